@@ -1,0 +1,74 @@
+"""Array libraries broadcast in their operators; terms never do. This pass uses what they offer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from catgrad.op import Op
+from catgrad.ops.reduce import Broadcast
+from catgrad.passes import prune
+from catgrad.passes.rewrite import Rewriter, Values
+from catgrad.printing import Literal
+from catgrad.program import Apply, Function
+from catgrad.structural import Constant
+
+
+class NewAxis(Op, register=False):
+    """Axes of size 1 put in where `index` is True; a broadcast by the next operator is to follow."""
+
+    index: tuple[bool, ...]
+
+
+@dataclass(frozen=True)
+class BroadcastByOperators:
+    """Constants become literals, and copies along axes are left to the operator that reads them.
+
+    An operator yields the full shape only if one of its operands has it, so that one stays.
+    """
+
+    name: str = "broadcast-by-operators"
+
+    def apply(self, function: Function) -> Function:
+        """With literals, and without the Broadcasts that operators make unnecessary."""
+        swept = Rewriter(function).sweep(_implicit)
+        return prune.apply(swept)
+
+
+def _implicit(rewriter: Rewriter, apply: Apply) -> Values | None:
+    op, inputs, outputs = apply
+    if isinstance(op, Constant) and op.array_type.rank == 0:
+        return (rewriter.apply_as(op.array_type, Literal(op, weak=False)),)
+    if not op.elementwise:
+        return None
+    full = _full_operand(rewriter, inputs)
+    if full is None:
+        return None
+    shrunk = tuple(v if v == full else _shrunk(rewriter, v) for v in inputs)
+    if shrunk == inputs:
+        return None
+    return (rewriter.apply_as(rewriter.types[outputs[0]], op, *shrunk),)
+
+
+def _full_operand(rewriter: Rewriter, inputs: Values) -> int | None:
+    """The operand that keeps the shape: an array proper if there is one, else a copy."""
+    arrays = [v for v in inputs if rewriter.types[v].rank and not isinstance(rewriter.op(v), Constant)]
+    proper = [v for v in arrays if not isinstance(rewriter.op(v), Broadcast)]
+    return next(iter(proper + arrays), None)
+
+
+def _shrunk(rewriter: Rewriter, value: int) -> int:
+    op = rewriter.op(value)
+    if isinstance(op, Constant):
+        return rewriter.apply_as(op.array_type, Literal(op, weak=True))
+    if not isinstance(op, Broadcast):
+        return value
+    (source,) = rewriter.producer[value].inputs
+    source_type = rewriter.types[source]
+    index = tuple(axis in op.axes for axis in range(len(op.shape)))
+    index = index[index.index(False) :] if source_type.rank else ()
+    if not any(index):
+        return source
+    # The sizes of the new axes are 1, so no rule of types holds between operands from here on.
+    return rewriter.apply_as(source_type, NewAxis(index), source)
+
+

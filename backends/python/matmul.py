@@ -1,0 +1,75 @@
+"""Contractions that are matrix products are spelled as such, with transposes where they need them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from catgrad.op import Op
+from catgrad.ops.contract import Contract
+from catgrad.ops.shape import Permute
+from catgrad.passes.rewrite import Rewriter, Values
+from catgrad.program import Apply, Function
+
+Axes = tuple[int, ...]
+
+
+class MatMul(Op, register=False):
+    """The product of `@`: (…, m, k) and (k, n), or both with the same leading batch axes."""
+
+    result = "product"
+
+
+class Transpose(Op, register=False):
+    """The transpose of a matrix."""
+
+
+@dataclass(frozen=True)
+class MatmulForms:
+    """Every contraction that `@` computes, written with `@`."""
+
+    name: str = "matmul-forms"
+
+    def apply(self, function: Function) -> Function:
+        """With MatMul for each contraction of one axis whose free axes stand in order."""
+        return Rewriter(function).sweep(_spell)
+
+
+def _spell(rewriter: Rewriter, apply: Apply) -> Values | None:
+    op, inputs, outputs = apply
+    if isinstance(op, Permute) and op.order == (1, 0):
+        return (rewriter.apply_as(rewriter.types[outputs[0]], Transpose(), *inputs),)
+    if not isinstance(op, Contract):
+        return None
+    for form, operands in ((op, inputs), (Contract(op.right, op.left, op.out), inputs[::-1])):
+        order = _operand_orders(form)
+        if order is not None:
+            x, y = (
+                _ordered(rewriter, value, axes, wanted)
+                for value, axes, wanted in zip(operands, (form.left, form.right), order, strict=True)
+            )
+            return (rewriter.apply_as(rewriter.types[outputs[0]], MatMul(), x, y),)
+    return None
+
+
+def _operand_orders(op: Contract) -> tuple[Axes, Axes] | None:
+    """The axis orders in which `x @ y` computes this contraction; None if it does not."""
+    contracted = tuple(a for a in op.left if a not in op.out)
+    batch = tuple(a for a in op.out if a in op.left and a in op.right)
+    m = tuple(a for a in op.out if a in op.left and a not in op.right)
+    n = tuple(a for a in op.out if a in op.right and a not in op.left)
+    if len(contracted) != 1 or op.out != batch + m + n or len(n) > 1:
+        return None
+    if batch and (len(m), len(n)) != (1, 1):
+        return None
+    if len(m) > 1 and op.left != m + contracted:
+        return None  # a transpose of many axes costs more than einsum's reshape
+    return batch + m + contracted, batch + contracted + n
+
+
+def _ordered(rewriter: Rewriter, value: int, axes: Axes, wanted: Axes) -> int:
+    if axes == wanted:
+        return value
+    order = tuple(axes.index(axis) for axis in wanted)
+    op: Op = Transpose() if order == (1, 0) else Permute(order)
+    type = Permute(order).outputs(rewriter.types[value])[0]
+    return rewriter.apply_as(type, op, value)

@@ -1,0 +1,26 @@
+"""Emitted Python, loaded as a module."""
+
+from __future__ import annotations
+
+import linecache
+from itertools import count
+from types import ModuleType
+from typing import Any
+
+from catgrad.backend import Artifact
+
+_NUMBER = count()
+
+
+def load_module(artifact: Artifact) -> Any:
+    """The class `CompiledModel` of the artifact's main file, run as a new module.
+
+    What runs is the text this package has just emitted, never a file found somewhere.
+    """
+    filename = f"<catgrad {artifact.program.name} {next(_NUMBER)}>"
+    module = ModuleType(f"catgrad_emitted_{artifact.program.name}")
+    exec(compile(artifact.source, filename, "exec"), vars(module))
+    # So that tracebacks through emitted code show its lines.
+    lines = artifact.source.splitlines(keepends=True)
+    linecache.cache[filename] = (len(artifact.source), None, lines, filename)
+    return module.CompiledModel

@@ -1,0 +1,19 @@
+"""catgrad compiles a model's training loop into source code you own."""
+
+from catgrad import ops
+from catgrad.build import Var, build
+from catgrad.dims import Dim
+from catgrad.errors import CatgradError
+from catgrad.learn import layers
+from catgrad.learn.compile import Compiled, compile_model, emit
+from catgrad.learn.optimisers import sgd
+from catgrad.learn.losses import mse
+from catgrad.learn.task import Task
+from catgrad.term import Term, copy, discard, identity, obj, permutation
+from catgrad.types import Dtype, NdArrayType
+
+__all__ = [
+    "CatgradError", "Compiled", "Dim", "Dtype", "NdArrayType", "Task", "Term", "Var", "build",
+    "compile_model", "copy", "discard", "emit", "identity", "layers", "mse", "obj", "ops",
+    "permutation", "sgd",
+]  # fmt: skip

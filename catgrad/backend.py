@@ -1,0 +1,209 @@
+"""Backends: what a target prints itself, how, and what it takes to build and call the result."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache, cached_property
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from catgrad.errors import ArtifactError, CatgradError, UnknownName, UnsupportedOp
+from catgrad.op import OPS, Op
+from catgrad.passes import Pass, optimise
+from catgrad.printing import Dialect, FunctionPrinter, fill
+from catgrad.program import Program
+
+if TYPE_CHECKING:
+    import jinja2
+
+GROUP = "catgrad.backends"
+"""The entry-point group in which targets are found: each gives a function () -> {name: loader}."""
+
+
+@dataclass(frozen=True)
+class Artifact:
+    """The files emitted for a program, by name, and how to load them."""
+
+    files: Mapping[str, str]
+    program: Program
+    loader: Callable[[Artifact], Any]
+
+    @property
+    def source(self) -> str:
+        """The text of the main file, which is the first."""
+        return next(iter(self.files.values()))
+
+    def write(self, directory: str | Path) -> list[Path]:
+        """Write every file; each replaces an older one only once it is whole.
+
+        Raises: ArtifactError if the directory or a file cannot be written.
+        """
+        folder = Path(directory)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            return [_write_whole(folder / name, text) for name, text in self.files.items()]
+        except OSError as error:
+            raise ArtifactError(
+                "the output folder must be writable",
+                f"{folder} is not: {error.strerror}",
+                "choose another folder",
+            ) from None
+
+    def load(self) -> Any:
+        """Build the files with the target's own tools; returns the class `CompiledModel`."""
+        return self.loader(self)
+
+
+@dataclass(frozen=True)
+class Backend:
+    """A target.
+
+    `folders` are its template folders: its own, then those of dialects it builds on. Each holds
+    `ops.j2` with one macro for each operation the target prints itself; what has no macro
+    becomes its body. `files` maps the name of each emitted file to its template. `passes` are
+    the target's own, after those that all targets get.
+    """
+
+    name: str
+    summary: str
+    folders: tuple[Path, ...]
+    files: Mapping[str, str]
+    load: Callable[[Artifact], Any]
+    passes: Sequence[Pass] = ()
+    lacks: Mapping[str, str] = field(default_factory=dict)
+    tolerance: Mapping[str, float] = field(default_factory=lambda: {"f32": 1e-5, "f64": 1e-12})
+
+    @cached_property
+    def environment(self) -> jinja2.Environment:
+        """The Jinja environment of the template folders."""
+        import jinja2
+
+        environment = jinja2.Environment(
+            loader=self._loader(*self.folders),
+            undefined=jinja2.StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+            keep_trailing_newline=True,
+        )
+        environment.filters["fill"] = fill
+        return environment
+
+    def _loader(self, *folders: Path) -> jinja2.BaseLoader:
+        import jinja2
+
+        # Beside a file's own folder, its siblings by name: "python/ops.j2".
+        return jinja2.FileSystemLoader([*folders, *(folder.parent for folder in folders)])
+
+    @cached_property
+    def dialect(self) -> Dialect:
+        """The macros of all folders, where nearer ones replace those of dialects built on."""
+        macros: dict[str, Any] = {}
+        binding: dict[str, Sequence[int]] = {}
+        reserved: set[str] = set()
+        for folder in reversed(self.folders):
+            environment = self.environment.overlay(loader=self._loader(folder))
+            module = vars(environment.get_template("ops.j2").module)
+            macros |= {name: value for name, value in module.items() if callable(value)}
+            binding |= module.get("binding", {})
+            reserved |= set(module.get("reserved", "").split())
+        return Dialect(macros, binding, frozenset(reserved))
+
+    def has(self, op: Op) -> bool:
+        """Whether the target prints this operation itself."""
+        return self.dialect.has(op)
+
+    def emit(self, program: Program) -> Artifact:
+        """The files of a program, whose definitions are already expanded to what the target has.
+
+        Raises: UnsupportedOp if the target lacks an operation.
+        """
+        self._check_supported(program)
+        prepared = program.map(lambda function: optimise(optimise(function), self.passes))
+        printed = {f.name: FunctionPrinter(prepared, f, self.dialect).print() for f in prepared.functions}
+        files = {
+            name.format(name=program.name): self.environment.get_template(template).render(
+                program=prepared, functions=printed, backend=self
+            ).rstrip() + "\n"
+            for name, template in self.files.items()
+        }
+        return Artifact(files, prepared, self.load)
+
+    def _check_supported(self, program: Program) -> None:
+        for function in program.functions:
+            for op, _, _ in function.body:
+                if op.body is None and not self.has(op) and type(op).__name__ not in STRUCTURE:
+                    name = type(op).__name__
+                    raise UnsupportedOp(
+                        f"target {self.name!r} must have a macro for every operation without a body",
+                        f"{name} has none: {self.lacks.get(name, 'nobody has written it yet')}",
+                        f"add macro {name} to {self.folders[0].name}/ops.j2, or choose another target",
+                    )
+
+
+STRUCTURE = frozenset({"Copy", "Discard", "Label"})
+"""Operations that are gone before printing."""
+
+
+def backends() -> dict[str, Callable[[], Backend]]:
+    """A loader for every installed target, by name. Raises: UnknownName if two have one name."""
+    found: dict[str, Callable[[], Backend]] = {}
+    for entry in sorted(entry_points(group=GROUP), key=lambda e: e.value):
+        for name, loader in entry.load()().items():
+            if name in found:
+                raise UnknownName(
+                    "each target must have a name of its own",
+                    f"two packages provide {name!r}, one of them {entry.value}",
+                    "uninstall one of them",
+                )
+            found[name] = loader
+    return found
+
+
+@cache
+def get_backend(name: str) -> Backend:
+    """The target of this name. Raises: UnknownName, with the nearest name there is."""
+    known = backends()
+    if name not in known:
+        raise unknown("target", name, known, "catgrad targets")
+    return known[name]()
+
+
+def unknown(kind: str, name: str, known: Mapping[str, Any], command: str) -> UnknownName:
+    """The error for a name that is not among those known."""
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, known, n=1)
+    advice = f"did you mean {near[0]!r}? " if near else ""
+    return UnknownName(
+        f"a {kind} must be one of {', '.join(sorted(known))}",
+        f"it is {name!r}",
+        f"{advice}`{command}` lists them",
+    )
+
+
+def capability_table() -> dict[str, dict[str, bool]]:
+    """For each operation, which targets print it themselves."""
+    loaded = {name: get_backend(name) for name in sorted(backends())}
+    return {
+        op: {name: op in backend.dialect.macros for name, backend in loaded.items()} for op in sorted(OPS)
+    }
+
+
+def _write_whole(path: Path, text: str) -> Path:
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+    return path
+
+
+__all__ = ["Artifact", "Backend", "CatgradError", "backends", "capability_table", "get_backend", "unknown"]

@@ -1,0 +1,177 @@
+"""From a Python function on variables to a term, in time linear in the operations it applies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from catgrad.dims import Size
+from catgrad.errors import CatgradError, TermError, TypeMismatch
+from catgrad.op import BUILDER, SYMBOLS, Op, qualified
+from catgrad.structural import Constant, Copy, Discard
+from catgrad.term import Edge, Term, assemble, edges
+from catgrad.types import Dtype, NdArrayType
+
+
+class Var:
+    """A wire of a term under construction.
+
+    `+ - * / @ > < ==` apply operations; a Python number among the operands becomes
+    a constant of the other operand's type. Variables never broadcast: shapes must be equal.
+    """
+
+    __slots__ = ("builder", "wire")
+    __hash__ = None  # type: ignore[assignment]  # == builds a comparison, so no Var equals another
+    __array_ufunc__ = None  # a NumPy array on the left must not take the operator over
+
+    def __init__(self, builder: TermBuilder, wire: int) -> None:
+        self.builder, self.wire = builder, wire
+
+    @property
+    def type(self) -> NdArrayType:
+        """The type of the array it stands for."""
+        return self.builder.types[self.wire]
+
+    @property
+    def shape(self) -> tuple[Size, ...]:
+        """The sizes of its axes."""
+        return self.type.shape
+
+    @property
+    def dtype(self) -> Dtype:
+        """The dtype of its elements."""
+        return self.type.dtype
+
+    def __repr__(self) -> str:
+        return f"Var({self.type})"
+
+    def __bool__(self) -> bool:
+        raise TermError(
+            "a branch must not depend on an array's value",
+            f"it depends on {self!r}, which has none while the term is built",
+            "use select(condition, x, y)",
+        )
+
+    def __iter__(self) -> Any:
+        raise TypeError(f"{self!r} is one wire of a term and cannot be iterated")
+
+
+def _operator(symbol: str, swapped: bool = False) -> Callable[[Var, Any], Any]:
+    def method(self: Var, other: Any) -> Any:
+        if isinstance(other, (int, float, bool)):
+            other = Constant(self.type, other)()
+        elif not isinstance(other, Var):
+            return NotImplemented
+        return SYMBOLS[symbol](*((other, self) if swapped else (self, other)))
+
+    return method
+
+
+for _name, _symbol in {"add": "+", "sub": "-", "mul": "*", "truediv": "/", "matmul": "@"}.items():
+    setattr(Var, f"__{_name}__", _operator(_symbol))
+    setattr(Var, f"__r{_name}__", _operator(_symbol, swapped=True))
+for _name, _symbol in {"gt": ">", "lt": "<", "eq": "=="}.items():
+    setattr(Var, f"__{_name}__", _operator(_symbol))
+Var.__neg__ = lambda self: SYMBOLS["neg"](self)  # type: ignore[attr-defined]
+
+
+class TermBuilder:
+    """Wires and operations of a term, appended one by one."""
+
+    def __init__(self) -> None:
+        self.types: list[NdArrayType] = []
+        self.edges: list[Edge] = []
+
+    def wire(self, type: NdArrayType) -> int:
+        """A new wire."""
+        self.types.append(type)
+        return len(self.types) - 1
+
+    def apply(self, op: Op, arguments: tuple[Any, ...]) -> tuple[Var, ...]:
+        """Append an operation. Raises: TypeMismatch, with the dotted name of the current scope."""
+        sources = self._wires(arguments, type(op).__name__)
+        try:
+            outputs = op.outputs(*(self.types[wire] for wire in sources))
+        except CatgradError as error:
+            raise error.about(where=qualified()) from None
+        targets = tuple(self.wire(t) for t in outputs)
+        self.edges.append(Edge(op, sources, targets))
+        return tuple(Var(self, wire) for wire in targets)
+
+    def splice(self, term: Term, arguments: tuple[Any, ...]) -> tuple[Var, ...]:
+        """Append all operations of a term, whose inputs are `arguments`."""
+        sources = self._wires(arguments, "a term")
+        found, wanted = [self.types[wire] for wire in sources], list(term.source.table)
+        if found != wanted:
+            raise TypeMismatch(
+                f"a term from {wanted} must get arguments of these types",
+                f"they are {found}",
+                "check the layer's sizes",
+                where=qualified(),
+            )
+        place: dict[int, int] = dict(zip(term.s.table.tolist(), sources, strict=True))
+        for wire, label in enumerate(term.H.w.table):
+            if wire not in place:
+                place[wire] = self.wire(label)
+        for op, ins, outs in edges(term):
+            self.edges.append(Edge(op, tuple(place[w] for w in ins), tuple(place[w] for w in outs)))
+        return tuple(Var(self, place[wire]) for wire in term.t.table.tolist())
+
+    def finish(self, inputs: Sequence[int], results: Sequence[int]) -> Term:
+        """The term, with every copy and discard made explicit."""
+        uses = [0] * len(self.types)
+        for wire in (*(w for edge in self.edges for w in edge.sources), *results):
+            uses[wire] += 1
+        structure: list[Edge] = []
+        readers = {wire: self._readers(wire, n, structure) for wire, n in enumerate(uses) if n != 1}
+
+        def read(wire: int) -> int:
+            return readers[wire].pop() if wire in readers else wire
+
+        body = [Edge(op, tuple(map(read, ins)), outs) for op, ins, outs in self.edges]
+        return assemble(self.types, body + structure, inputs, [read(wire) for wire in results])
+
+    def _readers(self, wire: int, count: int, structure: list[Edge]) -> list[int]:
+        """`count` wires that carry what `wire` does, one for each of its consumers."""
+        if count == 0:
+            structure.append(Edge(Discard(self.types[wire]), (wire,), ()))
+            return []
+        readers, rest = [], wire
+        for _ in range(count - 1):
+            one, other = self.wire(self.types[wire]), self.wire(self.types[wire])
+            structure.append(Edge(Copy(), (rest,), (one, other)))
+            readers.append(one)
+            rest = other
+        return [rest, *reversed(readers)]
+
+    def _wires(self, arguments: tuple[Any, ...], subject: str) -> tuple[int, ...]:
+        for argument in arguments:
+            if not isinstance(argument, Var) or argument.builder is not self:
+                raise TermError(
+                    f"{subject} must be applied to variables of the function being built",
+                    f"it got {argument!r}",
+                    "pass outside values in as arguments",
+                    where=qualified(),
+                )
+        return tuple(argument.wire for argument in arguments)
+
+
+def build(function: Callable[..., Any], types: Sequence[NdArrayType]) -> Term:
+    """Run `function` on variables of these types and return the term of what it computes.
+
+    It may return one variable, a sequence of them, or None for no output.
+    Raises: TermError if it returns anything else; what the operations raise.
+    """
+    builder = TermBuilder()
+    inputs = [builder.wire(t) for t in types]
+    token = BUILDER.set(builder)
+    try:
+        results = function(*(Var(builder, wire) for wire in inputs))
+    finally:
+        BUILDER.reset(token)
+    if results is None:
+        results = ()
+    elif isinstance(results, Var):
+        results = (results,)
+    return builder.finish(inputs, builder._wires(tuple(results), "the result of build"))
+

@@ -1,0 +1,159 @@
+"""Symbolic dimensions: exact polynomials with integer coefficients over named symbols.
+
+`Dim("batch")` stands for a size known only at run time. Arithmetic is exact and the form is
+canonical, so two sizes are equal exactly when they are equal as polynomials: `2·n` is not `n`,
+and `[n,28,28]` is not `[n,783]`. A polynomial without symbols is an ordinary `int`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from itertools import groupby
+from typing import Union
+
+from catgrad.errors import OptionError, ShapeError
+
+Size = Union[int, "Dim"]
+Monomial = tuple[str, ...]
+"""A product of symbols, sorted, repeated as often as its power: `n²·t` is `("n", "n", "t")`."""
+
+
+class Dim:
+    """A polynomial Σ cᵢ·mᵢ, with cᵢ a non-zero integer and mᵢ a product of symbols.
+
+    Units: a number of array elements along an axis; symbols stand for integers ≥ 0.
+    Raises: OptionError if the name is not an identifier; ShapeError on inexact division.
+    """
+
+    __slots__ = ("_hash", "terms")
+    terms: tuple[tuple[Monomial, int], ...]
+
+    def __init__(self, name: str) -> None:
+        if not name.isidentifier():
+            raise OptionError(
+                "the name of a dimension must be an identifier",
+                f"it is {name!r}",
+                "use letters, digits and underscores, as in Dim('batch')",
+            )
+        self._set({(name,): 1})
+
+    def _set(self, terms: Mapping[Monomial, int]) -> None:
+        # Highest degree first, then by name: the order in which a person writes a polynomial.
+        self.terms = tuple(sorted(terms.items(), key=_rank))
+        self._hash = hash(self.terms)
+
+    @property
+    def symbols(self) -> frozenset[str]:
+        """The names that occur."""
+        return frozenset(name for monomial, _ in self.terms for name in monomial)
+
+    def substitute(self, sizes: Mapping[str, Size]) -> Size:
+        """The polynomial with `sizes[name]` put for each name it holds."""
+        total: Size = 0
+        for monomial, coefficient in self.terms:
+            product: Size = coefficient
+            for name in monomial:
+                product = product * sizes.get(name, _polynomial({(name,): 1}))
+            total = total + product
+        return total
+
+    def __add__(self, other: Size) -> Size:
+        total = Counter(dict(self.terms))
+        for monomial, coefficient in _terms(other):
+            total[monomial] += coefficient
+        return _polynomial(total)
+
+    def __mul__(self, other: Size) -> Size:
+        total: Counter[Monomial] = Counter()
+        for m, c in self.terms:
+            for n, d in _terms(other):
+                total[tuple(sorted(m + n))] += c * d
+        return _polynomial(total)
+
+    def __neg__(self) -> Size:
+        return self * -1
+
+    def __sub__(self, other: Size) -> Size:
+        return self + -other
+
+    def __rsub__(self, other: int) -> Size:
+        return -self + other
+
+    __radd__ = __add__
+    __rmul__ = __mul__
+
+    def __floordiv__(self, other: Size) -> Size:
+        return exact_quotient(self, other)
+
+    def __rfloordiv__(self, other: int) -> Size:
+        return exact_quotient(other, self)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Dim) and self.terms == other.terms
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __repr__(self) -> str:
+        text = ""
+        for monomial, coefficient in self.terms:
+            sign = "-" if coefficient < 0 else "+"
+            text += f" {sign} {_term_text(monomial, abs(coefficient))}"
+        return "-" * (text[1] == "-") + text[3:]
+
+
+def exact_quotient(dividend: Size, divisor: Size) -> Size:
+    """The polynomial q with q · divisor = dividend.
+
+    Raises: ShapeError if there is none (so no size is ever rounded), or if the divisor is 0.
+    """
+    quotient: Size = 0
+    rest = dividend
+    while rest != 0:
+        (m, c), (n, d) = _terms(rest)[0], _terms(divisor)[0] if divisor != 0 else ((), 0)
+        surplus = Counter(m)
+        surplus.subtract(n)
+        if d == 0 or c % d or min(surplus.values(), default=0) < 0:
+            raise ShapeError(
+                "a size must divide exactly",
+                f"{dividend} is not a multiple of {divisor}",
+                "choose sizes whose products agree",
+            )
+        leading = _polynomial({tuple(sorted(surplus.elements())): c // d})
+        quotient = quotient + leading
+        rest = rest - leading * divisor
+    return quotient
+
+
+def product(sizes: tuple[Size, ...]) -> Size:
+    """The product of sizes: 1 for none."""
+    total: Size = 1
+    for size in sizes:
+        total = total * size
+    return total
+
+
+def _term_text(monomial: Monomial, coefficient: int) -> str:
+    powers = [(name, len(list(run))) for name, run in groupby(monomial)]
+    factors = [name if power == 1 else f"{name}^{power}" for name, power in powers]
+    return "*".join(factors if coefficient == 1 and factors else [str(coefficient), *factors])
+
+
+def _rank(term: tuple[Monomial, int]) -> tuple[int, Monomial]:
+    return (-len(term[0]), term[0])
+
+
+def _terms(size: Size) -> tuple[tuple[Monomial, int], ...]:
+    return size.terms if isinstance(size, Dim) else (((), size),) if size else ()
+
+
+def _polynomial(terms: Mapping[Monomial, int]) -> Size:
+    terms = {monomial: coefficient for monomial, coefficient in terms.items() if coefficient}
+    if not terms:
+        return 0
+    if terms.keys() == {()}:
+        return terms[()]
+    dim = object.__new__(Dim)
+    dim._set(terms)
+    return dim

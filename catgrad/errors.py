@@ -1,0 +1,75 @@
+"""The one exception tree: every error says what must hold, what was found, where, and what to do.
+
+    CatgradError
+    ├── TypeMismatch (TypeError)      arrays, wires or terms that do not fit together
+    │   ├── ShapeError                … because of their shapes
+    │   └── DtypeError                … because of their element types
+    ├── TermError (ValueError)        a term that is not a function: cyclic, or a wire dangling or merged
+    ├── OptionError (ValueError)      an attribute or option outside its range
+    ├── UnsupportedOp (NotImplementedError)   a target that lacks an operation
+    ├── UnknownName (LookupError)     no such target, operation, module or attribute
+    ├── ArtifactError (OSError)       files that cannot be written or read
+    └── ToolError (RuntimeError)      a program of the machine that is missing or failed
+"""
+
+from __future__ import annotations
+
+from typing import Self
+
+
+class CatgradError(Exception):
+    """A sentence in four parts: `subject: must, but found, in where; do`."""
+
+    def __init__(
+        self, must: str, found: str, do: str, *, subject: str = "", where: str = ""
+    ) -> None:
+        super().__init__(must, found, do, subject, where)
+        self.must, self.found, self.do = must, found, do
+        self.subject, self.where = subject, where
+
+    def about(self, subject: str = "", where: str = "") -> Self:
+        """The same error, with its subject and place filled in where they were still empty."""
+        self.subject = self.subject or subject
+        self.where = self.where or where
+        return self
+
+    def __str__(self) -> str:
+        subject = f"{self.subject}: " if self.subject else ""
+        where = f", in {self.where}" if self.where else ""
+        return f"{subject}{self.must}, but {self.found}{where}; {self.do}"
+
+
+class TypeMismatch(CatgradError, TypeError):
+    """Arrays, wires or terms that do not fit together."""
+
+
+class ShapeError(TypeMismatch):
+    """Shapes that do not fit together."""
+
+
+class DtypeError(TypeMismatch):
+    """Element types that do not fit together."""
+
+
+class TermError(CatgradError, ValueError):
+    """A term that does not denote a function: it has a cycle, or a wire dangles or merges."""
+
+
+class OptionError(CatgradError, ValueError):
+    """An attribute of an operation, or an option of a target, outside its range."""
+
+
+class UnsupportedOp(CatgradError, NotImplementedError):
+    """A target cannot print an operation, and the operation has no body to expand."""
+
+
+class UnknownName(CatgradError, LookupError):
+    """No target, operation, module or attribute has this name."""
+
+
+class ArtifactError(CatgradError, OSError):
+    """Files that cannot be written or read."""
+
+
+class ToolError(CatgradError, RuntimeError):
+    """A program of the machine (dot, a compiler) that is missing or failed."""

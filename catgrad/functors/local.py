@@ -1,0 +1,44 @@
+"""Functors that are the identity on objects and give one term for each operation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from open_hypergraphs import FiniteFunction, FrobeniusFunctor, IndexedCoproduct
+
+from catgrad.op import Op
+from catgrad.term import Term, tensor
+from catgrad.types import NdArrayType
+
+
+class LocalFunctor(FrobeniusFunctor):  # type: ignore[misc]  # open-hypergraphs is not annotated
+    """F(A) = A on objects; subclasses say what F is on one operation, in `map_op`.
+
+    The image of an operation is built once for each operation and input types, however often it
+    occurs, which is what makes functors linear with a small constant.
+    """
+
+    def __init__(self) -> None:
+        self._images: dict[tuple[Any, ...], Term] = {}
+
+    @classmethod
+    def OpenHypergraph(cls) -> type[Term]:
+        return Term
+
+    def map_objects(self, objects: FiniteFunction) -> IndexedCoproduct:
+        return IndexedCoproduct.elements(objects)
+
+    def map_operations(
+        self, ops: FiniteFunction, sources: IndexedCoproduct, targets: IndexedCoproduct
+    ) -> Term:
+        return tensor(*(self._image(op, tuple(s.table)) for op, s in zip(ops.table, sources, strict=True)))
+
+    def _image(self, op: Op, inputs: tuple[NdArrayType, ...]) -> Term:
+        key = (op, *inputs)
+        if key not in self._images:
+            self._images[key] = self.map_op(op, inputs)
+        return self._images[key]
+
+    def map_op(self, op: Op, inputs: tuple[NdArrayType, ...]) -> Term:
+        """The image of one operation at these input types."""
+        raise NotImplementedError(f"{type(self).__name__} does not say what an operation becomes")

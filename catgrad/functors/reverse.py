@@ -1,0 +1,108 @@
+"""The reverse derivative, as an optic functor applied to the whole term.
+
+The functor R takes an object A to the pair (A, A′) of values and cotangents, and an operation
+f : A → B to its forward map A → B ⊗ M and its reverse map M ⊗ B′ → A′, joined along the residual
+M. Composition of optics is the chain rule, so nothing else has to be said.
+
+Source: Cockett et al. 2019, Reverse derivative categories (arXiv:1910.07065);
+Wilson and Zanasi 2023, Data-parallel algorithms for string diagrams (arXiv:2305.01041), section 9.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from open_hypergraphs import FiniteFunction, IndexedCoproduct, Optic
+
+from catgrad.build import build
+from catgrad.errors import UnsupportedOp
+from catgrad.functors.local import LocalFunctor
+from catgrad.op import Op
+from catgrad.structural import is_differentiable
+from catgrad.term import Term, check_functional, discard, identity, obj
+from catgrad.types import NdArrayType
+
+Objects = tuple[NdArrayType, ...]
+
+
+def cotangents(types: Objects) -> Objects:
+    """A′: the wires of A that have a cotangent."""
+    return tuple(filter(is_differentiable, types))
+
+
+class Forward(LocalFunctor):
+    """f : A → B becomes A → B ⊗ M: apply f and keep what its reverse needs."""
+
+    def map_op(self, op: Op, inputs: Objects) -> Term:
+        def apply_and_save(*x: Any) -> Any:
+            y = op(*x)
+            y = y if isinstance(y, tuple) else (y,)
+            return (*y, *op.saves.pick(x, y))
+
+        return build(apply_and_save, inputs)
+
+
+class Backward(LocalFunctor):
+    """f : A → B becomes M ⊗ B′ → A′."""
+
+    def map_objects(self, objects: FiniteFunction) -> IndexedCoproduct:
+        has_one = np.fromiter(map(is_differentiable, objects.table), dtype=bool, count=len(objects))
+        return IndexedCoproduct(
+            FiniteFunction(None, has_one.astype(FiniteFunction.Dtype)),
+            FiniteFunction(None, objects.table[has_one]),
+        )
+
+    def map_op(self, op: Op, inputs: Objects) -> Term:
+        outputs = op.outputs(*inputs)
+        arguments = (*op.saves.pick(inputs, outputs), *cotangents(outputs))
+        if op.rev is not None:
+            return build(op.rev, arguments)
+        if op.body is not None:
+            body = build(op.body, inputs)
+            return build(lambda *x: _as_tuple(reverse(body)(*x))[len(outputs) :], (*inputs, *cotangents(outputs)))
+        raise UnsupportedOp(
+            "an operation must have a reverse derivative to be differentiated",
+            f"{op} has neither rev nor body",
+            "declare rev, or keep it out of the model",
+        )
+
+
+class Reverse(Optic):  # type: ignore[misc]  # open-hypergraphs is not annotated
+    """The optic functor of the reverse derivative."""
+
+    def __init__(self) -> None:
+        self.F, self.R = Forward(), Backward()
+
+    @classmethod
+    def OpenHypergraph(cls) -> type[Term]:
+        return Term
+
+    def residual(
+        self, ops: FiniteFunction, sources: IndexedCoproduct, targets: IndexedCoproduct
+    ) -> IndexedCoproduct:
+        saved = [
+            obj(*op.saves.pick(tuple(s.table), tuple(t.table)))
+            for op, s, t in zip(ops.table, sources, targets, strict=True)
+        ]
+        return IndexedCoproduct.from_list(None, saved, dtype=object)
+
+
+def reverse(f: Term) -> Term:
+    """f : A → B as A ⊗ B′ → B ⊗ A′: its value beside its vector-Jacobian product.
+
+    Raises: TermError if a wire dangles or is merged; UnsupportedOp.
+    """
+    check_functional(f)
+    functor = Reverse()
+    return functor.adapt(functor(f), f.source, f.target)  # type: ignore[no-any-return]
+
+
+def reverse_derivative(f: Term) -> Term:
+    """R[f] : A ⊗ B′ → A′, for f : A → B."""
+    values, cotangent = tuple(f.target.table), cotangents(tuple(f.source.table))
+    return reverse(f) >> discard(*values) @ identity(*cotangent)
+
+
+def _as_tuple(results: Any) -> tuple[Any, ...]:
+    return results if isinstance(results, tuple) else (results,)

@@ -1,0 +1,1 @@
+"""Learning: layers, losses, optimisers, and the terms that training is made of."""

@@ -1,0 +1,56 @@
+"""From a task to a training class: `compile_model`."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from catgrad.backend import Artifact, get_backend
+from catgrad.learn.optimisers import Optimiser
+from catgrad.learn.task import Loss, Task
+from catgrad.term import Term
+from catgrad.types import NdArrayType
+
+
+class Compiled(NamedTuple):
+    """What `compile_model` returns: the training class, the types of its parameters, its source."""
+
+    CompiledModel: Any
+    ParamType: tuple[NdArrayType, ...]
+    source: str
+
+
+def emit(task: Task, target: str = "numpy") -> Artifact:
+    """The source of a task's functions for a target.
+
+    Raises: UnknownName if there is no such target; UnsupportedOp if it lacks an operation.
+    """
+    backend = get_backend(target)
+    return backend.emit(task.program(backend.has))
+
+
+def compile_model(
+    model: Term, optimiser: Optimiser, loss: Loss, target: str = "numpy", name: str = "model"
+) -> Compiled:
+    """Compile a model X → Y with its training step, and load the result.
+
+    The class has the functions of `Task`, each on arrays in the order S, P, X, Y:
+
+        CompiledModel, ParamType, source = compile_model(model, sgd(0.01), mse)
+        compiled = CompiledModel()
+        p = compiled.init(seed=0)
+        p = compiled.step(*p, x, y)
+        [y_hat] = compiled.predict(*p, x)
+
+    or by name, with the state held for you:
+
+        learner = compiled.learner(seed=0)
+        loss = learner.step(x, y)
+        y_hat = learner.predict(x)
+        learner.parameters["dense.weight"]
+
+    Raises: ShapeError if the loss is not a scalar; UnknownName if there is no such target;
+    UnsupportedOp if the target lacks an operation.
+    """
+    task = Task(model, optimiser, loss, name)
+    artifact = emit(task, target)
+    return Compiled(artifact.load(), tuple(slot.type for slot in task.parameters), artifact.source)

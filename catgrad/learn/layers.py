@@ -1,0 +1,121 @@
+"""Layers as terms: compose them with `>>` and `@`, or apply them to variables inside `build`.
+
+The types are given as for the linear map A ⊗ (B ⇒ C): `A` holds the batch axes, `B` the feature
+axes that go in, `C` those that come out. `A + B` is the type of the array with all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from catgrad import ops
+from catgrad.build import build
+from catgrad.functors import prefixed
+from catgrad.initialisers import Filled, Initialiser, fan_in_uniform
+from catgrad.learn.losses import mse
+from catgrad.learn.optimisers import sgd
+from catgrad.op import qualified, scope
+from catgrad.structural import Label, Parameter
+from catgrad.term import Term, compose, obj
+from catgrad.types import NdArrayType
+
+Activation = Callable[[Iterable[NdArrayType]], Term]
+
+
+def parameter(name: str, type: NdArrayType, initial: Initialiser = Filled(0.0)) -> Any:
+    """A new parameter as a variable, named by the dotted name of the current scope and `name`."""
+    return Parameter(qualified(name), type, initial)()
+
+
+def label(name: str, x: Any) -> Any:
+    """x under a name for messages, diagrams and emitted code."""
+    return Label(qualified(name))(x)
+
+
+def linear(A: NdArrayType, B: NdArrayType, C: NdArrayType, name: str = "linear") -> Term:
+    """y = x · W, contracted over the axes of B.
+
+    Type:       A + B -> A + C, with the parameter `<name>.weight` of type B + C
+    Initial:    U(-1/√n, 1/√n), n the number of elements of B
+    Raises:     DtypeError if A, B and C differ in dtype
+    """
+    with scope(name):
+        return build(lambda x: label("out", _product(x, B, C)), [A + B])
+
+
+def bias(A: NdArrayType, B: NdArrayType, name: str = "bias") -> Term:
+    """y = x + b, the same b for every element of the batch.
+
+    Type:       A + B -> A + B, with the parameter `<name>.bias` of type B
+    Initial:    0
+    """
+    with scope(name):
+        return build(lambda x: x + _copies(parameter("bias", B), A + B), [A + B])
+
+
+def dense(
+    A: NdArrayType,
+    B: NdArrayType,
+    C: NdArrayType,
+    activation: Activation | None = None,
+    name: str = "dense",
+) -> Term:
+    """y = σ(x · W + b), with σ the logistic function unless another is given.
+
+    Type:       A + B -> A + C, with the parameters `<name>.weight : B + C` and `<name>.bias : C`
+    Initial:    both U(-1/√n, 1/√n), n the number of elements of B, as in torch.nn.Linear
+    Raises:     DtypeError if A, B and C differ in dtype
+    """
+    outer = (activation or sigmoid)(obj(A + C))
+
+    def forward(x: Any) -> Any:
+        product = _product(x, B, C)
+        b = _copies(parameter("bias", C, fan_in_uniform(B.size)), A + C)
+        return label("out", outer(label("linear", product + b)))
+
+    with scope(name):
+        return build(forward, [A + B])
+
+
+def sequential(*layers: Term) -> Term:
+    """f₁ ; … ; fₙ, with the names of the k-th layer's parameters under `k`, as in torch.nn.Sequential.
+
+    Raises: ShapeError if the target of one layer is not the source of the next.
+    """
+    return compose(*(prefixed(str(k), layer) for k, layer in enumerate(layers)))
+
+
+def named(name: str, layer: Term) -> Term:
+    """The layer with `name.` before the names of its parameters."""
+    return prefixed(name, layer)
+
+
+def pointwise(function: Callable[[Any], Any]) -> Activation:
+    """A function on one variable as a layer at every object: A₁ ⊗ … ⊗ Aₙ to itself, wire by wire."""
+
+    def layer(types: NdArrayType | Iterable[NdArrayType]) -> Term:
+        every = [types] if isinstance(types, NdArrayType) else list(types)
+        return build(lambda *xs: [function(x) for x in xs], every)
+
+    layer.__doc__ = f"{function.__doc__ or type(function).__doc__}"
+    return layer
+
+
+sigmoid = pointwise(ops.sigmoid)
+tanh = pointwise(ops.tanh)
+relu = pointwise(ops.relu)
+
+
+def _product(x: Any, B: NdArrayType, C: NdArrayType) -> Any:
+    return ops.contract(x, parameter("weight", B + C, fan_in_uniform(B.size)), B.rank)
+
+
+def _copies(x: Any, type: NdArrayType) -> Any:
+    return ops.broadcast(x, type.shape)
+
+
+__all__ = [
+    "bias", "dense", "label", "linear", "mse", "named", "parameter", "pointwise", "relu",
+    "sequential", "sgd", "sigmoid", "tanh",
+]  # fmt: skip

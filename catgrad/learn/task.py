@@ -1,0 +1,179 @@
+"""What is to be learned, and the terms that learning it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from catgrad.build import build
+from catgrad.errors import ShapeError
+from catgrad.functors import Slot, expand, factor_parameters, reverse
+from catgrad.functors.reverse import cotangents
+from catgrad.initialisers import Filled
+from catgrad.learn.optimisers import Optimiser
+from catgrad.naming import require_dotted
+from catgrad.op import Op
+from catgrad.program import Function, Program, lower
+from catgrad.structural import Constant, Label
+from catgrad.term import Term
+from catgrad.types import NdArrayType
+
+Loss = Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class Task:
+    """A model X → Y, the optimiser that moves its parameters P, and the loss (Ŷ, Y) -> number.
+
+    Its terms, where S is the optimiser's state:
+
+        predict     P ⊗ X → Ŷ
+        loss        P ⊗ X ⊗ Y → R
+        rev         P ⊗ X ⊗ Ŷ′ → P′ ⊗ X′           the reverse derivative of predict
+        rev_p       P ⊗ X ⊗ Ŷ′ → P′
+        step        S ⊗ P ⊗ X ⊗ Y → S ⊗ P
+        train_step  S ⊗ P ⊗ X ⊗ Y → R ⊗ S ⊗ P      the same, with the loss before the step
+
+    Raises: ShapeError if the loss is not a scalar.
+    """
+
+    model: Term
+    optimiser: Optimiser
+    loss: Loss
+    name: str = "model"
+
+    def __post_init__(self) -> None:
+        require_dotted(self.name)
+
+    @cached_property
+    def _factored(self) -> tuple[tuple[Slot, ...], Term]:
+        return factor_parameters(self.model)
+
+    @property
+    def parameters(self) -> tuple[Slot, ...]:
+        """P: the parameters by dotted name, in the order of every function."""
+        return self._factored[0]
+
+    @property
+    def state(self) -> tuple[Slot, ...]:
+        """S: the optimiser's arrays, `momentum.<parameter>` and so on, parameter by parameter."""
+        return tuple(
+            Slot(f"{name}.{p.name}", p.type, Filled(0.0)) for p in self.parameters for name in self.optimiser.state
+        )
+
+    @property
+    def inputs(self) -> tuple[NdArrayType, ...]:
+        """X."""
+        return tuple(self.model.source.table)
+
+    @property
+    def outputs(self) -> tuple[NdArrayType, ...]:
+        """Y."""
+        return tuple(self.model.target.table)
+
+    @cached_property
+    def predict_term(self) -> Term:
+        """P ⊗ X → Ŷ, with its arguments and results labelled."""
+        argument_names = [*(p.name for p in self.parameters), *_numbered("x", self.inputs)]
+        result_names = _numbered("y_hat", self.outputs)
+        factored = self._factored[1]
+
+        def predict(*arguments: Any) -> Any:
+            labelled = [Label(n)(a) for n, a in zip(argument_names, arguments, strict=True)]
+            return [Label(n)(y) for n, y in zip(result_names, _tuple(factored(*labelled)), strict=True)]
+
+        return build(predict, [p.type for p in self.parameters] + list(self.inputs))
+
+    @cached_property
+    def loss_term(self) -> Term:
+        """P ⊗ X ⊗ Y → R."""
+        given = len(self.parameters) + len(self.inputs)
+
+        def loss(*arguments: Any) -> Any:
+            value = self.loss(*_tuple(self.predict_term(*arguments[:given])), *arguments[given:])
+            if value.shape != ():
+                raise ShapeError(
+                    "a loss must be one number", f"it is {value.type}", "end it with mean or sum", subject="loss"
+                )
+            return Label("loss")(value)
+
+        return build(loss, [*self.predict_term.source.table, *self.outputs])
+
+    @cached_property
+    def rev_term(self) -> Term:
+        """P ⊗ X ⊗ Ŷ′ → P′ ⊗ X′."""
+        optic = reverse(self.predict_term)
+        return build(lambda *a: _tuple(optic(*a))[len(self.outputs) :], list(optic.source.table))
+
+    @cached_property
+    def rev_p_term(self) -> Term:
+        """P ⊗ X ⊗ Ŷ′ → P′."""
+        count = len(cotangents(tuple(p.type for p in self.parameters)))
+        return build(lambda *a: _tuple(self.rev_term(*a))[:count], list(self.rev_term.source.table))
+
+    @cached_property
+    def train_step_term(self) -> Term:
+        """S ⊗ P ⊗ X ⊗ Y → R ⊗ S ⊗ P: loss, reverse derivative and optimiser composed."""
+        optic = reverse(self.loss_term)
+        s, p = len(self.state), len(self.parameters)
+
+        def train_step(*arguments: Any) -> Any:
+            lenses = self._lenses(arguments[:s], arguments[s : s + p])
+            seed = Constant(self.loss_term.target.table[0], 1)()
+            evaluated = [self.optimiser.get(*lens) for lens in lenses]
+            loss, *gradients = _tuple(optic(*evaluated, *arguments[s + p :], seed))
+            new = [self.optimiser.put(*lens, dp) for lens, dp in zip(lenses, gradients[:p], strict=True)]
+            state = [array for *arrays, _ in new for array in arrays]
+            results = [*state, *(parameter for *_, parameter in new)]
+            slots = [*self.state, *self.parameters]
+            return [loss, *(Label(f"new_{slot.name}")(a) for slot, a in zip(slots, results, strict=True))]
+
+        return build(train_step, [slot.type for slot in self.state] + list(self.loss_term.source.table))
+
+    @cached_property
+    def step_term(self) -> Term:
+        """S ⊗ P ⊗ X ⊗ Y → S ⊗ P."""
+        types = list(self.train_step_term.source.table)
+        return build(lambda *a: _tuple(self.train_step_term(*a))[1:], types)
+
+    def _lenses(self, state: Sequence[Any], parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
+        width = len(self.optimiser.state)
+        return [(*state[i * width : (i + 1) * width], p) for i, p in enumerate(parameters)]
+
+    def program(self, has: Callable[[Op], bool] = lambda op: True) -> Program:
+        """All terms as straight-line code, with definitions expanded that `has` does not name."""
+        x, y = _numbered("x", self.inputs), _numbered("y", self.outputs)
+        dy = _numbered("d_y_hat", cotangents(self.outputs))
+        S = "S × " if self.state else ""
+        return Program(
+            self.name,
+            (
+                self._function("predict", x, "P × X → Ŷ: the model's output.", has),
+                self._function("loss", x + y, "P × X × Y → R: how far the output is from y.", has),
+                self._function("rev", x + dy, "P × X × Ŷ′ → P′ × X′: the reverse derivative of predict.", has),
+                self._function("rev_p", x + dy, "P × X × Ŷ′ → P′: the part of rev that parameters need.", has),
+                self._function("step", x + y, f"{S}P × X × Y → {S}P: one step of training.", has),
+                self._function(
+                    "train_step", x + y, f"{S}P × X × Y → R × {S}P: one step, and the loss before it.", has
+                ),
+            ),
+            self.parameters,
+            self.state,
+        )
+
+    def _function(self, name: str, own: list[str], doc: str, has: Callable[[Op], bool]) -> Function:
+        steps = name.endswith("step")
+        state = [slot.name for slot in self.state] if steps else []
+        arguments = state + [slot.name for slot in self.parameters] + own
+        function = lower(expand(getattr(self, f"{name}_term"), has), name, arguments, doc)
+        return replace(function, takes_state=steps, takes_parameters=True)
+
+
+def _numbered(name: str, types: Sequence[NdArrayType]) -> list[str]:
+    return [name] if len(types) == 1 else [f"{name}_{i}" for i in range(len(types))]
+
+
+def _tuple(results: Any) -> tuple[Any, ...]:
+    return results if isinstance(results, tuple) else (results,)

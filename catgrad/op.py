@@ -1,0 +1,227 @@
+"""What an operation is: one frozen class states its type, its meaning and its reverse derivative."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, fields, replace
+from functools import cache
+from inspect import signature
+from types import EllipsisType
+from typing import Any, ClassVar, Protocol, TypeVar, dataclass_transform
+
+import numpy as np
+
+from catgrad.dims import Dim, Size
+from catgrad.errors import CatgradError, DtypeError, ShapeError, TypeMismatch
+from catgrad.types import NdArrayType
+
+Wire = TypeVar("Wire")
+Types = NdArrayType | tuple[NdArrayType, ...]
+
+OPS: dict[str, type[Op]] = {}
+"""Every operation by its class name: a declaration registers itself."""
+
+SYMBOLS: dict[str, Callable[..., Any]] = {}
+"""What each operator of `Var` stands for: a function on variables."""
+
+
+@dataclass(frozen=True)
+class Saves:
+    """The wires the reverse map takes from the forward map: the residual of the optic.
+
+    `...` stands for all of them, a tuple for those positions.
+    """
+
+    inputs: tuple[int, ...] | EllipsisType = ()
+    outputs: tuple[int, ...] | EllipsisType = ()
+
+    def pick(self, inputs: tuple[Wire, ...], outputs: tuple[Wire, ...]) -> tuple[Wire, ...]:
+        """The saved wires, inputs before outputs."""
+        return _pick(self.inputs, inputs) + _pick(self.outputs, outputs)
+
+
+def _pick(chosen: tuple[int, ...] | EllipsisType, wires: tuple[Wire, ...]) -> tuple[Wire, ...]:
+    return wires if isinstance(chosen, EllipsisType) else tuple(wires[i] for i in chosen)
+
+
+NOTHING = Saves()
+"""For linear maps: `rev(*dy)`."""
+INPUTS = Saves(inputs=...)
+"""For lenses: `rev(*x, *dy)`."""
+OUTPUTS = Saves(outputs=...)
+"""For maps whose derivative is a function of their value: `rev(*y, *dy)`."""
+
+
+class Builder(Protocol):
+    """The term under construction that variables belong to."""
+
+    def apply(self, op: Op, arguments: tuple[Any, ...]) -> tuple[Any, ...]: ...
+
+    def splice(self, term: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]: ...
+
+
+BUILDER: ContextVar[Builder] = ContextVar("BUILDER")
+"""The construction in progress, which operations without arguments write to."""
+
+
+@dataclass_transform(frozen_default=True)
+class Op:
+    """An operation: attributes are fields, arrays are positional arguments.
+
+    A subclass states `type` (what it accepts and returns), `ref` (its meaning, in NumPy), and
+    `rev` (its reverse derivative, a function on variables that receives what `saves` names,
+    then the cotangents of the outputs). One with a `body` is a definition: a target that does
+    not print it gets the body, and `rev` may then be left out.
+
+    A wire whose type is not differentiable (bool) has no cotangent: `rev` neither receives nor
+    returns one for it.
+    """
+
+    saves: ClassVar[Saves] = INPUTS
+    body: ClassVar[Callable[..., Any] | None] = None
+    rev: ClassVar[Callable[..., Any] | None] = None
+
+    elementwise: ClassVar[bool] = False
+    """Every output element depends only on the input elements at the same place."""
+    rearranges: ClassVar[bool] = False
+    """The output holds elements of the one input and nothing else."""
+    commutative: ClassVar[bool] = False
+    """f(x, y) = f(y, x)."""
+    involution: ClassVar[bool] = False
+    """f(f(x)) = x."""
+    left_unit: ClassVar[float | None] = None
+    """f(unit, x) = x."""
+    right_unit: ClassVar[float | None] = None
+    """f(x, unit) = x."""
+    result: ClassVar[str] = ""
+    """What emitted code calls the output if nothing else names it; by default, the operation."""
+    domain: ClassVar[tuple[float, float]] = (-2.0, 2.0)
+    """The interval from which tests draw inputs."""
+
+    def __init_subclass__(cls, symbol: str | None = None, register: bool = True, **kw: Any) -> None:
+        super().__init_subclass__(**kw)
+        dataclass(frozen=True)(cls)
+        cls.__hash__ = _hash_with_class  # type: ignore[method-assign, assignment]
+        if not register:
+            return
+        if OPS.setdefault(cls.__name__, cls) is not cls:
+            raise TypeError(f"two modules declare an operation named {cls.__name__!r}")
+        if symbol in SYMBOLS:
+            raise TypeError(f"two operations claim the operator {symbol!r}")
+        if symbol is not None:
+            SYMBOLS[symbol] = cls()
+
+    def type(self, *inputs: NdArrayType) -> Types:
+        """The types of the outputs. Raises: TypeMismatch if it does not accept `inputs`."""
+        raise NotImplementedError(f"{type(self).__name__} declares no type")
+
+    def ref(self, *arrays: np.ndarray) -> Any:
+        """The meaning, on NumPy arrays."""
+        raise NotImplementedError(f"{type(self).__name__} declares no meaning")
+
+    def outputs(self, *inputs: NdArrayType) -> tuple[NdArrayType, ...]:
+        """The types of the outputs, always as a tuple; computed once for each operation and types."""
+        return _outputs(self, inputs)
+
+    def is_identity(self, *inputs: NdArrayType) -> bool:
+        """Whether the operation does nothing at these types."""
+        return False
+
+    def fuse(self, inner: Op) -> Op | None:
+        """The one operation equal to `inner` followed by this one, if there is one."""
+        return None
+
+    def substitute(self, sizes: Mapping[str, Size]) -> Op:
+        """The operation with `sizes[name]` put for each symbolic dimension in its fields."""
+        values = {f.name: getattr(self, f.name) for f in fields(self)}  # type: ignore[arg-type]
+        return replace(self, **{k: _substitute(v, sizes) for k, v in values.items()}) if values else self  # type: ignore[type-var]
+
+    @classmethod
+    def examples(cls) -> list[tuple[Op, tuple[NdArrayType, ...]]]:
+        """Operations and input types to test; from the arity alone if there are no attributes."""
+        return [(cls(), (NdArrayType(shape),) * cls.arity()) for shape in ((2, 3), (), (0, 2))]
+
+    @classmethod
+    @cache
+    def arity(cls) -> int:
+        """The number of arrays it takes."""
+        return len(signature(cls.type).parameters) - 1
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Apply to variables: one variable for one output, else a tuple of them."""
+        builder = arguments[0].builder if arguments else BUILDER.get()
+        results = builder.apply(self, arguments)
+        return results[0] if len(results) == 1 else results
+
+
+@cache
+def _outputs(op: Op, inputs: tuple[NdArrayType, ...]) -> tuple[NdArrayType, ...]:
+    if len(inputs) != op.arity():
+        raise TypeMismatch(
+            f"there must be {op.arity()} arguments",
+            f"there are {len(inputs)}",
+            "pass arrays here and attributes to the constructor",
+            subject=type(op).__name__,
+        )
+    try:
+        types = op.type(*inputs)
+    except CatgradError as error:
+        raise error.about(subject=type(op).__name__) from None
+    return types if isinstance(types, tuple) else (types,)
+
+
+def _hash_with_class(op: Op) -> int:
+    # The default hash of a dataclass leaves out the class, so all attribute-less ones collide.
+    return hash((type(op), *vars(op).values()))
+
+
+def _substitute(value: Any, sizes: Mapping[str, Size]) -> Any:
+    if isinstance(value, (Dim, NdArrayType)):
+        return value.substitute(sizes)
+    if isinstance(value, tuple):
+        return tuple(_substitute(v, sizes) for v in value)
+    return value
+
+
+_SCOPE: ContextVar[tuple[str, ...]] = ContextVar("_SCOPE", default=())
+
+
+@contextmanager
+def scope(name: str) -> Iterator[None]:
+    """Inside, parameters and error messages carry `name` before theirs: `encoder.0.weight`."""
+    token = _SCOPE.set((*_SCOPE.get(), name))
+    try:
+        yield
+    finally:
+        _SCOPE.reset(token)
+
+
+def qualified(*names: str) -> str:
+    """The dotted name of something in the current scope."""
+    return ".".join((*_SCOPE.get(), *names))
+
+
+def same(*types: NdArrayType) -> NdArrayType:
+    """The type that all of `types` are. Raises: ShapeError, DtypeError."""
+    first = types[0]
+    for other in types[1:]:
+        if other is not first:
+            wrong = ShapeError if other.dtype is first.dtype else DtypeError
+            raise wrong(
+                "operands must have one type",
+                f"they are {', '.join(map(str, types))}",
+                "broadcast, reshape or cast one of them explicitly",
+            )
+    return first
+
+
+def floating(*types: NdArrayType) -> NdArrayType:
+    """The one floating-point type that all of `types` are. Raises: ShapeError, DtypeError."""
+    first = same(*types)
+    if not first.dtype.is_floating:
+        raise DtypeError(
+            "operands must be floating-point", f"they are {first}", "cast them to float32 first"
+        )
+    return first

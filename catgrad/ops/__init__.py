@@ -1,0 +1,25 @@
+"""The operations. Every module here declares some; importing the package registers them all."""
+
+from catgrad.ops.compare import equal, greater, less, maximum, relu, select, zeros_like
+from catgrad.ops.contract import contract, matmul
+from catgrad.ops.elementwise import (
+    add,
+    divide,
+    exp,
+    log,
+    multiply,
+    negate,
+    sigmoid,
+    sqrt,
+    square,
+    subtract,
+    tanh,
+)
+from catgrad.ops.reduce import broadcast, mean, number_of, sum
+from catgrad.ops.shape import permute, reshape, transpose
+
+__all__ = [
+    "add", "broadcast", "contract", "divide", "equal", "exp", "greater", "less", "log", "matmul",
+    "maximum", "mean", "multiply", "negate", "number_of", "permute", "relu", "reshape", "select",
+    "sigmoid", "sqrt", "square", "subtract", "sum", "tanh", "transpose", "zeros_like",
+]  # fmt: skip

@@ -1,0 +1,105 @@
+"""The one contraction: products of elements of two arrays, summed over shared axes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from catgrad.dims import Size
+from catgrad.errors import DtypeError, OptionError, ShapeError
+from catgrad.op import INPUTS, SYMBOLS, Op, Types
+from catgrad.types import Dtype, NdArrayType
+
+Axes = tuple[int, ...]
+
+
+class Contract(Op):
+    """Contraction: z[out] = Σ x[left] · y[right], summed over the labels that are not in `out`.
+
+    Each axis has a label; equal labels are the same index. A label of one operand is in the
+    other operand, in the output, or in both, which makes contractions closed under reverse.
+
+    Type:     (T[left], T[right]) -> T[out], for numeric T
+    Raises:   ShapeError if axes with one label differ in size; OptionError for other labellings
+    Gradient: dx = contract(dz, y), dy = contract(x, dz)
+    """
+
+    left: Axes
+    right: Axes
+    out: Axes
+    saves = INPUTS
+    result = "product"
+
+    def type(self, x: NdArrayType, y: NdArrayType) -> Types:
+        if x.dtype is not y.dtype or x.dtype is Dtype.bool:
+            raise DtypeError(
+                "operands must have one numeric dtype", f"they are {x} and {y}", "cast one of them"
+            )
+        self._check_labels(x, y)
+        sizes: dict[int, Size] = {}
+        for axes, array in ((self.left, x), (self.right, y)):
+            for label, size in zip(axes, array.shape, strict=True):
+                if sizes.setdefault(label, size) != size:
+                    raise ShapeError(
+                        "axes that are multiplied together must have one size",
+                        f"they are {sizes[label]} and {size}, with x {x} and y {y}",
+                        "transpose an operand or check the layer's sizes",
+                    )
+        return x.with_shape(tuple(sizes[label] for label in self.out))
+
+    def _check_labels(self, x: NdArrayType, y: NdArrayType) -> None:
+        left, right, out = set(self.left), set(self.right), set(self.out)
+        fits = len(self.left) == x.rank and len(self.right) == y.rank
+        once = len(left) + len(right) + len(out) == len(self.left) + len(self.right) + len(self.out)
+        twice = out <= left | right and left <= right | out and right <= left | out
+        if not (fits and once and twice):
+            raise OptionError(
+                "each axis must have one label, found in two of x, y and the output",
+                f"the labels are {self.left}, {self.right} -> {self.out} for {x} and {y}",
+                "sum or broadcast the other axes separately",
+            )
+
+    def ref(self, x: np.ndarray, y: np.ndarray) -> Any:
+        return np.einsum(x, list(self.left), y, list(self.right), list(self.out), optimize=True)
+
+    def rev(self, x: Any, y: Any, dz: Any) -> Any:
+        return Contract(self.out, self.right, self.left)(dz, y), Contract(self.left, self.out, self.right)(x, dz)
+
+    @classmethod
+    def examples(cls) -> list[tuple[Op, tuple[NdArrayType, ...]]]:
+        shapes: list[tuple[tuple[int, ...], ...]] = [(2, 3), (3, 4)], [(5, 2, 3), (5, 3, 4)], [(3,), (3,)]
+        labels = [((0, 1), (1, 2), (0, 2)), ((0, 1, 2), (0, 2, 3), (0, 1, 3)), ((0,), (0,), ())]
+        outer = (Contract((0,), (1,), (1, 0)), (NdArrayType((2,)), NdArrayType((3,))))
+        empty = (Contract((0, 1), (1, 2), (0, 2)), (NdArrayType((2, 0)), NdArrayType((0, 3))))
+        return [outer, empty] + [
+            (Contract(*names), (NdArrayType(a), NdArrayType(b))) for names, (a, b) in zip(labels, shapes, strict=True)
+        ]
+
+
+def contract(x: Any, y: Any, axes: int) -> Any:
+    """Contract the last `axes` axes of x with the first of y: A ⊗ B, B ⊗ C → A ⊗ C."""
+    m, n = x.type.rank, y.type.rank
+    if not 0 <= axes <= min(m, n):
+        raise OptionError(
+            f"the number of contracted axes must lie between 0 and {min(m, n)}",
+            f"it is {axes}",
+            "count the axes that both arrays share",
+        )
+    right = tuple(range(m - axes, m + n - axes))
+    return Contract(tuple(range(m)), right, tuple(range(m - axes)) + right[axes:])(x, y)
+
+
+def matmul(x: Any, y: Any) -> Any:
+    """Matrix product z = x · y over the last axis of x; leading axes of y are a batch.
+
+    Type: (T[…, m, k], T[k, n]) -> T[…, m, n], or (T[b…, m, k], T[b…, k, n]) -> T[b…, m, n]
+    """
+    if y.type.rank <= 2:
+        return contract(x, y, min(1, x.type.rank))
+    batch = tuple(range(y.type.rank - 2))
+    m, k, n = len(batch), len(batch) + 1, len(batch) + 2
+    return Contract((*batch, m, k), (*batch, k, n), (*batch, m, n))(x, y)
+
+
+SYMBOLS["@"] = matmul

@@ -1,0 +1,111 @@
+"""Reductions over axes, and their dual: copies along axes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from catgrad.dims import Dim, Size
+from catgrad.op import NOTHING, Op, Types
+from catgrad.ops.shape import Axes, Shape, normalised, require_shape, without
+from catgrad.structural import Constant, NumberOf
+from catgrad.types import Dtype, NdArrayType
+
+
+class Broadcast(Op):
+    """Copies along new axes: the axes `axes` of the output are new, the others are the input's.
+
+    Type:     T[shape without axes] -> T[shape]
+    Raises:   ShapeError, OptionError
+    Gradient: dx is dy summed over the new axes (the dual is Sum)
+    """
+
+    shape: Shape
+    axes: Axes
+    saves = NOTHING
+    rearranges = True
+
+    def type(self, x: NdArrayType) -> Types:
+        require_shape(x, without(self.shape, self.axes))
+        return x.with_shape(self.shape)
+
+    def ref(self, x: np.ndarray) -> Any:
+        return np.broadcast_to(np.expand_dims(x, self.axes), self.shape)
+
+    def rev(self, dy: Any) -> Any:
+        return Sum(self.shape, self.axes)(dy)
+
+    def is_identity(self, *inputs: NdArrayType) -> bool:
+        return not self.axes
+
+    @classmethod
+    def examples(cls) -> list[tuple[Op, tuple[NdArrayType, ...]]]:
+        return [
+            (Broadcast((2, 3), (0,)), (NdArrayType((3,)),)),
+            (Broadcast((2, 3), (1,)), (NdArrayType((2,)),)),
+            (Broadcast((2, 3, 4), (0, 2)), (NdArrayType((3,)),)),
+            (Broadcast((2, 3), (0, 1)), (NdArrayType(()),)),
+        ]
+
+
+class Sum(Op):
+    """Sum over axes: y = Σ x, with these axes gone.
+
+    Type:     T[shape] -> T[shape without axes]
+    Raises:   ShapeError, OptionError
+    Gradient: dx is dy copied along the axes (the dual is Broadcast)
+    """
+
+    shape: Shape
+    axes: Axes
+    saves = NOTHING
+    result = "total"
+
+    def type(self, x: NdArrayType) -> Types:
+        require_shape(x, self.shape)
+        return x.with_shape(without(self.shape, self.axes))
+
+    def ref(self, x: np.ndarray) -> Any:
+        return np.sum(x, axis=self.axes, dtype=x.dtype)
+
+    def rev(self, dy: Any) -> Any:
+        return Broadcast(self.shape, self.axes)(dy)
+
+    def is_identity(self, *inputs: NdArrayType) -> bool:
+        return not self.axes
+
+    @classmethod
+    def examples(cls) -> list[tuple[Op, tuple[NdArrayType, ...]]]:
+        chosen: list[tuple[Shape, Axes]] = [
+            ((2, 3), (0,)), ((2, 3), (1,)), ((2, 3, 4), (0, 2)), ((2, 3), (0, 1)), ((0, 3), (0,)),
+        ]  # fmt: skip
+        return [(Sum(shape, axes), (NdArrayType(shape),)) for shape, axes in chosen]
+
+
+def broadcast(x: Any, shape: Shape, axes: Sequence[int] | None = None) -> Any:
+    """x copied along the axes `axes` of `shape`; by default along its leading axes."""
+    new = range(len(shape) - x.type.rank) if axes is None else axes
+    return Broadcast(tuple(shape), normalised(tuple(new), len(shape)))(x)
+
+
+def sum(x: Any, axes: int | Sequence[int] | None = None) -> Any:
+    """y = Σ x over `axes`, by default over all."""
+    return Sum(x.shape, normalised(axes, x.type.rank))(x)
+
+
+def mean(x: Any, axes: int | Sequence[int] | None = None) -> Any:
+    """y = Σ x / n over `axes`, by default over all; n is the number of elements summed.
+
+    Gradient: dx = dy / n
+    """
+    over = normalised(axes, x.type.rank)
+    count = x.type.with_shape(tuple(x.shape[axis] for axis in over)).size
+    total = sum(x, over)
+    return total / broadcast(number_of(count, x.dtype), total.shape)
+
+
+def number_of(size: Size, dtype: Dtype = Dtype.float32) -> Any:
+    """A size as a scalar of the term: a constant if it is known, else read at run time."""
+    return NumberOf(size, dtype)() if isinstance(size, Dim) else Constant(NdArrayType((), dtype), size)()

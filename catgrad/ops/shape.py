@@ -1,0 +1,167 @@
+"""Rearrangements: the output holds elements of the input and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from catgrad.dims import Size, exact_quotient, product
+from catgrad.errors import OptionError, ShapeError
+from catgrad.op import NOTHING, Op, Types
+from catgrad.types import NdArrayType
+
+Shape = tuple[Size, ...]
+Axes = tuple[int, ...]
+
+
+class Reshape(Op):
+    """The same elements in row-major order, in another shape. Its reverse is a reshape back.
+
+    Type:     T[before] -> T[after], where both have the same number of elements
+    Raises:   ShapeError if they do not, as polynomials where they are symbolic
+    Gradient: dx is dy reshaped back
+    """
+
+    before: Shape
+    after: Shape
+    saves = NOTHING
+    rearranges = True
+
+    def type(self, x: NdArrayType) -> Types:
+        require_shape(x, self.before)
+        if product(self.before) != product(self.after):
+            raise ShapeError(
+                "the number of elements must stay the same",
+                f"{shape_text(self.before)} has {product(self.before)} and "
+                f"{shape_text(self.after)} has {product(self.after)}",
+                "choose a shape with as many elements",
+            )
+        return x.with_shape(self.after)
+
+    def ref(self, x: np.ndarray) -> Any:
+        return x.reshape(self.after)
+
+    def rev(self, dy: Any) -> Any:
+        return Reshape(self.after, self.before)(dy)
+
+    def is_identity(self, *inputs: NdArrayType) -> bool:
+        return self.before == self.after
+
+    def fuse(self, inner: Op) -> Op | None:
+        return Reshape(inner.before, self.after) if isinstance(inner, Reshape) else None
+
+    @classmethod
+    def examples(cls) -> list[tuple[Op, tuple[NdArrayType, ...]]]:
+        shapes: list[tuple[Shape, Shape]] = [((2, 3), (3, 2)), ((2, 3), (1, 6, 1)), ((1,), ()), ((0, 4), (2, 0))]
+        return [(Reshape(a, b), (NdArrayType(a),)) for a, b in shapes]
+
+
+class Permute(Op):
+    """Axes in another order: axis i of the output is axis order[i] of the input.
+
+    Type:     T[s₀, …] -> T[s_order[0], …]
+    Raises:   OptionError if `order` is no permutation of the axes
+    Gradient: dx is dy with its axes put back
+    """
+
+    order: Axes
+    saves = NOTHING
+    rearranges = True
+
+    def type(self, x: NdArrayType) -> Types:
+        if sorted(self.order) != list(range(x.rank)):
+            raise OptionError(
+                f"the order must name each axis of {x} once",
+                f"it is {self.order}",
+                "count axes from 0",
+            )
+        return x.with_shape(tuple(x.shape[axis] for axis in self.order))
+
+    def ref(self, x: np.ndarray) -> Any:
+        return np.transpose(x, self.order)
+
+    def rev(self, dy: Any) -> Any:
+        return Permute(tuple(sorted(range(len(self.order)), key=self.order.__getitem__)))(dy)
+
+    def is_identity(self, *inputs: NdArrayType) -> bool:
+        return self.order == tuple(range(len(self.order)))
+
+    def fuse(self, inner: Op) -> Op | None:
+        if isinstance(inner, Permute):
+            return Permute(tuple(inner.order[axis] for axis in self.order))
+        return None
+
+    @classmethod
+    def examples(cls) -> list[tuple[Op, tuple[NdArrayType, ...]]]:
+        return [
+            (Permute((1, 0)), (NdArrayType((2, 3)),)),
+            (Permute((2, 0, 1)), (NdArrayType((2, 3, 4)),)),
+            (Permute(()), (NdArrayType(()),)),
+        ]
+
+
+def without(shape: Shape, axes: Axes) -> Shape:
+    """The shape with these axes removed. Raises: OptionError if one is missing or named twice."""
+    if sorted(set(axes)) != list(axes) or not all(0 <= axis < len(shape) for axis in axes):
+        raise OptionError(
+            f"axes must be distinct, ascending and within {shape_text(shape)}",
+            f"they are {axes}",
+            "count axes from 0",
+        )
+    return tuple(size for axis, size in enumerate(shape) if axis not in axes)
+
+
+def normalised(axes: int | Sequence[int] | None, rank: int) -> Axes:
+    """Axes as ascending non-negative numbers; None means all. Raises: OptionError."""
+    if axes is None:
+        return tuple(range(rank))
+    chosen = [axes] if isinstance(axes, int) else list(axes)
+    if not all(-rank <= axis < rank for axis in chosen):
+        raise OptionError(
+            f"axes must lie between {-rank} and {rank - 1}", f"they are {axes}", "count axes from 0"
+        )
+    return tuple(sorted({axis % rank for axis in chosen}))
+
+
+def reshape(x: Any, *shape: Size) -> Any:
+    """x in another shape; one size may be -1 and follows from the others.
+
+    Raises: ShapeError if the sizes do not fit.
+    """
+    if -1 in shape:
+        known = product(tuple(size for size in shape if size != -1))
+        inferred = exact_quotient(x.type.size, known)
+        shape = tuple(inferred if size == -1 else size for size in shape)
+    return Reshape(x.shape, shape)(x)
+
+
+def permute(x: Any, *order: int) -> Any:
+    """x with its axes in this order."""
+    return Permute(tuple(axis % max(x.type.rank, 1) for axis in order))(x)
+
+
+def transpose(x: Any) -> Any:
+    """x with its last two axes exchanged. Raises: OptionError for fewer than two axes."""
+    if x.type.rank < 2:
+        raise OptionError(
+            "an array must have two axes to be transposed", f"it is {x.type}", "reshape it first"
+        )
+    return Permute((*range(x.type.rank - 2), x.type.rank - 1, x.type.rank - 2))(x)
+
+
+def shape_text(shape: Shape) -> str:
+    """A shape as messages show it."""
+    return f"[{','.join(map(str, shape))}]"
+
+
+def require_shape(x: NdArrayType, shape: Shape) -> None:
+    """Raises ShapeError unless x has this shape."""
+    if x.shape != shape:
+        raise ShapeError(
+            f"the array must have the shape {shape_text(shape)}",
+            f"it is {x}",
+            "check the sizes given to this operation",
+        )
+

@@ -1,0 +1,175 @@
+"""Programs: typed straight-line code (SSA), the level at which passes work and targets print."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from catgrad.dims import Dim
+from catgrad.errors import DtypeError, ShapeError
+from catgrad.functors import Slot
+from catgrad.op import Op
+from catgrad.schedule import schedule
+from catgrad.term import Term, check_functional, edges
+from catgrad.types import NdArrayType, substitute, symbols
+
+
+class Apply(NamedTuple):
+    """One operation applied to values, which are numbered and assigned once."""
+
+    op: Op
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Function:
+    """Straight-line code from arguments to results.
+
+    `names` holds what values are called; those without an entry are intermediate.
+    """
+
+    name: str
+    arguments: tuple[int, ...]
+    body: tuple[Apply, ...]
+    results: tuple[int, ...]
+    types: tuple[NdArrayType, ...]
+    names: Mapping[int, str] = field(default_factory=dict)
+    doc: str = ""
+    takes_state: bool = False
+    takes_parameters: bool = False
+
+    @property
+    def argument_types(self) -> tuple[NdArrayType, ...]:
+        """The types of the arguments."""
+        return tuple(self.types[value] for value in self.arguments)
+
+    @property
+    def result_types(self) -> tuple[NdArrayType, ...]:
+        """The types of the results."""
+        return tuple(self.types[value] for value in self.results)
+
+    def uses(self) -> list[int]:
+        """How often each value is read, results counted."""
+        count = [0] * len(self.types)
+        for apply in self.body:
+            for value in apply.inputs:
+                count[value] += 1
+        for value in self.results:
+            count[value] += 1
+        return count
+
+
+@dataclass(frozen=True)
+class Program:
+    """The functions of one model, with the tables of what they take in common.
+
+    A function takes the whole state first if it takes any, then all parameters if it takes any,
+    then arguments of its own.
+    """
+
+    name: str
+    functions: tuple[Function, ...]
+    parameters: tuple[Slot, ...] = ()
+    state: tuple[Slot, ...] = ()
+
+    def __getitem__(self, name: str) -> Function:
+        return next(function for function in self.functions if function.name == name)
+
+    def common_arguments(self, function: Function) -> int:
+        """How many of a function's arguments are state and parameters."""
+        state = len(self.state) if function.takes_state else 0
+        return state + (len(self.parameters) if function.takes_parameters else 0)
+
+    def map(self, change: Callable[[Function], Function]) -> Program:
+        """The program with each function changed."""
+        return replace(self, functions=tuple(map(change, self.functions)))
+
+
+def lower(term: Term, name: str = "f", arguments: Sequence[str] = (), doc: str = "") -> Function:
+    """A term as straight-line code, with names for its arguments.
+
+    Raises: TermError if a wire dangles or is merged, or if the term has a cycle.
+    """
+    check_functional(term)
+    every = edges(term)
+    sources = tuple(term.s.table.tolist())
+    names = arguments or [f"x{i}" for i in range(len(sources))]
+    return Function(
+        name=name,
+        arguments=sources,
+        body=tuple(Apply(*every[i]) for i in schedule(term)),
+        results=tuple(term.t.table.tolist()),
+        types=tuple(term.H.w.table),
+        names=dict(zip(sources, names, strict=True)),
+        doc=doc,
+    )
+
+
+def interpret(function: Function, *arrays: Any) -> list[np.ndarray]:
+    """The meaning of a function: the `ref` of its operations, one after the other.
+
+    Raises: ShapeError, DtypeError if the arrays are not of the argument types.
+    """
+    given = [np.asarray(array) for array in arrays]
+    sizes = bind_symbols(function.argument_types, [array.shape for array in given])
+    for array, wanted in zip(given, function.argument_types, strict=True):
+        if array.dtype != wanted.dtype.numpy:
+            raise DtypeError(
+                f"an argument must be {wanted.dtype.name}", f"it is {array.dtype}", "use astype"
+            )
+    values: dict[int, np.ndarray] = dict(zip(function.arguments, given, strict=True))
+    with np.errstate(all="ignore"):
+        for op, inputs, outputs in function.body:
+            results = op.substitute(sizes).ref(*(values[value] for value in inputs))
+            results = results if isinstance(results, tuple) else (results,)
+            values.update(zip(outputs, map(np.asarray, results), strict=True))
+    return [values[value] for value in function.results]
+
+
+def evaluate(term: Term, *arrays: Any) -> list[np.ndarray]:
+    """The meaning of a term at these arrays."""
+    return interpret(lower(term), *arrays)
+
+
+def symbol_sources(types: Sequence[NdArrayType]) -> dict[str, tuple[int, int]]:
+    """For each symbol, an argument and an axis whose size it is.
+
+    Raises: ShapeError if a symbol never stands alone, so that no shape tells its value.
+    """
+    found: dict[str, tuple[int, int]] = {}
+    for position, type in enumerate(types):
+        for axis, size in enumerate(type.shape):
+            if isinstance(size, Dim) and size == Dim(min(size.symbols)):
+                found.setdefault(min(size.symbols), (position, axis))
+    for name in symbols(tuple(types)):
+        if name not in found:
+            raise ShapeError(
+                "each symbolic dimension must be the whole size of some axis of an argument",
+                f"{name!r} occurs only inside expressions in {', '.join(map(str, types))}",
+                f"name the axis itself, for example Dim({name!r})",
+            )
+    return found
+
+
+def bind_symbols(types: Sequence[NdArrayType], shapes: Sequence[tuple[int, ...]]) -> dict[str, int]:
+    """The value of each symbol in the types at these shapes. Raises: ShapeError."""
+    if len(types) != len(shapes):
+        raise ShapeError(f"there must be {len(types)} arrays", f"there are {len(shapes)}", "pass all of them")
+    sizes: dict[str, int] = {}
+    for type, shape in zip(types, shapes, strict=True):
+        if len(shape) == type.rank:
+            for size, n in zip(type.shape, shape, strict=True):
+                if isinstance(size, Dim) and size == Dim(min(size.symbols)):
+                    sizes.setdefault(min(size.symbols), n)
+    for type, shape in zip(types, shapes, strict=True):
+        if substitute(type.shape, sizes) != tuple(shape):
+            raise ShapeError(
+                f"an argument must have the shape of {type}",
+                f"it is {list(shape)}" + (f" where {sizes}" if sizes else ""),
+                "reshape it, or change the model's types",
+            )
+    return sizes

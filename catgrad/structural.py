@@ -1,0 +1,203 @@
+"""The operations of every cartesian left-additive category, and the two that carry names."""
+
+from __future__ import annotations
+
+from dataclasses import field
+from typing import Any
+
+import numpy as np
+
+from catgrad.dims import Dim, Size
+from catgrad.errors import DtypeError, TermError
+from catgrad.initialisers import Filled, Initialiser
+from catgrad.naming import require_dotted
+from catgrad.op import NOTHING, Op, Types, same
+from catgrad.types import Dtype, NdArrayType
+
+
+def is_differentiable(type: NdArrayType) -> bool:
+    """Whether a wire of this type has a cotangent: numbers have one, truth values do not."""
+    return type.dtype is not Dtype.bool
+
+
+class Copy(Op):
+    """Two copies of one array: y, z = x.
+
+    Type:     (T) -> (T, T)
+    Gradient: dx = dy + dz
+    """
+
+    saves = NOTHING
+
+    def type(self, x: NdArrayType) -> Types:
+        return x, x
+
+    def ref(self, x: np.ndarray) -> Any:
+        return x, x
+
+    def rev(self, *cotangents: Any) -> Any:
+        return cotangents[0] + cotangents[1] if cotangents else ()
+
+
+class Discard(Op):
+    """An array nobody reads.
+
+    Type:     (T) -> ()
+    Gradient: dx = 0
+    """
+
+    array_type: NdArrayType
+    saves = NOTHING
+
+    def type(self, x: NdArrayType) -> Types:
+        same(self.array_type, x)
+        return ()
+
+    def ref(self, x: np.ndarray) -> Any:
+        return ()
+
+    def rev(self) -> Any:
+        return Constant(self.array_type, 0)() if is_differentiable(self.array_type) else ()
+
+    @classmethod
+    def examples(cls) -> list[tuple[Op, tuple[NdArrayType, ...]]]:
+        type = NdArrayType((2, 3))
+        return [(Discard(type), (type,))]
+
+
+class Constant(Op):
+    """An array filled with one number: y = c.
+
+    Type:     () -> T
+    Gradient: none, for there is no input
+    """
+
+    array_type: NdArrayType
+    value: float = field(compare=False)
+    # Floats compare by their digits, so that NaN equals NaN and -0.0 differs from 0.0.
+    digits: str = field(default="", repr=False)
+    saves = NOTHING
+
+    def __post_init__(self) -> None:
+        with np.errstate(over="ignore"):
+            stored = self.array_type.dtype.numpy.type(self.value)
+        if not self.array_type.dtype.is_floating and stored != self.value:
+            raise DtypeError(
+                f"a literal must be exact in {self.array_type.dtype.name}",
+                f"it is {self.value!r}",
+                "cast the other operand to float32, or use a whole number",
+            ).about("Constant")
+        object.__setattr__(self, "value", stored.item())
+        exact = repr(float(str(stored))) if self.array_type.dtype.is_floating else str(stored)
+        object.__setattr__(self, "digits", exact)
+
+    def type(self) -> Types:
+        return self.array_type
+
+    def ref(self) -> Any:
+        return np.full(self.array_type.shape, self.value, self.array_type.dtype.numpy)
+
+    def rev(self, dy: Any = None) -> Any:
+        return ()
+
+    @classmethod
+    def examples(cls) -> list[tuple[Op, tuple[NdArrayType, ...]]]:
+        return [(Constant(NdArrayType((2, 3)), 0.1), ()), (Constant(NdArrayType(()), -1e30), ())]
+
+
+class NumberOf(Op):
+    """A size as a number: y = n, read at run time where n is symbolic.
+
+    Type:     () -> T[] for the dtype T
+    Gradient: none, for there is no input
+    """
+
+    size: Size
+    dtype: Dtype = Dtype.float32
+    saves = NOTHING
+    result = "count"
+
+    def type(self) -> Types:
+        return NdArrayType((), self.dtype)
+
+    def ref(self) -> Any:
+        if isinstance(self.size, Dim):
+            raise TermError(
+                "a size must be known to be computed",
+                f"{self.size} is symbolic",
+                "substitute numbers for its symbols",
+            )
+        return np.full((), self.size, self.dtype.numpy)
+
+    def rev(self, dy: Any) -> Any:
+        return ()
+
+    @classmethod
+    def examples(cls) -> list[tuple[Op, tuple[NdArrayType, ...]]]:
+        return [(NumberOf(6), ())]
+
+
+class _Named(Op, register=False):
+    """An operation with a dotted name."""
+
+    name: str
+
+    def __post_init__(self) -> None:
+        require_dotted(self.name)
+
+
+class Label(_Named):
+    """The identity, with a name for messages, diagrams and emitted code: y = x.
+
+    Type:     (T) -> T
+    Gradient: dx = dy, and is named d_<name>
+    """
+
+    saves = NOTHING
+
+    def type(self, x: NdArrayType) -> Types:
+        return x
+
+    def ref(self, x: np.ndarray) -> Any:
+        return x
+
+    def rev(self, *cotangents: Any) -> Any:
+        return Label(f"d_{self.name}")(*cotangents) if cotangents else ()
+
+    @classmethod
+    def examples(cls) -> list[tuple[Op, tuple[NdArrayType, ...]]]:
+        return [(Label("x"), (NdArrayType((2, 3)),))]
+
+
+class Parameter(_Named):
+    """An array that training changes, until `factor_parameters` makes it an argument.
+
+    Type:     () -> T
+    Gradient: none; a model is differentiated after its parameters are factored out
+    """
+
+    array_type: NdArrayType
+    initial: Initialiser = Filled(0.0)
+    saves = NOTHING
+
+    def type(self) -> Types:
+        return self.array_type
+
+    def ref(self) -> Any:
+        raise TermError(
+            "a parameter must be given a value",
+            f"{self.name!r} is still inside the term",
+            "apply factor_parameters first",
+        )
+
+    def rev(self, dy: Any) -> Any:
+        raise TermError(
+            "a model must be differentiated after its parameters are factored out",
+            f"{self.name!r} is still inside the term",
+            "apply factor_parameters first",
+        )
+
+    @classmethod
+    def examples(cls) -> list[tuple[Op, tuple[NdArrayType, ...]]]:
+        return []
+

@@ -1,0 +1,112 @@
+"""Objects of the category: array types, which are a shape and a dtype."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+from functools import cached_property
+
+import numpy as np
+
+from catgrad.dims import Dim, Size, product
+from catgrad.errors import DtypeError, OptionError
+
+
+class Dtype(Enum):
+    """The type of an array's elements; the value is its short name in comments and messages."""
+
+    float32 = "f32"
+    float64 = "f64"
+    int32 = "i32"
+    int64 = "i64"
+    bool = "bool"
+
+    @cached_property
+    def numpy(self) -> np.dtype[np.generic]:
+        """The NumPy dtype that stores it."""
+        return np.dtype(self.name)
+
+    @property
+    def is_floating(self) -> bool:  # type: ignore[valid-type]  # `bool` is a member here
+        return self in (Dtype.float32, Dtype.float64)
+
+
+class NdArrayType:
+    """An array type: a shape of integers and symbolic dimensions, and a dtype.
+
+    Equal types are one object, so comparing the wires of two large terms costs no more than
+    comparing pointers. `A + B` has the axes of `A`, then those of `B`.
+
+    Raises: OptionError if a dimension is not an integer ≥ 0 or a `Dim`; DtypeError from `+`.
+    """
+
+    __slots__ = ("__weakref__", "dtype", "shape")
+    shape: tuple[Size, ...]
+    dtype: Dtype
+    _interned: dict[tuple[tuple[Size, ...], Dtype], NdArrayType] = {}
+
+    def __new__(cls, shape: tuple[Size, ...], dtype: Dtype = Dtype.float32) -> NdArrayType:
+        key = (tuple(shape), dtype)
+        found = cls._interned.get(key)
+        if found is None:
+            for size in key[0]:
+                _check_size(size, key[0])
+            found = object.__new__(cls)
+            found.shape, found.dtype = tuple(s if isinstance(s, Dim) else int(s) for s in shape), dtype
+            found = cls._interned.setdefault(key, found)
+        return found
+
+    def __reduce__(self) -> tuple[type[NdArrayType], tuple[tuple[Size, ...], Dtype]]:
+        return NdArrayType, (self.shape, self.dtype)
+
+    def __add__(self, other: NdArrayType) -> NdArrayType:
+        if self.dtype is not other.dtype:
+            raise DtypeError(
+                "types that share an array must have one dtype",
+                f"they are {self} and {other}",
+                "give both the same dtype",
+            )
+        return NdArrayType(self.shape + other.shape, self.dtype)
+
+    @property
+    def rank(self) -> int:
+        """The number of axes."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> Size:
+        """The number of elements."""
+        return product(self.shape)
+
+    def with_shape(self, shape: tuple[Size, ...]) -> NdArrayType:
+        """The type of the same dtype with another shape."""
+        return NdArrayType(shape, self.dtype)
+
+    def substitute(self, sizes: Mapping[str, Size]) -> NdArrayType:
+        """The type with `sizes[name]` put for each symbolic dimension it holds."""
+        return NdArrayType(substitute(self.shape, sizes), self.dtype)
+
+    def __repr__(self) -> str:
+        return f"{self.dtype.value}[{','.join(str(size).replace(' ', '') for size in self.shape)}]"
+
+
+def substitute(shape: tuple[Size, ...], sizes: Mapping[str, Size]) -> tuple[Size, ...]:
+    """The shape with `sizes[name]` put for each symbolic dimension it holds."""
+    return tuple(size.substitute(sizes) if isinstance(size, Dim) else size for size in shape)
+
+
+def symbols(types: tuple[NdArrayType, ...]) -> list[str]:
+    """The names of all symbolic dimensions, sorted."""
+    sizes = (size for type in types for size in type.shape)
+    return sorted({name for size in sizes if isinstance(size, Dim) for name in size.symbols})
+
+
+def _check_size(size: Size, shape: tuple[Size, ...]) -> None:
+    if isinstance(size, Dim):
+        return
+    if isinstance(size, bool) or not isinstance(size, (int, np.integer)) or size < 0:
+        raise OptionError(
+            "a dimension must be an integer of at least 0 or a Dim",
+            f"the shape is {shape!r}",
+            "write for example NdArrayType((Dim('batch'), 4))",
+        )
