@@ -160,25 +160,27 @@ def check_functional(term: Term) -> None:
     or doubly written wire would be printed as code that reads or overwrites it at random.
     Source: monogamous cospans, Bonchi et al. 2022, String diagram rewrite theory II, section 3.
     """
-    produced: list[list[str]] = [[] for _ in range(term.H.W)]
-    consumed: list[list[str]] = [[] for _ in range(term.H.W)]
-    for i, wire in enumerate(term.s.table):
-        produced[wire].append(f"input {i}")
-    for i, wire in enumerate(term.t.table):
-        consumed[wire].append(f"output {i}")
-    for edge in edges(term):
-        for i, wire in enumerate(edge.sources):
-            consumed[wire].append(f"argument {i} of {edge.op}")
-        for i, wire in enumerate(edge.targets):
-            produced[wire].append(f"result {i} of {edge.op}")
-    for wire, (makers, users) in enumerate(zip(produced, consumed, strict=True)):
-        if len(makers) != 1 or len(users) != 1:
-            raise TermError(
-                "every wire must have one producer and one consumer",
-                f"wire {wire} of type {term.H.w.table[wire]} is produced by {_listed(makers)} "
-                f"and consumed by {_listed(users)}",
-                "use copy and discard, or the function form of build, which inserts them",
-            )
+    h = term.H
+    produced = np.bincount(np.concatenate([term.s.table, h.t.values.table]), minlength=h.W)
+    consumed = np.bincount(np.concatenate([term.t.table, h.s.values.table]), minlength=h.W)
+    wrong = np.flatnonzero((produced != 1) | (consumed != 1))
+    if len(wrong):
+        wire = int(wrong[0])
+        makers, users = _ends(term, wire)
+        raise TermError(
+            "every wire must have one producer and one consumer",
+            f"wire {wire} of type {h.w.table[wire]} is produced by {makers} and consumed by {users}",
+            "use copy and discard, or the function form of build, which inserts them",
+        )
+
+
+def _ends(term: Term, wire: int) -> tuple[str, str]:
+    makers = [f"input {i}" for i in np.flatnonzero(term.s.table == wire)]
+    users = [f"output {i}" for i in np.flatnonzero(term.t.table == wire)]
+    for op, sources, targets in edges(term):
+        users += [f"argument {i} of {op}" for i, w in enumerate(sources) if w == wire]
+        makers += [f"result {i} of {op}" for i, w in enumerate(targets) if w == wire]
+    return " and ".join(makers) or "nothing", " and ".join(users) or "nothing"
 
 
 def _check_composable(f: Term, g: Term) -> None:
@@ -193,10 +195,6 @@ def _check_composable(f: Term, g: Term) -> None:
 
 def _object_text(types: Iterable[NdArrayType]) -> str:
     return " ⊗ ".join(map(str, types)) or "I"
-
-
-def _listed(names: list[str]) -> str:
-    return " and ".join(names) or "nothing"
 
 
 def _joined(tables: list[np.ndarray]) -> np.ndarray:

@@ -88,13 +88,14 @@ class Reverse(Optic):  # type: ignore[misc]  # open-hypergraphs is not annotated
         return IndexedCoproduct.from_list(None, saved, dtype=object)
 
 
-def reverse(f: Term) -> Term:
+def reverse(f: Term, functor: Reverse | None = None) -> Term:
     """f : A → B as A ⊗ B′ → B ⊗ A′: its value beside its vector-Jacobian product.
 
+    Terms with operations in common are faster with one `functor`, which remembers their images.
     Raises: TermError if a wire dangles or is merged; UnsupportedOp.
     """
     check_functional(f)
-    functor = Reverse()
+    functor = functor or Reverse()
     return functor.adapt(functor(f), f.source, f.target)  # type: ignore[no-any-return]
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from catgrad.build import build
 from catgrad.errors import ShapeError
-from catgrad.functors import Slot, expand, factor_parameters, reverse
+from catgrad.functors import Expand, Reverse, Slot, factor_parameters, reverse
 from catgrad.functors.reverse import cotangents
 from catgrad.initialisers import Filled
 from catgrad.learn.optimisers import Optimiser
@@ -50,6 +50,10 @@ class Task:
     @cached_property
     def _factored(self) -> tuple[tuple[Slot, ...], Term]:
         return factor_parameters(self.model)
+
+    @cached_property
+    def _reverse(self) -> Reverse:
+        return Reverse()
 
     @property
     def parameters(self) -> tuple[Slot, ...]:
@@ -104,7 +108,7 @@ class Task:
     @cached_property
     def rev_term(self) -> Term:
         """P ⊗ X ⊗ Ŷ′ → P′ ⊗ X′."""
-        optic = reverse(self.predict_term)
+        optic = reverse(self.predict_term, self._reverse)
         return build(lambda *a: _tuple(optic(*a))[len(self.outputs) :], list(optic.source.table))
 
     @cached_property
@@ -116,7 +120,7 @@ class Task:
     @cached_property
     def train_step_term(self) -> Term:
         """S ⊗ P ⊗ X ⊗ Y → R ⊗ S ⊗ P: loss, reverse derivative and optimiser composed."""
-        optic = reverse(self.loss_term)
+        optic = reverse(self.loss_term, self._reverse)
         s, p = len(self.state), len(self.parameters)
 
         def train_step(*arguments: Any) -> Any:
@@ -147,27 +151,28 @@ class Task:
         x, y = _numbered("x", self.inputs), _numbered("y", self.outputs)
         dy = _numbered("d_y_hat", cotangents(self.outputs))
         S = "S × " if self.state else ""
+        expand = Expand(has)
         return Program(
             self.name,
             (
-                self._function("predict", x, "P × X → Ŷ: the model's output.", has),
-                self._function("loss", x + y, "P × X × Y → R: how far the output is from y.", has),
-                self._function("rev", x + dy, "P × X × Ŷ′ → P′ × X′: the reverse derivative of predict.", has),
-                self._function("rev_p", x + dy, "P × X × Ŷ′ → P′: the part of rev that parameters need.", has),
-                self._function("step", x + y, f"{S}P × X × Y → {S}P: one step of training.", has),
+                self._function("predict", x, "P × X → Ŷ: the model's output.", expand),
+                self._function("loss", x + y, "P × X × Y → R: how far the output is from y.", expand),
+                self._function("rev", x + dy, "P × X × Ŷ′ → P′ × X′: the reverse derivative of predict.", expand),
+                self._function("rev_p", x + dy, "P × X × Ŷ′ → P′: the part of rev that parameters need.", expand),
+                self._function("step", x + y, f"{S}P × X × Y → {S}P: one step of training.", expand),
                 self._function(
-                    "train_step", x + y, f"{S}P × X × Y → R × {S}P: one step, and the loss before it.", has
+                    "train_step", x + y, f"{S}P × X × Y → R × {S}P: one step, and the loss before it.", expand
                 ),
             ),
             self.parameters,
             self.state,
         )
 
-    def _function(self, name: str, own: list[str], doc: str, has: Callable[[Op], bool]) -> Function:
+    def _function(self, name: str, own: list[str], doc: str, expand: Expand) -> Function:
         steps = name.endswith("step")
         state = [slot.name for slot in self.state] if steps else []
         arguments = state + [slot.name for slot in self.parameters] + own
-        function = lower(expand(getattr(self, f"{name}_term"), has), name, arguments, doc)
+        function = lower(expand(getattr(self, f"{name}_term")), name, arguments, doc)
         return replace(function, takes_state=steps, takes_parameters=True)
 
 

@@ -24,22 +24,23 @@ class Rewriter:
         self.body: list[Apply] = []
         self.producer: dict[int, Apply] = {}
         self._stands_for: dict[int, int] = {}
+        self._arguments = frozenset(function.arguments)
 
     def sweep(self, rule: Rule) -> Function:
         """Apply `rule` to each operation: it returns the values to use instead of its outputs, or None."""
-        changed = False
-        for op, inputs, outputs in self.function.body:
-            apply = Apply(op, self._current(inputs), outputs)
+        for apply in self.function.body:
+            inputs = self._current(apply.inputs)
+            if inputs != apply.inputs:
+                apply = apply._replace(inputs=inputs)
             instead = rule(self, apply)
             if instead is None:
                 self._keep(apply)
                 continue
-            changed = True
-            for old, new in zip(outputs, instead, strict=True):
+            for old, new in zip(apply.outputs, instead, strict=True):
                 self._stands_for[old] = new
                 if old in self.names:
                     self.name(new, self.names[old])
-        if not changed:
+        if len(self.body) == len(self.function.body) and not self._stands_for:
             return self.function
         return replace(
             self.function,
@@ -63,7 +64,7 @@ class Rewriter:
 
     def name(self, value: int, name: str) -> None:
         """Call a value so, unless it is an argument or has a name from further out."""
-        if value in self.function.arguments:
+        if value in self._arguments:
             return
         known = self.names.get(value)
         if known is None or _depth(name) < _depth(known):
@@ -85,7 +86,8 @@ class Rewriter:
             self.producer[output] = apply
 
     def _current(self, values: Values) -> Values:
-        return tuple(self._stands_for.get(value, value) for value in values)
+        now = self._stands_for
+        return tuple([now.get(value, value) for value in values]) if now else values
 
 
 def _depth(name: str) -> tuple[int, int]:
