@@ -22,6 +22,9 @@ from catgrad.types import NdArrayType
 
 Loss = Callable[..., Any]
 
+TERMS = ("model", "predict", "loss", "rev", "rev_p", "step", "train_step")
+"""The terms of a task, by name."""
+
 
 @dataclass(frozen=True)
 class Task:
@@ -146,6 +149,11 @@ class Task:
         width = len(self.optimiser.state)
         return [(*state[i * width : (i + 1) * width], p) for i, p in enumerate(parameters)]
 
+    def term(self, name: str) -> Term:
+        """One of the terms, by its name among TERMS."""
+        term: Term = self.model if name == "model" else getattr(self, f"{name}_term")
+        return term
+
     def program(self, has: Callable[[Op], bool] = lambda op: True) -> Program:
         """All terms as straight-line code, with definitions expanded that `has` does not name."""
         x, y = _numbered("x", self.inputs), _numbered("y", self.outputs)
@@ -172,7 +180,7 @@ class Task:
         steps = name.endswith("step")
         state = [slot.name for slot in self.state] if steps else []
         arguments = state + [slot.name for slot in self.parameters] + own
-        function = lower(expand(getattr(self, f"{name}_term")), name, arguments, doc)
+        function = lower(expand(self.term(name)), name, arguments, doc)
         return replace(function, takes_state=steps, takes_parameters=True)
 
 

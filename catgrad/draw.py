@@ -1,0 +1,90 @@
+"""Terms as pictures: a box for each operation, a line for each wire with its type, by graphviz."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING
+
+from catgrad.errors import ToolError
+from catgrad.op import Op
+from catgrad.schedule import schedule
+from catgrad.structural import Constant, Copy, Discard, Label, Parameter
+from catgrad.term import Term, edges
+
+if TYPE_CHECKING:
+    import graphviz
+
+FONT = {"fontname": "Helvetica", "fontsize": "11"}
+BOX = {"shape": "box", "style": "rounded,filled", "color": "#3b5b92", "fillcolor": "#eef3fb"}
+BOUNDARY = {"shape": "plaintext", "style": "", "fillcolor": "none"}
+DOT = {"shape": "point", "width": "0.06", "fillcolor": "#555555", "color": "#555555"}
+
+
+def dot(term: Term) -> graphviz.Digraph:
+    """The diagram of a term as a graphviz graph, read from left to right.
+
+    Labels are not boxes: they are written on the wires they name.
+    """
+    import graphviz
+
+    graph = graphviz.Digraph(
+        graph_attr={"rankdir": "LR", "bgcolor": "transparent", "ranksep": "0.3", **FONT},
+        node_attr={"height": "0.25", "margin": "0.1,0.04", **BOX, **FONT},
+        edge_attr={"arrowsize": "0.5", "color": "#555555", **FONT, "fontsize": "9"},
+    )
+    every, types = edges(term), term.H.w.table
+    origin = {}  # of each wire: the node it comes from, and what it is called
+    for position, wire in enumerate(term.s.table.tolist()):
+        graph.node(f"in{position}", f"input {position}", **BOUNDARY)
+        origin[wire] = f"in{position}", ""
+    for k in schedule(term):
+        op, sources, targets = every[k]
+        if isinstance(op, Label):
+            origin[targets[0]] = origin[sources[0]][0], f"{op.name}: "
+            continue
+        graph.node(f"op{k}", **_style(op))
+        for wire in sources:
+            _line(graph, origin[wire], f"op{k}", str(types[wire]))
+        origin |= {wire: (f"op{k}", "") for wire in targets}
+    for position, wire in enumerate(term.t.table.tolist()):
+        graph.node(f"out{position}", f"output {position}", **BOUNDARY)
+        _line(graph, origin[wire], f"out{position}", str(types[wire]))
+    return graph
+
+
+def svg(term: Term) -> str:
+    """The diagram of a term as SVG. Raises: ToolError if graphviz's program `dot` is missing."""
+    import graphviz
+
+    try:
+        return str(dot(term).pipe(format="svg", encoding="utf-8"))
+    except graphviz.ExecutableNotFound:
+        raise ToolError(
+            "drawing must have graphviz's program `dot`",
+            "it is not on the PATH",
+            "install it (apt install graphviz, or brew install graphviz)",
+        ) from None
+
+
+def svg_or_warning(term: Term) -> str | None:
+    """SVG for a notebook, or a warning and nothing, so that the text form is shown."""
+    try:
+        return svg(term)
+    except ToolError as error:
+        warnings.warn(str(error), stacklevel=3)
+        return None
+
+
+def _line(graph: graphviz.Digraph, origin: tuple[str, str], node: str, type: str) -> None:
+    producer, name = origin
+    graph.edge(producer, node, label=f" {name}{type} ")
+
+
+def _style(op: Op) -> dict[str, str]:
+    if isinstance(op, (Copy, Discard)):
+        return {"label": "", **DOT}
+    if isinstance(op, Parameter):
+        return {"label": op.name, "fillcolor": "#fdf3d8", "color": "#a07a17"}
+    if isinstance(op, Constant):
+        return {"label": op.digits, "fillcolor": "#f2f2f2", "color": "#777777"}
+    return {"label": type(op).__name__}

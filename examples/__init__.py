@@ -1,0 +1,1 @@
+"""Examples, each on real data, each with the options of `examples.options`."""

@@ -1,0 +1,58 @@
+"""Pictures of a training, by matplotlib."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from catgrad.errors import ArtifactError, ToolError
+
+COLOURS = ("#4477aa", "#ddaa33", "#bb5566")
+
+
+def decision_regions(
+    path: Path,
+    losses: Sequence[float],
+    predict: Callable[[np.ndarray], np.ndarray],
+    x: np.ndarray,
+    y: np.ndarray,
+    features: Sequence[str],
+    classes: Sequence[str],
+) -> None:
+    """Draw the loss curve beside what the model says over the plane of the last two features.
+
+    The other features are held at their means. Raises: ToolError without matplotlib;
+    ArtifactError if the file cannot be written.
+    """
+    try:
+        from matplotlib.colors import ListedColormap
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise ToolError(
+            "--plot must have matplotlib", "it is not installed", "pip install 'catgrad[plot]'"
+        ) from None
+    figure = Figure(figsize=(10, 4.2), layout="constrained")
+    curve, plane = figure.subplots(1, 2)
+    curve.plot(np.arange(1, len(losses) + 1), losses, color=COLOURS[0])
+    curve.set(xlabel="step", ylabel="loss", xscale="log", yscale="log", title="mean squared error")
+    colours = ListedColormap(COLOURS[: len(classes)])
+    low, high = x.min(axis=0) - 0.3, x.max(axis=0) + 0.3
+    across, up = (np.linspace(low[i], high[i], 250, dtype=x.dtype) for i in (-2, -1))
+    grid = np.tile(x.mean(axis=0), (len(across) * len(up), 1))
+    grid[:, -2:] = np.stack(np.meshgrid(across, up), axis=-1).reshape(-1, 2)
+    regions = predict(grid).argmax(axis=1).reshape(len(up), len(across))
+    plane.pcolormesh(across, up, regions, cmap=colours, alpha=0.25, vmin=0, vmax=len(classes) - 1)
+    for k, name in enumerate(classes):
+        flowers = x[y.argmax(axis=1) == k]
+        plane.scatter(flowers[:, -2], flowers[:, -1], s=14, color=COLOURS[k], label=name)
+    plane.set(xlabel=f"{features[-2]} (standardised)", ylabel=f"{features[-1]} (standardised)")
+    plane.set_title("what the model says")
+    plane.legend()
+    try:
+        figure.savefig(path, dpi=120)
+    except (OSError, ValueError) as error:
+        raise ArtifactError(
+            "the plot must be written to a file", f"{path} fails: {error}", "choose a writable .png, .svg or .pdf"
+        ) from None
