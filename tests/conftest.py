@@ -1,0 +1,33 @@
+"""What all tests share: golden files, and a list of skips at the end of every run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+settings.register_profile("default", deadline=None, max_examples=50, derandomize=True)
+settings.register_profile("long", deadline=None, max_examples=1000)
+settings.load_profile("default")
+
+GOLDEN = Path(__file__).parent / "golden"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update-golden", action="store_true", help="rewrite the golden files")
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest):
+    """Compares text with a file under tests/golden, or rewrites the file."""
+
+    def check(name: str, text: str) -> None:
+        path = GOLDEN / name
+        if request.config.getoption("--update-golden"):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        assert path.exists(), f"{path} is missing; `make golden` writes it"
+        assert text == path.read_text(encoding="utf-8"), f"{path} differs; `make golden` accepts the change"
+
+    return check

@@ -1,0 +1,96 @@
+"""Passes keep the meaning of a function, and stop."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from catgrad import ops
+from catgrad.build import build
+from catgrad.functors import Expand, reverse
+from catgrad.passes import PIPELINE, optimise
+from catgrad.program import interpret, lower
+from catgrad.structural import Constant, Copy, Discard, Label
+from catgrad.types import NdArrayType
+from tests.strategies import integer_terms, integers_for
+
+F = NdArrayType((2, 3))
+SCALAR = NdArrayType(())
+
+
+def equal(xs, ys):
+    return all(np.array_equal(x, y) and x.dtype == y.dtype for x, y in zip(xs, ys, strict=True))
+
+
+@pytest.mark.parametrize("each", PIPELINE, ids=lambda p: p.name)
+@given(term=integer_terms(), seed=st.integers(0, 99))
+def test_each_pass_keeps_the_meaning(each, term, seed):
+    function = lower(Expand()(reverse(term)))
+    arrays = [np.random.default_rng(seed).integers(-4, 5, t.shape).astype(np.int32) for t in function.argument_types]
+    assert equal(interpret(each.apply(function), *arrays), interpret(function, *arrays))
+
+
+@given(integer_terms(), st.integers(0, 99))
+def test_the_pipeline_keeps_the_meaning_and_is_idempotent(term, seed):
+    function = lower(term)
+    optimised = optimise(function)
+    arrays = integers_for(term, seed)
+    assert equal(interpret(optimised, *arrays), interpret(function, *arrays))
+    assert optimise(optimised) is optimised
+
+
+@given(integer_terms())
+def test_nothing_structural_dead_or_repeated_is_left(term):
+    optimised = optimise(lower(term))
+    assert not any(isinstance(a.op, (Copy, Discard, Label)) for a in optimised.body)
+    uses = optimised.uses()
+    assert all(any(uses[v] for v in a.outputs) for a in optimised.body)
+    assert len({(a.op, a.inputs) for a in optimised.body}) == len(optimised.body)
+
+
+def ops_after(function, types):
+    return [type(a.op).__name__ for a in optimise(lower(build(function, types))).body]
+
+
+RULES = {
+    "double negation": (lambda x: -(-x), [F], []),
+    "double transpose": (lambda x: ops.transpose(ops.transpose(x)), [F], []),
+    "times one": (lambda x: x * 1, [F], []),
+    "one times": (lambda x: 1 * x, [F], []),
+    "plus zero": (lambda x: 0 + x, [F], []),
+    "minus zero": (lambda x: x - 0, [F], []),
+    "over one": (lambda x: x / 1, [F], []),
+    "reshape to the same": (lambda x: ops.reshape(x, 2, 3), [F], []),
+    "reshape twice": (lambda x: ops.reshape(ops.reshape(x, 6), 3, 2), [F], ["Reshape"]),
+    "plus a negative": (lambda x, y: x + -y, [F, F], ["Subtract"]),
+    "minus a negative": (lambda x, y: x - -y, [F, F], ["Add"]),
+    "zero minus": (lambda x: 0 - x, [F], ["Negate"]),
+    "scaled reciprocal": (lambda x: 2 * (3 / x), [F], ["Constant", "Divide"]),
+    "constants": (lambda x: x * (ops.zeros_like(x) + 2), [F], ["Constant", "Multiply"]),
+    "transposed operands": (lambda x, y: ops.transpose(x) @ y, [F, F], ["Contract"]),
+    "transposed result": (lambda x, y: ops.transpose(ops.transpose(x) @ y), [F, F], ["Contract"]),
+    "repeated": (lambda x: ops.exp(x) * ops.exp(x), [F], ["Exp", "Multiply"]),
+    "repeated up to order": (lambda x, y: x * y - y * x, [F, F], ["Multiply", "Subtract"]),
+    "dead": (lambda x: (ops.exp(x), x)[1], [F], []),
+    "late broadcast": (
+        lambda x: ops.exp(ops.broadcast(x, (2, 3))) * 2, [SCALAR], ["Exp", "Constant", "Multiply", "Broadcast"]
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_rules(rule):
+    function, types, wanted = RULES[rule]
+    assert sorted(ops_after(function, types)) == sorted(wanted)
+
+
+def test_constants_differ_by_sign_of_zero_and_agree_as_nan():
+    assert Constant(F, 0.0) != Constant(F, -0.0)
+    assert Constant(F, float("nan")) == Constant(F, float("nan"))
+
+
+def test_folding_rounds_as_the_dtype_does():
+    big = build(lambda: Constant(SCALAR, 16777216)() + 1, [])
+    assert interpret(optimise(lower(big)))[0] == np.float32(16777216)

@@ -1,0 +1,84 @@
+"""Random terms for property tests."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from hypothesis import strategies as st
+
+from catgrad import ops
+from catgrad.build import Var, build
+from catgrad.dims import Dim
+from catgrad.structural import Constant
+from catgrad.term import Term
+from catgrad.types import Dtype, NdArrayType
+
+I32 = Dtype.int32
+VECTOR = NdArrayType((3,), I32)
+MATRIX = NdArrayType((2, 3), I32)
+SQUARE = NdArrayType((3, 3), I32)
+TYPES = [VECTOR, MATRIX, SQUARE]
+
+# Polynomial maps: over the integers modulo 2³² every law about them holds exactly.
+STEPS = {
+    VECTOR: [
+        lambda x, y: ops.add(x, y), lambda x, y: ops.multiply(x, y), lambda x, y: ops.subtract(x, y),
+        lambda x, y: ops.negate(x), lambda x, y: ops.square(y), lambda x, y: x * 3 + 1,
+        lambda x, y: ops.broadcast(x, (2, 3)), lambda x, y: ops.broadcast(y, (3, 3), (1,)),
+    ],
+    MATRIX: [
+        lambda x, y: ops.add(x, y), lambda x, y: ops.multiply(x, y), lambda x, y: ops.negate(y),
+        lambda x, y: ops.sum(x, 0), lambda x, y: ops.contract(ops.transpose(x), y, 1),
+        lambda x, y: ops.reshape(ops.transpose(ops.reshape(x, 3, 2)), 2, 3),
+    ],
+    SQUARE: [
+        lambda x, y: x @ y, lambda x, y: ops.transpose(x) - y, lambda x, y: ops.sum(ops.square(x), 1),
+        lambda x, y: x * x * y,
+    ],
+}  # fmt: skip
+
+
+@st.composite
+def integer_terms(
+    draw, sources: Sequence[NdArrayType] | None = None, targets: Sequence[NdArrayType] | None = None, size: int = 6
+) -> Term:
+    """A random polynomial map between integer arrays, with copies and discards where they fall."""
+    sources = draw(st.lists(st.sampled_from(TYPES), min_size=1, max_size=3)) if sources is None else sources
+    targets = draw(st.lists(st.sampled_from(TYPES), min_size=0, max_size=2)) if targets is None else targets
+    count = draw(st.integers(0, size))
+    choices = draw(st.lists(st.tuples(*[st.integers(0, 999)] * 3), min_size=count, max_size=count))
+    outputs = draw(st.lists(st.integers(0, 999), min_size=len(targets), max_size=len(targets)))
+
+    def body(*inputs: Var):
+        pool = list(inputs)
+
+        def pick(type: NdArrayType, number: int) -> Var:
+            same = [v for v in pool if v.type is type]
+            if not same:
+                pool.append(Constant(type, 2)())
+                return pool[-1]
+            return same[number % len(same)]
+
+        for kind, first, second in choices:
+            x = pool[first % len(pool)] if pool else pick(VECTOR, first)
+            rules = STEPS[x.type]
+            pool.append(rules[kind % len(rules)](x, pick(x.type, second)))
+        return [pick(type, number) for type, number in zip(targets, outputs, strict=True)]
+
+    return build(body, list(sources))
+
+
+def integers_for(term: Term, seed: int) -> list[np.ndarray]:
+    """Small integer arrays for the inputs of a term."""
+    rng = np.random.default_rng(seed)
+    return [rng.integers(-4, 5, t.shape).astype(t.dtype.numpy) for t in term.source.table]
+
+
+@st.composite
+def sizes(draw) -> object:
+    """A random polynomial in at most three symbols, or an integer."""
+    total: object = draw(st.integers(-3, 3))
+    for name in draw(st.lists(st.sampled_from("abc"), max_size=3)):
+        total = total * Dim(name) + draw(st.integers(-3, 3))
+    return total
