@@ -30,11 +30,11 @@ class Dim:
     terms: tuple[tuple[Monomial, int], ...]
 
     def __init__(self, name: str) -> None:
-        if not name.isidentifier():
+        if not (name.isascii() and name.isidentifier()):
             raise OptionError(
                 "the name of a dimension must be an identifier",
                 f"it is {name!r}",
-                "use letters, digits and underscores, as in Dim('batch')",
+                "use ASCII letters, digits and underscores, as in Dim('batch')",
             )
         self._set({(name,): 1})
 

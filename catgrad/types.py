@@ -46,13 +46,14 @@ class NdArrayType:
     _interned: dict[tuple[tuple[Size, ...], Dtype], NdArrayType] = {}
 
     def __new__(cls, shape: tuple[Size, ...], dtype: Dtype = Dtype.float32) -> NdArrayType:
-        key = (tuple(shape), dtype)
+        sizes = tuple(size if type(size) in (int, Dim) else _whole(size, shape) for size in shape)
+        key = (sizes, dtype)
         found = cls._interned.get(key)
         if found is None:
-            for size in key[0]:
-                _check_size(size, key[0])
+            if any(isinstance(size, int) and size < 0 for size in sizes):
+                raise _no_size(shape)
             found = object.__new__(cls)
-            found.shape, found.dtype = tuple(s if isinstance(s, Dim) else int(s) for s in shape), dtype
+            found.shape, found.dtype = sizes, dtype
             found = cls._interned.setdefault(key, found)
         return found
 
@@ -101,12 +102,16 @@ def symbols(types: tuple[NdArrayType, ...]) -> list[str]:
     return sorted({name for size in sizes if isinstance(size, Dim) for name in size.symbols})
 
 
-def _check_size(size: Size, shape: tuple[Size, ...]) -> None:
-    if isinstance(size, Dim):
-        return
-    if isinstance(size, bool) or not isinstance(size, (int, np.integer)) or size < 0:
-        raise OptionError(
-            "a dimension must be an integer of at least 0 or a Dim",
-            f"the shape is {shape!r}",
-            "write for example NdArrayType((Dim('batch'), 4))",
-        )
+def _whole(size: object, shape: tuple[Size, ...]) -> int:
+    """NumPy's integers as Python's. A float or a bool equals an integer, but is no size."""
+    if not isinstance(size, np.integer):
+        raise _no_size(shape)
+    return int(size)
+
+
+def _no_size(shape: tuple[Size, ...]) -> OptionError:
+    return OptionError(
+        "a dimension must be an integer of at least 0 or a Dim",
+        f"the shape is {shape!r}",
+        "write for example NdArrayType((Dim('batch'), 4))",
+    )

@@ -38,6 +38,8 @@ def _implicit(rewriter: Rewriter, apply: Apply) -> Values | None:
     op, inputs, outputs = apply
     if isinstance(op, Constant) and op.array_type.rank == 0:
         return (rewriter.apply_as(op.array_type, Literal(op, weak=False)),)
+    if isinstance(op, Broadcast):
+        return _aligned(rewriter, op, inputs[0], outputs[0])
     if not op.elementwise:
         return None
     full = _full_operand(rewriter, inputs)
@@ -47,6 +49,14 @@ def _implicit(rewriter: Rewriter, apply: Apply) -> Values | None:
     if shrunk == inputs:
         return None
     return (rewriter.apply_as(rewriter.types[outputs[0]], op, *shrunk),)
+
+
+def _aligned(rewriter: Rewriter, op: Broadcast, source: int, output: int) -> Values | None:
+    """A Broadcast that stays: array libraries align the last axes, so new ones are put in first."""
+    placed = _with_new_axes(rewriter, op, source)
+    if placed == source:
+        return None
+    return (rewriter.apply_as(rewriter.types[output], op, placed),)
 
 
 def _full_operand(rewriter: Rewriter, inputs: Values) -> int | None:
@@ -63,10 +73,15 @@ def _shrunk(rewriter: Rewriter, value: int) -> int:
     if not isinstance(op, Broadcast):
         return value
     (source,) = rewriter.producer[value].inputs
+    return _with_new_axes(rewriter, op, source)
+
+
+def _with_new_axes(rewriter: Rewriter, op: Broadcast, source: int) -> int:
+    """`source` with axes of size 1 where the copies go, except in front, where none are needed."""
     source_type = rewriter.types[source]
     index = tuple(axis in op.axes for axis in range(len(op.shape)))
     index = index[index.index(False) :] if source_type.rank else ()
-    if not any(index):
+    if not any(index) or isinstance(rewriter.op(source), NewAxis):
         return source
     # The sizes of the new axes are 1, so no rule of types holds between operands from here on.
     return rewriter.apply_as(source_type, NewAxis(index), source)

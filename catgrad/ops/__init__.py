@@ -1,6 +1,16 @@
 """The operations. Every module here declares some; importing the package registers them all."""
 
-from catgrad.ops.compare import equal, greater, less, maximum, relu, select, zeros_like
+from catgrad.ops.compare import (
+    equal,
+    greater,
+    greater_equal,
+    less,
+    less_equal,
+    maximum,
+    relu,
+    select,
+    zeros_like,
+)
 from catgrad.ops.contract import contract, matmul
 from catgrad.ops.elementwise import (
     add,
@@ -19,7 +29,8 @@ from catgrad.ops.reduce import broadcast, mean, number_of, sum
 from catgrad.ops.shape import permute, reshape, transpose
 
 __all__ = [
-    "add", "broadcast", "contract", "divide", "equal", "exp", "greater", "less", "log", "matmul",
+    "add", "broadcast", "contract", "divide", "equal", "exp", "greater", "greater_equal",
+    "less", "less_equal", "log", "matmul",
     "maximum", "mean", "multiply", "negate", "number_of", "permute", "relu", "reshape", "select",
     "sigmoid", "sqrt", "square", "subtract", "sum", "tanh", "transpose", "zeros_like",
 ]  # fmt: skip

@@ -38,6 +38,20 @@ class Less(Comparison, symbol="<"):
         return x < y
 
 
+class GreaterEqual(Comparison, symbol=">="):
+    """Where x ≥ y: (T, T) -> bool."""
+
+    def ref(self, x: np.ndarray, y: np.ndarray) -> Any:
+        return x >= y
+
+
+class LessEqual(Comparison, symbol="<="):
+    """Where x ≤ y: (T, T) -> bool."""
+
+    def ref(self, x: np.ndarray, y: np.ndarray) -> Any:
+        return x <= y
+
+
 class Equal(Comparison, symbol="=="):
     """Where x = y: (T, T) -> bool. NaN equals nothing."""
 
@@ -85,7 +99,7 @@ class Maximum(Op):
     """The greater of two: z = max(x, y), for floating T; NaN if either is.
 
     Type:     (T, T) -> T
-    Gradient: dz to the greater one, half to each at ties (as torch.maximum)
+    Gradient: dz to the greater one, half to each at ties, and to both beside a NaN (as torch.maximum)
     """
 
     saves = INPUTS
@@ -98,15 +112,15 @@ class Maximum(Op):
         return np.maximum(x, y)
 
     def rev(self, x: Any, y: Any, dz: Any) -> Any:
-        zero, tie = zeros_like(dz), select(x == y, dz / 2, zeros_like(dz))
-        return select(x > y, dz, tie), select(x > y, zero, dz - tie)
+        zero, shared = zeros_like(dz), select(x == y, dz / 2, dz)
+        return select(x < y, zero, shared), select(x > y, zero, shared)
 
 
 class Relu(Op):
     """Rectifier: y = max(x, 0), for floating T.
 
     Type:     (T) -> T, with y ≥ 0
-    Gradient: dx = dy where x > 0, else 0 (so 0 at 0, as torch.relu)
+    Gradient: dx = 0 where x ≤ 0, else dy (so 0 at 0, as torch.relu)
     """
 
     saves = INPUTS
@@ -122,7 +136,7 @@ class Relu(Op):
         return maximum(x, zeros_like(x))
 
     def rev(self, x: Any, dy: Any) -> Any:
-        return select(x > 0, dy, zeros_like(dy))
+        return select(x <= 0, zeros_like(dy), dy)
 
 
 def zeros_like(x: Any) -> Any:
@@ -130,5 +144,5 @@ def zeros_like(x: Any) -> Any:
     return Constant(x.type, 0)()
 
 
-greater, less, equal = Greater(), Less(), Equal()
+greater, greater_equal, less, less_equal, equal = Greater(), GreaterEqual(), Less(), LessEqual(), Equal()
 select, maximum, relu = Select(), Maximum(), Relu()

@@ -1,0 +1,45 @@
+"""Every target computes what `ref` says: each operation both ways, and each small model's functions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from catgrad.backend import backends, get_backend
+from catgrad.learn.compile import emit
+from catgrad.learn.task import TERMS
+from catgrad.program import evaluate
+from catgrad.testing import CASES, check_conformance
+from tests.models import TASKS, arguments
+
+TARGETS = sorted(backends())
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_operations(target, case):
+    check_conformance(target, case)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("name", TASKS)
+@pytest.mark.parametrize("function", TERMS[1:])
+@pytest.mark.parametrize("batch", [0, 1, 7])
+def test_models(target, name, function, batch):
+    task = TASKS[name]()
+    given = arguments(task, function, {"batch": batch})
+    results = getattr(emit(task, target).load()(), function)(*given)
+    tolerance = get_backend(target).tolerance["f32"]
+    for found, wanted in zip(results, evaluate(task.term(function), *given), strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=tolerance, atol=tolerance)
+        assert np.asarray(found).dtype == wanted.dtype
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_what_a_target_lacks_is_what_it_says_it_lacks(target):
+    from catgrad.backend import STRUCTURE
+    from catgrad.op import OPS
+
+    backend = get_backend(target)
+    missing = {n for n, op in OPS.items() if op.body is None and n not in backend.dialect.macros}
+    assert missing - STRUCTURE - {"Parameter"} == set(backend.lacks)

@@ -1,0 +1,73 @@
+"""Symbolic dimensions are exact polynomials."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from catgrad.dims import Dim, exact_quotient
+from catgrad.errors import OptionError, ShapeError
+from tests.strategies import sizes
+
+N, T = Dim("n"), Dim("t")
+values = st.fixed_dictionaries({name: st.integers(0, 5) for name in "abc"})
+
+
+def at(size, numbers):
+    return size.substitute(numbers) if isinstance(size, Dim) else size
+
+
+@given(sizes(), sizes(), values)
+def test_arithmetic_is_that_of_the_values(p, q, numbers):
+    assert at(p + q, numbers) == at(p, numbers) + at(q, numbers)
+    assert at(p * q, numbers) == at(p, numbers) * at(q, numbers)
+    assert at(p - q, numbers) == at(p, numbers) - at(q, numbers)
+
+
+@given(sizes(), sizes(), sizes())
+def test_polynomials_form_a_commutative_ring(p, q, r):
+    assert p + q == q + p
+    assert p * q == q * p
+    assert (p + q) * r == p * r + q * r
+    assert p - p == 0
+    assert hash(p * q) == hash(q * p)
+
+
+@given(sizes(), sizes().filter(lambda q: q != 0))
+def test_division_undoes_multiplication(p, q):
+    assert exact_quotient(p * q, q) == p
+
+
+@pytest.mark.parametrize(
+    ("p", "q"), [(N, 2), (N * 3 + 1, 3), (N, T), (N * N + 1, N + 1), (7, N), (N, 0), (5, 2)]
+)
+def test_inexact_division_is_refused(p, q):
+    with pytest.raises(ShapeError, match="is not a multiple of"):
+        exact_quotient(p, q)
+
+
+def test_sizes_that_differ_are_different():
+    assert N * 28 * 28 != N * 783
+    assert N * 2 != N
+    assert N + N == 2 * N
+    assert N != T
+
+
+def test_polynomials_without_symbols_are_integers():
+    assert type(N - N + 3) is int
+    assert (2 - N).substitute({"n": 2}) == 0
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [(2 * N * N * T - N + 3, "2*n^2*t - n + 3"), (-N, "-n"), (N - 1, "n - 1"), (N * T, "n*t"), (1 - N * N, "-n^2 + 1")],
+)
+def test_text(size, text):
+    assert str(size) == text
+
+
+@pytest.mark.parametrize("name", ["", "2n", "a b", "n-1", "x;y", "größe"])
+def test_a_symbol_must_be_an_identifier(name):
+    with pytest.raises(OptionError, match="must be an identifier"):
+        Dim(name)
