@@ -6,8 +6,8 @@ from catgrad.dims import Dim
 from catgrad.errors import CatgradError
 from catgrad.learn import layers
 from catgrad.learn.compile import Compiled, compile_model, emit
-from catgrad.learn.optimisers import sgd
 from catgrad.learn.losses import mse
+from catgrad.learn.optimisers import sgd
 from catgrad.learn.task import Task
 from catgrad.term import Term, copy, discard, identity, obj, permutation
 from catgrad.types import Dtype, NdArrayType

@@ -125,9 +125,10 @@ class Backend:
         prepared = program.map(lambda function: optimise(optimise(function), self.passes))
         printed = {f.name: FunctionPrinter(prepared, f, self.dialect).print() for f in prepared.functions}
         files = {
-            name.format(name=program.name): self.environment.get_template(template).render(
-                program=prepared, functions=printed, backend=self
-            ).rstrip() + "\n"
+            name.format(name=program.name): self.environment.get_template(template)
+            .render(program=prepared, functions=printed, backend=self)
+            .rstrip()
+            + "\n"
             for name, template in self.files.items()
         }
         return Artifact(files, prepared, self.load)

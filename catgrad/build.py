@@ -42,6 +42,9 @@ class Var:
         """The dtype of its elements."""
         return self.type.dtype
 
+    def __neg__(self) -> Any:
+        return SYMBOLS["neg"](self)
+
     def __repr__(self) -> str:
         return f"Var({self.type})"
 
@@ -72,7 +75,6 @@ for _name, _symbol in {"add": "+", "sub": "-", "mul": "*", "truediv": "/", "matm
     setattr(Var, f"__r{_name}__", _operator(_symbol, swapped=True))
 for _name, _symbol in {"gt": ">", "ge": ">=", "lt": "<", "le": "<=", "eq": "=="}.items():
     setattr(Var, f"__{_name}__", _operator(_symbol))
-Var.__neg__ = lambda self: SYMBOLS["neg"](self)  # type: ignore[attr-defined]
 
 
 class TermBuilder:
@@ -174,4 +176,3 @@ def build(function: Callable[..., Any], types: Sequence[NdArrayType]) -> Term:
     elif isinstance(results, Var):
         results = (results,)
     return builder.finish(inputs, builder._wires(tuple(results), "the result of build"))
-

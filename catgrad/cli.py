@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
+from inspect import isfunction
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -83,7 +84,9 @@ def emit(
 @app.command()
 def draw(
     model: Model,
-    output: Annotated[Path, typer.Option("--output", "-o", help="The SVG file to write.")] = Path("model.svg"),
+    output: Annotated[Path, typer.Option("--output", "-o", help="The SVG file to write.")] = Path(
+        "model.svg"
+    ),
     function: Annotated[
         str,
         typer.Option(
@@ -134,7 +137,9 @@ def _resolve(reference: str) -> Any:
     module_name, _, name = reference.partition(":")
     if not name:
         raise OptionError(
-            "a model must be given as MODULE:NAME", f"it is {reference!r}", "write for example examples.iris:dense"
+            "a model must be given as MODULE:NAME",
+            f"it is {reference!r}",
+            "write for example examples.iris:dense",
         )
     sys.path.insert(0, str(Path.cwd()))
     try:
@@ -148,7 +153,8 @@ def _resolve(reference: str) -> Any:
     if not hasattr(module, name):
         from catgrad.backend import unknown
 
-        known = {n: v for n, v in vars(module).items() if not n.startswith("_")}
+        own = {n: v for n, v in vars(module).items() if getattr(v, "__module__", "") == module_name}
+        known = {n: v for n, v in own.items() if isinstance(v, (Task, Term)) or isfunction(v)}
         raise unknown("name in the module", name, known, f"python -c 'import {module_name}'")
     found = getattr(module, name)
     found = found if isinstance(found, (Task, Term)) or not callable(found) else found()
@@ -164,9 +170,14 @@ def _resolve(reference: str) -> Any:
 def _table(header: list[str], rows: list[list[str]]) -> None:
     from rich import box
     from rich.console import Console
+    from rich.markup import escape
     from rich.table import Table
 
     table = Table(*header, box=box.SIMPLE_HEAD)
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*map(escape, row))
     Console().print(table)
+
+
+if __name__ == "__main__":
+    main()

@@ -126,6 +126,18 @@ def exact_quotient(dividend: Size, divisor: Size) -> Size:
     return quotient
 
 
+def numbers(sizes: tuple[Size, ...]) -> tuple[int, ...]:
+    """The sizes, none of which is symbolic. Raises: ShapeError if one is."""
+    for size in sizes:
+        if isinstance(size, Dim):
+            raise ShapeError(
+                "a size must be known to compute with it",
+                f"{size} is symbolic",
+                "substitute numbers for its symbols",
+            )
+    return tuple(int(size) for size in sizes if not isinstance(size, Dim))
+
+
 def product(sizes: tuple[Size, ...]) -> Size:
     """The product of sizes: 1 for none."""
     total: Size = 1

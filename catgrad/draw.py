@@ -45,7 +45,7 @@ def dot(term: Term) -> graphviz.Digraph:
         graph.node(f"op{k}", **_style(op))
         for wire in sources:
             _line(graph, origin[wire], f"op{k}", str(types[wire]))
-        origin |= {wire: (f"op{k}", "") for wire in targets}
+        origin |= dict.fromkeys(targets, (f"op{k}", ""))
     for position, wire in enumerate(term.t.table.tolist()):
         graph.node(f"out{position}", f"output {position}", **BOUNDARY)
         _line(graph, origin[wire], f"out{position}", str(types[wire]))

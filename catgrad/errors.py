@@ -1,15 +1,15 @@
 """The one exception tree: every error says what must hold, what was found, where, and what to do.
 
-    CatgradError
-    ├── TypeMismatch (TypeError)      arrays, wires or terms that do not fit together
-    │   ├── ShapeError                … because of their shapes
-    │   └── DtypeError                … because of their element types
-    ├── TermError (ValueError)        a term that is not a function: cyclic, or a wire dangling or merged
-    ├── OptionError (ValueError)      an attribute or option outside its range
-    ├── UnsupportedOp (NotImplementedError)   a target that lacks an operation
-    ├── UnknownName (LookupError)     no such target, operation, module or attribute
-    ├── ArtifactError (OSError)       files that cannot be written or read
-    └── ToolError (RuntimeError)      a program of the machine that is missing or failed
+CatgradError
+├── TypeMismatch (TypeError)      arrays, wires or terms that do not fit together
+│   ├── ShapeError                … because of their shapes
+│   └── DtypeError                … because of their element types
+├── TermError (ValueError)        a term that is not a function: cyclic, or a wire dangling or merged
+├── OptionError (ValueError)      an attribute or option outside its range
+├── UnsupportedOp (NotImplementedError)   a target that lacks an operation
+├── UnknownName (LookupError)     no such target, operation, module or attribute
+├── ArtifactError (OSError)       files that cannot be written or read
+└── ToolError (RuntimeError)      a program of the machine that is missing or failed
 """
 
 from __future__ import annotations
@@ -20,9 +20,7 @@ from typing import Self
 class CatgradError(Exception):
     """A sentence in four parts: `subject: must, but found, in where; do`."""
 
-    def __init__(
-        self, must: str, found: str, do: str, *, subject: str = "", where: str = ""
-    ) -> None:
+    def __init__(self, must: str, found: str, do: str, *, subject: str = "", where: str = "") -> None:
         super().__init__(must, found, do, subject, where)
         self.must, self.found, self.do = must, found, do
         self.subject, self.where = subject, where

@@ -34,6 +34,7 @@ class Filled:
     value: float = 0.0
 
 
+ZEROS = Filled(0.0)
 Initialiser = Uniform | Normal | Filled
 
 

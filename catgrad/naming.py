@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable
 
 from catgrad.errors import OptionError
@@ -29,15 +30,16 @@ class Namer:
 
     def __init__(self, reserved: Iterable[str] = ()) -> None:
         self._taken = set(reserved)
+        self._tried: Counter[str] = Counter()
 
     def fresh(self, wish: str) -> str:
         """`wish` as an identifier: dots become underscores, and a number follows if it is taken."""
         base = wish.replace(".", "_")
         if base[0].isdigit():
             base = f"layer_{base}"
-        name, count = base, 0
+        name = base
         while name in self._taken:
-            count += 1
-            name = f"{base}_{count}"
+            self._tried[base] += 1
+            name = f"{base}_{self._tried[base]}"
         self._taken.add(name)
         return name

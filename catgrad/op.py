@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, fields, replace
@@ -11,14 +11,14 @@ from inspect import signature
 from types import EllipsisType
 from typing import Any, ClassVar, Protocol, TypeVar, dataclass_transform
 
-import numpy as np
-
 from catgrad.dims import Dim, Size
 from catgrad.errors import CatgradError, DtypeError, ShapeError, TypeMismatch
 from catgrad.types import NdArrayType
 
 Wire = TypeVar("Wire")
 Types = NdArrayType | tuple[NdArrayType, ...]
+Examples = Sequence[tuple["Op", tuple[NdArrayType, ...]]]
+"""Operations with the types of their inputs."""
 
 OPS: dict[str, type[Op]] = {}
 """Every operation by its class name: a declaration registers itself."""
@@ -79,6 +79,10 @@ class Op:
     returns one for it.
     """
 
+    type: ClassVar[Callable[..., Types]]
+    """The types of the outputs, for those of the inputs; raises TypeMismatch if they do not fit."""
+    ref: ClassVar[Callable[..., Any]]
+    """The meaning, on NumPy arrays."""
     saves: ClassVar[Saves] = INPUTS
     body: ClassVar[Callable[..., Any] | None] = None
     rev: ClassVar[Callable[..., Any] | None] = None
@@ -113,14 +117,6 @@ class Op:
         if symbol is not None:
             SYMBOLS[symbol] = cls()
 
-    def type(self, *inputs: NdArrayType) -> Types:
-        """The types of the outputs. Raises: TypeMismatch if it does not accept `inputs`."""
-        raise NotImplementedError(f"{type(self).__name__} declares no type")
-
-    def ref(self, *arrays: np.ndarray) -> Any:
-        """The meaning, on NumPy arrays."""
-        raise NotImplementedError(f"{type(self).__name__} declares no meaning")
-
     def outputs(self, *inputs: NdArrayType) -> tuple[NdArrayType, ...]:
         """The types of the outputs, always as a tuple; computed once for each operation and types."""
         return _outputs(self, inputs)
@@ -139,7 +135,7 @@ class Op:
         return replace(self, **{k: _substitute(v, sizes) for k, v in values.items()}) if values else self  # type: ignore[type-var]
 
     @classmethod
-    def examples(cls) -> list[tuple[Op, tuple[NdArrayType, ...]]]:
+    def examples(cls) -> Examples:
         """Operations and input types to test; from the arity alone if there are no attributes."""
         return [(cls(), (NdArrayType(shape),) * cls.arity()) for shape in ((2, 3), (), (0, 2))]
 
@@ -190,8 +186,11 @@ _SCOPE: ContextVar[tuple[str, ...]] = ContextVar("_SCOPE", default=())
 
 @contextmanager
 def scope(name: str) -> Iterator[None]:
-    """Inside, parameters and error messages carry `name` before theirs: `encoder.0.weight`."""
-    token = _SCOPE.set((*_SCOPE.get(), name))
+    """Inside, parameters and error messages carry `name` before theirs: `encoder.0.weight`.
+
+    An empty name adds nothing.
+    """
+    token = _SCOPE.set((*_SCOPE.get(), name) if name else _SCOPE.get())
     try:
         yield
     finally:
@@ -221,7 +220,5 @@ def floating(*types: NdArrayType) -> NdArrayType:
     """The one floating-point type that all of `types` are. Raises: ShapeError, DtypeError."""
     first = same(*types)
     if not first.dtype.is_floating:
-        raise DtypeError(
-            "operands must be floating-point", f"they are {first}", "cast them to float32 first"
-        )
+        raise DtypeError("operands must be floating-point", f"they are {first}", "cast them to float32 first")
     return first

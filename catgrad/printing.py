@@ -20,8 +20,8 @@ from catgrad.types import NdArrayType
 ATOM = 100
 """How tightly names, calls and literals bind: no operand needs parentheses around them."""
 
-LONGEST_EXPRESSION = 6
-"""Operations in one line, beyond which an intermediate result gets a name."""
+MOST_OPERATIONS, MOST_CHARACTERS = 6, 40
+"""Of an expression inside another, beyond which it gets a line and a name of its own."""
 
 
 class Literal(Op, register=False):
@@ -39,7 +39,8 @@ class Literal(Op, register=False):
 @dataclass(frozen=True)
 class Dialect:
     """The macros of a target; `binding[name]` is how tightly a macro's text binds, then how
-    tightly each operand must. A macro without an entry spells a call."""
+    tightly each operand must. A macro without an entry spells a call.
+    """
 
     macros: Mapping[str, Callable[..., str]]
     binding: Mapping[str, Sequence[int]]
@@ -66,6 +67,7 @@ class Operand(str):
 
     @classmethod
     def of(cls, text: str, type: NdArrayType) -> Operand:
+        """The text, with the type of the value it stands for."""
         operand = cls(text)
         operand.type = type
         return operand
@@ -183,9 +185,10 @@ class FunctionPrinter:
         types = tuple(self.function.types[value] for value in outputs)
         macro = self.dialect.macros[type(op).__name__]
         expression = macro(self, op, types[0], *operands)
-        length = 1 + sum(self.text[value][2] for value in inputs)
-        if len(outputs) == 1 and self._goes_inline(op, outputs[0], length):
-            self.text[outputs[0]] = expression, self.dialect.strength(op), length
+        size = 1 + sum(self.text[value][2] for value in inputs)
+        short = size <= MOST_OPERATIONS and len(expression) <= MOST_CHARACTERS
+        if len(outputs) == 1 and self._goes_inline(op, outputs[0], short):
+            self.text[outputs[0]] = expression, self.dialect.strength(op), size
             return
         targets = tuple(self.namer.fresh(self._wish(op, value)) for value in outputs)
         self.statements.append(Statement(targets, expression, types))
@@ -198,11 +201,10 @@ class FunctionPrinter:
             text = self.dialect.macros["parenthesised"](text)
         return Operand.of(text, self.function.types[value])
 
-    def _goes_inline(self, op: Op, value: int, length: int) -> bool:
+    def _goes_inline(self, op: Op, value: int, short: bool) -> bool:
         if isinstance(op, Literal):
             return True
-        return self.uses[value] == 1 and value not in self.function.names and length <= LONGEST_EXPRESSION
+        return short and self.uses[value] == 1 and value not in self.function.names
 
     def _wish(self, op: Op, value: int) -> str:
         return self.function.names.get(value) or op.result or type(op).__name__.lower()
-

@@ -14,7 +14,7 @@ from catgrad.functors import Slot
 from catgrad.op import Op
 from catgrad.schedule import schedule
 from catgrad.term import Term, check_functional, edges
-from catgrad.types import NdArrayType, substitute, symbols
+from catgrad.types import Array, NdArrayType, substitute, symbols
 
 
 class Apply(NamedTuple):
@@ -109,7 +109,7 @@ def lower(term: Term, name: str = "f", arguments: Sequence[str] = (), doc: str =
     )
 
 
-def interpret(function: Function, *arrays: Any) -> list[np.ndarray]:
+def interpret(function: Function, *arrays: Any) -> list[Array]:
     """The meaning of a function: the `ref` of its operations, one after the other.
 
     Raises: ShapeError, DtypeError if the arrays are not of the argument types.
@@ -118,10 +118,8 @@ def interpret(function: Function, *arrays: Any) -> list[np.ndarray]:
     sizes = bind_symbols(function.argument_types, [array.shape for array in given])
     for array, wanted in zip(given, function.argument_types, strict=True):
         if array.dtype != wanted.dtype.numpy:
-            raise DtypeError(
-                f"an argument must be {wanted.dtype.name}", f"it is {array.dtype}", "use astype"
-            )
-    values: dict[int, np.ndarray] = dict(zip(function.arguments, given, strict=True))
+            raise DtypeError(f"an argument must be {wanted.dtype.name}", f"it is {array.dtype}", "use astype")
+    values: dict[int, Array] = dict(zip(function.arguments, given, strict=True))
     with np.errstate(all="ignore"):
         for op, inputs, outputs in function.body:
             results = op.substitute(sizes).ref(*(values[value] for value in inputs))
@@ -130,7 +128,7 @@ def interpret(function: Function, *arrays: Any) -> list[np.ndarray]:
     return [values[value] for value in function.results]
 
 
-def evaluate(term: Term, *arrays: Any) -> list[np.ndarray]:
+def evaluate(term: Term, *arrays: Any) -> list[Array]:
     """The meaning of a term at these arrays."""
     return interpret(lower(term), *arrays)
 

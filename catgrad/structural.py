@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from catgrad.dims import Dim, Size
+from catgrad.dims import Size, numbers
 from catgrad.errors import DtypeError, TermError
-from catgrad.initialisers import Filled, Initialiser
+from catgrad.initialisers import ZEROS, Initialiser
 from catgrad.naming import require_dotted
-from catgrad.op import NOTHING, Op, Types, same
-from catgrad.types import Dtype, NdArrayType
+from catgrad.op import NOTHING, Examples, Op, Types, same
+from catgrad.types import Array, Dtype, NdArrayType
 
 
 def is_differentiable(type: NdArrayType) -> bool:
@@ -32,7 +32,7 @@ class Copy(Op):
     def type(self, x: NdArrayType) -> Types:
         return x, x
 
-    def ref(self, x: np.ndarray) -> Any:
+    def ref(self, x: Array) -> Any:
         return x, x
 
     def rev(self, *cotangents: Any) -> Any:
@@ -53,14 +53,14 @@ class Discard(Op):
         same(self.array_type, x)
         return ()
 
-    def ref(self, x: np.ndarray) -> Any:
+    def ref(self, x: Array) -> Any:
         return ()
 
     def rev(self) -> Any:
         return Constant(self.array_type, 0)() if is_differentiable(self.array_type) else ()
 
     @classmethod
-    def examples(cls) -> list[tuple[Op, tuple[NdArrayType, ...]]]:
+    def examples(cls) -> Examples:
         type = NdArrayType((2, 3))
         return [(Discard(type), (type,))]
 
@@ -95,13 +95,13 @@ class Constant(Op):
         return self.array_type
 
     def ref(self) -> Any:
-        return np.full(self.array_type.shape, self.value, self.array_type.dtype.numpy)
+        return np.full(numbers(self.array_type.shape), self.value, self.array_type.dtype.numpy)
 
     def rev(self, dy: Any = None) -> Any:
         return ()
 
     @classmethod
-    def examples(cls) -> list[tuple[Op, tuple[NdArrayType, ...]]]:
+    def examples(cls) -> Examples:
         return [(Constant(NdArrayType((2, 3)), 0.1), ()), (Constant(NdArrayType(()), -1e30), ())]
 
 
@@ -121,19 +121,13 @@ class NumberOf(Op):
         return NdArrayType((), self.dtype)
 
     def ref(self) -> Any:
-        if isinstance(self.size, Dim):
-            raise TermError(
-                "a size must be known to be computed",
-                f"{self.size} is symbolic",
-                "substitute numbers for its symbols",
-            )
-        return np.full((), self.size, self.dtype.numpy)
+        return np.full((), numbers((self.size,))[0], self.dtype.numpy)
 
     def rev(self, dy: Any) -> Any:
         return ()
 
     @classmethod
-    def examples(cls) -> list[tuple[Op, tuple[NdArrayType, ...]]]:
+    def examples(cls) -> Examples:
         return [(NumberOf(6), ())]
 
 
@@ -158,14 +152,14 @@ class Label(_Named):
     def type(self, x: NdArrayType) -> Types:
         return x
 
-    def ref(self, x: np.ndarray) -> Any:
+    def ref(self, x: Array) -> Any:
         return x
 
     def rev(self, *cotangents: Any) -> Any:
         return Label(f"d_{self.name}")(*cotangents) if cotangents else ()
 
     @classmethod
-    def examples(cls) -> list[tuple[Op, tuple[NdArrayType, ...]]]:
+    def examples(cls) -> Examples:
         return [(Label("x"), (NdArrayType((2, 3)),))]
 
 
@@ -177,7 +171,7 @@ class Parameter(_Named):
     """
 
     array_type: NdArrayType
-    initial: Initialiser = Filled(0.0)
+    initial: Initialiser = ZEROS
     saves = NOTHING
 
     def type(self) -> Types:
@@ -198,6 +192,5 @@ class Parameter(_Named):
         )
 
     @classmethod
-    def examples(cls) -> list[tuple[Op, tuple[NdArrayType, ...]]]:
+    def examples(cls) -> Examples:
         return []
-

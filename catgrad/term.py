@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -11,7 +12,7 @@ from open_hypergraphs import FiniteFunction, Hypergraph, IndexedCoproduct, OpenH
 from catgrad.errors import OptionError, ShapeError, TermError
 from catgrad.op import BUILDER, Op
 from catgrad.structural import Copy, Discard
-from catgrad.types import NdArrayType
+from catgrad.types import Array, NdArrayType
 
 
 class Edge(NamedTuple):
@@ -34,6 +35,9 @@ class Term(OpenHypergraph):  # type: ignore[misc]  # open-hypergraphs is not ann
 
     def __rshift__(f, g: Term) -> Term:
         return compose(f, g)
+
+    def __matmul__(f, g: Term) -> Term:
+        return tensor(f, g)
 
     def __call__(self, *arguments: Any) -> Any:
         builder = arguments[0].builder if arguments else BUILDER.get()
@@ -131,7 +135,7 @@ def compose(*terms: Term) -> Term:
     """
     if not terms:
         raise OptionError("a composition must have a term", "there is none", "use identity(...)")
-    for f, g in zip(terms, terms[1:], strict=False):
+    for f, g in pairwise(terms):
         _check_composable(f, g)
     start = np.cumsum([0, *(f.H.W for f in terms)])
     count = int(start[-1])
@@ -197,11 +201,11 @@ def _object_text(types: Iterable[NdArrayType]) -> str:
     return " ⊗ ".join(map(str, types)) or "I"
 
 
-def _joined(tables: list[np.ndarray]) -> np.ndarray:
+def _joined(tables: list[Array]) -> Array:
     return np.concatenate([np.array([], dtype=FiniteFunction.Dtype), *tables])
 
 
-def _labels(labels: Sequence[Any]) -> np.ndarray:
+def _labels(labels: Sequence[Any]) -> Array:
     # np.array would read labels that are themselves sequences as a further axis.
     return np.fromiter(labels, dtype=object, count=len(labels))
 

@@ -19,11 +19,12 @@ import numpy as np
 
 import catgrad.ops  # noqa: F401  # declares the operations
 from catgrad.backend import Backend, get_backend
+from catgrad.dims import numbers
 from catgrad.functors import Expand, reverse
 from catgrad.op import OPS, Op
 from catgrad.program import Program, evaluate, lower
 from catgrad.term import Term, edges, singleton
-from catgrad.types import Dtype, NdArrayType
+from catgrad.types import Array, Dtype, NdArrayType
 
 if TYPE_CHECKING:
     import networkx
@@ -56,7 +57,7 @@ def operation_cases() -> list[Case]:
 CASES = operation_cases()
 
 
-def run_on(backend: Backend, term: Term, *arrays: np.ndarray) -> list[np.ndarray]:
+def run_on(backend: Backend, term: Term, *arrays: Array) -> list[Array]:
     """Emit one term for a target, load it and call it."""
     function = lower(Expand(backend.has)(term), "f", doc="The term under test.")
     compiled = backend.emit(Program("case", (function,))).load()()
@@ -80,10 +81,10 @@ def check_conformance(target: str, case: Case, seed: int = 0) -> None:
 
 def draw_arrays(
     types: Sequence[NdArrayType], domain: tuple[float, float] = (-2.0, 2.0), seed: int = 0
-) -> list[np.ndarray]:
+) -> list[Array]:
     """Arrays of these types with elements drawn uniformly from the interval."""
     rng = np.random.default_rng(seed)
-    drawn = [rng.uniform(*domain, type.shape) for type in types]
+    drawn = [rng.uniform(*domain, numbers(type.shape)) for type in types]
     return [
         np.asarray(array > np.mean(domain) if type.dtype is Dtype.bool else array).astype(type.dtype.numpy)
         for array, type in zip(drawn, types, strict=True)
@@ -111,7 +112,10 @@ def check_derivative(term: Term, domain: tuple[float, float] = (-2.0, 2.0), seed
     """
     types = tuple(term.source.table)
     x = draw_arrays(types, domain, seed)
-    v = [a if t.dtype.is_floating else np.zeros_like(a) for a, t in zip(draw_arrays(types, seed=seed + 1), types, strict=True)]
+    v = [
+        a if t.dtype.is_floating else np.zeros_like(a)
+        for a, t in zip(draw_arrays(types, seed=seed + 1), types, strict=True)
+    ]
     outputs = [t for t in term.target.table if t.dtype is not Dtype.bool]
     dy = draw_arrays(outputs, seed=seed + 2)
     gradients = evaluate(reverse(term), *x, *dy)[len(term.target) :]
@@ -138,7 +142,9 @@ def isomorphic(f: Term, g: Term) -> bool:
             _as_graph(f),
             _as_graph(g),
             node_match=lambda a, b: a == b,
-            edge_match=lambda a, b: sorted(e["port"] for e in a.values()) == sorted(e["port"] for e in b.values()),
+            edge_match=lambda a, b: (
+                sorted(e["port"] for e in a.values()) == sorted(e["port"] for e in b.values())
+            ),
         )
     )
 

@@ -5,11 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import Enum
 from functools import cached_property
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from catgrad.dims import Dim, Size, product
 from catgrad.errors import DtypeError, OptionError
+
+Array = NDArray[Any]
+"""A NumPy array of any dtype."""
 
 
 class Dtype(Enum):
@@ -28,6 +33,7 @@ class Dtype(Enum):
 
     @property
     def is_floating(self) -> bool:  # type: ignore[valid-type]  # `bool` is a member here
+        """Whether its elements are approximations of real numbers."""
         return self in (Dtype.float32, Dtype.float64)
 
 
@@ -43,7 +49,7 @@ class NdArrayType:
     __slots__ = ("__weakref__", "dtype", "shape")
     shape: tuple[Size, ...]
     dtype: Dtype
-    _interned: dict[tuple[tuple[Size, ...], Dtype], NdArrayType] = {}
+    _interned: ClassVar[dict[tuple[tuple[Size, ...], Dtype], NdArrayType]] = {}
 
     def __new__(cls, shape: tuple[Size, ...], dtype: Dtype = Dtype.float32) -> NdArrayType:
         sizes = tuple(size if type(size) in (int, Dim) else _whole(size, shape) for size in shape)

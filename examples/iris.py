@@ -8,7 +8,7 @@ of the 150 flowers told right. Data: Fisher 1936, by way of the UCI Machine Lear
 
 from __future__ import annotations
 
-from enum import Enum
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -50,7 +50,7 @@ def hidden() -> Task:
     return Task(model, sgd(5.0), mse, "hidden")
 
 
-class Model(str, Enum):
+class Model(StrEnum):
     """The models one can train."""
 
     linear = "linear"

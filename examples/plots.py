@@ -54,5 +54,7 @@ def decision_regions(
         figure.savefig(path, dpi=120)
     except (OSError, ValueError) as error:
         raise ArtifactError(
-            "the plot must be written to a file", f"{path} fails: {error}", "choose a writable .png, .svg or .pdf"
+            "the plot must be written to a file",
+            f"{path} fails: {error}",
+            "choose a writable .png, .svg or .pdf",
         ) from None

@@ -1,0 +1,1 @@
+"""The templates of the targets that come with catgrad: one folder each, as in `backends`."""

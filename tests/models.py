@@ -26,8 +26,8 @@ def rectified() -> Task:
     """linear, relu, linear by numbers, with a bias between."""
     H = BATCH + HIDDEN
     model = layers.sequential(
-        layers.linear(BATCH, INPUT, HIDDEN), layers.bias(BATCH, HIDDEN), layers.relu(obj(H)),
-        layers.linear(BATCH, HIDDEN, OUTPUT),
+        layers.linear(BATCH, INPUT, HIDDEN, name=""), layers.bias(BATCH, HIDDEN), layers.relu(obj(H)),
+        layers.linear(BATCH, HIDDEN, OUTPUT, name=""),
     )  # fmt: skip
     return Task(model, sgd(0.05, momentum=0.9), mse, "rectified")
 

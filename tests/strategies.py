@@ -41,7 +41,10 @@ STEPS = {
 
 @st.composite
 def integer_terms(
-    draw, sources: Sequence[NdArrayType] | None = None, targets: Sequence[NdArrayType] | None = None, size: int = 6
+    draw,
+    sources: Sequence[NdArrayType] | None = None,
+    targets: Sequence[NdArrayType] | None = None,
+    size: int = 6,
 ) -> Term:
     """A random polynomial map between integer arrays, with copies and discards where they fall."""
     sources = draw(st.lists(st.sampled_from(TYPES), min_size=1, max_size=3)) if sources is None else sources

@@ -85,5 +85,3 @@ def _with_new_axes(rewriter: Rewriter, op: Broadcast, source: int) -> int:
         return source
     # The sizes of the new axes are 1, so no rule of types holds between operands from here on.
     return rewriter.apply_as(source_type, NewAxis(index), source)
-
-

@@ -6,5 +6,6 @@ from catgrad.functors.reverse import Reverse, reverse, reverse_derivative
 from catgrad.functors.substitute import substitute
 
 __all__ = [
-    "Expand", "Reverse", "Slot", "factor_parameters", "prefixed", "reverse", "reverse_derivative", "substitute",
+    "Expand", "Reverse", "Slot", "factor_parameters", "prefixed", "reverse", "reverse_derivative",
+    "substitute",
 ]  # fmt: skip

@@ -34,7 +34,7 @@ def prefixed(name: str, term: Term) -> Term:
 
 
 def factor_parameters(model: Term) -> tuple[tuple[Slot, ...], Term]:
-    """model : X → Y as its parameters P and f : P ⊗ X → Y with model = (p ⊗ id) ; f.
+    """Model : X → Y as its parameters P and f : P ⊗ X → Y with model = (p ⊗ id) ; f.
 
     Parameters come in the order of the computation. Where several have one name, as after
     composing two dense layers, the k-th gets k behind the first part: `dense_0.weight`.
@@ -66,4 +66,4 @@ def _distinct_names(every: list[Edge], order: list[int]) -> dict[int, str]:
 
 
 def _with_name(op: Op, name: str | None) -> Op:
-    return op if name is None else replace(op, name=name)  # type: ignore[call-arg]
+    return replace(op, name=name) if name and isinstance(op, (Label, Parameter)) else op

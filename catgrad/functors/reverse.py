@@ -10,7 +10,7 @@ Wilson and Zanasi 2023, Data-parallel algorithms for string diagrams (arXiv:2305
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from open_hypergraphs import FiniteFunction, IndexedCoproduct, Optic
@@ -60,7 +60,9 @@ class Backward(LocalFunctor):
             return build(op.rev, arguments)
         if op.body is not None:
             body = build(op.body, inputs)
-            return build(lambda *x: _as_tuple(reverse(body)(*x))[len(outputs) :], (*inputs, *cotangents(outputs)))
+            return build(
+                lambda *x: _as_tuple(reverse(body)(*x))[len(outputs) :], (*inputs, *cotangents(outputs))
+            )
         raise UnsupportedOp(
             "an operation must have a reverse derivative to be differentiated",
             f"{op} has neither rev nor body",
@@ -89,14 +91,14 @@ class Reverse(Optic):  # type: ignore[misc]  # open-hypergraphs is not annotated
 
 
 def reverse(f: Term, functor: Reverse | None = None) -> Term:
-    """f : A → B as A ⊗ B′ → B ⊗ A′: its value beside its vector-Jacobian product.
+    """F : A → B as A ⊗ B′ → B ⊗ A′: its value beside its vector-Jacobian product.
 
     Terms with operations in common are faster with one `functor`, which remembers their images.
     Raises: TermError if a wire dangles or is merged; UnsupportedOp.
     """
     check_functional(f)
     functor = functor or Reverse()
-    return functor.adapt(functor(f), f.source, f.target)  # type: ignore[no-any-return]
+    return cast(Term, functor.adapt(functor(f), f.source, f.target))
 
 
 def reverse_derivative(f: Term) -> Term:

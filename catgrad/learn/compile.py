@@ -35,7 +35,8 @@ def emit(task: Task, target: str = "numpy") -> Artifact:
 @contextmanager
 def _collector_paused() -> Iterator[None]:
     """Without cyclic garbage collection: a large term is a million small objects, all alive, and
-    walking them again and again takes a third of the time."""
+    walking them again and again takes a third of the time.
+    """
     enabled = gc.isenabled()
     gc.disable()
     try:

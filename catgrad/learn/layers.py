@@ -12,7 +12,7 @@ from typing import Any
 from catgrad import ops
 from catgrad.build import build
 from catgrad.functors import prefixed
-from catgrad.initialisers import Filled, Initialiser, fan_in_uniform
+from catgrad.initialisers import ZEROS, Initialiser, fan_in_uniform
 from catgrad.learn.losses import mse
 from catgrad.learn.optimisers import sgd
 from catgrad.op import qualified, scope
@@ -23,18 +23,18 @@ from catgrad.types import NdArrayType
 Activation = Callable[[Iterable[NdArrayType]], Term]
 
 
-def parameter(name: str, type: NdArrayType, initial: Initialiser = Filled(0.0)) -> Any:
+def parameter(name: str, type: NdArrayType, initial: Initialiser = ZEROS) -> Any:
     """A new parameter as a variable, named by the dotted name of the current scope and `name`."""
     return Parameter(qualified(name), type, initial)()
 
 
 def label(name: str, x: Any) -> Any:
-    """x under a name for messages, diagrams and emitted code."""
+    """X under a name for messages, diagrams and emitted code."""
     return Label(qualified(name))(x)
 
 
 def linear(A: NdArrayType, B: NdArrayType, C: NdArrayType, name: str = "linear") -> Term:
-    """y = x · W, contracted over the axes of B.
+    """Y = x · W, contracted over the axes of B.
 
     Type:       A + B -> A + C, with the parameter `<name>.weight` of type B + C
     Initial:    U(-1/√n, 1/√n), n the number of elements of B
@@ -44,10 +44,10 @@ def linear(A: NdArrayType, B: NdArrayType, C: NdArrayType, name: str = "linear")
         return build(lambda x: label("out", _product(x, B, C)), [A + B])
 
 
-def bias(A: NdArrayType, B: NdArrayType, name: str = "bias") -> Term:
-    """y = x + b, the same b for every element of the batch.
+def bias(A: NdArrayType, B: NdArrayType, name: str = "") -> Term:
+    """Y = x + b, the same b for every element of the batch.
 
-    Type:       A + B -> A + B, with the parameter `<name>.bias` of type B
+    Type:       A + B -> A + B, with the parameter `bias` of type B, under `name` if it is given
     Initial:    0
     """
     with scope(name):
@@ -61,7 +61,7 @@ def dense(
     activation: Activation | None = None,
     name: str = "dense",
 ) -> Term:
-    """y = σ(x · W + b), with σ the logistic function unless another is given.
+    """Y = σ(x · W + b), with σ the logistic function unless another is given.
 
     Type:       A + B -> A + C, with the parameters `<name>.weight : B + C` and `<name>.bias : C`
     Initial:    both U(-1/√n, 1/√n), n the number of elements of B, as in torch.nn.Linear
@@ -80,6 +80,8 @@ def dense(
 
 def sequential(*layers: Term) -> Term:
     """f₁ ; … ; fₙ, with the names of the k-th layer's parameters under `k`, as in torch.nn.Sequential.
+
+    Layers made with `name=""` have just torch's names: `0.weight`, `0.bias`, `2.weight`, ….
 
     Raises: ShapeError if the target of one layer is not the source of the next.
     """

@@ -67,7 +67,9 @@ class Task:
     def state(self) -> tuple[Slot, ...]:
         """S: the optimiser's arrays, `momentum.<parameter>` and so on, parameter by parameter."""
         return tuple(
-            Slot(f"{name}.{p.name}", p.type, Filled(0.0)) for p in self.parameters for name in self.optimiser.state
+            Slot(f"{name}.{p.name}", p.type, Filled(0.0))
+            for p in self.parameters
+            for name in self.optimiser.state
         )
 
     @property
@@ -102,7 +104,10 @@ class Task:
             value = self.loss(*_tuple(self.predict_term(*arguments[:given])), *arguments[given:])
             if value.shape != ():
                 raise ShapeError(
-                    "a loss must be one number", f"it is {value.type}", "end it with mean or sum", subject="loss"
+                    "a loss must be one number",
+                    f"it is {value.type}",
+                    "end it with mean or sum",
+                    subject="loss",
                 )
             return Label("loss")(value)
 
@@ -165,8 +170,12 @@ class Task:
             (
                 self._function("predict", x, "P × X → Ŷ: the model's output.", expand),
                 self._function("loss", x + y, "P × X × Y → R: how far the output is from y.", expand),
-                self._function("rev", x + dy, "P × X × Ŷ′ → P′ × X′: the reverse derivative of predict.", expand),
-                self._function("rev_p", x + dy, "P × X × Ŷ′ → P′: the part of rev that parameters need.", expand),
+                self._function(
+                    "rev", x + dy, "P × X × Ŷ′ → P′ × X′: the reverse derivative of predict.", expand
+                ),
+                self._function(
+                    "rev_p", x + dy, "P × X × Ŷ′ → P′: the part of rev that parameters need.", expand
+                ),
                 self._function("step", x + y, f"{S}P × X × Y → {S}P: one step of training.", expand),
                 self._function(
                     "train_step", x + y, f"{S}P × X × Y → R × {S}P: one step, and the loss before it.", expand

@@ -25,7 +25,7 @@ from catgrad.ops.elementwise import (
     subtract,
     tanh,
 )
-from catgrad.ops.reduce import broadcast, mean, number_of, sum
+from catgrad.ops.reduce import broadcast, mean, number_of, sum  # noqa: A004
 from catgrad.ops.shape import permute, reshape, transpose
 
 __all__ = [

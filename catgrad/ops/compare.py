@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from catgrad.errors import DtypeError
-from catgrad.op import INPUTS, Op, Saves, Types, floating, same
+from catgrad.op import INPUTS, Examples, Op, Saves, Types, floating, same
 from catgrad.structural import Constant, is_differentiable
-from catgrad.types import Dtype, NdArrayType
+from catgrad.types import Array, Dtype, NdArrayType
 
 
 class Comparison(Op, register=False):
@@ -27,28 +27,28 @@ class Comparison(Op, register=False):
 class Greater(Comparison, symbol=">"):
     """Where x > y: (T, T) -> bool."""
 
-    def ref(self, x: np.ndarray, y: np.ndarray) -> Any:
+    def ref(self, x: Array, y: Array) -> Any:
         return x > y
 
 
 class Less(Comparison, symbol="<"):
     """Where x < y: (T, T) -> bool."""
 
-    def ref(self, x: np.ndarray, y: np.ndarray) -> Any:
+    def ref(self, x: Array, y: Array) -> Any:
         return x < y
 
 
 class GreaterEqual(Comparison, symbol=">="):
     """Where x ≥ y: (T, T) -> bool."""
 
-    def ref(self, x: np.ndarray, y: np.ndarray) -> Any:
+    def ref(self, x: Array, y: Array) -> Any:
         return x >= y
 
 
 class LessEqual(Comparison, symbol="<="):
     """Where x ≤ y: (T, T) -> bool."""
 
-    def ref(self, x: np.ndarray, y: np.ndarray) -> Any:
+    def ref(self, x: Array, y: Array) -> Any:
         return x <= y
 
 
@@ -57,7 +57,7 @@ class Equal(Comparison, symbol="=="):
 
     commutative = True
 
-    def ref(self, x: np.ndarray, y: np.ndarray) -> Any:
+    def ref(self, x: Array, y: Array) -> Any:
         return x == y
 
 
@@ -79,7 +79,7 @@ class Select(Op):
         same(condition, NdArrayType(x.shape, Dtype.bool))
         return same(x, y)
 
-    def ref(self, condition: np.ndarray, x: np.ndarray, y: np.ndarray) -> Any:
+    def ref(self, condition: Array, x: Array, y: Array) -> Any:
         return np.where(condition, x, y)
 
     def rev(self, condition: Any, *cotangents: Any) -> Any:
@@ -90,7 +90,7 @@ class Select(Op):
         return self(condition, dz, zero), self(condition, zero, dz)
 
     @classmethod
-    def examples(cls) -> list[tuple[Op, tuple[NdArrayType, ...]]]:
+    def examples(cls) -> Examples:
         x = NdArrayType((2, 3))
         return [(cls(), (NdArrayType((2, 3), Dtype.bool), x, x))]
 
@@ -108,7 +108,7 @@ class Maximum(Op):
     def type(self, x: NdArrayType, y: NdArrayType) -> Types:
         return floating(x, y)
 
-    def ref(self, x: np.ndarray, y: np.ndarray) -> Any:
+    def ref(self, x: Array, y: Array) -> Any:
         return np.maximum(x, y)
 
     def rev(self, x: Any, y: Any, dz: Any) -> Any:
@@ -129,7 +129,7 @@ class Relu(Op):
     def type(self, x: NdArrayType) -> Types:
         return floating(x)
 
-    def ref(self, x: np.ndarray) -> Any:
+    def ref(self, x: Array) -> Any:
         return np.maximum(x, 0)
 
     def body(self, x: Any) -> Any:

@@ -8,8 +8,8 @@ import numpy as np
 
 from catgrad.dims import Size
 from catgrad.errors import DtypeError, OptionError, ShapeError
-from catgrad.op import INPUTS, SYMBOLS, Op, Types
-from catgrad.types import Dtype, NdArrayType
+from catgrad.op import INPUTS, SYMBOLS, Examples, Op, Types
+from catgrad.types import Array, Dtype, NdArrayType
 
 Axes = tuple[int, ...]
 
@@ -60,21 +60,28 @@ class Contract(Op):
                 "sum or broadcast the other axes separately",
             )
 
-    def ref(self, x: np.ndarray, y: np.ndarray) -> Any:
+    def ref(self, x: Array, y: Array) -> Any:
         return np.einsum(x, list(self.left), y, list(self.right), list(self.out), optimize=True)
 
     def rev(self, x: Any, y: Any, dz: Any) -> Any:
-        return Contract(self.out, self.right, self.left)(dz, y), Contract(self.left, self.out, self.right)(x, dz)
+        return Contract(self.out, self.right, self.left)(dz, y), Contract(self.left, self.out, self.right)(
+            x, dz
+        )
 
     @classmethod
-    def examples(cls) -> list[tuple[Op, tuple[NdArrayType, ...]]]:
-        shapes: list[tuple[tuple[int, ...], ...]] = [(2, 3), (3, 4)], [(5, 2, 3), (5, 3, 4)], [(3,), (3,)]
-        labels = [((0, 1), (1, 2), (0, 2)), ((0, 1, 2), (0, 2, 3), (0, 1, 3)), ((0,), (0,), ())]
-        outer = (Contract((0,), (1,), (1, 0)), (NdArrayType((2,)), NdArrayType((3,))))
-        empty = (Contract((0, 1), (1, 2), (0, 2)), (NdArrayType((2, 0)), NdArrayType((0, 3))))
-        return [outer, empty] + [
-            (Contract(*names), (NdArrayType(a), NdArrayType(b))) for names, (a, b) in zip(labels, shapes, strict=True)
+    def examples(cls) -> Examples:
+        cases: list[tuple[Contract, Axes, Axes]] = [
+            (Contract((0, 1), (1, 2), (0, 2)), (2, 3), (3, 4)),
+            (Contract((0, 1), (1, 2), (2, 0)), (2, 3), (3, 4)),
+            (Contract((0, 1, 2), (0, 2, 3), (0, 1, 3)), (5, 2, 3), (5, 3, 4)),
+            (Contract((0, 1, 2), (2, 3), (0, 1, 3)), (5, 2, 3), (3, 4)),
+            (Contract((0, 1, 2), (0, 1, 3), (2, 3)), (5, 2, 3), (5, 2, 4)),
+            (Contract((0, 1), (1,), (0,)), (2, 3), (3,)),
+            (Contract((0,), (0,), ()), (3,), (3,)),
+            (Contract((0,), (1,), (1, 0)), (2,), (3,)),
+            (Contract((0, 1), (1, 2), (0, 2)), (2, 0), (0, 3)),
         ]
+        return [(op, (NdArrayType(x), NdArrayType(y))) for op, x, y in cases]
 
 
 def contract(x: Any, y: Any, axes: int) -> Any:

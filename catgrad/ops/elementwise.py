@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from catgrad.op import INPUTS, NOTHING, OUTPUTS, Op, Saves, Types, floating, same
-from catgrad.types import NdArrayType
+from catgrad.types import Array, NdArrayType
 
 
 class Add(Op, symbol="+"):
@@ -25,7 +25,7 @@ class Add(Op, symbol="+"):
     def type(self, x: NdArrayType, y: NdArrayType) -> Types:
         return same(x, y)
 
-    def ref(self, x: np.ndarray, y: np.ndarray) -> Any:
+    def ref(self, x: Array, y: Array) -> Any:
         return x + y
 
     def rev(self, dz: Any) -> Any:
@@ -47,7 +47,7 @@ class Subtract(Op, symbol="-"):
     def type(self, x: NdArrayType, y: NdArrayType) -> Types:
         return same(x, y)
 
-    def ref(self, x: np.ndarray, y: np.ndarray) -> Any:
+    def ref(self, x: Array, y: Array) -> Any:
         return x - y
 
     def rev(self, dz: Any) -> Any:
@@ -68,7 +68,7 @@ class Multiply(Op, symbol="*"):
     def type(self, x: NdArrayType, y: NdArrayType) -> Types:
         return same(x, y)
 
-    def ref(self, x: np.ndarray, y: np.ndarray) -> Any:
+    def ref(self, x: Array, y: Array) -> Any:
         return x * y
 
     def rev(self, x: Any, y: Any, dz: Any) -> Any:
@@ -92,7 +92,7 @@ class Divide(Op, symbol="/"):
     def type(self, x: NdArrayType, y: NdArrayType) -> Types:
         return floating(x, y)
 
-    def ref(self, x: np.ndarray, y: np.ndarray) -> Any:
+    def ref(self, x: Array, y: Array) -> Any:
         return x / y
 
     def rev(self, y: Any, z: Any, dz: Any) -> Any:
@@ -114,7 +114,7 @@ class Negate(Op, symbol="neg"):
     def type(self, x: NdArrayType) -> Types:
         return same(x)
 
-    def ref(self, x: np.ndarray) -> Any:
+    def ref(self, x: Array) -> Any:
         return -x
 
     def rev(self, dy: Any) -> Any:
@@ -134,7 +134,7 @@ class Exp(Op):
     def type(self, x: NdArrayType) -> Types:
         return floating(x)
 
-    def ref(self, x: np.ndarray) -> Any:
+    def ref(self, x: Array) -> Any:
         return np.exp(x)
 
     def rev(self, y: Any, dy: Any) -> Any:
@@ -156,7 +156,7 @@ class Log(Op):
     def type(self, x: NdArrayType) -> Types:
         return floating(x)
 
-    def ref(self, x: np.ndarray) -> Any:
+    def ref(self, x: Array) -> Any:
         return np.log(x)
 
     def rev(self, x: Any, dy: Any) -> Any:
@@ -176,7 +176,7 @@ class Tanh(Op):
     def type(self, x: NdArrayType) -> Types:
         return floating(x)
 
-    def ref(self, x: np.ndarray) -> Any:
+    def ref(self, x: Array) -> Any:
         return np.tanh(x)
 
     def rev(self, y: Any, dy: Any) -> Any:
@@ -198,7 +198,7 @@ class Sqrt(Op):
     def type(self, x: NdArrayType) -> Types:
         return floating(x)
 
-    def ref(self, x: np.ndarray) -> Any:
+    def ref(self, x: Array) -> Any:
         return np.sqrt(x)
 
     def rev(self, y: Any, dy: Any) -> Any:
@@ -217,7 +217,7 @@ class Square(Op):
     def type(self, x: NdArrayType) -> Types:
         return same(x)
 
-    def ref(self, x: np.ndarray) -> Any:
+    def ref(self, x: Array) -> Any:
         return x * x
 
     def body(self, x: Any) -> Any:
@@ -241,7 +241,7 @@ class Sigmoid(Op):
     def type(self, x: NdArrayType) -> Types:
         return floating(x)
 
-    def ref(self, x: np.ndarray) -> Any:
+    def ref(self, x: Array) -> Any:
         return 1 / (1 + np.exp(-x))
 
     def body(self, x: Any) -> Any:

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from catgrad.dims import Dim, Size
-from catgrad.op import NOTHING, Op, Types
+from catgrad.dims import Dim, Size, numbers
+from catgrad.op import NOTHING, Examples, Op, Types
 from catgrad.ops.shape import Axes, Shape, normalised, require_shape, without
 from catgrad.structural import Constant, NumberOf
-from catgrad.types import Dtype, NdArrayType
+from catgrad.types import Array, Dtype, NdArrayType
 
 
 class Broadcast(Op):
@@ -31,8 +31,8 @@ class Broadcast(Op):
         require_shape(x, without(self.shape, self.axes))
         return x.with_shape(self.shape)
 
-    def ref(self, x: np.ndarray) -> Any:
-        return np.broadcast_to(np.expand_dims(x, self.axes), self.shape)
+    def ref(self, x: Array) -> Any:
+        return np.broadcast_to(np.expand_dims(x, self.axes), numbers(self.shape))
 
     def rev(self, dy: Any) -> Any:
         return Sum(self.shape, self.axes)(dy)
@@ -41,7 +41,7 @@ class Broadcast(Op):
         return not self.axes
 
     @classmethod
-    def examples(cls) -> list[tuple[Op, tuple[NdArrayType, ...]]]:
+    def examples(cls) -> Examples:
         return [
             (Broadcast((2, 3), (0,)), (NdArrayType((3,)),)),
             (Broadcast((2, 3), (1,)), (NdArrayType((2,)),)),
@@ -67,7 +67,7 @@ class Sum(Op):
         require_shape(x, self.shape)
         return x.with_shape(without(self.shape, self.axes))
 
-    def ref(self, x: np.ndarray) -> Any:
+    def ref(self, x: Array) -> Any:
         return np.sum(x, axis=self.axes, dtype=x.dtype)
 
     def rev(self, dy: Any) -> Any:
@@ -77,7 +77,7 @@ class Sum(Op):
         return not self.axes
 
     @classmethod
-    def examples(cls) -> list[tuple[Op, tuple[NdArrayType, ...]]]:
+    def examples(cls) -> Examples:
         chosen: list[tuple[Shape, Axes]] = [
             ((2, 3), (0,)), ((2, 3), (1,)), ((2, 3, 4), (0, 2)), ((2, 3), (0, 1)), ((0, 3), (0,)),
         ]  # fmt: skip
@@ -85,18 +85,18 @@ class Sum(Op):
 
 
 def broadcast(x: Any, shape: Shape, axes: Sequence[int] | None = None) -> Any:
-    """x copied along the axes `axes` of `shape`; by default along its leading axes."""
+    """X copied along the axes `axes` of `shape`; by default along its leading axes."""
     new = range(len(shape) - x.type.rank) if axes is None else axes
     return Broadcast(tuple(shape), normalised(tuple(new), len(shape)))(x)
 
 
 def sum(x: Any, axes: int | Sequence[int] | None = None) -> Any:
-    """y = Σ x over `axes`, by default over all."""
+    """Y = Σ x over `axes`, by default over all."""
     return Sum(x.shape, normalised(axes, x.type.rank))(x)
 
 
 def mean(x: Any, axes: int | Sequence[int] | None = None) -> Any:
-    """y = Σ x / n over `axes`, by default over all; n is the number of elements summed.
+    """Y = Σ x / n over `axes`, by default over all; n is the number of elements summed.
 
     Gradient: dx = dy / n
     """

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from catgrad.dims import Size, exact_quotient, product
+from catgrad.dims import Size, exact_quotient, numbers, product
 from catgrad.errors import OptionError, ShapeError
-from catgrad.op import NOTHING, Op, Types
-from catgrad.types import NdArrayType
+from catgrad.op import NOTHING, Examples, Op, Types
+from catgrad.types import Array, NdArrayType
 
 Shape = tuple[Size, ...]
 Axes = tuple[int, ...]
@@ -40,8 +40,8 @@ class Reshape(Op):
             )
         return x.with_shape(self.after)
 
-    def ref(self, x: np.ndarray) -> Any:
-        return x.reshape(self.after)
+    def ref(self, x: Array) -> Any:
+        return x.reshape(numbers(self.after))
 
     def rev(self, dy: Any) -> Any:
         return Reshape(self.after, self.before)(dy)
@@ -53,8 +53,13 @@ class Reshape(Op):
         return Reshape(inner.before, self.after) if isinstance(inner, Reshape) else None
 
     @classmethod
-    def examples(cls) -> list[tuple[Op, tuple[NdArrayType, ...]]]:
-        shapes: list[tuple[Shape, Shape]] = [((2, 3), (3, 2)), ((2, 3), (1, 6, 1)), ((1,), ()), ((0, 4), (2, 0))]
+    def examples(cls) -> Examples:
+        shapes: list[tuple[Shape, Shape]] = [
+            ((2, 3), (3, 2)),
+            ((2, 3), (1, 6, 1)),
+            ((1,), ()),
+            ((0, 4), (2, 0)),
+        ]
         return [(Reshape(a, b), (NdArrayType(a),)) for a, b in shapes]
 
 
@@ -79,7 +84,7 @@ class Permute(Op):
             )
         return x.with_shape(tuple(x.shape[axis] for axis in self.order))
 
-    def ref(self, x: np.ndarray) -> Any:
+    def ref(self, x: Array) -> Any:
         return np.transpose(x, self.order)
 
     def rev(self, dy: Any) -> Any:
@@ -94,7 +99,7 @@ class Permute(Op):
         return None
 
     @classmethod
-    def examples(cls) -> list[tuple[Op, tuple[NdArrayType, ...]]]:
+    def examples(cls) -> Examples:
         return [
             (Permute((1, 0)), (NdArrayType((2, 3)),)),
             (Permute((2, 0, 1)), (NdArrayType((2, 3, 4)),)),
@@ -126,7 +131,7 @@ def normalised(axes: int | Sequence[int] | None, rank: int) -> Axes:
 
 
 def reshape(x: Any, *shape: Size) -> Any:
-    """x in another shape; one size may be -1 and follows from the others.
+    """X in another shape; one size may be -1 and follows from the others.
 
     Raises: ShapeError if the sizes do not fit.
     """
@@ -138,12 +143,12 @@ def reshape(x: Any, *shape: Size) -> Any:
 
 
 def permute(x: Any, *order: int) -> Any:
-    """x with its axes in this order."""
+    """X with its axes in this order."""
     return Permute(tuple(axis % max(x.type.rank, 1) for axis in order))(x)
 
 
 def transpose(x: Any) -> Any:
-    """x with its last two axes exchanged. Raises: OptionError for fewer than two axes."""
+    """X with its last two axes exchanged. Raises: OptionError for fewer than two axes."""
     if x.type.rank < 2:
         raise OptionError(
             "an array must have two axes to be transposed", f"it is {x.type}", "reshape it first"
@@ -164,4 +169,3 @@ def require_shape(x: NdArrayType, shape: Shape) -> None:
             f"it is {x}",
             "check the sizes given to this operation",
         )
-

@@ -60,7 +60,7 @@ def _fuse(rewriter: Rewriter, op: Op, inputs: Values) -> int | None:
 
 
 def _subtract(rewriter: Rewriter, op: Op, inputs: Values) -> int | None:
-    """x + -y = x - y and 0 - x = -x."""
+    """X + -y = x - y and 0 - x = -x."""
     if isinstance(op, Add):
         for kept, other in (inputs, inputs[::-1]):
             if isinstance(rewriter.op(other), Negate):
@@ -74,7 +74,7 @@ def _subtract(rewriter: Rewriter, op: Op, inputs: Values) -> int | None:
 
 
 def _scale(rewriter: Rewriter, op: Op, inputs: Values) -> int | None:
-    """c · (a / x) = (c·a) / x, for constants a and c: one rounding fewer."""
+    """C · (a / x) = (c·a) / x, for constants a and c: one rounding fewer."""
     if not isinstance(op, Multiply):
         return None
     for scale, other in (inputs, inputs[::-1]):

@@ -68,9 +68,9 @@ AWKWARD = [0.0, -0.0, 1.0, -1.0, 2.5, np.inf, -np.inf, np.nan, 1e-30, 60.0]
 @pytest.mark.parametrize("name", POINTWISE)
 def test_scalar_maps_at_awkward_places(name):
     """Values and gradients at zeros, ties, infinities and NaN are those of PyTorch."""
+    from catgrad.functors import reverse
     from catgrad.op import OPS
     from catgrad.program import evaluate
-    from catgrad.functors import reverse
     from catgrad.term import singleton
     from catgrad.types import NdArrayType
 

@@ -108,7 +108,9 @@ def test_isomorphic_tells_diagrams_apart():
 
 
 def test_composing_at_different_objects_is_refused():
-    with pytest.raises(ShapeError, match=r"the target of f must be the source of g, but they are i32\[3\] and i32\[2,3\]"):
+    with pytest.raises(
+        ShapeError, match=r"the target of f must be the source of g, but they are i32\[3\] and i32\[2,3\]"
+    ):
         identity(VECTOR) >> identity(MATRIX)
     with pytest.raises(ShapeError):
         identity(SQUARE) >> identity(SQUARE, SQUARE)

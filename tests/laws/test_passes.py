@@ -28,7 +28,9 @@ def equal(xs, ys):
 @given(term=integer_terms(), seed=st.integers(0, 99))
 def test_each_pass_keeps_the_meaning(each, term, seed):
     function = lower(Expand()(reverse(term)))
-    arrays = [np.random.default_rng(seed).integers(-4, 5, t.shape).astype(np.int32) for t in function.argument_types]
+    arrays = [
+        np.random.default_rng(seed).integers(-4, 5, t.shape).astype(np.int32) for t in function.argument_types
+    ]
     assert equal(interpret(each.apply(function), *arrays), interpret(function, *arrays))
 
 
@@ -75,7 +77,8 @@ RULES = {
     "repeated up to order": (lambda x, y: x * y - y * x, [F, F], ["Multiply", "Subtract"]),
     "dead": (lambda x: (ops.exp(x), x)[1], [F], []),
     "late broadcast": (
-        lambda x: ops.exp(ops.broadcast(x, (2, 3))) * 2, [SCALAR], ["Exp", "Constant", "Multiply", "Broadcast"]
+        lambda x: ops.exp(ops.broadcast(x, (2, 3))) * 2, [SCALAR],
+        ["Exp", "Constant", "Multiply", "Broadcast"],
     ),
 }  # fmt: skip
 

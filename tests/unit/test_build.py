@@ -101,7 +101,9 @@ def spider_square() -> Term:
 
 def test_a_spider_is_refused_where_copy_is_right():
     """Differentiated as a spider, R[x²](3) would be 3; with Copy it is 6."""
-    with pytest.raises(TermError, match=r"wire 0 of type f32\[\] is produced by input 0 and consumed by argument 0"):
+    with pytest.raises(
+        TermError, match=r"wire 0 of type f32\[\] is produced by input 0 and consumed by argument 0"
+    ):
         reverse(spider_square())
     with pytest.raises(TermError):
         lower(spider_square())
@@ -147,7 +149,7 @@ def test_parameters_are_factored_in_order_with_distinct_names():
         "dense_0.weight", "dense_0.bias", "out.weight", "out.bias", "dense_1.weight", "dense_1.bias",
     ]  # fmt: skip
     assert not any(isinstance(edge.op, Parameter) for edge in edges(factored))
-    assert [t for t in factored.source.table] == [slot.type for slot in slots] + [V]
+    assert list(factored.source.table) == [slot.type for slot in slots] + [V]
 
 
 def test_names_follow_scopes_and_sequence():

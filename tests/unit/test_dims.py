@@ -61,7 +61,13 @@ def test_polynomials_without_symbols_are_integers():
 
 @pytest.mark.parametrize(
     ("size", "text"),
-    [(2 * N * N * T - N + 3, "2*n^2*t - n + 3"), (-N, "-n"), (N - 1, "n - 1"), (N * T, "n*t"), (1 - N * N, "-n^2 + 1")],
+    [
+        (2 * N * N * T - N + 3, "2*n^2*t - n + 3"),
+        (-N, "-n"),
+        (N - 1, "n - 1"),
+        (N * T, "n*t"),
+        (1 - N * N, "-n^2 + 1"),
+    ],
 )
 def test_text(size, text):
     assert str(size) == text

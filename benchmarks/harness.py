@@ -1,0 +1,127 @@
+"""What all benchmarks share: timing, virtual environments for peers, tables and their JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import time
+import venv
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "benchmarks" / "results"
+
+
+@dataclass(frozen=True)
+class Row:
+    """A figure beside that of a peer, and the ratio that is asked for."""
+
+    what: str
+    seconds: float
+    peer: str
+    peer_seconds: float
+    wanted: str
+
+    @property
+    def ratio(self) -> float:
+        """Ours over the peer's."""
+        return self.seconds / self.peer_seconds
+
+
+@dataclass
+class Report:
+    """The rows of one run."""
+
+    name: str
+    title: str
+    command: str
+    rows: list[Row] = field(default_factory=list)
+
+    def add(self, what: str, seconds: float, peer: str, peer_seconds: float, wanted: str) -> None:
+        """Add a row."""
+        self.rows.append(Row(what, seconds, peer, peer_seconds, wanted))
+
+    def finish(self) -> None:
+        """Print the table and keep it under benchmarks/results."""
+        table = Table("what", "time", "peer", "its time", "ratio", "wanted", title=self.title, box=box.SIMPLE_HEAD)
+        for row in self.rows:
+            table.add_row(
+                row.what, duration(row.seconds), row.peer, duration(row.peer_seconds), f"{row.ratio:.3g}", row.wanted
+            )
+        Console(width=130).print(table)
+        machine = {"processor": processor(), "cores": os.cpu_count(), "python": platform.python_version()}
+        rows = [{**asdict(row), "ratio": row.ratio} for row in self.rows]
+        RESULTS.mkdir(exist_ok=True)
+        path = RESULTS / f"{self.name}.json"
+        path.write_text(json.dumps({"command": self.command, "machine": machine, "rows": rows}, indent=1) + "\n")
+        print(f"kept in {path.relative_to(ROOT)}")
+
+
+def best(function: Callable[[], Any], repeats: int = 5, number: int = 1) -> float:
+    """The least time of one call: what the code costs when nothing else runs."""
+    times = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        for _ in range(number):
+            function()
+        times.append((time.perf_counter() - start) / number)
+    return min(times)
+
+
+def side_by_side(functions: list[Callable[[], Any]], rounds: int = 15, number: int = 500) -> list[float]:
+    """The median time of each function, measured in turns so that a busy machine is fair to all."""
+    times: list[list[float]] = [[] for _ in functions]
+    for _ in range(rounds):
+        for function, kept in zip(functions, times, strict=True):
+            kept.append(best(function, repeats=1, number=number))
+    return [statistics.median(kept) for kept in times]
+
+
+def peer_python(name: str, *requirements: str) -> Path:
+    """The Python of a virtual environment of the peer's own, made at first use."""
+    folder = ROOT / ".cache" / "peers" / name
+    python = folder / "bin" / "python"
+    if not (folder / "installed").exists():
+        venv.create(folder, with_pip=True, clear=True)
+        subprocess.run([python, "-m", "pip", "install", "--quiet", *requirements], check=True)
+        (folder / "installed").touch()
+    return python
+
+
+def seconds_printed(python: Path | str, *arguments: str) -> float:
+    """The number a script prints as its last line."""
+    done = subprocess.run([python, *arguments], cwd=ROOT, check=True, capture_output=True, text=True)
+    return float(done.stdout.splitlines()[-1])
+
+
+def this_python() -> str:
+    """The Python that runs the benchmark."""
+    return sys.executable
+
+
+def duration(seconds: float) -> str:
+    """Seconds as people write them."""
+    for unit, scale in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
+        if seconds >= scale:
+            return f"{seconds / scale:.3g} {unit}"
+    return f"{seconds / 1e-9:.3g} ns"
+
+
+def processor() -> str:
+    """The processor's name, as far as the machine tells."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        return next(line.split(":")[1].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor() or "unknown"

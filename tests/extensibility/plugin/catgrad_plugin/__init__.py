@@ -1,0 +1,54 @@
+"""One operation and one target, outside catgrad's own tree."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from catgrad.backend import Artifact, Backend
+from catgrad.op import Op, floating
+
+
+class Softplus(Op):
+    """Smooth ramp: y = ln(1 + eˣ), for floating T."""
+
+    elementwise = True
+
+    def type(self, x):
+        return floating(x)
+
+    def ref(self, x):
+        return np.log(1 + np.exp(x))
+
+    def body(self, x):
+        from catgrad.ops import exp, log
+
+        return log(1 + exp(x))
+
+    def rev(self, x, dy):
+        from catgrad.ops import sigmoid
+
+        return dy * sigmoid(x)
+
+
+def load(artifact: Artifact) -> Any:
+    """Run the emitted Python."""
+    scope: dict[str, Any] = {}
+    exec(artifact.source, scope)
+    return scope["CompiledModel"]
+
+
+def provide() -> dict[str, Callable[[], Backend]]:
+    """The target `scalar`: plain Python, for terms of numbers only."""
+    return {
+        "scalar": lambda: Backend(
+            name="scalar",
+            summary="plain Python on numbers",
+            folders=(Path(__file__).parent / "templates",),
+            files={"{name}_scalar.py": "module.py.j2"},
+            load=load,
+        )
+    }

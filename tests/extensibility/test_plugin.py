@@ -1,0 +1,88 @@
+"""A package outside the tree adds an operation and a target, and nothing else changes.
+
+The package is installed for real, into a folder of the test's own, and found by its entry point
+in a fresh interpreter.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PLUGIN = Path(__file__).parent / "plugin"
+
+USE = """
+import numpy as np
+import catgrad_plugin
+from catgrad import NdArrayType
+from catgrad.backend import backends
+from catgrad.program import evaluate
+from catgrad.term import singleton
+from catgrad.functors import reverse
+from catgrad.testing import CASES, check_conformance, check_derivative, in_float64, run_on
+from catgrad.backend import get_backend
+
+assert sorted(backends()) == sorted({before} + ["scalar"]), sorted(backends())
+softplus = catgrad_plugin.Softplus()
+for name in ("Softplus-0", "Softplus-0-reverse"):
+    [case] = [case for case in CASES if case.name == name]
+    check_conformance("numpy", case)
+scalar = NdArrayType(())
+term = reverse(singleton(softplus, scalar))
+found = run_on(get_backend("scalar"), term, 0.5, 1.0)
+np.testing.assert_allclose(found, evaluate(term, np.float32(0.5), np.float32(1)), rtol=1e-6)
+check_derivative(singleton(softplus, in_float64(scalar)))
+print("plug-in works")
+"""
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory):
+    """An environment variable PYTHONPATH with the plug-in installed on it."""
+    folder = tmp_path_factory.mktemp("site")
+    copy = tmp_path_factory.mktemp("source") / "plugin"
+    subprocess.run(["cp", "-r", PLUGIN, copy], check=True)
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--no-deps",
+        "--target",
+        str(folder),
+        str(copy),
+    ]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return {**os.environ, "PYTHONPATH": str(folder)}
+
+
+def test_a_plug_in_adds_one_operation_and_one_target(installed):
+    from catgrad.backend import backends
+
+    program = USE.replace("{before}", repr(sorted(backends())))
+    done = subprocess.run([sys.executable, "-c", program], env=installed, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "plug-in works\n"
+
+
+def test_the_command_line_lists_the_plug_in(installed):
+    done = subprocess.run(
+        [sys.executable, "-m", "catgrad.cli", "targets"], env=installed, capture_output=True, text=True
+    )
+    assert "scalar" in done.stdout, done.stderr
+
+
+def test_a_missing_macro_is_named(installed):
+    program = (
+        "from catgrad import *\nfrom catgrad.testing import run_on\nfrom catgrad.backend import get_backend\n"
+    )
+    program += "run_on(get_backend('scalar'), build(ops.tanh, [NdArrayType(())]), 1.0)"
+    done = subprocess.run([sys.executable, "-c", program], env=installed, capture_output=True, text=True)
+    assert "Tanh has none" in done.stderr
+    assert "add macro Tanh to templates/ops.j2" in done.stderr

@@ -1,0 +1,216 @@
+"""model: a model and its training, emitted by catgrad for NumPy.
+
+Needs NumPy and nothing else. The functions are plain array arithmetic; `CompiledModel` puts a check
+of the arguments in front of them, and `Learner` keeps the parameters between steps.
+"""
+
+import numpy as np
+
+# P: shape and dtype of each parameter, in the order in which functions take and return them.
+PARAMETERS = {
+    "linear.weight": ((4, 3), np.float32),
+}
+# S: the same for the arrays of the optimiser's state.
+STATE = {}
+
+
+def init(seed=0):
+    """First values of the parameters."""
+    rng = np.random.default_rng(seed)
+    return [
+        rng.uniform(-0.5, 0.5, (4, 3)).astype(np.float32),  # linear.weight
+    ]
+
+
+def predict(linear_weight, x):
+    """P × X → Ŷ: the model's output."""
+    y_hat = x @ linear_weight  # f32[150,3]
+    return [y_hat]
+
+
+def loss(linear_weight, x, y):
+    """P × X × Y → R: how far the output is from y."""
+    y_hat = x @ linear_weight  # f32[150,3]
+    loss = np.square(y_hat - y).sum() / np.float32(450)  # f32[]
+    return [loss]
+
+
+def rev(linear_weight, x, d_y_hat):
+    """P × X × Ŷ′ → P′ × X′: the reverse derivative of predict."""
+    d_x = d_y_hat @ linear_weight.T  # f32[150,4]
+    d_linear_weight = x.T @ d_y_hat  # f32[4,3]
+    return [d_linear_weight, d_x]
+
+
+def rev_p(linear_weight, x, d_y_hat):
+    """P × X × Ŷ′ → P′: the part of rev that parameters need."""
+    d_linear_weight = x.T @ d_y_hat  # f32[4,3]
+    return [d_linear_weight]
+
+
+def step(linear_weight, x, y):
+    """P × X × Y → P: one step of training."""
+    y_hat = x @ linear_weight  # f32[150,3]
+    d_y_hat = 0.0044444446 * (y_hat - y)  # f32[150,3]
+    d_linear_weight = x.T @ d_y_hat  # f32[4,3]
+    new_linear_weight = linear_weight - 0.0001 * d_linear_weight  # f32[4,3]
+    return [new_linear_weight]
+
+
+def train_step(linear_weight, x, y):
+    """P × X × Y → R × P: one step, and the loss before it."""
+    y_hat = x @ linear_weight  # f32[150,3]
+    difference = y_hat - y  # f32[150,3]
+    loss = np.square(difference).sum() / np.float32(450)  # f32[]
+    d_y_hat = 0.0044444446 * difference  # f32[150,3]
+    d_linear_weight = x.T @ d_y_hat  # f32[4,3]
+    new_linear_weight = linear_weight - 0.0001 * d_linear_weight  # f32[4,3]
+    return [loss, new_linear_weight]
+
+
+class Checked:
+    """A function of this module behind a check of its arguments: arrays in, a list of arrays out.
+
+    `symbols` are the arguments and axes whose sizes are free; `types` gives the name, shape and
+    dtype of every argument at these sizes. Arithmetic is IEEE 754, without warnings.
+    """
+
+    def __init__(self, function, symbols, types):
+        self.function, self.symbols, self.types = function, symbols, types
+        self.__name__, self.__doc__ = function.__name__, function.__doc__
+        self.accepted = set()
+
+    def __call__(self, *values):
+        signature = tuple([type(v) is np.ndarray and (v.shape, v.dtype) for v in values])
+        if signature not in self.accepted:
+            values = self.arrays(values)
+            self.accepted.add(tuple([(v.shape, v.dtype) for v in values]))
+        with np.errstate(all="ignore"):
+            return self.function(*values)
+
+    def arrays(self, values):
+        """The values as arrays of the right types, or an error that says which is not."""
+        shapes = [np.shape(values[i]) if i < len(values) else () for i, _ in self.symbols]
+        sizes = [s[axis] if axis < len(s) else 0 for s, (_, axis) in zip(shapes, self.symbols)]
+        types = self.types(*sizes)
+        if len(values) != len(types):
+            raise TypeError(
+                f"{self.__name__} must get {len(types)} arrays, but it got {len(values)}; "
+                f"pass {', '.join(name for name, _ in types)}"
+            )
+        return [self.array(value, name, *type) for value, (name, type) in zip(values, types)]
+
+    def array(self, value, name, shape, dtype):
+        """One value as an array; floats may lose precision, but nothing else may change."""
+        array = np.asarray(value)
+        cast = array
+        if array.dtype != dtype and np.can_cast(array.dtype, dtype, "same_kind"):
+            cast = array.astype(dtype)
+        if cast.dtype != dtype or (cast.dtype.kind in "iu" and not np.array_equal(cast, array)):
+            raise TypeError(
+                f"{self.__name__}: {name} must be {np.dtype(dtype)}, but it is {array.dtype}; use astype"
+            )
+        if array.shape != shape:
+            raise ValueError(
+                f"{self.__name__}: {name} must have shape {shape}, but it is {array.shape}; reshape it"
+            )
+        return cast
+
+
+class CompiledModel:
+    """The functions of this module with their arguments checked, in the order S, P, X, Y."""
+
+    def init(self, seed=0):
+        """First values of the parameters."""
+        return init(seed)
+
+    def learner(self, seed=0):
+        """A learner with first values drawn by `seed`."""
+        return Learner(seed)
+
+    predict = Checked(
+        predict,
+        symbols=[],
+        types=lambda: [
+            *PARAMETERS.items(),
+            ("x", ((150, 4), np.float32)),
+        ],
+    )
+
+    loss = Checked(
+        loss,
+        symbols=[],
+        types=lambda: [
+            *PARAMETERS.items(),
+            ("x", ((150, 4), np.float32)),
+            ("y", ((150, 3), np.float32)),
+        ],
+    )
+
+    rev = Checked(
+        rev,
+        symbols=[],
+        types=lambda: [
+            *PARAMETERS.items(),
+            ("x", ((150, 4), np.float32)),
+            ("d_y_hat", ((150, 3), np.float32)),
+        ],
+    )
+
+    rev_p = Checked(
+        rev_p,
+        symbols=[],
+        types=lambda: [
+            *PARAMETERS.items(),
+            ("x", ((150, 4), np.float32)),
+            ("d_y_hat", ((150, 3), np.float32)),
+        ],
+    )
+
+    step = Checked(
+        step,
+        symbols=[],
+        types=lambda: [
+            *PARAMETERS.items(),
+            ("x", ((150, 4), np.float32)),
+            ("y", ((150, 3), np.float32)),
+        ],
+    )
+
+    train_step = Checked(
+        train_step,
+        symbols=[],
+        types=lambda: [
+            *PARAMETERS.items(),
+            ("x", ((150, 4), np.float32)),
+            ("y", ((150, 3), np.float32)),
+        ],
+    )
+
+
+class Learner:
+    """Parameters and optimiser state by name, and the functions that use and change them."""
+
+    model = CompiledModel()
+
+    def __init__(self, seed=0):
+        self.parameters = dict(zip(PARAMETERS, init(seed)))
+        self.state = {name: np.zeros(shape, dtype) for name, (shape, dtype) in STATE.items()}
+
+    def predict(self, *inputs):
+        """The model's output; a list if there are several."""
+        outputs = self.model.predict(*self.parameters.values(), *inputs)
+        return outputs[0] if len(outputs) == 1 else outputs
+
+    def loss(self, *inputs_and_targets):
+        """How far the output is from the targets."""
+        [loss] = self.model.loss(*self.parameters.values(), *inputs_and_targets)
+        return loss
+
+    def step(self, *inputs_and_targets):
+        """Train on one batch; returns the loss before the step."""
+        held = [*self.state.values(), *self.parameters.values()]
+        loss, *new = self.model.train_step(*held, *inputs_and_targets)
+        self.state = dict(zip(STATE, new))
+        self.parameters = dict(zip(PARAMETERS, new[len(STATE) :]))
+        return loss

@@ -1,0 +1,255 @@
+"""two_inputs: a model and its training, emitted by catgrad for NumPy.
+
+Needs NumPy and nothing else. The functions are plain array arithmetic; `CompiledModel` puts a check
+of the arguments in front of them, and `Learner` keeps the parameters between steps.
+"""
+
+import numpy as np
+
+# P: shape and dtype of each parameter, in the order in which functions take and return them.
+PARAMETERS = {
+    "weight": ((4, 3), np.float32),
+}
+# S: the same for the arrays of the optimiser's state.
+STATE = {}
+
+
+def init(seed=0):
+    """First values of the parameters."""
+    rng = np.random.default_rng(seed)
+    return [
+        np.full((4, 3), 0.0, np.float32),  # weight
+    ]
+
+
+def predict(weight, x_0, x_1):
+    """P × X → Ŷ: the model's output."""
+    y_hat_0 = np.tanh(x_0 @ weight)  # f32[batch,3]
+    y_hat_1 = np.exp(np.square(x_1) @ weight)  # f32[batch,3]
+    return [y_hat_0, y_hat_1]
+
+
+def loss(weight, x_0, x_1, y_0, y_1):
+    """P × X × Y → R: how far the output is from y."""
+    batch = x_0.shape[0]
+    y_hat_0 = np.tanh(x_0 @ weight)  # f32[batch,3]
+    y_hat_1 = np.exp(np.square(x_1) @ weight)  # f32[batch,3]
+    count = np.float32(3 * batch)  # f32[]
+    loss = np.square(y_hat_0 - y_0).sum() / count + np.square(y_hat_1 - y_1).sum() / count  # f32[]
+    return [loss]
+
+
+def rev(weight, x_0, x_1, d_y_hat_0, d_y_hat_1):
+    """P × X × Ŷ′ → P′ × X′: the reverse derivative of predict."""
+    y_hat_0 = np.tanh(x_0 @ weight)  # f32[batch,3]
+    square = np.square(x_1)  # f32[batch,4]
+    y_hat_1 = np.exp(square @ weight)  # f32[batch,3]
+    product = d_y_hat_0 * (1 - y_hat_0 * y_hat_0)  # f32[batch,3]
+    d_x_0 = product @ weight.T  # f32[batch,4]
+    product_1 = d_y_hat_1 * y_hat_1  # f32[batch,3]
+    d_x_1 = 2 * (product_1 @ weight.T) * x_1  # f32[batch,4]
+    d_weight = x_0.T @ product + square.T @ product_1  # f32[4,3]
+    return [d_weight, d_x_0, d_x_1]
+
+
+def rev_p(weight, x_0, x_1, d_y_hat_0, d_y_hat_1):
+    """P × X × Ŷ′ → P′: the part of rev that parameters need."""
+    y_hat_0 = np.tanh(x_0 @ weight)  # f32[batch,3]
+    square = np.square(x_1)  # f32[batch,4]
+    y_hat_1 = np.exp(square @ weight)  # f32[batch,3]
+    product = x_0.T @ (d_y_hat_0 * (1 - y_hat_0 * y_hat_0))  # f32[4,3]
+    d_weight = product + square.T @ (d_y_hat_1 * y_hat_1)  # f32[4,3]
+    return [d_weight]
+
+
+def step(weight, x_0, x_1, y_0, y_1):
+    """P × X × Y → P: one step of training."""
+    batch = x_0.shape[0]
+    y_hat_0 = np.tanh(x_0 @ weight)  # f32[batch,3]
+    square = np.square(x_1)  # f32[batch,4]
+    y_hat_1 = np.exp(square @ weight)  # f32[batch,3]
+    quotient = np.float32(2) / np.float32(3 * batch)  # f32[]
+    d_y_hat_0 = quotient * (y_hat_0 - y_0)  # f32[batch,3]
+    product = x_0.T @ (d_y_hat_0 * (1 - y_hat_0 * y_hat_0))  # f32[4,3]
+    d_y_hat_1 = quotient * (y_hat_1 - y_1)  # f32[batch,3]
+    d_weight = product + square.T @ (d_y_hat_1 * y_hat_1)  # f32[4,3]
+    new_weight = weight - 0.1 * d_weight  # f32[4,3]
+    return [new_weight]
+
+
+def train_step(weight, x_0, x_1, y_0, y_1):
+    """P × X × Y → R × P: one step, and the loss before it."""
+    batch = x_0.shape[0]
+    y_hat_0 = np.tanh(x_0 @ weight)  # f32[batch,3]
+    square = np.square(x_1)  # f32[batch,4]
+    y_hat_1 = np.exp(square @ weight)  # f32[batch,3]
+    difference = y_hat_0 - y_0  # f32[batch,3]
+    count = np.float32(3 * batch)  # f32[]
+    difference_1 = y_hat_1 - y_1  # f32[batch,3]
+    loss = np.square(difference).sum() / count + np.square(difference_1).sum() / count  # f32[]
+    quotient = np.float32(2) / count  # f32[]
+    d_y_hat_0 = quotient * difference  # f32[batch,3]
+    product = x_0.T @ (d_y_hat_0 * (1 - y_hat_0 * y_hat_0))  # f32[4,3]
+    d_y_hat_1 = quotient * difference_1  # f32[batch,3]
+    d_weight = product + square.T @ (d_y_hat_1 * y_hat_1)  # f32[4,3]
+    new_weight = weight - 0.1 * d_weight  # f32[4,3]
+    return [loss, new_weight]
+
+
+class Checked:
+    """A function of this module behind a check of its arguments: arrays in, a list of arrays out.
+
+    `symbols` are the arguments and axes whose sizes are free; `types` gives the name, shape and
+    dtype of every argument at these sizes. Arithmetic is IEEE 754, without warnings.
+    """
+
+    def __init__(self, function, symbols, types):
+        self.function, self.symbols, self.types = function, symbols, types
+        self.__name__, self.__doc__ = function.__name__, function.__doc__
+        self.accepted = set()
+
+    def __call__(self, *values):
+        signature = tuple([type(v) is np.ndarray and (v.shape, v.dtype) for v in values])
+        if signature not in self.accepted:
+            values = self.arrays(values)
+            self.accepted.add(tuple([(v.shape, v.dtype) for v in values]))
+        with np.errstate(all="ignore"):
+            return self.function(*values)
+
+    def arrays(self, values):
+        """The values as arrays of the right types, or an error that says which is not."""
+        shapes = [np.shape(values[i]) if i < len(values) else () for i, _ in self.symbols]
+        sizes = [s[axis] if axis < len(s) else 0 for s, (_, axis) in zip(shapes, self.symbols)]
+        types = self.types(*sizes)
+        if len(values) != len(types):
+            raise TypeError(
+                f"{self.__name__} must get {len(types)} arrays, but it got {len(values)}; "
+                f"pass {', '.join(name for name, _ in types)}"
+            )
+        return [self.array(value, name, *type) for value, (name, type) in zip(values, types)]
+
+    def array(self, value, name, shape, dtype):
+        """One value as an array; floats may lose precision, but nothing else may change."""
+        array = np.asarray(value)
+        cast = array
+        if array.dtype != dtype and np.can_cast(array.dtype, dtype, "same_kind"):
+            cast = array.astype(dtype)
+        if cast.dtype != dtype or (cast.dtype.kind in "iu" and not np.array_equal(cast, array)):
+            raise TypeError(
+                f"{self.__name__}: {name} must be {np.dtype(dtype)}, but it is {array.dtype}; use astype"
+            )
+        if array.shape != shape:
+            raise ValueError(
+                f"{self.__name__}: {name} must have shape {shape}, but it is {array.shape}; reshape it"
+            )
+        return cast
+
+
+class CompiledModel:
+    """The functions of this module with their arguments checked, in the order S, P, X, Y."""
+
+    def init(self, seed=0):
+        """First values of the parameters."""
+        return init(seed)
+
+    def learner(self, seed=0):
+        """A learner with first values drawn by `seed`."""
+        return Learner(seed)
+
+    predict = Checked(
+        predict,
+        symbols=[(1, 0)],
+        types=lambda batch: [
+            *PARAMETERS.items(),
+            ("x_0", ((batch, 4), np.float32)),
+            ("x_1", ((batch, 4), np.float32)),
+        ],
+    )
+
+    loss = Checked(
+        loss,
+        symbols=[(1, 0)],
+        types=lambda batch: [
+            *PARAMETERS.items(),
+            ("x_0", ((batch, 4), np.float32)),
+            ("x_1", ((batch, 4), np.float32)),
+            ("y_0", ((batch, 3), np.float32)),
+            ("y_1", ((batch, 3), np.float32)),
+        ],
+    )
+
+    rev = Checked(
+        rev,
+        symbols=[(1, 0)],
+        types=lambda batch: [
+            *PARAMETERS.items(),
+            ("x_0", ((batch, 4), np.float32)),
+            ("x_1", ((batch, 4), np.float32)),
+            ("d_y_hat_0", ((batch, 3), np.float32)),
+            ("d_y_hat_1", ((batch, 3), np.float32)),
+        ],
+    )
+
+    rev_p = Checked(
+        rev_p,
+        symbols=[(1, 0)],
+        types=lambda batch: [
+            *PARAMETERS.items(),
+            ("x_0", ((batch, 4), np.float32)),
+            ("x_1", ((batch, 4), np.float32)),
+            ("d_y_hat_0", ((batch, 3), np.float32)),
+            ("d_y_hat_1", ((batch, 3), np.float32)),
+        ],
+    )
+
+    step = Checked(
+        step,
+        symbols=[(1, 0)],
+        types=lambda batch: [
+            *PARAMETERS.items(),
+            ("x_0", ((batch, 4), np.float32)),
+            ("x_1", ((batch, 4), np.float32)),
+            ("y_0", ((batch, 3), np.float32)),
+            ("y_1", ((batch, 3), np.float32)),
+        ],
+    )
+
+    train_step = Checked(
+        train_step,
+        symbols=[(1, 0)],
+        types=lambda batch: [
+            *PARAMETERS.items(),
+            ("x_0", ((batch, 4), np.float32)),
+            ("x_1", ((batch, 4), np.float32)),
+            ("y_0", ((batch, 3), np.float32)),
+            ("y_1", ((batch, 3), np.float32)),
+        ],
+    )
+
+
+class Learner:
+    """Parameters and optimiser state by name, and the functions that use and change them."""
+
+    model = CompiledModel()
+
+    def __init__(self, seed=0):
+        self.parameters = dict(zip(PARAMETERS, init(seed)))
+        self.state = {name: np.zeros(shape, dtype) for name, (shape, dtype) in STATE.items()}
+
+    def predict(self, *inputs):
+        """The model's output; a list if there are several."""
+        outputs = self.model.predict(*self.parameters.values(), *inputs)
+        return outputs[0] if len(outputs) == 1 else outputs
+
+    def loss(self, *inputs_and_targets):
+        """How far the output is from the targets."""
+        [loss] = self.model.loss(*self.parameters.values(), *inputs_and_targets)
+        return loss
+
+    def step(self, *inputs_and_targets):
+        """Train on one batch; returns the loss before the step."""
+        held = [*self.state.values(), *self.parameters.values()]
+        loss, *new = self.model.train_step(*held, *inputs_and_targets)
+        self.state = dict(zip(STATE, new))
+        self.parameters = dict(zip(PARAMETERS, new[len(STATE) :]))
+        return loss

@@ -1,0 +1,167 @@
+"""The command line, drawings, files, and the examples, as a user runs them."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from catgrad import Task, emit, layers
+from catgrad.backend import Artifact
+from catgrad.errors import ArtifactError, ToolError
+from tests.models import BATCH, INPUT, OUTPUT, mlp
+
+ROOT = Path(__file__).parents[2]
+NEEDS_DOT = pytest.mark.skipif(shutil.which("dot") is None, reason="graphviz's program dot is not installed")
+
+
+def run(*arguments: str, module: str = "catgrad.cli", flags: tuple[str, ...] = (), **environment: str):
+    return subprocess.run(
+        [sys.executable, *flags, "-m", module, *arguments],
+        cwd=ROOT, capture_output=True, text=True, env={**os.environ, "COLUMNS": "120", **environment},
+    )  # fmt: skip
+
+
+def test_targets_and_ops_are_listed():
+    assert "numpy" in run("targets").stdout
+    listed = run("ops").stdout
+    assert re.search(r"Sigmoid\s+definition", listed)
+    assert "Σ x[left] · y[right]" in listed
+
+
+def test_emit_writes_the_file_that_the_library_emits(tmp_path):
+    done = run("emit", "examples.iris:dense", "--target", "numpy", "-o", str(tmp_path / "new"))
+    assert done.returncode == 0, done.stderr
+    from examples.iris import dense
+
+    assert (tmp_path / "new/dense.py").read_text(encoding="utf-8") == emit(dense()).source
+
+
+@pytest.mark.parametrize("flags", [(), ("-O",)])
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("emit", "examples.iris:dense", "-t", "numpi"), "did you mean 'numpy'"),
+        (("emit", "examples.iris:dence"), "did you mean 'dense'"),
+        (("emit", "examples.irsi:dense"), "the module 'examples.irsi' must import"),
+        (("emit", "examples.iris"), "must be given as MODULE:NAME"),
+        (("emit", "examples.iris:DATA"), "must be a Task or a term"),
+        (("emit", "examples.iris:dense", "-o", "/proc/no"), "the output folder must be writable"),
+        (("draw", "examples.iris:dense", "-f", "stop"), "a function must be one of model, predict"),
+        (("emit", "tests.unit.wrong:shapes"), "the target of f must be the source of g"),
+        (("emit", "tests.unit.wrong:dtypes"), "types that share an array must have one dtype"),
+        (("emit", "tests.unit.wrong:model"), "what is emitted must be a Task"),
+    ],
+)
+def test_bad_input_is_one_sentence_and_status_2(arguments, message, flags):
+    done = run(*arguments, flags=flags)
+    assert done.returncode == 2
+    assert done.stderr.startswith("catgrad: ")
+    assert done.stderr.count("\n") == 1
+    assert message in done.stderr
+
+
+@NEEDS_DOT
+@pytest.mark.parametrize("function", ["model", "step"])
+def test_draw(tmp_path, function):
+    done = run("draw", "examples.iris:dense", "-f", function, "-o", str(tmp_path / "dense.svg"))
+    assert done.returncode == 0, done.stderr
+    picture = (tmp_path / "dense.svg").read_text(encoding="utf-8")
+    for text in ("Contract", "Sigmoid", "f32[batch,3]"):
+        assert text in picture
+
+
+@NEEDS_DOT
+def test_terms_draw_themselves_in_notebooks():
+    assert layers.linear(BATCH, INPUT, OUTPUT)._repr_svg_().rstrip().endswith("</svg>")
+
+
+def test_a_missing_dot_is_named(monkeypatch):
+    from catgrad.draw import svg
+
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(ToolError, match="graphviz's program `dot`.*apt install graphviz"):
+        svg(layers.linear(BATCH, INPUT, OUTPUT))
+    with pytest.warns(UserWarning, match="dot"):
+        assert layers.linear(BATCH, INPUT, OUTPUT)._repr_svg_() is None
+
+
+def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
+    artifact = emit(mlp())
+    artifact.write(tmp_path)
+    old = (tmp_path / "mlp.py").read_text(encoding="utf-8")
+    broken = Artifact({"mlp.py": "new", "sub/none.py": "new"}, artifact.program, artifact.loader)
+    (tmp_path / "mlp.py").chmod(0o600)
+    monkeypatch.setattr(
+        os, "replace", lambda *a: (_ for _ in ()).throw(OSError(28, "No space left on device"))
+    )
+    with pytest.raises(ArtifactError, match="No space left"):
+        broken.write(tmp_path)
+    assert (tmp_path / "mlp.py").read_text(encoding="utf-8") == old
+    assert [p.name for p in tmp_path.iterdir()] == ["mlp.py"]
+
+
+@pytest.mark.parametrize("model", ["linear", "simple", "dense", "hidden"])
+def test_iris(model, tmp_path):
+    picture = tmp_path / "iris.png"
+    done = run(model, "--plot", str(picture), module="examples.iris")
+    assert done.returncode == 0, done.stderr
+    assert "def train_step(" in done.stdout
+    assert "loss" in done.stdout
+    reached = float(re.search(r"accuracy: ([\d.]+)%", done.stdout)[1])
+    assert reached >= {"linear": 80, "simple": 80, "dense": 95, "hidden": 95}[model]
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_iris_in_batches():
+    done = run("hidden", "--batch-size", "16", "--steps", "300", "--seed", "1", module="examples.iris")
+    assert float(re.search(r"accuracy: ([\d.]+)%", done.stdout)[1]) > 90
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--target", "nump"),
+        ("--steps", "0"),
+        ("--batch-size", "0"),
+        ("moon",),
+        ("--plot", "/proc/x.png", "--steps", "1"),
+    ],
+)
+def test_iris_refuses_bad_options(arguments):
+    done = run(*arguments, module="examples.iris")
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+
+
+def test_validation_holds_without_assertions():
+    """The traps of the core, under python -O."""
+    program = (
+        "from tests.unit import test_build as t\n"
+        "t.test_a_spider_is_refused_where_copy_is_right(); t.test_a_dangling_wire_is_refused()\n"
+        "t.test_a_merge_of_two_producers_is_refused(); t.test_a_cycle_is_refused()\n"
+        "from tests.laws import test_category as c\n"
+        "c.test_composing_at_different_objects_is_refused()\n"
+    )
+    done = subprocess.run([sys.executable, "-O", "-c", program], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_import_is_light():
+    heavy = "torch jinja2 graphviz typer rich matplotlib hypothesis networkx"
+    program = f"import sys, catgrad; print([m for m in '{heavy}'.split() if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+def test_a_task_name_must_be_safe():
+    from catgrad.errors import OptionError
+
+    task = mlp()
+    with pytest.raises(OptionError, match="letters, digits and underscores"):
+        Task(task.model, task.optimiser, task.loss, "../evil")

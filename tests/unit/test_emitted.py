@@ -1,0 +1,282 @@
+"""Emitted NumPy: what it says, that it stands alone, and that it refuses what it should."""
+
+from __future__ import annotations
+
+import ast
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from catgrad import Dim, Dtype, NdArrayType, Task, build, compile_model, emit, layers, mse, ops, sgd
+from catgrad.backend import get_backend
+from catgrad.errors import OptionError, UnknownName
+from catgrad.program import Program, lower
+from catgrad.testing import run_on
+from tests.models import TASKS, mlp
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_golden(golden, name):
+    golden(f"numpy/{name}.py", emit(TASKS[name]()).source)
+
+
+def test_golden_linear_by_numbers(golden):
+    """The snippet of the README: at a fixed batch, the step reads as one would write it."""
+    B, I, O = NdArrayType((150,)), NdArrayType((4,)), NdArrayType((3,))
+    source = compile_model(layers.linear(B, I, O), layers.sgd(0.0001), layers.mse).source
+    golden("numpy/linear.py", source)
+    step = source[source.index("def step") : source.index("def train_step")]
+    assert (
+        step.rstrip()
+        == '''def step(linear_weight, x, y):
+    """P × X × Y → P: one step of training."""
+    y_hat = x @ linear_weight  # f32[150,3]
+    d_y_hat = 0.0044444446 * (y_hat - y)  # f32[150,3]
+    d_linear_weight = x.T @ d_y_hat  # f32[4,3]
+    new_linear_weight = linear_weight - 0.0001 * d_linear_weight  # f32[4,3]
+    return [new_linear_weight]'''
+    )
+
+
+def test_the_published_snippet():
+    """Python catgrad's README and iris example, as they stand."""
+    BATCH_TYPE, INPUT_TYPE, OUTPUT_TYPE = NdArrayType((150,)), NdArrayType((4,)), NdArrayType((1,))
+    learning_rate = 0.05
+    model = layers.linear(BATCH_TYPE, INPUT_TYPE, OUTPUT_TYPE)
+    CompiledModel, ParamType, source = compile_model(model, layers.sgd(learning_rate), layers.mse)
+    assert isinstance(source, str)
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(150, 4))
+    true = np.arange(4).reshape(4, 1)
+    y = x @ true
+    compiled = CompiledModel()
+    p = [rng.normal(0, 0.01, T.shape).astype(T.dtype.numpy) for T in ParamType]
+    for _ in range(300):
+        p = compiled.step(*p, x, y)
+    [y_hat] = compiled.predict(*p, x)
+    np.testing.assert_allclose(p[0], true, atol=1e-4)
+    np.testing.assert_allclose(y_hat, y, atol=1e-3)
+
+
+def test_combinators_of_the_published_example():
+    A, B, C = NdArrayType((5,)), NdArrayType((4,)), NdArrayType((3,))
+    from catgrad import obj
+
+    model = layers.dense(A, B, C, activation=layers.sigmoid) >> layers.sigmoid(obj(A + C))
+    both = model @ layers.linear(A, B, C)
+    assert len(both.source) == len(both.target) == 2
+
+
+def test_a_bias_has_the_shape_of_the_features():
+    A, B, C = NdArrayType((5,)), NdArrayType((4,)), NdArrayType((2, 3))
+    compiled = compile_model(layers.dense(A, B, C), sgd(0.1), mse)
+    assert [T.shape for T in compiled.ParamType] == [(4, 2, 3), (2, 3)]
+
+
+def test_learner():
+    learner = emit(mlp(sgd(0.5, 0.9))).load()().learner(seed=0)
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(16, 4))
+    y = np.tanh(x[:, :3])
+    before = learner.loss(x, y)
+    assert learner.step(x, y) == before
+    for _ in range(200):
+        learner.step(x, y)
+    assert learner.loss(x, y) < before / 10
+    assert list(learner.parameters) == ["dense_0.weight", "dense_0.bias", "dense_1.weight", "dense_1.bias"]
+    assert list(learner.state) == [f"momentum.{name}" for name in learner.parameters]
+    assert learner.predict(x).dtype == np.float32
+
+
+def test_init_is_decided_by_the_seed():
+    compiled = emit(mlp()).load()()
+    again = zip(compiled.init(1), compiled.init(1), strict=True)
+    assert all(np.array_equal(a, b) for a, b in again)
+    assert not np.array_equal(compiled.init(1)[0], compiled.init(2)[0])
+    assert all(np.all(np.abs(a) <= 0.5) for a in compiled.init(0)[:2])
+
+
+X, Y = np.zeros((6, 4), np.float32), np.zeros((6, 3), np.float32)
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "error", "message"),
+    [
+        (X[0], Y, ValueError, r"x must have shape \(0, 4\), but it is \(4,\)|x must have shape"),
+        (X, Y[:3], ValueError, r"train_step: y must have shape \(6, 3\), but it is \(3, 3\); reshape it"),
+        (X, Y[0], ValueError, r"y must have shape \(6, 3\), but it is \(3,\)"),
+        (X.astype(complex), Y, TypeError, "x must be float32, but it is complex128; use astype"),
+        (np.full((6, 4), "a"), Y, TypeError, "x must be float32"),
+    ],
+)
+def test_wrong_arguments_are_refused(x, y, error, message):
+    learner = emit(mlp()).load()().learner()
+    with pytest.raises(error, match=message):
+        learner.step(x, y)
+
+
+def test_the_number_of_arguments_is_checked():
+    compiled = emit(mlp()).load()()
+    with pytest.raises(
+        TypeError, match=r"predict must get 5 arrays, but it got 1; pass dense_0\.weight, .*, x"
+    ):
+        compiled.predict(X)
+
+
+def test_integers_do_not_wrap():
+    I = NdArrayType((2,), Dtype.int32)
+    program = Program("integers", (lower(build(lambda x: x + 1, [I]), "f"),))
+    compiled = get_backend("numpy").emit(program).load()()
+    assert compiled.f(np.array([1, 2], np.int64))[0].dtype == np.int32
+    with pytest.raises(TypeError):
+        compiled.f(np.array([1, 2**40]))
+    with pytest.raises(TypeError):
+        compiled.f(np.array([0.5, 1.0]))
+
+
+def test_a_refused_argument_is_not_remembered_as_accepted():
+    learner = emit(mlp()).load()().learner()
+    for _ in range(2):
+        with pytest.raises(ValueError, match="y must have shape"):
+            learner.step(X, Y[:1])
+    learner.step(X, Y)
+
+
+def test_overflow_is_ieee_and_silent():
+    [result] = run_on(
+        get_backend("numpy"), build(ops.sigmoid, [NdArrayType((3,))]), np.float32([-1000, 0, 1000])
+    )
+    assert result.tolist() == [0.0, 0.5, 1.0]
+
+
+def test_names_of_python_and_of_the_file_do_not_collide():
+    """Parameters called like keywords, builtins, modules, inputs and each other."""
+    V = NdArrayType((2,))
+    names = ["lambda", "np", "x", "y", "a.b", "a_b", "y_hat", "float", "0", "batch"]
+
+    def model(x):
+        for name in names:
+            x = x * ops.broadcast(layers.parameter(name, V), x.shape)
+        return x
+
+    task = Task(build(model, [NdArrayType((Dim("batch"), 2))]), sgd(0.1), mse)
+    artifact = emit(task)
+    ast.parse(artifact.source)
+    learner = artifact.load()().learner()
+    assert list(learner.parameters) == names
+    learner.parameters = {name: np.full(2, k + 1, np.float32) for k, name in enumerate(names)}
+    np.testing.assert_allclose(learner.predict(np.ones((3, 2))), np.full((3, 2), 3628800))
+
+
+@pytest.mark.parametrize(
+    ("function", "wanted"),
+    [
+        (lambda x, y: x - (y - x), "x0 - (x1 - x0)"),
+        (lambda x, y: (x - y) - x, "x0 - x1 - x0"),
+        (lambda x, y: x / (y * x), "x0 / (x1 * x0)"),
+        (lambda x, y: -(x + y), "-(x0 + x1)"),
+        (lambda x, y: ops.transpose(x + y), "(x0 + x1).T"),
+        (lambda x, y: ops.sum(x * y, 0), "(x0 * x1).sum(axis=0)"),
+        (lambda x, y: ops.transpose(x) @ y, "x0.T @ x1"),
+        (lambda x, y: x @ ops.transpose(y), "x0 @ x1.T"),
+        (lambda x, y: ops.transpose(x @ ops.transpose(y)), "x1 @ x0.T"),
+        (lambda x, y: x * 2 + 0.5, "x0 * 2 + 0.5"),
+        (lambda x, y: x + ops.broadcast(ops.sum(y, 1), (3, 4), (1,)), "x0 + x1.sum(axis=1)[:, None]"),
+        (lambda x, y: x + ops.broadcast(ops.sum(y, 0), (3, 4)), "x0 + x1.sum(axis=0)"),
+        (lambda x, y: ops.contract(x, ops.reshape(y, 4, 3, 1), 1), "np.tensordot|np.einsum"),
+    ],
+)
+def test_expressions_have_the_parentheses_they_need(function, wanted):
+    types = [NdArrayType((3, 4))] * 2
+    source = get_backend("numpy").emit(Program("p", (lower(build(function, types), "f"),))).source
+    function_body = source[source.index("def f(") : source.index("class Checked")]
+    assert any(option in function_body for option in wanted.split("|"))
+
+
+def test_emission_is_the_same_byte_for_byte_in_every_process():
+    program = "from tests.models import TASKS\nfrom catgrad import emit\n"
+    program += "print(''.join(emit(task()).source for task in TASKS.values()), end='')"
+    here = "".join(emit(task()).source for task in TASKS.values())
+    for seed in ("0", "1", "12345"):
+        environment = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONIOENCODING": "utf-8"}
+        out = subprocess.run(
+            [sys.executable, "-c", program], env=environment, capture_output=True, check=True
+        )
+        assert out.stdout.decode() == here
+
+
+def test_unknown_targets_are_refused_with_the_nearest_name():
+    with pytest.raises(UnknownName, match="did you mean 'numpy'"):
+        emit(mlp(), "numppy")
+
+
+@pytest.mark.parametrize(("rate", "momentum"), [(0, 0), (-1, 0), (float("nan"), 0), (0.1, 1.0), (0.1, -0.1)])
+def test_optimiser_options_are_checked(rate, momentum):
+    with pytest.raises(OptionError):
+        sgd(rate, momentum)
+
+
+def test_a_loss_must_be_one_number():
+    from catgrad.errors import ShapeError
+
+    task = Task(
+        layers.linear(NdArrayType((5,)), NdArrayType((4,)), NdArrayType((3,))), sgd(0.1), ops.subtract
+    )
+    with pytest.raises(ShapeError, match="loss: a loss must be one number"):
+        emit(task)
+
+
+BARE = """
+import sys
+import importlib.util
+assert importlib.util.find_spec("catgrad") is None and importlib.util.find_spec("open_hypergraphs") is None
+import numpy as np
+assert np.__version__.startswith("2."), np.__version__
+import mlp
+learner = mlp.CompiledModel().learner(seed=0)
+rng = np.random.default_rng(0)
+x, y = rng.normal(size=(9, 4)), rng.normal(size=(9, 3))
+losses = [repr(float(learner.step(x, y))) for _ in range(5)]
+print(losses, {a.dtype.name for a in learner.parameters.values()})
+"""
+
+
+@pytest.fixture(scope="session")
+def bare_python(tmp_path_factory):
+    """A Python 3.13 with NumPy 2 and nothing else."""
+    installed = sorted(Path.home().glob(".pyenv/versions/3.13*/bin/python3.13"))
+    candidates = [path for path in [shutil.which("python3.13"), *installed] if path]
+    # pyenv's shims are on the PATH even where the version they stand for is not selected.
+    works = [p for p in candidates if subprocess.run([p, "--version"], capture_output=True).returncode == 0]
+    if not works:
+        pytest.skip("no python3.13 on this machine, in which to run emitted code without catgrad")
+    python = works[0]
+    folder = tmp_path_factory.mktemp("bare") / "venv"
+    subprocess.run([python, "-m", "venv", folder], check=True)
+    subprocess.run([folder / "bin/pip", "install", "--quiet", "numpy>=2,<3"], check=True, capture_output=True)
+    return folder / "bin/python"
+
+
+def test_the_emitted_file_runs_in_a_bare_python(bare_python, tmp_path):
+    artifact = emit(mlp(sgd(0.1, 0.9)))
+    artifact.write(tmp_path)
+    environment = {"PATH": os.environ["PATH"]}
+    done = subprocess.run(
+        [bare_python, "-W", "error", "-c", BARE],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    losses = ast.literal_eval(done.stdout[: done.stdout.index("]") + 1])
+    learner = artifact.load()().learner(seed=0)
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(9, 4)), rng.normal(size=(9, 3))
+    np.testing.assert_allclose([float(v) for v in losses], [learner.step(x, y) for _ in range(5)], rtol=1e-5)
+    assert "{'float32'}" in done.stdout
