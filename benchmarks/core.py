@@ -29,7 +29,7 @@ def compile_chain(count: int, one_by_one: bool = False) -> None:
     emit(Task(model, sgd(0.1), mse)).load()
 
 
-def hand_written_step(w1, b1, w2, b2, x, y):  # noqa: D103, ANN001
+def hand_written_step(w1, b1, w2, b2, x, y):  # noqa: D103
     h = 1 / (1 + np.exp(-(x @ w1 + b1)))
     y_hat = 1 / (1 + np.exp(-(h @ w2 + b2)))
     d2 = 2 / y.size * (y_hat - y) * y_hat * (1 - y_hat)
@@ -43,12 +43,16 @@ def compiling(report: Report, with_peer: bool) -> None:
     small, one_by_one = best(lambda: compile_chain(128)), best(lambda: compile_chain(128, True))
     large = best(lambda: compile_chain(1024), repeats=3)
     if with_peer:
-        python = peer_python("catgrad-0.2.2", "catgrad==0.2.2", "torch==2.13.0")  # it imports torch undeclared
+        python = peer_python(
+            "catgrad-0.2.2", "catgrad==0.2.2", "torch==2.13.0"
+        )  # it imports torch undeclared
         peer = seconds_printed(python, "benchmarks/peers/catgrad_chain.py", "128")
         report.add("compile 128 dense layers", small, "Python catgrad 0.2.2", peer, "≤ 1.5 s")
         report.add("the same, composed by >>", one_by_one, "Python catgrad 0.2.2", peer, "")
     report.add("compile 1,024 dense layers", large, "128 layers", small, "≤ 10")
-    report.add("the same, composed by >>", best(lambda: compile_chain(1024, True), 2), "128 by >>", one_by_one, "")
+    report.add(
+        "the same, composed by >>", best(lambda: compile_chain(1024, True), 2), "128 by >>", one_by_one, ""
+    )
 
 
 def stepping(report: Report) -> None:
@@ -73,7 +77,8 @@ def importing(report: Report) -> None:
     """`import catgrad` in a fresh interpreter."""
     timed = "import time; start = time.perf_counter(); import {}; print(time.perf_counter() - start)"
     ours, numpy = (
-        min(seconds_printed(this_python(), "-c", timed.format(name)) for _ in range(7)) for name in ("catgrad", "numpy")
+        min(seconds_printed(this_python(), "-c", timed.format(name)) for _ in range(7))
+        for name in ("catgrad", "numpy")
     )
     report.add("import catgrad", ours, "import numpy", numpy, "≤ 0.35 s")
 

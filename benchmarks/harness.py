@@ -54,17 +54,26 @@ class Report:
 
     def finish(self) -> None:
         """Print the table and keep it under benchmarks/results."""
-        table = Table("what", "time", "peer", "its time", "ratio", "wanted", title=self.title, box=box.SIMPLE_HEAD)
+        table = Table(
+            "what", "time", "peer", "its time", "ratio", "wanted", title=self.title, box=box.SIMPLE_HEAD
+        )
         for row in self.rows:
             table.add_row(
-                row.what, duration(row.seconds), row.peer, duration(row.peer_seconds), f"{row.ratio:.3g}", row.wanted
+                row.what,
+                duration(row.seconds),
+                row.peer,
+                duration(row.peer_seconds),
+                f"{row.ratio:.3g}",
+                row.wanted,
             )
         Console(width=130).print(table)
         machine = {"processor": processor(), "cores": os.cpu_count(), "python": platform.python_version()}
         rows = [{**asdict(row), "ratio": row.ratio} for row in self.rows]
         RESULTS.mkdir(exist_ok=True)
         path = RESULTS / f"{self.name}.json"
-        path.write_text(json.dumps({"command": self.command, "machine": machine, "rows": rows}, indent=1) + "\n")
+        path.write_text(
+            json.dumps({"command": self.command, "machine": machine, "rows": rows}, indent=1) + "\n"
+        )
         print(f"kept in {path.relative_to(ROOT)}")
 
 

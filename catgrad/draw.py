@@ -28,7 +28,7 @@ def dot(term: Term) -> graphviz.Digraph:
     import graphviz
 
     graph = graphviz.Digraph(
-        graph_attr={"rankdir": "LR", "bgcolor": "transparent", "ranksep": "0.3", **FONT},
+        graph_attr={"rankdir": "LR", "bgcolor": "white", "ranksep": "0.3", **FONT},
         node_attr={"height": "0.25", "margin": "0.1,0.04", **BOX, **FONT},
         edge_attr={"arrowsize": "0.5", "color": "#555555", **FONT, "fontsize": "9"},
     )

@@ -23,8 +23,9 @@ def decision_regions(
 ) -> None:
     """Draw the loss curve beside what the model says over the plane of the last two features.
 
-    The other features are held at their means. Raises: ToolError without matplotlib;
-    ArtifactError if the file cannot be written.
+    The line over the loss is its mean over the last fiftieth of the steps. The other features are
+    held at their means. Raises: ToolError without matplotlib; ArtifactError if the file cannot be
+    written.
     """
     try:
         from matplotlib.colors import ListedColormap
@@ -35,7 +36,12 @@ def decision_regions(
         ) from None
     figure = Figure(figsize=(10, 4.2), layout="constrained")
     curve, plane = figure.subplots(1, 2)
-    curve.plot(np.arange(1, len(losses) + 1), losses, color=COLOURS[0])
+    steps = np.arange(1, len(losses) + 1)
+    window = max(len(losses) // 50, 1)
+    curve.plot(steps, losses, color=COLOURS[0], alpha=0.3, linewidth=0.8)
+    curve.plot(
+        steps[window - 1 :], np.convolve(losses, np.full(window, 1 / window), "valid"), color=COLOURS[0]
+    )
     curve.set(xlabel="step", ylabel="loss", xscale="log", yscale="log", title="mean squared error")
     colours = ListedColormap(COLOURS[: len(classes)])
     low, high = x.min(axis=0) - 0.3, x.max(axis=0) + 0.3
@@ -43,7 +49,17 @@ def decision_regions(
     grid = np.tile(x.mean(axis=0), (len(across) * len(up), 1))
     grid[:, -2:] = np.stack(np.meshgrid(across, up), axis=-1).reshape(-1, 2)
     regions = predict(grid).argmax(axis=1).reshape(len(up), len(across))
-    plane.pcolormesh(across, up, regions, cmap=colours, alpha=0.25, vmin=0, vmax=len(classes) - 1)
+    edges = (across[0], across[-1], up[0], up[-1])
+    plane.imshow(
+        regions,
+        cmap=colours,
+        alpha=0.25,
+        vmin=0,
+        vmax=len(classes) - 1,
+        extent=edges,
+        origin="lower",
+        aspect="auto",
+    )
     for k, name in enumerate(classes):
         flowers = x[y.argmax(axis=1) == k]
         plane.scatter(flowers[:, -2], flowers[:, -1], s=14, color=COLOURS[k], label=name)

@@ -1,0 +1,56 @@
+# `make help` lists what there is. All of it runs in .venv, made at first use.
+
+PYTHON ?= python3.11
+VENV   := .venv
+BIN    := $(VENV)/bin
+JOBS   ?= auto
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check bench golden docs figures format clean
+
+help:  ## list the commands
+	@grep -E '^[a-z]+: .*##|^[a-z]+:  ##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 12
+
+demo: $(VENV)/demo  ## install and train on Fisher's irises, with a picture (no PyTorch; a minute)
+	$(BIN)/python -m examples.iris dense --plot iris.png
+
+test: $(VENV)/dev  ## install what tests need and run them all
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS)
+
+check: $(VENV)/dev  ## format, lint, types, direction of imports
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(VENV)/dev  ## measure against named peers; prints tables, keeps JSON
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.core
+
+golden: $(VENV)/dev  ## accept the emitted source of today as what tests compare with
+	$(BIN)/python -m pytest -q tests/unit/test_emitted.py -k golden --update-golden
+
+docs: $(VENV)/dev  ## build the documentation into site/
+	$(BIN)/mkdocs build --strict
+
+figures: $(VENV)/dev  ## draw the pictures of the README and the docs again (needs graphviz)
+	$(BIN)/catgrad draw examples.iris:linear -o docs/images/linear.svg
+	$(BIN)/catgrad draw examples.iris:dense -o docs/images/dense.svg
+	$(BIN)/python -m examples.iris hidden --plot docs/images/iris.png
+
+format: $(VENV)/dev  ## format and mend what can be mended
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+clean:  ## remove everything made by these commands
+	rm -rf $(VENV) .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build site *.egg-info
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/demo: pyproject.toml setup.py | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[plot]'
+	@touch $@
+
+$(VENV)/dev: pyproject.toml setup.py | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@touch $@ $(VENV)/demo
