@@ -30,7 +30,7 @@ golden: $(VENV)/dev  ## accept the emitted source of today as what tests compare
 	$(BIN)/python -m pytest -q tests/unit/test_emitted.py -k golden --update-golden
 
 docs: $(VENV)/dev  ## build the documentation into site/
-	$(BIN)/mkdocs build --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 figures: $(VENV)/dev  ## draw the pictures of the README and the docs again (needs graphviz)
 	$(BIN)/catgrad draw examples.iris:linear -o docs/images/linear.svg

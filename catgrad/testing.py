@@ -108,7 +108,7 @@ def in_float64(value: Any) -> Any:
 def check_derivative(term: Term, domain: tuple[float, float] = (-2.0, 2.0), seed: int = 0) -> None:
     """Raises AssertionError unless R[f] agrees with central differences of f, in float64.
 
-    Along a random direction v: ⟨R[f](x, dy), v⟩ = d/dt ⟨dy, f(x + t·v)⟩ at t = 0.
+    Along a random direction v: `⟨R[f](x, dy), v⟩ = d/dt ⟨dy, f(x + t·v)⟩` at t = 0.
     """
     types = tuple(term.source.table)
     x = draw_arrays(types, domain, seed)
