@@ -1,4 +1,4 @@
-"""The targets that come with catgrad: one folder each, found without a list of them."""
+"""The targets that come with catgrad: one folder each, found by looking."""
 
 from __future__ import annotations
 

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import os
-import tempfile
+import shutil
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache, cached_property
-from importlib.metadata import entry_points
+from functools import cache, cached_property, reduce
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from catgrad.errors import ArtifactError, CatgradError, UnknownName, UnsupportedOp
+from catgrad.errors import ArtifactError, UnknownName, UnsupportedOp, unknown
 from catgrad.op import OPS, Op
 from catgrad.passes import Pass, optimise
 from catgrad.printing import Dialect, FunctionPrinter, fill
-from catgrad.program import Program
+from catgrad.program import Function, Program
 
 if TYPE_CHECKING:
     import jinja2
@@ -65,7 +66,8 @@ class Backend:
     `folders` are its template folders: its own, then those of dialects it builds on. Each holds
     `ops.j2` with one macro for each operation the target prints itself; what has no macro
     becomes its body. `files` maps the name of each emitted file to its template. `passes` are
-    the target's own, after those that all targets get.
+    the target's own; they run once, in order, after those that all targets get, for what they
+    make of a function need not obey the rules of types any more.
     """
 
     name: str
@@ -122,7 +124,7 @@ class Backend:
         Raises: UnsupportedOp if the target lacks an operation.
         """
         self._check_supported(program)
-        prepared = program.map(lambda function: optimise(optimise(function), self.passes))
+        prepared = program.map(self._prepare)
         printed = {f.name: FunctionPrinter(prepared, f, self.dialect).print() for f in prepared.functions}
         files = {
             name.format(name=program.name): self.environment.get_template(template)
@@ -133,10 +135,13 @@ class Backend:
         }
         return Artifact(files, prepared, self.load)
 
+    def _prepare(self, function: Function) -> Function:
+        return reduce(lambda f, each: each.apply(f), self.passes, optimise(function))
+
     def _check_supported(self, program: Program) -> None:
         for function in program.functions:
             for op, _, _ in function.body:
-                if op.body is None and not self.has(op) and type(op).__name__ not in STRUCTURE:
+                if op.body is None and not self.has(op) and not op.structural:
                     name = type(op).__name__
                     raise UnsupportedOp(
                         f"target {self.name!r} must have a macro for every operation without a body",
@@ -145,15 +150,11 @@ class Backend:
                     )
 
 
-STRUCTURE = frozenset({"Copy", "Discard", "Label"})
-"""Operations that are gone before printing."""
-
-
 def backends() -> dict[str, Callable[[], Backend]]:
     """A loader for every installed target, by name. Raises: UnknownName if two have one name."""
     found: dict[str, Callable[[], Backend]] = {}
     for entry in sorted(entry_points(group=GROUP), key=lambda e: e.value):
-        for name, loader in entry.load()().items():
+        for name, loader in _provided(entry).items():
             if name in found:
                 raise UnknownName(
                     "each target must have a name of its own",
@@ -162,6 +163,15 @@ def backends() -> dict[str, Callable[[], Backend]]:
                 )
             found[name] = loader
     return found
+
+
+def _provided(entry: EntryPoint) -> dict[str, Callable[[], Backend]]:
+    try:
+        provided: dict[str, Callable[[], Backend]] = entry.load()()
+    except Exception as error:  # a broken package must not take the others with it
+        warnings.warn(f"catgrad: the targets of {entry.value} do not load: {error!r}", stacklevel=3)
+        return {}
+    return provided
 
 
 @cache
@@ -173,19 +183,6 @@ def get_backend(name: str) -> Backend:
     return known[name]()
 
 
-def unknown(kind: str, name: str, known: Mapping[str, Any], command: str) -> UnknownName:
-    """The error for a name that is not among those known."""
-    from difflib import get_close_matches
-
-    near = get_close_matches(name, known, n=1)
-    advice = f"did you mean {near[0]!r}? " if near else ""
-    return UnknownName(
-        f"a {kind} must be one of {', '.join(sorted(known))}",
-        f"it is {name!r}",
-        f"{advice}`{command}` lists them",
-    )
-
-
 def capability_table() -> dict[str, dict[str, bool]]:
     """For each operation, which targets print it themselves."""
     loaded = {name: get_backend(name) for name in sorted(backends())}
@@ -195,16 +192,12 @@ def capability_table() -> dict[str, dict[str, bool]]:
 
 
 def _write_whole(path: Path, text: str) -> Path:
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
-            file.write(text)
-        os.chmod(temporary, 0o644)
+        temporary.write_text(text, encoding="utf-8", newline="\n")
+        if path.exists():
+            shutil.copymode(path, temporary)
         os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    finally:
+        temporary.unlink(missing_ok=True)
     return path
-
-
-__all__ = ["Artifact", "Backend", "CatgradError", "backends", "capability_table", "get_backend", "unknown"]

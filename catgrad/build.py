@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from catgrad.dims import Size
-from catgrad.errors import CatgradError, TermError, TypeMismatch
+from catgrad.errors import CatgradError, OptionError, TermError, TypeMismatch
 from catgrad.op import BUILDER, SYMBOLS, Op, qualified
 from catgrad.structural import Constant, Copy, Discard
 from catgrad.term import Edge, Term, assemble, edges
@@ -61,8 +63,10 @@ class Var:
 
 def _operator(symbol: str, swapped: bool = False) -> Callable[[Var, Any], Any]:
     def method(self: Var, other: Any) -> Any:
-        if isinstance(other, (int, float, bool)):
-            other = Constant(self.type, other)()
+        if isinstance(other, (int, float, np.number)):
+            (other,) = self.builder.apply(
+                Constant(self.type, other.item() if isinstance(other, np.number) else other), ()
+            )
         elif not isinstance(other, Var):
             return NotImplemented
         return SYMBOLS[symbol](*((other, self) if swapped else (self, other)))
@@ -83,6 +87,7 @@ class TermBuilder:
     def __init__(self) -> None:
         self.types: list[NdArrayType] = []
         self.edges: list[Edge] = []
+        self.finished = False
 
     def wire(self, type: NdArrayType) -> int:
         """A new wire."""
@@ -121,6 +126,7 @@ class TermBuilder:
 
     def finish(self, inputs: Sequence[int], results: Sequence[int]) -> Term:
         """The term, with every copy and discard made explicit."""
+        self.finished = True
         uses = [0] * len(self.types)
         for wire in (*(w for edge in self.edges for w in edge.sources), *results):
             uses[wire] += 1
@@ -148,10 +154,10 @@ class TermBuilder:
 
     def _wires(self, arguments: tuple[Any, ...], subject: str) -> tuple[int, ...]:
         for argument in arguments:
-            if not isinstance(argument, Var) or argument.builder is not self:
+            if not isinstance(argument, Var) or argument.builder is not self or self.finished:
                 raise TermError(
-                    f"{subject} must be applied to variables of the function being built",
-                    f"it got {argument!r}",
+                    f"{subject} must take and return variables of the function being built only",
+                    f"one is {argument!r}",
                     "pass outside values in as arguments",
                     where=qualified(),
                 )
@@ -164,6 +170,13 @@ def build(function: Callable[..., Any], types: Sequence[NdArrayType]) -> Term:
     It may return one variable, a sequence of them, or None for no output.
     Raises: TermError if it returns anything else; what the operations raise.
     """
+    for type in types:
+        if not isinstance(type, NdArrayType):
+            raise OptionError(
+                "build must be given the types of the function's arguments",
+                f"one is {type!r}",
+                "write for example [NdArrayType((2, 3))]",
+            )
     builder = TermBuilder()
     inputs = [builder.wire(t) for t in types]
     token = BUILDER.set(builder)
@@ -173,6 +186,6 @@ def build(function: Callable[..., Any], types: Sequence[NdArrayType]) -> Term:
         BUILDER.reset(token)
     if results is None:
         results = ()
-    elif isinstance(results, Var):
+    elif not isinstance(results, (tuple, list)):
         results = (results,)
-    return builder.finish(inputs, builder._wires(tuple(results), "the result of build"))
+    return builder.finish(inputs, builder._wires(tuple(results), "what build is given"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from importlib import import_module
 from inspect import isfunction
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from catgrad.errors import ArtifactError, CatgradError, OptionError, UnknownName
+from catgrad.errors import ArtifactError, CatgradError, OptionError, UnknownName, unknown
 
 app = typer.Typer(
     help="Compile a model's training loop into source code you own.",
@@ -84,9 +85,9 @@ def emit(
 @app.command()
 def draw(
     model: Model,
-    output: Annotated[Path, typer.Option("--output", "-o", help="The SVG file to write.")] = Path(
-        "model.svg"
-    ),
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="The file to write: .svg, .png or .pdf.")
+    ] = Path("model.svg"),
     function: Annotated[
         str,
         typer.Option(
@@ -100,7 +101,7 @@ def draw(
 
     Example: `catgrad draw examples.iris:dense -o dense.svg`
     """
-    from catgrad.draw import svg
+    from catgrad.draw import render
     from catgrad.learn.task import TERMS, Task
 
     found = _resolve(model)
@@ -110,9 +111,9 @@ def draw(
                 f"a function must be one of {', '.join(TERMS)}", f"it is {function!r}", "choose one of these"
             )
         found = found.term(function)
-    picture = svg(found)
+    picture = render(found, output.suffix.removeprefix("."))
     try:
-        output.write_text(picture, encoding="utf-8")
+        output.write_bytes(picture)
     except OSError as error:
         raise ArtifactError(
             "the picture's file must be writable", f"{output} is not: {error.strerror}", "choose another path"
@@ -151,13 +152,12 @@ def _resolve(reference: str) -> Any:
             "run from the folder that holds it, and see that `python -c 'import ...'` works",
         ) from None
     if not hasattr(module, name):
-        from catgrad.backend import unknown
-
         own = {n: v for n, v in vars(module).items() if getattr(v, "__module__", "") == module_name}
         known = {n: v for n, v in own.items() if isinstance(v, (Task, Term)) or isfunction(v)}
         raise unknown("name in the module", name, known, f"python -c 'import {module_name}'")
     found = getattr(module, name)
-    found = found if isinstance(found, (Task, Term)) or not callable(found) else found()
+    if callable(found) and not isinstance(found, (Task, Term)):
+        found = _called(found, reference)
     if not isinstance(found, (Task, Term)):
         raise OptionError(
             f"{reference} must be a Task or a term, or return one",
@@ -165,6 +165,19 @@ def _resolve(reference: str) -> Any:
             "build one with Task(...) or build(...)",
         )
     return found
+
+
+def _called(function: Callable[[], Any], reference: str) -> Any:
+    try:
+        return function()
+    except CatgradError:
+        raise
+    except Exception as error:
+        raise OptionError(
+            f"{reference} must return a Task or a term when it is called without arguments",
+            f"it raised {type(error).__name__}: {error}",
+            "give a function without arguments that builds the model",
+        ) from None
 
 
 def _table(header: list[str], rows: list[list[str]]) -> None:

@@ -8,7 +8,7 @@ and `[n,28,28]` is not `[n,783]`. A polynomial without symbols is an ordinary `i
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import groupby
 from typing import Union
 
@@ -43,6 +43,9 @@ class Dim:
         self.terms = tuple(sorted(terms.items(), key=_rank))
         self._hash = hash(self.terms)
 
+    def __reduce__(self) -> tuple[Callable[..., Size], tuple[dict[Monomial, int]]]:
+        return _polynomial, (dict(self.terms),)  # the hash of a string differs between processes
+
     @property
     def symbols(self) -> frozenset[str]:
         """The names that occur."""
@@ -59,12 +62,16 @@ class Dim:
         return total
 
     def __add__(self, other: Size) -> Size:
+        if not isinstance(other, (int, Dim)):
+            return NotImplemented
         total = Counter(dict(self.terms))
         for monomial, coefficient in _terms(other):
             total[monomial] += coefficient
         return _polynomial(total)
 
     def __mul__(self, other: Size) -> Size:
+        if not isinstance(other, (int, Dim)):
+            return NotImplemented
         total: Counter[Monomial] = Counter()
         for m, c in self.terms:
             for n, d in _terms(other):
@@ -108,13 +115,15 @@ def exact_quotient(dividend: Size, divisor: Size) -> Size:
 
     Raises: ShapeError if there is none (so no size is ever rounded), or if the divisor is 0.
     """
+    if divisor == 0:
+        raise ShapeError("a size must not be divided by 0", f"{dividend} is", "check the other sizes")
     quotient: Size = 0
     rest = dividend
     while rest != 0:
-        (m, c), (n, d) = _terms(rest)[0], _terms(divisor)[0] if divisor != 0 else ((), 0)
+        (m, c), (n, d) = _terms(rest)[0], _terms(divisor)[0]
         surplus = Counter(m)
         surplus.subtract(n)
-        if d == 0 or c % d or min(surplus.values(), default=0) < 0:
+        if c % d or min(surplus.values(), default=0) < 0:
             raise ShapeError(
                 "a size must divide exactly",
                 f"{dividend} is not a multiple of {divisor}",

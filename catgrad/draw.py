@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import TYPE_CHECKING
 
-from catgrad.errors import ToolError
+from catgrad.errors import OptionError, ToolError
 from catgrad.op import Op
 from catgrad.schedule import schedule
 from catgrad.structural import Constant, Copy, Discard, Label, Parameter
@@ -14,6 +14,7 @@ from catgrad.term import Term, edges
 if TYPE_CHECKING:
     import graphviz
 
+FORMATS = ("svg", "png", "pdf")
 FONT = {"fontname": "Helvetica", "fontsize": "11"}
 BOX = {"shape": "box", "style": "rounded,filled", "color": "#3b5b92", "fillcolor": "#eef3fb"}
 BOUNDARY = {"shape": "plaintext", "style": "", "fillcolor": "none"}
@@ -43,8 +44,10 @@ def dot(term: Term) -> graphviz.Digraph:
             origin[targets[0]] = origin[sources[0]][0], f"{op.name}: "
             continue
         graph.node(f"op{k}", **_style(op))
-        for wire in sources:
-            _line(graph, origin[wire], f"op{k}", str(types[wire]))
+        for port, wire in enumerate(sources):
+            # Where the order of the operands matters, it is written at the arrow's head.
+            ordered = len(sources) > 1 and not op.commutative
+            _line(graph, origin[wire], f"op{k}", str(types[wire]), str(port) if ordered else "")
         origin |= dict.fromkeys(targets, (f"op{k}", ""))
     for position, wire in enumerate(term.t.table.tolist()):
         graph.node(f"out{position}", f"output {position}", **BOUNDARY)
@@ -52,32 +55,45 @@ def dot(term: Term) -> graphviz.Digraph:
     return graph
 
 
-def svg(term: Term) -> str:
-    """The diagram of a term as SVG. Raises: ToolError if graphviz's program `dot` is missing."""
+def render(term: Term, format: str) -> bytes:
+    """The diagram of a term as an SVG, PNG or PDF file.
+
+    Raises: ToolError if graphviz's program `dot` is missing or fails; OptionError for other formats.
+    """
     import graphviz
 
+    if format not in FORMATS:
+        raise OptionError(
+            f"a picture must be one of {', '.join(FORMATS)}", f"it is {format!r}", "name the file so"
+        )
     try:
-        return str(dot(term).pipe(format="svg", encoding="utf-8"))
+        return bytes(dot(term).pipe(format=format))
     except graphviz.ExecutableNotFound:
         raise ToolError(
             "drawing must have graphviz's program `dot`",
             "it is not on the PATH",
             "install it (apt install graphviz, or brew install graphviz)",
         ) from None
+    except graphviz.CalledProcessError as error:
+        raise ToolError(
+            "graphviz's program `dot` must succeed",
+            f"it ended with status {error.returncode}",
+            "see whether `dot -V` works",
+        ) from None
 
 
 def svg_or_warning(term: Term) -> str | None:
     """SVG for a notebook, or a warning and nothing, so that the text form is shown."""
     try:
-        return svg(term)
+        return render(term, "svg").decode()
     except ToolError as error:
         warnings.warn(str(error), stacklevel=3)
         return None
 
 
-def _line(graph: graphviz.Digraph, origin: tuple[str, str], node: str, type: str) -> None:
+def _line(graph: graphviz.Digraph, origin: tuple[str, str], node: str, type: str, port: str = "") -> None:
     producer, name = origin
-    graph.edge(producer, node, label=f" {name}{type} ")
+    graph.edge(producer, node, label=f" {name}{type} ", headlabel=port)
 
 
 def _style(op: Op) -> dict[str, str]:

@@ -14,6 +14,8 @@ CatgradError
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from difflib import get_close_matches
 from typing import Self
 
 
@@ -21,7 +23,7 @@ class CatgradError(Exception):
     """A sentence in four parts: `subject: must, but found, in where; do`."""
 
     def __init__(self, must: str, found: str, do: str, *, subject: str = "", where: str = "") -> None:
-        super().__init__(must, found, do, subject, where)
+        super().__init__(must, found, do)
         self.must, self.found, self.do = must, found, do
         self.subject, self.where = subject, where
 
@@ -63,6 +65,16 @@ class UnsupportedOp(CatgradError, NotImplementedError):
 
 class UnknownName(CatgradError, LookupError):
     """No target, operation, module or attribute has this name."""
+
+
+def unknown(kind: str, name: str, known: Iterable[str], command: str) -> UnknownName:
+    """The error for a name that is not among those known, with the nearest that is."""
+    names = sorted(known)
+    near = get_close_matches(str(name), names, n=1)
+    advice = f"did you mean {near[0]!r}? " if near else ""
+    return UnknownName(
+        f"a {kind} must be one of {', '.join(names)}", f"it is {name!r}", f"{advice}`{command}` lists them"
+    )
 
 
 class ArtifactError(CatgradError, OSError):

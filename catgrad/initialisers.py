@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import sqrt
+from math import inf, isfinite, sqrt
 
 import numpy as np
 
 from catgrad.dims import Size
 from catgrad.errors import OptionError
+
+
+def _require(holds: bool, what: str, initialiser: object) -> None:
+    if not holds:
+        raise OptionError(f"an initialiser must have {what}", f"it is {initialiser}", "change its numbers")
 
 
 @dataclass(frozen=True)
@@ -18,6 +23,9 @@ class Uniform:
     low: float
     high: float
 
+    def __post_init__(self) -> None:
+        _require(self.low <= self.high and isfinite(self.low + self.high), "low ≤ high, both finite", self)
+
 
 @dataclass(frozen=True)
 class Normal:
@@ -26,12 +34,18 @@ class Normal:
     mean: float = 0.0
     deviation: float = 1.0
 
+    def __post_init__(self) -> None:
+        _require(0 <= self.deviation < inf and isfinite(self.mean), "a finite mean and deviation ≥ 0", self)
+
 
 @dataclass(frozen=True)
 class Filled:
     """The same value everywhere."""
 
     value: float = 0.0
+
+    def __post_init__(self) -> None:
+        _require(isfinite(self.value), "a finite value", self)
 
 
 ZEROS = Filled(0.0)

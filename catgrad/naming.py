@@ -17,7 +17,7 @@ def require_dotted(name: str) -> None:
     Names reach emitted source as identifiers, strings and comments; this one rule keeps them
     from being anything else there.
     """
-    if not _DOTTED.fullmatch(name):
+    if not isinstance(name, str) or not _DOTTED.fullmatch(name):
         raise OptionError(
             "a name must be letters, digits and underscores, with dots between parts",
             f"it is {name!r}",

@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, fields, replace
-from functools import cache
+from functools import lru_cache
 from inspect import signature
 from types import EllipsisType
 from typing import Any, ClassVar, Protocol, TypeVar, dataclass_transform
 
 from catgrad.dims import Dim, Size
-from catgrad.errors import CatgradError, DtypeError, ShapeError, TypeMismatch
-from catgrad.types import NdArrayType
+from catgrad.errors import CatgradError, DtypeError, OptionError, ShapeError, TermError, TypeMismatch
+from catgrad.types import Dtype, NdArrayType
 
 Wire = TypeVar("Wire")
 Types = NdArrayType | tuple[NdArrayType, ...]
@@ -22,6 +22,8 @@ Examples = Sequence[tuple["Op", tuple[NdArrayType, ...]]]
 
 OPS: dict[str, type[Op]] = {}
 """Every operation by its class name: a declaration registers itself."""
+
+_PLACES: dict[str, str] = {}
 
 SYMBOLS: dict[str, Callable[..., Any]] = {}
 """What each operator of `Var` stands for: a function on variables."""
@@ -76,7 +78,7 @@ class Op:
     not print it gets the body, and `rev` may then be left out.
 
     A wire whose type is not differentiable (bool) has no cotangent: `rev` neither receives nor
-    returns one for it.
+    returns one for it, and is not asked where no output has one.
     """
 
     type: ClassVar[Callable[..., Types]]
@@ -87,8 +89,10 @@ class Op:
     body: ClassVar[Callable[..., Any] | None] = None
     rev: ClassVar[Callable[..., Any] | None] = None
 
+    structural: ClassVar[bool] = False
+    """It moves or names values and computes nothing; it is gone before printing."""
     elementwise: ClassVar[bool] = False
-    """Every output element depends only on the input elements at the same place."""
+    """Its one output has, at each place, a function of the input elements at that place."""
     rearranges: ClassVar[bool] = False
     """The output holds elements of the one input and nothing else."""
     commutative: ClassVar[bool] = False
@@ -108,12 +112,16 @@ class Op:
         super().__init_subclass__(**kw)
         dataclass(frozen=True)(cls)
         cls.__hash__ = _hash_with_class  # type: ignore[method-assign, assignment]
-        if not register:
-            return
-        if OPS.setdefault(cls.__name__, cls) is not cls:
-            raise TypeError(f"two modules declare an operation named {cls.__name__!r}")
-        if symbol in SYMBOLS:
-            raise TypeError(f"two operations claim the operator {symbol!r}")
+        # Macros are found by name, so no two operations share one; a notebook's cell may run twice.
+        place = f"{cls.__module__}.{cls.__qualname__}"
+        if _PLACES.setdefault(cls.__name__, place) != place:
+            raise OptionError(
+                "each operation must have a name of its own",
+                f"{place} has that of {_PLACES[cls.__name__]}",
+                "rename one of them",
+            )
+        if register:
+            OPS[cls.__name__] = cls
         if symbol is not None:
             SYMBOLS[symbol] = cls()
 
@@ -140,27 +148,47 @@ class Op:
         return [(cls(), (NdArrayType(shape),) * cls.arity()) for shape in ((2, 3), (), (0, 2))]
 
     @classmethod
-    @cache
     def arity(cls) -> int:
-        """The number of arrays it takes."""
-        return len(signature(cls.type).parameters) - 1
+        """The number of arrays it takes, if that is fixed."""
+        return len(signature(cls.ref).parameters) - 1
+
+    def apply(self, *arguments: Any) -> tuple[Any, ...]:
+        """Apply to variables; the outputs, always as a tuple."""
+        return builder_of(arguments, type(self).__name__).apply(self, arguments)
 
     def __call__(self, *arguments: Any) -> Any:
         """Apply to variables: one variable for one output, else a tuple of them."""
-        builder = arguments[0].builder if arguments else BUILDER.get()
-        results = builder.apply(self, arguments)
+        results = self.apply(*arguments)
         return results[0] if len(results) == 1 else results
 
 
-@cache
+def builder_of(arguments: tuple[Any, ...], subject: str) -> Builder:
+    """The construction that these variables, or this moment, belong to. Raises: TermError."""
+    for argument in arguments:
+        if hasattr(argument, "builder"):
+            builder: Builder = argument.builder
+            return builder
+    current = BUILDER.get(None)
+    if arguments or current is None:
+        raise TermError(
+            f"{subject} must be applied to variables, inside a function that is being built",
+            f"it is applied to {arguments}" if arguments else "nothing is being built",
+            "call it in a function given to build",
+        )
+    return current
+
+
+@lru_cache(maxsize=1 << 16)
 def _outputs(op: Op, inputs: tuple[NdArrayType, ...]) -> tuple[NdArrayType, ...]:
-    if len(inputs) != op.arity():
+    try:
+        signature(op.ref).bind(*inputs)
+    except TypeError:
         raise TypeMismatch(
             f"there must be {op.arity()} arguments",
             f"there are {len(inputs)}",
             "pass arrays here and attributes to the constructor",
             subject=type(op).__name__,
-        )
+        ) from None
     try:
         types = op.type(*inputs)
     except CatgradError as error:
@@ -213,6 +241,14 @@ def same(*types: NdArrayType) -> NdArrayType:
                 f"they are {', '.join(map(str, types))}",
                 "broadcast, reshape or cast one of them explicitly",
             )
+    return first
+
+
+def numeric(*types: NdArrayType) -> NdArrayType:
+    """The one type of numbers that all of `types` are. Raises: ShapeError, DtypeError."""
+    first = same(*types)
+    if first.dtype is Dtype.bool:
+        raise DtypeError("operands must be numbers", f"they are {first}", "use select(condition, x, y)")
     return first
 
 

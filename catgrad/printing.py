@@ -24,6 +24,10 @@ MOST_OPERATIONS, MOST_CHARACTERS = 6, 40
 """Of an expression inside another, beyond which it gets a line and a name of its own."""
 
 
+LARGEST_WHOLE = 1000
+"""Up to which a floating-point number is written like an integer: one of 16 bits, which float32 holds."""
+
+
 class Literal(Op, register=False):
     """A number written where it is used. A `weak` one takes the dtype of what it meets."""
 
@@ -32,8 +36,10 @@ class Literal(Op, register=False):
 
     @property
     def digits(self) -> str:
-        """The shortest digits that give the number back; without a fraction if it is whole."""
-        return self.constant.digits.removesuffix(".0")
+        """The shortest digits that give the number back; small whole ones without a fraction."""
+        digits = self.constant.digits
+        small = abs(self.constant.value) <= LARGEST_WHOLE and digits != "-0.0"
+        return digits.removesuffix(".0") if small else digits
 
 
 @dataclass(frozen=True)
@@ -58,19 +64,6 @@ class Dialect:
         """How tightly the operand at this position must bind to go without parentheses."""
         needs = self.binding.get(type(op).__name__, (ATOM,))[1:]
         return needs[min(position, len(needs) - 1)] if needs else 0
-
-
-class Operand(str):
-    """The text of an operand, which knows the type of the value it stands for."""
-
-    type: NdArrayType
-
-    @classmethod
-    def of(cls, text: str, type: NdArrayType) -> Operand:
-        """The text, with the type of the value it stands for."""
-        operand = cls(text)
-        operand.type = type
-        return operand
 
 
 @dataclass(frozen=True)
@@ -108,7 +101,6 @@ class FunctionText:
     arguments: tuple[Argument, ...]
     statements: tuple[Statement, ...]
     results: tuple[str, ...]
-    result_types: tuple[NdArrayType, ...]
     symbols: tuple[tuple[str, int, int], ...]
     sizes_read: tuple[tuple[str, int, int], ...]
     shapes: Mapping[NdArrayType, str]
@@ -155,7 +147,6 @@ class FunctionPrinter:
             arguments=arguments,
             statements=tuple(self.statements),
             results=tuple(self.text[value][0] for value in function.results),
-            result_types=function.result_types,
             symbols=symbols,
             sizes_read=tuple(entry for entry in symbols if entry[0] in read),
             shapes={type: self.shape(type.shape) for type in function.argument_types},
@@ -195,11 +186,11 @@ class FunctionPrinter:
         for value, target in zip(outputs, targets, strict=True):
             self.text[value] = target, ATOM, 0
 
-    def _operand(self, op: Op, position: int, value: int) -> Operand:
+    def _operand(self, op: Op, position: int, value: int) -> str:
         text, strength, _ = self.text[value]
         if strength < self.dialect.required(op, position):
             text = self.dialect.macros["parenthesised"](text)
-        return Operand.of(text, self.function.types[value])
+        return text
 
     def _goes_inline(self, op: Op, value: int, short: bool) -> bool:
         if isinstance(op, Literal):

@@ -10,9 +10,10 @@ import numpy as np
 
 from catgrad.dims import Dim
 from catgrad.errors import DtypeError, ShapeError
-from catgrad.functors import Slot
+from catgrad.naming import require_dotted
 from catgrad.op import Op
 from catgrad.schedule import schedule
+from catgrad.structural import Slot
 from catgrad.term import Term, check_functional, edges
 from catgrad.types import Array, NdArrayType, substitute, symbols
 
@@ -92,12 +93,16 @@ class Program:
 def lower(term: Term, name: str = "f", arguments: Sequence[str] = (), doc: str = "") -> Function:
     """A term as straight-line code, with names for its arguments.
 
-    Raises: TermError if a wire dangles or is merged, or if the term has a cycle.
+    Raises: TermError if a wire dangles or is merged, or if the term has a cycle; TypeMismatch if
+    an operation does not accept its wires; ShapeError if no argument tells the value of a symbol.
     """
     check_functional(term)
+    _check_symbols(term)
     every = edges(term)
     sources = tuple(term.s.table.tolist())
     names = arguments or [f"x{i}" for i in range(len(sources))]
+    for each in (name, *names):
+        require_dotted(each)
     return Function(
         name=name,
         arguments=sources,
@@ -124,7 +129,9 @@ def interpret(function: Function, *arrays: Any) -> list[Array]:
         for op, inputs, outputs in function.body:
             results = op.substitute(sizes).ref(*(values[value] for value in inputs))
             results = results if isinstance(results, tuple) else (results,)
-            values.update(zip(outputs, map(np.asarray, results), strict=True))
+            for value, result in zip(outputs, results, strict=True):
+                # NumPy computes scalars of some types in others.
+                values[value] = np.asarray(result, function.types[value].dtype.numpy)
     return [values[value] for value in function.results]
 
 
@@ -143,13 +150,7 @@ def symbol_sources(types: Sequence[NdArrayType]) -> dict[str, tuple[int, int]]:
         for axis, size in enumerate(type.shape):
             if isinstance(size, Dim) and size == Dim(min(size.symbols)):
                 found.setdefault(min(size.symbols), (position, axis))
-    for name in symbols(tuple(types)):
-        if name not in found:
-            raise ShapeError(
-                "each symbolic dimension must be the whole size of some axis of an argument",
-                f"{name!r} occurs only inside expressions in {', '.join(map(str, types))}",
-                f"name the axis itself, for example Dim({name!r})",
-            )
+    _require_told(symbols(tuple(types)), found, types)
     return found
 
 
@@ -157,12 +158,8 @@ def bind_symbols(types: Sequence[NdArrayType], shapes: Sequence[tuple[int, ...]]
     """The value of each symbol in the types at these shapes. Raises: ShapeError."""
     if len(types) != len(shapes):
         raise ShapeError(f"there must be {len(types)} arrays", f"there are {len(shapes)}", "pass all of them")
-    sizes: dict[str, int] = {}
-    for type, shape in zip(types, shapes, strict=True):
-        if len(shape) == type.rank:
-            for size, n in zip(type.shape, shape, strict=True):
-                if isinstance(size, Dim) and size == Dim(min(size.symbols)):
-                    sizes.setdefault(min(size.symbols), n)
+    places = symbol_sources(types).items()
+    sizes = {name: shapes[i][axis] for name, (i, axis) in places if axis < len(shapes[i])}
     for type, shape in zip(types, shapes, strict=True):
         if substitute(type.shape, sizes) != tuple(shape):
             raise ShapeError(
@@ -171,3 +168,18 @@ def bind_symbols(types: Sequence[NdArrayType], shapes: Sequence[tuple[int, ...]]
                 "reshape it, or change the model's types",
             )
     return sizes
+
+
+def _check_symbols(term: Term) -> None:
+    told = symbol_sources(tuple(term.source.table))
+    _require_told(symbols(tuple(set(term.H.w.table))), told, tuple(term.source.table))
+
+
+def _require_told(names: Sequence[str], told: Mapping[str, Any], types: Sequence[NdArrayType]) -> None:
+    for name in names:
+        if name not in told:
+            raise ShapeError(
+                "each symbolic dimension must be the whole size of some axis of an argument",
+                f"{name!r} is none in {', '.join(map(str, types)) or 'no arguments'}",
+                f"give an argument an axis of size Dim({name!r})",
+            )

@@ -5,7 +5,6 @@ from __future__ import annotations
 from heapq import heapify, heappop, heappush
 
 from catgrad.errors import TermError
-from catgrad.structural import Copy, Discard, Label
 from catgrad.term import Term, edges
 
 
@@ -27,7 +26,7 @@ def schedule(term: Term) -> list[int]:
             missing[i] -= 1
 
     def priority(i: int) -> tuple[bool, int]:
-        return not isinstance(every[i].op, (Copy, Discard, Label)), i
+        return not every[i].op.structural, i
 
     ready = [priority(i) for i, count in enumerate(missing) if count == 0]
     heapify(ready)

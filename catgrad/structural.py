@@ -1,14 +1,14 @@
-"""The operations of every cartesian left-additive category, and the two that carry names."""
+"""The operations of every cartesian left-additive category, and those of names, sizes and parameters."""
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from catgrad.dims import Size, numbers
-from catgrad.errors import DtypeError, TermError
+from catgrad.errors import DtypeError, OptionError, TermError
 from catgrad.initialisers import ZEROS, Initialiser
 from catgrad.naming import require_dotted
 from catgrad.op import NOTHING, Examples, Op, Types, same
@@ -28,6 +28,7 @@ class Copy(Op):
     """
 
     saves = NOTHING
+    structural = True
 
     def type(self, x: NdArrayType) -> Types:
         return x, x
@@ -35,8 +36,8 @@ class Copy(Op):
     def ref(self, x: Array) -> Any:
         return x, x
 
-    def rev(self, *cotangents: Any) -> Any:
-        return cotangents[0] + cotangents[1] if cotangents else ()
+    def rev(self, dy: Any, dz: Any) -> Any:
+        return dy + dz
 
 
 class Discard(Op):
@@ -48,6 +49,7 @@ class Discard(Op):
 
     array_type: NdArrayType
     saves = NOTHING
+    structural = True
 
     def type(self, x: NdArrayType) -> Types:
         same(self.array_type, x)
@@ -55,9 +57,6 @@ class Discard(Op):
 
     def ref(self, x: Array) -> Any:
         return ()
-
-    def rev(self) -> Any:
-        return Constant(self.array_type, 0)() if is_differentiable(self.array_type) else ()
 
     @classmethod
     def examples(cls) -> Examples:
@@ -79,13 +78,12 @@ class Constant(Op):
     saves = NOTHING
 
     def __post_init__(self) -> None:
-        with np.errstate(over="ignore"):
-            stored = self.array_type.dtype.numpy.type(self.value)
-        if not self.array_type.dtype.is_floating and stored != self.value:
+        stored = _stored(self.value, self.array_type.dtype)
+        if stored is None:
             raise DtypeError(
-                f"a literal must be exact in {self.array_type.dtype.name}",
+                f"a number must fit the dtype {self.array_type.dtype.name}",
                 f"it is {self.value!r}",
-                "cast the other operand to float32, or use a whole number",
+                "use another number, or another dtype for the other operand",
             ).about("Constant")
         object.__setattr__(self, "value", stored.item())
         exact = repr(float(str(stored))) if self.array_type.dtype.is_floating else str(stored)
@@ -97,7 +95,7 @@ class Constant(Op):
     def ref(self) -> Any:
         return np.full(numbers(self.array_type.shape), self.value, self.array_type.dtype.numpy)
 
-    def rev(self, dy: Any = None) -> Any:
+    def rev(self, dy: Any) -> Any:
         return ()
 
     @classmethod
@@ -148,6 +146,7 @@ class Label(_Named):
     """
 
     saves = NOTHING
+    structural = True
 
     def type(self, x: NdArrayType) -> Types:
         return x
@@ -155,8 +154,8 @@ class Label(_Named):
     def ref(self, x: Array) -> Any:
         return x
 
-    def rev(self, *cotangents: Any) -> Any:
-        return Label(f"d_{self.name}")(*cotangents) if cotangents else ()
+    def rev(self, dy: Any) -> Any:
+        return Label(f"d_{self.name}")(dy)
 
     @classmethod
     def examples(cls) -> Examples:
@@ -173,6 +172,15 @@ class Parameter(_Named):
     array_type: NdArrayType
     initial: Initialiser = ZEROS
     saves = NOTHING
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.initial, Initialiser):
+            raise OptionError(
+                "the initialiser of a parameter must be Uniform, Normal or Filled",
+                f"that of {self.name} is {self.initial!r}",
+                "import one from catgrad.initialisers",
+            )
 
     def type(self) -> Types:
         return self.array_type
@@ -194,3 +202,30 @@ class Parameter(_Named):
     @classmethod
     def examples(cls) -> Examples:
         return []
+
+
+@dataclass(frozen=True)
+class Slot:
+    """A place for a named array: a parameter, or one array of an optimiser's state."""
+
+    name: str
+    type: NdArrayType
+    initial: Initialiser
+
+
+def zeros_like(x: Any) -> Any:
+    """Zeros of the type of x."""
+    return Constant(x.type, 0)()
+
+
+def _stored(value: float, dtype: Dtype) -> Any:
+    """The number as the dtype stores it; None if it overflows, or is to be whole and is not."""
+    if not isinstance(value, (int, float, np.number)):
+        return None
+    try:
+        with np.errstate(over="ignore"):
+            stored = dtype.numpy.type(value)
+    except (OverflowError, ValueError):
+        return None
+    kept = np.isfinite(stored) == np.isfinite(float(value)) if dtype.is_floating else stored == value
+    return stored if kept else None

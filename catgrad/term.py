@@ -9,8 +9,8 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 from open_hypergraphs import FiniteFunction, Hypergraph, IndexedCoproduct, OpenHypergraph
 
-from catgrad.errors import OptionError, ShapeError, TermError
-from catgrad.op import BUILDER, Op
+from catgrad.errors import OptionError, ShapeError, TermError, TypeMismatch
+from catgrad.op import Op, builder_of
 from catgrad.structural import Copy, Discard
 from catgrad.types import Array, NdArrayType
 
@@ -34,14 +34,17 @@ class Term(OpenHypergraph):  # type: ignore[misc]  # open-hypergraphs is not ann
         return compose(f, g)
 
     def __rshift__(f, g: Term) -> Term:
-        return compose(f, g)
+        return compose(f, g) if isinstance(g, Term) else NotImplemented
 
     def __matmul__(f, g: Term) -> Term:
-        return tensor(f, g)
+        return tensor(f, g) if isinstance(g, Term) else NotImplemented
+
+    def apply(self, *arguments: Any) -> tuple[Any, ...]:
+        """Apply to variables; the outputs, always as a tuple."""
+        return builder_of(arguments, "a term").splice(self, arguments)
 
     def __call__(self, *arguments: Any) -> Any:
-        builder = arguments[0].builder if arguments else BUILDER.get()
-        results = builder.splice(self, arguments)
+        results = self.apply(*arguments)
         return results[0] if len(results) == 1 else results
 
     def __repr__(self) -> str:
@@ -158,12 +161,28 @@ def map_operations(term: Term, change: Callable[[Op], Op]) -> Term:
 
 
 def check_functional(term: Term) -> None:
-    """Raises TermError unless every wire has exactly one producer and one consumer.
+    """Raises unless the term denotes a function on arrays.
+
+    TermError unless every wire has exactly one producer and one consumer; TypeMismatch unless
+    every operation accepts the types of its wires.
 
     A spider would be differentiated as a merge of wires, which is not addition, and a dangling
     or doubly written wire would be printed as code that reads or overwrites it at random.
     Source: monogamous cospans, Bonchi et al. 2022, String diagram rewrite theory II, section 3.
     """
+    _check_wires(term)
+    types = term.H.w.table
+    for op, sources, targets in edges(term):
+        outputs = op.outputs(*[types[wire] for wire in sources])
+        if outputs != tuple([types[wire] for wire in targets]):
+            raise TypeMismatch(
+                f"{type(op).__name__} must write wires of types {_object_text(outputs)}",
+                f"they are {_object_text(types[wire] for wire in targets)}",
+                "assemble terms by build, which infers types",
+            )
+
+
+def _check_wires(term: Term) -> None:
     h = term.H
     produced = np.bincount(np.concatenate([term.s.table, h.t.values.table]), minlength=h.W)
     consumed = np.bincount(np.concatenate([term.t.table, h.s.values.table]), minlength=h.W)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from enum import Enum
 from functools import cached_property
 from typing import Any, ClassVar
+from weakref import WeakValueDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,13 +50,21 @@ class NdArrayType:
     __slots__ = ("__weakref__", "dtype", "shape")
     shape: tuple[Size, ...]
     dtype: Dtype
-    _interned: ClassVar[dict[tuple[tuple[Size, ...], Dtype], NdArrayType]] = {}
+    _interned: ClassVar[WeakValueDictionary[tuple[tuple[Size, ...], Dtype], NdArrayType]] = (
+        WeakValueDictionary()
+    )
 
     def __new__(cls, shape: tuple[Size, ...], dtype: Dtype = Dtype.float32) -> NdArrayType:
         sizes = tuple(size if type(size) in (int, Dim) else _whole(size, shape) for size in shape)
         key = (sizes, dtype)
         found = cls._interned.get(key)
         if found is None:
+            if not isinstance(dtype, Dtype):
+                raise OptionError(
+                    f"a dtype must be one of {', '.join(f'Dtype.{d.name}' for d in Dtype)}",
+                    f"it is {dtype!r}",
+                    "write for example Dtype.float32",
+                )
             if any(isinstance(size, int) and size < 0 for size in sizes):
                 raise _no_size(shape)
             found = object.__new__(cls)

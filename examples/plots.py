@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from catgrad.errors import ArtifactError, ToolError
 
+Predict = Callable[[np.ndarray], np.ndarray]
 COLOURS = ("#4477aa", "#ddaa33", "#bb5566")
 
 
 def decision_regions(
     path: Path,
     losses: Sequence[float],
-    predict: Callable[[np.ndarray], np.ndarray],
+    predict: Predict,
     x: np.ndarray,
     y: np.ndarray,
     features: Sequence[str],
@@ -36,30 +38,8 @@ def decision_regions(
         ) from None
     figure = Figure(figsize=(10, 4.2), layout="constrained")
     curve, plane = figure.subplots(1, 2)
-    steps = np.arange(1, len(losses) + 1)
-    window = max(len(losses) // 50, 1)
-    curve.plot(steps, losses, color=COLOURS[0], alpha=0.3, linewidth=0.8)
-    curve.plot(
-        steps[window - 1 :], np.convolve(losses, np.full(window, 1 / window), "valid"), color=COLOURS[0]
-    )
-    curve.set(xlabel="step", ylabel="loss", xscale="log", yscale="log", title="mean squared error")
-    colours = ListedColormap(COLOURS[: len(classes)])
-    low, high = x.min(axis=0) - 0.3, x.max(axis=0) + 0.3
-    across, up = (np.linspace(low[i], high[i], 250, dtype=x.dtype) for i in (-2, -1))
-    grid = np.tile(x.mean(axis=0), (len(across) * len(up), 1))
-    grid[:, -2:] = np.stack(np.meshgrid(across, up), axis=-1).reshape(-1, 2)
-    regions = predict(grid).argmax(axis=1).reshape(len(up), len(across))
-    edges = (across[0], across[-1], up[0], up[-1])
-    plane.imshow(
-        regions,
-        cmap=colours,
-        alpha=0.25,
-        vmin=0,
-        vmax=len(classes) - 1,
-        extent=edges,
-        origin="lower",
-        aspect="auto",
-    )
+    _draw_losses(curve, losses)
+    _draw_regions(plane, predict, x, len(classes), ListedColormap(COLOURS[: len(classes)]))
     for k, name in enumerate(classes):
         flowers = x[y.argmax(axis=1) == k]
         plane.scatter(flowers[:, -2], flowers[:, -1], s=14, color=COLOURS[k], label=name)
@@ -74,3 +54,31 @@ def decision_regions(
             f"{path} fails: {error}",
             "choose a writable .png, .svg or .pdf",
         ) from None
+
+
+def _draw_losses(axes: Any, losses: Sequence[float]) -> None:
+    steps = np.arange(1, len(losses) + 1)
+    window = max(len(losses) // 50, 1)
+    mean = np.convolve(losses, np.full(window, 1 / window), "valid")
+    axes.plot(steps, losses, color=COLOURS[0], alpha=0.3, linewidth=0.8)
+    axes.plot(steps[window - 1 :], mean, color=COLOURS[0])
+    axes.set(xlabel="step", ylabel="loss", xscale="log", yscale="log", title="mean squared error")
+
+
+def _draw_regions(axes: Any, predict: Predict, x: np.ndarray, classes: int, colours: Any) -> None:
+    low, high = x.min(axis=0) - 0.3, x.max(axis=0) + 0.3
+    across, up = (np.linspace(low[i], high[i], 250, dtype=x.dtype) for i in (-2, -1))
+    grid = np.tile(x.mean(axis=0), (len(across) * len(up), 1))
+    grid[:, -2:] = np.stack(np.meshgrid(across, up), axis=-1).reshape(-1, 2)
+    regions = predict(grid).argmax(axis=1).reshape(len(up), len(across))
+    extent = (low[-2], high[-2], low[-1], high[-1])
+    axes.imshow(
+        regions,
+        cmap=colours,
+        alpha=0.25,
+        vmin=0,
+        vmax=classes - 1,
+        extent=extent,
+        origin="lower",
+        aspect="auto",
+    )

@@ -40,15 +40,11 @@ STEPS = {
 
 
 @st.composite
-def integer_terms(
-    draw,
-    sources: Sequence[NdArrayType] | None = None,
-    targets: Sequence[NdArrayType] | None = None,
-    size: int = 6,
-) -> Term:
-    """A random polynomial map between integer arrays, with copies and discards where they fall."""
-    sources = draw(st.lists(st.sampled_from(TYPES), min_size=1, max_size=3)) if sources is None else sources
-    targets = draw(st.lists(st.sampled_from(TYPES), min_size=0, max_size=2)) if targets is None else targets
+def random_terms(draw, steps: dict, sources: object, targets: object, size: int) -> Term:
+    """A random map made of these steps, with copies and discards where they fall."""
+    types = list(steps)
+    sources = draw(st.lists(st.sampled_from(types), min_size=1, max_size=3)) if sources is None else sources
+    targets = draw(st.lists(st.sampled_from(types), min_size=0, max_size=2)) if targets is None else targets
     count = draw(st.integers(0, size))
     choices = draw(st.lists(st.tuples(*[st.integers(0, 999)] * 3), min_size=count, max_size=count))
     outputs = draw(st.lists(st.integers(0, 999), min_size=len(targets), max_size=len(targets)))
@@ -64,8 +60,8 @@ def integer_terms(
             return same[number % len(same)]
 
         for kind, first, second in choices:
-            x = pool[first % len(pool)] if pool else pick(VECTOR, first)
-            rules = STEPS[x.type]
+            x = pool[first % len(pool)] if pool else pick(types[0], first)
+            rules = steps[x.type]
             pool.append(rules[kind % len(rules)](x, pick(x.type, second)))
         return [pick(type, number) for type, number in zip(targets, outputs, strict=True)]
 
@@ -76,6 +72,53 @@ def integers_for(term: Term, seed: int) -> list[np.ndarray]:
     """Small integer arrays for the inputs of a term."""
     rng = np.random.default_rng(seed)
     return [rng.integers(-4, 5, t.shape).astype(t.dtype.numpy) for t in term.source.table]
+
+
+SCALAR, ROW, COLUMN, GRID = (NdArrayType(shape) for shape in ((), (3,), (2,), (2, 3)))
+
+
+def _choose(x: Var, y: Var) -> Var:
+    """A choice between constants, copies and arrays, by a condition that is copied and reshaped too."""
+    condition = ops.reshape(ops.reshape(x > ops.zeros_like(x), -1), *x.shape)
+    return ops.select(condition, y, ops.zeros_like(y) + 0.5)
+
+
+# Scalars, copies along every axis and truth values: what the passes of targets have to get right.
+FLOAT_STEPS = {
+    SCALAR: [
+        lambda x, y: x + y, lambda x, y: ops.sigmoid(x), lambda x, y: ops.broadcast(x, (3,)),
+        lambda x, y: ops.broadcast(y, (2, 3)), lambda x, y: _choose(x, y), lambda x, y: ops.relu(x) * 2,
+    ],
+    ROW: [
+        lambda x, y: x * y, lambda x, y: ops.broadcast(x, (2, 3)), lambda x, y: ops.mean(x),
+        lambda x, y: ops.maximum(x, y), lambda x, y: _choose(x, y), lambda x, y: x @ y,
+        lambda x, y: 1 - ops.tanh(x),
+    ],
+    COLUMN: [
+        lambda x, y: x - y, lambda x, y: ops.broadcast(x, (2, 3), (1,)), lambda x, y: ops.exp(-ops.square(x)),
+        lambda x, y: _choose(x, y),
+    ],
+    GRID: [
+        lambda x, y: x + y, lambda x, y: x * y, lambda x, y: ops.sum(x, 0), lambda x, y: ops.mean(x, 1),
+        lambda x, y: ops.mean(x), lambda x, y: ops.broadcast(ops.sum(y), (2, 3)),
+        lambda x, y: _choose(x, y), lambda x, y: ops.relu(x), lambda x, y: x / (ops.square(y) + 1),
+        lambda x, y: ops.contract(x, ops.transpose(y), 1) @ x,
+        lambda x, y: ops.transpose(ops.transpose(x) @ ops.contract(x, ops.transpose(y), 1)),
+        lambda x, y: ops.select(ops.broadcast(ops.sum(x, 1) > 0, (2, 3), (1,)), x, 2 * y),
+    ],
+}  # fmt: skip
+
+
+def float_terms(size: int = 6) -> st.SearchStrategy[Term]:
+    """A random map between floating-point scalars, rows, columns and grids."""
+    return random_terms(FLOAT_STEPS, None, None, size)
+
+
+def integer_terms(
+    sources: Sequence[NdArrayType] | None = None, targets: Sequence[NdArrayType] | None = None, size: int = 6
+) -> st.SearchStrategy[Term]:
+    """A random polynomial map between integer arrays."""
+    return random_terms(STEPS, sources, targets, size)
 
 
 @st.composite

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from catgrad.op import Op
 from catgrad.ops.reduce import Broadcast
 from catgrad.passes import prune
@@ -23,7 +25,8 @@ class NewAxis(Op, register=False):
 class BroadcastByOperators:
     """Constants become literals, and copies along axes are left to the operator that reads them.
 
-    An operator yields the full shape only if one of its operands has it, so that one stays.
+    An operator yields the full shape only if one of its operands has it, so that one stays. Runs
+    once: an array that another operator is to broadcast does not have the shape its type says.
     """
 
     name: str = "broadcast-by-operators"
@@ -45,10 +48,9 @@ def _implicit(rewriter: Rewriter, apply: Apply) -> Values | None:
     full = _full_operand(rewriter, inputs)
     if full is None:
         return None
-    shrunk = tuple(v if v == full else _shrunk(rewriter, v) for v in inputs)
-    if shrunk == inputs:
-        return None
-    return (rewriter.apply_as(rewriter.types[outputs[0]], op, *shrunk),)
+    shrunk = [v if v == full else _shrunk(rewriter, v) for v in inputs]
+    instead = tuple(_literal(rewriter, v, shrunk) for v in shrunk)
+    return None if instead == inputs else (rewriter.apply_as(rewriter.types[outputs[0]], op, *instead),)
 
 
 def _aligned(rewriter: Rewriter, op: Broadcast, source: int, output: int) -> Values | None:
@@ -68,12 +70,26 @@ def _full_operand(rewriter: Rewriter, inputs: Values) -> int | None:
 
 def _shrunk(rewriter: Rewriter, value: int) -> int:
     op = rewriter.op(value)
-    if isinstance(op, Constant):
-        return rewriter.apply_as(op.array_type, Literal(op, weak=True))
     if not isinstance(op, Broadcast):
         return value
     (source,) = rewriter.producer[value].inputs
     return _with_new_axes(rewriter, op, source)
+
+
+def _literal(rewriter: Rewriter, value: int, operands: list[int]) -> int:
+    """A constant as a literal, which may be weak if an array beside it decides the dtype."""
+    op = rewriter.op(value)
+    if not isinstance(op, Constant):
+        return value
+    others = [rewriter.types[v] for v in operands if not isinstance(rewriter.op(v), (Constant, Literal))]
+    # NumPy 1 widens an array for a scalar near the end of its range, so such a one is not weak.
+    weak = _is_far_from_overflow(op) and any(t.rank and t.dtype is op.array_type.dtype for t in others)
+    return rewriter.apply_as(op.array_type, Literal(op, weak))
+
+
+def _is_far_from_overflow(op: Constant) -> bool:
+    dtype = op.array_type.dtype
+    return not dtype.is_floating or not abs(op.value) > np.finfo(dtype.name).max / 2
 
 
 def _with_new_axes(rewriter: Rewriter, op: Broadcast, source: int) -> int:

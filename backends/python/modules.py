@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import linecache
+import weakref
 from itertools import count
 from types import ModuleType
 from typing import Any
@@ -20,6 +21,7 @@ def load_module(artifact: Artifact) -> Any:
     filename = f"<catgrad {artifact.program.name} {next(_NUMBER)}>"
     module = ModuleType(f"catgrad_emitted_{artifact.program.name}")
     exec(compile(artifact.source, filename, "exec"), vars(module))
+    weakref.finalize(module.CompiledModel, linecache.cache.pop, filename, None)
     # So that tracebacks through emitted code show its lines.
     lines = artifact.source.splitlines(keepends=True)
     linecache.cache[filename] = (len(artifact.source), None, lines, filename)

@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from catgrad.initialisers import Initialiser
+from catgrad.errors import DtypeError, ShapeError
 from catgrad.op import Op
-from catgrad.schedule import schedule
-from catgrad.structural import Label, Parameter
+from catgrad.structural import Label, Parameter, Slot
 from catgrad.term import Edge, Term, assemble, edges, map_operations
-from catgrad.types import NdArrayType
-
-
-@dataclass(frozen=True)
-class Slot:
-    """A place for a named array: a parameter, or one array of an optimiser's state."""
-
-    name: str
-    type: NdArrayType
-    initial: Initialiser
+from catgrad.types import symbols
 
 
 def prefixed(name: str, term: Term) -> Term:
@@ -34,35 +25,64 @@ def prefixed(name: str, term: Term) -> Term:
 
 
 def factor_parameters(model: Term) -> tuple[tuple[Slot, ...], Term]:
-    """Model : X → Y as its parameters P and f : P ⊗ X → Y with model = (p ⊗ id) ; f.
+    """model : X → Y as its parameters P and f : P ⊗ X → Y with model = (p ⊗ id) ; f.
 
-    Parameters come in the order of the computation. Where several have one name, as after
-    composing two dense layers, the k-th gets k behind the first part: `dense_0.weight`.
+    Parameters come in the order in which the model was composed. Where several layers have one
+    name, as after composing two dense ones, the k-th gets k behind it: `dense_0.weight`.
+    Raises: ShapeError if the shape of a parameter is symbolic; DtypeError if it is not floating.
     """
     every = edges(model)
-    order = schedule(model)
-    names = _distinct_names(every, order)
+    names = _distinct_names([edge.op for edge in every])
     renamed = [Edge(_with_name(edge.op, names.get(i)), *edge[1:]) for i, edge in enumerate(every)]
-    found = [renamed[i] for i in order if isinstance(renamed[i].op, Parameter)]
+    found = [(edge, edge.op) for edge in renamed if isinstance(edge.op, Parameter)]
+    for _, op in found:
+        _check_trainable(op)
     kept = [edge for edge in renamed if not isinstance(edge.op, Parameter)]
-    sources = [edge.targets[0] for edge in found] + model.s.table.tolist()
-    slots = tuple(Slot(e.op.name, e.op.array_type, e.op.initial) for e in found)  # type: ignore[attr-defined]
+    sources = [edge.targets[0] for edge, _ in found] + model.s.table.tolist()
+    slots = tuple(Slot(op.name, op.array_type, op.initial) for _, op in found)
     return slots, assemble(list(model.H.w.table), kept, sources, model.t.table.tolist())
 
 
-def _distinct_names(every: list[Edge], order: list[int]) -> dict[int, str]:
-    named = [i for i in order if isinstance(every[i].op, (Label, Parameter))]
-    name_of = {i: every[i].op.name for i in named}  # type: ignore[attr-defined]
-    occurrences = Counter(name_of.values())
-    repeated = {name.partition(".")[0] for name, count in occurrences.items() if count > 1}
-    seen: Counter[str] = Counter()
-    distinct = {}
-    for i in named:
-        first, dot, rest = name_of[i].partition(".")
-        number = f"_{seen[name_of[i]]}" if first in repeated else ""
-        seen[name_of[i]] += 1
-        distinct[i] = f"{first}{number}{dot}{rest}"
-    return distinct
+def _distinct_names(ops: list[Op]) -> dict[int, str]:
+    """New names, by position. A layer's operations stand together, so a layer's name begins a new
+    layer where it would otherwise hold one parameter twice.
+    """
+    instance: Counter[str] = Counter()
+    held: dict[str, set[str]] = {}
+    places: dict[int, tuple[str, int, str]] = {}
+    for i, op in enumerate(ops):
+        if isinstance(op, (Label, Parameter)):
+            layer, dot, rest = op.name.partition(".")
+            names = held.setdefault(layer, set())
+            if isinstance(op, Parameter):
+                if op.name in names:
+                    instance[layer] += 1
+                    names.clear()
+                names.add(op.name)
+            places[i] = layer, instance[layer], dot + rest
+    taken = set(held)
+    numbered = {layer: _numbers(layer, instance[layer] + 1, taken) for layer in held if instance[layer]}
+    return {i: numbered[layer][k] + rest for i, (layer, k, rest) in places.items() if layer in numbered}
+
+
+def _numbers(layer: str, count: int, taken: set[str]) -> list[str]:
+    candidates = (f"{layer}_{k}" for k in itertools.count())
+    return list(itertools.islice((name for name in candidates if name not in taken), count))
+
+
+def _check_trainable(parameter: Parameter) -> None:
+    if not parameter.array_type.dtype.is_floating:
+        raise DtypeError(
+            "a parameter must be floating-point, for it moves along its gradient",
+            f"{parameter.name} is {parameter.array_type}",
+            "make it an input of the model, or a constant",
+        )
+    if symbols((parameter.array_type,)):
+        raise ShapeError(
+            "the shape of a parameter must be known",
+            f"{parameter.name} is {parameter.array_type}",
+            "keep symbolic dimensions for the batch",
+        )
 
 
 def _with_name(op: Op, name: str | None) -> Op:

@@ -17,9 +17,10 @@ from open_hypergraphs import FiniteFunction, IndexedCoproduct, Optic
 
 from catgrad.build import build
 from catgrad.errors import UnsupportedOp
+from catgrad.functors.live import live
 from catgrad.functors.local import LocalFunctor
 from catgrad.op import Op
-from catgrad.structural import is_differentiable
+from catgrad.structural import Constant, is_differentiable
 from catgrad.term import Term, check_functional, discard, identity, obj
 from catgrad.types import NdArrayType
 
@@ -36,8 +37,7 @@ class Forward(LocalFunctor):
 
     def map_op(self, op: Op, inputs: Objects) -> Term:
         def apply_and_save(*x: Any) -> Any:
-            y = op(*x)
-            y = y if isinstance(y, tuple) else (y,)
+            y = op.apply(*x)
             return (*y, *op.saves.pick(x, y))
 
         return build(apply_and_save, inputs)
@@ -55,14 +55,14 @@ class Backward(LocalFunctor):
 
     def map_op(self, op: Op, inputs: Objects) -> Term:
         outputs = op.outputs(*inputs)
-        arguments = (*op.saves.pick(inputs, outputs), *cotangents(outputs))
+        saved = op.saves.pick(inputs, outputs)
+        arguments = (*saved, *cotangents(outputs))
+        if not cotangents(outputs):
+            return build(lambda *_: [Constant(t, 0)() for t in cotangents(inputs)], saved)
         if op.rev is not None:
             return build(op.rev, arguments)
         if op.body is not None:
-            body = build(op.body, inputs)
-            return build(
-                lambda *x: _as_tuple(reverse(body)(*x))[len(outputs) :], (*inputs, *cotangents(outputs))
-            )
+            return reverse_derivative(build(op.body, inputs))
         raise UnsupportedOp(
             "an operation must have a reverse derivative to be differentiated",
             f"{op} has neither rev nor body",
@@ -93,10 +93,13 @@ class Reverse(Optic):  # type: ignore[misc]  # open-hypergraphs is not annotated
 def reverse(f: Term, functor: Reverse | None = None) -> Term:
     """F : A → B as A ⊗ B′ → B ⊗ A′: its value beside its vector-Jacobian product.
 
-    Terms with operations in common are faster with one `functor`, which remembers their images.
+    A branch that leads to no output is left out first: its cotangent is 0, and 0 times an infinite
+    slope would be NaN. Terms with operations in common are faster with one `functor`, which
+    remembers their images.
     Raises: TermError if a wire dangles or is merged; UnsupportedOp.
     """
     check_functional(f)
+    f = live(f)
     functor = functor or Reverse()
     return cast(Term, functor.adapt(functor(f), f.source, f.target))
 
@@ -105,7 +108,3 @@ def reverse_derivative(f: Term) -> Term:
     """R[f] : A ⊗ B′ → A′, for f : A → B."""
     values, cotangent = tuple(f.target.table), cotangents(tuple(f.source.table))
     return reverse(f) >> discard(*values) @ identity(*cotangent)
-
-
-def _as_tuple(results: Any) -> tuple[Any, ...]:
-    return results if isinstance(results, tuple) else (results,)

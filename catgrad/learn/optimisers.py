@@ -38,6 +38,7 @@ def sgd(learning_rate: float, momentum: float = 0.0) -> Optimiser:
     Raises: OptionError for values outside their range
     Source: Polyak 1964; Sutskever et al. 2013, equation 1
     """
+    learning_rate, momentum = _number(learning_rate, "learning rate"), _number(momentum, "momentum")
     if not learning_rate > 0:
         raise OptionError("a learning rate must be positive", f"it is {learning_rate}", "try 0.01")
     if not 0 <= momentum < 1:
@@ -53,3 +54,12 @@ def sgd(learning_rate: float, momentum: float = 0.0) -> Optimiser:
     if momentum == 0:
         return Optimiser("sgd", descend)
     return Optimiser("sgd", descend_with_momentum, state=("momentum",))
+
+
+def _number(value: float, name: str) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise OptionError(
+            f"the {name} must be a number", f"it is {value!r}", "write for example 0.1"
+        ) from None

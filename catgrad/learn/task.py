@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from inspect import signature
 from typing import Any
 
 from catgrad.build import build
-from catgrad.errors import ShapeError
-from catgrad.functors import Expand, Reverse, Slot, factor_parameters, reverse
+from catgrad.errors import OptionError, ShapeError, TypeMismatch
+from catgrad.functors import Expand, Reverse, factor_parameters, reverse
 from catgrad.functors.reverse import cotangents
 from catgrad.initialisers import Filled
 from catgrad.learn.optimisers import Optimiser
 from catgrad.naming import require_dotted
 from catgrad.op import Op
-from catgrad.program import Function, Program, lower
-from catgrad.structural import Constant, Label
+from catgrad.program import Program, lower
+from catgrad.structural import Constant, Label, Slot
 from catgrad.term import Term
 from catgrad.types import NdArrayType
 
@@ -49,6 +50,13 @@ class Task:
 
     def __post_init__(self) -> None:
         require_dotted(self.name)
+        for value, wanted in ((self.model, Term), (self.optimiser, Optimiser)):
+            if not isinstance(value, wanted):
+                raise OptionError(
+                    f"a task must have a model, an optimiser and a loss, so this a {wanted.__name__}",
+                    f"it is {value!r}",
+                    "write Task(model, sgd(0.01), mse)",
+                )
 
     @cached_property
     def _factored(self) -> tuple[tuple[Slot, ...], Term]:
@@ -91,7 +99,7 @@ class Task:
 
         def predict(*arguments: Any) -> Any:
             labelled = [Label(n)(a) for n, a in zip(argument_names, arguments, strict=True)]
-            return [Label(n)(y) for n, y in zip(result_names, _tuple(factored(*labelled)), strict=True)]
+            return [Label(n)(y) for n, y in zip(result_names, factored.apply(*labelled), strict=True)]
 
         return build(predict, [p.type for p in self.parameters] + list(self.inputs))
 
@@ -101,11 +109,13 @@ class Task:
         given = len(self.parameters) + len(self.inputs)
 
         def loss(*arguments: Any) -> Any:
-            value = self.loss(*_tuple(self.predict_term(*arguments[:given])), *arguments[given:])
-            if value.shape != ():
+            y_hat, y = self.predict_term.apply(*arguments[:given]), arguments[given:]
+            _check_takes(self.loss, (*y_hat, *y))
+            value = self.loss(*y_hat, *y)
+            if getattr(value, "shape", None) != ():
                 raise ShapeError(
-                    "a loss must be one number",
-                    f"it is {value.type}",
+                    "a loss must be one number of the term",
+                    f"it is {value!r}",
                     "end it with mean or sum",
                     subject="loss",
                 )
@@ -117,13 +127,13 @@ class Task:
     def rev_term(self) -> Term:
         """P ⊗ X ⊗ Ŷ′ → P′ ⊗ X′."""
         optic = reverse(self.predict_term, self._reverse)
-        return build(lambda *a: _tuple(optic(*a))[len(self.outputs) :], list(optic.source.table))
+        return build(lambda *a: optic.apply(*a)[len(self.outputs) :], list(optic.source.table))
 
     @cached_property
     def rev_p_term(self) -> Term:
         """P ⊗ X ⊗ Ŷ′ → P′."""
         count = len(cotangents(tuple(p.type for p in self.parameters)))
-        return build(lambda *a: _tuple(self.rev_term(*a))[:count], list(self.rev_term.source.table))
+        return build(lambda *a: self.rev_term.apply(*a)[:count], list(self.rev_term.source.table))
 
     @cached_property
     def train_step_term(self) -> Term:
@@ -135,8 +145,8 @@ class Task:
             lenses = self._lenses(arguments[:s], arguments[s : s + p])
             seed = Constant(self.loss_term.target.table[0], 1)()
             evaluated = [self.optimiser.get(*lens) for lens in lenses]
-            loss, *gradients = _tuple(optic(*evaluated, *arguments[s + p :], seed))
-            new = [self.optimiser.put(*lens, dp) for lens, dp in zip(lenses, gradients[:p], strict=True)]
+            loss, *gradients = optic.apply(*evaluated, *arguments[s + p :], seed)
+            new = [self._put(lens, dp) for lens, dp in zip(lenses, gradients[:p], strict=True)]
             state = [array for *arrays, _ in new for array in arrays]
             results = [*state, *(parameter for *_, parameter in new)]
             slots = [*self.state, *self.parameters]
@@ -148,11 +158,21 @@ class Task:
     def step_term(self) -> Term:
         """S ⊗ P ⊗ X ⊗ Y → S ⊗ P."""
         types = list(self.train_step_term.source.table)
-        return build(lambda *a: _tuple(self.train_step_term(*a))[1:], types)
+        return build(lambda *a: self.train_step_term.apply(*a)[1:], types)
 
     def _lenses(self, state: Sequence[Any], parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
         width = len(self.optimiser.state)
         return [(*state[i * width : (i + 1) * width], p) for i, p in enumerate(parameters)]
+
+    def _put(self, lens: tuple[Any, ...], gradient: Any) -> tuple[Any, ...]:
+        new: tuple[Any, ...] = self.optimiser.put(*lens, gradient)
+        if [array.type for array in new] != [array.type for array in lens]:
+            raise TypeMismatch(
+                f"the optimiser {self.optimiser.name} must return state and parameter as it got them",
+                f"it got {lens} and returned {new}",
+                "return (*state, parameter) with the types unchanged",
+            )
+        return new
 
     def term(self, name: str) -> Term:
         """One of the terms, by its name among TERMS."""
@@ -163,39 +183,40 @@ class Task:
         """All terms as straight-line code, with definitions expanded that `has` does not name."""
         x, y = _numbered("x", self.inputs), _numbered("y", self.outputs)
         dy = _numbered("d_y_hat", cotangents(self.outputs))
-        S = "S × " if self.state else ""
+        p = [slot.name for slot in self.parameters]
+        s = [slot.name for slot in self.state]
+        S = "S × " if s else ""
+        entries = [
+            ("predict", [], x, "P × X → Ŷ: the model's output."),
+            ("loss", [], x + y, "P × X × Y → R: how far the output is from y."),
+            ("rev", [], x + dy, "P × X × Ŷ′ → P′ × X′: the reverse derivative of predict."),
+            ("rev_p", [], x + dy, "P × X × Ŷ′ → P′: the part of rev that parameters need."),
+            ("step", s, x + y, f"{S}P × X × Y → {S}P: one step of training."),
+            ("train_step", s, x + y, f"{S}P × X × Y → R × {S}P: one step, and the loss before it."),
+        ]
         expand = Expand(has)
-        return Program(
-            self.name,
-            (
-                self._function("predict", x, "P × X → Ŷ: the model's output.", expand),
-                self._function("loss", x + y, "P × X × Y → R: how far the output is from y.", expand),
-                self._function(
-                    "rev", x + dy, "P × X × Ŷ′ → P′ × X′: the reverse derivative of predict.", expand
-                ),
-                self._function(
-                    "rev_p", x + dy, "P × X × Ŷ′ → P′: the part of rev that parameters need.", expand
-                ),
-                self._function("step", x + y, f"{S}P × X × Y → {S}P: one step of training.", expand),
-                self._function(
-                    "train_step", x + y, f"{S}P × X × Y → R × {S}P: one step, and the loss before it.", expand
-                ),
-            ),
-            self.parameters,
-            self.state,
-        )
-
-    def _function(self, name: str, own: list[str], doc: str, expand: Expand) -> Function:
-        steps = name.endswith("step")
-        state = [slot.name for slot in self.state] if steps else []
-        arguments = state + [slot.name for slot in self.parameters] + own
-        function = lower(expand(self.term(name)), name, arguments, doc)
-        return replace(function, takes_state=steps, takes_parameters=True)
+        functions = [
+            replace(
+                lower(expand(self.term(name)), name, state + p + own, doc),
+                takes_state=bool(state),
+                takes_parameters=True,
+            )
+            for name, state, own, doc in entries
+        ]
+        return Program(self.name, tuple(functions), self.parameters, self.state)
 
 
 def _numbered(name: str, types: Sequence[NdArrayType]) -> list[str]:
     return [name] if len(types) == 1 else [f"{name}_{i}" for i in range(len(types))]
 
 
-def _tuple(results: Any) -> tuple[Any, ...]:
-    return results if isinstance(results, tuple) else (results,)
+def _check_takes(loss: Loss, arguments: tuple[Any, ...]) -> None:
+    try:
+        signature(loss).bind(*arguments)
+    except TypeError:
+        raise OptionError(
+            "a loss must take the model's outputs, then a target for each",
+            f"these are {len(arguments)} arguments and it takes {signature(loss)}",
+            "write a function (y_hat, y) for one output, (y_hat_0, y_hat_1, y_0, y_1) for two",
+            subject="loss",
+        ) from None

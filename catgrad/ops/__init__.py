@@ -9,7 +9,6 @@ from catgrad.ops.compare import (
     maximum,
     relu,
     select,
-    zeros_like,
 )
 from catgrad.ops.contract import contract, matmul
 from catgrad.ops.elementwise import (
@@ -27,6 +26,7 @@ from catgrad.ops.elementwise import (
 )
 from catgrad.ops.reduce import broadcast, mean, number_of, sum  # noqa: A004
 from catgrad.ops.shape import permute, reshape, transpose
+from catgrad.structural import zeros_like
 
 __all__ = [
     "add", "broadcast", "contract", "divide", "equal", "exp", "greater", "greater_equal",

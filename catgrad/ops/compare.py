@@ -7,21 +7,19 @@ from typing import Any
 import numpy as np
 
 from catgrad.errors import DtypeError
-from catgrad.op import INPUTS, Examples, Op, Saves, Types, floating, same
-from catgrad.structural import Constant, is_differentiable
+from catgrad.op import INPUTS, NOTHING, Examples, Op, Saves, Types, floating, same
+from catgrad.structural import zeros_like
 from catgrad.types import Array, Dtype, NdArrayType
 
 
 class Comparison(Op, register=False):
     """Where a relation holds between two arrays: (T, T) -> bool. It has gradient 0."""
 
+    saves = NOTHING
     elementwise = True
 
     def type(self, x: NdArrayType, y: NdArrayType) -> Types:
         return NdArrayType(same(x, y).shape, Dtype.bool)
-
-    def rev(self, x: Any, y: Any) -> Any:
-        return tuple(zeros_like(v) for v in (x, y) if is_differentiable(v.type))
 
 
 class Greater(Comparison, symbol=">"):
@@ -82,10 +80,7 @@ class Select(Op):
     def ref(self, condition: Array, x: Array, y: Array) -> Any:
         return np.where(condition, x, y)
 
-    def rev(self, condition: Any, *cotangents: Any) -> Any:
-        if not cotangents:
-            return ()
-        (dz,) = cotangents
+    def rev(self, condition: Any, dz: Any) -> Any:
         zero = zeros_like(dz)
         return self(condition, dz, zero), self(condition, zero, dz)
 
@@ -137,11 +132,6 @@ class Relu(Op):
 
     def rev(self, x: Any, dy: Any) -> Any:
         return select(x <= 0, zeros_like(dy), dy)
-
-
-def zeros_like(x: Any) -> Any:
-    """Zeros of the type of x."""
-    return Constant(x.type, 0)()
 
 
 greater, greater_equal, less, less_equal, equal = Greater(), GreaterEqual(), Less(), LessEqual(), Equal()

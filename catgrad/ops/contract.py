@@ -31,6 +31,12 @@ class Contract(Op):
     saves = INPUTS
     result = "product"
 
+    def __post_init__(self) -> None:
+        # Only which labels are equal matters: numbered by first use, equal contractions are equal.
+        number = {label: k for k, label in enumerate(dict.fromkeys((*self.left, *self.right, *self.out)))}
+        for side in ("left", "right", "out"):
+            object.__setattr__(self, side, tuple(number[label] for label in getattr(self, side)))
+
     def type(self, x: NdArrayType, y: NdArrayType) -> Types:
         if x.dtype is not y.dtype or x.dtype is Dtype.bool:
             raise DtypeError(
@@ -87,7 +93,7 @@ class Contract(Op):
 def contract(x: Any, y: Any, axes: int) -> Any:
     """Contract the last `axes` axes of x with the first of y: A ⊗ B, B ⊗ C → A ⊗ C."""
     m, n = x.type.rank, y.type.rank
-    if not 0 <= axes <= min(m, n):
+    if not isinstance(axes, int) or not 0 <= axes <= min(m, n):
         raise OptionError(
             f"the number of contracted axes must lie between 0 and {min(m, n)}",
             f"it is {axes}",
@@ -102,8 +108,12 @@ def matmul(x: Any, y: Any) -> Any:
 
     Type: (T[…, m, k], T[k, n]) -> T[…, m, n], or (T[b…, m, k], T[b…, k, n]) -> T[b…, m, n]
     """
+    if not (x.type.rank and y.type.rank):
+        raise OptionError(
+            "the operands of @ must have axes", f"they are {x.type} and {y.type}", "use * for numbers"
+        )
     if y.type.rank <= 2:
-        return contract(x, y, min(1, x.type.rank))
+        return contract(x, y, 1)
     batch = tuple(range(y.type.rank - 2))
     m, k, n = len(batch), len(batch) + 1, len(batch) + 2
     return Contract((*batch, m, k), (*batch, k, n), (*batch, m, n))(x, y)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from catgrad.op import INPUTS, NOTHING, OUTPUTS, Op, Saves, Types, floating, same
+from catgrad.op import INPUTS, NOTHING, OUTPUTS, Op, Saves, Types, floating, numeric
 from catgrad.types import Array, NdArrayType
 
 
@@ -23,7 +23,7 @@ class Add(Op, symbol="+"):
     left_unit = right_unit = 0.0
 
     def type(self, x: NdArrayType, y: NdArrayType) -> Types:
-        return same(x, y)
+        return numeric(x, y)
 
     def ref(self, x: Array, y: Array) -> Any:
         return x + y
@@ -45,7 +45,7 @@ class Subtract(Op, symbol="-"):
     right_unit = 0.0
 
     def type(self, x: NdArrayType, y: NdArrayType) -> Types:
-        return same(x, y)
+        return numeric(x, y)
 
     def ref(self, x: Array, y: Array) -> Any:
         return x - y
@@ -66,7 +66,7 @@ class Multiply(Op, symbol="*"):
     left_unit = right_unit = 1.0
 
     def type(self, x: NdArrayType, y: NdArrayType) -> Types:
-        return same(x, y)
+        return numeric(x, y)
 
     def ref(self, x: Array, y: Array) -> Any:
         return x * y
@@ -112,7 +112,7 @@ class Negate(Op, symbol="neg"):
     elementwise = involution = True
 
     def type(self, x: NdArrayType) -> Types:
-        return same(x)
+        return numeric(x)
 
     def ref(self, x: Array) -> Any:
         return -x
@@ -215,7 +215,7 @@ class Square(Op):
     elementwise = True
 
     def type(self, x: NdArrayType) -> Types:
-        return same(x)
+        return numeric(x)
 
     def ref(self, x: Array) -> Any:
         return x * x

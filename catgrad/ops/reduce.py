@@ -87,7 +87,7 @@ class Sum(Op):
 def broadcast(x: Any, shape: Shape, axes: Sequence[int] | None = None) -> Any:
     """X copied along the axes `axes` of `shape`; by default along its leading axes."""
     new = range(len(shape) - x.type.rank) if axes is None else axes
-    return Broadcast(tuple(shape), normalised(tuple(new), len(shape)))(x)
+    return Broadcast(x.type.with_shape(shape).shape, normalised(new, len(shape)))(x)
 
 
 def sum(x: Any, axes: int | Sequence[int] | None = None) -> Any:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -122,12 +123,18 @@ def normalised(axes: int | Sequence[int] | None, rank: int) -> Axes:
     """Axes as ascending non-negative numbers; None means all. Raises: OptionError."""
     if axes is None:
         return tuple(range(rank))
-    chosen = [axes] if isinstance(axes, int) else list(axes)
-    if not all(-rank <= axis < rank for axis in chosen):
+    try:
+        chosen = [index(axis) for axis in (axes if isinstance(axes, Iterable) else [axes])]
+    except TypeError:
+        raise OptionError("axes must be whole numbers", f"they are {axes!r}", "count axes from 0") from None
+    positive = sorted(axis + rank if axis < 0 else axis for axis in chosen)
+    if len(set(positive)) < len(positive) or not all(0 <= axis < rank for axis in positive):
         raise OptionError(
-            f"axes must lie between {-rank} and {rank - 1}", f"they are {axes}", "count axes from 0"
+            f"axes must be distinct and lie between {-rank} and {rank - 1}",
+            f"they are {axes}",
+            "count axes from 0",
         )
-    return tuple(sorted({axis % rank for axis in chosen}))
+    return tuple(positive)
 
 
 def reshape(x: Any, *shape: Size) -> Any:
@@ -135,16 +142,17 @@ def reshape(x: Any, *shape: Size) -> Any:
 
     Raises: ShapeError if the sizes do not fit.
     """
-    if -1 in shape:
+    if any(isinstance(size, int) and size == -1 for size in shape):
         known = product(tuple(size for size in shape if size != -1))
         inferred = exact_quotient(x.type.size, known)
         shape = tuple(inferred if size == -1 else size for size in shape)
-    return Reshape(x.shape, shape)(x)
+    return Reshape(x.shape, x.type.with_shape(shape).shape)(x)
 
 
 def permute(x: Any, *order: int) -> Any:
     """X with its axes in this order."""
-    return Permute(tuple(axis % max(x.type.rank, 1) for axis in order))(x)
+    rank = x.type.rank
+    return Permute(tuple(index(axis) + rank * (-rank <= axis < 0) for axis in order))(x)
 
 
 def transpose(x: Any) -> Any:

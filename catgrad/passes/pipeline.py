@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol, cast
 
+from catgrad.errors import CatgradError
 from catgrad.passes import erase_copies, fold_constants, layout, prune, share, simplify
 from catgrad.program import Function
 
@@ -20,8 +21,8 @@ class Pass(Protocol):
 
 PIPELINE = cast(Sequence[Pass], (erase_copies, fold_constants, simplify, share, layout, prune))
 
-LIMIT = 20
-"""Rounds after which to stop: every rule shrinks or moves code one way, so this is never met."""
+LIMIT = 100
+"""Rounds within which every function settles, because each rule shrinks or moves code one way."""
 
 
 def optimise(function: Function, passes: Sequence[Pass] = PIPELINE) -> Function:
@@ -31,5 +32,9 @@ def optimise(function: Function, passes: Sequence[Pass] = PIPELINE) -> Function:
         for each in passes:
             function = each.apply(function)
         if function is before:
-            break
-    return function
+            return function
+    raise CatgradError(
+        f"the passes must settle within {LIMIT} rounds",
+        f"{function.name} still changes",
+        "report this: two rules undo each other",
+    )

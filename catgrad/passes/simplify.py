@@ -1,6 +1,11 @@
-"""Algebraic rules: most are read off what operations declare of themselves."""
+"""Algebraic rules: most are read off what operations declare of themselves.
+
+They keep every number, up to the sign of a zero (x + 0 and 0 - x) and the last digit (scaling).
+"""
 
 from __future__ import annotations
+
+import numpy as np
 
 from catgrad.op import Op
 from catgrad.ops.elementwise import Add, Divide, Multiply, Negate, Subtract
@@ -9,6 +14,7 @@ from catgrad.ops.shape import without
 from catgrad.passes.rewrite import Rewriter, Values
 from catgrad.program import Apply, Function
 from catgrad.structural import Constant
+from catgrad.types import NdArrayType
 
 name = "simplify"
 
@@ -74,17 +80,22 @@ def _subtract(rewriter: Rewriter, op: Op, inputs: Values) -> int | None:
 
 
 def _scale(rewriter: Rewriter, op: Op, inputs: Values) -> int | None:
-    """C · (a / x) = (c·a) / x, for constants a and c: one rounding fewer."""
+    """c · (a / x) = (c·a) / x, for constants a and c whose product neither over- nor underflows."""
     if not isinstance(op, Multiply):
         return None
     for scale, other in (inputs, inputs[::-1]):
         c, quotient = rewriter.op(scale), rewriter.producer.get(other)
         if isinstance(c, Constant) and quotient is not None and isinstance(quotient.op, Divide):
             a = rewriter.constant(quotient.inputs[0])
-            if a is not None:
+            if a is not None and _is_normal(c.value * a, c.array_type):
                 numerator = rewriter.apply(Constant(c.array_type, c.value * a))
                 return rewriter.apply(Divide(), numerator, quotient.inputs[1])
     return None
+
+
+def _is_normal(value: float, type: NdArrayType) -> bool:
+    limits = np.finfo(type.dtype.name)
+    return bool(limits.tiny <= abs(value) <= limits.max)
 
 
 def _broadcast_late(rewriter: Rewriter, op: Op, inputs: Values) -> int | None:

@@ -13,8 +13,9 @@ from catgrad.functors import Expand, reverse
 from catgrad.passes import PIPELINE, optimise
 from catgrad.program import interpret, lower
 from catgrad.structural import Constant, Copy, Discard, Label
+from catgrad.testing import draw_arrays
 from catgrad.types import NdArrayType
-from tests.strategies import integer_terms, integers_for
+from tests.strategies import float_terms, integer_terms, integers_for
 
 F = NdArrayType((2, 3))
 SCALAR = NdArrayType(())
@@ -54,6 +55,21 @@ def test_nothing_structural_dead_or_repeated_is_left(term):
 
 def ops_after(function, types):
     return [type(a.op).__name__ for a in optimise(lower(build(function, types))).body]
+
+
+@given(float_terms(), st.integers(0, 99))
+def test_the_pipeline_keeps_floating_point_meaning(term, seed):
+    function = lower(Expand()(reverse(term)))
+    arrays = draw_arrays(function.argument_types, (-1.0, 1.0), seed)
+    for a, b in zip(interpret(optimise(function), *arrays), interpret(function, *arrays), strict=True):
+        np.testing.assert_allclose(a, b, rtol=2e-5, atol=1e-5)
+        assert a.dtype == b.dtype
+
+
+def test_scaling_does_not_overflow():
+    x = np.float32(1e30)
+    term = build(lambda x: 1e30 * (1e30 / x), [SCALAR])
+    assert interpret(optimise(lower(term)), x)[0] == interpret(lower(term), x)[0] == np.float32(1e30)
 
 
 RULES = {

@@ -53,6 +53,9 @@ def test_emit_writes_the_file_that_the_library_emits(tmp_path):
         (("emit", "examples.iris:DATA"), "must be a Task or a term"),
         (("emit", "examples.iris:dense", "-o", "/proc/no"), "the output folder must be writable"),
         (("draw", "examples.iris:dense", "-f", "stop"), "a function must be one of model, predict"),
+        (("draw", "examples.iris:dense", "-o", "dense.gif"), "a picture must be one of svg, png, pdf"),
+        (("emit", "examples.iris:accuracy"), "must return a Task or a term when it is called"),
+        (("emit", "tests.unit.wrong:raises"), "it raised ZeroDivisionError: division by zero"),
         (("emit", "tests.unit.wrong:shapes"), "the target of f must be the source of g"),
         (("emit", "tests.unit.wrong:dtypes"), "types that share an array must have one dtype"),
         (("emit", "tests.unit.wrong:model"), "what is emitted must be a Task"),
@@ -82,11 +85,11 @@ def test_terms_draw_themselves_in_notebooks():
 
 
 def test_a_missing_dot_is_named(monkeypatch):
-    from catgrad.draw import svg
+    from catgrad.draw import render
 
     monkeypatch.setenv("PATH", "")
     with pytest.raises(ToolError, match="graphviz's program `dot`.*apt install graphviz"):
-        svg(layers.linear(BATCH, INPUT, OUTPUT))
+        render(layers.linear(BATCH, INPUT, OUTPUT), "svg")
     with pytest.warns(UserWarning, match="dot"):
         assert layers.linear(BATCH, INPUT, OUTPUT)._repr_svg_() is None
 

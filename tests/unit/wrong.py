@@ -17,3 +17,7 @@ def dtypes() -> Task:
 
 def model() -> Term:
     return layers.linear(A, B, C)
+
+
+def raises() -> Task:
+    return 1 / 0

@@ -14,6 +14,7 @@ PARAMETERS = {
 STATE = {}
 
 
+
 def init(seed=0):
     """First values of the parameters."""
     rng = np.random.default_rng(seed)
@@ -99,8 +100,9 @@ def train_step(weight, x_0, x_1, y_0, y_1):
 class Checked:
     """A function of this module behind a check of its arguments: arrays in, a list of arrays out.
 
-    `symbols` are the arguments and axes whose sizes are free; `types` gives the name, shape and
-    dtype of every argument at these sizes. Arithmetic is IEEE 754, without warnings.
+    `symbols` are the sizes that are free, each with an argument and an axis that have it; `types`
+    gives the name, shape and dtype of every argument at these sizes. Arithmetic is IEEE 754,
+    without warnings.
     """
 
     def __init__(self, function, symbols, types):
@@ -112,35 +114,47 @@ class Checked:
         signature = tuple([type(v) is np.ndarray and (v.shape, v.dtype) for v in values])
         if signature not in self.accepted:
             values = self.arrays(values)
+            if len(self.accepted) > 100:
+                self.accepted.clear()
             self.accepted.add(tuple([(v.shape, v.dtype) for v in values]))
         with np.errstate(all="ignore"):
             return self.function(*values)
 
     def arrays(self, values):
         """The values as arrays of the right types, or an error that says which is not."""
-        shapes = [np.shape(values[i]) if i < len(values) else () for i, _ in self.symbols]
-        sizes = [s[axis] if axis < len(s) else 0 for s, (_, axis) in zip(shapes, self.symbols)]
-        types = self.types(*sizes)
+        shapes = [np.shape(value) for value in values]
+        sizes = {
+            name: shapes[i][axis] if i < len(shapes) and axis < len(shapes[i]) else 0
+            for name, i, axis in self.symbols
+        }
+        types = self.types(*sizes.values())
         if len(values) != len(types):
             raise TypeError(
                 f"{self.__name__} must get {len(types)} arrays, but it got {len(values)}; "
                 f"pass {', '.join(name for name, _ in types)}"
             )
-        return [self.array(value, name, *type) for value, (name, type) in zip(values, types)]
+        return [self.array(value, name, *type, sizes) for value, (name, type) in zip(values, types)]
 
-    def array(self, value, name, shape, dtype):
-        """One value as an array; floats may lose precision, but nothing else may change."""
+    def array(self, value, name, shape, dtype, sizes):
+        """One value as an array. Floats may lose digits, but nothing else may change."""
         array = np.asarray(value)
-        cast = array
-        if array.dtype != dtype and np.can_cast(array.dtype, dtype, "same_kind"):
-            cast = array.astype(dtype)
-        if cast.dtype != dtype or (cast.dtype.kind in "iu" and not np.array_equal(cast, array)):
+        if array.shape != shape:
+            where = f" where {', '.join(f'{n} = {size}' for n, size in sizes.items())}" if sizes else ""
+            raise ValueError(
+                f"{self.__name__}: {name} must have shape {shape}{where}, but it is {array.shape}; reshape it"
+            )
+        if array.dtype == dtype:
+            return array
+        if not np.can_cast(array.dtype, dtype, "same_kind"):
             raise TypeError(
                 f"{self.__name__}: {name} must be {np.dtype(dtype)}, but it is {array.dtype}; use astype"
             )
-        if array.shape != shape:
-            raise ValueError(
-                f"{self.__name__}: {name} must have shape {shape}, but it is {array.shape}; reshape it"
+        with np.errstate(all="ignore"):
+            cast = array.astype(dtype)
+        kept = np.isfinite(cast) == np.isfinite(array) if cast.dtype.kind == "f" else cast == array
+        if not np.all(kept):
+            raise TypeError(
+                f"{self.__name__}: {name} must fit {np.dtype(dtype)}, but it has values outside; rescale it"
             )
         return cast
 
@@ -158,7 +172,7 @@ class CompiledModel:
 
     predict = Checked(
         predict,
-        symbols=[(1, 0)],
+        symbols=[("batch", 1, 0)],
         types=lambda batch: [
             *PARAMETERS.items(),
             ("x_0", ((batch, 4), np.float32)),
@@ -168,7 +182,7 @@ class CompiledModel:
 
     loss = Checked(
         loss,
-        symbols=[(1, 0)],
+        symbols=[("batch", 1, 0)],
         types=lambda batch: [
             *PARAMETERS.items(),
             ("x_0", ((batch, 4), np.float32)),
@@ -180,7 +194,7 @@ class CompiledModel:
 
     rev = Checked(
         rev,
-        symbols=[(1, 0)],
+        symbols=[("batch", 1, 0)],
         types=lambda batch: [
             *PARAMETERS.items(),
             ("x_0", ((batch, 4), np.float32)),
@@ -192,7 +206,7 @@ class CompiledModel:
 
     rev_p = Checked(
         rev_p,
-        symbols=[(1, 0)],
+        symbols=[("batch", 1, 0)],
         types=lambda batch: [
             *PARAMETERS.items(),
             ("x_0", ((batch, 4), np.float32)),
@@ -204,7 +218,7 @@ class CompiledModel:
 
     step = Checked(
         step,
-        symbols=[(1, 0)],
+        symbols=[("batch", 1, 0)],
         types=lambda batch: [
             *PARAMETERS.items(),
             ("x_0", ((batch, 4), np.float32)),
@@ -216,7 +230,7 @@ class CompiledModel:
 
     train_step = Checked(
         train_step,
-        symbols=[(1, 0)],
+        symbols=[("batch", 1, 0)],
         types=lambda batch: [
             *PARAMETERS.items(),
             ("x_0", ((batch, 4), np.float32)),
@@ -236,20 +250,24 @@ class Learner:
         self.parameters = dict(zip(PARAMETERS, init(seed)))
         self.state = {name: np.zeros(shape, dtype) for name, (shape, dtype) in STATE.items()}
 
+    def held(self):
+        """The parameters in the order of the functions, whatever that of the dictionary is."""
+        return [self.parameters[name] for name in PARAMETERS]
+
     def predict(self, *inputs):
         """The model's output; a list if there are several."""
-        outputs = self.model.predict(*self.parameters.values(), *inputs)
+        outputs = self.model.predict(*self.held(), *inputs)
         return outputs[0] if len(outputs) == 1 else outputs
 
     def loss(self, *inputs_and_targets):
         """How far the output is from the targets."""
-        [loss] = self.model.loss(*self.parameters.values(), *inputs_and_targets)
+        [loss] = self.model.loss(*self.held(), *inputs_and_targets)
         return loss
 
     def step(self, *inputs_and_targets):
         """Train on one batch; returns the loss before the step."""
-        held = [*self.state.values(), *self.parameters.values()]
-        loss, *new = self.model.train_step(*held, *inputs_and_targets)
+        state = [self.state[name] for name in STATE]
+        loss, *new = self.model.train_step(*state, *self.held(), *inputs_and_targets)
         self.state = dict(zip(STATE, new))
         self.parameters = dict(zip(PARAMETERS, new[len(STATE) :]))
         return loss
