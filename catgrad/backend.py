@@ -125,10 +125,11 @@ class Backend:
         """
         self._check_supported(program)
         prepared = program.map(self._prepare)
+        used = {type(op).__name__ for f in prepared.functions for op, _, _ in f.body}
         printed = {f.name: FunctionPrinter(prepared, f, self.dialect).print() for f in prepared.functions}
         files = {
             name.format(name=program.name): self.environment.get_template(template)
-            .render(program=prepared, functions=printed, backend=self)
+            .render(program=prepared, functions=printed, used=used, backend=self)
             .rstrip()
             + "\n"
             for name, template in self.files.items()

@@ -18,7 +18,7 @@ from catgrad.types import Dtype, NdArrayType
 class Var:
     """A wire of a term under construction.
 
-    `+ - * / @ > >= < <= ==` apply operations; a Python number among the operands becomes
+    `+ - * / ** @ > >= < <= ==` apply operations; a Python number among the operands becomes
     a constant of the other operand's type. Variables never broadcast: shapes must be equal.
     """
 
@@ -74,7 +74,14 @@ def _operator(symbol: str, swapped: bool = False) -> Callable[[Var, Any], Any]:
     return method
 
 
-for _name, _symbol in {"add": "+", "sub": "-", "mul": "*", "truediv": "/", "matmul": "@"}.items():
+for _name, _symbol in {
+    "add": "+",
+    "sub": "-",
+    "mul": "*",
+    "truediv": "/",
+    "pow": "**",
+    "matmul": "@",
+}.items():
     setattr(Var, f"__{_name}__", _operator(_symbol))
     setattr(Var, f"__r{_name}__", _operator(_symbol, swapped=True))
 for _name, _symbol in {"gt": ">", "ge": ">=", "lt": "<", "le": "<=", "eq": "=="}.items():

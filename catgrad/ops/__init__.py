@@ -1,36 +1,42 @@
 """The operations. Every module here declares some; importing the package registers them all."""
 
-from catgrad.ops.compare import (
-    equal,
-    greater,
-    greater_equal,
-    less,
-    less_equal,
-    maximum,
+# Their names are those of the literature and of NumPy, some of which Python has for itself too.
+from catgrad.ops.activations import (
+    elu,
+    gelu,
+    gelu_tanh,
+    leaky_relu,
     relu,
-    select,
+    sigmoid,
+    silu,
+    softplus,
 )
-from catgrad.ops.contract import contract, matmul
-from catgrad.ops.elementwise import (
+from catgrad.ops.arithmetic import (
+    absolute,
     add,
     divide,
-    exp,
-    log,
+    floor,
+    maximum,
+    minimum,
     multiply,
     negate,
-    sigmoid,
-    sqrt,
+    power,
+    round,  # noqa: A004
+    sign,
     square,
     subtract,
-    tanh,
 )
+from catgrad.ops.compare import equal, greater, greater_equal, less, less_equal, select
+from catgrad.ops.contract import contract, matmul
 from catgrad.ops.reduce import broadcast, mean, number_of, sum  # noqa: A004
 from catgrad.ops.shape import permute, reshape, transpose
+from catgrad.ops.transcendental import cos, erf, exp, expm1, log, log1p, sin, sqrt, tanh
 from catgrad.structural import zeros_like
 
 __all__ = [
-    "add", "broadcast", "contract", "divide", "equal", "exp", "greater", "greater_equal",
-    "less", "less_equal", "log", "matmul",
-    "maximum", "mean", "multiply", "negate", "number_of", "permute", "relu", "reshape", "select",
-    "sigmoid", "sqrt", "square", "subtract", "sum", "tanh", "transpose", "zeros_like",
+    "absolute", "add", "broadcast", "contract", "cos", "divide", "elu", "equal", "erf", "exp", "expm1",
+    "floor", "gelu", "gelu_tanh", "greater", "greater_equal", "leaky_relu", "less", "less_equal", "log",
+    "log1p", "matmul", "maximum", "mean", "minimum", "multiply", "negate", "number_of", "permute", "power",
+    "relu", "reshape", "round", "select", "sigmoid", "sign", "silu", "sin", "softplus", "sqrt", "square",
+    "subtract", "sum", "tanh", "transpose", "zeros_like",
 ]  # fmt: skip

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from catgrad.errors import DtypeError
-from catgrad.op import INPUTS, NOTHING, Examples, Op, Saves, Types, floating, same
+from catgrad.op import NOTHING, Examples, Op, Saves, Types, same
 from catgrad.structural import zeros_like
 from catgrad.types import Array, Dtype, NdArrayType
 
@@ -90,49 +90,5 @@ class Select(Op):
         return [(cls(), (NdArrayType((2, 3), Dtype.bool), x, x))]
 
 
-class Maximum(Op):
-    """The greater of two: z = max(x, y), for floating T; NaN if either is.
-
-    Type:     (T, T) -> T
-    Gradient: dz to the greater one, half to each at ties, and to both beside a NaN (as torch.maximum)
-    """
-
-    saves = INPUTS
-    elementwise = commutative = True
-
-    def type(self, x: NdArrayType, y: NdArrayType) -> Types:
-        return floating(x, y)
-
-    def ref(self, x: Array, y: Array) -> Any:
-        return np.maximum(x, y)
-
-    def rev(self, x: Any, y: Any, dz: Any) -> Any:
-        zero, shared = zeros_like(dz), select(x == y, dz / 2, dz)
-        return select(x < y, zero, shared), select(x > y, zero, shared)
-
-
-class Relu(Op):
-    """Rectifier: y = max(x, 0), for floating T.
-
-    Type:     (T) -> T, with y ≥ 0
-    Gradient: dx = 0 where x ≤ 0, else dy (so 0 at 0, as torch.relu)
-    """
-
-    saves = INPUTS
-    elementwise = True
-
-    def type(self, x: NdArrayType) -> Types:
-        return floating(x)
-
-    def ref(self, x: Array) -> Any:
-        return np.maximum(x, 0)
-
-    def body(self, x: Any) -> Any:
-        return maximum(x, zeros_like(x))
-
-    def rev(self, x: Any, dy: Any) -> Any:
-        return select(x <= 0, zeros_like(dy), dy)
-
-
 greater, greater_equal, less, less_equal, equal = Greater(), GreaterEqual(), Less(), LessEqual(), Equal()
-select, maximum, relu = Select(), Maximum(), Relu()
+select = Select()

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from catgrad.op import Op
-from catgrad.ops.elementwise import Add, Divide, Multiply, Negate, Subtract
+from catgrad.ops.arithmetic import Add, Divide, Multiply, Negate, Subtract
 from catgrad.ops.reduce import Broadcast
 from catgrad.ops.shape import without
 from catgrad.passes.rewrite import Rewriter, Values

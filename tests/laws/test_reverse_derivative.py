@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from catgrad import ops
 from catgrad.build import build
 from catgrad.functors import Expand, Reverse, reverse, reverse_derivative
-from catgrad.op import OPS
+from catgrad.op import OPS, Op
 from catgrad.program import evaluate
 from catgrad.structural import Constant, Copy
 from catgrad.term import edges, identity, singleton
@@ -192,7 +192,7 @@ def test_declared_facts_hold(op, types):
 
 
 def test_an_operation_without_rev_gets_the_reverse_of_its_body():
-    class Cube(ops.elementwise.Op, register=False):
+    class Cube(Op, register=False):
         def type(self, x):
             return x
 

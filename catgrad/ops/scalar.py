@@ -1,0 +1,24 @@
+"""What maps of scalars have in common: applied element by element, they keep the type."""
+
+from __future__ import annotations
+
+from catgrad.op import Op, Types, floating, numeric
+from catgrad.types import NdArrayType
+
+
+class ScalarMap(Op, register=False):
+    """(T, …) -> T for numeric T, element by element."""
+
+    elementwise = True
+
+    def type(self, *types: NdArrayType) -> Types:
+        return numeric(*types)
+
+
+class FloatMap(Op, register=False):
+    """(T, …) -> T for floating T, element by element."""
+
+    elementwise = True
+
+    def type(self, *types: NdArrayType) -> Types:
+        return floating(*types)

@@ -1,0 +1,171 @@
+"""Exponentials, logarithms and their kin, element by element."""
+
+from __future__ import annotations
+
+from math import pi
+from math import sqrt as square_root
+from typing import Any
+
+import numpy as np
+
+from catgrad.op import INPUTS, OUTPUTS
+from catgrad.ops.scalar import FloatMap
+from catgrad.types import Array
+
+
+class Exp(FloatMap):
+    """Exponential: y = eˣ, for floating T.
+
+    Type:     (T) -> T
+    Gradient: dx = dy · y
+    """
+
+    saves = OUTPUTS
+
+    def ref(self, x: Array) -> Any:
+        return np.exp(x)
+
+    def rev(self, y: Any, dy: Any) -> Any:
+        return dy * y
+
+
+class Log(FloatMap):
+    """Natural logarithm: y = ln x, for floating T.
+
+    Type:     (T) -> T
+    Domain:   x > 0; -inf at 0, NaN below
+    Gradient: dx = dy / x
+    """
+
+    saves = INPUTS
+    domain = (0.1, 4.0)
+
+    def ref(self, x: Array) -> Any:
+        return np.log(x)
+
+    def rev(self, x: Any, dy: Any) -> Any:
+        return dy / x
+
+
+class Log1p(FloatMap):
+    """Logarithm of one more: y = ln(1 + x), exact for small x, for floating T.
+
+    Type:     (T) -> T
+    Domain:   x > -1; -inf at -1, NaN below
+    Gradient: dx = dy / (1 + x)
+    """
+
+    saves = INPUTS
+    domain = (-0.5, 4.0)
+
+    def ref(self, x: Array) -> Any:
+        return np.log1p(x)
+
+    def rev(self, x: Any, dy: Any) -> Any:
+        return dy / (1 + x)
+
+
+class Expm1(FloatMap):
+    """Exponential less one: y = eˣ - 1, exact for small x, for floating T.
+
+    Type:     (T) -> T, with y ≥ -1
+    Gradient: dx = dy · (y + 1)
+    """
+
+    saves = OUTPUTS
+
+    def ref(self, x: Array) -> Any:
+        return np.expm1(x)
+
+    def rev(self, y: Any, dy: Any) -> Any:
+        return dy * (y + 1)
+
+
+class Sqrt(FloatMap):
+    """Square root: y = √x, for floating T.
+
+    Type:     (T) -> T
+    Domain:   x ≥ 0; NaN below
+    Gradient: dx = dy / (2y), infinite at 0
+    """
+
+    saves = OUTPUTS
+    domain = (0.1, 4.0)
+
+    def ref(self, x: Array) -> Any:
+        return np.sqrt(x)
+
+    def rev(self, y: Any, dy: Any) -> Any:
+        return dy / (2 * y)
+
+
+class Sin(FloatMap):
+    """Sine: y = sin x, for floating T.
+
+    Type:     (T) -> T, with -1 ≤ y ≤ 1
+    Units:    x in radians
+    Gradient: dx = dy · cos x
+    """
+
+    saves = INPUTS
+
+    def ref(self, x: Array) -> Any:
+        return np.sin(x)
+
+    def rev(self, x: Any, dy: Any) -> Any:
+        return dy * cos(x)
+
+
+class Cos(FloatMap):
+    """Cosine: y = cos x, for floating T.
+
+    Type:     (T) -> T, with -1 ≤ y ≤ 1
+    Units:    x in radians
+    Gradient: dx = -dy · sin x
+    """
+
+    saves = INPUTS
+
+    def ref(self, x: Array) -> Any:
+        return np.cos(x)
+
+    def rev(self, x: Any, dy: Any) -> Any:
+        return -(dy * sin(x))
+
+
+class Tanh(FloatMap):
+    """Hyperbolic tangent: y = tanh x, for floating T.
+
+    Type:     (T) -> T, with -1 ≤ y ≤ 1
+    Gradient: dx = dy · (1 - y²)
+    """
+
+    saves = OUTPUTS
+
+    def ref(self, x: Array) -> Any:
+        return np.tanh(x)
+
+    def rev(self, y: Any, dy: Any) -> Any:
+        return dy * (1 - y * y)
+
+
+class Erf(FloatMap):
+    """Error function: y = 2/√π · ∫₀ˣ e^(-t²) dt, for floating T.
+
+    Type:     (T) -> T, with -1 ≤ y ≤ 1
+    Gradient: dx = dy · 2/√π · e^(-x²)
+    """
+
+    saves = INPUTS
+
+    def ref(self, x: Array) -> Any:
+        from scipy.special import erf  # takes longer to import than catgrad does
+
+        return erf(x)
+
+    def rev(self, x: Any, dy: Any) -> Any:
+        return dy * (2 / square_root(pi) * exp(-(x * x)))
+
+
+exp, log, log1p, expm1, sqrt = Exp(), Log(), Log1p(), Expm1(), Sqrt()
+sin, cos, tanh, erf = Sin(), Cos(), Tanh(), Erf()
