@@ -67,7 +67,8 @@ class Backend:
     `ops.j2` with one macro for each operation the target prints itself; what has no macro
     becomes its body. `files` maps the name of each emitted file to its template. `passes` are
     the target's own; they run once, in order, after those that all targets get, for what they
-    make of a function need not obey the rules of types any more.
+    make of a function need not obey the rules of types any more. `missing` says why emitted code
+    cannot run on this machine, if it cannot.
     """
 
     name: str
@@ -76,6 +77,7 @@ class Backend:
     files: Mapping[str, str]
     load: Callable[[Artifact], Any]
     passes: Sequence[Pass] = ()
+    missing: Callable[[], str | None] = lambda: None
     lacks: Mapping[str, str] = field(default_factory=dict)
     tolerance: Mapping[str, float] = field(default_factory=lambda: {"f32": 1e-5, "f64": 1e-12})
 

@@ -152,6 +152,12 @@ class FunctionPrinter:
             shapes={type: self.shape(type.shape) for type in function.argument_types},
         )
 
+    @property
+    def first_argument(self) -> str:
+        """The identifier of the first argument, from which a target may learn the device; or nothing."""
+        arguments = self.function.arguments
+        return self.text[arguments[0]][0] if arguments else ""
+
     def shape(self, shape: Sequence[Size]) -> str:
         """A shape in the target's words."""
         return self.dialect.macros["shape"]([self.size(size) for size in shape])

@@ -69,7 +69,7 @@ def load() -> tuple[np.ndarray, np.ndarray]:
 
 def accuracy(y_hat: np.ndarray, y: np.ndarray) -> float:
     """The share of rows whose greatest entry is in the right place."""
-    return float(np.mean(y_hat.argmax(axis=1) == y.argmax(axis=1)))
+    return float(np.mean(np.asarray(y_hat).argmax(axis=1) == y.argmax(axis=1)))
 
 
 def main(

@@ -70,7 +70,7 @@ def _draw_regions(axes: Any, predict: Predict, x: np.ndarray, classes: int, colo
     across, up = (np.linspace(low[i], high[i], 250, dtype=x.dtype) for i in (-2, -1))
     grid = np.tile(x.mean(axis=0), (len(across) * len(up), 1))
     grid[:, -2:] = np.stack(np.meshgrid(across, up), axis=-1).reshape(-1, 2)
-    regions = predict(grid).argmax(axis=1).reshape(len(up), len(across))
+    regions = np.asarray(predict(grid)).argmax(axis=1).reshape(len(up), len(across))
     extent = (low[-2], high[-2], low[-1], high[-1])
     axes.imshow(
         regions,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from catgrad.backend import Backend
 
 from .. import templates
-from ..python import PASSES, load_module
+from ..python import load_module, passes
 
 BACKEND = Backend(
     name="numpy",
@@ -13,5 +13,5 @@ BACKEND = Backend(
     folders=(templates("numpy"), templates("python")),
     files={"{name}.py": "module.py.j2"},
     load=load_module,
-    passes=PASSES,
+    passes=passes(),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,28 +30,29 @@ class BroadcastByOperators:
     once: an array that another operator is to broadcast does not have the shape its type says.
     """
 
+    takes_numbers: Callable[[Op], bool]
     name: str = "broadcast-by-operators"
 
     def apply(self, function: Function) -> Function:
         """With literals, and without the Broadcasts that operators make unnecessary."""
-        swept = Rewriter(function).sweep(_implicit)
+        swept = Rewriter(function).sweep(self._implicit)
         return prune.apply(swept)
 
-
-def _implicit(rewriter: Rewriter, apply: Apply) -> Values | None:
-    op, inputs, outputs = apply
-    if isinstance(op, Constant) and op.array_type.rank == 0:
-        return (rewriter.apply_as(op.array_type, Literal(op, weak=False)),)
-    if isinstance(op, Broadcast):
-        return _aligned(rewriter, op, inputs[0], outputs[0])
-    if not op.elementwise:
-        return None
-    full = _full_operand(rewriter, inputs)
-    if full is None:
-        return None
-    shrunk = [v if v == full else _shrunk(rewriter, v) for v in inputs]
-    instead = tuple(_literal(rewriter, v, shrunk) for v in shrunk)
-    return None if instead == inputs else (rewriter.apply_as(rewriter.types[outputs[0]], op, *instead),)
+    def _implicit(self, rewriter: Rewriter, apply: Apply) -> Values | None:
+        op, inputs, outputs = apply
+        if isinstance(op, Constant) and op.array_type.rank == 0:
+            return (rewriter.apply_as(op.array_type, Literal(op, weak=False)),)
+        if isinstance(op, Broadcast):
+            return _aligned(rewriter, op, inputs[0], outputs[0])
+        if not op.elementwise:
+            return None
+        full = _full_operand(rewriter, inputs)
+        if full is None:
+            return None
+        shrunk = [v if v == full else _shrunk(rewriter, v) for v in inputs]
+        others = shrunk if self.takes_numbers(op) else []
+        instead = tuple(_literal(rewriter, v, others) for v in shrunk)
+        return None if instead == inputs else (rewriter.apply_as(rewriter.types[outputs[0]], op, *instead),)
 
 
 def _aligned(rewriter: Rewriter, op: Broadcast, source: int, output: int) -> Values | None:
@@ -76,7 +78,7 @@ def _shrunk(rewriter: Rewriter, value: int) -> int:
     return _with_new_axes(rewriter, op, source)
 
 
-def _literal(rewriter: Rewriter, value: int, operands: list[int]) -> int:
+def _literal(rewriter: Rewriter, value: int, operands: Sequence[int]) -> int:
     """A constant as a literal, which may be weak if an array beside it decides the dtype."""
     op = rewriter.op(value)
     if not isinstance(op, Constant):

@@ -14,7 +14,7 @@ torch = pytest.importorskip("torch", reason="PyTorch, the other side of the comp
 
 def twin(parameters):
     """The same network as `mlp`, in PyTorch, on copies of the parameters."""
-    tensors = {name: torch.tensor(a, requires_grad=True) for name, a in parameters.items()}
+    tensors = {name: torch.as_tensor(a).clone().requires_grad_() for name, a in parameters.items()}
 
     def forward(x):
         h = torch.sigmoid(x @ tensors["dense_0.weight"] + tensors["dense_0.bias"])
@@ -23,11 +23,12 @@ def twin(parameters):
     return tensors, forward
 
 
+@pytest.mark.parametrize("target", ["numpy", "torch"])
 @pytest.mark.parametrize("momentum", [0.0, 0.9])
 @pytest.mark.parametrize(("dtype", "tolerance"), [(Dtype.float32, 1e-5), (Dtype.float64, 1e-10)])
-def test_steps_are_those_of_torch_at_every_batch_size(momentum, dtype, tolerance):
+def test_steps_are_those_of_torch_at_every_batch_size(target, momentum, dtype, tolerance):
     """One compiled step, at batches of 2, 7 and 1: the mean divides by the size at run time."""
-    learner = emit(mlp(sgd(0.1, momentum), dtype)).load()().learner(seed=3)
+    learner = emit(mlp(sgd(0.1, momentum), dtype), target).load()().learner(seed=3)
     tensors, forward = twin(learner.parameters)
     optimiser = torch.optim.SGD(tensors.values(), lr=0.1, momentum=momentum)
     rng = np.random.default_rng(0)
@@ -40,6 +41,7 @@ def test_steps_are_those_of_torch_at_every_batch_size(momentum, dtype, tolerance
         optimiser.step()
         np.testing.assert_allclose(learner.step(x, y), wanted.item(), rtol=tolerance)
     for name, array in learner.parameters.items():
+        array = np.asarray(array)
         assert array.dtype == dtype.numpy
         np.testing.assert_allclose(array, tensors[name].detach(), rtol=tolerance, atol=tolerance)
 

@@ -15,7 +15,11 @@ from catgrad.testing import Case, check_conformance, operation_cases
 from tests.models import TASKS, arguments
 from tests.strategies import float_terms, integer_terms
 
-TARGETS = sorted(backends())
+TARGETS = [
+    pytest.param(name, marks=pytest.mark.skipif(bool(reason), reason=f"target {name}: {reason}"))
+    for name in sorted(backends())
+    for reason in [get_backend(name).missing()]
+]
 
 
 @pytest.mark.parametrize("target", TARGETS)

@@ -25,6 +25,17 @@ def test_golden(golden, name):
     golden(f"numpy/{name}.py", emit(TASKS[name]()).source)
 
 
+def test_golden_torch(golden):
+    golden("torch/mlp.py", emit(TASKS["mlp"](), "torch").source)
+
+
+@pytest.mark.parametrize(("target", "library"), [("numpy", "numpy"), ("torch", "torch")])
+def test_emitted_code_imports_its_library_only(target, library):
+    tree = ast.parse(emit(mlp(), target).source)
+    imports = [node for node in ast.walk(tree) if isinstance(node, (ast.Import, ast.ImportFrom))]
+    assert [alias.name for node in imports for alias in node.names] == [library]
+
+
 def test_golden_linear_by_numbers(golden):
     """The snippet of the README: at a fixed batch, the step reads as one would write it."""
     B, I, O = NdArrayType((150,)), NdArrayType((4,)), NdArrayType((3,))

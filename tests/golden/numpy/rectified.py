@@ -20,7 +20,6 @@ STATE = {
 }
 
 
-
 def init(seed=0):
     """First values of the parameters."""
     rng = np.random.default_rng(seed)

@@ -14,7 +14,6 @@ PARAMETERS = {
 STATE = {}
 
 
-
 def init(seed=0):
     """First values of the parameters."""
     rng = np.random.default_rng(seed)

@@ -1,0 +1,45 @@
+"""Static Python on PyTorch: functions on tensors of any device, without autograd."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from typing import Any
+
+from catgrad.backend import Artifact, Backend
+from catgrad.errors import ToolError
+from catgrad.op import Op
+from catgrad.ops.arithmetic import Add, Divide, Multiply, Power, Subtract
+from catgrad.ops.compare import Comparison, Select
+
+from .. import templates
+from ..python import load_module, passes
+
+
+def missing() -> str | None:
+    """Why emitted code cannot run here."""
+    return None if find_spec("torch") else "PyTorch is not installed"
+
+
+def load(artifact: Artifact) -> Any:
+    """The class `CompiledModel` of the artifact. Raises: ToolError without PyTorch."""
+    if missing():
+        raise ToolError(
+            "the target torch must have PyTorch to run", "it is not installed", "pip install torch"
+        )
+    return load_module(artifact)
+
+
+def takes_numbers(op: Op) -> bool:
+    """Whether PyTorch lets a Python number stand for an operand: in operators, not in most functions."""
+    return isinstance(op, (Add, Subtract, Multiply, Divide, Power, Comparison, Select))
+
+
+BACKEND = Backend(
+    name="torch",
+    summary="one Python module of functions on tensors, which needs PyTorch 2.6 or newer and nothing else",
+    folders=(templates("torch"), templates("python")),
+    files={"{name}.py": "module.py.j2"},
+    load=load,
+    missing=missing,
+    passes=passes(takes_numbers),
+)
