@@ -4,7 +4,7 @@ from catgrad import ops
 from catgrad.build import Var, build
 from catgrad.dims import Dim
 from catgrad.errors import CatgradError
-from catgrad.learn import layers
+from catgrad.learn import layers, losses, optimisers
 from catgrad.learn.compile import Compiled, compile_model, emit
 from catgrad.learn.losses import mse
 from catgrad.learn.optimisers import sgd
@@ -14,6 +14,6 @@ from catgrad.types import Dtype, NdArrayType
 
 __all__ = [
     "CatgradError", "Compiled", "Dim", "Dtype", "NdArrayType", "Task", "Term", "Var", "build",
-    "compile_model", "copy", "discard", "emit", "identity", "layers", "mse", "obj", "ops",
-    "permutation", "sgd",
+    "compile_model", "copy", "discard", "emit", "identity", "layers", "losses", "mse", "obj", "ops",
+    "optimisers", "permutation", "sgd",
 ]  # fmt: skip

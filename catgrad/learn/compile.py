@@ -47,9 +47,16 @@ def _collector_paused() -> Iterator[None]:
 
 
 def compile_model(
-    model: Term, optimiser: Optimiser, loss: Loss, target: str = "numpy", name: str = "model"
+    model: Term,
+    optimiser: Optimiser,
+    loss: Loss,
+    target: str = "numpy",
+    name: str = "model",
+    labels: tuple[NdArrayType, ...] | None = None,
 ) -> Compiled:
-    """Compile a model X → Y with its training step, and load the result.
+    """Compile a model X → Ŷ with its training step, and load the result.
+
+    `labels` are the types of what the loss compares the outputs with, if not those of the outputs.
 
     The class has the functions of `Task`, each on arrays in the order S, P, X, Y:
 
@@ -69,6 +76,6 @@ def compile_model(
     Raises: ShapeError if the loss is not a scalar; UnknownName if there is no such target;
     UnsupportedOp if the target lacks an operation.
     """
-    task = Task(model, optimiser, loss, name)
+    task = Task(model, optimiser, loss, name, labels)
     artifact = emit(task, target)
     return Compiled(artifact.load(), tuple(slot.type for slot in task.parameters), artifact.source)

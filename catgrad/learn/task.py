@@ -12,7 +12,7 @@ from catgrad.build import build
 from catgrad.errors import OptionError, ShapeError, TypeMismatch
 from catgrad.functors import Expand, Reverse, factor_parameters, reverse
 from catgrad.functors.reverse import cotangents
-from catgrad.initialisers import Filled
+from catgrad.initialisers import ZEROS
 from catgrad.learn.optimisers import Optimiser
 from catgrad.naming import require_dotted
 from catgrad.op import Op
@@ -29,9 +29,10 @@ TERMS = ("model", "predict", "loss", "rev", "rev_p", "step", "train_step")
 
 @dataclass(frozen=True)
 class Task:
-    """A model X → Y, the optimiser that moves its parameters P, and the loss (Ŷ, Y) -> number.
+    """A model X → Ŷ, the optimiser that moves its parameters P, and the loss (Ŷ, Y) -> number.
 
-    Its terms, where S is the optimiser's state:
+    Y has the types of `labels`, by default those of the model's outputs. Its terms, where S is the
+    optimiser's state:
 
         predict     P ⊗ X → Ŷ
         loss        P ⊗ X ⊗ Y → R
@@ -47,6 +48,7 @@ class Task:
     optimiser: Optimiser
     loss: Loss
     name: str = "model"
+    labels: tuple[NdArrayType, ...] | None = None
 
     def __post_init__(self) -> None:
         require_dotted(self.name)
@@ -75,9 +77,9 @@ class Task:
     def state(self) -> tuple[Slot, ...]:
         """S: the optimiser's arrays, `momentum.<parameter>` and so on, parameter by parameter."""
         return tuple(
-            Slot(f"{name}.{p.name}", p.type, Filled(0.0))
+            Slot(f"{array.name}.{p.name}", array.type(p.type), ZEROS)
             for p in self.parameters
-            for name in self.optimiser.state
+            for array in self.optimiser.state
         )
 
     @property
@@ -87,8 +89,13 @@ class Task:
 
     @property
     def outputs(self) -> tuple[NdArrayType, ...]:
-        """Y."""
+        """Ŷ."""
         return tuple(self.model.target.table)
+
+    @property
+    def targets(self) -> tuple[NdArrayType, ...]:
+        """Y."""
+        return self.outputs if self.labels is None else tuple(self.labels)
 
     @cached_property
     def predict_term(self) -> Term:
@@ -121,7 +128,7 @@ class Task:
                 )
             return Label("loss")(value)
 
-        return build(loss, [*self.predict_term.source.table, *self.outputs])
+        return build(loss, [*self.predict_term.source.table, *self.targets])
 
     @cached_property
     def rev_term(self) -> Term:
@@ -181,7 +188,7 @@ class Task:
 
     def program(self, has: Callable[[Op], bool] = lambda op: True) -> Program:
         """All terms as straight-line code, with definitions expanded that `has` does not name."""
-        x, y = _numbered("x", self.inputs), _numbered("y", self.outputs)
+        x, y = _numbered("x", self.inputs), _numbered("y", self.targets)
         dy = _numbered("d_y_hat", cotangents(self.outputs))
         p = [slot.name for slot in self.parameters]
         s = [slot.name for slot in self.state]

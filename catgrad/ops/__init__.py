@@ -21,22 +21,26 @@ from catgrad.ops.arithmetic import (
     multiply,
     negate,
     power,
-    round,  # noqa: A004
+    round,
     sign,
     square,
     subtract,
 )
 from catgrad.ops.compare import equal, greater, greater_equal, less, less_equal, select
 from catgrad.ops.contract import contract, matmul
-from catgrad.ops.reduce import broadcast, mean, number_of, sum  # noqa: A004
+from catgrad.ops.extrema import argmax, iota, max
+from catgrad.ops.reduce import broadcast, mean, number_of, sum
 from catgrad.ops.shape import permute, reshape, transpose
+from catgrad.ops.slices import concat, flip, pad, slice, split
+from catgrad.ops.softmax import log_softmax, softmax
 from catgrad.ops.transcendental import cos, erf, exp, expm1, log, log1p, sin, sqrt, tanh
 from catgrad.structural import zeros_like
 
 __all__ = [
-    "absolute", "add", "broadcast", "contract", "cos", "divide", "elu", "equal", "erf", "exp", "expm1",
-    "floor", "gelu", "gelu_tanh", "greater", "greater_equal", "leaky_relu", "less", "less_equal", "log",
-    "log1p", "matmul", "maximum", "mean", "minimum", "multiply", "negate", "number_of", "permute", "power",
-    "relu", "reshape", "round", "select", "sigmoid", "sign", "silu", "sin", "softplus", "sqrt", "square",
-    "subtract", "sum", "tanh", "transpose", "zeros_like",
+    "absolute", "add", "argmax", "broadcast", "concat", "contract", "cos", "divide", "elu", "equal", "erf",
+    "exp", "expm1", "flip", "floor", "gelu", "gelu_tanh", "greater", "greater_equal", "iota", "leaky_relu",
+    "less", "less_equal", "log", "log1p", "log_softmax", "matmul", "max", "maximum", "mean", "minimum",
+    "multiply", "negate", "number_of", "pad", "permute", "power", "relu", "reshape", "round", "select",
+    "sigmoid", "sign", "silu", "sin", "slice", "softmax", "softplus", "split", "sqrt", "square", "subtract",
+    "sum", "tanh", "transpose", "zeros_like",
 ]  # fmt: skip

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 
-from catgrad import Dtype, sgd
+from catgrad import Dim, Dtype, NdArrayType, Task, build, layers, losses, ops, optimisers, sgd
+from catgrad.backend import get_backend
+from catgrad.functors import reverse
 from catgrad.learn.compile import emit
+from catgrad.program import evaluate
+from catgrad.testing import run_on
 from tests.models import mlp
 
 torch = pytest.importorskip("torch", reason="PyTorch, the other side of the comparison, is not installed")
+
+
+F = torch.nn.functional
 
 
 def twin(parameters):
@@ -35,7 +44,7 @@ def test_steps_are_those_of_torch_at_every_batch_size(target, momentum, dtype, t
     for batch in (2, 7, 1, 7, 2):
         x = rng.normal(size=(batch, 4)).astype(dtype.numpy)
         y = rng.normal(size=(batch, 3)).astype(dtype.numpy)
-        wanted = torch.nn.functional.mse_loss(forward(torch.tensor(x)), torch.tensor(y))
+        wanted = F.mse_loss(forward(torch.tensor(x)), torch.tensor(y))
         optimiser.zero_grad()
         wanted.backward()
         optimiser.step()
@@ -65,10 +74,10 @@ POINTWISE = {
     "Negate": torch.neg, "Abs": torch.abs, "Sign": torch.sign, "Floor": torch.floor, "Round": torch.round,
     "Maximum": torch.maximum, "Minimum": torch.minimum, "Add": torch.add, "Subtract": torch.sub,
     "Multiply": torch.mul, "Divide": torch.div, "Power": torch.pow,
-    "Sigmoid": torch.sigmoid, "Relu": torch.relu, "LeakyRelu": torch.nn.functional.leaky_relu,
-    "Elu": torch.nn.functional.elu, "Softplus": torch.nn.functional.softplus,
-    "Silu": torch.nn.functional.silu, "Gelu": torch.nn.functional.gelu,
-    "GeluTanh": lambda x: torch.nn.functional.gelu(x, approximate="tanh"),
+    "Sigmoid": torch.sigmoid, "Relu": torch.relu, "LeakyRelu": F.leaky_relu,
+    "Elu": F.elu, "Softplus": F.softplus,
+    "Silu": F.silu, "Gelu": F.gelu,
+    "GeluTanh": lambda x: F.gelu(x, approximate="tanh"),
 }  # fmt: skip
 AWKWARD = [0.0, -0.0, 1.0, -1.0, 2.5, np.inf, -np.inf, np.nan, 1e-30, 60.0]
 
@@ -80,11 +89,8 @@ KEEPS_NAN = {"Abs", "Sign", "Elu"}
 @pytest.mark.parametrize("name", POINTWISE)
 def test_scalar_maps_at_awkward_places(name):
     """Values and gradients at zeros, ties, infinities and NaN are those of PyTorch."""
-    from catgrad.functors import reverse
     from catgrad.op import OPS
-    from catgrad.program import evaluate
     from catgrad.term import singleton
-    from catgrad.types import NdArrayType
 
     op = OPS[name]()
     grid = np.meshgrid(*[np.array(AWKWARD)] * op.arity(), indexing="ij")
@@ -99,3 +105,173 @@ def test_scalar_maps_at_awkward_places(name):
     np.testing.assert_allclose(found, wanted.detach(), rtol=1e-12)
     for a, b in zip(found_gradients, gradients, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-12)
+
+
+SHAPED = {
+    "slice": (lambda x: ops.slice(x, (1, 0, 1), (2, 4, 3)), lambda x: x[1:3, :, 1:4]),
+    "pad": (lambda x: ops.pad(x, [(1, 0), (0, 0), (2, 3)]), lambda x: F.pad(x, (2, 3, 0, 0, 1, 0))),
+    "concat": (lambda x: ops.concat([x, 2 * x, x * x], 1), lambda x: torch.cat([x, 2 * x, x * x], 1)),
+    "split": (
+        lambda x: ops.multiply(*ops.split(x, (2, 2), 1)), lambda x: torch.mul(*torch.split(x, [2, 2], 1))
+    ),
+    "flip": (lambda x: ops.flip(x, (0, 2)), lambda x: torch.flip(x, (0, 2))),
+    "max": (lambda x: ops.max(x, 1), lambda x: torch.amax(x, 1)),
+    "ties of max": (lambda x: ops.max(x - x, 1), lambda x: torch.amax(x - x, 1)),
+    "softmax": (ops.softmax, lambda x: torch.softmax(x, -1)),
+    "softmax along another axis": (lambda x: ops.softmax(100 * x, 0), lambda x: torch.softmax(100 * x, 0)),
+    "log_softmax": (lambda x: ops.log_softmax(100 * x, 1), lambda x: torch.log_softmax(100 * x, 1)),
+    "sum": (lambda x: ops.sum(x, (0, -1)), lambda x: torch.sum(x, (0, -1))),
+    "mean": (lambda x: ops.mean(x, 1), lambda x: torch.mean(x, 1)),
+    "matmul": (lambda x: x @ ops.permute(x, 0, 2, 1), lambda x: x @ x.transpose(1, 2)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("target", ["numpy", "torch"])
+@pytest.mark.parametrize("name", SHAPED)
+def test_operations_on_axes(name, target):
+    """Values and gradients of what moves, joins and reduces axes are those of PyTorch."""
+    ours, theirs = SHAPED[name]
+    x = np.random.default_rng(0).normal(size=(3, 4, 5))
+    term = build(ours, [NdArrayType(x.shape, Dtype.float64)])
+    tensor = torch.tensor(x, requires_grad=True)
+    wanted = theirs(tensor)
+    dy = np.random.default_rng(1).normal(size=wanted.shape)
+    (gradient,) = torch.autograd.grad(wanted, tensor, torch.tensor(dy))
+    found = run_on(get_backend(target), reverse(term), x, dy)
+    for a, b in zip(found, (wanted.detach(), gradient), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12)
+
+
+OPTIMISERS = {
+    "sgd": (sgd(0.1, weight_decay=0.1), lambda p: torch.optim.SGD(p, 0.1, weight_decay=0.1)),
+    "momentum": (sgd(0.1, 0.9), lambda p: torch.optim.SGD(p, 0.1, momentum=0.9)),
+    "nesterov": (
+        sgd(0.1, 0.9, nesterov=True, weight_decay=0.1),
+        lambda p: torch.optim.SGD(p, 0.1, momentum=0.9, nesterov=True, weight_decay=0.1),
+    ),
+    "adam": (optimisers.adam(0.05), lambda p: torch.optim.Adam(p, 0.05)),
+    "adam with decay": (
+        optimisers.adam(0.05, 0.8, 0.9, 1e-6, 0.1),
+        lambda p: torch.optim.Adam(p, 0.05, (0.8, 0.9), 1e-6, 0.1),
+    ),
+    "adamw": (optimisers.adamw(0.05), lambda p: torch.optim.AdamW(p, 0.05)),
+    "rmsprop": (
+        optimisers.rmsprop(0.01, weight_decay=0.1), lambda p: torch.optim.RMSprop(p, 0.01, weight_decay=0.1)
+    ),
+    "adagrad": (optimisers.adagrad(0.1), lambda p: torch.optim.Adagrad(p, 0.1)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("target", ["numpy", "torch"])
+@pytest.mark.parametrize(("dtype", "tolerance"), [(Dtype.float32, 1e-5), (Dtype.float64, 1e-10)])
+@pytest.mark.parametrize("name", OPTIMISERS)
+def test_optimisers_are_those_of_torch(name, dtype, tolerance, target):
+    """Five steps of the same network from the same parameters."""
+    ours, theirs = OPTIMISERS[name]
+    learner = emit(mlp(ours, dtype), target).load()().learner(seed=3)
+    tensors, forward = twin(learner.parameters)
+    optimiser = theirs(list(tensors.values()))
+    rng = np.random.default_rng(0)
+    for _ in range(5):
+        x, y = rng.normal(size=(7, 4)).astype(dtype.numpy), rng.normal(size=(7, 3)).astype(dtype.numpy)
+        wanted = F.mse_loss(forward(torch.tensor(x)), torch.tensor(y))
+        optimiser.zero_grad()
+        wanted.backward()
+        optimiser.step()
+        learner.step(x, y)
+    for key, array in learner.parameters.items():
+        np.testing.assert_allclose(np.asarray(array), tensors[key].detach(), rtol=tolerance, atol=tolerance)
+
+
+def test_lion_moves_by_the_sign_of_its_mean():
+    learner = emit(mlp(optimisers.lion(0.1, 0.9, 0.99, 0.5), Dtype.float64)).load()().learner(seed=0)
+    rng = np.random.default_rng(0)
+    mean = dict.fromkeys(learner.parameters, 0.0)
+    for _ in range(3):
+        x, y = rng.normal(size=(7, 4)), rng.normal(size=(7, 3))
+        before = learner.parameters
+        tensors, forward = twin(before)
+        F.mse_loss(forward(torch.tensor(x)), torch.tensor(y)).backward()
+        learner.step(x, y)
+        for name, tensor in tensors.items():
+            gradient = tensor.grad.numpy()
+            wanted = (1 - 0.1 * 0.5) * before[name] - 0.1 * np.sign(0.9 * mean[name] + 0.1 * gradient)
+            np.testing.assert_allclose(learner.parameters[name], wanted, rtol=1e-10)
+            mean[name] = 0.99 * mean[name] + 0.01 * gradient
+
+
+LOSSES = {
+    "mse": (losses.mse, F.mse_loss),
+    "l1": (losses.l1, F.l1_loss),
+    "huber": (losses.huber, F.huber_loss),
+    "huber 0.3": (partial(losses.huber, delta=0.3), partial(F.huber_loss, delta=0.3)),
+    "bce": (
+        lambda a, b: losses.bce_with_logits(a, ops.sigmoid(b)),
+        lambda a, b: F.binary_cross_entropy_with_logits(a, torch.sigmoid(b)),
+    ),
+    "kl": (
+        lambda a, b: losses.kl_div(ops.log_softmax(a), ops.relu(b)),
+        lambda a, b: F.kl_div(torch.log_softmax(a, -1), torch.relu(b), reduction="batchmean"),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_losses_are_those_of_torch(name):
+    ours, theirs = LOSSES[name]
+    rng = np.random.default_rng(0)
+    a, b = rng.normal(size=(5, 3)) * 3, rng.normal(size=(5, 3))
+    term = build(ours, [NdArrayType((5, 3), Dtype.float64)] * 2)
+    tensors = [torch.tensor(a, requires_grad=True), torch.tensor(b)]
+    wanted = theirs(*tensors)
+    wanted.backward()
+    found, gradient, _ = evaluate(reverse(term), a, b, np.float64(1))
+    np.testing.assert_allclose(found, wanted.detach(), rtol=1e-12)
+    np.testing.assert_allclose(gradient, tensors[0].grad, rtol=1e-10, atol=1e-14)
+
+
+@pytest.mark.parametrize("shape", [(6, 4), (2, 3, 4)])
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("ignored", [False, True])
+@pytest.mark.parametrize("target", ["numpy", "torch"])
+def test_cross_entropy_is_that_of_torch(shape, smoothing, ignored, target):
+    rng = np.random.default_rng(0)
+    logits, labels = rng.normal(size=shape) * 5, rng.integers(0, 4, shape[:-1])
+    if ignored:
+        labels.flat[::3] = -100
+    loss = partial(losses.cross_entropy, label_smoothing=smoothing)
+    types = [NdArrayType(shape, Dtype.float64), NdArrayType(shape[:-1], Dtype.int64)]
+    tensor = torch.tensor(logits, requires_grad=True)
+    wanted = F.cross_entropy(torch.movedim(tensor, -1, 1), torch.tensor(labels), label_smoothing=smoothing)
+    wanted.backward()
+    found, gradient, _ = run_on(
+        get_backend(target), reverse(build(loss, types)), logits, labels, np.float64(1)
+    )
+    np.testing.assert_allclose(found, wanted.detach(), rtol=1e-12)
+    np.testing.assert_allclose(gradient, tensor.grad, rtol=1e-10, atol=1e-14)
+
+
+def test_a_label_that_is_no_class_is_not_passed_over():
+    types = [NdArrayType((2, 3)), NdArrayType((2,), Dtype.int64)]
+    term = build(losses.cross_entropy, types)
+    assert np.isnan(evaluate(term, np.zeros((2, 3), np.float32), np.array([0, 3])))
+
+
+def test_a_classifier_trains_on_whole_numbers():
+    """Integer labels travel through a task: the types of Y are not those of the outputs."""
+    A, B, C = NdArrayType((Dim("batch"),)), NdArrayType((4,)), NdArrayType((3,))
+    identity = layers.pointwise(lambda x: x)
+    labels = (NdArrayType(A.shape, Dtype.int64),)
+    model = layers.dense(A, B, C, activation=identity)
+    for target in ("numpy", "torch"):
+        learner = (
+            emit(Task(model, optimisers.adam(0.1), losses.cross_entropy, labels=labels), target)
+            .load()()
+            .learner()
+        )
+        rng = np.random.default_rng(0)
+        x = rng.normal(size=(50, 4))
+        y = (x @ rng.normal(size=(4, 3))).argmax(axis=1)
+        for _ in range(200):
+            learner.step(x, y)
+        assert np.mean(np.asarray(learner.predict(x)).argmax(axis=1) == y) > 0.95

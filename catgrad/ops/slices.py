@@ -1,0 +1,296 @@
+"""Parts of arrays and arrays from parts: Slice and Pad, Split and Concat are each other's reverse."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from catgrad.dims import Size, numbers
+from catgrad.errors import OptionError, ShapeError
+from catgrad.op import NOTHING, Examples, Op, Types
+from catgrad.ops.shape import Axes, Shape, normalised, require_shape, shape_text
+from catgrad.types import Array, NdArrayType
+
+
+class Slice(Op):
+    """A block of an array: y = x[starts : starts + sizes], along every axis.
+
+    Type:     T[whole] -> T[sizes]
+    Raises:   ShapeError if the block does not lie within the array
+    Gradient: dx is dy in its place, with zeros around it (the reverse is Pad)
+    """
+
+    whole: Shape
+    starts: Axes
+    sizes: Shape
+    saves = NOTHING
+    rearranges = True
+
+    def type(self, x: NdArrayType) -> Types:
+        require_shape(x, self.whole)
+        require_block(self.whole, self.starts, self.sizes)
+        return x.with_shape(self.sizes)
+
+    def ref(self, x: Array) -> Any:
+        return x[block(self.starts, numbers(self.sizes))]
+
+    def rev(self, dy: Any) -> Any:
+        return Pad(self.sizes, self.starts, self.whole)(dy)
+
+    def is_identity(self, *inputs: NdArrayType) -> bool:
+        return self.whole == self.sizes
+
+    @property
+    def ranges(self) -> list[tuple[int, Size] | None]:
+        """Start and stop along each axis; None where the whole axis is taken."""
+        return [
+            None if size == whole else (start, start + size)
+            for whole, start, size in zip(self.whole, self.starts, self.sizes, strict=True)
+        ]
+
+    @classmethod
+    def examples(cls) -> Examples:
+        cases: list[tuple[Shape, Axes, Shape]] = [
+            ((4, 3), (1, 0), (2, 3)), ((4, 3), (0, 2), (4, 1)), ((2, 3, 4), (1, 0, 1), (1, 3, 2)),
+            ((3,), (3,), (0,)),
+        ]  # fmt: skip
+        return [(Slice(*case), (NdArrayType(case[0]),)) for case in cases]
+
+
+class Pad(Op):
+    """An array within a larger one of zeros: y[starts : starts + sizes] = x.
+
+    Type:     T[sizes] -> T[whole]
+    Raises:   ShapeError if it does not fit
+    Gradient: dx is the block of dy (the reverse is Slice)
+    """
+
+    sizes: Shape
+    starts: Axes
+    whole: Shape
+    saves = NOTHING
+
+    def type(self, x: NdArrayType) -> Types:
+        require_shape(x, self.sizes)
+        require_block(self.whole, self.starts, self.sizes)
+        return x.with_shape(self.whole)
+
+    def ref(self, x: Array) -> Any:
+        y = np.zeros(numbers(self.whole), x.dtype)
+        y[block(self.starts, numbers(self.sizes))] = x
+        return y
+
+    def rev(self, dy: Any) -> Any:
+        return Slice(self.whole, self.starts, self.sizes)(dy)
+
+    def is_identity(self, *inputs: NdArrayType) -> bool:
+        return self.whole == self.sizes
+
+    @property
+    def margins(self) -> list[tuple[int, Size]]:
+        """Zeros before and after, along each axis."""
+        places = zip(self.whole, self.starts, self.sizes, strict=True)
+        return [(start, whole - start - size) for whole, start, size in places]
+
+    @classmethod
+    def examples(cls) -> Examples:
+        return [
+            (Pad(sizes, starts, whole), (NdArrayType(sizes),))
+            for op, _ in Slice.examples()
+            if isinstance(op, Slice)
+            for whole, starts, sizes in [(op.whole, op.starts, op.sizes)]
+        ]
+
+
+class Concat(Op):
+    """Arrays one after the other along an axis; `sizes` are theirs along it.
+
+    Type:     (T[…, s₀, …], T[…, s₁, …], …) -> T[…, Σ sᵢ, …]
+    Raises:   ShapeError if they differ along another axis
+    Gradient: each array's is its part of dy (the reverse is Split)
+    """
+
+    axis: int
+    sizes: Shape
+    saves = NOTHING
+
+    def type(self, *inputs: NdArrayType) -> Types:
+        _require_axis(self.axis, inputs[0].rank)
+        whole = join(self.sizes)
+        types = tuple(_with_size(x, self.axis, whole) for x in inputs)
+        if len(set(types)) != 1 or tuple(x.shape[self.axis] for x in inputs) != self.sizes:
+            raise ShapeError(
+                "arrays joined along an axis must agree along the others",
+                f"they are {', '.join(map(str, inputs))} for axis {self.axis} with sizes {self.sizes}",
+                "reshape or slice them first",
+            )
+        return types[0]
+
+    def ref(self, *arrays: Array) -> Any:
+        return np.concatenate(arrays, axis=self.axis)
+
+    def rev(self, dy: Any) -> Any:
+        return Split(self.axis, self.sizes)(dy)
+
+    def is_identity(self, *inputs: NdArrayType) -> bool:
+        return len(self.sizes) == 1
+
+    @classmethod
+    def examples(cls) -> Examples:
+        return [
+            (Concat(0, (2, 1)), (NdArrayType((2, 3)), NdArrayType((1, 3)))),
+            (Concat(1, (1, 0, 2)), (NdArrayType((2, 1)), NdArrayType((2, 0)), NdArrayType((2, 2)))),
+        ]
+
+
+class Split(Op):
+    """An array cut along an axis into parts of these sizes.
+
+    Type:     T[…, Σ sᵢ, …] -> (T[…, s₀, …], T[…, s₁, …], …)
+    Raises:   ShapeError if the sizes do not add up
+    Gradient: dx is the cotangents of the parts one after the other (the reverse is Concat)
+    """
+
+    axis: int
+    sizes: Shape
+    saves = NOTHING
+
+    def type(self, x: NdArrayType) -> Types:
+        _require_axis(self.axis, x.rank)
+        if x.shape[self.axis] != join(self.sizes):
+            raise ShapeError(
+                f"the sizes of the parts must add up to axis {self.axis} of {x}",
+                f"they are {self.sizes}",
+                "choose others",
+            )
+        return tuple(_with_size(x, self.axis, size) for size in self.sizes)
+
+    def ref(self, x: Array) -> Any:
+        return tuple(np.split(x, np.cumsum(numbers(self.sizes))[:-1], axis=self.axis))
+
+    def rev(self, *cotangents: Any) -> Any:
+        return Concat(self.axis, self.sizes)(*cotangents)
+
+    def is_identity(self, *inputs: NdArrayType) -> bool:
+        return len(self.sizes) == 1
+
+    @property
+    def cuts(self) -> list[Size]:
+        """Where each part but the first begins."""
+        return [join(self.sizes[:k]) for k in range(1, len(self.sizes))]
+
+    @classmethod
+    def examples(cls) -> Examples:
+        return [(Split(0, (2, 1)), (NdArrayType((3, 2)),)), (Split(1, (1, 0, 2)), (NdArrayType((2, 3)),))]
+
+
+class Flip(Op):
+    """Axes read backwards: y[…, i, …] = x[…, n - 1 - i, …] for these axes.
+
+    Type:     T[s] -> T[s]
+    Raises:   OptionError if an axis is missing or named twice
+    Gradient: dx is dy flipped
+    """
+
+    axes: Axes
+    saves = NOTHING
+    rearranges = True
+    involution = True
+
+    def type(self, x: NdArrayType) -> Types:
+        normalised(self.axes, x.rank)
+        return x
+
+    def ref(self, x: Array) -> Any:
+        return np.flip(x, self.axes)
+
+    def rev(self, dy: Any) -> Any:
+        return self(dy)
+
+    @classmethod
+    def examples(cls) -> Examples:
+        return [(Flip(axes), (NdArrayType((2, 3)),)) for axes in ((0,), (1,), (0, 1), ())]
+
+
+def slice(x: Any, starts: Sequence[int], sizes: Sequence[Size]) -> Any:
+    """The block of x that begins at `starts` and has these sizes."""
+    return Slice(x.shape, tuple(starts), x.type.with_shape(tuple(sizes)).shape)(x)
+
+
+def pad(x: Any, margins: Sequence[tuple[int, int]]) -> Any:
+    """x with zeros before and after along each axis."""
+    if len(margins) != x.type.rank or any(m < 0 for pair in margins for m in pair):
+        raise OptionError(
+            f"padding must have two margins of at least 0 for each axis of {x.type}",
+            f"they are {list(margins)}",
+            "write for example [(0, 0), (1, 1)]",
+        )
+    whole = tuple(before + size + after for size, (before, after) in zip(x.shape, margins, strict=True))
+    return Pad(x.shape, tuple(before for before, _ in margins), whole)(x)
+
+
+def concat(arrays: Sequence[Any], axis: int = 0) -> Any:
+    """Arrays one after the other along an axis."""
+    if not arrays:
+        raise OptionError("there must be arrays to join", "there are none", "give at least one")
+    (place,) = normalised(axis, arrays[0].type.rank)
+    if len(arrays) == 1:
+        return arrays[0]
+    # An array of another rank is refused by the type rule, with the types of all.
+    sizes = tuple(x.shape[place] if place < x.type.rank else 0 for x in arrays)
+    return Concat(place, sizes)(*arrays)
+
+
+def split(x: Any, sizes: Sequence[Size], axis: int = 0) -> tuple[Any, ...]:
+    """x cut along an axis into parts of these sizes."""
+    (place,) = normalised(axis, x.type.rank)
+    return Split(place, tuple(sizes)).apply(x)
+
+
+def flip(x: Any, axes: int | Sequence[int] | None = None) -> Any:
+    """x read backwards along these axes, by default along all."""
+    return Flip(normalised(axes, x.type.rank))(x)
+
+
+def block(starts: Axes, sizes: tuple[int, ...]) -> tuple[Any, ...]:
+    """The index of a block."""
+    return tuple(np.s_[start : start + size] for start, size in zip(starts, sizes, strict=True))
+
+
+def require_block(whole: Shape, starts: Axes, sizes: Shape) -> None:
+    """Raises ShapeError unless the block lies within the whole; a symbolic axis is taken whole."""
+    fits = len(whole) == len(starts) == len(sizes) and all(
+        (size == total and start == 0)
+        or (
+            isinstance(total, int)
+            and isinstance(size, int)
+            and 0 <= start <= start + size <= total
+            and size >= 0
+        )
+        for total, start, size in zip(whole, starts, sizes, strict=True)
+    )
+    if not fits:
+        raise ShapeError(
+            f"a block must lie within {shape_text(whole)}, and take a symbolic axis whole",
+            f"it begins at {list(starts)} and has the sizes {shape_text(sizes)}",
+            "choose others",
+        )
+
+
+def join(sizes: Shape) -> Size:
+    """The sum of sizes."""
+    total: Size = 0
+    for size in sizes:
+        total = total + size
+    return total
+
+
+def _with_size(x: NdArrayType, axis: int, size: Size) -> NdArrayType:
+    return x.with_shape((*x.shape[:axis], size, *x.shape[axis + 1 :]))
+
+
+def _require_axis(axis: int, rank: int) -> None:
+    if not 0 <= axis < rank:
+        raise OptionError(f"the axis must lie between 0 and {rank - 1}", f"it is {axis}", "count axes from 0")

@@ -1,0 +1,87 @@
+"""Softmax and its logarithm: definitions whose reverse needs only their value."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from catgrad.op import OUTPUTS, Examples, Op, Types, floating
+from catgrad.ops.extrema import max
+from catgrad.ops.reduce import broadcast, sum
+from catgrad.ops.shape import normalised
+from catgrad.ops.transcendental import exp, log
+from catgrad.types import Array, NdArrayType
+
+
+class AlongAxis(Op, register=False):
+    """T -> T for floating T, along one axis."""
+
+    axis: int
+    saves = OUTPUTS
+
+    def type(self, x: NdArrayType) -> Types:
+        normalised(self.axis, x.rank)
+        return floating(x)
+
+    @classmethod
+    def examples(cls) -> Examples:
+        return [
+            (cls(axis), (NdArrayType(shape),)) for axis, shape in ((1, (2, 3)), (0, (2, 3)), (1, (2, 3, 4)))
+        ]
+
+    def copies(self, x: Any, like: Any) -> Any:
+        """x, which has lost the axis, copied along it."""
+        return broadcast(x, like.shape, (self.axis,))
+
+    def shifted(self, x: Any) -> Any:
+        """x less its greatest element along the axis, so that no exponential overflows."""
+        return x - self.copies(max(x, self.axis), x)
+
+
+class Softmax(AlongAxis):
+    """Softmax: yᵢ = e^xᵢ / Σⱼ e^xⱼ along an axis, for floating T.
+
+    Type:     (T) -> T, with y ≥ 0 and Σ y = 1
+    Gradient: dx = y · (dy - Σⱼ yⱼ dyⱼ)
+    """
+
+    def ref(self, x: Array) -> Any:
+        e = np.exp(x - x.max(axis=self.axis, keepdims=True))
+        return e / e.sum(axis=self.axis, keepdims=True)
+
+    def body(self, x: Any) -> Any:
+        e = exp(self.shifted(x))
+        return e / self.copies(sum(e, self.axis), x)
+
+    def rev(self, y: Any, dy: Any) -> Any:
+        return y * (dy - self.copies(sum(y * dy, self.axis), y))
+
+
+class LogSoftmax(AlongAxis):
+    """Logarithm of softmax: yᵢ = xᵢ - ln Σⱼ e^xⱼ along an axis, for floating T.
+
+    Type:     (T) -> T, with y ≤ 0
+    Gradient: dx = dy - e^y · Σⱼ dyⱼ
+    """
+
+    def ref(self, x: Array) -> Any:
+        shifted = x - x.max(axis=self.axis, keepdims=True)
+        return shifted - np.log(np.exp(shifted).sum(axis=self.axis, keepdims=True))
+
+    def body(self, x: Any) -> Any:
+        shifted = self.shifted(x)
+        return shifted - self.copies(log(sum(exp(shifted), self.axis)), x)
+
+    def rev(self, y: Any, dy: Any) -> Any:
+        return dy - exp(y) * self.copies(sum(dy, self.axis), y)
+
+
+def softmax(x: Any, axis: int = -1) -> Any:
+    """yᵢ = e^xᵢ / Σⱼ e^xⱼ along an axis, by default the last."""
+    return Softmax(*normalised(axis, x.type.rank))(x)
+
+
+def log_softmax(x: Any, axis: int = -1) -> Any:
+    """yᵢ = xᵢ - ln Σⱼ e^xⱼ along an axis, by default the last."""
+    return LogSoftmax(*normalised(axis, x.type.rank))(x)
