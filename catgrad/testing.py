@@ -79,13 +79,19 @@ def check_conformance(target: str, case: Case, seed: int = 0) -> None:
 def draw_arrays(
     types: Sequence[NdArrayType], domain: tuple[float, float] = (-2.0, 2.0), seed: int = 0
 ) -> list[Array]:
-    """Arrays of these types with elements drawn uniformly from the interval."""
+    """Arrays of these types, with elements drawn uniformly from the interval; whole ones from 0 to 2."""
     rng = np.random.default_rng(seed)
-    drawn = [rng.uniform(*domain, numbers(type.shape)) for type in types]
-    return [
-        np.asarray(array > np.mean(domain) if type.dtype is Dtype.bool else array).astype(type.dtype.numpy)
-        for array, type in zip(drawn, types, strict=True)
-    ]
+    return [_draw(rng, type, domain) for type in types]
+
+
+def _draw(rng: np.random.Generator, type: NdArrayType, domain: tuple[float, float]) -> Array:
+    drawn = rng.uniform(*domain, numbers(type.shape))
+    if type.dtype is Dtype.bool:
+        return np.asarray(drawn > np.mean(domain))
+    # Whole numbers may be those of rows, of which every example has three.
+    return np.asarray(drawn if type.dtype.is_floating else rng.integers(0, 3, drawn.shape)).astype(
+        type.dtype.numpy
+    )
 
 
 def in_float64(value: Any) -> Any:

@@ -12,7 +12,7 @@ from typing import Any
 from catgrad import ops
 from catgrad.build import build
 from catgrad.functors import prefixed
-from catgrad.initialisers import ZEROS, Initialiser, fan_in_uniform
+from catgrad.initialisers import ZEROS, Filled, Initialiser, Normal, fan_in_uniform
 from catgrad.learn.losses import mse
 from catgrad.learn.optimisers import sgd
 from catgrad.op import qualified, scope
@@ -78,6 +78,50 @@ def dense(
         return build(forward, [A + B])
 
 
+def embedding(A: NdArrayType, rows: int, C: NdArrayType, name: str = "embedding") -> Term:
+    """y = W[x]: a row of the table for each whole number.
+
+    Type:       A (int32 or int64) -> A + C, with the parameter `<name>.weight` of type [rows] + C
+    Initial:    N(0, 1), as in torch.nn.Embedding
+    Raises:     DtypeError unless A is whole; at run time, IndexError for a number outside 0 … rows - 1
+    """
+    table = NdArrayType((rows, *C.shape), C.dtype)
+    with scope(name):
+        return build(lambda x: label("out", ops.gather(parameter("weight", table, Normal()), x)), [A])
+
+
+def layer_norm(A: NdArrayType, B: NdArrayType, epsilon: float = 1e-5, name: str = "norm") -> Term:
+    """y = (x - μ) / √(σ² + ε) · w + b, with mean and variance over the axes of B.
+
+    Type:       A + B -> A + B, with the parameters `<name>.weight` and `<name>.bias` of type B
+    Initial:    1 and 0, as in torch.nn.LayerNorm
+    """
+
+    def forward(x: Any) -> Any:
+        weight, shift = parameter("weight", B, Filled(1.0)), parameter("bias", B)
+        scaled = ops.layer_norm(x, B.rank, epsilon) * _copies(weight, A + B)
+        return label("out", scaled + _copies(shift, A + B))
+
+    with scope(name):
+        return build(forward, [A + B])
+
+
+def rms_norm(A: NdArrayType, B: NdArrayType, epsilon: float = 1e-5, name: str = "norm") -> Term:
+    """y = x / √(mean x² + ε) · w, with the mean over the axes of B.
+
+    Type:       A + B -> A + B, with the parameter `<name>.weight` of type B
+    Initial:    1, as in torch.nn.RMSNorm
+    """
+    with scope(name):
+        return build(
+            lambda x: label(
+                "out",
+                ops.rms_norm(x, B.rank, epsilon) * _copies(parameter("weight", B, Filled(1.0)), A + B),
+            ),
+            [A + B],
+        )
+
+
 def sequential(*layers: Term) -> Term:
     """f₁ ; … ; fₙ, with the names of the k-th layer's parameters under `k`, as in torch.nn.Sequential.
 
@@ -107,6 +151,13 @@ def pointwise(function: Callable[[Any], Any]) -> Activation:
 sigmoid = pointwise(ops.sigmoid)
 tanh = pointwise(ops.tanh)
 relu = pointwise(ops.relu)
+leaky_relu = pointwise(ops.leaky_relu)
+elu = pointwise(ops.elu)
+softplus = pointwise(ops.softplus)
+silu = pointwise(ops.silu)
+gelu = pointwise(ops.gelu)
+softmax = pointwise(ops.softmax)
+log_softmax = pointwise(ops.log_softmax)
 
 
 def _product(x: Any, B: NdArrayType, C: NdArrayType) -> Any:
@@ -118,6 +169,7 @@ def _copies(x: Any, type: NdArrayType) -> Any:
 
 
 __all__ = [
-    "bias", "dense", "label", "linear", "mse", "named", "parameter", "pointwise", "relu",
-    "sequential", "sgd", "sigmoid", "tanh",
+    "bias", "dense", "elu", "embedding", "gelu", "label", "layer_norm", "leaky_relu", "linear",
+    "log_softmax", "mse", "named", "parameter", "pointwise", "relu", "rms_norm", "sequential", "sgd",
+    "sigmoid", "silu", "softmax", "softplus", "tanh",
 ]  # fmt: skip

@@ -29,6 +29,8 @@ from catgrad.ops.arithmetic import (
 from catgrad.ops.compare import equal, greater, greater_equal, less, less_equal, select
 from catgrad.ops.contract import contract, matmul
 from catgrad.ops.extrema import argmax, iota, max
+from catgrad.ops.gather import gather, scatter_add
+from catgrad.ops.norms import layer_norm, rms_norm
 from catgrad.ops.reduce import broadcast, mean, number_of, sum
 from catgrad.ops.shape import permute, reshape, transpose
 from catgrad.ops.slices import concat, flip, pad, slice, split
@@ -37,10 +39,11 @@ from catgrad.ops.transcendental import cos, erf, exp, expm1, log, log1p, sin, sq
 from catgrad.structural import zeros_like
 
 __all__ = [
-    "absolute", "add", "argmax", "broadcast", "concat", "contract", "cos", "divide", "elu", "equal", "erf",
-    "exp", "expm1", "flip", "floor", "gelu", "gelu_tanh", "greater", "greater_equal", "iota", "leaky_relu",
-    "less", "less_equal", "log", "log1p", "log_softmax", "matmul", "max", "maximum", "mean", "minimum",
-    "multiply", "negate", "number_of", "pad", "permute", "power", "relu", "reshape", "round", "select",
-    "sigmoid", "sign", "silu", "sin", "slice", "softmax", "softplus", "split", "sqrt", "square", "subtract",
-    "sum", "tanh", "transpose", "zeros_like",
+    "absolute", "add", "argmax", "broadcast", "concat", "contract", "cos", "divide", "elu", "equal",
+    "erf", "exp", "expm1", "flip", "floor", "gather", "gelu", "gelu_tanh", "greater", "greater_equal",
+    "iota", "layer_norm", "leaky_relu", "less", "less_equal", "log", "log1p", "log_softmax", "matmul",
+    "max", "maximum", "mean", "minimum", "multiply", "negate", "number_of", "pad", "permute", "power",
+    "relu", "reshape", "rms_norm", "round", "scatter_add", "select", "sigmoid", "sign", "silu", "sin",
+    "slice", "softmax", "softplus", "split", "sqrt", "square", "subtract", "sum", "tanh", "transpose",
+    "zeros_like",
 ]  # fmt: skip

@@ -120,6 +120,19 @@ SHAPED = {
     "softmax": (ops.softmax, lambda x: torch.softmax(x, -1)),
     "softmax along another axis": (lambda x: ops.softmax(100 * x, 0), lambda x: torch.softmax(100 * x, 0)),
     "log_softmax": (lambda x: ops.log_softmax(100 * x, 1), lambda x: torch.log_softmax(100 * x, 1)),
+    "layer_norm": (ops.layer_norm, lambda x: F.layer_norm(x, x.shape[-1:])),
+    "layer_norm over two axes": (
+        lambda x: ops.layer_norm(x, 2, 1e-3), lambda x: F.layer_norm(x, x.shape[-2:], eps=1e-3)
+    ),
+    "rms_norm": (lambda x: ops.rms_norm(x, 2), lambda x: F.rms_norm(x, x.shape[-2:], eps=1e-5)),
+    "gather": (lambda x: ops.gather(x, ops.iota(2)), lambda x: x[torch.arange(2)]),
+    "gather again and again": (
+        lambda x: ops.gather(x, ops.iota(3) * 0), lambda x: x[torch.zeros(3, dtype=torch.long)]
+    ),
+    "scatter_add": (
+        lambda x: ops.scatter_add(x, ops.iota(3) * 0 + 1, 4),
+        lambda x: torch.zeros(4, 4, 5, dtype=x.dtype).index_add(0, torch.ones(3, dtype=torch.long), x),
+    ),
     "sum": (lambda x: ops.sum(x, (0, -1)), lambda x: torch.sum(x, (0, -1))),
     "mean": (lambda x: ops.mean(x, 1), lambda x: torch.mean(x, 1)),
     "matmul": (lambda x: x @ ops.permute(x, 0, 2, 1), lambda x: x @ x.transpose(1, 2)),
@@ -275,3 +288,60 @@ def test_a_classifier_trains_on_whole_numbers():
         for _ in range(200):
             learner.step(x, y)
         assert np.mean(np.asarray(learner.predict(x)).argmax(axis=1) == y) > 0.95
+
+
+@pytest.mark.parametrize("target", ["numpy", "torch"])
+@pytest.mark.parametrize("index", [[0, 3], [-1, 0]])
+def test_rows_that_are_not_there_are_refused(target, index):
+    types = [NdArrayType((3, 2)), NdArrayType((2,), Dtype.int64)]
+    x = np.zeros((3, 2), np.float32)
+    for term in (
+        build(ops.gather, types),
+        build(lambda x, i: ops.scatter_add(ops.gather(x, i * 0), i, 3), types),
+    ):
+        for compute in (lambda f, *a: run_on(get_backend(target), f, *a), evaluate):
+            with pytest.raises(IndexError, match="row numbers must lie in 0 … 2"):
+                compute(term, x, np.array(index))
+
+
+@pytest.mark.parametrize("target", ["numpy", "torch"])
+def test_a_model_of_words_trains_as_in_torch(target):
+    """Embedding, layer norm, GELU and cross entropy together, five AdamW steps from the same parameters."""
+    A = NdArrayType((Dim("batch"), 3), Dtype.int64)
+    N, B, V = (
+        NdArrayType((Dim("batch"), 3), Dtype.float64),
+        NdArrayType((6,), Dtype.float64),
+        NdArrayType((5,), Dtype.float64),
+    )
+    logits = layers.pointwise(lambda x: x)
+    model = layers.sequential(
+        layers.embedding(A, 5, B, name=""), layers.layer_norm(N, B, name=""),
+        layers.dense(N, B, B, activation=layers.gelu, name=""), layers.rms_norm(N, B, name=""),
+        layers.dense(N, B, V, activation=logits, name=""),
+    )  # fmt: skip
+    task = Task(model, optimisers.adamw(0.05), losses.cross_entropy, labels=(A,))
+    learner = emit(task, target).load()().learner(seed=1)
+    nn = torch.nn
+    twin = nn.Sequential(
+        nn.Embedding(5, 6),
+        nn.LayerNorm(6),
+        nn.Linear(6, 6),
+        nn.GELU(),
+        nn.RMSNorm(6, eps=1e-5),
+        nn.Linear(6, 5),
+    ).double()
+    places = {"0": "0", "1": "1", "2": "2", "3": "4", "4": "5"}
+    for name, array in learner.parameters.items():
+        layer, _, kind = name.partition(".")
+        tensor = torch.as_tensor(array)
+        tensor = tensor.T if layer in "24" and kind == "weight" else tensor
+        twin.get_parameter(f"{places[layer]}.{kind}").data.copy_(tensor)
+    optimiser = torch.optim.AdamW(twin.parameters(), 0.05)
+    rng = np.random.default_rng(0)
+    for _ in range(5):
+        x, y = rng.integers(0, 5, (7, 3)), rng.integers(0, 5, (7, 3))
+        wanted = F.cross_entropy(twin(torch.tensor(x)).movedim(-1, 1), torch.tensor(y))
+        optimiser.zero_grad()
+        wanted.backward()
+        optimiser.step()
+        np.testing.assert_allclose(learner.step(x, y), wanted.item(), rtol=1e-10)

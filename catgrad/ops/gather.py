@@ -1,0 +1,110 @@
+"""Rows by number: Gather reads them, and its reverse ScatterAdd adds to them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from catgrad.dims import Size, numbers
+from catgrad.errors import DtypeError, ShapeError
+from catgrad.op import Examples, Op, Saves, Types, numeric
+from catgrad.structural import zeros_like
+from catgrad.types import Array, Dtype, NdArrayType
+
+WHOLE = (Dtype.int32, Dtype.int64)
+
+
+class Gather(Op):
+    """Rows of an array by their numbers: y[i…] = x[index[i…]].
+
+    Type:     (T[rows, …], I[m…]) -> T[m…, …] for whole I
+    Raises:   DtypeError unless the numbers are whole; at run time, IndexError for one outside
+              0 … rows - 1, negative ones included
+    Gradient: dx gets each row of dy where it was read (the reverse is ScatterAdd)
+    """
+
+    rows: Size
+    saves = Saves(inputs=(1,))
+
+    def type(self, x: NdArrayType, index: NdArrayType) -> Types:
+        _require_whole(index)
+        if not x.rank or x.shape[0] != self.rows:
+            raise ShapeError(f"the array must have {self.rows} rows", f"it is {x}", "check the sizes")
+        return x.with_shape(index.shape + x.shape[1:])
+
+    def ref(self, x: Array, index: Array) -> Any:
+        _require_within(index, len(x))
+        return x[index]
+
+    def rev(self, index: Any, dy: Any) -> Any:
+        return ScatterAdd(self.rows)(dy, index), zeros_like(index)
+
+    @classmethod
+    def examples(cls) -> Examples:
+        index = NdArrayType((4,), Dtype.int64)
+        return [
+            (Gather(3), (NdArrayType((3, 2)), index)),
+            (Gather(3), (NdArrayType((3,)), NdArrayType((2, 2), Dtype.int32))),
+            (Gather(3), (NdArrayType((3, 2)), NdArrayType((0,), Dtype.int64))),
+        ]
+
+
+class ScatterAdd(Op):
+    """Rows added up by their numbers: y[r] = Σ x[i…] over all i… with index[i…] = r.
+
+    Type:     (T[m…, …], I[m…]) -> T[rows, …] for numeric T and whole I
+    Raises:   as Gather
+    Gradient: dx is the rows of dy (the reverse is Gather)
+    """
+
+    rows: Size
+    saves = Saves(inputs=(1,))
+
+    def type(self, x: NdArrayType, index: NdArrayType) -> Types:
+        _require_whole(index)
+        if numeric(x).shape[: index.rank] != index.shape:
+            raise ShapeError(
+                "there must be one number for each row", f"they are {index} for {x}", "check the sizes"
+            )
+        return x.with_shape((self.rows, *x.shape[index.rank :]))
+
+    def ref(self, x: Array, index: Array) -> Any:
+        (rows,) = numbers((self.rows,))
+        _require_within(index, rows)
+        y = np.zeros((rows, *x.shape[index.ndim :]), x.dtype)
+        np.add.at(y, index, x)
+        return y
+
+    def rev(self, index: Any, dy: Any) -> Any:
+        return Gather(self.rows)(dy, index), zeros_like(index)
+
+    @classmethod
+    def examples(cls) -> Examples:
+        return [
+            (ScatterAdd(op.rows), (op.outputs(*t)[0], t[1]))
+            for op, t in Gather.examples()
+            if isinstance(op, Gather)
+        ]
+
+
+def gather(x: Any, index: Any) -> Any:
+    """The rows of x with these numbers."""
+    return Gather(x.shape[0] if x.shape else 0)(x, index)
+
+
+def scatter_add(x: Any, index: Any, rows: Size) -> Any:
+    """An array of so many rows, to which the rows of x are added by number."""
+    return ScatterAdd(rows)(x, index)
+
+
+def _require_whole(index: NdArrayType) -> None:
+    if index.dtype not in WHOLE:
+        raise DtypeError("the numbers of rows must be whole", f"they are {index}", "give them as int64")
+
+
+def _require_within(index: Array, rows: int) -> None:
+    if index.size and not (index.min() >= 0 and index.max() < rows):
+        raise IndexError(
+            f"row numbers must lie in 0 … {rows - 1}, but they reach {index.min()} … {index.max()}"
+        )

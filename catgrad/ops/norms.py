@@ -1,0 +1,90 @@
+"""Normalisation over the last axes: definitions that save what their reverse needs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from catgrad.op import Examples, Op, Types, floating
+from catgrad.ops.reduce import broadcast, mean
+from catgrad.ops.shape import Axes, normalised
+from catgrad.ops.transcendental import sqrt
+from catgrad.types import Array, NdArrayType
+
+
+class Normalisation(Op, register=False):
+    """T -> T for floating T, over the last `rank` axes, with ε under the root."""
+
+    rank: int = 1
+    epsilon: float = 1e-5
+
+    def type(self, x: NdArrayType) -> Types:
+        normalised(-self.rank, x.rank)
+        return floating(x)
+
+    @classmethod
+    def examples(cls) -> Examples:
+        return [(cls(), (NdArrayType((2, 3)),)), (cls(2, 1e-3), (NdArrayType((4, 3, 2)),))]
+
+    def axes(self, x: Any) -> Axes:
+        """The axes normalised over."""
+        return tuple(range(x.type.rank - self.rank, x.type.rank))
+
+    def average(self, x: Any) -> Any:
+        """The mean of x over these axes, copied along them."""
+        return broadcast(mean(x, self.axes(x)), x.shape, self.axes(x))
+
+
+class LayerNorm(Normalisation):
+    """Layer normalisation: y = (x - μ) / √(σ² + ε), with mean μ and variance σ² over the last axes.
+
+    Type:     (T) -> T for floating T
+    Gradient: dx = (dy - mean dy - y · mean(dy · y)) / √(σ² + ε)
+    Source:   Ba et al. 2016 (arXiv:1607.06450), equation 4
+    """
+
+    def ref(self, x: Array) -> Any:
+        axes = tuple(range(-self.rank, 0))
+        centred = x - x.mean(axis=axes, keepdims=True)
+        return centred / np.sqrt((centred * centred).mean(axis=axes, keepdims=True) + self.epsilon)
+
+    def body(self, x: Any) -> Any:
+        centred = x - self.average(x)
+        return centred / sqrt(self.average(centred * centred) + self.epsilon)
+
+    def rev(self, x: Any, dy: Any) -> Any:
+        centred = x - self.average(x)
+        deviation = sqrt(self.average(centred * centred) + self.epsilon)
+        y = centred / deviation
+        return (dy - self.average(dy) - y * self.average(dy * y)) / deviation
+
+
+class RmsNorm(Normalisation):
+    """Root-mean-square normalisation: y = x / √(mean x² + ε) over the last axes.
+
+    Type:     (T) -> T for floating T
+    Gradient: dx = (dy - y · mean(dy · y)) / √(mean x² + ε)
+    Source:   Zhang and Sennrich 2019 (arXiv:1910.07467), equation 4
+    """
+
+    def ref(self, x: Array) -> Any:
+        return x / np.sqrt((x * x).mean(axis=tuple(range(-self.rank, 0)), keepdims=True) + self.epsilon)
+
+    def body(self, x: Any) -> Any:
+        return x / sqrt(self.average(x * x) + self.epsilon)
+
+    def rev(self, x: Any, dy: Any) -> Any:
+        size = sqrt(self.average(x * x) + self.epsilon)
+        y = x / size
+        return (dy - y * self.average(dy * y)) / size
+
+
+def layer_norm(x: Any, rank: int = 1, epsilon: float = 1e-5) -> Any:
+    """(x - μ) / √(σ² + ε) over the last `rank` axes."""
+    return LayerNorm(rank, epsilon)(x)
+
+
+def rms_norm(x: Any, rank: int = 1, epsilon: float = 1e-5) -> Any:
+    """x / √(mean x² + ε) over the last `rank` axes."""
+    return RmsNorm(rank, epsilon)(x)
