@@ -29,16 +29,11 @@ def decision_regions(
     held at their means. Raises: ToolError without matplotlib; ArtifactError if the file cannot be
     written.
     """
-    try:
-        from matplotlib.colors import ListedColormap
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise ToolError(
-            "--plot must have matplotlib", "it is not installed", "pip install 'catgrad[plot]'"
-        ) from None
-    figure = Figure(figsize=(10, 4.2), layout="constrained")
+    figure = _figure()
+    from matplotlib.colors import ListedColormap
+
     curve, plane = figure.subplots(1, 2)
-    _draw_losses(curve, losses)
+    _draw_losses(curve, losses, "mean squared error")
     _draw_regions(plane, predict, x, len(classes), ListedColormap(COLOURS[: len(classes)]))
     for k, name in enumerate(classes):
         flowers = x[y.argmax(axis=1) == k]
@@ -46,6 +41,40 @@ def decision_regions(
     plane.set(xlabel=f"{features[-2]} (standardised)", ylabel=f"{features[-1]} (standardised)")
     plane.set_title("what the model says")
     plane.legend()
+    _save(figure, path)
+
+
+def losses_and_images(
+    path: Path, losses: Sequence[float], images: np.ndarray, guesses: np.ndarray, labels: np.ndarray
+) -> None:
+    """Draw the loss curve beside images with what the model says, those told wrong first, in red.
+
+    Raises: ToolError without matplotlib; ArtifactError if the file cannot be written.
+    """
+    figure = _figure()
+    left, right = figure.subfigures(1, 2)
+    _draw_losses(left.subplots(), losses, "cross entropy")
+    wrong_first = np.argsort(guesses == labels, kind="stable")
+    for axes, k in zip(right.subplots(4, 6).flat, wrong_first, strict=False):
+        axes.imshow(images[k], cmap="gray_r")
+        wrong = guesses[k] != labels[k]
+        text = f"{guesses[k]}, not {labels[k]}" if wrong else f"{guesses[k]}"
+        axes.set_title(text, fontsize=9, color=COLOURS[2] if wrong else "black")
+        axes.axis("off")
+    _save(figure, path)
+
+
+def _figure() -> Any:
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise ToolError(
+            "--plot must have matplotlib", "it is not installed", "pip install 'catgrad[plot]'"
+        ) from None
+    return Figure(figsize=(10, 4.2), layout="constrained")
+
+
+def _save(figure: Any, path: Path) -> None:
     try:
         figure.savefig(path, dpi=120)
     except (OSError, ValueError) as error:
@@ -56,13 +85,13 @@ def decision_regions(
         ) from None
 
 
-def _draw_losses(axes: Any, losses: Sequence[float]) -> None:
+def _draw_losses(axes: Any, losses: Sequence[float], title: str) -> None:
     steps = np.arange(1, len(losses) + 1)
     window = max(len(losses) // 50, 1)
     mean = np.convolve(losses, np.full(window, 1 / window), "valid")
     axes.plot(steps, losses, color=COLOURS[0], alpha=0.3, linewidth=0.8)
     axes.plot(steps[window - 1 :], mean, color=COLOURS[0])
-    axes.set(xlabel="step", ylabel="loss", xscale="log", yscale="log", title="mean squared error")
+    axes.set(xlabel="step", ylabel="loss", xscale="log", yscale="log", title=title)
 
 
 def _draw_regions(axes: Any, predict: Predict, x: np.ndarray, classes: int, colours: Any) -> None:

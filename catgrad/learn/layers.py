@@ -11,11 +11,13 @@ from typing import Any
 
 from catgrad import ops
 from catgrad.build import build
+from catgrad.dims import exact_quotient
 from catgrad.functors import prefixed
 from catgrad.initialisers import ZEROS, Filled, Initialiser, Normal, fan_in_uniform
 from catgrad.learn.losses import mse
 from catgrad.learn.optimisers import sgd
 from catgrad.op import qualified, scope
+from catgrad.ops.conv import for_each_axis
 from catgrad.structural import Label, Parameter
 from catgrad.term import Term, compose, obj
 from catgrad.types import NdArrayType
@@ -122,6 +124,49 @@ def rms_norm(A: NdArrayType, B: NdArrayType, epsilon: float = 1e-5, name: str = 
         )
 
 
+def conv(
+    x: NdArrayType,
+    channels: int,
+    size: int | tuple[int, ...],
+    stride: int | tuple[int, ...] = 1,
+    padding: int | tuple[int, ...] = 0,
+    dilation: int | tuple[int, ...] = 1,
+    groups: int = 1,
+    name: str = "conv",
+) -> Term:
+    """y = x ⋆ W + b: cross-correlation in as many axes as x : [N, C, …] has beyond two.
+
+    Type:       T[N, C, …] -> T[N, channels, …], with the parameters `<name>.weight` of type
+                [channels, C / groups, size…] and `<name>.bias` of type [channels]
+    Initial:    both U(-1/√n, 1/√n), n the number of weights of one output, as in torch.nn.Conv2d
+    Raises:     ShapeError if sizes or channels do not fit
+    """
+    sizes = for_each_axis(size, x.rank - 2)
+    kernel = x.with_shape((channels, exact_quotient(x.shape[1], groups), *sizes))
+    initial = fan_in_uniform(exact_quotient(kernel.size, channels))
+
+    def forward(image: Any) -> Any:
+        y = ops.conv(image, parameter("weight", kernel, initial), stride, padding, dilation, groups)
+        shift = parameter("bias", x.with_shape((channels,)), initial)
+        others = (0, *range(2, y.type.rank))
+        return label("out", y + ops.broadcast(shift, y.shape, others))
+
+    with scope(name):
+        return build(forward, [x])
+
+
+def max_pool(
+    x: NdArrayType, size: int | tuple[int, ...], stride: int | tuple[int, ...] | None = None
+) -> Term:
+    """The greatest element of each window of x : [N, C, …]; windows side by side unless a stride is given."""
+    return build(lambda image: ops.max_pool(image, size, stride), [x])
+
+
+def flatten(x: NdArrayType) -> Term:
+    """All axes but the first as one."""
+    return build(lambda image: ops.reshape(image, x.shape[0], -1), [x])
+
+
 def sequential(*layers: Term) -> Term:
     """f₁ ; … ; fₙ, with the names of the k-th layer's parameters under `k`, as in torch.nn.Sequential.
 
@@ -169,7 +214,7 @@ def _copies(x: Any, type: NdArrayType) -> Any:
 
 
 __all__ = [
-    "bias", "dense", "elu", "embedding", "gelu", "label", "layer_norm", "leaky_relu", "linear",
-    "log_softmax", "mse", "named", "parameter", "pointwise", "relu", "rms_norm", "sequential", "sgd",
-    "sigmoid", "silu", "softmax", "softplus", "tanh",
+    "bias", "conv", "dense", "elu", "embedding", "flatten", "gelu", "label", "layer_norm", "leaky_relu",
+    "linear", "log_softmax", "max_pool", "mse", "named", "parameter", "pointwise", "relu", "rms_norm",
+    "sequential", "sgd", "sigmoid", "silu", "softmax", "softplus", "tanh",
 ]  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from string import ascii_letters
 from typing import Any
 
 import numpy as np
@@ -65,6 +66,14 @@ class Contract(Op):
                 f"the labels are {self.left}, {self.right} -> {self.out} for {x} and {y}",
                 "sum or broadcast the other axes separately",
             )
+
+    @property
+    def subscripts(self) -> str:
+        """The labels in Einstein's notation: `ab,bc->ac`."""
+        left, right, out = (
+            "".join(ascii_letters[a] for a in axes) for axes in (self.left, self.right, self.out)
+        )
+        return f"{left},{right}->{out}"
 
     def ref(self, x: Array, y: Array) -> Any:
         return np.einsum(x, list(self.left), y, list(self.right), list(self.out), optimize=True)

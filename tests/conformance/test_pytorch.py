@@ -133,6 +133,9 @@ SHAPED = {
         lambda x: ops.scatter_add(x, ops.iota(3) * 0 + 1, 4),
         lambda x: torch.zeros(4, 4, 5, dtype=x.dtype).index_add(0, torch.ones(3, dtype=torch.long), x),
     ),
+    "max_pool": (lambda x: ops.max_pool(x, 2), lambda x: F.max_pool1d(x, 2)),
+    "max_pool with overlap": (lambda x: ops.max_pool(x, 3, 1), lambda x: F.max_pool1d(x, 3, 1)),
+    "avg_pool": (lambda x: ops.avg_pool(x, 3, 2), lambda x: F.avg_pool1d(x, 3, 2)),
     "sum": (lambda x: ops.sum(x, (0, -1)), lambda x: torch.sum(x, (0, -1))),
     "mean": (lambda x: ops.mean(x, 1), lambda x: torch.mean(x, 1)),
     "matmul": (lambda x: x @ ops.permute(x, 0, 2, 1), lambda x: x @ x.transpose(1, 2)),
@@ -345,3 +348,65 @@ def test_a_model_of_words_trains_as_in_torch(target):
         wanted.backward()
         optimiser.step()
         np.testing.assert_allclose(learner.step(x, y), wanted.item(), rtol=1e-10)
+
+
+CONVOLUTIONS = {
+    "1-D": ((2, 4, 9), (6, 4, 3), dict()),
+    "1-D, all options": ((2, 4, 9), (6, 2, 3), dict(stride=2, padding=2, dilation=2, groups=2)),
+    "2-D": ((2, 3, 7, 6), (5, 3, 3, 2), dict()),
+    "2-D, strides and padding": ((2, 3, 7, 6), (5, 3, 3, 2), dict(stride=(2, 1), padding=(1, 2))),
+    "2-D, dilated": ((2, 3, 9, 8), (5, 3, 3, 2), dict(dilation=(2, 3), padding=1)),
+    "2-D, depthwise": ((2, 4, 5, 5), (4, 1, 3, 3), dict(groups=4, padding=1)),
+    "3-D": ((1, 2, 4, 5, 3), (3, 2, 2, 2, 2), dict(stride=(1, 2, 1))),
+    "one by one": ((1, 1, 1, 1), (1, 1, 1, 1), dict()),
+}
+
+
+@pytest.mark.parametrize("target", ["numpy", "torch"])
+@pytest.mark.parametrize("name", CONVOLUTIONS)
+def test_convolutions_are_those_of_torch(name, target):
+    """Values and both gradients, through `ref` and through emitted code."""
+    x_shape, w_shape, options = CONVOLUTIONS[name]
+    rng = np.random.default_rng(0)
+    x, w = rng.normal(size=x_shape), rng.normal(size=w_shape)
+    tensors = [torch.tensor(a, requires_grad=True) for a in (x, w)]
+    wanted = getattr(F, f"conv{x.ndim - 2}d")(*tensors, **options)
+    dy = rng.normal(size=wanted.shape)
+    gradients = torch.autograd.grad(wanted, tensors, torch.tensor(dy))
+    types = [NdArrayType(a.shape, Dtype.float64) for a in (x, w)]
+    term = reverse(build(lambda x, w: ops.conv(x, w, **options), types))
+    for found in (evaluate(term, x, w, dy), run_on(get_backend(target), term, x, w, dy)):
+        for a, b in zip(found, (wanted.detach(), *gradients), strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("target", ["numpy", "torch"])
+def test_a_small_cnn_trains_as_in_torch(target):
+    """Convolution, ReLU, pooling and a dense layer at two batch sizes, five SGD steps."""
+    x = NdArrayType((Dim("batch"), 1, 8, 8), Dtype.float64)
+    A, B, C = (NdArrayType(s, Dtype.float64) for s in ((Dim("batch"),), (36,), (3,)))
+    convolved = NdArrayType((Dim("batch"), 4, 6, 6), Dtype.float64)
+    model = layers.sequential(
+        layers.conv(x, 4, 3, name=""), layers.relu([convolved]), layers.max_pool(convolved, 2),
+        layers.flatten(NdArrayType((Dim("batch"), 4, 3, 3), Dtype.float64)),
+        layers.dense(A, B, C, activation=layers.pointwise(lambda x: x), name=""),
+    )  # fmt: skip
+    labels = (NdArrayType((Dim("batch"),), Dtype.int64),)
+    task = Task(model, sgd(0.1, 0.9), losses.cross_entropy, labels=labels)
+    learner = emit(task, target).load()().learner(seed=1)
+    nn = torch.nn
+    twin = nn.Sequential(
+        nn.Conv2d(1, 4, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(36, 3)
+    ).double()
+    for name, array in learner.parameters.items():
+        tensor = torch.as_tensor(array)
+        twin.get_parameter(name).data.copy_(tensor.T if name == "4.weight" else tensor)
+    optimiser = torch.optim.SGD(twin.parameters(), 0.1, momentum=0.9)
+    rng = np.random.default_rng(0)
+    for batch in (5, 2, 5, 1, 3):
+        images, y = rng.normal(size=(batch, 1, 8, 8)), rng.integers(0, 3, batch)
+        wanted = F.cross_entropy(twin(torch.tensor(images)), torch.tensor(y))
+        optimiser.zero_grad()
+        wanted.backward()
+        optimiser.step()
+        np.testing.assert_allclose(learner.step(images, y), wanted.item(), rtol=1e-10)

@@ -126,6 +126,16 @@ def test_iris_in_batches():
     assert float(re.search(r"accuracy: ([\d.]+)%", done.stdout)[1]) > 90
 
 
+@pytest.mark.parametrize("target", ["numpy", "torch"])
+def test_digits_in_short(target, tmp_path):
+    """A tenth of the steps: more right than wrong, and a picture."""
+    picture = tmp_path / "digits.png"
+    done = run("--steps", "70", "--target", target, "--plot", str(picture), module="examples.digits")
+    assert done.returncode == 0, done.stderr
+    assert float(re.search(r"accuracy: ([\d.]+)%", done.stdout)[1]) > 70
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
