@@ -1,0 +1,1 @@
+"""File formats: what models are kept in between programs."""

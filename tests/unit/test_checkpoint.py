@@ -1,0 +1,140 @@
+"""Weights go to files and come back as they were; files that lie are refused."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import array_shapes, arrays
+
+from catgrad import emit, optimisers
+from catgrad.errors import ArtifactError, ShapeError
+from catgrad.formats import safetensors
+from catgrad.learn import checkpoint
+from tests.models import mlp, rectified
+
+some_arrays = st.dictionaries(
+    st.text(min_size=1, max_size=8).filter(lambda name: name != "__metadata__"),
+    st.sampled_from(["f4", "f8", "f2", "i4", "i8", "?"]).flatmap(
+        lambda dtype: arrays(dtype, array_shapes(min_dims=0, min_side=0, max_side=3))
+    ),
+    max_size=4,
+)
+
+
+@given(some_arrays)
+def test_what_is_written_is_read(tmp_path_factory, given_arrays):
+    path = tmp_path_factory.mktemp("weights") / "weights.safetensors"
+    safetensors.write(path, given_arrays, {"made": "by a test"})
+    found = safetensors.read(path)
+    assert list(found) == list(given_arrays)
+    for name, array in given_arrays.items():
+        assert found[name].dtype == array.dtype
+        assert found[name].shape == array.shape
+        assert found[name].tobytes() == array.tobytes()
+
+
+def test_the_library_of_the_format_agrees(tmp_path):
+    library = pytest.importorskip("safetensors.numpy", reason="the package safetensors is not installed")
+    rng = np.random.default_rng(0)
+    weights = {
+        "b.weight": rng.normal(size=(3, 2)),
+        "a": np.arange(4, dtype=np.int32),
+        "scalar": np.float32(2)[...],
+    }
+    safetensors.write(tmp_path / "ours", weights)
+    library.save_file(weights, tmp_path / "theirs")
+    for found in (library.load_file(tmp_path / "ours"), safetensors.read(tmp_path / "theirs")):
+        assert found.keys() == weights.keys()
+        assert all(np.array_equal(found[name], weights[name]) for name in weights)
+
+
+def file_of(header: object, data: bytes = b"\0" * 8) -> bytes:
+    text = header if isinstance(header, bytes) else json.dumps(header).encode()
+    return len(text).to_bytes(8, "little") + text + data
+
+
+GOOD = {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}
+LIES = {
+    "empty": b"",
+    "short": b"\1\2",
+    "a header longer than the file": (10**6).to_bytes(8, "little") + b"{}",
+    "no JSON": file_of(b"{"),
+    "no table": file_of([1]),
+    "a name twice": file_of(b'{"a": 1, "a": 2}'),
+    "no offsets": file_of({"a": {"dtype": "F32", "shape": [2]}}),
+    "an unknown dtype": file_of({"a": {**GOOD, "dtype": "F8_E4M3"}}),
+    "a negative size": file_of({"a": {**GOOD, "shape": [-2]}}),
+    "a fractional size": file_of({"a": {**GOOD, "shape": [2.0]}}),
+    "a shape that does not fit": file_of({"a": {**GOOD, "shape": [3]}}),
+    "beyond the end": file_of({"a": {**GOOD, "shape": [4], "data_offsets": [0, 16]}}),
+    "a hole": file_of({"a": {**GOOD, "shape": [1], "data_offsets": [4, 8]}}),
+    "an overlap": file_of({"a": GOOD, "b": GOOD}),
+    "left over": file_of({"a": GOOD}, b"\0" * 12),
+    "words for offsets": file_of({"a": {**GOOD, "data_offsets": ["0", "8"]}}),
+}
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_files_that_lie_are_refused(tmp_path, lie):
+    path = tmp_path / "weights"
+    path.write_bytes(LIES[lie])
+    with pytest.raises(ArtifactError):
+        safetensors.read(path)
+
+
+def test_what_cannot_be_read_or_written_is_refused(tmp_path):
+    with pytest.raises(ArtifactError, match="must be readable"):
+        safetensors.read(tmp_path / "none")
+    with pytest.raises(ArtifactError, match="must be writable"):
+        safetensors.write(tmp_path / "none" / "weights", {})
+    with pytest.raises(ArtifactError, match="'z' is complex128"):
+        safetensors.write(tmp_path / "weights", {"z": np.zeros(2, complex)})
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("target", ["numpy", "torch"])
+def test_ten_steps_are_five_save_load_five(tmp_path, target):
+    make = emit(mlp(optimisers.adamw(0.05)), target).load()
+    rng = np.random.default_rng(0)
+    data = [(rng.normal(size=(5, 4)), rng.normal(size=(5, 3))) for _ in range(10)]
+    straight, first, second = (make().learner(seed) for seed in (0, 0, 1))
+    for batch in data:
+        straight.step(*batch)
+    for batch in data[:5]:
+        first.step(*batch)
+    checkpoint.save(first, tmp_path / "weights")
+    checkpoint.load(second, tmp_path / "weights")
+    for batch in data[5:]:
+        second.step(*batch)
+    for name, array in straight.parameters.items():
+        assert np.array_equal(array, second.parameters[name])
+
+
+def test_weights_go_from_target_to_target(tmp_path):
+    numpy, torch = (
+        emit(mlp(), target).load()().learner(seed) for seed, target in enumerate(("numpy", "torch"))
+    )
+    checkpoint.save(torch, tmp_path / "weights")
+    checkpoint.load(numpy, tmp_path / "weights")
+    x = np.random.default_rng(0).normal(size=(3, 4))
+    np.testing.assert_allclose(numpy.predict(x), torch.predict(x), rtol=1e-6)
+
+
+def test_weights_of_another_model_are_refused(tmp_path):
+    checkpoint.save(emit(mlp()).load()().learner(), tmp_path / "weights")
+    other = emit(rectified()).load()().learner()
+    before = dict(other.parameters)
+    with pytest.raises(ShapeError, match=r"it differs in 0\.weight"):
+        checkpoint.load(other, tmp_path / "weights")
+    assert all(other.parameters[name] is array for name, array in before.items())
+
+
+def test_weights_without_state_start_the_optimiser_anew(tmp_path):
+    learner = emit(mlp(optimisers.adam())).load()().learner()
+    safetensors.write(tmp_path / "weights", learner.parameters)
+    checkpoint.load(learner, tmp_path / "weights")
+    assert not any(np.any(array) for array in learner.state.values())
