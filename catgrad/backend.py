@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from catgrad.errors import ArtifactError, UnknownName, UnsupportedOp, unknown
+from catgrad.files import write_whole
 from catgrad.op import OPS, Op
 from catgrad.passes import Pass, optimise
 from catgrad.printing import Dialect, FunctionPrinter, fill
@@ -46,7 +45,10 @@ class Artifact:
         folder = Path(directory)
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            return [_write_whole(folder / name, text) for name, text in self.files.items()]
+            paths = [folder / name for name in self.files]
+            for path, text in zip(paths, self.files.values(), strict=True):
+                write_whole(path, [text.encode()])
+            return paths
         except OSError as error:
             raise ArtifactError(
                 "the output folder must be writable",
@@ -192,15 +194,3 @@ def capability_table() -> dict[str, dict[str, bool]]:
     return {
         op: {name: op in backend.dialect.macros for name, backend in loaded.items()} for op in sorted(OPS)
     }
-
-
-def _write_whole(path: Path, text: str) -> Path:
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        temporary.write_text(text, encoding="utf-8", newline="\n")
-        if path.exists():
-            shutil.copymode(path, temporary)
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
-    return path

@@ -136,7 +136,7 @@ class FunctionPrinter:
         self.symbols = {name: self.namer.fresh(name) for name in sources}
         for apply in function.body:
             self._apply(apply)
-        read = frozenset(self.sizes_read)
+        read = frozenset(self.sizes_read)  # before the types of arguments are spelled, which read all
         symbols = tuple((self.symbols[name], *place) for name, place in sources.items())
         return FunctionText(
             name=function.name,

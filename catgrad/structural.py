@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -85,7 +86,8 @@ class Constant(Op):
                 f"it is {self.value!r}",
                 "use another number, or another dtype for the other operand",
             ).about("Constant")
-        object.__setattr__(self, "value", stored.item())
+        # One NaN for all: others hash by identity, and equal constants must hash alike.
+        object.__setattr__(self, "value", math.nan if stored != stored else stored.item())
         exact = repr(float(str(stored))) if self.array_type.dtype.is_floating else str(stored)
         object.__setattr__(self, "digits", exact)
 

@@ -12,9 +12,9 @@ from __future__ import annotations
 import numpy as np
 import typer
 
-from catgrad import CatgradError, Dim, Dtype, NdArrayType, Task, emit, layers, losses, optimisers
+from catgrad import Dim, Dtype, NdArrayType, Task, emit, layers, losses, optimisers
 from catgrad.errors import ToolError
-from examples.options import BatchSize, Plot, Seed, Steps, Target, batches, train
+from examples.options import BatchSize, Plot, Seed, Steps, Target, batches, run, train
 
 BATCH = Dim("batch")
 TRAINING = 1437  # four fifths of the images
@@ -82,8 +82,4 @@ def main(
 
 
 if __name__ == "__main__":
-    try:
-        typer.run(main)
-    except CatgradError as error:
-        typer.secho(f"digits: {error}", fg="red", err=True)
-        raise SystemExit(2) from None
+    run(main)

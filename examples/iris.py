@@ -15,8 +15,8 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from catgrad import CatgradError, Dim, NdArrayType, Task, emit, layers, mse, obj, sgd
-from examples.options import BatchSize, Plot, Seed, Steps, Target, batches, train
+from catgrad import Dim, NdArrayType, Task, emit, layers, mse, obj, sgd
+from examples.options import BatchSize, Plot, Seed, Steps, Target, batches, run, train
 
 DATA = Path(__file__).parent / "data" / "iris.csv"
 FEATURES = ("sepal length", "sepal width", "petal length", "petal width")
@@ -96,8 +96,4 @@ def main(
 
 
 if __name__ == "__main__":
-    try:
-        typer.run(main)
-    except CatgradError as error:
-        typer.secho(f"iris: {error}", fg="red", err=True)
-        raise SystemExit(2) from None
+    run(main)

@@ -10,6 +10,8 @@ import numpy as np
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from catgrad import CatgradError
+
 Target = Annotated[str, typer.Option(help="What to compile to; `catgrad targets` lists them.")]
 Steps = Annotated[int, typer.Option(min=1, help="How many steps to train.")]
 Seed = Annotated[int, typer.Option(min=0, help="Decides the first parameters and the batches.")]
@@ -40,3 +42,12 @@ def train(step: Callable[[Any, Any], Any], data: Iterator[tuple[Any, Any]], step
             if count % max(steps // 100, 1) == 0 or count == steps:
                 progress.update(bar, completed=count, loss=f"loss {losses[-1]:.4f}")
     return losses
+
+
+def run(main: Callable[..., None]) -> None:
+    """Run an example's command line; an error is one sentence and exit status 2."""
+    try:
+        typer.run(main)
+    except CatgradError as error:
+        typer.secho(str(error), fg="red", err=True)
+        raise SystemExit(2) from None

@@ -19,7 +19,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 @pytest.fixture
-def golden(request: pytest.FixtureRequest):
+def check_golden(request: pytest.FixtureRequest):
     """Compares text with a file under tests/golden, or rewrites the file."""
 
     def check(name: str, text: str) -> None:

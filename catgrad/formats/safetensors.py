@@ -10,8 +10,8 @@ Source: the format's specification, github.com/huggingface/safetensors, README, 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
+from itertools import chain
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from catgrad.errors import ArtifactError
+from catgrad.files import write_whole
 from catgrad.types import Array
 
 DTYPES = {"F32": "<f4", "F64": "<f8", "F16": "<f2", "I32": "<i4", "I64": "<i8", "BOOL": "|b1"}
@@ -44,19 +45,13 @@ def write(path: str | Path, arrays: Mapping[str, Any], metadata: Mapping[str, st
         place += block.nbytes
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    little_endian = (b.astype(b.dtype.newbyteorder("<"), copy=False).tobytes() for b in blocks.values())
     try:
-        with temporary.open("wb") as file:
-            file.write(len(text).to_bytes(8, "little") + text)
-            for block in blocks.values():
-                file.write(block.astype(block.dtype.newbyteorder("<"), copy=False).tobytes())
-        os.replace(temporary, path)
+        write_whole(path, chain([len(text).to_bytes(8, "little"), text], little_endian))
     except OSError as error:
         raise ArtifactError(
             "the file of weights must be writable", f"{path} is not: {error.strerror}", "choose another path"
         ) from None
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def read(path: str | Path) -> dict[str, Array]:

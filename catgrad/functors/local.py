@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Any
 
 from open_hypergraphs import FiniteFunction, FrobeniusFunctor, IndexedCoproduct
@@ -39,6 +40,6 @@ class LocalFunctor(FrobeniusFunctor):  # type: ignore[misc]  # open-hypergraphs 
             self._images[key] = self.map_op(op, inputs)
         return self._images[key]
 
+    @abstractmethod
     def map_op(self, op: Op, inputs: tuple[NdArrayType, ...]) -> Term:
         """The image of one operation at these input types."""
-        raise NotImplementedError(f"{type(self).__name__} does not say what an operation becomes")

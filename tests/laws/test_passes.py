@@ -107,7 +107,9 @@ def test_rules(rule):
 
 def test_constants_differ_by_sign_of_zero_and_agree_as_nan():
     assert Constant(F, 0.0) != Constant(F, -0.0)
-    assert Constant(F, float("nan")) == Constant(F, float("nan"))
+    one, other = Constant(F, float("nan")), Constant(F, float("nan"))
+    assert one == other
+    assert hash(one) == hash(other)
 
 
 def test_folding_rounds_as_the_dtype_does():

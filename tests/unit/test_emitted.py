@@ -21,12 +21,12 @@ from tests.models import TASKS, mlp
 
 
 @pytest.mark.parametrize("name", TASKS)
-def test_golden(golden, name):
-    golden(f"numpy/{name}.py", emit(TASKS[name]()).source)
+def test_golden(check_golden, name):
+    check_golden(f"numpy/{name}.py", emit(TASKS[name]()).source)
 
 
-def test_golden_torch(golden):
-    golden("torch/mlp.py", emit(TASKS["mlp"](), "torch").source)
+def test_golden_torch(check_golden):
+    check_golden("torch/mlp.py", emit(TASKS["mlp"](), "torch").source)
 
 
 @pytest.mark.parametrize(("target", "library"), [("numpy", "numpy"), ("torch", "torch")])
@@ -36,11 +36,11 @@ def test_emitted_code_imports_its_library_only(target, library):
     assert [alias.name for node in imports for alias in node.names] == [library]
 
 
-def test_golden_linear_by_numbers(golden):
+def test_golden_linear_by_numbers(check_golden):
     """The snippet of the README: at a fixed batch, the step reads as one would write it."""
     B, I, O = NdArrayType((150,)), NdArrayType((4,)), NdArrayType((3,))
     source = compile_model(layers.linear(B, I, O), layers.sgd(0.0001), layers.mse).source
-    golden("numpy/linear.py", source)
+    check_golden("numpy/linear.py", source)
     step = source[source.index("def step") : source.index("def train_step")]
     assert (
         step.rstrip()

@@ -13,7 +13,7 @@ from catgrad.errors import DtypeError, OptionError, ShapeError, TermError, TypeM
 from catgrad.functors import factor_parameters, reverse
 from catgrad.initialisers import Filled, Normal, Uniform
 from catgrad.learn.optimisers import Optimiser
-from catgrad.op import Op
+from catgrad.op import OPS, Op
 from catgrad.passes import optimise
 from catgrad.program import Program, evaluate, lower
 from catgrad.structural import Constant
@@ -248,9 +248,11 @@ def test_two_operations_of_one_name_are_refused():
 def test_an_operation_may_be_declared_again_where_it_was():
     for _ in range(2):
 
-        class Again(Op, register=False):
+        class Again(Op):
             def ref(self, x):
                 return x
+
+    assert OPS.pop("Again") is Again
 
 
 def test_labels_of_contractions_are_only_compared():
