@@ -99,6 +99,12 @@ FLOAT_STEPS = {
         lambda x, y: _choose(x, y),
     ],
     GRID: [
+        lambda x, y: ops.slice(ops.concat([x, y]), (1, 0), (2, 3)), lambda x, y: ops.softmax(x),
+        lambda x, y: ops.slice(ops.pad(x, [(1, 0), (0, 2)]), (0, 2), (2, 3)), lambda x, y: ops.max(x, 0),
+        lambda x, y: ops.concat(list(ops.split(ops.flip(x), (1, 0, 2), 1))[::-1], 1),
+        lambda x, y: ops.log_softmax(x, 0) * ops.layer_norm(y),
+        lambda x, y: ops.gather(x, ops.argmax(y, 1) * 0 + ops.iota(2)),
+        lambda x, y: ops.sum(ops.window(x, (1,), (2,), (1,), (1,)) @ ops.slice(ops.sum(y, 0), (1,), (2,)), 1),
         lambda x, y: x + y, lambda x, y: x * y, lambda x, y: ops.sum(x, 0), lambda x, y: ops.mean(x, 1),
         lambda x, y: ops.mean(x), lambda x, y: ops.broadcast(ops.sum(y), (2, 3)),
         lambda x, y: _choose(x, y), lambda x, y: ops.relu(x), lambda x, y: x / (ops.square(y) + 1),
