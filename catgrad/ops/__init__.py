@@ -26,6 +26,7 @@ from catgrad.ops.arithmetic import (
     square,
     subtract,
 )
+from catgrad.ops.attention import attention
 from catgrad.ops.compare import equal, greater, greater_equal, less, less_equal, select
 from catgrad.ops.contract import contract, matmul
 from catgrad.ops.conv import avg_pool, conv, max_pool
@@ -41,11 +42,11 @@ from catgrad.ops.window import window
 from catgrad.structural import zeros_like
 
 __all__ = [
-    "absolute", "add", "argmax", "avg_pool", "broadcast", "concat", "contract", "conv", "cos", "divide",
-    "elu", "equal", "erf", "exp", "expm1", "flip", "floor", "gather", "gelu", "gelu_tanh", "greater",
-    "greater_equal", "iota", "layer_norm", "leaky_relu", "less", "less_equal", "log", "log1p",
-    "log_softmax", "matmul", "max", "max_pool", "maximum", "mean", "minimum", "multiply", "negate",
-    "number_of", "pad", "permute", "power", "relu", "reshape", "rms_norm", "round", "scatter_add",
-    "select", "sigmoid", "sign", "silu", "sin", "slice", "softmax", "softplus", "split", "sqrt",
-    "square", "subtract", "sum", "tanh", "transpose", "window", "zeros_like",
+    "absolute", "add", "argmax", "attention", "avg_pool", "broadcast", "concat", "contract", "conv",
+    "cos", "divide", "elu", "equal", "erf", "exp", "expm1", "flip", "floor", "gather", "gelu",
+    "gelu_tanh", "greater", "greater_equal", "iota", "layer_norm", "leaky_relu", "less", "less_equal",
+    "log", "log1p", "log_softmax", "matmul", "max", "max_pool", "maximum", "mean", "minimum",
+    "multiply", "negate", "number_of", "pad", "permute", "power", "relu", "reshape", "rms_norm",
+    "round", "scatter_add", "select", "sigmoid", "sign", "silu", "sin", "slice", "softmax", "softplus",
+    "split", "sqrt", "square", "subtract", "sum", "tanh", "transpose", "window", "zeros_like",
 ]  # fmt: skip

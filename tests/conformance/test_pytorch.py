@@ -410,3 +410,20 @@ def test_a_small_cnn_trains_as_in_torch(target):
         wanted.backward()
         optimiser.step()
         np.testing.assert_allclose(learner.step(images, y), wanted.item(), rtol=1e-10)
+
+
+@pytest.mark.parametrize("target", ["numpy", "torch"])
+@pytest.mark.parametrize("causal", [False, True])
+def test_attention_is_that_of_torch(target, causal):
+    """Values and all gradients, with a symbolic length."""
+    shape = NdArrayType((2, 3, Dim("t"), 4), Dtype.float64)
+    term = reverse(build(lambda q, k, v: ops.attention(q, k, v, causal), [shape] * 3))
+    rng = np.random.default_rng(0)
+    for length in (1, 5):
+        q, k, v, dy = (rng.normal(size=(2, 3, length, 4)) for _ in range(4))
+        tensors = [torch.tensor(a, requires_grad=True) for a in (q, k, v)]
+        wanted = F.scaled_dot_product_attention(*tensors, is_causal=causal)
+        gradients = torch.autograd.grad(wanted, tensors, torch.tensor(dy))
+        for found in (evaluate(term, q, k, v, dy), run_on(get_backend(target), term, q, k, v, dy)):
+            for a, b in zip(found, (wanted.detach(), *gradients), strict=True):
+                np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12)
