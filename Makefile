@@ -1,6 +1,6 @@
 # `make help` lists what there is. All of it runs in .venv, made at first use.
 
-PYTHON ?= python3.11
+PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || echo python3)
 VENV   := .venv
 BIN    := $(VENV)/bin
 JOBS   ?= auto
