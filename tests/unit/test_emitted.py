@@ -37,7 +37,7 @@ def test_emitted_code_imports_its_library_only(target, library):
 
 
 def test_golden_linear_by_numbers(check_golden):
-    """The snippet of the README: at a fixed batch, the step reads as one would write it."""
+    """At a fixed batch, the step of Python catgrad's README reads as one would write it."""
     B, I, O = NdArrayType((150,)), NdArrayType((4,)), NdArrayType((3,))
     source = compile_model(layers.linear(B, I, O), layers.sgd(0.0001), layers.mse).source
     check_golden("numpy/linear.py", source)
