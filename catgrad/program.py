@@ -48,11 +48,6 @@ class Function:
         """The types of the arguments."""
         return tuple(self.types[value] for value in self.arguments)
 
-    @property
-    def result_types(self) -> tuple[NdArrayType, ...]:
-        """The types of the results."""
-        return tuple(self.types[value] for value in self.results)
-
     def uses(self) -> list[int]:
         """How often each value is read, results counted."""
         count = [0] * len(self.types)

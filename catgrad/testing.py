@@ -21,8 +21,10 @@ import catgrad.ops  # noqa: F401  # declares the operations
 from catgrad.backend import Backend, get_backend
 from catgrad.dims import numbers
 from catgrad.functors import Expand, reverse
+from catgrad.functors.reverse import cotangents
 from catgrad.op import OPS, Op
 from catgrad.program import Program, evaluate, lower
+from catgrad.structural import is_differentiable
 from catgrad.term import Term, edges, singleton
 from catgrad.types import Array, Dtype, NdArrayType
 
@@ -119,10 +121,10 @@ def check_derivative(term: Term, domain: tuple[float, float] = (-2.0, 2.0), seed
         a if t.dtype.is_floating else np.zeros_like(a)
         for a, t in zip(draw_arrays(types, seed=seed + 1), types, strict=True)
     ]
-    outputs = [t for t in term.target.table if t.dtype is not Dtype.bool]
+    outputs = cotangents(tuple(term.target.table))
     dy = draw_arrays(outputs, seed=seed + 2)
     gradients = evaluate(reverse(term), *x, *dy)[len(term.target) :]
-    directions = [a for a, t in zip(v, types, strict=True) if t.dtype is not Dtype.bool]
+    directions = [a for a, t in zip(v, types, strict=True) if is_differentiable(t)]
     found = sum(float(np.sum(g * d)) for g, d in zip(gradients, directions, strict=True))
 
     def along(t: float) -> float:

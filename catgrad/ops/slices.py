@@ -118,7 +118,7 @@ class Concat(Op):
 
     def type(self, *inputs: NdArrayType) -> Types:
         _require_axis(self.axis, inputs[0].rank)
-        whole = join(self.sizes)
+        whole = sum(self.sizes)
         types = tuple(_with_size(x, self.axis, whole) for x in inputs)
         if len(set(types)) != 1 or tuple(x.shape[self.axis] for x in inputs) != self.sizes:
             raise ShapeError(
@@ -159,7 +159,7 @@ class Split(Op):
 
     def type(self, x: NdArrayType) -> Types:
         _require_axis(self.axis, x.rank)
-        if x.shape[self.axis] != join(self.sizes):
+        if x.shape[self.axis] != sum(self.sizes):
             raise ShapeError(
                 f"the sizes of the parts must add up to axis {self.axis} of {x}",
                 f"they are {self.sizes}",
@@ -179,7 +179,7 @@ class Split(Op):
     @property
     def cuts(self) -> list[Size]:
         """Where each part but the first begins."""
-        return [join(self.sizes[:k]) for k in range(1, len(self.sizes))]
+        return [sum(self.sizes[:k]) for k in range(1, len(self.sizes))]
 
     @classmethod
     def examples(cls) -> Examples:
@@ -277,14 +277,6 @@ def require_block(whole: Shape, starts: Axes, sizes: Shape) -> None:
             f"it begins at {list(starts)} and has the sizes {shape_text(sizes)}",
             "choose others",
         )
-
-
-def join(sizes: Shape) -> Size:
-    """The sum of sizes."""
-    total: Size = 0
-    for size in sizes:
-        total = total + size
-    return total
 
 
 def _with_size(x: NdArrayType, axis: int, size: Size) -> NdArrayType:

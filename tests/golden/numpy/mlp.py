@@ -128,12 +128,24 @@ def train_step(dense_0_weight, dense_0_bias, dense_1_weight, dense_1_bias, x, y)
     return [loss, new_dense_0_weight, new_dense_0_bias, new_dense_1_weight, new_dense_1_bias]
 
 
+def converted(array, dtype, what):
+    """The array in another dtype. Floats may lose digits, but nothing else may change."""
+    if not np.can_cast(array.dtype, dtype, "same_kind"):
+        raise TypeError(f"{what} must be {np.dtype(dtype)}, but it is {array.dtype}; use astype")
+    with np.errstate(all="ignore"):
+        cast = array.astype(dtype)
+    kept = np.isfinite(cast) == np.isfinite(array) if cast.dtype.kind == "f" else cast == array
+    if not np.all(kept):
+        raise TypeError(f"{what} must fit {np.dtype(dtype)}, but it has values outside; rescale it")
+    return cast
+
+
 class Checked:
     """A function of this module behind a check of its arguments: arrays in, a list of arrays out.
 
     `symbols` are the sizes that are free, each with an argument and an axis that have it; `types`
-    gives the name, shape and dtype of every argument at these sizes. Arithmetic is IEEE 754,
-    without warnings.
+    gives the name, shape and dtype of every argument at these sizes.
+    Arithmetic is IEEE 754, without warnings.
     """
 
     def __init__(self, function, symbols, types):
@@ -144,7 +156,7 @@ class Checked:
     def __call__(self, *values):
         signature = tuple([type(v) is np.ndarray and (v.shape, v.dtype) for v in values])
         if signature not in self.accepted:
-            values = self.arrays(values)
+            values = self.arrays([np.asarray(value) for value in values])
             if len(self.accepted) > 100:
                 self.accepted.clear()
             self.accepted.add(tuple([(v.shape, v.dtype) for v in values]))
@@ -152,10 +164,9 @@ class Checked:
             return self.function(*values)
 
     def arrays(self, values):
-        """The values as arrays of the right types, or an error that says which is not."""
-        shapes = [np.shape(value) for value in values]
+        """The arrays in the right dtypes, or an error that says which of them does not fit."""
         sizes = {
-            name: shapes[i][axis] if i < len(shapes) and axis < len(shapes[i]) else 0
+            name: values[i].shape[axis] if i < len(values) and axis < values[i].ndim else 0
             for name, i, axis in self.symbols
         }
         types = self.types(*sizes.values())
@@ -164,30 +175,17 @@ class Checked:
                 f"{self.__name__} must get {len(types)} arrays, but it got {len(values)}; "
                 f"pass {', '.join(name for name, _ in types)}"
             )
-        return [self.array(value, name, *type, sizes) for value, (name, type) in zip(values, types)]
-
-    def array(self, value, name, shape, dtype, sizes):
-        """One value as an array. Floats may lose digits, but nothing else may change."""
-        array = np.asarray(value)
-        if array.shape != shape:
-            where = f" where {', '.join(f'{n} = {size}' for n, size in sizes.items())}" if sizes else ""
-            raise ValueError(
-                f"{self.__name__}: {name} must have shape {shape}{where}, but it is {array.shape}; reshape it"
-            )
-        if array.dtype == dtype:
-            return array
-        if not np.can_cast(array.dtype, dtype, "same_kind"):
-            raise TypeError(
-                f"{self.__name__}: {name} must be {np.dtype(dtype)}, but it is {array.dtype}; use astype"
-            )
-        with np.errstate(all="ignore"):
-            cast = array.astype(dtype)
-        kept = np.isfinite(cast) == np.isfinite(array) if cast.dtype.kind == "f" else cast == array
-        if not np.all(kept):
-            raise TypeError(
-                f"{self.__name__}: {name} must fit {np.dtype(dtype)}, but it has values outside; rescale it"
-            )
-        return cast
+        where = f" where {', '.join(f'{n} = {size}' for n, size in sizes.items())}" if sizes else ""
+        for array, (name, (shape, _)) in zip(values, types):
+            if array.shape != shape:
+                raise ValueError(
+                    f"{self.__name__}: {name} must have shape {shape}{where}, "
+                    f"but it is {tuple(array.shape)}; reshape it"
+                )
+        return [
+            array if array.dtype == dtype else converted(array, dtype, f"{self.__name__}: {name}")
+            for array, (name, (_, dtype)) in zip(values, types)
+        ]
 
 
 class CompiledModel:

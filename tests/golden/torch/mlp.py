@@ -132,11 +132,23 @@ def train_step(dense_0_weight, dense_0_bias, dense_1_weight, dense_1_bias, x, y)
     return [loss, new_dense_0_weight, new_dense_0_bias, new_dense_1_weight, new_dense_1_bias]
 
 
+def converted(array, dtype, what):
+    """The tensor in another dtype. Floats may lose digits, but nothing else may change."""
+    if not torch.can_cast(array.dtype, dtype):
+        raise TypeError(f"{what} must be {dtype}, but it is {array.dtype}; use .to")
+    cast = array.to(dtype)
+    kept = torch.isfinite(cast) == torch.isfinite(array) if dtype.is_floating_point else cast == array
+    if not torch.all(kept):
+        raise TypeError(f"{what} must fit {dtype}, but it has values outside; rescale it")
+    return cast
+
+
 class Checked:
-    """A function of this module behind a check of its arguments: tensors in, a list of tensors out.
+    """A function of this module behind a check of its arguments: arrays in, a list of arrays out.
 
     `symbols` are the sizes that are free, each with an argument and an axis that have it; `types`
-    gives the name, shape and dtype of every argument at these sizes. Autograd does not watch.
+    gives the name, shape and dtype of every argument at these sizes.
+    Autograd does not watch.
     """
 
     def __init__(self, function, symbols, types):
@@ -147,16 +159,15 @@ class Checked:
     def __call__(self, *values):
         signature = tuple([isinstance(v, torch.Tensor) and (v.shape, v.dtype) for v in values])
         if signature not in self.accepted:
-            values = self.tensors(values)
+            values = self.arrays([torch.as_tensor(value) for value in values])
             if len(self.accepted) > 100:
                 self.accepted.clear()
             self.accepted.add(tuple([(v.shape, v.dtype) for v in values]))
         with torch.no_grad():
             return self.function(*values)
 
-    def tensors(self, values):
-        """The values as tensors of the right types, or an error that says which is not."""
-        values = [torch.as_tensor(value) for value in values]
+    def arrays(self, values):
+        """The arrays in the right dtypes, or an error that says which of them does not fit."""
         sizes = {
             name: values[i].shape[axis] if i < len(values) and axis < values[i].ndim else 0
             for name, i, axis in self.symbols
@@ -164,27 +175,20 @@ class Checked:
         types = self.types(*sizes.values())
         if len(values) != len(types):
             raise TypeError(
-                f"{self.__name__} must get {len(types)} tensors, but it got {len(values)}; "
+                f"{self.__name__} must get {len(types)} arrays, but it got {len(values)}; "
                 f"pass {', '.join(name for name, _ in types)}"
             )
-        return [self.tensor(value, name, *type, sizes) for value, (name, type) in zip(values, types)]
-
-    def tensor(self, tensor, name, shape, dtype, sizes):
-        """One value as a tensor. Floats may lose digits, but nothing else may change."""
-        if tensor.shape != shape:
-            where = f" where {', '.join(f'{n} = {size}' for n, size in sizes.items())}" if sizes else ""
-            raise ValueError(
-                f"{self.__name__}: {name} must have shape {shape}{where}, but it is {tuple(tensor.shape)}; reshape it"
-            )
-        if tensor.dtype == dtype:
-            return tensor
-        if not torch.can_cast(tensor.dtype, dtype):
-            raise TypeError(f"{self.__name__}: {name} must be {dtype}, but it is {tensor.dtype}; use .to")
-        cast = tensor.to(dtype)
-        kept = torch.isfinite(cast) == torch.isfinite(tensor) if dtype.is_floating_point else cast == tensor
-        if not torch.all(kept):
-            raise TypeError(f"{self.__name__}: {name} must fit {dtype}, but it has values outside; rescale it")
-        return cast
+        where = f" where {', '.join(f'{n} = {size}' for n, size in sizes.items())}" if sizes else ""
+        for array, (name, (shape, _)) in zip(values, types):
+            if array.shape != shape:
+                raise ValueError(
+                    f"{self.__name__}: {name} must have shape {shape}{where}, "
+                    f"but it is {tuple(array.shape)}; reshape it"
+                )
+        return [
+            array if array.dtype == dtype else converted(array, dtype, f"{self.__name__}: {name}")
+            for array, (name, (_, dtype)) in zip(values, types)
+        ]
 
 
 class CompiledModel:
