@@ -1,0 +1,62 @@
+"""What a training did: the loss of every step, and a record of every epoch."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+
+from catgrad.errors import ArtifactError
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """One pass over the data: its mean loss, weighted by the sizes of the batches, and its evaluation."""
+
+    number: int
+    """1 for the first."""
+    steps: int
+    """The number of steps from the beginning of the training to the end of this epoch."""
+    loss: float
+    """The mean over its steps, each before its change."""
+    validation: Mapping[str, float] = field(default_factory=dict)
+    """The loss and the metrics on the validation data, after it."""
+    whole: bool = True
+    """Whether it saw all batches; the last one may be cut by a number of steps."""
+
+
+@dataclass
+class History:
+    """The loss before each step, and the epochs."""
+
+    losses: list[float] = field(default_factory=list)
+    epochs: list[Epoch] = field(default_factory=list)
+
+    @property
+    def best(self) -> Epoch | None:
+        """The first whole epoch with the least validation loss."""
+        validated = (epoch for epoch in self.epochs if epoch.whole and epoch.validation)
+        return min(validated, key=lambda epoch: epoch.validation["loss"], default=None)
+
+    def to_json(self) -> str:
+        """As text; floats keep all their digits."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str, path: object) -> History:
+        """From text found in the file `path`. Raises: ArtifactError if it is no history."""
+        try:
+            found = json.loads(text)
+            losses = [float(loss) for loss in found["losses"]]
+            epochs = [Epoch(**epoch) for epoch in found["epochs"]]
+            if [epoch.number for epoch in epochs] != list(range(1, len(epochs) + 1)):
+                raise ValueError
+            if not epochs or epochs[-1].steps != len(losses):
+                raise ValueError
+        except (ValueError, TypeError, KeyError):
+            raise ArtifactError(
+                f"the history in {path} must be one that fit wrote",
+                f"it is {text[:40]!r}",
+                "go on from another checkpoint",
+            ) from None
+        return cls(losses, epochs)
