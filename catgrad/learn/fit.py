@@ -71,8 +71,7 @@ def fit(
     if resume:
         run.resume()
     count = batch_count(data, batch_size, drop_last)
-    total = steps if epochs is None else None if count is None else epochs * count
-    with progress_bar(run.history, total, progress) as show:
+    with progress_bar(run.history, epochs * count if epochs and count else steps, progress) as show:
         while not run.is_finished():
             run.train_epoch(show)
     run.restore_best()
@@ -129,8 +128,7 @@ class _Run:
 
     def record(self, epoch: Epoch) -> None:
         """Add the epoch to the history, and keep what its end is to be remembered by."""
-        self.history.epochs.append(epoch)
-        is_best = self.history.best is epoch
+        is_best = self.history.add(epoch)
         if is_best and self.patience is not None:
             self.best = deepcopy((self.learner.parameters, self.learner.state))
         if self.path is not None:

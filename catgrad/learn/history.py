@@ -27,31 +27,38 @@ class Epoch:
 
 @dataclass
 class History:
-    """The loss before each step, and the epochs."""
+    """The loss before each step, the epochs, and the first whole one with the least validation loss."""
 
     losses: list[float] = field(default_factory=list)
     epochs: list[Epoch] = field(default_factory=list)
+    best: Epoch | None = None
 
-    @property
-    def best(self) -> Epoch | None:
-        """The first whole epoch with the least validation loss."""
-        validated = (epoch for epoch in self.epochs if epoch.whole and epoch.validation)
-        return min(validated, key=lambda epoch: epoch.validation["loss"], default=None)
+    def add(self, epoch: Epoch) -> bool:
+        """Add an epoch; returns whether it is the best so far."""
+        self.epochs.append(epoch)
+        if not epoch.whole or not epoch.validation:
+            return False
+        is_best = self.best is None or epoch.validation["loss"] < self.best.validation["loss"]
+        if is_best:
+            self.best = epoch
+        return is_best
 
     def to_json(self) -> str:
         """As text; floats keep all their digits."""
-        return json.dumps(asdict(self))
+        return json.dumps({"losses": self.losses, "epochs": [asdict(epoch) for epoch in self.epochs]})
 
     @classmethod
     def from_json(cls, text: str, path: object) -> History:
         """From text found in the file `path`. Raises: ArtifactError if it is no history."""
+        history = cls()
         try:
             found = json.loads(text)
-            losses = [float(loss) for loss in found["losses"]]
-            epochs = [Epoch(**epoch) for epoch in found["epochs"]]
-            if [epoch.number for epoch in epochs] != list(range(1, len(epochs) + 1)):
+            history.losses = [float(loss) for loss in found["losses"]]
+            for epoch in found["epochs"]:
+                history.add(Epoch(**epoch))
+            if [epoch.number for epoch in history.epochs] != list(range(1, len(history.epochs) + 1)):
                 raise ValueError
-            if not epochs or epochs[-1].steps != len(losses):
+            if not history.epochs or history.epochs[-1].steps != len(history.losses):
                 raise ValueError
         except (ValueError, TypeError, KeyError):
             raise ArtifactError(
@@ -59,4 +66,4 @@ class History:
                 f"it is {text[:40]!r}",
                 "go on from another checkpoint",
             ) from None
-        return cls(losses, epochs)
+        return history

@@ -333,5 +333,7 @@ def test_the_progress_bar_is_on_the_standard_error(capsys):
 
 def test_the_best_is_the_first_of_equals_and_whole():
     epochs = [Epoch(i + 1, i + 1, 1.0, {"loss": loss}, loss > 0) for i, loss in enumerate([3, 2, 2, 0])]
-    assert History([1.0] * 4, epochs).best.number == 2
-    assert History().best is None
+    history = History()
+    assert history.best is None
+    assert [history.add(epoch) for epoch in epochs] == [True, True, False, False]
+    assert history.best.number == 2
