@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 
-from catgrad.errors import ArtifactError
+from catgrad.errors import ArtifactError, OptionError
+from catgrad.learn.plot import COLOURS, draw_losses, figure, save
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,26 @@ class History:
         if is_best:
             self.best = epoch
         return is_best
+
+    def plot(self, path: str | Path) -> None:
+        """Draw the loss over the steps, and the validation loss after each epoch, to a PNG, SVG or PDF.
+
+        Raises: OptionError before the first step; ToolError without matplotlib; ArtifactError if the
+                file cannot be written
+        """
+        if not self.losses:
+            raise OptionError("a plot must have a loss", "there have been no steps", "train first")
+        picture = figure(6, 4.2)
+        axes = picture.subplots()
+        draw_losses(axes, self.losses, "")
+        validated = [epoch for epoch in self.epochs if epoch.validation]
+        if validated:
+            values = [epoch.validation["loss"] for epoch in validated]
+            axes.plot(
+                [epoch.steps for epoch in validated], values, ".-", color=COLOURS[2], label="validation"
+            )
+            axes.legend()
+        save(picture, path)
 
     def to_json(self) -> str:
         """As text; floats keep all their digits."""

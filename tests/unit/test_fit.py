@@ -331,6 +331,16 @@ def test_the_progress_bar_is_on_the_standard_error(capsys):
     assert "10/10 epoch 2, loss" in printed.err
 
 
+def test_a_history_is_drawn(tmp_path):
+    history = train(learner_of(), epochs=3, validation=(XV, YV))
+    history.plot(tmp_path / "run.png")
+    assert (tmp_path / "run.png").read_bytes().startswith(b"\x89PNG")
+    with pytest.raises(ArtifactError, match="the plot must be written"):
+        history.plot(tmp_path / "run.none")
+    with pytest.raises(OptionError, match="train first"):
+        History().plot(tmp_path / "none.png")
+
+
 def test_the_best_is_the_first_of_equals_and_whole():
     epochs = [Epoch(i + 1, i + 1, 1.0, {"loss": loss}, loss > 0) for i, loss in enumerate([3, 2, 2, 0])]
     history = History()
