@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -23,11 +24,15 @@ TARGETS = ["numpy", "torch"]
 RNG = np.random.default_rng(0)
 X, Y = RNG.normal(size=(22, 4)).astype("f4"), RNG.normal(size=(22, 3)).astype("f4")
 XV, YV = RNG.normal(size=(9, 4)).astype("f4"), RNG.normal(size=(9, 3)).astype("f4")
-MAKE = {target: emit(mlp(optimisers.adam(0.1)), target).load() for target in TARGETS}
+
+
+@cache
+def model_of(target: str = "numpy"):
+    return emit(mlp(optimisers.adam(0.1)), target).load()()
 
 
 def learner_of(target: str = "numpy", seed: int = 0):
-    return MAKE[target]().learner(seed)
+    return model_of(target).learner(seed)
 
 
 def train(learner, data=(X, Y), **options):
@@ -239,6 +244,20 @@ def test_a_killed_training_goes_on_from_its_last_epoch(tmp_path):
     assert arrays_of(second) == arrays_of(straight)
 
 
+def test_killed_between_the_two_files_it_goes_on_too(tmp_path):
+    path, options = tmp_path / "run.safetensors", {"validation": (X, Y), "patience": 3}
+    straight, killed, second = learner_of(), learner_of(), learner_of(seed=1)
+    whole = train(straight, epochs=8, **options)
+    train(killed, epochs=2, checkpoint=path, **options)
+    before = path.read_bytes()
+    newer = train(killed, epochs=3, checkpoint=path, resume=True, **options)
+    assert newer.best.number == 3
+    path.write_bytes(before)
+    history = train(second, epochs=8, checkpoint=path, resume=True, **options)
+    assert bits(history) == bits(whole)
+    assert arrays_of(second) == arrays_of(straight)
+
+
 def test_a_checkpoint_holds_the_last_and_the_best(tmp_path):
     learner, last, best = learner_of(), learner_of(seed=1), learner_of(seed=1)
     path = tmp_path / "run.safetensors"
@@ -305,7 +324,7 @@ REFUSED = {
     "inputs is 3 and the arrays are 2": {"inputs": 3},
     "resume must have a checkpoint": {"resume": True},
     "in a folder that is there": {"checkpoint": "/no/such/folder/run"},
-    "fit must get a learner": {"learner": MAKE["numpy"]()},
+    "fit must get a learner": {"learner": model_of()},
 }
 
 
