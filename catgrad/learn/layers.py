@@ -17,7 +17,7 @@ from catgrad.initialisers import ZEROS, Filled, Initialiser, Normal, fan_in_unif
 from catgrad.learn.losses import mse
 from catgrad.learn.optimisers import sgd
 from catgrad.op import qualified, scope
-from catgrad.ops.conv import for_each_axis
+from catgrad.ops.convolution import for_each_axis
 from catgrad.structural import Label, Parameter
 from catgrad.term import Term, compose, obj
 from catgrad.types import NdArrayType
