@@ -77,6 +77,7 @@ class ConvTranspose(Convolution):
     """
 
     output_padding: Axes
+    result = "transposed"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -148,6 +149,7 @@ class ConvWeight(Convolution):
     """
 
     sizes: Axes
+    result = "weights"
 
     def type(self, x: NdArrayType, y: NdArrayType) -> Types:
         fits = x.rank == y.rank == self.rank == len(self.sizes) + 2 and x.shape[0] == y.shape[0]

@@ -85,6 +85,8 @@ class MaxPool(Pool):
     Gradient: dy to the first place in row-major order that is greatest, as in torch.nn.functional
     """
 
+    result = "greatest"
+
     def ref(self, x: Array) -> Any:
         return self.windows_ref(np.pad(x, self.margins, constant_values=-inf)).max(axis=-1)
 
@@ -130,6 +132,7 @@ class AvgPool(Pool):
     """
 
     counts_padding: bool = True
+    result = "average"
 
     def ref(self, x: Array) -> Any:
         totals = self.windows_ref(np.pad(x, self.margins)).sum(axis=-1)
