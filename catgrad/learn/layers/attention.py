@@ -53,7 +53,8 @@ def attention(
         out = _affine(A, B, B, "out_proj", bias, out_initial, bias_initial)
 
         def forward(x: Any) -> Any:
-            q, k, v = (_by_head(part, heads) for part in ops.split(into(x), (B.shape[0],) * 3, -1))
+            parts = zip("qkv", ops.split(into(x), (B.shape[0],) * 3, -1), strict=True)
+            q, k, v = (_by_head(label(name, part), heads) for name, part in parts)
             if rotary is not None:
                 q, k = ops.rotary(q, rotary), ops.rotary(k, rotary)
             y = _joined(ops.attention(q, k, v, causal))
