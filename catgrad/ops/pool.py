@@ -82,7 +82,8 @@ class MaxPool(Pool):
 
     Type:     T[N, C, …] -> T[N, C, …] for floating T
     Raises:   ShapeError; OptionError if the padding is more than half a window
-    Gradient: dy to the first place in row-major order that is greatest, as in torch.nn.functional
+    Gradient: dy to the first place in row-major order that is greatest, as in torch.nn.functional;
+              to none for a window of -∞ that begins in the padding
     """
 
     result = "greatest"
