@@ -231,6 +231,7 @@ class Lines:
         for value, text in zip(function.arguments, arguments, strict=True):
             self.text[value] = text, ATOM, 0
         self.lines: list[Line] = []
+        self.read_inside = {v for op, ins, _ in function.body if isinstance(op, Nested) for v in ins}
 
     def print(self) -> tuple[tuple[Line, ...], tuple[str, ...]]:
         """The lines, and the texts of the results."""
@@ -319,7 +320,9 @@ class Lines:
     def _goes_inline(self, op: Op, value: int, short: bool) -> bool:
         if isinstance(op, Literal):
             return True
-        return short and self.uses[value] == 1 and value not in self.function.names
+        # A loop would compute an expression again at each turn.
+        once = self.uses[value] == 1 and value not in self.read_inside
+        return short and once and value not in self.function.names
 
     def _wish(self, op: Op, value: int) -> str:
         return self.function.names.get(value) or op.result or type(op).__name__.lower()

@@ -31,12 +31,16 @@ from catgrad.ops.batch_norm import batch_norm
 from catgrad.ops.cast import cast
 from catgrad.ops.compare import equal, greater, greater_equal, less, less_equal, select
 from catgrad.ops.contract import contract, matmul
-from catgrad.ops.conv import avg_pool, conv, max_pool
+from catgrad.ops.control import checkpoint, cond, repeat, scan
+from catgrad.ops.conv import conv, conv_transpose
 from catgrad.ops.extrema import argmax, iota, max
 from catgrad.ops.gather import gather, scatter_add
-from catgrad.ops.norms import layer_norm, rms_norm
+from catgrad.ops.norms import group_norm, layer_norm, rms_norm
+from catgrad.ops.pool import avg_pool, global_avg_pool, max_pool
 from catgrad.ops.random import random_bits, random_normal, random_uniform
 from catgrad.ops.reduce import broadcast, mean, number_of, sum
+from catgrad.ops.resize import adaptive_avg_pool, adaptive_max_pool, upsample_nearest
+from catgrad.ops.rotary import rotary
 from catgrad.ops.shape import permute, reshape, transpose
 from catgrad.ops.slices import concat, flip, pad, slice, split
 from catgrad.ops.softmax import log_softmax, softmax
@@ -45,13 +49,14 @@ from catgrad.ops.window import window
 from catgrad.structural import stop_gradient, zeros_like
 
 __all__ = [
-    "absolute", "add", "argmax", "attention", "avg_pool", "batch_norm", "broadcast", "cast",
-    "concat", "contract", "conv", "cos", "divide", "elu", "equal", "erf", "exp", "expm1", "flip",
-    "floor", "gather", "gelu", "gelu_tanh", "greater", "greater_equal", "iota", "layer_norm",
-    "leaky_relu", "less", "less_equal", "log", "log1p", "log_softmax", "matmul", "max", "max_pool",
-    "maximum", "mean", "minimum", "multiply", "negate", "number_of", "pad", "permute", "power",
-    "random_bits", "random_normal", "random_uniform", "relu", "reshape", "rms_norm", "round",
-    "scatter_add", "select", "sigmoid", "sign", "silu", "sin", "slice", "softmax", "softplus",
-    "split", "sqrt", "square", "stop_gradient", "subtract", "sum", "tanh", "transpose", "window",
-    "zeros_like",
+    "absolute", "adaptive_avg_pool", "adaptive_max_pool", "add", "argmax", "attention", "avg_pool",
+    "batch_norm", "broadcast", "cast", "checkpoint", "concat", "cond", "contract", "conv",
+    "conv_transpose", "cos", "divide", "elu", "equal", "erf", "exp", "expm1", "flip", "floor",
+    "gather", "gelu", "gelu_tanh", "global_avg_pool", "greater", "greater_equal", "group_norm",
+    "iota", "layer_norm", "leaky_relu", "less", "less_equal", "log", "log1p", "log_softmax",
+    "matmul", "max", "max_pool", "maximum", "mean", "minimum", "multiply", "negate", "number_of",
+    "pad", "permute", "power", "random_bits", "random_normal", "random_uniform", "relu", "repeat",
+    "reshape", "rms_norm", "rotary", "round", "scan", "scatter_add", "select", "sigmoid", "sign",
+    "silu", "sin", "slice", "softmax", "softplus", "split", "sqrt", "square", "stop_gradient",
+    "subtract", "sum", "tanh", "transpose", "upsample_nearest", "window", "zeros_like",
 ]  # fmt: skip
