@@ -129,7 +129,7 @@ class Backend:
         """
         self._check_supported(program)
         prepared = program.map(self._prepare)
-        used = {type(op).__name__ for f in prepared.functions for op in operations(f)}
+        used = {op.macro for f in prepared.functions for op in operations(f)}
         printed = {f.name: FunctionPrinter(prepared, f, self.dialect).print() for f in prepared.functions}
         files = {
             name.format(name=program.name): self.environment.get_template(template)
@@ -148,7 +148,7 @@ class Backend:
         for function in program.functions:
             for op in operations(function):
                 if op.body is None and not self.has(op) and not op.structural:
-                    name = type(op).__name__
+                    name = op.macro
                     raise UnsupportedOp(
                         f"target {self.name!r} must have a macro for every operation without a body",
                         f"{name} has none: {self.lacks.get(name, 'nobody has written it yet')}",

@@ -68,6 +68,8 @@ class Block:
 
 def blocks(op: Op) -> dict[str, Block]:
     """The blocks among an operation's attributes, by name."""
+    if not op.higher_order:
+        return {}
     values = {f.name: getattr(op, f.name) for f in fields(op)}  # type: ignore[arg-type]
     return {name: value for name, value in values.items() if isinstance(value, Block)}
 

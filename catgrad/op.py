@@ -97,6 +97,8 @@ class Op:
 
     structural: ClassVar[bool] = False
     """It moves or names values and computes nothing; it is gone before printing."""
+    higher_order: ClassVar[bool] = False
+    """Some of its attributes are blocks."""
     elementwise: ClassVar[bool] = False
     """Its one output has, at each place, a function of the input elements at that place."""
     rearranges: ClassVar[bool] = False
@@ -130,6 +132,11 @@ class Op:
             OPS[cls.__name__] = cls
         if symbol is not None:
             SYMBOLS[symbol] = cls()
+
+    @property
+    def macro(self) -> str:
+        """The name of the macro that spells it."""
+        return type(self).__name__
 
     def outputs(self, *inputs: NdArrayType) -> tuple[NdArrayType, ...]:
         """The types of the outputs, always as a tuple; computed once for each operation and types."""

@@ -56,15 +56,15 @@ class Dialect:
 
     def has(self, op: Op) -> bool:
         """Whether there is a macro for this operation."""
-        return type(op).__name__ in self.macros
+        return op.macro in self.macros
 
     def strength(self, op: Op) -> int:
         """How tightly the text of an operation binds."""
-        return self.binding.get(type(op).__name__, (ATOM,))[0]
+        return self.binding.get(op.macro, (ATOM,))[0]
 
     def required(self, op: Op, position: int) -> int:
         """How tightly the operand at this position must bind to go without parentheses."""
-        needs = self.binding.get(type(op).__name__, (ATOM,))[1:]
+        needs = self.binding.get(op.macro, (ATOM,))[1:]
         return needs[min(position, len(needs) - 1)] if needs else 0
 
 
@@ -245,8 +245,8 @@ class Lines:
     def _apply(self, apply: Apply) -> None:
         op, inputs, outputs = apply
         operands = [self._operand(op, i, value) for i, value in enumerate(inputs)]
-        types = tuple(self.function.types[value] for value in outputs)
-        macro = self.dialect.macros[type(op).__name__]
+        types = tuple(filter(None, (self.function.types[value] for value in outputs)))
+        macro = self.dialect.macros[op.macro]
         expression = macro(self.printer, op, types[0], *operands)
         size = 1 + sum(self.text[value][2] for value in inputs)
         short = size <= MOST_OPERATIONS and len(expression) <= MOST_CHARACTERS

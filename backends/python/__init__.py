@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from catgrad.op import Op
 from catgrad.passes import Pass
@@ -14,6 +14,14 @@ from .modules import load_module
 __all__ = ["load_module", "passes"]
 
 
-def passes(takes_numbers: Callable[[Op], bool] = lambda op: True) -> tuple[Pass, ...]:
-    """The dialect's passes, for a library that takes Python numbers as operands of these operations."""
-    return MatmulForms(), BroadcastByOperators(takes_numbers)
+def passes(
+    takes_numbers: Callable[[Op], bool] = lambda op: True,
+    scalars_keep_dtype: bool = False,
+    own: Sequence[Pass] = (),
+) -> tuple[Pass, ...]:
+    """The dialect's passes, for a library that takes Python numbers as operands of these operations.
+
+    With `scalars_keep_dtype` a number beside a scalar does not widen it. A library's `own` passes
+    run while shapes are still what types say.
+    """
+    return MatmulForms(), *own, BroadcastByOperators(takes_numbers, scalars_keep_dtype)

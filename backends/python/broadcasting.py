@@ -31,6 +31,7 @@ class BroadcastByOperators:
     """
 
     takes_numbers: Callable[[Op], bool]
+    scalars_keep_dtype: bool = False
     name: str = "broadcast-by-operators"
 
     def apply(self, function: Function) -> Function:
@@ -48,11 +49,28 @@ class BroadcastByOperators:
             return None
         full = _full_operand(rewriter, inputs)
         if full is None:
-            return None
+            return self._among_scalars(rewriter, apply)
         shrunk = [v if v == full else _shrunk(rewriter, v) for v in inputs]
         others = shrunk if self.takes_numbers(op) else []
         instead = tuple(_literal(rewriter, v, others) for v in shrunk)
         return None if instead == inputs else (rewriter.apply_as(rewriter.types[outputs[0]], op, *instead),)
+
+    def _among_scalars(self, rewriter: Rewriter, apply: Apply) -> Values | None:
+        """Numbers beside a scalar, where the library gives the result the dtype of that."""
+        op, inputs, outputs = apply
+        strong = [value for value in inputs if isinstance(rewriter.op(value), Literal)]
+        if not (self.scalars_keep_dtype and self.takes_numbers(op) and 0 < len(strong) < len(inputs)):
+            return None
+        dtypes = {rewriter.types[value].dtype for value in inputs if value not in strong}
+        instead = tuple(_weak(rewriter, v) if rewriter.types[v].dtype in dtypes else v for v in inputs)
+        return None if instead == inputs else (rewriter.apply_as(rewriter.types[outputs[0]], op, *instead),)
+
+
+def _weak(rewriter: Rewriter, value: int) -> int:
+    op = rewriter.op(value)
+    if not isinstance(op, Literal) or op.weak:
+        return value
+    return rewriter.apply_as(op.constant.array_type, Literal(op.constant, weak=True))
 
 
 def _aligned(rewriter: Rewriter, op: Broadcast, source: int, output: int) -> Values | None:

@@ -13,6 +13,7 @@ from catgrad.ops.compare import Comparison, Select
 
 from .. import templates
 from ..python import load_module, passes
+from . import fused_kernels, pullbacks
 
 
 def missing() -> str | None:
@@ -41,5 +42,5 @@ BACKEND = Backend(
     files={"{name}.py": "module.py.j2"},
     load=load,
     missing=missing,
-    passes=passes(takes_numbers),
+    passes=passes(takes_numbers, scalars_keep_dtype=True, own=(fused_kernels, pullbacks)),
 )

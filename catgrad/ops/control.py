@@ -40,6 +40,7 @@ class Scan(Op):
     carried: int
     scanned: int
     backwards: bool = False
+    higher_order = True
 
     def type(self, *types: NdArrayType) -> Types:
         carry, rows, constants = self.parts(types)
@@ -178,6 +179,7 @@ class Cond(Op):
 
     then: Block
     otherwise: Block
+    higher_order = True
 
     def type(self, condition: NdArrayType, *types: NdArrayType) -> Types:
         if condition is not NdArrayType((), Dtype.bool):
@@ -229,6 +231,7 @@ class Checkpoint(Op):
     """
 
     block: Block
+    higher_order = True
 
     def type(self, *types: NdArrayType) -> Types:
         if self.block.inputs != types:

@@ -54,9 +54,9 @@ def init(seed):
 
 def predict(dense_0_weight, dense_0_bias, dense_1_weight, dense_1_bias, x):
     """P × X → Ŷ: the model's output."""
-    dense_0_linear = x @ dense_0_weight + dense_0_bias  # f32[batch,5]
+    dense_0_linear = torch.nn.functional.linear(x, dense_0_weight.T, dense_0_bias)  # f32[batch,5]
     dense_0_out = torch.sigmoid(dense_0_linear)  # f32[batch,5]
-    dense_1_linear = dense_0_out @ dense_1_weight + dense_1_bias  # f32[batch,3]
+    dense_1_linear = torch.nn.functional.linear(dense_0_out, dense_1_weight.T, dense_1_bias)  # f32[batch,3]
     y_hat = torch.tanh(dense_1_linear)  # f32[batch,3]
     return [y_hat]
 
@@ -64,9 +64,9 @@ def predict(dense_0_weight, dense_0_bias, dense_1_weight, dense_1_bias, x):
 def loss(dense_0_weight, dense_0_bias, dense_1_weight, dense_1_bias, x, y):
     """P × X × Y → R: how far the output is from y."""
     batch = x.shape[0]
-    dense_0_linear = x @ dense_0_weight + dense_0_bias  # f32[batch,5]
+    dense_0_linear = torch.nn.functional.linear(x, dense_0_weight.T, dense_0_bias)  # f32[batch,5]
     dense_0_out = torch.sigmoid(dense_0_linear)  # f32[batch,5]
-    dense_1_linear = dense_0_out @ dense_1_weight + dense_1_bias  # f32[batch,3]
+    dense_1_linear = torch.nn.functional.linear(dense_0_out, dense_1_weight.T, dense_1_bias)  # f32[batch,3]
     y_hat = torch.tanh(dense_1_linear)  # f32[batch,3]
     count = torch.tensor(3 * batch, dtype=torch.float32, device=dense_0_weight.device)  # f32[]
     loss = torch.square(y_hat - y).sum(dim=(0, 1)) / count  # f32[]
@@ -75,9 +75,9 @@ def loss(dense_0_weight, dense_0_bias, dense_1_weight, dense_1_bias, x, y):
 
 def rev(dense_0_weight, dense_0_bias, dense_1_weight, dense_1_bias, x, d_y_hat):
     """P × X × Ŷ′ → P′ × X′: the reverse derivative of predict."""
-    dense_0_linear = x @ dense_0_weight + dense_0_bias  # f32[batch,5]
+    dense_0_linear = torch.nn.functional.linear(x, dense_0_weight.T, dense_0_bias)  # f32[batch,5]
     dense_0_out = torch.sigmoid(dense_0_linear)  # f32[batch,5]
-    dense_1_linear = dense_0_out @ dense_1_weight + dense_1_bias  # f32[batch,3]
+    dense_1_linear = torch.nn.functional.linear(dense_0_out, dense_1_weight.T, dense_1_bias)  # f32[batch,3]
     y_hat = torch.tanh(dense_1_linear)  # f32[batch,3]
     d_dense_1_linear = d_y_hat * (1 - y_hat * y_hat)  # f32[batch,3]
     d_dense_0_out = d_dense_1_linear @ dense_1_weight.T  # f32[batch,5]
@@ -92,9 +92,9 @@ def rev(dense_0_weight, dense_0_bias, dense_1_weight, dense_1_bias, x, d_y_hat):
 
 def rev_p(dense_0_weight, dense_0_bias, dense_1_weight, dense_1_bias, x, d_y_hat):
     """P × X × Ŷ′ → P′: the part of rev that parameters need."""
-    dense_0_linear = x @ dense_0_weight + dense_0_bias  # f32[batch,5]
+    dense_0_linear = torch.nn.functional.linear(x, dense_0_weight.T, dense_0_bias)  # f32[batch,5]
     dense_0_out = torch.sigmoid(dense_0_linear)  # f32[batch,5]
-    dense_1_linear = dense_0_out @ dense_1_weight + dense_1_bias  # f32[batch,3]
+    dense_1_linear = torch.nn.functional.linear(dense_0_out, dense_1_weight.T, dense_1_bias)  # f32[batch,3]
     y_hat = torch.tanh(dense_1_linear)  # f32[batch,3]
     d_dense_1_linear = d_y_hat * (1 - y_hat * y_hat)  # f32[batch,3]
     d_dense_0_out = d_dense_1_linear @ dense_1_weight.T  # f32[batch,5]
@@ -109,15 +109,14 @@ def rev_p(dense_0_weight, dense_0_bias, dense_1_weight, dense_1_bias, x, d_y_hat
 def grads(dense_0_weight, dense_0_bias, dense_1_weight, dense_1_bias, x, y):
     """P × X × Y → R × P′: the loss in training and its gradient."""
     batch = x.shape[0]
-    dense_0_linear = x @ dense_0_weight + dense_0_bias  # f32[batch,5]
+    dense_0_linear = torch.nn.functional.linear(x, dense_0_weight.T, dense_0_bias)  # f32[batch,5]
     dense_0_out = torch.sigmoid(dense_0_linear)  # f32[batch,5]
-    dense_1_linear = dense_0_out @ dense_1_weight + dense_1_bias  # f32[batch,3]
+    dense_1_linear = torch.nn.functional.linear(dense_0_out, dense_1_weight.T, dense_1_bias)  # f32[batch,3]
     y_hat = torch.tanh(dense_1_linear)  # f32[batch,3]
     difference = y_hat - y  # f32[batch,3]
     count = torch.tensor(3 * batch, dtype=torch.float32, device=dense_0_weight.device)  # f32[]
     loss = torch.square(difference).sum(dim=(0, 1)) / count  # f32[]
-    quotient = torch.tensor(2, dtype=torch.float32, device=dense_0_weight.device) / count  # f32[]
-    d_y_hat = quotient * difference  # f32[batch,3]
+    d_y_hat = 2 / count * difference  # f32[batch,3]
     d_dense_1_linear = d_y_hat * (1 - y_hat * y_hat)  # f32[batch,3]
     d_dense_0_out = d_dense_1_linear @ dense_1_weight.T  # f32[batch,5]
     d_dense_0_linear = d_dense_0_out * (dense_0_out * (1 - dense_0_out))  # f32[batch,5]
@@ -143,13 +142,12 @@ def update(
 def step(dense_0_weight, dense_0_bias, dense_1_weight, dense_1_bias, x, y):
     """P × X × Y → P: one step of training."""
     batch = x.shape[0]
-    dense_0_linear = x @ dense_0_weight + dense_0_bias  # f32[batch,5]
+    dense_0_linear = torch.nn.functional.linear(x, dense_0_weight.T, dense_0_bias)  # f32[batch,5]
     dense_0_out = torch.sigmoid(dense_0_linear)  # f32[batch,5]
-    dense_1_linear = dense_0_out @ dense_1_weight + dense_1_bias  # f32[batch,3]
+    dense_1_linear = torch.nn.functional.linear(dense_0_out, dense_1_weight.T, dense_1_bias)  # f32[batch,3]
     y_hat = torch.tanh(dense_1_linear)  # f32[batch,3]
     count = torch.tensor(3 * batch, dtype=torch.float32, device=dense_0_weight.device)  # f32[]
-    quotient = torch.tensor(2, dtype=torch.float32, device=dense_0_weight.device) / count  # f32[]
-    d_y_hat = quotient * (y_hat - y)  # f32[batch,3]
+    d_y_hat = 2 / count * (y_hat - y)  # f32[batch,3]
     d_dense_1_linear = d_y_hat * (1 - y_hat * y_hat)  # f32[batch,3]
     d_dense_0_out = d_dense_1_linear @ dense_1_weight.T  # f32[batch,5]
     d_dense_0_linear = d_dense_0_out * (dense_0_out * (1 - dense_0_out))  # f32[batch,5]
@@ -167,15 +165,14 @@ def step(dense_0_weight, dense_0_bias, dense_1_weight, dense_1_bias, x, y):
 def train_step(dense_0_weight, dense_0_bias, dense_1_weight, dense_1_bias, x, y):
     """P × X × Y → R × P: one step, and the loss before it."""
     batch = x.shape[0]
-    dense_0_linear = x @ dense_0_weight + dense_0_bias  # f32[batch,5]
+    dense_0_linear = torch.nn.functional.linear(x, dense_0_weight.T, dense_0_bias)  # f32[batch,5]
     dense_0_out = torch.sigmoid(dense_0_linear)  # f32[batch,5]
-    dense_1_linear = dense_0_out @ dense_1_weight + dense_1_bias  # f32[batch,3]
+    dense_1_linear = torch.nn.functional.linear(dense_0_out, dense_1_weight.T, dense_1_bias)  # f32[batch,3]
     y_hat = torch.tanh(dense_1_linear)  # f32[batch,3]
     difference = y_hat - y  # f32[batch,3]
     count = torch.tensor(3 * batch, dtype=torch.float32, device=dense_0_weight.device)  # f32[]
     loss = torch.square(difference).sum(dim=(0, 1)) / count  # f32[]
-    quotient = torch.tensor(2, dtype=torch.float32, device=dense_0_weight.device) / count  # f32[]
-    d_y_hat = quotient * difference  # f32[batch,3]
+    d_y_hat = 2 / count * difference  # f32[batch,3]
     d_dense_1_linear = d_y_hat * (1 - y_hat * y_hat)  # f32[batch,3]
     d_dense_0_out = d_dense_1_linear @ dense_1_weight.T  # f32[batch,5]
     d_dense_0_linear = d_dense_0_out * (dense_0_out * (1 - dense_0_out))  # f32[batch,5]
