@@ -30,23 +30,25 @@ from catgrad.ops.attention import attention
 from catgrad.ops.compare import equal, greater, greater_equal, less, less_equal, select
 from catgrad.ops.contract import contract, matmul
 from catgrad.ops.conv import avg_pool, conv, max_pool
-from catgrad.ops.extrema import argmax, iota, max
+from catgrad.ops.cumulative import cumsum
+from catgrad.ops.extrema import argmax, argmin, iota, max, min
 from catgrad.ops.gather import gather, scatter_add
 from catgrad.ops.norms import layer_norm, rms_norm
 from catgrad.ops.reduce import broadcast, mean, number_of, sum
 from catgrad.ops.shape import permute, reshape, transpose
 from catgrad.ops.slices import concat, flip, pad, slice, split
-from catgrad.ops.softmax import log_softmax, softmax
+from catgrad.ops.softmax import log_softmax, logsumexp, softmax
 from catgrad.ops.transcendental import cos, erf, exp, expm1, log, log1p, sin, sqrt, tanh
 from catgrad.ops.window import window
 from catgrad.structural import zeros_like
 
 __all__ = [
-    "absolute", "add", "argmax", "attention", "avg_pool", "broadcast", "concat", "contract", "conv",
-    "cos", "divide", "elu", "equal", "erf", "exp", "expm1", "flip", "floor", "gather", "gelu",
-    "gelu_tanh", "greater", "greater_equal", "iota", "layer_norm", "leaky_relu", "less", "less_equal",
-    "log", "log1p", "log_softmax", "matmul", "max", "max_pool", "maximum", "mean", "minimum",
-    "multiply", "negate", "number_of", "pad", "permute", "power", "relu", "reshape", "rms_norm",
-    "round", "scatter_add", "select", "sigmoid", "sign", "silu", "sin", "slice", "softmax", "softplus",
-    "split", "sqrt", "square", "subtract", "sum", "tanh", "transpose", "window", "zeros_like",
+    "absolute", "add", "argmax", "argmin", "attention", "avg_pool", "broadcast", "concat", "contract",
+    "conv", "cos", "cumsum", "divide", "elu", "equal", "erf", "exp", "expm1", "flip", "floor", "gather",
+    "gelu", "gelu_tanh", "greater", "greater_equal", "iota", "layer_norm", "leaky_relu", "less",
+    "less_equal", "log", "log1p", "log_softmax", "logsumexp", "matmul", "max", "max_pool", "maximum",
+    "mean", "min", "minimum", "multiply", "negate", "number_of", "pad", "permute", "power", "relu",
+    "reshape", "rms_norm", "round", "scatter_add", "select", "sigmoid", "sign", "silu", "sin", "slice",
+    "softmax", "softplus", "split", "sqrt", "square", "subtract", "sum", "tanh", "transpose", "window",
+    "zeros_like",
 ]  # fmt: skip
