@@ -38,6 +38,7 @@ from catgrad.ops.reduce import broadcast, mean, number_of, sum
 from catgrad.ops.shape import permute, reshape, transpose
 from catgrad.ops.slices import concat, flip, pad, slice, split
 from catgrad.ops.softmax import log_softmax, logsumexp, softmax
+from catgrad.ops.take import scatter_add_along_axis, take, take_along_axis
 from catgrad.ops.transcendental import cos, erf, exp, expm1, log, log1p, sin, sqrt, tanh
 from catgrad.ops.window import window
 from catgrad.structural import zeros_like
@@ -48,7 +49,7 @@ __all__ = [
     "gelu", "gelu_tanh", "greater", "greater_equal", "iota", "layer_norm", "leaky_relu", "less",
     "less_equal", "log", "log1p", "log_softmax", "logsumexp", "matmul", "max", "max_pool", "maximum",
     "mean", "min", "minimum", "multiply", "negate", "number_of", "pad", "permute", "power", "relu",
-    "reshape", "rms_norm", "round", "scatter_add", "select", "sigmoid", "sign", "silu", "sin", "slice",
-    "softmax", "softplus", "split", "sqrt", "square", "subtract", "sum", "tanh", "transpose", "window",
-    "zeros_like",
+    "reshape", "rms_norm", "round", "scatter_add", "scatter_add_along_axis", "select", "sigmoid",
+    "sign", "silu", "sin", "slice", "softmax", "softplus", "split", "sqrt", "square", "subtract", "sum",
+    "take", "take_along_axis", "tanh", "transpose", "window", "zeros_like",
 ]  # fmt: skip

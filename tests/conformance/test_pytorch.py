@@ -303,7 +303,7 @@ def test_rows_that_are_not_there_are_refused(target, index):
         build(lambda x, i: ops.scatter_add(ops.gather(x, i * 0), i, 3), types),
     ):
         for compute in (lambda f, *a: run_on(get_backend(target), f, *a), evaluate):
-            with pytest.raises(IndexError, match="row numbers must lie in 0 … 2"):
+            with pytest.raises(IndexError, match="an index must lie in 0 … 2"):
                 compute(term, x, np.array(index))
 
 
