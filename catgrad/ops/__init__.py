@@ -38,18 +38,20 @@ from catgrad.ops.reduce import broadcast, mean, number_of, sum
 from catgrad.ops.shape import permute, reshape, transpose
 from catgrad.ops.slices import concat, flip, pad, slice, split
 from catgrad.ops.softmax import log_softmax, logsumexp, softmax
+from catgrad.ops.sort import argsort, sort, top_k
 from catgrad.ops.take import scatter_add_along_axis, take, take_along_axis
 from catgrad.ops.transcendental import cos, erf, exp, expm1, log, log1p, sin, sqrt, tanh
 from catgrad.ops.window import window
 from catgrad.structural import zeros_like
 
 __all__ = [
-    "absolute", "add", "argmax", "argmin", "attention", "avg_pool", "broadcast", "concat", "contract",
-    "conv", "cos", "cumsum", "divide", "elu", "equal", "erf", "exp", "expm1", "flip", "floor", "gather",
-    "gelu", "gelu_tanh", "greater", "greater_equal", "iota", "layer_norm", "leaky_relu", "less",
-    "less_equal", "log", "log1p", "log_softmax", "logsumexp", "matmul", "max", "max_pool", "maximum",
-    "mean", "min", "minimum", "multiply", "negate", "number_of", "pad", "permute", "power", "relu",
-    "reshape", "rms_norm", "round", "scatter_add", "scatter_add_along_axis", "select", "sigmoid",
-    "sign", "silu", "sin", "slice", "softmax", "softplus", "split", "sqrt", "square", "subtract", "sum",
-    "take", "take_along_axis", "tanh", "transpose", "window", "zeros_like",
+    "absolute", "add", "argmax", "argmin", "argsort", "attention", "avg_pool", "broadcast", "concat",
+    "contract", "conv", "cos", "cumsum", "divide", "elu", "equal", "erf", "exp", "expm1", "flip",
+    "floor", "gather", "gelu", "gelu_tanh", "greater", "greater_equal", "iota", "layer_norm",
+    "leaky_relu", "less", "less_equal", "log", "log1p", "log_softmax", "logsumexp", "matmul", "max",
+    "max_pool", "maximum", "mean", "min", "minimum", "multiply", "negate", "number_of", "pad",
+    "permute", "power", "relu", "reshape", "rms_norm", "round", "scatter_add", "scatter_add_along_axis",
+    "select", "sigmoid", "sign", "silu", "sin", "slice", "softmax", "softplus", "sort", "split", "sqrt",
+    "square", "subtract", "sum", "take", "take_along_axis", "tanh", "top_k", "transpose", "window",
+    "zeros_like",
 ]  # fmt: skip

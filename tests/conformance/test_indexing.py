@@ -1,4 +1,4 @@
-"""Reading and adding to elements by number, along any axis."""
+"""Reading and adding to elements by number, and sorting, along any axis."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from catgrad import Dim, Dtype, NdArrayType, build, ops
 from catgrad.backend import get_backend
-from catgrad.errors import DtypeError, ShapeError
+from catgrad.errors import DtypeError, OptionError, ShapeError
 from catgrad.functors import reverse
 from catgrad.program import evaluate
 from catgrad.testing import run_on
-from tests.conformance.pytorch import arrays_with_axis, assert_as_torch, both_targets, torch
+from tests.conformance.pytorch import arrays_with_axis, assert_as_torch, awkward, both_targets, torch
 
 few = settings(max_examples=25)
 
@@ -111,3 +111,46 @@ def test_shapes_and_dtypes_that_do_not_fit_are_refused():
         build(ops.take_along_axis, [x, NdArrayType((3, 3), Dtype.int64)])
     with pytest.raises(ShapeError, match="one number for each element"):
         build(lambda x, i: ops.scatter_add_along_axis(x, i, 4), [x, NdArrayType((2, 2), Dtype.int64)])
+
+
+@both_targets
+@pytest.mark.parametrize("descending", [False, True])
+@given(drawn=arrays_with_axis(elements=awkward))
+@few
+def test_sorting_is_stable_and_a_nan_is_greatest(target, descending, drawn):
+    x, axis = drawn
+    for part in (0, 1):
+        assert_as_torch(
+            target,
+            lambda x, part=part: ops.sort(x, axis, descending)[part],
+            lambda x, part=part: torch.sort(x, dim=axis, descending=descending, stable=True)[part],
+            x,
+        )
+
+
+@both_targets
+@pytest.mark.parametrize("largest", [False, True])
+@given(drawn=arrays_with_axis(least=2), k=st.integers(0, 2))
+@few
+def test_the_greatest_and_the_least(target, largest, drawn, k):
+    """Values and gradients on elements that all differ, for PyTorch does not say which of equals it takes."""
+    x, axis = drawn
+    x = np.argsort(x, axis=None).reshape(x.shape) / 2
+    for part in (0, 1):
+        assert_as_torch(
+            target,
+            lambda x, part=part: ops.top_k(x, k, axis, largest)[part],
+            lambda x, part=part: torch.topk(x, k, dim=axis, largest=largest)[part],
+            x,
+        )
+
+
+@both_targets
+def test_of_equal_elements_the_first_are_taken(target):
+    x = np.array([1.0, 3.0, np.nan, 3.0, 3.0, np.nan])
+    term = build(lambda x: ops.top_k(x, 4), [NdArrayType((6,), Dtype.float64)])
+    values, places = run_on(get_backend(target), term, x)
+    np.testing.assert_array_equal(values, [np.nan, np.nan, 3, 3])
+    assert places.tolist() == [2, 5, 1, 3]
+    with pytest.raises(OptionError, match="between 0 and the size"):
+        build(lambda x: ops.top_k(x, 7), [NdArrayType((6,))])
