@@ -9,10 +9,14 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from catgrad.dims import Dim, Size
+import numpy as np
+
+from catgrad.dims import Dim, Size, numbers
 from catgrad.naming import Namer
 from catgrad.op import Op
+from catgrad.ops.literal import ArrayLiteral
 from catgrad.program import Apply, Function, Program, symbol_sources
 from catgrad.structural import Constant
 from catgrad.types import NdArrayType
@@ -22,6 +26,9 @@ ATOM = 100
 
 MOST_OPERATIONS, MOST_CHARACTERS = 6, 40
 """Of an expression inside another, beyond which it gets a line and a name of its own."""
+
+FIRST_ELEMENT = 40
+"""The column by which a short array literal begins, behind its name and the call."""
 
 
 LARGEST_WHOLE = 1000
@@ -116,6 +123,20 @@ def fill(items: Sequence[str], start: int, indent: int, width: int = 100) -> str
     return "\n" + "".join(f"{margin}{row}\n" for row in rows) + " " * max(indent - 4, 0)
 
 
+def brackets(items: Any, start: int, indent: int, width: int = 100) -> str:
+    """Nested lists of texts, the first at column `start`; on one line if they fit, else one on each."""
+    if isinstance(items, str):
+        return items
+    inner = indent + 4
+    texts = [brackets(item, inner, inner, width - 1) for item in items]
+    line = f"[{', '.join(texts)}]"
+    if start + len(line) <= width and "\n" not in line:
+        return line
+    if isinstance(items[0], str):
+        return f"[{fill(texts, width, inner, width)}]"
+    return "[\n" + "".join(f"{' ' * inner}{text},\n" for text in texts) + " " * indent + "]"
+
+
 class FunctionPrinter:
     """Prints one function of a program in one dialect."""
 
@@ -169,6 +190,12 @@ class FunctionPrinter:
         self.sizes_read.update(self.symbols[name] for name in size.symbols)
         terms = [(c, [self.symbols[name] for name in m]) for m, c in size.terms]
         return self.dialect.macros["polynomial"](terms)
+
+    def elements(self, literal: ArrayLiteral) -> str:
+        """The elements of an array literal in the target's words, in brackets nested as its axes are."""
+        texts = [self.dialect.macros["number"](digits) for digits in literal.digits]
+        nested = np.array(texts, object).reshape(numbers(literal.array_type.shape))
+        return brackets(nested.tolist(), FIRST_ELEMENT, 4)
 
     def _argument(self, value: int) -> Argument:
         name = self.function.names[value]

@@ -13,6 +13,12 @@ from catgrad.ops.compare import Comparison, Select
 
 from .. import templates
 from ..python import load_module, passes
+from .division import DivisionByNumbers, QuotientByNumber, RemainderByNumber
+
+OPERATORS = (
+    Add, Subtract, Multiply, Divide, Power, QuotientByNumber, RemainderByNumber, Comparison, Select,
+)  # fmt: skip
+"""What PyTorch lets a Python number be an operand of: operators and `where`, but few functions."""
 
 
 def missing() -> str | None:
@@ -30,8 +36,8 @@ def load(artifact: Artifact) -> Any:
 
 
 def takes_numbers(op: Op) -> bool:
-    """Whether PyTorch lets a Python number stand for an operand: in operators, not in most functions."""
-    return isinstance(op, (Add, Subtract, Multiply, Divide, Power, Comparison, Select))
+    """Whether PyTorch lets a Python number stand for an operand."""
+    return isinstance(op, OPERATORS)
 
 
 BACKEND = Backend(
@@ -41,5 +47,5 @@ BACKEND = Backend(
     files={"{name}.py": "module.py.j2"},
     load=load,
     missing=missing,
-    passes=passes(takes_numbers),
+    passes=(DivisionByNumbers(), *passes(takes_numbers)),
 )

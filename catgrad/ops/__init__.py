@@ -21,37 +21,54 @@ from catgrad.ops.arithmetic import (
     multiply,
     negate,
     power,
+    reciprocal,
     round,
     sign,
     square,
     subtract,
 )
 from catgrad.ops.attention import attention
-from catgrad.ops.compare import equal, greater, greater_equal, less, less_equal, select
+from catgrad.ops.bounds import clamp, fmod
+from catgrad.ops.compare import (
+    equal,
+    greater,
+    greater_equal,
+    is_finite,
+    is_nan,
+    less,
+    less_equal,
+    not_equal,
+    select,
+)
 from catgrad.ops.contract import contract, matmul
 from catgrad.ops.conv import avg_pool, conv, max_pool
 from catgrad.ops.cumulative import cumsum
 from catgrad.ops.extrema import argmax, argmin, iota, max, min
 from catgrad.ops.gather import gather, scatter_add
+from catgrad.ops.literal import array
+from catgrad.ops.logic import all, any, logical_and, logical_not, logical_or
 from catgrad.ops.norms import layer_norm, rms_norm
 from catgrad.ops.reduce import broadcast, mean, number_of, sum
-from catgrad.ops.shape import permute, reshape, transpose
-from catgrad.ops.slices import concat, flip, pad, slice, split
+from catgrad.ops.shape import expand_dims, permute, reshape, squeeze, transpose
+from catgrad.ops.slices import concat, flip, pad, slice, split, stack
 from catgrad.ops.softmax import log_softmax, logsumexp, softmax
 from catgrad.ops.sort import argsort, sort, top_k
 from catgrad.ops.take import scatter_add_along_axis, take, take_along_axis
-from catgrad.ops.transcendental import cos, erf, exp, expm1, log, log1p, sin, sqrt, tanh
+from catgrad.ops.transcendental import cos, erf, exp, expm1, log, log1p, rsqrt, sin, sqrt, tanh
+from catgrad.ops.whole import floor_divide, remainder
 from catgrad.ops.window import window
 from catgrad.structural import zeros_like
 
 __all__ = [
-    "absolute", "add", "argmax", "argmin", "argsort", "attention", "avg_pool", "broadcast", "concat",
-    "contract", "conv", "cos", "cumsum", "divide", "elu", "equal", "erf", "exp", "expm1", "flip",
-    "floor", "gather", "gelu", "gelu_tanh", "greater", "greater_equal", "iota", "layer_norm",
-    "leaky_relu", "less", "less_equal", "log", "log1p", "log_softmax", "logsumexp", "matmul", "max",
-    "max_pool", "maximum", "mean", "min", "minimum", "multiply", "negate", "number_of", "pad",
-    "permute", "power", "relu", "reshape", "rms_norm", "round", "scatter_add", "scatter_add_along_axis",
-    "select", "sigmoid", "sign", "silu", "sin", "slice", "softmax", "softplus", "sort", "split", "sqrt",
-    "square", "subtract", "sum", "take", "take_along_axis", "tanh", "top_k", "transpose", "window",
+    "absolute", "add", "all", "any", "argmax", "argmin", "argsort", "array", "attention", "avg_pool",
+    "broadcast", "clamp", "concat", "contract", "conv", "cos", "cumsum", "divide", "elu", "equal",
+    "erf", "exp", "expand_dims", "expm1", "flip", "floor", "floor_divide", "fmod", "gather", "gelu",
+    "gelu_tanh", "greater", "greater_equal", "iota", "is_finite", "is_nan", "layer_norm", "leaky_relu",
+    "less", "less_equal", "log", "log1p", "log_softmax", "logical_and", "logical_not", "logical_or",
+    "logsumexp", "matmul", "max", "max_pool", "maximum", "mean", "min", "minimum", "multiply", "negate",
+    "not_equal", "number_of", "pad", "permute", "power", "reciprocal", "relu", "remainder", "reshape",
+    "rms_norm", "round", "rsqrt", "scatter_add", "scatter_add_along_axis", "select", "sigmoid", "sign",
+    "silu", "sin", "slice", "softmax", "softplus", "sort", "split", "sqrt", "square", "squeeze",
+    "stack", "subtract", "sum", "take", "take_along_axis", "tanh", "top_k", "transpose", "window",
     "zeros_like",
 ]  # fmt: skip

@@ -250,3 +250,8 @@ class Minimum(FloatMap):
 add, subtract, multiply, divide, power = Add(), Subtract(), Multiply(), Divide(), Power()
 negate, square, absolute, sign = Negate(), Square(), Abs(), Sign()
 floor, round, maximum, minimum = Floor(), Round(), Maximum(), Minimum()
+
+
+def reciprocal(x: Any) -> Any:
+    """1 / x, for floating T."""
+    return 1 / x

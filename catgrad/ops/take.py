@@ -68,6 +68,7 @@ class ScatterAddAlongAxis(Op):
     axis: int
     size: Size
     saves = Saves(inputs=(1,))
+    result = "added"
 
     def type(self, x: NdArrayType, index: NdArrayType) -> Types:
         require_whole(index)

@@ -70,7 +70,8 @@ def test_rev_is_the_vector_jacobian_product_of_torch():
 
 POINTWISE = {
     "Exp": torch.exp, "Log": torch.log, "Log1p": torch.log1p, "Expm1": torch.expm1, "Tanh": torch.tanh,
-    "Sqrt": torch.sqrt, "Sin": torch.sin, "Cos": torch.cos, "Erf": torch.erf, "Square": torch.square,
+    "Sqrt": torch.sqrt, "Rsqrt": torch.rsqrt, "Fmod": torch.fmod,
+    "Sin": torch.sin, "Cos": torch.cos, "Erf": torch.erf, "Square": torch.square,
     "Negate": torch.neg, "Abs": torch.abs, "Sign": torch.sign, "Floor": torch.floor, "Round": torch.round,
     "Maximum": torch.maximum, "Minimum": torch.minimum, "Add": torch.add, "Subtract": torch.sub,
     "Multiply": torch.mul, "Divide": torch.div, "Power": torch.pow,
