@@ -6,14 +6,16 @@ from catgrad.dims import Dim
 from catgrad.errors import CatgradError
 from catgrad.learn import layers, losses, optimisers
 from catgrad.learn.compile import Compiled, compile_model, emit
+from catgrad.learn.fit import fit
 from catgrad.learn.losses import mse
+from catgrad.learn.metrics import accuracy, evaluate
 from catgrad.learn.optimisers import sgd
 from catgrad.learn.task import Task
 from catgrad.term import Term, copy, discard, identity, obj, permutation
 from catgrad.types import Dtype, NdArrayType
 
 __all__ = [
-    "CatgradError", "Compiled", "Dim", "Dtype", "NdArrayType", "Task", "Term", "Var", "build",
-    "compile_model", "copy", "discard", "emit", "identity", "layers", "losses", "mse", "obj", "ops",
-    "optimisers", "permutation", "sgd",
+    "CatgradError", "Compiled", "Dim", "Dtype", "NdArrayType", "Task", "Term", "Var", "accuracy",
+    "build", "compile_model", "copy", "discard", "emit", "evaluate", "fit", "identity", "layers",
+    "losses", "mse", "obj", "ops", "optimisers", "permutation", "sgd",
 ]  # fmt: skip

@@ -93,7 +93,7 @@ def draw(
         typer.Option(
             "--function",
             "-f",
-            help="Which term of a Task: model, predict, loss, rev, rev_p, step or train_step.",
+            help="Which term of a Task: model, predict, loss, rev, rev_p, grads, update, step or train_step.",
         ),
     ] = "model",
 ) -> None:

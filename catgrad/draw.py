@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from catgrad.errors import OptionError, ToolError
 from catgrad.op import Op
 from catgrad.schedule import schedule
-from catgrad.structural import Constant, Copy, Discard, Label, Parameter
+from catgrad.state import Parameter
+from catgrad.structural import Constant, Copy, Discard, Label
 from catgrad.term import Term, edges
 
 if TYPE_CHECKING:

@@ -8,6 +8,7 @@ CatgradError
 ├── OptionError (ValueError)      an attribute or option outside its range
 ├── UnsupportedOp (NotImplementedError)   a target that lacks an operation
 ├── UnknownName (LookupError)     no such target, operation, module or attribute
+├── DivergenceError (ArithmeticError)     a training whose loss is no finite number any more
 ├── ArtifactError (OSError)       files that cannot be written or read
 └── ToolError (RuntimeError)      a program of the machine that is missing or failed
 """
@@ -75,6 +76,10 @@ def unknown(kind: str, name: str, known: Iterable[str], command: str) -> Unknown
     return UnknownName(
         f"a {kind} must be one of {', '.join(names)}", f"it is {name!r}", f"{advice}`{command}` lists them"
     )
+
+
+class DivergenceError(CatgradError, ArithmeticError):
+    """A training whose loss is no finite number any more."""
 
 
 class ArtifactError(CatgradError, OSError):

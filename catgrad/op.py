@@ -88,6 +88,8 @@ class Op:
     saves: ClassVar[Saves] = INPUTS
     body: ClassVar[Callable[..., Any] | None] = None
     rev: ClassVar[Callable[..., Any] | None] = None
+    evaluated: ClassVar[Callable[..., Any] | None] = None
+    """What stands for it where a model is used and not trained, a function on variables like `body`."""
 
     structural: ClassVar[bool] = False
     """It moves or names values and computes nothing; it is gone before printing."""

@@ -96,14 +96,13 @@ class FunctionText:
     """All that a template needs to spell a function.
 
     `symbols` holds each size read at run time: identifier, position of an argument, axis.
-    `sizes_read` are those of them the statements mention. The arguments are the optimiser's state
-    if `takes_state`, the parameters if `takes_parameters`, then `own_arguments`.
+    `sizes_read` are those of them the statements mention. The arguments are those of the tables it
+    `takes`, then `own_arguments`.
     """
 
     name: str
     doc: str
-    takes_state: bool
-    takes_parameters: bool
+    takes: tuple[str, ...]
     own_arguments: tuple[Argument, ...]
     arguments: tuple[Argument, ...]
     statements: tuple[Statement, ...]
@@ -162,8 +161,7 @@ class FunctionPrinter:
         return FunctionText(
             name=function.name,
             doc=function.doc,
-            takes_state=function.takes_state,
-            takes_parameters=function.takes_parameters,
+            takes=function.takes,
             own_arguments=arguments[self.common :],
             arguments=arguments,
             statements=tuple(self.statements),

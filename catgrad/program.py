@@ -13,7 +13,7 @@ from catgrad.errors import DtypeError, ShapeError
 from catgrad.naming import require_dotted
 from catgrad.op import Op
 from catgrad.schedule import schedule
-from catgrad.structural import Slot
+from catgrad.state import Slot
 from catgrad.term import Term, check_functional, edges
 from catgrad.types import Array, NdArrayType, substitute, symbols
 
@@ -30,7 +30,8 @@ class Apply(NamedTuple):
 class Function:
     """Straight-line code from arguments to results.
 
-    `names` holds what values are called; those without an entry are intermediate.
+    It takes all that the tables `takes` of its program name, then arguments of its own. `names`
+    holds what values are called; those without an entry are intermediate.
     """
 
     name: str
@@ -40,8 +41,7 @@ class Function:
     types: tuple[NdArrayType, ...]
     names: Mapping[int, str] = field(default_factory=dict)
     doc: str = ""
-    takes_state: bool = False
-    takes_parameters: bool = False
+    takes: tuple[str, ...] = ()
 
     @property
     def argument_types(self) -> tuple[NdArrayType, ...]:
@@ -61,24 +61,18 @@ class Function:
 
 @dataclass(frozen=True)
 class Program:
-    """The functions of one model, with the tables of what they take in common.
-
-    A function takes the whole state first if it takes any, then all parameters if it takes any,
-    then arguments of its own.
-    """
+    """The functions of one model, with the tables of what they take in common: `parameters`, `state`, …"""
 
     name: str
     functions: tuple[Function, ...]
-    parameters: tuple[Slot, ...] = ()
-    state: tuple[Slot, ...] = ()
+    tables: Mapping[str, tuple[Slot, ...]] = field(default_factory=dict)
 
     def __getitem__(self, name: str) -> Function:
         return next(function for function in self.functions if function.name == name)
 
     def common_arguments(self, function: Function) -> int:
-        """How many of a function's arguments are state and parameters."""
-        state = len(self.state) if function.takes_state else 0
-        return state + (len(self.parameters) if function.takes_parameters else 0)
+        """How many of a function's arguments come from tables."""
+        return sum(len(self.tables[table]) for table in function.takes)
 
     def map(self, change: Callable[[Function], Function]) -> Program:
         """The program with each function changed."""

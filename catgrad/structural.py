@@ -1,16 +1,15 @@
-"""The operations of every cartesian left-additive category, and those of names, sizes and parameters."""
+"""The operations of every cartesian left-additive category, and those of names and sizes."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 
 from catgrad.dims import Size, numbers
-from catgrad.errors import DtypeError, OptionError, TermError
-from catgrad.initialisers import ZEROS, Initialiser
+from catgrad.errors import DtypeError
 from catgrad.naming import require_dotted
 from catgrad.op import NOTHING, Examples, Op, Types, same
 from catgrad.types import Array, Dtype, NdArrayType
@@ -131,7 +130,7 @@ class NumberOf(Op):
         return [(NumberOf(6), ())]
 
 
-class _Named(Op, register=False):
+class Named(Op, register=False):
     """An operation with a dotted name."""
 
     name: str
@@ -140,7 +139,7 @@ class _Named(Op, register=False):
         require_dotted(self.name)
 
 
-class Label(_Named):
+class Label(Named):
     """The identity, with a name for messages, diagrams and emitted code: y = x.
 
     Type:     (T) -> T
@@ -164,55 +163,31 @@ class Label(_Named):
         return [(Label("x"), (NdArrayType((2, 3)),))]
 
 
-class Parameter(_Named):
-    """An array that training changes, until `factor_parameters` makes it an argument.
+class StopGradient(Op):
+    """The identity, beyond which no gradient goes: y = x.
 
-    Type:     () -> T
-    Gradient: none; a model is differentiated after its parameters are factored out
+    Type:     (T) -> T
+    Gradient: 0, on purpose; it is the one operation whose reverse is not that of its meaning
     """
 
-    array_type: NdArrayType
-    initial: Initialiser = ZEROS
     saves = NOTHING
+    structural = True
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not isinstance(self.initial, Initialiser):
-            raise OptionError(
-                "the initialiser of a parameter must be Uniform, Normal or Filled",
-                f"that of {self.name} is {self.initial!r}",
-                "import one from catgrad.initialisers",
-            )
+    def type(self, x: NdArrayType) -> Types:
+        return x
 
-    def type(self) -> Types:
-        return self.array_type
-
-    def ref(self) -> Any:
-        raise TermError(
-            "a parameter must be given a value",
-            f"{self.name!r} is still inside the term",
-            "apply factor_parameters first",
-        )
+    def ref(self, x: Array) -> Any:
+        return x
 
     def rev(self, dy: Any) -> Any:
-        raise TermError(
-            "a model must be differentiated after its parameters are factored out",
-            f"{self.name!r} is still inside the term",
-            "apply factor_parameters first",
-        )
+        return zeros_like(dy)
 
     @classmethod
     def examples(cls) -> Examples:
         return []
 
 
-@dataclass(frozen=True)
-class Slot:
-    """A place for a named array: a parameter, or one array of an optimiser's state."""
-
-    name: str
-    type: NdArrayType
-    initial: Initialiser
+stop_gradient = StopGradient()
 
 
 def zeros_like(x: Any) -> Any:

@@ -25,6 +25,7 @@ class Dtype(Enum):
     float64 = "f64"
     int32 = "i32"
     int64 = "i64"
+    uint32 = "u32"
     bool = "bool"
 
     @cached_property

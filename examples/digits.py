@@ -12,9 +12,9 @@ from __future__ import annotations
 import numpy as np
 import typer
 
-from catgrad import Dim, Dtype, NdArrayType, Task, emit, layers, losses, optimisers
+from catgrad import Dim, Dtype, NdArrayType, Task, accuracy, emit, fit, layers, losses, optimisers
 from catgrad.errors import ToolError
-from examples.options import BatchSize, Plot, Seed, Steps, Target, batches, run, train
+from examples.options import BatchSize, Plot, Seed, Steps, Target, run
 
 BATCH = Dim("batch")
 TRAINING = 1437  # four fifths of the images
@@ -67,17 +67,18 @@ def main(
 ) -> None:
     """Train a small convolutional network on handwritten digits, on emitted source only."""
     x, y = load()
+    held_out, digits = x[TRAINING:], y[TRAINING:]
     artifact = emit(cnn(), target)
     typer.echo(artifact.source)
     learner = artifact.load()().learner(seed)
-    curve = train(learner.step, batches(x[:TRAINING], y[:TRAINING], batch_size, seed), steps)
-    guesses = np.asarray(learner.predict(x[TRAINING:])).argmax(axis=1)
-    right = guesses == y[TRAINING:]
-    typer.echo(f"accuracy: {right.mean():.1%} of {len(right)} digits not trained on")
+    training = (x[:TRAINING], y[:TRAINING])
+    history = fit(learner, training, steps=steps, batch_size=batch_size, seed=seed)
+    scores = np.asarray(learner.predict(held_out))
+    typer.echo(f"accuracy: {accuracy(scores, digits):.1%} of {len(digits)} digits not trained on")
     if plot is not None:
         from examples.plots import losses_and_images
 
-        losses_and_images(plot, curve, x[TRAINING:, 0], guesses, y[TRAINING:])
+        losses_and_images(plot, history.losses, held_out[:, 0], scores.argmax(axis=1), digits)
         typer.echo(f"plot: {plot}")
 
 

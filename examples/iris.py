@@ -15,8 +15,8 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from catgrad import Dim, NdArrayType, Task, emit, layers, mse, obj, sgd
-from examples.options import BatchSize, Plot, Seed, Steps, Target, batches, run, train
+from catgrad import Dim, NdArrayType, Task, accuracy, emit, fit, layers, mse, obj, sgd
+from examples.options import BatchSize, Plot, Seed, Steps, Target, run
 
 DATA = Path(__file__).parent / "data" / "iris.csv"
 FEATURES = ("sepal length", "sepal width", "petal length", "petal width")
@@ -67,11 +67,6 @@ def load() -> tuple[np.ndarray, np.ndarray]:
     return (features - features.mean(axis=0)) / features.std(axis=0), species.astype(np.float32)
 
 
-def accuracy(y_hat: np.ndarray, y: np.ndarray) -> float:
-    """The share of rows whose greatest entry is in the right place."""
-    return float(np.mean(np.asarray(y_hat).argmax(axis=1) == y.argmax(axis=1)))
-
-
 def main(
     model: Annotated[Model, typer.Argument(help="Which network to train.")] = Model.dense,
     target: Target = "numpy",
@@ -86,12 +81,12 @@ def main(
     typer.echo(artifact.source)
     x, y = load()
     learner = artifact.load()().learner(seed)
-    losses = train(learner.step, batches(x, y, batch_size, seed), steps)
+    history = fit(learner, (x, y), steps=steps, batch_size=batch_size, seed=seed)
     typer.echo(f"accuracy: {accuracy(learner.predict(x), y):.1%} of {len(x)} flowers")
     if plot is not None:
         from examples.plots import decision_regions
 
-        decision_regions(plot, losses, learner.predict, x, y, FEATURES, SPECIES)
+        decision_regions(plot, history.losses, learner.predict, x, y, FEATURES, SPECIES)
         typer.echo(f"plot: {plot}")
 
 

@@ -1,4 +1,4 @@
-"""Pictures of a training, by matplotlib."""
+"""Pictures of a trained model beside its training."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from catgrad.errors import ArtifactError, ToolError
+from catgrad.learn.plot import COLOURS, draw_losses, figure, save
 
 Predict = Callable[[np.ndarray], np.ndarray]
-COLOURS = ("#4477aa", "#ddaa33", "#bb5566")
 
 
 def decision_regions(
@@ -25,15 +24,14 @@ def decision_regions(
 ) -> None:
     """Draw the loss curve beside what the model says over the plane of the last two features.
 
-    The line over the loss is its mean over the last fiftieth of the steps. The other features are
-    held at their means. Raises: ToolError without matplotlib; ArtifactError if the file cannot be
-    written.
+    The other features are held at their means. Raises: ToolError without matplotlib; ArtifactError if the
+    file cannot be written.
     """
-    figure = _figure()
+    picture = figure(10, 4.2)
     from matplotlib.colors import ListedColormap
 
-    curve, plane = figure.subplots(1, 2)
-    _draw_losses(curve, losses, "mean squared error")
+    curve, plane = picture.subplots(1, 2)
+    draw_losses(curve, losses, "mean squared error")
     _draw_regions(plane, predict, x, len(classes), ListedColormap(COLOURS[: len(classes)]))
     for k, name in enumerate(classes):
         flowers = x[y.argmax(axis=1) == k]
@@ -41,7 +39,7 @@ def decision_regions(
     plane.set(xlabel=f"{features[-2]} (standardised)", ylabel=f"{features[-1]} (standardised)")
     plane.set_title("what the model says")
     plane.legend()
-    _save(figure, path)
+    save(picture, path)
 
 
 def losses_and_images(
@@ -51,9 +49,9 @@ def losses_and_images(
 
     Raises: ToolError without matplotlib; ArtifactError if the file cannot be written.
     """
-    figure = _figure()
-    left, right = figure.subfigures(1, 2)
-    _draw_losses(left.subplots(), losses, "cross entropy")
+    picture = figure(10, 4.2)
+    left, right = picture.subfigures(1, 2)
+    draw_losses(left.subplots(), losses, "cross entropy")
     wrong_first = np.argsort(guesses == labels, kind="stable")
     for axes, k in zip(right.subplots(4, 6).flat, wrong_first, strict=False):
         axes.imshow(images[k], cmap="gray_r")
@@ -61,37 +59,7 @@ def losses_and_images(
         text = f"{guesses[k]}, not {labels[k]}" if wrong else f"{guesses[k]}"
         axes.set_title(text, fontsize=9, color=COLOURS[2] if wrong else "black")
         axes.axis("off")
-    _save(figure, path)
-
-
-def _figure() -> Any:
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise ToolError(
-            "--plot must have matplotlib", "it is not installed", "pip install 'catgrad[plot]'"
-        ) from None
-    return Figure(figsize=(10, 4.2), layout="constrained")
-
-
-def _save(figure: Any, path: Path) -> None:
-    try:
-        figure.savefig(path, dpi=120)
-    except (OSError, ValueError) as error:
-        raise ArtifactError(
-            "the plot must be written to a file",
-            f"{path} fails: {error}",
-            "choose a writable .png, .svg or .pdf",
-        ) from None
-
-
-def _draw_losses(axes: Any, losses: Sequence[float], title: str) -> None:
-    steps = np.arange(1, len(losses) + 1)
-    window = max(len(losses) // 50, 1)
-    mean = np.convolve(losses, np.full(window, 1 / window), "valid")
-    axes.plot(steps, losses, color=COLOURS[0], alpha=0.3, linewidth=0.8)
-    axes.plot(steps[window - 1 :], mean, color=COLOURS[0])
-    axes.set(xlabel="step", ylabel="loss", xscale="log", yscale="log", title=title)
+    save(picture, path)
 
 
 def _draw_regions(axes: Any, predict: Predict, x: np.ndarray, classes: int, colours: Any) -> None:

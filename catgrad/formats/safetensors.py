@@ -59,13 +59,8 @@ def read(path: str | Path) -> dict[str, Array]:
 
     Raises: ArtifactError if the file cannot be read or is not what the format says.
     """
-    try:
-        content = Path(path).read_bytes()
-    except OSError as error:
-        raise ArtifactError(
-            "the file of weights must be readable", f"{path} is not: {error.strerror}", "check the path"
-        ) from None
-    start, entries = _header(path, content)
+    content = _content(path)
+    start, entries, _ = _header(path, content)
     data = memoryview(content)[start:]
     arrays, place = {}, 0
     for name, entry in sorted(entries.items(), key=lambda item: _offsets(path, *item)):
@@ -81,7 +76,25 @@ def read(path: str | Path) -> dict[str, Array]:
     return arrays
 
 
-def _header(path: str | Path, content: bytes) -> tuple[int, dict[str, Any]]:
+def read_metadata(path: str | Path) -> dict[str, str]:
+    """The texts that go with the arrays of a file, by name.
+
+    Raises: ArtifactError if the file cannot be read or is not what the format says.
+    """
+    _, _, metadata = _header(path, _content(path))
+    return metadata
+
+
+def _content(path: str | Path) -> bytes:
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise ArtifactError(
+            "the file of weights must be readable", f"{path} is not: {error.strerror}", "check the path"
+        ) from None
+
+
+def _header(path: str | Path, content: bytes) -> tuple[int, dict[str, Any], dict[str, str]]:
     length = int.from_bytes(content[:8], "little")
     if len(content) < 8 or length > min(LONGEST_HEADER, len(content) - 8):
         raise _malformed(path, f"its header would be {length} bytes long in a file of {len(content)}")
@@ -91,8 +104,10 @@ def _header(path: str | Path, content: bytes) -> tuple[int, dict[str, Any]]:
         raise _malformed(path, f"its header is no JSON: {error}") from None
     if not isinstance(header, dict):
         raise _malformed(path, "its header is no table")
-    header.pop("__metadata__", None)
-    return 8 + length, header
+    metadata = header.pop("__metadata__", {})
+    if not isinstance(metadata, dict) or not all(isinstance(text, str) for text in metadata.values()):
+        raise _malformed(path, "its metadata are no texts by name")
+    return 8 + length, header, metadata
 
 
 def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -1,11 +1,13 @@
 """Structure-preserving maps of terms: each says what happens to one operation, the rest follows."""
 
+from catgrad.functors.evaluation import evaluation
 from catgrad.functors.expand import Expand
+from catgrad.functors.factor import factor_buffers, factor_run_numbers
 from catgrad.functors.parameters import factor_parameters, prefixed
 from catgrad.functors.reverse import Reverse, reverse, reverse_derivative
 from catgrad.functors.substitute import substitute
 
 __all__ = [
-    "Expand", "Reverse", "factor_parameters", "prefixed", "reverse", "reverse_derivative",
-    "substitute",
+    "Expand", "Reverse", "evaluation", "factor_buffers", "factor_parameters", "factor_run_numbers",
+    "prefixed", "reverse", "reverse_derivative", "substitute",
 ]  # fmt: skip

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from catgrad.structural import Discard
 from catgrad.term import Edge, Term, assemble, edges
 
@@ -31,3 +33,25 @@ def live(term: Term) -> Term:
     ]
     sources, targets = ([number[wire] for wire in side.table.tolist()] for side in (term.s, term.t))
     return assemble([types[wire] for wire in written], renumbered, sources, targets)
+
+
+def unread(term: Term) -> frozenset[int]:
+    """The positions of the inputs that lead to no output."""
+    discarded = {edge.sources[0] for edge in edges(live(term)) if isinstance(edge.op, Discard)}
+    return frozenset(i for i, wire in enumerate(live(term).s.table.tolist()) if wire in discarded)
+
+
+def narrowed(term: Term, kept: Sequence[bool]) -> Term:
+    """The term without the inputs that are not kept, all of which are unread."""
+    alive = live(term)
+    sources = alive.s.table.tolist()
+    dropped = {wire for wire, keep in zip(sources, kept, strict=True) if not keep}
+    rest = [edge for edge in edges(alive) if not dropped.intersection(edge.sources)]
+    wires = [wire for wire in range(alive.H.W) if wire not in dropped]
+    number = {wire: i for i, wire in enumerate(wires)}
+    return assemble(
+        [alive.H.w.table[wire] for wire in wires],
+        [Edge(op, tuple(number[w] for w in ins), tuple(number[w] for w in outs)) for op, ins, outs in rest],
+        [number[wire] for wire in sources if wire not in dropped],
+        [number[wire] for wire in alive.t.table.tolist()],
+    )

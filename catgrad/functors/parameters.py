@@ -5,23 +5,20 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from dataclasses import replace
+from typing import TypeGuard
 
 from catgrad.errors import DtypeError, ShapeError
+from catgrad.functors.factor import factor
 from catgrad.op import Op
-from catgrad.structural import Label, Parameter, Slot
+from catgrad.state import Parameter, RunNumber, Slot, Update, slot
+from catgrad.structural import Label, Named
 from catgrad.term import Edge, Term, assemble, edges, map_operations
 from catgrad.types import symbols
 
 
 def prefixed(name: str, term: Term) -> Term:
     """The same term, with `name.` put before the names of its parameters and labels."""
-
-    def rename(op: Op) -> Op:
-        if isinstance(op, (Label, Parameter)):
-            return replace(op, name=f"{name}.{op.name}")
-        return op
-
-    return map_operations(term, rename)
+    return map_operations(term, lambda op: replace(op, name=f"{name}.{op.name}") if _is_local(op) else op)
 
 
 def factor_parameters(model: Term) -> tuple[tuple[Slot, ...], Term]:
@@ -34,27 +31,30 @@ def factor_parameters(model: Term) -> tuple[tuple[Slot, ...], Term]:
     every = edges(model)
     names = _distinct_names([edge.op for edge in every])
     renamed = [Edge(_with_name(edge.op, names.get(i)), *edge[1:]) for i, edge in enumerate(every)]
-    found = [(edge, edge.op) for edge in renamed if isinstance(edge.op, Parameter)]
-    for _, op in found:
-        _check_trainable(op)
-    kept = [edge for edge in renamed if not isinstance(edge.op, Parameter)]
-    sources = [edge.targets[0] for edge, _ in found] + model.s.table.tolist()
-    slots = tuple(Slot(op.name, op.array_type, op.initial) for _, op in found)
-    return slots, assemble(list(model.H.w.table), kept, sources, model.t.table.tolist())
+    distinct = assemble(list(model.H.w.table), renamed, model.s.table.tolist(), model.t.table.tolist())
+    parameters, factored = factor(distinct, Parameter)
+    for parameter in parameters:
+        _check_trainable(parameter)
+    return tuple(map(slot, parameters)), factored
+
+
+def _is_local(op: Op) -> TypeGuard[Named]:
+    """Whether its name is that of something in one layer."""
+    return isinstance(op, Named) and not isinstance(op, RunNumber)
 
 
 def _distinct_names(ops: list[Op]) -> dict[int, str]:
     """New names, by position. A layer's operations stand together, so a layer's name begins a new
-    layer where it would otherwise hold one parameter twice.
+    layer where it would otherwise hold one thing twice.
     """
     instance: Counter[str] = Counter()
     held: dict[str, set[str]] = {}
     places: dict[int, tuple[str, int, str]] = {}
     for i, op in enumerate(ops):
-        if isinstance(op, (Label, Parameter)):
+        if _is_local(op):
             layer, dot, rest = op.name.partition(".")
             names = held.setdefault(layer, set())
-            if isinstance(op, Parameter):
+            if not isinstance(op, (Label, Update)):
                 if op.name in names:
                     instance[layer] += 1
                     names.clear()
@@ -86,4 +86,4 @@ def _check_trainable(parameter: Parameter) -> None:
 
 
 def _with_name(op: Op, name: str | None) -> Op:
-    return replace(op, name=name) if name and isinstance(op, (Label, Parameter)) else op
+    return replace(op, name=name) if name and _is_local(op) else op

@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from catgrad.backend import Artifact, get_backend
-from catgrad.learn.optimisers import Optimiser
+from catgrad.learn.entries import program
+from catgrad.learn.optimiser import Optimiser
 from catgrad.learn.task import Loss, Task
 from catgrad.term import Term
 from catgrad.types import NdArrayType
@@ -29,7 +30,7 @@ def emit(task: Task, target: str = "numpy") -> Artifact:
     """
     backend = get_backend(target)
     with _collector_paused():
-        return backend.emit(task.program(backend.has))
+        return backend.emit(program(task, backend.has))
 
 
 @contextmanager

@@ -18,7 +18,8 @@ from catgrad.learn.losses import mse
 from catgrad.learn.optimisers import sgd
 from catgrad.op import qualified, scope
 from catgrad.ops.conv import for_each_axis
-from catgrad.structural import Label, Parameter
+from catgrad.state import Parameter
+from catgrad.structural import Label
 from catgrad.term import Term, compose, obj
 from catgrad.types import NdArrayType
 

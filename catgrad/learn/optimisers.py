@@ -1,153 +1,149 @@
-"""Optimisers: lenses with state, one for each parameter.
+"""Optimisers. Each has the numbers of `torch.optim` where it is there.
 
-Forward, S ⊗ P → P gives the parameter at which the model is evaluated; back, S ⊗ P ⊗ P′ → S ⊗ P
-takes the gradient found there and gives the new state and parameter. Each has the numbers of
-`torch.optim` where it is there.
-
-Source: Cruttwell et al. 2022, Categorical foundations of gradient-based learning
-(arXiv:2103.01931), section 3.
+A learning rate is a number, or a schedule of `catgrad.learn.schedules`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from math import sqrt
 from typing import Any
 
 from catgrad import ops
 from catgrad.errors import OptionError
+from catgrad.learn.optimiser import Optimiser, Run, clipped, frozen, grouped, scaled
+from catgrad.learn.schedules import Rate, Schedule, rate_now
+from catgrad.state import STEP
+from catgrad.structural import Constant
 from catgrad.types import NdArrayType
 
 
-@dataclass(frozen=True)
-class StateArray:
-    """One array of the state, at first 0: of the parameter's type, or a number of its dtype."""
-
-    name: str
-    is_number: bool = False
-
-    def type(self, parameter: NdArrayType) -> NdArrayType:
-        """Its type, for a parameter of this type."""
-        return parameter.with_shape(()) if self.is_number else parameter
-
-
-@dataclass(frozen=True)
-class Optimiser:
-    """A lens with state. `state` lists the arrays of S for one parameter.
-
-    `get(*s, p)` is the forward map; `put(*s, p, dp)` returns `(*s, p)`. Both are functions on
-    variables.
-    """
-
-    name: str
-    put: Callable[..., Any]
-    state: tuple[StateArray, ...] = ()
-    get: Callable[..., Any] = lambda *state_and_parameter: state_and_parameter[-1]
-
-
-STEP = StateArray("step", is_number=True)
-
-
 def sgd(
-    learning_rate: float, momentum: float = 0.0, nesterov: bool = False, weight_decay: float = 0.0
+    learning_rate: Rate,
+    momentum: float = 0.0,
+    nesterov: bool = False,
+    weight_decay: float = 0.0,
+    dampening: float = 0.0,
 ) -> Optimiser:
-    """Gradient descent: p ← p − η · g with g = dp + λ p, or with momentum v ← μ v + g, p ← p − η v.
+    """Gradient descent: p ← p − η · g with g = dp + λ p, or with momentum v ← μ v + (1−τ) g, p ← p − η v.
 
-    With `nesterov`, p ← p − η (g + μ v).
+    At the first step v ← g. With `nesterov`, p ← p − η (g + μ v).
 
-    Units:  η > 0; 0 ≤ μ < 1; λ ≥ 0
-    State:  `momentum`, v, only where μ > 0, as in torch.optim.SGD without dampening
+    Units:  η > 0; 0 ≤ μ < 1; λ ≥ 0; 0 ≤ τ ≤ 1
+    State:  `momentum`, v, only where μ > 0, as in torch.optim.SGD
     Raises: OptionError for values outside their range
     Source: Polyak 1964; Sutskever et al. 2013, equation 1
     """
-    eta, mu, decay = _rates(learning_rate, momentum=momentum), float(momentum), _decay(weight_decay)
-    if nesterov and not mu:
-        raise OptionError("nesterov must have momentum", f"it is {mu}", "give momentum=0.9")
+    mu, decay = _checked(learning_rate, weight_decay, momentum=momentum)[0], float(weight_decay)
+    if nesterov and (not mu or dampening):
+        raise OptionError(
+            "nesterov must have momentum and no dampening", f"they are {mu} and {dampening}", "set them"
+        )
+    if not 0 <= dampening <= 1:
+        raise OptionError("dampening must lie in [0, 1]", f"it is {dampening}", "try 0")
 
-    def descend(p: Any, dp: Any) -> Any:
-        return (p - eta * decayed(p, dp, decay),)
+    def descend(run: Run, p: Any, dp: Any) -> Any:
+        return (p - scaled(run.rate(learning_rate, p.dtype), decayed(p, dp, decay)),)
 
-    def descend_with_momentum(velocity: Any, p: Any, dp: Any) -> Any:
+    def descend_with_momentum(run: Run, velocity: Any, p: Any, dp: Any) -> Any:
         gradient = decayed(p, dp, decay)
-        velocity = mu * velocity + gradient
-        return velocity, p - eta * (gradient + mu * velocity if nesterov else velocity)
+        moved = mu * velocity + (1 - dampening) * gradient
+        velocity = ops.select(_is_first(run, p), gradient, moved) if dampening else moved
+        change = gradient + mu * velocity if nesterov else velocity
+        return velocity, p - scaled(run.rate(learning_rate, p.dtype), change)
 
-    if not mu:
-        return Optimiser("sgd", descend)
-    return Optimiser("sgd", descend_with_momentum, (StateArray("momentum"),))
+    return Optimiser("sgd", descend_with_momentum, ("momentum",)) if mu else Optimiser("sgd", descend)
 
 
 def adam(
-    learning_rate: float = 1e-3,
+    learning_rate: Rate = 1e-3,
     beta1: float = 0.9,
     beta2: float = 0.999,
     epsilon: float = 1e-8,
     weight_decay: float = 0.0,
+    amsgrad: bool = False,
 ) -> Optimiser:
     """Adam: m ← β₁ m + (1−β₁) g, v ← β₂ v + (1−β₂) g², p ← p − η m̂ / (√v̂ + ε), with g = dp + λ p.
 
-    m̂ = m / (1−β₁ᵗ) and v̂ = v / (1−β₂ᵗ) at step t.
+    m̂ = m / (1−β₁ᵗ) and v̂ = v / (1−β₂ᵗ) at step t; with `amsgrad` the greatest v so far instead of v.
 
     Units:  η > 0; 0 ≤ β < 1; λ ≥ 0
-    State:  `step` t, `exp_avg` m and `exp_avg_sq` v, as in torch.optim.Adam
+    State:  `step` t; `exp_avg` m, `exp_avg_sq` v and `max_exp_avg_sq`, as in torch.optim.Adam
     Raises: OptionError for values outside their range
-    Source: Kingma and Ba 2015 (arXiv:1412.6980), algorithm 1
+    Source: Kingma and Ba 2015 (arXiv:1412.6980), algorithm 1; Reddi et al. 2018, algorithm 2
     """
-    eta = _rates(learning_rate, beta1=beta1, beta2=beta2)
-    decay = _decay(weight_decay)
+    _checked(learning_rate, weight_decay, beta1=beta1, beta2=beta2)
 
-    def put(step: Any, m: Any, v: Any, p: Any, dp: Any) -> Any:
-        step, m, v, change = _adam_change(step, m, v, decayed(p, dp, decay), eta, beta1, beta2, epsilon)
-        return step, m, v, p - change
+    def put(run: Run, *state_p_dp: Any) -> Any:
+        *state, p, dp = state_p_dp
+        *state, change = _adam(run, state, decayed(p, dp, weight_decay), learning_rate, beta1, beta2, epsilon)
+        return *state, p - change
 
-    return Optimiser("adam", put, (STEP, StateArray("exp_avg"), StateArray("exp_avg_sq")))
+    return Optimiser("adam", put, _moments(amsgrad))
 
 
 def adamw(
-    learning_rate: float = 1e-3,
+    learning_rate: Rate = 1e-3,
     beta1: float = 0.9,
     beta2: float = 0.999,
     epsilon: float = 1e-8,
     weight_decay: float = 1e-2,
+    amsgrad: bool = False,
 ) -> Optimiser:
     """Adam with decoupled weight decay: p ← (1 − η λ) p − η m̂ / (√v̂ + ε), with g = dp.
 
     Units:  η > 0; 0 ≤ β < 1; λ ≥ 0
-    State:  `step`, `exp_avg` and `exp_avg_sq`, as in torch.optim.AdamW
+    State:  `step`, `exp_avg`, `exp_avg_sq` and `max_exp_avg_sq`, as in torch.optim.AdamW
     Raises: OptionError for values outside their range
     Source: Loshchilov and Hutter 2019 (arXiv:1711.05101), algorithm 2
     """
-    eta = _rates(learning_rate, beta1=beta1, beta2=beta2)
-    decay = _decay(weight_decay)
+    _checked(learning_rate, weight_decay, beta1=beta1, beta2=beta2)
 
-    def put(step: Any, m: Any, v: Any, p: Any, dp: Any) -> Any:
-        step, m, v, change = _adam_change(step, m, v, dp, eta, beta1, beta2, epsilon)
-        return step, m, v, (1 - eta * decay) * p - change
+    def put(run: Run, *state_p_dp: Any) -> Any:
+        *state, p, dp = state_p_dp
+        *state, change = _adam(run, state, dp, learning_rate, beta1, beta2, epsilon)
+        return *state, _shrunk(run, p, learning_rate, weight_decay) - change
 
-    return Optimiser("adamw", put, (STEP, StateArray("exp_avg"), StateArray("exp_avg_sq")))
+    return Optimiser("adamw", put, _moments(amsgrad))
 
 
 def rmsprop(
-    learning_rate: float = 1e-2, alpha: float = 0.99, epsilon: float = 1e-8, weight_decay: float = 0.0
+    learning_rate: Rate = 1e-2,
+    alpha: float = 0.99,
+    epsilon: float = 1e-8,
+    weight_decay: float = 0.0,
+    momentum: float = 0.0,
+    centred: bool = False,
 ) -> Optimiser:
     """RMSprop: v ← α v + (1−α) g², p ← p − η g / (√v + ε), with g = dp + λ p.
 
-    Units:  η > 0; 0 ≤ α < 1; λ ≥ 0
-    State:  `square_avg` v, as in torch.optim.RMSprop
+    With `centred`, v − a² for v under the root, where a ← α a + (1−α) g; with momentum, the
+    quotient goes into b ← μ b + g / (√v + ε), and p ← p − η b.
+
+    Units:  η > 0; 0 ≤ α < 1; 0 ≤ μ < 1; λ ≥ 0
+    State:  `square_avg` v, `grad_avg` a, `momentum_buffer` b, as in torch.optim.RMSprop
     Raises: OptionError for values outside their range
-    Source: Tieleman and Hinton 2012, lecture 6.5
+    Source: Tieleman and Hinton 2012, lecture 6.5; Graves 2013 (arXiv:1308.0850), section 4.2
     """
-    eta, decay = _rates(learning_rate, alpha=alpha), _decay(weight_decay)
+    _checked(learning_rate, weight_decay, alpha=alpha, momentum=momentum)
+    names = ("square_avg", *(["grad_avg"] if centred else []), *(["momentum_buffer"] if momentum else []))
 
-    def put(v: Any, p: Any, dp: Any) -> Any:
-        gradient = decayed(p, dp, decay)
-        v = alpha * v + (1 - alpha) * ops.square(gradient)
-        return v, p - eta * (gradient / (ops.sqrt(v) + epsilon))
+    def put(run: Run, *state_p_dp: Any) -> Any:
+        *arrays, p, dp = state_p_dp
+        state, gradient = dict(zip(names, arrays, strict=True)), decayed(p, dp, weight_decay)
+        state["square_avg"] = alpha * state["square_avg"] + (1 - alpha) * ops.square(gradient)
+        variance = state["square_avg"]
+        if centred:
+            state["grad_avg"] = alpha * state["grad_avg"] + (1 - alpha) * gradient
+            variance = variance - ops.square(state["grad_avg"])
+        change = gradient / (ops.sqrt(variance) + epsilon)
+        if momentum:
+            change = state["momentum_buffer"] = momentum * state["momentum_buffer"] + change
+        return *state.values(), p - scaled(run.rate(learning_rate, p.dtype), change)
 
-    return Optimiser("rmsprop", put, (StateArray("square_avg"),))
+    return Optimiser("rmsprop", put, names)
 
 
-def adagrad(learning_rate: float = 1e-2, epsilon: float = 1e-10, weight_decay: float = 0.0) -> Optimiser:
+def adagrad(learning_rate: Rate = 1e-2, epsilon: float = 1e-10, weight_decay: float = 0.0) -> Optimiser:
     """Adagrad: v ← v + g², p ← p − η g / (√v + ε), with g = dp + λ p.
 
     Units:  η > 0; λ ≥ 0
@@ -155,18 +151,18 @@ def adagrad(learning_rate: float = 1e-2, epsilon: float = 1e-10, weight_decay: f
     Raises: OptionError for values outside their range
     Source: Duchi et al. 2011, figure 1
     """
-    eta, decay = _rates(learning_rate), _decay(weight_decay)
+    _checked(learning_rate, weight_decay)
 
-    def put(v: Any, p: Any, dp: Any) -> Any:
-        gradient = decayed(p, dp, decay)
+    def put(run: Run, v: Any, p: Any, dp: Any) -> Any:
+        gradient = decayed(p, dp, weight_decay)
         v = v + ops.square(gradient)
-        return v, p - eta * (gradient / (ops.sqrt(v) + epsilon))
+        return v, p - scaled(run.rate(learning_rate, p.dtype), gradient / (ops.sqrt(v) + epsilon))
 
-    return Optimiser("adagrad", put, (StateArray("sum"),))
+    return Optimiser("adagrad", put, ("sum",))
 
 
 def lion(
-    learning_rate: float = 1e-4, beta1: float = 0.9, beta2: float = 0.99, weight_decay: float = 0.0
+    learning_rate: Rate = 1e-4, beta1: float = 0.9, beta2: float = 0.99, weight_decay: float = 0.0
 ) -> Optimiser:
     """Lion: p ← (1 − η λ) p − η sign(β₁ m + (1−β₁) dp), m ← β₂ m + (1−β₂) dp.
 
@@ -175,14 +171,52 @@ def lion(
     Raises: OptionError for values outside their range
     Source: Chen et al. 2023 (arXiv:2302.06675), algorithm 2
     """
-    eta = _rates(learning_rate, beta1=beta1, beta2=beta2)
-    decay = _decay(weight_decay)
+    _checked(learning_rate, weight_decay, beta1=beta1, beta2=beta2)
 
-    def put(m: Any, p: Any, dp: Any) -> Any:
+    def put(run: Run, m: Any, p: Any, dp: Any) -> Any:
         direction = ops.sign(beta1 * m + (1 - beta1) * dp)
-        return beta2 * m + (1 - beta2) * dp, (1 - eta * decay) * p - eta * direction
+        moved = _shrunk(run, p, learning_rate, weight_decay)
+        new = moved - scaled(run.rate(learning_rate, p.dtype), direction)
+        return beta2 * m + (1 - beta2) * dp, new
 
-    return Optimiser("lion", put, (StateArray("exp_avg"),))
+    return Optimiser("lion", put, ("exp_avg",))
+
+
+NEWTON_SCHULZ = (3.4445, -4.7750, 2.0315)
+"""The coefficients of the iteration of Muon, whose slope at 0 is the greatest possible."""
+
+
+def muon(
+    learning_rate: Rate = 1e-3,
+    momentum: float = 0.95,
+    weight_decay: float = 0.1,
+    others: Optimiser | None = None,
+    iterations: int = 5,
+) -> Optimiser:
+    """Muon, for matrices: v ← μ v + (1−μ) dp, p ← (1 − η λ) p − η √max(1, n/m) O.
+
+    p has m inputs and n outputs. O is (1−μ) dp + μ v with its singular values brought near 1 by
+    Newton-Schulz iterations X ← a X + (b XXᵀ + c (XXᵀ)²) X. Parameters that are no matrices are
+    left to `others`, by default AdamW of the same rate.
+
+    Units:  η > 0; 0 ≤ μ < 1; λ ≥ 0
+    State:  `momentum_buffer` v, as in torch.optim.Muon, which iterates in bfloat16 however
+    Raises: OptionError for values outside their range
+    Source: Jordan et al. 2024, Muon: an optimizer for hidden layers
+    """
+    _checked(learning_rate, weight_decay, momentum=momentum)
+    rest = adamw(learning_rate, weight_decay=weight_decay) if others is None else others
+
+    def put(run: Run, v: Any, p: Any, dp: Any) -> Any:
+        v = momentum * v + (1 - momentum) * dp
+        direction = _orthogonal((1 - momentum) * dp + momentum * v, iterations)
+        inputs, outputs = p.shape
+        moved = _shrunk(run, p, learning_rate, weight_decay)
+        change = scaled(run.rate(learning_rate, p.dtype), direction) * sqrt(max(1.0, outputs / inputs))
+        return v, moved - change
+
+    matrices = Optimiser("muon", put, ("momentum_buffer",))
+    return grouped(lambda parameter: matrices if parameter.type.rank == 2 else rest)
 
 
 def decayed(p: Any, dp: Any, decay: float) -> Any:
@@ -190,32 +224,60 @@ def decayed(p: Any, dp: Any, decay: float) -> Any:
     return dp + decay * p if decay else dp
 
 
-def _adam_change(
-    step: Any, m: Any, v: Any, dp: Any, eta: float, beta1: float, beta2: float, epsilon: float
-) -> tuple[Any, Any, Any, Any]:
-    step = step + 1
+def _shrunk(run: Run, p: Any, rate: Rate, decay: float) -> Any:
+    """(1 − η λ) p."""
+    return scaled(1 - run.rate(rate, p.dtype) * decay, p) if decay else p
+
+
+def _moments(amsgrad: bool) -> tuple[str, ...]:
+    return ("exp_avg", "exp_avg_sq", *(["max_exp_avg_sq"] if amsgrad else []))
+
+
+def _adam(
+    run: Run, state: list[Any], dp: Any, rate: Rate, beta1: float, beta2: float, epsilon: float
+) -> tuple[Any, ...]:
+    """The new moments, and how far Adam moves the parameter."""
+    m, v, *greatest = state
+    dtype = dp.dtype
+    t = run.count(dtype)
+    step_size = run.once((rate, beta1, dtype), lambda: run.rate(rate, dtype) / (1 - beta1**t))
+    correction = run.once((beta2, dtype), lambda: ops.sqrt(1 - beta2**t))
     m = beta1 * m + (1 - beta1) * dp
     v = beta2 * v + (1 - beta2) * ops.square(dp)
-    rate = eta / (1 - beta1**step)
-    correction = ops.sqrt(1 - beta2**step)
-    spread = ops.sqrt(v) / ops.broadcast(correction, v.shape) + epsilon
-    return step, m, v, ops.broadcast(rate, m.shape) * (m / spread)
+    greatest = [ops.maximum(greatest[0], v)] if greatest else []
+    spread = ops.sqrt(greatest[0] if greatest else v) / ops.broadcast(correction, v.shape) + epsilon
+    return m, v, *greatest, scaled(step_size, m / spread)
 
 
-def _rates(learning_rate: float, **decays: float) -> float:
-    """The learning rate, after a check that it is positive and that the others lie in [0, 1)."""
+def _orthogonal(g: Any, iterations: int) -> Any:
+    """g with its singular values near 1."""
+    a, b, c = NEWTON_SCHULZ
+    rows, columns = g.shape
+    norm = ops.sqrt(ops.sum(ops.square(g)))
+    floor = Constant(NdArrayType((), g.dtype), 1e-7)()
+    x = g / ops.broadcast(ops.maximum(norm, floor), g.shape)
+    x = ops.transpose(x) if rows > columns else x
+    for _ in range(iterations):
+        gram = x @ ops.transpose(x)
+        x = a * x + (b * gram + c * (gram @ gram)) @ x
+    return ops.transpose(x) if rows > columns else x
+
+
+def _is_first(run: Run, p: Any) -> Any:
+    first = run.once("first", lambda: STEP() == 0)
+    return ops.broadcast(first, p.shape)
+
+
+def _checked(learning_rate: Rate, weight_decay: float, **decays: float) -> list[float]:
+    """The decays, after a check that they lie in [0, 1) and that the rates are what they must be."""
     for name, value in decays.items():
         if not 0 <= _number(value, name) < 1:
             raise OptionError(f"{name} must lie in [0, 1)", f"it is {value}", "try 0.9")
-    if not _number(learning_rate, "learning rate") > 0:
-        raise OptionError("a learning rate must be positive", f"it is {learning_rate}", "try 0.01")
-    return float(learning_rate)
-
-
-def _decay(value: float) -> float:
-    if not _number(value, "weight decay") >= 0:
-        raise OptionError("weight decay must be at least 0", f"it is {value}", "try 0.01")
-    return float(value)
+    if not isinstance(learning_rate, Schedule):
+        rate_now(learning_rate, None)  # type: ignore[arg-type]  # a number has no dtype yet
+    if not _number(weight_decay, "weight decay") >= 0:
+        raise OptionError("weight decay must be at least 0", f"it is {weight_decay}", "try 0.01")
+    return [float(value) for value in decays.values()]
 
 
 def _number(value: float, name: str) -> float:
@@ -225,3 +287,9 @@ def _number(value: float, name: str) -> float:
         raise OptionError(
             f"the {name} must be a number", f"it is {value!r}", "write for example 0.1"
         ) from None
+
+
+__all__ = [
+    "Optimiser", "adagrad", "adam", "adamw", "clipped", "frozen", "grouped", "lion", "muon", "rmsprop",
+    "sgd",
+]  # fmt: skip

@@ -3,27 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from inspect import signature
 from typing import Any
 
 from catgrad.build import build
 from catgrad.errors import OptionError, ShapeError, TypeMismatch
-from catgrad.functors import Expand, Reverse, factor_parameters, reverse
+from catgrad.functors import (
+    Reverse,
+    evaluation,
+    factor_buffers,
+    factor_parameters,
+    factor_run_numbers,
+    reverse,
+)
+from catgrad.functors.live import narrowed, unread
 from catgrad.functors.reverse import cotangents
-from catgrad.initialisers import ZEROS
-from catgrad.learn.optimisers import Optimiser
+from catgrad.learn.optimiser import Optimiser, Run
 from catgrad.naming import require_dotted
-from catgrad.op import Op
-from catgrad.program import Program, lower
-from catgrad.structural import Constant, Label, Slot
+from catgrad.ops.random import initial_value
+from catgrad.state import SEED, RunNumber, Slot, slot
+from catgrad.structural import Constant, Label
 from catgrad.term import Term
 from catgrad.types import NdArrayType
 
 Loss = Callable[..., Any]
 
-TERMS = ("model", "predict", "loss", "rev", "rev_p", "step", "train_step")
+TERMS = ("model", "predict", "loss", "rev", "rev_p", "grads", "update", "step", "train_step")
 """The terms of a task, by name."""
 
 
@@ -32,14 +39,17 @@ class Task:
     """A model X → Ŷ, the optimiser that moves its parameters P, and the loss (Ŷ, Y) -> number.
 
     Y has the types of `labels`, by default those of the model's outputs. Its terms, where S is the
-    optimiser's state:
+    optimiser's state and M the model's own (running statistics, the counter of random numbers),
+    which a term leaves out if it does not read them:
 
-        predict     P ⊗ X → Ŷ
-        loss        P ⊗ X ⊗ Y → R
-        rev         P ⊗ X ⊗ Ŷ′ → P′ ⊗ X′           the reverse derivative of predict
-        rev_p       P ⊗ X ⊗ Ŷ′ → P′
-        step        S ⊗ P ⊗ X ⊗ Y → S ⊗ P
-        train_step  S ⊗ P ⊗ X ⊗ Y → R ⊗ S ⊗ P      the same, with the loss before the step
+        predict     M ⊗ P ⊗ X → Ŷ                  the model as it is used, not as it is trained
+        loss        M ⊗ P ⊗ X ⊗ Y → R              the same
+        rev         M ⊗ P ⊗ X ⊗ Ŷ′ → P′ ⊗ X′       the reverse derivative of predict
+        rev_p       M ⊗ P ⊗ X ⊗ Ŷ′ → P′
+        grads       M ⊗ P ⊗ X ⊗ Y → R ⊗ M ⊗ P′     the model as it is trained
+        update      S ⊗ P ⊗ P′ → S ⊗ P
+        step        S ⊗ M ⊗ P ⊗ X ⊗ Y → S ⊗ M ⊗ P
+        train_step  S ⊗ M ⊗ P ⊗ X ⊗ Y → R ⊗ S ⊗ M ⊗ P, with the loss before the step
 
     Raises: ShapeError if the loss is not a scalar.
     """
@@ -61,8 +71,12 @@ class Task:
                 )
 
     @cached_property
-    def _factored(self) -> tuple[tuple[Slot, ...], Term]:
-        return factor_parameters(self.model)
+    def _factored(self) -> tuple[tuple[Slot, ...], tuple[Slot, ...], tuple[RunNumber, ...], Term]:
+        """P, the buffers and numbers of M, and the model in training from M ⊗ P ⊗ X to buffers ⊗ Ŷ."""
+        parameters, opened = factor_parameters(self.model)
+        buffers, opened = factor_buffers(opened)
+        numbers, opened = factor_run_numbers(opened)
+        return parameters, buffers, numbers, opened
 
     @cached_property
     def _reverse(self) -> Reverse:
@@ -73,14 +87,16 @@ class Task:
         """P: the parameters by dotted name, in the order of every function."""
         return self._factored[0]
 
+    @cached_property
+    def buffers(self) -> tuple[Slot, ...]:
+        """M: what training changes in the model otherwise than by gradients."""
+        _, buffers, numbers, _ = self._factored
+        return (*map(slot, numbers), *buffers)
+
     @property
     def state(self) -> tuple[Slot, ...]:
-        """S: the optimiser's arrays, `momentum.<parameter>` and so on, parameter by parameter."""
-        return tuple(
-            Slot(f"{array.name}.{p.name}", array.type(p.type), ZEROS)
-            for p in self.parameters
-            for array in self.optimiser.state
-        )
+        """S: the optimiser's numbers of the run, then its arrays, `momentum.<parameter>` and so on."""
+        return (*map(slot, self._updated[0]), *self._moments)
 
     @property
     def inputs(self) -> tuple[NdArrayType, ...]:
@@ -97,124 +113,221 @@ class Task:
         """Y."""
         return self.outputs if self.labels is None else tuple(self.labels)
 
+    def initial_term(self, slots: tuple[Slot, ...]) -> Term:
+        """Seed → the first values of these slots; the seed itself is the first value of `seed`."""
+
+        def initial(seed: Any) -> Any:
+            first = [
+                seed if s == slot(SEED) else initial_value(s.name, s.type, s.initial, seed) for s in slots
+            ]
+            return [Label(s.name)(value) for s, value in zip(slots, first, strict=True)]
+
+        return build(initial, [SEED.array_type])
+
+    @cached_property
+    def trained_term(self) -> Term:
+        """M ⊗ P ⊗ X → M ⊗ Ŷ, with its arguments and results labelled."""
+        parameters, buffers, numbers, opened = self._factored  # numbers before buffers
+        slots = (*self.buffers, *parameters)
+
+        def trained(*arguments: Any) -> Any:
+            names = [*(s.name for s in slots), *numbered("x", self.inputs)]
+            labelled = [Label(n)(a) for n, a in zip(names, arguments, strict=True)]
+            values = opened.apply(*labelled)
+            new = [*_counted(numbers, labelled), *values[: len(buffers)]]
+            y_hat = zip(numbered("y_hat", self.outputs), values[len(buffers) :], strict=True)
+            return [*_renewed(self.buffers, new), *(Label(n)(y) for n, y in y_hat)]
+
+        return build(trained, [s.type for s in slots] + list(self.inputs))
+
     @cached_property
     def predict_term(self) -> Term:
-        """P ⊗ X → Ŷ, with its arguments and results labelled."""
-        argument_names = [*(p.name for p in self.parameters), *_numbered("x", self.inputs)]
-        result_names = _numbered("y_hat", self.outputs)
-        factored = self._factored[1]
-
-        def predict(*arguments: Any) -> Any:
-            labelled = [Label(n)(a) for n, a in zip(argument_names, arguments, strict=True)]
-            return [Label(n)(y) for n, y in zip(result_names, factored.apply(*labelled), strict=True)]
-
-        return build(predict, [p.type for p in self.parameters] + list(self.inputs))
+        """M ⊗ P ⊗ X → Ŷ, as it is used."""
+        return results(evaluation(self.trained_term), slice(len(self.buffers), None))
 
     @cached_property
     def loss_term(self) -> Term:
-        """P ⊗ X ⊗ Y → R."""
-        given = len(self.parameters) + len(self.inputs)
-
-        def loss(*arguments: Any) -> Any:
-            y_hat, y = self.predict_term.apply(*arguments[:given]), arguments[given:]
-            _check_takes(self.loss, (*y_hat, *y))
-            value = self.loss(*y_hat, *y)
-            if getattr(value, "shape", None) != ():
-                raise ShapeError(
-                    "a loss must be one number of the term",
-                    f"it is {value!r}",
-                    "end it with mean or sum",
-                    subject="loss",
-                )
-            return Label("loss")(value)
-
-        return build(loss, [*self.predict_term.source.table, *self.targets])
+        """M ⊗ P ⊗ X ⊗ Y → R."""
+        return self._with_loss(self.predict_term)
 
     @cached_property
     def rev_term(self) -> Term:
-        """P ⊗ X ⊗ Ŷ′ → P′ ⊗ X′."""
-        optic = reverse(self.predict_term, self._reverse)
-        return build(lambda *a: optic.apply(*a)[len(self.outputs) :], list(optic.source.table))
+        """M ⊗ P ⊗ X ⊗ Ŷ′ → P′ ⊗ X′."""
+        optic, kept = reverse(self.predict_term, self._reverse), len(self._cotangents_of_buffers)
+        return results(optic, slice(len(self.outputs) + kept, None))
 
     @cached_property
     def rev_p_term(self) -> Term:
-        """P ⊗ X ⊗ Ŷ′ → P′."""
-        count = len(cotangents(tuple(p.type for p in self.parameters)))
-        return build(lambda *a: self.rev_term.apply(*a)[:count], list(self.rev_term.source.table))
+        """M ⊗ P ⊗ X ⊗ Ŷ′ → P′."""
+        return results(self.rev_term, slice(len(self.parameters)))
+
+    @cached_property
+    def grads_term(self) -> Term:
+        """M ⊗ P ⊗ X ⊗ Y → R ⊗ M ⊗ P′."""
+        lossy = self._with_loss(self.trained_term)
+        optic, kept = reverse(lossy, self._reverse), self._cotangents_of_buffers
+        m, p = len(self.buffers), len(self.parameters)
+
+        def grads(*arguments: Any) -> Any:
+            # What a buffer becomes has no say in the loss, so its cotangent is 0.
+            seeds = [Constant(lossy.target.table[0], 1)(), *(Constant(type, 0)() for type in kept)]
+            values = optic.apply(*arguments, *seeds)
+            return [*values[: 1 + m], *values[1 + m + len(kept) :][:p]]
+
+        return build(grads, list(lossy.source.table))
+
+    @cached_property
+    def _updated(self) -> tuple[tuple[RunNumber, ...], Term]:
+        """The numbers of S, and from them, its arrays, P and P′ to the new arrays and P."""
+        p = [slot.type for slot in self.parameters]
+
+        def update(*arguments: Any) -> Any:
+            count = len(arguments) - len(p)
+            lenses, run = self._lenses(arguments[:count]), Run()
+            prepared = self.optimiser.prepare(arguments[count:])
+            new = [
+                _put(optimiser, run, lens, dp)
+                for optimiser, lens, dp in zip(self._optimisers, lenses, prepared, strict=True)
+            ]
+            return [*(array for *arrays, _ in new for array in arrays), *(last for *_, last in new)]
+
+        return factor_run_numbers(build(update, [*(slot.type for slot in self._moments), *p, *p]))
+
+    @cached_property
+    def update_term(self) -> Term:
+        """S ⊗ P ⊗ P′ → S ⊗ P."""
+        numbers, updated = self._updated
+        slots = (*self.state, *self.parameters)
+
+        def update(*arguments: Any) -> Any:
+            given = [Label(s.name)(a) for s, a in zip(slots, arguments, strict=False)]
+            gradients = arguments[len(slots) :]
+            named = [Label(f"d_{p.name}")(dp) for p, dp in zip(self.parameters, gradients, strict=True)]
+            return _renewed(slots, [*_counted(numbers, given), *updated.apply(*given, *named)])
+
+        return build(update, [*(s.type for s in slots), *(p.type for p in self.parameters)])
 
     @cached_property
     def train_step_term(self) -> Term:
-        """S ⊗ P ⊗ X ⊗ Y → R ⊗ S ⊗ P: loss, reverse derivative and optimiser composed."""
-        optic = reverse(self.loss_term, self._reverse)
-        s, p = len(self.state), len(self.parameters)
+        """S ⊗ M ⊗ P ⊗ X ⊗ Y → R ⊗ S ⊗ M ⊗ P: loss, reverse derivative and optimiser composed."""
+        s, m, p = len(self.state), len(self.buffers), len(self.parameters)
+        numbers = s - len(self._moments)
 
         def train_step(*arguments: Any) -> Any:
-            lenses = self._lenses(arguments[:s], arguments[s : s + p])
-            seed = Constant(self.loss_term.target.table[0], 1)()
-            evaluated = [self.optimiser.get(*lens) for lens in lenses]
-            loss, *gradients = optic.apply(*evaluated, *arguments[s + p :], seed)
-            new = [self._put(lens, dp) for lens, dp in zip(lenses, gradients[:p], strict=True)]
-            state = [array for *arrays, _ in new for array in arrays]
-            results = [*state, *(parameter for *_, parameter in new)]
-            slots = [*self.state, *self.parameters]
-            return [loss, *(Label(f"new_{slot.name}")(a) for slot, a in zip(slots, results, strict=True))]
+            state, buffers, parameters = arguments[:s], arguments[s : s + m], arguments[s + m : s + m + p]
+            lenses = self._lenses((*state[numbers:], *parameters))
+            at = [o.get(*lens) for o, lens in zip(self._optimisers, lenses, strict=True)]
+            loss, *rest = self.grads_term.apply(*buffers, *at, *arguments[s + m + p :])
+            new = self.update_term.apply(*state, *parameters, *rest[m:])
+            return [loss, *new[:s], *rest[:m], *new[s:]]
 
-        return build(train_step, [slot.type for slot in self.state] + list(self.loss_term.source.table))
+        types = [slot.type for slot in self.state]
+        return build(train_step, [*types, *self.grads_term.source.table])
 
     @cached_property
     def step_term(self) -> Term:
-        """S ⊗ P ⊗ X ⊗ Y → S ⊗ P."""
-        types = list(self.train_step_term.source.table)
-        return build(lambda *a: self.train_step_term.apply(*a)[1:], types)
-
-    def _lenses(self, state: Sequence[Any], parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
-        width = len(self.optimiser.state)
-        return [(*state[i * width : (i + 1) * width], p) for i, p in enumerate(parameters)]
-
-    def _put(self, lens: tuple[Any, ...], gradient: Any) -> tuple[Any, ...]:
-        new: tuple[Any, ...] = self.optimiser.put(*lens, gradient)
-        if [array.type for array in new] != [array.type for array in lens]:
-            raise TypeMismatch(
-                f"the optimiser {self.optimiser.name} must return state and parameter as it got them",
-                f"it got {lens} and returned {new}",
-                "return (*state, parameter) with the types unchanged",
-            )
-        return new
+        """S ⊗ M ⊗ P ⊗ X ⊗ Y → S ⊗ M ⊗ P."""
+        return results(self.train_step_term, slice(1, None))
 
     def term(self, name: str) -> Term:
         """One of the terms, by its name among TERMS."""
-        term: Term = self.model if name == "model" else getattr(self, f"{name}_term")
-        return term
+        return self.model if name == "model" else self.entry(name)[0]
 
-    def program(self, has: Callable[[Op], bool] = lambda op: True) -> Program:
-        """All terms as straight-line code, with definitions expanded that `has` does not name."""
-        x, y = _numbered("x", self.inputs), _numbered("y", self.targets)
-        dy = _numbered("d_y_hat", cotangents(self.outputs))
-        p = [slot.name for slot in self.parameters]
-        s = [slot.name for slot in self.state]
-        S = "S × " if s else ""
-        entries = [
-            ("predict", [], x, "P × X → Ŷ: the model's output."),
-            ("loss", [], x + y, "P × X × Y → R: how far the output is from y."),
-            ("rev", [], x + dy, "P × X × Ŷ′ → P′ × X′: the reverse derivative of predict."),
-            ("rev_p", [], x + dy, "P × X × Ŷ′ → P′: the part of rev that parameters need."),
-            ("step", s, x + y, f"{S}P × X × Y → {S}P: one step of training."),
-            ("train_step", s, x + y, f"{S}P × X × Y → R × {S}P: one step, and the loss before it."),
+    def entry(self, name: str) -> tuple[Term, tuple[str, ...]]:
+        """One of the terms but the model, and which of the tables state, buffers, parameters it takes.
+
+        It takes no state and no buffers of which it reads none.
+        """
+        term: Term = getattr(self, f"{name}_term")
+        ignored, kept, takes = unread(term), [True] * len(term.source), []
+        tables = {
+            "state": self.state if name in ("update", "step", "train_step") else (),
+            "buffers": self.buffers if name != "update" else (),
+        }
+        start = 0
+        for table, slots in tables.items():
+            places = range(start, start + len(slots))
+            start += len(slots)
+            if places and not ignored.issuperset(places):
+                takes.append(table)
+            else:
+                kept[places.start : places.stop] = [False] * len(places)
+        return term if all(kept) else narrowed(term, kept), (*takes, "parameters")
+
+    @cached_property
+    def _optimisers(self) -> list[Optimiser]:
+        return [self.optimiser.of(parameter) for parameter in self.parameters]
+
+    @property
+    def _moments(self) -> tuple[Slot, ...]:
+        """The optimiser's arrays, parameter by parameter."""
+        return tuple(
+            Slot(f"{array}.{p.name}", p.type)
+            for p, optimiser in zip(self.parameters, self._optimisers, strict=True)
+            for array in optimiser.state
+        )
+
+    @property
+    def _cotangents_of_buffers(self) -> tuple[NdArrayType, ...]:
+        return cotangents(tuple(slot.type for slot in self.buffers))
+
+    def _lenses(self, arrays: Sequence[Any]) -> list[tuple[Any, ...]]:
+        """S ⊗ P, parameter by parameter."""
+        p = len(self.parameters)
+        state = iter(arrays[: len(arrays) - p])
+        return [
+            (*(next(state) for _ in optimiser.state), parameter)
+            for optimiser, parameter in zip(self._optimisers, arrays[len(arrays) - p :], strict=True)
         ]
-        expand = Expand(has)
-        functions = [
-            replace(
-                lower(expand(self.term(name)), name, state + p + own, doc),
-                takes_state=bool(state),
-                takes_parameters=True,
-            )
-            for name, state, own, doc in entries
-        ]
-        return Program(self.name, tuple(functions), self.parameters, self.state)
+
+    def _with_loss(self, term: Term) -> Term:
+        """M ⊗ P ⊗ X → A ⊗ Ŷ as M ⊗ P ⊗ X ⊗ Y → R ⊗ A."""
+        given, kept = len(term.source), len(term.target) - len(self.outputs)
+
+        def lossy(*arguments: Any) -> Any:
+            values, y = term.apply(*arguments[:given]), arguments[given:]
+            _check_takes(self.loss, (*values[kept:], *y))
+            loss = self.loss(*values[kept:], *y)
+            if getattr(loss, "shape", None) != ():
+                raise ShapeError(
+                    "a loss must be one number of the term",
+                    f"it is {loss!r}",
+                    "end it with mean or sum",
+                    subject="loss",
+                )
+            return [Label("loss")(loss), *values[:kept]]
+
+        return build(lossy, [*term.source.table, *self.targets])
 
 
-def _numbered(name: str, types: Sequence[NdArrayType]) -> list[str]:
+def results(term: Term, chosen: slice) -> Term:
+    """The term with some of its results only."""
+    return build(lambda *a: term.apply(*a)[chosen], list(term.source.table))
+
+
+def numbered(name: str, types: Sequence[NdArrayType]) -> list[str]:
+    """The name, or one with a number for each type if there is not one type."""
     return [name] if len(types) == 1 else [f"{name}_{i}" for i in range(len(types))]
+
+
+def _counted(numbers: Sequence[RunNumber], values: Sequence[Any]) -> list[Any]:
+    """The numbers of the run after one more step."""
+    return [value + 1 if n.counts else value for n, value in zip(numbers, values, strict=False)]
+
+
+def _renewed(slots: Sequence[Slot], values: Sequence[Any]) -> list[Any]:
+    return [Label(f"new_{slot.name}")(value) for slot, value in zip(slots, values, strict=True)]
+
+
+def _put(optimiser: Optimiser, run: Run, lens: tuple[Any, ...], gradient: Any) -> tuple[Any, ...]:
+    new: tuple[Any, ...] = optimiser.put(run, *lens, gradient)
+    if [array.type for array in new] != [array.type for array in lens]:
+        raise TypeMismatch(
+            f"the optimiser {optimiser.name} must return state and parameter as it got them",
+            f"it got {lens} and returned {new}",
+            "return (*state, parameter) with the types unchanged",
+        )
+    return new
 
 
 def _check_takes(loss: Loss, arguments: tuple[Any, ...]) -> None:

@@ -28,7 +28,9 @@ from catgrad.ops.arithmetic import (
     subtract,
 )
 from catgrad.ops.attention import attention
+from catgrad.ops.batch_norm import batch_norm
 from catgrad.ops.bounds import clamp, fmod
+from catgrad.ops.cast import cast
 from catgrad.ops.compare import (
     equal,
     greater,
@@ -48,6 +50,7 @@ from catgrad.ops.gather import gather, scatter_add
 from catgrad.ops.literal import array
 from catgrad.ops.logic import all, any, logical_and, logical_not, logical_or
 from catgrad.ops.norms import layer_norm, rms_norm
+from catgrad.ops.random import random_bits, random_normal, random_uniform
 from catgrad.ops.reduce import broadcast, mean, number_of, sum
 from catgrad.ops.shape import expand_dims, permute, reshape, squeeze, transpose
 from catgrad.ops.slices import concat, flip, pad, slice, split, stack
@@ -57,18 +60,19 @@ from catgrad.ops.take import scatter_add_along_axis, take, take_along_axis
 from catgrad.ops.transcendental import cos, erf, exp, expm1, log, log1p, rsqrt, sin, sqrt, tanh
 from catgrad.ops.whole import floor_divide, remainder
 from catgrad.ops.window import window
-from catgrad.structural import zeros_like
+from catgrad.structural import stop_gradient, zeros_like
 
 __all__ = [
     "absolute", "add", "all", "any", "argmax", "argmin", "argsort", "array", "attention", "avg_pool",
-    "broadcast", "clamp", "concat", "contract", "conv", "cos", "cumsum", "divide", "elu", "equal",
-    "erf", "exp", "expand_dims", "expm1", "flip", "floor", "floor_divide", "fmod", "gather", "gelu",
-    "gelu_tanh", "greater", "greater_equal", "iota", "is_finite", "is_nan", "layer_norm", "leaky_relu",
-    "less", "less_equal", "log", "log1p", "log_softmax", "logical_and", "logical_not", "logical_or",
-    "logsumexp", "matmul", "max", "max_pool", "maximum", "mean", "min", "minimum", "multiply", "negate",
-    "not_equal", "number_of", "pad", "permute", "power", "reciprocal", "relu", "remainder", "reshape",
-    "rms_norm", "round", "rsqrt", "scatter_add", "scatter_add_along_axis", "select", "sigmoid", "sign",
-    "silu", "sin", "slice", "softmax", "softplus", "sort", "split", "sqrt", "square", "squeeze",
-    "stack", "subtract", "sum", "take", "take_along_axis", "tanh", "top_k", "transpose", "window",
-    "zeros_like",
+    "batch_norm", "broadcast", "cast", "clamp", "concat", "contract", "conv", "cos", "cumsum", "divide",
+    "elu", "equal", "erf", "exp", "expand_dims", "expm1", "flip", "floor", "floor_divide", "fmod",
+    "gather", "gelu", "gelu_tanh", "greater", "greater_equal", "iota", "is_finite", "is_nan",
+    "layer_norm", "leaky_relu", "less", "less_equal", "log", "log1p", "log_softmax", "logical_and",
+    "logical_not", "logical_or", "logsumexp", "matmul", "max", "max_pool", "maximum", "mean", "min",
+    "minimum", "multiply", "negate", "not_equal", "number_of", "pad", "permute", "power", "random_bits",
+    "random_normal", "random_uniform", "reciprocal", "relu", "remainder", "reshape", "rms_norm",
+    "round", "rsqrt", "scatter_add", "scatter_add_along_axis", "select", "sigmoid", "sign", "silu",
+    "sin", "slice", "softmax", "softplus", "sort", "split", "sqrt", "square", "squeeze", "stack",
+    "stop_gradient", "subtract", "sum", "take", "take_along_axis", "tanh", "top_k", "transpose",
+    "window", "zeros_like",
 ]  # fmt: skip

@@ -1,16 +1,16 @@
-"""Copies, discards and labels are structure, not computation: values are simply read again."""
+"""Copies, discards, labels and the like are structure, not computation: values are simply read again."""
 
 from __future__ import annotations
 
 from catgrad.passes.rewrite import Rewriter, Values
 from catgrad.program import Apply, Function
-from catgrad.structural import Copy, Discard, Label
+from catgrad.structural import Copy, Discard, Label, StopGradient
 
 name = "erase-copies"
 
 
 def apply(function: Function) -> Function:
-    """Without Copy, Discard and Label; labels become the names of the values they label."""
+    """Without Copy, Discard, Label and StopGradient; labels become the names of the values they label."""
     return Rewriter(function).sweep(_erase)
 
 
@@ -23,4 +23,4 @@ def _erase(rewriter: Rewriter, apply: Apply) -> Values | None:
     if isinstance(op, Label):
         rewriter.name(inputs[0], op.name)
         return inputs
-    return None
+    return inputs if isinstance(op, StopGradient) else None

@@ -11,7 +11,8 @@ from catgrad.errors import OptionError, ShapeError, TermError, TypeMismatch
 from catgrad.functors import factor_parameters, reverse, reverse_derivative
 from catgrad.op import scope
 from catgrad.program import evaluate, lower
-from catgrad.structural import Copy, Discard, Label, Parameter
+from catgrad.state import Parameter
+from catgrad.structural import Copy, Discard, Label
 from catgrad.term import NO_OPS, Edge, Term, assemble, edges, identity, obj, singleton
 
 S = NdArrayType(())
@@ -169,7 +170,7 @@ def test_names_that_could_escape_into_source_are_refused(name):
 
 def test_a_parameter_must_be_factored_out_before_use():
     model = layers.linear(S, V, V)
-    with pytest.raises(TermError, match="apply factor_parameters first"):
+    with pytest.raises(TermError, match="apply factor_parameters and"):
         reverse(model)
     with pytest.raises(TermError, match=r"'linear\.weight' is still inside"):
         evaluate(model, np.ones(3, np.float32))

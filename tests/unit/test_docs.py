@@ -43,6 +43,17 @@ def test_the_tutorial_runs(tmp_path, monkeypatch, capsys):
         assert f"    {line}\n" in text
 
 
+@pytest.mark.parametrize("page", sorted((ROOT / "docs/howto").glob("*.md")), ids=lambda p: p.name)
+def test_the_howtos_run(page, tmp_path, monkeypatch, capsys):
+    """Each prints what stands below its code, indented."""
+    monkeypatch.chdir(tmp_path)
+    namespace: dict[str, object] = {}
+    for block in python_blocks(page):
+        exec(block, namespace)
+    prose = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    assert capsys.readouterr().out.splitlines() == re.findall(r"^    (.+)$", prose, re.MULTILINE)
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
 def test_links_lead_somewhere(page):
     lines = page.read_text(encoding="utf-8").splitlines()

@@ -217,7 +217,7 @@ def test_a_loss_must_be_a_number_of_the_term(loss):
 
 
 def test_an_optimiser_must_keep_types():
-    def shrink(p, dp):
+    def shrink(run, p, dp):
         return (ops.sum(p),)
 
     with pytest.raises(TypeMismatch, match="the optimiser shrink must return"):

@@ -4,22 +4,43 @@ Needs NumPy and nothing else. The functions are plain array arithmetic; `Compile
 of the arguments in front of them, and `Learner` keeps the parameters between steps.
 """
 
+import math
+
 import numpy as np
 
 # P: shape and dtype of each parameter, in the order in which functions take and return them.
 PARAMETERS = {
     "linear.weight": ((4, 3), np.float32),
 }
-# S: the same for the arrays of the optimiser's state.
-STATE = {}
 
 
-def init(seed=0):
+def random_bits(seed, counter, stream, shape):
+    """32 random bits for each element: Philox 4×32 in 10 rounds (Salmon et al. 2011, section 4.2)."""
+    count = math.prod(shape)
+    low, wide = np.uint64(0xFFFFFFFF), np.uint64(32)
+    block = np.arange(-(-count // 4), dtype=np.uint64)
+    step, key = np.asarray(counter).astype(np.uint64), np.asarray(seed).astype(np.uint64)
+    a, b, c, d = np.broadcast_arrays(block & low, np.uint64(stream), step & low, step >> wide)
+    k, m = key & low, key >> wide
+    for _ in range(10):
+        x, y = a * np.uint64(0xD2511F53), c * np.uint64(0xCD9E8D57)
+        a, b, c, d = (y >> wide) ^ b ^ k, y & low, (x >> wide) ^ d ^ m, x & low
+        k, m = (k + np.uint64(0x9E3779B9)) & low, (m + np.uint64(0xBB67AE85)) & low
+    return np.stack([a, b, c, d], axis=-1).reshape(-1)[:count].reshape(shape).astype(np.uint32)
+
+
+def uniform(seed, counter, stream, shape, dtype):
+    """Uniform random numbers in [0, 1), of as many random bits as the dtype holds."""
+    digits = min(np.finfo(dtype).nmant + 1, 32)
+    bits = random_bits(seed, counter, stream, shape) >> np.uint32(32 - digits)
+    return (bits * 2.0**-digits).astype(dtype)
+
+
+def init(seed):
     """First values of the parameters."""
-    rng = np.random.default_rng(seed)
-    return [
-        rng.uniform(-0.5, 0.5, (4, 3)).astype(np.float32),  # linear.weight
-    ]
+    noise = uniform(seed, np.int64(0), 2538255517, (4, 3), np.float32)  # f32[4,3]
+    linear_weight = -0.5 + noise  # f32[4,3]
+    return [linear_weight]
 
 
 def predict(linear_weight, x):
@@ -46,6 +67,22 @@ def rev_p(linear_weight, x, d_y_hat):
     """P × X × Ŷ′ → P′: the part of rev that parameters need."""
     d_linear_weight = x.T @ d_y_hat  # f32[4,3]
     return [d_linear_weight]
+
+
+def grads(linear_weight, x, y):
+    """P × X × Y → R × P′: the loss in training and its gradient."""
+    y_hat = x @ linear_weight  # f32[150,3]
+    difference = y_hat - y  # f32[150,3]
+    loss = np.square(difference).sum() / np.float32(450)  # f32[]
+    d_y_hat = 0.0044444446 * difference  # f32[150,3]
+    d_linear_weight = x.T @ d_y_hat  # f32[4,3]
+    return [loss, d_linear_weight]
+
+
+def update(linear_weight, d_linear_weight):
+    """P × P′ → P: the optimiser's part of a step."""
+    new_linear_weight = linear_weight - 0.0001 * d_linear_weight  # f32[4,3]
+    return [new_linear_weight]
 
 
 def step(linear_weight, x, y):
@@ -129,11 +166,11 @@ class Checked:
 
 
 class CompiledModel:
-    """The functions of this module with their arguments checked, in the order S, P, X, Y."""
+    """The functions of this module with their arguments checked, in the order S, M, P, X, Y."""
 
     def init(self, seed=0):
         """First values of the parameters."""
-        return init(seed)
+        return Checked(init, [], lambda: [("seed", ((), np.int64))])(seed)
 
     def learner(self, seed=0):
         """A learner with first values drawn by `seed`."""
@@ -178,6 +215,25 @@ class CompiledModel:
         ],
     )
 
+    grads = Checked(
+        grads,
+        symbols=[],
+        types=lambda: [
+            *PARAMETERS.items(),
+            ("x", ((150, 4), np.float32)),
+            ("y", ((150, 3), np.float32)),
+        ],
+    )
+
+    update = Checked(
+        update,
+        symbols=[],
+        types=lambda: [
+            *PARAMETERS.items(),
+            ("d_linear.weight", ((4, 3), np.float32)),
+        ],
+    )
+
     step = Checked(
         step,
         symbols=[],
@@ -205,27 +261,38 @@ class Learner:
     model = CompiledModel()
 
     def __init__(self, seed=0):
-        self.parameters = dict(zip(PARAMETERS, init(seed)))
-        self.state = {name: np.zeros(shape, dtype) for name, (shape, dtype) in STATE.items()}
-
-    def held(self):
-        """The parameters in the order of the functions, whatever that of the dictionary is."""
-        return [self.parameters[name] for name in PARAMETERS]
+        self.parameters = dict(zip(PARAMETERS, self.model.init(seed)))
+        self.buffers = {}
+        self.state = {}
 
     def predict(self, *inputs):
         """The model's output; a list if there are several."""
-        outputs = self.model.predict(*self.held(), *inputs)
+        outputs = self.model.predict(*in_order(self.parameters, PARAMETERS), *inputs)
         return outputs[0] if len(outputs) == 1 else outputs
 
     def loss(self, *inputs_and_targets):
         """How far the output is from the targets."""
-        [loss] = self.model.loss(*self.held(), *inputs_and_targets)
+        [loss] = self.model.loss(*in_order(self.parameters, PARAMETERS), *inputs_and_targets)
         return loss
+
+    def grads(self, *inputs_and_targets):
+        """The loss on one batch and its gradient by name, to be added up and given to `update`."""
+        loss, *new = self.model.grads(*in_order(self.parameters, PARAMETERS), *inputs_and_targets)
+        return loss, dict(zip(PARAMETERS, new))
+
+    def update(self, gradients):
+        """Move the parameters by the optimiser, given a gradient for each."""
+        new = iter(self.model.update(*in_order(self.parameters, PARAMETERS), *in_order(gradients, PARAMETERS)))
+        self.parameters = dict(zip(PARAMETERS, new))
 
     def step(self, *inputs_and_targets):
         """Train on one batch; returns the loss before the step."""
-        state = [self.state[name] for name in STATE]
-        loss, *new = self.model.train_step(*state, *self.held(), *inputs_and_targets)
-        self.state = dict(zip(STATE, new))
-        self.parameters = dict(zip(PARAMETERS, new[len(STATE) :]))
+        loss, *new = self.model.train_step(*in_order(self.parameters, PARAMETERS), *inputs_and_targets)
+        new = iter(new)
+        self.parameters = dict(zip(PARAMETERS, new))
         return loss
+
+
+def in_order(arrays, table):
+    """The arrays of these names, in the order of the table."""
+    return [arrays[name] for name in table]

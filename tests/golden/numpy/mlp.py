@@ -4,6 +4,8 @@ Needs NumPy and nothing else. The functions are plain array arithmetic; `Compile
 of the arguments in front of them, and `Learner` keeps the parameters between steps.
 """
 
+import math
+
 import numpy as np
 
 # P: shape and dtype of each parameter, in the order in which functions take and return them.
@@ -13,19 +15,41 @@ PARAMETERS = {
     "dense_1.weight": ((5, 3), np.float32),
     "dense_1.bias": ((3,), np.float32),
 }
-# S: the same for the arrays of the optimiser's state.
-STATE = {}
 
 
-def init(seed=0):
+def random_bits(seed, counter, stream, shape):
+    """32 random bits for each element: Philox 4×32 in 10 rounds (Salmon et al. 2011, section 4.2)."""
+    count = math.prod(shape)
+    low, wide = np.uint64(0xFFFFFFFF), np.uint64(32)
+    block = np.arange(-(-count // 4), dtype=np.uint64)
+    step, key = np.asarray(counter).astype(np.uint64), np.asarray(seed).astype(np.uint64)
+    a, b, c, d = np.broadcast_arrays(block & low, np.uint64(stream), step & low, step >> wide)
+    k, m = key & low, key >> wide
+    for _ in range(10):
+        x, y = a * np.uint64(0xD2511F53), c * np.uint64(0xCD9E8D57)
+        a, b, c, d = (y >> wide) ^ b ^ k, y & low, (x >> wide) ^ d ^ m, x & low
+        k, m = (k + np.uint64(0x9E3779B9)) & low, (m + np.uint64(0xBB67AE85)) & low
+    return np.stack([a, b, c, d], axis=-1).reshape(-1)[:count].reshape(shape).astype(np.uint32)
+
+
+def uniform(seed, counter, stream, shape, dtype):
+    """Uniform random numbers in [0, 1), of as many random bits as the dtype holds."""
+    digits = min(np.finfo(dtype).nmant + 1, 32)
+    bits = random_bits(seed, counter, stream, shape) >> np.uint32(32 - digits)
+    return (bits * 2.0**-digits).astype(dtype)
+
+
+def init(seed):
     """First values of the parameters."""
-    rng = np.random.default_rng(seed)
-    return [
-        rng.uniform(-0.5, 0.5, (4, 5)).astype(np.float32),  # dense_0.weight
-        rng.uniform(-0.5, 0.5, (5,)).astype(np.float32),  # dense_0.bias
-        rng.uniform(-0.4472136, 0.4472136, (5, 3)).astype(np.float32),  # dense_1.weight
-        rng.uniform(-0.4472136, 0.4472136, (3,)).astype(np.float32),  # dense_1.bias
-    ]
+    noise = uniform(seed, np.int64(0), 3352313745, (4, 5), np.float32)  # f32[4,5]
+    dense_0_weight = -0.5 + noise  # f32[4,5]
+    noise_1 = uniform(seed, np.int64(0), 601650367, (5,), np.float32)  # f32[5]
+    dense_0_bias = -0.5 + noise_1  # f32[5]
+    noise_2 = uniform(seed, np.int64(0), 192560911, (5, 3), np.float32)  # f32[5,3]
+    dense_1_weight = -0.4472136 + 0.8944272 * noise_2  # f32[5,3]
+    noise_3 = uniform(seed, np.int64(0), 3900745498, (3,), np.float32)  # f32[3]
+    dense_1_bias = -0.4472136 + 0.8944272 * noise_3  # f32[3]
+    return [dense_0_weight, dense_0_bias, dense_1_weight, dense_1_bias]
 
 
 def predict(dense_0_weight, dense_0_bias, dense_1_weight, dense_1_bias, x):
@@ -79,6 +103,39 @@ def rev_p(dense_0_weight, dense_0_bias, dense_1_weight, dense_1_bias, x, d_y_hat
     d_dense_1_weight = dense_0_out.T @ d_dense_1_linear  # f32[5,3]
     d_dense_1_bias = d_dense_1_linear.sum(axis=0)  # f32[3]
     return [d_dense_0_weight, d_dense_0_bias, d_dense_1_weight, d_dense_1_bias]
+
+
+def grads(dense_0_weight, dense_0_bias, dense_1_weight, dense_1_bias, x, y):
+    """P × X × Y → R × P′: the loss in training and its gradient."""
+    batch = x.shape[0]
+    dense_0_linear = x @ dense_0_weight + dense_0_bias  # f32[batch,5]
+    dense_0_out = 1 / (1 + np.exp(-dense_0_linear))  # f32[batch,5]
+    dense_1_linear = dense_0_out @ dense_1_weight + dense_1_bias  # f32[batch,3]
+    y_hat = np.tanh(dense_1_linear)  # f32[batch,3]
+    difference = y_hat - y  # f32[batch,3]
+    count = np.float32(3 * batch)  # f32[]
+    loss = np.square(difference).sum() / count  # f32[]
+    d_y_hat = np.float32(2) / count * difference  # f32[batch,3]
+    d_dense_1_linear = d_y_hat * (1 - y_hat * y_hat)  # f32[batch,3]
+    d_dense_0_out = d_dense_1_linear @ dense_1_weight.T  # f32[batch,5]
+    d_dense_0_linear = d_dense_0_out * (dense_0_out * (1 - dense_0_out))  # f32[batch,5]
+    d_dense_0_weight = x.T @ d_dense_0_linear  # f32[4,5]
+    d_dense_0_bias = d_dense_0_linear.sum(axis=0)  # f32[5]
+    d_dense_1_weight = dense_0_out.T @ d_dense_1_linear  # f32[5,3]
+    d_dense_1_bias = d_dense_1_linear.sum(axis=0)  # f32[3]
+    return [loss, d_dense_0_weight, d_dense_0_bias, d_dense_1_weight, d_dense_1_bias]
+
+
+def update(
+    dense_0_weight, dense_0_bias, dense_1_weight, dense_1_bias, d_dense_0_weight, d_dense_0_bias,
+    d_dense_1_weight, d_dense_1_bias
+):
+    """P × P′ → P: the optimiser's part of a step."""
+    new_dense_0_weight = dense_0_weight - 0.1 * d_dense_0_weight  # f32[4,5]
+    new_dense_0_bias = dense_0_bias - 0.1 * d_dense_0_bias  # f32[5]
+    new_dense_1_weight = dense_1_weight - 0.1 * d_dense_1_weight  # f32[5,3]
+    new_dense_1_bias = dense_1_bias - 0.1 * d_dense_1_bias  # f32[3]
+    return [new_dense_0_weight, new_dense_0_bias, new_dense_1_weight, new_dense_1_bias]
 
 
 def step(dense_0_weight, dense_0_bias, dense_1_weight, dense_1_bias, x, y):
@@ -189,11 +246,11 @@ class Checked:
 
 
 class CompiledModel:
-    """The functions of this module with their arguments checked, in the order S, P, X, Y."""
+    """The functions of this module with their arguments checked, in the order S, M, P, X, Y."""
 
     def init(self, seed=0):
         """First values of the parameters."""
-        return init(seed)
+        return Checked(init, [], lambda: [("seed", ((), np.int64))])(seed)
 
     def learner(self, seed=0):
         """A learner with first values drawn by `seed`."""
@@ -238,6 +295,28 @@ class CompiledModel:
         ],
     )
 
+    grads = Checked(
+        grads,
+        symbols=[("batch", 4, 0)],
+        types=lambda batch: [
+            *PARAMETERS.items(),
+            ("x", ((batch, 4), np.float32)),
+            ("y", ((batch, 3), np.float32)),
+        ],
+    )
+
+    update = Checked(
+        update,
+        symbols=[],
+        types=lambda: [
+            *PARAMETERS.items(),
+            ("d_dense_0.weight", ((4, 5), np.float32)),
+            ("d_dense_0.bias", ((5,), np.float32)),
+            ("d_dense_1.weight", ((5, 3), np.float32)),
+            ("d_dense_1.bias", ((3,), np.float32)),
+        ],
+    )
+
     step = Checked(
         step,
         symbols=[("batch", 4, 0)],
@@ -265,27 +344,38 @@ class Learner:
     model = CompiledModel()
 
     def __init__(self, seed=0):
-        self.parameters = dict(zip(PARAMETERS, init(seed)))
-        self.state = {name: np.zeros(shape, dtype) for name, (shape, dtype) in STATE.items()}
-
-    def held(self):
-        """The parameters in the order of the functions, whatever that of the dictionary is."""
-        return [self.parameters[name] for name in PARAMETERS]
+        self.parameters = dict(zip(PARAMETERS, self.model.init(seed)))
+        self.buffers = {}
+        self.state = {}
 
     def predict(self, *inputs):
         """The model's output; a list if there are several."""
-        outputs = self.model.predict(*self.held(), *inputs)
+        outputs = self.model.predict(*in_order(self.parameters, PARAMETERS), *inputs)
         return outputs[0] if len(outputs) == 1 else outputs
 
     def loss(self, *inputs_and_targets):
         """How far the output is from the targets."""
-        [loss] = self.model.loss(*self.held(), *inputs_and_targets)
+        [loss] = self.model.loss(*in_order(self.parameters, PARAMETERS), *inputs_and_targets)
         return loss
+
+    def grads(self, *inputs_and_targets):
+        """The loss on one batch and its gradient by name, to be added up and given to `update`."""
+        loss, *new = self.model.grads(*in_order(self.parameters, PARAMETERS), *inputs_and_targets)
+        return loss, dict(zip(PARAMETERS, new))
+
+    def update(self, gradients):
+        """Move the parameters by the optimiser, given a gradient for each."""
+        new = iter(self.model.update(*in_order(self.parameters, PARAMETERS), *in_order(gradients, PARAMETERS)))
+        self.parameters = dict(zip(PARAMETERS, new))
 
     def step(self, *inputs_and_targets):
         """Train on one batch; returns the loss before the step."""
-        state = [self.state[name] for name in STATE]
-        loss, *new = self.model.train_step(*state, *self.held(), *inputs_and_targets)
-        self.state = dict(zip(STATE, new))
-        self.parameters = dict(zip(PARAMETERS, new[len(STATE) :]))
+        loss, *new = self.model.train_step(*in_order(self.parameters, PARAMETERS), *inputs_and_targets)
+        new = iter(new)
+        self.parameters = dict(zip(PARAMETERS, new))
         return loss
+
+
+def in_order(arrays, table):
+    """The arrays of these names, in the order of the table."""
+    return [arrays[name] for name in table]

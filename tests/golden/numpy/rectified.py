@@ -4,6 +4,8 @@ Needs NumPy and nothing else. The functions are plain array arithmetic; `Compile
 of the arguments in front of them, and `Learner` keeps the parameters between steps.
 """
 
+import math
+
 import numpy as np
 
 # P: shape and dtype of each parameter, in the order in which functions take and return them.
@@ -12,7 +14,7 @@ PARAMETERS = {
     "1.bias": ((5,), np.float32),
     "3.weight": ((5, 3), np.float32),
 }
-# S: the same for the arrays of the optimiser's state.
+# S: shape and dtype of each part of the optimiser's state, in the order in which functions take and return them.
 STATE = {
     "momentum.0.weight": ((4, 5), np.float32),
     "momentum.1.bias": ((5,), np.float32),
@@ -20,14 +22,44 @@ STATE = {
 }
 
 
-def init(seed=0):
+def random_bits(seed, counter, stream, shape):
+    """32 random bits for each element: Philox 4×32 in 10 rounds (Salmon et al. 2011, section 4.2)."""
+    count = math.prod(shape)
+    low, wide = np.uint64(0xFFFFFFFF), np.uint64(32)
+    block = np.arange(-(-count // 4), dtype=np.uint64)
+    step, key = np.asarray(counter).astype(np.uint64), np.asarray(seed).astype(np.uint64)
+    a, b, c, d = np.broadcast_arrays(block & low, np.uint64(stream), step & low, step >> wide)
+    k, m = key & low, key >> wide
+    for _ in range(10):
+        x, y = a * np.uint64(0xD2511F53), c * np.uint64(0xCD9E8D57)
+        a, b, c, d = (y >> wide) ^ b ^ k, y & low, (x >> wide) ^ d ^ m, x & low
+        k, m = (k + np.uint64(0x9E3779B9)) & low, (m + np.uint64(0xBB67AE85)) & low
+    return np.stack([a, b, c, d], axis=-1).reshape(-1)[:count].reshape(shape).astype(np.uint32)
+
+
+def uniform(seed, counter, stream, shape, dtype):
+    """Uniform random numbers in [0, 1), of as many random bits as the dtype holds."""
+    digits = min(np.finfo(dtype).nmant + 1, 32)
+    bits = random_bits(seed, counter, stream, shape) >> np.uint32(32 - digits)
+    return (bits * 2.0**-digits).astype(dtype)
+
+
+def init_state(seed):
+    """First values of the optimiser's state."""
+    momentum_0_weight = np.full((4, 5), 0.0, np.float32)  # f32[4,5]
+    momentum_1_bias = np.full((5,), 0.0, np.float32)  # f32[5]
+    momentum_3_weight = np.full((5, 3), 0.0, np.float32)  # f32[5,3]
+    return [momentum_0_weight, momentum_1_bias, momentum_3_weight]
+
+
+def init(seed):
     """First values of the parameters."""
-    rng = np.random.default_rng(seed)
-    return [
-        rng.uniform(-0.5, 0.5, (4, 5)).astype(np.float32),  # 0.weight
-        np.full((5,), 0.0, np.float32),  # 1.bias
-        rng.uniform(-0.4472136, 0.4472136, (5, 3)).astype(np.float32),  # 3.weight
-    ]
+    noise = uniform(seed, np.int64(0), 3378657847, (4, 5), np.float32)  # f32[4,5]
+    layer_0_weight = -0.5 + noise  # f32[4,5]
+    layer_1_bias = np.full((5,), 0.0, np.float32)  # f32[5]
+    noise_1 = uniform(seed, np.int64(0), 1206730196, (5, 3), np.float32)  # f32[5,3]
+    layer_3_weight = -0.4472136 + 0.8944272 * noise_1  # f32[5,3]
+    return [layer_0_weight, layer_1_bias, layer_3_weight]
 
 
 def predict(layer_0_weight, layer_1_bias, layer_3_weight, x):
@@ -69,6 +101,41 @@ def rev_p(layer_0_weight, layer_1_bias, layer_3_weight, x, d_y_hat):
     d_1_bias = d_0_out.sum(axis=0)  # f32[5]
     d_3_weight = np.maximum(total, 0).T @ d_y_hat  # f32[5,3]
     return [d_0_weight, d_1_bias, d_3_weight]
+
+
+def grads(layer_0_weight, layer_1_bias, layer_3_weight, x, y):
+    """P × X × Y → R × P′: the loss in training and its gradient."""
+    batch = x.shape[0]
+    layer_0_out = x @ layer_0_weight  # f32[batch,5]
+    total = layer_0_out + layer_1_bias  # f32[batch,5]
+    maximum = np.maximum(total, 0)  # f32[batch,5]
+    y_hat = maximum @ layer_3_weight  # f32[batch,3]
+    difference = y_hat - y  # f32[batch,3]
+    count = np.float32(3 * batch)  # f32[]
+    loss = np.square(difference).sum() / count  # f32[]
+    d_y_hat = np.float32(2) / count * difference  # f32[batch,3]
+    d_0_out = np.where(total <= 0, 0, d_y_hat @ layer_3_weight.T)  # f32[batch,5]
+    d_0_weight = x.T @ d_0_out  # f32[4,5]
+    d_1_bias = d_0_out.sum(axis=0)  # f32[5]
+    d_3_weight = maximum.T @ d_y_hat  # f32[5,3]
+    return [loss, d_0_weight, d_1_bias, d_3_weight]
+
+
+def update(
+    momentum_0_weight, momentum_1_bias, momentum_3_weight, layer_0_weight, layer_1_bias,
+    layer_3_weight, d_0_weight, d_1_bias, d_3_weight
+):
+    """S × P × P′ → S × P: the optimiser's part of a step."""
+    new_momentum_0_weight = 0.9 * momentum_0_weight + d_0_weight  # f32[4,5]
+    new_0_weight = layer_0_weight - 0.05 * new_momentum_0_weight  # f32[4,5]
+    new_momentum_1_bias = 0.9 * momentum_1_bias + d_1_bias  # f32[5]
+    new_1_bias = layer_1_bias - 0.05 * new_momentum_1_bias  # f32[5]
+    new_momentum_3_weight = 0.9 * momentum_3_weight + d_3_weight  # f32[5,3]
+    new_3_weight = layer_3_weight - 0.05 * new_momentum_3_weight  # f32[5,3]
+    return [
+        new_momentum_0_weight, new_momentum_1_bias, new_momentum_3_weight, new_0_weight, new_1_bias,
+        new_3_weight
+    ]
 
 
 def step(
@@ -189,11 +256,15 @@ class Checked:
 
 
 class CompiledModel:
-    """The functions of this module with their arguments checked, in the order S, P, X, Y."""
+    """The functions of this module with their arguments checked, in the order S, M, P, X, Y."""
+
+    def init_state(self, seed=0):
+        """First values of the optimiser's state."""
+        return Checked(init_state, [], lambda: [("seed", ((), np.int64))])(seed)
 
     def init(self, seed=0):
         """First values of the parameters."""
-        return init(seed)
+        return Checked(init, [], lambda: [("seed", ((), np.int64))])(seed)
 
     def learner(self, seed=0):
         """A learner with first values drawn by `seed`."""
@@ -238,6 +309,28 @@ class CompiledModel:
         ],
     )
 
+    grads = Checked(
+        grads,
+        symbols=[("batch", 3, 0)],
+        types=lambda batch: [
+            *PARAMETERS.items(),
+            ("x", ((batch, 4), np.float32)),
+            ("y", ((batch, 3), np.float32)),
+        ],
+    )
+
+    update = Checked(
+        update,
+        symbols=[],
+        types=lambda: [
+            *STATE.items(),
+            *PARAMETERS.items(),
+            ("d_0.weight", ((4, 5), np.float32)),
+            ("d_1.bias", ((5,), np.float32)),
+            ("d_3.weight", ((5, 3), np.float32)),
+        ],
+    )
+
     step = Checked(
         step,
         symbols=[("batch", 6, 0)],
@@ -267,27 +360,40 @@ class Learner:
     model = CompiledModel()
 
     def __init__(self, seed=0):
-        self.parameters = dict(zip(PARAMETERS, init(seed)))
-        self.state = {name: np.zeros(shape, dtype) for name, (shape, dtype) in STATE.items()}
-
-    def held(self):
-        """The parameters in the order of the functions, whatever that of the dictionary is."""
-        return [self.parameters[name] for name in PARAMETERS]
+        self.parameters = dict(zip(PARAMETERS, self.model.init(seed)))
+        self.buffers = {}
+        self.state = dict(zip(STATE, self.model.init_state(seed)))
 
     def predict(self, *inputs):
         """The model's output; a list if there are several."""
-        outputs = self.model.predict(*self.held(), *inputs)
+        outputs = self.model.predict(*in_order(self.parameters, PARAMETERS), *inputs)
         return outputs[0] if len(outputs) == 1 else outputs
 
     def loss(self, *inputs_and_targets):
         """How far the output is from the targets."""
-        [loss] = self.model.loss(*self.held(), *inputs_and_targets)
+        [loss] = self.model.loss(*in_order(self.parameters, PARAMETERS), *inputs_and_targets)
         return loss
+
+    def grads(self, *inputs_and_targets):
+        """The loss on one batch and its gradient by name, to be added up and given to `update`."""
+        loss, *new = self.model.grads(*in_order(self.parameters, PARAMETERS), *inputs_and_targets)
+        return loss, dict(zip(PARAMETERS, new))
+
+    def update(self, gradients):
+        """Move the parameters by the optimiser, given a gradient for each."""
+        new = iter(self.model.update(*in_order(self.state, STATE), *in_order(self.parameters, PARAMETERS), *in_order(gradients, PARAMETERS)))
+        self.state = dict(zip(STATE, new))
+        self.parameters = dict(zip(PARAMETERS, new))
 
     def step(self, *inputs_and_targets):
         """Train on one batch; returns the loss before the step."""
-        state = [self.state[name] for name in STATE]
-        loss, *new = self.model.train_step(*state, *self.held(), *inputs_and_targets)
+        loss, *new = self.model.train_step(*in_order(self.state, STATE), *in_order(self.parameters, PARAMETERS), *inputs_and_targets)
+        new = iter(new)
         self.state = dict(zip(STATE, new))
-        self.parameters = dict(zip(PARAMETERS, new[len(STATE) :]))
+        self.parameters = dict(zip(PARAMETERS, new))
         return loss
+
+
+def in_order(arrays, table):
+    """The arrays of these names, in the order of the table."""
+    return [arrays[name] for name in table]

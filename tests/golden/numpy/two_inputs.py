@@ -10,16 +10,12 @@ import numpy as np
 PARAMETERS = {
     "weight": ((4, 3), np.float32),
 }
-# S: the same for the arrays of the optimiser's state.
-STATE = {}
 
 
-def init(seed=0):
+def init(seed):
     """First values of the parameters."""
-    rng = np.random.default_rng(seed)
-    return [
-        np.full((4, 3), 0.0, np.float32),  # weight
-    ]
+    weight = np.full((4, 3), 0.0, np.float32)  # f32[4,3]
+    return [weight]
 
 
 def predict(weight, x_0, x_1):
@@ -60,6 +56,30 @@ def rev_p(weight, x_0, x_1, d_y_hat_0, d_y_hat_1):
     product = x_0.T @ (d_y_hat_0 * (1 - y_hat_0 * y_hat_0))  # f32[4,3]
     d_weight = product + square.T @ (d_y_hat_1 * y_hat_1)  # f32[4,3]
     return [d_weight]
+
+
+def grads(weight, x_0, x_1, y_0, y_1):
+    """P × X × Y → R × P′: the loss in training and its gradient."""
+    batch = x_0.shape[0]
+    y_hat_0 = np.tanh(x_0 @ weight)  # f32[batch,3]
+    square = np.square(x_1)  # f32[batch,4]
+    y_hat_1 = np.exp(square @ weight)  # f32[batch,3]
+    difference = y_hat_0 - y_0  # f32[batch,3]
+    count = np.float32(3 * batch)  # f32[]
+    difference_1 = y_hat_1 - y_1  # f32[batch,3]
+    loss = np.square(difference).sum() / count + np.square(difference_1).sum() / count  # f32[]
+    quotient = np.float32(2) / count  # f32[]
+    d_y_hat_0 = quotient * difference  # f32[batch,3]
+    product = x_0.T @ (d_y_hat_0 * (1 - y_hat_0 * y_hat_0))  # f32[4,3]
+    d_y_hat_1 = quotient * difference_1  # f32[batch,3]
+    d_weight = product + square.T @ (d_y_hat_1 * y_hat_1)  # f32[4,3]
+    return [loss, d_weight]
+
+
+def update(weight, d_weight):
+    """P × P′ → P: the optimiser's part of a step."""
+    new_weight = weight - 0.1 * d_weight  # f32[4,3]
+    return [new_weight]
 
 
 def step(weight, x_0, x_1, y_0, y_1):
@@ -157,11 +177,11 @@ class Checked:
 
 
 class CompiledModel:
-    """The functions of this module with their arguments checked, in the order S, P, X, Y."""
+    """The functions of this module with their arguments checked, in the order S, M, P, X, Y."""
 
     def init(self, seed=0):
         """First values of the parameters."""
-        return init(seed)
+        return Checked(init, [], lambda: [("seed", ((), np.int64))])(seed)
 
     def learner(self, seed=0):
         """A learner with first values drawn by `seed`."""
@@ -213,6 +233,27 @@ class CompiledModel:
         ],
     )
 
+    grads = Checked(
+        grads,
+        symbols=[("batch", 1, 0)],
+        types=lambda batch: [
+            *PARAMETERS.items(),
+            ("x_0", ((batch, 4), np.float32)),
+            ("x_1", ((batch, 4), np.float32)),
+            ("y_0", ((batch, 3), np.float32)),
+            ("y_1", ((batch, 3), np.float32)),
+        ],
+    )
+
+    update = Checked(
+        update,
+        symbols=[],
+        types=lambda: [
+            *PARAMETERS.items(),
+            ("d_weight", ((4, 3), np.float32)),
+        ],
+    )
+
     step = Checked(
         step,
         symbols=[("batch", 1, 0)],
@@ -244,27 +285,38 @@ class Learner:
     model = CompiledModel()
 
     def __init__(self, seed=0):
-        self.parameters = dict(zip(PARAMETERS, init(seed)))
-        self.state = {name: np.zeros(shape, dtype) for name, (shape, dtype) in STATE.items()}
-
-    def held(self):
-        """The parameters in the order of the functions, whatever that of the dictionary is."""
-        return [self.parameters[name] for name in PARAMETERS]
+        self.parameters = dict(zip(PARAMETERS, self.model.init(seed)))
+        self.buffers = {}
+        self.state = {}
 
     def predict(self, *inputs):
         """The model's output; a list if there are several."""
-        outputs = self.model.predict(*self.held(), *inputs)
+        outputs = self.model.predict(*in_order(self.parameters, PARAMETERS), *inputs)
         return outputs[0] if len(outputs) == 1 else outputs
 
     def loss(self, *inputs_and_targets):
         """How far the output is from the targets."""
-        [loss] = self.model.loss(*self.held(), *inputs_and_targets)
+        [loss] = self.model.loss(*in_order(self.parameters, PARAMETERS), *inputs_and_targets)
         return loss
+
+    def grads(self, *inputs_and_targets):
+        """The loss on one batch and its gradient by name, to be added up and given to `update`."""
+        loss, *new = self.model.grads(*in_order(self.parameters, PARAMETERS), *inputs_and_targets)
+        return loss, dict(zip(PARAMETERS, new))
+
+    def update(self, gradients):
+        """Move the parameters by the optimiser, given a gradient for each."""
+        new = iter(self.model.update(*in_order(self.parameters, PARAMETERS), *in_order(gradients, PARAMETERS)))
+        self.parameters = dict(zip(PARAMETERS, new))
 
     def step(self, *inputs_and_targets):
         """Train on one batch; returns the loss before the step."""
-        state = [self.state[name] for name in STATE]
-        loss, *new = self.model.train_step(*state, *self.held(), *inputs_and_targets)
-        self.state = dict(zip(STATE, new))
-        self.parameters = dict(zip(PARAMETERS, new[len(STATE) :]))
+        loss, *new = self.model.train_step(*in_order(self.parameters, PARAMETERS), *inputs_and_targets)
+        new = iter(new)
+        self.parameters = dict(zip(PARAMETERS, new))
         return loss
+
+
+def in_order(arrays, table):
+    """The arrays of these names, in the order of the table."""
+    return [arrays[name] for name in table]

@@ -4,6 +4,8 @@ Needs PyTorch and nothing else. The functions are plain array arithmetic; `Compi
 of the arguments in front of them, and `Learner` keeps the parameters between steps.
 """
 
+import math
+
 import torch
 
 # P: shape and dtype of each parameter, in the order in which functions take and return them.
@@ -13,19 +15,41 @@ PARAMETERS = {
     "dense_1.weight": ((5, 3), torch.float32),
     "dense_1.bias": ((3,), torch.float32),
 }
-# S: the same for the arrays of the optimiser's state.
-STATE = {}
 
 
-def init(seed=0):
+def random_bits(seed, counter, stream, shape):
+    """32 random bits for each element: Philox 4×32 in 10 rounds (Salmon et al. 2011, section 4.2)."""
+    count, low = math.prod(shape), 0xFFFFFFFF
+    block = torch.arange(-(-count // 4), device=seed.device)
+    words = block & low, torch.tensor(stream, device=seed.device), counter & low, counter >> 32 & low
+    a, b, c, d = torch.broadcast_tensors(*words)
+    k, m = seed & low, seed >> 32 & low
+    for _ in range(10):
+        # Products wrap around modulo 2⁶⁴, which leaves their bits as they are.
+        x, y = a * 0xD2511F53, c * 0xCD9E8D57
+        a, b, c, d = (y >> 32 & low) ^ b ^ k, y & low, (x >> 32 & low) ^ d ^ m, x & low
+        k, m = k + 0x9E3779B9 & low, m + 0xBB67AE85 & low
+    return torch.stack([a, b, c, d], dim=-1).reshape(-1)[:count].reshape(shape)
+
+
+def uniform(seed, counter, stream, shape, dtype):
+    """Uniform random numbers in [0, 1), of as many random bits as the dtype holds."""
+    digits = min(round(-math.log2(torch.finfo(dtype).eps)) + 1, 32)
+    bits = random_bits(seed, counter, stream, shape) >> (32 - digits)
+    return (bits.double() * 2.0**-digits).to(dtype)
+
+
+def init(seed):
     """First values of the parameters."""
-    rng = torch.Generator().manual_seed(seed)
-    return [
-        torch.empty((4, 5), dtype=torch.float32).uniform_(-0.5, 0.5, generator=rng),  # dense_0.weight
-        torch.empty((5,), dtype=torch.float32).uniform_(-0.5, 0.5, generator=rng),  # dense_0.bias
-        torch.empty((5, 3), dtype=torch.float32).uniform_(-0.4472136, 0.4472136, generator=rng),  # dense_1.weight
-        torch.empty((3,), dtype=torch.float32).uniform_(-0.4472136, 0.4472136, generator=rng),  # dense_1.bias
-    ]
+    noise = uniform(seed, torch.tensor(0, dtype=torch.int64, device=seed.device), 3352313745, (4, 5), torch.float32)  # f32[4,5]
+    dense_0_weight = -0.5 + noise  # f32[4,5]
+    noise_1 = uniform(seed, torch.tensor(0, dtype=torch.int64, device=seed.device), 601650367, (5,), torch.float32)  # f32[5]
+    dense_0_bias = -0.5 + noise_1  # f32[5]
+    noise_2 = uniform(seed, torch.tensor(0, dtype=torch.int64, device=seed.device), 192560911, (5, 3), torch.float32)  # f32[5,3]
+    dense_1_weight = -0.4472136 + 0.8944272 * noise_2  # f32[5,3]
+    noise_3 = uniform(seed, torch.tensor(0, dtype=torch.int64, device=seed.device), 3900745498, (3,), torch.float32)  # f32[3]
+    dense_1_bias = -0.4472136 + 0.8944272 * noise_3  # f32[3]
+    return [dense_0_weight, dense_0_bias, dense_1_weight, dense_1_bias]
 
 
 def predict(dense_0_weight, dense_0_bias, dense_1_weight, dense_1_bias, x):
@@ -80,6 +104,40 @@ def rev_p(dense_0_weight, dense_0_bias, dense_1_weight, dense_1_bias, x, d_y_hat
     d_dense_1_weight = dense_0_out.T @ d_dense_1_linear  # f32[5,3]
     d_dense_1_bias = d_dense_1_linear.sum(dim=0)  # f32[3]
     return [d_dense_0_weight, d_dense_0_bias, d_dense_1_weight, d_dense_1_bias]
+
+
+def grads(dense_0_weight, dense_0_bias, dense_1_weight, dense_1_bias, x, y):
+    """P × X × Y → R × P′: the loss in training and its gradient."""
+    batch = x.shape[0]
+    dense_0_linear = x @ dense_0_weight + dense_0_bias  # f32[batch,5]
+    dense_0_out = torch.sigmoid(dense_0_linear)  # f32[batch,5]
+    dense_1_linear = dense_0_out @ dense_1_weight + dense_1_bias  # f32[batch,3]
+    y_hat = torch.tanh(dense_1_linear)  # f32[batch,3]
+    difference = y_hat - y  # f32[batch,3]
+    count = torch.tensor(3 * batch, dtype=torch.float32, device=dense_0_weight.device)  # f32[]
+    loss = torch.square(difference).sum(dim=(0, 1)) / count  # f32[]
+    quotient = torch.tensor(2, dtype=torch.float32, device=dense_0_weight.device) / count  # f32[]
+    d_y_hat = quotient * difference  # f32[batch,3]
+    d_dense_1_linear = d_y_hat * (1 - y_hat * y_hat)  # f32[batch,3]
+    d_dense_0_out = d_dense_1_linear @ dense_1_weight.T  # f32[batch,5]
+    d_dense_0_linear = d_dense_0_out * (dense_0_out * (1 - dense_0_out))  # f32[batch,5]
+    d_dense_0_weight = x.T @ d_dense_0_linear  # f32[4,5]
+    d_dense_0_bias = d_dense_0_linear.sum(dim=0)  # f32[5]
+    d_dense_1_weight = dense_0_out.T @ d_dense_1_linear  # f32[5,3]
+    d_dense_1_bias = d_dense_1_linear.sum(dim=0)  # f32[3]
+    return [loss, d_dense_0_weight, d_dense_0_bias, d_dense_1_weight, d_dense_1_bias]
+
+
+def update(
+    dense_0_weight, dense_0_bias, dense_1_weight, dense_1_bias, d_dense_0_weight, d_dense_0_bias,
+    d_dense_1_weight, d_dense_1_bias
+):
+    """P × P′ → P: the optimiser's part of a step."""
+    new_dense_0_weight = dense_0_weight - 0.1 * d_dense_0_weight  # f32[4,5]
+    new_dense_0_bias = dense_0_bias - 0.1 * d_dense_0_bias  # f32[5]
+    new_dense_1_weight = dense_1_weight - 0.1 * d_dense_1_weight  # f32[5,3]
+    new_dense_1_bias = dense_1_bias - 0.1 * d_dense_1_bias  # f32[3]
+    return [new_dense_0_weight, new_dense_0_bias, new_dense_1_weight, new_dense_1_bias]
 
 
 def step(dense_0_weight, dense_0_bias, dense_1_weight, dense_1_bias, x, y):
@@ -192,11 +250,11 @@ class Checked:
 
 
 class CompiledModel:
-    """The functions of this module with their arguments checked, in the order S, P, X, Y."""
+    """The functions of this module with their arguments checked, in the order S, M, P, X, Y."""
 
     def init(self, seed=0):
         """First values of the parameters."""
-        return init(seed)
+        return Checked(init, [], lambda: [("seed", ((), torch.int64))])(seed)
 
     def learner(self, seed=0):
         """A learner with first values drawn by `seed`."""
@@ -241,6 +299,28 @@ class CompiledModel:
         ],
     )
 
+    grads = Checked(
+        grads,
+        symbols=[("batch", 4, 0)],
+        types=lambda batch: [
+            *PARAMETERS.items(),
+            ("x", ((batch, 4), torch.float32)),
+            ("y", ((batch, 3), torch.float32)),
+        ],
+    )
+
+    update = Checked(
+        update,
+        symbols=[],
+        types=lambda: [
+            *PARAMETERS.items(),
+            ("d_dense_0.weight", ((4, 5), torch.float32)),
+            ("d_dense_0.bias", ((5,), torch.float32)),
+            ("d_dense_1.weight", ((5, 3), torch.float32)),
+            ("d_dense_1.bias", ((3,), torch.float32)),
+        ],
+    )
+
     step = Checked(
         step,
         symbols=[("batch", 4, 0)],
@@ -268,27 +348,38 @@ class Learner:
     model = CompiledModel()
 
     def __init__(self, seed=0):
-        self.parameters = dict(zip(PARAMETERS, init(seed)))
-        self.state = {name: torch.zeros(shape, dtype=dtype) for name, (shape, dtype) in STATE.items()}
-
-    def held(self):
-        """The parameters in the order of the functions, whatever that of the dictionary is."""
-        return [self.parameters[name] for name in PARAMETERS]
+        self.parameters = dict(zip(PARAMETERS, self.model.init(seed)))
+        self.buffers = {}
+        self.state = {}
 
     def predict(self, *inputs):
         """The model's output; a list if there are several."""
-        outputs = self.model.predict(*self.held(), *inputs)
+        outputs = self.model.predict(*in_order(self.parameters, PARAMETERS), *inputs)
         return outputs[0] if len(outputs) == 1 else outputs
 
     def loss(self, *inputs_and_targets):
         """How far the output is from the targets."""
-        [loss] = self.model.loss(*self.held(), *inputs_and_targets)
+        [loss] = self.model.loss(*in_order(self.parameters, PARAMETERS), *inputs_and_targets)
         return loss
+
+    def grads(self, *inputs_and_targets):
+        """The loss on one batch and its gradient by name, to be added up and given to `update`."""
+        loss, *new = self.model.grads(*in_order(self.parameters, PARAMETERS), *inputs_and_targets)
+        return loss, dict(zip(PARAMETERS, new))
+
+    def update(self, gradients):
+        """Move the parameters by the optimiser, given a gradient for each."""
+        new = iter(self.model.update(*in_order(self.parameters, PARAMETERS), *in_order(gradients, PARAMETERS)))
+        self.parameters = dict(zip(PARAMETERS, new))
 
     def step(self, *inputs_and_targets):
         """Train on one batch; returns the loss before the step."""
-        state = [self.state[name] for name in STATE]
-        loss, *new = self.model.train_step(*state, *self.held(), *inputs_and_targets)
-        self.state = dict(zip(STATE, new))
-        self.parameters = dict(zip(PARAMETERS, new[len(STATE) :]))
+        loss, *new = self.model.train_step(*in_order(self.parameters, PARAMETERS), *inputs_and_targets)
+        new = iter(new)
+        self.parameters = dict(zip(PARAMETERS, new))
         return loss
+
+
+def in_order(arrays, table):
+    """The arrays of these names, in the order of the table."""
+    return [arrays[name] for name in table]

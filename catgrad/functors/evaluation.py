@@ -1,0 +1,23 @@
+"""Models behave differently while they are trained (dropout, batch norm) and when they are used."""
+
+from __future__ import annotations
+
+from catgrad.build import build
+from catgrad.functors.local import LocalFunctor
+from catgrad.op import Op
+from catgrad.term import Term, singleton
+from catgrad.types import NdArrayType
+
+
+class Evaluation(LocalFunctor):
+    """The functor that puts `evaluated` for each operation that has it."""
+
+    def map_op(self, op: Op, inputs: tuple[NdArrayType, ...]) -> Term:
+        return singleton(op, *inputs) if op.evaluated is None else build(op.evaluated, inputs)
+
+
+def evaluation(term: Term) -> Term:
+    """The model as it is used: f for use, where f is for training."""
+    if all(op.evaluated is None for op in term.H.x.table):
+        return term
+    return Evaluation()(term)  # type: ignore[no-any-return]

@@ -1,0 +1,127 @@
+"""Data in batches: arrays in an order drawn anew for each epoch, or a stream as it comes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sized
+from typing import Any
+
+import numpy as np
+
+from catgrad.errors import OptionError, ShapeError
+
+Batch = tuple[Any, ...]
+Data = tuple[Any, ...] | Iterable[Batch] | Callable[[int], Iterable[Batch]]
+"""Arrays with one first axis, inputs before labels; or batches of them; or a function from the
+number of the epoch, 1 at first, to batches. A tuple is always arrays.
+"""
+
+Source = Callable[[int], Iterator[Batch]]
+"""The batches of each epoch, by its number; 0 is the order in which data is evaluated."""
+
+
+def batches(data: Data, batch_size: int = 64, seed: int | None = 0, drop_last: bool = False) -> Source:
+    """The batches of an epoch: every example of the arrays once, in an order that seed and epoch decide.
+
+    Epoch 0, `seed` None and a batch that holds all examples leave the order as it is. The last batch
+    is smaller where the size does not divide the number of examples, unless `drop_last` leaves it out.
+    A stream is asked for its batches in each epoch; sizes and order are its own.
+
+    Raises: ShapeError if the arrays differ in their first axis, or are empty; OptionError if a size
+            or seed is out of its range
+    """
+    check_whole("a batch size", batch_size, 1)
+    if seed is not None:
+        check_whole("a seed", seed, 0)
+    if not isinstance(data, tuple):
+        return _stream(data)
+    arrays = tuple(map(_indexable, data))
+    count = _check_arrays(arrays)
+    if drop_last and count < batch_size:
+        raise OptionError(
+            "an epoch must have a whole batch where the last is dropped",
+            f"there are {count} examples and the batch size is {batch_size}",
+            "make the batches smaller",
+        )
+
+    def epoch_of_arrays(epoch: int) -> Iterator[Batch]:
+        stop = count - count % batch_size if drop_last else count
+        if seed is None or epoch == 0 or batch_size >= count:
+            for start in range(0, stop, batch_size):
+                yield tuple(array[start : start + batch_size] for array in arrays)
+            return
+        order = np.random.default_rng((seed, epoch)).permutation(count)
+        for start in range(0, stop, batch_size):
+            chosen = order[start : start + batch_size]
+            yield tuple(array[chosen] for array in arrays)
+
+    return epoch_of_arrays
+
+
+def batch_count(data: Data, batch_size: int, drop_last: bool = False) -> int | None:
+    """How many batches an epoch has, where that is known beforehand."""
+    if not isinstance(data, tuple):
+        return len(data) if isinstance(data, Sized) else None
+    count = len(data[0])
+    return count // batch_size if drop_last else -(-count // batch_size)
+
+
+def examples_in(batch: Batch) -> int:
+    """The number of examples in a batch: the size of its first axis."""
+    shape = np.shape(batch[0])
+    return int(shape[0]) if shape else 1
+
+
+def _stream(data: Any) -> Source:
+    if not callable(data) and not isinstance(data, Iterable):
+        raise OptionError(
+            "data must be a tuple of arrays, or batches, or a function from the epoch to batches",
+            f"it is {type(data).__name__}",
+            "write for example (x, y)",
+        )
+
+    def epoch_of_stream(epoch: int) -> Iterator[Batch]:
+        empty = True
+        for batch in data(epoch) if callable(data) else data:
+            if not isinstance(batch, (tuple, list)) or not batch:
+                raise OptionError(
+                    "a batch must be a tuple of arrays",
+                    f"it is {type(batch).__name__}",
+                    "give arrays as a tuple (x, y), and streams as batches (x, y)",
+                )
+            empty = False
+            yield tuple(batch)
+        if empty:
+            raise OptionError(
+                "a stream must have batches in each epoch",
+                f"it has none in epoch {epoch}" if epoch else "it has none",
+                "give a list, or a function from the epoch to batches, for an iterator is spent after one",
+            )
+
+    return epoch_of_stream
+
+
+def _indexable(array: Any) -> Any:
+    # Tensors stay what they are, and where they are; tables and lists become arrays.
+    return array if hasattr(array, "shape") and hasattr(array, "reshape") else np.asarray(array)
+
+
+def _check_arrays(arrays: tuple[Any, ...]) -> int:
+    shapes = [tuple(array.shape) for array in arrays]
+    found = f"the shapes are {', '.join(map(str, shapes))}" if shapes else "there are none"
+    if not shapes or () in shapes or len({shape[0] for shape in shapes}) > 1:
+        raise ShapeError(
+            "the arrays must have one first axis, that of the examples",
+            found,
+            "give as many labels as inputs",
+        )
+    if not shapes[0][0]:
+        raise ShapeError("there must be an example", found, "check how the data are read")
+    return int(shapes[0][0])
+
+
+def check_whole(what: str, value: Any, least: int) -> None:
+    """Raises: OptionError unless the value is a whole number of at least so much."""
+    if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < least:
+        raise OptionError(
+            f"{what} must be a whole number of at least {least}", f"it is {value!r}", f"try {max(least, 1)}"
+        )

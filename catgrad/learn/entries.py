@@ -1,0 +1,66 @@
+"""The functions of a task as a program: what each takes, returns and says of itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from catgrad.functors import Expand
+from catgrad.functors.reverse import cotangents
+from catgrad.learn.task import Task, numbered
+from catgrad.op import Op
+from catgrad.program import Function, Program, lower
+from catgrad.state import Slot
+
+DOCS = {
+    "predict": "{M}P × X → Ŷ: the model's output.",
+    "loss": "{M}P × X × Y → R: how far the output is from y.",
+    "rev": "{M}P × X × Ŷ′ → P′ × X′: the reverse derivative of predict.",
+    "rev_p": "{M}P × X × Ŷ′ → P′: the part of rev that parameters need.",
+    "grads": "{M}P × X × Y → R × {M}P′: the loss in training and its gradient.",
+    "update": "{S}P × P′ → {S}P: the optimiser's part of a step.",
+    "step": "{S}{M}P × X × Y → {S}{M}P: one step of training.",
+    "train_step": "{S}{M}P × X × Y → R × {S}{M}P: one step, and the loss before it.",
+}
+"""The functions of a task, by name."""
+
+TABLES = {"state": "S", "buffers": "M", "parameters": "P"}
+"""What functions take in common, in this order."""
+
+INITIAL = {
+    "init_state": ("state", "First values of the optimiser's state."),
+    "init_buffers": ("buffers", "First values of the buffers."),
+    "init": ("parameters", "First values of the parameters."),
+}
+
+
+def program(task: Task, has: Callable[[Op], bool] = lambda op: True) -> Program:
+    """All terms as straight-line code, with definitions expanded that `has` does not name."""
+    expand = Expand(has)
+    tables = {name: getattr(task, name) for name in TABLES}
+    initial = [
+        lower(expand(task.initial_term(tables[table])), name, ["seed"], doc)
+        for name, (table, doc) in INITIAL.items()
+        if tables[table] or name == "init"
+    ]
+    functions = [_entry(task, name, tables, expand) for name in DOCS]
+    return Program(task.name, (*initial, *functions), tables)
+
+
+def _entry(task: Task, name: str, tables: dict[str, tuple[Slot, ...]], expand: Expand) -> Function:
+    term, takes = task.entry(name)
+    names = [slot.name for table in takes for slot in tables[table]] + _own(task, name)
+    letters = {letter: f"{letter} × " if table in takes else "" for table, letter in TABLES.items()}
+    return replace(lower(expand(term), name, names, DOCS[name].format(**letters)), takes=takes)
+
+
+def _own(task: Task, name: str) -> list[str]:
+    """What a function's own arguments are called."""
+    x = numbered("x", task.inputs)
+    if name == "predict":
+        return x
+    if name in ("rev", "rev_p"):
+        return x + numbered("d_y_hat", cotangents(task.outputs))
+    if name == "update":
+        return [f"d_{slot.name}" for slot in task.parameters]
+    return x + numbered("y", task.targets)

@@ -1,0 +1,228 @@
+"""Training a learner of any target: epochs of batches, evaluation, an early stop, and going on later."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from copy import deepcopy
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from catgrad.errors import ArtifactError, OptionError, ShapeError
+from catgrad.formats import safetensors
+from catgrad.learn.batches import Data, Source, batch_count, batches, check_whole, examples_in
+from catgrad.learn.checkpoint import load
+from catgrad.learn.history import Epoch, History
+from catgrad.learn.metrics import Metric, Metrics, evaluate_batches, finite, named
+from catgrad.learn.progress import progress_bar
+
+Weights = tuple[dict[str, Any], dict[str, Any]]
+
+
+def fit(
+    learner: Any,
+    data: Data,
+    *,
+    epochs: int | None = None,
+    steps: int | None = None,
+    batch_size: int = 64,
+    seed: int = 0,
+    inputs: int = 1,
+    drop_last: bool = False,
+    validation: Data | None = None,
+    metric: Metrics = None,
+    patience: int | None = None,
+    checkpoint: str | Path | None = None,
+    resume: bool = False,
+    progress: bool = True,
+) -> History:
+    """Train a learner on batches of data, for a number of epochs or of steps.
+
+        learner = CompiledModel().learner(seed=0)
+        history = fit(learner, (x, y), epochs=10, validation=(x_held_out, y_held_out), metric=accuracy)
+
+    Data are a tuple of arrays, of which the first `inputs` are the model's and the rest labels, and
+    which `batches` shuffles by `seed`; or a stream of such tuples. After each epoch the loss and the
+    metrics are taken on the validation data. With `patience`, training stops once the validation loss
+    has had no new minimum for so many epochs, and the learner ends as it was at the minimum.
+
+    A `checkpoint`, run.safetensors, holds parameters, state and history after the last epoch, and
+    run.best.safetensors those at the least validation loss. With `resume`, training goes on from there
+    if the file exists, up to `epochs` or `steps` in all, and ends bit for bit where it would have
+    without the interruption, for the same data and options.
+
+    Raises: ShapeError if arrays differ in length, or there are none; OptionError for options outside
+            their range; DivergenceError if a loss is NaN or infinite; ArtifactError if the checkpoint
+            cannot be written, or gone on from
+    """
+    _check_learner(learner)
+    _check_ends(epochs, steps, patience)
+    _check_arrays(inputs, data, validation)
+    _check_companions(validation is not None, metric, patience, checkpoint, resume)
+    run = _Run(
+        learner, inputs, epochs, steps, patience,
+        training=batches(data, batch_size, seed, drop_last),
+        held_out=None if validation is None else batches(validation, batch_size, None),
+        metrics=named(metric),
+        path=None if checkpoint is None else Path(checkpoint),
+    )  # fmt: skip
+    if resume:
+        run.resume()
+    count = batch_count(data, batch_size, drop_last)
+    with progress_bar(run.history, epochs * count if epochs and count else steps, progress) as show:
+        while not run.is_finished():
+            run.train_epoch(show)
+    run.restore_best()
+    return run.history
+
+
+@dataclass
+class _Run:
+    """A training under way: what it is about, and how far it is."""
+
+    learner: Any
+    inputs: int
+    epochs: int | None
+    steps: int | None
+    patience: int | None
+    training: Source
+    held_out: Source | None
+    metrics: Mapping[str, Metric]
+    path: Path | None
+    history: History = field(default_factory=History)
+    best: Weights | None = None
+
+    def is_finished(self) -> bool:
+        """Whether there have been enough epochs, enough steps, or too many epochs without a new best."""
+        done, best = len(self.history.epochs), self.history.best
+        return (
+            (self.epochs is not None and done >= self.epochs)
+            or (self.steps is not None and len(self.history.losses) >= self.steps)
+            or (self.patience is not None and best is not None and done - best.number >= self.patience)
+        )
+
+    def train_epoch(self, show: Callable[[], None]) -> None:
+        """Train until the batches end or the last step is done, and evaluate."""
+        losses, epochs = self.history.losses, self.history.epochs
+        number, step = len(epochs) + 1, epochs[-1].steps if epochs else 0
+        total, examples, whole = 0.0, 0, True
+        for batch in self.training(number):
+            if step == self.steps:
+                whole = False
+                break
+            # Steps before an interruption in the midst of the epoch are not done again.
+            if step == len(losses):
+                losses.append(finite(self.learner.step(*batch), f"step {step + 1}"))
+                show()
+            size = examples_in(batch)
+            total, examples, step = total + size * losses[step], examples + size, step + 1
+        self.record(Epoch(number, step, total / max(examples, 1), self.evaluation(), whole))
+
+    def evaluation(self) -> dict[str, float]:
+        """The loss and the metrics on the validation data, if there are such."""
+        if self.held_out is None:
+            return {}
+        return evaluate_batches(self.learner, self.held_out, self.metrics, self.inputs)
+
+    def record(self, epoch: Epoch) -> None:
+        """Add the epoch to the history, and keep what its end is to be remembered by."""
+        is_best = self.history.add(epoch)
+        if is_best and self.patience is not None:
+            self.best = deepcopy((self.learner.parameters, self.learner.state))
+        if self.path is not None:
+            # The best one first: interrupted between the two, the epoch is done again, and so is its file.
+            for path in (_best(self.path), self.path) if is_best else (self.path,):
+                self.save(path)
+
+    def restore_best(self) -> None:
+        """With patience, put the learner where the validation loss was least."""
+        if self.best is not None:
+            self.learner.parameters, self.learner.state = self.best
+
+    def save(self, path: Path) -> None:
+        """Write parameters, state and history."""
+        arrays = {**self.learner.state, **self.learner.parameters}
+        metadata = {"history": self.history.to_json()}
+        safetensors.write(path, {name: np.asarray(array) for name, array in arrays.items()}, metadata)
+
+    def resume(self) -> None:
+        """Put learner and history where the checkpoint is, if it exists."""
+        if self.path is None or not self.path.exists():
+            return
+        text = safetensors.read_metadata(self.path).get("history")
+        if text is None:
+            raise ArtifactError(
+                "a training must go on from a checkpoint that fit wrote",
+                f"{self.path} has no history",
+                "read it with catgrad.learn.checkpoint.load, and call fit without resume",
+            )
+        self.history = History.from_json(text, self.path)
+        if self.patience is not None and self.history.best is not None:
+            load(self.learner, _best(self.path))
+            self.best = deepcopy((self.learner.parameters, self.learner.state))
+        load(self.learner, self.path)
+        if not self.history.epochs[-1].whole and not self.is_finished():
+            self.history.epochs.pop()
+
+
+def _best(path: Path) -> Path:
+    return path.with_name(f"{path.stem}.best{path.suffix}")
+
+
+def _check_learner(learner: Any) -> None:
+    if isinstance(learner, type) or not all(
+        hasattr(learner, name) for name in ("parameters", "state", "step")
+    ):
+        raise OptionError(
+            "fit must get a learner", f"it gets {learner!r}", "call CompiledModel().learner(seed=0)"
+        )
+
+
+def _check_ends(epochs: int | None, steps: int | None, patience: int | None) -> None:
+    if (epochs is None) == (steps is None):
+        raise OptionError(
+            "fit must get a number of epochs or of steps",
+            "it gets neither" if epochs is None else "it gets both",
+            "give for example epochs=10",
+        )
+    for name, value in (("epochs", epochs), ("steps", steps), ("patience", patience)):
+        if value is not None:
+            check_whole(name, value, 1)
+
+
+def _check_arrays(inputs: int, data: Data, validation: Data | None) -> None:
+    check_whole("inputs", inputs, 1)
+    if not isinstance(data, tuple):
+        return
+    if inputs > len(data):
+        raise OptionError(
+            "the inputs must be among the arrays",
+            f"inputs is {inputs} and the arrays are {len(data)}",
+            "give inputs, then labels, in one tuple",
+        )
+    if isinstance(validation, tuple) and len(validation) != len(data):
+        raise ShapeError(
+            "the validation data must have the arrays of the training data",
+            f"these are {len(validation)} and {len(data)}",
+            "give inputs, then labels, in one tuple",
+        )
+
+
+def _check_companions(
+    validated: bool, metric: Metrics, patience: int | None, checkpoint: str | Path | None, resume: bool
+) -> None:
+    for option, given in (("metric", metric), ("patience", patience)):
+        if given is not None and not validated:
+            raise OptionError(
+                f"{option} must have validation data", "there are none", "give validation=(x, y)"
+            )
+    if resume and checkpoint is None:
+        raise OptionError(
+            "resume must have a checkpoint", "there is none", "give checkpoint='run.safetensors'"
+        )
+    if checkpoint is not None and not Path(checkpoint).parent.is_dir():
+        raise ArtifactError(
+            "the checkpoint must be in a folder that is there", f"it is {checkpoint}", "make the folder"
+        )

@@ -1,0 +1,91 @@
+"""What a training did: the loss of every step, and a record of every epoch."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from catgrad.errors import ArtifactError, OptionError
+from catgrad.learn.plot import COLOURS, draw_losses, figure, save
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """One pass over the data: its mean loss, weighted by the sizes of the batches, and its evaluation."""
+
+    number: int
+    """1 for the first."""
+    steps: int
+    """The number of steps from the beginning of the training to the end of this epoch."""
+    loss: float
+    """The mean over its steps, each before its change."""
+    validation: Mapping[str, float] = field(default_factory=dict)
+    """The loss and the metrics on the validation data, after it."""
+    whole: bool = True
+    """Whether it saw all batches; the last one may be cut by a number of steps."""
+
+
+@dataclass
+class History:
+    """The loss before each step, the epochs, and the first whole one with the least validation loss."""
+
+    losses: list[float] = field(default_factory=list)
+    epochs: list[Epoch] = field(default_factory=list)
+    best: Epoch | None = None
+
+    def add(self, epoch: Epoch) -> bool:
+        """Add an epoch; returns whether it is the best so far."""
+        self.epochs.append(epoch)
+        if not epoch.whole or not epoch.validation:
+            return False
+        is_best = self.best is None or epoch.validation["loss"] < self.best.validation["loss"]
+        if is_best:
+            self.best = epoch
+        return is_best
+
+    def plot(self, path: str | Path) -> None:
+        """Draw the loss over the steps, and the validation loss after each epoch, to a PNG, SVG or PDF.
+
+        Raises: OptionError before the first step; ToolError without matplotlib; ArtifactError if the
+                file cannot be written
+        """
+        if not self.losses:
+            raise OptionError("a plot must have a loss", "there have been no steps", "train first")
+        picture = figure(6, 4.2)
+        axes = picture.subplots()
+        draw_losses(axes, self.losses, "")
+        validated = [epoch for epoch in self.epochs if epoch.validation]
+        if validated:
+            values = [epoch.validation["loss"] for epoch in validated]
+            axes.plot(
+                [epoch.steps for epoch in validated], values, ".-", color=COLOURS[2], label="validation"
+            )
+            axes.legend()
+        save(picture, path)
+
+    def to_json(self) -> str:
+        """As text; floats keep all their digits."""
+        return json.dumps({"losses": self.losses, "epochs": [asdict(epoch) for epoch in self.epochs]})
+
+    @classmethod
+    def from_json(cls, text: str, path: object) -> History:
+        """From text found in the file `path`. Raises: ArtifactError if it is no history."""
+        history = cls()
+        try:
+            found = json.loads(text)
+            history.losses = [float(loss) for loss in found["losses"]]
+            for epoch in found["epochs"]:
+                history.add(Epoch(**epoch))
+            if [epoch.number for epoch in history.epochs] != list(range(1, len(history.epochs) + 1)):
+                raise ValueError
+            if not history.epochs or history.epochs[-1].steps != len(history.losses):
+                raise ValueError
+        except (ValueError, TypeError, KeyError):
+            raise ArtifactError(
+                f"the history in {path} must be one that fit wrote",
+                f"it is {text[:40]!r}",
+                "go on from another checkpoint",
+            ) from None
+        return history

@@ -1,0 +1,98 @@
+"""How good a model is: its loss and metrics on data, as means over the examples."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from catgrad.errors import DivergenceError, OptionError, ShapeError
+from catgrad.learn.batches import Data, Source, batches, examples_in
+
+Metric = Callable[..., Any]
+"""A function (ŷ, y) -> number on NumPy arrays; of all outputs, then all labels, if there are several."""
+
+Metrics = Metric | Mapping[str, Metric] | None
+"""One metric, which goes by the name of the function; or several by name."""
+
+
+def accuracy(y_hat: Any, y: Any) -> float:
+    """The share of labels that are the class with the greatest score: mean of [argmax ŷ = y].
+
+    Labels are the numbers of classes, or one-hot.
+
+    Type:   (T[…, classes], I[…]) or (T[…, classes], T[…, classes]) -> number, for 2 classes or more
+    Raises: ShapeError if the shapes are not these
+    """
+    scores, labels = np.asarray(y_hat), np.asarray(y)
+    one_hot = labels.shape == scores.shape
+    if scores.ndim < 2 or scores.shape[-1] < 2 or not (one_hot or labels.shape == scores.shape[:-1]):
+        raise ShapeError(
+            "there must be a score for each of two classes or more, and labels as numbers or one-hot",
+            f"the scores have shape {scores.shape} and the labels {labels.shape}",
+            "reshape them, or write a metric (y_hat, y) of your own",
+            subject="accuracy",
+        )
+    return float(np.mean(scores.argmax(axis=-1) == (labels.argmax(axis=-1) if one_hot else labels)))
+
+
+def evaluate(
+    learner: Any, data: Data, *, batch_size: int = 64, inputs: int = 1, metric: Metrics = None
+) -> dict[str, float]:
+    """The loss on data, as "loss", and each metric by its name; nothing is trained.
+
+    Each is the mean over the batches, weighted by their sizes; so a metric is exact where it is a mean
+    over examples, as `accuracy` is. The first `inputs` arrays of a batch are the model's.
+
+    Raises: ShapeError and OptionError as `batches`; DivergenceError if the loss is no finite number
+    """
+    return evaluate_batches(learner, batches(data, batch_size, None), named(metric), inputs)
+
+
+def evaluate_batches(
+    learner: Any, source: Source, metrics: Mapping[str, Metric], inputs: int
+) -> dict[str, float]:
+    """The same, for data and metrics that have been checked."""
+    totals, examples = dict.fromkeys(("loss", *metrics), 0.0), 0
+    for batch in source(0):
+        size = examples_in(batch)
+        values = {"loss": finite(learner.loss(*batch), "evaluation")}
+        if metrics:
+            outputs = learner.predict(*batch[:inputs])
+            outputs = outputs if isinstance(outputs, (tuple, list)) else [outputs]
+            arrays = [np.asarray(array) for array in (*outputs, *batch[inputs:])]
+            values |= {name: float(metric(*arrays)) for name, metric in metrics.items()}
+        for name, value in values.items():
+            totals[name] += value * size
+        examples += size
+    return {name: total / max(examples, 1) for name, total in totals.items()}
+
+
+def finite(loss: Any, where: str) -> float:
+    """The loss as a number. Raises: DivergenceError if it is NaN or infinite."""
+    value = float(loss)
+    if not math.isfinite(value):
+        raise DivergenceError(
+            "the loss must be a finite number",
+            f"it is {value}",
+            "lower the learning rate, or look for NaN, infinity and wrong labels in the data",
+            where=where,
+        )
+    return value
+
+
+def named(metric: Metrics) -> dict[str, Metric]:
+    """Metrics by name. Raises: OptionError if one is no function, or is called loss."""
+    if metric is None:
+        return {}
+    table = dict(metric) if isinstance(metric, Mapping) else {getattr(metric, "__name__", "metric"): metric}
+    for name, function in table.items():
+        if not callable(function) or name == "loss":
+            raise OptionError(
+                "a metric must be a function (y_hat, y), or several by names other than loss",
+                f"{name!r} is {function!r}",
+                "write metric=accuracy or metric={'error': lambda y_hat, y: ...}",
+            )
+    return table

@@ -1,0 +1,127 @@
+"""What an optimiser is: a lens with state, and the ways to make one of others.
+
+Forward, S ⊗ P → P gives the parameter at which the model is evaluated; back, S ⊗ P ⊗ P′ → S ⊗ P
+takes the gradient found there and gives the new state and parameter.
+
+Source: Cruttwell et al. 2022, Categorical foundations of gradient-based learning
+(arXiv:2103.01931), section 3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from catgrad import ops
+from catgrad.errors import OptionError
+from catgrad.learn.schedules import Rate, Schedule, rate_now
+from catgrad.state import STEP, Slot
+from catgrad.structural import Constant
+from catgrad.types import Dtype, NdArrayType
+
+Gradients = Callable[[Sequence[Any]], Sequence[Any]]
+
+
+class Run:
+    """The numbers that all parameters' updates share, each computed once."""
+
+    def __init__(self) -> None:
+        self._known: dict[Hashable, Any] = {}
+
+    def once(self, key: Hashable, compute: Callable[[], Any]) -> Any:
+        """What `compute` gives, computed at the first call with this key."""
+        if key not in self._known:
+            self._known[key] = compute()
+        return self._known[key]
+
+    def count(self, dtype: Dtype) -> Any:
+        """The number of this update, from 1, as a number of the term."""
+        return self.once(("count", dtype), lambda: ops.cast(STEP(), dtype) + 1)
+
+    def rate(self, rate: Rate, dtype: Dtype) -> Any:
+        """The learning rate now: a number, or one of the term."""
+        return self.once((rate, dtype), lambda: rate_now(rate, dtype))
+
+
+@dataclass(frozen=True)
+class Optimiser:
+    """A lens with state for each parameter. `state` names its arrays, each like the parameter, at first 0.
+
+    `get(*s, p)` is the forward map; `put(run, *s, p, dp)` returns `(*s, p)`. Both are functions on
+    variables. `prepare` changes all gradients together before that; `choose`, if it is there,
+    gives the optimiser of one parameter instead.
+    """
+
+    name: str
+    put: Callable[..., Any]
+    state: tuple[str, ...] = ()
+    get: Callable[..., Any] = lambda *state_and_parameter: state_and_parameter[-1]
+    prepare: Gradients = field(default=list)
+    choose: Callable[[Slot], Optimiser] | None = None
+
+    def of(self, parameter: Slot) -> Optimiser:
+        """The optimiser of one parameter."""
+        return self if self.choose is None else self.choose(parameter).of(parameter)
+
+
+def grouped(choose: Callable[[Slot], Optimiser]) -> Optimiser:
+    """An optimiser of its own for each parameter, chosen by its name, type or rank.
+
+    `grouped(lambda p: adamw(1e-3) if p.type.rank > 1 else adamw(1e-3, weight_decay=0))` spares norms
+    and biases the decay.
+    """
+
+    def chosen(parameter: Slot) -> Optimiser:
+        found = choose(parameter)
+        if not isinstance(found, Optimiser):
+            raise OptionError(
+                "a group must give an optimiser for each parameter",
+                f"for {parameter.name} it gives {found!r}",
+                "return for example sgd(0.01), or frozen()",
+            )
+        return found
+
+    return Optimiser("grouped", _never, choose=chosen)
+
+
+def frozen() -> Optimiser:
+    """Parameters stay as they are: p ← p."""
+    return Optimiser("frozen", lambda run, p, dp: (p,))
+
+
+def clipped(optimiser: Optimiser, norm: float) -> Optimiser:
+    """The optimiser on gradients scaled down together to a global norm: g ← g · min(1, c / (‖g‖ + 10⁻⁶)).
+
+    ‖g‖ is the Euclidean norm of all gradients as one vector, as in torch.nn.utils.clip_grad_norm_.
+
+    Units:  c > 0
+    Raises: OptionError unless c is positive
+    Source: Pascanu et al. 2013 (arXiv:1211.5063), algorithm 1
+    """
+    if not (isinstance(norm, (int, float)) and norm > 0):
+        raise OptionError("the norm to clip to must be a positive number", f"it is {norm!r}", "try 1.0")
+
+    def clip(gradients: Sequence[Any]) -> Sequence[Any]:
+        if not gradients:
+            return []
+        # One sum after the other, in the order of the parameters, so that it is the same everywhere.
+        total = ops.sum(ops.square(gradients[0]))
+        for gradient in gradients[1:]:
+            total = total + ops.cast(ops.sum(ops.square(gradient)), total.dtype)
+        scale = ops.minimum(norm / (ops.sqrt(total) + 1e-6), Constant(NdArrayType((), total.dtype), 1)())
+        return [g * ops.broadcast(ops.cast(scale, g.dtype), g.shape) for g in optimiser.prepare(gradients)]
+
+    return replace(optimiser, prepare=clip)
+
+
+def scaled(factor: Any, x: Any) -> Any:
+    """Factor · x, for a number or a number of the term."""
+    return factor * x if isinstance(factor, float) else ops.broadcast(factor, x.shape) * x
+
+
+def _never(*_: Any) -> Any:
+    raise OptionError("grouped must be asked for the optimiser of a parameter", "it was not", "use .of")
+
+
+__all__ = ["Optimiser", "Rate", "Run", "Schedule", "clipped", "frozen", "grouped", "scaled"]

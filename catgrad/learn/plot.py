@@ -1,0 +1,47 @@
+"""Pictures of a training, by matplotlib."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from catgrad.errors import ArtifactError, ToolError
+
+COLOURS = ("#4477aa", "#ddaa33", "#bb5566")
+
+
+def figure(width: float, height: float) -> Any:
+    """An empty picture of this size, in inches. Raises: ToolError without matplotlib."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise ToolError(
+            "a plot must have matplotlib", "it is not installed", "pip install 'catgrad[plot]'"
+        ) from None
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def save(figure: Any, path: str | Path) -> None:
+    """Write a picture. Raises: ArtifactError if that fails, or the format is unknown."""
+    try:
+        figure.savefig(path, dpi=120)
+    except (OSError, ValueError) as error:
+        raise ArtifactError(
+            "the plot must be written to a file",
+            f"{path} fails: {error}",
+            "choose a writable .png, .svg or .pdf",
+        ) from None
+
+
+def draw_losses(axes: Any, losses: Sequence[float], title: str) -> None:
+    """The loss of each step, pale, and over it the mean of the last fiftieth of all steps."""
+    steps = np.arange(1, len(losses) + 1)
+    window = max(len(losses) // 50, 1)
+    mean = np.convolve(losses, np.full(window, 1 / window), "valid")
+    axes.plot(steps, losses, color=COLOURS[0], alpha=0.3, linewidth=0.8)
+    axes.plot(steps[window - 1 :], mean, color=COLOURS[0], label="training")
+    scale = "log" if min(losses) > 0 else "linear"
+    axes.set(xlabel="step", ylabel="loss", xscale="log", yscale=scale, title=title)

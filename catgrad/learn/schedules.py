@@ -1,0 +1,135 @@
+"""Learning rates that change while training goes on: functions of the step, emitted with it.
+
+An optimiser takes a number, which is written into the source, or one of these. The step t is 0 at
+the first update, as in torch.optim.lr_scheduler.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import pi
+from typing import Any
+
+from catgrad import ops
+from catgrad.errors import OptionError
+from catgrad.state import STEP, learning_rate
+from catgrad.structural import Constant
+from catgrad.types import Dtype, NdArrayType
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """A learning rate η(t). `rate` maps the step, a number of the term, to the rate."""
+
+    name: str
+    rate: Callable[[Any], Any]
+
+
+Rate = float | Schedule
+"""What an optimiser takes as its learning rate."""
+
+
+def adjustable(rate: float) -> Schedule:
+    """η, a number of the run that may be set at any time: `learner.state["learning_rate"] = 0.001`."""
+    first = _positive(rate)
+    return Schedule("adjustable", lambda t: learning_rate(t.dtype, first)())
+
+
+def step_decay(rate: float, every: int, factor: float = 0.1) -> Schedule:
+    """η(t) = η₀ · factor^⌊t / every⌋, as torch.optim.lr_scheduler.StepLR."""
+    first, period = _positive(rate), _count(every, "the period of step_decay")
+    shrink = _positive(factor)
+    return Schedule("step", lambda t: first * _number(t, shrink) ** ops.floor(t / period))
+
+
+def exponential_decay(rate: float, factor: float) -> Schedule:
+    """η(t) = η₀ · factorᵗ, as torch.optim.lr_scheduler.ExponentialLR."""
+    first, shrink = _positive(rate), _positive(factor)
+    return Schedule("exponential", lambda t: first * _number(t, shrink) ** t)
+
+
+def cosine(rate: float, steps: int, warm_up: int = 0, least: float = 0.0) -> Schedule:
+    """Half a cosine from η₀ down to `least` at `steps`, after a linear rise over the first `warm_up`.
+
+    η(t) = η₀ (t + 1) / warm_up before, then least + (η₀ - least) (1 + cos(π u)) / 2, where u goes
+    from 0 to 1 between `warm_up` and `steps` and stays there.
+
+    Source: Loshchilov and Hutter 2017 (arXiv:1608.03983), equation 5
+    """
+    first, last = _positive(rate), _count(steps, "the steps of cosine")
+    if not 0 <= warm_up < last or not 0 <= least <= first:
+        raise OptionError(
+            "cosine must have 0 ≤ warm_up < steps and 0 ≤ least ≤ rate",
+            f"they are warm_up={warm_up}, steps={steps}, least={least}, rate={rate}",
+            "give the number of all steps",
+        )
+
+    def at(t: Any) -> Any:
+        fallen = _falling(first, least, _progress(t, warm_up, last))
+        if not warm_up:
+            return fallen
+        return ops.select(t < warm_up, (first / warm_up) * (t + 1), fallen)
+
+    return Schedule("cosine", at)
+
+
+def one_cycle(rate: float, steps: int, rise: float = 0.3, start: float = 25.0, end: float = 1e4) -> Schedule:
+    """Half a cosine up from rate/start to rate over the share `rise` of the steps, then one down.
+
+    It ends at rate/(start · end), as torch.optim.lr_scheduler.OneCycleLR.
+
+    Source: Smith and Topin 2019 (arXiv:1708.07120), section 4
+    """
+    top, last = _positive(rate), _count(steps, "the steps of one_cycle")
+    turn = rise * last - 1
+    if not (0 < turn < last - 1 and start >= 1 and end >= 1):
+        raise OptionError(
+            "one_cycle must rise for more than one step and not for all, with start and end ≥ 1",
+            f"they are rise={rise} of {steps} steps, start={start}, end={end}",
+            "give the number of all steps",
+        )
+
+    def at(t: Any) -> Any:
+        up = _falling(top / start, top, _progress(t, 0, turn))
+        down = _falling(top, top / start / end, _progress(t, turn, last - 1))
+        return ops.select(t <= turn, up, down)
+
+    return Schedule("one_cycle", at)
+
+
+def rate_now(rate: Rate, dtype: Dtype) -> Any:
+    """The learning rate at the current step, as a number of the term; a float stays one."""
+    if not isinstance(rate, Schedule):
+        return _positive(rate)
+    return rate.rate(ops.cast(STEP(), dtype))
+
+
+def _falling(first: float, last: float, progress: Any) -> Any:
+    return last + (0.5 * (first - last)) * (1 + ops.cos(pi * progress))
+
+
+def _progress(t: Any, begin: float, end: float) -> Any:
+    """How far t is from `begin` to `end`, from 0 to 1."""
+    share = (t - begin) / (end - begin) if begin else t / end
+    return ops.minimum(ops.maximum(share, ops.zeros_like(t)), _number(t, 1.0))
+
+
+def _number(like: Any, value: float) -> Any:
+    return Constant(NdArrayType((), like.dtype), value)()
+
+
+def _positive(rate: float) -> float:
+    try:
+        value = float(rate)
+    except (TypeError, ValueError):
+        value = -1.0
+    if not 0 < value < float("inf"):
+        raise OptionError("a learning rate must be a positive number", f"it is {rate!r}", "try 0.01")
+    return value
+
+
+def _count(value: int, what: str) -> int:
+    if not isinstance(value, int) or value < 1:
+        raise OptionError(f"{what} must be a whole number of at least 1", f"it is {value!r}", "count steps")
+    return value

@@ -1,0 +1,76 @@
+"""Layers that do one thing while a model is trained and another while it is used."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from catgrad import ops
+from catgrad.build import build
+from catgrad.initialisers import ZEROS, Filled, Initialiser
+from catgrad.learn.layers import label, parameter
+from catgrad.op import qualified, scope
+from catgrad.ops.batch_norm import BatchNorm, copied, moments, others
+from catgrad.ops.random import Dropout
+from catgrad.state import DRAWS, SEED, Buffer, Update
+from catgrad.structural import Constant, stop_gradient
+from catgrad.term import Term
+from catgrad.types import Dtype, NdArrayType
+
+
+def buffer(name: str, type: NdArrayType, initial: Initialiser = ZEROS) -> Any:
+    """A new buffer as a variable, named by the dotted name of the current scope and `name`."""
+    return Buffer(qualified(name), type, initial)()
+
+
+def update(name: str, value: Any) -> None:
+    """Give the buffer of this name in the current scope its value after the step."""
+    Update(qualified(name), value.type).apply(value)
+
+
+def dropout(x: NdArrayType, rate: float = 0.5, name: str = "dropout") -> Term:
+    """While training y = x / (1 - rate) with probability 1 - rate, else 0; in use y = x.
+
+    Its random numbers follow from the run's `seed`, the counter `draws` and the layer's dotted
+    name, so they are the same on every target.
+
+    Type:     T -> T for floating T
+    Raises:   OptionError unless 0 ≤ rate < 1
+    """
+    return build(lambda x: Dropout(name, rate)(x, SEED(), DRAWS()), [x])
+
+
+def batch_norm(x: NdArrayType, momentum: float = 0.1, epsilon: float = 1e-5, name: str = "norm") -> Term:
+    """y = (x - μ) / √(σ² + ε) · w + b for each channel of x : [N, C, …].
+
+    While training, μ and σ² are those of the batch, and running ones move towards them by
+    `momentum` (the variance as n / (n - 1) · σ²); in use, they are the running ones.
+
+    Type:       T[N, C, …] -> T[N, C, …], with the parameters `<name>.weight` and `<name>.bias` and the
+                buffers `<name>.running_mean`, `<name>.running_var` of type [C], `<name>.num_batches_tracked`
+    Initial:    1 and 0, 0 and 1, as in torch.nn.BatchNorm2d
+    Raises:     ShapeError if x has fewer than two axes
+    """
+    channels = x.with_shape(x.shape[1:2])
+
+    def forward(image: Any) -> Any:
+        weight, shift = parameter("weight", channels, Filled(1.0)), parameter("bias", channels)
+        mean, variance = buffer("running_mean", channels), buffer("running_var", channels, Filled(1.0))
+        y = BatchNorm(epsilon)(image, mean, variance)
+        _track(stop_gradient(image), mean, variance, momentum)
+        return label("out", y * copied(weight, image) + copied(shift, image))
+
+    with scope(name):
+        return build(forward, [x])
+
+
+def _track(x: Any, mean: Any, variance: Any, momentum: float) -> None:
+    """Move the running statistics towards those of the batch."""
+    _, new_variance = moments(x)
+    new_mean = ops.mean(x, others(x))
+    count = ops.number_of(x.type.size, x.dtype) / ops.number_of(x.shape[1], x.dtype)
+    # A batch of one number for each channel has the variance 0, not 0/0.
+    spread = ops.maximum(count - 1, Constant(count.type, 1)())
+    unbiased = new_variance * ops.broadcast(count / spread, new_variance.shape)
+    update("running_mean", (1 - momentum) * mean + momentum * new_mean)
+    update("running_var", (1 - momentum) * variance + momentum * unbiased)
+    update("num_batches_tracked", buffer("num_batches_tracked", NdArrayType((), Dtype.int64)) + 1)

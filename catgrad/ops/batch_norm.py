@@ -1,0 +1,84 @@
+"""Batch normalisation: over the batch while training, by running statistics in use."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from catgrad.errors import ShapeError
+from catgrad.op import Examples, Op, Saves, Types, floating
+from catgrad.ops.reduce import broadcast, mean
+from catgrad.ops.shape import Axes
+from catgrad.ops.transcendental import sqrt
+from catgrad.structural import zeros_like
+from catgrad.types import Array, NdArrayType
+
+
+class BatchNorm(Op):
+    """Batch normalisation: y = (x - μ) / √(σ² + ε), with mean and variance of each channel in the batch.
+
+    Where a model is used, not trained, the running mean and variance stand for μ and σ².
+
+    Type:     (T[N, C, …], T[C], T[C]) -> T[N, C, …] for floating T: x, running mean, running variance
+    Raises:   ShapeError if the statistics are not one number for each channel
+    Gradient: dx = (dy - mean dy - y · mean(dy · y)) / √(σ² + ε), and 0 for the running statistics
+    Source:   Ioffe and Szegedy 2015 (arXiv:1502.03167), algorithm 1
+    """
+
+    epsilon: float = 1e-5
+    saves = Saves(inputs=...)
+
+    def type(self, x: NdArrayType, running_mean: NdArrayType, running_variance: NdArrayType) -> Types:
+        if x.rank < 2 or not x.with_shape((x.shape[1],)) is running_mean is running_variance:
+            raise ShapeError(
+                "x must be [N, C, …], and the running statistics [C] of its dtype",
+                f"they are {x}, {running_mean} and {running_variance}",
+                "put the channels second",
+            )
+        return floating(x)
+
+    def ref(self, x: Array, running_mean: Array, running_variance: Array) -> Any:
+        axes = (0, *range(2, x.ndim))
+        centred = x - x.mean(axis=axes, keepdims=True)
+        return centred / np.sqrt((centred * centred).mean(axis=axes, keepdims=True) + self.epsilon)
+
+    def body(self, x: Any, running_mean: Any, running_variance: Any) -> Any:
+        centred, variance = moments(x)
+        return centred / copied(sqrt(variance + self.epsilon), x)
+
+    def rev(self, x: Any, running_mean: Any, running_variance: Any, dy: Any) -> Any:
+        centred, variance = moments(x)
+        deviation = copied(sqrt(variance + self.epsilon), x)
+        y = centred / deviation
+        mean_dy, mean_y_dy = (copied(mean(d, others(x)), x) for d in (dy, dy * y))
+        dx = (dy - mean_dy - y * mean_y_dy) / deviation
+        return dx, zeros_like(running_mean), zeros_like(running_variance)
+
+    def evaluated(self, x: Any, running_mean: Any, running_variance: Any) -> Any:
+        deviation = sqrt(running_variance + self.epsilon)
+        return (x - copied(running_mean, x)) / copied(deviation, x)
+
+    @classmethod
+    def examples(cls) -> Examples:
+        channels = NdArrayType((3,))
+        return [(cls(), (NdArrayType(shape), channels, channels)) for shape in ((4, 3), (2, 3, 2, 3))]
+
+
+batch_norm = BatchNorm()
+
+
+def others(x: Any) -> Axes:
+    """All axes but that of the channels."""
+    return (0, *range(2, x.type.rank))
+
+
+def copied(channels: Any, x: Any) -> Any:
+    """A number for each channel, copied to the shape of x."""
+    return broadcast(channels, x.shape, others(x))
+
+
+def moments(x: Any) -> tuple[Any, Any]:
+    """x less the mean of its channel, and the variance of each channel."""
+    centred = x - copied(mean(x, others(x)), x)
+    return centred, mean(centred * centred, others(x))

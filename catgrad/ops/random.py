@@ -1,0 +1,227 @@
+"""Random numbers by counting: each is a function of a key and a counter, so all targets draw the same."""
+
+from __future__ import annotations
+
+from math import pi
+from typing import Any
+from zlib import crc32
+
+import numpy as np
+
+from catgrad.dims import numbers
+from catgrad.errors import DtypeError, OptionError
+from catgrad.initialisers import Initialiser, Normal, Uniform
+from catgrad.op import NOTHING, Examples, Op, Saves, Types, floating
+from catgrad.ops.arithmetic import floor
+from catgrad.ops.cast import cast
+from catgrad.ops.compare import select
+from catgrad.ops.shape import Shape
+from catgrad.ops.transcendental import cos, log1p, sqrt
+from catgrad.structural import Constant, Named, zeros_like
+from catgrad.types import Array, Dtype, NdArrayType
+
+KEY = NdArrayType((), Dtype.int64)
+LOW, WIDE = np.uint64(0xFFFFFFFF), np.uint64(32)
+
+
+class Draw(Op, register=False):
+    """(seed: i64[], counter: i64[]) -> T[shape]. The numbers of two streams have nothing in common."""
+
+    shape: Shape
+    stream: int
+    dtype: Dtype = Dtype.uint32
+    saves = NOTHING
+    result = "noise"
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.stream < 2**32:
+            raise OptionError("the number of a stream must have 32 bits", f"it is {self.stream}", "use crc32")
+
+    def type(self, seed: NdArrayType, counter: NdArrayType) -> Types:
+        for key in (seed, counter):
+            if key is not KEY:
+                raise DtypeError(
+                    "seed and counter must be whole numbers", f"one is {key}", f"give {KEY} for each"
+                )
+        return NdArrayType(self.shape, self.dtype)
+
+    def rev(self, dy: Any) -> Any:
+        return Constant(KEY, 0)(), Constant(KEY, 0)()
+
+
+class RandomBits(Draw):
+    """32 random bits for each element, by Philox 4×32 in 10 rounds.
+
+    Element 4b + w is word w of the block whose counter is (b, stream, counter mod 2³², ⌊counter / 2³²⌋)
+    and whose key is (seed mod 2³², ⌊seed / 2³²⌋).
+
+    Type:     (i64[], i64[]) -> u32[shape]
+    Gradient: 0
+    Source:   Salmon et al. 2011, Parallel random numbers: as easy as 1, 2, 3, section 4.2
+    """
+
+    def ref(self, seed: Array, counter: Array) -> Any:
+        shape = numbers(self.shape)
+        count = int(np.prod(shape))
+        block, stream = np.arange(-(-count // 4), dtype=np.uint64) & LOW, np.uint64(self.stream)
+        step, key = (np.asarray(number).astype(np.uint64) for number in (counter, seed))
+        words = philox((block, stream, step & LOW, step >> WIDE), (key & LOW, key >> WIDE))
+        return words.reshape(-1)[:count].reshape(shape).astype(np.uint32)
+
+    @classmethod
+    def examples(cls) -> Examples:
+        return [(cls(shape, stream), (KEY, KEY)) for shape, stream in (((2, 3), 0), ((), 7), ((0,), 1))]
+
+
+class RandomUniform(Draw):
+    """Uniform random numbers: y = ⌊bits · 2^(p - 32)⌋ / 2^p, with as many digits p as the dtype holds.
+
+    Type:     (i64[], i64[]) -> T[shape] for floating T, with 0 ≤ y < 1
+    Gradient: 0
+    Source:   RandomBits
+    """
+
+    dtype: Dtype = Dtype.float32
+
+    def ref(self, seed: Array, counter: Array) -> Any:
+        bits = RandomBits(self.shape, self.stream).ref(seed, counter).astype(np.float64)
+        digits = self._digits()
+        return (np.floor(bits * 2.0 ** (digits - 32)) * 2.0**-digits).astype(self.dtype.numpy)
+
+    def body(self, seed: Any, counter: Any) -> Any:
+        bits = cast(RandomBits(self.shape, self.stream)(seed, counter), Dtype.float64)
+        digits = self._digits()
+        return cast(floor(bits * 2.0 ** (digits - 32)) * 2.0**-digits, self.dtype)
+
+    def type(self, seed: NdArrayType, counter: NdArrayType) -> Types:
+        return floating(super().type(seed, counter))  # type: ignore[arg-type]
+
+    def _digits(self) -> int:
+        return min(np.finfo(self.dtype.name).nmant + 1, 32)
+
+    @classmethod
+    def examples(cls) -> Examples:
+        return [(cls((2, 3), 5), (KEY, KEY)), (cls((3,), 5, Dtype.float64), (KEY, KEY))]
+
+
+class RandomNormal(Draw):
+    """Normal random numbers: y = √(-2 ln(1 - u)) cos(2π v), for uniform u and v of two streams.
+
+    Type:     (i64[], i64[]) -> T[shape] for floating T, with mean 0 and variance 1
+    Gradient: 0
+    Source:   Box and Muller 1958, equation 1
+    """
+
+    dtype: Dtype = Dtype.float32
+
+    def ref(self, seed: Array, counter: Array) -> Any:
+        u, v = (source.ref(seed, counter) for source in self._sources())
+        return np.sqrt(-2 * np.log1p(-u)) * np.cos(self.dtype.numpy.type(2 * pi) * v)
+
+    def body(self, seed: Any, counter: Any) -> Any:
+        u, v = (source(seed, counter) for source in self._sources())
+        return sqrt(-2 * log1p(-u)) * cos(2 * pi * v)
+
+    def type(self, seed: NdArrayType, counter: NdArrayType) -> Types:
+        return floating(super().type(seed, counter))  # type: ignore[arg-type]
+
+    def _sources(self) -> tuple[RandomUniform, RandomUniform]:
+        return (
+            RandomUniform(self.shape, self.stream, self.dtype),
+            RandomUniform(self.shape, self.stream ^ 1, self.dtype),
+        )
+
+    @classmethod
+    def examples(cls) -> Examples:
+        return [(cls((2, 3), 5), (KEY, KEY))]
+
+
+class Dropout(Named):
+    """Dropout: y = x / (1 - rate) where a uniform random number is at least `rate`, else 0.
+
+    Its numbers are those of the stream of its name, so that layers differ. The reverse draws the
+    same ones again: what it keeps is the seed and the counter, not a mask.
+
+    Type:     (T, i64[], i64[]) -> T for floating T
+    Raises:   OptionError unless 0 ≤ rate < 1
+    Gradient: dx = dy / (1 - rate) where x was kept, else 0
+    Source:   Srivastava et al. 2014, Dropout, section 4
+    """
+
+    rate: float = 0.5
+    saves = Saves(inputs=(1, 2))
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 <= self.rate < 1:
+            raise OptionError("a dropout rate must lie in [0, 1)", f"it is {self.rate}", "try 0.1")
+
+    def type(self, x: NdArrayType, seed: NdArrayType, counter: NdArrayType) -> Types:
+        self._noise(x).type(seed, counter)
+        return x
+
+    def ref(self, x: Array, seed: Array, counter: Array) -> Any:
+        noise = self._noise(NdArrayType(x.shape, Dtype[x.dtype.name])).ref(seed, counter)
+        return np.where(noise >= self.rate, x * x.dtype.type(1 / (1 - self.rate)), 0)
+
+    def body(self, x: Any, seed: Any, counter: Any) -> Any:
+        kept = self._noise(x.type)(seed, counter) >= self.rate
+        return select(kept, x * (1 / (1 - self.rate)), zeros_like(x))
+
+    def rev(self, seed: Any, counter: Any, dy: Any) -> Any:
+        return self(dy, seed, counter), zeros_like(seed), zeros_like(counter)
+
+    def evaluated(self, x: Any, seed: Any, counter: Any) -> Any:
+        return x
+
+    def _noise(self, x: NdArrayType) -> RandomUniform:
+        return RandomUniform(x.shape, stream_of(self.name), x.dtype)
+
+    @classmethod
+    def examples(cls) -> Examples:
+        return [(cls("dropout", rate), (NdArrayType((4, 5)), KEY, KEY)) for rate in (0.5, 0.0)]
+
+
+def philox(counter: tuple[Any, ...], key: tuple[Any, ...]) -> Array:
+    """Philox 4×32 in 10 rounds: four words for four words of a counter, under a key of two words.
+
+    Words are uint64 arrays below 2³²; those of the result go along the last axis.
+    """
+    a, b, c, d = np.broadcast_arrays(*counter)
+    k, m = key
+    for _ in range(10):
+        x, y = a * np.uint64(0xD2511F53), c * np.uint64(0xCD9E8D57)
+        a, b, c, d = (y >> WIDE) ^ b ^ k, y & LOW, (x >> WIDE) ^ d ^ m, x & LOW
+        k, m = (k + np.uint64(0x9E3779B9)) & LOW, (m + np.uint64(0xBB67AE85)) & LOW
+    return np.stack([a, b, c, d], axis=-1)
+
+
+def random_bits(shape: Shape, stream: int, seed: Any, counter: Any) -> Any:
+    """32 random bits for each element, as uint32."""
+    return RandomBits(shape, stream)(seed, counter)
+
+
+def random_uniform(shape: Shape, stream: int, seed: Any, counter: Any, dtype: Dtype = Dtype.float32) -> Any:
+    """Uniform random numbers in [0, 1)."""
+    return RandomUniform(shape, stream, dtype)(seed, counter)
+
+
+def random_normal(shape: Shape, stream: int, seed: Any, counter: Any, dtype: Dtype = Dtype.float32) -> Any:
+    """Normal random numbers of mean 0 and variance 1."""
+    return RandomNormal(shape, stream, dtype)(seed, counter)
+
+
+def stream_of(name: str) -> int:
+    """The number of the stream that belongs to a dotted name."""
+    return crc32(name.encode())
+
+
+def initial_value(name: str, type: NdArrayType, initial: Initialiser, seed: Any) -> Any:
+    """The first value of what is called so, drawn from the stream of its name at counter 0."""
+    if not isinstance(initial, (Uniform, Normal)):
+        return Constant(type, initial.value)()
+    start, stream = Constant(KEY, 0)(), stream_of(name)
+    if isinstance(initial, Uniform):
+        width = initial.high - initial.low
+        return initial.low + width * RandomUniform(type.shape, stream, type.dtype)(seed, start)
+    return initial.mean + initial.deviation * RandomNormal(type.shape, stream, type.dtype)(seed, start)

@@ -1,0 +1,368 @@
+"""fit trains a learner of any target: every example once an epoch, and interruptions leave no trace."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from catgrad import accuracy, emit, evaluate, fit, optimisers
+from catgrad.errors import ArtifactError, DivergenceError, OptionError, ShapeError
+from catgrad.formats import safetensors
+from catgrad.learn import checkpoint
+from catgrad.learn.batches import batch_count, batches
+from catgrad.learn.history import Epoch, History
+from tests.models import mlp, rectified, two_inputs
+
+TARGETS = ["numpy", "torch"]
+RNG = np.random.default_rng(0)
+X, Y = RNG.normal(size=(22, 4)).astype("f4"), RNG.normal(size=(22, 3)).astype("f4")
+XV, YV = RNG.normal(size=(9, 4)).astype("f4"), RNG.normal(size=(9, 3)).astype("f4")
+
+
+@cache
+def model_of(target: str = "numpy"):
+    return emit(mlp(optimisers.adam(0.1)), target).load()()
+
+
+def learner_of(target: str = "numpy", seed: int = 0):
+    return model_of(target).learner(seed)
+
+
+def train(learner, data=(X, Y), **options):
+    return fit(learner, data, **{"batch_size": 5, "progress": False, **options})
+
+
+def arrays_of(learner) -> dict[str, bytes]:
+    return {k: np.asarray(a).tobytes() for k, a in {**learner.state, **learner.parameters}.items()}
+
+
+class Scripted:
+    """A learner with the losses one tells it: its parameter counts the steps, its state the evaluations."""
+
+    def __init__(self, validation=(), losses=()):
+        self.parameters, self.state = {"steps": np.zeros(())}, {}
+        self.validation, self.losses, self.evaluated = list(validation), list(losses), 0
+
+    def step(self, x, y):
+        self.parameters = {"steps": self.parameters["steps"] + 1}
+        return self.losses.pop(0) if self.losses else 1.0
+
+    def loss(self, x, y):
+        self.evaluated += 1
+        return self.validation[self.evaluated - 1]
+
+
+ONE = (np.zeros(1), np.zeros(1))
+
+
+# Batches
+
+
+@given(st.integers(1, 30), st.integers(1, 35), st.integers(0, 5), st.integers(1, 4), st.booleans())
+def test_an_epoch_has_every_example_once_and_labels_stay_with_inputs(count, size, seed, epoch, drop):
+    if drop and count < size:
+        return
+    x = np.arange(count)
+    got = list(batches((x, 10 * x[:, None]), size, seed, drop)(epoch))
+    assert len(got) == batch_count((x,), size, drop)
+    assert all(len(b[0]) == size for b in got[: None if drop else -1])
+    assert all(np.array_equal(10 * a[:, None], b) for a, b in got)
+    seen = np.concatenate([a for a, _ in got])
+    assert len(set(seen)) == len(seen) == (count - count % size if drop else count)
+
+
+def test_the_order_is_another_in_each_epoch_and_the_same_in_each_run():
+    def order(seed, epoch):
+        return [int(i) for (a,) in batches((np.arange(50),), 7, seed)(epoch) for i in a]
+
+    orders = [order(seed, epoch) for seed in range(3) for epoch in range(1, 4)]
+    assert Counter(map(tuple, orders)).most_common(1)[0][1] == 1
+    assert orders == [order(seed, epoch) for seed in range(3) for epoch in range(1, 4)]
+    assert order(0, 0) == list(range(50))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_epochs_are_the_steps_one_would_write_by_hand(target):
+    one, other = learner_of(target), learner_of(target)
+    history = train(one, epochs=3, seed=7)
+    source = batches((X, Y), 5, 7)
+    losses = [float(other.step(*batch)) for epoch in (1, 2, 3) for batch in source(epoch)]
+    assert history.losses == losses
+    assert arrays_of(one) == arrays_of(other)
+    assert [e.steps for e in history.epochs] == [5, 10, 15]
+    last = np.average(losses[10:], weights=[5, 5, 5, 5, 2])
+    assert math.isclose(history.epochs[-1].loss, last)
+    assert len(train(learner_of(target), epochs=3, drop_last=True).losses) == 12
+
+
+def test_tensors_lists_and_streams_are_data_too():
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    straight = train(learner_of("torch"), epochs=2).losses
+    assert train(learner_of("torch"), (torch.tensor(X), torch.tensor(Y)), epochs=2).losses == straight
+    assert train(learner_of("torch"), (X.tolist(), Y.tolist()), epochs=2).losses == straight
+    source = batches((X, Y), 5, 0)
+    assert train(learner_of("torch"), source, epochs=2).losses == straight
+    first = list(source(1))
+    assert train(learner_of("torch"), first, epochs=1).losses == straight[:5]
+    assert train(learner_of("torch"), iter(first), steps=4).losses == straight[:4]
+
+
+def test_several_inputs_and_labels():
+    learner = emit(two_inputs()).load()().learner()
+    data = (X, X[::-1], Y, Y[::-1])
+
+    def error(a, b, y, z):
+        return np.mean(np.abs(a - y)) + np.mean(np.abs(b - z))
+
+    history = train(learner, data, epochs=2, inputs=2, validation=data, metric=error)
+    assert history.epochs[-1].validation.keys() == {"loss", "error"}
+
+
+# Evaluation
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("size", [2, 5, 9, 100])
+def test_evaluation_does_not_depend_on_the_batches_and_trains_nothing(target, size):
+    learner = learner_of(target)
+    before = arrays_of(learner)
+    found = evaluate(learner, (XV, YV), batch_size=size, metric={"mae": lambda a, b: np.mean(np.abs(a - b))})
+    assert math.isclose(found["loss"], float(learner.loss(XV, YV)), rel_tol=1e-5)
+    assert math.isclose(found["mae"], np.mean(np.abs(np.asarray(learner.predict(XV)) - YV)), rel_tol=1e-5)
+    assert arrays_of(learner) == before
+
+
+def test_accuracy_is_the_share_of_labels_told_right():
+    scores = np.array([[1, 3, 2], [5, 0, 1], [0, 0, 9], [1, 2, 0]])
+    labels = np.array([1, 0, 2, 2])
+    assert accuracy(scores, labels) == accuracy(scores, np.eye(3)[labels]) == 0.75
+    assert accuracy(scores.reshape(2, 2, 3), labels.reshape(2, 2)) == 0.75
+    for wrong in (labels[:3], labels[:, None], np.eye(4)):
+        with pytest.raises(ShapeError, match="accuracy: there must be a score"):
+            accuracy(scores, wrong)
+    with pytest.raises(ShapeError, match="two classes"):
+        accuracy(scores[:, :1], scores[:, :1])
+
+
+# Ends
+
+
+@given(st.lists(st.integers(0, 9), min_size=1, max_size=12), st.integers(1, 4))
+def test_an_early_stop_returns_the_best(validation, patience):
+    learner = Scripted(validation)
+    history = train(learner, ONE, epochs=len(validation), validation=ONE, patience=patience)
+    seen = [epoch.validation["loss"] for epoch in history.epochs]
+    best = seen.index(min(seen)) + 1
+    assert history.best.number == best
+    assert learner.parameters["steps"] == best
+    # It stops as soon as there have been so many without a new minimum, and no earlier.
+    minima = [min(validation[: i + 1]) for i in range(len(validation))]
+    since = [i - minima.index(m) for i, m in enumerate(minima)]
+    stops = [i + 1 for i, s in enumerate(since) if s >= patience]
+    assert len(seen) == (stops[0] if stops else len(validation))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_the_best_is_kept_with_its_state(target):
+    learner, straight = learner_of(target), learner_of(target)
+    history = train(learner, epochs=40, validation=(XV, YV), patience=3)
+    assert history.best.number < len(history.epochs) < 40
+    train(straight, epochs=history.best.number)
+    assert arrays_of(learner) == arrays_of(straight)
+    assert evaluate(learner, (XV, YV), batch_size=5)["loss"] == history.best.validation["loss"]
+
+
+@pytest.mark.parametrize("wrong", [math.nan, math.inf])
+def test_a_diverged_loss_stops(wrong):
+    with pytest.raises(DivergenceError, match=rf"it is {wrong}, in step 3; lower the learning rate"):
+        train(Scripted(losses=[1, 1, wrong]), ONE, epochs=5)
+    with pytest.raises(DivergenceError, match=rf"it is {wrong}, in evaluation"):
+        train(Scripted(validation=[wrong]), ONE, epochs=5, validation=ONE)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_learning_rate_too_great_is_said(target):
+    learner = emit(replace(rectified(), optimiser=optimisers.sgd(1e9)), target).load()().learner()
+    with pytest.raises(DivergenceError, match="in step"):
+        train(learner, epochs=50)
+
+
+# Going on
+
+
+def bits(history: History) -> str:
+    return history.to_json()
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("patience", [None, 2])
+def test_ten_epochs_are_five_save_load_five(tmp_path, target, patience):
+    options = {"validation": (XV, YV), "metric": {"one": lambda a, b: 1}, "patience": patience}
+    straight, first, second = (learner_of(target, seed) for seed in (0, 0, 1))
+    whole = train(straight, epochs=10, **options)
+    train(first, epochs=5, checkpoint=tmp_path / "run", **options)
+    history = train(second, epochs=10, checkpoint=tmp_path / "run", resume=True, **options)
+    assert bits(history) == bits(whole)
+    assert arrays_of(second) == arrays_of(straight)
+
+
+@pytest.mark.parametrize("stop", [1, 4, 5, 6, 12])
+def test_steps_go_on_in_the_midst_of_an_epoch(tmp_path, stop):
+    straight, first, second = (learner_of(seed=seed) for seed in (0, 0, 1))
+    options = {"validation": (XV, YV), "patience": 9}
+    whole = train(straight, steps=12, **options)
+    cut = train(first, steps=stop, checkpoint=tmp_path / "run", **options)
+    assert len(cut.losses) == stop
+    assert cut.epochs[-1].whole == (stop % 5 == 0)
+    history = train(second, steps=12, checkpoint=tmp_path / "run", resume=True, **options)
+    assert bits(history) == bits(whole)
+    assert arrays_of(second) == arrays_of(straight)
+
+
+def test_a_killed_training_goes_on_from_its_last_epoch(tmp_path):
+    path = tmp_path / "run.safetensors"
+    straight, killed, second = learner_of(), learner_of(), learner_of(seed=1)
+    train(straight, epochs=6)
+    source = batches((X, Y), 5, 0)
+
+    def until_killed(epoch):
+        for i, batch in enumerate(source(epoch)):
+            if (epoch, i) == (4, 2):
+                raise KeyboardInterrupt
+            yield batch
+
+    with pytest.raises(KeyboardInterrupt):
+        train(killed, until_killed, epochs=6, checkpoint=path)
+    train(second, epochs=6, checkpoint=path, resume=True)
+    assert arrays_of(second) == arrays_of(straight)
+
+
+def test_killed_between_the_two_files_it_goes_on_too(tmp_path):
+    path, options = tmp_path / "run.safetensors", {"validation": (X, Y), "patience": 3}
+    straight, killed, second = learner_of(), learner_of(), learner_of(seed=1)
+    whole = train(straight, epochs=8, **options)
+    train(killed, epochs=2, checkpoint=path, **options)
+    before = path.read_bytes()
+    newer = train(killed, epochs=3, checkpoint=path, resume=True, **options)
+    assert newer.best.number == 3
+    path.write_bytes(before)
+    history = train(second, epochs=8, checkpoint=path, resume=True, **options)
+    assert bits(history) == bits(whole)
+    assert arrays_of(second) == arrays_of(straight)
+
+
+def test_a_checkpoint_holds_the_last_and_the_best(tmp_path):
+    learner, last, best = learner_of(), learner_of(seed=1), learner_of(seed=1)
+    path = tmp_path / "run.safetensors"
+    history = train(learner, epochs=40, validation=(XV, YV), patience=3, checkpoint=path)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["run.best.safetensors", "run.safetensors"]
+    checkpoint.load(best, tmp_path / "run.best.safetensors")
+    assert arrays_of(best) == arrays_of(learner)
+    # Training that has ended is not gone on with, but for another patience.
+    again = train(last, epochs=40, validation=(XV, YV), patience=3, checkpoint=path, resume=True)
+    assert bits(again) == bits(history)
+    assert arrays_of(last) == arrays_of(learner)
+    more = train(last, epochs=40, validation=(XV, YV), patience=5, checkpoint=path, resume=True)
+    assert len(more.epochs) > len(history.epochs)
+
+
+def test_a_file_that_is_not_there_is_begun(tmp_path):
+    history = train(learner_of(), epochs=1, checkpoint=tmp_path / "run", resume=True)
+    assert History.from_json(safetensors.read_metadata(tmp_path / "run")["history"], "run") == history
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "{", "[]", '{"losses": []}', '{"losses": [], "epochs": []}', '{"losses": [1], "epochs": [{}]}'],
+)
+def test_a_history_that_lies_is_refused(tmp_path, text):
+    learner = learner_of()
+    arrays = {**learner.state, **learner.parameters}
+    safetensors.write(tmp_path / "run", arrays, {"history": text})
+    with pytest.raises(ArtifactError, match="must be one that fit wrote"):
+        train(learner, epochs=1, checkpoint=tmp_path / "run", resume=True)
+
+
+def test_weights_without_a_history_are_not_gone_on_from(tmp_path):
+    checkpoint.save(learner_of(), tmp_path / "run")
+    with pytest.raises(ArtifactError, match="has no history"):
+        train(learner_of(), epochs=1, checkpoint=tmp_path / "run", resume=True)
+
+
+# Errors, all before the first step
+
+
+REFUSED = {
+    "must have one first axis": {"data": (X, Y[:5])},
+    "the shapes are \\(\\), \\(\\)": {"data": (np.float32(1), np.float32(1))},
+    "there must be an example": {"data": (X[:0], Y[:0])},
+    "inputs is 1 and the arrays are 0": {"data": ()},
+    "it is ndarray; give arrays as a tuple": {"data": [X, Y]},
+    "it is int": {"data": 3},
+    "it has none in epoch 1": {"data": []},
+    "a batch size must be a whole number of at least 1, but it is 0": {"batch_size": 0},
+    "it is 2.5": {"batch_size": 2.5},
+    "a seed must be": {"seed": -1},
+    "must have a whole batch": {"batch_size": 23, "drop_last": True},
+    "it gets neither": {"epochs": None},
+    "it gets both": {"steps": 3},
+    "epochs must be a whole number of at least 1": {"epochs": 0},
+    "patience must be a whole number": {"patience": 0, "validation": (X, Y)},
+    "patience must have validation data": {"patience": 1},
+    "metric must have validation data": {"metric": accuracy},
+    "a metric must be a function": {"metric": "accuracy", "validation": (X, Y)},
+    "'loss' is": {"metric": {"loss": accuracy}, "validation": (X, Y)},
+    "these are 1 and 2": {"validation": (X,)},
+    "inputs must be a whole number": {"inputs": 0},
+    "inputs is 3 and the arrays are 2": {"inputs": 3},
+    "resume must have a checkpoint": {"resume": True},
+    "in a folder that is there": {"checkpoint": "/no/such/folder/run"},
+    "fit must get a learner": {"learner": model_of()},
+}
+
+
+@pytest.mark.parametrize("message", REFUSED)
+def test_what_makes_no_sense_is_refused_before_training(message):
+    learner = learner_of()
+    before = arrays_of(learner)
+    options = {"learner": learner, "epochs": 1, **REFUSED[message]}
+    with pytest.raises((OptionError, ShapeError, ArtifactError), match=message):
+        train(**options)
+    assert arrays_of(learner) == before
+
+
+def test_a_spent_iterator_is_said():
+    with pytest.raises(OptionError, match="it has none in epoch 2; give a list, or a function"):
+        train(learner_of(), iter([(X, Y)]), epochs=2)
+
+
+def test_the_progress_bar_is_on_the_standard_error(capsys):
+    train(learner_of(), epochs=2, validation=(XV, YV), progress=True)
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert "10/10 epoch 2, loss" in printed.err
+
+
+def test_a_history_is_drawn(tmp_path):
+    history = train(learner_of(), epochs=3, validation=(XV, YV))
+    history.plot(tmp_path / "run.png")
+    assert (tmp_path / "run.png").read_bytes().startswith(b"\x89PNG")
+    with pytest.raises(ArtifactError, match="the plot must be written"):
+        history.plot(tmp_path / "run.none")
+    with pytest.raises(OptionError, match="train first"):
+        History().plot(tmp_path / "none.png")
+
+
+def test_the_best_is_the_first_of_equals_and_whole():
+    epochs = [Epoch(i + 1, i + 1, 1.0, {"loss": loss}, loss > 0) for i, loss in enumerate([3, 2, 2, 0])]
+    history = History()
+    assert history.best is None
+    assert [history.add(epoch) for epoch in epochs] == [True, True, False, False]
+    assert history.best.number == 2

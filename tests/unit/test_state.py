@@ -1,0 +1,183 @@
+"""Dropout, batch norm, random numbers and the numbers of a run travel as arguments and results."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import pytest
+
+from catgrad import Dim, Dtype, NdArrayType, Task, build, emit, layers, mse, ops, sgd
+from catgrad.backend import get_backend
+from catgrad.errors import OptionError, TermError
+from catgrad.functors import factor_buffers
+from catgrad.learn import optimisers, schedules
+from catgrad.learn.stateful import buffer, dropout, update
+from catgrad.ops.random import philox, stream_of
+from catgrad.program import evaluate
+from catgrad.testing import run_on
+
+TARGETS = ["numpy", "torch"]
+BATCH, INPUT, OUTPUT = NdArrayType((Dim("batch"),)), NdArrayType((4,)), NdArrayType((3,))
+
+
+def noisy(rate: float = 0.5, optimiser=None) -> Task:
+    """Dense, dropout, dense."""
+    model = layers.sequential(
+        layers.dense(BATCH, INPUT, OUTPUT, layers.relu),
+        dropout(BATCH + OUTPUT, rate),
+        layers.dense(BATCH, OUTPUT, OUTPUT, layers.relu),
+    )
+    return Task(model, optimiser or sgd(0.1), mse, "noisy")
+
+
+# Counter, key and answer, from the known-answer tests that the authors of Philox publish.
+KNOWN = {
+    "00000000 00000000 00000000 00000000": ("00000000 00000000", "6627e8d5 e169c58d bc57ac4c 9b00dbd8"),
+    "ffffffff ffffffff ffffffff ffffffff": ("ffffffff ffffffff", "408f276d 41c83b0e a20bc7c6 6d5451fd"),
+    "243f6a88 85a308d3 13198a2e 03707344": ("a4093822 299f31d0", "d16cfe09 94fdcceb 5001e420 24126ea1"),
+}
+
+
+@pytest.mark.parametrize("counter", KNOWN)
+def test_philox_gives_the_known_answers(counter):
+    key, answer = KNOWN[counter]
+    words = [tuple(np.uint64(int(word, 16)) for word in text.split()) for text in (counter, key)]
+    assert " ".join(f"{word:08x}" for word in philox(*words)) == answer
+
+
+@pytest.mark.parametrize("seed", [0, 1, -1, 2**40 + 3])
+def test_all_targets_draw_the_same_bits(seed):
+    term = build(lambda s, c: ops.random_bits((3, 5), 7, s, c), [ops.random.KEY] * 2)
+    keys = np.array(seed), np.array(2**33 + 1)
+    [wanted] = evaluate(term, *keys)
+    for target in TARGETS:
+        [found] = run_on(get_backend(target), term, *keys)
+        assert np.array_equal(found, wanted)
+
+
+def test_random_numbers_have_the_moments_they_should():
+    def draw(seed, counter):
+        shape = (100, 1000)
+        return ops.random_uniform(shape, 3, seed, counter), ops.random_normal(shape, 4, seed, counter)
+
+    uniform, normal = evaluate(build(draw, [ops.random.KEY] * 2), np.int64(5), np.int64(0))
+    assert uniform.min() >= 0 and uniform.max() < 1
+    assert abs(uniform.mean() - 0.5) < 0.005 and abs(uniform.var() - 1 / 12) < 0.002
+    assert abs(normal.mean()) < 0.01 and abs(normal.var() - 1) < 0.02
+    assert abs((normal**4).mean() - 3) < 0.1
+
+
+def test_first_values_are_the_same_on_every_target():
+    task = Task(
+        layers.embedding(NdArrayType((2,), Dtype.int64), 9, OUTPUT)
+        >> layers.dense(NdArrayType((2,)), OUTPUT, OUTPUT),
+        sgd(0.1),
+        mse,
+    )
+    ours, theirs = (emit(task, target).load()().init(7) for target in TARGETS)
+    np.testing.assert_allclose(ours[0], theirs[0], rtol=1e-5, atol=1e-6)
+    for a, b in zip(ours[1:], theirs[1:], strict=True):
+        assert np.array_equal(a, b.numpy())
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_dropout_is_for_training_only(target):
+    learner = emit(noisy(), target).load()().learner(1)
+    x, y = np.ones((64, 4), np.float32), np.ones((64, 3), np.float32)
+    assert np.array_equal(learner.predict(x), learner.predict(x))
+    assert np.ptp(np.asarray(learner.predict(x)), axis=0).max() == 0
+    assert "buffers" not in type(learner.model).predict.__doc__
+    loss, gradients = learner.grads(x, y)
+    again, _ = learner.grads(x, y)
+    assert float(loss) != float(again), "each batch has a mask of its own"
+    assert int(learner.buffers["draws"]) == 2 and int(learner.buffers["seed"]) == 1
+    assert gradients.keys() == learner.parameters.keys()
+
+
+def test_dropout_keeps_the_mean_and_its_reverse_the_mask():
+    x = NdArrayType((1000,), Dtype.float64)
+    op = ops.random.Dropout("d", 0.25)
+    from catgrad.functors import reverse
+    from catgrad.term import singleton
+
+    keys = np.int64(3), np.int64(9)
+    y, dx, *_ = evaluate(
+        reverse(singleton(op, x, *[ops.random.KEY] * 2)), np.ones(1000), *keys, np.full(1000, 2.0)
+    )
+    assert set(np.unique(y)) == {0, 1 / 0.75}
+    assert abs((y == 0).mean() - 0.25) < 0.05
+    assert np.array_equal(dx, 2 * y)
+
+
+def test_layers_of_other_names_have_other_masks():
+    def two(x):
+        return dropout(x.type)(x), dropout(x.type, name="other")(x)
+
+    task = Task(build(two, [NdArrayType((50,))]), sgd(0.1), lambda a, b, y, z: mse(a, y) + mse(b, z))
+    keys, x = (np.int64(7), np.int64(0)), np.ones(50, np.float32)
+    _, *new = evaluate(task.grads_term, *keys, x, x, x)
+    assert [int(n) for n in new] == [7, 1]
+    a, b = evaluate(task.trained_term, *keys, x)[2:]
+    assert not np.array_equal(a, b)
+    assert stream_of("dropout") != stream_of("other")
+
+
+def test_dropouts_composed_in_a_row_get_names_of_their_own():
+    x = NdArrayType((50,), Dtype.float64)
+    task = Task(dropout(x) >> dropout(x), sgd(0.1), mse)
+    *_, y = evaluate(task.trained_term, np.int64(0), np.int64(0), np.ones(50))
+    assert set(np.unique(y)) == {0, 4}
+    assert abs((y > 0).mean() - 0.25) < 0.2
+
+
+@pytest.mark.parametrize("rate", [-0.1, 1.0, 2.0])
+def test_a_dropout_rate_must_be_one(rate):
+    with pytest.raises(OptionError, match="a dropout rate must lie in"):
+        dropout(INPUT, rate)
+
+
+def test_a_buffer_that_is_updated_must_be_there():
+    term = build(lambda x: (update("count", x), x)[1], [INPUT])
+    with pytest.raises(TermError, match="each buffer must be read once"):
+        factor_buffers(term)
+
+
+def test_a_buffer_without_update_stays():
+    task = Task(build(lambda x: x + buffer("shift", INPUT), [INPUT]), sgd(0.1), mse)
+    learner = emit(task).load()().learner()
+    learner.step(np.ones(4, np.float32), np.ones(4, np.float32))
+    assert np.array_equal(learner.buffers["shift"], np.zeros(4))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_the_learning_rate_may_be_a_number_of_the_run(target):
+    task = Task(layers.linear(BATCH, INPUT, OUTPUT), sgd(schedules.adjustable(0.5)), mse)
+    learner = emit(task, target).load()().learner()
+    assert float(learner.state["learning_rate"]) == 0.5
+    x, y = np.ones((2, 4), np.float32), np.zeros((2, 3), np.float32)
+    before = np.asarray(learner.parameters["linear.weight"]).copy()
+    learner.step(x, y)
+    moved = np.asarray(learner.parameters["linear.weight"]) - before
+    learner.parameters["linear.weight"] = before
+    learner.state["learning_rate"] = np.float32(0.25)
+    learner.step(x, y)
+    np.testing.assert_allclose(np.asarray(learner.parameters["linear.weight"]) - before, moved / 2, rtol=1e-5)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_gradients_of_parts_added_up_are_a_step(target):
+    """k micro-batches, their mean given to `update`, equal one batch."""
+    make = partial(Task, layers.dense(BATCH, INPUT, OUTPUT), optimisers.adam(0.1), mse)
+    whole, parts = (emit(make(), target).load()().learner(3) for _ in range(2))
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(8, 4)).astype("f4"), rng.normal(size=(8, 3)).astype("f4")
+    for _ in range(3):
+        whole.step(x, y)
+        both = [parts.grads(x[i : i + 4], y[i : i + 4])[1] for i in (0, 4)]
+        parts.update({name: (both[0][name] + both[1][name]) / 2 for name in both[0]})
+    for name, array in whole.parameters.items():
+        np.testing.assert_allclose(
+            np.asarray(parts.parameters[name]), np.asarray(array), rtol=1e-4, atol=1e-6
+        )
+    assert int(whole.state["step"]) == int(parts.state["step"]) == 3
