@@ -19,7 +19,7 @@ from catgrad.op import Op
 from catgrad.ops.literal import ArrayLiteral
 from catgrad.program import Apply, Function, Program, symbol_sources
 from catgrad.structural import Constant
-from catgrad.types import NdArrayType
+from catgrad.types import Dtype, NdArrayType
 
 ATOM = 100
 """How tightly names, calls and literals bind: no operand needs parentheses around them."""
@@ -31,8 +31,10 @@ FIRST_ELEMENT = 40
 """The column by which a short array literal begins, behind its name and the call."""
 
 
-LARGEST_WHOLE = 1000
-"""Up to which a floating-point number is written like an integer: one of 16 bits, which float32 holds."""
+LARGEST_WHOLE = {Dtype.float16: 100, Dtype.bfloat16: 100}
+"""Up to which a floating-point number is written like an integer, by dtype, and 1000 for others: NumPy 1
+widens float32 for an integer of more than 16 bits, and float16 for one of more than 8.
+"""
 
 
 class Literal(Op, register=False):
@@ -45,7 +47,8 @@ class Literal(Op, register=False):
     def digits(self) -> str:
         """The shortest digits that give the number back; small whole ones without a fraction."""
         digits = self.constant.digits
-        small = abs(self.constant.value) <= LARGEST_WHOLE and digits != "-0.0"
+        largest = LARGEST_WHOLE.get(self.constant.array_type.dtype, 1000)
+        small = abs(self.constant.value) <= largest and digits != "-0.0"
         return digits.removesuffix(".0") if small else digits
 
 

@@ -70,6 +70,14 @@ class Program:
     def __getitem__(self, name: str) -> Function:
         return next(function for function in self.functions if function.name == name)
 
+    @property
+    def dtypes(self) -> frozenset[str]:
+        """The names of all dtypes in the functions and tables."""
+        computed = (f.types[v] for f in self.functions for a in f.body for v in a.outputs)
+        given = (type for f in self.functions for type in f.argument_types)
+        kept = (slot.type for table in self.tables.values() for slot in table)
+        return frozenset(type.dtype.name for types in (computed, given, kept) for type in types)
+
     def common_arguments(self, function: Function) -> int:
         """How many of a function's arguments come from tables."""
         return sum(len(self.tables[table]) for table in function.takes)
@@ -116,10 +124,10 @@ def interpret(function: Function, *arrays: Any) -> list[Array]:
     values: dict[int, Array] = dict(zip(function.arguments, given, strict=True))
     with np.errstate(all="ignore"):
         for op, inputs, outputs in function.body:
-            results = op.substitute(sizes).ref(*(values[value] for value in inputs))
+            results = op.substitute(sizes).compute(*(values[value] for value in inputs))
             results = results if isinstance(results, tuple) else (results,)
             for value, result in zip(outputs, results, strict=True):
-                # NumPy computes scalars of some types in others.
+                # NumPy computes scalars of some types in others, and 16 bits are computed in 32.
                 values[value] = np.asarray(result, function.types[value].dtype.numpy)
     return [values[value] for value in function.results]
 

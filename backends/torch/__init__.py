@@ -10,6 +10,10 @@ from catgrad.errors import ToolError
 from catgrad.op import Op
 from catgrad.ops.arithmetic import Add, Divide, Multiply, Power, Subtract
 from catgrad.ops.compare import Comparison, Select
+from catgrad.ops.gather import ScatterAdd
+from catgrad.ops.take import ScatterAddAlongAxis
+from catgrad.ops.window import Fold
+from catgrad.types import Dtype
 
 from .. import templates
 from ..python import load_module, passes
@@ -19,6 +23,10 @@ OPERATORS = (
     Add, Subtract, Multiply, Divide, Power, QuotientByNumber, RemainderByNumber, Comparison, Select,
 )  # fmt: skip
 """What PyTorch lets a Python number be an operand of: operators and `where`, but few functions."""
+
+
+SUMS = (ScatterAdd, ScatterAddAlongAxis, Fold)
+"""What PyTorch rounds after every term."""
 
 
 def missing() -> str | None:
@@ -35,7 +43,7 @@ def load(artifact: Artifact) -> Any:
     return load_module(artifact)
 
 
-def takes_numbers(op: Op) -> bool:
+def takes_numbers(op: Op, dtype: Dtype) -> bool:
     """Whether PyTorch lets a Python number stand for an operand."""
     return isinstance(op, OPERATORS)
 
@@ -47,5 +55,5 @@ BACKEND = Backend(
     files={"{name}.py": "module.py.j2"},
     load=load,
     missing=missing,
-    passes=(DivisionByNumbers(), *passes(takes_numbers)),
+    passes=(DivisionByNumbers(), *passes(takes_numbers, SUMS)),
 )

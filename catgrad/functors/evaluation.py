@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from catgrad.build import build
 from catgrad.functors.local import LocalFunctor
+from catgrad.functors.wide import in_wide
 from catgrad.op import Op
 from catgrad.term import Term, singleton
 from catgrad.types import NdArrayType
@@ -13,7 +14,9 @@ class Evaluation(LocalFunctor):
     """The functor that puts `evaluated` for each operation that has it."""
 
     def map_op(self, op: Op, inputs: tuple[NdArrayType, ...]) -> Term:
-        return singleton(op, *inputs) if op.evaluated is None else build(op.evaluated, inputs)
+        if op.evaluated is None:
+            return singleton(op, *inputs)
+        return build(in_wide(op, op.evaluated, inputs, op.outputs(*inputs)), inputs)
 
 
 def evaluation(term: Term) -> Term:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from catgrad.build import build
 from catgrad.functors.local import LocalFunctor
+from catgrad.functors.wide import in_wide
 from catgrad.op import Op
 from catgrad.term import Term, singleton
 from catgrad.types import NdArrayType
@@ -29,4 +30,4 @@ class Expand(LocalFunctor):
     def map_op(self, op: Op, inputs: tuple[NdArrayType, ...]) -> Term:
         if self.has(op) or op.body is None:
             return singleton(op, *inputs)
-        return self(build(op.body, inputs))
+        return self(build(in_wide(op, op.body, inputs, op.outputs(*inputs)), inputs))

@@ -19,6 +19,7 @@ from catgrad.build import build
 from catgrad.errors import UnsupportedOp
 from catgrad.functors.live import live
 from catgrad.functors.local import LocalFunctor
+from catgrad.functors.wide import in_wide
 from catgrad.op import Op
 from catgrad.structural import Constant, is_differentiable
 from catgrad.term import Term, check_functional, discard, identity, obj
@@ -60,9 +61,9 @@ class Backward(LocalFunctor):
         if not cotangents(outputs):
             return build(lambda *_: [Constant(t, 0)() for t in cotangents(inputs)], saved)
         if op.rev is not None:
-            return build(op.rev, arguments)
+            return build(in_wide(op, op.rev, arguments, cotangents(inputs)), arguments)
         if op.body is not None:
-            return reverse_derivative(build(op.body, inputs))
+            return reverse_derivative(build(in_wide(op, op.body, inputs, outputs), inputs))
         raise UnsupportedOp(
             "an operation must have a reverse derivative to be differentiated",
             f"{op} has neither rev nor body",

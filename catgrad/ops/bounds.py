@@ -29,6 +29,7 @@ class Clamp(FloatMap):
     low: float | None = None
     high: float | None = None
     saves = INPUTS
+    rounds_once = True
 
     def __post_init__(self) -> None:
         given = [bound for bound in (self.low, self.high) if bound is not None]

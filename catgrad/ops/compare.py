@@ -72,6 +72,7 @@ class FloatTest(Op, register=False):
     """What holds of each element by itself: (T) -> bool for floating T. It has gradient 0."""
 
     saves = NOTHING
+    rounds_once = True
     elementwise = True
 
     def type(self, x: NdArrayType) -> Types:
@@ -106,6 +107,7 @@ class Select(Op):
     """
 
     saves = Saves(inputs=(0,))
+    rounds_once = True
     elementwise = True
 
     def type(self, condition: NdArrayType, x: NdArrayType, y: NdArrayType) -> Types:

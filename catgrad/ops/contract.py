@@ -30,6 +30,7 @@ class Contract(Op):
     right: Axes
     out: Axes
     saves = INPUTS
+    rounds_once = True
     result = "product"
 
     def __post_init__(self) -> None:

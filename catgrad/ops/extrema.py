@@ -66,6 +66,7 @@ class Min(Extremum):
     """
 
     result = "least"
+    rounds_once = True
 
     def ref(self, x: Array) -> Any:
         return np.min(x, axis=self.axis)

@@ -26,6 +26,7 @@ class Gather(Op):
 
     rows: Size
     saves = Saves(inputs=(1,))
+    rounds_once = True
 
     def type(self, x: NdArrayType, index: NdArrayType) -> Types:
         require_whole(index)
@@ -60,6 +61,7 @@ class ScatterAdd(Op):
 
     rows: Size
     saves = Saves(inputs=(1,))
+    rounds_once = True
 
     def type(self, x: NdArrayType, index: NdArrayType) -> Types:
         require_whole(index)

@@ -26,6 +26,7 @@ class TakeAlongAxis(Op):
     axis: int
     size: Size
     saves = Saves(inputs=(1,))
+    rounds_once = True
     result = "taken"
 
     def type(self, x: NdArrayType, index: NdArrayType) -> Types:
@@ -68,6 +69,7 @@ class ScatterAddAlongAxis(Op):
     axis: int
     size: Size
     saves = Saves(inputs=(1,))
+    rounds_once = True
     result = "added"
 
     def type(self, x: NdArrayType, index: NdArrayType) -> Types:

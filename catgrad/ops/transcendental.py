@@ -21,6 +21,7 @@ class Exp(FloatMap):
     """
 
     saves = OUTPUTS
+    rounds_once = True
 
     def ref(self, x: Array) -> Any:
         return np.exp(x)
@@ -38,6 +39,7 @@ class Log(FloatMap):
     """
 
     saves = INPUTS
+    rounds_once = True
     domain = (0.1, 4.0)
 
     def ref(self, x: Array) -> Any:
