@@ -14,6 +14,8 @@ from catgrad.types import Array, NdArrayType
 class CumSum(Op):
     """Cumulative sum along an axis: yᵢ = Σⱼ xⱼ over j ≤ i, or over j ≥ i if it runs backwards.
 
+    Sums of 16-bit numbers are formed in float32.
+
     Type:     (T) -> T for numeric T
     Raises:   OptionError if there is no such axis
     Gradient: dx is the cumulative sum of dy in the other direction

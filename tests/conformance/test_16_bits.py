@@ -67,7 +67,7 @@ def value_and_gradient(function, tensor, cotangent):
 
 
 SAVED_ROUNDED = {"softmax", "log_softmax", "logsumexp"}
-"""Whose reverse takes the rounded value, as PyTorch's does, and so may be as far off as PyTorch anywhere is."""
+"""Whose reverse takes the rounded value, as PyTorch's does, and may be as far off as that is anywhere."""
 
 LONG = {
     "sum": (lambda x: ops.sum(x, 0), lambda x: x.sum(0)),
