@@ -11,7 +11,7 @@ from catgrad import Dtype, NdArrayType, build, ops
 from catgrad.backend import get_backend
 from catgrad.errors import DtypeError, OptionError, ShapeError
 from catgrad.ops.literal import ArrayLiteral
-from catgrad.program import evaluate
+from catgrad.program import Program, evaluate, lower
 from catgrad.testing import run_on
 from tests.conformance.pytorch import arrays_with_axis, assert_as_torch, awkward, both_targets, torch
 
@@ -124,6 +124,30 @@ def test_array_literals_that_are_none_are_refused():
         build(lambda: ops.array([1, 2.5], I32), [])
     with pytest.raises(ShapeError, match="as many elements"):
         ArrayLiteral(NdArrayType((3,)), (1, 2))
+
+
+def test_array_literals_are_printed_row_by_row():
+    rows = [[k, k / 2, -k, 1 / 3] for k in range(4)]
+    text = emitted(lambda x: x * ops.array(rows), NdArrayType((4, 4)))
+    assert (
+        """= np.array([
+        [0.0, 0.0, 0.0, 0.33333334],
+        [1.0, 0.5, -1.0, 0.33333334],
+        [2.0, 1.0, -2.0, 0.33333334],
+        [3.0, 1.5, -3.0, 0.33333334],
+    ], np.float32)  # f32[4,4]"""
+        in text
+    )
+    short = emitted(lambda x: x * ops.array([[1, 2.5]]), NdArrayType((1, 2)))
+    assert "np.array([[1.0, 2.5]], np.float32)" in short
+    long = emitted(lambda x: x + ops.array(range(100), I64), NdArrayType((100,), I64))
+    assert "np.array([\n        0, 1, 2," in long
+    assert max(map(len, long.splitlines())) <= 120
+
+
+def emitted(function, *types):
+    term = build(function, list(types))
+    return get_backend("numpy").emit(Program("case", (lower(term, "f"),))).source
 
 
 def test_array_literals_are_equal_by_their_digits():
