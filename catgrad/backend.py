@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 from catgrad.errors import ArtifactError, UnknownName, UnsupportedOp, unknown
 from catgrad.files import write_whole
 from catgrad.op import OPS, Op
-from catgrad.passes import Pass, optimise
+from catgrad.passes import Pass, erase_barriers, optimise
 from catgrad.printing import Dialect, FunctionPrinter, fill
-from catgrad.program import Function, Program
+from catgrad.program import Function, Program, nest, operations
 
 if TYPE_CHECKING:
     import jinja2
@@ -133,7 +133,7 @@ class Backend:
         """
         self._check_supported(program)
         prepared = program.map(self._prepare)
-        used = {type(op).__name__ for f in prepared.functions for op, _, _ in f.body}
+        used = {type(op).__name__ for f in prepared.functions for op in operations(f)}
         printed = {f.name: FunctionPrinter(prepared, f, self.dialect).print() for f in prepared.functions}
         files = {
             name.format(name=program.name): self.environment.get_template(template)
@@ -145,11 +145,12 @@ class Backend:
         return Artifact(files, prepared, self.load)
 
     def _prepare(self, function: Function) -> Function:
-        return reduce(lambda f, each: each.apply(f), self.passes, optimise(function))
+        straight = erase_barriers.apply(optimise(function))
+        return reduce(lambda f, each: each.apply(f), self.passes, nest(straight, self._prepare))
 
     def _check_supported(self, program: Program) -> None:
         for function in program.functions:
-            for op, _, _ in function.body:
+            for op in operations(function):
                 if op.body is None and not self.has(op) and not op.structural:
                     name = type(op).__name__
                     raise UnsupportedOp(

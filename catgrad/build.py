@@ -10,6 +10,7 @@ import numpy as np
 from catgrad.dims import Size
 from catgrad.errors import CatgradError, OptionError, TermError, TypeMismatch
 from catgrad.op import BUILDER, SYMBOLS, Op, qualified
+from catgrad.state import Kept, Update
 from catgrad.structural import Constant, Copy, Discard
 from catgrad.term import Edge, Term, assemble, edges
 from catgrad.types import Dtype, NdArrayType
@@ -98,10 +99,11 @@ for _name, _symbol in {"gt": ">", "ge": ">=", "lt": "<", "le": "<=", "eq": "==",
 class TermBuilder:
     """Wires and operations of a term, appended one by one."""
 
-    def __init__(self) -> None:
+    def __init__(self, around: TermBuilder | None = None) -> None:
         self.types: list[NdArrayType] = []
         self.edges: list[Edge] = []
         self.finished = False
+        self.around, self.captured = around, dict[int, int]()
 
     def wire(self, type: NdArrayType) -> int:
         """A new wire."""
@@ -110,6 +112,8 @@ class TermBuilder:
 
     def apply(self, op: Op, arguments: tuple[Any, ...]) -> tuple[Var, ...]:
         """Append an operation. Raises: TypeMismatch, with the dotted name of the current scope."""
+        if self.around is not None and isinstance(op, (Kept, Update)):
+            return self._outside(op)
         sources = self._wires(arguments, type(op).__name__)
         try:
             outputs = op.outputs(*(self.types[wire] for wire in sources))
@@ -131,10 +135,15 @@ class TermBuilder:
                 where=qualified(),
             )
         place: dict[int, int] = dict(zip(term.s.table.tolist(), sources, strict=True))
+        every = edges(term)
+        if self.around is not None:
+            kept = [edge for edge in every if isinstance(edge.op, (Kept, Update))]
+            place |= {edge.targets[0]: self._outside(edge.op)[0].wire for edge in kept}
+            every = [edge for edge in every if edge not in kept]
         for wire, label in enumerate(term.H.w.table):
             if wire not in place:
                 place[wire] = self.wire(label)
-        for op, ins, outs in edges(term):
+        for op, ins, outs in every:
             self.edges.append(Edge(op, tuple(place[w] for w in ins), tuple(place[w] for w in outs)))
         return tuple(Var(self, place[wire]) for wire in term.t.table.tolist())
 
@@ -167,6 +176,7 @@ class TermBuilder:
         return [rest, *reversed(readers)]
 
     def _wires(self, arguments: tuple[Any, ...], subject: str) -> tuple[int, ...]:
+        arguments = tuple(map(self._here, arguments))
         for argument in arguments:
             if not isinstance(argument, Var) or argument.builder is not self or self.finished:
                 raise TermError(
@@ -177,6 +187,26 @@ class TermBuilder:
                 )
         return tuple(argument.wire for argument in arguments)
 
+    def _outside(self, op: Op) -> tuple[Var, ...]:
+        """What is kept between runs, read before the loop."""
+        if isinstance(op, Update) or self.around is None:
+            raise TermError(
+                "a buffer must be updated outside loops and branches",
+                f"{op} is inside one",
+                "carry its value through, and update it afterwards",
+                where=qualified(),
+            )
+        return tuple(map(self._here, self.around.apply(op, ())))
+
+    def _here(self, argument: Any) -> Any:
+        """A variable of the construction around this one, as an input of this one."""
+        if self.around is None or not isinstance(argument, Var) or argument.builder is self:
+            return argument
+        (wire,) = self.around._wires((argument,), "the body of a loop")
+        if wire not in self.captured:
+            self.captured[wire] = self.wire(argument.type)
+        return Var(self, self.captured[wire])
+
 
 def build(function: Callable[..., Any], types: Sequence[NdArrayType]) -> Term:
     """Run `function` on variables of these types and return the term of what it computes.
@@ -184,6 +214,25 @@ def build(function: Callable[..., Any], types: Sequence[NdArrayType]) -> Term:
     It may return one variable, a sequence of them, or None for no output.
     Raises: TermError if it returns anything else; what the operations raise.
     """
+    return _run(TermBuilder(), function, types)
+
+
+def build_inside(function: Callable[..., Any], types: Sequence[NdArrayType]) -> tuple[Term, tuple[Var, ...]]:
+    """Run `function` as `build` does, inside another; also the variables around it that it reads.
+
+    These are further inputs of the term, after those of the function, in the order of the first
+    reading. Parameters that it reads are among them.
+    Raises: TermError if nothing is being built around it; as build.
+    """
+    around = BUILDER.get(None)
+    if not isinstance(around, TermBuilder):
+        raise TermError("a loop must be inside a function that is being built", "it is not", "use build")
+    builder = TermBuilder(around)
+    term = _run(builder, function, types)
+    return term, tuple(Var(around, wire) for wire in builder.captured)
+
+
+def _run(builder: TermBuilder, function: Callable[..., Any], types: Sequence[NdArrayType]) -> Term:
     for type in types:
         if not isinstance(type, NdArrayType):
             raise OptionError(
@@ -191,7 +240,6 @@ def build(function: Callable[..., Any], types: Sequence[NdArrayType]) -> Term:
                 f"one is {type!r}",
                 "write for example [NdArrayType((2, 3))]",
             )
-    builder = TermBuilder()
     inputs = [builder.wire(t) for t in types]
     token = BUILDER.set(builder)
     try:
@@ -202,4 +250,5 @@ def build(function: Callable[..., Any], types: Sequence[NdArrayType]) -> Term:
         results = ()
     elif not isinstance(results, (tuple, list)):
         results = (results,)
-    return builder.finish(inputs, builder._wires(tuple(results), "what build is given"))
+    wires = builder._wires(tuple(results), "what build is given")
+    return builder.finish([*inputs, *builder.captured.values()], wires)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf, isfinite, sqrt
 
@@ -50,19 +51,98 @@ class Filled:
 
 ZEROS = Filled(0.0)
 Initialiser = Uniform | Normal | Filled
+Initial = Initialiser | Callable[[Size, Size], Initialiser]
+"""What a layer is told: an initialiser, or a function that gives one from fan-in and fan-out."""
 
 
-def fan_in_uniform(fan_in: Size) -> Uniform:
+def chosen(initial: Initial, fan_in: Size, fan_out: Size) -> Initialiser:
+    """The initialiser of a parameter of a layer with so many incoming and outgoing connections."""
+    return initial(fan_in, fan_out) if callable(initial) else initial
+
+
+def fan_in_uniform(fan_in: Size, fan_out: Size = 1) -> Uniform:
     """U(-1/√n, 1/√n) for n incoming connections: the default of `torch.nn.Linear`.
 
     Raises: OptionError if `fan_in` is symbolic.
     Source: LeCun et al. 1998, Efficient BackProp, section 4.6; He et al. 2015 with a = √5.
     """
-    if not isinstance(fan_in, int):
+    return _uniform(_per_root(1.0, fan_in))
+
+
+def kaiming_uniform(fan_in: Size, fan_out: Size, gain: float = sqrt(2)) -> Uniform:
+    """U(-b, b) with b = gain · √(3 / fan_in): variance gain² / fan_in.
+
+    Raises: OptionError if `fan_in` is symbolic.
+    Source: He et al. 2015 (arXiv:1502.01852), equation 10
+    """
+    return _uniform(_per_root(gain * sqrt(3), fan_in))
+
+
+def kaiming_normal(fan_in: Size, fan_out: Size, gain: float = sqrt(2)) -> Normal:
+    """N(0, σ²) with σ = gain / √fan_in.
+
+    Raises: OptionError if `fan_in` is symbolic.
+    Source: He et al. 2015 (arXiv:1502.01852), equation 10
+    """
+    return Normal(0.0, _short(_per_root(gain, fan_in)))
+
+
+def xavier_uniform(fan_in: Size, fan_out: Size, gain: float = 1.0) -> Uniform:
+    """U(-b, b) with b = gain · √(6 / (fan_in + fan_out)): variance 2 gain² / (fan_in + fan_out).
+
+    Raises: OptionError if a fan is symbolic.
+    Source: Glorot and Bengio 2010, Understanding the difficulty of training deep networks, equation 16
+    """
+    return _uniform(_per_root(gain * sqrt(6), fan_in + fan_out))
+
+
+def xavier_normal(fan_in: Size, fan_out: Size, gain: float = 1.0) -> Normal:
+    """N(0, σ²) with σ = gain · √(2 / (fan_in + fan_out)).
+
+    Raises: OptionError if a fan is symbolic.
+    Source: Glorot and Bengio 2010, Understanding the difficulty of training deep networks, equation 12
+    """
+    return Normal(0.0, _short(_per_root(gain * sqrt(2), fan_in + fan_out)))
+
+
+def gain(nonlinearity: str, slope: float = 0.01) -> float:
+    """By how much weights are to be larger before this nonlinearity: √(1 / E f(z)²) or near it.
+
+    `slope` is that of leaky_relu where x < 0. The numbers are those of torch.nn.init.calculate_gain.
+
+    Raises: OptionError for one that is not listed.
+    """
+    gains = {
+        "linear": 1.0,
+        "sigmoid": 1.0,
+        "tanh": 5 / 3,
+        "relu": sqrt(2),
+        "leaky_relu": sqrt(2 / (1 + slope * slope)),
+        "selu": 3 / 4,
+    }
+    if nonlinearity not in gains:
         raise OptionError(
-            "a layer's number of inputs must be a number",
-            f"it is {fan_in}",
+            f"the nonlinearity must be one of {', '.join(gains)}",
+            f"it is {nonlinearity!r}",
+            "give the gain itself",
+        )
+    return gains[nonlinearity]
+
+
+def _per_root(numerator: float, fan: Size) -> float:
+    if not isinstance(fan, int):
+        raise OptionError(
+            "a layer's numbers of inputs and outputs must be numbers",
+            f"one is {fan}",
             "keep symbolic dimensions for the batch",
         )
-    bound = float(str(np.float32(1 / sqrt(fan_in)))) if fan_in else 0.0  # few digits in emitted code
-    return Uniform(-bound, bound)
+    return numerator / sqrt(fan) if fan else 0.0
+
+
+def _uniform(bound: float) -> Uniform:
+    return Uniform(-_short(bound), _short(bound))
+
+
+def _short(number: float) -> float:
+    """The float32 nearest to it, which has few digits in emitted code."""
+    return float(str(np.float32(number)))

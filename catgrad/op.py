@@ -11,7 +11,7 @@ from inspect import signature
 from types import EllipsisType
 from typing import Any, ClassVar, Protocol, TypeVar, dataclass_transform
 
-from catgrad.dims import Dim, Size
+from catgrad.dims import Size
 from catgrad.errors import CatgradError, DtypeError, OptionError, ShapeError, TermError, TypeMismatch
 from catgrad.types import Dtype, NdArrayType, widened
 
@@ -88,6 +88,10 @@ class Op:
     saves: ClassVar[Saves] = INPUTS
     body: ClassVar[Callable[..., Any] | None] = None
     rev: ClassVar[Callable[..., Any] | None] = None
+    optic: ClassVar[Callable[..., tuple[Any, Any]] | None] = None
+    """For an operation whose residual is no choice of its wires: a function of the reverse of terms and
+    the input types to two terms, the forward map A → B ⊗ M and the reverse map M ⊗ B′ → A′.
+    """
     evaluated: ClassVar[Callable[..., Any] | None] = None
     """What stands for it where a model is used and not trained, a function on variables like `body`."""
 
@@ -133,6 +137,10 @@ class Op:
         """The types of the outputs, always as a tuple; computed once for each operation and types."""
         return _outputs(self, inputs)
 
+    def pruned(self, needed: Sequence[bool]) -> tuple[Op, Sequence[int], Sequence[int]] | None:
+        """The operation without some outputs that are not needed, and which inputs and outputs it keeps."""
+        return None
+
     def is_identity(self, *inputs: NdArrayType) -> bool:
         """Whether the operation does nothing at these types."""
         return False
@@ -172,11 +180,12 @@ class Op:
 
 def builder_of(arguments: tuple[Any, ...], subject: str) -> Builder:
     """The construction that these variables, or this moment, belong to. Raises: TermError."""
+    current = BUILDER.get(None)
     for argument in arguments:
         if hasattr(argument, "builder"):
-            builder: Builder = argument.builder
+            # Inside the body of a loop, variables of the function around it may come first.
+            builder: Builder = current or argument.builder
             return builder
-    current = BUILDER.get(None)
     if arguments or current is None:
         raise TermError(
             f"{subject} must be applied to variables, inside a function that is being built",
@@ -210,7 +219,7 @@ def _hash_with_class(op: Op) -> int:
 
 
 def _substitute(value: Any, sizes: Mapping[str, Size]) -> Any:
-    if isinstance(value, (Dim, NdArrayType)):
+    if hasattr(value, "substitute"):
         return value.substitute(sizes)
     if isinstance(value, tuple):
         return tuple(_substitute(v, sizes) for v in value)

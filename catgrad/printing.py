@@ -6,6 +6,7 @@ they bind. Everything is decided here; the macros only spell.
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,8 +17,9 @@ import numpy as np
 from catgrad.dims import Dim, Size, numbers
 from catgrad.naming import Namer
 from catgrad.op import Op
+from catgrad.ops.control import Scan
 from catgrad.ops.literal import ArrayLiteral
-from catgrad.program import Apply, Function, Program, symbol_sources
+from catgrad.program import Apply, Function, Nested, Program, symbol_sources
 from catgrad.structural import Constant
 from catgrad.types import Dtype, NdArrayType
 
@@ -83,6 +85,56 @@ class Statement:
     targets: tuple[str, ...]
     expression: str
     types: tuple[NdArrayType, ...]
+    kind: str = ""
+
+
+@dataclass(frozen=True)
+class Stack:
+    """An array that a loop fills: its name, what each turn puts into its row, and its shape."""
+
+    name: str
+    value: str
+    shape: str
+    type: NdArrayType
+
+
+@dataclass(frozen=True)
+class Loop:
+    """Lines repeated: `carries` are names with first values, `rows` names with the arrays they are rows of.
+
+    After the lines each carry gets its new value, all of them `at_once` where one reads another.
+    """
+
+    index: str
+    length: str
+    backwards: bool
+    carries: tuple[tuple[str, str, NdArrayType], ...]
+    rows: tuple[tuple[str, str, NdArrayType], ...]
+    lines: tuple[Line, ...]
+    stacks: tuple[Stack, ...]
+    renewed: tuple[tuple[str, str], ...]
+    at_once: bool
+    kind: str = "Scan"
+
+
+@dataclass(frozen=True)
+class Part:
+    """Lines, and what is assigned after them."""
+
+    lines: tuple[Line, ...]
+    assignments: tuple[tuple[str, str, NdArrayType], ...]
+
+
+@dataclass(frozen=True)
+class Branch:
+    """Parts of which one runs: the first where the condition holds."""
+
+    condition: str
+    parts: tuple[Part, ...]
+    kind: str = "Cond"
+
+
+Line = Statement | Loop | Branch
 
 
 @dataclass(frozen=True)
@@ -108,7 +160,7 @@ class FunctionText:
     takes: tuple[str, ...]
     own_arguments: tuple[Argument, ...]
     arguments: tuple[Argument, ...]
-    statements: tuple[Statement, ...]
+    statements: tuple[Line, ...]
     results: tuple[str, ...]
     symbols: tuple[tuple[str, int, int], ...]
     sizes_read: tuple[tuple[str, int, int], ...]
@@ -140,35 +192,32 @@ def brackets(items: Any, start: int, indent: int, width: int = 100) -> str:
 
 
 class FunctionPrinter:
-    """Prints one function of a program in one dialect."""
+    """Prints one function of a program in one dialect, and spells sizes for its macros."""
 
     def __init__(self, program: Program, function: Function, dialect: Dialect) -> None:
         self.common = program.common_arguments(function)
         self.function, self.dialect = function, dialect
         self.namer = Namer(dialect.reserved)
-        self.uses = function.uses()
-        self.text: dict[int, tuple[str, int, int]] = {}  # of each value: text, strength, operations
         self.sizes_read: set[str] = set()
-        self.statements: list[Statement] = []
+        self.arguments = tuple(self._argument(value) for value in function.arguments)
+        sources = symbol_sources(function.argument_types)
+        self.symbols = {name: self.namer.fresh(name) for name in sources}
 
     def print(self) -> FunctionText:
         """The statements, names and shapes of the function."""
         function = self.function
-        arguments = tuple(self._argument(value) for value in function.arguments)
-        sources = symbol_sources(function.argument_types)
-        self.symbols = {name: self.namer.fresh(name) for name in sources}
-        for apply in function.body:
-            self._apply(apply)
+        lines, results = Lines(self, function, [a.identifier for a in self.arguments]).print()
         read = frozenset(self.sizes_read)  # before the types of arguments are spelled, which read all
-        symbols = tuple((self.symbols[name], *place) for name, place in sources.items())
+        places = symbol_sources(function.argument_types).items()
+        symbols = tuple((self.symbols[name], *place) for name, place in places)
         return FunctionText(
             name=function.name,
             doc=function.doc,
             takes=function.takes,
-            own_arguments=arguments[self.common :],
-            arguments=arguments,
-            statements=tuple(self.statements),
-            results=tuple(self.text[value][0] for value in function.results),
+            own_arguments=self.arguments[self.common :],
+            arguments=self.arguments,
+            statements=lines,
+            results=results,
             symbols=symbols,
             sizes_read=tuple(entry for entry in symbols if entry[0] in read),
             shapes={type: self.shape(type.shape) for type in function.argument_types},
@@ -177,8 +226,7 @@ class FunctionPrinter:
     @property
     def first_argument(self) -> str:
         """The identifier of the first argument, from which a target may learn the device; or nothing."""
-        arguments = self.function.arguments
-        return self.text[arguments[0]][0] if arguments else ""
+        return self.arguments[0].identifier if self.arguments else ""
 
     def shape(self, shape: Sequence[Size]) -> str:
         """A shape in the target's words."""
@@ -200,25 +248,98 @@ class FunctionPrinter:
 
     def _argument(self, value: int) -> Argument:
         name = self.function.names[value]
-        identifier = self.namer.fresh(name)
-        self.text[value] = identifier, ATOM, 0
-        return Argument(identifier, name, self.function.types[value])
+        return Argument(self.namer.fresh(name), name, self.function.types[value])
+
+
+class Lines:
+    """Prints straight-line code: a function's, or that of a block within it, given its arguments' texts."""
+
+    def __init__(self, printer: FunctionPrinter, function: Function, arguments: Sequence[str]) -> None:
+        self.printer, self.function, self.dialect = printer, function, printer.dialect
+        self.uses = function.uses()
+        self.text: dict[int, tuple[str, int, int]] = {}  # of each value: text, strength, operations
+        for value, text in zip(function.arguments, arguments, strict=True):
+            self.text[value] = text, ATOM, 0
+        self.lines: list[Line] = []
+        self.read_inside = {v for op, ins, _ in function.body if isinstance(op, Nested) for v in ins}
+
+    def print(self) -> tuple[tuple[Line, ...], tuple[str, ...]]:
+        """The lines, and the texts of the results."""
+        for apply in self.function.body:
+            if isinstance(apply.op, Nested):
+                self._nested(apply.op, apply)
+            else:
+                self._apply(apply)
+        return tuple(self.lines), tuple(self.text[value][0] for value in self.function.results)
 
     def _apply(self, apply: Apply) -> None:
         op, inputs, outputs = apply
         operands = [self._operand(op, i, value) for i, value in enumerate(inputs)]
         types = tuple(self.function.types[value] for value in outputs)
         macro = self.dialect.macros[type(op).__name__]
-        expression = macro(self, op, types[0], *operands)
+        expression = macro(self.printer, op, types[0], *operands)
         size = 1 + sum(self.text[value][2] for value in inputs)
         short = size <= MOST_OPERATIONS and len(expression) <= MOST_CHARACTERS
         if len(outputs) == 1 and self._goes_inline(op, outputs[0], short):
             self.text[outputs[0]] = expression, self.dialect.strength(op), size
             return
-        targets = tuple(self.namer.fresh(self._wish(op, value)) for value in outputs)
-        self.statements.append(Statement(targets, expression, types))
-        for value, target in zip(outputs, targets, strict=True):
-            self.text[value] = target, ATOM, 0
+        targets = self._assigned(outputs, [self._wish(op, value) for value in outputs])
+        self.lines.append(Statement(targets, expression, types))
+
+    def _nested(self, op: Nested, apply: Apply) -> None:
+        operands = [self.text[value][0] for value in apply.inputs]
+        if isinstance(op.op, Scan):
+            self._loop(op.op, op.functions[0], operands, apply.outputs)
+            return
+        printed = [Lines(self.printer, f, operands[1:]).print() for f in op.functions]
+        targets = self._assigned(apply.outputs, [self._wish(op.op, value) for value in apply.outputs])
+        types = [self.function.types[value] for value in apply.outputs]
+        parts = (Part(lines, tuple(zip(targets, results, types, strict=True))) for lines, results in printed)
+        self.lines.append(Branch(operands[0], tuple(parts)))
+
+    def _loop(self, op: Scan, body: Function, operands: Sequence[str], outputs: Sequence[int]) -> None:
+        (carried, arrays, constants), fresh = op.parts(operands), self.printer.namer.fresh
+        inside, read, _ = op.parts(body.arguments)
+        new, rows = body.results[: op.carried], body.results[op.carried :]
+        named = self.function.names.get
+        carries = self._assigned(
+            outputs[: op.carried],
+            [
+                body.names.get(v) or named(o) or body.names.get(n) or "carry"
+                for v, o, n in zip(inside, outputs, new, strict=False)
+            ],
+        )
+        elements = [
+            fresh(body.names.get(v) or f"{a.removesuffix('_rows')}_t")
+            for v, a in zip(read, arrays, strict=True)
+        ]
+        index = fresh("t")
+        filled = outputs[op.carried :]
+        wishes = [named(o) or f"{body.names.get(v, 'row')}_rows" for o, v in zip(filled, rows, strict=True)]
+        stacks = self._assigned(filled, wishes)
+        lines, results = Lines(self.printer, body, [*carries, *elements, *constants]).print()
+        renewed = results[: op.carried]
+        self.lines.append(
+            Loop(
+                index, self.printer.size(op.length), op.backwards,
+                carries=tuple(zip(carries, carried, [body.types[v] for v in inside], strict=True)),
+                rows=tuple(zip(elements, arrays, [body.types[v] for v in read], strict=True)),
+                lines=lines,
+                stacks=tuple(map(self._stack, stacks, results[op.carried :], filled)),
+                renewed=tuple((c, text) for c, text in zip(carries, renewed, strict=True) if c != text),
+                at_once=any(_mentions(text, set(carries[:i])) for i, text in enumerate(renewed)),
+            )
+        )  # fmt: skip
+
+    def _stack(self, name: str, value: str, filled: int) -> Stack:
+        type = self.function.types[filled]
+        return Stack(name, value, self.printer.shape(type.shape), type)
+
+    def _assigned(self, values: Sequence[int], wishes: Sequence[str]) -> tuple[str, ...]:
+        """New variables for these values."""
+        targets = tuple(self.printer.namer.fresh(wish) for wish in wishes)
+        self.text |= {value: (target, ATOM, 0) for value, target in zip(values, targets, strict=True)}
+        return targets
 
     def _operand(self, op: Op, position: int, value: int) -> str:
         text, strength, _ = self.text[value]
@@ -229,7 +350,14 @@ class FunctionPrinter:
     def _goes_inline(self, op: Op, value: int, short: bool) -> bool:
         if isinstance(op, Literal):
             return True
-        return short and self.uses[value] == 1 and value not in self.function.names
+        # A loop would compute an expression again at each turn.
+        once = self.uses[value] == 1 and value not in self.read_inside
+        return short and once and value not in self.function.names
 
     def _wish(self, op: Op, value: int) -> str:
         return self.function.names.get(value) or op.result or type(op).__name__.lower()
+
+
+def _mentions(text: str, names: set[str]) -> bool:
+    """Whether one of the names is a word of the text."""
+    return not names.isdisjoint(re.findall(r"\w+", text))

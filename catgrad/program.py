@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from catgrad.block import blocks
 from catgrad.dims import Dim
 from catgrad.errors import DtypeError, ShapeError
 from catgrad.naming import require_dotted
 from catgrad.op import Op
 from catgrad.schedule import schedule
 from catgrad.state import Slot
+from catgrad.structural import Label
 from catgrad.term import Term, check_functional, edges
 from catgrad.types import Array, NdArrayType, substitute, symbols
 
@@ -73,10 +75,8 @@ class Program:
     @property
     def dtypes(self) -> frozenset[str]:
         """The names of all dtypes in the functions and tables."""
-        computed = (f.types[v] for f in self.functions for a in f.body for v in a.outputs)
-        given = (type for f in self.functions for type in f.argument_types)
-        kept = (slot.type for table in self.tables.values() for slot in table)
-        return frozenset(type.dtype.name for types in (computed, given, kept) for type in types)
+        kept = (slot.type.dtype.name for table in self.tables.values() for slot in table)
+        return frozenset(kept).union(*map(dtypes, self.functions))
 
     def common_arguments(self, function: Function) -> int:
         """How many of a function's arguments come from tables."""
@@ -87,6 +87,43 @@ class Program:
         return replace(self, functions=tuple(map(change, self.functions)))
 
 
+class Nested(Op, register=False):
+    """A loop or a branch whose blocks are straight-line code."""
+
+    op: Op
+    functions: tuple[Function, ...]
+
+
+def nest(function: Function, prepare: Callable[[Function], Function]) -> Function:
+    """The function with every block lowered and prepared."""
+
+    def nested(apply: Apply) -> Apply:
+        inside = [prepare(straighten(block.term)) for block in blocks(apply.op).values()]
+        return apply._replace(op=Nested(apply.op, tuple(inside))) if inside else apply
+
+    return replace(function, body=tuple(map(nested, function.body)))
+
+
+def dtypes(function: Function) -> frozenset[str]:
+    """The names of the dtypes of its values, those in loops and branches included."""
+    inside = (inner for op, _, _ in function.body if isinstance(op, Nested) for inner in op.functions)
+    return frozenset(type.dtype.name for type in function.types).union(*map(dtypes, inside))
+
+
+def operations(function: Function) -> Iterator[Op]:
+    """The operations of a function, those in loops and branches included."""
+    for op, _, _ in function.body:
+        if isinstance(op, Nested):
+            yield op.op
+            for inside in op.functions:
+                yield from operations(inside)
+        else:
+            yield op
+            yield from (
+                inner for block in blocks(op).values() for inner in operations(straighten(block.term))
+            )
+
+
 def lower(term: Term, name: str = "f", arguments: Sequence[str] = (), doc: str = "") -> Function:
     """A term as straight-line code, with names for its arguments.
 
@@ -95,10 +132,19 @@ def lower(term: Term, name: str = "f", arguments: Sequence[str] = (), doc: str =
     """
     check_functional(term)
     _check_symbols(term)
+    return straighten(term, name, arguments or [f"x{i}" for i in range(len(term.source))], doc)
+
+
+def straighten(
+    term: Term, name: str = "f", arguments: Sequence[str] | None = None, doc: str = ""
+) -> Function:
+    """A term that is a function as straight-line code; arguments without names have those of their labels."""
     every = edges(term)
     sources = tuple(term.s.table.tolist())
-    names = arguments or [f"x{i}" for i in range(len(sources))]
-    for each in (name, *names):
+    if arguments is None:
+        labels = {edge.sources[0]: edge.op.name for edge in every if isinstance(edge.op, Label)}
+        arguments = [labels.get(wire, "") for wire in sources]
+    for each in filter(None, (name, *arguments)):
         require_dotted(each)
     return Function(
         name=name,
@@ -106,7 +152,7 @@ def lower(term: Term, name: str = "f", arguments: Sequence[str] = (), doc: str =
         body=tuple(Apply(*every[i]) for i in schedule(term)),
         results=tuple(term.t.table.tolist()),
         types=tuple(term.H.w.table),
-        names=dict(zip(sources, names, strict=True)),
+        names={wire: name for wire, name in zip(sources, arguments, strict=True) if name},
         doc=doc,
     )
 

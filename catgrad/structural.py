@@ -189,6 +189,33 @@ class StopGradient(Op):
 stop_gradient = StopGradient()
 
 
+class Barrier(Op):
+    """The identity on several arrays, none of which is read before all are there.
+
+    Nothing before it is taken for the same as something behind it. It is gone before printing.
+
+    Type:     (T…) -> (T…)
+    Gradient: the identity
+    """
+
+    count: int
+    saves = NOTHING
+    structural = True
+
+    def type(self, *types: NdArrayType) -> Types:
+        return types
+
+    def ref(self, *arrays: Array) -> Any:
+        return arrays
+
+    def rev(self, *cotangents: Any) -> Any:
+        return cotangents
+
+    @classmethod
+    def examples(cls) -> Examples:
+        return [(cls(2), (NdArrayType((2, 3)), NdArrayType((2,))))]
+
+
 def zeros_like(x: Any) -> Any:
     """Zeros of the type of x."""
     return Constant(x.type, 0)()

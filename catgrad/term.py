@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple, cast
 
 import numpy as np
 from open_hypergraphs import FiniteFunction, Hypergraph, IndexedCoproduct, OpenHypergraph
 
+from catgrad.dims import Size
 from catgrad.errors import OptionError, ShapeError, TermError, TypeMismatch
 from catgrad.op import Op, builder_of
 from catgrad.structural import Copy, Discard
@@ -158,6 +159,18 @@ def map_operations(term: Term, change: Callable[[Op], Op]) -> Term:
     h = term.H
     relabelled = FiniteFunction(None, _labels([change(op) for op in h.x.table]))
     return Term(term.s, term.t, Hypergraph(h.s, h.t, h.w, relabelled))
+
+
+def substitute(term: Term, sizes: Mapping[str, Size]) -> Term:
+    """The term with `sizes[name]` put for each symbolic dimension: a functor that keeps the diagram.
+
+    Raises: ShapeError if the operations do not type-check at these sizes.
+    """
+    changed = [Edge(edge.op.substitute(sizes), edge.sources, edge.targets) for edge in edges(term)]
+    types = [t.substitute(sizes) for t in term.H.w.table]
+    for op, ins, _ in changed:
+        op.outputs(*(types[wire] for wire in ins))
+    return assemble(types, changed, term.s.table.tolist(), term.t.table.tolist())
 
 
 def check_functional(term: Term) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from catgrad.block import any_operation, map_blocks
 from catgrad.build import build
 from catgrad.functors.local import LocalFunctor
 from catgrad.functors.wide import in_wide
@@ -23,11 +24,11 @@ class Expand(LocalFunctor):
         self.has = has
 
     def __call__(self, term: Term) -> Term:
-        if all(self.has(op) or op.body is None for op in term.H.x.table):
+        if not any_operation(term, lambda op: op.body is not None and not self.has(op)):
             return term
         return self.map_arrow(term)  # type: ignore[no-any-return]
 
     def map_op(self, op: Op, inputs: tuple[NdArrayType, ...]) -> Term:
         if self.has(op) or op.body is None:
-            return singleton(op, *inputs)
+            return singleton(map_blocks(op, self), *inputs)
         return self(build(in_wide(op, op.body, inputs, op.outputs(*inputs)), inputs))

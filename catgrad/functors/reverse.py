@@ -17,9 +17,9 @@ from open_hypergraphs import FiniteFunction, IndexedCoproduct, Optic
 
 from catgrad.build import build
 from catgrad.errors import UnsupportedOp
-from catgrad.functors.live import live
 from catgrad.functors.local import LocalFunctor
 from catgrad.functors.wide import in_wide
+from catgrad.live import live
 from catgrad.op import Op
 from catgrad.structural import Constant, is_differentiable
 from catgrad.term import Term, check_functional, discard, identity, obj
@@ -33,10 +33,32 @@ def cotangents(types: Objects) -> Objects:
     return tuple(filter(is_differentiable, types))
 
 
+class Optics:
+    """The two maps of each operation that says them whole, made once for each operation and types."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[Op, Objects], tuple[Term, Term]] = {}
+
+    def of(self, op: Op, inputs: Objects) -> tuple[Term, Term]:
+        """A → B ⊗ M and M ⊗ B′ → A′."""
+        if op.optic is None:
+            raise UnsupportedOp("an operation must say its optic", f"{op} does not", "declare rev")
+        if (op, inputs) not in self._known:
+            self._known[op, inputs] = op.optic(reverse, *inputs)
+        return self._known[op, inputs]
+
+
 class Forward(LocalFunctor):
     """f : A → B becomes A → B ⊗ M: apply f and keep what its reverse needs."""
 
+    def __init__(self, optics: Optics) -> None:
+        super().__init__()
+        self.optics = optics
+
     def map_op(self, op: Op, inputs: Objects) -> Term:
+        if op.optic is not None:
+            return self.optics.of(op, inputs)[0]
+
         def apply_and_save(*x: Any) -> Any:
             y = op.apply(*x)
             return (*y, *op.saves.pick(x, y))
@@ -47,6 +69,10 @@ class Forward(LocalFunctor):
 class Backward(LocalFunctor):
     """f : A → B becomes M ⊗ B′ → A′."""
 
+    def __init__(self, optics: Optics) -> None:
+        super().__init__()
+        self.optics = optics
+
     def map_objects(self, objects: FiniteFunction) -> IndexedCoproduct:
         has_one = np.fromiter(map(is_differentiable, objects.table), dtype=bool, count=len(objects))
         return IndexedCoproduct(
@@ -55,6 +81,8 @@ class Backward(LocalFunctor):
         )
 
     def map_op(self, op: Op, inputs: Objects) -> Term:
+        if op.optic is not None:
+            return self.optics.of(op, inputs)[1]
         outputs = op.outputs(*inputs)
         saved = op.saves.pick(inputs, outputs)
         arguments = (*saved, *cotangents(outputs))
@@ -75,7 +103,8 @@ class Reverse(Optic):  # type: ignore[misc]  # open-hypergraphs is not annotated
     """The optic functor of the reverse derivative."""
 
     def __init__(self) -> None:
-        self.F, self.R = Forward(), Backward()
+        self.optics = Optics()
+        self.F, self.R = Forward(self.optics), Backward(self.optics)
 
     @classmethod
     def OpenHypergraph(cls) -> type[Term]:
@@ -85,10 +114,15 @@ class Reverse(Optic):  # type: ignore[misc]  # open-hypergraphs is not annotated
         self, ops: FiniteFunction, sources: IndexedCoproduct, targets: IndexedCoproduct
     ) -> IndexedCoproduct:
         saved = [
-            obj(*op.saves.pick(tuple(s.table), tuple(t.table)))
+            obj(*self._saved(op, tuple(s.table), tuple(t.table)))
             for op, s, t in zip(ops.table, sources, targets, strict=True)
         ]
         return IndexedCoproduct.from_list(None, saved, dtype=object)
+
+    def _saved(self, op: Op, inputs: Objects, outputs: Objects) -> Objects:
+        if op.optic is None:
+            return op.saves.pick(inputs, outputs)
+        return tuple(self.optics.of(op, inputs)[0].target.table[len(outputs) :])
 
 
 def reverse(f: Term, functor: Reverse | None = None) -> Term:

@@ -1,19 +1,26 @@
 """Losses: functions of a prediction and what it should have been, with one number as value.
 
 Each has the numbers of `torch.nn.functional`, gradients included. Options are keyword arguments:
-`functools.partial(cross_entropy, label_smoothing=0.1)` is a loss too.
+`functools.partial(cross_entropy, label_smoothing=0.1)` is a loss too. With `reduction="sum"` each is
+the sum instead of the mean, which leaves out the division by n. Raises: OptionError for another word.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from math import nan
+from typing import Any, Literal
 
 from catgrad import ops
+from catgrad.build import Var
 from catgrad.errors import OptionError, ShapeError
 from catgrad.ops import broadcast, select, zeros_like
+from catgrad.structural import Constant
+
+Reduction = Literal["mean", "sum"]
 
 
-def mse(y_hat: Any, y: Any) -> Any:
+def mse(y_hat: Any, y: Any, *, reduction: Reduction = "mean") -> Any:
     """Mean squared error: Σ (ŷ − y)² / n, over all n elements.
 
     Type:     (T, T) -> T[] for floating T
@@ -21,19 +28,19 @@ def mse(y_hat: Any, y: Any) -> Any:
     Gradient: dŷ = 2 (ŷ − y) / n, as in torch.nn.functional.mse_loss; Python catgrad's `mse`
               leaves out the factor 2 / n, so its learning rates are larger by n / 2
     """
-    return ops.mean(ops.square(ops.subtract(y_hat, y)))
+    return _reduced(ops.square(ops.subtract(y_hat, y)), reduction)
 
 
-def l1(y_hat: Any, y: Any) -> Any:
+def l1(y_hat: Any, y: Any, *, reduction: Reduction = "mean") -> Any:
     """Mean absolute error: Σ |ŷ − y| / n.
 
     Type:     (T, T) -> T[] for floating T
     Gradient: dŷ = sign(ŷ − y) / n
     """
-    return ops.mean(ops.absolute(ops.subtract(y_hat, y)))
+    return _reduced(ops.absolute(ops.subtract(y_hat, y)), reduction)
 
 
-def huber(y_hat: Any, y: Any, delta: float = 1.0) -> Any:
+def huber(y_hat: Any, y: Any, delta: float = 1.0, *, reduction: Reduction = "mean") -> Any:
     """Mean of e²/2 where |e| ≤ δ and δ (|e| − δ/2) elsewhere, with e = ŷ − y.
 
     Type:     (T, T) -> T[] for floating T
@@ -45,57 +52,78 @@ def huber(y_hat: Any, y: Any, delta: float = 1.0) -> Any:
         raise OptionError("the δ of huber must be positive", f"it is {delta}", "try 1.0")
     error = ops.subtract(y_hat, y)
     size = ops.absolute(error)
-    return ops.mean(select(size <= delta, 0.5 * ops.square(error), delta * (size - delta / 2)))
+    return _reduced(select(size <= delta, 0.5 * ops.square(error), delta * (size - delta / 2)), reduction)
 
 
-def bce_with_logits(y_hat: Any, y: Any) -> Any:
+def bce_with_logits(y_hat: Any, y: Any, *, reduction: Reduction = "mean") -> Any:
     """Binary cross entropy of σ(ŷ): the mean of ln(1 + e^ŷ) − y ŷ.
 
     Type:     (T, T) -> T[] for floating T; y in [0, 1]
     Gradient: dŷ = (σ(ŷ) − y) / n
     """
-    return ops.mean(ops.softplus(y_hat) - ops.multiply(y_hat, y))
+    return _reduced(ops.softplus(y_hat) - ops.multiply(y_hat, y), reduction)
 
 
-def kl_div(log_q: Any, p: Any) -> Any:
+def kl_div(log_q: Any, p: Any, *, reduction: Reduction = "mean") -> Any:
     """Kullback-Leibler divergence of q from p: Σ p (ln p − ln q) / n, over a batch of n distributions.
 
-    The batch is the first axis, as with reduction="batchmean" in PyTorch.
+    The batch is the first axis, and the mean is over it: reduction="batchmean" in PyTorch.
 
     Type:     (T, T) -> T[] for floating T; p ≥ 0, and the term is 0 where p is 0
     Gradient: d ln q = −p / n
     """
     positive = p > 0
     entropy = select(positive, p * ops.log(select(positive, p, zeros_like(p) + 1)), zeros_like(p))
-    return ops.sum(entropy - p * log_q) / ops.number_of(p.shape[0], p.dtype)
+    total = ops.sum(entropy - p * log_q)
+    return total if _is_sum(reduction) else total / ops.number_of(p.shape[0], p.dtype)
 
 
-def nll(log_p: Any, labels: Any, ignore_index: int = -100) -> Any:
-    """Negative log likelihood: the mean of −ln p[label], over the labels that are not ignored.
+def nll(
+    log_p: Any,
+    labels: Any,
+    ignore_index: int = -100,
+    *,
+    weight: Sequence[float] | Any = None,
+    reduction: Reduction = "mean",
+) -> Any:
+    """Negative log likelihood: Σ −w ln p[label] / Σ w over the labels not ignored, w = weight[label].
+
+    Without weights, w = 1. They are numbers, or an array of the term, one for each class.
 
     Type:     (T[…, classes], I[…]) -> T[] for floating T and whole I
-    Raises:   ShapeError if the shapes do not agree
-    Gradient: d ln p = −1 / n at the labels; NaN, like the loss, for a label that is no class
+    Raises:   ShapeError if the shapes do not agree, or the weights with the classes
+    Gradient: d ln p = −w / Σ w at the labels; NaN, like the loss, for a label that is no class
     """
-    return _negative_likelihood(log_p, labels, ignore_index, 0.0)
+    return _negative_likelihood(log_p, labels, ignore_index, 0.0, weight, reduction)
 
 
-def cross_entropy(y_hat: Any, labels: Any, ignore_index: int = -100, label_smoothing: float = 0.0) -> Any:
-    """Cross entropy of softmax(ŷ) over the last axis, the mean over the labels not ignored.
+def cross_entropy(
+    y_hat: Any,
+    labels: Any,
+    ignore_index: int = -100,
+    label_smoothing: float = 0.0,
+    *,
+    weight: Sequence[float] | Any = None,
+    reduction: Reduction = "mean",
+) -> Any:
+    """Cross entropy of softmax(ŷ) over the last axis: `nll` of log_softmax(ŷ).
 
-    With label smoothing ε, a share ε of each label is spread over all classes.
+    With label smoothing ε, a share ε of each label is spread over all classes, by their weights.
 
     Type:     (T[…, classes], I[…]) -> T[] for floating T and whole I
-    Raises:   ShapeError if the shapes do not agree; OptionError unless 0 ≤ ε ≤ 1
-    Gradient: dŷ = (softmax(ŷ) − onehot(label)) / n; NaN, like the loss, for a label that is no class
+    Raises:   ShapeError as `nll`; OptionError unless 0 ≤ ε ≤ 1
+    Gradient: dŷ = (softmax(ŷ) − onehot(label)) w / Σ w; NaN, like the loss, for a label that is no class
     Source:   label smoothing: Szegedy et al. 2016 (arXiv:1512.00567), section 7
     """
     if not 0 <= label_smoothing <= 1:
         raise OptionError("label smoothing must lie in [0, 1]", f"it is {label_smoothing}", "try 0.1")
-    return _negative_likelihood(ops.log_softmax(y_hat), labels, ignore_index, label_smoothing)
+    log_p = ops.log_softmax(y_hat)
+    return _negative_likelihood(log_p, labels, ignore_index, label_smoothing, weight, reduction)
 
 
-def _negative_likelihood(log_p: Any, labels: Any, ignore_index: int, smoothing: float) -> Any:
+def _negative_likelihood(
+    log_p: Any, labels: Any, ignore_index: int, smoothing: float, weight: Any, reduction: Reduction
+) -> Any:
     if labels.shape != log_p.shape[:-1]:
         raise ShapeError(
             "there must be one label for each distribution over the last axis",
@@ -103,13 +131,50 @@ def _negative_likelihood(log_p: Any, labels: Any, ignore_index: int, smoothing: 
             "give labels of whole numbers, without the axis of classes",
         )
     zero, last = zeros_like(log_p), log_p.type.rank - 1
+    weights = zero + 1 if weight is None else broadcast(_as_array(weight, log_p), log_p.shape)
     classes = broadcast(ops.iota(log_p.shape[-1], labels.dtype), log_p.shape)
     hit = broadcast(labels, log_p.shape, (last,)) == classes
-    likelihood = ops.sum(select(hit, log_p, zero), last)
-    if smoothing:
-        likelihood = (1 - smoothing) * likelihood + smoothing * ops.mean(log_p, last)
     ignored = labels == ignore_index
-    # A label that is no class is hit nowhere, and 0 / 0 says so.
-    hits = select(ignored, zeros_like(likelihood) + 1, ops.sum(select(hit, zero + 1, zero), last))
-    counted = select(ignored, zeros_like(likelihood), zeros_like(likelihood) + 1)
-    return -(ops.sum(counted * (likelihood / hits)) / ops.sum(counted))
+
+    def counted(x: Any) -> Any:
+        return select(ignored, zeros_like(x), x)
+
+    def at_label(x: Any) -> Any:
+        return ops.sum(select(hit, x, zero), last)
+
+    hits = at_label(zero + 1)
+    # A label that is no class is hit nowhere, and NaN says so.
+    share = counted(select(hits > 0, at_label(weights), Constant(hits.type, nan)()))
+    total = ops.sum(share * counted(at_label(log_p)))
+    if smoothing:
+        spread = ops.sum(counted(ops.mean(log_p * weights, last)))
+        total = (1 - smoothing) * total + smoothing * spread
+    return -total if _is_sum(reduction) else -(total / ops.sum(share))
+
+
+def _as_array(weight: Sequence[float] | Var, log_p: Any) -> Any:
+    """The weights of the classes as an array of the term."""
+    array = weight if isinstance(weight, Var) else _array(weight, log_p)
+    if array.shape != log_p.shape[-1:]:
+        raise ShapeError(
+            f"there must be one weight for each of {log_p.shape[-1]} classes",
+            f"they are {array.type}",
+            "give a number for each",
+        )
+    return array
+
+
+def _array(numbers: Sequence[float], like: Any) -> Any:
+    if len(numbers) == 0:
+        return Constant(like.type.with_shape((0,)), 0)()
+    return ops.concat([Constant(like.type.with_shape((1,)), number)() for number in numbers])
+
+
+def _reduced(x: Any, reduction: Reduction) -> Any:
+    return ops.sum(x) if _is_sum(reduction) else ops.mean(x)
+
+
+def _is_sum(reduction: Reduction) -> bool:
+    if reduction not in ("mean", "sum"):
+        raise OptionError("the reduction must be mean or sum", f"it is {reduction!r}", "choose one of them")
+    return reduction == "sum"

@@ -18,9 +18,9 @@ from catgrad.functors import (
     factor_run_numbers,
     reverse,
 )
-from catgrad.functors.live import narrowed, unread
 from catgrad.functors.reverse import cotangents
 from catgrad.learn.optimiser import Optimiser, Run
+from catgrad.live import narrowed, unread
 from catgrad.naming import require_dotted
 from catgrad.ops.random import initial_value
 from catgrad.state import SEED, RunNumber, Slot, slot

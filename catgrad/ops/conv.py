@@ -1,4 +1,8 @@
-"""Convolution and pooling, in any number of spatial axes: definitions over windows."""
+"""Convolution in any number of spatial axes: definitions over windows, closed under reverse.
+
+Σ x[n, c, p · stride + k · dilation] · w[o, c, k] · y[n, o, p] is linear in each of x, w and y. Conv,
+ConvTranspose and ConvWeight are its derivatives in y, x and w, so each is reversed by the other two.
+"""
 
 from __future__ import annotations
 
@@ -6,18 +10,18 @@ from typing import Any
 
 import numpy as np
 
-from catgrad.errors import OptionError, ShapeError
-from catgrad.op import Examples, Op, Types, floating
+from catgrad.dims import numbers
+from catgrad.errors import OptionError
+from catgrad.op import Examples, Types, floating
 from catgrad.ops.contract import Contract
-from catgrad.ops.extrema import max
-from catgrad.ops.reduce import mean
-from catgrad.ops.shape import Axes, reshape
-from catgrad.ops.slices import pad
-from catgrad.ops.window import Window, positions, window
+from catgrad.ops.convolution import Convolution, for_each_axis
+from catgrad.ops.shape import Axes
+from catgrad.ops.slices import slice
+from catgrad.ops.window import Fold
 from catgrad.types import Array, NdArrayType
 
 
-class Conv(Op):
+class Conv(Convolution):
     """Cross-correlation: y[n, o, p] = Σ x[n, c, p · stride + k · dilation] · w[o, c, k].
 
     p and k range over positions and offsets in as many axes as `strides` has; x is padded with
@@ -25,69 +29,161 @@ class Conv(Op):
 
     Type:     (T[N, C, …], T[O, C / groups, …]) -> T[N, O, …] for floating T
     Raises:   ShapeError, OptionError
-    Gradient: of the body: dx folds the windows of dy · w, dw contracts dy with the windows of x
+    Gradient: dx is the transposed convolution of dy with w, dw correlates x with dy
     """
 
-    strides: Axes
-    padding: Axes
-    dilations: Axes
-    groups: int = 1
-
     def type(self, x: NdArrayType, w: NdArrayType) -> Types:
-        spatial = len(self.strides)
-        fits = x.rank == w.rank == spatial + 2 == len(self.padding) + 2 == len(self.dilations) + 2
-        if not fits or x.dtype is not w.dtype:
-            raise ShapeError(
-                f"x and w must have {spatial + 2} axes, and one dtype, for {spatial} strides and paddings",
-                f"they are {x} and {w}",
-                "give x as [N, C, …] and w as [O, C / groups, …]",
-            )
-        channels, outputs = x.shape[1], w.shape[0]
-        whole = isinstance(channels, int) and isinstance(outputs, int) and self.groups > 0
-        if not whole or outputs % self.groups or channels != w.shape[1] * self.groups:  # type: ignore[operator]
-            raise ShapeError(
-                f"the channels of x must be {self.groups} times those of w, and the outputs a multiple of it",
-                f"they are {x} and {w}",
-                "choose other channels or groups",
-            )
-        places = zip(x.shape[2:], w.shape[2:], self.strides, self.padding, self.dilations, strict=True)
-        sizes = [positions(n + 2 * p, int(k), s, d) for n, k, s, p, d in places]  # type: ignore[arg-type]
-        return floating(x).with_shape((x.shape[0], outputs, *sizes))
+        fits = x.rank == w.rank == self.rank and self.divides(x.shape[1], w.shape[0])
+        fits = fits and x.shape[1] == w.shape[1] * self.groups
+        self.require(fits, x, w, "[N, C, …] and [O, C / groups, …]")
+        return floating(x).with_shape((x.shape[0], w.shape[0], *self.places(x.shape[2:], w.shape[2:])))
 
     def ref(self, x: Array, w: Array) -> Any:
-        spatial, groups = len(self.strides), self.groups
-        padded = np.pad(x, [(0, 0), (0, 0), *((p, p) for p in self.padding)])
-        axes = tuple(range(2, 2 + spatial))
-        windows = Window(padded.shape, axes, w.shape[2:], self.strides, self.dilations).ref(padded)
-        n, c, *places = windows.shape[: 2 + spatial]
-        grouped = windows.reshape(n, groups, c // groups, -1, int(np.prod(w.shape[2:])))
-        kernels = w.reshape(groups, w.shape[0] // groups, w.shape[1], -1)
-        return np.einsum("ngcpk,gock->ngop", grouped, kernels, optimize=True).reshape(n, w.shape[0], *places)
+        windows = self.windows_ref(x, w.shape[2:])
+        kernels = w.reshape(self.groups, w.shape[0] // self.groups, w.shape[1], -1)
+        y = np.einsum("ngcpk,gock->ngop", windows, kernels, optimize=True)
+        return y.reshape(x.shape[0], w.shape[0], *self.places(x.shape[2:], w.shape[2:]))
 
     def body(self, x: Any, w: Any) -> Any:
-        spatial, groups = len(self.strides), self.groups
-        axes, sizes = tuple(range(2, 2 + spatial)), tuple(w.shape[2:])
-        padded = pad(x, [(0, 0), (0, 0), *((p, p) for p in self.padding)])
-        windows = window(padded, axes, sizes, self.strides, self.dilations)
-        places = windows.shape[2 : 2 + spatial]
-        # Labels: batch, group, channel, output, then positions and offsets within a window.
-        n, g, c, o, *rest = range(4 + 2 * spatial)
-        p, k = rest[:spatial], rest[spatial:]
-        if groups == 1:
-            return Contract((n, c, *p, *k), (o, c, *k), (n, o, *p))(windows, w)
-        x_grouped = reshape(windows, x.shape[0], groups, x.shape[1] // groups, *places, *sizes)
-        w_grouped = reshape(w, groups, w.shape[0] // groups, w.shape[1], *sizes)
-        out = Contract((n, g, c, *p, *k), (g, o, c, *k), (n, g, o, *p))(x_grouped, w_grouped)
-        return reshape(out, x.shape[0], w.shape[0], *places)
+        windows = self.windows(x, w.shape[2:])
+        of_windows, of_weights, of_outputs = self.labels
+        y = Contract(of_windows, of_weights, of_outputs)(self.grouped(windows, 1), self.grouped(w, 0))
+        return self.joined(y, 1)
+
+    def rev(self, x: Any, w: Any, dy: Any) -> Any:
+        dw = ConvWeight(self.strides, self.padding, self.dilations, self.groups, w.shape[2:])
+        return _transpose(self, dy, w, x.shape[2:]), dw(x, dy)
 
     @classmethod
     def examples(cls) -> Examples:
         cases: list[tuple[Conv, Axes, Axes]] = [
-            (Conv((1,), (0,), (1,)), (2, 3, 5), (4, 3, 2)),
-            (Conv((2, 1), (1, 0), (1, 2)), (2, 3, 5, 6), (4, 3, 3, 2)),
-            (Conv((1, 1), (1, 1), (1, 1), groups=2), (2, 4, 4, 3), (6, 2, 3, 3)),
+            (Conv((1,), (0,), (1,), 1), (2, 3, 5), (4, 3, 2)),
+            (Conv((2, 1), (1, 0), (1, 2), 1), (2, 3, 5, 6), (4, 3, 3, 2)),
+            (Conv((1, 1), (1, 1), (1, 1), 2), (2, 4, 4, 3), (6, 2, 3, 3)),
         ]
         return [(op, (NdArrayType(x), NdArrayType(w))) for op, x, w in cases]
+
+
+class ConvTranspose(Convolution):
+    """Transposed convolution: y[n, c, i] = Σ x[n, o, p] · w[o, c, k] over p · stride + k · dilation = i.
+
+    It takes what Conv gives to what Conv takes. `padding` is cut from both sides of y, and
+    `output_padding` says by how much y is longer than the shortest image of as many positions.
+
+    Type:     (T[N, O, …], T[O, C / groups, …]) -> T[N, C, …] for floating T
+    Raises:   ShapeError; OptionError unless 0 ≤ output_padding < stride
+    Gradient: dx is the convolution of dy with w, dw correlates dy with x
+    Source:   Dumoulin and Visin 2016 (arXiv:1603.07285), section 4
+    """
+
+    output_padding: Axes
+    result = "transposed"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        same = len(self.output_padding) == len(self.strides)
+        if not same or any(not 0 <= n < s for n, s in zip(self.output_padding, self.strides, strict=True)):
+            raise OptionError(
+                "each spatial axis must have an output padding of at least 0 and less than its stride",
+                f"they are {self.output_padding} with strides {self.strides}",
+                "choose others",
+            )
+
+    def type(self, x: NdArrayType, w: NdArrayType) -> Types:
+        fits = x.rank == w.rank == self.rank and self.divides(x.shape[1]) and x.shape[1] == w.shape[0]
+        self.require(fits and 0 not in x.shape[2:], x, w, "[N, O, …] and [O, C / groups, …]")
+        sizes = self.image(x, w)
+        self.require(min(sizes, default=0) >= 0, x, w, "large enough for the padding")
+        return floating(x).with_shape((x.shape[0], w.shape[1] * self.groups, *sizes))
+
+    def image(self, x: Any, w: Any) -> Axes:
+        """The sizes of y."""
+        shortest = self.shortest(x.shape[2:], w.shape[2:])
+        return tuple(n + rest for n, rest in zip(shortest, self.output_padding, strict=True))
+
+    def fold(self, x: Any, w: Any) -> Fold:
+        """How windows add up to the padded image."""
+        padded = tuple(n + 2 * p for n, p in zip(self.image(x, w), self.padding, strict=True))
+        shape = (x.shape[0], w.shape[1] * self.groups, *padded)
+        return Fold(shape, self.spatial, tuple(w.shape[2:]), self.strides, self.dilations)
+
+    def ref(self, x: Array, w: Array) -> Any:
+        fold = self.fold(x, w)
+        n, o = x.shape[:2]
+        outputs = x.reshape(n, self.groups, o // self.groups, int(np.prod(x.shape[2:])))
+        kernels = w.reshape(self.groups, o // self.groups, w.shape[1], -1)
+        windows = np.einsum("ngop,gock->ngcpk", outputs, kernels, optimize=True)
+        padded = fold.ref(windows.reshape(fold.windowed))
+        inner = [np.s_[p : p + size] for p, size in zip(self.padding, self.image(x, w), strict=True)]
+        return padded[(..., *inner)]
+
+    def body(self, x: Any, w: Any) -> Any:
+        of_windows, of_weights, of_outputs = self.labels
+        windows = Contract(of_outputs, of_weights, of_windows)(self.grouped(x, 1), self.grouped(w, 0))
+        padded = self.fold(x, w)(self.joined(windows, 1))
+        return slice(padded, (0, 0, *self.padding), (*padded.shape[:2], *self.image(x, w)))
+
+    def rev(self, x: Any, w: Any, dy: Any) -> Any:
+        attributes = self.strides, self.padding, self.dilations, self.groups
+        return Conv(*attributes)(dy, w), ConvWeight(*attributes, w.shape[2:])(dy, x)
+
+    @classmethod
+    def examples(cls) -> Examples:
+        cases: list[tuple[ConvTranspose, Axes, Axes]] = [
+            (ConvTranspose((1,), (0,), (1,), 1, (0,)), (2, 4, 4), (4, 3, 2)),
+            (ConvTranspose((2, 1), (1, 0), (1, 2), 1, (1, 0)), (2, 4, 3, 4), (4, 3, 3, 2)),
+            (ConvTranspose((1, 2), (1, 1), (1, 1), 2, (0, 1)), (2, 6, 4, 3), (6, 2, 3, 3)),
+        ]
+        return [(op, (NdArrayType(x), NdArrayType(w))) for op, x, w in cases]
+
+
+class ConvWeight(Convolution):
+    """Weights from an image and its convolution: w[o, c, k] = Σ x[n, c, p · s + k · d] · y[n, o, p].
+
+    It is the gradient of Conv in its weights, whose spatial axes have these sizes; s are the strides, d
+    the dilations.
+
+    Type:     (T[N, C, …], T[N, O, …]) -> T[O, C / groups, sizes] for floating T
+    Raises:   ShapeError, OptionError
+    Gradient: dx is the transposed convolution of y with dw, dy the convolution of x with dw
+    """
+
+    sizes: Axes
+    result = "weights"
+
+    def type(self, x: NdArrayType, y: NdArrayType) -> Types:
+        fits = x.rank == y.rank == self.rank == len(self.sizes) + 2 and x.shape[0] == y.shape[0]
+        fits = fits and self.divides(x.shape[1], y.shape[1])
+        fits = fits and self.places(x.shape[2:], self.sizes) == y.shape[2:]
+        self.require(fits, x, y, "[N, C, …] and its convolution [N, O, …]")
+        return floating(x).with_shape((y.shape[1], x.shape[1] // self.groups, *self.sizes))
+
+    def ref(self, x: Array, y: Array) -> Any:
+        n, o = y.shape[:2]
+        outputs = y.reshape(n, self.groups, o // self.groups, int(np.prod(y.shape[2:])))
+        w = np.einsum("ngcpk,ngop->gock", self.windows_ref(x, self.sizes), outputs, optimize=True)
+        return w.reshape(o, x.shape[1] // self.groups, *self.sizes)
+
+    def body(self, x: Any, y: Any) -> Any:
+        windows = self.windows(x, self.sizes)
+        of_windows, of_weights, of_outputs = self.labels
+        w = Contract(of_outputs, of_windows, of_weights)(self.grouped(y, 1), self.grouped(windows, 1))
+        return self.joined(w, 0)
+
+    def rev(self, x: Any, y: Any, dw: Any) -> Any:
+        conv = Conv(self.strides, self.padding, self.dilations, self.groups)
+        return _transpose(self, y, dw, x.shape[2:]), conv(x, dw)
+
+    @classmethod
+    def examples(cls) -> Examples:
+        return [
+            (
+                ConvWeight(op.strides, op.padding, op.dilations, op.groups, numbers(w.shape[2:])),
+                (x, op.outputs(x, w)[0]),
+            )
+            for op, (x, w) in Conv.examples()
+            if isinstance(op, Conv)
+        ]
 
 
 def conv(
@@ -108,31 +204,28 @@ def conv(
     )(x, w)
 
 
-def max_pool(x: Any, size: int | Axes, stride: int | Axes | None = None) -> Any:
-    """The greatest element of each window of x : [N, C, …]; ties share the gradient."""
-    return max(_windows(x, size, stride), -1)
-
-
-def avg_pool(x: Any, size: int | Axes, stride: int | Axes | None = None) -> Any:
-    """The mean of each window of x : [N, C, …]."""
-    return mean(_windows(x, size, stride), -1)
-
-
-def for_each_axis(value: int | Axes, count: int) -> Axes:
-    """One value for all spatial axes, or one for each. Raises: OptionError."""
-    values = (value,) * count if isinstance(value, int) else tuple(value)
-    if len(values) != count:
-        raise OptionError(
-            f"there must be one value, or one for each of {count} spatial axes",
-            f"there are {values}",
-            "count them",
-        )
-    return values
-
-
-def _windows(x: Any, size: int | Axes, stride: int | Axes | None) -> Any:
+def conv_transpose(
+    x: Any,
+    w: Any,
+    stride: int | Axes = 1,
+    padding: int | Axes = 0,
+    output_padding: int | Axes = 0,
+    groups: int = 1,
+    dilation: int | Axes = 1,
+) -> Any:
+    """y[n, c, i] = Σ x[n, o, p] · w[o, c, k] over p · stride + k · dilation = i, the transpose of conv."""
     spatial = x.type.rank - 2
-    sizes = for_each_axis(size, spatial)
-    strides = sizes if stride is None else for_each_axis(stride, spatial)
-    windows = window(x, tuple(range(2, 2 + spatial)), sizes, strides, (1,) * spatial)
-    return reshape(windows, *windows.shape[: 2 + spatial], -1)
+    return ConvTranspose(
+        for_each_axis(stride, spatial),
+        for_each_axis(padding, spatial),
+        for_each_axis(dilation, spatial),
+        groups,
+        for_each_axis(output_padding, spatial),
+    )(x, w)
+
+
+def _transpose(op: Convolution, y: Any, w: Any, image: Axes) -> Any:
+    """The transposed convolution of y that gives an image of these sizes."""
+    shortest = op.shortest(y.shape[2:], w.shape[2:])
+    rest = tuple(n - size for n, size in zip(image, shortest, strict=True))
+    return ConvTranspose(op.strides, op.padding, op.dilations, op.groups, rest)(y, w)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
 
+from catgrad.dims import exact_quotient, product
+from catgrad.errors import ShapeError
 from catgrad.op import Examples, Op, Types, floating
 from catgrad.ops.reduce import broadcast, mean
-from catgrad.ops.shape import Axes, normalised
+from catgrad.ops.shape import Axes, normalised, reshape
 from catgrad.ops.transcendental import sqrt
 from catgrad.types import Array, NdArrayType
 
@@ -80,6 +83,46 @@ class RmsNorm(Normalisation):
         return (dy - y * self.average(dy * y)) / size
 
 
+class GroupNorm(Op):
+    """Group normalisation: y = (x - μ) / √(σ² + ε), over each of `groups` groups of channels and all places.
+
+    Type:     T[N, C, …] -> T[N, C, …] for floating T
+    Raises:   ShapeError unless the groups divide the channels
+    Gradient: that of layer normalisation of each group
+    Source:   Wu and He 2018 (arXiv:1803.08494), equations 1 to 3
+    """
+
+    groups: int
+    epsilon: float = 1e-5
+
+    def type(self, x: NdArrayType) -> Types:
+        channels = x.shape[1] if x.rank > 1 else 0
+        if x.rank < 2 or not isinstance(channels, int) or self.groups < 1 or channels % self.groups:
+            raise ShapeError(
+                f"the array must be [N, C, …] with a multiple of {self.groups} channels",
+                f"it is {x}",
+                "choose another number of groups",
+            )
+        return floating(x)
+
+    def ref(self, x: Array) -> Any:
+        grouped = x.reshape(len(x), self.groups, prod(x.shape[1:]) // self.groups)
+        return LayerNorm(1, self.epsilon).ref(grouped).reshape(x.shape)
+
+    def body(self, x: Any) -> Any:
+        size = exact_quotient(product(x.shape[1:]), self.groups)
+        grouped = reshape(x, x.shape[0], self.groups, size)
+        return reshape(layer_norm(grouped, 1, self.epsilon), *x.shape)
+
+    @classmethod
+    def examples(cls) -> Examples:
+        return [
+            (cls(2), (NdArrayType((3, 4)),)),
+            (cls(3, 1e-3), (NdArrayType((2, 6, 2, 3)),)),
+            (cls(1), (NdArrayType((0, 2, 3)),)),
+        ]
+
+
 def layer_norm(x: Any, rank: int = 1, epsilon: float = 1e-5) -> Any:
     """(x - μ) / √(σ² + ε) over the last `rank` axes."""
     return LayerNorm(rank, epsilon)(x)
@@ -88,3 +131,8 @@ def layer_norm(x: Any, rank: int = 1, epsilon: float = 1e-5) -> Any:
 def rms_norm(x: Any, rank: int = 1, epsilon: float = 1e-5) -> Any:
     """x / √(mean x² + ε) over the last `rank` axes."""
     return RmsNorm(rank, epsilon)(x)
+
+
+def group_norm(x: Any, groups: int, epsilon: float = 1e-5) -> Any:
+    """(x - μ) / √(σ² + ε) over each of so many groups of the channels of x : [N, C, …]."""
+    return GroupNorm(groups, epsilon)(x)

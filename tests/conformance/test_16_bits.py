@@ -11,10 +11,10 @@ from catgrad.errors import DtypeError
 from catgrad.functors import reverse
 from catgrad.learn.compile import emit
 from catgrad.op import OPS
-from catgrad.program import evaluate
+from catgrad.program import Program, evaluate, lower
 from catgrad.structural import Constant
 from catgrad.term import singleton
-from catgrad.testing import Case, check_conformance, in_dtype, run_on
+from catgrad.testing import draw_arrays, in_dtype, run_on
 from catgrad.types import as_numpy, widened
 from tests.conformance.pytorch import both_targets, torch
 from tests.models import mlp
@@ -40,8 +40,16 @@ def cases():
 @pytest.mark.parametrize(("op", "types"), cases())
 @pytest.mark.parametrize("way", [lambda f: f, reverse], ids=["forward", "reverse"])
 def test_every_operation(target, dtype, op, types, way):
-    term = singleton(in_dtype(op, dtype), *in_dtype(types, dtype))
-    check_conformance(target, Case(str(op), way(term), op.domain))
+    """Within two units in the last place; of the greatest number, where sums may cancel."""
+    term = way(singleton(in_dtype(op, dtype), *in_dtype(types, dtype)))
+    arrays = draw_arrays(tuple(term.source.table), op.domain)
+    results, wanted = run_on(get_backend(target), term, *arrays), evaluate(term, *arrays)
+    for found, reference, type in zip(results, wanted, term.target.table, strict=True):
+        assert found.dtype == type.dtype.numpy
+        a, b = found.astype(np.float64), reference.astype(np.float64)
+        finite = np.abs(b[np.isfinite(b)])
+        scale = max(1, np.max(finite, initial=0)) if not op.elementwise else 1
+        np.testing.assert_allclose(a, b, rtol=2 * EPSILON[dtype], atol=2 * EPSILON[dtype] * scale)
 
 
 def both(x, dtype):
@@ -177,10 +185,9 @@ def test_order_and_nan(target, dtype):
 @both_targets
 @both_dtypes
 def test_a_network_trains_as_in_torch(target, dtype):
-    """Five steps of the network of the other tests, each from PyTorch's parameters, as they round apart."""
+    """Five steps from the same parameters, by the weights' and the losses' last places."""
     learner = emit(mlp(sgd(0.1, 0.9), dtype), target).load()().learner(seed=3)
     kind = getattr(torch, dtype.name)
-    names = list(learner.parameters)
     tensors = {
         n: torch.tensor(widened(as_numpy(a))).to(kind).requires_grad_() for n, a in learner.parameters.items()
     }
@@ -197,7 +204,6 @@ def test_a_network_trains_as_in_torch(target, dtype):
         optimiser.step()
         loss = learner.step(*(widened(a) if dtype is BF16 else a for a in (x, y)))
         assert_near(loss, wanted, dtype, 4)
-    assert list(learner.parameters) == names
     for name, array in learner.parameters.items():
         assert str(array.dtype).rpartition(".")[2] == dtype.name
         assert_near(array, tensors[name], dtype, 8)
@@ -206,8 +212,6 @@ def test_a_network_trains_as_in_torch(target, dtype):
 @both_dtypes
 def test_numpy_takes_bfloat16_arrays_and_refuses_what_does_not_fit(dtype):
     term = build(lambda x: x + 1, [NdArrayType((2,), dtype)])
-    from catgrad.program import Program, lower
-
     compiled = get_backend("numpy").emit(Program("case", (lower(term, "f"),))).load()()
     for given in (np.array([1, 2], dtype.numpy), np.float32([1, 2]), [1.0, 2.0]):
         [found] = compiled.f(given)

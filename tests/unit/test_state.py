@@ -12,7 +12,7 @@ from catgrad.backend import get_backend
 from catgrad.errors import OptionError, TermError
 from catgrad.functors import factor_buffers
 from catgrad.learn import optimisers, schedules
-from catgrad.learn.stateful import buffer, dropout, update
+from catgrad.learn.layers import buffer, dropout, update
 from catgrad.ops.random import philox, stream_of
 from catgrad.program import evaluate
 from catgrad.testing import run_on

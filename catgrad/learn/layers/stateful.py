@@ -6,25 +6,15 @@ from typing import Any
 
 from catgrad import ops
 from catgrad.build import build
-from catgrad.initialisers import ZEROS, Filled, Initialiser
-from catgrad.learn.layers import label, parameter
-from catgrad.op import qualified, scope
+from catgrad.initialisers import Filled
+from catgrad.learn.layers.parts import buffer, label, parameter, update
+from catgrad.op import scope
 from catgrad.ops.batch_norm import BatchNorm, copied, moments, others
 from catgrad.ops.random import Dropout
-from catgrad.state import DRAWS, SEED, Buffer, Update
+from catgrad.state import DRAWS, SEED
 from catgrad.structural import Constant, stop_gradient
 from catgrad.term import Term
 from catgrad.types import Dtype, NdArrayType
-
-
-def buffer(name: str, type: NdArrayType, initial: Initialiser = ZEROS) -> Any:
-    """A new buffer as a variable, named by the dotted name of the current scope and `name`."""
-    return Buffer(qualified(name), type, initial)()
-
-
-def update(name: str, value: Any) -> None:
-    """Give the buffer of this name in the current scope its value after the step."""
-    Update(qualified(name), value.type).apply(value)
 
 
 def dropout(x: NdArrayType, rate: float = 0.5, name: str = "dropout") -> Term:

@@ -1,0 +1,55 @@
+"""Layers as terms: compose them with `>>` and `@`, or apply them to variables inside `build`.
+
+The types are given as for the linear map A ⊗ (B ⇒ C): `A` holds the batch axes, `B` the feature
+axes that go in, `C` those that come out. `A + B` is the type of the array with all of them.
+
+`initial` and `bias_initial` say how parameters begin: an initialiser as `Normal(0, 0.02)`, or a
+function of fan-in and fan-out as `kaiming_uniform` (see `catgrad.initialisers`).
+"""
+
+from catgrad.learn.layers.attention import attention, transformer_block
+from catgrad.learn.layers.basic import bias, bilinear, dense, embedding, linear
+from catgrad.learn.layers.norms import group_norm, layer_norm, rms_norm
+from catgrad.learn.layers.parts import (
+    buffer,
+    elu,
+    gelu,
+    identity,
+    label,
+    leaky_relu,
+    log_softmax,
+    parameter,
+    pointwise,
+    relu,
+    sigmoid,
+    silu,
+    softmax,
+    softplus,
+    tanh,
+    update,
+)
+from catgrad.learn.layers.recurrent import gru, lstm
+from catgrad.learn.layers.spatial import (
+    adaptive_avg_pool,
+    adaptive_max_pool,
+    avg_pool,
+    conv,
+    conv_transpose,
+    flatten,
+    global_avg_pool,
+    max_pool,
+    upsample_nearest,
+)
+from catgrad.learn.layers.stateful import batch_norm, dropout
+from catgrad.learn.layers.structure import checkpointed, named, residual, sequential
+from catgrad.learn.losses import mse
+from catgrad.learn.optimisers import sgd
+
+__all__ = [
+    "adaptive_avg_pool", "adaptive_max_pool", "attention", "avg_pool", "batch_norm", "bias",
+    "bilinear", "buffer", "checkpointed", "conv", "conv_transpose", "dense", "dropout", "elu",
+    "embedding", "flatten", "gelu", "global_avg_pool", "group_norm", "gru", "identity", "label",
+    "layer_norm", "leaky_relu", "linear", "log_softmax", "lstm", "max_pool", "mse", "named",
+    "parameter", "pointwise", "relu", "residual", "rms_norm", "sequential", "sgd", "sigmoid",
+    "silu", "softmax", "softplus", "tanh", "transformer_block", "update", "upsample_nearest",
+]  # fmt: skip

@@ -1,0 +1,119 @@
+"""Linear maps with or without bias, and tables of rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from catgrad import ops
+from catgrad.build import build
+from catgrad.initialisers import ZEROS, Initial, Normal, chosen, fan_in_uniform
+from catgrad.learn.layers.parts import Activation, copies, label, parameter, sigmoid
+from catgrad.op import scope
+from catgrad.ops.contract import Contract
+from catgrad.term import Term, obj
+from catgrad.types import NdArrayType
+
+STANDARD_NORMAL = Normal()
+
+
+def linear(
+    A: NdArrayType,
+    B: NdArrayType,
+    C: NdArrayType,
+    name: str = "linear",
+    initial: Initial = fan_in_uniform,
+) -> Term:
+    """Y = x · W, contracted over the axes of B.
+
+    Type:       A + B -> A + C, with the parameter `<name>.weight` of type B + C
+    Initial:    U(-1/√n, 1/√n), n the number of elements of B
+    Raises:     DtypeError if A, B and C differ in dtype
+    """
+    with scope(name):
+        return build(lambda x: label("out", _product(x, B, C, initial)), [A + B])
+
+
+def bias(A: NdArrayType, B: NdArrayType, name: str = "", initial: Initial = ZEROS) -> Term:
+    """Y = x + b, the same b for every element of the batch.
+
+    Type:       A + B -> A + B, with the parameter `bias` of type B, under `name` if it is given
+    Initial:    0
+    """
+    with scope(name):
+        first = chosen(initial, B.size, B.size)
+        return build(lambda x: x + copies(parameter("bias", B, first), A + B), [A + B])
+
+
+def dense(
+    A: NdArrayType,
+    B: NdArrayType,
+    C: NdArrayType,
+    activation: Activation | None = None,
+    name: str = "dense",
+    initial: Initial = fan_in_uniform,
+    bias_initial: Initial = fan_in_uniform,
+) -> Term:
+    """Y = σ(x · W + b), with σ the logistic function unless another is given.
+
+    Type:       A + B -> A + C, with the parameters `<name>.weight : B + C` and `<name>.bias : C`
+    Initial:    both U(-1/√n, 1/√n), n the number of elements of B, as in torch.nn.Linear
+    Raises:     DtypeError if A, B and C differ in dtype
+    """
+    outer = (activation or sigmoid)(obj(A + C))
+
+    def forward(x: Any) -> Any:
+        product = _product(x, B, C, initial)
+        b = copies(parameter("bias", C, chosen(bias_initial, B.size, C.size)), A + C)
+        return label("out", outer(label("linear", product + b)))
+
+    with scope(name):
+        return build(forward, [A + B])
+
+
+def bilinear(
+    A: NdArrayType,
+    B1: NdArrayType,
+    B2: NdArrayType,
+    C: NdArrayType,
+    name: str = "bilinear",
+    initial: Initial = fan_in_uniform,
+    bias_initial: Initial = fan_in_uniform,
+) -> Term:
+    """y = x · W · z + b: linear in x and in z, contracted over the axes of B1 and of B2.
+
+    Type:       (A + B1, A + B2) -> A + C, with the parameters `<name>.weight : B1 + B2 + C` and
+                `<name>.bias : C`
+    Initial:    both U(-1/√n, 1/√n), n the number of elements of B1, as in torch.nn.Bilinear
+    Raises:     DtypeError if the types differ in dtype
+    """
+    a, b2 = tuple(range(A.rank)), tuple(range(A.rank, A.rank + B2.rank))
+    c = tuple(range(A.rank + B2.rank, A.rank + B2.rank + C.rank))
+
+    def forward(x: Any, z: Any) -> Any:
+        weight = parameter("weight", B1 + B2 + C, chosen(initial, B1.size, C.size))
+        maps = ops.contract(x, weight, B1.rank)
+        y = Contract(a + b2 + c, a + b2, a + c)(maps, z)
+        shift = parameter("bias", C, chosen(bias_initial, B1.size, C.size))
+        return label("out", y + copies(shift, A + C))
+
+    with scope(name):
+        return build(forward, [A + B1, A + B2])
+
+
+def embedding(
+    A: NdArrayType, rows: int, C: NdArrayType, name: str = "embedding", initial: Initial = STANDARD_NORMAL
+) -> Term:
+    """y = W[x]: a row of the table for each whole number.
+
+    Type:       A (int32 or int64) -> A + C, with the parameter `<name>.weight` of type [rows] + C
+    Initial:    N(0, 1), as in torch.nn.Embedding
+    Raises:     DtypeError unless A is whole; at run time, IndexError for a number outside 0 … rows - 1
+    """
+    table = NdArrayType((rows, *C.shape), C.dtype)
+    first = chosen(initial, C.size, rows)
+    with scope(name):
+        return build(lambda x: label("out", ops.gather(parameter("weight", table, first), x)), [A])
+
+
+def _product(x: Any, B: NdArrayType, C: NdArrayType, initial: Initial) -> Any:
+    return ops.contract(x, parameter("weight", B + C, chosen(initial, B.size, C.size)), B.rank)

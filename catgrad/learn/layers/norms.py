@@ -1,0 +1,86 @@
+"""Normalisation, then a scale and a shift that are learned."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from catgrad import ops
+from catgrad.build import build
+from catgrad.initialisers import ZEROS, Filled, Initial, chosen
+from catgrad.learn.layers.parts import copies, label, parameter
+from catgrad.op import scope
+from catgrad.term import Term
+from catgrad.types import NdArrayType
+
+ONES = Filled(1.0)
+
+
+def layer_norm(
+    A: NdArrayType,
+    B: NdArrayType,
+    epsilon: float = 1e-5,
+    name: str = "norm",
+    bias: bool = True,
+    initial: Initial = ONES,
+    bias_initial: Initial = ZEROS,
+) -> Term:
+    """y = (x - μ) / √(σ² + ε) · w + b, with mean and variance over the axes of B.
+
+    Type:       A + B -> A + B, with the parameters `<name>.weight` and `<name>.bias` of type B
+    Initial:    1 and 0, as in torch.nn.LayerNorm
+    """
+
+    def forward(x: Any) -> Any:
+        weight = parameter("weight", B, chosen(initial, B.size, B.size))
+        y = ops.layer_norm(x, B.rank, epsilon) * copies(weight, A + B)
+        if bias:
+            y = y + copies(parameter("bias", B, chosen(bias_initial, B.size, B.size)), A + B)
+        return label("out", y)
+
+    with scope(name):
+        return build(forward, [A + B])
+
+
+def rms_norm(
+    A: NdArrayType, B: NdArrayType, epsilon: float = 1e-5, name: str = "norm", initial: Initial = ONES
+) -> Term:
+    """y = x / √(mean x² + ε) · w, with the mean over the axes of B.
+
+    Type:       A + B -> A + B, with the parameter `<name>.weight` of type B
+    Initial:    1, as in torch.nn.RMSNorm
+    """
+
+    def forward(x: Any) -> Any:
+        weight = parameter("weight", B, chosen(initial, B.size, B.size))
+        return label("out", ops.rms_norm(x, B.rank, epsilon) * copies(weight, A + B))
+
+    with scope(name):
+        return build(forward, [A + B])
+
+
+def group_norm(
+    x: NdArrayType,
+    groups: int,
+    epsilon: float = 1e-5,
+    name: str = "norm",
+    initial: Initial = ONES,
+    bias_initial: Initial = ZEROS,
+) -> Term:
+    """y = (x - μ) / √(σ² + ε) · w + b, with mean and variance over each group of channels.
+
+    Type:       T[N, C, …] -> T[N, C, …], with the parameters `<name>.weight` and `<name>.bias` of type [C]
+    Initial:    1 and 0, as in torch.nn.GroupNorm
+    Raises:     ShapeError unless the groups divide the channels
+    """
+    channels = x.with_shape(x.shape[1:2])
+    others = (0, *range(2, x.rank))
+
+    def forward(image: Any) -> Any:
+        y = ops.group_norm(image, groups, epsilon)
+        weight = parameter("weight", channels, chosen(initial, channels.size, channels.size))
+        shift = parameter("bias", channels, chosen(bias_initial, channels.size, channels.size))
+        scaled = y * ops.broadcast(weight, x.shape, others)
+        return label("out", scaled + ops.broadcast(shift, x.shape, others))
+
+    with scope(name):
+        return build(forward, [x])

@@ -1,0 +1,71 @@
+"""What layers are made of: named parameters and values, and functions of one variable."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from catgrad import ops
+from catgrad.build import build
+from catgrad.initialisers import ZEROS, Initialiser
+from catgrad.op import qualified
+from catgrad.state import Buffer, Parameter, Update
+from catgrad.structural import Label
+from catgrad.term import Term
+from catgrad.types import NdArrayType
+
+Activation = Callable[[Iterable[NdArrayType]], Term]
+
+
+def parameter(name: str, type: NdArrayType, initial: Initialiser = ZEROS) -> Any:
+    """A new parameter as a variable, named by the dotted name of the current scope and `name`."""
+    return Parameter(qualified(name), type, initial)()
+
+
+def label(name: str, x: Any) -> Any:
+    """X under a name for messages, diagrams and emitted code."""
+    return Label(qualified(name))(x)
+
+
+def buffer(name: str, type: NdArrayType, initial: Initialiser = ZEROS) -> Any:
+    """A new buffer as a variable, named by the dotted name of the current scope and `name`."""
+    return Buffer(qualified(name), type, initial)()
+
+
+def update(name: str, value: Any) -> None:
+    """Give the buffer of this name in the current scope its value after the step."""
+    Update(qualified(name), value.type).apply(value)
+
+
+def copies(x: Any, type: NdArrayType) -> Any:
+    """X copied along the leading axes of this type."""
+    return ops.broadcast(x, type.shape)
+
+
+def pointwise(function: Callable[[Any], Any]) -> Activation:
+    """A function on one variable as a layer at every object: A₁ ⊗ … ⊗ Aₙ to itself, wire by wire."""
+
+    def layer(types: NdArrayType | Iterable[NdArrayType]) -> Term:
+        every = [types] if isinstance(types, NdArrayType) else list(types)
+        return build(lambda *xs: [function(x) for x in xs], every)
+
+    layer.__doc__ = f"{function.__doc__ or type(function).__doc__}"
+    return layer
+
+
+def _same(x: Any) -> Any:
+    """Y = x, for a dense layer without nonlinearity."""
+    return x
+
+
+identity = pointwise(_same)
+sigmoid = pointwise(ops.sigmoid)
+tanh = pointwise(ops.tanh)
+relu = pointwise(ops.relu)
+leaky_relu = pointwise(ops.leaky_relu)
+elu = pointwise(ops.elu)
+softplus = pointwise(ops.softplus)
+silu = pointwise(ops.silu)
+gelu = pointwise(ops.gelu)
+softmax = pointwise(ops.softmax)
+log_softmax = pointwise(ops.log_softmax)

@@ -1,0 +1,140 @@
+"""Layers on images x : [N, C, …] with any number of spatial axes: convolutions, pooling, other sizes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from catgrad import ops
+from catgrad.build import build
+from catgrad.dims import exact_quotient, product
+from catgrad.initialisers import Initial, chosen, fan_in_uniform
+from catgrad.learn.layers.parts import label, parameter
+from catgrad.op import scope
+from catgrad.ops.convolution import for_each_axis
+from catgrad.term import Term
+from catgrad.types import NdArrayType
+
+Sizes = int | tuple[int, ...]
+
+
+def conv(
+    x: NdArrayType,
+    channels: int,
+    size: Sizes,
+    stride: Sizes = 1,
+    padding: Sizes = 0,
+    dilation: Sizes = 1,
+    groups: int = 1,
+    name: str = "conv",
+    bias: bool = True,
+    initial: Initial = fan_in_uniform,
+    bias_initial: Initial = fan_in_uniform,
+) -> Term:
+    """y = x ⋆ W + b: cross-correlation in as many axes as x : [N, C, …] has beyond two.
+
+    Type:       T[N, C, …] -> T[N, channels, …], with the parameters `<name>.weight` of type
+                [channels, C / groups, size…] and `<name>.bias` of type [channels]
+    Initial:    both U(-1/√n, 1/√n), n the number of weights of one output, as in torch.nn.Conv2d
+    Raises:     ShapeError if sizes or channels do not fit
+    """
+    sizes = for_each_axis(size, x.rank - 2)
+    kernel = x.with_shape((channels, exact_quotient(x.shape[1], groups), *sizes))
+
+    def forward(image: Any) -> Any:
+        weight = parameter("weight", kernel, _chosen(initial, kernel))
+        y = ops.conv(image, weight, stride, padding, dilation, groups)
+        return label("out", _shifted(y, kernel, bias_initial) if bias else y)
+
+    with scope(name):
+        return build(forward, [x])
+
+
+def conv_transpose(
+    x: NdArrayType,
+    channels: int,
+    size: Sizes,
+    stride: Sizes = 1,
+    padding: Sizes = 0,
+    output_padding: Sizes = 0,
+    groups: int = 1,
+    dilation: Sizes = 1,
+    name: str = "conv_transpose",
+    bias: bool = True,
+    initial: Initial = fan_in_uniform,
+    bias_initial: Initial = fan_in_uniform,
+) -> Term:
+    """y = x ⋆ᵀ W + b: the transpose of a convolution, which makes images larger by the stride.
+
+    Type:       T[N, C, …] -> T[N, channels, …], with the parameters `<name>.weight` of type
+                [C, channels / groups, size…] and `<name>.bias` of type [channels]
+    Initial:    both U(-1/√n, 1/√n), n = channels / groups · size…, as in torch.nn.ConvTranspose2d
+    Raises:     ShapeError if sizes or channels do not fit; OptionError unless output_padding < stride
+    """
+    sizes = for_each_axis(size, x.rank - 2)
+    kernel = x.with_shape((x.shape[1], exact_quotient(channels, groups), *sizes))
+
+    def forward(image: Any) -> Any:
+        weight = parameter("weight", kernel, _chosen(initial, kernel))
+        y = ops.conv_transpose(image, weight, stride, padding, output_padding, groups, dilation)
+        return label("out", _shifted(y, kernel, bias_initial) if bias else y)
+
+    with scope(name):
+        return build(forward, [x])
+
+
+def max_pool(
+    x: NdArrayType,
+    size: Sizes,
+    stride: Sizes | None = None,
+    padding: Sizes = 0,
+    dilation: Sizes = 1,
+) -> Term:
+    """The greatest element of each window of x : [N, C, …]; windows side by side unless a stride is given."""
+    return build(lambda image: ops.max_pool(image, size, stride, padding, dilation), [x])
+
+
+def avg_pool(
+    x: NdArrayType,
+    size: Sizes,
+    stride: Sizes | None = None,
+    padding: Sizes = 0,
+    count_include_pad: bool = True,
+) -> Term:
+    """The mean of each window of x : [N, C, …]; windows side by side unless a stride is given."""
+    return build(lambda image: ops.avg_pool(image, size, stride, padding, count_include_pad), [x])
+
+
+def adaptive_avg_pool(x: NdArrayType, size: Sizes) -> Term:
+    """The means of so many bins along each spatial axis of x : [N, C, …]."""
+    return build(lambda image: ops.adaptive_avg_pool(image, size), [x])
+
+
+def adaptive_max_pool(x: NdArrayType, size: Sizes) -> Term:
+    """The greatest elements of so many bins along each spatial axis of x : [N, C, …]."""
+    return build(lambda image: ops.adaptive_max_pool(image, size), [x])
+
+
+def global_avg_pool(x: NdArrayType) -> Term:
+    """The mean of x : [N, C, …] over all spatial axes: [N, C]."""
+    return build(ops.global_avg_pool, [x])
+
+
+def upsample_nearest(x: NdArrayType, factor: Sizes) -> Term:
+    """x : [N, C, …] with each element repeated so many times along each spatial axis."""
+    return build(lambda image: ops.upsample_nearest(image, factor), [x])
+
+
+def flatten(x: NdArrayType) -> Term:
+    """All axes but the first as one."""
+    return build(lambda image: ops.reshape(image, x.shape[0], -1), [x])
+
+
+def _chosen(initial: Initial, kernel: NdArrayType) -> Any:
+    """Fan-in and fan-out as torch.nn.init counts them: the second and the first axis, times a window."""
+    window = product(kernel.shape[2:])
+    return chosen(initial, kernel.shape[1] * window, kernel.shape[0] * window)
+
+
+def _shifted(y: Any, kernel: NdArrayType, initial: Initial) -> Any:
+    shift = parameter("bias", y.type.with_shape(y.shape[1:2]), _chosen(initial, kernel))
+    return y + ops.broadcast(shift, y.shape, (0, *range(2, y.type.rank)))

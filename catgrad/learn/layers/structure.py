@@ -1,0 +1,56 @@
+"""Layers from layers: one after another, under a name, beside the identity."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from catgrad import ops
+from catgrad.build import build
+from catgrad.errors import ShapeError
+from catgrad.functors import prefixed
+from catgrad.term import Term, compose
+
+
+def sequential(*layers: Term) -> Term:
+    """f₁ ; … ; fₙ, with the names of the k-th layer's parameters under `k`, as in torch.nn.Sequential.
+
+    Layers made with `name=""` have just torch's names: `0.weight`, `0.bias`, `2.weight`, ….
+
+    Raises: ShapeError if the target of one layer is not the source of the next.
+    """
+    return compose(*(prefixed(str(k), layer) for k, layer in enumerate(layers)))
+
+
+def named(name: str, layer: Term) -> Term:
+    """The layer with `name.` before the names of its parameters."""
+    return prefixed(name, layer)
+
+
+def checkpointed(layer: Term) -> Term:
+    """The layer, of which training keeps the arguments only and computes the inner values again.
+
+    Type:     A -> B, for a layer A -> B
+    Source:   Chen et al. 2016 (arXiv:1604.06174), section 4
+    """
+    return build(lambda *xs: ops.checkpoint(layer, *xs), list(layer.source.table))
+
+
+def residual(layer: Term) -> Term:
+    """y = x + f(x), wire by wire.
+
+    Type:     A -> A, for a layer A -> A
+    Raises:   ShapeError if the layer ends elsewhere than it begins
+    Source:   He et al. 2015 (arXiv:1512.03385), equation 1
+    """
+    source, target = list(layer.source.table), list(layer.target.table)
+    if source != target:
+        raise ShapeError(
+            "a residual layer must end where it begins",
+            f"it goes from {source} to {target}",
+            "project one of them",
+        )
+
+    def forward(*xs: Any) -> Any:
+        return [ops.add(x, y) for x, y in zip(xs, layer.apply(*xs), strict=True)]
+
+    return build(forward, source)

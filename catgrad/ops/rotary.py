@@ -1,0 +1,105 @@
+"""Rotary position embedding: pairs of features turned by angles that grow with the position."""
+
+from __future__ import annotations
+
+from math import log
+from typing import Any
+
+import numpy as np
+
+from catgrad.errors import OptionError, ShapeError
+from catgrad.op import NOTHING, Examples, Op, Types, floating
+from catgrad.ops.extrema import iota
+from catgrad.ops.reduce import broadcast
+from catgrad.ops.shape import reshape
+from catgrad.ops.slices import concat, split
+from catgrad.ops.transcendental import cos, exp, sin
+from catgrad.types import Array, NdArrayType
+
+
+class Rotary(Op):
+    """Rotation of the pair i of features at position t by the angle t · base^(-2i / d), for floating T.
+
+    (a, b) becomes (a cos θ - b sin θ, b cos θ + a sin θ). A pair is features i and i + d/2, or with
+    `interleaved` features 2i and 2i + 1. With `backward`, the angles are negative.
+
+    Type:     T[…, t, d] -> T[…, t, d] for even d
+    Raises:   ShapeError for other d; OptionError unless base > 0
+    Gradient: dx = dy rotated by the negative angles
+    Source:   Su et al. 2021 (arXiv:2104.09864), equation 34
+    """
+
+    base: float = 10000.0
+    interleaved: bool = False
+    backward: bool = False
+    saves = NOTHING
+    result = "turned"
+
+    def __post_init__(self) -> None:
+        if not self.base > 0:
+            raise OptionError("the base of rotary must be positive", f"it is {self.base}", "try 10000.0")
+
+    def type(self, x: NdArrayType) -> Types:
+        if x.rank < 2 or not isinstance(x.shape[-1], int) or x.shape[-1] % 2:
+            raise ShapeError(
+                "the array must be […, t, d] with an even number d", f"it is {x}", "choose another width"
+            )
+        return floating(x)
+
+    def ref(self, x: Array) -> Any:
+        t, d = x.shape[-2:]
+        frequencies = np.exp(np.arange(d // 2) * (-2 * log(self.base) / max(d, 1)))
+        angles = np.outer(np.arange(t), -frequencies if self.backward else frequencies)
+        c, s = np.cos(angles).astype(x.dtype), np.sin(angles).astype(x.dtype)
+        first, second = self._places(d)
+        y = np.empty_like(x)
+        y[..., first] = x[..., first] * c - x[..., second] * s
+        y[..., second] = x[..., second] * c + x[..., first] * s
+        return y
+
+    def body(self, x: Any) -> Any:
+        *lead, t, d = x.shape
+        a, b = self._pairs(x)
+        frequencies = exp(iota(d // 2, x.dtype) * (-2 * log(self.base) / max(d, 1)))
+        angles = broadcast(iota(t, x.dtype), (t, d // 2), (1,)) * broadcast(frequencies, (t, d // 2))
+        c, s = (broadcast(f(angles), (*lead, t, d // 2)) for f in (cos, sin))
+        if self.backward:
+            s = -s
+        return self._joined(a * c - b * s, b * c + a * s)
+
+    def rev(self, dy: Any) -> Any:
+        return Rotary(self.base, self.interleaved, not self.backward)(dy)
+
+    @classmethod
+    def examples(cls) -> Examples:
+        x, y = NdArrayType((3, 4)), NdArrayType((2, 1, 5, 6))
+        return [
+            (cls(), (x,)),
+            (cls(interleaved=True), (x,)),
+            (cls(100.0), (y,)),
+            (cls(100.0, True, True), (y,)),
+        ]
+
+    def _places(self, d: int) -> tuple[slice, slice]:
+        if self.interleaved:
+            return slice(0, d, 2), slice(1, d, 2)
+        return slice(0, d // 2), slice(d // 2, d)
+
+    def _pairs(self, x: Any) -> tuple[Any, ...]:
+        """The first and the second features of all pairs."""
+        *lead, d = x.shape
+        if not self.interleaved:
+            return split(x, (d // 2, d // 2), -1)
+        parts = split(reshape(x, *lead, d // 2, 2), (1, 1), -1)
+        return tuple(reshape(part, *lead, d // 2) for part in parts)
+
+    def _joined(self, a: Any, b: Any) -> Any:
+        if not self.interleaved:
+            return concat([a, b], -1)
+        *lead, half = a.shape
+        return reshape(concat([reshape(y, *lead, half, 1) for y in (a, b)], -1), *lead, 2 * half)
+
+
+def rotary(x: Any, base: float = 10000.0, interleaved: bool = False) -> Any:
+    """x : […, t, d] with pairs of features turned by position · base^(-2i / d)."""
+    return Rotary(base, interleaved)(x)

@@ -1,0 +1,35 @@
+"""A function on variables beside the same in PyTorch."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from catgrad import Dtype, NdArrayType, build
+from catgrad.backend import get_backend
+from catgrad.functors import reverse
+from catgrad.program import evaluate
+from catgrad.testing import run_on
+
+
+def normal(*shapes, seed=0):
+    """Arrays of these shapes, drawn from the normal distribution."""
+    rng = np.random.default_rng(seed)
+    return [rng.normal(size=shape) for shape in shapes]
+
+
+def assert_same(ours, theirs, *arrays, targets=("numpy", "torch"), tolerance=1e-9):
+    """Values and gradients of all floating arguments agree: through `ref`, and through each target."""
+    import torch
+
+    tensors = [torch.tensor(a).requires_grad_(a.dtype.kind == "f") for a in arrays]
+    wanted = theirs(*tensors)
+    (dy,) = normal(tuple(wanted.shape), seed=1)
+    inputs = [t for t in tensors if t.requires_grad]
+    gradients = torch.autograd.grad(wanted, inputs, torch.tensor(dy))
+    types = [NdArrayType(a.shape, Dtype[a.dtype.name]) for a in arrays]
+    term = reverse(build(ours, types))
+    floats = [0, *(k for k, a in enumerate(arrays, 1) if a.dtype.kind == "f")]
+    results = [evaluate(term, *arrays, dy), *(run_on(get_backend(t), term, *arrays, dy) for t in targets)]
+    for found in results:
+        for a, b in zip([found[k] for k in floats], (wanted.detach(), *gradients), strict=True):
+            np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance * 1e-2)
