@@ -177,7 +177,7 @@ def fill(items: Sequence[str], start: int, indent: int, width: int = 100) -> str
     return "\n" + "".join(f"{margin}{row}\n" for row in rows) + " " * max(indent - 4, 0)
 
 
-def brackets(items: Any, start: int, indent: int, width: int = 100) -> str:
+def brackets(items: Any, start: int, indent: int, width: int = 96) -> str:
     """Nested lists of texts, the first at column `start`; on one line if they fit, else one on each."""
     if isinstance(items, str):
         return items
@@ -244,7 +244,7 @@ class FunctionPrinter:
         """The elements of an array literal in the target's words, in brackets nested as its axes are."""
         texts = [self.dialect.macros["number"](digits) for digits in literal.digits]
         nested = np.array(texts, object).reshape(numbers(literal.array_type.shape))
-        return brackets(nested.tolist(), FIRST_ELEMENT, 4)
+        return brackets(nested.tolist(), FIRST_ELEMENT, 0)
 
     def _argument(self, value: int) -> Argument:
         name = self.function.names[value]

@@ -145,6 +145,15 @@ def test_array_literals_are_printed_row_by_row():
     assert max(map(len, long.splitlines())) <= 120
 
 
+def test_array_literals_in_a_loop_are_indented_with_it():
+    def turn(c, _):
+        return c + ops.array([range(k, k + 9) for k in range(9)]), ()
+
+    text = emitted(lambda x: ops.scan(turn, x, length=3)[0], NdArrayType((9, 9)))
+    assert "        array = np.array([\n            [0.0, 1.0," in text
+    assert "],\n        ], np.float32)" in text
+
+
 def emitted(function, *types):
     term = build(function, list(types))
     return get_backend("numpy").emit(Program("case", (lower(term, "f"),))).source
