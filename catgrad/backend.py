@@ -24,6 +24,10 @@ GROUP = "catgrad.backends"
 """The entry-point group in which targets are found: each gives a function () -> {name: loader}."""
 
 
+TOLERANCE = {"f32": 1e-5, "f64": 1e-12, "f16": 2e-3, "bf16": 1.6e-2}
+"""How far results may be from the reference: of 16 bits, two units in the last place."""
+
+
 @dataclass(frozen=True)
 class Artifact:
     """The files emitted for a program, by name, and how to load them."""
@@ -81,7 +85,7 @@ class Backend:
     passes: Sequence[Pass] = ()
     missing: Callable[[], str | None] = lambda: None
     lacks: Mapping[str, str] = field(default_factory=dict)
-    tolerance: Mapping[str, float] = field(default_factory=lambda: {"f32": 1e-5, "f64": 1e-12})
+    tolerance: Mapping[str, float] = field(default_factory=lambda: dict(TOLERANCE))
 
     @cached_property
     def environment(self) -> jinja2.Environment:

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Protocol, TypeVar, dataclass_transform
 
 from catgrad.dims import Size
 from catgrad.errors import CatgradError, DtypeError, OptionError, ShapeError, TermError, TypeMismatch
-from catgrad.types import Dtype, NdArrayType
+from catgrad.types import Dtype, NdArrayType, widened
 
 Wire = TypeVar("Wire")
 Types = NdArrayType | tuple[NdArrayType, ...]
@@ -107,6 +107,8 @@ class Op:
     """f(x, y) = f(y, x)."""
     involution: ClassVar[bool] = False
     """f(f(x)) = x."""
+    rounds_once: ClassVar[bool] = False
+    """Its body and its reverse round each element once at most, so 16 bits do for what is between."""
     left_unit: ClassVar[float | None] = None
     """f(unit, x) = x."""
     right_unit: ClassVar[float | None] = None
@@ -153,6 +155,10 @@ class Op:
     def fuse(self, inner: Op) -> Op | None:
         """The one operation equal to `inner` followed by this one, if there is one."""
         return None
+
+    def compute(self, *arrays: Any) -> Any:
+        """The meaning on these arrays: 16-bit numbers enter `ref` as float32, and the caller rounds once."""
+        return self.ref(*map(widened, arrays))
 
     def substitute(self, sizes: Mapping[str, Size]) -> Op:
         """The operation with `sizes[name]` put for each symbolic dimension in its fields."""

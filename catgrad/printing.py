@@ -10,14 +10,18 @@ import re
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from catgrad.dims import Dim, Size
+import numpy as np
+
+from catgrad.dims import Dim, Size, numbers
 from catgrad.naming import Namer
 from catgrad.op import Op
 from catgrad.ops.control import Scan
+from catgrad.ops.literal import ArrayLiteral
 from catgrad.program import Apply, Function, Nested, Program, symbol_sources
 from catgrad.structural import Constant
-from catgrad.types import NdArrayType
+from catgrad.types import Dtype, NdArrayType
 
 ATOM = 100
 """How tightly names, calls and literals bind: no operand needs parentheses around them."""
@@ -25,9 +29,14 @@ ATOM = 100
 MOST_OPERATIONS, MOST_CHARACTERS = 6, 40
 """Of an expression inside another, beyond which it gets a line and a name of its own."""
 
+FIRST_ELEMENT = 40
+"""The column by which a short array literal begins, behind its name and the call."""
 
-LARGEST_WHOLE = 1000
-"""Up to which a floating-point number is written like an integer: one of 16 bits, which float32 holds."""
+
+LARGEST_WHOLE = {Dtype.float16: 100, Dtype.bfloat16: 100}
+"""Up to which a floating-point number is written like an integer, by dtype, and 1000 for others: NumPy 1
+widens float32 for an integer of more than 16 bits, and float16 for one of more than 8.
+"""
 
 
 class Literal(Op, register=False):
@@ -40,7 +49,8 @@ class Literal(Op, register=False):
     def digits(self) -> str:
         """The shortest digits that give the number back; small whole ones without a fraction."""
         digits = self.constant.digits
-        small = abs(self.constant.value) <= LARGEST_WHOLE and digits != "-0.0"
+        largest = LARGEST_WHOLE.get(self.constant.array_type.dtype, 1000)
+        small = abs(self.constant.value) <= largest and digits != "-0.0"
         return digits.removesuffix(".0") if small else digits
 
 
@@ -167,6 +177,20 @@ def fill(items: Sequence[str], start: int, indent: int, width: int = 100) -> str
     return "\n" + "".join(f"{margin}{row}\n" for row in rows) + " " * max(indent - 4, 0)
 
 
+def brackets(items: Any, start: int, indent: int, width: int = 96) -> str:
+    """Nested lists of texts, the first at column `start`; on one line if they fit, else one on each."""
+    if isinstance(items, str):
+        return items
+    inner = indent + 4
+    texts = [brackets(item, inner, inner, width - 1) for item in items]
+    line = f"[{', '.join(texts)}]"
+    if start + len(line) <= width and "\n" not in line:
+        return line
+    if isinstance(items[0], str):
+        return f"[{fill(texts, width, inner, width)}]"
+    return "[\n" + "".join(f"{' ' * inner}{text},\n" for text in texts) + " " * indent + "]"
+
+
 class FunctionPrinter:
     """Prints one function of a program in one dialect, and spells sizes for its macros."""
 
@@ -215,6 +239,12 @@ class FunctionPrinter:
         self.sizes_read.update(self.symbols[name] for name in size.symbols)
         terms = [(c, [self.symbols[name] for name in m]) for m, c in size.terms]
         return self.dialect.macros["polynomial"](terms)
+
+    def elements(self, literal: ArrayLiteral) -> str:
+        """The elements of an array literal in the target's words, in brackets nested as its axes are."""
+        texts = [self.dialect.macros["number"](digits) for digits in literal.digits]
+        nested = np.array(texts, object).reshape(numbers(literal.array_type.shape))
+        return brackets(nested.tolist(), FIRST_ELEMENT, 0)
 
     def _argument(self, value: int) -> Argument:
         name = self.function.names[value]

@@ -54,7 +54,7 @@ def apply(function: Function) -> Function:
             step = Apply(WithPullback(op), inputs, (*outputs, len(types)))
             types.append(None)  # it is a function, and has no type of arrays
         elif isinstance(op, Reversed) and _reversed_at(step) in pullbacks:
-            cotangents = inputs[op.op.arity() :]
+            cotangents = inputs[op.count :]
             step = Apply(Pullback(op.op), (pullbacks[_reversed_at(step)], *cotangents), outputs)
         body.append(step)
     return replace(function, body=tuple(body), types=tuple(types), names=names) if pullbacks else function
@@ -65,4 +65,4 @@ def _reversed_at(step: Apply) -> tuple[Op, Values] | None:
     op = step.op
     if not (isinstance(op, Reversed) and isinstance(op.op, PAIRED)):
         return None
-    return op.op, step.inputs[: op.op.arity()]
+    return op.op, step.inputs[: op.count]

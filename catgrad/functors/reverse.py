@@ -19,6 +19,7 @@ from catgrad.block import Block
 from catgrad.build import build
 from catgrad.errors import TypeMismatch, UnsupportedOp
 from catgrad.functors.local import LocalFunctor
+from catgrad.functors.wide import in_wide
 from catgrad.live import live
 from catgrad.op import INPUTS, Examples, Op, Types
 from catgrad.structural import Constant, is_differentiable
@@ -34,7 +35,7 @@ def cotangents(types: Objects) -> Objects:
 
 
 class Reversed(Op):
-    """The reverse derivative of a definition f that keeps its inputs: R[f].
+    """The reverse derivative of a definition f that keeps its inputs, so many of them: R[f].
 
     It is a definition itself, so a target that has better prints it whole, by a macro that is called
     as that of f with Reverse before it.
@@ -44,11 +45,17 @@ class Reversed(Op):
     """
 
     op: Op
+    count: int
 
     @property
     def macro(self) -> str:
         """The name of the macro that spells it."""
         return f"Reverse{self.op.macro}"
+
+    @property
+    def rounds_once(self) -> bool:  # type: ignore[override]
+        """Whether it needs no care with 16 bits: it is as careful as f."""
+        return self.op.rounds_once
 
     def type(self, *types: NdArrayType) -> Types:
         inputs = self._inputs(types)
@@ -70,7 +77,7 @@ class Reversed(Op):
         return list(term.apply(*arguments))
 
     def _inputs(self, types: Objects) -> Objects:
-        return types[: self.op.arity()]
+        return types[: self.count]
 
     def _term(self, inputs: Objects) -> Term:
         if self.op.rev is not None:
@@ -82,7 +89,7 @@ class Reversed(Op):
         from catgrad.ops.activations import Silu
 
         x = NdArrayType((2, 3))
-        return [(cls(Silu()), (x, x))]
+        return [(cls(Silu(), 1), (x, x))]
 
 
 def _no_body(*_: Any) -> Any:
@@ -145,11 +152,11 @@ class Backward(LocalFunctor):
         if not cotangents(outputs):
             return build(lambda *_: [Constant(t, 0)() for t in cotangents(inputs)], saved)
         if op.body is not None and op.saves == INPUTS:
-            return singleton(Reversed(op), *arguments)
+            return singleton(Reversed(op, len(inputs)), *arguments)
         if op.rev is not None:
-            return build(op.rev, arguments)
+            return build(in_wide(op, op.rev, arguments, cotangents(inputs)), arguments)
         if op.body is not None:
-            return reverse_derivative(build(op.body, inputs))
+            return reverse_derivative(build(in_wide(op, op.body, inputs, outputs), inputs))
         raise UnsupportedOp(
             "an operation must have a reverse derivative to be differentiated",
             f"{op} has neither rev nor body",
