@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from catgrad.ops.control import Scan
 from catgrad.ops.literal import ArrayLiteral
 from catgrad.program import Apply, Function, Nested, Program, symbol_sources
 from catgrad.structural import Constant
-from catgrad.types import Dtype, NdArrayType
+from catgrad.types import Dtype, NdArrayType, symbols
 
 ATOM = 100
 """How tightly names, calls and literals bind: no operand needs parentheses around them."""
@@ -37,6 +38,10 @@ LARGEST_WHOLE = {Dtype.float16: 100, Dtype.bfloat16: 100}
 """Up to which a floating-point number is written like an integer, by dtype, and 1000 for others: NumPy 1
 widens float32 for an integer of more than 16 bits, and float16 for one of more than 8.
 """
+
+
+LARGE = 2**16
+"""Elements of an array that is released as soon as nobody reads it any more."""
 
 
 class Literal(Op, register=False):
@@ -80,11 +85,15 @@ class Dialect:
 
 @dataclass(frozen=True)
 class Statement:
-    """One line: what is assigned, the expression, and the types of what is assigned."""
+    """One line: what is assigned, the expression, and the types of what is assigned.
+
+    As after every line, `released` are large arrays that no later one reads.
+    """
 
     targets: tuple[str, ...]
     expression: str
     types: tuple[NdArrayType, ...]
+    released: tuple[str, ...] = ()
     kind: str = ""
 
 
@@ -114,6 +123,7 @@ class Loop:
     stacks: tuple[Stack, ...]
     renewed: tuple[tuple[str, str], ...]
     at_once: bool
+    released: tuple[str, ...] = ()
     kind: str = "Scan"
 
 
@@ -131,6 +141,7 @@ class Branch:
 
     condition: str
     parts: tuple[Part, ...]
+    released: tuple[str, ...] = ()
     kind: str = "Cond"
 
 
@@ -165,6 +176,15 @@ class FunctionText:
     symbols: tuple[tuple[str, int, int], ...]
     sizes_read: tuple[tuple[str, int, int], ...]
     shapes: Mapping[NdArrayType, str]
+
+
+@lru_cache(maxsize=1 << 12)
+def is_large(type: NdArrayType | None) -> bool:
+    """Whether an array is worth releasing before a function ends, if symbolic sizes are about 16."""
+    if type is None:
+        return False
+    (elements,) = numbers((type.substitute(dict.fromkeys(symbols((type,)), 16)).size,))
+    return elements >= LARGE
 
 
 def fill(items: Sequence[str], start: int, indent: int, width: int = 100) -> str:
@@ -261,6 +281,8 @@ class Lines:
         for value, text in zip(function.arguments, arguments, strict=True):
             self.text[value] = text, ATOM, 0
         self.lines: list[Line] = []
+        self.mentions: dict[int, frozenset[int]] = {}  # of each value: those whose variables its text has
+        self.last_read: dict[int, int] = {}  # of each variable's value: the line
         self.read_inside = {v for op, ins, _ in function.body if isinstance(op, Nested) for v in ins}
 
     def print(self) -> tuple[tuple[Line, ...], tuple[str, ...]]:
@@ -270,7 +292,7 @@ class Lines:
                 self._nested(apply.op, apply)
             else:
                 self._apply(apply)
-        return tuple(self.lines), tuple(self.text[value][0] for value in self.function.results)
+        return self._with_releases(), tuple(self.text[value][0] for value in self.function.results)
 
     def _apply(self, apply: Apply) -> None:
         op, inputs, outputs = apply
@@ -282,12 +304,15 @@ class Lines:
         short = size <= MOST_OPERATIONS and len(expression) <= MOST_CHARACTERS
         if len(outputs) == 1 and self._goes_inline(op, outputs[0], short):
             self.text[outputs[0]] = expression, self.dialect.strength(op), size
+            self.mentions[outputs[0]] = self._variables(inputs)
             return
         targets = self._assigned(outputs, [self._wish(op, value) for value in outputs])
+        self._read(inputs)
         self.lines.append(Statement(targets, expression, types))
 
     def _nested(self, op: Nested, apply: Apply) -> None:
         operands = [self.text[value][0] for value in apply.inputs]
+        self._read(apply.inputs)
         if isinstance(op.op, Scan):
             self._loop(op.op, op.functions[0], operands, apply.outputs)
             return
@@ -339,7 +364,27 @@ class Lines:
         """New variables for these values."""
         targets = tuple(self.printer.namer.fresh(wish) for wish in wishes)
         self.text |= {value: (target, ATOM, 0) for value, target in zip(values, targets, strict=True)}
+        self.mentions |= {value: frozenset([value]) for value in values}
         return targets
+
+    def _variables(self, values: Sequence[int]) -> frozenset[int]:
+        return frozenset[int]().union(*(self.mentions.get(value, ()) for value in values))
+
+    def _read(self, values: Sequence[int]) -> None:
+        """The next line reads these."""
+        self.last_read |= dict.fromkeys(self._variables(values), len(self.lines))
+
+    def _with_releases(self) -> tuple[Line, ...]:
+        """The lines, where each says what is read for the last time, if that is large."""
+        kept, types = self._variables(self.function.results), self.function.types
+        released: dict[int, list[str]] = {}
+        for value, line in sorted(self.last_read.items()):
+            if value not in kept and is_large(types[value]):
+                released.setdefault(line, []).append(self.text[value][0])
+        return tuple(
+            replace(line, released=tuple(released[i])) if i in released else line
+            for i, line in enumerate(self.lines)
+        )
 
     def _operand(self, op: Op, position: int, value: int) -> str:
         text, strength, _ = self.text[value]

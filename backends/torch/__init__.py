@@ -17,8 +17,9 @@ from catgrad.types import Dtype
 
 from .. import templates
 from ..python import load_module, passes
-from . import fused_kernels, pullbacks
+from . import pullbacks
 from .division import DivisionByNumbers, QuotientByNumber, RemainderByNumber
+from .fused_kernels import AffineMaps, ScaledSums
 
 OPERATORS = (
     Add, Subtract, Multiply, Divide, Power, QuotientByNumber, RemainderByNumber, Comparison, Select,
@@ -58,6 +59,7 @@ BACKEND = Backend(
     missing=missing,
     passes=(
         DivisionByNumbers(),
-        *passes(takes_numbers, SUMS, scalars_keep_dtype=True, own=(fused_kernels, pullbacks)),
+        *passes(takes_numbers, SUMS, scalars_keep_dtype=True, own=(AffineMaps(), pullbacks)),
+        ScaledSums(),
     ),
 )

@@ -132,10 +132,10 @@ def update(
     d_dense_1_weight, d_dense_1_bias
 ):
     """P × P′ → P: the optimiser's part of a step."""
-    new_dense_0_weight = dense_0_weight - 0.1 * d_dense_0_weight  # f32[4,5]
-    new_dense_0_bias = dense_0_bias - 0.1 * d_dense_0_bias  # f32[5]
-    new_dense_1_weight = dense_1_weight - 0.1 * d_dense_1_weight  # f32[5,3]
-    new_dense_1_bias = dense_1_bias - 0.1 * d_dense_1_bias  # f32[3]
+    new_dense_0_weight = torch.add(dense_0_weight, d_dense_0_weight, alpha=-0.1)  # f32[4,5]
+    new_dense_0_bias = torch.add(dense_0_bias, d_dense_0_bias, alpha=-0.1)  # f32[5]
+    new_dense_1_weight = torch.add(dense_1_weight, d_dense_1_weight, alpha=-0.1)  # f32[5,3]
+    new_dense_1_bias = torch.add(dense_1_bias, d_dense_1_bias, alpha=-0.1)  # f32[3]
     return [new_dense_0_weight, new_dense_0_bias, new_dense_1_weight, new_dense_1_bias]
 
 
@@ -155,10 +155,10 @@ def step(dense_0_weight, dense_0_bias, dense_1_weight, dense_1_bias, x, y):
     d_dense_0_bias = d_dense_0_linear.sum(dim=0)  # f32[5]
     d_dense_1_weight = dense_0_out.T @ d_dense_1_linear  # f32[5,3]
     d_dense_1_bias = d_dense_1_linear.sum(dim=0)  # f32[3]
-    new_dense_0_weight = dense_0_weight - 0.1 * d_dense_0_weight  # f32[4,5]
-    new_dense_0_bias = dense_0_bias - 0.1 * d_dense_0_bias  # f32[5]
-    new_dense_1_weight = dense_1_weight - 0.1 * d_dense_1_weight  # f32[5,3]
-    new_dense_1_bias = dense_1_bias - 0.1 * d_dense_1_bias  # f32[3]
+    new_dense_0_weight = torch.add(dense_0_weight, d_dense_0_weight, alpha=-0.1)  # f32[4,5]
+    new_dense_0_bias = torch.add(dense_0_bias, d_dense_0_bias, alpha=-0.1)  # f32[5]
+    new_dense_1_weight = torch.add(dense_1_weight, d_dense_1_weight, alpha=-0.1)  # f32[5,3]
+    new_dense_1_bias = torch.add(dense_1_bias, d_dense_1_bias, alpha=-0.1)  # f32[3]
     return [new_dense_0_weight, new_dense_0_bias, new_dense_1_weight, new_dense_1_bias]
 
 
@@ -180,10 +180,10 @@ def train_step(dense_0_weight, dense_0_bias, dense_1_weight, dense_1_bias, x, y)
     d_dense_0_bias = d_dense_0_linear.sum(dim=0)  # f32[5]
     d_dense_1_weight = dense_0_out.T @ d_dense_1_linear  # f32[5,3]
     d_dense_1_bias = d_dense_1_linear.sum(dim=0)  # f32[3]
-    new_dense_0_weight = dense_0_weight - 0.1 * d_dense_0_weight  # f32[4,5]
-    new_dense_0_bias = dense_0_bias - 0.1 * d_dense_0_bias  # f32[5]
-    new_dense_1_weight = dense_1_weight - 0.1 * d_dense_1_weight  # f32[5,3]
-    new_dense_1_bias = dense_1_bias - 0.1 * d_dense_1_bias  # f32[3]
+    new_dense_0_weight = torch.add(dense_0_weight, d_dense_0_weight, alpha=-0.1)  # f32[4,5]
+    new_dense_0_bias = torch.add(dense_0_bias, d_dense_0_bias, alpha=-0.1)  # f32[5]
+    new_dense_1_weight = torch.add(dense_1_weight, d_dense_1_weight, alpha=-0.1)  # f32[5,3]
+    new_dense_1_bias = torch.add(dense_1_bias, d_dense_1_bias, alpha=-0.1)  # f32[3]
     return [loss, new_dense_0_weight, new_dense_0_bias, new_dense_1_weight, new_dense_1_bias]
 
 
