@@ -1,4 +1,8 @@
-"""Static Python on JAX: pure functions that `jax.jit` takes as they are, without `jax.grad`."""
+"""Static Python on JAX: pure functions that `jax.jit` takes as they are, without `jax.grad`.
+
+Compiled functions cannot raise, so a row number that no row has gives NaN, or the integer farthest
+from 0, where other targets raise IndexError.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +46,11 @@ def missing() -> str | None:
 def load(artifact: Artifact) -> Any:
     """The class `CompiledModel` of the artifact. Raises: ToolError without JAX."""
     if missing():
-        raise ToolError("the target jax must have JAX to run", "it is not installed", "pip install jax")
+        raise ToolError(
+            "the target jax must have JAX to run",
+            "it is not installed",
+            "pip install jax==0.7.1, the last beside NumPy 1.26, or run the emitted file on a newer one",
+        )
     return load_module(artifact)
 
 
