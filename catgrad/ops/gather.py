@@ -20,7 +20,7 @@ class Gather(Op):
 
     Type:     (T[rows, …], I[m…]) -> T[m…, …] for whole I
     Raises:   DtypeError unless the numbers are whole; at run time, IndexError for one outside
-              0 … rows - 1, negative ones included
+              0 … rows - 1, negative ones included, or NaN in its place on a target that cannot raise
     Gradient: dx gets each row of dy where it was read (the reverse is ScatterAdd)
     """
 

@@ -111,7 +111,7 @@ def test_what_cannot_be_read_or_written_is_refused(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("target", ["numpy", "torch"])
+@pytest.mark.parametrize("target", ["numpy", "torch", "jax"])
 def test_ten_steps_are_five_save_load_five(tmp_path, target):
     make = emit(mlp(optimisers.adamw(0.05)), target).load()
     rng = np.random.default_rng(0)
