@@ -67,7 +67,7 @@ def losses_and_line(path: Path, losses: Sequence[float], level: float, name: str
 
     Raises: ToolError without matplotlib; ArtifactError if the file cannot be written.
     """
-    whole = figure()
+    whole = figure(10, 4.2)
     axes = whole.subplots()
     draw_losses(axes, losses, "cross entropy, nats a character")
     axes.axhline(level, color=COLOURS[2], linestyle="--", label=f"{name}: {level:.2f}")
@@ -82,7 +82,7 @@ def losses_and_series(
 
     Raises: ToolError without matplotlib; ArtifactError if the file cannot be written.
     """
-    whole = figure()
+    whole = figure(10, 4.2)
     curve, right = whole.subplots(1, 2)
     draw_losses(curve, losses, "loss")
     for (name, values), colour in zip(series.items(), COLOURS, strict=False):
