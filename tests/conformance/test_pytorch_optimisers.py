@@ -16,7 +16,7 @@ from catgrad.learn import optimisers, schedules
 from catgrad.learn.optimisers import Optimiser, clipped, frozen, grouped, sgd
 
 torch = pytest.importorskip("torch", reason="PyTorch, the other side of the comparison, is not installed")
-optim = torch.optim
+optim, lr = torch.optim, torch.optim.lr_scheduler
 TARGETS = pytest.mark.parametrize("target", ["numpy", "torch"])
 SHAPES = {"wide": (2, 5), "tall": (4, 3), "bias": (3,)}
 
@@ -124,6 +124,11 @@ def test_the_first_steps_of_adam_in_float32_are_those_of_torch(make, target):
         lambda p: theirs(p.values(), 1.0, weight_decay=0.0),
         target, Dtype.float32, 2e-6, steps=3,
     )  # fmt: skip
+
+
+def test_a_rate_may_equal_a_decay():
+    """What updates share is told apart by what it is, not by its numbers alone."""
+    assert_follows(optimisers.adam(0.9, beta2=0.9), lambda p: optim.Adam(p.values(), 0.9, (0.9, 0.9)))
 
 
 def orthogonal(g):
@@ -253,21 +258,21 @@ def torch_rates(make, first, steps):
 
 
 SCHEDULES = {
-    "step": (schedules.step_decay(0.3, 4, 0.5), lambda o: optim.lr_scheduler.StepLR(o, 4, 0.5)),
-    "step of one": (schedules.step_decay(0.3, 1, 0.9), lambda o: optim.lr_scheduler.StepLR(o, 1, 0.9)),
-    "exponential": (schedules.exponential_decay(0.3, 0.9), lambda o: optim.lr_scheduler.ExponentialLR(o, 0.9)),
-    "rising": (schedules.exponential_decay(0.3, 1.1), lambda o: optim.lr_scheduler.ExponentialLR(o, 1.1)),
-    "cosine": (schedules.cosine(0.3, 19), lambda o: optim.lr_scheduler.CosineAnnealingLR(o, 19)),
+    "step": (schedules.step_decay(0.3, 4, 0.5), lambda o: lr.StepLR(o, 4, 0.5)),
+    "step of one": (schedules.step_decay(0.3, 1, 0.9), lambda o: lr.StepLR(o, 1, 0.9)),
+    "exponential": (schedules.exponential_decay(0.3, 0.9), lambda o: lr.ExponentialLR(o, 0.9)),
+    "rising": (schedules.exponential_decay(0.3, 1.1), lambda o: lr.ExponentialLR(o, 1.1)),
+    "cosine": (schedules.cosine(0.3, 19), lambda o: lr.CosineAnnealingLR(o, 19)),
     "cosine with a floor": (
-        schedules.cosine(0.3, 19, least=0.1), lambda o: optim.lr_scheduler.CosineAnnealingLR(o, 19, 0.1)
+        schedules.cosine(0.3, 19, least=0.1), lambda o: lr.CosineAnnealingLR(o, 19, 0.1)
     ),
     "one cycle": (
         schedules.one_cycle(0.3, 20),
-        lambda o: optim.lr_scheduler.OneCycleLR(o, 0.3, total_steps=20, cycle_momentum=False),
+        lambda o: lr.OneCycleLR(o, 0.3, total_steps=20, cycle_momentum=False),
     ),
     "one cycle with options": (
         schedules.one_cycle(0.3, 20, 0.45, 5.0, 7.0),
-        lambda o: optim.lr_scheduler.OneCycleLR(
+        lambda o: lr.OneCycleLR(
             o, 0.3, total_steps=20, pct_start=0.45, div_factor=5.0, final_div_factor=7.0, cycle_momentum=False
         ),
     ),

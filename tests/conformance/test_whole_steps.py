@@ -62,14 +62,15 @@ def cnn(dtype: Dtype) -> Twins:
         return NdArrayType(shape, dtype)
 
     model = layers.sequential(
-        layers.conv(f(N, 2, 6, 6), 4, 3, 1, 1, bias=False, name=""), layers.batch_norm(f(N, 4, 6, 6), name=""),
-        layers.relu([f(N, 4, 6, 6)]), layers.max_pool(f(N, 4, 6, 6), 2), layers.flatten(f(N, 4, 3, 3)),
+        layers.conv(f(N, 2, 6, 6), 4, 3, 1, 1, bias=False, name=""),
+        layers.batch_norm(f(N, 4, 6, 6), name=""), layers.relu([f(N, 4, 6, 6)]),
+        layers.max_pool(f(N, 4, 6, 6), 2), layers.flatten(f(N, 4, 3, 3)),
         layers.dropout(f(N, 36), 0.0), layers.linear(f(N), f(36), f(5), name=""),
         layers.batch_norm(f(N, 5), 0.3, 1e-3, name=""),
     )  # fmt: skip
     module = nn.Sequential(
-        nn.Conv2d(2, 4, 3, 1, 1, bias=False), nn.BatchNorm2d(4), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Dropout(0),
-        nn.Linear(36, 5, bias=False), nn.BatchNorm1d(5, 1e-3, 0.3),
+        nn.Conv2d(2, 4, 3, 1, 1, bias=False), nn.BatchNorm2d(4), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(),
+        nn.Dropout(0), nn.Linear(36, 5, bias=False), nn.BatchNorm1d(5, 1e-3, 0.3),
     )  # fmt: skip
 
     def batch(rng, n):
