@@ -35,13 +35,13 @@ class Run:
             self._known[key] = compute()
         return self._known[key]
 
-    def count(self, dtype: Dtype) -> Any:
-        """The number of this update, from 1, as a number of the term."""
-        return self.once(("count", dtype), lambda: ops.cast(STEP(), dtype) + 1)
+    def count(self) -> Any:
+        """The number of this update, from 1, as a float64 number of the term."""
+        return self.once("count", lambda: ops.cast(STEP(), Dtype.float64) + 1)
 
     def rate(self, rate: Rate, dtype: Dtype) -> Any:
         """The learning rate now: a number, or one of the term."""
-        return self.once((rate, dtype), lambda: rate_now(rate, dtype))
+        return self.once(("rate", rate, dtype), lambda: rate_now(rate, dtype))
 
 
 @dataclass(frozen=True)
@@ -70,6 +70,8 @@ def grouped(choose: Callable[[Slot], Optimiser]) -> Optimiser:
 
     `grouped(lambda p: adamw(1e-3) if p.type.rank > 1 else adamw(1e-3, weight_decay=0))` spares norms
     and biases the decay.
+
+    Raises: OptionError if it gives no optimiser for a parameter, or a clipped one
     """
 
     def chosen(parameter: Slot) -> Optimiser:
@@ -79,6 +81,12 @@ def grouped(choose: Callable[[Slot], Optimiser]) -> Optimiser:
                 "a group must give an optimiser for each parameter",
                 f"for {parameter.name} it gives {found!r}",
                 "return for example sgd(0.01), or frozen()",
+            )
+        if found.prepare is not list:
+            raise OptionError(
+                "clipped must be around a group, for it changes all gradients together",
+                f"inside one it is around {found.name}, for {parameter.name}",
+                "write clipped(grouped(...), 1.0)",
             )
         return found
 
@@ -110,7 +118,7 @@ def clipped(optimiser: Optimiser, norm: float) -> Optimiser:
         for gradient in gradients[1:]:
             total = total + ops.cast(ops.sum(ops.square(gradient)), total.dtype)
         scale = ops.minimum(norm / (ops.sqrt(total) + 1e-6), Constant(NdArrayType((), total.dtype), 1)())
-        return [g * ops.broadcast(ops.cast(scale, g.dtype), g.shape) for g in optimiser.prepare(gradients)]
+        return optimiser.prepare([g * ops.broadcast(ops.cast(scale, g.dtype), g.shape) for g in gradients])
 
     return replace(optimiser, prepare=clip)
 

@@ -14,7 +14,7 @@ from catgrad.learn.optimiser import Optimiser, Run, clipped, frozen, grouped, sc
 from catgrad.learn.schedules import Rate, Schedule, rate_now
 from catgrad.state import STEP
 from catgrad.structural import Constant
-from catgrad.types import NdArrayType
+from catgrad.types import Dtype, NdArrayType
 
 
 def sgd(
@@ -239,9 +239,17 @@ def _adam(
     """The new moments, and how far Adam moves the parameter."""
     m, v, *greatest = state
     dtype = dp.dtype
-    t = run.count(dtype)
-    step_size = run.once((rate, beta1, dtype), lambda: run.rate(rate, dtype) / (1 - beta1**t))
-    correction = run.once((beta2, dtype), lambda: ops.sqrt(1 - beta2**t))
+    t = run.count()
+
+    def first() -> Any:
+        return ops.cast(run.rate(rate, Dtype.float64) / (1 - beta1**t), dtype)
+
+    def second() -> Any:
+        return ops.cast(ops.sqrt(1 - beta2**t), dtype)
+
+    # In float32, 1 - 0.999 would have three digits fewer than 0.001.
+    step_size = run.once(("step size", rate, beta1, dtype), first)
+    correction = run.once(("correction", beta2, dtype), second)
     m = beta1 * m + (1 - beta1) * dp
     v = beta2 * v + (1 - beta2) * ops.square(dp)
     greatest = [ops.maximum(greatest[0], v)] if greatest else []

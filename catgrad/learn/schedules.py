@@ -20,7 +20,7 @@ from catgrad.types import Dtype, NdArrayType
 
 @dataclass(frozen=True)
 class Schedule:
-    """A learning rate η(t). `rate` maps the step, a number of the term, to the rate."""
+    """A learning rate η(t). `rate` maps the step, a float64 number of the term, to the rate."""
 
     name: str
     rate: Callable[[Any], Any]
@@ -30,10 +30,15 @@ Rate = float | Schedule
 """What an optimiser takes as its learning rate."""
 
 
-def adjustable(rate: float) -> Schedule:
-    """η, a number of the run that may be set at any time: `learner.state["learning_rate"] = 0.001`."""
-    first = _positive(rate)
-    return Schedule("adjustable", lambda t: learning_rate(t.dtype, first)())
+def adjustable(rate: float, name: str = "learning_rate") -> Schedule:
+    """η, a number of the run that may be set at any time: `learner.state["learning_rate"] = 0.001`.
+
+    Groups that share a schedule share the number; schedules of other rates must have other names.
+
+    Raises: OptionError unless the name is letters, digits and underscores, with dots between parts
+    """
+    number = learning_rate(_positive(rate), name)
+    return Schedule("adjustable", lambda t: number())
 
 
 def step_decay(rate: float, every: int, factor: float = 0.1) -> Schedule:
@@ -99,10 +104,13 @@ def one_cycle(rate: float, steps: int, rise: float = 0.3, start: float = 25.0, e
 
 
 def rate_now(rate: Rate, dtype: Dtype) -> Any:
-    """The learning rate at the current step, as a number of the term; a float stays one."""
+    """The learning rate at the current step, as a number of the term; a float stays one.
+
+    It is computed in float64, for powers of a factor near 1 lose their digits in float32.
+    """
     if not isinstance(rate, Schedule):
         return _positive(rate)
-    return rate.rate(ops.cast(STEP(), dtype))
+    return ops.cast(rate.rate(ops.cast(STEP(), Dtype.float64)), dtype)
 
 
 def _falling(first: float, last: float, progress: Any) -> Any:
