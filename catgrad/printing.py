@@ -37,6 +37,11 @@ class Literal(Op, register=False):
     weak: bool
 
     @property
+    def is_negation(self) -> bool:
+        """Whether its text is a minus sign before a number, which binds less tightly than the number."""
+        return self.weak and self.constant.digits.startswith("-")
+
+    @property
     def digits(self) -> str:
         """The shortest digits that give the number back; small whole ones without a fraction."""
         digits = self.constant.digits
@@ -60,7 +65,8 @@ class Dialect:
 
     def strength(self, op: Op) -> int:
         """How tightly the text of an operation binds."""
-        return self.binding.get(type(op).__name__, (ATOM,))[0]
+        name = "Negate" if isinstance(op, Literal) and op.is_negation else type(op).__name__
+        return self.binding.get(name, (ATOM,))[0]
 
     def required(self, op: Op, position: int) -> int:
         """How tightly the operand at this position must bind to go without parentheses."""
