@@ -532,3 +532,27 @@ def test_what_is_no_loop_is_refused(name):
     function, types, error = WRONG[name]
     with pytest.raises(error):
         build(function, types)
+
+
+@given(branches(), st.lists(st.booleans(), min_size=3, max_size=3), st.integers(0, 99))
+@settings(max_examples=40)
+def test_branches_and_checkpoints_without_some_results(both, wanted, seed):
+    """What is left takes no more than it reads, and gives the same."""
+    (then, otherwise), types = both
+    count = len(then.target)
+    needed = wanted[:count]
+    for op, inputs in (
+        (Cond(Block(then), Block(otherwise)), [BOOL, *types]),
+        (Checkpoint(Block(then)), types),
+    ):
+        arrays = integers_for(singleton(op, *inputs), seed)
+        pruned = op.pruned(needed)
+        if pruned is None:
+            assert all(needed)
+            continue
+        narrow, kept, left = pruned
+        values = evaluate(singleton(narrow, *(inputs[i] for i in kept)), *(arrays[i] for i in kept))
+        whole = evaluate(singleton(op, *inputs), *arrays)
+        assert [i for i, keep in enumerate(needed) if keep] == list(left)
+        assert equal(values, [whole[i] for i in left])
+        assert narrow.pruned([True] * len(left)) is None

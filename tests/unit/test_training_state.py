@@ -259,3 +259,27 @@ def test_fit_goes_on_and_back_with_buffers(target, tmp_path):
     again = model.learner(5)
     fit(again, DATA, epochs=6, checkpoint=tmp_path / "run.safetensors", resume=True, **options)
     assert held(again) == held(straight)
+
+
+W = NdArrayType((3,))
+INSIDE = {
+    "a checkpoint": lambda: checkpointed(dropout(W)),
+    "a loop": lambda: build(lambda x: ops.repeat(dropout(W), 2, x), [W]),
+    "a branch": lambda: build(lambda x: ops.cond(ops.sum(x) > 0 * ops.sum(x), dropout(W), ops.sin, x), [W]),
+    "both": lambda: build(lambda x: ops.repeat(checkpointed(dropout(W)), 2, x), [W]),
+}
+
+
+@pytest.mark.parametrize("place", INSIDE)
+def test_predict_takes_no_random_numbers_from_inside(place):
+    """Where a model is used there is no noise, and so no key to give."""
+    model = INSIDE[place]() >> build(lambda x: x * parameter("w", W), [W])
+    task = Task(model, sgd(0.1), lambda y: ops.sum(y), labels=())
+    for name in ("predict", "loss", "rev", "rev_p"):
+        assert task.entry(name)[1] == ("parameters",)
+    assert task.entry("grads")[1] == ("buffers", "parameters")
+    learner = emit(task).load()().learner(0)
+    learner.parameters = {"w": np.ones(3, np.float32)}
+    x = np.float32([1, 2, 3])
+    assert learner.predict(x).tolist() == [1, 2, 3]
+    assert learner.model.rev(*learner.parameters.values(), x, np.ones(3, np.float32))[0].tolist() == [1, 2, 3]
