@@ -136,7 +136,9 @@ class Op:
         return _outputs(self, inputs)
 
     def pruned(self, needed: Sequence[bool]) -> tuple[Op, Sequence[int], Sequence[int]] | None:
-        """The operation without some outputs that are not needed, and which inputs and outputs it keeps."""
+        """The operation without some outputs that are not needed and without inputs that then are not
+        read, and which inputs and outputs it keeps; None if it keeps all.
+        """
         return None
 
     def is_identity(self, *inputs: NdArrayType) -> bool:

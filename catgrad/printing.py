@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from catgrad.dims import Dim, Size
 from catgrad.naming import Namer
 from catgrad.op import Op
-from catgrad.ops.control import Scan
+from catgrad.ops.scan import Scan
 from catgrad.program import Apply, Function, Nested, Program, symbol_sources
 from catgrad.structural import Constant
 from catgrad.types import NdArrayType
