@@ -17,7 +17,7 @@ from catgrad import ops
 from catgrad.errors import OptionError
 from catgrad.learn.schedules import Rate, Schedule, rate_now
 from catgrad.state import STEP, Slot
-from catgrad.structural import Constant
+from catgrad.structural import Constant, Label
 from catgrad.types import Dtype, NdArrayType
 
 Gradients = Callable[[Sequence[Any]], Sequence[Any]]
@@ -37,7 +37,7 @@ class Run:
 
     def count(self) -> Any:
         """The number of this update, from 1, as a float64 number of the term."""
-        return self.once("count", lambda: ops.cast(STEP(), Dtype.float64) + 1)
+        return self.once("count", lambda: Label("count")(ops.cast(STEP(), Dtype.float64) + 1))
 
     def rate(self, rate: Rate, dtype: Dtype) -> Any:
         """The learning rate now: a number, or one of the term."""
@@ -117,7 +117,8 @@ def clipped(optimiser: Optimiser, norm: float) -> Optimiser:
         total = ops.sum(ops.square(gradients[0]))
         for gradient in gradients[1:]:
             total = total + ops.cast(ops.sum(ops.square(gradient)), total.dtype)
-        scale = ops.minimum(norm / (ops.sqrt(total) + 1e-6), Constant(NdArrayType((), total.dtype), 1)())
+        ratio = norm / (Label("norm")(ops.sqrt(total)) + 1e-6)
+        scale = Label("scale")(ops.minimum(ratio, Constant(NdArrayType((), total.dtype), 1)()))
         return optimiser.prepare([g * ops.broadcast(ops.cast(scale, g.dtype), g.shape) for g in gradients])
 
     return replace(optimiser, prepare=clip)

@@ -13,7 +13,7 @@ from catgrad.errors import OptionError
 from catgrad.learn.optimiser import Optimiser, Run, clipped, frozen, grouped, scaled
 from catgrad.learn.schedules import Rate, Schedule, rate_now
 from catgrad.state import STEP
-from catgrad.structural import Constant
+from catgrad.structural import Constant, Label
 from catgrad.types import Dtype, NdArrayType
 
 
@@ -242,10 +242,10 @@ def _adam(
     t = run.count()
 
     def first() -> Any:
-        return ops.cast(run.rate(rate, Dtype.float64) / (1 - beta1**t), dtype)
+        return Label("step_size")(ops.cast(run.rate(rate, Dtype.float64) / (1 - beta1**t), dtype))
 
     def second() -> Any:
-        return ops.cast(ops.sqrt(1 - beta2**t), dtype)
+        return Label("correction")(ops.cast(ops.sqrt(1 - beta2**t), dtype))
 
     # In float32, 1 - 0.999 would have three digits fewer than 0.001.
     step_size = run.once(("step size", rate, beta1, dtype), first)

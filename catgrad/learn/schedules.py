@@ -14,7 +14,7 @@ from typing import Any
 from catgrad import ops
 from catgrad.errors import OptionError
 from catgrad.state import STEP, learning_rate
-from catgrad.structural import Constant
+from catgrad.structural import Constant, Label
 from catgrad.types import Dtype, NdArrayType
 
 
@@ -110,7 +110,7 @@ def rate_now(rate: Rate, dtype: Dtype) -> Any:
     """
     if not isinstance(rate, Schedule):
         return _positive(rate)
-    return ops.cast(rate.rate(ops.cast(STEP(), Dtype.float64)), dtype)
+    return Label("rate")(ops.cast(rate.rate(ops.cast(STEP(), Dtype.float64)), dtype))
 
 
 def _falling(first: float, last: float, progress: Any) -> Any:
