@@ -10,10 +10,11 @@ from typing import Any
 
 from catgrad.errors import ArtifactError, OptionError, ShapeError
 from catgrad.formats import safetensors
-from catgrad.learn.batches import Data, Source, batch_count, batches, check_whole, examples_in
+from catgrad.learn.batches import Data, Source, batch_count, batches, examples_in
 from catgrad.learn.checkpoint import Tables, load, put_back, save, tables
 from catgrad.learn.history import Epoch, History
 from catgrad.learn.metrics import Metric, Metrics, evaluate_batches, finite, named
+from catgrad.learn.options import check_whole
 from catgrad.learn.progress import progress_bar
 
 

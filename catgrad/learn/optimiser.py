@@ -65,6 +65,13 @@ class Optimiser:
         return self if self.choose is None else self.choose(parameter).of(parameter)
 
 
+def require_optimiser(value: Any) -> Optimiser:
+    """The value. Raises: OptionError unless it is an optimiser."""
+    if not isinstance(value, Optimiser):
+        raise OptionError("this must be an optimiser", f"it is {value!r}", "write for example adamw(1e-3)")
+    return value
+
+
 def grouped(choose: Callable[[Slot], Optimiser]) -> Optimiser:
     """An optimiser of its own for each parameter, chosen by its name, type or rank.
 
@@ -101,13 +108,15 @@ def frozen() -> Optimiser:
 def clipped(optimiser: Optimiser, norm: float) -> Optimiser:
     """The optimiser on gradients scaled down together to a global norm: g ← g · min(1, c / (‖g‖ + 10⁻⁶)).
 
-    ‖g‖ is the Euclidean norm of all gradients as one vector, as in torch.nn.utils.clip_grad_norm_.
+    ‖g‖ is the Euclidean norm of all gradients as one vector, as in torch.nn.utils.clip_grad_norm_;
+    those of frozen parameters are among them.
 
     Units:  c > 0
     Raises: OptionError unless c is positive
     Source: Pascanu et al. 2013 (arXiv:1211.5063), algorithm 1
     """
-    if not (isinstance(norm, (int, float)) and norm > 0):
+    require_optimiser(optimiser)
+    if not (isinstance(norm, (int, float)) and not isinstance(norm, bool) and norm > 0):
         raise OptionError("the norm to clip to must be a positive number", f"it is {norm!r}", "try 1.0")
 
     def clip(gradients: Sequence[Any]) -> Sequence[Any]:

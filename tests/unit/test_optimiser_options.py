@@ -1,4 +1,4 @@
-"""Options of optimisers and schedules outside their range are refused when they are given, with a typed error."""
+"""Options of optimisers and schedules outside their range are refused when they are given."""
 
 from __future__ import annotations
 
