@@ -155,7 +155,7 @@ def test_a_branch_is_the_one_taken(both, taken, seed):
 
 
 @given(integer_terms(size=8), st.integers(0, 99))
-@settings(max_examples=40)
+@settings(max_examples=20)
 def test_a_checkpoint_is_the_term(term, seed):
     types = list(term.source.table)
     wrapped = singleton(Checkpoint(Block(term)), *types)
