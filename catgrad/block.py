@@ -66,11 +66,21 @@ class Block:
         return f"Block({self.term!r})"
 
 
+class HigherOrder(Op, register=False):
+    """An operation of terms: theirs compute, and round."""
+
+    rounds_once = True
+
+    def compute(self, *arrays: Array) -> Any:
+        """The meaning on these arrays, which its blocks widen where they must."""
+        return self.ref(*arrays)
+
+
 def blocks(op: Op) -> dict[str, Block]:
     """The blocks among an operation's attributes, by name."""
-    if not op.higher_order:
+    if not isinstance(op, HigherOrder):
         return {}
-    values = {f.name: getattr(op, f.name) for f in fields(op)}  # type: ignore[arg-type]
+    values = {f.name: getattr(op, f.name) for f in fields(op)}
     return {name: value for name, value in values.items() if isinstance(value, Block)}
 
 

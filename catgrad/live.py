@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
+from catgrad.build import build
 from catgrad.structural import Discard
 from catgrad.term import Edge, Term, assemble, edges
 
@@ -55,3 +57,24 @@ def narrowed(term: Term, kept: Sequence[bool]) -> Term:
         [number[wire] for wire in sources if wire not in dropped],
         [number[wire] for wire in alive.t.table.tolist()],
     )
+
+
+def selected(term: Term, chosen: Sequence[int]) -> Term:
+    """The term with these of its results."""
+
+    def some(*arguments: Any) -> Any:
+        results = term.apply(*arguments)
+        return [results[i] for i in chosen]
+
+    return build(some, list(term.source.table))
+
+
+def kept_inputs(terms: Sequence[Term], always: int = 0) -> list[int]:
+    """The positions of the inputs that one of the terms reads, and of the first few."""
+    ignored = frozenset.intersection(*map(unread, terms))
+    return [i for i in range(len(terms[0].source)) if i < always or i not in ignored]
+
+
+def with_inputs(term: Term, kept: Sequence[int]) -> Term:
+    """The term with these of its inputs, of which it reads no others."""
+    return narrowed(term, [i in kept for i in range(len(term.source))])

@@ -97,8 +97,6 @@ class Op:
 
     structural: ClassVar[bool] = False
     """It moves or names values and computes nothing; it is gone before printing."""
-    higher_order: ClassVar[bool] = False
-    """Some of its attributes are blocks."""
     elementwise: ClassVar[bool] = False
     """Its one output has, at each place, a function of the input elements at that place."""
     rearranges: ClassVar[bool] = False
@@ -145,7 +143,9 @@ class Op:
         return _outputs(self, inputs)
 
     def pruned(self, needed: Sequence[bool]) -> tuple[Op, Sequence[int], Sequence[int]] | None:
-        """The operation without some outputs that are not needed, and which inputs and outputs it keeps."""
+        """The operation without some outputs that are not needed and without inputs that then are not
+        read, and which inputs and outputs it keeps; None if it keeps all.
+        """
         return None
 
     def is_identity(self, *inputs: NdArrayType) -> bool:

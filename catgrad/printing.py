@@ -18,8 +18,8 @@ import numpy as np
 from catgrad.dims import Dim, Size, numbers
 from catgrad.naming import Namer
 from catgrad.op import Op
-from catgrad.ops.control import Scan
 from catgrad.ops.literal import ArrayLiteral
+from catgrad.ops.scan import Scan
 from catgrad.program import Apply, Function, Nested, Program, symbol_sources
 from catgrad.structural import Constant
 from catgrad.types import Dtype, NdArrayType, symbols
@@ -51,6 +51,11 @@ class Literal(Op, register=False):
     weak: bool
 
     @property
+    def is_negation(self) -> bool:
+        """Whether its text is a minus sign before a number, which binds less tightly than the number."""
+        return self.weak and self.constant.digits.startswith("-")
+
+    @property
     def digits(self) -> str:
         """The shortest digits that give the number back; small whole ones without a fraction."""
         digits = self.constant.digits
@@ -75,7 +80,8 @@ class Dialect:
 
     def strength(self, op: Op) -> int:
         """How tightly the text of an operation binds."""
-        return self.binding.get(op.macro, (ATOM,))[0]
+        name = "Negate" if isinstance(op, Literal) and op.is_negation else op.macro
+        return self.binding.get(name, (ATOM,))[0]
 
     def required(self, op: Op, position: int) -> int:
         """How tightly the operand at this position must bind to go without parentheses."""

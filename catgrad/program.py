@@ -10,7 +10,7 @@ import numpy as np
 
 from catgrad.block import blocks
 from catgrad.dims import Dim
-from catgrad.errors import DtypeError, ShapeError
+from catgrad.errors import DtypeError, ShapeError, TermError
 from catgrad.naming import require_dotted
 from catgrad.op import Op
 from catgrad.schedule import schedule
@@ -63,11 +63,26 @@ class Function:
 
 @dataclass(frozen=True)
 class Program:
-    """The functions of one model, with the tables of what they take in common: `parameters`, `state`, …"""
+    """The functions of one model, with the tables of what they take in common: `parameters`, `state`, …
+
+    Raises: TermError if one name stands for two things in the tables.
+    """
 
     name: str
     functions: tuple[Function, ...]
     tables: Mapping[str, tuple[Slot, ...]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        seen: dict[str, str] = {}
+        for table, slots in self.tables.items():
+            for slot in slots:
+                if slot.name in seen:
+                    raise TermError(
+                        "what is kept between runs must have one name each",
+                        f"{slot.name!r} is in {seen[slot.name]} and in {table}",
+                        "give it another name",
+                    )
+                seen[slot.name] = table
 
     def __getitem__(self, name: str) -> Function:
         return next(function for function in self.functions if function.name == name)

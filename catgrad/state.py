@@ -109,9 +109,9 @@ DRAWS = RunNumber("draws", NdArrayType((), Dtype.int64), counts=True)
 """How often the model has drawn random numbers."""
 
 
-def learning_rate(dtype: Dtype, initial: float) -> RunNumber:
+def learning_rate(initial: float, name: str = "learning_rate") -> RunNumber:
     """The learning rate as a number of the run."""
-    return RunNumber("learning_rate", NdArrayType((), dtype), Filled(initial))
+    return RunNumber(name, NdArrayType((), Dtype.float64), Filled(initial))
 
 
 @dataclass(frozen=True)

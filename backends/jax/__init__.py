@@ -61,5 +61,5 @@ BACKEND = JaxBackend(
     files={"{name}.py": "module.py.j2"},
     load=load,
     missing=missing,
-    passes=passes(),
+    passes=passes(lambda op, dtype: True, ()),
 )

@@ -84,17 +84,21 @@ def _scaled(uses: Sequence[int], rewriter: Rewriter, apply: Apply) -> Values | N
     sign = "-" if isinstance(op, Subtract) else ""
     for x, product in (inputs, inputs[::-1]) if isinstance(op, Add) else (inputs,):
         if _only_here(uses, rewriter, product, Multiply) and not isinstance(rewriter.op(x), Literal):
-            fused, *factors = _fused(uses, rewriter, product, sign)
-            return (rewriter.apply_as(type, fused, x, *factors),)
+            fused = _fused(uses, rewriter, product, sign)
+            return fused and (rewriter.apply_as(type, fused[0], x, *fused[1:]),)
     return None
 
 
-def _fused(uses: Sequence[int], rewriter: Rewriter, product: int, sign: str) -> tuple[Op, *tuple[int, ...]]:
-    """The operation that adds a product, and its operands after the first."""
+def _fused(
+    uses: Sequence[int], rewriter: Rewriter, product: int, sign: str
+) -> tuple[Op, *tuple[int, ...]] | None:
+    """The operation that adds a product, and its operands after the first; not for numbers ≤ 0."""
     y, z = rewriter.producer[product].inputs
     for number, other in ((y, z), (z, y)):
         literal = rewriter.op(number)
-        if isinstance(literal, Literal) and literal.weak and literal.constant.value > 0:
+        if isinstance(literal, Literal):
+            if not literal.weak or not literal.constant.value > 0:
+                return None
             digits = f"{sign}{literal.digits}"
             if _only_here(uses, rewriter, other, Square):
                 (root,) = rewriter.producer[other].inputs

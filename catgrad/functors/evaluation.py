@@ -17,7 +17,13 @@ class Evaluation(LocalFunctor):
     def map_op(self, op: Op, inputs: tuple[NdArrayType, ...]) -> Term:
         if op.evaluated is not None:
             return build(in_wide(op, op.evaluated, inputs, op.outputs(*inputs)), inputs)
-        return singleton(map_blocks(op, self), *inputs)
+        changed = map_blocks(op, self)
+        shorter = changed.pruned([True] * len(op.outputs(*inputs)))
+        if shorter is None:
+            return singleton(changed, *inputs)
+        # What only training reads, as the key of random numbers, does not go in any more.
+        narrow, kept, _ = shorter
+        return build(lambda *x: list(narrow.apply(*(x[i] for i in kept))), inputs)
 
 
 def evaluation(term: Term) -> Term:

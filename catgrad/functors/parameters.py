@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TypeGuard
 
+from catgrad.block import blocks, map_blocks
 from catgrad.errors import DtypeError, ShapeError
 from catgrad.functors.factor import factor
 from catgrad.op import Op
 from catgrad.state import Parameter, RunNumber, Slot, Update, slot
 from catgrad.structural import Label, Named
-from catgrad.term import Edge, Term, assemble, edges, map_operations
+from catgrad.term import Term, map_operations
 from catgrad.types import symbols
 
 
 def prefixed(name: str, term: Term) -> Term:
     """The same term, with `name.` put before the names of its parameters and labels."""
-    return map_operations(term, lambda op: replace(op, name=f"{name}.{op.name}") if _is_local(op) else op)
+    return map_operations(term, lambda op: _renamed(op, lambda old: f"{name}.{old}"))
 
 
 def factor_parameters(model: Term) -> tuple[tuple[Slot, ...], Term]:
@@ -28,10 +30,8 @@ def factor_parameters(model: Term) -> tuple[tuple[Slot, ...], Term]:
     name, as after composing two dense ones, the k-th gets k behind it: `dense_0.weight`.
     Raises: ShapeError if the shape of a parameter is symbolic; DtypeError if it is not floating.
     """
-    every = edges(model)
-    names = _distinct_names([edge.op for edge in every])
-    renamed = [Edge(_with_name(edge.op, names.get(i)), *edge[1:]) for i, edge in enumerate(every)]
-    distinct = assemble(list(model.H.w.table), renamed, model.s.table.tolist(), model.t.table.tolist())
+    names = iter(_distinct_names(list(_local(model))))
+    distinct = map_operations(model, lambda op: _renamed(op, lambda _: next(names)))
     parameters, factored = factor(distinct, Parameter)
     for parameter in parameters:
         _check_trainable(parameter)
@@ -43,26 +43,41 @@ def _is_local(op: Op) -> TypeGuard[Named]:
     return isinstance(op, Named) and not isinstance(op, RunNumber)
 
 
-def _distinct_names(ops: list[Op]) -> dict[int, str]:
-    """New names, by position. A layer's operations stand together, so a layer's name begins a new
-    layer where it would otherwise hold one thing twice.
+def _local(term: Term) -> Iterator[Named]:
+    """What has the name of something in one layer, in blocks too; in the order in which it is renamed."""
+    for op in term.H.x.table:
+        if _is_local(op):
+            yield op
+        for block in blocks(op).values():
+            yield from _local(block.term)
+
+
+def _renamed(op: Op, change: Callable[[str], str]) -> Op:
+    """The operation, and those in its blocks, with another name."""
+    if _is_local(op):
+        return replace(op, name=change(op.name))
+    return map_blocks(op, lambda term: map_operations(term, lambda inner: _renamed(inner, change)))
+
+
+def _distinct_names(ops: list[Named]) -> list[str]:
+    """A new name for each. A layer's operations stand together, so a layer's name begins a new layer
+    where it would otherwise hold one thing twice.
     """
     instance: Counter[str] = Counter()
     held: dict[str, set[str]] = {}
-    places: dict[int, tuple[str, int, str]] = {}
-    for i, op in enumerate(ops):
-        if _is_local(op):
-            layer, dot, rest = op.name.partition(".")
-            names = held.setdefault(layer, set())
-            if not isinstance(op, (Label, Update)):
-                if op.name in names:
-                    instance[layer] += 1
-                    names.clear()
-                names.add(op.name)
-            places[i] = layer, instance[layer], dot + rest
+    places: list[tuple[str, int, str]] = []
+    for op in ops:
+        layer, dot, rest = op.name.partition(".")
+        names = held.setdefault(layer, set())
+        if not isinstance(op, (Label, Update)):
+            if op.name in names:
+                instance[layer] += 1
+                names.clear()
+            names.add(op.name)
+        places.append((layer, instance[layer], dot + rest))
     taken = set(held)
     numbered = {layer: _numbers(layer, instance[layer] + 1, taken) for layer in held if instance[layer]}
-    return {i: numbered[layer][k] + rest for i, (layer, k, rest) in places.items() if layer in numbered}
+    return [(numbered[layer][k] if layer in numbered else layer) + rest for layer, k, rest in places]
 
 
 def _numbers(layer: str, count: int, taken: set[str]) -> list[str]:
@@ -83,7 +98,3 @@ def _check_trainable(parameter: Parameter) -> None:
             f"{parameter.name} is {parameter.array_type}",
             "keep symbolic dimensions for the batch",
         )
-
-
-def _with_name(op: Op, name: str | None) -> Op:
-    return replace(op, name=name) if name and _is_local(op) else op

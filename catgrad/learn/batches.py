@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from catgrad.errors import OptionError, ShapeError
+from catgrad.learn.options import check_whole
 
 Batch = tuple[Any, ...]
 Data = tuple[Any, ...] | Iterable[Batch] | Callable[[int], Iterable[Batch]]
@@ -117,11 +118,3 @@ def _check_arrays(arrays: tuple[Any, ...]) -> int:
     if not shapes[0][0]:
         raise ShapeError("there must be an example", found, "check how the data are read")
     return int(shapes[0][0])
-
-
-def check_whole(what: str, value: Any, least: int) -> None:
-    """Raises: OptionError unless the value is a whole number of at least so much."""
-    if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < least:
-        raise OptionError(
-            f"{what} must be a whole number of at least {least}", f"it is {value!r}", f"try {max(least, 1)}"
-        )

@@ -1,4 +1,4 @@
-"""A learner's parameters and optimiser state, in a file and back."""
+"""A learner's parameters, buffers and optimiser state, in a file and back."""
 
 from __future__ import annotations
 
@@ -10,27 +10,46 @@ import numpy as np
 from catgrad.errors import ShapeError
 from catgrad.formats import safetensors
 
+Tables = dict[str, dict[str, Any]]
 
-def save(learner: Any, path: str | Path) -> None:
-    """Write parameters and state by name, as safetensors; training goes on from them bit for bit.
+TABLES = ("state", "buffers", "parameters")
+"""What a learner holds arrays in, by name."""
+
+
+def tables(learner: Any) -> Tables:
+    """All that a learner holds. One that is not emitted may lack a table."""
+    return {table: getattr(learner, table) for table in TABLES if hasattr(learner, table)}
+
+
+def put_back(learner: Any, held: Tables) -> None:
+    """Let the learner hold these tables again."""
+    for table, arrays in held.items():
+        setattr(learner, table, arrays)
+
+
+def save(learner: Any, path: str | Path, metadata: dict[str, str] | None = None) -> None:
+    """Write all a learner holds by name, as safetensors; training goes on from it bit for bit.
 
     Raises: ArtifactError if the file cannot be written.
     """
-    arrays = {**learner.state, **learner.parameters}
-    safetensors.write(path, {name: np.asarray(array) for name, array in arrays.items()})
+    arrays = _all(tables(learner))
+    safetensors.write(path, {name: np.asarray(array) for name, array in arrays.items()}, metadata)
 
 
 def load(learner: Any, path: str | Path) -> None:
-    """Read parameters, and state if the file has it, into a learner of any target.
+    """Read parameters, and buffers and state if the file has them, into a learner of any target.
 
     A file without the optimiser's state, such as that of another program, starts it anew.
     Raises: ArtifactError if the file is no safetensors; ShapeError if an array is missing, is left
     over or has another shape or dtype. Then the learner is as before.
     """
     found = safetensors.read(path)
-    with_state = any(name in found for name in learner.state)
-    wanted = {**learner.state, **learner.parameters} if with_state else learner.parameters
-    expected = {name: _type(array) for name, array in wanted.items()}
+    there = {
+        table: arrays
+        for table, arrays in tables(learner).items()
+        if table == "parameters" or any(name in found for name in arrays)
+    }
+    expected = {name: _type(array) for name, array in _all(there).items()}
     actual = {name: _type(array) for name, array in found.items()}
     if expected != actual:
         differing = sorted({name for name, _ in expected.items() ^ actual.items()})
@@ -39,9 +58,11 @@ def load(learner: Any, path: str | Path) -> None:
             f"it differs in {', '.join(differing)}",
             "load it into the model it was saved from",
         )
-    if with_state:
-        learner.state = {name: found[name] for name in learner.state}
-    learner.parameters = {name: found[name] for name in learner.parameters}
+    put_back(learner, {table: {name: found[name] for name in arrays} for table, arrays in there.items()})
+
+
+def _all(held: Tables) -> dict[str, Any]:
+    return {name: array for arrays in held.values() for name, array in arrays.items()}
 
 
 def _type(array: Any) -> tuple[tuple[int, ...], str]:

@@ -8,17 +8,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from catgrad.errors import ArtifactError, OptionError, ShapeError
 from catgrad.formats import safetensors
-from catgrad.learn.batches import Data, Source, batch_count, batches, check_whole, examples_in
-from catgrad.learn.checkpoint import load
+from catgrad.learn.batches import Data, Source, batch_count, batches, examples_in
+from catgrad.learn.checkpoint import Tables, load, put_back, save, tables
 from catgrad.learn.history import Epoch, History
 from catgrad.learn.metrics import Metric, Metrics, evaluate_batches, finite, named
+from catgrad.learn.options import check_whole
 from catgrad.learn.progress import progress_bar
-
-Weights = tuple[dict[str, Any], dict[str, Any]]
 
 
 def fit(
@@ -48,7 +45,7 @@ def fit(
     metrics are taken on the validation data. With `patience`, training stops once the validation loss
     has had no new minimum for so many epochs, and the learner ends as it was at the minimum.
 
-    A `checkpoint`, run.safetensors, holds parameters, state and history after the last epoch, and
+    A `checkpoint`, run.safetensors, holds parameters, buffers, state and history after the last epoch, and
     run.best.safetensors those at the least validation loss. With `resume`, training goes on from there
     if the file exists, up to `epochs` or `steps` in all, and ends bit for bit where it would have
     without the interruption, for the same data and options.
@@ -92,7 +89,7 @@ class _Run:
     metrics: Mapping[str, Metric]
     path: Path | None
     history: History = field(default_factory=History)
-    best: Weights | None = None
+    best: Tables | None = None
 
     def is_finished(self) -> bool:
         """Whether there have been enough epochs, enough steps, or too many epochs without a new best."""
@@ -130,7 +127,7 @@ class _Run:
         """Add the epoch to the history, and keep what its end is to be remembered by."""
         is_best = self.history.add(epoch)
         if is_best and self.patience is not None:
-            self.best = deepcopy((self.learner.parameters, self.learner.state))
+            self.best = deepcopy(tables(self.learner))
         if self.path is not None:
             # The best one first: interrupted between the two, the epoch is done again, and so is its file.
             for path in (_best(self.path), self.path) if is_best else (self.path,):
@@ -139,13 +136,11 @@ class _Run:
     def restore_best(self) -> None:
         """With patience, put the learner where the validation loss was least."""
         if self.best is not None:
-            self.learner.parameters, self.learner.state = self.best
+            put_back(self.learner, self.best)
 
     def save(self, path: Path) -> None:
-        """Write parameters, state and history."""
-        arrays = {**self.learner.state, **self.learner.parameters}
-        metadata = {"history": self.history.to_json()}
-        safetensors.write(path, {name: np.asarray(array) for name, array in arrays.items()}, metadata)
+        """Write what the learner holds, and the history."""
+        save(self.learner, path, {"history": self.history.to_json()})
 
     def resume(self) -> None:
         """Put learner and history where the checkpoint is, if it exists."""
@@ -161,7 +156,7 @@ class _Run:
         self.history = History.from_json(text, self.path)
         if self.patience is not None and self.history.best is not None:
             load(self.learner, _best(self.path))
-            self.best = deepcopy((self.learner.parameters, self.learner.state))
+            self.best = deepcopy(tables(self.learner))
         load(self.learner, self.path)
         if not self.history.epochs[-1].whole and not self.is_finished():
             self.history.epochs.pop()

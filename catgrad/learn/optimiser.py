@@ -17,7 +17,7 @@ from catgrad import ops
 from catgrad.errors import OptionError
 from catgrad.learn.schedules import Rate, Schedule, rate_now
 from catgrad.state import STEP, Slot
-from catgrad.structural import Constant
+from catgrad.structural import Constant, Label
 from catgrad.types import Dtype, NdArrayType
 
 Gradients = Callable[[Sequence[Any]], Sequence[Any]]
@@ -35,13 +35,13 @@ class Run:
             self._known[key] = compute()
         return self._known[key]
 
-    def count(self, dtype: Dtype) -> Any:
-        """The number of this update, from 1, as a number of the term."""
-        return self.once(("count", dtype), lambda: ops.cast(STEP(), dtype) + 1)
+    def count(self) -> Any:
+        """The number of this update, from 1, as a float64 number of the term."""
+        return self.once("count", lambda: Label("count")(ops.cast(STEP(), Dtype.float64) + 1))
 
     def rate(self, rate: Rate, dtype: Dtype) -> Any:
         """The learning rate now: a number, or one of the term."""
-        return self.once((rate, dtype), lambda: rate_now(rate, dtype))
+        return self.once(("rate", rate, dtype), lambda: rate_now(rate, dtype))
 
 
 @dataclass(frozen=True)
@@ -65,11 +65,20 @@ class Optimiser:
         return self if self.choose is None else self.choose(parameter).of(parameter)
 
 
+def require_optimiser(value: Any) -> Optimiser:
+    """The value. Raises: OptionError unless it is an optimiser."""
+    if not isinstance(value, Optimiser):
+        raise OptionError("this must be an optimiser", f"it is {value!r}", "write for example adamw(1e-3)")
+    return value
+
+
 def grouped(choose: Callable[[Slot], Optimiser]) -> Optimiser:
     """An optimiser of its own for each parameter, chosen by its name, type or rank.
 
     `grouped(lambda p: adamw(1e-3) if p.type.rank > 1 else adamw(1e-3, weight_decay=0))` spares norms
     and biases the decay.
+
+    Raises: OptionError if it gives no optimiser for a parameter, or a clipped one
     """
 
     def chosen(parameter: Slot) -> Optimiser:
@@ -79,6 +88,12 @@ def grouped(choose: Callable[[Slot], Optimiser]) -> Optimiser:
                 "a group must give an optimiser for each parameter",
                 f"for {parameter.name} it gives {found!r}",
                 "return for example sgd(0.01), or frozen()",
+            )
+        if found.prepare is not list:
+            raise OptionError(
+                "clipped must be around a group, for it changes all gradients together",
+                f"inside one it is around {found.name}, for {parameter.name}",
+                "write clipped(grouped(...), 1.0)",
             )
         return found
 
@@ -93,13 +108,15 @@ def frozen() -> Optimiser:
 def clipped(optimiser: Optimiser, norm: float) -> Optimiser:
     """The optimiser on gradients scaled down together to a global norm: g ← g · min(1, c / (‖g‖ + 10⁻⁶)).
 
-    ‖g‖ is the Euclidean norm of all gradients as one vector, as in torch.nn.utils.clip_grad_norm_.
+    ‖g‖ is the Euclidean norm of all gradients as one vector, as in torch.nn.utils.clip_grad_norm_;
+    those of frozen parameters are among them.
 
     Units:  c > 0
     Raises: OptionError unless c is positive
     Source: Pascanu et al. 2013 (arXiv:1211.5063), algorithm 1
     """
-    if not (isinstance(norm, (int, float)) and norm > 0):
+    require_optimiser(optimiser)
+    if not (isinstance(norm, (int, float)) and not isinstance(norm, bool) and norm > 0):
         raise OptionError("the norm to clip to must be a positive number", f"it is {norm!r}", "try 1.0")
 
     def clip(gradients: Sequence[Any]) -> Sequence[Any]:
@@ -109,8 +126,9 @@ def clipped(optimiser: Optimiser, norm: float) -> Optimiser:
         total = ops.sum(ops.square(gradients[0]))
         for gradient in gradients[1:]:
             total = total + ops.cast(ops.sum(ops.square(gradient)), total.dtype)
-        scale = ops.minimum(norm / (ops.sqrt(total) + 1e-6), Constant(NdArrayType((), total.dtype), 1)())
-        return [g * ops.broadcast(ops.cast(scale, g.dtype), g.shape) for g in optimiser.prepare(gradients)]
+        ratio = norm / (Label("norm")(ops.sqrt(total)) + 1e-6)
+        scale = Label("scale")(ops.minimum(ratio, Constant(NdArrayType((), total.dtype), 1)()))
+        return optimiser.prepare([g * ops.broadcast(ops.cast(scale, g.dtype), g.shape) for g in gradients])
 
     return replace(optimiser, prepare=clip)
 

@@ -10,11 +10,12 @@ from typing import Any
 
 from catgrad import ops
 from catgrad.errors import OptionError
-from catgrad.learn.optimiser import Optimiser, Run, clipped, frozen, grouped, scaled
-from catgrad.learn.schedules import Rate, Schedule, rate_now
+from catgrad.learn.optimiser import Optimiser, Run, clipped, frozen, grouped, require_optimiser, scaled
+from catgrad.learn.options import check_whole, number, positive, share
+from catgrad.learn.schedules import RATE, Rate, Schedule
 from catgrad.state import STEP
-from catgrad.structural import Constant
-from catgrad.types import NdArrayType
+from catgrad.structural import Constant, Label
+from catgrad.types import Dtype, NdArrayType
 
 
 def sgd(
@@ -33,13 +34,14 @@ def sgd(
     Raises: OptionError for values outside their range
     Source: Polyak 1964; Sutskever et al. 2013, equation 1
     """
-    mu, decay = _checked(learning_rate, weight_decay, momentum=momentum)[0], float(weight_decay)
+    _checked(learning_rate, weight_decay, momentum=momentum)
+    mu, decay = float(momentum), float(weight_decay)
+    if number("dampening", dampening) > 1:
+        raise OptionError("dampening must lie in [0, 1]", f"it is {dampening}", "try 0")
     if nesterov and (not mu or dampening):
         raise OptionError(
             "nesterov must have momentum and no dampening", f"they are {mu} and {dampening}", "set them"
         )
-    if not 0 <= dampening <= 1:
-        raise OptionError("dampening must lie in [0, 1]", f"it is {dampening}", "try 0")
 
     def descend(run: Run, p: Any, dp: Any) -> Any:
         return (p - scaled(run.rate(learning_rate, p.dtype), decayed(p, dp, decay)),)
@@ -71,7 +73,7 @@ def adam(
     Raises: OptionError for values outside their range
     Source: Kingma and Ba 2015 (arXiv:1412.6980), algorithm 1; Reddi et al. 2018, algorithm 2
     """
-    _checked(learning_rate, weight_decay, beta1=beta1, beta2=beta2)
+    _checked(learning_rate, weight_decay, epsilon, beta1=beta1, beta2=beta2)
 
     def put(run: Run, *state_p_dp: Any) -> Any:
         *state, p, dp = state_p_dp
@@ -96,7 +98,7 @@ def adamw(
     Raises: OptionError for values outside their range
     Source: Loshchilov and Hutter 2019 (arXiv:1711.05101), algorithm 2
     """
-    _checked(learning_rate, weight_decay, beta1=beta1, beta2=beta2)
+    _checked(learning_rate, weight_decay, epsilon, beta1=beta1, beta2=beta2)
 
     def put(run: Run, *state_p_dp: Any) -> Any:
         *state, p, dp = state_p_dp
@@ -124,7 +126,7 @@ def rmsprop(
     Raises: OptionError for values outside their range
     Source: Tieleman and Hinton 2012, lecture 6.5; Graves 2013 (arXiv:1308.0850), section 4.2
     """
-    _checked(learning_rate, weight_decay, alpha=alpha, momentum=momentum)
+    _checked(learning_rate, weight_decay, epsilon, alpha=alpha, momentum=momentum)
     names = ("square_avg", *(["grad_avg"] if centred else []), *(["momentum_buffer"] if momentum else []))
 
     def put(run: Run, *state_p_dp: Any) -> Any:
@@ -151,7 +153,7 @@ def adagrad(learning_rate: Rate = 1e-2, epsilon: float = 1e-10, weight_decay: fl
     Raises: OptionError for values outside their range
     Source: Duchi et al. 2011, figure 1
     """
-    _checked(learning_rate, weight_decay)
+    _checked(learning_rate, weight_decay, epsilon)
 
     def put(run: Run, v: Any, p: Any, dp: Any) -> Any:
         gradient = decayed(p, dp, weight_decay)
@@ -205,7 +207,8 @@ def muon(
     Source: Jordan et al. 2024, Muon: an optimizer for hidden layers
     """
     _checked(learning_rate, weight_decay, momentum=momentum)
-    rest = adamw(learning_rate, weight_decay=weight_decay) if others is None else others
+    check_whole("the iterations of muon", iterations, 1)
+    rest = adamw(learning_rate, weight_decay=weight_decay) if others is None else require_optimiser(others)
 
     def put(run: Run, v: Any, p: Any, dp: Any) -> Any:
         v = momentum * v + (1 - momentum) * dp
@@ -239,9 +242,17 @@ def _adam(
     """The new moments, and how far Adam moves the parameter."""
     m, v, *greatest = state
     dtype = dp.dtype
-    t = run.count(dtype)
-    step_size = run.once((rate, beta1, dtype), lambda: run.rate(rate, dtype) / (1 - beta1**t))
-    correction = run.once((beta2, dtype), lambda: ops.sqrt(1 - beta2**t))
+    t = run.count()
+
+    def first() -> Any:
+        return Label("step_size")(ops.cast(run.rate(rate, Dtype.float64) / (1 - beta1**t), dtype))
+
+    def second() -> Any:
+        return Label("correction")(ops.cast(ops.sqrt(1 - beta2**t), dtype))
+
+    # In float32, 1 - 0.999 would have three digits fewer than 0.001.
+    step_size = run.once(("step size", rate, beta1, dtype), first)
+    correction = run.once(("correction", beta2, dtype), second)
     m = beta1 * m + (1 - beta1) * dp
     v = beta2 * v + (1 - beta2) * ops.square(dp)
     greatest = [ops.maximum(greatest[0], v)] if greatest else []
@@ -268,25 +279,14 @@ def _is_first(run: Run, p: Any) -> Any:
     return ops.broadcast(first, p.shape)
 
 
-def _checked(learning_rate: Rate, weight_decay: float, **decays: float) -> list[float]:
-    """The decays, after a check that they lie in [0, 1) and that the rates are what they must be."""
+def _checked(learning_rate: Rate, weight_decay: float, epsilon: float = 0.0, **decays: float) -> None:
+    """Raises: OptionError unless decays lie in [0, 1), and the others are what they must be."""
     for name, value in decays.items():
-        if not 0 <= _number(value, name) < 1:
-            raise OptionError(f"{name} must lie in [0, 1)", f"it is {value}", "try 0.9")
+        share(name, value)
     if not isinstance(learning_rate, Schedule):
-        rate_now(learning_rate, None)  # type: ignore[arg-type]  # a number has no dtype yet
-    if not _number(weight_decay, "weight decay") >= 0:
-        raise OptionError("weight decay must be at least 0", f"it is {weight_decay}", "try 0.01")
-    return [float(value) for value in decays.values()]
-
-
-def _number(value: float, name: str) -> float:
-    try:
-        return float(value)
-    except (TypeError, ValueError):
-        raise OptionError(
-            f"the {name} must be a number", f"it is {value!r}", "write for example 0.1"
-        ) from None
+        positive(RATE, learning_rate)
+    number("weight decay", weight_decay)
+    number("epsilon", epsilon)
 
 
 __all__ = [

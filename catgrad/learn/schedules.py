@@ -13,39 +13,48 @@ from typing import Any
 
 from catgrad import ops
 from catgrad.errors import OptionError
+from catgrad.learn.options import check_whole, number, positive
 from catgrad.state import STEP, learning_rate
-from catgrad.structural import Constant
+from catgrad.structural import Constant, Label
 from catgrad.types import Dtype, NdArrayType
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """A learning rate η(t). `rate` maps the step, a number of the term, to the rate."""
+    """A learning rate η(t). `rate` maps the step, a float64 number of the term, to the rate."""
 
     name: str
     rate: Callable[[Any], Any]
 
 
+RATE = "a learning rate"
+"""What messages call one."""
+
 Rate = float | Schedule
 """What an optimiser takes as its learning rate."""
 
 
-def adjustable(rate: float) -> Schedule:
-    """η, a number of the run that may be set at any time: `learner.state["learning_rate"] = 0.001`."""
-    first = _positive(rate)
-    return Schedule("adjustable", lambda t: learning_rate(t.dtype, first)())
+def adjustable(rate: float, name: str = "learning_rate") -> Schedule:
+    """η, a number of the run that may be set at any time: `learner.state["learning_rate"] = 0.001`.
+
+    Groups that share a schedule share the number; schedules of other rates must have other names.
+
+    Raises: OptionError unless the name is letters, digits and underscores, with dots between parts
+    """
+    of_the_run = learning_rate(positive(RATE, rate), name)
+    return Schedule("adjustable", lambda t: of_the_run())
 
 
 def step_decay(rate: float, every: int, factor: float = 0.1) -> Schedule:
     """η(t) = η₀ · factor^⌊t / every⌋, as torch.optim.lr_scheduler.StepLR."""
-    first, period = _positive(rate), _count(every, "the period of step_decay")
-    shrink = _positive(factor)
-    return Schedule("step", lambda t: first * _number(t, shrink) ** ops.floor(t / period))
+    first, shrink = positive(RATE, rate), positive("the factor of step_decay", factor)
+    check_whole("the period of step_decay", every, 1)
+    return Schedule("step", lambda t: first * _number(t, shrink) ** ops.floor(t / every))
 
 
 def exponential_decay(rate: float, factor: float) -> Schedule:
     """η(t) = η₀ · factorᵗ, as torch.optim.lr_scheduler.ExponentialLR."""
-    first, shrink = _positive(rate), _positive(factor)
+    first, shrink = positive(RATE, rate), positive("the factor of exponential_decay", factor)
     return Schedule("exponential", lambda t: first * _number(t, shrink) ** t)
 
 
@@ -57,8 +66,10 @@ def cosine(rate: float, steps: int, warm_up: int = 0, least: float = 0.0) -> Sch
 
     Source: Loshchilov and Hutter 2017 (arXiv:1608.03983), equation 5
     """
-    first, last = _positive(rate), _count(steps, "the steps of cosine")
-    if not 0 <= warm_up < last or not 0 <= least <= first:
+    first, least = positive(RATE, rate), number("the least rate of cosine", least)
+    check_whole("the steps of cosine", steps, 1)
+    check_whole("the warm-up of cosine", warm_up, 0)
+    if warm_up >= steps or least > first:
         raise OptionError(
             "cosine must have 0 ≤ warm_up < steps and 0 ≤ least ≤ rate",
             f"they are warm_up={warm_up}, steps={steps}, least={least}, rate={rate}",
@@ -66,7 +77,7 @@ def cosine(rate: float, steps: int, warm_up: int = 0, least: float = 0.0) -> Sch
         )
 
     def at(t: Any) -> Any:
-        fallen = _falling(first, least, _progress(t, warm_up, last))
+        fallen = _falling(first, least, _progress(t, warm_up, steps))
         if not warm_up:
             return fallen
         return ops.select(t < warm_up, (first / warm_up) * (t + 1), fallen)
@@ -81,28 +92,33 @@ def one_cycle(rate: float, steps: int, rise: float = 0.3, start: float = 25.0, e
 
     Source: Smith and Topin 2019 (arXiv:1708.07120), section 4
     """
-    top, last = _positive(rate), _count(steps, "the steps of one_cycle")
-    turn = rise * last - 1
-    if not (0 < turn < last - 1 and start >= 1 and end >= 1):
+    top, rise = positive(RATE, rate), number("the rise of one_cycle", rise)
+    start, end = number("the start of one_cycle", start, 1), number("the end of one_cycle", end, 1)
+    check_whole("the steps of one_cycle", steps, 1)
+    turn = rise * steps - 1
+    if not 0 < turn < steps - 1:
         raise OptionError(
-            "one_cycle must rise for more than one step and not for all, with start and end ≥ 1",
-            f"they are rise={rise} of {steps} steps, start={start}, end={end}",
+            "one_cycle must rise for more than one step and not for all",
+            f"its rise is {rise} of {steps} steps",
             "give the number of all steps",
         )
 
     def at(t: Any) -> Any:
         up = _falling(top / start, top, _progress(t, 0, turn))
-        down = _falling(top, top / start / end, _progress(t, turn, last - 1))
+        down = _falling(top, top / start / end, _progress(t, turn, steps - 1))
         return ops.select(t <= turn, up, down)
 
     return Schedule("one_cycle", at)
 
 
 def rate_now(rate: Rate, dtype: Dtype) -> Any:
-    """The learning rate at the current step, as a number of the term; a float stays one."""
+    """The learning rate at the current step, as a number of the term; a float stays one.
+
+    It is computed in float64, for powers of a factor near 1 lose their digits in float32.
+    """
     if not isinstance(rate, Schedule):
-        return _positive(rate)
-    return rate.rate(ops.cast(STEP(), dtype))
+        return positive(RATE, rate)
+    return Label("rate")(ops.cast(rate.rate(ops.cast(STEP(), Dtype.float64)), dtype))
 
 
 def _falling(first: float, last: float, progress: Any) -> Any:
@@ -117,19 +133,3 @@ def _progress(t: Any, begin: float, end: float) -> Any:
 
 def _number(like: Any, value: float) -> Any:
     return Constant(NdArrayType((), like.dtype), value)()
-
-
-def _positive(rate: float) -> float:
-    try:
-        value = float(rate)
-    except (TypeError, ValueError):
-        value = -1.0
-    if not 0 < value < float("inf"):
-        raise OptionError("a learning rate must be a positive number", f"it is {rate!r}", "try 0.01")
-    return value
-
-
-def _count(value: int, what: str) -> int:
-    if not isinstance(value, int) or value < 1:
-        raise OptionError(f"{what} must be a whole number of at least 1", f"it is {value!r}", "count steps")
-    return value

@@ -33,6 +33,9 @@ Loss = Callable[..., Any]
 TERMS = ("model", "predict", "loss", "rev", "rev_p", "grads", "update", "step", "train_step")
 """The terms of a task, by name."""
 
+TRAINING = ("grads", "update", "step", "train_step")
+"""Those that return all they take of the state and the buffers."""
+
 
 @dataclass(frozen=True)
 class Task:
@@ -236,7 +239,7 @@ class Task:
     def entry(self, name: str) -> tuple[Term, tuple[str, ...]]:
         """One of the terms but the model, and which of the tables state, buffers, parameters it takes.
 
-        It takes no state and no buffers of which it reads none.
+        It takes no buffers if it reads and returns none.
         """
         term: Term = getattr(self, f"{name}_term")
         ignored, kept, takes = unread(term), [True] * len(term.source), []
@@ -248,7 +251,7 @@ class Task:
         for table, slots in tables.items():
             places = range(start, start + len(slots))
             start += len(slots)
-            if places and not ignored.issuperset(places):
+            if places and (name in TRAINING or not ignored.issuperset(places)):
                 takes.append(table)
             else:
                 kept[places.start : places.stop] = [False] * len(places)

@@ -5,179 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
-from catgrad.block import Block
+from catgrad.block import Block, HigherOrder
 from catgrad.build import build, build_inside
-from catgrad.dims import Size, numbers
-from catgrad.errors import DtypeError, OptionError, ShapeError, TypeMismatch
-from catgrad.live import narrowed, unread
+from catgrad.dims import Size
+from catgrad.errors import DtypeError, OptionError, TypeMismatch
+from catgrad.live import kept_inputs, selected, with_inputs
 from catgrad.op import Examples, Op, Types
+from catgrad.ops.scan import Reverse, Scan
 from catgrad.ops.transcendental import tanh
-from catgrad.split import split
-from catgrad.structural import Barrier, Constant, is_differentiable
+from catgrad.structural import Barrier, is_differentiable
 from catgrad.term import Term
 from catgrad.types import Array, Dtype, NdArrayType
 
-Reverse = Callable[[Term], Term]
-Objects = tuple[NdArrayType, ...]
 
-
-class Control(Op, register=False):
-    """What holds terms: their operations compute, and round."""
-
-    rounds_once = True
-
-    def compute(self, *arrays: Array) -> Any:
-        return self.ref(*arrays)
-
-
-class Scan(Control):
-    """A loop: (cᵗ⁺¹, yᵗ) = body(cᵗ, xᵗ, k) for t = 0 … length - 1, with c carried on and y laid in a row.
-
-    `backwards`, t runs from length - 1 to 0; x and y keep their places.
-
-    Type:     (C…, X[length, …]…, K…) -> (C…, Y[length, …]…), for body : (C…, X…, K…) -> (C…, Y…), with
-              `carried` arrays C and `scanned` arrays X
-    Raises:   TypeMismatch if the body does not fit
-    Gradient: a loop the other way, with the reverse of the body; it keeps what that needs of each turn,
-              and nothing that follows from K alone
-    """
-
-    block: Block
-    length: Size
-    carried: int
-    scanned: int
-    backwards: bool = False
-    higher_order = True
-
-    def type(self, *types: NdArrayType) -> Types:
-        carry, rows, constants = self.parts(types)
-        for row in rows:
-            if not row.rank or row.shape[0] != self.length:
-                raise ShapeError(
-                    f"an array that a loop runs over must have {self.length} rows",
-                    f"it is {row}",
-                    "reshape it",
-                )
-        wanted = (*carry, *(row.with_shape(row.shape[1:]) for row in rows), *constants)
-        if self.block.inputs != wanted or self.block.outputs[: self.carried] != carry:
-            raise TypeMismatch(
-                "the body of a loop must take what it is given, and return what it carries as it got it",
-                f"it goes from {self.block.inputs} to {self.block.outputs}, and is given {wanted}",
-                "keep the types of what is carried",
-            )
-        return (*carry, *(self._in_row(y) for y in self.block.outputs[self.carried :]))
-
-    def ref(self, *arrays: Array) -> Any:
-        carry, rows, constants = self.parts(arrays)
-        (length,) = numbers((self.length,))
-        outputs = self.block.outputs[self.carried :]
-        stacks = [np.zeros(numbers(self._in_row(y).shape), y.dtype.numpy) for y in outputs]
-        for t in reversed(range(length)) if self.backwards else range(length):
-            results = self.block.evaluate(*carry, *(row[t] for row in rows), *constants)
-            carry = tuple(results[: self.carried])
-            for stack, y in zip(stacks, results[self.carried :], strict=True):
-                stack[t] = y
-        return (*carry, *stacks)
-
-    def parts(self, values: Sequence[Any]) -> tuple[tuple[Any, ...], tuple[Any, ...], tuple[Any, ...]]:
-        """Arguments, or what belongs to them: carried, scanned and constant ones."""
-        c, x = self.carried, self.carried + self.scanned
-        return tuple(values[:c]), tuple(values[c:x]), tuple(values[x:])
-
-    def pruned(self, needed: Sequence[bool]) -> tuple[Op, Sequence[int], Sequence[int]] | None:
-        """Without the rows nobody reads, and without what only they needed."""
-        outputs = [i for i, wanted in enumerate(needed) if wanted or i < self.carried]
-        if len(outputs) == len(needed):
-            return None
-        term = _results(self.block.term, outputs)
-        ignored = unread(term)
-        inputs = [i for i in range(len(self.block.inputs)) if i < self.carried or i not in ignored]
-        scanned = sum(self.carried <= i < self.carried + self.scanned for i in inputs)
-        block = Block(narrowed(term, [i in inputs for i in range(len(self.block.inputs))]))
-        return Scan(block, self.length, self.carried, scanned, self.backwards), inputs, outputs
-
-    def optic(self, reverse: Reverse, *types: NdArrayType) -> tuple[Term, Term]:
-        """The loop that keeps what its reverse needs, and the reverse."""
-        inside, first_constant = self.block.inputs, self.carried + self.scanned
-        constants = range(first_constant, len(inside))
-        halves = split(reverse(self.block.term), len(inside), len(self.block.outputs), constants)
-        count = len(self.block.outputs)
-        # What lies in a row already, as X or Y, need not be laid in another.
-        rows = [p is not None and p >= self.carried for p in halves.inputs]
-        results = [p is not None and p >= self.carried for p in halves.outputs]
-        stacked = [i for i, known in enumerate(zip(rows, results, strict=True)) if not any(known)]
-        forward = _results(halves.forward, [*range(count), *(count + i for i in stacked)])
-        loop = Scan(Block(forward), self.length, self.carried, self.scanned, self.backwards)
-
-        def run(*arguments: Any) -> Any:
-            values = loop.apply(*arguments)
-            new = iter(values[count:])
-            residual = [
-                arguments[x]
-                if x is not None and is_row
-                else values[y]
-                if y is not None and is_result
-                else next(new)
-                for x, y, is_row, is_result in zip(halves.inputs, halves.outputs, rows, results, strict=True)
-            ]
-            return [*values[:count], *residual, *arguments[first_constant:]]
-
-        term = build(run, types)
-        residual = tuple(term.target.table[count:])
-        return term, self._reversed(halves.backward, residual, len(halves.inputs))
-
-    def _reversed(self, body: Term, residual: Objects, saved: int) -> Term:
-        """M ⊗ B′ → A′: a loop the other way, that adds up the cotangents of the constants."""
-        carry, rows, constants = (tuple(filter(is_differentiable, p)) for p in self.parts(self.block.inputs))
-        outputs = tuple(filter(is_differentiable, self.block.outputs))
-        c, m = len(carry), len(residual)
-
-        def turn(*arguments: Any) -> Any:
-            dc, dk, given = arguments[:c], arguments[c : c + len(constants)], arguments[c + len(constants) :]
-            count = len(outputs) - c
-            stacked, dy, k = given[:saved], given[saved : saved + count], given[saved + count :]
-            gradients = body.apply(*stacked, *k, *dc, *dy)
-            new_dk = [total + d for total, d in zip(dk, gradients[c + len(rows) :], strict=True)]
-            return [*gradients[:c], *new_dk, *gradients[c : c + len(rows)]]
-
-        def run(*arguments: Any) -> Any:
-            kept, k, cotangents = arguments[:saved], arguments[saved:m], arguments[m:]
-            zeros = [Constant(type, 0)() for type in constants]
-            inside = [*carry, *constants, *(a.type.with_shape(a.shape[1:]) for a in (*kept, *cotangents[c:]))]
-            block = Block(build(turn, [*inside, *(a.type for a in k)]))
-            count = c + len(constants)
-            loop = Scan(block, self.length, count, len(inside) - count, not self.backwards)
-            results = loop.apply(*cotangents[:c], *zeros, *kept, *cotangents[c:], *k)
-            return [*results[:c], *results[count:], *results[c:count]]
-
-        rows_of_outputs = [self._in_row(y) for y in outputs[c:]]
-        return build(run, [*residual, *outputs[:c], *rows_of_outputs])
-
-    def _in_row(self, type: NdArrayType) -> NdArrayType:
-        return type.with_shape((self.length, *type.shape))
-
-    @classmethod
-    def examples(cls) -> Examples:
-        h, x, k = NdArrayType((2,)), NdArrayType((2,)), NdArrayType((2, 2))
-
-        def body(h: Any, x: Any, k: Any) -> Any:
-            new = tanh(h @ k + x)
-            return new, new * x
-
-        block = Block(build(body, [h, x, k]))
-        swap = Block(build(lambda a, b: (b, a * b), [h, h]))
-        types = (h, NdArrayType((3, 2)), k)
-        return [
-            (cls(block, 3, 1, 1), types),
-            (cls(block, 3, 1, 1, backwards=True), types),
-            (cls(block, 0, 1, 1), (h, NdArrayType((0, 2)), k)),
-            (cls(swap, 4, 2, 0), (h, h)),
-        ]
-
-
-class Cond(Control):
+class Cond(HigherOrder):
     """A branch: y = then(x) where the condition holds, otherwise(x) where it does not.
 
     Type:     (bool[], X…) -> (Y…), for then, otherwise : (X…) -> (Y…)
@@ -188,7 +29,6 @@ class Cond(Control):
 
     then: Block
     otherwise: Block
-    higher_order = True
 
     def type(self, condition: NdArrayType, *types: NdArrayType) -> Types:
         if condition is not NdArrayType((), Dtype.bool):
@@ -210,11 +50,21 @@ class Cond(Control):
     def ref(self, condition: Array, *arrays: Array) -> Any:
         return tuple((self.then if condition else self.otherwise).evaluate(*arrays))
 
+    def pruned(self, needed: Sequence[bool]) -> tuple[Op, Sequence[int], Sequence[int]] | None:
+        """Without the results nobody reads, and without what only they needed."""
+        outputs = [i for i, wanted in enumerate(needed) if wanted]
+        branches = [selected(block.term, outputs) for block in (self.then, self.otherwise)]
+        inputs = kept_inputs(branches)
+        if len(outputs) == len(needed) and len(inputs) == len(self.then.inputs):
+            return None
+        then, otherwise = (Block(with_inputs(term, inputs)) for term in branches)
+        return Cond(then, otherwise), [0, *(1 + i for i in inputs)], outputs
+
     def optic(self, reverse: Reverse, *types: NdArrayType) -> tuple[Term, Term]:
         """The branch beside all its arguments, and the branch of the reverses."""
         values = len(self.then.outputs)
         then, otherwise = (
-            Block(_results(joint, range(values, len(joint.target))))
+            Block(selected(joint, range(values, len(joint.target))))
             for joint in (reverse(self.then.term), reverse(self.otherwise.term))
         )
         cotangents = filter(is_differentiable, self.then.outputs)
@@ -231,7 +81,7 @@ class Cond(Control):
         return [(cls(then, otherwise), (NdArrayType((), Dtype.bool), x, x))]
 
 
-class Checkpoint(Control):
+class Checkpoint(HigherOrder):
     """A term whose inner values are computed again for the reverse: the residual is its arguments.
 
     Type:     (X…) -> (Y…), for block : (X…) -> (Y…)
@@ -240,7 +90,6 @@ class Checkpoint(Control):
     """
 
     block: Block
-    higher_order = True
 
     def type(self, *types: NdArrayType) -> Types:
         if self.block.inputs != types:
@@ -254,6 +103,15 @@ class Checkpoint(Control):
 
     def body(self, *x: Any) -> Any:
         return list(self.block.term.apply(*x))
+
+    def pruned(self, needed: Sequence[bool]) -> tuple[Op, Sequence[int], Sequence[int]] | None:
+        """Without the results nobody reads, and without what only they needed."""
+        outputs = [i for i, wanted in enumerate(needed) if wanted]
+        term = selected(self.block.term, outputs)
+        inputs = kept_inputs([term])
+        if len(outputs) == len(needed) and len(inputs) == len(self.block.inputs):
+            return None
+        return Checkpoint(Block(with_inputs(term, inputs))), inputs, outputs
 
     def optic(self, reverse: Reverse, *types: NdArrayType) -> tuple[Term, Term]:
         """The term beside its arguments, and its whole reverse behind a barrier."""
@@ -343,16 +201,6 @@ def checkpoint(function: Callable[..., Any], *operands: Any) -> Any:
     term, around = build_inside(function, [operand.type for operand in operands])
     results = Checkpoint(Block(term)).apply(*operands, *around)
     return results[0] if len(results) == 1 else results
-
-
-def _results(term: Term, chosen: Sequence[int]) -> Term:
-    """The term with these of its results."""
-
-    def some(*arguments: Any) -> Any:
-        results = term.apply(*arguments)
-        return [results[i] for i in chosen]
-
-    return build(some, list(term.source.table))
 
 
 def _tuple(values: Any) -> tuple[Any, ...]:

@@ -21,7 +21,7 @@ def dropout(x: NdArrayType, rate: float = 0.5, name: str = "dropout") -> Term:
     """While training y = x / (1 - rate) with probability 1 - rate, else 0; in use y = x.
 
     Its random numbers follow from the run's `seed`, the counter `draws` and the layer's dotted
-    name, so they are the same on every target.
+    name, so they are the same on every target; and in all turns of a loop around it.
 
     Type:     T -> T for floating T
     Raises:   OptionError unless 0 ≤ rate < 1

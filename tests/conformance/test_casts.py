@@ -1,0 +1,127 @@
+"""From every dtype to every other, against NumPy and PyTorch, with awkward numbers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import array_shapes, arrays
+
+from catgrad import Dtype, NdArrayType, build, ops
+from catgrad.backend import get_backend
+from catgrad.functors import reverse
+from catgrad.ops.cast import Cast
+from catgrad.ops.random import KEY
+from catgrad.passes import optimise
+from catgrad.program import evaluate, lower
+from catgrad.structural import Constant
+from catgrad.term import singleton
+from catgrad.testing import run_on
+
+torch = pytest.importorskip("torch", reason="PyTorch, the other side of the comparison, is not installed")
+TARGETS = pytest.mark.parametrize("target", ["numpy", "torch"])
+AWKWARD = {
+    Dtype.bool: [False, True],
+    Dtype.int32: [0, 1, -1, 2**24 + 1, 2**31 - 1, -(2**31)],
+    Dtype.int64: [0, 1, -1, 2**24 + 1, 2**31, 2**32 - 1, 2**53 + 1, -(2**53) - 1, 2**62],
+    Dtype.uint32: [0, 1, 2**24 + 1, 2**31, 2**32 - 1],
+    Dtype.float32: [0.0, -0.0, 0.5, 1.5, -2.5, 16777216.0, 3e9, 1e38, -1e-45, np.inf, -np.inf, np.nan],
+    Dtype.float64: [0.0, -0.0, 0.1, 2.5, -2.5, 2**53 - 1.0, 3e9, 1e300, -5e-324, np.inf, -np.inf, np.nan],
+}
+"""Those of 16 bits are in test_16_bits."""
+BEFORE, AFTER = pytest.mark.parametrize("before", AWKWARD), pytest.mark.parametrize("after", AWKWARD)
+
+
+def within(array, dtype):
+    """The numbers that the dtype can say something of: all but those outside the range of a whole one."""
+    if dtype.is_floating or dtype is Dtype.bool:
+        return array
+    limits = np.iinfo(dtype.numpy)
+    with np.errstate(invalid="ignore"):
+        whole = np.trunc(array.astype(np.float64))
+    return array[np.isfinite(whole) & (whole >= limits.min) & (whole < limits.max + 1)]
+
+
+def equal(x, y):
+    """Bit for bit, but for the bits of a NaN."""
+    same = np.array_equal(x, y, equal_nan=y.dtype.kind == "f") and x.dtype == y.dtype
+    return same and (y.dtype.kind != "f" or np.array_equal(np.signbit(x), np.signbit(y)))
+
+
+@TARGETS
+@BEFORE
+@AFTER
+def test_every_pair_is_that_of_numpy_and_torch(before, after, target):
+    x = within(np.array(AWKWARD[before]).astype(before.numpy), after)
+    with np.errstate(all="ignore"):
+        wanted = x.astype(after.numpy)
+    assert equal(torch.tensor(x).to(getattr(torch, after.name)).numpy(), wanted)
+    term = singleton(Cast(before, after), NdArrayType(x.shape, before))
+    assert equal(evaluate(term, x)[0], wanted)
+    assert equal(run_on(get_backend(target), term, x)[0], wanted)
+
+
+@given(st.sampled_from(list(AWKWARD)), st.sampled_from(list(AWKWARD)), st.data())
+@settings(max_examples=40)
+def test_any_shape_and_any_number(before, after, data):
+    """Scalars and empty axes too; NaN, infinities and the least numbers where the dtype has them."""
+    shape = data.draw(array_shapes(min_dims=0, min_side=0, max_dims=3, max_side=3))
+    x = data.draw(arrays(before.numpy, shape))
+    if within(x.ravel(), after).size < x.size:
+        x = np.zeros_like(x)
+    with np.errstate(all="ignore"):
+        wanted = np.asarray(x.astype(after.numpy))
+    term = singleton(Cast(before, after), NdArrayType(shape, before))
+    for target in ("numpy", "torch"):
+        assert equal(run_on(get_backend(target), term, x)[0], wanted)
+
+
+@TARGETS
+@BEFORE
+@AFTER
+def test_gradients_are_cast_back_between_floats_and_0_elsewhere(before, after, target):
+    x = np.ones(3, before.numpy)
+    term = reverse(singleton(Cast(before, after), NdArrayType((3,), before)))
+    dy = [np.array([1, 2, 3], after.numpy)] if after is not Dtype.bool else []
+    wanted = [1, 2, 3] if before.is_floating and after.is_floating else [0, 0, 0]
+    for found in (evaluate(term, x, *dy), run_on(get_backend(target), term, x, *dy)):
+        gradients = found[1:]
+        assert len(gradients) == (before is not Dtype.bool)
+        assert all(g.tolist() == wanted and g.dtype == before.numpy for g in gradients)
+    if before.is_floating and after.is_floating:
+        tensor = torch.tensor(x, requires_grad=True)
+        tensor.to(getattr(torch, after.name)).backward(torch.tensor(dy[0]))
+        assert tensor.grad.tolist() == wanted
+
+
+@BEFORE
+@AFTER
+def test_folding_casts_as_the_targets_do(before, after):
+    """What passes compute of constants is what the operation means."""
+    for value in AWKWARD[before]:
+        with np.errstate(all="ignore"):
+            x = np.array([value]).astype(before.numpy)
+        if not within(x, after).size:
+            continue
+        term = build(lambda x=x: ops.cast(Constant(NdArrayType((2,), before), x.item())(), after), [])
+        with np.errstate(all="ignore"):
+            wanted = np.full(2, x.astype(after.numpy).item(), after.numpy)
+        assert len(optimise(lower(term)).body) == 1
+        for target in ("numpy", "torch"):
+            assert equal(run_on(get_backend(target), term)[0], wanted)
+
+
+@TARGETS
+def test_bits_are_whole_numbers_of_32_bits_until_they_are_cast(target):
+    """No bit is taken for a sign."""
+
+    def halves(seed, counter):
+        bits = ops.random_bits((64,), 3, seed, counter)
+        return bits, *(ops.cast(bits, dtype) for dtype in (Dtype.int64, Dtype.float64, Dtype.float32))
+
+    keys = np.int64(1), np.int64(2)
+    bits, *others = run_on(get_backend(target), build(halves, [KEY, KEY]), *keys)
+    assert bits.dtype == np.uint32 and bits.max() >= 2**31
+    for other in others:
+        assert np.array_equal(other, bits.astype(other.dtype)) and other.min() >= 0

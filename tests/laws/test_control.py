@@ -1,0 +1,558 @@
+"""Loops, branches and recomputation mean what they unroll to, both ways, and keep no more than they need."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from catgrad import Dim, Dtype, NdArrayType, Task, build, emit, layers, mse, ops, sgd
+from catgrad.backend import get_backend
+from catgrad.block import Block
+from catgrad.errors import CatgradError, DtypeError, OptionError, ShapeError, TypeMismatch
+from catgrad.functors import Expand, reverse, reverse_derivative
+from catgrad.liveness import peak
+from catgrad.ops.control import Checkpoint, Cond, Scan
+from catgrad.passes import erase_barriers, optimise
+from catgrad.program import Program, evaluate, interpret, lower
+from catgrad.split import split
+from catgrad.structural import Constant
+from catgrad.term import singleton
+from catgrad.testing import check_derivative, draw_arrays, run_on
+from tests.strategies import (
+    COLUMN,
+    FLOAT_STEPS,
+    GRID,
+    MATRIX,
+    ROW,
+    SCALAR,
+    SQUARE,
+    VECTOR,
+    integer_terms,
+    integers_for,
+    random_terms,
+)  # fmt: skip
+
+TARGETS = pytest.mark.parametrize("target", ["numpy", "torch"])
+BOOL, F64 = NdArrayType((), Dtype.bool), Dtype.float64
+T = Dim("time")
+
+
+def f64(*shape):
+    return NdArrayType(shape, F64)
+
+
+def equal(xs, ys):
+    return all(np.array_equal(x, y) and x.dtype == y.dtype for x, y in zip(xs, ys, strict=True))
+
+
+def close(xs, ys, tolerance=1e-9):
+    for x, y in zip(xs, ys, strict=True):
+        np.testing.assert_allclose(np.asarray(x), np.asarray(y), rtol=tolerance, atol=tolerance)
+
+
+def unrolled(op: Scan):
+    """The loop as straight-line code: its body, so many times."""
+
+    def run(*arguments):
+        carry, rows, constants = op.parts(arguments)
+        results = []
+        for t in reversed(range(op.length)) if op.backwards else range(op.length):
+            elements = [
+                ops.reshape(ops.slice(x, (t, *[0] * (x.type.rank - 1)), (1, *x.shape[1:])), *x.shape[1:])
+                for x in rows
+            ]
+            values = op.block.term.apply(*carry, *elements, *constants)
+            carry, ys = values[: op.carried], values[op.carried :]
+            results.append(ys)
+        if op.backwards:
+            results.reverse()
+        stacks = []
+        for k, y in enumerate(op.block.outputs[op.carried :]):
+            one = [ops.reshape(ys[k], 1, *y.shape) for ys in results]
+            stacks.append(ops.concat(one) if one else Constant(y.with_shape((0, *y.shape)), 0)())
+        return [*carry, *stacks]
+
+    return run
+
+
+@st.composite
+def loops(draw, types, terms):
+    """A random loop with the types of what it is given: any carries, rows and constants."""
+    kinds = st.lists(st.sampled_from(types), max_size=2)
+    carry, rows, constants, ys = (draw(kinds) for _ in range(4))
+    assume(carry or rows or constants)
+    term = draw(terms([*carry, *rows, *constants], [*carry, *ys]))
+    length, backwards = draw(st.integers(0, 3)), draw(st.booleans())
+    inputs = [*carry, *(x.with_shape((length, *x.shape)) for x in rows), *constants]
+    return Scan(Block(term), length, len(carry), len(rows), backwards), inputs
+
+
+INTEGER_LOOPS = loops([VECTOR, MATRIX, SQUARE], lambda s, t: integer_terms(s, t, 5))
+FLOAT_LOOPS = loops([SCALAR, ROW, COLUMN, GRID], lambda s, t: random_terms(FLOAT_STEPS, s, t, 4))
+
+
+@given(INTEGER_LOOPS, st.integers(0, 99))
+@settings(max_examples=60)
+def test_a_loop_is_what_it_unrolls_to(loop, seed):
+    """Values and reverse, over the integers modulo 2³², where every law is exact."""
+    op, types = loop
+    looped, straight = singleton(op, *types), build(unrolled(op), types)
+    for f, g in ((looped, straight), (reverse(looped), reverse(straight))):
+        arrays = integers_for(f, seed)
+        assert equal(evaluate(f, *arrays), evaluate(g, *arrays))
+
+
+@given(INTEGER_LOOPS, st.integers(0, 99))
+@settings(max_examples=30)
+def test_passes_keep_what_a_loop_means(loop, seed):
+    op, types = loop
+    term = reverse(singleton(op, *types))
+    arrays = integers_for(term, seed)
+    function = lower(Expand()(term))
+    assert equal(interpret(optimise(function), *arrays), interpret(function, *arrays))
+
+
+@TARGETS
+@given(loop=FLOAT_LOOPS, data=st.data())
+@settings(max_examples=25)
+def test_targets_compute_what_loops_unroll_to(target, loop, data):
+    """Random bodies of every operation that tests draw, some of whose results nobody reads."""
+    op, types = loop
+    read = data.draw(st.lists(st.booleans(), min_size=9, max_size=9))
+
+    def some(function):
+        return lambda *a: [y for y, wanted in zip(function(*a), read, strict=False) if wanted]
+
+    looped, straight = build(some(op.apply), types), build(some(unrolled(op)), types)
+    for f, g in ((looped, straight), (reverse(looped), reverse(straight))):
+        arrays = draw_arrays(tuple(f.source.table), (-1.0, 1.0))
+        for a, b in zip(run_on(get_backend(target), f, *arrays), evaluate(g, *arrays), strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4)
+
+
+@st.composite
+def branches(draw):
+    types = draw(st.lists(st.sampled_from([VECTOR, MATRIX, SQUARE]), min_size=1, max_size=3))
+    outputs = draw(st.lists(st.sampled_from([VECTOR, MATRIX, SQUARE]), max_size=2))
+    return [draw(integer_terms(types, outputs, 5)) for _ in range(2)], types
+
+
+@given(branches(), st.booleans(), st.integers(0, 99))
+@settings(max_examples=40)
+def test_a_branch_is_the_one_taken(both, taken, seed):
+    """Values and reverse, at both values of the condition."""
+    (then, otherwise), types = both
+    branch = singleton(Cond(Block(then), Block(otherwise)), BOOL, *types)
+    for change in (lambda f: f, reverse):
+        wanted = change(then if taken else otherwise)
+        arrays = integers_for(wanted, seed)
+        assert equal(evaluate(change(branch), np.bool_(taken), *arrays), evaluate(wanted, *arrays))
+
+
+@given(integer_terms(size=8), st.integers(0, 99))
+@settings(max_examples=20)
+def test_a_checkpoint_is_the_term(term, seed):
+    types = list(term.source.table)
+    wrapped = singleton(Checkpoint(Block(term)), *types)
+    for change in (lambda f: f, reverse, lambda f: reverse(reverse(f))):
+        arrays = integers_for(change(term), seed)
+        assert equal(evaluate(change(wrapped), *arrays), evaluate(change(term), *arrays))
+        function = lower(Expand()(change(wrapped)))
+        final = erase_barriers.apply(optimise(function))
+        assert equal(interpret(final, *arrays), evaluate(change(term), *arrays))
+
+
+@given(integer_terms(size=8), st.data(), st.integers(0, 99))
+@settings(max_examples=40)
+def test_the_halves_of_a_reverse_join_to_it(term, data, seed):
+    """forward ; backward = joint, and no wire between the two follows from the free inputs alone."""
+    joint, count = reverse(term), len(term.source)
+    free = range(data.draw(st.integers(0, count)), count)
+    halves = split(joint, count, len(term.target), free)
+    arrays = integers_for(joint, seed)
+    x, dy = arrays[:count], arrays[count:]
+    values = evaluate(halves.forward, *x)
+    outputs, saved = values[: len(term.target)], values[len(term.target) :]
+    found = evaluate(halves.backward, *saved, *x[free.start :], *dy)
+    assert equal([*outputs, *found], evaluate(joint, *arrays))
+    assert not {p for p in halves.inputs if p is not None} & set(free)
+    moved = [*x[: free.start], *(a + 1 for a in x[free.start :])]
+    assert all(p is None or np.array_equal(x[p], moved[p]) for p in halves.inputs)
+
+
+def test_what_follows_from_constants_alone_is_not_kept():
+    """exp of the weight is computed again at each turn back; only h and the product are in rows."""
+
+    def turn(h, x):
+        return ops.tanh(h * ops.exp(ops.square(w_of[0])) + x), ()
+
+    w_of = []
+
+    def loop(h, xs, w):
+        w_of[:] = [w]
+        return ops.scan(turn, h, xs)[0]
+
+    term = reverse(build(loop, [ROW, NdArrayType((5, 3)), ROW]))
+    (forward,) = [op for op in term.H.x.table if isinstance(op, Scan) and not op.backwards]
+    assert len(forward.block.outputs) == 3  # the new h, and what the reverse of tanh and of the product need
+
+
+# Meanings
+
+
+def several(h, n, b, xs):
+    """A loop that carries a float, a whole number and a truth value, and reads around itself."""
+    w = ops.tanh(h)
+
+    def turn(carry, x):
+        h, n, b = carry
+        h = ops.select(ops.broadcast(b, (3,)), h * w + x, h - x * ops.broadcast(ops.cast(n, F64), (3,)))
+        return (h, n + 2, ops.sum(h) > 0), (h, n, b)
+
+    (h, n, b), rows = ops.scan(turn, (h, n, b), xs)
+    return h, n, b, *rows
+
+
+@TARGETS
+@pytest.mark.parametrize("length", [0, 1, 4])
+def test_carries_of_any_dtype(target, length):
+    types = [f64(3), NdArrayType((), Dtype.int64), BOOL, f64(T, 3)]
+    term = build(several, types)
+    rng = np.random.default_rng(0)
+    h, xs, n, b = rng.normal(size=3), rng.normal(size=(length, 3)), np.int64(1), np.bool_(True)
+    w, hs, ns, bs = np.tanh(h), [], [], []
+    current = h
+    for x in xs:
+        current = current * w + x if b else current - x * n
+        hs, ns, bs = [*hs, current], [*ns, n], [*bs, b]
+        n, b = n + 2, current.sum() > 0
+    wanted = current, n, b, np.reshape(hs, (length, 3)), np.array(ns, np.int64), np.array(bs, bool)
+    given = h, np.int64(1), np.bool_(True), xs
+    for found in (evaluate(term, *given), run_on(get_backend(target), term, *given)):
+        for a, c in zip(found, wanted, strict=True):
+            np.testing.assert_allclose(a, c, rtol=1e-12)
+        assert [a.dtype.name for a in found] == ["float64", "int64", "bool"] * 2
+    outputs = [t for t in term.target.table if t.dtype is not Dtype.bool]
+    dy = draw_arrays([t.substitute({"time": length}) for t in outputs])
+    close(run_on(get_backend(target), reverse(term), *given, *dy), evaluate(reverse(term), *given, *dy))
+
+
+def test_derivatives_agree_with_central_differences():
+    """Nested loops, loops in branches in loops, and a checkpoint in one, with symbols made numbers."""
+
+    def nested(h, xs, w):
+        def inner(c, x):
+            return ops.tanh(c * w + x), c * x
+
+        def outer(c, x):
+            c, rows = ops.scan(inner, c, xs)
+            c = ops.cond(ops.sum(c) > 0, lambda c: ops.repeat(lambda a: ops.sin(a * w), 2, c), ops.square, c)
+            return ops.checkpoint(lambda a: ops.tanh(a) * x, c), ops.sum(rows, 0)
+
+        return ops.scan(outer, h, xs, backwards=True)
+
+    def flat(*a):
+        c, rows = nested(*a)
+        return c, rows
+
+    term = build(flat, [f64(3), f64(4, 3), f64(3)])
+    for seed in range(4):
+        check_derivative(term, (-1.0, 1.0), seed)
+    check_derivative(reverse_derivative(term), (-1.0, 1.0))
+    for target in ("numpy", "torch"):
+        arrays = draw_arrays(tuple(reverse(term).source.table), (-1.0, 1.0))
+        close(run_on(get_backend(target), reverse(term), *arrays), evaluate(reverse(term), *arrays))
+
+
+@pytest.mark.parametrize("length", [0, 1, 3])
+@pytest.mark.parametrize("backwards", [False, True])
+def test_the_second_derivative_through_a_loop(length, backwards):
+    def loop(h, xs, w):
+        return ops.scan(lambda c, x: (ops.sin(c * w) + x, c * c), h, xs, backwards=backwards)
+
+    types = [f64(2), f64(length, 2), f64(2)]
+    check_derivative(reverse_derivative(build(loop, types)), (-1.0, 1.0))
+    check_derivative(reverse_derivative(reverse_derivative(build(loop, types))), (-1.0, 1.0))
+
+
+@TARGETS
+def test_repeat(target):
+    def powers(x, y):
+        return *ops.repeat(lambda a, b: (a * b, b + a), 3, x, y), ops.repeat(lambda a: a * a, 0, x)
+
+    term, (x, y) = build(powers, [f64(2)] * 2), (np.array([1.0, 2.0]), np.array([0.5, 3.0]))
+    a, b = x, y
+    for _ in range(3):
+        a, b = a * b, b + a
+    close(run_on(get_backend(target), term, x, y), [a, b, x], 1e-12)
+
+
+@TARGETS
+@pytest.mark.parametrize("taken", [False, True])
+def test_a_branch_may_pass_its_arguments_on(target, taken):
+    """Branches that swap, repeat and ignore what they are given, and constants."""
+
+    def swap(x, y):
+        return y, x, x, Constant(x.type, -2.0)()
+
+    def keep(x, y):
+        return x, x, y, w_of[0]
+
+    w_of = []
+
+    def branch(b, x, y, w):
+        w_of[:] = [w * 2]
+        return ops.cond(b, swap, keep, x, y)
+
+    term, arrays = build(branch, [BOOL, *[f64(2)] * 3]), draw_arrays([f64(2)] * 3)
+    x, y, w = arrays
+    wanted = (y, x, x, np.full(2, -2.0)) if taken else (x, x, y, 2 * w)
+    close(run_on(get_backend(target), term, np.bool_(taken), *arrays), wanted, 0)
+    dy = draw_arrays([f64(2)] * 4, seed=1)
+    found = run_on(get_backend(target), reverse(term), np.bool_(taken), *arrays, *dy)[4:]
+    a, b, c, d = dy
+    close(found, (b + c, a, 0 * w) if taken else (a + b, c, 2 * d), 1e-12)
+
+
+@TARGETS
+def test_one_program_for_every_length_and_batch(target):
+    """Parameters are read inside, and their gradients added up over the turns."""
+    N, x = Dim("batch"), f64(T, Dim("batch"), 2)
+
+    def model(x):
+        w, b = layers.parameter("w", f64(2, 2)), layers.parameter("b", f64(2))
+
+        def turn(h, x):
+            h = ops.tanh(h @ w + x + ops.broadcast(b, (N, 2)))
+            return h, h
+
+        return ops.scan(turn, Constant(f64(N, 2), 0)(), x)[1]
+
+    learner = emit(Task(build(model, [x]), sgd(0.1), mse), target).load()().learner()
+    learner.parameters = {"w": np.array([[0.1, 0.4], [-0.3, 0.2]]), "b": np.array([0.5, -0.5])}
+    rng = np.random.default_rng(0)
+    for length, batch in ((1, 3), (4, 1), (2, 2)):
+        given, y = rng.normal(size=(length, batch, 2)), rng.normal(size=(length, batch, 2))
+        loss, gradients = learner.grads(given, y)
+
+        def at(w, b, given=given, y=y):
+            h, total = np.zeros(given.shape[1:]), 0.0
+            for x, wanted in zip(given, y, strict=True):
+                h = np.tanh(h @ w + x + b)
+                total += ((h - wanted) ** 2).sum()
+            return total / y.size
+
+        w, b = learner.parameters.values()
+        np.testing.assert_allclose(float(loss), at(w, b), rtol=1e-12)
+        v, e = rng.normal(size=(2, 2)), 1e-6
+        wanted = (at(w + e * v, b) - at(w - e * v, b)) / (2 * e)
+        np.testing.assert_allclose((np.asarray(gradients["w"]) * v).sum(), wanted, rtol=1e-6)
+
+
+def test_rows_that_nobody_reads_are_not_laid():
+    def loop(h, xs, w):
+        h, (_, b) = ops.scan(lambda c, x: (c * x, (ops.exp(c * w), c)), h, xs)
+        return h, b
+
+    function = optimise(lower(build(loop, [ROW, NdArrayType((5, 3)), ROW])))
+    (step,) = function.body
+    assert len(step.outputs) == 2 and len(step.inputs) == 2
+    assert "exp" not in source_of(build(loop, [ROW, NdArrayType((5, 3)), ROW]))
+
+
+# Memory
+
+
+def chain(depth, wrap):
+    """A chain of layers with three inner values each, and its reverse as targets compute it."""
+
+    def layer(x):
+        return ops.tanh(ops.sin(ops.exp(x) * x))
+
+    def forward(x):
+        for _ in range(depth):
+            x = wrap(layer, x)
+        return x
+
+    term = reverse(build(forward, [NdArrayType((1000,))]))
+    return erase_barriers.apply(optimise(lower(Expand()(term))))
+
+
+def test_checkpoints_lower_the_peak():
+    """Of 8 layers each, the chain keeps one array a layer and the inner ones of one layer at a time."""
+    plain, wrapped = (peak(chain(8, wrap)) for wrap in (lambda f, x: f(x), lambda f, x: ops.checkpoint(f, x)))
+    assert wrapped <= plain / 2
+    assert peak(chain(16, lambda f, x: ops.checkpoint(f, x))) - wrapped <= 8 * 4000
+
+
+def test_the_peak_is_the_greatest_sum_of_sizes_alive_at_once():
+    x = NdArrayType((10,))
+    assert peak(lower(build(lambda x: x, [x]))) == 40
+    assert peak(optimise(lower(build(lambda x: ops.exp(ops.exp(ops.exp(x))), [x])))) == 120
+    assert peak(optimise(lower(build(lambda x: ops.exp(x) * ops.sin(x), [x])))) == 160
+    assert peak(optimise(lower(build(lambda x: (ops.sum(x), x), [x])))) == 44
+    assert peak(optimise(lower(build(lambda x: x, [NdArrayType((N_, 2))]))), {"n": 3}) == 24
+    with pytest.raises(ShapeError, match="n is symbolic"):
+        peak(optimise(lower(build(lambda x: x, [NdArrayType((N_, 2))]))))
+
+
+N_ = Dim("n")
+
+
+def test_the_peak_counts_the_inside_of_loops():
+    def loop(h):
+        return ops.repeat(lambda c: ops.sum(ops.exp(ops.broadcast(c, (100,)))), 3, h)
+
+    assert peak(optimise(lower(build(loop, [NdArrayType(())])))) >= 800
+
+
+# Text
+
+
+def source_of(term, target="numpy"):
+    function = lower(Expand(get_backend(target).has)(term), "f")
+    text = get_backend(target).emit(Program("p", (function,))).source
+    return text[text.index("def f(") : text.index("def converted")]
+
+
+@TARGETS
+@pytest.mark.parametrize(
+    "name", ["reversed", "range", "t", "x_t", "carry", "rows_rows", "h", "new_h", "math"]
+)
+def test_names_of_loops_do_not_collide(target, name):
+    """A parameter called like what loops call theirs, and like the builtins they are written with."""
+
+    def model(x):
+        w = layers.parameter(name, NdArrayType((2,)))
+
+        def turn(h, x):
+            h = layers.label("new_h", ops.tanh(layers.label("h", h) * w + x))
+            return h, layers.label("row", h * w)
+
+        return ops.scan(turn, Constant(NdArrayType((2,)), 0)(), x)[1]
+
+    learner = emit(Task(build(model, [NdArrayType((4, 2))]), sgd(0.1), mse), target).load()().learner()
+    learner.parameters = {name: np.float32([0.5, -1])}
+    x, h, wanted = np.float32(np.arange(8).reshape(4, 2) / 8), np.zeros(2), []
+    for row in x:
+        h = np.tanh(h * [0.5, -1] + row)
+        wanted.append(h * [0.5, -1])
+    np.testing.assert_allclose(np.asarray(learner.predict(x)), wanted, rtol=1e-5)
+    learner.step(x, x)
+
+
+@TARGETS
+def test_a_value_read_in_a_loop_is_computed_before_it(target):
+    """Expressions in line would be computed at each turn."""
+
+    def loop(h, xs, w):
+        scale = ops.exp(w) * 2 + 1
+        return ops.scan(lambda c, x: (c * scale + x * scale, ()), h, xs)[0]
+
+    text = source_of(build(loop, [ROW, NdArrayType((5, 3)), ROW]), target)
+    before, _, inside = text.partition("for ")
+    assert "exp" in before and "exp" not in inside
+    assert inside.count("scale") == 0 or "exp" not in inside
+
+
+@TARGETS
+def test_variables_are_assigned_before_they_are_read_and_text_is_the_same_each_time(target):
+    term = reverse(build(several, [f64(3), NdArrayType((), Dtype.int64), BOOL, f64(T, 3)]))
+    text = source_of(term, target)
+    assert text == source_of(reverse(build(several, list(term.source.table)[:4])), target)
+    tree = ast.parse(text)
+    targets = [n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
+    arguments = [a.arg for n in ast.walk(tree) if isinstance(n, ast.FunctionDef) for a in n.args.args]
+    assert not set(targets) & set(arguments)
+    assert not re.search(r"\bNone = |\bTrue = ", text)
+
+
+@TARGETS
+def test_carries_that_read_one_another_change_at_once(target):
+    def swap(a, b, c):
+        return ops.repeat(lambda a, b, c: (b, c, a + b), 5, a, b, c)
+
+    def around(a, b, c):
+        return ops.repeat(lambda a, b, c: (c, a, b), 4, a, b, c)
+
+    arrays = draw_arrays([f64(2)] * 3)
+    for function in (swap, around):
+        term = build(function, [f64(2)] * 3)
+        close(run_on(get_backend(target), term, *arrays), evaluate(term, *arrays), 1e-12)
+
+
+@TARGETS
+def test_a_negative_base_of_a_power(target):
+    """-2 ** x is -(2 ** x)."""
+    for dtype in (Dtype.float32, F64):
+        x = np.array([2, 3, 0], dtype.numpy)
+        term = build(lambda x: (Constant(x.type, -2.0)() ** x, -(x**2.0)), [NdArrayType((3,), dtype)])
+        found = run_on(get_backend(target), term, x)
+        assert [a.tolist() for a in found] == [[4, -8, 1], [-4, -9, 0]]
+
+
+# Errors
+
+
+WRONG = {
+    "neither rows nor length": (lambda h: ops.scan(lambda c, x: (c, ()), h), [ROW], OptionError),
+    "rows of other lengths": (
+        lambda h, x, y: ops.scan(lambda c, r: (c, ()), h, (x, y)), [ROW, GRID, ROW], ShapeError
+    ),
+    "rows of no axis": (lambda h, x: ops.scan(lambda c, r: (c, ()), h, x), [ROW, SCALAR], OptionError),
+    "a carry that grows": (
+        lambda h, x: ops.scan(lambda c, r: (ops.sum(c), ()), h, x), [ROW, GRID], TypeMismatch
+    ),
+    "a body that returns one thing": (lambda h, x: ops.scan(lambda c, r: c, h, x), [ROW, GRID], OptionError),
+    "a condition of numbers": (lambda h: ops.cond(ops.sum(h), ops.sin, ops.sin, h), [ROW], DtypeError),
+    "many conditions": (lambda h: ops.cond(h > h, ops.sin, ops.sin, h), [ROW], DtypeError),
+    "branches to other types": (
+        lambda h: ops.cond(ops.sum(h) > 0 * ops.sum(h), ops.sin, ops.sum, h), [ROW], TypeMismatch
+    ),
+    "a variable of a loop used outside": (lambda h: leaked(h), [ROW], CatgradError),
+    "a buffer updated inside": (
+        lambda h: ops.repeat(lambda c: (layers.update("b", c), c)[1], 2, h), [ROW], CatgradError
+    ),
+}  # fmt: skip
+
+
+def leaked(h):
+    inner = []
+    ops.repeat(lambda c: (inner.append(c), c)[1], 2, h)
+    return h + inner[0]
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_is_no_loop_is_refused(name):
+    function, types, error = WRONG[name]
+    with pytest.raises(error):
+        build(function, types)
+
+
+@given(branches(), st.lists(st.booleans(), min_size=3, max_size=3), st.integers(0, 99))
+@settings(max_examples=40)
+def test_branches_and_checkpoints_without_some_results(both, wanted, seed):
+    """What is left takes no more than it reads, and gives the same."""
+    (then, otherwise), types = both
+    count = len(then.target)
+    needed = wanted[:count]
+    for op, inputs in (
+        (Cond(Block(then), Block(otherwise)), [BOOL, *types]),
+        (Checkpoint(Block(then)), types),
+    ):
+        arrays = integers_for(singleton(op, *inputs), seed)
+        pruned = op.pruned(needed)
+        if pruned is None:
+            assert all(needed)
+            continue
+        narrow, kept, left = pruned
+        values = evaluate(singleton(narrow, *(inputs[i] for i in kept)), *(arrays[i] for i in kept))
+        whole = evaluate(singleton(op, *inputs), *arrays)
+        assert [i for i, keep in enumerate(needed) if keep] == list(left)
+        assert equal(values, [whole[i] for i in left])
+        assert narrow.pruned([True] * len(left)) is None

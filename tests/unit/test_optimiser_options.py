@@ -1,0 +1,63 @@
+"""Options of optimisers and schedules outside their range are refused when they are given."""
+
+from __future__ import annotations
+
+from math import inf, nan
+
+import pytest
+
+from catgrad.errors import CatgradError, OptionError
+from catgrad.learn.optimisers import adagrad, adam, adamw, clipped, lion, muon, rmsprop, sgd
+from catgrad.learn.schedules import adjustable, cosine, exponential_decay, one_cycle, step_decay
+
+WRONG_NUMBERS = [-1, nan, inf, "a", None]
+
+NUMBERS = {
+    "ε of adam": lambda v: adam(epsilon=v), "ε of adamw": lambda v: adamw(epsilon=v),
+    "ε of rmsprop": lambda v: rmsprop(epsilon=v), "ε of adagrad": lambda v: adagrad(epsilon=v),
+    "decay of sgd": lambda v: sgd(0.1, weight_decay=v), "decay of lion": lambda v: lion(weight_decay=v),
+    "decay of muon": lambda v: muon(weight_decay=v), "dampening": lambda v: sgd(0.1, 0.9, dampening=v),
+    "momentum": lambda v: sgd(0.1, v), "β": lambda v: adam(beta2=v), "rate": sgd, "adjustable": adjustable,
+    "factor": lambda v: exponential_decay(0.1, v), "factor of steps": lambda v: step_decay(0.1, 3, v),
+    "least": lambda v: cosine(0.1, 10, 0, v), "warm-up": lambda v: cosine(0.1, 10, v),
+    "rise": lambda v: one_cycle(0.1, 10, v), "start": lambda v: one_cycle(0.1, 10, 0.3, v),
+    "end": lambda v: one_cycle(0.1, 10, 0.3, 25, v), "steps": lambda v: cosine(0.1, v),
+    "iterations": lambda v: muon(iterations=v), "period": lambda v: step_decay(0.1, v),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+@pytest.mark.parametrize("value", WRONG_NUMBERS)
+def test_numbers_outside_their_range(name, value):
+    with pytest.raises(OptionError):
+        NUMBERS[name](value)
+
+
+WHOLE = ["steps", "iterations", "period", "warm-up"]
+
+
+@pytest.mark.parametrize("name", WHOLE)
+@pytest.mark.parametrize("value", [1.5, True, 2.0])
+def test_what_is_counted_is_whole(name, value):
+    with pytest.raises(OptionError, match="whole number"):
+        NUMBERS[name](value)
+
+
+@pytest.mark.parametrize("norm", [0, -1, nan, "a", None, True])
+def test_a_norm_to_clip_to(norm):
+    with pytest.raises(OptionError, match="the norm to clip to must be a positive number"):
+        clipped(sgd(0.1), norm)
+
+
+@pytest.mark.parametrize("make", [lambda: clipped(0.1, 1.0), lambda: muon(others=3)])
+def test_an_optimiser_must_be_one(make):
+    with pytest.raises(CatgradError, match="must be an optimiser"):
+        make()
+
+
+def test_ends_of_the_ranges_are_in_them():
+    assert adam(epsilon=0, weight_decay=0, beta1=0)
+    assert sgd(0.1, 0.9, dampening=1)
+    assert cosine(0.1, 1)
+    assert clipped(sgd(0.1), inf)
+    assert one_cycle(0.1, 10, 0.3, 1, 1)
