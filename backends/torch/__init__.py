@@ -20,12 +20,17 @@ def missing() -> str | None:
     return None if find_spec("torch") else "PyTorch is not installed"
 
 
-def load(artifact: Artifact) -> Any:
-    """The class `CompiledModel` of the artifact. Raises: ToolError without PyTorch."""
+def require_torch(artifact: Artifact) -> None:
+    """Raises ToolError without PyTorch."""
     if missing():
         raise ToolError(
-            "the target torch must have PyTorch to run", "it is not installed", "pip install torch"
+            f"{artifact.program.name} must have PyTorch to run", "it is not installed", "pip install torch"
         )
+
+
+def load(artifact: Artifact) -> Any:
+    """The class `CompiledModel` of the artifact. Raises: ToolError without PyTorch."""
+    require_torch(artifact)
     return load_module(artifact)
 
 
