@@ -27,8 +27,8 @@ class Tables:
 
     def value(self, key: Key) -> int:
         """The number of a table, computed here if it is new."""
-        op, output, types, inputs = key
         if key not in self.found:
+            op, _, types, inputs = key
             arguments = tuple(self.value(each) for each in inputs)
             outputs = tuple(range(len(self.types), len(self.types) + len(types)))
             self.types += types

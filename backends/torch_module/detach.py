@@ -1,4 +1,4 @@
-"""Where autograd is to stop: stop_gradient is structure for targets that do not differentiate, and not here."""
+"""Where autograd is to stop: stop_gradient is structure elsewhere, but an operation for autograd."""
 
 from __future__ import annotations
 
