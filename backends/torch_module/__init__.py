@@ -12,7 +12,7 @@ from ..torch import missing, require_torch, takes_numbers
 from .arrange import arrange
 from .harness import harness
 from .options import Options
-from .parts import class_name, containers, one_way, path, renewed
+from .parts import always_turns, class_name, containers, one_way, path, renewed
 from .skeleton import examples, optimizers
 
 
@@ -34,6 +34,7 @@ BACKEND = Backend(
     entries=("trained", "predict", "criterion"),
     arrange=arrange,
     helpers={
+        "always_turns": always_turns,
         "class_name": class_name,
         "containers": containers,
         "examples": examples,

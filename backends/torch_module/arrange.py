@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import replace
 from typing import Any
 
@@ -10,15 +9,19 @@ from catgrad.backend import Backend
 from catgrad.errors import DtypeError, OptionError
 from catgrad.op import Op
 from catgrad.ops.random import Draw
+from catgrad.ops.slices import Split
+from catgrad.ops.window import Window
 from catgrad.passes import optimise
 from catgrad.program import Apply, Function, Program
-from catgrad.structural import Constant
 from catgrad.types import NdArrayType
 
 from .constants import hoisted
 from .detach import detached
 from .options import Options
 from .parts import check_names
+
+VIEWS = (Split, Window)
+"""Beside what rearranges one array into another, what may leave its results in the memory of its input."""
 
 
 class Clone(Op, register=False):
@@ -78,17 +81,14 @@ def _check_dtype(wanted: str, program: Program) -> None:
 def _apart(function: Function) -> Function:
     """First values of which no two share memory, for training changes them in place."""
     producer = {value: apply.op for apply in function.body for value in apply.outputs}
-    count: Counter[int] = Counter()
-    body, results, types = list(function.body), [], list(function.types)
-    for value in function.results:
+    body, results, types = list(function.body), list(function.results), list(function.types)
+    for place, value in enumerate(function.results):
         op = producer.get(value)
-        count[value] += 1
-        moves = op is not None and (op.rearranges or (isinstance(op, Constant) and bool(op.array_type.rank)))
-        if moves and (count[value] > 1 or not isinstance(op, Constant)):
+        again = value in function.results[:place] and types[value].rank > 0
+        if again or isinstance(op, VIEWS) or (op is not None and op.rearranges):
             types.append(types[value])
-            body.append(Apply(Clone(count[value]), (value,), (len(types) - 1,)))
-            value = len(types) - 1
-        results.append(value)
+            results[place] = len(types) - 1
+            body.append(Apply(Clone(place), (value,), (results[place],)))
     return replace(function, body=tuple(body), results=tuple(results), types=tuple(types))
 
 

@@ -7,7 +7,7 @@ from keyword import iskeyword
 
 from catgrad.backend import Backend
 from catgrad.errors import OptionError
-from catgrad.printing import FunctionText
+from catgrad.printing import FunctionText, Loop
 from catgrad.program import Program
 from catgrad.state import Slot
 
@@ -70,6 +70,11 @@ def one_way(functions: Mapping[str, FunctionText]) -> bool:
     """Whether the model computes in training what it computes in use."""
     trained, used = functions["trained"], functions["predict"]
     return (trained.statements, trained.results) == (used.statements, used.results)
+
+
+def always_turns(loop: Loop) -> bool:
+    """Whether the loop has a turn at every size."""
+    return loop.length.isdigit() and int(loop.length) > 0
 
 
 def renewed(function: FunctionText, buffers: Sequence[Slot]) -> list[tuple[str, str]]:

@@ -355,6 +355,16 @@ def test_tables_are_kept_where_the_option_says(constants, compress):
         assert table.grad.sum() == 12
 
 
+def test_tables_of_one_array_do_not_share_memory():
+    def forward(x):
+        table = ops.cos(ops.cast(ops.iota(6), Dtype.float32))
+        a, b = ops.split(ops.concat([table, table]), (6, 6), 0)
+        return ops.slice(a, (0,), (3,)) * x + ops.slice(b, (0,), (3,)) + ops.slice(a, (1,), (3,))
+
+    module = emit(model(forward), "torch-module", constants="parameters").load().Module()
+    assert len({table.untyped_storage().data_ptr() for table in module.parameters()}) == 3
+
+
 def test_tables_in_training_and_in_use_are_one():
     def both(x):
         table = ops.sin(ops.cast(ops.iota(3), Dtype.float32))
