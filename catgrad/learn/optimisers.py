@@ -182,8 +182,7 @@ def lion(
     def put(run: Run, m: Any, p: Any, dp: Any) -> Any:
         direction = ops.sign(beta1 * m + (1 - beta1) * dp)
         moved = _shrunk(run, p, learning_rate, weight_decay)
-        new = moved - scaled(run.rate(learning_rate, p.dtype), direction)
-        return beta2 * m + (1 - beta2) * dp, new
+        return beta2 * m + (1 - beta2) * dp, moved - scaled(run.rate(learning_rate, p.dtype), direction)
 
     return Optimiser("lion", put, ("exp_avg",))
 
