@@ -7,6 +7,7 @@ from types import ModuleType
 from typing import Any, ClassVar
 
 from catgrad.backend import Artifact
+from catgrad.errors import ShapeError
 from catgrad.program import Function, Program
 from catgrad.structural import is_differentiable
 
@@ -40,13 +41,18 @@ class Emitted:
     program: ClassVar[Program]
 
     def tensors(self, function: Function, arrays: Sequence[Any]) -> list[Any]:
-        """The arrays as tensors of the function's own, of the dtypes of its arguments."""
-        types = [function.types[v] for v in function.arguments if function.names[v] not in self._tables]
-        return [as_tensor(a, t.dtype.name) for a, t in zip(arrays, types, strict=True)]
+        """As many arrays as the function takes, as tensors of their own in the dtypes it takes.
 
-    @property
-    def _tables(self) -> set[str]:
-        return {slot.name for slot in self.program.tables.get("constants", ())}
+        Raises: ShapeError if there are fewer
+        """
+        tables = {slot.name for slot in self.program.tables.get("constants", ())}
+        wanted = [v for v in function.arguments if function.names[v] not in tables]
+        if len(arrays) < len(wanted):
+            names = ", ".join(function.names[v] for v in wanted)
+            raise ShapeError(
+                f"there must be {len(wanted)} arrays", f"there are {len(arrays)}", f"pass {names}"
+            )
+        return [as_tensor(a, function.types[v].dtype.name) for a, v in zip(arrays, wanted, strict=False)]
 
 
 class Applied(Emitted):
@@ -105,22 +111,18 @@ class Run:
     def __init__(self, model: Trained, entry: str, arrays: Sequence[Any]) -> None:
         from torch.func import functional_call
 
-        self.model, function, tables = model, model.program[entry], model.program.tables
-        count = len(function.arguments) - len(
-            tables.get("constants", ()) if "constants" in function.takes else ()
-        )
-        given = model.tensors(function, arrays[:count])
-        self.rest = list(arrays[count:])
-        held = {
-            table: [given.pop(0) for _ in tables[table]] for table in function.takes if table != "constants"
-        }
-        self.buffers, self.parameters = held.get("buffers", []), held["parameters"]
+        self.model, function = model, model.program[entry]
+        given = model.tensors(function, arrays)
+        self.rest = list(arrays[len(given) :])
+        held: dict[str, dict[str, Any]] = {"buffers": {}, "parameters": {}}
+        for table in (t for t in function.takes if t in held):
+            held[table] = {slot.name: given.pop(0) for slot in model.program.tables[table]}
+        self.buffers, self.parameters = (list(tensors.values()) for tensors in held.values())
         self.inputs = given
         for leaf in (*self.parameters, *self.inputs):
             leaf.requires_grad_(leaf.is_floating_point())
-        names = [slot.name for table in held for slot in tables[table]]
-        state = dict(zip(names, (tensor for table in held.values() for tensor in table), strict=True))
         module = model.Module().train(entry == "trained")
+        state = held["buffers"] | held["parameters"]
         self.outputs = as_list(functional_call(module, state, tuple(self.inputs)))
 
     def loss(self) -> Any:

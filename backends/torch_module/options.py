@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import re
 from dataclasses import dataclass, fields
 from keyword import iskeyword
@@ -53,7 +54,8 @@ class Options:
 
 def is_class_name(text: str) -> bool:
     """Whether a class of an emitted file may be called so."""
-    return re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", text) is not None and not iskeyword(text)
+    free = not iskeyword(text) and text not in vars(builtins)
+    return free and re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", text) is not None
 
 
 def class_name_of(program: str) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from catgrad import Dtype, NdArrayType, Task, build, emit, layers, mse, ops, sgd
-from catgrad.errors import DtypeError, OptionError, UnknownName
+from catgrad.errors import DtypeError, OptionError, ShapeError, UnknownName
 from catgrad.structural import Constant
 from tests.conformance.test_torch_module import stateful
 from tests.models import mlp, two_inputs
@@ -49,6 +49,8 @@ def test_it_imports_pytorch_only():
         ({"class_name": "Net(object)"}, OptionError, "class_name must be letters, digits and underscores"),
         ({"class_name": "A:\n    import os\nclass B"}, OptionError, "class_name must be letters"),
         ({"class_name": "class"}, OptionError, "no word of Python"),
+        ({"class_name": "getattr"}, OptionError, "no word of Python"),
+        ({"class_name": "math"}, OptionError, "class_name must be free in the emitted file"),
         ({"class_name": "torch"}, OptionError, "class_name must be free in the emitted file"),
         ({"class_name": "criterion"}, OptionError, "class_name must be free"),
         ({"class_name": "Überbau"}, OptionError, "class_name must be letters"),
@@ -223,9 +225,8 @@ def with_table(x):
 @pytest.mark.parametrize("constants", ["inline", "buffers", "parameters"])
 def test_tables_are_kept_where_the_option_says(constants, compress):
     """Defect (a): what was to be learned became a buffer when it was not compressed."""
-    module = (
-        emit(model(with_table, GRID), "torch-module", constants=constants, compress=compress).load().Module()
-    )
+    task = model(with_table, GRID)
+    module = emit(task, "torch-module", constants=constants, compress=compress).load().Module()
     tables = {"inline": {}, "buffers": dict(module.named_buffers())}.get(
         constants, dict(module.named_parameters())
     )
@@ -237,6 +238,8 @@ def test_tables_are_kept_where_the_option_says(constants, compress):
     x = torch.randn(4, 3)
     y = module(x)
     torch.testing.assert_close(y, 2 * x + torch.cos(torch.arange(3.0)))
+    compiled = emit(task, "torch-module", constants=constants, compress=compress).load()()
+    np.testing.assert_array_equal(compiled.predict(x)[0], y.detach())
     if constants == "parameters":
         y.sum().backward()
         [table] = tables.values()
@@ -272,3 +275,8 @@ def test_emission_needs_no_pytorch():
     program += "emit(mlp(), 'torch-module', skeleton=True, constants='buffers')"
     root = Path(__file__).parents[2]
     subprocess.run([sys.executable, "-c", program], check=True, cwd=root)
+
+
+def test_a_missing_array_is_named():
+    with pytest.raises(ShapeError, match="there must be 5 arrays, but there are 1; pass dense_0.weight"):
+        emit(mlp(), "torch-module").load()().predict(np.zeros((2, 4)))
