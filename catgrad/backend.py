@@ -24,6 +24,10 @@ GROUP = "catgrad.backends"
 """The entry-point group in which targets are found: each gives a function () -> {name: loader}."""
 
 
+TOLERANCE = {"f32": 1e-5, "f64": 1e-12, "f16": 2e-3, "bf16": 1.6e-2}
+"""How far results may be from the reference: of 16 bits, two units in the last place."""
+
+
 @dataclass(frozen=True)
 class Artifact:
     """The files emitted for a program, by name, and how to load them."""
@@ -90,7 +94,7 @@ class Backend:
     passes: Sequence[Pass] = ()
     missing: Callable[[], str | None] = lambda: None
     lacks: Mapping[str, str] = field(default_factory=dict)
-    tolerance: Mapping[str, float] = field(default_factory=lambda: {"f32": 1e-5, "f64": 1e-12})
+    tolerance: Mapping[str, float] = field(default_factory=lambda: dict(TOLERANCE))
     options: Any = field(default_factory=NoOptions)
     entries: Sequence[str] = ()
     arrange: Callable[[Backend, Program], Program] = lambda backend, program: program
@@ -152,7 +156,7 @@ class Backend:
         """
         self._check_supported(program)
         prepared = self.arrange(self, program).map(self._prepare)
-        used = {type(op).__name__ for f in prepared.functions for op in operations(f)}
+        used = {op.macro for f in prepared.functions for op in operations(f)}
         printed = {f.name: FunctionPrinter(prepared, f, self.dialect).print() for f in prepared.functions}
         files = {
             name.format(name=program.name): self.environment.get_template(template)
@@ -171,7 +175,7 @@ class Backend:
         for function in program.functions:
             for op in operations(function):
                 if op.body is None and not self.has(op) and not op.structural:
-                    name = type(op).__name__
+                    name = op.macro
                     raise UnsupportedOp(
                         f"target {self.name!r} must have a macro for every operation without a body",
                         f"{name} has none: {self.lacks.get(name, 'nobody has written it yet')}",

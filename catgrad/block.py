@@ -45,12 +45,12 @@ class Block:
         return Block(substitute(self.term, sizes))
 
     def evaluate(self, *arrays: Array) -> list[Array]:
-        """Its meaning at these arrays: the `ref` of its operations, one after the other."""
+        """Its meaning at these arrays: that of its operations, one after the other."""
         values = dict(zip(self.term.s.table.tolist(), arrays, strict=True))
         every, types = edges(self.term), self.term.H.w.table
         for k in schedule(self.term):
             op, sources, targets = every[k]
-            results = op.ref(*(values[wire] for wire in sources))
+            results = op.compute(*(values[wire] for wire in sources))
             results = results if isinstance(results, tuple) else (results,)
             for wire, result in zip(targets, results, strict=True):
                 values[wire] = np.asarray(result, types[wire].dtype.numpy)
@@ -68,6 +68,8 @@ class Block:
 
 def blocks(op: Op) -> dict[str, Block]:
     """The blocks among an operation's attributes, by name."""
+    if not op.higher_order:
+        return {}
     values = {f.name: getattr(op, f.name) for f in fields(op)}  # type: ignore[arg-type]
     return {name: value for name, value in values.items() if isinstance(value, Block)}
 

@@ -19,8 +19,8 @@ from catgrad.types import Dtype, NdArrayType
 class Var:
     """A wire of a term under construction.
 
-    `+ - * / ** @ > >= < <= ==` apply operations; a Python number among the operands becomes
-    a constant of the other operand's type. Variables never broadcast: shapes must be equal.
+    `+ - * / // % ** @ > >= < <= == != & | ~` apply operations; a Python number among the operands
+    becomes a constant of the other operand's type. Variables never broadcast: shapes must be equal.
     """
 
     __slots__ = ("builder", "wire")
@@ -47,6 +47,9 @@ class Var:
 
     def __neg__(self) -> Any:
         return SYMBOLS["neg"](self)
+
+    def __invert__(self) -> Any:
+        return SYMBOLS["~"](self)
 
     def __repr__(self) -> str:
         return f"Var({self.type})"
@@ -80,12 +83,16 @@ for _name, _symbol in {
     "sub": "-",
     "mul": "*",
     "truediv": "/",
+    "floordiv": "//",
+    "mod": "%",
+    "and": "&",
+    "or": "|",
     "pow": "**",
     "matmul": "@",
 }.items():
     setattr(Var, f"__{_name}__", _operator(_symbol))
     setattr(Var, f"__r{_name}__", _operator(_symbol, swapped=True))
-for _name, _symbol in {"gt": ">", "ge": ">=", "lt": "<", "le": "<=", "eq": "=="}.items():
+for _name, _symbol in {"gt": ">", "ge": ">=", "lt": "<", "le": "<=", "eq": "==", "ne": "!="}.items():
     setattr(Var, f"__{_name}__", _operator(_symbol))
 
 

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Protocol, TypeVar, dataclass_transform
 
 from catgrad.dims import Size
 from catgrad.errors import CatgradError, DtypeError, OptionError, ShapeError, TermError, TypeMismatch
-from catgrad.types import Dtype, NdArrayType
+from catgrad.types import Dtype, NdArrayType, widened
 
 Wire = TypeVar("Wire")
 Types = NdArrayType | tuple[NdArrayType, ...]
@@ -97,6 +97,8 @@ class Op:
 
     structural: ClassVar[bool] = False
     """It moves or names values and computes nothing; it is gone before printing."""
+    higher_order: ClassVar[bool] = False
+    """Some of its attributes are blocks."""
     elementwise: ClassVar[bool] = False
     """Its one output has, at each place, a function of the input elements at that place."""
     rearranges: ClassVar[bool] = False
@@ -105,6 +107,8 @@ class Op:
     """f(x, y) = f(y, x)."""
     involution: ClassVar[bool] = False
     """f(f(x)) = x."""
+    rounds_once: ClassVar[bool] = False
+    """Its body and its reverse round each element once at most, so 16 bits do for what is between."""
     left_unit: ClassVar[float | None] = None
     """f(unit, x) = x."""
     right_unit: ClassVar[float | None] = None
@@ -131,6 +135,11 @@ class Op:
         if symbol is not None:
             SYMBOLS[symbol] = cls()
 
+    @property
+    def macro(self) -> str:
+        """The name of the macro that spells it."""
+        return type(self).__name__
+
     def outputs(self, *inputs: NdArrayType) -> tuple[NdArrayType, ...]:
         """The types of the outputs, always as a tuple; computed once for each operation and types."""
         return _outputs(self, inputs)
@@ -146,6 +155,10 @@ class Op:
     def fuse(self, inner: Op) -> Op | None:
         """The one operation equal to `inner` followed by this one, if there is one."""
         return None
+
+    def compute(self, *arrays: Any) -> Any:
+        """The meaning on these arrays: 16-bit numbers enter `ref` as float32, and the caller rounds once."""
+        return self.ref(*map(widened, arrays))
 
     def substitute(self, sizes: Mapping[str, Size]) -> Op:
         """The operation with `sizes[name]` put for each symbolic dimension in its fields."""

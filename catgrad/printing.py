@@ -9,15 +9,20 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
 
-from catgrad.dims import Dim, Size
+import numpy as np
+
+from catgrad.dims import Dim, Size, numbers
 from catgrad.naming import Namer
 from catgrad.op import Op
 from catgrad.ops.control import Scan
+from catgrad.ops.literal import ArrayLiteral
 from catgrad.program import Apply, Function, Nested, Program, symbol_sources
 from catgrad.structural import Constant
-from catgrad.types import NdArrayType
+from catgrad.types import Dtype, NdArrayType, symbols
 
 ATOM = 100
 """How tightly names, calls and literals bind: no operand needs parentheses around them."""
@@ -25,9 +30,18 @@ ATOM = 100
 MOST_OPERATIONS, MOST_CHARACTERS = 6, 40
 """Of an expression inside another, beyond which it gets a line and a name of its own."""
 
+FIRST_ELEMENT = 40
+"""The column by which a short array literal begins, behind its name and the call."""
 
-LARGEST_WHOLE = 1000
-"""Up to which a floating-point number is written like an integer: one of 16 bits, which float32 holds."""
+
+LARGEST_WHOLE = {Dtype.float16: 100, Dtype.bfloat16: 100}
+"""Up to which a floating-point number is written like an integer, by dtype, and 1000 for others: NumPy 1
+widens float32 for an integer of more than 16 bits, and float16 for one of more than 8.
+"""
+
+
+LARGE = 2**16
+"""Elements of an array that is released as soon as nobody reads it any more."""
 
 
 class Literal(Op, register=False):
@@ -40,7 +54,8 @@ class Literal(Op, register=False):
     def digits(self) -> str:
         """The shortest digits that give the number back; small whole ones without a fraction."""
         digits = self.constant.digits
-        small = abs(self.constant.value) <= LARGEST_WHOLE and digits != "-0.0"
+        largest = LARGEST_WHOLE.get(self.constant.array_type.dtype, 1000)
+        small = abs(self.constant.value) <= largest and digits != "-0.0"
         return digits.removesuffix(".0") if small else digits
 
 
@@ -56,25 +71,29 @@ class Dialect:
 
     def has(self, op: Op) -> bool:
         """Whether there is a macro for this operation."""
-        return type(op).__name__ in self.macros
+        return op.macro in self.macros
 
     def strength(self, op: Op) -> int:
         """How tightly the text of an operation binds."""
-        return self.binding.get(type(op).__name__, (ATOM,))[0]
+        return self.binding.get(op.macro, (ATOM,))[0]
 
     def required(self, op: Op, position: int) -> int:
         """How tightly the operand at this position must bind to go without parentheses."""
-        needs = self.binding.get(type(op).__name__, (ATOM,))[1:]
+        needs = self.binding.get(op.macro, (ATOM,))[1:]
         return needs[min(position, len(needs) - 1)] if needs else 0
 
 
 @dataclass(frozen=True)
 class Statement:
-    """One line: what is assigned, the expression, and the types of what is assigned."""
+    """One line: what is assigned, the expression, and the types of what is assigned.
+
+    As after every line, `released` are large arrays that no later one reads.
+    """
 
     targets: tuple[str, ...]
     expression: str
     types: tuple[NdArrayType, ...]
+    released: tuple[str, ...] = ()
     kind: str = ""
 
 
@@ -104,6 +123,7 @@ class Loop:
     stacks: tuple[Stack, ...]
     renewed: tuple[tuple[str, str], ...]
     at_once: bool
+    released: tuple[str, ...] = ()
     kind: str = "Scan"
 
 
@@ -121,6 +141,7 @@ class Branch:
 
     condition: str
     parts: tuple[Part, ...]
+    released: tuple[str, ...] = ()
     kind: str = "Cond"
 
 
@@ -157,6 +178,15 @@ class FunctionText:
     shapes: Mapping[NdArrayType, str]
 
 
+@lru_cache(maxsize=1 << 12)
+def is_large(type: NdArrayType | None) -> bool:
+    """Whether an array is worth releasing before a function ends, if symbolic sizes are about 16."""
+    if type is None:
+        return False
+    (elements,) = numbers((type.substitute(dict.fromkeys(symbols((type,)), 16)).size,))
+    return elements >= LARGE
+
+
 def fill(items: Sequence[str], start: int, indent: int, width: int = 100) -> str:
     """Items with commas between, the first at column `start`; broken into lines if they are long."""
     line = ", ".join(items)
@@ -165,6 +195,20 @@ def fill(items: Sequence[str], start: int, indent: int, width: int = 100) -> str
     margin = " " * indent
     rows = textwrap.wrap(line, width - indent, break_long_words=False, break_on_hyphens=False)
     return "\n" + "".join(f"{margin}{row}\n" for row in rows) + " " * max(indent - 4, 0)
+
+
+def brackets(items: Any, start: int, indent: int, width: int = 96) -> str:
+    """Nested lists of texts, the first at column `start`; on one line if they fit, else one on each."""
+    if isinstance(items, str):
+        return items
+    inner = indent + 4
+    texts = [brackets(item, inner, inner, width - 1) for item in items]
+    line = f"[{', '.join(texts)}]"
+    if start + len(line) <= width and "\n" not in line:
+        return line
+    if isinstance(items[0], str):
+        return f"[{fill(texts, width, inner, width)}]"
+    return "[\n" + "".join(f"{' ' * inner}{text},\n" for text in texts) + " " * indent + "]"
 
 
 class FunctionPrinter:
@@ -218,6 +262,12 @@ class FunctionPrinter:
         terms = [(c, [self.symbols[name] for name in m]) for m, c in size.terms]
         return self.dialect.macros["polynomial"](terms)
 
+    def elements(self, literal: ArrayLiteral) -> str:
+        """The elements of an array literal in the target's words, in brackets nested as its axes are."""
+        texts = [self.dialect.macros["number"](digits) for digits in literal.digits]
+        nested = np.array(texts, object).reshape(numbers(literal.array_type.shape))
+        return brackets(nested.tolist(), FIRST_ELEMENT, 0)
+
     def _argument(self, value: int, from_table: bool) -> Argument:
         name = self.function.names[value]
         # A target may keep the tables elsewhere than in arguments.
@@ -235,6 +285,8 @@ class Lines:
         for value, text in zip(function.arguments, arguments, strict=True):
             self.text[value] = text, ATOM, 0
         self.lines: list[Line] = []
+        self.mentions: dict[int, frozenset[int]] = {}  # of each value: those whose variables its text has
+        self.last_read: dict[int, int] = {}  # of each variable's value: the line
         self.read_inside = {v for op, ins, _ in function.body if isinstance(op, Nested) for v in ins}
 
     def print(self) -> tuple[tuple[Line, ...], tuple[str, ...]]:
@@ -244,24 +296,27 @@ class Lines:
                 self._nested(apply.op, apply)
             else:
                 self._apply(apply)
-        return tuple(self.lines), tuple(self.text[value][0] for value in self.function.results)
+        return self._with_releases(), tuple(self.text[value][0] for value in self.function.results)
 
     def _apply(self, apply: Apply) -> None:
         op, inputs, outputs = apply
         operands = [self._operand(op, i, value) for i, value in enumerate(inputs)]
-        types = tuple(self.function.types[value] for value in outputs)
-        macro = self.dialect.macros[type(op).__name__]
+        types = tuple(filter(None, (self.function.types[value] for value in outputs)))
+        macro = self.dialect.macros[op.macro]
         expression = macro(self.printer, op, types[0], *operands)
         size = 1 + sum(self.text[value][2] for value in inputs)
         short = size <= MOST_OPERATIONS and len(expression) <= MOST_CHARACTERS
         if len(outputs) == 1 and self._goes_inline(op, outputs[0], short):
             self.text[outputs[0]] = expression, self.dialect.strength(op), size
+            self.mentions[outputs[0]] = self._variables(inputs)
             return
         targets = self._assigned(outputs, [self._wish(op, value) for value in outputs])
+        self._read(inputs)
         self.lines.append(Statement(targets, expression, types))
 
     def _nested(self, op: Nested, apply: Apply) -> None:
         operands = [self.text[value][0] for value in apply.inputs]
+        self._read(apply.inputs)
         if isinstance(op.op, Scan):
             self._loop(op.op, op.functions[0], operands, apply.outputs)
             return
@@ -313,7 +368,27 @@ class Lines:
         """New variables for these values."""
         targets = tuple(self.printer.namer.fresh(wish) for wish in wishes)
         self.text |= {value: (target, ATOM, 0) for value, target in zip(values, targets, strict=True)}
+        self.mentions |= {value: frozenset([value]) for value in values}
         return targets
+
+    def _variables(self, values: Sequence[int]) -> frozenset[int]:
+        return frozenset[int]().union(*(self.mentions.get(value, ()) for value in values))
+
+    def _read(self, values: Sequence[int]) -> None:
+        """The next line reads these."""
+        self.last_read |= dict.fromkeys(self._variables(values), len(self.lines))
+
+    def _with_releases(self) -> tuple[Line, ...]:
+        """The lines, where each says what is read for the last time, if that is large."""
+        kept, types = self._variables(self.function.results), self.function.types
+        released: dict[int, list[str]] = {}
+        for value, line in sorted(self.last_read.items()):
+            if value not in kept and is_large(types[value]):
+                released.setdefault(line, []).append(self.text[value][0])
+        return tuple(
+            replace(line, released=tuple(released[i])) if i in released else line
+            for i, line in enumerate(self.lines)
+        )
 
     def _operand(self, op: Op, position: int, value: int) -> str:
         text, strength, _ = self.text[value]

@@ -77,6 +77,12 @@ class Program:
     def __getitem__(self, name: str) -> Function:
         return next(function for function in self.functions if function.name == name)
 
+    @property
+    def dtypes(self) -> frozenset[str]:
+        """The names of all dtypes in the functions and tables."""
+        kept = (slot.type.dtype.name for table in self.tables.values() for slot in table)
+        return frozenset(kept).union(*map(dtypes, self.functions))
+
     def common_arguments(self, function: Function) -> int:
         """How many of a function's arguments come from tables."""
         return sum(len(self.tables[table]) for table in function.takes)
@@ -101,6 +107,12 @@ def nest(function: Function, prepare: Callable[[Function], Function]) -> Functio
         return apply._replace(op=Nested(apply.op, tuple(inside))) if inside else apply
 
     return replace(function, body=tuple(map(nested, function.body)))
+
+
+def dtypes(function: Function) -> frozenset[str]:
+    """The names of the dtypes of its values, those in loops and branches included."""
+    inside = (inner for op, _, _ in function.body if isinstance(op, Nested) for inner in op.functions)
+    return frozenset(type.dtype.name for type in function.types).union(*map(dtypes, inside))
 
 
 def operations(function: Function) -> Iterator[Op]:
@@ -163,10 +175,10 @@ def interpret(function: Function, *arrays: Any) -> list[Array]:
     values: dict[int, Array] = dict(zip(function.arguments, given, strict=True))
     with np.errstate(all="ignore"):
         for op, inputs, outputs in function.body:
-            results = op.substitute(sizes).ref(*(values[value] for value in inputs))
+            results = op.substitute(sizes).compute(*(values[value] for value in inputs))
             results = results if isinstance(results, tuple) else (results,)
             for value, result in zip(outputs, results, strict=True):
-                # NumPy computes scalars of some types in others.
+                # NumPy computes scalars of some types in others, and 16 bits are computed in 32.
                 values[value] = np.asarray(result, function.types[value].dtype.numpy)
     return [values[value] for value in function.results]
 

@@ -87,8 +87,7 @@ class Constant(Op):
             ).about("Constant")
         # One NaN for all: others hash by identity, and equal constants must hash alike.
         object.__setattr__(self, "value", math.nan if stored != stored else stored.item())
-        exact = repr(float(str(stored))) if self.array_type.dtype.is_floating else str(stored)
-        object.__setattr__(self, "digits", exact)
+        object.__setattr__(self, "digits", _digits(stored, self.array_type.dtype))
 
     def type(self) -> Types:
         return self.array_type
@@ -220,6 +219,15 @@ class Barrier(Op):
 def zeros_like(x: Any) -> Any:
     """Zeros of the type of x."""
     return Constant(x.type, 0)()
+
+
+def _digits(stored: Any, dtype: Dtype) -> str:
+    """The shortest digits that give the number back."""
+    if dtype is Dtype.bfloat16 and stored == stored:
+        # Its text has more digits than it needs, unlike NumPy's own.
+        tries = (f"{float(stored):.{count}g}" for count in range(1, 10))
+        return repr(float(next(text for text in tries if dtype.numpy.type(float(text)) == stored)))
+    return repr(float(str(stored))) if dtype.is_floating else str(stored)
 
 
 def _stored(value: float, dtype: Dtype) -> Any:

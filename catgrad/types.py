@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from catgrad.dims import Dim, Size, product
-from catgrad.errors import DtypeError, OptionError
+from catgrad.errors import DtypeError, OptionError, ToolError
 
 Array = NDArray[Any]
 """A NumPy array of any dtype."""
@@ -23,6 +23,8 @@ class Dtype(Enum):
 
     float32 = "f32"
     float64 = "f64"
+    float16 = "f16"
+    bfloat16 = "bf16"
     int32 = "i32"
     int64 = "i64"
     uint32 = "u32"
@@ -30,13 +32,23 @@ class Dtype(Enum):
 
     @cached_property
     def numpy(self) -> np.dtype[np.generic]:
-        """The NumPy dtype that stores it."""
-        return np.dtype(self.name)
+        """The NumPy dtype that stores it. Raises: ToolError for bfloat16 without ml_dtypes."""
+        return np.dtype(_ml_dtypes().bfloat16 if self is Dtype.bfloat16 else self.name)
 
     @property
     def is_floating(self) -> bool:  # type: ignore[valid-type]  # `bool` is a member here
         """Whether its elements are approximations of real numbers."""
-        return self in (Dtype.float32, Dtype.float64)
+        return self in (Dtype.float32, Dtype.float64, Dtype.float16, Dtype.bfloat16)
+
+    @property
+    def wide(self) -> Dtype:
+        """The dtype in which operations on its elements compute: float32 for 16 bits, else itself."""
+        return Dtype.float32 if self in (Dtype.float16, Dtype.bfloat16) else self
+
+    @cached_property
+    def limits(self) -> Any:
+        """The greatest number and the others that `np.finfo` gives, of a floating-point dtype."""
+        return _ml_dtypes().finfo(self.numpy) if self is Dtype.bfloat16 else np.finfo(self.name)
 
 
 class NdArrayType:
@@ -112,10 +124,34 @@ def substitute(shape: tuple[Size, ...], sizes: Mapping[str, Size]) -> tuple[Size
     return tuple(size.substitute(sizes) if isinstance(size, Dim) else size for size in shape)
 
 
+def widened(array: Array) -> Array:
+    """The array, in float32 if its elements have 16 bits."""
+    return array.astype(np.float32) if array.dtype.name in ("float16", "bfloat16") else array
+
+
+def as_numpy(array: Any) -> Array:
+    """An array of any library as NumPy's, which PyTorch does not give of bfloat16."""
+    if str(getattr(array, "dtype", "")) == "torch.bfloat16":
+        return np.asarray(array.float()).astype(Dtype.bfloat16.numpy)
+    return np.asarray(array)
+
+
 def symbols(types: tuple[NdArrayType, ...]) -> list[str]:
     """The names of all symbolic dimensions, sorted."""
     sizes = (size for type in types for size in type.shape)
     return sorted({name for size in sizes if isinstance(size, Dim) for name in size.symbols})
+
+
+def _ml_dtypes() -> Any:
+    try:
+        import ml_dtypes
+    except ImportError:
+        raise ToolError(
+            "bfloat16 must have the package ml_dtypes, for NumPy does not know it",
+            "it is not installed",
+            "pip install ml_dtypes",
+        ) from None
+    return ml_dtypes
 
 
 def _whole(size: object, shape: tuple[Size, ...]) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +60,36 @@ def losses_and_images(
         axes.set_title(text, fontsize=9, color=COLOURS[2] if wrong else "black")
         axes.axis("off")
     save(picture, path)
+
+
+def losses_and_line(path: Path, losses: Sequence[float], level: float, name: str) -> None:
+    """Draw the loss curve, and a line at a level it is compared with.
+
+    Raises: ToolError without matplotlib; ArtifactError if the file cannot be written.
+    """
+    whole = figure()
+    axes = whole.subplots()
+    draw_losses(axes, losses, "cross entropy, nats a character")
+    axes.axhline(level, color=COLOURS[2], linestyle="--", label=f"{name}: {level:.2f}")
+    axes.legend()
+    save(whole, path)
+
+
+def losses_and_series(
+    path: Path, losses: Sequence[float], years: np.ndarray, series: Mapping[str, np.ndarray]
+) -> None:
+    """Draw the loss curve beside series over the same years.
+
+    Raises: ToolError without matplotlib; ArtifactError if the file cannot be written.
+    """
+    whole = figure()
+    curve, right = whole.subplots(1, 2)
+    draw_losses(curve, losses, "loss")
+    for (name, values), colour in zip(series.items(), COLOURS, strict=False):
+        right.plot(years, values, color=colour, label=name)
+    right.set(xlabel="year", title="years not trained on")
+    right.legend()
+    save(whole, path)
 
 
 def _draw_regions(axes: Any, predict: Predict, x: np.ndarray, classes: int, colours: Any) -> None:

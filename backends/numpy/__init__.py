@@ -3,9 +3,27 @@
 from __future__ import annotations
 
 from catgrad.backend import Backend
+from catgrad.op import Op
+from catgrad.ops.contract import Contract
+from catgrad.ops.cumulative import CumSum
+from catgrad.ops.gather import ScatterAdd
+from catgrad.ops.reduce import Sum
+from catgrad.ops.sort import ArgSort
+from catgrad.ops.take import ScatterAddAlongAxis
+from catgrad.ops.window import Fold
+from catgrad.types import Dtype
 
 from .. import templates
 from ..python import load_module, passes
+
+SUMS = (Sum, CumSum, Contract, ScatterAdd, ScatterAddAlongAxis, Fold, ArgSort)
+"""What NumPy rounds after every term; and sorting, in which a bfloat16 NaN has no place."""
+
+
+def takes_numbers(op: Op, dtype: Dtype) -> bool:
+    """Whether a Python number beside an array of this dtype takes it over: NumPy knows no bfloat16."""
+    return dtype is not Dtype.bfloat16
+
 
 BACKEND = Backend(
     name="numpy",
@@ -13,5 +31,5 @@ BACKEND = Backend(
     folders=(templates("numpy"), templates("python")),
     files={"{name}.py": "module.py.j2"},
     load=load_module,
-    passes=passes(),
+    passes=passes(takes_numbers, SUMS),
 )

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from catgrad.op import Op
 from catgrad.ops.reduce import Broadcast
 from catgrad.passes import prune
@@ -14,6 +12,7 @@ from catgrad.passes.rewrite import Rewriter, Values
 from catgrad.printing import Literal
 from catgrad.program import Apply, Function
 from catgrad.structural import Constant
+from catgrad.types import Dtype
 
 
 class NewAxis(Op, register=False):
@@ -30,7 +29,8 @@ class BroadcastByOperators:
     once: an array that another operator is to broadcast does not have the shape its type says.
     """
 
-    takes_numbers: Callable[[Op], bool]
+    takes_numbers: Callable[[Op, Dtype], bool]
+    scalars_keep_dtype: bool = False
     name: str = "broadcast-by-operators"
 
     def apply(self, function: Function) -> Function:
@@ -48,11 +48,42 @@ class BroadcastByOperators:
             return None
         full = _full_operand(rewriter, inputs)
         if full is None:
-            return None
+            return self._among_scalars(rewriter, apply)
         shrunk = [v if v == full else _shrunk(rewriter, v) for v in inputs]
-        others = shrunk if self.takes_numbers(op) else []
-        instead = tuple(_literal(rewriter, v, others) for v in shrunk)
+        instead = tuple(self._literal(rewriter, op, v, shrunk) for v in shrunk)
         return None if instead == inputs else (rewriter.apply_as(rewriter.types[outputs[0]], op, *instead),)
+
+    def _literal(self, rewriter: Rewriter, reader: Op, value: int, operands: Sequence[int]) -> int:
+        """A constant as a literal, which may be weak if an array beside it decides the dtype."""
+        op = rewriter.op(value)
+        if not isinstance(op, Constant):
+            return value
+        dtype = op.array_type.dtype
+        others = [rewriter.types[v] for v in operands if not isinstance(rewriter.op(v), (Constant, Literal))]
+        decided = any(type.rank and type.dtype is dtype for type in others)
+        # NumPy 1 widens an array for a scalar near the end of its range, so such a one is not weak.
+        weak = decided and self.takes_numbers(reader, dtype) and _is_far_from_overflow(op)
+        return rewriter.apply_as(op.array_type, Literal(op, weak))
+
+    def _among_scalars(self, rewriter: Rewriter, apply: Apply) -> Values | None:
+        """Numbers beside a scalar, where the library gives the result the dtype of that."""
+        op, inputs, outputs = apply
+        literal = [isinstance(rewriter.op(value), Literal) for value in inputs]
+        dtypes = {rewriter.types[v].dtype for v, is_one in zip(inputs, literal, strict=True) if not is_one}
+        if not (self.scalars_keep_dtype and any(literal) and len(dtypes) == 1):
+            return None
+        (dtype,) = dtypes
+        if not self.takes_numbers(op, dtype):
+            return None
+        instead = tuple(_weak(rewriter, v) if rewriter.types[v].dtype is dtype else v for v in inputs)
+        return None if instead == inputs else (rewriter.apply_as(rewriter.types[outputs[0]], op, *instead),)
+
+
+def _weak(rewriter: Rewriter, value: int) -> int:
+    op = rewriter.op(value)
+    if not isinstance(op, Literal) or op.weak:
+        return value
+    return rewriter.apply_as(op.constant.array_type, Literal(op.constant, weak=True))
 
 
 def _aligned(rewriter: Rewriter, op: Broadcast, source: int, output: int) -> Values | None:
@@ -78,20 +109,9 @@ def _shrunk(rewriter: Rewriter, value: int) -> int:
     return _with_new_axes(rewriter, op, source)
 
 
-def _literal(rewriter: Rewriter, value: int, operands: Sequence[int]) -> int:
-    """A constant as a literal, which may be weak if an array beside it decides the dtype."""
-    op = rewriter.op(value)
-    if not isinstance(op, Constant):
-        return value
-    others = [rewriter.types[v] for v in operands if not isinstance(rewriter.op(v), (Constant, Literal))]
-    # NumPy 1 widens an array for a scalar near the end of its range, so such a one is not weak.
-    weak = _is_far_from_overflow(op) and any(t.rank and t.dtype is op.array_type.dtype for t in others)
-    return rewriter.apply_as(op.array_type, Literal(op, weak))
-
-
 def _is_far_from_overflow(op: Constant) -> bool:
     dtype = op.array_type.dtype
-    return not dtype.is_floating or not abs(op.value) > np.finfo(dtype.name).max / 2
+    return not dtype.is_floating or not abs(op.value) > float(dtype.limits.max) / 2
 
 
 def _with_new_axes(rewriter: Rewriter, op: Broadcast, source: int) -> int:

@@ -10,9 +10,25 @@ from catgrad.errors import ToolError
 from catgrad.op import Op
 from catgrad.ops.arithmetic import Add, Divide, Multiply, Power, Subtract
 from catgrad.ops.compare import Comparison, Select
+from catgrad.ops.gather import ScatterAdd
+from catgrad.ops.take import ScatterAddAlongAxis
+from catgrad.ops.window import Fold
+from catgrad.types import Dtype
 
 from .. import templates
 from ..python import load_module, passes
+from . import pullbacks
+from .division import DivisionByNumbers, QuotientByNumber, RemainderByNumber
+from .fused_kernels import AffineMaps, ScaledSums
+
+OPERATORS = (
+    Add, Subtract, Multiply, Divide, Power, QuotientByNumber, RemainderByNumber, Comparison, Select,
+)  # fmt: skip
+"""What PyTorch lets a Python number be an operand of: operators and `where`, but few functions."""
+
+
+SUMS = (ScatterAdd, ScatterAddAlongAxis, Fold)
+"""What PyTorch rounds after every term."""
 
 
 def missing() -> str | None:
@@ -34,10 +50,17 @@ def load(artifact: Artifact) -> Any:
     return load_module(artifact)
 
 
-def takes_numbers(op: Op) -> bool:
-    """Whether PyTorch lets a Python number stand for an operand: in operators, not in most functions."""
-    return isinstance(op, (Add, Subtract, Multiply, Divide, Power, Comparison, Select))
+def takes_numbers(op: Op, dtype: Dtype) -> bool:
+    """Whether PyTorch lets a Python number stand for an operand."""
+    return isinstance(op, OPERATORS)
 
+
+PASSES = (
+    DivisionByNumbers(),
+    *passes(takes_numbers, SUMS, scalars_keep_dtype=True, own=(AffineMaps(), pullbacks)),
+    ScaledSums(),
+)
+"""What suits a function to PyTorch."""
 
 BACKEND = Backend(
     name="torch",
@@ -46,5 +69,5 @@ BACKEND = Backend(
     files={"{name}.py": "module.py.j2"},
     load=load,
     missing=missing,
-    passes=passes(takes_numbers),
+    passes=PASSES,
 )

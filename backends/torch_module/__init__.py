@@ -7,8 +7,7 @@ from typing import Any
 from catgrad.backend import Artifact, Backend
 
 from .. import templates
-from ..python import passes
-from ..torch import missing, require_torch, takes_numbers
+from ..torch import PASSES, missing, require_torch
 from .arrange import arrange
 from .harness import harness
 from .options import Options
@@ -29,7 +28,7 @@ BACKEND = Backend(
     files={"{name}.py": "module.py.j2"},
     load=load,
     missing=missing,
-    passes=passes(takes_numbers),
+    passes=PASSES,
     options=Options(),
     entries=("trained", "predict", "criterion"),
     arrange=arrange,

@@ -20,9 +20,12 @@ import numpy as np
 
 from catgrad.errors import ArtifactError
 from catgrad.files import write_whole
-from catgrad.types import Array
+from catgrad.types import Array, Dtype, as_numpy
 
-DTYPES = {"F32": "<f4", "F64": "<f8", "F16": "<f2", "I32": "<i4", "I64": "<i8", "BOOL": "|b1"}
+DTYPES = {
+    "F32": Dtype.float32, "F64": Dtype.float64, "F16": Dtype.float16, "BF16": Dtype.bfloat16,
+    "I32": Dtype.int32, "I64": Dtype.int64, "BOOL": Dtype.bool,
+}  # fmt: skip
 """The dtypes that are read and written, by their names in the format."""
 
 LONGEST_HEADER = 100_000_000
@@ -35,7 +38,7 @@ def write(path: str | Path, arrays: Mapping[str, Any], metadata: Mapping[str, st
     """
     path, place = Path(path), 0
     header: dict[str, Any] = {"__metadata__": dict(metadata)} if metadata else {}
-    blocks = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    blocks = {name: np.ascontiguousarray(as_numpy(array)) for name, array in arrays.items()}
     for name, block in blocks.items():
         header[name] = {
             "dtype": _format_name(name, block),
@@ -135,12 +138,12 @@ def _entry(path: str | Path, name: str, entry: Any) -> tuple[np.dtype[Any], tupl
             f"{name!r} in {path} has {format!r}",
             "convert it before",
         )
-    return np.dtype(DTYPES[format]), shape, (begin, end)
+    return DTYPES[format].numpy.newbyteorder("<"), shape, (begin, end)
 
 
 def _format_name(name: str, array: Array) -> str:
     for format, dtype in DTYPES.items():
-        if array.dtype == np.dtype(dtype):
+        if array.dtype.name == dtype.name:
             return format
     raise ArtifactError(
         f"an array must have one of the dtypes {', '.join(DTYPES)}",

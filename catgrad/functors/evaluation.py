@@ -5,6 +5,7 @@ from __future__ import annotations
 from catgrad.block import any_operation, map_blocks
 from catgrad.build import build
 from catgrad.functors.local import LocalFunctor
+from catgrad.functors.wide import in_wide
 from catgrad.op import Op
 from catgrad.term import Term, singleton
 from catgrad.types import NdArrayType
@@ -15,7 +16,7 @@ class Evaluation(LocalFunctor):
 
     def map_op(self, op: Op, inputs: tuple[NdArrayType, ...]) -> Term:
         if op.evaluated is not None:
-            return build(op.evaluated, inputs)
+            return build(in_wide(op, op.evaluated, inputs, op.outputs(*inputs)), inputs)
         return singleton(map_blocks(op, self), *inputs)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from catgrad.block import any_operation, map_blocks
 from catgrad.build import build
 from catgrad.functors.local import LocalFunctor
+from catgrad.functors.wide import in_wide
 from catgrad.op import Op
 from catgrad.term import Term, singleton
 from catgrad.types import NdArrayType
@@ -30,4 +31,4 @@ class Expand(LocalFunctor):
     def map_op(self, op: Op, inputs: tuple[NdArrayType, ...]) -> Term:
         if self.has(op) or op.body is None:
             return singleton(map_blocks(op, self), *inputs)
-        return self(build(op.body, inputs))
+        return self(build(in_wide(op, op.body, inputs, op.outputs(*inputs)), inputs))

@@ -15,14 +15,16 @@ from typing import Any, cast
 import numpy as np
 from open_hypergraphs import FiniteFunction, IndexedCoproduct, Optic
 
+from catgrad.block import Block
 from catgrad.build import build
-from catgrad.errors import UnsupportedOp
+from catgrad.errors import TypeMismatch, UnsupportedOp
 from catgrad.functors.local import LocalFunctor
+from catgrad.functors.wide import in_wide
 from catgrad.live import live
-from catgrad.op import Op
+from catgrad.op import INPUTS, Examples, Op, Types
 from catgrad.structural import Constant, is_differentiable
-from catgrad.term import Term, check_functional, discard, identity, obj
-from catgrad.types import NdArrayType
+from catgrad.term import Term, check_functional, discard, identity, obj, singleton
+from catgrad.types import Array, Dtype, NdArrayType
 
 Objects = tuple[NdArrayType, ...]
 
@@ -30,6 +32,68 @@ Objects = tuple[NdArrayType, ...]
 def cotangents(types: Objects) -> Objects:
     """A′: the wires of A that have a cotangent."""
     return tuple(filter(is_differentiable, types))
+
+
+class Reversed(Op):
+    """The reverse derivative of a definition f that keeps its inputs, so many of them: R[f].
+
+    It is a definition itself, so a target that has better prints it whole, by a macro that is called
+    as that of f with Reverse before it.
+
+    Type:     (A…, B′…) -> (A′…), for f : A -> B
+    Gradient: of the body
+    """
+
+    op: Op
+    count: int
+
+    @property
+    def macro(self) -> str:
+        """The name of the macro that spells it."""
+        return f"Reverse{self.op.macro}"
+
+    @property
+    def rounds_once(self) -> bool:  # type: ignore[override]
+        """Whether it needs no care with 16 bits: it is as careful as f."""
+        return self.op.rounds_once
+
+    def type(self, *types: NdArrayType) -> Types:
+        inputs = self._inputs(types)
+        wanted = (*inputs, *cotangents(self.op.outputs(*inputs)))
+        if types != wanted:
+            raise TypeMismatch(
+                f"the reverse of {self.op} must get {wanted}",
+                f"it gets {types}",
+                "give a cotangent for each output",
+            )
+        return cotangents(inputs)
+
+    def ref(self, *arrays: Array) -> Any:
+        types = tuple(NdArrayType(a.shape, Dtype[a.dtype.name]) for a in arrays)
+        return tuple(Block(self._term(self._inputs(types))).evaluate(*arrays))
+
+    def body(self, *arguments: Any) -> Any:
+        term = self._term(self._inputs(tuple(a.type for a in arguments)))
+        return list(term.apply(*arguments))
+
+    def _inputs(self, types: Objects) -> Objects:
+        return types[: self.count]
+
+    def _term(self, inputs: Objects) -> Term:
+        if self.op.rev is not None:
+            return build(self.op.rev, [*inputs, *cotangents(self.op.outputs(*inputs))])
+        return reverse_derivative(build(self.op.body or _no_body, inputs))
+
+    @classmethod
+    def examples(cls) -> Examples:
+        from catgrad.ops.activations import Silu
+
+        x = NdArrayType((2, 3))
+        return [(cls(Silu(), 1), (x, x))]
+
+
+def _no_body(*_: Any) -> Any:
+    raise UnsupportedOp("what is reversed must be a definition", "it has no body", "declare rev")
 
 
 class Optics:
@@ -87,10 +151,12 @@ class Backward(LocalFunctor):
         arguments = (*saved, *cotangents(outputs))
         if not cotangents(outputs):
             return build(lambda *_: [Constant(t, 0)() for t in cotangents(inputs)], saved)
+        if op.body is not None and op.saves == INPUTS:
+            return singleton(Reversed(op, len(inputs)), *arguments)
         if op.rev is not None:
-            return build(op.rev, arguments)
+            return build(in_wide(op, op.rev, arguments, cotangents(inputs)), arguments)
         if op.body is not None:
-            return reverse_derivative(build(op.body, inputs))
+            return reverse_derivative(build(in_wide(op, op.body, inputs, outputs), inputs))
         raise UnsupportedOp(
             "an operation must have a reverse derivative to be differentiated",
             f"{op} has neither rev nor body",

@@ -43,6 +43,7 @@ class Relu(FloatMap):
     """
 
     saves = INPUTS
+    rounds_once = True
 
     def ref(self, x: Array) -> Any:
         return np.maximum(x, 0)

@@ -57,6 +57,7 @@ class Multiply(ScalarMap, symbol="*"):
     Gradient: dx = dz · y, dy = dz · x
     """
 
+    rounds_once = True
     result = "product"
     commutative = True
     left_unit = right_unit = 1.0
@@ -138,6 +139,8 @@ class Square(ScalarMap):
     Gradient: dx = 2 · dy · x
     """
 
+    rounds_once = True
+
     def ref(self, x: Array) -> Any:
         return x * x
 
@@ -155,6 +158,8 @@ class Abs(ScalarMap):
     Type:     (T) -> T
     Gradient: dx = dy · sign x, so 0 at 0
     """
+
+    rounds_once = True
 
     def ref(self, x: Array) -> Any:
         return np.abs(x)
@@ -219,6 +224,7 @@ class Maximum(FloatMap):
     """
 
     saves = INPUTS
+    rounds_once = True
     commutative = True
 
     def ref(self, x: Array, y: Array) -> Any:
@@ -237,6 +243,7 @@ class Minimum(FloatMap):
     """
 
     saves = INPUTS
+    rounds_once = True
     commutative = True
 
     def ref(self, x: Array, y: Array) -> Any:
@@ -250,3 +257,8 @@ class Minimum(FloatMap):
 add, subtract, multiply, divide, power = Add(), Subtract(), Multiply(), Divide(), Power()
 negate, square, absolute, sign = Negate(), Square(), Abs(), Sign()
 floor, round, maximum, minimum = Floor(), Round(), Maximum(), Minimum()
+
+
+def reciprocal(x: Any) -> Any:
+    """1 / x, for floating T."""
+    return 1 / x

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from catgrad.errors import DtypeError
-from catgrad.op import NOTHING, Examples, Op, Saves, Types, same
+from catgrad.op import NOTHING, Examples, Op, Saves, Types, floating, same
 from catgrad.structural import zeros_like
 from catgrad.types import Array, Dtype, NdArrayType
 
@@ -59,6 +59,46 @@ class Equal(Comparison, symbol="=="):
         return x == y
 
 
+class NotEqual(Comparison, symbol="!="):
+    """Where x ≠ y: (T, T) -> bool. NaN differs from everything."""
+
+    commutative = True
+
+    def ref(self, x: Array, y: Array) -> Any:
+        return x != y
+
+
+class FloatTest(Op, register=False):
+    """What holds of each element by itself: (T) -> bool for floating T. It has gradient 0."""
+
+    saves = NOTHING
+    rounds_once = True
+    elementwise = True
+
+    def type(self, x: NdArrayType) -> Types:
+        return NdArrayType(floating(x).shape, Dtype.bool)
+
+
+class IsNan(FloatTest):
+    """Where x is NaN: (T) -> bool for floating T."""
+
+    def ref(self, x: Array) -> Any:
+        return np.isnan(x)
+
+    def body(self, x: Any) -> Any:
+        return x != x
+
+
+class IsFinite(FloatTest):
+    """Where x is neither NaN nor an infinity: (T) -> bool for floating T."""
+
+    def ref(self, x: Array) -> Any:
+        return np.isfinite(x)
+
+    def body(self, x: Any) -> Any:
+        return x - x == 0
+
+
 class Select(Op):
     """Choice: z = x where the condition holds, y elsewhere.
 
@@ -67,6 +107,7 @@ class Select(Op):
     """
 
     saves = Saves(inputs=(0,))
+    rounds_once = True
     elementwise = True
 
     def type(self, condition: NdArrayType, x: NdArrayType, y: NdArrayType) -> Types:
@@ -91,4 +132,5 @@ class Select(Op):
 
 
 greater, greater_equal, less, less_equal, equal = Greater(), GreaterEqual(), Less(), LessEqual(), Equal()
+not_equal, is_nan, is_finite = NotEqual(), IsNan(), IsFinite()
 select = Select()

@@ -19,7 +19,8 @@ class Contract(Op):
     """Contraction: z[out] = Σ x[left] · y[right], summed over the labels that are not in `out`.
 
     Each axis has a label; equal labels are the same index. A label of one operand is in the
-    other operand, in the output, or in both, which makes contractions closed under reverse.
+    other operand, in the output, or in both, which makes contractions closed under reverse. Sums
+    of 16-bit numbers are formed in float32.
 
     Type:     (T[left], T[right]) -> T[out], for numeric T
     Raises:   ShapeError if axes with one label differ in size; OptionError for other labellings
@@ -30,6 +31,7 @@ class Contract(Op):
     right: Axes
     out: Axes
     saves = INPUTS
+    rounds_once = True
     result = "product"
 
     def __post_init__(self) -> None:

@@ -23,7 +23,16 @@ Reverse = Callable[[Term], Term]
 Objects = tuple[NdArrayType, ...]
 
 
-class Scan(Op):
+class Control(Op, register=False):
+    """What holds terms: their operations compute, and round."""
+
+    rounds_once = True
+
+    def compute(self, *arrays: Array) -> Any:
+        return self.ref(*arrays)
+
+
+class Scan(Control):
     """A loop: (cᵗ⁺¹, yᵗ) = body(cᵗ, xᵗ, k) for t = 0 … length - 1, with c carried on and y laid in a row.
 
     `backwards`, t runs from length - 1 to 0; x and y keep their places.
@@ -40,6 +49,7 @@ class Scan(Op):
     carried: int
     scanned: int
     backwards: bool = False
+    higher_order = True
 
     def type(self, *types: NdArrayType) -> Types:
         carry, rows, constants = self.parts(types)
@@ -167,7 +177,7 @@ class Scan(Op):
         ]
 
 
-class Cond(Op):
+class Cond(Control):
     """A branch: y = then(x) where the condition holds, otherwise(x) where it does not.
 
     Type:     (bool[], X…) -> (Y…), for then, otherwise : (X…) -> (Y…)
@@ -178,6 +188,7 @@ class Cond(Op):
 
     then: Block
     otherwise: Block
+    higher_order = True
 
     def type(self, condition: NdArrayType, *types: NdArrayType) -> Types:
         if condition is not NdArrayType((), Dtype.bool):
@@ -220,7 +231,7 @@ class Cond(Op):
         return [(cls(then, otherwise), (NdArrayType((), Dtype.bool), x, x))]
 
 
-class Checkpoint(Op):
+class Checkpoint(Control):
     """A term whose inner values are computed again for the reverse: the residual is its arguments.
 
     Type:     (X…) -> (Y…), for block : (X…) -> (Y…)
@@ -229,6 +240,7 @@ class Checkpoint(Op):
     """
 
     block: Block
+    higher_order = True
 
     def type(self, *types: NdArrayType) -> Types:
         if self.block.inputs != types:

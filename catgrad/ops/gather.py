@@ -20,21 +20,22 @@ class Gather(Op):
 
     Type:     (T[rows, …], I[m…]) -> T[m…, …] for whole I
     Raises:   DtypeError unless the numbers are whole; at run time, IndexError for one outside
-              0 … rows - 1, negative ones included
+              0 … rows - 1, negative ones included, or NaN in its place on a target that cannot raise
     Gradient: dx gets each row of dy where it was read (the reverse is ScatterAdd)
     """
 
     rows: Size
     saves = Saves(inputs=(1,))
+    rounds_once = True
 
     def type(self, x: NdArrayType, index: NdArrayType) -> Types:
-        _require_whole(index)
+        require_whole(index)
         if not x.rank or x.shape[0] != self.rows:
             raise ShapeError(f"the array must have {self.rows} rows", f"it is {x}", "check the sizes")
         return x.with_shape(index.shape + x.shape[1:])
 
     def ref(self, x: Array, index: Array) -> Any:
-        _require_within(index, len(x))
+        require_within(index, len(x))
         return x[index]
 
     def rev(self, index: Any, dy: Any) -> Any:
@@ -60,9 +61,10 @@ class ScatterAdd(Op):
 
     rows: Size
     saves = Saves(inputs=(1,))
+    rounds_once = True
 
     def type(self, x: NdArrayType, index: NdArrayType) -> Types:
-        _require_whole(index)
+        require_whole(index)
         if numeric(x).shape[: index.rank] != index.shape:
             raise ShapeError(
                 "there must be one number for each row", f"they are {index} for {x}", "check the sizes"
@@ -71,7 +73,7 @@ class ScatterAdd(Op):
 
     def ref(self, x: Array, index: Array) -> Any:
         (rows,) = numbers((self.rows,))
-        _require_within(index, rows)
+        require_within(index, rows)
         y = np.zeros((rows, *x.shape[index.ndim :]), x.dtype)
         np.add.at(y, index, x)
         return y
@@ -98,13 +100,13 @@ def scatter_add(x: Any, index: Any, rows: Size) -> Any:
     return ScatterAdd(rows)(x, index)
 
 
-def _require_whole(index: NdArrayType) -> None:
+def require_whole(index: NdArrayType) -> None:
+    """Raises DtypeError unless the numbers are whole."""
     if index.dtype not in WHOLE:
-        raise DtypeError("the numbers of rows must be whole", f"they are {index}", "give them as int64")
+        raise DtypeError("the numbers of an index must be whole", f"they are {index}", "give them as int64")
 
 
-def _require_within(index: Array, rows: int) -> None:
+def require_within(index: Array, rows: int) -> None:
+    """Raises IndexError unless the numbers lie in 0 … rows - 1."""
     if index.size and not (index.min() >= 0 and index.max() < rows):
-        raise IndexError(
-            f"row numbers must lie in 0 … {rows - 1}, but they reach {index.min()} … {index.max()}"
-        )
+        raise IndexError(f"an index must lie in 0 … {rows - 1}, but it reaches {index.min()} … {index.max()}")

@@ -97,7 +97,7 @@ class RandomUniform(Draw):
         return floating(super().type(seed, counter))  # type: ignore[arg-type]
 
     def _digits(self) -> int:
-        return min(np.finfo(self.dtype.name).nmant + 1, 32)
+        return min(int(self.dtype.limits.nmant) + 1, 32)
 
     @classmethod
     def examples(cls) -> Examples:
@@ -116,19 +116,19 @@ class RandomNormal(Draw):
 
     def ref(self, seed: Array, counter: Array) -> Any:
         u, v = (source.ref(seed, counter) for source in self._sources())
-        return np.sqrt(-2 * np.log1p(-u)) * np.cos(self.dtype.numpy.type(2 * pi) * v)
+        return np.sqrt(-2 * np.log1p(-u)) * np.cos(self.dtype.wide.numpy.type(2 * pi) * v)
 
     def body(self, seed: Any, counter: Any) -> Any:
         u, v = (source(seed, counter) for source in self._sources())
-        return sqrt(-2 * log1p(-u)) * cos(2 * pi * v)
+        return cast(sqrt(-2 * log1p(-u)) * cos(2 * pi * v), self.dtype)
 
     def type(self, seed: NdArrayType, counter: NdArrayType) -> Types:
         return floating(super().type(seed, counter))  # type: ignore[arg-type]
 
     def _sources(self) -> tuple[RandomUniform, RandomUniform]:
         return (
-            RandomUniform(self.shape, self.stream, self.dtype),
-            RandomUniform(self.shape, self.stream ^ 1, self.dtype),
+            RandomUniform(self.shape, self.stream, self.dtype.wide),
+            RandomUniform(self.shape, self.stream ^ 1, self.dtype.wide),
         )
 
     @classmethod

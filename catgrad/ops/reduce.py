@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from catgrad.dims import Dim, Size, numbers
-from catgrad.op import NOTHING, Examples, Op, Types
+from catgrad.dims import Dim, Size, numbers, product
+from catgrad.op import NOTHING, Examples, Op, Types, floating
 from catgrad.ops.shape import Axes, Shape, normalised, require_shape, without
 from catgrad.structural import Constant, NumberOf
 from catgrad.types import Array, Dtype, NdArrayType
@@ -51,7 +51,7 @@ class Broadcast(Op):
 
 
 class Sum(Op):
-    """Sum over axes: y = Σ x, with these axes gone.
+    """Sum over axes: y = Σ x, with these axes gone; that of 16-bit numbers is formed in float32.
 
     Type:     T[shape] -> T[shape without axes]
     Raises:   ShapeError, OptionError
@@ -84,6 +84,49 @@ class Sum(Op):
         return [(Sum(shape, axes), (NdArrayType(shape),)) for shape, axes in chosen]
 
 
+class Mean(Op):
+    """Mean over axes: y = Σ x / n, with these axes gone; n is the number of elements summed.
+
+    Type:     T[shape] -> T[shape without axes] for floating T
+    Raises:   ShapeError, OptionError
+    Gradient: dx = dy / n
+    """
+
+    shape: Shape
+    axes: Axes
+    saves = NOTHING
+
+    def type(self, x: NdArrayType) -> Types:
+        return Sum(self.shape, self.axes).type(floating(x))
+
+    def ref(self, x: Array) -> Any:
+        (count,) = numbers((self._count,))
+        return np.sum(x, axis=self.axes) / x.dtype.type(count)
+
+    def body(self, x: Any) -> Any:
+        return self._divided(Sum(self.shape, self.axes)(x))
+
+    def rev(self, dy: Any) -> Any:
+        return Broadcast(self.shape, self.axes)(self._divided(dy))
+
+    @property
+    def _count(self) -> Size:
+        return product(tuple(self.shape[axis] for axis in self.axes))
+
+    def _divided(self, x: Any) -> Any:
+        return x / broadcast(number_of(self._count, x.dtype), x.shape)
+
+    @classmethod
+    def examples(cls) -> Examples:
+        chosen: list[tuple[Shape, Axes]] = [
+            ((2, 3), (0,)),
+            ((2, 3, 4), (0, 2)),
+            ((2, 3), (0, 1)),
+            ((0, 3), (1,)),
+        ]
+        return [(Mean(shape, axes), (NdArrayType(shape),)) for shape, axes in chosen]
+
+
 def broadcast(x: Any, shape: Shape, axes: Sequence[int] | None = None) -> Any:
     """X copied along the axes `axes` of `shape`; by default along its leading axes."""
     new = range(len(shape) - x.type.rank) if axes is None else axes
@@ -96,14 +139,8 @@ def sum(x: Any, axes: int | Sequence[int] | None = None) -> Any:
 
 
 def mean(x: Any, axes: int | Sequence[int] | None = None) -> Any:
-    """Y = Σ x / n over `axes`, by default over all; n is the number of elements summed.
-
-    Gradient: dx = dy / n
-    """
-    over = normalised(axes, x.type.rank)
-    count = x.type.with_shape(tuple(x.shape[axis] for axis in over)).size
-    total = sum(x, over)
-    return total / broadcast(number_of(count, x.dtype), total.shape)
+    """Y = Σ x / n over `axes`, by default over all; n is the number of elements summed."""
+    return Mean(x.shape, normalised(axes, x.type.rank))(x)
 
 
 def number_of(size: Size, dtype: Dtype = Dtype.float32) -> Any:

@@ -164,6 +164,28 @@ def transpose(x: Any) -> Any:
     return Permute((*range(x.type.rank - 2), x.type.rank - 1, x.type.rank - 2))(x)
 
 
+def squeeze(x: Any, axes: int | Sequence[int] | None = None) -> Any:
+    """X without these axes of size 1, by default without all of them.
+
+    Raises: ShapeError if one has another size.
+    """
+    ones = [axis for axis, size in enumerate(x.shape) if size == 1]
+    chosen = normalised(ones if axes is None else axes, x.type.rank)
+    if not set(chosen) <= set(ones):
+        raise ShapeError(
+            "an axis must have size 1 to be left out", f"axes {chosen} are of {x.type}", "sum over it"
+        )
+    return reshape(x, *without(x.shape, chosen))
+
+
+def expand_dims(x: Any, axes: int | Sequence[int]) -> Any:
+    """X with new axes of size 1, which are `axes` of the result."""
+    rank = x.type.rank + (1 if isinstance(axes, int) else len(axes))
+    old = iter(x.shape)
+    new = normalised(axes, rank)
+    return reshape(x, *(1 if axis in new else next(old) for axis in range(rank)))
+
+
 def shape_text(shape: Shape) -> str:
     """A shape as messages show it."""
     return f"[{','.join(map(str, shape))}]"

@@ -10,7 +10,7 @@ import numpy as np
 from catgrad.dims import Size, numbers
 from catgrad.errors import OptionError, ShapeError
 from catgrad.op import NOTHING, Examples, Op, Types
-from catgrad.ops.shape import Axes, Shape, normalised, require_shape, shape_text
+from catgrad.ops.shape import Axes, Shape, expand_dims, normalised, require_shape, shape_text
 from catgrad.types import Array, NdArrayType
 
 
@@ -241,6 +241,11 @@ def concat(arrays: Sequence[Any], axis: int = 0) -> Any:
     # An array of another rank is refused by the type rule, with the types of all.
     sizes = tuple(x.shape[place] if place < x.type.rank else 0 for x in arrays)
     return Concat(place, sizes)(*arrays)
+
+
+def stack(arrays: Sequence[Any], axis: int = 0) -> Any:
+    """Arrays of one shape, one after the other along a new axis."""
+    return concat([expand_dims(x, axis) for x in arrays], axis)
 
 
 def split(x: Any, sizes: Sequence[Size], axis: int = 0) -> tuple[Any, ...]:

@@ -1,16 +1,20 @@
-"""Softmax and its logarithm: definitions whose reverse needs only their value."""
+"""Softmax, its logarithm, and the logarithm of a sum of exponentials."""
 
 from __future__ import annotations
 
+from math import inf
 from typing import Any
 
 import numpy as np
 
-from catgrad.op import OUTPUTS, Examples, Op, Types, floating
-from catgrad.ops.extrema import max
+from catgrad.op import OUTPUTS, Examples, Op, Saves, Types, floating
+from catgrad.ops.arithmetic import absolute
+from catgrad.ops.compare import select
+from catgrad.ops.extrema import Max, max
 from catgrad.ops.reduce import broadcast, sum
-from catgrad.ops.shape import normalised
+from catgrad.ops.shape import Shape, normalised
 from catgrad.ops.transcendental import exp, log
+from catgrad.structural import zeros_like
 from catgrad.types import Array, NdArrayType
 
 
@@ -77,6 +81,41 @@ class LogSoftmax(AlongAxis):
         return dy - exp(y) * self.copies(sum(dy, self.axis), y)
 
 
+class LogSumExp(Op):
+    """Logarithm of a sum of exponentials along an axis, which is gone: y = ln Σᵢ e^xᵢ, for floating T.
+
+    Type:     T[shape] -> T[shape without axis]
+    Raises:   ShapeError if the axis is empty
+    Gradient: dx = dy · e^(x - y)
+    """
+
+    shape: Shape
+    axis: int
+    saves = Saves(inputs=..., outputs=...)
+
+    def type(self, x: NdArrayType) -> Types:
+        return Max(self.shape, self.axis).type(x)
+
+    def ref(self, x: Array) -> Any:
+        return np.logaddexp.reduce(x, axis=self.axis)
+
+    def body(self, x: Any) -> Any:
+        greatest = max(x, self.axis)
+        # An infinity less itself would be NaN.
+        shift = select(absolute(greatest) < inf, greatest, zeros_like(greatest))
+        return log(sum(exp(x - self._copies(shift)), self.axis)) + shift
+
+    def rev(self, x: Any, y: Any, dy: Any) -> Any:
+        return self._copies(dy) * exp(x - self._copies(y))
+
+    def _copies(self, x: Any) -> Any:
+        return broadcast(x, self.shape, (self.axis,))
+
+    @classmethod
+    def examples(cls) -> Examples:
+        return [(cls(op.shape, op.axis), types) for op, types in Max.examples() if isinstance(op, Max)]
+
+
 def softmax(x: Any, axis: int = -1) -> Any:
     """yᵢ = e^xᵢ / Σⱼ e^xⱼ along an axis, by default the last."""
     return Softmax(*normalised(axis, x.type.rank))(x)
@@ -85,3 +124,8 @@ def softmax(x: Any, axis: int = -1) -> Any:
 def log_softmax(x: Any, axis: int = -1) -> Any:
     """yᵢ = xᵢ - ln Σⱼ e^xⱼ along an axis, by default the last."""
     return LogSoftmax(*normalised(axis, x.type.rank))(x)
+
+
+def logsumexp(x: Any, axis: int = -1) -> Any:
+    """ln Σᵢ e^xᵢ along an axis, by default the last, which is gone."""
+    return LogSumExp(x.shape, *normalised(axis, x.type.rank))(x)

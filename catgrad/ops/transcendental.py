@@ -21,6 +21,7 @@ class Exp(FloatMap):
     """
 
     saves = OUTPUTS
+    rounds_once = True
 
     def ref(self, x: Array) -> Any:
         return np.exp(x)
@@ -38,6 +39,7 @@ class Log(FloatMap):
     """
 
     saves = INPUTS
+    rounds_once = True
     domain = (0.1, 4.0)
 
     def ref(self, x: Array) -> Any:
@@ -97,6 +99,27 @@ class Sqrt(FloatMap):
 
     def rev(self, y: Any, dy: Any) -> Any:
         return dy / (2 * y)
+
+
+class Rsqrt(FloatMap):
+    """Reciprocal of the square root: y = 1 / √x, for floating T.
+
+    Type:     (T) -> T
+    Domain:   x > 0; infinite at 0, NaN below
+    Gradient: dx = -dy · y³ / 2
+    """
+
+    saves = OUTPUTS
+    domain = (0.1, 4.0)
+
+    def ref(self, x: Array) -> Any:
+        return 1 / np.sqrt(x)
+
+    def body(self, x: Any) -> Any:
+        return 1 / sqrt(x)
+
+    def rev(self, y: Any, dy: Any) -> Any:
+        return (-0.5 * dy) * (y * y * y)
 
 
 class Sin(FloatMap):
@@ -167,5 +190,5 @@ class Erf(FloatMap):
         return dy * (2 / square_root(pi) * exp(-(x * x)))
 
 
-exp, log, log1p, expm1, sqrt = Exp(), Log(), Log1p(), Expm1(), Sqrt()
+exp, log, log1p, expm1, sqrt, rsqrt = Exp(), Log(), Log1p(), Expm1(), Sqrt(), Rsqrt()
 sin, cos, tanh, erf = Sin(), Cos(), Tanh(), Erf()

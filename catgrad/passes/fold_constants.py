@@ -29,5 +29,5 @@ def _fold(rewriter: Rewriter, apply: Apply) -> Values | None:
     else:
         scalars = [np.full((), c.value, c.array_type.dtype.numpy) for c in constants]  # type: ignore[union-attr]
         with np.errstate(all="ignore"):
-            number = np.asarray(op.ref(*scalars), type.dtype.numpy).item()
+            number = np.asarray(op.compute(*scalars), type.dtype.numpy).item()
     return (rewriter.apply(Constant(type, number)),)

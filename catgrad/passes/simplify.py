@@ -5,8 +5,6 @@ They keep every number, up to the sign of a zero (x + 0 and 0 - x) and the last 
 
 from __future__ import annotations
 
-import numpy as np
-
 from catgrad.op import Op
 from catgrad.ops.arithmetic import Add, Divide, Multiply, Negate, Subtract
 from catgrad.ops.reduce import Broadcast
@@ -94,8 +92,8 @@ def _scale(rewriter: Rewriter, op: Op, inputs: Values) -> int | None:
 
 
 def _is_normal(value: float, type: NdArrayType) -> bool:
-    limits = np.finfo(type.dtype.name)
-    return bool(limits.tiny <= abs(value) <= limits.max)
+    limits = type.dtype.limits
+    return float(limits.tiny) <= abs(value) <= float(limits.max)
 
 
 def _broadcast_late(rewriter: Rewriter, op: Op, inputs: Values) -> int | None:

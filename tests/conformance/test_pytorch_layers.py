@@ -16,7 +16,7 @@ from tests.conformance.twins import normal
 
 torch = pytest.importorskip("torch", reason="PyTorch, the other side of the comparison, is not installed")
 nn, init = torch.nn, torch.nn.init
-TARGETS = pytest.mark.parametrize("target", ["numpy", "torch"])
+TARGETS = pytest.mark.parametrize("target", ["numpy", "torch", "jax"])
 
 
 def f64(*shape):

@@ -132,7 +132,7 @@ def test_nothing_but_ignored_labels(labels):
             np.testing.assert_array_equal(gradient, np.zeros((2, 2)))
 
 
-@pytest.mark.parametrize("target", ["numpy", "torch"])
+@pytest.mark.parametrize("target", ["numpy", "torch", "jax"])
 def test_a_weighted_loss_trains(target):
     A, B, C = (NdArrayType(s, Dtype.float64) for s in ((5,), (4,), (3,)))
     loss = partial(losses.cross_entropy, weight=[1.0, 0.25, 2.0], reduction="sum")

@@ -23,7 +23,10 @@ from tests.strategies import float_terms
 torch = pytest.importorskip("torch", reason="PyTorch, which differentiates here, is not installed")
 
 BACKEND = get_backend("torch-module")
-FORWARD = [case for case in operation_cases() if not case.name.endswith("-reverse")]
+# PyTorch's kernels for reverses, which models do not contain, have no reverse of their own there.
+FORWARD = [
+    case for case in operation_cases() if not case.name.endswith("-reverse") and "Reversed" not in case.name
+]
 
 
 def module_of(term: Term, **options):
@@ -79,7 +82,7 @@ def test_autograd_at_awkward_places(op):
     op = in_float64(op)
     grid = np.meshgrid(*[np.array(AWKWARD)] * op.arity(), indexing="ij")
     arrays = [g.ravel() for g in grid]
-    if type(op).__name__ in KEEPS_NAN:
+    if type(op).__name__ in KEEPS_NAN | {"Clamp"}:
         arrays = [a[~np.isnan(a)] for a in arrays]
     term = singleton(op, *(NdArrayType(a.shape, Dtype.float64) for a in arrays))
     dys = draw_arrays(cotangents(tuple(term.target.table)))

@@ -16,7 +16,7 @@ from catgrad.build import build
 from catgrad.functors import Expand, Reverse, reverse, reverse_derivative
 from catgrad.op import OPS, Op
 from catgrad.program import evaluate
-from catgrad.structural import Constant, Copy
+from catgrad.structural import Constant, Copy, is_differentiable
 from catgrad.term import edges, identity, singleton
 from catgrad.testing import check_derivative, draw_arrays, in_float64, isomorphic
 from catgrad.types import Dtype, NdArrayType
@@ -175,7 +175,8 @@ def test_the_body_of_a_definition_is_its_ref(op, types, extreme):
 def test_the_rev_of_a_definition_is_the_reverse_of_its_body(op, types):
     op, types = in_float64(op), in_float64(types)
     term = singleton(op, *types)
-    arrays = draw_arrays(types, op.domain) + draw_arrays(op.outputs(*types), seed=1)
+    differentiable = [type for type in op.outputs(*types) if is_differentiable(type)]
+    arrays = draw_arrays(types, op.domain) + draw_arrays(differentiable, seed=1)
     by_body = evaluate(reverse(Expand()(term)), *arrays)
     for a, b in zip(by_body, evaluate(reverse(term), *arrays), strict=True):
         assert_close(op, a, b, 1e-12)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
-from catgrad import emit, optimisers
+from catgrad import Dtype, emit, optimisers
 from catgrad.errors import ArtifactError, ShapeError
 from catgrad.formats import safetensors
 from catgrad.learn import checkpoint
@@ -50,6 +50,21 @@ def test_the_library_of_the_format_agrees(tmp_path):
     for found in (library.load_file(tmp_path / "ours"), safetensors.read(tmp_path / "theirs")):
         assert found.keys() == weights.keys()
         assert all(np.array_equal(found[name], weights[name]) for name in weights)
+
+
+def test_16_bits_are_those_of_the_library_of_the_format(tmp_path):
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    library = pytest.importorskip("safetensors.torch", reason="the package safetensors is not installed")
+    weights = {name: torch.randn(3, 2).to(getattr(torch, name)) for name in ("bfloat16", "float16")}
+    safetensors.write(tmp_path / "ours", weights)
+    library.save_file(weights, tmp_path / "theirs")
+    found = library.load_file(tmp_path / "ours")
+    assert all(torch.equal(found[name], weights[name]) for name in weights)
+    for name, array in safetensors.read(tmp_path / "theirs").items():
+        assert array.dtype == Dtype[name].numpy
+        np.testing.assert_array_equal(array.astype(np.float32), weights[name].float())
+    safetensors.write(tmp_path / "again", safetensors.read(tmp_path / "theirs"))
+    assert (tmp_path / "again").read_bytes() == (tmp_path / "ours").read_bytes()
 
 
 def file_of(header: object, data: bytes = b"\0" * 8) -> bytes:
@@ -96,7 +111,7 @@ def test_what_cannot_be_read_or_written_is_refused(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("target", ["numpy", "torch"])
+@pytest.mark.parametrize("target", ["numpy", "torch", "jax"])
 def test_ten_steps_are_five_save_load_five(tmp_path, target):
     make = emit(mlp(optimisers.adamw(0.05)), target).load()
     rng = np.random.default_rng(0)

@@ -126,7 +126,7 @@ def test_iris_in_batches():
     assert float(re.search(r"accuracy: ([\d.]+)%", done.stdout)[1]) > 90
 
 
-@pytest.mark.parametrize("target", ["numpy", "torch"])
+@pytest.mark.parametrize("target", ["numpy", "torch", "jax"])
 def test_digits_in_short(target, tmp_path):
     """A tenth of the steps: more right than wrong, and a picture."""
     picture = tmp_path / "digits.png"

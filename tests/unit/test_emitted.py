@@ -25,15 +25,19 @@ def test_golden(check_golden, name):
     check_golden(f"numpy/{name}.py", emit(TASKS[name]()).source)
 
 
-def test_golden_torch(check_golden):
-    check_golden("torch/mlp.py", emit(TASKS["mlp"](), "torch").source)
+@pytest.mark.parametrize("target", ["torch", "jax"])
+def test_golden_of_other_targets(check_golden, target):
+    check_golden(f"{target}/mlp.py", emit(TASKS["mlp"](), target).source)
 
 
-@pytest.mark.parametrize(("target", "library"), [("numpy", "numpy"), ("torch", "torch")])
-def test_emitted_code_imports_its_library_only(target, library):
+@pytest.mark.parametrize(
+    ("target", "libraries"),
+    [("numpy", ["numpy"]), ("torch", ["torch"]), ("jax", ["jax", "jax.numpy", "numpy"])],
+)
+def test_emitted_code_imports_its_library_only(target, libraries):
     tree = ast.parse(emit(mlp(), target).source)
     imports = [node for node in ast.walk(tree) if isinstance(node, (ast.Import, ast.ImportFrom))]
-    assert [alias.name for node in imports for alias in node.names] == ["math", library]
+    assert [alias.name for node in imports for alias in node.names] == ["math", *libraries]
 
 
 def test_golden_linear_by_numbers(check_golden):

@@ -20,7 +20,7 @@ from catgrad.learn.batches import batch_count, batches
 from catgrad.learn.history import Epoch, History
 from tests.models import mlp, rectified, two_inputs
 
-TARGETS = ["numpy", "torch"]
+TARGETS = ["numpy", "torch", "jax"]
 RNG = np.random.default_rng(0)
 X, Y = RNG.normal(size=(22, 4)).astype("f4"), RNG.normal(size=(22, 3)).astype("f4")
 XV, YV = RNG.normal(size=(9, 4)).astype("f4"), RNG.normal(size=(9, 3)).astype("f4")

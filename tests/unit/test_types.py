@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import sys
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from catgrad import Dim, Dtype, NdArrayType, build, ops
-from catgrad.errors import DtypeError, OptionError, ShapeError, TypeMismatch
+from catgrad.errors import DtypeError, OptionError, ShapeError, ToolError, TypeMismatch
 from catgrad.functors import substitute
 from catgrad.program import bind_symbols, evaluate, symbol_sources
 
@@ -89,6 +90,12 @@ def test_dtypes_that_do_not_fit_are_refused():
         build(lambda x: x * 0.5, [NdArrayType((2,), Dtype.int32)])
     with pytest.raises(DtypeError, match="the condition must be bool"):
         build(lambda x: ops.select(x, x, x), [NdArrayType((2,))])
+
+
+def test_bfloat16_says_what_it_needs(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ml_dtypes", None)
+    with pytest.raises(ToolError, match="must have the package ml_dtypes"):
+        Dtype.numpy.func(Dtype.bfloat16)  # past the cache, which may hold it already
 
 
 def test_the_number_of_arguments_is_checked():

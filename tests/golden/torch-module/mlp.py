@@ -54,9 +54,9 @@ class Mlp(torch.nn.Module):
 
     def forward(self, x):
         """X → Ŷ: the model's output."""
-        dense_0_linear = x @ self.dense_0.weight + self.dense_0.bias  # f32[batch,5]
+        dense_0_linear = torch.nn.functional.linear(x, self.dense_0.weight.T, self.dense_0.bias)  # f32[batch,5]
         dense_0_out = torch.sigmoid(dense_0_linear)  # f32[batch,5]
-        dense_1_linear = dense_0_out @ self.dense_1.weight + self.dense_1.bias  # f32[batch,3]
+        dense_1_linear = torch.nn.functional.linear(dense_0_out, self.dense_1.weight.T, self.dense_1.bias)  # f32[batch,3]
         y_hat = torch.tanh(dense_1_linear)  # f32[batch,3]
         return y_hat
 

@@ -75,19 +75,17 @@ class Stateful(torch.nn.Module):
         quotient_1 = (difference * difference).sum(dim=0) / 6  # f64[4]
         quotient_2 = difference / torch.sqrt(quotient_1 + 1e-05)  # f64[6,4]
         product = 0.9 * getattr(self, "1").norm.running_mean  # f64[4]
-        new_1_norm_running_mean = product + 0.1 * quotient  # f64[4]
+        new_1_norm_running_mean = torch.add(product, quotient, alpha=0.1)  # f64[4]
         product_1 = 0.9 * getattr(self, "1").norm.running_var  # f64[4]
-        new_1_norm_running_var = product_1 + 0.1 * (quotient_1 * 1.2)  # f64[4]
-        new_1_norm_num_batches_tracked = getattr(self, "1").norm.num_batches_tracked + torch.tensor(1, dtype=torch.int64, device=self.seed.device)  # i64[]
-        product_2 = quotient_2 * getattr(self, "1").norm.weight  # f64[6,4]
-        layer_1_norm_out = product_2 + getattr(self, "1").norm.bias  # f64[6,4]
+        new_1_norm_running_var = torch.add(product_1, quotient_1 * 1.2, alpha=0.1)  # f64[4]
+        new_1_norm_num_batches_tracked = getattr(self, "1").norm.num_batches_tracked + 1  # i64[]
+        layer_1_norm_out = torch.addcmul(getattr(self, "1").norm.bias, quotient_2, getattr(self, "1").norm.weight)  # f64[6,4]
         noise = uniform(self.seed, self.draws, 98024489, (6, 4), torch.float64)  # f64[6,4]
         select = torch.where(noise >= 0.4, layer_1_norm_out * 1.6666666666666667, 0)  # f64[6,4]
-        product_3 = getattr(self, "3").weight @ layer_3_u  # f64[4]
-        new_3_u = torch.tanh(product_3)  # f64[4]
-        total = torch.square(product_3).sum(dim=0) + torch.tensor(0.1, dtype=torch.float64, device=self.seed.device)  # f64[]
-        y_hat = select @ getattr(self, "3").weight / total  # f64[6,4]
-        new_draws = self.draws + torch.tensor(1, dtype=torch.int64, device=self.seed.device)  # i64[]
+        product_2 = getattr(self, "3").weight @ layer_3_u  # f64[4]
+        new_3_u = torch.tanh(product_2)  # f64[4]
+        y_hat = select @ getattr(self, "3").weight / (torch.square(product_2).sum(dim=0) + 0.1)  # f64[6,4]
+        new_draws = self.draws + 1  # i64[]
         with torch.no_grad():
             self.draws.copy_(new_draws)
             getattr(self, "1").norm.running_mean.copy_(new_1_norm_running_mean)
@@ -101,16 +99,14 @@ class Stateful(torch.nn.Module):
         layer_0_linear_out = x @ getattr(self, "0").linear.weight  # f64[6,4]
         total = getattr(self, "1").norm.running_var + 1e-05  # f64[4]
         difference = layer_0_linear_out - getattr(self, "1").norm.running_mean  # f64[6,4]
-        product = difference / torch.sqrt(total) * getattr(self, "1").norm.weight  # f64[6,4]
-        layer_1_norm_out = product + getattr(self, "1").norm.bias  # f64[6,4]
-        product_1 = getattr(self, "3").weight @ getattr(self, "3").u  # f64[4]
-        product_2 = layer_1_norm_out @ getattr(self, "3").weight  # f64[6,4]
-        total_1 = torch.square(product_1).sum(dim=0) + torch.tensor(0.1, dtype=torch.float64, device=self.seed.device)  # f64[]
-        y_hat = product_2 / total_1  # f64[6,4]
+        layer_1_norm_out = torch.addcmul(getattr(self, "1").norm.bias, difference / torch.sqrt(total), getattr(self, "1").norm.weight)  # f64[6,4]
+        product = getattr(self, "3").weight @ getattr(self, "3").u  # f64[4]
+        product_1 = layer_1_norm_out @ getattr(self, "3").weight  # f64[6,4]
+        y_hat = product_1 / (torch.square(product).sum(dim=0) + 0.1)  # f64[6,4]
         return y_hat
 
 
 def criterion(y_hat, y):
     """Ŷ × Y → R: how far ŷ is from y."""
-    loss = torch.square(y_hat - y).sum(dim=(0, 1)) / torch.tensor(24, dtype=torch.float64, device=y_hat.device)  # f64[]
+    loss = torch.square(y_hat - y).sum(dim=(0, 1)) / 24  # f64[]
     return loss

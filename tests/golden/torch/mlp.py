@@ -54,9 +54,9 @@ def init(seed):
 
 def predict(dense_0_weight, dense_0_bias, dense_1_weight, dense_1_bias, x):
     """P × X → Ŷ: the model's output."""
-    dense_0_linear = x @ dense_0_weight + dense_0_bias  # f32[batch,5]
+    dense_0_linear = torch.nn.functional.linear(x, dense_0_weight.T, dense_0_bias)  # f32[batch,5]
     dense_0_out = torch.sigmoid(dense_0_linear)  # f32[batch,5]
-    dense_1_linear = dense_0_out @ dense_1_weight + dense_1_bias  # f32[batch,3]
+    dense_1_linear = torch.nn.functional.linear(dense_0_out, dense_1_weight.T, dense_1_bias)  # f32[batch,3]
     y_hat = torch.tanh(dense_1_linear)  # f32[batch,3]
     return [y_hat]
 
@@ -64,9 +64,9 @@ def predict(dense_0_weight, dense_0_bias, dense_1_weight, dense_1_bias, x):
 def loss(dense_0_weight, dense_0_bias, dense_1_weight, dense_1_bias, x, y):
     """P × X × Y → R: how far the output is from y."""
     batch = x.shape[0]
-    dense_0_linear = x @ dense_0_weight + dense_0_bias  # f32[batch,5]
+    dense_0_linear = torch.nn.functional.linear(x, dense_0_weight.T, dense_0_bias)  # f32[batch,5]
     dense_0_out = torch.sigmoid(dense_0_linear)  # f32[batch,5]
-    dense_1_linear = dense_0_out @ dense_1_weight + dense_1_bias  # f32[batch,3]
+    dense_1_linear = torch.nn.functional.linear(dense_0_out, dense_1_weight.T, dense_1_bias)  # f32[batch,3]
     y_hat = torch.tanh(dense_1_linear)  # f32[batch,3]
     count = torch.tensor(3 * batch, dtype=torch.float32, device=dense_0_weight.device)  # f32[]
     loss = torch.square(y_hat - y).sum(dim=(0, 1)) / count  # f32[]
@@ -75,9 +75,9 @@ def loss(dense_0_weight, dense_0_bias, dense_1_weight, dense_1_bias, x, y):
 
 def rev(dense_0_weight, dense_0_bias, dense_1_weight, dense_1_bias, x, d_y_hat):
     """P × X × Ŷ′ → P′ × X′: the reverse derivative of predict."""
-    dense_0_linear = x @ dense_0_weight + dense_0_bias  # f32[batch,5]
+    dense_0_linear = torch.nn.functional.linear(x, dense_0_weight.T, dense_0_bias)  # f32[batch,5]
     dense_0_out = torch.sigmoid(dense_0_linear)  # f32[batch,5]
-    dense_1_linear = dense_0_out @ dense_1_weight + dense_1_bias  # f32[batch,3]
+    dense_1_linear = torch.nn.functional.linear(dense_0_out, dense_1_weight.T, dense_1_bias)  # f32[batch,3]
     y_hat = torch.tanh(dense_1_linear)  # f32[batch,3]
     d_dense_1_linear = d_y_hat * (1 - y_hat * y_hat)  # f32[batch,3]
     d_dense_0_out = d_dense_1_linear @ dense_1_weight.T  # f32[batch,5]
@@ -92,9 +92,9 @@ def rev(dense_0_weight, dense_0_bias, dense_1_weight, dense_1_bias, x, d_y_hat):
 
 def rev_p(dense_0_weight, dense_0_bias, dense_1_weight, dense_1_bias, x, d_y_hat):
     """P × X × Ŷ′ → P′: the part of rev that parameters need."""
-    dense_0_linear = x @ dense_0_weight + dense_0_bias  # f32[batch,5]
+    dense_0_linear = torch.nn.functional.linear(x, dense_0_weight.T, dense_0_bias)  # f32[batch,5]
     dense_0_out = torch.sigmoid(dense_0_linear)  # f32[batch,5]
-    dense_1_linear = dense_0_out @ dense_1_weight + dense_1_bias  # f32[batch,3]
+    dense_1_linear = torch.nn.functional.linear(dense_0_out, dense_1_weight.T, dense_1_bias)  # f32[batch,3]
     y_hat = torch.tanh(dense_1_linear)  # f32[batch,3]
     d_dense_1_linear = d_y_hat * (1 - y_hat * y_hat)  # f32[batch,3]
     d_dense_0_out = d_dense_1_linear @ dense_1_weight.T  # f32[batch,5]
@@ -109,15 +109,14 @@ def rev_p(dense_0_weight, dense_0_bias, dense_1_weight, dense_1_bias, x, d_y_hat
 def grads(dense_0_weight, dense_0_bias, dense_1_weight, dense_1_bias, x, y):
     """P × X × Y → R × P′: the loss in training and its gradient."""
     batch = x.shape[0]
-    dense_0_linear = x @ dense_0_weight + dense_0_bias  # f32[batch,5]
+    dense_0_linear = torch.nn.functional.linear(x, dense_0_weight.T, dense_0_bias)  # f32[batch,5]
     dense_0_out = torch.sigmoid(dense_0_linear)  # f32[batch,5]
-    dense_1_linear = dense_0_out @ dense_1_weight + dense_1_bias  # f32[batch,3]
+    dense_1_linear = torch.nn.functional.linear(dense_0_out, dense_1_weight.T, dense_1_bias)  # f32[batch,3]
     y_hat = torch.tanh(dense_1_linear)  # f32[batch,3]
     difference = y_hat - y  # f32[batch,3]
     count = torch.tensor(3 * batch, dtype=torch.float32, device=dense_0_weight.device)  # f32[]
     loss = torch.square(difference).sum(dim=(0, 1)) / count  # f32[]
-    quotient = torch.tensor(2, dtype=torch.float32, device=dense_0_weight.device) / count  # f32[]
-    d_y_hat = quotient * difference  # f32[batch,3]
+    d_y_hat = 2 / count * difference  # f32[batch,3]
     d_dense_1_linear = d_y_hat * (1 - y_hat * y_hat)  # f32[batch,3]
     d_dense_0_out = d_dense_1_linear @ dense_1_weight.T  # f32[batch,5]
     d_dense_0_linear = d_dense_0_out * (dense_0_out * (1 - dense_0_out))  # f32[batch,5]
@@ -133,23 +132,22 @@ def update(
     d_dense_1_weight, d_dense_1_bias
 ):
     """P × P′ → P: the optimiser's part of a step."""
-    new_dense_0_weight = dense_0_weight - 0.1 * d_dense_0_weight  # f32[4,5]
-    new_dense_0_bias = dense_0_bias - 0.1 * d_dense_0_bias  # f32[5]
-    new_dense_1_weight = dense_1_weight - 0.1 * d_dense_1_weight  # f32[5,3]
-    new_dense_1_bias = dense_1_bias - 0.1 * d_dense_1_bias  # f32[3]
+    new_dense_0_weight = torch.add(dense_0_weight, d_dense_0_weight, alpha=-0.1)  # f32[4,5]
+    new_dense_0_bias = torch.add(dense_0_bias, d_dense_0_bias, alpha=-0.1)  # f32[5]
+    new_dense_1_weight = torch.add(dense_1_weight, d_dense_1_weight, alpha=-0.1)  # f32[5,3]
+    new_dense_1_bias = torch.add(dense_1_bias, d_dense_1_bias, alpha=-0.1)  # f32[3]
     return [new_dense_0_weight, new_dense_0_bias, new_dense_1_weight, new_dense_1_bias]
 
 
 def step(dense_0_weight, dense_0_bias, dense_1_weight, dense_1_bias, x, y):
     """P × X × Y → P: one step of training."""
     batch = x.shape[0]
-    dense_0_linear = x @ dense_0_weight + dense_0_bias  # f32[batch,5]
+    dense_0_linear = torch.nn.functional.linear(x, dense_0_weight.T, dense_0_bias)  # f32[batch,5]
     dense_0_out = torch.sigmoid(dense_0_linear)  # f32[batch,5]
-    dense_1_linear = dense_0_out @ dense_1_weight + dense_1_bias  # f32[batch,3]
+    dense_1_linear = torch.nn.functional.linear(dense_0_out, dense_1_weight.T, dense_1_bias)  # f32[batch,3]
     y_hat = torch.tanh(dense_1_linear)  # f32[batch,3]
     count = torch.tensor(3 * batch, dtype=torch.float32, device=dense_0_weight.device)  # f32[]
-    quotient = torch.tensor(2, dtype=torch.float32, device=dense_0_weight.device) / count  # f32[]
-    d_y_hat = quotient * (y_hat - y)  # f32[batch,3]
+    d_y_hat = 2 / count * (y_hat - y)  # f32[batch,3]
     d_dense_1_linear = d_y_hat * (1 - y_hat * y_hat)  # f32[batch,3]
     d_dense_0_out = d_dense_1_linear @ dense_1_weight.T  # f32[batch,5]
     d_dense_0_linear = d_dense_0_out * (dense_0_out * (1 - dense_0_out))  # f32[batch,5]
@@ -157,25 +155,24 @@ def step(dense_0_weight, dense_0_bias, dense_1_weight, dense_1_bias, x, y):
     d_dense_0_bias = d_dense_0_linear.sum(dim=0)  # f32[5]
     d_dense_1_weight = dense_0_out.T @ d_dense_1_linear  # f32[5,3]
     d_dense_1_bias = d_dense_1_linear.sum(dim=0)  # f32[3]
-    new_dense_0_weight = dense_0_weight - 0.1 * d_dense_0_weight  # f32[4,5]
-    new_dense_0_bias = dense_0_bias - 0.1 * d_dense_0_bias  # f32[5]
-    new_dense_1_weight = dense_1_weight - 0.1 * d_dense_1_weight  # f32[5,3]
-    new_dense_1_bias = dense_1_bias - 0.1 * d_dense_1_bias  # f32[3]
+    new_dense_0_weight = torch.add(dense_0_weight, d_dense_0_weight, alpha=-0.1)  # f32[4,5]
+    new_dense_0_bias = torch.add(dense_0_bias, d_dense_0_bias, alpha=-0.1)  # f32[5]
+    new_dense_1_weight = torch.add(dense_1_weight, d_dense_1_weight, alpha=-0.1)  # f32[5,3]
+    new_dense_1_bias = torch.add(dense_1_bias, d_dense_1_bias, alpha=-0.1)  # f32[3]
     return [new_dense_0_weight, new_dense_0_bias, new_dense_1_weight, new_dense_1_bias]
 
 
 def train_step(dense_0_weight, dense_0_bias, dense_1_weight, dense_1_bias, x, y):
     """P × X × Y → R × P: one step, and the loss before it."""
     batch = x.shape[0]
-    dense_0_linear = x @ dense_0_weight + dense_0_bias  # f32[batch,5]
+    dense_0_linear = torch.nn.functional.linear(x, dense_0_weight.T, dense_0_bias)  # f32[batch,5]
     dense_0_out = torch.sigmoid(dense_0_linear)  # f32[batch,5]
-    dense_1_linear = dense_0_out @ dense_1_weight + dense_1_bias  # f32[batch,3]
+    dense_1_linear = torch.nn.functional.linear(dense_0_out, dense_1_weight.T, dense_1_bias)  # f32[batch,3]
     y_hat = torch.tanh(dense_1_linear)  # f32[batch,3]
     difference = y_hat - y  # f32[batch,3]
     count = torch.tensor(3 * batch, dtype=torch.float32, device=dense_0_weight.device)  # f32[]
     loss = torch.square(difference).sum(dim=(0, 1)) / count  # f32[]
-    quotient = torch.tensor(2, dtype=torch.float32, device=dense_0_weight.device) / count  # f32[]
-    d_y_hat = quotient * difference  # f32[batch,3]
+    d_y_hat = 2 / count * difference  # f32[batch,3]
     d_dense_1_linear = d_y_hat * (1 - y_hat * y_hat)  # f32[batch,3]
     d_dense_0_out = d_dense_1_linear @ dense_1_weight.T  # f32[batch,5]
     d_dense_0_linear = d_dense_0_out * (dense_0_out * (1 - dense_0_out))  # f32[batch,5]
@@ -183,10 +180,10 @@ def train_step(dense_0_weight, dense_0_bias, dense_1_weight, dense_1_bias, x, y)
     d_dense_0_bias = d_dense_0_linear.sum(dim=0)  # f32[5]
     d_dense_1_weight = dense_0_out.T @ d_dense_1_linear  # f32[5,3]
     d_dense_1_bias = d_dense_1_linear.sum(dim=0)  # f32[3]
-    new_dense_0_weight = dense_0_weight - 0.1 * d_dense_0_weight  # f32[4,5]
-    new_dense_0_bias = dense_0_bias - 0.1 * d_dense_0_bias  # f32[5]
-    new_dense_1_weight = dense_1_weight - 0.1 * d_dense_1_weight  # f32[5,3]
-    new_dense_1_bias = dense_1_bias - 0.1 * d_dense_1_bias  # f32[3]
+    new_dense_0_weight = torch.add(dense_0_weight, d_dense_0_weight, alpha=-0.1)  # f32[4,5]
+    new_dense_0_bias = torch.add(dense_0_bias, d_dense_0_bias, alpha=-0.1)  # f32[5]
+    new_dense_1_weight = torch.add(dense_1_weight, d_dense_1_weight, alpha=-0.1)  # f32[5,3]
+    new_dense_1_bias = torch.add(dense_1_bias, d_dense_1_bias, alpha=-0.1)  # f32[3]
     return [loss, new_dense_0_weight, new_dense_0_bias, new_dense_1_weight, new_dense_1_bias]
 
 

@@ -1,0 +1,65 @@
+"""Static Python on JAX: pure functions that `jax.jit` takes as they are, without `jax.grad`.
+
+Compiled functions cannot raise, so a row number that no row has gives NaN, or the integer farthest
+from 0, where other targets raise IndexError.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib.util import find_spec
+from typing import Any
+
+from catgrad.backend import Artifact, Backend
+from catgrad.errors import ToolError
+from catgrad.program import Function, Nested, Program
+from catgrad.types import Dtype, NdArrayType
+
+from .. import templates
+from ..python import load_module, passes
+
+
+class JaxBackend(Backend):
+    """A target on JAX, which cuts 64-bit numbers to 32 unless a module asks it not to."""
+
+    def needs_64_bits(self, program: Program) -> bool:
+        """Whether a value of the program has 64 bits."""
+        types = (type for function in program.functions for type in _types(function))
+        return any(type.dtype in (Dtype.float64, Dtype.int64) for type in types)
+
+
+def _types(function: Function) -> Iterator[NdArrayType]:
+    """The types of a function's values, those in loops and branches included."""
+    yield from function.argument_types
+    for op, _, outputs in function.body:
+        yield from (function.types[value] for value in outputs)
+        if isinstance(op, Nested):
+            for inside in op.functions:
+                yield from _types(inside)
+
+
+def missing() -> str | None:
+    """Why emitted code cannot run here."""
+    return None if find_spec("jax") else "JAX is not installed"
+
+
+def load(artifact: Artifact) -> Any:
+    """The class `CompiledModel` of the artifact. Raises: ToolError without JAX."""
+    if missing():
+        raise ToolError(
+            "the target jax must have JAX to run",
+            "it is not installed",
+            "pip install jax==0.7.1, the last beside NumPy 1.26, or run the emitted file on a newer one",
+        )
+    return load_module(artifact)
+
+
+BACKEND = JaxBackend(
+    name="jax",
+    summary="one Python module of pure functions for jax.jit, which needs JAX 0.7 or newer and nothing else",
+    folders=(templates("jax"), templates("python")),
+    files={"{name}.py": "module.py.j2"},
+    load=load,
+    missing=missing,
+    passes=passes(),
+)

@@ -1,0 +1,109 @@
+"""Several operations that PyTorch computes in one pass over memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from catgrad.op import Op
+from catgrad.ops.arithmetic import Add, Multiply, Square, Subtract
+from catgrad.ops.reduce import Broadcast
+from catgrad.passes import prune
+from catgrad.passes.rewrite import Rewriter, Values
+from catgrad.printing import Literal
+from catgrad.program import Apply, Function
+from catgrad.types import Dtype
+
+from ..python.matmul import MatMul
+
+ROUNDED_TWICE = (Dtype.float32, Dtype.float64)
+"""Dtypes in which a product may be rounded or not before it is added."""
+
+
+class Affine(Op, register=False):
+    """x · W + b, for a matrix W and a vector b."""
+
+    result = "affine"
+
+
+class AddScaled(Op, register=False):
+    """x + c · y, for a number c."""
+
+    digits: str
+    result = "total"
+
+
+class AddProduct(Op, register=False):
+    """x + c · (y · z), for a number c."""
+
+    digits: str = "1"
+    result = "total"
+
+
+@dataclass(frozen=True)
+class AffineMaps:
+    """A product with a matrix and a vector added to it."""
+
+    name: str = "affine-maps"
+
+    def apply(self, function: Function) -> Function:
+        """With Affine where nobody else reads the product."""
+        return prune.apply(Rewriter(function).sweep(partial(_affine, function.uses())))
+
+
+@dataclass(frozen=True)
+class ScaledSums:
+    """Sums and differences with a product, which is what optimisers are made of."""
+
+    name: str = "scaled-sums"
+
+    def apply(self, function: Function) -> Function:
+        """With AddScaled and AddProduct where nobody else reads the product."""
+        return prune.apply(Rewriter(function).sweep(partial(_scaled, function.uses())))
+
+
+def _affine(uses: Sequence[int], rewriter: Rewriter, apply: Apply) -> Values | None:
+    if not isinstance(apply.op, Add):
+        return None
+    for product, shift in (apply.inputs, apply.inputs[::-1]):
+        copies = rewriter.op(shift)
+        if _only_here(uses, rewriter, product, MatMul) and isinstance(copies, Broadcast):
+            x, w = rewriter.producer[product].inputs
+            if rewriter.types[w].rank == 2 and copies.axes == tuple(range(len(copies.shape) - 1)):
+                (b,) = rewriter.producer[shift].inputs
+                return (rewriter.apply_as(rewriter.types[apply.outputs[0]], Affine(), x, w, b),)
+    return None
+
+
+def _scaled(uses: Sequence[int], rewriter: Rewriter, apply: Apply) -> Values | None:
+    op, inputs, outputs = apply
+    type = rewriter.types[outputs[0]]
+    if not isinstance(op, (Add, Subtract)) or not type.rank or type.dtype not in ROUNDED_TWICE:
+        return None
+    sign = "-" if isinstance(op, Subtract) else ""
+    for x, product in (inputs, inputs[::-1]) if isinstance(op, Add) else (inputs,):
+        if _only_here(uses, rewriter, product, Multiply) and not isinstance(rewriter.op(x), Literal):
+            fused, *factors = _fused(uses, rewriter, product, sign)
+            return (rewriter.apply_as(type, fused, x, *factors),)
+    return None
+
+
+def _fused(uses: Sequence[int], rewriter: Rewriter, product: int, sign: str) -> tuple[Op, *tuple[int, ...]]:
+    """The operation that adds a product, and its operands after the first."""
+    y, z = rewriter.producer[product].inputs
+    for number, other in ((y, z), (z, y)):
+        literal = rewriter.op(number)
+        if isinstance(literal, Literal) and literal.weak and literal.constant.value > 0:
+            digits = f"{sign}{literal.digits}"
+            if _only_here(uses, rewriter, other, Square):
+                (root,) = rewriter.producer[other].inputs
+                return AddProduct(digits), root, root
+            return AddScaled(digits), other
+    return AddProduct(f"{sign}1"), y, z
+
+
+def _only_here(uses: Sequence[int], rewriter: Rewriter, value: int, kind: type[Op]) -> bool:
+    """Whether it is the value of such an operation, and without a name or another reader."""
+    once = value < len(uses) and uses[value] == 1 and value not in rewriter.names
+    return once and isinstance(rewriter.op(value), kind)

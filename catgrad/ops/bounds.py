@@ -1,0 +1,86 @@
+"""Bounds: elements kept within an interval, or within a period."""
+
+from __future__ import annotations
+
+from math import isfinite
+from typing import Any
+
+import numpy as np
+
+from catgrad.errors import OptionError
+from catgrad.op import INPUTS, Examples
+from catgrad.ops.arithmetic import absolute, floor, maximum, minimum, sign
+from catgrad.ops.compare import select
+from catgrad.ops.scalar import FloatMap
+from catgrad.structural import Constant, zeros_like
+from catgrad.types import Array, NdArrayType
+
+
+class Clamp(FloatMap):
+    """The nearest number of an interval: y = min(max(x, low), high), for floating T; NaN stays.
+
+    A bound of None is none.
+
+    Type:     (T) -> T
+    Raises:   OptionError unless there is a finite bound, or two with low ≤ high
+    Gradient: dx = dy where low ≤ x ≤ high, else 0 (as torch.clamp)
+    """
+
+    low: float | None = None
+    high: float | None = None
+    saves = INPUTS
+    rounds_once = True
+
+    def __post_init__(self) -> None:
+        given = [bound for bound in (self.low, self.high) if bound is not None]
+        if not given or not all(map(isfinite, given)) or given != sorted(given):
+            raise OptionError(
+                "there must be one finite bound, or two with low ≤ high",
+                f"they are {self.low} and {self.high}",
+                "write None for no bound",
+            )
+
+    def ref(self, x: Array) -> Any:
+        return np.clip(x, self.low, self.high)
+
+    def body(self, x: Any) -> Any:
+        if self.low is not None:
+            x = maximum(x, Constant(x.type, self.low)())
+        return x if self.high is None else minimum(x, Constant(x.type, self.high)())
+
+    def rev(self, x: Any, dy: Any) -> Any:
+        if self.low is not None:
+            dy = select(x < self.low, zeros_like(dy), dy)
+        return dy if self.high is None else select(x > self.high, zeros_like(dy), dy)
+
+    @classmethod
+    def examples(cls) -> Examples:
+        ops = [Clamp(-1.0, 0.5), Clamp(low=0.0), Clamp(high=1.0)]
+        return [(op, (NdArrayType(shape),)) for op in ops for shape in ((2, 3), ())]
+
+
+class Fmod(FloatMap):
+    """Remainder with the sign of the dividend: z = x - y · n, n = x / y rounded towards 0, for floating T.
+
+    Type:     (T, T) -> T
+    Domain:   y ≠ 0 and finite x; elsewhere NaN
+    Gradient: dx = dz, dy = -dz · n
+    """
+
+    saves = INPUTS
+    domain = (0.5, 2.0)
+
+    def ref(self, x: Array, y: Array) -> Any:
+        return np.fmod(x, y)
+
+    def rev(self, x: Any, y: Any, dz: Any) -> Any:
+        quotient = x / y
+        return dz, -(dz * (sign(quotient) * floor(absolute(quotient))))
+
+
+fmod = Fmod()
+
+
+def clamp(x: Any, low: float | None = None, high: float | None = None) -> Any:
+    """min(max(x, low), high); a bound of None is none."""
+    return Clamp(low, high)(x)

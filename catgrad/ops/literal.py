@@ -1,0 +1,92 @@
+"""Arrays given by their elements."""
+
+from __future__ import annotations
+
+from dataclasses import field
+from math import inf, nan
+from typing import Any
+
+import numpy as np
+
+from catgrad.dims import numbers
+from catgrad.errors import OptionError, ShapeError
+from catgrad.op import NOTHING, Examples, Op, Types
+from catgrad.structural import Constant
+from catgrad.types import Dtype, NdArrayType
+
+MOST_ELEMENTS = 1000
+"""Of an array literal, which becomes part of the text that is emitted."""
+
+
+class ArrayLiteral(Op):
+    """An array given by its elements, in row-major order: y = elements.
+
+    Type:     () -> T
+    Raises:   ShapeError unless there are as many as the shape has; DtypeError if one does not fit T;
+              OptionError if there are more than 1000
+    Gradient: none, for there is no input
+    """
+
+    array_type: NdArrayType
+    elements: tuple[float, ...] = field(compare=False, repr=False)
+    # Elements compare by their digits, as the numbers of constants do.
+    digits: tuple[str, ...] = field(default=(), repr=False)
+    saves = NOTHING
+    result = "array"
+
+    def __post_init__(self) -> None:
+        if len(self.elements) > MOST_ELEMENTS:
+            raise OptionError(
+                f"an array literal must have at most {MOST_ELEMENTS} elements",
+                f"there are {len(self.elements)}",
+                "make it a parameter or an input of the model",
+            ).about("ArrayLiteral")
+        if len(self.elements) != self.array_type.size:
+            raise ShapeError(
+                f"there must be as many elements as {self.array_type} has",
+                f"there are {len(self.elements)}",
+                "give all of them, row by row",
+            ).about("ArrayLiteral")
+        scalar = self.array_type.with_shape(())
+        kept = [Constant(scalar, element) for element in self.elements]
+        object.__setattr__(self, "elements", tuple(constant.value for constant in kept))
+        object.__setattr__(self, "digits", tuple(constant.digits for constant in kept))
+
+    def type(self) -> Types:
+        return self.array_type
+
+    def ref(self) -> Any:
+        elements = np.array(self.elements, self.array_type.dtype.numpy)
+        return elements.reshape(numbers(self.array_type.shape))
+
+    def rev(self, dy: Any) -> Any:
+        return ()
+
+    @classmethod
+    def examples(cls) -> Examples:
+        cases = [
+            ArrayLiteral(NdArrayType((2, 3)), (0.1, -2, 1e-30, inf, -inf, nan)),
+            ArrayLiteral(NdArrayType((2, 1, 2), Dtype.int64), (1, 2**62, -3, 0)),
+            ArrayLiteral(NdArrayType((3,), Dtype.bool), (True, False, True)),
+            ArrayLiteral(NdArrayType((40,), Dtype.int32), tuple(range(0, 120, 3))),
+            ArrayLiteral(NdArrayType((3, 30), Dtype.float64), tuple(k / 7 for k in range(90))),
+        ]
+        return [(case, ()) for case in cases]
+
+
+def array(values: Any, dtype: Dtype = Dtype.float32) -> Any:
+    """The array with these elements, a number or nested lists of them or a NumPy array.
+
+    Raises: OptionError if rows differ in length, or for more than 1000 elements that are not all
+    equal; DtypeError if one does not fit the dtype.
+    """
+    try:
+        given = np.asarray(values)
+    except ValueError:
+        raise OptionError(
+            "the rows of an array must have one length", f"it is {values!r}", "fill them up"
+        ).about("array") from None
+    type, elements = NdArrayType(given.shape, dtype), tuple(given.ravel().tolist())
+    if len(set(map(repr, elements))) <= 1:  # 0.0 equals -0.0, but is another number
+        return Constant(type, elements[0] if elements else 0)()
+    return ArrayLiteral(type, elements)()

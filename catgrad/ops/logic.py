@@ -1,0 +1,141 @@
+"""Truth values: connectives, element by element, and quantifiers over axes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from catgrad.errors import DtypeError
+from catgrad.op import NOTHING, Examples, Op, Types, same
+from catgrad.ops.compare import select
+from catgrad.ops.reduce import Sum, sum
+from catgrad.ops.shape import Axes, Shape, normalised
+from catgrad.structural import Constant
+from catgrad.types import Array, Dtype, NdArrayType
+
+
+class Connective(Op, register=False):
+    """(bool, …) -> bool, element by element."""
+
+    saves = NOTHING
+    elementwise = True
+
+    def type(self, *types: NdArrayType) -> Types:
+        return truth(*types)
+
+    @classmethod
+    def examples(cls) -> Examples:
+        shapes: list[Shape] = [(2, 3), (), (0, 2)]
+        return [(cls(), (NdArrayType(shape, Dtype.bool),) * cls.arity()) for shape in shapes]
+
+
+class And(Connective, symbol="&"):
+    """Where both hold, x ∧ y: (bool, bool) -> bool."""
+
+    result = "both"
+    commutative = True
+    left_unit = right_unit = True
+
+    def ref(self, x: Array, y: Array) -> Any:
+        return x & y
+
+
+class Or(Connective, symbol="|"):
+    """Where one of them holds, or both, x ∨ y: (bool, bool) -> bool."""
+
+    result = "either"
+    commutative = True
+    left_unit = right_unit = False
+
+    def ref(self, x: Array, y: Array) -> Any:
+        return x | y
+
+
+class Not(Connective, symbol="~"):
+    """Where it does not hold, ¬x: (bool) -> bool."""
+
+    result = "opposite"
+    involution = True
+
+    def ref(self, x: Array) -> Any:
+        return ~x
+
+
+class Quantifier(Op, register=False):
+    """bool[shape] -> bool[shape without axes]."""
+
+    shape: Shape
+    axes: Axes
+    saves = NOTHING
+
+    def type(self, x: NdArrayType) -> Types:
+        return Sum(self.shape, self.axes).type(truth(x))
+
+    def is_identity(self, *inputs: NdArrayType) -> bool:
+        return not self.axes
+
+    @classmethod
+    def examples(cls) -> Examples:
+        return [
+            (cls(op.shape, op.axes), (NdArrayType(op.shape, Dtype.bool),))
+            for op, _ in Sum.examples()
+            if isinstance(op, Sum)
+        ]
+
+
+class Exists(Quantifier):
+    """Whether any element along the axes holds: y = ∃ x, false where there are none.
+
+    Type:     bool[shape] -> bool[shape without axes]
+    Raises:   ShapeError, OptionError
+    """
+
+    result = "any_holds"
+
+    def ref(self, x: Array) -> Any:
+        return np.any(x, axis=self.axes)
+
+    def body(self, x: Any) -> Any:
+        type = NdArrayType(self.shape, Dtype.int64)
+        return sum(select(x, Constant(type, 1)(), Constant(type, 0)()), self.axes) > 0
+
+
+class ForAll(Quantifier):
+    """Whether all elements along the axes hold: y = ∀ x, true where there are none.
+
+    Type:     bool[shape] -> bool[shape without axes]
+    Raises:   ShapeError, OptionError
+    """
+
+    result = "all_hold"
+
+    def ref(self, x: Array) -> Any:
+        return np.all(x, axis=self.axes)
+
+    def body(self, x: Any) -> Any:
+        return ~Exists(self.shape, self.axes)(~x)
+
+
+logical_and, logical_or, logical_not = And(), Or(), Not()
+
+
+def any(x: Any, axes: int | Sequence[int] | None = None) -> Any:
+    """Whether any element holds over `axes`, by default over all."""
+    return Exists(x.shape, normalised(axes, x.type.rank))(x)
+
+
+def all(x: Any, axes: int | Sequence[int] | None = None) -> Any:
+    """Whether all elements hold over `axes`, by default over all."""
+    return ForAll(x.shape, normalised(axes, x.type.rank))(x)
+
+
+def truth(*types: NdArrayType) -> NdArrayType:
+    """The one type of truth values that all of `types` are. Raises: ShapeError, DtypeError."""
+    first = same(*types)
+    if first.dtype is not Dtype.bool:
+        raise DtypeError(
+            "operands must be bool", f"they are {first}", "compare them to something, as in x > 0"
+        )
+    return first

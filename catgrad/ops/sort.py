@@ -1,0 +1,92 @@
+"""Sorting along an axis: one primitive gives the places, and elements are read by them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from catgrad.errors import OptionError
+from catgrad.op import Examples, Op, Types, numeric
+from catgrad.ops.shape import normalised
+from catgrad.ops.slices import slice
+from catgrad.ops.take import take_along_axis
+from catgrad.structural import zeros_like
+from catgrad.types import Array, Dtype, NdArrayType
+
+
+class ArgSort(Op):
+    """The places of the elements along an axis in ascending or descending order: y = argsort x.
+
+    Equal elements keep their order, and a NaN counts as greatest.
+
+    Type:     (T) -> i64, for numeric T
+    Raises:   OptionError if there is no such axis
+    Gradient: 0
+    """
+
+    axis: int
+    descending: bool = False
+    result = "places"
+
+    def type(self, x: NdArrayType) -> Types:
+        normalised(self.axis, x.rank)
+        return NdArrayType(numeric(x).shape, Dtype.int64)
+
+    def ref(self, x: Array) -> Any:
+        if not self.descending:
+            return np.argsort(x, axis=self.axis, kind="stable")
+        # Backwards twice: the order is turned round, and that of equal elements is not.
+        places = np.argsort(np.flip(x, self.axis), axis=self.axis, kind="stable")
+        return x.shape[self.axis] - 1 - np.flip(places, self.axis)
+
+    def rev(self, x: Any, dy: Any) -> Any:
+        return zeros_like(x)
+
+    @classmethod
+    def examples(cls) -> Examples:
+        return [
+            (ArgSort(0), (NdArrayType((4,)),)),
+            (ArgSort(1, descending=True), (NdArrayType((2, 5)),)),
+            (ArgSort(1, descending=True), (NdArrayType((2, 5), Dtype.int32),)),
+            (ArgSort(1), (NdArrayType((2, 4, 3), Dtype.int64),)),
+            (ArgSort(0, descending=True), (NdArrayType((0, 3)),)),
+        ]
+
+
+def argsort(x: Any, axis: int = -1, descending: bool = False) -> Any:
+    """The places of the elements in order along an axis; equal ones keep theirs, a NaN counts as greatest."""
+    (place,) = normalised(axis, x.type.rank)
+    return ArgSort(place, descending)(x)
+
+
+def sort(x: Any, axis: int = -1, descending: bool = False) -> tuple[Any, Any]:
+    """The elements in order along an axis, and their places before.
+
+    Type:     (T) -> (T, i64)
+    Gradient: each element of dy goes back to the place its element came from
+    """
+    places = argsort(x, axis, descending)
+    return take_along_axis(x, places, axis), places
+
+
+def top_k(x: Any, k: int, axis: int = -1, largest: bool = True) -> tuple[Any, Any]:
+    """The k greatest elements along an axis, or the k least, in order, and their places.
+
+    Of equal elements the first are taken, and a NaN counts as greatest.
+
+    Type:     (T[…, n, …]) -> (T[…, k, …], i64[…, k, …])
+    Raises:   OptionError unless 0 ≤ k ≤ n, for a number n
+    Gradient: each element of dy goes to the place its element came from, elsewhere it is 0
+    """
+    (place,) = normalised(axis, x.type.rank)
+    count = x.shape[place]
+    if not isinstance(count, int) or not 0 <= k <= count:
+        raise OptionError(
+            f"k must lie between 0 and the size of axis {place} of {x.type}, which must be a number",
+            f"it is {k}",
+            "choose fewer, or another axis",
+        )
+    sizes = (*x.shape[:place], k, *x.shape[place + 1 :])
+    places = slice(argsort(x, place, descending=largest), (0,) * len(sizes), sizes)
+    return take_along_axis(x, places, place), places

@@ -1,0 +1,67 @@
+"""Division of whole numbers, rounded towards minus infinity."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from catgrad.errors import DtypeError
+from catgrad.op import NOTHING, Examples, Saves, Types, numeric
+from catgrad.ops.scalar import ScalarMap
+from catgrad.structural import zeros_like
+from catgrad.types import Array, Dtype, NdArrayType
+
+
+class WholeMap(ScalarMap, register=False):
+    """(T, T) -> T for whole T, element by element."""
+
+    def type(self, *types: NdArrayType) -> Types:
+        first = numeric(*types)
+        if first.dtype.is_floating:
+            raise DtypeError(
+                "operands must be whole numbers", f"they are {first}", "use floor(x / y) for floating ones"
+            )
+        return first
+
+    @classmethod
+    def examples(cls) -> Examples:
+        chosen = [((2, 3), Dtype.int32), ((), Dtype.int64), ((0, 2), Dtype.int64)]
+        return [(cls(), (NdArrayType(shape, dtype),) * 2) for shape, dtype in chosen]
+
+
+class FloorDivide(WholeMap, symbol="//"):
+    """Whole quotient, rounded towards minus infinity: z = ⌊x / y⌋, for whole T.
+
+    Type:     (T, T) -> T
+    Domain:   0 where y = 0 (as NumPy); the least number over -1 is itself, for its negative does not fit
+    Gradient: 0
+    """
+
+    saves = NOTHING
+    result = "quotient"
+    right_unit = 1
+
+    def ref(self, x: Array, y: Array) -> Any:
+        return x // y
+
+    def rev(self, dz: Any) -> Any:
+        return zeros_like(dz), zeros_like(dz)
+
+
+class Remainder(WholeMap, symbol="%"):
+    """Remainder with the sign of the divisor: z = x - y · ⌊x / y⌋, for whole T.
+
+    Type:     (T, T) -> T
+    Domain:   0 where y = 0 (as NumPy)
+    Gradient: dx = dz, dy = -dz · ⌊x / y⌋
+    """
+
+    saves = Saves(inputs=...)
+
+    def ref(self, x: Array, y: Array) -> Any:
+        return x % y
+
+    def rev(self, x: Any, y: Any, dz: Any) -> Any:
+        return dz, -(dz * floor_divide(x, y))
+
+
+floor_divide, remainder = FloorDivide(), Remainder()

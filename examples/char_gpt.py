@@ -1,0 +1,149 @@
+"""A small GPT that learns to spell Genesis, character by character.
+
+    python -m examples.char_gpt --plot gpt.png
+
+Prints the training step that catgrad emits, trains on emitted code only, and ends with the loss on
+text it has not been trained on, beside the entropy of a character given the one before, and with
+text of its own. Data: the King James Version, which is in the public domain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import count
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from catgrad import (
+    Dim,
+    Dtype,
+    NdArrayType,
+    Task,
+    Term,
+    build,
+    emit,
+    evaluate,
+    fit,
+    layers,
+    losses,
+    ops,
+    optimisers,
+)  # fmt: skip
+from catgrad.initialisers import Normal
+from catgrad.learn.schedules import cosine
+from catgrad.state import Slot
+from examples import text
+from examples.options import BatchSize, Plot, Seed, Steps, Target, run
+
+CONTEXT, WIDTH, HEADS, DEPTH = 64, 128, 4, 4
+BATCH = Dim("batch")
+TRAINING = 0.9
+SMALL = Normal(0.0, 0.02)
+GELU = layers.pointwise(ops.gelu_tanh)
+
+
+def gpt(
+    vocabulary: int,
+    batch: int | Dim = BATCH,
+    depth: int = DEPTH,
+    width: int = WIDTH,
+    heads: int = HEADS,
+    context: int = CONTEXT,
+) -> Term:
+    """Characters so far to scores of the next, at every place: embeddings, blocks, and a linear map."""
+    places, features = NdArrayType((batch, context)), NdArrayType((width,))
+    characters = NdArrayType((batch, context), Dtype.int64)
+
+    def with_positions(x: Any) -> Any:
+        positions = layers.parameter("positions.weight", NdArrayType((context, width)), SMALL)
+        return x + ops.broadcast(positions, x.shape)
+
+    model = layers.embedding(characters, vocabulary, features, "characters", SMALL)
+    model = model >> build(with_positions, [places + features])
+    for k in range(depth):
+        model = model >> layers.transformer_block(
+            places, features, heads, activation=GELU, causal=True, name=f"block_{k}", initial=SMALL
+        )
+    norm = layers.layer_norm(places, features, name="norm")
+    return model >> norm >> layers.linear(places, features, NdArrayType((vocabulary,)), "scores", SMALL)
+
+
+def task(vocabulary: int, steps: int, batch: int | Dim = BATCH) -> Task:
+    """The GPT with AdamW: no decay on vectors, a rate that warms up and falls, clipped gradients."""
+    rate = cosine(1.5e-3, steps, warm_up=min(100, steps - 1), least=1e-4)
+    decaying, plain = (optimisers.adamw(rate, weight_decay=decay) for decay in (0.1, 0.0))
+
+    def by_rank(parameter: Slot) -> optimisers.Optimiser:
+        return decaying if parameter.type.rank > 1 else plain
+
+    optimiser = optimisers.clipped(optimisers.grouped(by_rank), 1.0)
+    labels = (NdArrayType((batch, CONTEXT), Dtype.int64),)
+    return Task(gpt(vocabulary, batch), optimiser, losses.cross_entropy, "char_gpt", labels)
+
+
+def windows(numbers: np.ndarray, size: int, seed: int) -> Callable[[int], Iterator[tuple[Any, Any]]]:
+    """For each epoch, batches without end: stretches of the text, and what follows each character."""
+
+    def batches(epoch: int) -> Iterator[tuple[Any, Any]]:
+        rng = np.random.default_rng((seed, epoch))
+        for _ in count():
+            starts = rng.integers(0, len(numbers) - CONTEXT, size)[:, None] + np.arange(CONTEXT)
+            yield numbers[starts], numbers[starts + 1]
+
+    return batches
+
+
+def held_out(numbers: np.ndarray, size: int = 64) -> list[tuple[Any, Any]]:
+    """The text in stretches side by side, with what follows each character."""
+    rows = numbers[: (len(numbers) - 1) // CONTEXT * CONTEXT].reshape(-1, CONTEXT)
+    following = numbers[1 : rows.size + 1].reshape(-1, CONTEXT)
+    return [(rows[i : i + size], following[i : i + size]) for i in range(0, len(rows), size)]
+
+
+def write(learner: Any, prompt: np.ndarray, length: int, seed: int, temperature: float = 0.8) -> list[int]:
+    """So many characters after the prompt, each drawn from what the model expects."""
+    rng, written = np.random.default_rng(seed), list(prompt)
+    for _ in range(length):
+        seen = written[-CONTEXT:]
+        # What stands behind the last character is not looked at.
+        window = np.array([seen + [0] * (CONTEXT - len(seen))])
+        scores = np.asarray(learner.predict(window))[0, len(seen) - 1] / temperature
+        chances = np.exp(scores - scores.max(), dtype=np.float64)
+        written.append(int(rng.choice(len(chances), p=chances / chances.sum())))
+    return written
+
+
+def main(
+    target: Target = "numpy",
+    steps: Steps = 1200,
+    seed: Seed = 0,
+    batch_size: BatchSize = 12,
+    length: Annotated[int, typer.Option(min=0, help="How many characters to write at the end.")] = 400,
+    plot: Plot = None,
+) -> None:
+    """Train a small GPT on the characters of Genesis, on emitted source only."""
+    book = text.load()
+    characters = text.alphabet(book)
+    numbers = text.encode(book, characters)
+    cut = int(TRAINING * len(numbers))
+    artifact = emit(task(len(characters), steps), target)
+    source = artifact.source
+    typer.echo(source[source.index("def train_step") : source.index("class Checked")])
+    learner = artifact.load()().learner(seed)
+    history = fit(learner, windows(numbers[:cut], batch_size, seed), steps=steps)
+    loss = evaluate(learner, held_out(numbers[cut:]))["loss"]
+    entropy = text.bigram_entropy(book)
+    typer.echo(f"loss: {loss:.3f} nats a character on text not trained on; bigram entropy: {entropy:.3f}")
+    prompt = text.encode("And God said", characters)
+    typer.echo(text.decode(write(learner, prompt, length, seed), characters))
+    if plot is not None:
+        from examples.plots import losses_and_line
+
+        losses_and_line(plot, history.losses, entropy, "bigram entropy")
+        typer.echo(f"plot: {plot}")
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,156 @@
+"""Reading and adding to elements by number, and sorting, along any axis."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from catgrad import Dim, Dtype, NdArrayType, build, ops
+from catgrad.backend import get_backend
+from catgrad.errors import DtypeError, OptionError, ShapeError
+from catgrad.functors import reverse
+from catgrad.program import evaluate
+from catgrad.testing import run_on
+from tests.conformance.pytorch import arrays_with_axis, assert_as_torch, awkward, both_targets, torch
+
+few = settings(max_examples=25)
+
+
+@st.composite
+def indexed(draw):
+    """An array, an axis, and numbers of elements along it, of which several may be equal."""
+    x, axis = draw(arrays_with_axis(least=1))
+    rng = np.random.default_rng(draw(st.integers(0, 99)))
+    shape = (*x.shape[:axis], draw(st.integers(0, 5)), *x.shape[axis + 1 :])
+    return x, axis, rng.integers(0, x.shape[axis], shape)
+
+
+@both_targets
+@given(drawn=indexed())
+@few
+def test_elements_are_taken_along_an_axis(target, drawn):
+    x, axis, index = drawn
+    assert_as_torch(
+        target, lambda x, i: ops.take_along_axis(x, i, axis), lambda x, i: torch.gather(x, axis, i), x, index
+    )
+
+
+@both_targets
+@given(drawn=indexed())
+@few
+def test_elements_are_added_along_an_axis(target, drawn):
+    x, axis, index = drawn
+    y = np.random.default_rng(0).normal(size=index.shape)
+    assert_as_torch(
+        target,
+        lambda y, i: ops.scatter_add_along_axis(y, i, x.shape[axis], axis),
+        lambda y, i: torch.zeros(x.shape, dtype=y.dtype).scatter_add(axis, i, y),
+        y,
+        index,
+    )
+
+
+@both_targets
+@given(
+    drawn=arrays_with_axis(least=3),
+    index=st.sampled_from([[0, 2, 0], [], [[1, 1, 2], [0, 0, 0]]]),
+)
+@few
+def test_parts_are_taken_along_an_axis(target, drawn, index):
+    """The reference is NumPy's `take`, for PyTorch's takes one axis of numbers only."""
+    x, axis = drawn
+    numbers = np.array(index, np.int64)
+    types = [NdArrayType(x.shape, Dtype.float64), NdArrayType(numbers.shape, Dtype.int64)]
+    term = build(lambda x, i: ops.take(x, i, axis), types)
+    [found] = run_on(get_backend(target), term, x, numbers)
+    np.testing.assert_array_equal(found, np.take(x, numbers, axis))
+
+
+@both_targets
+@pytest.mark.parametrize("axis", [0, 1, -1])
+def test_gradients_of_parts_taken(target, axis):
+    x = np.random.default_rng(0).normal(size=(3, 4, 5))
+    index = np.array([2, 0, 2])
+    assert_as_torch(
+        target, lambda x, i: ops.take(x, i, axis), lambda x, i: torch.index_select(x, axis, i), x, index
+    )
+
+
+@both_targets
+@pytest.mark.parametrize("index", [[[0, 3]], [[-1, 0]]])
+def test_elements_that_are_not_there_are_refused(target, index):
+    types = [NdArrayType((1, 3)), NdArrayType((1, 2), Dtype.int64)]
+    x = np.zeros((1, 3), np.float32)
+    for term in (
+        build(ops.take_along_axis, types),
+        build(lambda x, i: ops.scatter_add_along_axis(ops.take_along_axis(x, i * 0), i, 3), types),
+    ):
+        for compute in (lambda f, *a: run_on(get_backend(target), f, *a), evaluate):
+            with pytest.raises(IndexError, match="an index must lie in 0 … 2"):
+                compute(term, x, np.array(index))
+
+
+@both_targets
+def test_a_symbolic_batch_is_taken_from(target):
+    n = Dim("n")
+    types = [NdArrayType((n, 3)), NdArrayType((n, 1), Dtype.int64)]
+    term = reverse(build(ops.take_along_axis, types))
+    x, index, dy = np.float32([[1, 2, 3], [4, 5, 6]]), np.array([[2], [0]]), np.float32([[1], [1]])
+    y, dx, _ = run_on(get_backend(target), term, x, index, dy)
+    assert y.tolist() == [[3], [4]]
+    assert dx.tolist() == [[0, 0, 1], [1, 0, 0]]
+
+
+def test_shapes_and_dtypes_that_do_not_fit_are_refused():
+    x = NdArrayType((2, 3))
+    with pytest.raises(DtypeError, match="must be whole"):
+        build(ops.take_along_axis, [x, x])
+    with pytest.raises(ShapeError, match="3 elements along axis 1"):
+        build(ops.take_along_axis, [x, NdArrayType((3, 3), Dtype.int64)])
+    with pytest.raises(ShapeError, match="one number for each element"):
+        build(lambda x, i: ops.scatter_add_along_axis(x, i, 4), [x, NdArrayType((2, 2), Dtype.int64)])
+
+
+@both_targets
+@pytest.mark.parametrize("descending", [False, True])
+@given(drawn=arrays_with_axis(elements=awkward))
+@few
+def test_sorting_is_stable_and_a_nan_is_greatest(target, descending, drawn):
+    x, axis = drawn
+    for part in (0, 1):
+        assert_as_torch(
+            target,
+            lambda x, part=part: ops.sort(x, axis, descending)[part],
+            lambda x, part=part: torch.sort(x, dim=axis, descending=descending, stable=True)[part],
+            x,
+        )
+
+
+@both_targets
+@pytest.mark.parametrize("largest", [False, True])
+@given(drawn=arrays_with_axis(least=2), k=st.integers(0, 2))
+@few
+def test_the_greatest_and_the_least(target, largest, drawn, k):
+    """Values and gradients on elements that all differ, for PyTorch does not say which of equals it takes."""
+    x, axis = drawn
+    x = np.argsort(x, axis=None).reshape(x.shape) / 2
+    for part in (0, 1):
+        assert_as_torch(
+            target,
+            lambda x, part=part: ops.top_k(x, k, axis, largest)[part],
+            lambda x, part=part: torch.topk(x, k, dim=axis, largest=largest)[part],
+            x,
+        )
+
+
+@both_targets
+def test_of_equal_elements_the_first_are_taken(target):
+    x = np.array([1.0, 3.0, np.nan, 3.0, 3.0, np.nan])
+    term = build(lambda x: ops.top_k(x, 4), [NdArrayType((6,), Dtype.float64)])
+    values, places = run_on(get_backend(target), term, x)
+    np.testing.assert_array_equal(values, [np.nan, np.nan, 3, 3])
+    assert places.tolist() == [2, 5, 1, 3]
+    with pytest.raises(OptionError, match="between 0 and the size"):
+        build(lambda x: ops.top_k(x, 7), [NdArrayType((6,))])

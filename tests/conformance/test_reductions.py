@@ -1,0 +1,65 @@
+"""Running sums, extrema and sums of exponentials along any axis, at ties, infinities and NaN."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from catgrad import Dtype, NdArrayType, build, ops
+from catgrad.backend import get_backend
+from catgrad.testing import run_on
+from tests.conformance.pytorch import arrays_with_axis, assert_as_torch, awkward, both_targets, torch
+
+few = settings(max_examples=25)
+
+
+@both_targets
+@pytest.mark.parametrize("backwards", [False, True])
+@given(drawn=arrays_with_axis(elements=awkward))
+@few
+def test_cumulative_sums(target, backwards, drawn):
+    x, axis = drawn
+
+    def theirs(x):
+        return x.flip(axis).cumsum(axis).flip(axis) if backwards else x.cumsum(axis)
+
+    assert_as_torch(target, lambda x: ops.cumsum(x, axis, backwards), theirs, x)
+
+
+@both_targets
+@pytest.mark.parametrize("dtype", [Dtype.int32, Dtype.int64])
+def test_cumulative_sums_of_whole_numbers_keep_their_dtype(target, dtype):
+    x = np.array([2**31 - 1, 1, 5], dtype.numpy)
+    [found] = run_on(get_backend(target), build(ops.cumsum, [NdArrayType((3,), dtype)]), x)
+    np.testing.assert_array_equal(found, np.cumsum(x, dtype=dtype.numpy))
+    assert found.dtype == dtype.numpy
+
+
+@both_targets
+@given(drawn=arrays_with_axis(least=1, elements=awkward))
+@few
+def test_least_elements_and_their_places(target, drawn):
+    x, axis = drawn
+    assert_as_torch(target, lambda x: ops.argmin(x, axis), lambda x: x.argmin(axis), x)
+    x = np.where(np.isnan(x), 3.0, x)  # beside a NaN, PyTorch divides the cotangent by 0
+    assert_as_torch(target, lambda x: ops.min(x, axis), lambda x: x.amin(axis), x)
+
+
+@both_targets
+def test_a_nan_is_the_least_element_and_the_greatest(target):
+    x = np.array([[1.0, np.nan, -np.inf, np.nan]])
+    for reduce, wanted in ((ops.min, np.nan), (ops.max, np.nan), (ops.argmin, 1), (ops.argmax, 1)):
+        [found] = run_on(get_backend(target), build(reduce, [NdArrayType(x.shape, Dtype.float64)]), x)
+        np.testing.assert_array_equal(found, [wanted])
+
+
+@both_targets
+@given(drawn=arrays_with_axis(least=1, elements=awkward))
+@few
+def test_logarithms_of_sums_of_exponentials(target, drawn):
+    x, axis = drawn
+    assert_as_torch(target, lambda x: ops.logsumexp(x, axis), lambda x: torch.logsumexp(x, axis), x)
+    assert_as_torch(
+        target, lambda x: ops.logsumexp(1000 * x, axis), lambda x: torch.logsumexp(1000 * x, axis), x
+    )
