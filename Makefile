@@ -27,7 +27,7 @@ bench: $(VENV)/dev  ## measure against named peers; prints tables, keeps JSON
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.core
 
 golden: $(VENV)/dev  ## accept the emitted source of today as what tests compare with
-	$(BIN)/python -m pytest -q tests/unit/test_emitted.py -k golden --update-golden
+	$(BIN)/python -m pytest -q tests/unit/test_emitted.py tests/unit/test_torch_module.py -k golden --update-golden
 
 docs: $(VENV)/dev  ## build the documentation into site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from functools import cache, cached_property, reduce
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from catgrad.errors import ArtifactError, UnknownName, UnsupportedOp, unknown
+from catgrad.errors import ArtifactError, UnknownName, UnsupportedOp, nearest, unknown
 from catgrad.files import write_whole
 from catgrad.op import OPS, Op
 from catgrad.passes import Pass, erase_barriers, optimise
@@ -66,6 +66,11 @@ class Artifact:
 
 
 @dataclass(frozen=True)
+class NoOptions:
+    """The options of a target that has none."""
+
+
+@dataclass(frozen=True)
 class Backend:
     """A target.
 
@@ -75,6 +80,10 @@ class Backend:
     the target's own; they run once, in order, after those that all targets get, for what they
     make of a function need not obey the rules of types any more. `missing` says why emitted code
     cannot run on this machine, if it cannot.
+
+    `options` is a frozen dataclass, whose fields `emit` takes by name. `entries` are the functions
+    of a task that are printed, if not the usual ones. `arrange` makes of a program what the target
+    prints, before any pass, or refuses it. Templates may call `helpers` by name.
     """
 
     name: str
@@ -86,6 +95,10 @@ class Backend:
     missing: Callable[[], str | None] = lambda: None
     lacks: Mapping[str, str] = field(default_factory=dict)
     tolerance: Mapping[str, float] = field(default_factory=lambda: dict(TOLERANCE))
+    options: Any = field(default_factory=NoOptions)
+    entries: Sequence[str] = ()
+    arrange: Callable[[Backend, Program], Program] = lambda backend, program: program
+    helpers: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
 
     @cached_property
     def environment(self) -> jinja2.Environment:
@@ -100,6 +113,7 @@ class Backend:
             keep_trailing_newline=True,
         )
         environment.filters["fill"] = fill
+        environment.globals |= self.helpers
         return environment
 
     def _loader(self, *folders: Path) -> jinja2.BaseLoader:
@@ -126,13 +140,22 @@ class Backend:
         """Whether the target prints this operation itself."""
         return self.dialect.has(op)
 
+    def configured(self, **options: Any) -> Backend:
+        """The target with these options. Raises: UnknownName for another; OptionError for a wrong value."""
+        known = [f.name for f in fields(self.options)]
+        for name in options:
+            if name not in known:
+                raise _unknown_option(self.name, name, known)
+        return replace(self, options=replace(self.options, **options)) if options else self
+
     def emit(self, program: Program) -> Artifact:
         """The files of a program, whose definitions are already expanded to what the target has.
 
-        Raises: UnsupportedOp if the target lacks an operation.
+        Raises: UnsupportedOp if the target lacks an operation; OptionError if its options do not suit
+        the program.
         """
         self._check_supported(program)
-        prepared = program.map(self._prepare)
+        prepared = self.arrange(self, program).map(self._prepare)
         used = {op.macro for f in prepared.functions for op in operations(f)}
         printed = {f.name: FunctionPrinter(prepared, f, self.dialect).print() for f in prepared.functions}
         files = {
@@ -158,6 +181,15 @@ class Backend:
                         f"{name} has none: {self.lacks.get(name, 'nobody has written it yet')}",
                         f"add macro {name} to {self.folders[0].name}/ops.j2, or choose another target",
                     )
+
+
+def _unknown_option(target: str, name: str, known: Sequence[str]) -> UnknownName:
+    listed = f"one of {', '.join(known)}" if known else "left out, for it has none"
+    return UnknownName(
+        f"an option of the target {target} must be {listed}",
+        f"it is {name!r}",
+        f"{nearest(name, known)}see the target's page",
+    )
 
 
 def backends() -> dict[str, Callable[[], Backend]]:

@@ -63,6 +63,9 @@ def emit(
     model: Model,
     output: Annotated[Path, typer.Option("--output", "-o", help="The folder to write to.")] = Path("out"),
     target: Target = "numpy",
+    option: Annotated[
+        list[str], typer.Option("--option", help="NAME=VALUE, an option of the target; may be repeated.")
+    ] = [],  # noqa: B006  # read and never changed
 ) -> None:
     """Write the source of a model's functions and its training step.
 
@@ -78,7 +81,7 @@ def emit(
             f"{model} is {type(task).__name__}",
             "wrap the model as Task(model, sgd(0.01), mse)",
         )
-    for path in emit_task(task, target).write(output):
+    for path in emit_task(task, target, **dict(map(_option, option))).write(output):
         typer.echo(path)
 
 
@@ -128,6 +131,16 @@ def main() -> None:
     except CatgradError as error:
         typer.secho(f"catgrad: {error}", fg="red", err=True)
         raise SystemExit(2) from None
+
+
+def _option(text: str) -> tuple[str, Any]:
+    """The name and value of an option, where true and false are truth values. Raises: OptionError."""
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise OptionError(
+            "an option must be given as NAME=VALUE", f"it is {text!r}", "write for example skeleton=true"
+        )
+    return name, {"true": True, "false": False}.get(value, value)
 
 
 def _resolve(reference: str) -> Any:

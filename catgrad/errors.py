@@ -71,11 +71,17 @@ class UnknownName(CatgradError, LookupError):
 def unknown(kind: str, name: str, known: Iterable[str], command: str) -> UnknownName:
     """The error for a name that is not among those known, with the nearest that is."""
     names = sorted(known)
-    near = get_close_matches(str(name), names, n=1)
-    advice = f"did you mean {near[0]!r}? " if near else ""
     return UnknownName(
-        f"a {kind} must be one of {', '.join(names)}", f"it is {name!r}", f"{advice}`{command}` lists them"
+        f"a {kind} must be one of {', '.join(names)}",
+        f"it is {name!r}",
+        f"{nearest(name, names)}`{command}` lists them",
     )
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """The question whether the nearest of these names was meant; empty if none is near."""
+    near = get_close_matches(str(name), list(known), n=1)
+    return f"did you mean {near[0]!r}? " if near else ""
 
 
 class DivergenceError(CatgradError, ArithmeticError):

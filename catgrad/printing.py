@@ -225,7 +225,9 @@ class FunctionPrinter:
         self.function, self.dialect = function, dialect
         self.namer = Namer(dialect.reserved)
         self.sizes_read: set[str] = set()
-        self.arguments = tuple(self._argument(value) for value in function.arguments)
+        self.arguments = tuple(
+            self._argument(value, i < self.common) for i, value in enumerate(function.arguments)
+        )
         sources = symbol_sources(function.argument_types)
         self.symbols = {name: self.namer.fresh(name) for name in sources}
 
@@ -272,9 +274,11 @@ class FunctionPrinter:
         nested = np.array(texts, object).reshape(numbers(literal.array_type.shape))
         return brackets(nested.tolist(), FIRST_ELEMENT, 0)
 
-    def _argument(self, value: int) -> Argument:
+    def _argument(self, value: int, from_table: bool) -> Argument:
         name = self.function.names[value]
-        return Argument(self.namer.fresh(name), name, self.function.types[value])
+        # A target may keep the tables elsewhere than in arguments.
+        kept = self.dialect.macros.get("kept") if from_table else None
+        return Argument(kept(name) if kept else self.namer.fresh(name), name, self.function.types[value])
 
 
 class Lines:
@@ -341,7 +345,7 @@ class Lines:
             ],
         )
         elements = [
-            fresh(body.names.get(v) or f"{a.removesuffix('_rows')}_t")
+            fresh(body.names.get(v) or f"{a.removesuffix('_rows') if a.isidentifier() else 'row'}_t")
             for v, a in zip(read, arrays, strict=True)
         ]
         index = fresh("t")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -65,12 +66,15 @@ class Function:
 class Program:
     """The functions of one model, with the tables of what they take in common: `parameters`, `state`, …
 
+    `optimiser` says by name and numbers what it is trained with, for targets that have the like.
+
     Raises: TermError if one name stands for two things in the tables.
     """
 
     name: str
     functions: tuple[Function, ...]
     tables: Mapping[str, tuple[Slot, ...]] = field(default_factory=dict)
+    optimiser: tuple[str, Mapping[str, Any]] = ("", MappingProxyType({}))
 
     def __post_init__(self) -> None:
         seen: dict[str, str] = {}

@@ -36,12 +36,17 @@ def missing() -> str | None:
     return None if find_spec("torch") else "PyTorch is not installed"
 
 
-def load(artifact: Artifact) -> Any:
-    """The class `CompiledModel` of the artifact. Raises: ToolError without PyTorch."""
+def require_torch(artifact: Artifact) -> None:
+    """Raises ToolError without PyTorch."""
     if missing():
         raise ToolError(
-            "the target torch must have PyTorch to run", "it is not installed", "pip install torch"
+            f"{artifact.program.name} must have PyTorch to run", "it is not installed", "pip install torch"
         )
+
+
+def load(artifact: Artifact) -> Any:
+    """The class `CompiledModel` of the artifact. Raises: ToolError without PyTorch."""
+    require_torch(artifact)
     return load_module(artifact)
 
 
@@ -50,6 +55,13 @@ def takes_numbers(op: Op, dtype: Dtype) -> bool:
     return isinstance(op, OPERATORS)
 
 
+PASSES = (
+    DivisionByNumbers(),
+    *passes(takes_numbers, SUMS, scalars_keep_dtype=True, own=(AffineMaps(), pullbacks)),
+    ScaledSums(),
+)
+"""What suits a function to PyTorch."""
+
 BACKEND = Backend(
     name="torch",
     summary="one Python module of functions on tensors, which needs PyTorch 2.6 or newer and nothing else",
@@ -57,9 +69,5 @@ BACKEND = Backend(
     files={"{name}.py": "module.py.j2"},
     load=load,
     missing=missing,
-    passes=(
-        DivisionByNumbers(),
-        *passes(takes_numbers, SUMS, scalars_keep_dtype=True, own=(AffineMaps(), pullbacks)),
-        ScaledSums(),
-    ),
+    passes=PASSES,
 )

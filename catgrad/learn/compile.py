@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from catgrad.backend import Artifact, get_backend
-from catgrad.learn.entries import program
+from catgrad.learn.entries import COMPILED, program
 from catgrad.learn.optimiser import Optimiser
 from catgrad.learn.task import Loss, Task
 from catgrad.term import Term
@@ -23,14 +23,15 @@ class Compiled(NamedTuple):
     source: str
 
 
-def emit(task: Task, target: str = "numpy") -> Artifact:
-    """The source of a task's functions for a target.
+def emit(task: Task, target: str = "numpy", **options: Any) -> Artifact:
+    """The source of a task's functions for a target, with the target's options.
 
-    Raises: UnknownName if there is no such target; UnsupportedOp if it lacks an operation.
+    Raises: UnknownName if there is no such target or option; OptionError for an option's value;
+    UnsupportedOp if the target lacks an operation.
     """
-    backend = get_backend(target)
+    backend = get_backend(target).configured(**options)
     with _collector_paused():
-        return backend.emit(program(task, backend.has))
+        return backend.emit(program(task, backend.has, backend.entries or COMPILED))
 
 
 @contextmanager

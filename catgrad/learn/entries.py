@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from catgrad.functors import Expand
@@ -14,6 +14,8 @@ from catgrad.state import Slot
 
 DOCS = {
     "predict": "{M}P × X → Ŷ: the model's output.",
+    "trained": "{M}P × X → {M}Ŷ: the model's output in training.",
+    "criterion": "Ŷ × Y → R: how far ŷ is from y.",
     "loss": "{M}P × X × Y → R: how far the output is from y.",
     "rev": "{M}P × X × Ŷ′ → P′ × X′: the reverse derivative of predict.",
     "rev_p": "{M}P × X × Ŷ′ → P′: the part of rev that parameters need.",
@@ -23,6 +25,9 @@ DOCS = {
     "train_step": "{S}{M}P × X × Y → R × {S}{M}P: one step, and the loss before it.",
 }
 """The functions of a task, by name."""
+
+COMPILED = ("predict", "loss", "rev", "rev_p", "grads", "update", "step", "train_step")
+"""Those that a target prints which does not choose others."""
 
 TABLES = {"state": "S", "buffers": "M", "parameters": "P"}
 """What functions take in common, in this order."""
@@ -34,17 +39,21 @@ INITIAL = {
 }
 
 
-def program(task: Task, has: Callable[[Op], bool] = lambda op: True) -> Program:
-    """All terms as straight-line code, with definitions expanded that `has` does not name."""
+def program(
+    task: Task, has: Callable[[Op], bool] = lambda op: True, entries: Sequence[str] = COMPILED
+) -> Program:
+    """Terms as straight-line code, with definitions expanded that `has` does not name."""
     expand = Expand(has)
     tables = {name: getattr(task, name) for name in TABLES}
+    functions = [_entry(task, name, tables, expand) for name in entries]
+    taken = {"parameters", *(table for function in functions for table in function.takes)}
     initial = [
         lower(expand(task.initial_term(tables[table])), name, ["seed"], doc)
         for name, (table, doc) in INITIAL.items()
-        if tables[table] or name == "init"
+        if table in taken
     ]
-    functions = [_entry(task, name, tables, expand) for name in DOCS]
-    return Program(task.name, (*initial, *functions), tables)
+    optimiser = task.optimiser.name, task.optimiser.settings
+    return Program(task.name, (*initial, *functions), tables, optimiser)
 
 
 def _entry(task: Task, name: str, tables: dict[str, tuple[Slot, ...]], expand: Expand) -> Function:
@@ -57,8 +66,10 @@ def _entry(task: Task, name: str, tables: dict[str, tuple[Slot, ...]], expand: E
 def _own(task: Task, name: str) -> list[str]:
     """What a function's own arguments are called."""
     x = numbered("x", task.inputs)
-    if name == "predict":
+    if name in ("predict", "trained"):
         return x
+    if name == "criterion":
+        return numbered("y_hat", task.outputs) + numbered("y", task.targets)
     if name in ("rev", "rev_p"):
         return x + numbered("d_y_hat", cotangents(task.outputs))
     if name == "update":

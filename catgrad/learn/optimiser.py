@@ -9,7 +9,7 @@ Source: Cruttwell et al. 2022, Categorical foundations of gradient-based learnin
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -50,7 +50,7 @@ class Optimiser:
 
     `get(*s, p)` is the forward map; `put(run, *s, p, dp)` returns `(*s, p)`. Both are functions on
     variables. `prepare` changes all gradients together before that; `choose`, if it is there,
-    gives the optimiser of one parameter instead.
+    gives the optimiser of one parameter instead. `settings` are the numbers it was made with.
     """
 
     name: str
@@ -59,6 +59,7 @@ class Optimiser:
     get: Callable[..., Any] = lambda *state_and_parameter: state_and_parameter[-1]
     prepare: Gradients = field(default=list)
     choose: Callable[[Slot], Optimiser] | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict, compare=False)
 
     def of(self, parameter: Slot) -> Optimiser:
         """The optimiser of one parameter."""
@@ -130,7 +131,7 @@ def clipped(optimiser: Optimiser, norm: float) -> Optimiser:
         scale = Label("scale")(ops.minimum(ratio, Constant(NdArrayType((), total.dtype), 1)()))
         return optimiser.prepare([g * ops.broadcast(ops.cast(scale, g.dtype), g.shape) for g in gradients])
 
-    return replace(optimiser, prepare=clip)
+    return replace(optimiser, name=f"clipped {optimiser.name}", prepare=clip)
 
 
 def scaled(factor: Any, x: Any) -> Any:

@@ -34,6 +34,7 @@ def sgd(
     Raises: OptionError for values outside their range
     Source: Polyak 1964; Sutskever et al. 2013, equation 1
     """
+    settings = dict(locals())
     _checked(learning_rate, weight_decay, momentum=momentum)
     mu, decay = float(momentum), float(weight_decay)
     if number("dampening", dampening) > 1:
@@ -53,7 +54,8 @@ def sgd(
         change = gradient + mu * velocity if nesterov else velocity
         return velocity, p - scaled(run.rate(learning_rate, p.dtype), change)
 
-    return Optimiser("sgd", descend_with_momentum, ("momentum",)) if mu else Optimiser("sgd", descend)
+    put, state = (descend_with_momentum, ("momentum",)) if mu else (descend, ())
+    return Optimiser("sgd", put, state, settings=settings)
 
 
 def adam(
@@ -73,6 +75,7 @@ def adam(
     Raises: OptionError for values outside their range
     Source: Kingma and Ba 2015 (arXiv:1412.6980), algorithm 1; Reddi et al. 2018, algorithm 2
     """
+    settings = dict(locals())
     _checked(learning_rate, weight_decay, epsilon, beta1=beta1, beta2=beta2)
 
     def put(run: Run, *state_p_dp: Any) -> Any:
@@ -80,7 +83,7 @@ def adam(
         *state, change = _adam(run, state, decayed(p, dp, weight_decay), learning_rate, beta1, beta2, epsilon)
         return *state, p - change
 
-    return Optimiser("adam", put, _moments(amsgrad))
+    return Optimiser("adam", put, _moments(amsgrad), settings=settings)
 
 
 def adamw(
@@ -98,6 +101,7 @@ def adamw(
     Raises: OptionError for values outside their range
     Source: Loshchilov and Hutter 2019 (arXiv:1711.05101), algorithm 2
     """
+    settings = dict(locals())
     _checked(learning_rate, weight_decay, epsilon, beta1=beta1, beta2=beta2)
 
     def put(run: Run, *state_p_dp: Any) -> Any:
@@ -105,7 +109,7 @@ def adamw(
         *state, change = _adam(run, state, dp, learning_rate, beta1, beta2, epsilon)
         return *state, _shrunk(run, p, learning_rate, weight_decay) - change
 
-    return Optimiser("adamw", put, _moments(amsgrad))
+    return Optimiser("adamw", put, _moments(amsgrad), settings=settings)
 
 
 def rmsprop(
@@ -126,6 +130,7 @@ def rmsprop(
     Raises: OptionError for values outside their range
     Source: Tieleman and Hinton 2012, lecture 6.5; Graves 2013 (arXiv:1308.0850), section 4.2
     """
+    settings = dict(locals())
     _checked(learning_rate, weight_decay, epsilon, alpha=alpha, momentum=momentum)
     names = ("square_avg", *(["grad_avg"] if centred else []), *(["momentum_buffer"] if momentum else []))
 
@@ -142,7 +147,7 @@ def rmsprop(
             change = state["momentum_buffer"] = momentum * state["momentum_buffer"] + change
         return *state.values(), p - scaled(run.rate(learning_rate, p.dtype), change)
 
-    return Optimiser("rmsprop", put, names)
+    return Optimiser("rmsprop", put, names, settings=settings)
 
 
 def adagrad(learning_rate: Rate = 1e-2, epsilon: float = 1e-10, weight_decay: float = 0.0) -> Optimiser:
@@ -153,6 +158,7 @@ def adagrad(learning_rate: Rate = 1e-2, epsilon: float = 1e-10, weight_decay: fl
     Raises: OptionError for values outside their range
     Source: Duchi et al. 2011, figure 1
     """
+    settings = dict(locals())
     _checked(learning_rate, weight_decay, epsilon)
 
     def put(run: Run, v: Any, p: Any, dp: Any) -> Any:
@@ -160,7 +166,7 @@ def adagrad(learning_rate: Rate = 1e-2, epsilon: float = 1e-10, weight_decay: fl
         v = v + ops.square(gradient)
         return v, p - scaled(run.rate(learning_rate, p.dtype), gradient / (ops.sqrt(v) + epsilon))
 
-    return Optimiser("adagrad", put, ("sum",))
+    return Optimiser("adagrad", put, ("sum",), settings=settings)
 
 
 def lion(
@@ -178,8 +184,7 @@ def lion(
     def put(run: Run, m: Any, p: Any, dp: Any) -> Any:
         direction = ops.sign(beta1 * m + (1 - beta1) * dp)
         moved = _shrunk(run, p, learning_rate, weight_decay)
-        new = moved - scaled(run.rate(learning_rate, p.dtype), direction)
-        return beta2 * m + (1 - beta2) * dp, new
+        return beta2 * m + (1 - beta2) * dp, moved - scaled(run.rate(learning_rate, p.dtype), direction)
 
     return Optimiser("lion", put, ("exp_avg",))
 

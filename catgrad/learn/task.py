@@ -46,6 +46,8 @@ class Task:
     which a term leaves out if it does not read them:
 
         predict     M ⊗ P ⊗ X → Ŷ                  the model as it is used, not as it is trained
+        trained     M ⊗ P ⊗ X → M ⊗ Ŷ              the model as it is trained
+        criterion   Ŷ ⊗ Y → R                      the loss alone
         loss        M ⊗ P ⊗ X ⊗ Y → R              the same
         rev         M ⊗ P ⊗ X ⊗ Ŷ′ → P′ ⊗ X′       the reverse derivative of predict
         rev_p       M ⊗ P ⊗ X ⊗ Ŷ′ → P′
@@ -149,6 +151,11 @@ class Task:
         return results(evaluation(self.trained_term), slice(len(self.buffers), None))
 
     @cached_property
+    def criterion_term(self) -> Term:
+        """Ŷ ⊗ Y → R."""
+        return self._with_loss(build(lambda *y_hat: list(y_hat), list(self.outputs)))
+
+    @cached_property
     def loss_term(self) -> Term:
         """M ⊗ P ⊗ X ⊗ Y → R."""
         return self._with_loss(self.predict_term)
@@ -242,6 +249,8 @@ class Task:
         It takes no buffers if it reads and returns none.
         """
         term: Term = getattr(self, f"{name}_term")
+        if name == "criterion":
+            return term, ()
         ignored, kept, takes = unread(term), [True] * len(term.source), []
         tables = {
             "state": self.state if name in ("update", "step", "train_step") else (),

@@ -35,8 +35,11 @@ def test_operations(target, case):
 def test_models(target, name, function, batch):
     task = TASKS[name]()
     given = arguments(task, function, {"batch": batch})
-    results = getattr(emit(task, target).load()(), function)(*given)
-    tolerance = get_backend(target).tolerance["f32"]
+    model, backend = emit(task, target).load()(), get_backend(target)
+    if backend.entries and not hasattr(model, function):
+        pytest.skip(f"target {target} leaves {function} to its library")
+    results = getattr(model, function)(*given)
+    tolerance = backend.tolerance["f32"]
     for found, wanted in zip(results, evaluate(task.term(function), *given), strict=True):
         np.testing.assert_allclose(found, wanted, rtol=tolerance, atol=tolerance)
         assert np.asarray(found).dtype == wanted.dtype

@@ -1,0 +1,45 @@
+"""A standalone torch.nn.Module, which PyTorch itself trains by autograd."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from catgrad.backend import Artifact, Backend
+
+from .. import templates
+from ..torch import PASSES, missing, require_torch
+from .arrange import arrange
+from .harness import harness
+from .options import Options
+from .parts import always_turns, class_name, containers, one_way, path, renewed
+from .skeleton import examples, optimizers
+
+
+def load(artifact: Artifact) -> Any:
+    """The emitted module behind functions on arrays. Raises: ToolError without PyTorch."""
+    require_torch(artifact)
+    return harness(artifact)
+
+
+BACKEND = Backend(
+    name="torch-module",
+    summary="one file with a torch.nn.Module for autograd, which needs PyTorch 2.6 or newer and nothing else",
+    folders=(templates("torch_module"), templates("torch"), templates("python")),
+    files={"{name}.py": "module.py.j2"},
+    load=load,
+    missing=missing,
+    passes=PASSES,
+    options=Options(),
+    entries=("trained", "predict", "criterion"),
+    arrange=arrange,
+    helpers={
+        "always_turns": always_turns,
+        "class_name": class_name,
+        "containers": containers,
+        "examples": examples,
+        "one_way": one_way,
+        "optimizers": optimizers,
+        "path": path,
+        "renewed": renewed,
+    },
+)

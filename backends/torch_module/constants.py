@@ -1,0 +1,112 @@
+"""Tables, arrays that a model computes from nothing, become arrays that its module keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+from catgrad.ops.reduce import Broadcast
+from catgrad.passes import prune
+from catgrad.program import Apply, Function, Program
+from catgrad.state import Slot
+from catgrad.structural import Constant
+from catgrad.types import symbols
+
+Key = tuple[Any, ...]
+
+
+class Tables:
+    """The tables of some functions, each once, and the function that computes them."""
+
+    def __init__(self) -> None:
+        self.found: dict[Key, int] = {}  # the value of each expression from nothing
+        self.body: list[Apply] = []
+        self.types: list[Any] = []
+        self.kept: list[int] = []
+
+    def value(self, key: Key) -> int:
+        """The number of a table, computed here if it is new."""
+        if key not in self.found:
+            op, _, types, inputs = key
+            arguments = tuple(self.value(each) for each in inputs)
+            outputs = tuple(range(len(self.types), len(self.types) + len(types)))
+            self.types += types
+            self.body.append(Apply(op, arguments, outputs))
+            self.found |= {(op, i, types, inputs): value for i, value in enumerate(outputs)}
+        return self.found[key]
+
+    def keep(self, key: Key) -> int:
+        """The place of a table among those kept."""
+        value = self.value(key)
+        if value not in self.kept:
+            self.kept.append(value)
+        return self.kept.index(value)
+
+    def function(self, names: Iterable[str]) -> Function:
+        """() -> the tables kept."""
+        named = dict(zip(self.kept, names, strict=True))
+        doc = "The tables."
+        return Function(
+            "init_constants", (), tuple(self.body), tuple(self.kept), tuple(self.types), named, doc
+        )
+
+
+def hoisted(program: Program, compress: bool) -> Program:
+    """The program whose functions get their tables as arguments, from the table `constants`."""
+    tables = Tables()
+    chosen = {f.name: _tables(f, tables, compress) for f in program.functions if _is_model(f)}
+    taken = {slot.name for slots in program.tables.values() for slot in slots}
+    free = (name for i in range(len(tables.kept) + len(taken)) if (name := f"table_{i}") not in taken)
+    slots = tuple(Slot(name, tables.types[v]) for name, v in zip(free, tables.kept, strict=False))
+    if not slots:
+        return program
+    changed = [_given(f, slots, chosen[f.name]) if f.name in chosen else f for f in program.functions]
+    functions = (tables.function(slot.name for slot in slots), *changed)
+    return replace(program, functions=functions, tables={**program.tables, "constants": slots})
+
+
+def _is_model(function: Function) -> bool:
+    return function.name != "criterion" and not function.name.startswith("init")
+
+
+def _tables(function: Function, tables: Tables, compress: bool) -> dict[int, int]:
+    """The place of the table for each value that is one and is read by something that is none."""
+    sizes = dict.fromkeys(symbols(function.types), 1)
+    producer = {value: apply for apply in function.body for value in apply.outputs}
+    keys: dict[int, Key] = {}
+    for op, inputs, outputs in function.body:
+        if all(v in keys for v in inputs) and op.substitute(sizes) == op:
+            types = tuple(function.types[v] for v in outputs)
+            keys |= {
+                v: (op, i, types, tuple(keys[source] for source in inputs)) for i, v in enumerate(outputs)
+            }
+    read = [v for a in function.body if not keys.keys() >= set(a.outputs) for v in a.inputs]
+    places = {}
+    for value in (v for v in dict.fromkeys([*read, *function.results]) if v in keys):
+        while compress and isinstance(producer[value].op, Broadcast):
+            (value,) = producer[value].inputs
+        if function.types[value].dtype.is_floating and not isinstance(producer[value].op, Constant):
+            places[value] = tables.keep(keys[value])
+    return places
+
+
+def _given(function: Function, slots: tuple[Slot, ...], places: dict[int, int]) -> Function:
+    """The function with the tables as its first arguments."""
+    start = len(function.types)
+    arguments = tuple(range(start, start + len(slots)))
+    stands_for = {value: arguments[place] for value, place in places.items()}
+    body = tuple(
+        apply._replace(inputs=tuple(stands_for.get(v, v) for v in apply.inputs)) for apply in function.body
+    )
+    return prune.apply(
+        replace(
+            function,
+            arguments=(*arguments, *function.arguments),
+            body=body,
+            results=tuple(stands_for.get(v, v) for v in function.results),
+            types=(*function.types, *(slot.type for slot in slots)),
+            names={**function.names, **{v: s.name for v, s in zip(arguments, slots, strict=True)}},
+            takes=("constants", *function.takes),
+        )
+    )

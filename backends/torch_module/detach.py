@@ -1,0 +1,58 @@
+"""Where autograd is to stop: stop_gradient is structure elsewhere, but an operation for autograd."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from catgrad.block import map_blocks
+from catgrad.functors.local import LocalFunctor
+from catgrad.op import Op
+from catgrad.program import Function
+from catgrad.structural import StopGradient
+from catgrad.term import Term, singleton
+from catgrad.types import NdArrayType
+
+
+class Detach(Op, register=False):
+    """The identity, beyond which autograd does not look."""
+
+    result = "fixed"
+
+    def type(self, x: NdArrayType) -> NdArrayType:
+        """T -> T."""
+        return x
+
+    def ref(self, x: Any) -> Any:
+        """The array."""
+        return x
+
+
+class _Detaching(LocalFunctor):
+    """The functor that puts Detach for StopGradient."""
+
+    def map_op(self, op: Op, inputs: tuple[NdArrayType, ...]) -> Term:
+        """Detach, or the operation itself."""
+        return singleton(_detaching(op), *inputs)
+
+
+_FUNCTOR = _Detaching()
+
+
+def detached(function: Function, without_gradient: int) -> Function:
+    """The function with Detach for StopGradient, except towards so many of its first results.
+
+    Those are computed for no gradient, and without Detach may share with the others.
+    """
+    needed = set(function.results[without_gradient:])
+    body = []
+    for apply in reversed(function.body):
+        if needed.intersection(apply.outputs):
+            needed.update(apply.inputs)
+            apply = apply._replace(op=_detaching(apply.op))
+        body.append(apply)
+    return replace(function, body=tuple(reversed(body)))
+
+
+def _detaching(op: Op) -> Op:
+    return Detach() if isinstance(op, StopGradient) else map_blocks(op, _FUNCTOR)

@@ -1,0 +1,164 @@
+"""The emitted module behind functions on arrays, differentiated by autograd, as other targets have them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import ModuleType
+from typing import Any, ClassVar
+
+from catgrad.backend import Artifact
+from catgrad.errors import ShapeError
+from catgrad.program import Function, Program
+from catgrad.structural import is_differentiable
+
+from ..python import load_module
+
+
+def harness(artifact: Artifact) -> Any:
+    """The class `CompiledModel` of a module, whose class is its attribute `Module`.
+
+    A program of a task has predict, loss, rev, rev_p and grads, another the function it is of.
+    """
+    base = Trained if "predict" in {f.name for f in artifact.program.functions} else Applied
+    return load_module(artifact, lambda module: _compiled(base, module, artifact.program))
+
+
+def _compiled(base: type[Emitted], module: ModuleType, program: Program) -> Any:
+    from torch.nn import Module
+
+    [found] = [v for v in vars(module).values() if isinstance(v, type) and issubclass(v, Module)]
+    attributes = {"Module": found, "program": program, "file": module}
+    if base is Applied:
+        attributes[program.functions[-1].name] = Applied.apply
+    return type("CompiledModel", (base,), attributes)
+
+
+class Emitted:
+    """An emitted module, its file, and the program it was printed from."""
+
+    Module: ClassVar[Any]
+    file: ClassVar[Any]
+    program: ClassVar[Program]
+
+    def tensors(self, function: Function, arrays: Sequence[Any]) -> list[Any]:
+        """As many arrays as the function takes, as tensors of their own in the dtypes it takes.
+
+        Raises: ShapeError if there are fewer
+        """
+        tables = {slot.name for slot in self.program.tables.get("constants", ())}
+        wanted = [v for v in function.arguments if function.names[v] not in tables]
+        if len(arrays) < len(wanted):
+            names = ", ".join(function.names[v] for v in wanted)
+            raise ShapeError(
+                f"there must be {len(wanted)} arrays", f"there are {len(arrays)}", f"pass {names}"
+            )
+        return [as_tensor(a, function.types[v].dtype.name) for a, v in zip(arrays, wanted, strict=False)]
+
+
+class Applied(Emitted):
+    """A module that is one function."""
+
+    def apply(self, *arrays: Any) -> list[Any]:
+        """The function's results."""
+        module = self.Module()
+        return [y.detach() for y in as_list(module(*self.tensors(self.program.functions[-1], arrays)))]
+
+
+class Trained(Emitted):
+    """A module with what is kept in it as arguments: M, P, X, Y, the functions of its task."""
+
+    def init(self, seed: int = 0) -> list[Any]:
+        """First values of the parameters."""
+        return self._first("parameters", seed)
+
+    def init_buffers(self, seed: int = 0) -> list[Any]:
+        """First values of the buffers."""
+        return self._first("buffers", seed)
+
+    def predict(self, *arrays: Any) -> list[Any]:
+        """M × P × X → Ŷ."""
+        return [y.detach() for y in Run(self, "predict", arrays).outputs]
+
+    def loss(self, *arrays: Any) -> list[Any]:
+        """M × P × X × Y → R."""
+        return [Run(self, "predict", arrays).loss().detach()]
+
+    def rev(self, *arrays: Any) -> list[Any]:
+        """M × P × X × Ŷ′ → P′ × X′."""
+        run = Run(self, "predict", arrays)
+        types = [self.program["predict"].types[v] for v in self.program["predict"].results]
+        outputs = [y for y, type in zip(run.outputs, types, strict=True) if is_differentiable(type)]
+        return gradients(outputs, run.rest, [*run.parameters, *run.inputs])
+
+    def rev_p(self, *arrays: Any) -> list[Any]:
+        """M × P × X × Ŷ′ → P′."""
+        return self.rev(*arrays)[: len(self.program.tables["parameters"])]
+
+    def grads(self, *arrays: Any) -> list[Any]:
+        """M × P × X × Y → R × M × P′."""
+        run = Run(self, "trained", arrays)
+        loss = run.loss()
+        return [loss.detach(), *run.buffers, *gradients([loss], [None], run.parameters)]
+
+    def _first(self, table: str, seed: int) -> list[Any]:
+        module = self.Module(seed)
+        return [module.state_dict()[slot.name] for slot in self.program.tables[table]]
+
+
+class Run:
+    """One forward pass of a module, in training or in use, on arrays for all that it keeps."""
+
+    def __init__(self, model: Trained, entry: str, arrays: Sequence[Any]) -> None:
+        from torch.func import functional_call
+
+        self.model, function = model, model.program[entry]
+        given = model.tensors(function, arrays)
+        self.rest = list(arrays[len(given) :])
+        held: dict[str, dict[str, Any]] = {"buffers": {}, "parameters": {}}
+        for table in (t for t in function.takes if t in held):
+            held[table] = {slot.name: given.pop(0) for slot in model.program.tables[table]}
+        self.buffers, self.parameters = (list(tensors.values()) for tensors in held.values())
+        self.inputs = given
+        for leaf in (*self.parameters, *self.inputs):
+            leaf.requires_grad_(leaf.is_floating_point())
+        module = model.Module().train(entry == "trained")
+        state = held["buffers"] | held["parameters"]
+        self.outputs = as_list(functional_call(module, state, tuple(self.inputs)))
+
+    def loss(self) -> Any:
+        """How far the outputs are from the rest of the arguments."""
+        criterion = self.model.program["criterion"]
+        types = [criterion.types[v].dtype.name for v in criterion.arguments[len(self.outputs) :]]
+        targets = [as_tensor(y, dtype) for y, dtype in zip(self.rest, types, strict=True)]
+        return self.model.file.criterion(*self.outputs, *targets)
+
+
+def gradients(outputs: Sequence[Any], cotangents: Sequence[Any], leaves: Sequence[Any]) -> list[Any]:
+    """The vector-Jacobian product of autograd, with zeros for what it does not differentiate by."""
+    import torch
+
+    pairs = [
+        (y, None if dy is None else as_tensor(dy, y.dtype))
+        for y, dy in zip(outputs, cotangents, strict=True)
+        if y.requires_grad
+    ]
+    numbers = [leaf for leaf in leaves if leaf.dtype is not torch.bool]
+    floating = [leaf for leaf in numbers if leaf.requires_grad]
+    if not pairs or not floating:
+        return [torch.zeros_like(leaf) for leaf in numbers]
+    ys, dys = zip(*pairs, strict=True)
+    found = iter(torch.autograd.grad(ys, floating, dys, allow_unused=True, materialize_grads=True))
+    return [next(found) if leaf.requires_grad else torch.zeros_like(leaf) for leaf in numbers]
+
+
+def as_tensor(array: Any, dtype: Any) -> Any:
+    """A new tensor of this dtype, which may be a name."""
+    import torch
+
+    wanted = getattr(torch, dtype) if isinstance(dtype, str) else dtype
+    return torch.as_tensor(array).detach().to(wanted, copy=True)
+
+
+def as_list(outputs: Any) -> list[Any]:
+    """What a module returns, as a list."""
+    return list(outputs) if isinstance(outputs, tuple) else [outputs]

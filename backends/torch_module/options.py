@@ -1,0 +1,65 @@
+"""The options of the target."""
+
+from __future__ import annotations
+
+import builtins
+import re
+from dataclasses import dataclass, fields
+from keyword import iskeyword
+
+from catgrad.errors import OptionError
+
+CHOICES = {"dtype": ("", "float32", "float64"), "constants": ("inline", "buffers", "parameters")}
+
+
+@dataclass(frozen=True)
+class Options:
+    """What of the emitted module can be chosen.
+
+    `class_name`, by default the program's name in CamelCase. `dtype`, float32 or float64, is that of
+    every parameter and input, or the model is refused; nothing is cast. `constants` says what becomes
+    of tables, arrays the model computes from nothing: written where they are used, or computed once
+    for buffers or for parameters, and with `compress` kept without the copies along axes that end
+    them. Numbers stay numbers. `skeleton` adds an optimiser, a training step and a try on random data.
+
+    Raises: OptionError for another value
+    """
+
+    class_name: str = ""
+    dtype: str = ""
+    constants: str = "inline"
+    compress: bool = True
+    skeleton: bool = False
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if not isinstance(value, type(field.default)):
+                kind = "true or false" if isinstance(field.default, bool) else "a text"
+                raise OptionError(f"{field.name} must be {kind}", f"it is {value!r}", "write one")
+        for name, choices in CHOICES.items():
+            if getattr(self, name) not in choices:
+                raise OptionError(
+                    f"{name} must be {' or '.join(filter(None, choices))}",
+                    f"it is {getattr(self, name)!r}",
+                    "choose one of them",
+                )
+        if self.class_name and not is_class_name(self.class_name):
+            raise OptionError(
+                "class_name must be letters, digits and underscores, and no word of Python",
+                f"it is {self.class_name!r}",
+                "write for example Encoder",
+            )
+
+
+def is_class_name(text: str) -> bool:
+    """Whether a class of an emitted file may be called so."""
+    free = not iskeyword(text) and text not in vars(builtins)
+    return free and re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", text) is not None
+
+
+def class_name_of(program: str) -> str:
+    """The name of a program in CamelCase: two_inputs becomes TwoInputs."""
+    words = re.split(r"[._]+", program)
+    name = "".join(word[:1].upper() + word[1:] for word in words)
+    return name if is_class_name(name) else f"Model{name}"

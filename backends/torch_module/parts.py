@@ -1,0 +1,84 @@
+"""Where arrays stand in a module, and what the templates ask about its functions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from keyword import iskeyword
+
+from catgrad.backend import Backend
+from catgrad.errors import OptionError
+from catgrad.printing import FunctionText, Loop
+from catgrad.program import Program
+from catgrad.state import Slot
+
+from .options import class_name_of
+
+_ATTRIBUTES = """
+T_destination add_module apply bfloat16 buffers call_super_init children compile cpu cuda double
+dump_patches eval extra_repr float forward get_buffer get_extra_state get_parameter get_submodule half
+ipu load_state_dict modules mtia named_buffers named_children named_modules named_parameters parameters
+predict register_backward_hook register_buffer register_forward_hook register_forward_pre_hook
+register_full_backward_hook register_full_backward_pre_hook register_load_state_dict_post_hook
+register_load_state_dict_pre_hook register_module register_parameter register_state_dict_post_hook
+register_state_dict_pre_hook requires_grad_ set_extra_state set_submodule share_memory state_dict to
+to_empty train trained training type xpu zero_grad
+"""
+TAKEN = frozenset(_ATTRIBUTES.split())
+"""What a module has already under these names."""
+
+
+def path(name: str) -> list[tuple[str, bool]]:
+    """The parts of a dotted name, each with whether Python takes it for an attribute."""
+    return [(part, part.isidentifier() and not iskeyword(part)) for part in name.split(".")]
+
+
+def prefixes(name: str) -> list[str]:
+    """The dotted names of the modules that hold this one, the outermost first."""
+    parts = name.split(".")
+    return [".".join(parts[:i]) for i in range(1, len(parts))]
+
+
+def containers(slots: Sequence[Slot], present: Sequence[Slot] = ()) -> list[str]:
+    """The modules within the module that these slots need, outer before inner, each once, but not
+    those of the slots present.
+    """
+    known = {prefix for slot in present for prefix in prefixes(slot.name)}
+    return list(dict.fromkeys(p for slot in slots for p in prefixes(slot.name) if p not in known))
+
+
+def check_names(slots: Iterable[Slot]) -> None:
+    """Raises OptionError unless a module can hold arrays of these names."""
+    names = [slot.name for slot in slots]
+    inside = {prefix for name in names for prefix in prefixes(name)}
+    for name in names:
+        taken = [part for part in name.split(".") if part in TAKEN or part.startswith("_")]
+        if taken or name in inside or names.count(name) > 1:
+            what = f"one of {name!r} is {taken[0]!r}" if taken else f"{name!r} is used twice"
+            raise OptionError(
+                "each part of a name must be free in a torch.nn.Module",
+                what,
+                "give the layer or the parameter another name",
+            )
+
+
+def class_name(backend: Backend, program: Program) -> str:
+    """The name of the emitted class: that of the option, or the program's in CamelCase."""
+    return backend.options.class_name or class_name_of(program.name)
+
+
+def one_way(functions: Mapping[str, FunctionText]) -> bool:
+    """Whether the model computes in training what it computes in use."""
+    trained, used = functions["trained"], functions["predict"]
+    return (trained.statements, trained.results) == (used.statements, used.results)
+
+
+def always_turns(loop: Loop) -> bool:
+    """Whether the loop has a turn at every size."""
+    return loop.length.isdigit() and int(loop.length) > 0
+
+
+def renewed(function: FunctionText, buffers: Sequence[Slot]) -> list[tuple[str, str]]:
+    """Each buffer that the function changes, as its text and that of the new value."""
+    kept = {argument.name: argument.identifier for argument in function.arguments}
+    pairs = [(kept[slot.name], new) for slot, new in zip(buffers, function.results, strict=False)]
+    return [(old, new) for old, new in pairs if old != new]
