@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from catgrad.dims import product
 from catgrad.op import Op
 from catgrad.ops.contract import Contract
-from catgrad.ops.shape import Permute
+from catgrad.ops.shape import Permute, Reshape
 from catgrad.passes.rewrite import Rewriter, Values
 from catgrad.program import Apply, Function
+from catgrad.types import NdArrayType
 
 Axes = tuple[int, ...]
 
@@ -40,6 +42,8 @@ def _spell(rewriter: Rewriter, apply: Apply) -> Values | None:
         return (rewriter.apply_as(rewriter.types[outputs[0]], Transpose(), *inputs),)
     if not isinstance(op, Contract):
         return None
+    if _sums_over_leading_axes(op):
+        return (_of_rows(rewriter, inputs, rewriter.types[outputs[0]]),)
     for form, operands in ((op, inputs), (Contract(op.right, op.left, op.out), inputs[::-1])):
         order = _operand_orders(form)
         if order is not None:
@@ -49,6 +53,23 @@ def _spell(rewriter: Rewriter, apply: Apply) -> Values | None:
             )
             return (rewriter.apply_as(rewriter.types[outputs[0]], MatMul(), x, y),)
     return None
+
+
+def _sums_over_leading_axes(op: Contract) -> bool:
+    """Whether it is xᵀ y with several axes for the rows of x and y, as a weight's gradient is."""
+    rows, (m, n) = op.left[:-1], (op.left[-1:], op.right[-1:])
+    return len(rows) > 1 and op.right[:-1] == rows and op.out == m + n and m != n
+
+
+def _of_rows(rewriter: Rewriter, inputs: Values, type: NdArrayType) -> int:
+    """xᵀ y, with all axes but the last as one."""
+    flat = []
+    for value in inputs:
+        shape = rewriter.types[value].shape
+        flat.append(rewriter.apply(Reshape(shape, (product(shape[:-1]), shape[-1])), value))
+    x_type = rewriter.types[flat[0]]
+    transposed = rewriter.apply_as(x_type.with_shape(x_type.shape[::-1]), Transpose(), flat[0])
+    return rewriter.apply_as(type, MatMul(), transposed, flat[1])
 
 
 def _operand_orders(op: Contract) -> tuple[Axes, Axes] | None:

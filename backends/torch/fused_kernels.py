@@ -41,6 +41,13 @@ class AddProduct(Op, register=False):
     result = "total"
 
 
+class Lerp(Op, register=False):
+    """x + c · (y - x), for a number c: (1 - c) · x + c · y."""
+
+    digits: str
+    result = "mean"
+
+
 @dataclass(frozen=True)
 class AffineMaps:
     """A product with a matrix and a vector added to it."""
@@ -81,12 +88,31 @@ def _scaled(uses: Sequence[int], rewriter: Rewriter, apply: Apply) -> Values | N
     type = rewriter.types[outputs[0]]
     if not isinstance(op, (Add, Subtract)) or not type.rank or type.dtype not in ROUNDED_TWICE:
         return None
+    if isinstance(op, Add) and (mean := _mean(uses, rewriter, *inputs)) is not None:
+        return (rewriter.apply_as(type, mean[0], *mean[1:]),)
     sign = "-" if isinstance(op, Subtract) else ""
     for x, product in (inputs, inputs[::-1]) if isinstance(op, Add) else (inputs,):
         if _only_here(uses, rewriter, product, Multiply) and not isinstance(rewriter.op(x), Literal):
             fused = _fused(uses, rewriter, product, sign)
             return fused and (rewriter.apply_as(type, fused[0], x, *fused[1:]),)
     return None
+
+
+def _mean(uses: Sequence[int], rewriter: Rewriter, x: int, y: int) -> tuple[Op, int, int] | None:
+    """A weighted mean, if the sum is one: the operation, and what it is of."""
+    parts = []
+    for term in (x, y):
+        if not _only_here(uses, rewriter, term, Multiply):
+            return None
+        number, other = rewriter.producer[term].inputs
+        literal = rewriter.op(number)
+        if not isinstance(literal, Literal) or not literal.weak or rewriter.types[other].rank == 0:
+            return None
+        parts.append((literal, other))
+    (first, a), (second, b) = parts
+    if abs(first.constant.value + second.constant.value - 1) > 1e-7 or not 0 < second.constant.value < 1:
+        return None
+    return Lerp(second.digits), a, b
 
 
 def _fused(

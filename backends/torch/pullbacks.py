@@ -8,7 +8,7 @@ from typing import Any
 from catgrad.functors.reverse import Reversed
 from catgrad.op import Op
 from catgrad.ops.attention import Attention
-from catgrad.ops.norms import LayerNorm
+from catgrad.ops.norms import AffineLayerNorm
 from catgrad.passes.rewrite import Values
 from catgrad.program import Apply, Function
 
@@ -37,7 +37,7 @@ class Pullback(Op, register=False):
         return f"Pullback{self.op.macro}"
 
 
-PAIRED = (Attention, LayerNorm)
+PAIRED = (Attention, AffineLayerNorm)
 
 
 def apply(function: Function) -> Function:

@@ -50,7 +50,7 @@ from catgrad.ops.extrema import argmax, argmin, iota, max, min
 from catgrad.ops.gather import gather, scatter_add
 from catgrad.ops.literal import array
 from catgrad.ops.logic import all, any, logical_and, logical_not, logical_or
-from catgrad.ops.norms import group_norm, layer_norm, rms_norm
+from catgrad.ops.norms import affine_layer_norm, group_norm, layer_norm, rms_norm
 from catgrad.ops.pool import avg_pool, global_avg_pool, max_pool
 from catgrad.ops.random import random_bits, random_normal, random_uniform
 from catgrad.ops.reduce import broadcast, mean, number_of, sum
@@ -67,18 +67,18 @@ from catgrad.ops.window import window
 from catgrad.structural import stop_gradient, zeros_like
 
 __all__ = [
-    "absolute", "adaptive_avg_pool", "adaptive_max_pool", "add", "all", "any", "argmax", "argmin",
-    "argsort", "array", "attention", "avg_pool", "batch_norm", "broadcast", "cast", "checkpoint",
-    "clamp", "concat", "cond", "contract", "conv", "conv_transpose", "cos", "cumsum", "divide", "elu",
-    "equal", "erf", "exp", "expand_dims", "expm1", "flip", "floor", "floor_divide", "fmod", "gather",
-    "gelu", "gelu_tanh", "global_avg_pool", "greater", "greater_equal", "group_norm", "iota",
-    "is_finite", "is_nan", "layer_norm", "leaky_relu", "less", "less_equal", "log", "log1p",
-    "log_softmax", "logical_and", "logical_not", "logical_or", "logsumexp", "matmul", "max", "max_pool",
-    "maximum", "mean", "min", "minimum", "multiply", "negate", "not_equal", "number_of", "pad",
-    "permute", "power", "random_bits", "random_normal", "random_uniform", "reciprocal", "relu",
-    "remainder", "repeat", "reshape", "rms_norm", "rotary", "round", "rsqrt", "scan", "scatter_add",
-    "scatter_add_along_axis", "select", "sigmoid", "sign", "silu", "sin", "slice", "softmax",
-    "softplus", "sort", "split", "sqrt", "square", "squeeze", "stack", "stop_gradient", "subtract",
-    "sum", "take", "take_along_axis", "tanh", "top_k", "transpose", "upsample_nearest", "window",
-    "zeros_like",
+    "absolute", "adaptive_avg_pool", "adaptive_max_pool", "add", "affine_layer_norm", "all", "any",
+    "argmax", "argmin", "argsort", "array", "attention", "avg_pool", "batch_norm", "broadcast",
+    "cast", "checkpoint", "clamp", "concat", "cond", "contract", "conv", "conv_transpose", "cos",
+    "cumsum", "divide", "elu", "equal", "erf", "exp", "expand_dims", "expm1", "flip", "floor",
+    "floor_divide", "fmod", "gather", "gelu", "gelu_tanh", "global_avg_pool", "greater",
+    "greater_equal", "group_norm", "iota", "is_finite", "is_nan", "layer_norm", "leaky_relu",
+    "less", "less_equal", "log", "log1p", "log_softmax", "logical_and", "logical_not", "logical_or",
+    "logsumexp", "matmul", "max", "max_pool", "maximum", "mean", "min", "minimum", "multiply",
+    "negate", "not_equal", "number_of", "pad", "permute", "power", "random_bits", "random_normal",
+    "random_uniform", "reciprocal", "relu", "remainder", "repeat", "reshape", "rms_norm", "rotary",
+    "round", "rsqrt", "scan", "scatter_add", "scatter_add_along_axis", "select", "sigmoid", "sign",
+    "silu", "sin", "slice", "softmax", "softplus", "sort", "split", "sqrt", "square", "squeeze",
+    "stack", "stop_gradient", "subtract", "sum", "take", "take_along_axis", "tanh", "top_k",
+    "transpose", "upsample_nearest", "window", "zeros_like",
 ]  # fmt: skip

@@ -10,7 +10,7 @@ import numpy as np
 from catgrad.dims import exact_quotient, product
 from catgrad.errors import ShapeError
 from catgrad.op import Examples, Op, Types, floating
-from catgrad.ops.reduce import broadcast, mean
+from catgrad.ops.reduce import broadcast, mean, sum
 from catgrad.ops.shape import Axes, normalised, reshape
 from catgrad.ops.transcendental import sqrt
 from catgrad.types import Array, NdArrayType
@@ -61,6 +61,47 @@ class LayerNorm(Normalisation):
         deviation = sqrt(self.average(centred * centred) + self.epsilon)
         y = centred / deviation
         return (dy - self.average(dy) - y * self.average(dy * y)) / deviation
+
+
+class AffineLayerNorm(Normalisation):
+    """Layer normalisation with a weight and a shift: y = n · w + b, for n = (x - μ) / √(σ² + ε).
+
+    Type:     (T[b…, s…], T[s…], T[s…]) -> T[b…, s…] for floating T
+    Raises:   ShapeError if weight or shift has not the type of the last axes
+    Gradient: dw = Σ dy · n and db = Σ dy over the other axes; dx is that of n for dy · w
+    Source:   Ba et al. 2016 (arXiv:1607.06450), equation 4
+    """
+
+    def type(self, x: NdArrayType, w: NdArrayType, b: NdArrayType) -> Types:  # type: ignore[override]
+        super().type(x)
+        if not w is b is x.with_shape(x.shape[x.rank - self.rank :]):
+            raise ShapeError(
+                f"weight and shift must have the last {self.rank} axes of x",
+                f"they are {w} and {b} for {x}",
+                "check their sizes",
+            )
+        return x
+
+    def ref(self, x: Array, w: Array, b: Array) -> Any:
+        return LayerNorm(self.rank, self.epsilon).ref(x) * w + b
+
+    def body(self, x: Any, w: Any, b: Any) -> Any:
+        normal = LayerNorm(self.rank, self.epsilon)(x)
+        return normal * broadcast(w, x.shape) + broadcast(b, x.shape)
+
+    def rev(self, x: Any, w: Any, b: Any, dy: Any) -> Any:
+        norm = LayerNorm(self.rank, self.epsilon)
+        others = range(x.type.rank - self.rank)
+        dx = norm.rev(x, dy * broadcast(w, x.shape))
+        return dx, sum(dy * norm(x), others), sum(dy, others)
+
+    @classmethod
+    def examples(cls) -> Examples:
+        return [
+            (cls(*vars(op).values()), (x, *[x.with_shape(x.shape[x.rank - op.rank :])] * 2))
+            for op, (x,) in LayerNorm.examples()
+            if isinstance(op, LayerNorm)
+        ]
 
 
 class RmsNorm(Normalisation):
@@ -126,6 +167,11 @@ class GroupNorm(Op):
 def layer_norm(x: Any, rank: int = 1, epsilon: float = 1e-5) -> Any:
     """(x - μ) / √(σ² + ε) over the last `rank` axes."""
     return LayerNorm(rank, epsilon)(x)
+
+
+def affine_layer_norm(x: Any, weight: Any, shift: Any, epsilon: float = 1e-5) -> Any:
+    """(x - μ) / √(σ² + ε) · weight + shift, over the axes that weight and shift have."""
+    return AffineLayerNorm(weight.type.rank, epsilon)(x, weight, shift)
 
 
 def rms_norm(x: Any, rank: int = 1, epsilon: float = 1e-5) -> Any:

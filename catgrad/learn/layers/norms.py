@@ -32,10 +32,10 @@ def layer_norm(
 
     def forward(x: Any) -> Any:
         weight = parameter("weight", B, chosen(initial, B.size, B.size))
-        y = ops.layer_norm(x, B.rank, epsilon) * copies(weight, A + B)
-        if bias:
-            y = y + copies(parameter("bias", B, chosen(bias_initial, B.size, B.size)), A + B)
-        return label("out", y)
+        if not bias:
+            return label("out", ops.layer_norm(x, B.rank, epsilon) * copies(weight, A + B))
+        shift = parameter("bias", B, chosen(bias_initial, B.size, B.size))
+        return label("out", ops.affine_layer_norm(x, weight, shift, epsilon))
 
     with scope(name):
         return build(forward, [A + B])
