@@ -130,7 +130,9 @@ def widened(array: Array) -> Array:
 
 
 def as_numpy(array: Any) -> Array:
-    """An array of any library as NumPy's, which PyTorch does not give of bfloat16."""
+    """An array of any library as NumPy's, which PyTorch does not give of bfloat16, or from a GPU."""
+    if hasattr(array, "cpu"):
+        array = array.detach().cpu()
     if str(getattr(array, "dtype", "")) == "torch.bfloat16":
         return np.asarray(array.float()).astype(Dtype.bfloat16.numpy)
     return np.asarray(array)

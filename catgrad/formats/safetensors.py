@@ -24,7 +24,7 @@ from catgrad.types import Array, Dtype, as_numpy
 
 DTYPES = {
     "F32": Dtype.float32, "F64": Dtype.float64, "F16": Dtype.float16, "BF16": Dtype.bfloat16,
-    "I32": Dtype.int32, "I64": Dtype.int64, "BOOL": Dtype.bool,
+    "I32": Dtype.int32, "I64": Dtype.int64, "U32": Dtype.uint32, "BOOL": Dtype.bool,
 }  # fmt: skip
 """The dtypes that are read and written, by their names in the format."""
 

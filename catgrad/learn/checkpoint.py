@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from catgrad.errors import ShapeError
+from catgrad.errors import ShapeError, unknown
 from catgrad.formats import safetensors
+from catgrad.types import as_numpy, widened
 
 Tables = dict[str, dict[str, Any]]
 
@@ -27,23 +30,39 @@ def put_back(learner: Any, held: Tables) -> None:
         setattr(learner, table, arrays)
 
 
-def save(learner: Any, path: str | Path, metadata: dict[str, str] | None = None) -> None:
+def save(
+    learner: Any,
+    path: str | Path,
+    metadata: Mapping[str, str] | None = None,
+    aliases: Mapping[str, str] | None = None,
+) -> None:
     """Write all a learner holds by name, as safetensors; training goes on from it bit for bit.
 
-    Raises: ArtifactError if the file cannot be written.
+    `aliases` gives further names by which other programs know an array, as that of a tied weight:
+    the file holds the array once, and the names in its metadata.
+
+    Raises: ArtifactError if the file cannot be written; UnknownName if an alias is of no array.
     """
-    arrays = _all(tables(learner))
-    safetensors.write(path, {name: np.asarray(array) for name, array in arrays.items()}, metadata)
+    arrays, known = _all(tables(learner)), dict(metadata or {})
+    for name in (aliases or {}).values():
+        if name not in arrays:
+            raise unknown("weight", name, arrays, "learner.parameters")
+    if aliases:
+        known["aliases"] = json.dumps(dict(aliases))
+    safetensors.write(path, {name: as_numpy(array) for name, array in arrays.items()}, known)
 
 
-def load(learner: Any, path: str | Path) -> None:
+def load(learner: Any, path: str | Path, aliases: Mapping[str, str] | None = None) -> None:
     """Read parameters, and buffers and state if the file has them, into a learner of any target.
 
-    A file without the optimiser's state, such as that of another program, starts it anew.
+    A file without the optimiser's state, such as that of another program, starts it anew. `aliases`
+    gives the names by which the file has an array beside, or instead of, that in the model.
+
     Raises: ArtifactError if the file is no safetensors; ShapeError if an array is missing, is left
-    over or has another shape or dtype. Then the learner is as before.
+    over or has another shape or dtype, or differs from one it is to be an alias of. Then the
+    learner is as before.
     """
-    found = safetensors.read(path)
+    found = _without_aliases(safetensors.read(path), aliases or {}, path)
     there = {
         table: arrays
         for table, arrays in tables(learner).items()
@@ -58,7 +77,23 @@ def load(learner: Any, path: str | Path) -> None:
             f"it differs in {', '.join(differing)}",
             "load it into the model it was saved from",
         )
-    put_back(learner, {table: {name: found[name] for name in arrays} for table, arrays in there.items()})
+    put_back(
+        learner, {table: {name: widened(found[name]) for name in arrays} for table, arrays in there.items()}
+    )
+
+
+def _without_aliases(found: dict[str, Any], aliases: Mapping[str, str], path: str | Path) -> dict[str, Any]:
+    """The arrays by the names they have in the model."""
+    for alias, name in aliases.items():
+        if alias in found:
+            array = found.pop(alias)
+            if not np.array_equal(found.setdefault(name, array), array):
+                raise ShapeError(
+                    "an alias must be the same array",
+                    f"{alias} and {name} of {path} differ",
+                    "give the model a parameter for each",
+                )
+    return found
 
 
 def _all(held: Tables) -> dict[str, Any]:
@@ -66,5 +101,5 @@ def _all(held: Tables) -> dict[str, Any]:
 
 
 def _type(array: Any) -> tuple[tuple[int, ...], str]:
-    as_array = np.asarray(array)
+    as_array = as_numpy(array)
     return as_array.shape, as_array.dtype.name

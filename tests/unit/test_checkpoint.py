@@ -10,10 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
-from catgrad import Dtype, emit, optimisers
-from catgrad.errors import ArtifactError, ShapeError
+from catgrad import Dim, Dtype, NdArrayType, Task, build, emit, layers, losses, ops, optimisers, sgd
+from catgrad.errors import ArtifactError, ShapeError, UnknownName
 from catgrad.formats import safetensors
+from catgrad.initialisers import Normal
 from catgrad.learn import checkpoint
+from catgrad.types import as_numpy
 from tests.models import mlp, rectified
 
 some_arrays = st.dictionaries(
@@ -153,3 +155,54 @@ def test_weights_without_state_start_the_optimiser_anew(tmp_path):
     safetensors.write(tmp_path / "weights", learner.parameters)
     checkpoint.load(learner, tmp_path / "weights")
     assert not any(np.any(array) for array in learner.state.values())
+
+
+def tied() -> Task:
+    """Embedding and scores are one parameter."""
+    tokens = NdArrayType((Dim("batch"),), Dtype.int64)
+
+    def forward(x):
+        table = layers.parameter("wte.weight", NdArrayType((5, 3)), Normal())
+        return ops.gather(table, x) @ ops.transpose(table)
+
+    return Task(build(forward, [tokens]), sgd(0.1), losses.cross_entropy, "tied", (tokens,))
+
+
+@pytest.mark.parametrize("target", ["numpy", "torch"])
+def test_a_tied_weight_is_saved_once_and_found_by_its_alias(tmp_path, target):
+    model = emit(tied(), target).load()()
+    learner, other = model.learner(1), model.learner(2)
+    checkpoint.save(learner, tmp_path / "a", aliases={"lm_head.weight": "wte.weight"})
+    assert list(safetensors.read(tmp_path / "a")) == ["wte.weight"]
+    assert json.loads(safetensors.read_metadata(tmp_path / "a")["aliases"]) == {
+        "lm_head.weight": "wte.weight"
+    }
+    wanted = np.asarray(learner.parameters["wte.weight"])
+    both = {"wte.weight": wanted, "lm_head.weight": wanted}
+    for held in (both, {"lm_head.weight": wanted}):
+        safetensors.write(tmp_path / "b", held)
+        checkpoint.load(other, tmp_path / "b", aliases={"lm_head.weight": "wte.weight"})
+        assert np.array_equal(np.asarray(other.parameters["wte.weight"]), wanted)
+    safetensors.write(tmp_path / "c", {"wte.weight": wanted, "lm_head.weight": wanted + 1})
+    with pytest.raises(ShapeError, match="an alias must be the same array"):
+        checkpoint.load(other, tmp_path / "c", aliases={"lm_head.weight": "wte.weight"})
+    with pytest.raises(UnknownName, match="a weight must be one of wte.weight"):
+        checkpoint.save(learner, tmp_path / "d", aliases={"lm_head.weight": "wpe.weight"})
+    assert not (tmp_path / "d").exists()
+
+
+@pytest.mark.parametrize("target", ["numpy", "torch"])
+def test_a_learner_of_16_bits_goes_on_bit_for_bit(tmp_path, target):
+    task = mlp(optimisers.adam(0.01, epsilon=1e-3), Dtype.bfloat16)
+    model = emit(task, target).load()()
+    whole, halves = model.learner(0), model.learner(0)
+    x, y = np.ones((2, 4), np.float32), np.zeros((2, 3), np.float32)
+    for step in range(6):
+        whole.step(x, y)
+        halves.step(x, y)
+        if step == 2:
+            checkpoint.save(halves, tmp_path / "half")
+            halves = model.learner(9)
+            checkpoint.load(halves, tmp_path / "half")
+    for name, array in whole.parameters.items():
+        assert as_numpy(array).tobytes() == as_numpy(halves.parameters[name]).tobytes()
