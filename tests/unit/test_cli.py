@@ -126,6 +126,30 @@ def test_iris_in_batches():
     assert float(re.search(r"accuracy: ([\d.]+)%", done.stdout)[1]) > 90
 
 
+def test_lstm_in_short(tmp_path):
+    picture = tmp_path / "sunspots.png"
+    done = run("--steps", "300", "--plot", str(picture), module="examples.lstm")
+    assert done.returncode == 0, done.stderr
+    assert "for t in range(32):" in done.stdout
+    error, by_the_year_before = map(float, re.search(r"error: ([\d.]+) .* ([\d.]+) by", done.stdout).groups())
+    assert error < by_the_year_before
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_char_gpt_in_short(tmp_path):
+    """In 20 steps it learns how often each character occurs, and something of what follows what."""
+    picture = tmp_path / "gpt.png"
+    arguments = ("--target", "torch", "--steps", "20", "--length", "30", "--plot", str(picture))
+    done = run(*arguments, module="examples.char_gpt")
+    assert done.returncode == 0, done.stderr
+    assert "def train_step(" in done.stdout
+    loss, entropy = map(float, re.search(r"loss: ([\d.]+) .* entropy: ([\d.]+)", done.stdout).groups())
+    assert loss < 3.0  # of a character by itself, and of the 60 there are: ln 60 = 4.1
+    assert entropy == 2.221
+    assert "And God said" in done.stdout
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
 @pytest.mark.parametrize("target", ["numpy", "torch", "jax"])
 def test_digits_in_short(target, tmp_path):
     """A tenth of the steps: more right than wrong, and a picture."""
