@@ -15,6 +15,7 @@ from catgrad.learn import optimisers, schedules
 from catgrad.learn.layers import buffer, dropout, update
 from catgrad.ops.random import philox, stream_of
 from catgrad.program import evaluate
+from catgrad.term import edges
 from catgrad.testing import run_on
 
 TARGETS = ["numpy", "torch", "jax"]
@@ -184,3 +185,16 @@ def test_gradients_of_parts_added_up_are_a_step(target):
             np.asarray(parts.parameters[name]), np.asarray(array), rtol=1e-4, atol=1e-6
         )
     assert int(whole.state["step"]) == int(parts.state["step"]) == 3
+
+
+def test_the_dropouts_of_blocks_have_names_of_their_own():
+    A, B = NdArrayType((BATCH.shape[0], 6)), NdArrayType((8,))
+    block = partial(layers.transformer_block, A, B, 2, dropout=0.5)
+    task = Task(layers.sequential(block(name="block"), block(name="block")), sgd(0.1), mse)
+    names = [edge.op.name for edge in edges(task.trained_term) if isinstance(edge.op, ops.random.Dropout)]
+    kinds = ("dropout1", "dropout", "dropout2")
+    assert sorted(names) == sorted(f"{k}.block.{kind}" for k in (0, 1) for kind in kinds)
+    learner = emit(task).load()().learner(0)
+    x = np.random.default_rng(0).normal(size=(3, 6, 8)).astype(np.float32)
+    assert np.array_equal(learner.predict(x), learner.predict(x))
+    assert float(learner.grads(x, x)[0]) != float(learner.grads(x, x)[0])

@@ -11,6 +11,7 @@ from catgrad.initialisers import ZEROS, Initial, fan_in_uniform, xavier_uniform
 from catgrad.learn.layers.basic import dense, linear
 from catgrad.learn.layers.norms import layer_norm
 from catgrad.learn.layers.parts import Activation, gelu, identity, label
+from catgrad.learn.layers.stateful import dropout as drops
 from catgrad.learn.layers.structure import residual
 from catgrad.op import scope
 from catgrad.term import Term, obj
@@ -74,12 +75,14 @@ def transformer_block(
     bias: bool = True,
     norm_first: bool = True,
     epsilon: float = 1e-5,
+    dropout: float = 0.0,
     name: str = "block",
     initial: Initial | None = None,
 ) -> Term:
     """y = z + mlp(norm₂(z)) with z = x + attention(norm₁(x)), and mlp(u) = σ(u · W₁ + b₁) · W₂ + b₂.
 
-    With `norm_first=False`, y = norm₂(z + mlp(z)) with z = norm₁(x + attention(x)).
+    With `norm_first=False`, y = norm₂(z + mlp(z)) with z = norm₁(x + attention(x)). While training,
+    `dropout` falls on the result of attention, on σ(…) and on the result of the mlp.
 
     Type:       A + B -> A + B for B = [d], with `hidden` features between, by default 4 d; the
                 parameters are those of `<name>.self_attn`, `linear1`, `linear2`, `norm1` and `norm2`,
@@ -94,6 +97,12 @@ def transformer_block(
         H = B.with_shape((4 * B.shape[0] if hidden is None else hidden,))
         wide, narrow = _affine(A, B, H, "linear1", bias, out), _affine(A, H, B, "linear2", bias, out)
         mlp = wide >> activation(obj(A + H)) >> narrow
+        if dropout:
+            drop1, drop, drop2 = (
+                drops(x, dropout, kind)
+                for x, kind in ((A + B, "dropout1"), (A + H, "dropout"), (A + B, "dropout2"))
+            )
+            attend, mlp = attend >> drop1, wide >> activation(obj(A + H)) >> drop >> narrow >> drop2
         norm1, norm2 = (layer_norm(A, B, epsilon, norm, bias) for norm in ("norm1", "norm2"))
     if norm_first:
         return residual(norm1 >> attend) >> residual(norm2 >> mlp)

@@ -8,7 +8,7 @@ from catgrad import ops
 from catgrad.build import build
 from catgrad.initialisers import Filled
 from catgrad.learn.layers.parts import buffer, label, parameter, update
-from catgrad.op import scope
+from catgrad.op import qualified, scope
 from catgrad.ops.batch_norm import BatchNorm, copied, moments, others
 from catgrad.ops.random import Dropout
 from catgrad.state import DRAWS, SEED
@@ -26,7 +26,7 @@ def dropout(x: NdArrayType, rate: float = 0.5, name: str = "dropout") -> Term:
     Type:     T -> T for floating T
     Raises:   OptionError unless 0 ≤ rate < 1
     """
-    return build(lambda x: Dropout(name, rate)(x, SEED(), DRAWS()), [x])
+    return build(lambda x: Dropout(qualified(name), rate)(x, SEED(), DRAWS()), [x])
 
 
 def batch_norm(x: NdArrayType, momentum: float = 0.1, epsilon: float = 1e-5, name: str = "norm") -> Term:
