@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from catgrad.op import Op
+from catgrad.ops.random import Draw
 from catgrad.ops.reduce import Broadcast
 from catgrad.passes import prune
 from catgrad.passes.rewrite import Rewriter, Values
@@ -44,6 +45,9 @@ class BroadcastByOperators:
             return (rewriter.apply_as(op.array_type, Literal(op, weak=False)),)
         if isinstance(op, Broadcast):
             return _aligned(rewriter, op, inputs[0], outputs[0])
+        if isinstance(op, Draw):  # the dialect's own functions, which take a Python number for the counter
+            plain = inputs[0], _weak(rewriter, inputs[1])
+            return None if plain == inputs else (rewriter.apply_as(rewriter.types[outputs[0]], op, *plain),)
         if not op.elementwise:
             return None
         full = _full_operand(rewriter, inputs)

@@ -54,10 +54,10 @@ def init_state(seed):
 
 def init(seed):
     """First values of the parameters."""
-    noise = uniform(seed, np.int64(0), 3378657847, (4, 5), np.float32)  # f32[4,5]
+    noise = uniform(seed, 0, 3378657847, (4, 5), np.float32)  # f32[4,5]
     layer_0_weight = -0.5 + noise  # f32[4,5]
     layer_1_bias = np.full((5,), 0.0, np.float32)  # f32[5]
-    noise_1 = uniform(seed, np.int64(0), 1206730196, (5, 3), np.float32)  # f32[5,3]
+    noise_1 = uniform(seed, 0, 1206730196, (5, 3), np.float32)  # f32[5,3]
     layer_3_weight = -0.4472136 + 0.8944272 * noise_1  # f32[5,3]
     return [layer_0_weight, layer_1_bias, layer_3_weight]
 

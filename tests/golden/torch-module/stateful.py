@@ -12,8 +12,8 @@ def random_bits(seed, counter, stream, shape):
     """32 random bits for each element: Philox 4×32 in 10 rounds (Salmon et al. 2011, section 4.2)."""
     count, low = math.prod(shape), 0xFFFFFFFF
     block = torch.arange(-(-count // 4), device=seed.device)
-    words = block & low, torch.tensor(stream, device=seed.device), counter & low, counter >> 32 & low
-    a, b, c, d = torch.broadcast_tensors(*words)
+    words = block & low, stream, counter & low, counter >> 32 & low
+    a, b, c, d = torch.broadcast_tensors(*(torch.as_tensor(word, device=seed.device) for word in words))
     k, m = seed & low, seed >> 32 & low
     for _ in range(10):
         # Products wrap around modulo 2⁶⁴, which leaves their bits as they are.
@@ -37,11 +37,11 @@ class Stateful(torch.nn.Module):
         """First values drawn by `seed`."""
         super().__init__()
         seed = torch.tensor(seed)
-        noise = uniform(seed, torch.tensor(0, dtype=torch.int64, device=seed.device), 2243263857, (4, 4), torch.float64)  # f64[4,4]
+        noise = uniform(seed, 0, 2243263857, (4, 4), torch.float64)  # f64[4,4]
         layer_0_linear_weight = -0.5 + noise  # f64[4,4]
         layer_1_norm_weight = torch.full((4,), 1.0, dtype=torch.float64, device=seed.device)  # f64[4]
         layer_1_norm_bias = torch.full((4,), 0.0, dtype=torch.float64, device=seed.device)  # f64[4]
-        noise_1 = uniform(seed, torch.tensor(0, dtype=torch.int64, device=seed.device), 1206730196, (4, 4), torch.float64)  # f64[4,4]
+        noise_1 = uniform(seed, 0, 1206730196, (4, 4), torch.float64)  # f64[4,4]
         layer_3_weight = -1 + 2 * noise_1  # f64[4,4]
         self.add_module("0", torch.nn.Module())
         getattr(self, "0").linear = torch.nn.Module()

@@ -21,8 +21,8 @@ def random_bits(seed, counter, stream, shape):
     """32 random bits for each element: Philox 4×32 in 10 rounds (Salmon et al. 2011, section 4.2)."""
     count, low = math.prod(shape), 0xFFFFFFFF
     block = torch.arange(-(-count // 4), device=seed.device)
-    words = block & low, torch.tensor(stream, device=seed.device), counter & low, counter >> 32 & low
-    a, b, c, d = torch.broadcast_tensors(*words)
+    words = block & low, stream, counter & low, counter >> 32 & low
+    a, b, c, d = torch.broadcast_tensors(*(torch.as_tensor(word, device=seed.device) for word in words))
     k, m = seed & low, seed >> 32 & low
     for _ in range(10):
         # Products wrap around modulo 2⁶⁴, which leaves their bits as they are.
@@ -41,13 +41,13 @@ def uniform(seed, counter, stream, shape, dtype):
 
 def init(seed):
     """First values of the parameters."""
-    noise = uniform(seed, torch.tensor(0, dtype=torch.int64, device=seed.device), 3352313745, (4, 5), torch.float32)  # f32[4,5]
+    noise = uniform(seed, 0, 3352313745, (4, 5), torch.float32)  # f32[4,5]
     dense_0_weight = -0.5 + noise  # f32[4,5]
-    noise_1 = uniform(seed, torch.tensor(0, dtype=torch.int64, device=seed.device), 601650367, (5,), torch.float32)  # f32[5]
+    noise_1 = uniform(seed, 0, 601650367, (5,), torch.float32)  # f32[5]
     dense_0_bias = -0.5 + noise_1  # f32[5]
-    noise_2 = uniform(seed, torch.tensor(0, dtype=torch.int64, device=seed.device), 192560911, (5, 3), torch.float32)  # f32[5,3]
+    noise_2 = uniform(seed, 0, 192560911, (5, 3), torch.float32)  # f32[5,3]
     dense_1_weight = -0.4472136 + 0.8944272 * noise_2  # f32[5,3]
-    noise_3 = uniform(seed, torch.tensor(0, dtype=torch.int64, device=seed.device), 3900745498, (3,), torch.float32)  # f32[3]
+    noise_3 = uniform(seed, 0, 3900745498, (3,), torch.float32)  # f32[3]
     dense_1_bias = -0.4472136 + 0.8944272 * noise_3  # f32[3]
     return [dense_0_weight, dense_0_bias, dense_1_weight, dense_1_bias]
 
