@@ -4,7 +4,7 @@ from catgrad import ops
 from catgrad.build import Var, build
 from catgrad.dims import Dim
 from catgrad.errors import CatgradError
-from catgrad.learn import layers, losses, optimisers
+from catgrad.learn import layers, losses, optimisers, schedules
 from catgrad.learn.compile import Compiled, compile_model, emit
 from catgrad.learn.fit import fit
 from catgrad.learn.losses import mse
@@ -17,5 +17,5 @@ from catgrad.types import Dtype, NdArrayType
 __all__ = [
     "CatgradError", "Compiled", "Dim", "Dtype", "NdArrayType", "Task", "Term", "Var", "accuracy",
     "build", "compile_model", "copy", "discard", "emit", "evaluate", "fit", "identity", "layers",
-    "losses", "mse", "obj", "ops", "optimisers", "permutation", "sgd",
+    "losses", "mse", "obj", "ops", "optimisers", "permutation", "schedules", "sgd",
 ]  # fmt: skip
