@@ -54,6 +54,15 @@ def test_the_howtos_run(page, tmp_path, monkeypatch, capsys):
     assert capsys.readouterr().out.splitlines() == re.findall(r"^    (.+)$", prose, re.MULTILINE)
 
 
+def test_the_reference_lists_every_module():
+    files = [path.relative_to(ROOT).with_suffix("") for path in (ROOT / "catgrad").rglob("*.py")]
+    modules = {".".join(file.parts) for file in files if file.name != "__init__"}
+    pages = [page.read_text(encoding="utf-8") for page in (ROOT / "docs/reference").glob("*.md")]
+    listed = re.findall(r"^::: (.+)$", "\n".join(pages), re.MULTILINE)
+    assert len(listed) == len(set(listed))
+    assert modules <= set(listed)
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
 def test_links_lead_somewhere(page):
     lines = page.read_text(encoding="utf-8").splitlines()
