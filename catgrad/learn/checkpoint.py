@@ -39,7 +39,7 @@ def save(learner: Any, path: str | Path, metadata: dict[str, str] | None = None)
 def load(learner: Any, path: str | Path) -> None:
     """Read parameters, and buffers and state if the file has them, into a learner of any target.
 
-    A file without the optimiser's state, such as that of another program, starts it anew.
+    A file without buffers or state, such as that of another program, leaves those of the learner as they are.
     Raises: ArtifactError if the file is no safetensors; ShapeError if an array is missing, is left
     over or has another shape or dtype. Then the learner is as before.
     """

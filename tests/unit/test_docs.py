@@ -10,6 +10,7 @@ import pytest
 
 from catgrad import emit
 from examples.iris import linear
+from examples.lstm import lstm
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -19,9 +20,17 @@ def python_blocks(page: Path) -> list[str]:
     return re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
 
 
+def excerpts(block: str) -> list[str]:
+    """The stretches of emitted source between lines of three dots."""
+    return re.split(r"^ *\.\.\.\n", block, flags=re.MULTILINE)
+
+
 def test_the_readme_runs():
-    emitted, *code = python_blocks(ROOT / "README.md")
-    assert emitted.strip() in emit(linear()).source
+    step, *code, loop = python_blocks(ROOT / "README.md")
+    assert step.strip() in emit(linear()).source
+    places = list(map(emit(lstm()).source.find, excerpts(loop)))
+    assert -1 not in places
+    assert places == sorted(places)
     namespace: dict[str, object] = {}
     for block in code:
         exec(block, namespace)
