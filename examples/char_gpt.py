@@ -117,7 +117,7 @@ def write(learner: Any, prompt: np.ndarray, length: int, seed: int, temperature:
 
 def main(
     target: Target = "numpy",
-    steps: Steps = 1200,
+    steps: Steps = 900,
     seed: Seed = 0,
     batch_size: BatchSize = 12,
     length: Annotated[int, typer.Option(min=0, help="How many characters to write at the end.")] = 400,

@@ -55,8 +55,9 @@ def save(
 def load(learner: Any, path: str | Path, aliases: Mapping[str, str] | None = None) -> None:
     """Read parameters, and buffers and state if the file has them, into a learner of any target.
 
-    A file without the optimiser's state, such as that of another program, starts it anew. `aliases`
-    gives the names by which the file has an array beside, or instead of, that in the model.
+    A file without buffers or state, such as that of another program, leaves those of the learner as
+    they are. `aliases` gives the names by which the file has an array beside, or instead of, that in
+    the model.
 
     Raises: ArtifactError if the file is no safetensors; ShapeError if an array is missing, is left
     over or has another shape or dtype, or differs from one it is to be an alias of. Then the

@@ -60,7 +60,7 @@ def compile_model(
 
     `labels` are the types of what the loss compares the outputs with, if not those of the outputs.
 
-    The class has the functions of `Task`, each on arrays in the order S, P, X, Y:
+    The class has the functions of `Task`, each on arrays in the order S, M, P, X, Y:
 
         CompiledModel, ParamType, source = compile_model(model, sgd(0.01), mse)
         compiled = CompiledModel()

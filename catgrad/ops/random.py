@@ -139,8 +139,8 @@ class RandomNormal(Draw):
 class Dropout(Named):
     """Dropout: y = x / (1 - rate) where a uniform random number is at least `rate`, else 0.
 
-    Its numbers are those of the stream of its name, so that layers differ. The reverse draws the
-    same ones again: what it keeps is the seed and the counter, not a mask.
+    Its numbers are those of the stream of its name, so that layers differ. The residual is the seed
+    and the counter, from which the reverse says the same mask again.
 
     Type:     (T, i64[], i64[]) -> T for floating T
     Raises:   OptionError unless 0 ≤ rate < 1

@@ -10,6 +10,7 @@ import pytest
 
 from catgrad import emit
 from examples.iris import linear
+from examples.lstm import lstm
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -19,9 +20,17 @@ def python_blocks(page: Path) -> list[str]:
     return re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
 
 
+def excerpts(block: str) -> list[str]:
+    """The stretches of emitted source between lines of three dots."""
+    return re.split(r"^ *\.\.\.\n", block, flags=re.MULTILINE)
+
+
 def test_the_readme_runs():
-    emitted, *code = python_blocks(ROOT / "README.md")
-    assert emitted.strip() in emit(linear()).source
+    step, *code, loop = python_blocks(ROOT / "README.md")
+    assert step.strip() in emit(linear()).source
+    places = list(map(emit(lstm()).source.find, excerpts(loop)))
+    assert -1 not in places
+    assert places == sorted(places)
     namespace: dict[str, object] = {}
     for block in code:
         exec(block, namespace)
@@ -52,6 +61,15 @@ def test_the_howtos_run(page, tmp_path, monkeypatch, capsys):
         exec(block, namespace)
     prose = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
     assert capsys.readouterr().out.splitlines() == re.findall(r"^    (.+)$", prose, re.MULTILINE)
+
+
+def test_the_reference_lists_every_module():
+    files = [path.relative_to(ROOT).with_suffix("") for path in (ROOT / "catgrad").rglob("*.py")]
+    modules = {".".join(file.parts) for file in files if file.name != "__init__"}
+    pages = [page.read_text(encoding="utf-8") for page in (ROOT / "docs/reference").glob("*.md")]
+    listed = re.findall(r"^::: (.+)$", "\n".join(pages), re.MULTILINE)
+    assert len(listed) == len(set(listed))
+    assert modules <= set(listed)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
