@@ -138,10 +138,10 @@ class TermBuilder:
         place: dict[int, int] = dict(zip(term.s.table.tolist(), sources, strict=True))
         every = edges(term)
         if self.around is not None:
-            kept = [edge for edge in every if isinstance(edge.op, (Kept, Update))]
-            for edge in kept:
-                outside = self._outside(edge.op)
-                place |= {wire: variable.wire for wire, variable in zip(edge.targets, outside, strict=True)}
+            for edge in every:
+                if isinstance(edge.op, (Kept, Update)):
+                    outside = (variable.wire for variable in self._outside(edge.op))
+                    place |= dict(zip(edge.targets, outside, strict=True))
             every = [edge for edge in every if not isinstance(edge.op, (Kept, Update))]
         for wire, label in enumerate(term.H.w.table):
             if wire not in place:

@@ -74,8 +74,7 @@ def compile_model(
         y_hat = learner.predict(x)
         learner.parameters["dense.weight"]
 
-    Raises: ShapeError if the loss is not a scalar; UnknownName if there is no such target;
-    UnsupportedOp if the target lacks an operation.
+    Raises: as Task; UnknownName if there is no such target; UnsupportedOp if it lacks an operation.
     """
     task = Task(model, optimiser, loss, name, labels)
     artifact = emit(task, target)

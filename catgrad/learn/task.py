@@ -9,7 +9,7 @@ from inspect import signature
 from typing import Any
 
 from catgrad.build import build
-from catgrad.errors import OptionError, ShapeError, TypeMismatch
+from catgrad.errors import DtypeError, OptionError, ShapeError, TypeMismatch
 from catgrad.functors import (
     Reverse,
     evaluation,
@@ -54,7 +54,8 @@ class Task:
         step        S ⊗ M ⊗ P ⊗ X ⊗ Y → S ⊗ M ⊗ P
         train_step  S ⊗ M ⊗ P ⊗ X ⊗ Y → R ⊗ S ⊗ M ⊗ P, with the loss before the step
 
-    Raises: ShapeError if the loss is not a scalar.
+    Raises: OptionError for what is no model, optimiser, loss or tuple of types; ShapeError if the loss
+            is not a scalar, DtypeError if it is not floating.
     """
 
     model: Term
@@ -65,13 +66,20 @@ class Task:
 
     def __post_init__(self) -> None:
         require_dotted(self.name)
-        for value, wanted in ((self.model, Term), (self.optimiser, Optimiser)):
-            if not isinstance(value, wanted):
+        fits = {
+            "model": isinstance(self.model, Term),
+            "optimiser": isinstance(self.optimiser, Optimiser),
+            "loss": callable(self.loss),
+        }
+        for part, is_fit in fits.items():
+            if not is_fit:
                 raise OptionError(
-                    f"a task must have a model, an optimiser and a loss, so this a {wanted.__name__}",
-                    f"it is {value!r}",
+                    "a task must get a term, an optimiser and a function of losses, in this order",
+                    f"its {part} is {getattr(self, part)!r}",
                     "write Task(model, sgd(0.01), mse)",
                 )
+        if self.labels is not None:
+            _check_labels(self.labels)
 
     @cached_property
     def _factored(self) -> tuple[tuple[Slot, ...], tuple[Slot, ...], tuple[RunNumber, ...], Term]:
@@ -298,6 +306,13 @@ class Task:
                     "end it with mean or sum",
                     subject="loss",
                 )
+            if not loss.dtype.is_floating:
+                raise DtypeError(
+                    "a loss must be floating-point, for parameters move along its gradient",
+                    f"it is {loss.type}",
+                    "compare scores, not the classes they choose",
+                    subject="loss",
+                )
             return [Label("loss")(loss), *values[:kept]]
 
         return build(lossy, [*term.source.table, *self.targets])
@@ -331,6 +346,15 @@ def _put(optimiser: Optimiser, run: Run, lens: tuple[Any, ...], gradient: Any) -
             "return (*state, parameter) with the types unchanged",
         )
     return new
+
+
+def _check_labels(labels: Any) -> None:
+    if not isinstance(labels, (tuple, list)) or not all(isinstance(type, NdArrayType) for type in labels):
+        raise OptionError(
+            "labels must be a tuple of types",
+            f"they are {labels!r}",
+            "write for example labels=(NdArrayType((32,), Dtype.int64),)",
+        )
 
 
 def _check_takes(loss: Loss, arguments: tuple[Any, ...]) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from catgrad import CatgradError, Dtype, NdArrayType, Task, build, emit, layers, mse, ops, sgd
-from catgrad.errors import OptionError, TermError, TypeMismatch
+from catgrad import CatgradError, Dtype, NdArrayType, Task, build, emit, layers, losses, mse, ops, sgd
+from catgrad.errors import DtypeError, OptionError, TermError, TypeMismatch
 
 X, ROWS, TRUTH = NdArrayType((3,)), NdArrayType((2, 3)), NdArrayType((), Dtype.bool)
 
@@ -63,3 +63,31 @@ def test_a_number_beside_a_variable_from_around_a_loop_is_written_inside():
     source = emit(Task(build(model, [ROWS]), sgd(0.1), mse)).source
     assert "2.0" not in source
     assert "2 * k" in source
+
+
+DENSE = layers.dense(NdArrayType((2,)), X, X)
+CLASSES = NdArrayType((2,), Dtype.int64)
+
+TASKS = {
+    "an optimiser that is not called": ((DENSE, sgd, mse), OptionError, "its optimiser is <function sgd"),
+    "loss and optimiser in the other order": ((DENSE, mse, sgd(0.1)), OptionError, "in this order"),
+    "a layer that is not called": ((layers.dense, sgd(0.1), mse), OptionError, "its model is <function"),
+    "the name of a loss": ((DENSE, sgd(0.1), "mse"), OptionError, "its loss is 'mse'"),
+    "one type as labels": (
+        (DENSE, sgd(0.1), losses.cross_entropy, "model", CLASSES), OptionError, "a tuple of types",
+    ),
+    "shapes as labels": ((DENSE, sgd(0.1), mse, "model", ((2, 3),)), OptionError, "a tuple of types"),
+    "a loss of whole numbers": (
+        (DENSE, sgd(0.1), lambda p, y: ops.sum(ops.argmax(p, 1))), DtypeError, "must be floating-point",
+    ),
+    "a loss that is a truth value": (
+        (DENSE, sgd(0.1), lambda p, y: ops.sum(p) > 0), DtypeError, "must be floating-point",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_tasks_are_refused(name):
+    arguments, error, message = TASKS[name]
+    with pytest.raises(error, match=message):
+        emit(Task(*arguments))
