@@ -69,10 +69,10 @@ def selected(term: Term, chosen: Sequence[int]) -> Term:
     return build(some, list(term.source.table))
 
 
-def kept_inputs(terms: Sequence[Term], always: int = 0) -> list[int]:
-    """The positions of the inputs that one of the terms reads, and of the first few."""
+def kept_inputs(terms: Sequence[Term]) -> list[int]:
+    """The positions of the inputs that one of the terms reads."""
     ignored = frozenset.intersection(*map(unread, terms))
-    return [i for i in range(len(terms[0].source)) if i < always or i not in ignored]
+    return [i for i in range(len(terms[0].source)) if i not in ignored]
 
 
 def with_inputs(term: Term, kept: Sequence[int]) -> Term:
