@@ -39,8 +39,9 @@ def live(term: Term) -> Term:
 
 def unread(term: Term) -> frozenset[int]:
     """The positions of the inputs that lead to no output."""
-    discarded = {edge.sources[0] for edge in edges(live(term)) if isinstance(edge.op, Discard)}
-    return frozenset(i for i, wire in enumerate(live(term).s.table.tolist()) if wire in discarded)
+    alive = live(term)
+    discarded = {edge.sources[0] for edge in edges(alive) if isinstance(edge.op, Discard)}
+    return frozenset(i for i, wire in enumerate(alive.s.table.tolist()) if wire in discarded)
 
 
 def narrowed(term: Term, kept: Sequence[bool]) -> Term:
