@@ -60,12 +60,13 @@ def narrowed(term: Term, kept: Sequence[bool]) -> Term:
     )
 
 
-def selected(term: Term, chosen: Sequence[int]) -> Term:
+def selected(term: Term, chosen: Sequence[int] | slice) -> Term:
     """The term with these of its results."""
+    positions = range(len(term.target))[chosen] if isinstance(chosen, slice) else chosen
 
     def some(*arguments: Any) -> Any:
         results = term.apply(*arguments)
-        return [results[i] for i in chosen]
+        return [results[i] for i in positions]
 
     return build(some, list(term.source.table))
 

@@ -8,9 +8,10 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from catgrad.backend import Artifact, get_backend
+from catgrad.learn.checks import Loss
 from catgrad.learn.entries import program
 from catgrad.learn.optimiser import Optimiser
-from catgrad.learn.task import Loss, Task
+from catgrad.learn.task import Task
 from catgrad.term import Term
 from catgrad.types import NdArrayType
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from catgrad import CatgradError, Dtype, NdArrayType, Task, build, emit, layers, losses, mse, ops, sgd
-from catgrad.errors import DtypeError, OptionError, TermError, TypeMismatch
+from catgrad.errors import DtypeError, OptionError, ShapeError, TermError, TypeMismatch
 
 X, ROWS, TRUTH = NdArrayType((3,)), NdArrayType((2, 3)), NdArrayType((), Dtype.bool)
 
@@ -77,6 +78,9 @@ TASKS = {
         (DENSE, sgd(0.1), losses.cross_entropy, "model", CLASSES), OptionError, "a tuple of types",
     ),
     "shapes as labels": ((DENSE, sgd(0.1), mse, "model", ((2, 3),)), OptionError, "a tuple of types"),
+    "a loss that is a number of NumPy": (
+        (DENSE, sgd(0.1), lambda p, y: np.float32(1)), ShapeError, "one number of the term",
+    ),
     "a loss of whole numbers": (
         (DENSE, sgd(0.1), lambda p, y: ops.sum(ops.argmax(p, 1))), DtypeError, "must be floating-point",
     ),
