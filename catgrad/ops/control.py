@@ -156,21 +156,7 @@ def scan(
 
     def turn(*arguments: Any) -> Any:
         c, x = arguments[: len(carry)], arguments[len(carry) :]
-        result = body(_like(initial, c), _like(arrays, x))
-        if not isinstance(result, tuple) or len(result) != 2:
-            raise OptionError(
-                "the body of scan must return what it carries and what it lays in a row",
-                f"it returns {result!r}",
-                "return for example (h, h)",
-            )
-        new, laid = map(_tuple, result)
-        if len(new) != len(carry):
-            # The last of them would be taken for what is laid in rows.
-            raise TypeMismatch(
-                "the body of scan must carry on as many arrays as it got",
-                f"it got {len(carry)} and returns {len(new)}",
-                "return (c, y) with c like the initial value",
-            )
+        new, laid = _turned(body(_like(initial, c), _like(arrays, x)), len(carry))
         return [*new, *laid]
 
     inside = [*(c.type for c in carry), *(x.type.with_shape(x.shape[1:]) for x in rows)]
@@ -178,6 +164,25 @@ def scan(
     results = Scan(Block(term), length, len(carry), len(rows), backwards).apply(*carry, *rows, *around)
     outputs = results[len(carry) :]
     return _like(initial, results[: len(carry)]), outputs[0] if len(outputs) == 1 else outputs
+
+
+def _turned(result: Any, carried: int) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """What the body of a loop returned: what it carries, and what it lays in rows."""
+    if not isinstance(result, tuple) or len(result) != 2:
+        raise OptionError(
+            "the body of scan must return what it carries and what it lays in a row",
+            f"it returns {result!r}",
+            "return for example (h, h)",
+        )
+    new, laid = map(_tuple, result)
+    if len(new) != carried:
+        # The last of them would be taken for what is laid in rows.
+        raise TypeMismatch(
+            "the body of scan must carry on as many arrays as it got",
+            f"it got {carried} and returns {len(new)}",
+            "return (c, y) with c like the initial value",
+        )
+    return new, laid
 
 
 def repeat(body: Callable[..., Any], times: Size, *initial: Any) -> Any:
