@@ -10,12 +10,14 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from catgrad.dialect import Dialect
 from catgrad.errors import ArtifactError, UnknownName, UnsupportedOp, nearest, unknown
 from catgrad.files import write_whole
 from catgrad.op import OPS, Op
 from catgrad.passes import Pass, erase_barriers, optimise
-from catgrad.printing import Dialect, FunctionPrinter, fill
+from catgrad.printing import FunctionPrinter
 from catgrad.program import Function, Program, nest, operations
+from catgrad.texts import fill
 
 if TYPE_CHECKING:
     import jinja2

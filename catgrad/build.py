@@ -68,9 +68,10 @@ class Var:
 def _operator(symbol: str, swapped: bool = False) -> Callable[[Var, Any], Any]:
     def method(self: Var, other: Any) -> Any:
         if isinstance(other, (int, float, np.number)):
-            (other,) = self.builder.apply(
-                Constant(self.type, other.item() if isinstance(other, np.number) else other), ()
-            )
+            # Where it is used, which may be inside a loop that reads the variable from around it.
+            builder = BUILDER.get(self.builder)
+            number = other.item() if isinstance(other, np.number) else other
+            (other,) = builder.apply(Constant(self.type, number), ())
         elif not isinstance(other, Var):
             return NotImplemented
         return SYMBOLS[symbol](*((other, self) if swapped else (self, other)))
@@ -137,9 +138,11 @@ class TermBuilder:
         place: dict[int, int] = dict(zip(term.s.table.tolist(), sources, strict=True))
         every = edges(term)
         if self.around is not None:
-            kept = [edge for edge in every if isinstance(edge.op, (Kept, Update))]
-            place |= {edge.targets[0]: self._outside(edge.op)[0].wire for edge in kept}
-            every = [edge for edge in every if edge not in kept]
+            for edge in every:
+                if isinstance(edge.op, (Kept, Update)):
+                    outside = (variable.wire for variable in self._outside(edge.op))
+                    place |= dict(zip(edge.targets, outside, strict=True))
+            every = [edge for edge in every if not isinstance(edge.op, (Kept, Update))]
         for wire, label in enumerate(term.H.w.table):
             if wire not in place:
                 place[wire] = self.wire(label)
@@ -187,13 +190,13 @@ class TermBuilder:
                 )
         return tuple(argument.wire for argument in arguments)
 
-    def _outside(self, op: Op) -> tuple[Var, ...]:
+    def _outside(self, op: Kept | Update) -> tuple[Var, ...]:
         """What is kept between runs, read before the loop."""
         if isinstance(op, Update) or self.around is None:
             raise TermError(
-                "a buffer must be updated outside loops and branches",
-                f"{op} is inside one",
-                "carry its value through, and update it afterwards",
+                "a buffer must be updated outside loops, branches and checkpoints",
+                f"{op.name} is updated inside one",
+                "return its new value, and update it afterwards",
                 where=qualified(),
             )
         return tuple(map(self._here, self.around.apply(op, ())))
@@ -233,13 +236,12 @@ def build_inside(function: Callable[..., Any], types: Sequence[NdArrayType]) -> 
 
 
 def _run(builder: TermBuilder, function: Callable[..., Any], types: Sequence[NdArrayType]) -> Term:
-    for type in types:
-        if not isinstance(type, NdArrayType):
-            raise OptionError(
-                "build must be given the types of the function's arguments",
-                f"one is {type!r}",
-                "write for example [NdArrayType((2, 3))]",
-            )
+    if isinstance(types, NdArrayType) or not all(isinstance(type, NdArrayType) for type in types):
+        raise OptionError(
+            "build must be given the types of the function's arguments",
+            f"they are {types!r}",
+            "write for example [NdArrayType((2, 3))]",
+        )
     inputs = [builder.wire(t) for t in types]
     token = BUILDER.set(builder)
     try:

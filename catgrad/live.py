@@ -39,8 +39,9 @@ def live(term: Term) -> Term:
 
 def unread(term: Term) -> frozenset[int]:
     """The positions of the inputs that lead to no output."""
-    discarded = {edge.sources[0] for edge in edges(live(term)) if isinstance(edge.op, Discard)}
-    return frozenset(i for i, wire in enumerate(live(term).s.table.tolist()) if wire in discarded)
+    alive = live(term)
+    discarded = {edge.sources[0] for edge in edges(alive) if isinstance(edge.op, Discard)}
+    return frozenset(i for i, wire in enumerate(alive.s.table.tolist()) if wire in discarded)
 
 
 def narrowed(term: Term, kept: Sequence[bool]) -> Term:
@@ -59,20 +60,21 @@ def narrowed(term: Term, kept: Sequence[bool]) -> Term:
     )
 
 
-def selected(term: Term, chosen: Sequence[int]) -> Term:
+def selected(term: Term, chosen: Sequence[int] | slice) -> Term:
     """The term with these of its results."""
+    positions = range(len(term.target))[chosen] if isinstance(chosen, slice) else chosen
 
     def some(*arguments: Any) -> Any:
         results = term.apply(*arguments)
-        return [results[i] for i in chosen]
+        return [results[i] for i in positions]
 
     return build(some, list(term.source.table))
 
 
-def kept_inputs(terms: Sequence[Term], always: int = 0) -> list[int]:
-    """The positions of the inputs that one of the terms reads, and of the first few."""
+def kept_inputs(terms: Sequence[Term]) -> list[int]:
+    """The positions of the inputs that one of the terms reads."""
     ignored = frozenset.intersection(*map(unread, terms))
-    return [i for i in range(len(terms[0].source)) if i < always or i not in ignored]
+    return [i for i in range(len(terms[0].source)) if i not in ignored]
 
 
 def with_inputs(term: Term, kept: Sequence[int]) -> Term:

@@ -43,3 +43,8 @@ class Namer:
             name = f"{base}_{self._tried[base]}"
         self._taken.add(name)
         return name
+
+
+def numbered(name: str, count: int) -> list[str]:
+    """The name for one thing, or one with a number behind it for each of several."""
+    return [name] if count == 1 else [f"{name}_{i}" for i in range(count)]

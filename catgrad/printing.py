@@ -1,31 +1,26 @@
 """From a function to statements: which values get a line of their own, and what each line says.
 
-A dialect is a set of macros, one for each operation the target has, and a table of how tightly
-they bind. Everything is decided here; the macros only spell.
+Everything is decided here; the macros of a dialect only spell.
 """
 
 from __future__ import annotations
 
 import re
-import textwrap
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
+from catgrad.dialect import ATOM, Dialect, Literal
 from catgrad.dims import Dim, Size, numbers
 from catgrad.naming import Namer
 from catgrad.op import Op
 from catgrad.ops.literal import ArrayLiteral
 from catgrad.ops.scan import Scan
 from catgrad.program import Apply, Function, Nested, Program, symbol_sources
-from catgrad.structural import Constant
-from catgrad.types import Dtype, NdArrayType, symbols
-
-ATOM = 100
-"""How tightly names, calls and literals bind: no operand needs parentheses around them."""
+from catgrad.texts import Argument, Branch, FunctionText, Line, Loop, Part, Stack, Statement, brackets
+from catgrad.types import NdArrayType, symbols
 
 MOST_OPERATIONS, MOST_CHARACTERS = 6, 40
 """Of an expression inside another, beyond which it gets a line and a name of its own."""
@@ -33,188 +28,8 @@ MOST_OPERATIONS, MOST_CHARACTERS = 6, 40
 FIRST_ELEMENT = 40
 """The column by which a short array literal begins, behind its name and the call."""
 
-
-LARGEST_WHOLE = {Dtype.float16: 100, Dtype.bfloat16: 100}
-"""Up to which a floating-point number is written like an integer, by dtype, and 1000 for others: NumPy 1
-widens float32 for an integer of more than 16 bits, and float16 for one of more than 8.
-"""
-
-
 LARGE = 2**16
 """Elements of an array that is released as soon as nobody reads it any more."""
-
-
-class Literal(Op, register=False):
-    """A number written where it is used. A `weak` one takes the dtype of what it meets."""
-
-    constant: Constant
-    weak: bool
-
-    @property
-    def is_negation(self) -> bool:
-        """Whether its text is a minus sign before a number, which binds less tightly than the number."""
-        return self.weak and self.constant.digits.startswith("-")
-
-    @property
-    def digits(self) -> str:
-        """The shortest digits that give the number back; small whole ones without a fraction."""
-        digits = self.constant.digits
-        largest = LARGEST_WHOLE.get(self.constant.array_type.dtype, 1000)
-        small = abs(self.constant.value) <= largest and digits != "-0.0"
-        return digits.removesuffix(".0") if small else digits
-
-
-@dataclass(frozen=True)
-class Dialect:
-    """The macros of a target; `binding[name]` is how tightly a macro's text binds, then how
-    tightly each operand must. A macro without an entry spells a call.
-    """
-
-    macros: Mapping[str, Callable[..., str]]
-    binding: Mapping[str, Sequence[int]]
-    reserved: frozenset[str]
-
-    def has(self, op: Op) -> bool:
-        """Whether there is a macro for this operation."""
-        return op.macro in self.macros
-
-    def strength(self, op: Op) -> int:
-        """How tightly the text of an operation binds."""
-        name = "Negate" if isinstance(op, Literal) and op.is_negation else op.macro
-        return self.binding.get(name, (ATOM,))[0]
-
-    def required(self, op: Op, position: int) -> int:
-        """How tightly the operand at this position must bind to go without parentheses."""
-        needs = self.binding.get(op.macro, (ATOM,))[1:]
-        return needs[min(position, len(needs) - 1)] if needs else 0
-
-
-@dataclass(frozen=True)
-class Statement:
-    """One line: what is assigned, the expression, and the types of what is assigned.
-
-    As after every line, `released` are large arrays that no later one reads.
-    """
-
-    targets: tuple[str, ...]
-    expression: str
-    types: tuple[NdArrayType, ...]
-    released: tuple[str, ...] = ()
-    kind: str = ""
-
-
-@dataclass(frozen=True)
-class Stack:
-    """An array that a loop fills: its name, what each turn puts into its row, and its shape."""
-
-    name: str
-    value: str
-    shape: str
-    type: NdArrayType
-
-
-@dataclass(frozen=True)
-class Loop:
-    """Lines repeated: `carries` are names with first values, `rows` names with the arrays they are rows of.
-
-    After the lines each carry gets its new value, all of them `at_once` where one reads another.
-    """
-
-    index: str
-    length: str
-    backwards: bool
-    carries: tuple[tuple[str, str, NdArrayType], ...]
-    rows: tuple[tuple[str, str, NdArrayType], ...]
-    lines: tuple[Line, ...]
-    stacks: tuple[Stack, ...]
-    renewed: tuple[tuple[str, str], ...]
-    at_once: bool
-    released: tuple[str, ...] = ()
-    kind: str = "Scan"
-
-
-@dataclass(frozen=True)
-class Part:
-    """Lines, and what is assigned after them."""
-
-    lines: tuple[Line, ...]
-    assignments: tuple[tuple[str, str, NdArrayType], ...]
-
-
-@dataclass(frozen=True)
-class Branch:
-    """Parts of which one runs: the first where the condition holds."""
-
-    condition: str
-    parts: tuple[Part, ...]
-    released: tuple[str, ...] = ()
-    kind: str = "Cond"
-
-
-Line = Statement | Loop | Branch
-
-
-@dataclass(frozen=True)
-class Argument:
-    """An argument: its identifier, the name users know it by, and its type."""
-
-    identifier: str
-    name: str
-    type: NdArrayType
-
-
-@dataclass(frozen=True)
-class FunctionText:
-    """All that a template needs to spell a function.
-
-    `symbols` holds each size read at run time: identifier, position of an argument, axis.
-    `sizes_read` are those of them the statements mention. The arguments are those of the tables it
-    `takes`, then `own_arguments`.
-    """
-
-    name: str
-    doc: str
-    takes: tuple[str, ...]
-    own_arguments: tuple[Argument, ...]
-    arguments: tuple[Argument, ...]
-    statements: tuple[Line, ...]
-    results: tuple[str, ...]
-    symbols: tuple[tuple[str, int, int], ...]
-    sizes_read: tuple[tuple[str, int, int], ...]
-    shapes: Mapping[NdArrayType, str]
-
-
-@lru_cache(maxsize=1 << 12)
-def is_large(type: NdArrayType | None) -> bool:
-    """Whether an array is worth releasing before a function ends, if symbolic sizes are about 16."""
-    if type is None:
-        return False
-    (elements,) = numbers((type.substitute(dict.fromkeys(symbols((type,)), 16)).size,))
-    return elements >= LARGE
-
-
-def fill(items: Sequence[str], start: int, indent: int, width: int = 100) -> str:
-    """Items with commas between, the first at column `start`; broken into lines if they are long."""
-    line = ", ".join(items)
-    if start + len(line) <= width:
-        return line
-    margin = " " * indent
-    rows = textwrap.wrap(line, width - indent, break_long_words=False, break_on_hyphens=False)
-    return "\n" + "".join(f"{margin}{row}\n" for row in rows) + " " * max(indent - 4, 0)
-
-
-def brackets(items: Any, start: int, indent: int, width: int = 96) -> str:
-    """Nested lists of texts, the first at column `start`; on one line if they fit, else one on each."""
-    if isinstance(items, str):
-        return items
-    inner = indent + 4
-    texts = [brackets(item, inner, inner, width - 1) for item in items]
-    line = f"[{', '.join(texts)}]"
-    if start + len(line) <= width and "\n" not in line:
-        return line
-    if isinstance(items[0], str):
-        return f"[{fill(texts, width, inner, width)}]"
-    return "[\n" + "".join(f"{' ' * inner}{text},\n" for text in texts) + " " * indent + "]"
 
 
 class FunctionPrinter:
@@ -389,7 +204,7 @@ class Lines:
         kept, types = self._variables(self.function.results), self.function.types
         released: dict[int, list[str]] = {}
         for value, line in sorted(self.last_read.items()):
-            if value not in kept and is_large(types[value]):
+            if value not in kept and _is_large(types[value]):
                 released.setdefault(line, []).append(self.text[value][0])
         return tuple(
             replace(line, released=tuple(released[i])) if i in released else line
@@ -411,6 +226,15 @@ class Lines:
 
     def _wish(self, op: Op, value: int) -> str:
         return self.function.names.get(value) or op.result or type(op).__name__.lower()
+
+
+@lru_cache(maxsize=1 << 12)
+def _is_large(type: NdArrayType | None) -> bool:
+    """Whether an array is worth releasing before a function ends, if symbolic sizes are about 16."""
+    if type is None:
+        return False
+    (elements,) = numbers((type.substitute(dict.fromkeys(symbols((type,)), 16)).size,))
+    return elements >= LARGE
 
 
 def _mentions(text: str, names: set[str]) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -91,7 +92,7 @@ class Program:
     def __getitem__(self, name: str) -> Function:
         return next(function for function in self.functions if function.name == name)
 
-    @property
+    @cached_property
     def dtypes(self) -> frozenset[str]:
         """The names of all dtypes in the functions and tables."""
         kept = (slot.type.dtype.name for table in self.tables.values() for slot in table)
@@ -126,7 +127,7 @@ def nest(function: Function, prepare: Callable[[Function], Function]) -> Functio
 def dtypes(function: Function) -> frozenset[str]:
     """The names of the dtypes of its values, those in loops and branches included."""
     inside = (inner for op, _, _ in function.body if isinstance(op, Nested) for inner in op.functions)
-    return frozenset(type.dtype.name for type in function.types).union(*map(dtypes, inside))
+    return frozenset(type.dtype.name for type in set(function.types)).union(*map(dtypes, inside))
 
 
 def operations(function: Function) -> Iterator[Op]:

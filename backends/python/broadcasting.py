@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from catgrad.dialect import Literal
 from catgrad.op import Op
 from catgrad.ops.random import Draw
 from catgrad.ops.reduce import Broadcast
 from catgrad.passes import prune
 from catgrad.passes.rewrite import Rewriter, Values
-from catgrad.printing import Literal
 from catgrad.program import Apply, Function
 from catgrad.structural import Constant
 from catgrad.types import Dtype

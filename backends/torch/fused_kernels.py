@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from catgrad.dialect import Literal
 from catgrad.op import Op
 from catgrad.ops.arithmetic import Add, Multiply, Square, Subtract
 from catgrad.ops.reduce import Broadcast
 from catgrad.passes import prune
 from catgrad.passes.rewrite import Rewriter, Values
-from catgrad.printing import Literal
 from catgrad.program import Apply, Function
 from catgrad.types import Dtype
 

@@ -8,9 +8,10 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from catgrad.backend import Artifact, get_backend
+from catgrad.learn.checks import Loss
 from catgrad.learn.entries import COMPILED, program
 from catgrad.learn.optimiser import Optimiser
-from catgrad.learn.task import Loss, Task
+from catgrad.learn.task import Task
 from catgrad.term import Term
 from catgrad.types import NdArrayType
 
@@ -75,8 +76,7 @@ def compile_model(
         y_hat = learner.predict(x)
         learner.parameters["dense.weight"]
 
-    Raises: ShapeError if the loss is not a scalar; UnknownName if there is no such target;
-    UnsupportedOp if the target lacks an operation.
+    Raises: as Task; UnknownName if there is no such target; UnsupportedOp if it lacks an operation.
     """
     task = Task(model, optimiser, loss, name, labels)
     artifact = emit(task, target)

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from catgrad.functors import Expand
 from catgrad.functors.reverse import cotangents
-from catgrad.learn.task import Task, numbered
+from catgrad.learn.task import Task
+from catgrad.naming import numbered
 from catgrad.op import Op
 from catgrad.program import Function, Program, lower
 from catgrad.state import Slot
@@ -65,13 +66,13 @@ def _entry(task: Task, name: str, tables: dict[str, tuple[Slot, ...]], expand: E
 
 def _own(task: Task, name: str) -> list[str]:
     """What a function's own arguments are called."""
-    x = numbered("x", task.inputs)
+    x = numbered("x", len(task.inputs))
     if name in ("predict", "trained"):
         return x
     if name == "criterion":
-        return numbered("y_hat", task.outputs) + numbered("y", task.targets)
+        return numbered("y_hat", len(task.outputs)) + numbered("y", len(task.targets))
     if name in ("rev", "rev_p"):
-        return x + numbered("d_y_hat", cotangents(task.outputs))
+        return x + numbered("d_y_hat", len(cotangents(task.outputs)))
     if name == "update":
         return [f"d_{slot.name}" for slot in task.parameters]
-    return x + numbered("y", task.targets)
+    return x + numbered("y", len(task.targets))

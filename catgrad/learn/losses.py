@@ -74,8 +74,10 @@ def kl_div(log_q: Any, p: Any, *, reduction: Reduction = "mean") -> Any:
     """
     positive = p > 0
     entropy = select(positive, p * ops.log(select(positive, p, zeros_like(p) + 1)), zeros_like(p))
-    total = ops.sum(entropy - p * log_q)
-    return total if _is_sum(reduction) else total / ops.number_of(p.shape[0], p.dtype)
+    total = ops.sum(ops.cast(entropy - p * log_q, p.dtype.wide))
+    # float16 cannot count as many distributions as a batch may have.
+    loss = total if _is_sum(reduction) else total / ops.number_of(p.shape[0], total.dtype)
+    return ops.cast(loss, p.dtype)
 
 
 def nll(
@@ -130,6 +132,8 @@ def _negative_likelihood(
             f"the predictions are {log_p.type} and the labels {labels.type}",
             "give labels of whole numbers, without the axis of classes",
         )
+    dtype = log_p.dtype
+    log_p = ops.cast(log_p, dtype.wide)  # float16 cannot count as many labels as a batch may have
     zero, last = zeros_like(log_p), log_p.type.rank - 1
     weights = zero + 1 if weight is None else broadcast(_as_array(weight, log_p), log_p.shape)
     classes = broadcast(ops.iota(log_p.shape[-1], labels.dtype), log_p.shape)
@@ -149,12 +153,12 @@ def _negative_likelihood(
     if smoothing:
         spread = ops.sum(counted(ops.mean(log_p * weights, last)))
         total = (1 - smoothing) * total + smoothing * spread
-    return -total if _is_sum(reduction) else -(total / ops.sum(share))
+    return ops.cast(-total if _is_sum(reduction) else -(total / ops.sum(share)), dtype)
 
 
 def _as_array(weight: Sequence[float] | Var, log_p: Any) -> Any:
     """The weights of the classes as an array of the term."""
-    array = weight if isinstance(weight, Var) else _array(weight, log_p)
+    array = ops.cast(weight, log_p.dtype) if isinstance(weight, Var) else _array(weight, log_p)
     if array.shape != log_p.shape[-1:]:
         raise ShapeError(
             f"there must be one weight for each of {log_p.shape[-1]} classes",

@@ -123,15 +123,20 @@ def clipped(optimiser: Optimiser, norm: float) -> Optimiser:
     def clip(gradients: Sequence[Any]) -> Sequence[Any]:
         if not gradients:
             return []
-        # One sum after the other, in the order of the parameters, so that it is the same everywhere.
-        total = ops.sum(ops.square(gradients[0]))
+        # One sum after the other, in the order of the parameters, so that it is the same everywhere;
+        # in 32 bits at least, for the square of a norm of 256 is beyond float16.
+        total = _sum_of_squares(gradients[0])
         for gradient in gradients[1:]:
-            total = total + ops.cast(ops.sum(ops.square(gradient)), total.dtype)
+            total = total + ops.cast(_sum_of_squares(gradient), total.dtype)
         ratio = norm / (Label("norm")(ops.sqrt(total)) + 1e-6)
         scale = Label("scale")(ops.minimum(ratio, Constant(NdArrayType((), total.dtype), 1)()))
         return optimiser.prepare([g * ops.broadcast(ops.cast(scale, g.dtype), g.shape) for g in gradients])
 
     return replace(optimiser, name=f"clipped {optimiser.name}", prepare=clip)
+
+
+def _sum_of_squares(x: Any) -> Any:
+    return ops.sum(ops.square(ops.cast(x, x.dtype.wide)))
 
 
 def scaled(factor: Any, x: Any) -> Any:

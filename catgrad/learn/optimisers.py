@@ -142,7 +142,7 @@ def rmsprop(
         if centred:
             state["grad_avg"] = alpha * state["grad_avg"] + (1 - alpha) * gradient
             variance = variance - ops.square(state["grad_avg"])
-        change = gradient / (ops.sqrt(variance) + epsilon)
+        change = gradient / _above_zero(ops.sqrt(variance), epsilon)
         if momentum:
             change = state["momentum_buffer"] = momentum * state["momentum_buffer"] + change
         return *state.values(), p - scaled(run.rate(learning_rate, p.dtype), change)
@@ -164,7 +164,7 @@ def adagrad(learning_rate: Rate = 1e-2, epsilon: float = 1e-10, weight_decay: fl
     def put(run: Run, v: Any, p: Any, dp: Any) -> Any:
         gradient = decayed(p, dp, weight_decay)
         v = v + ops.square(gradient)
-        return v, p - scaled(run.rate(learning_rate, p.dtype), gradient / (ops.sqrt(v) + epsilon))
+        return v, p - scaled(run.rate(learning_rate, p.dtype), gradient / _above_zero(ops.sqrt(v), epsilon))
 
     return Optimiser("adagrad", put, ("sum",), settings=settings)
 
@@ -261,8 +261,17 @@ def _adam(
     m = beta1 * m + (1 - beta1) * dp
     v = beta2 * v + (1 - beta2) * ops.square(dp)
     greatest = [ops.maximum(greatest[0], v)] if greatest else []
-    spread = ops.sqrt(greatest[0] if greatest else v) / ops.broadcast(correction, v.shape) + epsilon
-    return m, v, *greatest, scaled(step_size, m / spread)
+    spread = ops.sqrt(greatest[0] if greatest else v) / ops.broadcast(correction, v.shape)
+    return m, v, *greatest, scaled(step_size, m / _above_zero(spread, epsilon))
+
+
+def _above_zero(root: Any, epsilon: float) -> Any:
+    """√v + ε. Raises: OptionError if ε is too small for the dtype, for 0 / 0 would follow."""
+    if epsilon and not Constant(root.type, epsilon).value:
+        raise OptionError(
+            f"epsilon must not be 0 in {root.dtype.name}", f"{epsilon} is rounded to it", "try 1e-4"
+        )
+    return root + epsilon
 
 
 def _orthogonal(g: Any, iterations: int) -> Any:

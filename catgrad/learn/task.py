@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from inspect import signature
 from typing import Any
 
 from catgrad.build import build
-from catgrad.errors import OptionError, ShapeError, TypeMismatch
 from catgrad.functors import (
     Reverse,
     evaluation,
@@ -19,16 +17,15 @@ from catgrad.functors import (
     reverse,
 )
 from catgrad.functors.reverse import cotangents
+from catgrad.learn.checks import Loss, check_is_loss, check_parts, check_takes, checked_put
 from catgrad.learn.optimiser import Optimiser, Run
-from catgrad.live import narrowed, unread
-from catgrad.naming import require_dotted
+from catgrad.live import narrowed, selected, unread
+from catgrad.naming import numbered, require_dotted
 from catgrad.ops.random import initial_value
 from catgrad.state import SEED, RunNumber, Slot, slot
 from catgrad.structural import Constant, Label
 from catgrad.term import Term
 from catgrad.types import NdArrayType
-
-Loss = Callable[..., Any]
 
 TERMS = ("model", "predict", "loss", "rev", "rev_p", "grads", "update", "step", "train_step")
 """The terms of a task, by name."""
@@ -56,7 +53,8 @@ class Task:
         step        S ⊗ M ⊗ P ⊗ X ⊗ Y → S ⊗ M ⊗ P
         train_step  S ⊗ M ⊗ P ⊗ X ⊗ Y → R ⊗ S ⊗ M ⊗ P, with the loss before the step
 
-    Raises: ShapeError if the loss is not a scalar.
+    Raises: OptionError for what is no model, optimiser, loss or tuple of types; ShapeError if the loss
+            is not a scalar, DtypeError if it is not floating.
     """
 
     model: Term
@@ -67,13 +65,7 @@ class Task:
 
     def __post_init__(self) -> None:
         require_dotted(self.name)
-        for value, wanted in ((self.model, Term), (self.optimiser, Optimiser)):
-            if not isinstance(value, wanted):
-                raise OptionError(
-                    f"a task must have a model, an optimiser and a loss, so this a {wanted.__name__}",
-                    f"it is {value!r}",
-                    "write Task(model, sgd(0.01), mse)",
-                )
+        check_parts(self.model, self.optimiser, self.loss, self.labels)
 
     @cached_property
     def _factored(self) -> tuple[tuple[Slot, ...], tuple[Slot, ...], tuple[RunNumber, ...], Term]:
@@ -136,11 +128,11 @@ class Task:
         slots = (*self.buffers, *parameters)
 
         def trained(*arguments: Any) -> Any:
-            names = [*(s.name for s in slots), *numbered("x", self.inputs)]
+            names = [*(s.name for s in slots), *numbered("x", len(self.inputs))]
             labelled = [Label(n)(a) for n, a in zip(names, arguments, strict=True)]
             values = opened.apply(*labelled)
             new = [*_counted(numbers, labelled), *values[: len(buffers)]]
-            y_hat = zip(numbered("y_hat", self.outputs), values[len(buffers) :], strict=True)
+            y_hat = zip(numbered("y_hat", len(self.outputs)), values[len(buffers) :], strict=True)
             return [*_renewed(self.buffers, new), *(Label(n)(y) for n, y in y_hat)]
 
         return build(trained, [s.type for s in slots] + list(self.inputs))
@@ -148,7 +140,7 @@ class Task:
     @cached_property
     def predict_term(self) -> Term:
         """M ⊗ P ⊗ X → Ŷ, as it is used."""
-        return results(evaluation(self.trained_term), slice(len(self.buffers), None))
+        return selected(evaluation(self.trained_term), slice(len(self.buffers), None))
 
     @cached_property
     def criterion_term(self) -> Term:
@@ -164,12 +156,12 @@ class Task:
     def rev_term(self) -> Term:
         """M ⊗ P ⊗ X ⊗ Ŷ′ → P′ ⊗ X′."""
         optic, kept = reverse(self.predict_term, self._reverse), len(self._cotangents_of_buffers)
-        return results(optic, slice(len(self.outputs) + kept, None))
+        return selected(optic, slice(len(self.outputs) + kept, None))
 
     @cached_property
     def rev_p_term(self) -> Term:
         """M ⊗ P ⊗ X ⊗ Ŷ′ → P′."""
-        return results(self.rev_term, slice(len(self.parameters)))
+        return selected(self.rev_term, slice(len(self.parameters)))
 
     @cached_property
     def grads_term(self) -> Term:
@@ -196,7 +188,7 @@ class Task:
             lenses, run = self._lenses(arguments[:count]), Run()
             prepared = self.optimiser.prepare(arguments[count:])
             new = [
-                _put(optimiser, run, lens, dp)
+                checked_put(optimiser, run, lens, dp)
                 for optimiser, lens, dp in zip(self._optimisers, lenses, prepared, strict=True)
             ]
             return [*(array for *arrays, _ in new for array in arrays), *(last for *_, last in new)]
@@ -237,7 +229,7 @@ class Task:
     @cached_property
     def step_term(self) -> Term:
         """S ⊗ M ⊗ P ⊗ X ⊗ Y → S ⊗ M ⊗ P."""
-        return results(self.train_step_term, slice(1, None))
+        return selected(self.train_step_term, slice(1, None))
 
     def term(self, name: str) -> Term:
         """One of the terms, by its name among TERMS."""
@@ -298,28 +290,12 @@ class Task:
 
         def lossy(*arguments: Any) -> Any:
             values, y = term.apply(*arguments[:given]), arguments[given:]
-            _check_takes(self.loss, (*values[kept:], *y))
+            check_takes(self.loss, (*values[kept:], *y))
             loss = self.loss(*values[kept:], *y)
-            if getattr(loss, "shape", None) != ():
-                raise ShapeError(
-                    "a loss must be one number of the term",
-                    f"it is {loss!r}",
-                    "end it with mean or sum",
-                    subject="loss",
-                )
+            check_is_loss(loss)
             return [Label("loss")(loss), *values[:kept]]
 
         return build(lossy, [*term.source.table, *self.targets])
-
-
-def results(term: Term, chosen: slice) -> Term:
-    """The term with some of its results only."""
-    return build(lambda *a: term.apply(*a)[chosen], list(term.source.table))
-
-
-def numbered(name: str, types: Sequence[NdArrayType]) -> list[str]:
-    """The name, or one with a number for each type if there is not one type."""
-    return [name] if len(types) == 1 else [f"{name}_{i}" for i in range(len(types))]
 
 
 def _counted(numbers: Sequence[RunNumber], values: Sequence[Any]) -> list[Any]:
@@ -329,26 +305,3 @@ def _counted(numbers: Sequence[RunNumber], values: Sequence[Any]) -> list[Any]:
 
 def _renewed(slots: Sequence[Slot], values: Sequence[Any]) -> list[Any]:
     return [Label(f"new_{slot.name}")(value) for slot, value in zip(slots, values, strict=True)]
-
-
-def _put(optimiser: Optimiser, run: Run, lens: tuple[Any, ...], gradient: Any) -> tuple[Any, ...]:
-    new: tuple[Any, ...] = optimiser.put(run, *lens, gradient)
-    if [array.type for array in new] != [array.type for array in lens]:
-        raise TypeMismatch(
-            f"the optimiser {optimiser.name} must return state and parameter as it got them",
-            f"it got {lens} and returned {new}",
-            "return (*state, parameter) with the types unchanged",
-        )
-    return new
-
-
-def _check_takes(loss: Loss, arguments: tuple[Any, ...]) -> None:
-    try:
-        signature(loss).bind(*arguments)
-    except TypeError:
-        raise OptionError(
-            "a loss must take the model's outputs, then a target for each",
-            f"these are {len(arguments)} arguments and it takes {signature(loss)}",
-            "write a function (y_hat, y) for one output, (y_hat_0, y_hat_1, y_0, y_1) for two",
-            subject="loss",
-        ) from None

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from catgrad.errors import ShapeError
-from catgrad.op import Examples, Op, Saves, Types, floating
+from catgrad.op import INPUTS, Examples, Op, Types, floating
 from catgrad.ops.reduce import broadcast, mean
 from catgrad.ops.shape import Axes
 from catgrad.ops.transcendental import sqrt
@@ -27,7 +27,7 @@ class BatchNorm(Op):
     """
 
     epsilon: float = 1e-5
-    saves = Saves(inputs=...)
+    saves = INPUTS
 
     def type(self, x: NdArrayType, running_mean: NdArrayType, running_variance: NdArrayType) -> Types:
         if x.rank < 2 or not x.with_shape((x.shape[1],)) is running_mean is running_variance:

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from catgrad.block import Block, HigherOrder
-from catgrad.build import build, build_inside
+from catgrad.build import Var, build, build_inside
 from catgrad.dims import Size
-from catgrad.errors import DtypeError, OptionError, TypeMismatch
+from catgrad.errors import DtypeError, OptionError, TermError, TypeMismatch
 from catgrad.live import kept_inputs, selected, with_inputs
 from catgrad.op import Examples, Op, Types
 from catgrad.ops.scan import Reverse, Scan
@@ -142,9 +142,11 @@ def scan(
     `initial`, `arrays` and what the body returns are each a variable or a tuple of them. The body
     may read variables, and parameters, from around it.
 
-    Raises: OptionError if there are no arrays and no length; ShapeError if rows differ in number
+    Raises: OptionError if there are no arrays and no length; ShapeError if rows differ in number;
+            TypeMismatch if what is carried changes its type; TermError for what is no variable
     """
     carry, rows = _tuple(initial), _tuple(arrays)
+    _check_variables("scan", *carry, *rows)
     if length is None:
         if not rows or not rows[0].shape:
             raise OptionError(
@@ -154,14 +156,8 @@ def scan(
 
     def turn(*arguments: Any) -> Any:
         c, x = arguments[: len(carry)], arguments[len(carry) :]
-        result = body(_like(initial, c), _like(arrays, x))
-        if not isinstance(result, tuple) or len(result) != 2:
-            raise OptionError(
-                "the body of scan must return what it carries and what it lays in a row",
-                f"it returns {result!r}",
-                "return for example (h, h)",
-            )
-        return [*_tuple(result[0]), *_tuple(result[1])]
+        new, laid = _turned(body(_like(initial, c), _like(arrays, x)), len(carry))
+        return [*new, *laid]
 
     inside = [*(c.type for c in carry), *(x.type.with_shape(x.shape[1:]) for x in rows)]
     term, around = build_inside(turn, inside)
@@ -170,8 +166,30 @@ def scan(
     return _like(initial, results[: len(carry)]), outputs[0] if len(outputs) == 1 else outputs
 
 
+def _turned(result: Any, carried: int) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """What the body of a loop returned: what it carries, and what it lays in rows."""
+    if not isinstance(result, tuple) or len(result) != 2:
+        raise OptionError(
+            "the body of scan must return what it carries and what it lays in a row",
+            f"it returns {result!r}",
+            "return for example (h, h)",
+        )
+    new, laid = map(_tuple, result)
+    if len(new) != carried:
+        # The last of them would be taken for what is laid in rows.
+        raise TypeMismatch(
+            "the body of scan must carry on as many arrays as it got",
+            f"it got {carried} and returns {len(new)}",
+            "return (c, y) with c like the initial value",
+        )
+    return new, laid
+
+
 def repeat(body: Callable[..., Any], times: Size, *initial: Any) -> Any:
-    """body(… body(body(x))), so many times."""
+    """body(… body(body(x))), so many times.
+
+    Raises: TypeMismatch if the body changes the types; as scan
+    """
     carry = initial[0] if len(initial) == 1 else initial
     result, _ = scan(lambda c, _: (body(*_tuple(c)), ()), carry, length=times)
     return result
@@ -181,7 +199,11 @@ def cond(condition: Any, then: Callable[..., Any], otherwise: Callable[..., Any]
     """then(*operands) where the condition, one truth value, holds, otherwise(*operands) where not.
 
     Both may read variables, and parameters, from around them.
+
+    Raises: DtypeError unless the condition is one truth value; TypeMismatch if the branches return
+            other types; TermError for what is no variable
     """
+    _check_variables("cond", condition, *operands)
     types = [operand.type for operand in operands]
     built = [build_inside(branch, types) for branch in (then, otherwise)]
     around = {variable.wire: variable for _, captured in built for variable in captured}
@@ -197,10 +219,22 @@ def cond(condition: Any, then: Callable[..., Any], otherwise: Callable[..., Any]
 
 
 def checkpoint(function: Callable[..., Any], *operands: Any) -> Any:
-    """function(*operands), whose inner values are not kept for the reverse but computed again."""
+    """function(*operands), whose inner values are not kept for the reverse but computed again.
+
+    Raises: TermError for an operand that is no variable
+    """
+    _check_variables("checkpoint", *operands)
     term, around = build_inside(function, [operand.type for operand in operands])
     results = Checkpoint(Block(term)).apply(*operands, *around)
     return results[0] if len(results) == 1 else results
+
+
+def _check_variables(subject: str, *values: Any) -> None:
+    for value in values:
+        if not isinstance(value, Var):
+            raise TermError(
+                f"{subject} must be given variables", f"one is {value!r}", "write for example zeros_like(x)"
+            )
 
 
 def _tuple(values: Any) -> tuple[Any, ...]:

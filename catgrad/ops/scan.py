@@ -77,15 +77,24 @@ class Scan(HigherOrder):
         return tuple(values[:c]), tuple(values[c:x]), tuple(values[x:])
 
     def pruned(self, needed: Sequence[bool]) -> tuple[Op, Sequence[int], Sequence[int]] | None:
-        """Without the rows nobody reads, and without what only they needed."""
-        outputs = [i for i, wanted in enumerate(needed) if wanted or i < self.carried]
-        term = selected(self.block.term, outputs)
-        inputs = kept_inputs([term], self.carried)
+        """Without the rows nobody reads, what is carried on only for itself, and what only they needed."""
+        outputs, term = self._live([i for i, wanted in enumerate(needed) if wanted])
+        inputs = sorted({*kept_inputs([term]), *(i for i in outputs if i < self.carried)})
         if len(outputs) == len(needed) and len(inputs) == len(self.block.inputs):
             return None
+        carried = sum(i < self.carried for i in inputs)
         scanned = sum(self.carried <= i < self.carried + self.scanned for i in inputs)
         block = Block(with_inputs(term, inputs))
-        return Scan(block, self.length, self.carried, scanned, self.backwards), inputs, outputs
+        return Scan(block, self.length, carried, scanned, self.backwards), inputs, outputs
+
+    def _live(self, outputs: Sequence[int]) -> tuple[Sequence[int], Term]:
+        """These outputs, the carries that a turn reads for them of the one before, and the body to all."""
+        while True:
+            term = selected(self.block.term, outputs)
+            carries = {i for i in kept_inputs([term]) if i < self.carried}
+            if carries.issubset(outputs):
+                return outputs, term
+            outputs = sorted(carries.union(outputs))
 
     def optic(self, reverse: Reverse, *types: NdArrayType) -> tuple[Term, Term]:
         """The loop that keeps what its reverse needs, and the reverse."""

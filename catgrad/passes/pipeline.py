@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import cycle, islice
 from typing import Protocol, cast
 
 from catgrad.errors import CatgradError
@@ -27,11 +28,11 @@ LIMIT = 100
 
 def optimise(function: Function, passes: Sequence[Pass] = PIPELINE) -> Function:
     """The function after all passes, again and again until none of them changes it."""
-    for _ in range(LIMIT):
-        before = function
-        for each in passes:
-            function = each.apply(function)
-        if function is before:
+    settled = 0  # so many passes in a row have changed nothing
+    for each in islice(cycle(passes), LIMIT * len(passes)):
+        before, function = function, each.apply(function)
+        settled = settled + 1 if function is before else 0
+        if settled == len(passes):
             return function
     raise CatgradError(
         f"the passes must settle within {LIMIT} rounds",

@@ -33,8 +33,7 @@ def _simplify(rewriter: Rewriter, apply: Apply) -> Values | None:
 
 def _identity(rewriter: Rewriter, op: Op, inputs: Values) -> int | None:
     """f(x) = x, where f is the identity at this type."""
-    types = [rewriter.types[value] for value in inputs]
-    return inputs[0] if len(inputs) == 1 and op.is_identity(*types) else None
+    return inputs[0] if len(inputs) == 1 and op.is_identity(rewriter.types[inputs[0]]) else None
 
 
 def _unit(rewriter: Rewriter, op: Op, inputs: Values) -> int | None:

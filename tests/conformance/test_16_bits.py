@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from catgrad import Dim, Dtype, NdArrayType, build, ops, sgd
+from catgrad import Dim, Dtype, NdArrayType, Task, build, layers, losses, mse, ops, sgd
 from catgrad.backend import get_backend
 from catgrad.errors import DtypeError
 from catgrad.functors import reverse
@@ -228,6 +228,35 @@ def test_symbolic_means(dtype):
     for target in ("numpy", "torch"):
         [found] = run_on(get_backend(target), term, np.ones((4000, 3), dtype.numpy))
         assert found.tolist() == [1, 1, 1]
+
+
+MANY = 70000
+"""Examples in a batch that float16 cannot count."""
+
+
+@both_targets
+@both_dtypes
+def test_losses_of_more_examples_than_float16_counts(target, dtype):
+    rows, batch = NdArrayType((Dim("n"), 3), dtype), NdArrayType((Dim("n"),), Dtype.int64)
+    labels, scores = np.zeros(MANY, np.int64), np.zeros((MANY, 3), dtype.numpy)
+    chances = np.full((MANY, 3), 1 / 4, dtype.numpy)
+    for loss, types, arrays, wanted in (
+        (losses.cross_entropy, [rows, batch], [scores, labels], np.log(3)),
+        (losses.kl_div, [rows, rows], [scores, chances], -0.75 * np.log(4)),
+    ):
+        [found] = run_on(get_backend(target), build(loss, types), *arrays)
+        np.testing.assert_allclose(widened(found), wanted, rtol=EPSILON[dtype])
+
+
+@both_targets
+@both_dtypes
+def test_running_statistics_of_more_examples_than_float16_counts(target, dtype):
+    rows = NdArrayType((Dim("n"), 1), dtype)
+    learner = emit(Task(layers.batch_norm(rows), sgd(0.1), mse), target).load()().learner()
+    x = np.resize([-2.0, 2.0], (MANY, 1))
+    learner.step(x, x)
+    variance = float(learner.buffers["norm.running_var"][0])
+    assert variance == pytest.approx(0.9 + 0.1 * 4, rel=2 * EPSILON[dtype])
 
 
 def test_constants_that_do_not_fit_are_refused_and_others_have_their_shortest_digits():

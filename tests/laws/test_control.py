@@ -365,6 +365,32 @@ def test_rows_that_nobody_reads_are_not_laid():
     assert "exp" not in source_of(build(loop, [ROW, NdArrayType((5, 3)), ROW]))
 
 
+def test_what_is_carried_on_only_for_itself_is_not_carried():
+    def loop(h, n, xs):
+        (h, *_), ys = ops.scan(lambda c, x: ((c[0] * x, c[1] + 1, c[1] * c[2]), c[0]), (h, n, n), xs)
+        return h, ys
+
+    term = build(loop, [ROW, SCALAR, NdArrayType((5, 3))])
+    (step,) = optimise(lower(term)).body
+    assert len(step.outputs) == 2 and len(step.inputs) == 2
+    rng = np.random.default_rng(0)
+    arrays = [rng.normal(size=shape).astype(np.float32) for shape in ((3,), (), (5, 3))]
+    assert equal(interpret(optimise(lower(term)), *arrays), evaluate(term, *arrays))
+
+
+def test_what_is_carried_for_what_is_read_is_carried():
+    def loop(h, n, xs):
+        (h, *_), _ = ops.scan(lambda c, x: ((c[0] + c[1] * x, c[2], c[2] + c[2]), c[0]), (h, n, n), xs)
+        return h
+
+    term = build(loop, [ROW, ROW, NdArrayType((5, 3))])
+    (step,) = optimise(lower(term)).body
+    assert len(step.outputs) == 3
+    rng = np.random.default_rng(0)
+    arrays = [rng.normal(size=shape).astype(np.float32) for shape in ((3,), (3,), (5, 3))]
+    assert equal(interpret(optimise(lower(term)), *arrays), evaluate(term, *arrays))
+
+
 # Memory
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from math import inf, nan
 
+import numpy as np
 import pytest
 
+from catgrad import Dtype, NdArrayType, Task, emit, layers, losses
 from catgrad.errors import CatgradError, OptionError
 from catgrad.learn.optimisers import adagrad, adam, adamw, clipped, lion, muon, rmsprop, sgd
 from catgrad.learn.schedules import adjustable, cosine, exponential_decay, one_cycle, step_decay
@@ -61,3 +63,35 @@ def test_ends_of_the_ranges_are_in_them():
     assert cosine(0.1, 1)
     assert clipped(sgd(0.1), inf)
     assert one_cycle(0.1, 10, 0.3, 1, 1)
+
+
+HALF = NdArrayType((3,), Dtype.float16)
+MODEL = layers.bias(NdArrayType((), Dtype.float16), HALF, "b")
+ZEROS = np.zeros(3, np.float16)
+
+
+@pytest.mark.parametrize("make", [adam, adamw, rmsprop, adagrad, muon])
+def test_an_epsilon_that_16_bits_round_to_zero(make):
+    """At a gradient of 0 the step would be 0 / 0."""
+    with pytest.raises(OptionError, match="epsilon must not be 0 in float16"):
+        emit(Task(MODEL, make(), losses.mse))
+
+
+@pytest.mark.parametrize("make", [adam, adamw, rmsprop, adagrad])
+def test_an_epsilon_that_16_bits_hold(make):
+    learner = emit(Task(MODEL, make(epsilon=1e-4), losses.mse)).load()().learner()
+    learner.step(ZEROS, ZEROS)
+    np.testing.assert_array_equal(learner.parameters["b.bias"], ZEROS)
+
+
+@pytest.mark.parametrize("target", ["numpy", "torch"])
+def test_a_norm_whose_square_16_bits_do_not_hold(target):
+    """The norm is 1000, and its square beyond float16; clipped to 3, the step is along the gradient."""
+
+    def loss(p, y):
+        return losses.mse(p, y, reduction="sum")
+
+    task = Task(MODEL, clipped(sgd(1.0), 3.0), loss)
+    learner = emit(task, target).load()().learner()
+    learner.step(ZEROS, np.array([0, -300, -400], np.float16))
+    np.testing.assert_allclose(np.asarray(learner.parameters["b.bias"]), [0, -1.8, -2.4], rtol=3e-3)

@@ -226,7 +226,7 @@ def test_an_optimiser_must_keep_types():
 
 @pytest.mark.parametrize("task", [lambda m: Task(3, sgd(0.1), mse), lambda m: Task(m, mse, mse)])
 def test_a_task_must_be_made_of_the_right_things(task):
-    with pytest.raises(OptionError, match="a task must have"):
+    with pytest.raises(OptionError, match="a task must get"):
         task(layers.linear(F(2), F(3), F(3)))
 
 

@@ -56,11 +56,11 @@ def batch_norm(x: NdArrayType, momentum: float = 0.1, epsilon: float = 1e-5, nam
 def _track(x: Any, mean: Any, variance: Any, momentum: float) -> None:
     """Move the running statistics towards those of the batch."""
     _, new_variance = moments(x)
-    new_mean = ops.mean(x, others(x))
-    count = ops.number_of(x.type.size, x.dtype) / ops.number_of(x.shape[1], x.dtype)
+    new_mean, wide = ops.mean(x, others(x)), x.dtype.wide  # float16 cannot count to the size of a batch
+    count = ops.number_of(x.type.size, wide) / ops.number_of(x.shape[1], wide)
     # A batch of one number for each channel has the variance 0, not 0/0.
     spread = ops.maximum(count - 1, Constant(count.type, 1)())
-    unbiased = new_variance * ops.broadcast(count / spread, new_variance.shape)
+    unbiased = new_variance * ops.broadcast(ops.cast(count / spread, x.dtype), new_variance.shape)
     update("running_mean", (1 - momentum) * mean + momentum * new_mean)
     update("running_var", (1 - momentum) * variance + momentum * unbiased)
     update("num_batches_tracked", buffer("num_batches_tracked", NdArrayType((), Dtype.int64)) + 1)

@@ -1,0 +1,81 @@
+"""What a task is made of, and what must hold of it: model, optimiser, loss and the types of labels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from inspect import signature
+from typing import Any
+
+from catgrad.build import Var
+from catgrad.errors import DtypeError, OptionError, ShapeError, TypeMismatch
+from catgrad.learn.optimiser import Optimiser, Run
+from catgrad.term import Term
+from catgrad.types import NdArrayType
+
+Loss = Callable[..., Any]
+
+
+def check_parts(model: Any, optimiser: Any, loss: Any, labels: Any) -> None:
+    """Raises: OptionError for what is no model, optimiser, loss or tuple of types."""
+    fits = {
+        "model": (model, isinstance(model, Term)),
+        "optimiser": (optimiser, isinstance(optimiser, Optimiser)),
+        "loss": (loss, callable(loss)),
+    }
+    for part, (value, is_fit) in fits.items():
+        if not is_fit:
+            raise OptionError(
+                "a task must get a term, an optimiser and a function of losses, in this order",
+                f"its {part} is {value!r}",
+                "write Task(model, sgd(0.01), mse)",
+            )
+    is_tuple = isinstance(labels, (tuple, list))
+    if labels is not None and not (is_tuple and all(isinstance(type, NdArrayType) for type in labels)):
+        raise OptionError(
+            "labels must be a tuple of types",
+            f"they are {labels!r}",
+            "write for example labels=(NdArrayType((32,), Dtype.int64),)",
+        )
+
+
+def check_takes(loss: Loss, arguments: tuple[Any, ...]) -> None:
+    """Raises: OptionError unless the loss takes so many arguments."""
+    try:
+        signature(loss).bind(*arguments)
+    except TypeError:
+        raise OptionError(
+            "a loss must take the model's outputs, then a target for each",
+            f"these are {len(arguments)} arguments and it takes {signature(loss)}",
+            "write a function (y_hat, y) for one output, (y_hat_0, y_hat_1, y_0, y_1) for two",
+            subject="loss",
+        ) from None
+
+
+def check_is_loss(loss: Any) -> None:
+    """Raises: ShapeError unless it is one number of the term; DtypeError unless that is floating."""
+    if not isinstance(loss, Var) or loss.shape != ():
+        raise ShapeError(
+            "a loss must be one number of the term",
+            f"it is {loss!r}",
+            "end it with mean or sum",
+            subject="loss",
+        )
+    if not loss.dtype.is_floating:
+        raise DtypeError(
+            "a loss must be floating-point, for parameters move along its gradient",
+            f"it is {loss.type}",
+            "compare scores, not the classes they choose",
+            subject="loss",
+        )
+
+
+def checked_put(optimiser: Optimiser, run: Run, lens: tuple[Any, ...], gradient: Any) -> tuple[Any, ...]:
+    """New state and parameter. Raises: TypeMismatch unless their types are as before."""
+    new: tuple[Any, ...] = optimiser.put(run, *lens, gradient)
+    if [array.type for array in new] != [array.type for array in lens]:
+        raise TypeMismatch(
+            f"the optimiser {optimiser.name} must return state and parameter as it got them",
+            f"it got {lens} and returned {new}",
+            "return (*state, parameter) with the types unchanged",
+        )
+    return new

@@ -1,0 +1,129 @@
+"""What templates spell: the lines of functions as data, and long lists broken into rows."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from catgrad.types import NdArrayType
+
+
+@dataclass(frozen=True)
+class Statement:
+    """One line: what is assigned, the expression, and the types of what is assigned.
+
+    As after every line, `released` are large arrays that no later one reads.
+    """
+
+    targets: tuple[str, ...]
+    expression: str
+    types: tuple[NdArrayType, ...]
+    released: tuple[str, ...] = ()
+    kind: str = ""
+
+
+@dataclass(frozen=True)
+class Stack:
+    """An array that a loop fills: its name, what each turn puts into its row, and its shape."""
+
+    name: str
+    value: str
+    shape: str
+    type: NdArrayType
+
+
+@dataclass(frozen=True)
+class Loop:
+    """Lines repeated: `carries` are names with first values, `rows` names with the arrays they are rows of.
+
+    After the lines each carry gets its new value, all of them `at_once` where one reads another.
+    """
+
+    index: str
+    length: str
+    backwards: bool
+    carries: tuple[tuple[str, str, NdArrayType], ...]
+    rows: tuple[tuple[str, str, NdArrayType], ...]
+    lines: tuple[Line, ...]
+    stacks: tuple[Stack, ...]
+    renewed: tuple[tuple[str, str], ...]
+    at_once: bool
+    released: tuple[str, ...] = ()
+    kind: str = "Scan"
+
+
+@dataclass(frozen=True)
+class Part:
+    """Lines, and what is assigned after them."""
+
+    lines: tuple[Line, ...]
+    assignments: tuple[tuple[str, str, NdArrayType], ...]
+
+
+@dataclass(frozen=True)
+class Branch:
+    """Parts of which one runs: the first where the condition holds."""
+
+    condition: str
+    parts: tuple[Part, ...]
+    released: tuple[str, ...] = ()
+    kind: str = "Cond"
+
+
+Line = Statement | Loop | Branch
+
+
+@dataclass(frozen=True)
+class Argument:
+    """An argument: its identifier, the name users know it by, and its type."""
+
+    identifier: str
+    name: str
+    type: NdArrayType
+
+
+@dataclass(frozen=True)
+class FunctionText:
+    """All that a template needs to spell a function.
+
+    `symbols` holds each size read at run time: identifier, position of an argument, axis.
+    `sizes_read` are those of them the statements mention. The arguments are those of the tables it
+    `takes`, then `own_arguments`.
+    """
+
+    name: str
+    doc: str
+    takes: tuple[str, ...]
+    own_arguments: tuple[Argument, ...]
+    arguments: tuple[Argument, ...]
+    statements: tuple[Line, ...]
+    results: tuple[str, ...]
+    symbols: tuple[tuple[str, int, int], ...]
+    sizes_read: tuple[tuple[str, int, int], ...]
+    shapes: Mapping[NdArrayType, str]
+
+
+def fill(items: Sequence[str], start: int, indent: int, width: int = 100) -> str:
+    """Items with commas between, the first at column `start`; broken into lines if they are long."""
+    line = ", ".join(items)
+    if start + len(line) <= width:
+        return line
+    margin = " " * indent
+    rows = textwrap.wrap(line, width - indent, break_long_words=False, break_on_hyphens=False)
+    return "\n" + "".join(f"{margin}{row}\n" for row in rows) + " " * max(indent - 4, 0)
+
+
+def brackets(items: Any, start: int, indent: int, width: int = 96) -> str:
+    """Nested lists of texts, the first at column `start`; on one line if they fit, else one on each."""
+    if isinstance(items, str):
+        return items
+    inner = indent + 4
+    texts = [brackets(item, inner, inner, width - 1) for item in items]
+    line = f"[{', '.join(texts)}]"
+    if start + len(line) <= width and "\n" not in line:
+        return line
+    if isinstance(items[0], str):
+        return f"[{fill(texts, width, inner, width)}]"
+    return "[\n" + "".join(f"{' ' * inner}{text},\n" for text in texts) + " " * indent + "]"
