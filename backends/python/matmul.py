@@ -42,6 +42,8 @@ def _spell(rewriter: Rewriter, apply: Apply) -> Values | None:
         return (rewriter.apply_as(rewriter.types[outputs[0]], Transpose(), *inputs),)
     if not isinstance(op, Contract):
         return None
+    if op.left == op.right and not op.out:
+        return (_inner_product(rewriter, inputs, rewriter.types[outputs[0]]),)
     if _sums_over_leading_axes(op):
         return (_of_rows(rewriter, inputs, rewriter.types[outputs[0]]),)
     for form, operands in ((op, inputs), (Contract(op.right, op.left, op.out), inputs[::-1])):
@@ -59,6 +61,15 @@ def _sums_over_leading_axes(op: Contract) -> bool:
     """Whether it is xᵀ y with several axes for the rows of x and y, as a weight's gradient is."""
     rows, (m, n) = op.left[:-1], (op.left[-1:], op.right[-1:])
     return len(rows) > 1 and op.right[:-1] == rows and op.out == m + n and m != n
+
+
+def _inner_product(rewriter: Rewriter, inputs: Values, type: NdArrayType) -> int:
+    """Σ x · y over all axes."""
+    flat: dict[int, int] = {}
+    for value in dict.fromkeys(inputs):
+        shape = rewriter.types[value].shape
+        flat[value] = value if len(shape) == 1 else rewriter.apply(Reshape(shape, (product(shape),)), value)
+    return rewriter.apply_as(type, MatMul(), *(flat[value] for value in inputs))
 
 
 def _of_rows(rewriter: Rewriter, inputs: Values, type: NdArrayType) -> int:

@@ -136,7 +136,8 @@ def clipped(optimiser: Optimiser, norm: float) -> Optimiser:
 
 
 def _sum_of_squares(x: Any) -> Any:
-    return ops.sum(ops.square(ops.cast(x, x.dtype.wide)))
+    wide = ops.cast(x, x.dtype.wide)
+    return ops.contract(wide, wide, x.type.rank)
 
 
 def scaled(factor: Any, x: Any) -> Any:
