@@ -184,8 +184,11 @@ def newest_jax():
 
 
 def test_the_newest_jax_computes_every_operation(newest_jax, tmp_path):
-    """Files without 64-bit types come first, so that they run as JAX is by default."""
-    cases = [(case, source_of(case.term)) for case in operation_cases()]
+    """Files without 64-bit types come first, so that they run as JAX is by default.
+
+    A reverse returns the value too, so that each operation is compiled once.
+    """
+    cases = [(case, source_of(case.term)) for case in operation_cases() if "reverse" in case.name]
     cases.sort(key=lambda entry: WIDE in entry[1])
     paths = []
     for number, (case, source) in enumerate(cases):
