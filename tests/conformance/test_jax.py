@@ -23,8 +23,9 @@ JAX = get_backend("jax")
 KEY = ops.random.KEY
 
 
-def source_of(term):
-    return JAX.emit(Program("case", (lower(Expand(JAX.has)(term), "f", doc="The term under test."),))).source
+def source_of(term, backend=JAX):
+    function = lower(Expand(backend.has)(term), "f", doc="The term under test.")
+    return backend.emit(Program("case", (function,))).source
 
 
 def module(source):
