@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,9 @@ from hypothesis import settings
 settings.register_profile("default", deadline=None, max_examples=50, derandomize=True)
 settings.register_profile("long", deadline=None, max_examples=1000)
 settings.load_profile("default")
+
+# Tests of the target jax compile thousands of functions that run once.
+os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
 
 GOLDEN = Path(__file__).parent / "golden"
 

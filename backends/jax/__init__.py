@@ -12,11 +12,25 @@ from typing import Any
 
 from catgrad.backend import Artifact, Backend
 from catgrad.errors import ToolError
+from catgrad.ops.activations import Gelu, GeluTanh, Sigmoid, Silu
+from catgrad.ops.cumulative import CumSum
+from catgrad.ops.gather import ScatterAdd
+from catgrad.ops.softmax import LogSoftmax, LogSumExp, Softmax
+from catgrad.ops.take import ScatterAddAlongAxis
+from catgrad.ops.transcendental import Expm1, Log1p, Rsqrt
+from catgrad.ops.window import Fold
 from catgrad.program import Function, Nested, Program
 from catgrad.types import Dtype, NdArrayType
 
 from .. import templates
 from ..python import load_module, passes
+from ..python.division import DivisionByNumbers
+
+SUMS = CumSum, ScatterAdd, ScatterAddAlongAxis, Fold
+"""What JAX rounds after every term."""
+
+SEVERAL = Sigmoid, Silu, Gelu, GeluTanh, Softmax, LogSoftmax, LogSumExp, Expm1, Log1p, Rsqrt
+"""What JAX makes several operations of, and rounds after each."""
 
 
 class JaxBackend(Backend):
@@ -61,5 +75,5 @@ BACKEND = JaxBackend(
     files={"{name}.py": "module.py.j2"},
     load=load,
     missing=missing,
-    passes=passes(lambda op, dtype: True, ()),
+    passes=(DivisionByNumbers(), *passes(lambda op, dtype: True, SUMS + SEVERAL, scalars_keep_dtype=True)),
 )

@@ -17,8 +17,8 @@ from catgrad.types import Dtype
 
 from .. import templates
 from ..python import load_module, passes
+from ..python.division import DivisionByNumbers, QuotientByNumber, RemainderByNumber
 from . import pullbacks
-from .division import DivisionByNumbers, QuotientByNumber, RemainderByNumber
 from .fused_kernels import AffineMaps, ScaledSums
 
 OPERATORS = (

@@ -23,8 +23,9 @@ JAX = get_backend("jax")
 KEY = ops.random.KEY
 
 
-def source_of(term):
-    return JAX.emit(Program("case", (lower(Expand(JAX.has)(term), "f", doc="The term under test."),))).source
+def source_of(term, backend=JAX):
+    function = lower(Expand(backend.has)(term), "f", doc="The term under test.")
+    return backend.emit(Program("case", (function,))).source
 
 
 def module(source):
@@ -184,8 +185,11 @@ def newest_jax():
 
 
 def test_the_newest_jax_computes_every_operation(newest_jax, tmp_path):
-    """Files without 64-bit types come first, so that they run as JAX is by default."""
-    cases = [(case, source_of(case.term)) for case in operation_cases()]
+    """Files without 64-bit types come first, so that they run as JAX is by default.
+
+    A reverse returns the value too, so that each operation is compiled once.
+    """
+    cases = [(case, source_of(case.term)) for case in operation_cases() if "reverse" in case.name]
     cases.sort(key=lambda entry: WIDE in entry[1])
     paths = []
     for number, (case, source) in enumerate(cases):

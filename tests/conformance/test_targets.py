@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -28,14 +30,24 @@ def test_operations(target, case):
     check_conformance(target, case)
 
 
+@cache
+def trained(name):
+    return TASKS[name]()
+
+
+@cache
+def compiled(target, name):
+    return emit(trained(name), target).load()()
+
+
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("name", TASKS)
 @pytest.mark.parametrize("function", TERMS[1:])
 @pytest.mark.parametrize("batch", [0, 1, 7])
 def test_models(target, name, function, batch):
-    task = TASKS[name]()
+    task = trained(name)
     given = arguments(task, function, {"batch": batch})
-    model, backend = emit(task, target).load()(), get_backend(target)
+    model, backend = compiled(target, name), get_backend(target)
     if backend.entries and not hasattr(model, function):
         pytest.skip(f"target {target} leaves {function} to its library")
     results = getattr(model, function)(*given)
