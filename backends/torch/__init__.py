@@ -1,4 +1,4 @@
-"""Static Python on PyTorch: functions on tensors of any device, without autograd."""
+"""Static Python on PyTorch: functions on tensors of any device, with its kernels for layers and their reverses."""
 
 from __future__ import annotations
 

@@ -38,6 +38,7 @@ class Pullback(Op, register=False):
 
 
 PAIRED = (Attention, AffineLayerNorm)
+"""Operations that PyTorch has such kernels for."""
 
 
 def apply(function: Function) -> Function:
