@@ -1,4 +1,4 @@
-"""Static Python on PyTorch: functions on tensors of any device, with its kernels for layers and their reverses."""
+"""Static Python on PyTorch: functions on tensors of any device, with the kernels it has for layers."""
 
 from __future__ import annotations
 
