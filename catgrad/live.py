@@ -27,14 +27,8 @@ def live(term: Term) -> Term:
     kept = [edge for k, edge in enumerate(every) if k in needed]
     read = {*term.t.table.tolist(), *(wire for edge in kept for wire in edge.sources)}
     written = [*term.s.table.tolist(), *(wire for edge in kept for wire in edge.targets)]
-    number = {wire: i for i, wire in enumerate(written)}
     discards = [Edge(Discard(types[wire]), (wire,), ()) for wire in written if wire not in read]
-    renumbered = [
-        Edge(op, tuple(number[w] for w in sources), tuple(number[w] for w in targets))
-        for op, sources, targets in kept + discards
-    ]
-    sources, targets = ([number[wire] for wire in side.table.tolist()] for side in (term.s, term.t))
-    return assemble([types[wire] for wire in written], renumbered, sources, targets)
+    return _part(term, written, kept + discards, term.s.table.tolist())
 
 
 def unread(term: Term) -> frozenset[int]:
@@ -51,12 +45,17 @@ def narrowed(term: Term, kept: Sequence[bool]) -> Term:
     dropped = {wire for wire, keep in zip(sources, kept, strict=True) if not keep}
     rest = [edge for edge in edges(alive) if not dropped.intersection(edge.sources)]
     wires = [wire for wire in range(alive.H.W) if wire not in dropped]
+    return _part(alive, wires, rest, [wire for wire in sources if wire not in dropped])
+
+
+def _part(term: Term, wires: Sequence[int], kept: Sequence[Edge], sources: Sequence[int]) -> Term:
+    """The term of these of its wires and operations, from these inputs to all its outputs."""
     number = {wire: i for i, wire in enumerate(wires)}
     return assemble(
-        [alive.H.w.table[wire] for wire in wires],
-        [Edge(op, tuple(number[w] for w in ins), tuple(number[w] for w in outs)) for op, ins, outs in rest],
-        [number[wire] for wire in sources if wire not in dropped],
-        [number[wire] for wire in alive.t.table.tolist()],
+        [term.H.w.table[wire] for wire in wires],
+        [Edge(op, tuple(number[w] for w in ins), tuple(number[w] for w in outs)) for op, ins, outs in kept],
+        [number[wire] for wire in sources],
+        [number[wire] for wire in term.t.table.tolist()],
     )
 
 
