@@ -72,6 +72,12 @@ class NoOptions:
     """The options of a target that has none."""
 
 
+def statements(backend: Backend, program: Program) -> dict[str, Any]:
+    """The functions of a prepared program as statements, by name, for templates."""
+    printed = {f.name: FunctionPrinter(program, f, backend.dialect).print() for f in program.functions}
+    return {"functions": printed}
+
+
 @dataclass(frozen=True)
 class Backend:
     """A target.
@@ -85,7 +91,8 @@ class Backend:
 
     `options` is a frozen dataclass, whose fields `emit` takes by name. `entries` are the functions
     of a task that are printed, if not the usual ones. `arrange` makes of a program what the target
-    prints, before any pass, or refuses it. Templates may call `helpers` by name.
+    prints, before any pass, or refuses it; `spell` makes of the prepared program what its templates are
+    given, which are statements by default. Templates may call `helpers` by name.
     """
 
     name: str
@@ -100,6 +107,7 @@ class Backend:
     options: Any = field(default_factory=NoOptions)
     entries: Sequence[str] = ()
     arrange: Callable[[Backend, Program], Program] = lambda backend, program: program
+    spell: Callable[[Backend, Program], Mapping[str, Any]] = statements
     helpers: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
 
     @cached_property
@@ -159,10 +167,10 @@ class Backend:
         self._check_supported(program)
         prepared = self.arrange(self, program).map(self._prepare)
         used = {op.macro for f in prepared.functions for op in operations(f)}
-        printed = {f.name: FunctionPrinter(prepared, f, self.dialect).print() for f in prepared.functions}
+        spelled = self.spell(self, prepared)
         files = {
             name.format(name=program.name): self.environment.get_template(template)
-            .render(program=prepared, functions=printed, used=used, backend=self)
+            .render(program=prepared, used=used, backend=self, **spelled)
             .rstrip()
             + "\n"
             for name, template in self.files.items()

@@ -21,6 +21,9 @@ from catgrad.structural import Label
 from catgrad.term import Term, check_functional, edges
 from catgrad.types import Array, NdArrayType, substitute, symbols
 
+GRADIENTS = "gradients"
+"""Among what a function gives: one array for each parameter."""
+
 
 class Apply(NamedTuple):
     """One operation applied to values, which are numbered and assigned once."""
@@ -34,8 +37,10 @@ class Apply(NamedTuple):
 class Function:
     """Straight-line code from arguments to results.
 
-    It takes all that the tables `takes` of its program name, then arguments of its own. `names`
-    holds what values are called; those without an entry are intermediate.
+    It takes all that the tables `takes` of its program name, then arguments of its own. `gives` says
+    in order what its results are: all of a table, under its name, one `GRADIENTS` for each parameter, or
+    one array, under its own name; nothing if all are arrays without names. `names` holds what values
+    are called; those without an entry are intermediate.
     """
 
     name: str
@@ -46,6 +51,7 @@ class Function:
     names: Mapping[int, str] = field(default_factory=dict)
     doc: str = ""
     takes: tuple[str, ...] = ()
+    gives: tuple[str, ...] = ()
 
     @property
     def argument_types(self) -> tuple[NdArrayType, ...]:

@@ -10,7 +10,7 @@ from catgrad.functors.reverse import cotangents
 from catgrad.learn.task import Task
 from catgrad.naming import numbered
 from catgrad.op import Op
-from catgrad.program import Function, Program, lower
+from catgrad.program import GRADIENTS, Function, Program, lower
 from catgrad.state import Slot
 
 DOCS = {
@@ -29,6 +29,15 @@ DOCS = {
 
 COMPILED = ("predict", "loss", "rev", "rev_p", "grads", "update", "step", "train_step")
 """Those that a target prints which does not choose others."""
+
+RENEWED = {
+    "grads": ("buffers",),
+    "update": ("state", "parameters"),
+    "step": ("state", "buffers", "parameters"),
+    "train_step": ("state", "buffers", "parameters"),
+    "trained": ("buffers",),
+}
+"""The tables whose new values functions return."""
 
 TABLES = {"state": "S", "buffers": "M", "parameters": "P"}
 """What functions take in common, in this order."""
@@ -49,7 +58,7 @@ def program(
     functions = [_entry(task, name, tables, expand) for name in entries]
     taken = {"parameters", *(table for function in functions for table in function.takes)}
     initial = [
-        lower(expand(task.initial_term(tables[table])), name, ["seed"], doc)
+        replace(lower(expand(task.initial_term(tables[table])), name, ["seed"], doc), gives=(table,))
         for name, (table, doc) in INITIAL.items()
         if table in taken
     ]
@@ -61,7 +70,19 @@ def _entry(task: Task, name: str, tables: dict[str, tuple[Slot, ...]], expand: E
     term, takes = task.entry(name)
     names = [slot.name for table in takes for slot in tables[table]] + _own(task, name)
     letters = {letter: f"{letter} × " if table in takes else "" for table, letter in TABLES.items()}
-    return replace(lower(expand(term), name, names, DOCS[name].format(**letters)), takes=takes)
+    lowered = lower(expand(term), name, names, DOCS[name].format(**letters))
+    return replace(lowered, takes=takes, gives=_gives(task, name, takes))
+
+
+def _gives(task: Task, name: str, takes: tuple[str, ...]) -> tuple[str, ...]:
+    """What a function returns, in order."""
+    renewed = tuple(table for table in RENEWED.get(name, ()) if table in takes)
+    if name in ("predict", "trained"):
+        return (*renewed, *numbered("y_hat", len(task.outputs)))
+    if name in ("rev", "rev_p"):
+        return (GRADIENTS, *(numbered("d_x", len(cotangents(task.inputs))) if name == "rev" else ()))
+    loss = ("loss",) if name in ("criterion", "loss", "grads", "train_step") else ()
+    return (*loss, *renewed, *((GRADIENTS,) if name == "grads" else ()))
 
 
 def _own(task: Task, name: str) -> list[str]:
