@@ -9,7 +9,7 @@ from typing import Any
 
 from catgrad.backend import Backend
 from catgrad.loops.lower import Either, Repeat, Step, kernels, lower
-from catgrad.loops.nest import Item
+from catgrad.loops.nest import Kernel
 from catgrad.loops.place import put_in_place
 from catgrad.loops.plan import planned
 from catgrad.loops.scalar import Stored
@@ -177,7 +177,7 @@ class _Entry:
     def _place(self, array: Stored) -> str:
         return self.places[array.alias if array.alias is not None else array]
 
-    def _call(self, kernel: Item, around: dict[Any, str]) -> Call:
+    def _call(self, kernel: Kernel, around: dict[Any, str]) -> Call:
         text, given, free = self._kernel(kernel)
         arguments = [*text.sizes[: len(text.sizes) - len(free)], *(around[v] for v in free)]
         arguments += [self._place(array) for array in given]
@@ -185,11 +185,11 @@ class _Entry:
             text.name, (*arguments, *(["memory", "scratch_bytes"] if text.scratch else [])), text.checks
         )
 
-    def _kernel(self, kernel: Item) -> tuple[KernelText, list[Stored], list[Any]]:
+    def _kernel(self, kernel: Kernel) -> tuple[KernelText, list[Stored], list[Any]]:
         """The kernel's function, which may be that of an equal one, and what it is called with."""
         printer = KernelPrinter(kernel, self.dialect, self.plan, lambda array: "a")
         self._declare(printer.arrays)
-        plain = printer.print("kernel")
+        plain = replace(printer.print("kernel"), comments=())
         known = self.library.printed.get(plain)
         free = printer._free_variables()
         given = [
@@ -201,7 +201,7 @@ class _Entry:
             nice = KernelPrinter(kernel, self.dialect, self.plan, lambda array: array.name)
             written = next((a for a in nice.arrays if a in nice.changed and a.place != "turn"), None)
             name = self.library.namer.fresh(f"compute_{written.name}" if written else "check")
-            known = replace(nice.print(name), comments=())
+            known = nice.print(name)
             self.library.printed[plain] = known
             self.new.append(known)
         return known, given, free

@@ -13,6 +13,7 @@ from catgrad.loops.nest import (
     Check,
     Define,
     Item,
+    Kernel,
     Loop,
     Multiply,
     Sort,
@@ -42,14 +43,14 @@ FEW = 4
 class KernelPrinter:
     """Prints one kernel: `wish` is what an array would be called."""
 
-    def __init__(self, kernel: Item, dialect: Dialect, plan: Plan, wish: Callable[[Stored], str]) -> None:
+    def __init__(self, kernel: Kernel, dialect: Dialect, plan: Plan, wish: Callable[[Stored], str]) -> None:
         self.kernel, self.plan = kernel, plan
         self.namer = Namer(dialect.reserved)
         self.names: dict[Stored, str] = {}
         self.wish = wish
         self.expressions = Expressions(dialect, self._name)
         self.arrays = list(dict.fromkeys(a for a, _ in (*kernel.reads, *kernel.writes)))
-        writes = [array for s in statements([kernel]) for array, _ in s.writes]
+        writes = [array for s in statements(kernel.body) for array, _ in s.writes]
         self.changed, self.count = set(writes), Counter(writes)
         self.declared: set[Stored] = set()
         self.outside: dict[Variable, str] = {}
@@ -65,14 +66,29 @@ class KernelPrinter:
         free = self._free_variables()
         for variable in free:
             self.expressions.variables[variable] = self.namer.fresh(variable.name)
-        lines = self._block([self.kernel], 0)
-        parts = list(statements([self.kernel]))
+        lines = self._block(self.kernel.body, 0)
+        parts = list(statements(self.kernel.body))
         scratch = any(isinstance(s, Multiply) for s in parts) or any(
             a in self.plan.scratch for a in self.arrays
         )
         sizes = (*sorted(self.expressions.symbols), *(self.expressions.variables[v] for v in free))
         return KernelText(
-            name, (), sizes, parameters, tuple(lines), scratch, any(isinstance(s, Check) for s in parts)
+            name,
+            self._comments(),
+            sizes,
+            parameters,
+            tuple(lines),
+            scratch,
+            any(isinstance(s, Check) for s in parts),
+        )
+
+    def _comments(self) -> tuple[str, ...]:
+        """What the kernel writes, with shapes."""
+        shape = self.expressions.shape
+        return tuple(
+            f"{self._name(array)} [{shape(tuple(array.type.shape[axis] for axis in array.order))}]"
+            for array in dict.fromkeys(a for a in self.arrays if a in self.changed)
+            if array.place != "turn"
         )
 
     def _twin(self, array: Stored) -> bool:
@@ -90,10 +106,10 @@ class KernelPrinter:
     def _free_variables(self) -> list[Variable]:
         """Variables of loops around the kernel."""
         bound = {loop.variable for loop in _loops(self.kernel)}
-        bound |= {v for s in statements([self.kernel]) if isinstance(s, Multiply) for v in (s.m, s.n, s.k)}
-        bound |= {s.along for s in statements([self.kernel]) if isinstance(s, Sort)}
+        bound |= {v for s in statements(self.kernel.body) if isinstance(s, Multiply) for v in (s.m, s.n, s.k)}
+        bound |= {s.along for s in statements(self.kernel.body) if isinstance(s, Sort)}
         found: dict[Variable, None] = {}
-        for s in statements([self.kernel]):
+        for s in statements(self.kernel.body):
             for i in _indices_of(s):
                 found |= dict.fromkeys(v for v in i.variables() if v not in bound)
             for scalar in _scalars_of(s):
@@ -170,12 +186,16 @@ class KernelPrinter:
         sums, greatest = [], []
         for s in parts:
             if isinstance(s, Update) and not any(i.coefficient(loop.variable) for i in s.indices):
-                if s.array.order or s.array.place != "turn":
+                if not _is_number(s.array):
                     return line
                 (greatest if isinstance(s.op, Maximum) else sums).append(self._name(s.array))
                 if sum(a is s.array for p in parts for a, _ in p.reads) > 1:
                     return line
-            elif not isinstance(s, (Define, Update)) or not is_parallel(Loop(loop.variable, [s])) or self._is_reassigned(s):
+            elif (
+                not isinstance(s, (Define, Update))
+                or not is_parallel(Loop(loop.variable, [s]))
+                or self._is_reassigned(s)
+            ):
                 return line
         return replace(line, at_once=True, sums=tuple(sums), greatest=tuple(greatest))
 
@@ -196,7 +216,7 @@ class KernelPrinter:
             for scalar in _scalars_of(s):
                 for part in _largest(scalar, lambda node: self._stays(node, inside, written)):
                     if self.expressions.name(part) is None and not isinstance(part, (Number, Place)):
-                        if isinstance(part, Load) and not part.array.order and part.array.place == "turn":
+                        if isinstance(part, Load) and _is_number(part.array):
                             continue
                         lines.append(self._named(part))
         return lines
@@ -241,8 +261,8 @@ class KernelPrinter:
             operands = scalar.operands[2:]
         for operand in operands:
             lines += self._shared(operand, counts)
-        is_local = isinstance(scalar, Load) and not scalar.array.order and scalar.array.place == "turn"
-        if counts[self.expressions.key(scalar)] > 1 and not is_local:
+        is_number = isinstance(scalar, Load) and _is_number(scalar.array)
+        if counts[self.expressions.key(scalar)] > 1 and not is_number:
             lines.append(self._named(scalar))
         elif isinstance(scalar, Compute) and len(self.expressions.text(scalar)) > 100:
             longest = max(
@@ -262,11 +282,14 @@ class KernelPrinter:
             return [Require(self.expressions.text(s.scalar), self.expressions.size(s.size))]
         dtype, array = s.array.type.dtype, s.array
         text = self.expressions.text(s.scalar)
-        is_number = not array.order and array.place == "turn"
+        is_number = _is_number(array)
         if isinstance(s, Update):
             target = self._name(array) if is_number else self.expressions.element(array, s.indices)
             self.expressions.written(array)
             return [Assign(dtype, target, text, s.op.macro, not is_number)]
+        if is_number and isinstance(s.scalar, Load) and _is_number(s.scalar.array) and self.count[array] == 1:
+            self.names[array] = self._name(s.scalar.array)  # a copy of a number needs no name of its own
+            return []
         if is_number:
             name = self._name(array)
             first = array not in self.declared
@@ -332,10 +355,16 @@ class KernelPrinter:
         return line
 
 
-def _loops(item: Item) -> list[Loop]:
-    if not isinstance(item, Loop):
+def _is_number(array: Stored) -> bool:
+    """Whether an array has become a number of the kernel."""
+    return not array.order and array.place == "turn"
+
+
+def _loops(item: Item | Kernel) -> list[Loop]:
+    if not isinstance(item, (Loop, Kernel)):
         return []
-    return [item, *(loop for each in item.body for loop in _loops(each))]
+    own = [item] if isinstance(item, Loop) else []
+    return [*own, *(loop for each in item.body for loop in _loops(each))]
 
 
 def _indices_of(s: Statement) -> tuple[Index, ...]:

@@ -9,6 +9,7 @@ from catgrad.dialect import ATOM, Dialect, Literal
 from catgrad.dims import Dim, Size
 from catgrad.loops.index import Index, Modulo, Quotient, Read, Variable
 from catgrad.loops.scalar import Compute, Guarded, Load, Number, Place, Scalar, Stored
+from catgrad.ops.compare import Comparison
 from catgrad.types import Dtype, NdArrayType
 
 LONGEST = 80
@@ -91,7 +92,19 @@ class Expressions:
             inside, outside = self._text(scalar.inside), self._text(scalar.outside)
             return self.dialect.macros["guarded"](conditions, inside[0], outside[0]), ATOM
         assert isinstance(scalar, Compute)  # the last kind there is
-        return self._macro(scalar.op, scalar.dtype, scalar.operands)
+        return self._comparison(scalar) or self._macro(scalar.op, scalar.dtype, scalar.operands)
+
+    def _comparison(self, scalar: Compute) -> tuple[str, int] | None:
+        """Two indices compared as they are, for whole numbers of 64 bits take twice the room of others."""
+        x, y = scalar.operands if len(scalar.operands) == 2 else (scalar, scalar)
+        if not (isinstance(x, Place) and isinstance(y, Place) and isinstance(scalar.op, Comparison)):
+            return None
+        if not all(isinstance(p.index.greatest, int) and p.index.greatest < 2**31 for p in (x, y)):
+            return None
+        texts = [self.dialect.macros["as_number"](self.index(p.index), Dtype.int32) for p in (x, y)]
+        bool_type = NdArrayType((), Dtype.bool)
+        text = self.dialect.macros[scalar.op.macro](self, scalar.op, bool_type, *texts)
+        return text, self.dialect.strength(scalar.op)
 
     def _macro(self, op: Any, dtype: Dtype, operands: Sequence[Scalar]) -> tuple[str, int]:
         texts = []

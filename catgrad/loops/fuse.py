@@ -5,19 +5,44 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from catgrad.loops.index import Index, Variable, index
-from catgrad.loops.nest import Indices, Item, Loop, statements, typical
-from catgrad.loops.scalar import Stored
+from catgrad.loops.nest import (
+    Check,
+    Define,
+    Indices,
+    Item,
+    Kernel,
+    Loop,
+    Multiply,
+    Update,
+    statements,
+    typical,
+)
+from catgrad.loops.scalar import Number, Stored
 
 LITTLE = 2**15
 """Turns of a nest that is fused even if its loops then cannot be shared among threads."""
 
 
-def fused(items: Sequence[Item]) -> list[Item]:
-    """The items, each within the last earlier nest that it may join."""
+def fused(items: Sequence[Item]) -> list[Kernel]:
+    """The items as kernels, each within the last earlier nest that it may join."""
     block: list[Item] = []
     for item in items:
         _insert(block, item, {}, outermost=True)
-    return block
+    kernels: list[Kernel] = []
+    for item in block:
+        if kernels and _begins(kernels[-1].body[-1], item):
+            kernels[-1].body.append(item)
+        else:
+            kernels.append(Kernel([item]))
+    return kernels
+
+
+def _begins(first: Item, then: Item) -> bool:
+    """Whether a nest does nothing but set to a number what another updates."""
+    parts = list(statements([first]))
+    updated = {s.array for s in statements([then]) if isinstance(s, Update)}
+    updated |= {s.array for s in statements([then]) if isinstance(s, Multiply) and s.add}
+    return all(isinstance(s, Define) and isinstance(s.scalar, Number) and s.array in updated for s in parts)
 
 
 def _insert(block: list[Item], item: Item, values: dict[Variable, Index], outermost: bool) -> None:
@@ -44,7 +69,7 @@ def _place(block: list[Item], item: Loop, values: Mapping[Variable, Index], oute
 
 
 def _may_join(loop: Loop, item: Loop, values: Mapping[Variable, Index]) -> bool:
-    if loop.variable.extent != item.variable.extent:
+    if loop.variable.extent != item.variable.extent or _checks(loop) or _checks(item):
         return False
     if is_parallel(loop) and not is_parallel(item) and _turns(item) > LITTLE:
         return False
@@ -55,6 +80,11 @@ def _may_join(loop: Loop, item: Loop, values: Mapping[Variable, Index]) -> bool:
         for array, written in loop.writes
         for read in touched.get(array, ())
     )
+
+
+def _checks(item: Item) -> bool:
+    """Whether it may end the function, which nothing is to be changed before."""
+    return any(isinstance(s, Check) for s in statements([item]))
 
 
 def _same_turn(variable: Variable, written: Indices, read: Indices, joined: set[Index]) -> bool:
@@ -130,7 +160,7 @@ def _substituted(item: Item, values: Mapping[Variable, Index]) -> Item:
     return item.substitute(values)
 
 
-def shrink(nests: Sequence[Item]) -> None:
+def shrink(nests: Sequence[Kernel]) -> None:
     """Take from each temporary array the axes along which only one turn of a loop reads what it wrote."""
     where: dict[Stored, set[int]] = {}
     accesses: dict[Stored, list[Indices]] = {}

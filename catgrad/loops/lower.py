@@ -9,7 +9,7 @@ from catgrad.loops import moves, products, reductions, scatters  # noqa: F401  #
 from catgrad.loops.element import Indices, Source
 from catgrad.loops.fuse import fused, shrink
 from catgrad.loops.index import Index, Variable, index
-from catgrad.loops.nest import Access, Define, Item, nested
+from catgrad.loops.nest import Access, Define, Item, Kernel, nested
 from catgrad.loops.scalar import Load, Scalar, Stored
 from catgrad.loops.stages import Stages
 from catgrad.naming import Namer
@@ -55,7 +55,7 @@ class Either:
         return [access for part in self.parts for step in part for access in step.writes]
 
 
-Step = Item | Repeat | Either
+Step = Kernel | Repeat | Either
 """A kernel, or a loop or branch of kernels."""
 
 
@@ -86,7 +86,7 @@ def lower(
     body = _Body(function, given, namer)
     body.run()
     results, copies = body.results(arguments, in_place or {})
-    steps = [*body.steps, *copies]
+    steps = [*body.steps, *map(_kernel, copies)]
     shrink_all(steps)
     return Lowered(function, steps, arguments, results)
 
@@ -184,7 +184,7 @@ class _Body:
             held.append((carry, again))
         for carry, again in held:
             items += self.stages.copied(carry, lambda i, a=again: Load(a, i))  # type: ignore[misc]
-        return list(items)
+        return fused(items)
 
     def _cond(self, functions: Sequence[Function], apply: Apply) -> None:
         condition, *inputs = apply.inputs
@@ -205,7 +205,7 @@ class _Body:
             items: list[Item] = []
             for array, value in zip(arrays, function.results, strict=True):
                 items += within.stages.copied(array, lambda i, v=value, w=within: w.stages.elements.at(v, i))  # type: ignore[misc]
-            parts.append([*within.steps, *items])
+            parts.append([*within.steps, *map(_kernel, items)])
         self.steps.append(Either(decided, (parts[0], parts[1])))
         for value in apply.outputs:
             self.stages.elements.store(value, self.stages.arrays[value])
@@ -214,15 +214,19 @@ class _Body:
         self.stages.add(self.stages.copied(array, element))
 
 
+def _kernel(item: Item) -> Kernel:
+    return Kernel([item])
+
+
 def _rows(stack: Stored, turn: Index, body: _Body, value: int) -> list[Item]:
     loops = [Variable(size) for size in stack.type.shape[1:]]
     at = tuple(map(index, loops))
     return nested(loops, [Define(stack, (turn, *at), body.stages.elements.at(value, at))])
 
 
-def kernels(steps: Sequence[Step]) -> list[Item]:
+def kernels(steps: Sequence[Step]) -> list[Kernel]:
     """All kernels, those in loops and branches included, in order."""
-    found: list[Item] = []
+    found: list[Kernel] = []
     for step in steps:
         if isinstance(step, Repeat):
             found += kernels(step.body)

@@ -162,6 +162,23 @@ class Loop:
         return [access for item in self.body for access in item.writes]
 
 
+@dataclass(eq=False)
+class Kernel:
+    """Nests that run one after the other."""
+
+    body: list[Item]
+
+    @property
+    def reads(self) -> list[Access]:
+        """The elements read within."""
+        return [access for item in self.body for access in item.reads]
+
+    @property
+    def writes(self) -> list[Access]:
+        """The elements written within."""
+        return [access for item in self.body for access in item.writes]
+
+
 Statement = Union[Define, Update, Multiply, Sort, Check]
 Item = Union[Loop, Statement]
 

@@ -8,7 +8,7 @@ from heapq import heapify, heappop, heappush
 
 from catgrad.loops.index import Variable, index
 from catgrad.loops.lower import Either, Lowered, Repeat, Step, kernels
-from catgrad.loops.nest import Check, Define, Item, Loop, nested, statements
+from catgrad.loops.nest import Check, Define, Item, Kernel, Loop, nested, statements
 from catgrad.loops.scalar import Load, Stored
 
 
@@ -46,7 +46,7 @@ class _Order:
                 if before != number:
                     self.after[before].add(number)
             self.writers[array].append(number)
-        if any(isinstance(s, Check) for kernel in kernels([step]) for s in statements([kernel])):
+        if any(isinstance(s, Check) for kernel in kernels([step]) for s in statements(kernel.body)):
             self.checks.append(number)
 
     def append(self, step: Step) -> None:
@@ -111,8 +111,8 @@ def _reads_first(step: Step, result: Stored, old: Stored) -> bool:
     return early == sum(access[0] is old for access in step.reads)
 
 
-def _body_that_defines(item: Item, array: Stored) -> list[Item] | None:
-    if not isinstance(item, Loop):
+def _body_that_defines(item: Item | Kernel, array: Stored) -> list[Item] | None:
+    if not isinstance(item, (Loop, Kernel)):
         return [item] if isinstance(item, Define) and item.array is array else None
     if any(isinstance(each, Define) and each.array is array for each in item.body):
         return item.body
@@ -127,7 +127,7 @@ def _copied_last(lowered: Lowered, order: _Order, result: Stored) -> Stored:
     variables = [Variable(size) for size in result.type.shape]
     at = tuple(map(index, variables))
     for copy in nested(variables, [Define(final, at, Load(result, at))]):
-        order.append(copy)
+        order.append(Kernel([copy]))
     for reader in order.readers[final.alias]:  # type: ignore[index]
         if reader != len(order.steps) - 1:
             order.after[reader].add(len(order.steps) - 1)

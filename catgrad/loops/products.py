@@ -32,6 +32,10 @@ class Operand:
     order: Labels = ()
 
 
+Plan = tuple[Operand, Operand, Labels, Form]
+"""Left and right operand, the order of the result's labels, and which of them are rows and columns."""
+
+
 @stage.register
 def _(op: Contract, stages: Stages, apply: Apply, position: int) -> None:
     types = [stages.types[value] for value in apply.inputs]
@@ -48,28 +52,26 @@ def _(op: Contract, stages: Stages, apply: Apply, position: int) -> None:
     _add_products(op, stages, apply, sizes)
 
 
-def _plans(
-    op: Contract, stages: Stages, apply: Apply, sizes: Mapping[int, Size]
-) -> list[tuple[Operand, Operand, Labels, Form]]:
+def _plans(op: Contract, stages: Stages, apply: Apply, sizes: Mapping[int, Size]) -> list[Plan]:
     """The best way to compute a contraction as matrix products, if there is one."""
     x, y = (
         Operand(value, labels, _strides(stages, value, labels))
         for value, labels in zip(apply.inputs, (op.left, op.right), strict=True)
     )
     out = apply.outputs[0]
-    logical = tuple(range(len(op.out)))
+    if out in stages.arrays:
+        axes = stages.arrays[out].order
+    else:
+        axes = stages.choice.orders.get(out, tuple(range(len(op.out))))
     fixed = out in stages.arrays or out in stages.choice.orders
+    order = tuple(op.out[axis] for axis in axes)
     found = []
-    for order in [
-        stages.arrays[out].order if out in stages.arrays else stages.choice.orders.get(out, logical)
-    ]:
-        for left, right in ((x, y), (y, x)):
-            found += _arranged(op, left, right, tuple(op.out[a] for a in order), sizes)
-            if not fixed:
-                grouped = _grouped(op, left, right, sizes)
-                found += _arranged(op, left, right, grouped, sizes) if grouped else []
+    for left, right in ((x, y), (y, x)):
+        found += _arranged(op, left, right, order, sizes)
+        grouped = None if fixed else _grouped(op, left, right, sizes)
+        found += _arranged(op, left, right, grouped, sizes) if grouped else []
     found = [plan for plan in found if plan[3].work(sizes) >= SMALL and _is_wide(plan[3], sizes)]
-    return sorted(found, key=lambda plan: _cost(plan, sizes))[:1]
+    return sorted(found, key=lambda plan: _cost(plan, order, sizes))[:1]
 
 
 def _is_wide(form: Form, sizes: Mapping[int, Size]) -> bool:
@@ -77,24 +79,27 @@ def _is_wide(form: Form, sizes: Mapping[int, Size]) -> bool:
     return m >= 4 and n >= 4 and k >= 4
 
 
-def _cost(plan: tuple[Operand, Operand, Labels, Form], sizes: Mapping[int, Size]) -> float:
-    """Estimated time: multiplications, slower in small products, and elements copied."""
-    left, right, _, form = plan
-    work = form.work(sizes)
-    turns = typical(product(tuple(sizes[label] for label in (*form.outer, *form.sums))))
-    copies = sum(
-        typical(product(tuple(sizes[label] for label in o.labels if label in sizes)))
-        for o in (left, right)
-        if o.order
-    )
-    m, n, k = (typical(product(tuple(sizes[label] for label in group))) for group in (form.m, form.n, form.k))
-    padded = -(-n // 16) * 16 * (m + 1) * (k + 8)
-    return turns * (padded / 16 + 200) + copies * 1.5 + (0 if work else 1e18)
+def _cost(plan: Plan, logical: Labels, sizes: Mapping[int, Size]) -> float:
+    """Estimated time: multiplications, more of them where sizes are small, and elements read out of order."""
+    left, right, out, form = plan
+    turns, *core = (_count((*group,), sizes) for group in ((*form.outer, *form.sums), form.m, form.n, form.k))
+    m, n, k = core
+    copies = sum(_count(o.labels, sizes) for o in (left, right) if o.order)
+    strange = 0 if _kept(out, sizes) == _kept(logical, sizes) else _count(out, sizes)
+    return turns * (-(-n // 16) * (m + 1) * (k + 8) + 200) + 1.5 * copies + 2 * strange
+
+
+def _count(labels: Labels, sizes: Mapping[int, Size]) -> int:
+    return typical(product(tuple(sizes[label] for label in labels if label in sizes)))
+
+
+def _kept(labels: Labels, sizes: Mapping[int, Size]) -> Labels:
+    return tuple(label for label in labels if label in sizes)
 
 
 def _arranged(
     op: Contract, left: Operand, right: Operand, out: Labels, sizes: Mapping[int, Size]
-) -> list[tuple[Operand, Operand, Labels, Form]]:
+) -> list[Plan]:
     """Forms with the right operand for the columns, operands as they are or copied in a better order."""
     inner = next((label for label in reversed(out) if label in sizes), None)
     if inner is None or inner not in right.labels or inner in left.labels:

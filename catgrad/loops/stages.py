@@ -8,7 +8,7 @@ from functools import singledispatch
 from catgrad.dims import Size
 from catgrad.loops.element import Elements, Indices, Source
 from catgrad.loops.index import Index, Modulo, Quotient, Variable, index
-from catgrad.loops.nest import Check, Define, Item, Update, nested, typical
+from catgrad.loops.nest import Check, Define, Item, Substituted, Update, nested, typical
 from catgrad.loops.scalar import Compute, Load, Number, Place, Scalar, Stored
 from catgrad.loops.stored import Choice
 from catgrad.naming import Namer
@@ -19,6 +19,9 @@ from catgrad.ops.take import ScatterAddAlongAxis, TakeAlongAxis
 from catgrad.program import Apply, Function
 from catgrad.structural import Constant
 from catgrad.types import NdArrayType
+
+COLUMNS = 64
+"""Columns of a matrix whose rows are added up, that are gone through at once."""
 
 Axes = list[list[Variable]]
 """For each axis the variables its index is made of, the outermost first."""
@@ -94,19 +97,22 @@ class Stages:
     ) -> None:
         """Loops that add up a scalar, in the order in which what it reads lies in memory."""
         array, dtype = self.array(value), self.types[value].dtype
-        total, wide = array, dtype.wide
-        if wide is not dtype:
-            total = self.temporary("sum", NdArrayType(array.type.shape, wide))
-            scalar = scalar if scalar.dtype is wide else cast(scalar, wide)
-        order = _memory_order(scalar, [*free, *summed])
-        if order[-1:] and order[-1] in summed:
-            order = [*free, *(v for v in order if v in summed)]
+        wide = dtype.wide
+        scalar = scalar if scalar.dtype is wide else cast(scalar, wide)
+        order = _memory_order(scalar, free, summed)
+        if order[-1:] and order[-1] in free and (cut := _in_blocks(order[-1])):
+            outer, inner = cut
+            change = Substituted({order[-1]: index(outer) * COLUMNS + index(inner)})
+            scalar, indices = change.scalar(scalar), change.indices(indices)
+            free = [v for v in free if v is not order[-1]] + [outer, inner]
+            order = [outer, *order[:-1], inner]
         first = next((k for k, v in enumerate(order) if v in summed), len(order))
-        inner = [v for v in order[first:] if v in free]
-        body = _again(inner, Define(total, indices, number(start, wide)))
-        body += nested(order[first:], [Update(total, indices, op, scalar)])
-        if total is not array:
-            body += _again(inner, Define(array, indices, cast(Load(total, indices), dtype)))
+        inside, own = [v for v in order[first:] if v in free], tuple(map(index, free))
+        total = self.temporary("sum", NdArrayType(tuple(v.extent for v in free), wide))
+        last: Scalar = Load(total, own)
+        body = _again(inside, Define(total, own, number(start, wide)))
+        body += nested(order[first:], [Update(total, own, op, scalar)])
+        body += _again(inside, Define(array, indices, last if wide is dtype else cast(last, dtype)))
         self.add(nested(order[:first], body), value)
 
     def _check(self, apply: Apply) -> None:
@@ -196,13 +202,31 @@ def _indices(scalar: Scalar) -> list[Index]:
     return found
 
 
-def _memory_order(scalar: Scalar, variables: Sequence[Variable]) -> list[Variable]:
-    """Variables by how far apart elements are along them in what most of them move through."""
+def _memory_order(scalar: Scalar, free: Sequence[Variable], summed: Sequence[Variable]) -> list[Variable]:
+    """Variables by how far apart elements are along them in what most of them move through.
+
+    Where those summed over come last anyway, all others come first.
+    """
     loads = [(load, load.array.flat(load.indices)) for load in scalar.loads()]
     if not loads:
-        return list(variables)
-    _, main = max(loads, key=lambda pair: len([v for v in variables if pair[1].coefficient(v) != 0]))
-    return sorted(variables, key=lambda v: -(abs(typical(main.coefficient(v))) or 1 << 60))
+        return [*free, *summed]
+    _, main = max(loads, key=lambda pair: sum(pair[1].coefficient(v) != 0 for v in (*free, *summed)))
+
+    def distance(v: Variable) -> int:
+        return abs(typical(main.coefficient(v))) or (0 if v in summed else 1 << 60)
+
+    order = sorted((*free, *summed), key=lambda v: -distance(v))
+    if order[-1] in summed:
+        return [*free, *(v for v in order if v in summed)]
+    return order
+
+
+def _in_blocks(columns: Variable) -> tuple[Variable, Variable] | None:
+    """Variables for blocks of columns and those within one, so that threads can share blocks."""
+    extent = columns.extent
+    if not isinstance(extent, int) or extent % COLUMNS or extent == COLUMNS:
+        return None
+    return Variable(extent // COLUMNS), Variable(COLUMNS)
 
 
 def _again(variables: Sequence[Variable], define: Define) -> list[Item]:
