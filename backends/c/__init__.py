@@ -9,12 +9,12 @@ from catgrad.program import Program
 from .. import templates
 from . import interface
 from .compiler import missing
+from .constants import weights
 from .files import longest_name, most_axes
 from .harness import load
 from .manifest import manifest
 from .options import Options
 from .training import training
-from .weights import weights
 
 FILES = {
     "{name}.c": "model.c.j2",
