@@ -83,51 +83,48 @@ def maps(report: Report, code: ctypes.CDLL, size: int = 4096, times: int = 20) -
         report.add(name, own / size / times, f"libm's {peer}f", libm / size / times, wanted)
 
 
+def aligned(*shape: int) -> np.ndarray:
+    """A random matrix on a cache line, as those in a workspace are."""
+    size = int(np.prod(shape))
+    room = np.random.default_rng(0).normal(size=size + 16).astype(np.float32)
+    start = -room.ctypes.data % 64 // 4
+    return room[start : start + size].reshape(shape)
+
+
+def product(code: ctypes.CDLL, m: int, n: int, k: int, layout: str) -> tuple[float, float, float]:
+    """Seconds of C = A B here, by NumPy's library, and as many as its operations take at the peak."""
+    a = aligned(k, m).T if layout[0] == "T" else aligned(m, k)
+    b = aligned(n, k).T if layout[1] == "T" else aligned(k, n)
+    c, expected, packed, result = aligned(m, n), aligned(m, n), aligned(PACKED), aligned(1)
+    steps = [s // 4 for s in (*a.strides, *b.strides)]
+    m_, n_, k_, a_row, a_column, b_row, b_column = (ctypes.c_ssize_t(v) for v in (m, n, k, *steps))
+    arrays = [pointer(a), a_row, a_column, pointer(b), b_row, b_column, pointer(c), pointer(packed)]
+    times = max(1, 10**8 // (2 * m * n * k))
+
+    def numpy() -> None:
+        for _ in range(times):
+            np.matmul(a, b, out=expected)
+
+    own, numpys, peak = least(
+        [
+            lambda: code.product(times, m_, n_, k_, *arrays),
+            numpy,
+            lambda: code.peak(200_000, pointer(result)),
+        ],
+        25,
+    )
+    np.testing.assert_allclose(c, expected, rtol=1e-3, atol=1e-3)
+    operations = code.peak(1, pointer(result)) * 200_000
+    return own / times, numpys / times, 2 * m * n * k * peak / operations
+
+
 def products(report: Report, code: ctypes.CDLL) -> None:
     """Products of the sizes that small models have; N is a matrix held by rows, T one held by columns."""
     for (m, n, k), layout, share in PRODUCTS:
-        flops = 2 * m * n * k
-        times, result = int(max(1, 2e7 // flops)), np.zeros(1, np.float32)
-        rng = np.random.default_rng(0)
-        a = rng.normal(size=(k, m) if layout[0] == "T" else (m, k)).astype(np.float32)
-        b = rng.normal(size=(n, k) if layout[1] == "T" else (k, n)).astype(np.float32)
-        a_view, b_view = a.T if layout[0] == "T" else a, b.T if layout[1] == "T" else b
-        c, c_numpy, packed = (
-            np.empty((m, n), np.float32),
-            np.empty((m, n), np.float32),
-            np.empty(PACKED + 16, "f4"),
-        )
-        aligned = packed[-packed.ctypes.data % 64 // 4 :]
-        sizes = [
-            ctypes.c_ssize_t(v) for v in (m, n, k, *(s // 4 for s in (*a_view.strides, *b_view.strides)))
-        ]
-        arguments = [
-            *sizes[:3],
-            pointer(a),
-            *sizes[3:5],
-            pointer(b),
-            *sizes[5:],
-            pointer(c),
-            pointer(aligned),
-        ]
-
-        def numpy(times=times, a=a_view, b=b_view, c=c_numpy) -> None:
-            for _ in range(times):
-                np.matmul(a, b, out=c)
-
-        own, numpys, peak = least(
-            [
-                lambda times=times, arguments=arguments: code.product(times, *arguments),
-                numpy,
-                lambda result=result: code.peak(200_000, pointer(result)),
-            ],
-            40 if flops < 1e9 else 7,
-        )
-        np.testing.assert_allclose(c, c_numpy, rtol=1e-3, atol=1e-3)
-        fastest = flops * peak / (200_000 * code.peak(1, pointer(result)))
+        own, numpys, peak = product(code, m, n, k, layout)
         what = f"{m}×{n}×{k} {layout}"
-        report.add(what, own / times, "register peak", fastest, f"≤ {1 / share:.2f}" if share else "")
-        report.add(what, own / times, "NumPy's library", numpys / times, "")
+        report.add(what, own, "register peak", peak, f"≤ {1 / share:.2f}" if share else "")
+        report.add(what, own, "NumPy's library", numpys, "")
 
 
 def main() -> None:
