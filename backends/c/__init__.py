@@ -62,6 +62,7 @@ BACKEND = Backend(
         "most_axes": most_axes,
         "prefix": interface.prefix,
         "training": training,
+        "unused": interface.unused,
         "weights": weights,
     },
 )

@@ -120,6 +120,12 @@ def listed(items: str | Sequence[str], start: int, separator: str = ", ", width:
     return f"{separator.rstrip()}\n{' ' * start}".join([*lines, line])
 
 
+def unused(function: Any, wish: str) -> str:
+    """A name that no size, argument or result of a function has."""
+    own = (array.identifier for array in (*function.inputs, *function.outputs))
+    return Namer([*function.sizes, *own]).fresh(wish)
+
+
 @dataclass(frozen=True)
 class Place:
     """An array of a table: its member in the table's struct, and how it lies in memory and in files."""

@@ -110,6 +110,9 @@ def test_a_copy_of_a_table_is_its_own(learners):
     kept = copy.deepcopy(learner.parameters)
     learner.step(X, Y)
     assert isinstance(kept, dict)
+    other = copy.deepcopy(learner)
+    assert_same([other.step(X, Y)], [learner.step(X, Y)])
+    assert_same(other.state.values(), learner.state.values())
     assert not np.array_equal(kept["dense.weight"], learner.parameters["dense.weight"])
 
 
