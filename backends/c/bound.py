@@ -13,7 +13,7 @@ from catgrad.naming import Namer
 from catgrad.types import Array, NdArrayType, symbols
 
 from .checks import Wanted, signature
-from .harness import MOST_SIGNATURES, Entry, Plan, are_aligned
+from .harness import MOST_SIGNATURES, Entry, Plan
 from .library import address, table_of
 
 
@@ -34,7 +34,7 @@ class Bound:
     def __call__(self, *values: Any) -> list[Any]:
         """The function's own results, then a gradient for each parameter if it gives these."""
         plan = self.plans.get(signature(values))
-        if plan is None or not are_aligned(values):
+        if plan is None:
             plan, values = self.prepared(values)
         outputs = self.fixed or self.entry.outputs(plan)
         places = self.places or map(address, outputs)

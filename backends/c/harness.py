@@ -95,7 +95,7 @@ class Entry:
     def accepted(self, values: Sequence[Any]) -> list[Array]:
         """The values as arrays that fit, checked unless such ones have been before."""
         seen = signature(values)
-        if seen in self._accepted and are_aligned(values):
+        if seen in self._accepted:
             return list(values)
         arrays = self.wanted.checked(values)
         if all(a is v for a, v in zip(arrays, values, strict=True)):
@@ -184,8 +184,3 @@ def initialise(library: Library, program: Program, seed: int) -> dict[str, list[
         if code:
             raise library.refuse(code, "init")
     return tables
-
-
-def are_aligned(arrays: Sequence[Array]) -> bool:
-    """Whether each begins where an element may."""
-    return all(array.flags.aligned for array in arrays)
