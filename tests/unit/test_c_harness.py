@@ -165,6 +165,13 @@ def test_an_index_outside_is_refused(learners):
     assert all(np.array_equal(before[name], array) for name, array in learner.parameters.items())
 
 
+def test_arrays_that_may_not_be_written(models, learners):
+    x = X.copy()
+    x.flags.writeable = False
+    assert_same(models[0]().predict(*P, x), models[0]().predict(*P, X))
+    assert_same([learners[0].step(x, Y)], [learners[1].step(X, Y)])
+
+
 def test_no_examples(learners):
     assert learners[0].predict(X[:0]).shape == (0, 3)
 
