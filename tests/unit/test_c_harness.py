@@ -8,7 +8,7 @@ import threading
 import numpy as np
 import pytest
 
-from catgrad import Dim, Dtype, NdArrayType, Task, build, emit, fit, layers, mse, sgd
+from catgrad import Dim, Dtype, NdArrayType, Task, build, emit, fit, layers, mse, obj, sgd
 from catgrad.backend import get_backend
 from catgrad.errors import ToolError
 from catgrad.learn.checkpoint import load, save
@@ -218,6 +218,15 @@ def test_a_program_without_tables():
     [found] = compiled.f(np.float32([1, 2, 3]))
     assert found.tolist() == [2, 3, 4]
     assert "train.c" not in get_backend("c").emit(Program("case", (function,))).files
+
+
+def test_a_model_without_parameters():
+    task = Task(layers.relu(obj(NdArrayType((Dim("batch"), 3)))), sgd(0.1, momentum=0.9), mse, "none")
+    ours, theirs = (emit(task, target).load()() for target in ("c", "numpy"))
+    x, y = X[:, :3].copy(), Y
+    assert_same(ours.grads(x, y), theirs.grads(x, y))
+    assert_same([ours.learner().step(x, y)], [theirs.learner().step(x, y)])
+    assert ours.init(0) == ours.step(x, y) == []
 
 
 def test_libraries_are_kept(tmp_path, monkeypatch):
