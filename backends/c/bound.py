@@ -46,7 +46,7 @@ class Bound:
         code = self.call(*self.tables, *plan.sizes, *own, *places, workspace)
         if code:
             raise self.library.refuse(code, self.plans.wanted.function)
-        return [*([output[()] for output in self.fixed] or outputs), *gradients]
+        return [*(y if y.ndim else y[()] for y in outputs), *gradients]
 
 
 class Many(Bound):

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
+import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 from catgrad.backend import get_backend
 
+ZIG = [sys.executable, "-m", "ziglang", "cc"]
+CLANG = ["clang"] if shutil.which("clang") else ZIG if find_spec("ziglang") else []
+COMPILERS = {"gcc": ["gcc"] if shutil.which("gcc") else [], "clang": CLANG}
 PROGRAMS = Path(__file__).parent
 STRICT = ["-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Werror"]
 SANE = ["-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
