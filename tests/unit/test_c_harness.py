@@ -229,6 +229,18 @@ def test_a_model_without_parameters():
     assert ours.init(0) == ours.step(x, y) == []
 
 
+@pytest.mark.parametrize("name", ["int", "i", "x", "loss", "state", "workspace", "steps", "t"])
+def test_sizes_may_have_any_name(name):
+    y, losses = Y[:, :3], []
+    for target in ("c", "numpy"):
+        learner = emit(line(Dim(name)), target).load()().learner()
+        learner.parameters["dense.weight"] = P[0]
+        losses.append([learner.step(X, y), learner.step(X, y)])
+        if target == "c":
+            learner.step_many(X[None], y[None])
+    assert_same(*losses)
+
+
 def test_libraries_are_kept(tmp_path, monkeypatch):
     monkeypatch.setenv("CATGRAD_CACHE", str(tmp_path))
     emitted().load()
