@@ -60,9 +60,10 @@ def _plans(op: Contract, stages: Stages, apply: Apply, sizes: Mapping[int, Size]
         for value, labels in zip(apply.inputs, (op.left, op.right), strict=True)
     )
     out = apply.outputs[0]
-    wanted = stages.choice.orders.get(out, tuple(range(len(op.out))))
-    fixed = out in stages.arrays
-    liked = tuple(op.out[axis] for axis in (stages.arrays[out].order if fixed else wanted))
+    logical = tuple(range(len(op.out)))
+    fixed = out in stages.arrays or out in stages.function.results
+    wanted = logical if fixed else stages.choice.orders.get(out, logical)
+    liked = tuple(op.out[axis] for axis in (stages.arrays[out].order if out in stages.arrays else wanted))
     found = []
     for left, right in ((x, y), (y, x)):
         orders = [liked] if fixed else [liked, op.out, _grouped(op, left, right, sizes)]
