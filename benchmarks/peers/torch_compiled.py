@@ -1,4 +1,4 @@
-"""torch.compile: of the model with its loss and of the optimiser (`parts`), or of the step as one (`whole`)."""
+"""torch.compile: of the model with its loss (`parts`), or of the whole step as one graph (`whole`)."""
 
 from __future__ import annotations
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
+from torch.func import functional_call
 from torch.fx import GraphModule
 from torch.fx.experimental.proxy_tensor import make_fx
-from torch.func import functional_call
 
 from benchmarks.peers.torch_nets import batch_of, loss_of, net_of
 from benchmarks.peers.worker import Case
@@ -23,7 +23,9 @@ class Whole(NamedTuple):
     arguments: tuple[Arrays, Arrays, Arrays, torch.Tensor, torch.Tensor]
 
 
-def sgd(state: Arrays, parameters: Arrays, gradients: Sequence[Any], rate: float, momentum: float = 0) -> None:
+def sgd(
+    state: Arrays, parameters: Arrays, gradients: Sequence[Any], rate: float, momentum: float = 0
+) -> None:
     """Gradient descent in place, with momentum if asked for."""
     for k, (p, g) in enumerate(zip(parameters, gradients, strict=True)):
         if momentum:

@@ -40,9 +40,9 @@ class Case:
         """The batch, x and y."""
         return dict(np.load(self.folder / "data.npz"))
 
-    @cached_property
+    @property
     def parameters(self) -> dict[str, np.ndarray]:
-        """First values by name, matrices as [in, out]."""
+        """First values by name, matrices as [in, out]; read each time, for they may be large."""
         return dict(np.load(self.folder / "parameters.npz"))
 
 
@@ -91,7 +91,7 @@ class Worker:
         return {"seconds": seconds, "losses": losses}
 
     def time(self, measure: str, times: int) -> dict[str, Any]:
-        """Seconds of one step or prediction, of the processor and of the clock."""
+        """Seconds of one step or prediction, of the processor and of the clock, and of one call."""
         timed = self.made[measure]
         gc.disable()
         clock, processor = time.perf_counter(), time.process_time()
@@ -100,7 +100,7 @@ class Worker:
         processor, clock = time.process_time() - processor, time.perf_counter() - clock
         gc.enable()
         count = times * timed.steps
-        return {"processor": processor / count, "clock": clock / count}
+        return {"processor": processor / count, "clock": clock / count, "call": clock / times}
 
     def memory(self) -> dict[str, Any]:
         """The most memory this process has held, in bytes; its own, and not that of who started it."""
