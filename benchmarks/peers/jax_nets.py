@@ -15,9 +15,14 @@ from jax import nn
 Arrays = dict[str, Any]
 
 
+def product(x: Any, weight: Any) -> Any:
+    """x · W, with all axes but the last as one: XLA's reverse of it is faster so."""
+    return (x.reshape(-1, x.shape[-1]) @ weight).reshape(*x.shape[:-1], -1)
+
+
 def affine(p: Arrays, name: str, x: Any) -> Any:
     """A linear map and a shift."""
-    return x @ p[f"{name}.weight"] + p[f"{name}.bias"]
+    return product(x, p[f"{name}.weight"]) + p[f"{name}.bias"]
 
 
 def perceptron(p: Arrays, m: Arrays, x: Any, widths: Sequence[int], activation: str, last: str) -> Any:
@@ -97,7 +102,7 @@ def gpt(p: Arrays, m: Arrays, x: Any, depth: int, heads: int, **sizes: int) -> A
         z = nn.gelu(affine(p, f"{name}.linear1", layer_norm(p, f"{name}.norm2", x)), approximate=True)
         x = x + affine(p, f"{name}.linear2", z)
     scores = p["scores.weight"] if "scores.weight" in p else p["characters.weight"].T
-    return layer_norm(p, "norm", x) @ scores, m
+    return product(layer_norm(p, "norm", x), scores), m
 
 
 NETS: dict[str, Callable[..., Any]] = {
