@@ -84,10 +84,10 @@ class Backend:
 
     `folders` are its template folders: its own, then those of dialects it builds on. Each holds
     `ops.j2` with one macro for each operation the target prints itself; what has no macro
-    becomes its body. `files` maps the name of each emitted file to its template. `passes` are
-    the target's own; they run once, in order, after those that all targets get, for what they
-    make of a function need not obey the rules of types any more. `missing` says why emitted code
-    cannot run on this machine, if it cannot.
+    becomes its body. `files` maps the name of each emitted file to its template, which is no
+    file if it renders nothing. `passes` are the target's own; they run once, in order, after those that
+    all targets get, for what they make of a function need not obey the rules of types any more.
+    `missing` says why emitted code cannot run on this machine, if it cannot.
 
     `options` is a frozen dataclass, whose fields `emit` takes by name. `entries` are the functions
     of a task that are printed, if not the usual ones. `arrange` makes of a program what the target
@@ -168,13 +168,12 @@ class Backend:
         prepared = self.arrange(self, program).map(self._prepare)
         used = {op.macro for f in prepared.functions for op in operations(f)}
         spelled = self.spell(self, prepared)
-        files = {
-            name.format(name=program.name): self.environment.get_template(template)
-            .render(program=prepared, used=used, backend=self, **spelled)
-            .rstrip()
-            + "\n"
+        given = {"program": prepared, "used": used, "backend": self, **spelled}
+        rendered = {
+            name.format(name=program.name): self.environment.get_template(template).render(given).strip("\n")
             for name, template in self.files.items()
         }
+        files = {name: text.rstrip() + "\n" for name, text in rendered.items() if text.strip()}
         return Artifact(files, prepared, self.load)
 
     def _prepare(self, function: Function) -> Function:

@@ -1,0 +1,67 @@
+"""C11 without dependencies: a library, a program that trains, and what builds them."""
+
+from __future__ import annotations
+
+from catgrad.backend import Backend
+from catgrad.errors import OptionError
+from catgrad.program import Program
+
+from .. import templates
+from . import interface
+from .compiler import missing
+from .constants import weights
+from .files import longest_name, most_axes
+from .harness import load
+from .manifest import manifest
+from .options import Options
+from .training import training
+
+FILES = {
+    "{name}.c": "model.c.j2",
+    "{name}.h": "model.h.j2",
+    "{name}_files.c": "files.c.j2",
+    "{name}_files.h": "files.h.j2",
+    "{name}.hpp": "model.hpp.j2",
+    "{name}_weights.h": "weights.h.j2",
+    "train.c": "train.c.j2",
+    "Makefile": "Makefile.j2",
+    "CMakeLists.txt": "CMakeLists.txt.j2",
+    "manifest.json": "manifest.json.j2",
+    "README.md": "README.md.j2",
+}
+
+
+def arrange(backend: Backend, program: Program) -> Program:
+    """The program, unless its name is that of the program that trains. Raises: OptionError."""
+    if program.name == "train":
+        raise OptionError("a model in C must not be called train", "it is", "choose another name")
+    return program
+
+
+BACKEND = Backend(
+    name="c",
+    summary="C11 that needs libm and nothing else: a library, a program that trains, a class in C++",
+    folders=(templates("c"),),
+    files=FILES,
+    load=load,
+    missing=missing,
+    options=Options(),
+    entries=("predict", "loss", "rev", "rev_p", "grads", "update", "train_step"),
+    arrange=arrange,
+    helpers={
+        "codes": lambda: interface.CODES,
+        "entry": interface.entry,
+        "every_size": interface.every_size,
+        "initials": interface.initials,
+        "is_initial": interface.is_initial,
+        "layouts": interface.layouts,
+        "listed": interface.listed,
+        "longest_name": longest_name,
+        "manifest": manifest,
+        "mentions": interface.mentions,
+        "most_axes": most_axes,
+        "prefix": interface.prefix,
+        "training": training,
+        "weights": weights,
+    },
+)

@@ -1,0 +1,83 @@
+"""What a function of an emitted library takes and gives, and the checks before it is called.
+
+The errors are those of the targets in Python, word for word.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from catgrad.program import bind_symbols, symbol_sources
+from catgrad.types import Array, NdArrayType, substitute
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """The arrays a function takes, by the names users know them by, and the symbols their shapes tell."""
+
+    function: str
+    names: tuple[str, ...]
+    types: tuple[NdArrayType, ...]
+
+    def sizes(self, arrays: Sequence[Array]) -> dict[str, int]:
+        """The value of each symbol."""
+        return bind_symbols(self.types, [array.shape for array in arrays])
+
+    def checked(self, values: Sequence[Any]) -> list[Array]:
+        """The values as arrays in the right dtypes that lie as C has them.
+
+        Raises: TypeError for another number of arrays, or for a dtype that does not fit; ValueError
+        for a shape.
+        """
+        arrays = [np.asarray(value) for value in values]
+        if len(arrays) != len(self.types):
+            raise TypeError(
+                f"{self.function} must get {len(self.types)} arrays, but it got {len(arrays)}; "
+                f"pass {', '.join(self.names)}"
+            )
+        places = symbol_sources(self.types).items()
+        sizes = {s: arrays[i].shape[axis] if axis < arrays[i].ndim else 0 for s, (i, axis) in places}
+        for array, name, type in zip(arrays, self.names, self.types, strict=True):
+            self._check_shape(array, name, type, sizes)
+        return [
+            as_in_c(array, type, f"{self.function}: {name}")
+            for array, name, type in zip(arrays, self.names, self.types, strict=True)
+        ]
+
+    def _check_shape(self, array: Array, name: str, type: NdArrayType, sizes: Mapping[str, int]) -> None:
+        shape = substitute(type.shape, sizes)
+        if array.shape != shape:
+            where = f" where {', '.join(f'{n} = {size}' for n, size in sizes.items())}" if sizes else ""
+            raise ValueError(
+                f"{self.function}: {name} must have shape {shape}{where}, but it is {array.shape}; reshape it"
+            )
+
+
+def as_in_c(array: Array, type: NdArrayType, what: str) -> Array:
+    """The array in a type's dtype, row-major and aligned; itself if it is that already.
+
+    Raises: TypeError if its values do not fit.
+    """
+    dtype = type.dtype.numpy
+    return np.require(array if array.dtype == dtype else converted(array, dtype, what), None, ["C", "A"])
+
+
+def converted(array: Array, dtype: np.dtype[Any], what: str) -> Array:
+    """The array in another dtype. Floats may lose digits, but nothing else may change."""
+    if not np.can_cast(array.dtype, dtype, "same_kind"):
+        raise TypeError(f"{what} must be {dtype}, but it is {array.dtype}; use astype")
+    with np.errstate(all="ignore"):
+        cast = array.astype(dtype)
+    kept = np.isfinite(cast) == np.isfinite(array) if cast.dtype.kind in "fV" else cast == array
+    if not np.all(kept):
+        raise TypeError(f"{what} must fit {dtype}, but it has values outside; rescale it")
+    return cast
+
+
+def signature(values: Sequence[Any]) -> tuple[Any, ...]:
+    """What of arrays decides whether they fit; equal for two calls if one check is enough for both."""
+    return tuple([isinstance(v, np.ndarray) and (v.shape, v.dtype, v.strides) for v in values])

@@ -1,0 +1,83 @@
+"""Trained weights as digits in the source, for machines without files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from catgrad.backend import Backend
+from catgrad.errors import OptionError, ShapeError
+from catgrad.formats import safetensors
+from catgrad.program import Program
+from catgrad.state import Slot
+from catgrad.types import Array
+
+from .interface import Place, layouts
+
+MOST_BYTES = 2**20
+"""Of arrays in the source, beyond which compilers and editors get slow."""
+
+HELD = ("buffers", "parameters")
+"""The tables that a trained model is used with."""
+
+
+@dataclass(frozen=True)
+class Weight:
+    """An array of a table, and the digits of its elements: the fewest that are read back as the same."""
+
+    table: str
+    place: Place
+    digits: tuple[str, ...]
+
+
+def weights(
+    program: Program, tables: Mapping[str, Sequence[tuple[Slot, str]]], backend: Backend
+) -> list[Weight]:
+    """The arrays of the file that the option `weights` names; none without it.
+
+    Raises: ArtifactError if the file is no safetensors; ShapeError if an array is missing or has
+    another shape or dtype; OptionError if they are too large for a source
+    """
+    path = backend.options.weights
+    if not path:
+        return []
+    found = safetensors.read(path)
+    held = {
+        table: layout
+        for table, layout in layouts(tables).items()
+        if table == "parameters" or (table in HELD and any(place.slot.name in found for place in layout))
+    }
+    total = sum(place.bytes for layout in held.values() for place in layout)
+    if total > MOST_BYTES:
+        raise OptionError(
+            f"weights in the source must have {MOST_BYTES} bytes at most",
+            f"those of the model have {total}",
+            "read them from the file when the program starts",
+        )
+    return [
+        Weight(table, place, _digits(_of(place, found, path)))
+        for table, layout in held.items()
+        for place in layout
+    ]
+
+
+def _of(place: Place, found: Mapping[str, Array], path: str) -> Array:
+    name, dtype = place.slot.name, place.slot.type.dtype.numpy
+    array = found.get(name)
+    if array is None or array.shape != place.shape or array.dtype != dtype:
+        there = "is missing" if array is None else f"is {array.dtype}{list(array.shape)}"
+        raise ShapeError(
+            f"{path} must hold {name} as {dtype}{list(place.shape)}",
+            f"it {there}",
+            "emit the program of the model it was saved from",
+        )
+    return array
+
+
+def _digits(array: Array) -> tuple[str, ...]:
+    flat: Any = array.reshape(-1)
+    bits = flat.view(np.uint16) if array.dtype.name in ("float16", "bfloat16") else flat
+    return tuple(str(element) for element in bits)

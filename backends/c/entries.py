@@ -1,0 +1,263 @@
+"""Functions of a program as C functions: kernels shared between them, and calls of these."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from catgrad.backend import Backend
+from catgrad.loops.lower import Either, Repeat, Step, kernels, lower
+from catgrad.loops.nest import Kernel
+from catgrad.loops.place import put_in_place
+from catgrad.loops.plan import planned
+from catgrad.loops.scalar import Stored
+from catgrad.naming import Namer
+from catgrad.program import GRADIENTS, Function, Program
+from catgrad.types import symbols
+
+from .kernels import KernelPrinter
+from .scalars import Expressions
+from .texts import Branches, Call, CallLine, KernelText, Literal, Pointer, Turns
+
+TABLES = ("state", "buffers", "parameters")
+
+
+@dataclass(frozen=True)
+class CArgument:
+    """An argument or a result of its own: its identifier, its name, its type and how many elements it has."""
+
+    identifier: str
+    name: str
+    type: Any
+    length: str
+
+
+@dataclass(frozen=True)
+class CFunction:
+    """All that templates need of a function."""
+
+    name: str
+    doc: str
+    takes: tuple[str, ...]
+    gives: tuple[str, ...]
+    sizes: tuple[str, ...]
+    inputs: tuple[CArgument, ...]
+    outputs: tuple[CArgument, ...]
+    body: str
+    workspace: str
+    kernels: str
+
+
+class Library:
+    """The functions of one program, and the kernels they have in common."""
+
+    def __init__(self, backend: Backend, program: Program) -> None:
+        self.dialect, self.program = backend.dialect, program
+        self.namer = Namer([*self.dialect.reserved, *(f.name for f in program.functions)])
+        self.printed: dict[KernelText, KernelText] = {}
+        self.literals: dict[Literal, str] = {}
+        self.members = {
+            slot.name: (table, identifier)
+            for table in TABLES
+            for slot, identifier in members(program, table, self.dialect.reserved)
+        }
+
+    def function(self, function: Function) -> CFunction:
+        """A function as text, with the kernels that no function before it has."""
+        return _Entry(self, function).print()
+
+
+class _Entry:
+    def __init__(self, library: Library, function: Function) -> None:
+        self.library, self.function, self.program = library, function, library.program
+        self.dialect = library.dialect
+        self.kept = self.program.common_arguments(function)
+        self.lowered = lower(function, self.dialect.reserved, self._in_place())
+        put_in_place(self.lowered)
+        self.plan = planned(self.lowered)
+        self.expressions = Expressions(self.dialect, lambda array: array.name)
+        self.namer = Namer([*self.dialect.reserved, *symbols(function.argument_types)])
+        self.places: dict[Stored, str] = {}
+        self.new: list[KernelText] = []
+        self.new_literals: list[Literal] = []
+
+    def _in_place(self) -> dict[int, int]:
+        """For results that are the new values of a table, the arguments that have the old ones."""
+        found, position = {}, 0
+        starts, start = {}, 0
+        for table in self.function.takes:
+            starts[table] = start
+            start += len(self.program.tables[table])
+        for given in self.function.gives:
+            count = len(self.program.tables[given]) if given in self.program.tables else 1
+            count = len(self.program.tables["parameters"]) if given == GRADIENTS else count
+            if given in starts:
+                found |= {position + i: starts[given] + i for i in range(count)}
+            position += count
+        return found
+
+    def print(self) -> CFunction:
+        inputs, outputs = self._own_arguments(), self._own_results()
+        pointers = [self._pointer(array) for array in self.plan.offsets]
+        calls = self._calls(self.lowered.steps, {})
+        macros = self.dialect.macros
+        used = set(self._names_used(calls))
+        body = macros["body"](macros, calls, [p for p in pointers if p.name in used], *self._memory())
+        return CFunction(
+            self.function.name, self.function.doc, self.function.takes, self.function.gives,
+            symbols(self.function.argument_types), tuple(inputs), tuple(outputs), body, self._workspace(),
+            macros["kernels"](macros, self.new_literals, self.new),
+        )  # fmt: skip
+
+    def _own_arguments(self) -> list[CArgument]:
+        names = [slot.name for table in self.function.takes for slot in self.program.tables[table]]
+        arguments = self.lowered.arguments
+        for array, name in zip(arguments, names, strict=False):
+            table, identifier = self.library.members[name]
+            self.places[array] = self.dialect.macros["member"](table, identifier)
+        own = arguments[len(names) :]
+        if self.function.name == "update" and "parameters" in self.function.takes:
+            for array, (_, identifier) in zip(own, self._parameters(), strict=True):
+                self.places[array] = self.dialect.macros["member"](GRADIENTS, identifier)
+            return [self._named(a) for a in own]
+        return [self._named(array, place=True) for array in own]
+
+    def _own_results(self) -> list[CArgument]:
+        results = iter(self.lowered.results)
+        if not self.function.gives:
+            return [self._named(a, place=True) for a in results]
+        own = []
+        for given in self.function.gives:
+            if given in self.program.tables or given == GRADIENTS:
+                table = "parameters" if given == GRADIENTS else given
+                for slot in self.program.tables[table]:
+                    _, identifier = self.library.members[slot.name]
+                    self.places[next(results)] = self.dialect.macros["member"](given, identifier)
+            else:
+                array = next(results)
+                array.name = given
+                own.append(self._named(array, place=True))
+        return own
+
+    def _parameters(self) -> list[tuple[str, str]]:
+        return [self.library.members[slot.name] for slot in self.program.tables["parameters"]]
+
+    def _named(self, array: Stored, place: bool = False) -> CArgument:
+        identifier = self.namer.fresh(array.name)
+        if place:
+            self.places[array] = identifier
+        return CArgument(identifier, array.name, array.type, self.expressions.size(array.type.size))
+
+    def _pointer(self, array: Stored) -> Pointer:
+        self.places[array] = self.namer.fresh(array.name)
+        shape = tuple(array.type.shape[axis] for axis in array.order)
+        offset = self.expressions.size(self.plan.offsets[array])
+        return Pointer(array.type.dtype, self.places[array], offset, self.expressions.shape(shape))
+
+    def _calls(self, steps: Sequence[Step], around: dict[Any, str]) -> tuple[CallLine, ...]:
+        lines: list[CallLine] = []
+        for step in steps:
+            if isinstance(step, Repeat):
+                name = self.namer.fresh("t")
+                inside = {**around, step.variable: name}
+                extent = self.expressions.size(step.variable.extent)
+                lines.append(Turns(name, extent, step.backwards, self._calls(step.body, inside)))
+            elif isinstance(step, Either):
+                array = step.condition.array
+                self.expressions.variables |= around
+                index = self.expressions.index(array.flat(step.condition.indices))
+                condition = self.dialect.macros["element"](self._place(array), index)
+                lines.append(Branches(condition, tuple(self._calls(p, around) for p in step.parts)))  # type: ignore[arg-type]
+            else:
+                lines.append(self._call(step, around))
+        return tuple(lines)
+
+    def _place(self, array: Stored) -> str:
+        return self.places[array.alias if array.alias is not None else array]
+
+    def _call(self, kernel: Kernel, around: dict[Any, str]) -> Call:
+        text, given, free = self._kernel(kernel)
+        arguments = [*text.sizes[: len(text.sizes) - len(free)], *(around[v] for v in free)]
+        arguments += [self._place(array) for array in given]
+        return Call(
+            text.name, (*arguments, *(["memory", "scratch_bytes"] if text.scratch else [])), text.checks
+        )
+
+    def _kernel(self, kernel: Kernel) -> tuple[KernelText, list[Stored], list[Any]]:
+        """The kernel's function, which may be that of an equal one, and what it is called with."""
+        printer = KernelPrinter(kernel, self.dialect, self.plan, lambda array: "a")
+        self._declare(printer.arrays)
+        plain = replace(printer.print("kernel"), comments=())
+        known = self.library.printed.get(plain)
+        free = printer._free_variables()
+        given = [
+            a
+            for a in printer.arrays
+            if a.place not in ("turn", "literal") and not (a.alias and printer._twin(a))
+        ]
+        if known is None:
+            nice = KernelPrinter(kernel, self.dialect, self.plan, lambda array: array.name)
+            written = next((a for a in nice.arrays if a in nice.changed and a.place != "turn"), None)
+            name = self.library.namer.fresh(f"compute_{written.name}" if written else "check")
+            known = nice.print(name)
+            self.library.printed[plain] = known
+            self.new.append(known)
+        return known, given, free
+
+    def _declare(self, arrays: Sequence[Stored]) -> None:
+        for array in arrays:
+            if array.place == "literal":
+                length = self.expressions.size(array.type.size)
+                literal = Literal(array.type.dtype, "", length, array.elements)
+                if literal not in self.library.literals:
+                    self.library.literals[literal] = self.library.namer.fresh(array.name)
+                    self.new_literals.append(replace(literal, name=self.library.literals[literal]))
+                array.name = self.library.literals[literal]
+
+    def _names_used(self, lines: Sequence[CallLine]) -> list[str]:
+        found: list[str] = []
+        for line in lines:
+            if isinstance(line, Call):
+                found += line.arguments
+            elif isinstance(line, Turns):
+                found += self._names_used(line.lines)
+            else:
+                found += [
+                    line.condition.split("[")[0],
+                    *(n for part in line.parts for n in self._names_used(part)),
+                ]
+        return found
+
+    def _memory(self) -> tuple[str, str, str, bool]:
+        """Bytes of the arrays in the workspace, of those that are alive at once, of scratch, and if there is any."""
+        size = self.expressions.size
+        plan, scratch = self.plan, any(text.scratch for text in self._texts())
+        return size(plan.size), size(plan.least), size(plan.scratch_size), scratch
+
+    def _workspace(self) -> str:
+        size, _, scratch_size, scratch = self._memory()
+        return self.dialect.macros["workspace"](size, scratch_size, scratch)
+
+    def _texts(self) -> list[KernelText]:
+        return [self._kernel(kernel)[0] for kernel in kernels(self.lowered.steps)]
+
+
+def members(program: Program, table: str, reserved: frozenset[str]) -> list[tuple[Any, str]]:
+    """The slots of a table, and what they are called in its struct."""
+    namer = Namer(reserved)
+    return [(slot, namer.fresh(slot.name)) for slot in program.tables.get(table, ())]
+
+
+def spelled(backend: Backend, program: Program) -> dict[str, Any]:
+    """What the templates of the target c are given."""
+    library = Library(backend, program)
+    functions = {f.name: library.function(f) for f in program.functions}
+    words = frozenset(re.findall(r"\w+", "".join(f.kernels for f in functions.values())))
+    tables = {
+        table: members(program, table, backend.dialect.reserved)
+        for table in TABLES
+        if program.tables.get(table)
+    }
+    return {"functions": functions, "tables": tables, "helpers": words}

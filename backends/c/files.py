@@ -1,0 +1,26 @@
+"""How much room the emitted reader and writer of files need."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from catgrad.program import Program
+from catgrad.types import NdArrayType
+
+from .interface import Layout
+
+FEWEST_AXES = 8
+"""For how many axes there is room, whatever the model has."""
+
+
+def longest_name(placed: Mapping[str, Layout]) -> int:
+    """The length of the longest name of an array."""
+    return max(len(place.slot.name) for layout in placed.values() for place in layout)
+
+
+def most_axes(program: Program) -> int:
+    """The most axes that an array of a file may have."""
+    slots = (slot.type for table in program.tables.values() for slot in table)
+    arguments = (type for f in program.functions for type in f.argument_types)
+    ranks: list[NdArrayType] = [*slots, *arguments]
+    return max(FEWEST_AXES, *(type.rank for type in ranks))

@@ -1,0 +1,180 @@
+"""The functions of an emitted library: what they are called, and what they take in which order.
+
+The templates spell it as C, and the harness calls by it; so that both agree, it is said once.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any
+
+from catgrad.dims import numbers
+from catgrad.formats.safetensors import DTYPES
+from catgrad.naming import Namer
+from catgrad.program import GRADIENTS, Function, Program
+from catgrad.state import Slot
+
+ORDER = ("state", "buffers", "parameters")
+"""The tables, in the order in which functions take them."""
+
+ALIGNMENT = 64
+"""Bytes of a cache line, at whose multiples the workspace and the arrays of a table begin."""
+
+CODES = {
+    "OK": "no error",
+    "BAD_SIZE": "a size is negative",
+    "NULL": "a pointer is NULL that must not be",
+    "MISALIGNED": "the workspace does not begin at a multiple of 64 bytes",
+    "BAD_INDEX": "an index lies outside its array",
+    "NO_FILE": "the file cannot be opened",
+    "BAD_FILE": "the file is not a whole safetensors file",
+    "OTHER_ARRAYS": "the file lacks an array of the model, or has another",
+    "OTHER_TYPES": "an array of the file has another dtype or shape than the model's",
+    "NO_MEMORY": "there is too little memory",
+    "NOT_WRITTEN": "the file cannot be written",
+}
+"""What functions return, in the order of their numbers, and what it means."""
+
+FORMAT_NAMES = {dtype: name for name, dtype in DTYPES.items()}
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What a function takes from and gives to tables.
+
+    `tables` are pairs of a table and whether it is changed. `gradients` is "read", "written" or
+    neither; where they are read, they are all a function has for arguments of its own.
+    """
+
+    name: str
+    tables: tuple[tuple[str, bool], ...]
+    gradients: str = ""
+
+
+def prefix(program: Program) -> str:
+    """What every name of the library begins with."""
+    return Namer().fresh(program.name)
+
+
+def is_initial(function: Any) -> bool:
+    """Whether a function gives first values."""
+    return bool(function.name.startswith("init"))
+
+
+def entry(function: Any, program: Program) -> Entry:
+    """How a function of a program is called in C: the step that returns its loss is `step` there."""
+    tables = tuple(
+        (table, table in function.gives)
+        for table in ORDER
+        if program.tables.get(table) and table in (*function.takes, *function.gives)
+    )
+    has_gradients = bool(program.tables.get("parameters"))
+    read = function.name == "update" and "parameters" in function.takes
+    gradients = "read" if read else "written" if GRADIENTS in function.gives else ""
+    name = "step" if function.name == "train_step" else function.name
+    return Entry(name, tables, gradients if has_gradients else "")
+
+
+def own_results(function: Function, program: Program) -> tuple[int, ...]:
+    """The values a function gives that are no part of a table or of gradients."""
+    given = function.gives or ("",) * len(function.results)
+    results, own = iter(function.results), []
+    for name in given:
+        table = "parameters" if name == GRADIENTS else name
+        if table in ORDER and function.gives:
+            for _ in program.tables[table]:
+                next(results)
+        else:
+            own.append(next(results))
+    return tuple(own)
+
+
+def initials(functions: Mapping[str, Any]) -> list[Any]:
+    """The functions that give first values."""
+    return [f for f in functions.values() if is_initial(f)]
+
+
+def every_size(functions: Mapping[str, Any]) -> tuple[str, ...]:
+    """The sizes of all functions, each once."""
+    return tuple(dict.fromkeys(size for f in functions.values() for size in f.sizes))
+
+
+def mentions(text: Any, word: str) -> bool:
+    """Whether a text has this word."""
+    return re.search(rf"\b{re.escape(word)}\b", str(text)) is not None
+
+
+def listed(items: str | Sequence[str], start: int, separator: str = ", ", width: int = 110) -> str:
+    """Items, or what a text lists between commas, from column `start` on, in lines that are not long."""
+    parts = items.strip().split(", ") if isinstance(items, str) else items
+    lines, line = [], ""
+    for part in parts:
+        longer = f"{line}{separator}{part}" if line else part
+        if line and start + len(longer) > width:
+            lines.append(line)
+            longer = part
+        line = longer
+    return f"{separator.rstrip()}\n{' ' * start}".join([*lines, line])
+
+
+@dataclass(frozen=True)
+class Place:
+    """An array of a table: its member in the table's struct, and how it lies in memory and in files."""
+
+    slot: Slot
+    identifier: str
+    offset: int
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Its shape, all of it known."""
+        return numbers(self.slot.type.shape)
+
+    @property
+    def bytes(self) -> int:
+        """Its size."""
+        return prod(self.shape) * self.slot.type.dtype.numpy.itemsize
+
+    @property
+    def format_name(self) -> str:
+        """Its dtype in the words of safetensors."""
+        return FORMAT_NAMES[self.slot.type.dtype]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The arrays of a table, laid one after another."""
+
+    places: tuple[Place, ...] = field(default=())
+
+    @property
+    def bytes(self) -> int:
+        """The size of all of them together."""
+        return aligned(self.places[-1].offset + self.places[-1].bytes) if self.places else 0
+
+    def __iter__(self) -> Iterator[Place]:
+        return iter(self.places)
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+
+def aligned(bytes: int) -> int:
+    """The next multiple of the alignment."""
+    return -(-bytes // ALIGNMENT) * ALIGNMENT
+
+
+def layouts(tables: Mapping[str, Sequence[tuple[Slot, str]]]) -> dict[str, Layout]:
+    """How the tables that are not empty lie in memory, in the order in which functions take them."""
+    return {table: _layout(tables[table]) for table in ORDER if tables.get(table)}
+
+
+def _layout(members: Sequence[tuple[Slot, str]]) -> Layout:
+    places: list[Place] = []
+    for slot, identifier in members:
+        place = Place(slot, identifier, Layout(tuple(places)).bytes)
+        places.append(place)
+    return Layout(tuple(places))

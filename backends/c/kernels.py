@@ -1,0 +1,408 @@
+"""Kernels as text: which parts of expressions get names, where, and which loops run at once."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from catgrad.dialect import Dialect
+from catgrad.loops.fuse import is_parallel
+from catgrad.loops.index import Index, Variable
+from catgrad.loops.nest import (
+    Check,
+    Define,
+    Item,
+    Kernel,
+    Loop,
+    Multiply,
+    Sort,
+    Statement,
+    Update,
+    statements,
+    typical,
+)
+from catgrad.loops.plan import Plan, is_local
+from catgrad.loops.scalar import Compute, Guarded, Load, Number, Place, Scalar, Stored
+from catgrad.naming import Namer
+from catgrad.ops.arithmetic import Maximum
+
+from .scalars import Expressions
+from .texts import Assign, For, KernelText, Line, Local, Parameter, Product, Require, Room, Sorting
+
+LETTERS = "ijklpqrs"
+"""What loop variables are called, from the outermost inwards."""
+
+SHARED = 2**16
+"""Turns of a nest that is worth sharing among threads."""
+
+FEW = 4
+"""Turns of a loop that are written out rather than taken at once."""
+
+
+class KernelPrinter:
+    """Prints one kernel: `wish` is what an array would be called."""
+
+    def __init__(self, kernel: Kernel, dialect: Dialect, plan: Plan, wish: Callable[[Stored], str]) -> None:
+        self.kernel, self.plan = kernel, plan
+        self.namer = Namer(dialect.reserved)
+        self.names: dict[Stored, str] = {}
+        self.wish = wish
+        self.expressions = Expressions(dialect, self._name)
+        self.arrays = list(dict.fromkeys(a for a, _ in (*kernel.reads, *kernel.writes)))
+        writes = [array for s in statements(kernel.body) for array, _ in s.writes]
+        self.changed, self.count = set(writes), Counter(writes)
+        self.declared: set[Stored] = set()
+        self.outside: dict[Variable, str] = {}
+
+    def print(self, name: str) -> KernelText:
+        """The kernel as a function of this name."""
+        given = [a for a in self.arrays if a.place not in ("turn", "literal")]
+        parameters = tuple(
+            Parameter(a.type.dtype, self._name(a), a in self.changed)
+            for a in given
+            if a.alias is None or not self._twin(a)
+        )
+        free = self._free_variables()
+        for variable in free:
+            self.expressions.variables[variable] = self.namer.fresh(variable.name)
+        lines = self._block(self.kernel.body, 0)
+        parts = list(statements(self.kernel.body))
+        scratch = any(isinstance(s, Multiply) for s in parts) or any(
+            a in self.plan.scratch for a in self.arrays
+        )
+        sizes = (*sorted(self.expressions.symbols), *(self.expressions.variables[v] for v in free))
+        return KernelText(
+            name,
+            self._comments(),
+            sizes,
+            parameters,
+            tuple(lines),
+            scratch,
+            any(isinstance(s, Check) for s in parts),
+        )
+
+    def _comments(self) -> tuple[str, ...]:
+        """What the kernel writes, with shapes."""
+        shape = self.expressions.shape
+        return tuple(
+            f"{self._name(array)} [{shape(tuple(array.type.shape[axis] for axis in array.order))}]"
+            for array in dict.fromkeys(a for a in self.arrays if a in self.changed)
+            if array.place != "turn"
+        )
+
+    def _twin(self, array: Stored) -> bool:
+        """Whether the array whose place another takes is given too."""
+        return array.alias in self.arrays
+
+    def _name(self, array: Stored) -> str:
+        if array.place == "literal":
+            return array.name
+        twin = array.alias if array.alias is not None and self._twin(array) else array
+        if twin not in self.names:
+            self.names[twin] = self.namer.fresh(self.wish(twin))
+        return self.names[twin]
+
+    def _free_variables(self) -> list[Variable]:
+        """Variables of loops around the kernel."""
+        bound = {loop.variable for loop in _loops(self.kernel)}
+        bound |= {v for s in statements(self.kernel.body) if isinstance(s, Multiply) for v in (s.m, s.n, s.k)}
+        bound |= {s.along for s in statements(self.kernel.body) if isinstance(s, Sort)}
+        found: dict[Variable, None] = {}
+        for s in statements(self.kernel.body):
+            for i in _indices_of(s):
+                found |= dict.fromkeys(v for v in i.variables() if v not in bound)
+            for scalar in _scalars_of(s):
+                found |= dict.fromkeys(
+                    sorted((v for v in scalar.variables if v not in bound), key=lambda v: v.number)
+                )  # type: ignore[attr-defined]
+        return list(found)
+
+    def _block(self, items: Sequence[Item], depth: int, variable: Variable | None = None) -> list[Line]:
+        self.expressions.known.append({})
+        lines: list[Line] = self._rooms(variable)
+        run: list[Statement] = []
+        for item in items:
+            if isinstance(item, Loop):
+                lines += self._straight(run)
+                run = []
+                lines += self._loop(item, depth)
+            else:
+                run.append(item)
+        lines += self._straight(run)
+        self.expressions.known.pop()
+        return lines
+
+    def _rooms(self, variable: Variable | None) -> list[Line]:
+        """Arrays of the kernel's own that each turn of the loop over a variable has for itself."""
+        rooms: list[Line] = []
+        for array in self.arrays:
+            if array.place == "turn" and array.order and self._innermost_owner(array) is variable:
+                length = self.expressions.size(array.size)
+                offset = "" if is_local(array) else self.expressions.size(self.plan.scratch[array])
+                rooms.append(Room(array.type.dtype, self._name(array), length, offset))
+        return rooms
+
+    def _innermost_owner(self, array: Stored) -> Variable | None:
+        indices = next(i for a, i in (*self.kernel.writes, *self.kernel.reads) if a is array)
+        dropped = {indices[axis].variable for axis in range(array.type.rank) if axis not in array.order}
+        return next(
+            (loop.variable for loop in reversed(_loops(self.kernel)) if loop.variable in dropped), None
+        )
+
+    def _loop(self, loop: Loop, depth: int) -> list[Line]:
+        parts = list(statements([loop]))
+        lines = self._hoisted(loop, parts)
+        name = LETTERS[depth] if depth < len(LETTERS) else f"i{depth}"
+        self.expressions.variables[loop.variable] = name
+        extent = self.expressions.size(loop.variable.extent)
+        for array in {array for s in parts for array, _ in s.writes}:
+            self.expressions.written(array)
+        inner = self._block(loop.body, depth + 1, loop.variable)
+        for array in {array for s in parts for array, _ in s.writes}:
+            self.expressions.written(array)
+        line = For(name, extent, tuple(inner))
+        if not any(isinstance(item, Loop) for item in loop.body):
+            line = self._at_once(loop, parts, line)
+        if depth == 0 and self._is_worth_sharing(loop, parts):
+            line = (
+                replace(line, shared=True, at_once=False)
+                if line.lines and not line.at_once
+                else replace(line, shared=True)
+            )
+        return [*lines, line]
+
+    def _is_worth_sharing(self, loop: Loop, parts: Sequence[Statement]) -> bool:
+        if any(isinstance(s, Check) for s in parts) or not is_parallel(loop):
+            return False
+        work = sum(_work(item) for item in loop.body) * typical(loop.variable.extent)
+        return work >= SHARED and typical(loop.variable.extent) > 1
+
+    def _at_once(self, loop: Loop, parts: Sequence[Statement], line: For) -> For:
+        """Whether the turns of an innermost loop may be taken at once, and what they add up."""
+        extent = loop.variable.extent
+        if isinstance(extent, int) and extent < FEW:
+            return line
+        sums, greatest = [], []
+        for s in parts:
+            if isinstance(s, Update) and not any(i.coefficient(loop.variable) for i in s.indices):
+                if not _is_number(s.array):
+                    return line
+                (greatest if isinstance(s.op, Maximum) else sums).append(self._name(s.array))
+                if sum(a is s.array for p in parts for a, _ in p.reads) > 1:
+                    return line
+            elif (
+                not isinstance(s, (Define, Update))
+                or not is_parallel(Loop(loop.variable, [s]))
+                or self._is_reassigned(s)
+            ):
+                return line
+        return replace(line, at_once=True, sums=tuple(sums), greatest=tuple(greatest))
+
+    def _is_reassigned(self, s: Statement) -> bool:
+        return (
+            isinstance(s, Define)
+            and not s.array.order
+            and s.array.place == "turn"
+            and self.count[s.array] > 1
+        )
+
+    def _hoisted(self, loop: Loop, parts: Sequence[Statement]) -> list[Line]:
+        """What every turn of a loop would compute alike gets a name before it."""
+        inside = {v.variable for v in _loops(loop)}
+        written = {array for s in parts for array, _ in s.writes}
+        lines: list[Line] = []
+        for s in parts:
+            for scalar in _scalars_of(s):
+                for part in _largest(scalar, lambda node: self._stays(node, inside, written)):
+                    if self.expressions.name(part) is None and not isinstance(part, (Number, Place)):
+                        if isinstance(part, Load) and _is_number(part.array):
+                            continue
+                        lines.append(self._named(part))
+        return lines
+
+    def _stays(self, node: Scalar, inside: set[Variable], written: set[Stored]) -> bool:
+        if not inside.isdisjoint(node.variables):
+            return False
+        return all(load.array not in written for load in node.loads())
+
+    def _named(self, scalar: Scalar) -> Local:
+        if isinstance(scalar, Compute):
+            wish = scalar.op.result or scalar.op.macro.lower()
+        elif isinstance(scalar, Load):
+            wish = f"{self._name(scalar.array)}_value"
+        else:
+            wish = "value"
+        name = self.namer.fresh(wish)
+        text = self.expressions.text(scalar, fresh=True)
+        self.expressions.give(scalar, name)
+        return Local(scalar.dtype, name, text)
+
+    def _straight(self, run: Sequence[Statement]) -> list[Line]:
+        """Statements one after the other, with names for what they compute twice."""
+        counts: Counter[object] = Counter()
+        for s in run:
+            for scalar in _scalars_of(s):
+                _count(scalar, self.expressions, counts)
+        lines: list[Line] = []
+        for s in run:
+            for scalar in _scalars_of(s):
+                lines += self._shared(scalar, counts)
+            lines += self._statement(s)
+        return lines
+
+    def _shared(self, scalar: Scalar, counts: Counter[object]) -> list[Line]:
+        """Names for the parts of a scalar that occur more than once, the innermost first."""
+        lines: list[Line] = []
+        if self.expressions.name(scalar) is not None or isinstance(scalar, (Number, Place)):
+            return lines
+        operands = scalar.operands
+        if isinstance(scalar, Guarded):  # what is guarded is computed under its guard only
+            operands = scalar.operands[2:]
+        for operand in operands:
+            lines += self._shared(operand, counts)
+        is_number = isinstance(scalar, Load) and _is_number(scalar.array)
+        if counts[self.expressions.key(scalar)] > 1 and not is_number:
+            lines.append(self._named(scalar))
+        elif isinstance(scalar, Compute) and len(self.expressions.text(scalar)) > 100:
+            longest = max(
+                (o for o in operands if isinstance(o, Compute) and self.expressions.name(o) is None),
+                key=lambda o: len(self.expressions.text(o)), default=None,
+            )  # fmt: skip
+            if longest is not None:
+                lines.append(self._named(longest))
+        return lines
+
+    def _statement(self, s: Statement) -> list[Line]:
+        if isinstance(s, Multiply):
+            return [self._product(s)]
+        if isinstance(s, Sort):
+            return [self._sorting(s)]
+        if isinstance(s, Check):
+            return [Require(self.expressions.text(s.scalar), self.expressions.size(s.size))]
+        dtype, array = s.array.type.dtype, s.array
+        text = self.expressions.text(s.scalar)
+        is_number = _is_number(array)
+        if isinstance(s, Update):
+            target = self._name(array) if is_number else self.expressions.element(array, s.indices)
+            self.expressions.written(array)
+            return [Assign(dtype, target, text, s.op.macro, not is_number)]
+        if is_number and isinstance(s.scalar, Load) and _is_number(s.scalar.array) and self.count[array] == 1:
+            self.names[array] = self._name(s.scalar.array)  # a copy of a number needs no name of its own
+            return []
+        if is_number:
+            name = self._name(array)
+            first = array not in self.declared
+            self.declared.add(array)
+            self.expressions.written(array)
+            if first:
+                return [Local(dtype, name, text, self.count[array] > 1)]
+            return [Assign(dtype, name, text, is_element=False)]
+        lines: list[Line] = []
+        if self._is_read_again(s) and not isinstance(s.scalar, Number):
+            known = self.expressions.name(s.scalar)
+            if known is None:
+                lines.append(self._named(s.scalar))
+                text = self.expressions.text(s.scalar)
+            target = self.expressions.element(array, s.indices)
+            self.expressions.written(array)
+            self.expressions.give(Load(array, s.indices), text)
+        else:
+            target = self.expressions.element(array, s.indices)
+            self.expressions.written(array)
+        return [*lines, Assign(dtype, target, text)]
+
+    def _is_read_again(self, s: Define) -> bool:
+        return any(array is s.array and indices == s.indices for array, indices in self.kernel.reads)
+
+    def _product(self, s: Multiply) -> Product:
+        e, dtype = self.expressions, s.array.type.dtype
+        left, right = s.left.array.flat(s.left.indices), s.right.array.flat(s.right.indices)
+        place = s.array.flat(s.indices)
+        own = {s.m, s.n, s.k}
+
+        def start(array: Stored, i: Index) -> str:
+            rest = Index(tuple(t for t in i.terms if t[0] not in own), i.constant)
+            return e.dialect.macros["pointer"](self._name(array), e.index(rest), rest == Index())
+
+        def step(i: Index, v: Variable) -> str:
+            return e.size(i.coefficient(v))
+
+        line = Product(
+            dtype,
+            (e.size(s.m.extent), e.size(s.n.extent), e.size(s.k.extent)),
+            (start(s.left.array, left), step(left, s.m), step(left, s.k)),
+            (start(s.right.array, right), step(right, s.k), step(right, s.n)),
+            (start(s.array, place), step(place, s.m)),
+            s.add,
+        )
+        self.expressions.written(s.array)
+        return line
+
+    def _sorting(self, s: Sort) -> Sorting:
+        e, dtype = self.expressions, s.keys.dtype
+        keys, places = s.keys.array.flat(s.keys.indices), s.array.flat(s.indices)
+
+        def start(array: Stored, i: Index) -> tuple[str, str]:
+            rest = Index(tuple(t for t in i.terms if t[0] is not s.along), i.constant)
+            text = e.dialect.macros["pointer"](self._name(array), e.index(rest), rest == Index())
+            return text, e.size(i.coefficient(s.along))
+
+        line = Sorting(
+            dtype, e.size(s.along.extent), start(s.keys.array, keys), start(s.array, places), s.descending
+        )
+        self.expressions.written(s.array)
+        return line
+
+
+def _is_number(array: Stored) -> bool:
+    """Whether an array has become a number of the kernel."""
+    return not array.order and array.place == "turn"
+
+
+def _loops(item: Item | Kernel) -> list[Loop]:
+    if not isinstance(item, (Loop, Kernel)):
+        return []
+    own = [item] if isinstance(item, Loop) else []
+    return [*own, *(loop for each in item.body for loop in _loops(each))]
+
+
+def _indices_of(s: Statement) -> tuple[Index, ...]:
+    if isinstance(s, Multiply):
+        return (*s.indices, *s.left.indices, *s.right.indices)
+    if isinstance(s, Sort):
+        return (*s.indices, *s.keys.indices)
+    return () if isinstance(s, Check) else s.indices
+
+
+def _scalars_of(s: Statement) -> list[Scalar]:
+    """The scalars a statement computes, those its indices read included."""
+    from catgrad.loops.scalar import reads
+
+    if isinstance(s, (Multiply, Sort)):
+        return []
+    return [*(() if isinstance(s, Check) else reads(s.indices)), s.scalar]
+
+
+def _largest(scalar: Scalar, holds: Callable[[Scalar], bool]) -> list[Scalar]:
+    """The largest parts of which something holds."""
+    if holds(scalar):
+        return [scalar]
+    parts = scalar.operands[2:] if isinstance(scalar, Guarded) else scalar.operands
+    return [part for operand in parts for part in _largest(operand, holds)]
+
+
+def _count(scalar: Scalar, expressions: Expressions, counts: Counter[object]) -> None:
+    key = expressions.key(scalar)
+    counts[key] += 1
+    if counts[key] == 1:
+        for operand in scalar.operands[2:] if isinstance(scalar, Guarded) else scalar.operands:
+            _count(operand, expressions, counts)
+
+
+def _work(item: Item) -> int:
+    if isinstance(item, Loop):
+        return typical(item.variable.extent) * sum(map(_work, item.body))
+    if isinstance(item, Multiply):
+        return typical(item.m.extent * item.n.extent * item.k.extent) // 8
+    return 1

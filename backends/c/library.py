@@ -1,0 +1,77 @@
+"""An emitted library in this process: its functions by ctypes, and memory for their workspace."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from catgrad.errors import ToolError
+from catgrad.types import Array
+
+from .interface import ALIGNMENT, CODES
+
+BAD_INDEX = list(CODES).index("BAD_INDEX")
+
+
+class Library:
+    """The functions of a shared library whose names begin with a prefix."""
+
+    def __init__(self, path: Path, prefix: str) -> None:
+        self._library, self._prefix = ctypes.CDLL(str(path)), prefix
+        self._error_string = self.function("error_string", [ctypes.c_int], ctypes.c_char_p)
+        self.workspace = Workspace()
+
+    def function(self, name: str, takes: Sequence[Any], gives: Any = ctypes.c_int) -> Any:
+        """A function by its name without the prefix, and the types of what it takes and gives."""
+        found = self._library[f"{self._prefix}_{name}"]
+        found.argtypes, found.restype = list(takes), gives
+        return found
+
+    def refuse(self, code: int, name: str) -> Exception:
+        """The error for a code a function has returned."""
+        if code == BAD_INDEX:
+            return IndexError(
+                f"{name}: an index must lie inside its array, but one lies outside; check the indices"
+            )
+        text = self._error_string(code).decode()
+        return ToolError(
+            "an emitted function must succeed", f"{name} says {text}", "report this as an error of catgrad"
+        )
+
+
+class Workspace(threading.local):
+    """Memory that each thread has for itself, and that grows to the most that was asked for."""
+
+    bytes = -1
+    address = 0
+    memory: Array
+
+    def at_least(self, bytes: int) -> int:
+        """The address of so many bytes; what they held may be lost."""
+        if bytes > self.bytes:
+            self.memory = aligned_bytes(bytes)
+            self.bytes, self.address = bytes, address(self.memory)
+        return self.address
+
+
+def aligned_bytes(count: int) -> Array:
+    """So many bytes, from a multiple of the alignment on."""
+    memory = np.empty(count + ALIGNMENT, np.uint8)
+    start = -address(memory) % ALIGNMENT
+    return memory[start : start + count]
+
+
+def address(array: Array) -> int:
+    """Where an array begins."""
+    found: int = array.__array_interface__["data"][0]
+    return found
+
+
+def table_of(arrays: Sequence[Array]) -> Any:
+    """The struct of a table whose members point to these arrays."""
+    return (ctypes.c_void_p * max(len(arrays), 1))(*map(address, arrays))

@@ -1,0 +1,63 @@
+"""What a program that builds or calls the library wants to know of it, as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from catgrad.program import Program
+from catgrad.state import Slot
+
+from .interface import ORDER, entry, is_initial, layouts, prefix
+from .options import Options
+
+
+def manifest(
+    program: Program,
+    functions: Mapping[str, Any],
+    tables: Mapping[str, Sequence[tuple[Slot, str]]],
+    options: Options,
+) -> str:
+    """The names, shapes and dtypes of all arrays, the functions and what they take."""
+    optimiser, settings = program.optimiser
+    described = {
+        "name": program.name,
+        "prefix": prefix(program),
+        "openmp": options.openmp,
+        "optimiser": {"name": optimiser, **dict(settings)},
+        "tables": {table: [_array(p) for p in layout] for table, layout in layouts(tables).items()},
+        "functions": [_function(f, program) for f in functions.values() if not is_initial(f)],
+    }
+    return json.dumps(described, indent=2, ensure_ascii=False, default=str)
+
+
+def _array(place: Any) -> dict[str, Any]:
+    return {
+        "name": place.slot.name,
+        "member": place.identifier,
+        "dtype": place.slot.type.dtype.name,
+        "shape": list(place.shape),
+        "offset": place.offset,
+    }
+
+
+def _function(function: Any, program: Program) -> dict[str, Any]:
+    called = entry(function, program)
+    changed = [table for table in ORDER if (table, True) in called.tables]
+    return {
+        "name": f"{prefix(program)}_{called.name}",
+        "doc": function.doc,
+        "tables": [table for table, _ in called.tables],
+        "changed": changed,
+        "gradients": called.gradients,
+        "sizes": list(function.sizes),
+        "inputs": [] if called.gradients == "read" else [_own(x) for x in function.inputs],
+        "outputs": [_own(y) for y in function.outputs],
+        "workspace_bytes": str(function.workspace),
+    }
+
+
+def _own(array: Any) -> dict[str, Any]:
+    shape = [size if isinstance(size, int) else str(size) for size in array.type.shape]
+    return {"name": array.identifier, "dtype": array.type.dtype.name, "shape": shape}

@@ -1,0 +1,169 @@
+"""What the templates of the target c spell: the lines of kernels as data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Union
+
+from catgrad.types import Dtype
+
+
+@dataclass(frozen=True)
+class For:
+    """A loop of lines: `sums` and `greatest` name what is reduced in it, if its turns may be taken at once."""
+
+    variable: str
+    extent: str
+    lines: tuple[Line, ...]
+    at_once: bool = False
+    sums: tuple[str, ...] = ()
+    greatest: tuple[str, ...] = ()
+    shared: bool = False
+    kind: str = "For"
+
+
+@dataclass(frozen=True)
+class Local:
+    """A number with a name; one that changes is not const."""
+
+    dtype: Dtype
+    name: str
+    expression: str
+    changes: bool = False
+    kind: str = "Local"
+
+
+@dataclass(frozen=True)
+class Room:
+    """An array of a kernel's own: its elements declared on the spot, or in memory of its thread."""
+
+    dtype: Dtype
+    name: str
+    length: str
+    offset: str = ""
+    kind: str = "Room"
+
+
+@dataclass(frozen=True)
+class Assign:
+    """A new value of a number or an element; `update` names the operation it is combined with the old by."""
+
+    dtype: Dtype
+    target: str
+    expression: str
+    update: str = ""
+    is_element: bool = True
+    kind: str = "Assign"
+
+
+@dataclass(frozen=True)
+class Product:
+    """A matrix product: sizes, and each operand with its strides."""
+
+    dtype: Dtype
+    sizes: tuple[str, str, str]
+    left: tuple[str, str, str]
+    right: tuple[str, str, str]
+    target: tuple[str, str]
+    add: bool
+    kind: str = "Product"
+
+
+@dataclass(frozen=True)
+class Sorting:
+    """The places of elements in order: of keys and of places, where they begin and how far apart they lie."""
+
+    dtype: Dtype
+    length: str
+    keys: tuple[str, str]
+    places: tuple[str, str]
+    descending: bool
+    kind: str = "Sorting"
+
+
+@dataclass(frozen=True)
+class Require:
+    """The kernel ends, and says so, unless a number lies within."""
+
+    expression: str
+    size: str
+    kind: str = "Require"
+
+
+Line = Union[For, Local, Room, Assign, Product, Sorting, Require]
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """An array a kernel is given, and whether it changes it."""
+
+    dtype: Dtype
+    name: str
+    changes: bool
+
+
+@dataclass(frozen=True)
+class KernelText:
+    """A kernel as a function: sizes and indices it is given, arrays, and whether it needs scratch memory."""
+
+    name: str
+    comments: tuple[str, ...]
+    sizes: tuple[str, ...]
+    parameters: tuple[Parameter, ...]
+    lines: tuple[Line, ...]
+    scratch: bool
+    checks: bool
+
+
+@dataclass(frozen=True)
+class Call:
+    """A kernel run with these arguments."""
+
+    kernel: str
+    arguments: Sequence[str]
+    checks: bool
+    kind: str = "Call"
+
+
+@dataclass(frozen=True)
+class Turns:
+    """Calls repeated."""
+
+    variable: str
+    extent: str
+    backwards: bool
+    lines: tuple[CallLine, ...]
+    kind: str = "Turns"
+
+
+@dataclass(frozen=True)
+class Branches:
+    """Calls of which one part runs."""
+
+    condition: str
+    parts: tuple[tuple[CallLine, ...], tuple[CallLine, ...]]
+    kind: str = "Branches"
+
+
+CallLine = Union[Call, Turns, Branches]
+
+
+@dataclass(frozen=True)
+class Pointer:
+    """A temporary array of a function: where in the workspace it lies, and what it holds."""
+
+    dtype: Dtype
+    name: str
+    offset: str
+    shape: str
+
+
+@dataclass(frozen=True)
+class Literal:
+    """An array whose elements stand in the source."""
+
+    dtype: Dtype
+    name: str
+    length: str
+    elements: tuple[str, ...]

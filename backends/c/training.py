@@ -1,0 +1,93 @@
+"""What the emitted training program asks of its data: arrays whose rows are examples."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from catgrad.dims import Dim, Size
+from catgrad.program import Program, symbol_sources
+from catgrad.types import Dtype, NdArrayType, symbols
+
+from .interface import FORMAT_NAMES, own_results
+
+PRINTED = (Dtype.float32, Dtype.float64)
+"""The dtypes of losses that C can print."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """An array of the data: its dtype in files, and the sizes of its axes but the first."""
+
+    name: str
+    dtype: str
+    rest: tuple[str, ...]
+
+    @property
+    def quoted(self) -> str:
+        """The array as an entry of a Python table, in a C string."""
+        return f"'{self.name}': {self.name}"
+
+
+@dataclass(frozen=True)
+class Data:
+    """The arrays of a step; the symbol that is the size of a batch, or its number of examples; what
+    other sizes the data tell, each with an array and an axis; and the dtype of the loss.
+    """
+
+    arrays: tuple[Column, ...]
+    free: str
+    batch: int
+    told: tuple[tuple[str, int, int], ...]
+    loss: str
+
+    @property
+    def sizes(self) -> tuple[str, ...]:
+        """The sizes that data tell beside the number of examples."""
+        return tuple(size for size, _, _ in self.told)
+
+
+def training(program: Program, functions: Mapping[str, Any]) -> Data | None:
+    """What a training program reads; none if the step is not one on rows of examples, or if its loss
+    has 16 bits.
+    """
+    if "train_step" not in functions or not program.tables.get("parameters"):
+        return None
+    step = program["train_step"]
+    types = [step.types[v] for v in step.arguments[program.common_arguments(step) :]]
+    [loss] = [step.types[v].dtype for v in own_results(step, program)]
+    first = {type.shape[0] if type.rank else None for type in types}
+    [batch] = first if len(first) == 1 else [None]
+    if batch is None or loss not in PRINTED or not (isinstance(batch, int) or _is_symbol(batch)):
+        return None
+    free = "" if isinstance(batch, int) else str(batch)
+    if free and any(isinstance(n, Dim) and free in n.symbols for type in types for n in type.shape[1:]):
+        return None
+    identifiers = dict(zip(symbols(step.argument_types), functions["train_step"].sizes, strict=True))
+    arrays = [
+        _column(x.name, type, identifiers)
+        for x, type in zip(functions["train_step"].inputs, types, strict=True)
+    ]
+    told = [(identifiers[s], *place) for s, place in symbol_sources(types).items() if s != free]
+    return Data(
+        tuple(arrays), identifiers.get(free, ""), 0 if free else int(str(batch)), tuple(told), loss.value
+    )
+
+
+def _column(name: str, type: NdArrayType, identifiers: Mapping[str, str]) -> Column:
+    return Column(name, FORMAT_NAMES[type.dtype], tuple(_text(size, identifiers) for size in type.shape[1:]))
+
+
+def _is_symbol(size: Size) -> bool:
+    return isinstance(size, Dim) and size == Dim(min(size.symbols))
+
+
+def _text(size: Size, identifiers: Mapping[str, str]) -> str:
+    """A size as a sum of products, which C and a reader understand alike."""
+    if not isinstance(size, Dim):
+        return str(size)
+    products = [
+        " * ".join([*([] if c == 1 and m else [str(c)]), *(identifiers[s] for s in m)]) for m, c in size.terms
+    ]
+    return " + ".join(products)

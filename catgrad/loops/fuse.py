@@ -1,0 +1,182 @@
+"""Fusion: nests over the same elements become one, and what only one turn of a loop reads needs no array."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from catgrad.loops.index import Index, Variable, index
+from catgrad.loops.nest import (
+    Check,
+    Define,
+    Indices,
+    Item,
+    Kernel,
+    Loop,
+    Multiply,
+    Update,
+    statements,
+    typical,
+)
+from catgrad.loops.scalar import Number, Stored
+
+LITTLE = 2**15
+"""Turns of a nest that is fused even if its loops then cannot be shared among threads."""
+
+
+def fused(items: Sequence[Item]) -> list[Kernel]:
+    """The items as kernels, each within the last earlier nest that it may join."""
+    block: list[Item] = []
+    for item in items:
+        _insert(block, item, {}, outermost=True)
+    kernels: list[Kernel] = []
+    for item in block:
+        if kernels and _begins(kernels[-1].body[-1], item):
+            kernels[-1].body.append(item)
+        else:
+            kernels.append(Kernel([item]))
+    return kernels
+
+
+def _begins(first: Item, then: Item) -> bool:
+    """Whether a nest does nothing but set to a number what another updates."""
+    parts = list(statements([first]))
+    updated = {s.array for s in statements([then]) if isinstance(s, Update)}
+    updated |= {s.array for s in statements([then]) if isinstance(s, Multiply) and s.add}
+    return all(isinstance(s, Define) and isinstance(s.scalar, Number) and s.array in updated for s in parts)
+
+
+def _insert(block: list[Item], item: Item, values: dict[Variable, Index], outermost: bool) -> None:
+    if isinstance(item, Loop):
+        place = _place(block, item, values, outermost)
+        if place is not None:
+            inside = {**values, item.variable: index(place.variable)}
+            for each in item.body:
+                _insert(place.body, each, inside, outermost=False)
+            return
+    block.append(_substituted(item, values))
+
+
+def _place(block: list[Item], item: Loop, values: Mapping[Variable, Index], outermost: bool) -> Loop | None:
+    """The loop of a block that a loop may join."""
+    touched = _touched(item)
+    for other in reversed(block):
+        shared = touched.keys() & _touched(other).keys()
+        if isinstance(other, Loop) and (shared or not outermost) and _may_join(other, item, values):
+            return other
+        if shared & {array for array, _ in other.writes}:
+            return None
+    return None
+
+
+def _may_join(loop: Loop, item: Loop, values: Mapping[Variable, Index]) -> bool:
+    if loop.variable.extent != item.variable.extent or _checks(loop) or _checks(item):
+        return False
+    if is_parallel(loop) and not is_parallel(item) and _turns(item) > LITTLE:
+        return False
+    trial = {**values, item.variable: index(loop.variable)}
+    touched = _touched(item)
+    return all(
+        _same_turn(loop.variable, written, tuple(i.substitute(trial) for i in read), set(trial.values()))
+        for array, written in loop.writes
+        for read in touched.get(array, ())
+    )
+
+
+def _checks(item: Item) -> bool:
+    """Whether it may end the function, which nothing is to be changed before."""
+    return any(isinstance(s, Check) for s in statements([item]))
+
+
+def _same_turn(variable: Variable, written: Indices, read: Indices, joined: set[Index]) -> bool:
+    """Whether what is read was written in the same turn of the loop over a variable."""
+    outer = {v for i in joined if (v := i.variable)}
+    pinned = False
+    for w, r in zip(written, read, strict=True):
+        step = w.coefficient(variable)
+        if step == 0:
+            continue
+        pinned = True
+        if _part(w, outer) != _part(r, outer) or w.constant != r.constant:
+            return False
+        steps = [c for atom, c in w.terms if atom in outer]
+        rest = Index(tuple(t for t in r.terms if t[0] not in outer))
+        if any(not _below(rest, size) for size in steps):
+            return False
+    return pinned
+
+
+def _part(whole: Index, variables: set[Variable]) -> tuple[object, ...]:
+    return tuple(term for term in whole.terms if term[0] in variables)
+
+
+def _below(rest: Index, size: object) -> bool:
+    greatest = rest.greatest
+    room = None if greatest is None else size - greatest  # type: ignore[operator]
+    return isinstance(room, int) and room >= 1
+
+
+def is_parallel(loop: Loop) -> bool:
+    """Whether the turns of a loop write different elements, or each its own copy."""
+    inner = {v for item in loop.body for v in _variables(item)}
+    for statement in statements(loop.body):
+        for _, indices in statement.writes:
+            if not any(_separates(i, loop.variable, inner) for i in indices):
+                return False
+    return True
+
+
+def _separates(i: Index, variable: Variable, inner: set[Variable]) -> bool:
+    """Whether an index differs from turn to turn, whatever loops within do."""
+    if i.coefficient(variable) == 0:
+        return False
+    rest = Index(tuple(t for t in i.terms if t[0] in inner))
+    return not rest.terms or _below(rest, i.coefficient(variable))
+
+
+def _variables(item: Item) -> set[Variable]:
+    if not isinstance(item, Loop):
+        return set()
+    return {item.variable}.union(*map(_variables, item.body))
+
+
+def _turns(item: Item) -> int:
+    if not isinstance(item, Loop):
+        return 1
+    return typical(item.variable.extent) * sum(map(_turns, item.body))
+
+
+def _touched(item: Item) -> dict[Stored, list[Indices]]:
+    touched: dict[Stored, list[Indices]] = {}
+    for array, indices in (*item.reads, *item.writes):
+        touched.setdefault(array, []).append(indices)
+    return touched
+
+
+def _substituted(item: Item, values: Mapping[Variable, Index]) -> Item:
+    if not values:
+        return item
+    if isinstance(item, Loop):
+        return Loop(item.variable, [_substituted(each, values) for each in item.body])
+    return item.substitute(values)
+
+
+def shrink(nests: Sequence[Kernel]) -> None:
+    """Take from each temporary array the axes along which only one turn of a loop reads what it wrote."""
+    where: dict[Stored, set[int]] = {}
+    accesses: dict[Stored, list[Indices]] = {}
+    for number, nest in enumerate(nests):
+        for array, indices in (*nest.reads, *nest.writes):
+            where.setdefault(array, set()).add(number)
+            accesses.setdefault(array, []).append(indices)
+    for array, places in where.items():
+        if len(places) == 1 and array.place == "workspace":
+            one = {
+                a for a, size in enumerate(array.type.shape) if size == 1 or _is_one_turn(accesses[array], a)
+            }
+            if one or not array.order:
+                array.order, array.place = tuple(a for a in array.order if a not in one), "turn"
+
+
+def _is_one_turn(accesses: Sequence[Indices], axis: int) -> bool:
+    variables = {indices[axis].variable for indices in accesses}
+    return len(variables) == 1 and None not in variables

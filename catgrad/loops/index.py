@@ -1,0 +1,222 @@
+"""Indices: whole-number expressions of loop variables, in one form for all that are equal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import count
+from typing import Any, Union
+
+from catgrad.dims import Dim, Size, product
+from catgrad.errors import ShapeError
+
+_NUMBERS = count()
+
+
+@dataclass(eq=False, frozen=True)
+class Variable:
+    """A variable that counts from 0 up to `extent`, without it."""
+
+    extent: Size
+    name: str = "i"
+
+    def __post_init__(self) -> None:
+        # Terms of an index are in the order in which their variables were made.
+        object.__setattr__(self, "number", next(_NUMBERS))
+
+
+@dataclass(frozen=True)
+class Quotient:
+    """⌊index / divisor⌋."""
+
+    index: Index
+    divisor: Size
+
+
+@dataclass(frozen=True)
+class Modulo:
+    """The remainder index mod divisor."""
+
+    index: Index
+    divisor: Size
+
+
+@dataclass(frozen=True)
+class Read:
+    """A whole number that is computed or read from an array, and lies in 0 … extent - 1."""
+
+    scalar: Any
+    extent: Size
+
+
+Atom = Union[Variable, Quotient, Modulo, Read]
+
+
+@dataclass(frozen=True)
+class Index:
+    """constant + Σ coefficient · atom, of atoms that are not negative.
+
+    Division is exact in this form: `Quotient` and `Modulo` stand only where a variable is really cut.
+    """
+
+    terms: tuple[tuple[Atom, Size], ...] = ()
+    constant: Size = 0
+
+    def __add__(self, other: Index | Size) -> Index:
+        if not isinstance(other, Index):
+            return Index(self.terms, self.constant + other)
+        total = dict(self.terms)
+        for atom, coefficient in other.terms:
+            total[atom] = total.get(atom, 0) + coefficient
+        return _joined(total, self.constant + other.constant)
+
+    def __mul__(self, factor: Size) -> Index:
+        if factor == 0:
+            return ZERO
+        return Index(tuple((a, c * factor) for a, c in self.terms), self.constant * factor)
+
+    def __sub__(self, other: Index | Size) -> Index:
+        return self + other * -1
+
+    @property
+    def variable(self) -> Variable | None:
+        """The variable, if the index is one and nothing else."""
+        if len(self.terms) == 1 and self.constant == 0:
+            (atom, coefficient), *_ = self.terms
+            if coefficient == 1 and isinstance(atom, Variable):
+                return atom
+        return None
+
+    def coefficient(self, atom: Atom) -> Size:
+        """What an atom is multiplied by."""
+        return next((c for a, c in self.terms if a is atom), 0)
+
+    @property
+    def greatest(self) -> Size | None:
+        """A bound of its values, if all coefficients are positive."""
+        total = self.constant
+        for atom, coefficient in self.terms:
+            if isinstance(coefficient, int) and coefficient < 0:
+                return None
+            total = total + coefficient * (extent(atom) - 1)
+        return total
+
+    def variables(self) -> Iterator[Variable]:
+        """Every variable within, those of numbers that are read included."""
+        for atom, _ in self.terms:
+            if isinstance(atom, Variable):
+                yield atom
+            elif isinstance(atom, (Quotient, Modulo)):
+                yield from atom.index.variables()
+            else:
+                yield from atom.scalar.variables
+
+    def replaced(self, replace: Callable[[Atom], Index | None]) -> Index:
+        """With other indices for some of its atoms."""
+        result = Index((), self.constant)
+        for atom, coefficient in self.terms:
+            new = replace(atom)
+            if new is None and isinstance(atom, Quotient):
+                new = quotient(atom.index.replaced(replace), atom.divisor)
+            elif new is None and isinstance(atom, Modulo):
+                new = modulo(atom.index.replaced(replace), atom.divisor)
+            result += (index(atom) if new is None else new) * coefficient
+        return result
+
+    def substitute(self, values: Mapping[Variable, Index]) -> Index:
+        """With indices for variables. What is read stays as it is."""
+        return self.replaced(lambda atom: values.get(atom) if isinstance(atom, Variable) else None)
+
+
+ZERO = Index()
+
+
+def extent(atom: Atom) -> Size:
+    """How many values it may have."""
+    if isinstance(atom, Modulo):
+        return atom.divisor
+    if isinstance(atom, Quotient):
+        greatest = atom.index.greatest
+        whole = None if greatest is None else _exactly(greatest + 1, atom.divisor)
+        return atom.index.constant + product(tuple(map(extent, _atoms(atom)))) if whole is None else whole
+    return atom.extent
+
+
+def index(atom: Atom) -> Index:
+    """An atom as an index; one with a single value is 0."""
+    return ZERO if isinstance(atom, Variable) and atom.extent == 1 else Index(((atom, 1),))
+
+
+def quotient(dividend: Index, divisor: Size) -> Index:
+    """⌊dividend / divisor⌋, for a dividend that is not negative."""
+    whole, rest = _divided(dividend, divisor)
+    if _within(rest, divisor):
+        return whole
+    return whole + Index(((Quotient(rest, divisor), 1),))
+
+
+def modulo(dividend: Index, divisor: Size) -> Index:
+    """Dividend mod divisor, for a dividend that is not negative."""
+    _, rest = _divided(dividend, divisor)
+    if _within(rest, divisor):
+        return rest
+    return Index(((Modulo(rest, divisor), 1),))
+
+
+def _divided(dividend: Index, divisor: Size) -> tuple[Index, Index]:
+    """Whole and rest with whole · divisor + rest = dividend."""
+    whole, rest = ZERO, ZERO
+    for atom, coefficient in dividend.terms:
+        exact = _exactly(coefficient, divisor)
+        if exact is None:
+            rest += Index(((atom, coefficient),))
+        else:
+            whole += Index(((atom, exact),))
+    constant = dividend.constant
+    if isinstance(constant, int) and isinstance(divisor, int) and divisor:
+        return whole + constant // divisor, rest + constant % divisor
+    exact = _exactly(constant, divisor)
+    return (whole, rest + constant) if exact is None else (whole + exact, rest)
+
+
+def _within(index: Index, size: Size) -> bool:
+    greatest = index.greatest
+    if greatest is None:
+        return False
+    room = size - greatest
+    return isinstance(room, int) and room >= 1
+
+
+def _exactly(dividend: Size, divisor: Size) -> Size | None:
+    if isinstance(dividend, int) and isinstance(divisor, int):
+        return None if divisor == 0 or dividend % divisor else dividend // divisor
+    try:
+        return (dividend + Dim("_") * 0) // divisor
+    except ShapeError:
+        return None
+
+
+def _joined(terms: Mapping[Atom, Size], constant: Size) -> Index:
+    """The terms in order, with n · ⌊e / n⌋ + (e mod n) put together to e."""
+    kept = {atom: c for atom, c in terms.items() if c != 0}
+    for atom, c in list(kept.items()):
+        if isinstance(atom, Modulo):
+            other = Quotient(atom.index, atom.divisor)
+            if kept.get(other) == c * atom.divisor:
+                del kept[atom], kept[other]
+                return _joined(kept, constant) + atom.index * c
+    return Index(tuple(sorted(kept.items(), key=_rank)), constant)
+
+
+def _rank(term: tuple[Atom, Size]) -> tuple[int, ...]:
+    atom = term[0]
+    if isinstance(atom, Variable):
+        return 0, atom.number  # type: ignore[attr-defined]
+    if isinstance(atom, Read):
+        return 2, atom.scalar.number
+    inside = [_rank(each) for each in atom.index.terms]
+    return 1, isinstance(atom, Modulo), *(n for rank in inside for n in rank)
+
+
+def _atoms(atom: Quotient) -> list[Atom]:
+    return [a for a, _ in atom.index.terms]

@@ -1,0 +1,61 @@
+"""Sums into places that are computed or read: the reverses of windows and of elements by number."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from catgrad.loops.element import Indices, put, slid
+from catgrad.loops.index import Read, Variable, index
+from catgrad.loops.nest import Update, nested
+from catgrad.loops.scalar import Load, Scalar
+from catgrad.loops.stages import Stages, cast, number, stage
+from catgrad.ops.arithmetic import Add
+from catgrad.ops.gather import ScatterAdd
+from catgrad.ops.take import ScatterAddAlongAxis
+from catgrad.ops.window import Fold, Window
+from catgrad.program import Apply
+from catgrad.types import NdArrayType
+
+
+@stage.register
+def _(op: Fold, stages: Stages, apply: Apply, position: int) -> None:
+    (x,), value = apply.inputs, apply.outputs[0]
+    window = Window(op.shape, op.axes, op.sizes, op.strides, op.dilations)
+    loops = [Variable(size) for size in op.windowed]
+    at, rank = tuple(map(index, loops)), len(op.shape)
+    others = [v for axis, v in enumerate(loops[:rank]) if axis not in op.axes]
+    order = [*others, *loops[rank:], *(loops[axis] for axis in op.axes)]
+    _scatter(stages, value, slid(window, at), order, stages.elements.at(x, at))
+
+
+@stage.register
+def _(op: ScatterAdd, stages: Stages, apply: Apply, position: int) -> None:
+    x, numbers = apply.inputs
+    loops = [Variable(size) for size in stages.types[x].shape]
+    at, rank = tuple(map(index, loops)), stages.types[numbers].rank
+    row = index(Read(stages.elements.at(numbers, at[:rank]), op.rows))
+    _scatter(stages, apply.outputs[0], (row, *at[rank:]), loops, stages.elements.at(x, at))
+
+
+@stage.register
+def _(op: ScatterAddAlongAxis, stages: Stages, apply: Apply, position: int) -> None:
+    x, numbers = apply.inputs
+    loops = [Variable(size) for size in stages.types[x].shape]
+    at = tuple(map(index, loops))
+    place = index(Read(stages.elements.at(numbers, at), op.size))
+    _scatter(stages, apply.outputs[0], put(at, op.axis, place), loops, stages.elements.at(x, at))
+
+
+def _scatter(stages: Stages, value: int, at: Indices, order: Sequence[Variable], scalar: Scalar) -> None:
+    """Zeros, to which scalars are added at indices."""
+    array, dtype = stages.array(value), stages.types[value].dtype
+    total = array
+    if dtype.wide is not dtype:
+        total = stages.temporary("sum", NdArrayType(array.type.shape, dtype.wide))
+        scalar = cast(scalar, dtype.wide)
+    zero = number(0, dtype.wide)
+    stages.add(stages.copied(total, lambda _: zero))
+    stages.add(nested(order, [Update(total, at, Add(), scalar)]))
+    if total is not array:
+        stages.add(stages.copied(array, lambda i: cast(Load(total, i), dtype)))
+    stages.add([], value)

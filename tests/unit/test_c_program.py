@@ -1,0 +1,187 @@
+"""The emitted C: called from C and from C++, its training program, and what builds it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+from catgrad.errors import OptionError, ShapeError
+from catgrad.formats import safetensors
+from tests.unit.c.build import NEEDS_C, PROGRAMS, SANE, STRICT, built, run
+from tests.unit.line import emitted, line
+
+pytestmark = NEEDS_C
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    path = tmp_path_factory.mktemp("line")
+    emitted().write(path)
+    return path
+
+
+@pytest.mark.parametrize("compiler", ["gcc", "clang"])
+@pytest.mark.parametrize("source", ["line.c", "line_files.c", "train.c"])
+def test_no_warnings(folder, compiler, source):
+    if not shutil.which(compiler):
+        pytest.skip(f"no {compiler} on this machine")
+    built(compiler, "-std=c11", "-O2", "-fopenmp-simd", *STRICT, "-c", source, "-o", "out.o", cwd=folder)
+
+
+def test_calls_from_c(folder):
+    source = [PROGRAMS / "calls.c", "line.c"]
+    built("gcc", "-std=c11", *STRICT, *SANE, "-I.", *source, "-o", "calls", "-lm", cwd=folder)
+    done = run(folder / "calls")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.skipif(not shutil.which("g++"), reason="no g++ on this machine")
+def test_calls_from_cpp(folder, tmp_path):
+    built("make", "BUILD=cpp", "cpp/libline.a", cwd=folder)
+    source = [PROGRAMS / "wrapper.cpp", "cpp/libline.a"]
+    built("g++", "-std=c++17", *STRICT, *SANE, "-I.", *source, "-o", "wrapper", "-lm", cwd=folder)
+    done = run(folder / "wrapper", tmp_path / "weights.safetensors")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout == "no such file: the file cannot be opened\n"
+
+
+@pytest.fixture(scope="module")
+def trainer(folder):
+    built("make", "BUILD=out", cwd=folder)
+    return folder / "out/train"
+
+
+def write_data(path, examples=50, classes=3):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(examples, 4)).astype(np.float32)
+    y = (x @ rng.normal(size=(4, classes))).astype(np.float32)
+    safetensors.write(path / "data.safetensors", {"x": x, "y": y, "more": np.zeros(3)})
+    return x, y
+
+
+def losses(text):
+    return [float(line.split()[-1]) for line in text.splitlines()]
+
+
+def test_training_goes_on_where_it_stopped(trainer, tmp_path):
+    x, y = write_data(tmp_path)
+    whole = run(trainer, "--epochs", 6, "--batch", 16, "--out", "whole", cwd=tmp_path)
+    assert whole.returncode == 0, whole.stderr
+    assert losses(whole.stdout)[-1] < losses(whole.stdout)[0] / 3
+    found = safetensors.read(tmp_path / "whole")
+    assert found["dense.seen"] == 6 * 4
+    error = x @ found["dense.weight"] + found["dense.bias"] - y
+    assert np.mean(error**2) < losses(whole.stdout)[0]
+    again = run(trainer, "--epochs", 6, "--batch", 16, "--out", "again", cwd=tmp_path)
+    assert again.stdout == whole.stdout
+    assert (tmp_path / "again").read_bytes() == (tmp_path / "whole").read_bytes()
+    on = run(trainer, "--weights", "whole", "--epochs", 1, cwd=tmp_path)
+    assert losses(on.stdout)[0] < losses(whole.stdout)[-1] * 1.5
+    assert safetensors.read(tmp_path / "weights.safetensors")["dense.seen"] == 6 * 4 + 1
+
+
+def test_the_training_program_teaches_and_refuses(trainer, tmp_path):
+    write_data(tmp_path)
+    shown = run(trainer, "--help")
+    assert shown.returncode == 0
+    assert "x  F32 [n, 4]" in shown.stdout
+    for arguments, code, word in (
+        (["--epochs", "none"], 2, "whole number"),
+        (["--epochs"], 2, "--help"),
+        (["--speed", "1"], 2, "no option"),
+        (["--batch", "0"], 2, "from 1"),
+        (["--data", "none"], 1, "none: the file cannot be opened"),
+        (["--weights", "data.safetensors"], 1, "array"),
+        (["--out", "no/folder"], 1, "cannot be written"),
+    ):
+        done = run(trainer, *arguments, cwd=tmp_path)
+        assert (done.returncode, word in done.stderr) == (code, True), done.stderr
+    write_data(tmp_path, classes=2)
+    assert "it holds F32 [50, 2]" in run(trainer, cwd=tmp_path).stderr
+    write_data(tmp_path, examples=0)
+    assert "must hold an example" in run(trainer, cwd=tmp_path).stderr
+
+
+def test_a_fixed_batch(tmp_path):
+    emitted(line(6)).write(tmp_path)
+    built("make", cwd=tmp_path)
+    write_data(tmp_path)
+    done = run("./train", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert losses(done.stdout)[-1] < losses(done.stdout)[0]
+    assert safetensors.read(tmp_path / "weights.safetensors")["dense.seen"] == 10 * 8
+    assert "A step takes 6 examples" in run("./train", "--help", cwd=tmp_path).stdout
+    assert run("./train", "--batch", 3, cwd=tmp_path).returncode == 2
+
+
+def test_make_debug_finds_nothing(folder, tmp_path):
+    built("make", "debug", cwd=folder)
+    write_data(tmp_path)
+    done = run(folder / "build/debug/train", "--epochs", 2, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.skipif(not shutil.which("cmake"), reason="no cmake on this machine")
+def test_cmake(folder, tmp_path):
+    built("cmake", "-S", folder, "-B", tmp_path / "made")
+    built("cmake", "--build", tmp_path / "made")
+    assert run(tmp_path / "made/train", "--help").returncode == 0
+
+
+def test_manifest(folder):
+    told = json.loads((folder / "manifest.json").read_text())
+    assert [array["name"] for array in told["tables"]["parameters"]] == ["dense.weight", "dense.bias"]
+    step = next(f for f in told["functions"] if f["name"] == "line_step")
+    assert step["changed"] == ["state", "buffers", "parameters"]
+    assert step["inputs"][0] == {"name": "x", "dtype": "float32", "shape": ["batch", 4]}
+
+
+WEIGHTS = """
+#include <stdio.h>
+#include "line_weights.h"
+
+int main(void)
+{
+    line_parameters parameters;
+    line_parameters_point(&parameters);
+    for (int i = 0; i < 12; i++) {
+        printf("%a\\n", (double)parameters.dense_weight[i]);
+    }
+    return 0;
+}
+"""
+
+
+def test_weights_in_the_source(tmp_path):
+    rng = np.random.default_rng(0)
+    weight = (rng.normal(size=(4, 3)) * 10.0 ** rng.integers(-38, 38, (4, 3))).astype(np.float32)
+    weight[0] = [np.inf, -np.inf, 0.1]
+    bias = np.zeros(3, np.float32)
+    path = tmp_path / "weights.safetensors"
+    safetensors.write(path, {"dense.weight": weight, "dense.bias": bias})
+    emitted(weights=str(path)).write(tmp_path)
+    (tmp_path / "print.c").write_text(WEIGHTS)
+    built("gcc", "-std=c11", *STRICT, "-Wno-unused-function", "print.c", "-o", "print", cwd=tmp_path)
+    found = [float.fromhex(text) for text in run(tmp_path / "print").stdout.split()]
+    assert np.array_equal(np.float32(found).reshape(4, 3), weight)
+    assert "0.1f" in (tmp_path / "line_weights.h").read_text()
+
+
+def test_weights_that_do_not_fit_are_refused(tmp_path, monkeypatch):
+    path = tmp_path / "weights.safetensors"
+    safetensors.write(path, {"dense.weight": np.zeros((4, 3)), "dense.bias": np.zeros(3, np.float32)})
+    with pytest.raises(ShapeError, match=r"must hold dense\.weight as float32\[4, 3\]"):
+        emitted(weights=str(path))
+    monkeypatch.setattr("catgrad.backends.c.constants.MOST_BYTES", 50)
+    with pytest.raises(OptionError, match="60"):
+        emitted(weights=str(path))
+
+
+def test_options_are_checked():
+    with pytest.raises(OptionError, match="openmp must be true or false"):
+        emitted(openmp="yes")
+    with pytest.raises(OptionError, match="must not be called train"):
+        emitted(line(name="train"))
