@@ -111,8 +111,8 @@ def run(names: str, target: str, quick: bool, threads: list[int]) -> bool:
                 rows += new
         kept: Trainer | None = None
         if "char-gpt" in places:
-            status.update("memory of the trainer of the character GPT")
-            kept = trainer(places["char-gpt"], every[:2], target)
+            status.update("char-gpt: memory of a process that trains")
+            kept = trainer(places["char-gpt"], every[:2])
     tables.show(CONSOLE, rows, every[0].name, best, kept)
     if len(workloads) == len(WORKLOADS) and not quick and target == "c":
         versions = sorted({*PYTORCH, *JAX})

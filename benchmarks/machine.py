@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import subprocess
+import sys
 import tempfile
 from math import prod
 from pathlib import Path
 from typing import Any
+
+from catgrad.backends.c import compiler
 
 from benchmarks.harness import ROOT
 from catgrad import Task
@@ -21,20 +22,15 @@ from catgrad.passes import optimise
 FLAGS = ("-std=c11", "-O3", "-march=native", "-ffp-contract=fast")
 
 
-def compiler() -> str:
-    """The system's C compiler. Raises: ToolError if there is none."""
-    for name in (os.environ.get("CC", ""), "cc", "gcc", "clang"):
-        if name and shutil.which(name):
-            return name
-    raise ToolError("there must be a C compiler", "neither $CC nor cc, gcc or clang is one", "install gcc")
-
-
 def peak() -> float:
     """Float32 operations a second of one core's registers. Raises: ToolError without a compiler."""
+    command = compiler.find()
+    if not command:
+        raise ToolError("the machine's peak must be measured by a C compiler", "there is none", "install gcc")
     with tempfile.TemporaryDirectory() as folder:
         binary = Path(folder) / "peak"
         source = ROOT / "benchmarks" / "peak.c"
-        subprocess.run([compiler(), *FLAGS, source, "-o", binary], check=True)
+        subprocess.run([*command, *FLAGS, source, "-o", binary], check=True)
         return float(subprocess.run([binary], check=True, capture_output=True, text=True).stdout)
 
 
@@ -70,7 +66,7 @@ def most_memory(command: list[str], folder: Path) -> int:
     What the kernel counts for a process includes the memory of who started it, so a Python that
     has imported nothing does.
     """
-    launched = [shutil.which("python3") or "python3", "-S", "-E", "-c", MEASURED, *command]
+    launched = [sys.executable, "-S", "-E", "-c", MEASURED, *command]
     done = subprocess.run(launched, cwd=folder, capture_output=True, text=True)
     if done.returncode:
         last = (done.stderr.splitlines() or ["no word"])[-1]

@@ -22,7 +22,8 @@ class Model:
     def loaded(self) -> Any:
         """The training class."""
         [workload] = chosen(self.case.words["name"])
-        return emit(workload.task, self.case.word).load()()
+        options = {"openmp": True} if self.case.word == "c" and self.case.threads > 1 else {}
+        return emit(workload.task, self.case.word, **options).load()()
 
     def array(self, array: np.ndarray) -> Any:
         """An array as the target holds it."""
