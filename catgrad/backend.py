@@ -92,7 +92,8 @@ class Backend:
     `options` is a frozen dataclass, whose fields `emit` takes by name. `entries` are the functions
     of a task that are printed, if not the usual ones. `arrange` makes of a program what the target
     prints, before any pass, or refuses it; `spell` makes of the prepared program what its templates are
-    given, which are statements by default. Templates may call `helpers` by name.
+    given, which are statements by default. Operations that are gone when macros are called, as loops have
+    no shapes, are named in `dissolves`. Templates may call `helpers` by name.
     """
 
     name: str
@@ -108,6 +109,7 @@ class Backend:
     entries: Sequence[str] = ()
     arrange: Callable[[Backend, Program], Program] = lambda backend, program: program
     spell: Callable[[Backend, Program], Mapping[str, Any]] = statements
+    dissolves: frozenset[str] = frozenset()
     helpers: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
 
     @cached_property
@@ -148,7 +150,12 @@ class Backend:
 
     def has(self, op: Op) -> bool:
         """Whether the target prints this operation itself."""
-        return self.dialect.has(op)
+        return op.macro in self.operations
+
+    @cached_property
+    def operations(self) -> frozenset[str]:
+        """The names of the operations the target has, beside other macros of its dialect."""
+        return self.dissolves.union(self.dialect.macros)
 
     def configured(self, **options: Any) -> Backend:
         """The target with these options. Raises: UnknownName for another; OptionError for a wrong value."""
@@ -237,6 +244,4 @@ def get_backend(name: str) -> Backend:
 def capability_table() -> dict[str, dict[str, bool]]:
     """For each operation, which targets print it themselves."""
     loaded = {name: get_backend(name) for name in sorted(backends())}
-    return {
-        op: {name: op in backend.dialect.macros for name, backend in loaded.items()} for op in sorted(OPS)
-    }
+    return {op: {name: op in backend.operations for name, backend in loaded.items()} for op in sorted(OPS)}

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from catgrad.backend import Backend
 from catgrad.errors import OptionError
+from catgrad.loops import OPERATIONS
 from catgrad.program import Program
 
 from .. import templates
 from . import interface
 from .compiler import missing
 from .constants import weights
+from .entries import spelled
 from .files import longest_name, most_axes
 from .harness import load
 from .manifest import manifest
@@ -48,6 +50,8 @@ BACKEND = Backend(
     options=Options(),
     entries=("predict", "loss", "rev", "rev_p", "grads", "update", "train_step"),
     arrange=arrange,
+    spell=spelled,
+    dissolves=OPERATIONS,
     helpers={
         "codes": lambda: interface.CODES,
         "entry": interface.entry,

@@ -17,6 +17,7 @@ from catgrad.naming import Namer
 from catgrad.program import GRADIENTS, Function, Program
 from catgrad.types import symbols
 
+from .interface import prefix
 from .kernels import KernelPrinter
 from .scalars import Expressions
 from .texts import Branches, Call, CallLine, KernelText, Literal, Pointer, Turns
@@ -181,9 +182,9 @@ class _Entry:
         text, given, free = self._kernel(kernel)
         arguments = [*text.sizes[: len(text.sizes) - len(free)], *(around[v] for v in free)]
         arguments += [self._place(array) for array in given]
-        return Call(
-            text.name, (*arguments, *(["memory", "scratch_bytes"] if text.scratch else [])), text.checks
-        )
+        given_memory = ["memory", "scratch_bytes"] if text.scratch else []
+        failure = f"{prefix(self.program).upper()}_BAD_INDEX"
+        return Call(text.name, (*arguments, *given_memory), text.checks, failure)
 
     def _kernel(self, kernel: Kernel) -> tuple[KernelText, list[Stored], list[Any]]:
         """The kernel's function, which may be that of an equal one, and what it is called with."""
@@ -254,7 +255,7 @@ def spelled(backend: Backend, program: Program) -> dict[str, Any]:
     """What the templates of the target c are given."""
     library = Library(backend, program)
     functions = {f.name: library.function(f) for f in program.functions}
-    words = frozenset(re.findall(r"\w+", "".join(f.kernels for f in functions.values())))
+    words = frozenset(re.findall(r"\w+", "".join(f.kernels + f.body for f in functions.values())))
     tables = {
         table: members(program, table, backend.dialect.reserved)
         for table in TABLES

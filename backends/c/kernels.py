@@ -58,8 +58,9 @@ class KernelPrinter:
     def print(self, name: str) -> KernelText:
         """The kernel as a function of this name."""
         given = [a for a in self.arrays if a.place not in ("turn", "literal")]
+        replaced = {a.alias for a in self.changed}
         parameters = tuple(
-            Parameter(a.type.dtype, self._name(a), a in self.changed)
+            Parameter(a.type.dtype, self._name(a), a in self.changed or a in replaced)
             for a in given
             if a.alias is None or not self._twin(a)
         )

@@ -118,11 +118,12 @@ class KernelText:
 
 @dataclass(frozen=True)
 class Call:
-    """A kernel run with these arguments."""
+    """A kernel run with these arguments, and the code the function returns if it fails."""
 
     kernel: str
     arguments: Sequence[str]
     checks: bool
+    failure: str
     kind: str = "Call"
 
 

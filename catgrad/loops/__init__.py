@@ -1,0 +1,13 @@
+"""Loops: functions as kernels, for targets whose language has elements and no arrays."""
+
+from __future__ import annotations
+
+OPERATIONS = frozenset(
+    {
+        "Constant", "NumberOf", "Iota", "ArrayLiteral",
+        "Reshape", "Permute", "Broadcast", "Slice", "Pad", "Concat", "Split", "Flip",
+        "Window", "Fold", "Gather", "ScatterAdd", "TakeAlongAxis", "ScatterAddAlongAxis",
+        "Sum", "Max", "ArgMax", "ArgMin", "CumSum", "ArgSort", "Contract", "Scan", "Cond",
+    }
+)  # fmt: skip
+"""Operations that become loops, indices and numbers; all others are one operation on elements."""
