@@ -13,9 +13,9 @@ from __future__ import annotations
 import json
 import subprocess
 import tempfile
-from collections.abc import Callable
+from itertools import product
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import typer
@@ -34,7 +34,25 @@ PYTORCH = ("torch==2.13.0", "numpy==2.4.6", "onnx==1.23.2", "onnxruntime==1.31.1
 JAX = ("jax==0.10.2", "numpy==2.4.6")
 FULL, QUICK = (11, 0.2), (3, 0.05)
 """How many rounds there are, and the seconds that each takes one competitor."""
+BUSY = 0.05
+"""The share of the machine that others may use without a word about it."""
 CONSOLE = Console(width=150)
+
+
+class Options(NamedTuple):
+    """With how many threads, in how many rounds, and how many seconds of one competitor each."""
+
+    threads: list[int]
+    rounds: int
+    seconds: float
+
+
+class Measured(NamedTuple):
+    """What one run has found."""
+
+    peak: float
+    rows: list[Row]
+    trainer: Trainer | None
 
 
 def interpreter(name: str, requirements: tuple[str, ...]) -> dict[str, Any]:
@@ -89,35 +107,42 @@ def rows_of(
     ]
 
 
-def saying(status: Any) -> Callable[[str, str], Callable[[str], None]]:
-    """What tells which part runs, under the name of the workload."""
-    return lambda name, threads: lambda text: status.update(f"{name}, {threads}: {text}")
-
-
-def run(names: str, target: str, quick: bool, threads: list[int]) -> bool:
-    """Measure, print and keep; whether nothing of ours failed."""
-    workloads = chosen(names)
-    with CONSOLE.status("installing peers") as status, tempfile.TemporaryDirectory() as folder:
-        every = competitors(target)
-        best, say = machine.peak(), saying(status)
+def measured(workloads: tuple[Workload, ...], every: tuple[Competitor, ...], options: Options) -> Measured:
+    """All figures, each row printed in short as soon as it is there."""
+    with CONSOLE.status("the machine's peak") as status, tempfile.TemporaryDirectory() as folder:
+        peak = machine.peak()
         places = {workload.name: written(workload, Path(folder)) for workload in workloads}
         rows: list[Row] = []
-        for count in threads:
-            for workload in workloads:
-                race = Race(*(QUICK if quick else FULL), say(workload.name, tables.counted(count)))
-                new = rows_of(workload, every, places[workload.name], race, count)
-                for row in new:
-                    CONSOLE.print(tables.line(row, every[0].name), highlight=False)
-                rows += new
-        kept: Trainer | None = None
-        if "char-gpt" in places:
-            status.update("char-gpt: memory of a process that trains")
-            kept = trainer(places["char-gpt"], every[:2])
-    tables.show(CONSOLE, rows, every[0].name, best, kept)
-    if len(workloads) == len(WORKLOADS) and not quick and target == "c":
+        for count, workload in product(options.threads, workloads):
+            where = f"{workload.name}, {tables.counted(count)}: "
+            race = Race(
+                options.rounds, options.seconds, lambda text, where=where: status.update(where + text)
+            )
+            rows += rows_of(workload, every, places[workload.name], race, count)
+            for row in rows[-len(workload.measures) :]:
+                CONSOLE.print(tables.line(row, every[0].name), highlight=False)
+        status.update("memory of a process that trains the character GPT")
+        kept = trainer(places["char-gpt"], every[:2]) if "char-gpt" in places else None
+    return Measured(peak, rows, kept)
+
+
+def installed(target: str) -> tuple[Competitor, ...]:
+    """All competitors, ours first."""
+    with CONSOLE.status("installing peers"):
+        return competitors(target)
+
+
+def run(names: str, target: str, options: Options) -> bool:
+    """Measure, print and keep; whether nothing of ours failed."""
+    workloads, every, busy = chosen(names), installed(target), machine.busy()
+    if busy and busy > BUSY:
+        CONSOLE.print(f"others use {busy:.0%} of this machine: times with more than one thread will be wrong")
+    found, ours = measured(workloads, every, options), every[0].name
+    tables.show(CONSOLE, found.rows, ours, found.peak, found.trainer)
+    if workloads == WORKLOADS and (options.rounds, options.seconds) == FULL and target == "c":
         versions = sorted({*PYTORCH, *JAX})
-        CONSOLE.print(f"kept in {tables.keep(rows, best, kept, versions)}")
-    return all(tables.complete(row, every[0].name) for row in rows)
+        CONSOLE.print(f"kept in {tables.keep(found.rows, found.peak, busy, found.trainer, versions)}")
+    return all(tables.complete(row, ours) for row in found.rows)
 
 
 def main(
@@ -136,7 +161,7 @@ def main(
     except ValueError:
         raise typer.BadParameter("--threads must be whole numbers with commas between, as 1,2") from None
     try:
-        if not run(only, target, quick, counts):
+        if not run(only, target, Options(counts, *(QUICK if quick else FULL))):
             raise typer.Exit(1)
     except CatgradError as error:
         CONSOLE.print(f"{type(error).__name__}: {error}", highlight=False, markup=False)

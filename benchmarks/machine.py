@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import tempfile
+import time
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,23 @@ def peak() -> float:
         source = ROOT / "benchmarks" / "peak.c"
         subprocess.run([*command, *FLAGS, source, "-o", binary], check=True)
         return float(subprocess.run([binary], check=True, capture_output=True, text=True).stdout)
+
+
+def busy(seconds: float = 1.0) -> float | None:
+    """The share of the machine that others use while we do nothing; None where nobody tells."""
+    before = _ticks()
+    time.sleep(seconds)
+    idle, every = (after - first for after, first in zip(_ticks(), before, strict=True))
+    return 1 - idle / every if every else None
+
+
+def _ticks() -> tuple[int, int]:
+    """The time that all processors have been idle, and all their time."""
+    try:
+        ticks = [int(word) for word in Path("/proc/stat").read_text().splitlines()[0].split()[1:]]
+    except OSError:
+        return 0, 0
+    return ticks[3] + ticks[4], sum(ticks[:8])
 
 
 def operations(task: Task, function: str) -> int:

@@ -8,6 +8,7 @@ import platform
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from rich import box
 from rich.console import Console
@@ -161,15 +162,30 @@ def complete(row: Row, ours: str) -> bool:
     return row.seconds(ours) is not None or row.results[ours].reason == "does not"
 
 
-def keep(rows: Sequence[Row], peak: float, kept: Trainer | None, versions: Sequence[str]) -> Path:
+def figures(row: Row) -> dict[str, Any]:
+    """A row without what only checks needed."""
+    kept = {key: value for key, value in asdict(row).items() if key not in ("title", "results", "stepwise")}
+    results = {
+        name: {"seconds": r.seconds, "from": min(r.rounds), "to": max(r.rounds), "first": r.first}
+        if r.rounds
+        else {"reason": r.reason}
+        for name, r in row.results.items()
+    }
+    return kept | {"results": results}
+
+
+def keep(
+    rows: Sequence[Row], peak: float, busy: float | None, kept: Trainer | None, versions: Sequence[str]
+) -> Path:
     """Write the figures as JSON; returns where."""
     machine = {
-        "processor": processor(), "cores": os.cpu_count(), "python": platform.python_version(), "peak": peak,
+        "processor": processor(), "cores": os.cpu_count(), "python": platform.python_version(),
+        "operations a second of a core": peak, "share that others used": busy,
     }  # fmt: skip
-    figures = [
-        {key: value for key, value in asdict(row).items() if key not in ("title", "stepwise")} for row in rows
-    ]
-    whole = {"command": "python -m benchmarks.cpu", "machine": machine, "peers": versions, "rows": figures}
+    whole = {
+        "command": "python -m benchmarks.cpu", "machine": machine, "peers": versions,
+        "rows": [figures(row) for row in rows], "trainer": asdict(kept) if kept else None,
+    }  # fmt: skip
     path = RESULTS / "cpu.json"
-    path.write_text(json.dumps(whole | ({"trainer": asdict(kept)} if kept else {}), indent=1) + "\n")
+    path.write_text(json.dumps(whole, indent=1) + "\n")
     return path.relative_to(ROOT)
