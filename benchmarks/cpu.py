@@ -155,7 +155,11 @@ def main(
     target: Annotated[str, typer.Option(help="The target of ours that is measured.")] = "c",
     threads: Annotated[str, typer.Option(help="Numbers of threads, with commas.")] = "1,2",
 ) -> None:
-    """Measure training steps and predictions on the processor against named peers."""
+    """Measure training steps and predictions on the processor against named peers.
+
+    A whole run takes half an hour on a machine that does nothing else, and is kept in
+    benchmarks/results/cpu.json; a part of it is printed only.
+    """
     try:
         counts = [int(count) for count in threads.split(",")]
     except ValueError:
