@@ -52,6 +52,7 @@ class KernelPrinter:
         self.arrays = list(dict.fromkeys(a for a, _ in (*kernel.reads, *kernel.writes)))
         writes = [array for s in statements(kernel.body) for array, _ in s.writes]
         self.changed, self.count = set(writes), Counter(writes)
+        self.first = {array: s for s in reversed([*statements(kernel.body)]) for array, _ in s.writes}
         self.declared: set[Stored] = set()
         self.outside: dict[Variable, str] = {}
 
@@ -184,29 +185,21 @@ class KernelPrinter:
         extent = loop.variable.extent
         if isinstance(extent, int) and extent < FEW:
             return line
+        own = {id(part) for part in parts}
         sums, greatest = [], []
         for s in parts:
+            if not isinstance(s, (Define, Update)):
+                return line
+            if _is_number(s.array) and id(self.first[s.array]) in own:
+                continue  # a number that each turn has for itself
             if isinstance(s, Update) and not any(i.coefficient(loop.variable) for i in s.indices):
-                if not _is_number(s.array):
+                reads = sum(array is s.array for part in parts for array, _ in part.reads)
+                if not _is_number(s.array) or reads > 1:
                     return line
                 (greatest if isinstance(s.op, Maximum) else sums).append(self._name(s.array))
-                if sum(a is s.array for p in parts for a, _ in p.reads) > 1:
-                    return line
-            elif (
-                not isinstance(s, (Define, Update))
-                or not is_parallel(Loop(loop.variable, [s]))
-                or self._is_reassigned(s)
-            ):
+            elif _is_number(s.array) or not is_parallel(Loop(loop.variable, [s])):
                 return line
         return replace(line, at_once=True, sums=tuple(sums), greatest=tuple(greatest))
-
-    def _is_reassigned(self, s: Statement) -> bool:
-        return (
-            isinstance(s, Define)
-            and not s.array.order
-            and s.array.place == "turn"
-            and self.count[s.array] > 1
-        )
 
     def _hoisted(self, loop: Loop, parts: Sequence[Statement]) -> list[Line]:
         """What every turn of a loop would compute alike gets a name before it."""

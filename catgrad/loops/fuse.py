@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
+from catgrad.dims import Size
 from catgrad.loops.index import Index, Variable, index
 from catgrad.loops.nest import (
     Check,
@@ -15,6 +16,7 @@ from catgrad.loops.nest import (
     Multiply,
     Update,
     statements,
+    substituted,
     typical,
 )
 from catgrad.loops.scalar import Number, Stored
@@ -53,7 +55,13 @@ def _insert(block: list[Item], item: Item, values: dict[Variable, Index], outerm
             for each in item.body:
                 _insert(place.body, each, inside, outermost=False)
             return
-    block.append(_substituted(item, values))
+    new = substituted(item, values)
+    if isinstance(new, Define) and isinstance(new.scalar, Number) and not outermost:
+        # Nothing comes before a number, so it does not keep what it is for from joining a loop.
+        first = next((k for k, each in enumerate(block) if isinstance(each, Loop)), len(block))
+        block.insert(first, new)
+    else:
+        block.append(new)
 
 
 def _place(block: list[Item], item: Loop, values: Mapping[Variable, Index], outermost: bool) -> Loop | None:
@@ -61,11 +69,27 @@ def _place(block: list[Item], item: Loop, values: Mapping[Variable, Index], oute
     touched = _touched(item)
     for other in reversed(block):
         shared = touched.keys() & _touched(other).keys()
-        if isinstance(other, Loop) and (shared or not outermost) and _may_join(other, item, values):
-            return other
+        if isinstance(other, Loop) and _is_worth_joining(other, item, shared, outermost):
+            if _may_join(other, item, values):
+                return other
         if shared & {array for array, _ in other.writes}:
             return None
     return None
+
+
+def _is_worth_joining(loop: Loop, item: Loop, shared: Collection[Stored], outermost: bool) -> bool:
+    """Whether turns have something in common: an array through which both loops move alike."""
+    if not outermost:
+        return True
+    there, here = _touched(loop), _touched(item)
+    return any(
+        _steps(array, there[array], loop.variable) & _steps(array, here[array], item.variable) - {0}
+        for array in shared
+    )
+
+
+def _steps(array: Stored, accesses: Sequence[Indices], variable: Variable) -> set[Size]:
+    return {array.flat(indices).coefficient(variable) for indices in accesses}
 
 
 def _may_join(loop: Loop, item: Loop, values: Mapping[Variable, Index]) -> bool:
@@ -150,14 +174,6 @@ def _touched(item: Item) -> dict[Stored, list[Indices]]:
     for array, indices in (*item.reads, *item.writes):
         touched.setdefault(array, []).append(indices)
     return touched
-
-
-def _substituted(item: Item, values: Mapping[Variable, Index]) -> Item:
-    if not values:
-        return item
-    if isinstance(item, Loop):
-        return Loop(item.variable, [_substituted(each, values) for each in item.body])
-    return item.substitute(values)
 
 
 def shrink(nests: Sequence[Kernel]) -> None:

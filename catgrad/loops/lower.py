@@ -12,6 +12,7 @@ from catgrad.loops.index import Index, Variable, index
 from catgrad.loops.nest import Access, Define, Item, Kernel, nested
 from catgrad.loops.scalar import Load, Scalar, Stored
 from catgrad.loops.stages import Stages
+from catgrad.loops.tidy import tidy
 from catgrad.naming import Namer
 from catgrad.ops.scan import Scan
 from catgrad.program import Apply, Function, Nested
@@ -238,5 +239,7 @@ def kernels(steps: Sequence[Step]) -> list[Kernel]:
 
 
 def shrink_all(steps: Sequence[Step]) -> None:
-    """Shrink the arrays that only one kernel touches."""
-    shrink(kernels(steps))
+    """Shrink the arrays that only one kernel touches, and tidy what then is one loop."""
+    every = kernels(steps)
+    shrink(every)
+    tidy(every)

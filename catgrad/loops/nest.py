@@ -200,6 +200,15 @@ def statements(items: Sequence[Item]) -> Iterator[Statement]:
             yield item
 
 
+def substituted(item: Item, values: Substitution) -> Item:
+    """An item with indices for variables; loops keep theirs."""
+    if not values:
+        return item
+    if isinstance(item, Loop):
+        return Loop(item.variable, [substituted(each, values) for each in item.body])
+    return item.substitute(values)
+
+
 def typical(size: Size) -> int:
     """A size, if each symbol is 64: what decisions rest on that any outcome leaves right."""
     if isinstance(size, Dim):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from catgrad.dims import Size, product
@@ -24,12 +24,13 @@ Labels = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Operand:
-    """A value with a label for each axis; `order` is that in which it is to be copied first, if it is."""
+    """A value with a label for each axis; `order` is that in which it is copied first, if it is, at a cost."""
 
     value: int
     labels: Labels
     strides: Mapping[int, Size] | None
     order: Labels = ()
+    copying: float = 0
 
 
 Plan = tuple[Operand, Operand, Labels, Form]
@@ -59,19 +60,16 @@ def _plans(op: Contract, stages: Stages, apply: Apply, sizes: Mapping[int, Size]
         for value, labels in zip(apply.inputs, (op.left, op.right), strict=True)
     )
     out = apply.outputs[0]
-    if out in stages.arrays:
-        axes = stages.arrays[out].order
-    else:
-        axes = stages.choice.orders.get(out, tuple(range(len(op.out))))
-    fixed = out in stages.arrays or out in stages.choice.orders
-    order = tuple(op.out[axis] for axis in axes)
+    wanted = stages.choice.orders.get(out, tuple(range(len(op.out))))
+    fixed = out in stages.arrays
+    liked = tuple(op.out[axis] for axis in (stages.arrays[out].order if fixed else wanted))
     found = []
     for left, right in ((x, y), (y, x)):
-        found += _arranged(op, left, right, order, sizes)
-        grouped = None if fixed else _grouped(op, left, right, sizes)
-        found += _arranged(op, left, right, grouped, sizes) if grouped else []
+        orders = [liked] if fixed else [liked, op.out, _grouped(op, left, right, sizes)]
+        for order in dict.fromkeys(filter(None, orders)):
+            found += _arranged(op, left, right, order, sizes)
     found = [plan for plan in found if plan[3].work(sizes) >= SMALL and _is_wide(plan[3], sizes)]
-    return sorted(found, key=lambda plan: _cost(plan, order, sizes))[:1]
+    return sorted(found, key=lambda plan: _cost(plan, liked, sizes))[:1]
 
 
 def _is_wide(form: Form, sizes: Mapping[int, Size]) -> bool:
@@ -79,14 +77,24 @@ def _is_wide(form: Form, sizes: Mapping[int, Size]) -> bool:
     return m >= 4 and n >= 4 and k >= 4
 
 
-def _cost(plan: Plan, logical: Labels, sizes: Mapping[int, Size]) -> float:
-    """Estimated time: multiplications, more of them where sizes are small, and elements read out of order."""
+def _cost(plan: Plan, liked: Labels, sizes: Mapping[int, Size]) -> float:
+    """Estimated time: multiplications, more of them where sizes are small, and elements moved."""
     left, right, out, form = plan
     turns, *core = (_count((*group,), sizes) for group in ((*form.outer, *form.sums), form.m, form.n, form.k))
     m, n, k = core
-    copies = sum(_count(o.labels, sizes) for o in (left, right) if o.order)
-    strange = 0 if _kept(out, sizes) == _kept(logical, sizes) else _count(out, sizes)
-    return turns * (-(-n // 16) * (m + 1) * (k + 8) + 200) + 1.5 * copies + 2 * strange
+    packed = k * n * _apart(right, form.n, form.k)
+    broadcast = m * k * _apart(left, form.k, form.m)
+    strange = 0 if _kept(out, sizes) == _kept(liked, sizes) else _count(out, sizes)
+    return turns * (-(-n // 16) * (m + 1) * (k + 8) + packed + broadcast + 500) + left.copying + right.copying + 2 * strange
+
+
+def _apart(operand: Operand, near: Labels, far: Labels) -> float:
+    """What it costs to move an element, by the labels along which they lie side by side."""
+    strides = operand.strides or {}
+    beside = [label for label, stride in strides.items() if stride == 1]
+    if beside and beside[0] in near:
+        return 0.2
+    return 1 if beside and beside[0] in far else 4
 
 
 def _count(labels: Labels, sizes: Mapping[int, Size]) -> int:
@@ -128,21 +136,35 @@ def _ways(
     ways = [operand] if operand.strides is not None else []
     labels = [label for label in operand.labels if label in sizes]
     shared = [label for label in labels if label in other.labels and label in out]
-    sums = [label for label in labels if label not in out]
-    if other.strides is not None:
-        sums.sort(key=lambda label: -typical(other.strides[label]))  # type: ignore[index]
-    free = sorted(
-        (label for label in labels if label in out and label not in shared),
-        key=lambda label: -typical(of_out[label]),
-    )
-    core: list[int] = []
-    for label in reversed(free):
-        if core and of_out[label] != of_out[core[0]] * sizes[core[0]]:
+    turns, sums = _tail([label for label in labels if label not in out], other.strides, sizes)
+    rest, core = _tail([label for label in labels if label in out and label not in shared], of_out, sizes)
+    order = (*shared, *rest, *turns, *(sums if columns else core), *(core if columns else sums))
+    copying = _count(operand.labels, sizes) * _moving(operand, order, sizes)
+    return [*ways, Operand(operand.value, operand.labels, _row_major(order, sizes), order, copying)]
+
+
+def _moving(operand: Operand, order: Labels, sizes: Mapping[int, Size]) -> float:
+    """What it costs to copy an element: little, if many lie side by side before and after."""
+    strides = operand.strides or {order[-1]: 1}
+    run, stride = 1, 1
+    for label in reversed(order):
+        if strides.get(label) != stride:
             break
-        core.insert(0, label)
-    rest = [label for label in free if label not in core]
-    order = (*shared, *rest, *(sums if columns else core), *(core if columns else sums))
-    return [*ways, Operand(operand.value, operand.labels, _row_major(order, sizes), order)]
+        run, stride = run * typical(sizes[label]), stride * sizes[label]  # type: ignore[assignment]
+    return 0.5 + 8 / run if run > 1 else 4
+
+
+def _tail(
+    labels: Sequence[int], strides: Mapping[int, Size] | None, sizes: Mapping[int, Size]
+) -> tuple[list[int], list[int]]:
+    """Labels in the order in which an array has them, cut where the last of them begin to be one axis."""
+    if strides is None:
+        return [], list(labels)
+    rest = sorted(labels, key=lambda label: -typical(strides[label]))
+    core = [rest.pop()] if rest else []
+    while rest and strides[rest[-1]] == strides[core[0]] * sizes[core[0]]:
+        core.insert(0, rest.pop())
+    return rest, core
 
 
 def _grouped(op: Contract, left: Operand, right: Operand, sizes: Mapping[int, Size]) -> Labels | None:
@@ -150,15 +172,12 @@ def _grouped(op: Contract, left: Operand, right: Operand, sizes: Mapping[int, Si
     if left.strides is None or right.strides is None:
         return None
     shared = [label for label in op.out if label in left.labels and label in right.labels]
-    rows, columns = (
-        sorted(
-            (label for label in op.out if label in o.strides and label not in shared),
-            key=lambda label: -typical(o.strides[label]),
-        )  # type: ignore[index, operator]
+    (outer, rows), (others, columns) = (
+        _tail([v for v in op.out if v in o.strides and v not in shared], o.strides, sizes)  # type: ignore[operator]
         for o in (left, right)
     )
     ones = [label for label in op.out if label not in sizes]
-    return (*ones, *shared, *rows, *columns)
+    return (*ones, *(label for label in shared if label in sizes), *outer, *others, *rows, *columns)
 
 
 def _row_major(labels: Labels, sizes: Mapping[int, Size]) -> dict[int, Size]:

@@ -80,12 +80,14 @@ def _place_of(stages: Stages, apply: Apply, axis: int, greatest: bool) -> None:
     indices, at = tuple(map(index, free)), tuple(map(index, loops))
     place, dtype = stages.array(value), stages.types[x].dtype
     best = stages.temporary("best", NdArrayType(stages.types[value].shape, dtype))
+    where = stages.temporary("where", stages.types[value])
     first, new = stages.elements.at(x, put(at, axis, ZERO)), stages.elements.at(x, at)
     better = Compute(Better(greatest), Dtype.bool, (new, Load(best, indices)))
     here = Place(index(loops[axis]), Dtype.int64)
     turn: list[Item] = [
-        Define(place, indices, Compute(Select(), Dtype.int64, (better, here, Load(place, indices)))),
+        Define(where, indices, Compute(Select(), Dtype.int64, (better, here, Load(where, indices)))),
         Define(best, indices, Compute(Select(), dtype, (better, new, Load(best, indices)))),
     ]
-    begin = [Define(best, indices, first), Define(place, indices, number(0, Dtype.int64))]
-    stages.add(nested(free, [*begin, *nested([loops[axis]], turn)]), value)
+    begin = [Define(best, indices, first), Define(where, indices, number(0, Dtype.int64))]
+    end = Define(place, indices, Load(where, indices))
+    stages.add(nested(free, [*begin, *nested([loops[axis]], turn), end]), value)

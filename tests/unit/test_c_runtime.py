@@ -1,0 +1,245 @@
+"""The runtime of emitted C, compiled and called: accuracy in units of the last place, and exact products."""
+
+import ctypes
+import math
+import shutil
+import subprocess
+from pathlib import Path
+
+import jinja2
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+GCC = shutil.which("gcc")
+pytestmark = pytest.mark.skipif(GCC is None, reason="there is no gcc")
+
+ROOT = Path(__file__).parents[2]
+FLAGS = ["-std=c11", "-fno-math-errno", "-fno-trapping-math"]
+FLAGS += ["-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Werror"]
+BUILDS = {
+    "native": ["-O3", "-march=native", "-fopenmp", "-ffp-contract=fast", "-DGEMM_PARALLEL_FLOPS=0"],
+    "baseline": ["-O2", "-fopenmp-simd"],
+    "scalar": ["-O1", "-Wno-unknown-pragmas", "-DGEMM_SCALAR"],
+}
+PACKED = 131072
+
+
+def sigmoid(x):
+    return np.exp(-np.logaddexp(0, -x))
+
+
+MAPS = {
+    "exp": np.exp,
+    "expm1": np.expm1,
+    "log": np.log,
+    "log1p": np.log1p,
+    "tanh": np.tanh,
+    "sigmoid": sigmoid,
+    "erf": np.vectorize(math.erf, otypes=[float]),
+    "sin": np.sin,
+    "cos": np.cos,
+}
+USED = [f"{name}_f32" for name in (*MAPS, "maximum", "minimum", "sign")]
+USED += ["maximum_f64", "minimum_f64", "sign_f64", "sigmoid_f64", "gemm_f32", "gemm_f64"]
+USED += ["gemm_packed_f32", "gemm_packed_f64", "f16_to_f32", "f32_to_f16", "bf16_to_f32", "f32_to_bf16"]
+
+
+@pytest.fixture(scope="module", params=BUILDS)
+def library(request, tmp_path_factory):
+    loader = jinja2.FileSystemLoader([ROOT / "templates" / "c", ROOT / "tests" / "unit"])
+    environment = jinja2.Environment(
+        loader=loader, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    folder = tmp_path_factory.mktemp(request.param)
+    text = environment.get_template("c_runtime.c.j2").render(used=set(USED), names=USED)
+    (folder / "runtime.c").write_text(text)
+    command = [
+        GCC,
+        *FLAGS,
+        *BUILDS[request.param],
+        "-shared",
+        "-fPIC",
+        "runtime.c",
+        "-o",
+        "runtime.so",
+        "-lm",
+    ]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return ctypes.CDLL(folder / "runtime.so")
+
+
+def pointer(array):
+    return array.ctypes.data_as(ctypes.c_void_p)
+
+
+def call(library, name, x, y=None, to=None):
+    z = np.empty(x.shape, to or x.dtype)
+    y = x if y is None else y
+    getattr(library, f"call_{name}")(ctypes.c_ssize_t(x.size), pointer(x), pointer(y), pointer(z))
+    return z
+
+
+def ulps(y, exact):
+    """The error in units of the last place of the exact result; 0 where both are the same special value."""
+    with np.errstate(over="ignore"):
+        rounded = exact.astype(np.float32)
+    with np.errstate(invalid="ignore"):
+        error = np.abs(y - exact) / np.maximum(np.spacing(np.abs(rounded)).astype(float), 2.0**-149)
+    return np.where((y == rounded) | (np.isnan(y) & np.isnan(rounded)), 0, error)
+
+
+def inputs(name):
+    """Floats of all sizes, and many where the function is neither flat nor linear."""
+    rng = np.random.default_rng(0)
+    sizes = np.arange(0, 2**32, 9973, dtype=np.uint64).astype(np.uint32).view(np.float32)
+    near = [rng.uniform(-r, r, 100_000) for r in (1, 4, 20, 110, 8192)]
+    x = np.concatenate([sizes, *(n.astype(np.float32) for n in near)])
+    return x[np.abs(x) < 2**27] if name in ("sin", "cos") else x
+
+
+@pytest.mark.parametrize("name", MAPS)
+def test_functions_are_within_2_units_of_the_last_place(library, name):
+    x = inputs(name)
+    with np.errstate(all="ignore"):
+        exact = MAPS[name](x.astype(float))
+    y = call(library, f"{name}_f32", x)
+    error = ulps(y, exact)
+    assert error.max() <= 2, f"{name}({x[error.argmax()]!r}) is off by {error.max()}"
+
+
+SPECIAL = np.array(
+    [0, -0.0, np.inf, -np.inf, np.nan, 1, -1, 2**-149, -(2**-149), 2**-126, -(2**-126), 3.4e38, -3.4e38],
+    np.float32,
+)
+
+
+@pytest.mark.parametrize("name", MAPS)
+def test_functions_of_special_values(library, name):
+    x = SPECIAL[np.abs(SPECIAL) != np.float32(3.4e38)] if name in ("sin", "cos") else SPECIAL
+    with np.errstate(all="ignore"):
+        exact = MAPS[name](x.astype(float))
+        rounded = exact.astype(np.float32)
+    y = call(library, f"{name}_f32", x)
+    assert np.array_equal(np.isnan(y), np.isnan(rounded))
+    assert ulps(y, exact).max() <= 2
+    known = ~np.isnan(y)
+    assert np.array_equal(np.signbit(y[known]), np.signbit(rounded[known]))
+
+
+@settings(max_examples=50, deadline=None)
+@given(x=st.floats(width=32))
+def test_tanh_and_erf_are_odd_and_end_at_1(library, x):
+    pair = np.array([x, -x], np.float32)
+    for name, end in (("tanh", 10), ("erf", 4)):
+        y, opposite = call(library, f"{name}_f32", pair)
+        assert y == -opposite or np.isnan(x)
+        assert not abs(x) >= end or abs(y) == 1
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+def test_maximum_minimum_and_sign_keep_nan(library, dtype):
+    values = SPECIAL.astype({"f32": np.float32, "f64": np.float64}[dtype])
+    x, y = (np.ascontiguousarray(v.ravel()) for v in np.meshgrid(values, values))
+    np.testing.assert_array_equal(call(library, f"maximum_{dtype}", x, y), np.maximum(x, y))
+    np.testing.assert_array_equal(call(library, f"minimum_{dtype}", x, y), np.minimum(x, y))
+    np.testing.assert_array_equal(call(library, f"sign_{dtype}", x), np.sign(x))
+
+
+def test_sigmoid_of_doubles(library):
+    x = np.linspace(-745, 745, 10001)
+    np.testing.assert_allclose(call(library, "sigmoid_f64", x), sigmoid(x), rtol=1e-12)
+
+
+def test_16_bits_are_read_and_rounded_as_numpy_does(library):
+    halves = np.arange(2**16, dtype=np.uint16)
+    floats = call(library, "f16_to_f32", halves, to=np.float32)
+    np.testing.assert_array_equal(floats, halves.view(np.float16).astype(np.float32))
+    with np.errstate(all="ignore"):
+        x = np.concatenate([inputs("exp"), floats, (floats[:-1] + floats[1:]) / 2])
+        expected = x.astype(np.float16)
+    np.testing.assert_array_equal(call(library, "f32_to_f16", x, to=np.uint16).view(np.float16), expected)
+
+
+def test_bfloat16_is_read_and_rounded_as_ml_dtypes_does(library):
+    bfloat16 = pytest.importorskip("ml_dtypes").bfloat16
+    halves = np.arange(2**16, dtype=np.uint16)
+    floats = call(library, "bf16_to_f32", halves, to=np.float32)
+    np.testing.assert_array_equal(floats, halves.view(bfloat16).astype(np.float32))
+    ties = (halves.astype(np.uint32) << 16 | 0x8000).view(np.float32)
+    x = np.concatenate([inputs("exp"), floats, ties])
+    with np.errstate(all="ignore"):
+        expected = x.astype(bfloat16).astype(np.float32)
+    back = call(library, "f32_to_bf16", x, to=np.uint16).view(bfloat16).astype(np.float32)
+    np.testing.assert_array_equal(back, expected)
+
+
+def matrix(rng, rows, columns, layout, gap, dtype):
+    """Small whole numbers, whose products and sums are exact in any order, and their strides in elements."""
+    wide = rng.integers(-4, 5, (rows, 2 * columns + gap) if layout == "row" else (columns, 2 * rows + gap))
+    wide = wide.astype(dtype)
+    kept = wide[:, ::2] if gap % 2 else wide
+    view = kept[:rows, :columns] if layout == "row" else kept[:columns, :rows].T
+    return view, [s // view.itemsize for s in view.strides]
+
+
+def product(library, name, m, n, k, a_layout, b_layout, gap, add, seed=0, random=False):
+    dtype = np.float32 if name.endswith("f32") else np.float64
+    rng = np.random.default_rng(seed)
+    (a, a_strides), (b, b_strides) = (
+        matrix(rng, m, k, a_layout, gap, dtype),
+        matrix(rng, k, n, b_layout, gap, dtype),
+    )
+    if random:
+        a[...], b[...] = rng.normal(size=a.shape), rng.normal(size=b.shape)
+    c = rng.integers(-4, 5, (m, n + 3)).astype(dtype)
+    expected = c.copy()
+    expected[:, :n] = a.astype(float) @ b.astype(float) + add * expected[:, :n]
+    size = PACKED
+    if "packed" in name:
+        sized = getattr(library, f"packed_size_{name[-3:]}")
+        sized.restype = ctypes.c_ssize_t
+        size = sized(ctypes.c_ssize_t(k), ctypes.c_ssize_t(n))
+    room = np.full(size + 80, 7, dtype)
+    start = -room.ctypes.data % 64 // room.itemsize
+    packed = room[start:]
+    sizes = [ctypes.c_ssize_t(s) for s in (m, n, k, *a_strides, *b_strides, n + 3)]
+    getattr(library, f"call_{name}")(
+        *sizes[:3], pointer(a), *sizes[3:5], pointer(b), *sizes[5:7], pointer(c), sizes[7],
+        ctypes.c_bool(add), pointer(packed),
+    )  # fmt: skip
+    assert (packed[size:] == 7).all() and (room[:start] == 7).all()
+    return c, expected
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    name=st.sampled_from(["gemm_f32", "gemm_f64", "gemm_packed_f32", "gemm_packed_f64"]),
+    m=st.integers(0, 40) | st.sampled_from([63, 64, 65, 129, 150]),
+    n=st.integers(0, 70) | st.sampled_from([127, 128, 129, 513, 560]),
+    k=st.integers(0, 40) | st.sampled_from([255, 256, 257, 300, 513]),
+    a_layout=st.sampled_from(["row", "column"]),
+    b_layout=st.sampled_from(["row", "column"]),
+    gap=st.integers(0, 3),
+    add=st.booleans(),
+    threads=st.integers(1, 3),
+)
+@example("gemm_f32", 129, 513, 300, "column", "column", 1, True, 2)
+@example("gemm_f32", 64, 560, 257, "column", "row", 0, False, 2)
+def test_products_are_exact(library, name, m, n, k, a_layout, b_layout, gap, add, threads):
+    library.set_threads(threads)
+    c, expected = product(library, name, m, n, k, a_layout, b_layout, gap, add)
+    np.testing.assert_array_equal(c, expected)
+
+
+@pytest.mark.parametrize("name", ["gemm_f32", "gemm_f64", "gemm_packed_f32"])
+@pytest.mark.parametrize(("m", "n", "k"), [(300, 70, 600), (33, 1100, 300), (9, 40, 257), (257, 129, 64)])
+def test_products_have_the_same_bits_for_any_number_of_threads(library, name, m, n, k):
+    results = []
+    for threads in (1, 2, 3, 7):
+        library.set_threads(threads)
+        results.append(product(library, name, m, n, k, "column", "row", 0, True, random=True)[0])
+    for other in results[1:]:
+        assert np.array_equal(results[0], other)
