@@ -20,7 +20,10 @@ from catgrad.errors import ToolError
 from catgrad.files import write_whole
 
 # Not -ffast-math: linked in, it makes the whole process flush small numbers to zero.
-FLAGS = ("-std=c11", "-O3", "-march=native", "-fopenmp-simd", "-fno-math-errno", "-fno-trapping-math")
+FLAGS = (
+    "-std=c11", "-O3", "-march=native", "-fopenmp-simd", "-ffp-contract=fast", "-fno-math-errno",
+    "-fno-trapping-math",
+)  # fmt: skip
 SHARED = ("-shared", "-fPIC")
 
 NAMES = ("cc", "gcc", "clang")

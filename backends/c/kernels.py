@@ -196,10 +196,21 @@ class KernelPrinter:
                 reads = sum(array is s.array for part in parts for array, _ in part.reads)
                 if not _is_number(s.array) or reads > 1:
                     return line
-                (greatest if isinstance(s.op, Maximum) else sums).append(self._name(s.array))
+                if isinstance(s.op, Maximum):
+                    name = self._name(s.array)
+                    greatest.append((name, self.namer.fresh(f"{name}_is_nan"), s.array.type.dtype))
+                else:
+                    sums.append(self._name(s.array))
             elif _is_number(s.array) or not is_parallel(Loop(loop.variable, [s])):
                 return line
-        return replace(line, at_once=True, sums=tuple(sums), greatest=tuple(greatest))
+        flags = {name: flag for name, flag, _ in greatest}
+        lines = tuple(
+            replace(each, flag=flags[each.target])
+            if isinstance(each, Assign) and each.target in flags
+            else each
+            for each in line.lines
+        )
+        return replace(line, lines=lines, at_once=True, sums=tuple(sums), greatest=tuple(greatest))
 
     def _hoisted(self, loop: Loop, parts: Sequence[Statement]) -> list[Line]:
         """What every turn of a loop would compute alike gets a name before it."""

@@ -11,14 +11,16 @@ from catgrad.types import Dtype
 
 @dataclass(frozen=True)
 class For:
-    """A loop of lines: `sums` and `greatest` name what is reduced in it, if its turns may be taken at once."""
+    """A loop of lines. If its turns may be taken at once, `sums` names what is added up in it, and `greatest`
+    that of which it is the greatest, with the flag that says whether one was NaN.
+    """
 
     variable: str
     extent: str
     lines: tuple[Line, ...]
     at_once: bool = False
     sums: tuple[str, ...] = ()
-    greatest: tuple[str, ...] = ()
+    greatest: tuple[tuple[str, str, Dtype], ...] = ()
     shared: bool = False
     kind: str = "For"
 
@@ -47,13 +49,17 @@ class Room:
 
 @dataclass(frozen=True)
 class Assign:
-    """A new value of a number or an element; `update` names the operation it is combined with the old by."""
+    """A new value of a number or an element; `update` names the operation it is combined with the old by.
+
+    With a `flag` the greatest of a loop whose turns are taken at once is told of NaN by that.
+    """
 
     dtype: Dtype
     target: str
     expression: str
     update: str = ""
     is_element: bool = True
+    flag: str = ""
     kind: str = "Assign"
 
 

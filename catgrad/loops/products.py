@@ -85,7 +85,12 @@ def _cost(plan: Plan, liked: Labels, sizes: Mapping[int, Size]) -> float:
     packed = k * n * _apart(right, form.n, form.k)
     broadcast = m * k * _apart(left, form.k, form.m)
     strange = 0 if _kept(out, sizes) == _kept(liked, sizes) else _count(out, sizes)
-    return turns * (-(-n // 16) * (m + 1) * (k + 8) + packed + broadcast + 500) + left.copying + right.copying + 2 * strange
+    return (
+        turns * (-(-n // 16) * (m + 1) * (k + 8) + packed + broadcast + 500)
+        + left.copying
+        + right.copying
+        + 2 * strange
+    )
 
 
 def _apart(operand: Operand, near: Labels, far: Labels) -> float:
