@@ -73,7 +73,8 @@ class Race:
         self, measure: str, running: dict[str, Process], results: Mapping[str, Result], unit: str
     ) -> None:
         ready: dict[str, int] = {}
-        for name in list(running):
+        # Ours is first among them and gets ready last, so that peers say what is right.
+        for name in reversed(list(running)):
             self.say(f"{name} gets {measure} ready")
             with self._excused(running, name, results[name]):
                 if self._prepare(running[name], measure, results):
