@@ -59,6 +59,9 @@ class Either:
 Step = Kernel | Repeat | Either
 """A kernel, or a loop or branch of kernels."""
 
+Fuse = Callable[[Sequence[Item]], list[Kernel]]
+"""How nests become kernels."""
+
 
 @dataclass
 class Lowered:
@@ -78,18 +81,28 @@ def lower(
 
     `in_place` gives for results, by their positions, the arguments whose place they take.
     """
+    lowered = staged(function, reserved, in_place)
+    shrink_all(lowered.steps)
+    return lowered
+
+
+def staged(
+    function: Function,
+    reserved: Sequence[str] = (),
+    in_place: Mapping[int, int] | None = None,
+    fuse: Fuse = fused,
+) -> Lowered:
+    """Kernels of a function as `fuse` makes them, before arrays shrink and loops are tidied."""
     namer = Namer(reserved)
     arguments = [
         Stored(namer.fresh(function.names.get(v, "x")), function.types[v], "argument")
         for v in function.arguments
     ]
     given = {v: _source(a) for v, a in zip(function.arguments, arguments, strict=True)}
-    body = _Body(function, given, namer)
+    body = _Body(function, given, namer, fuse)
     body.run()
     results, copies = body.results(arguments, in_place or {})
-    steps = [*body.steps, *map(_kernel, copies)]
-    shrink_all(steps)
-    return Lowered(function, steps, arguments, results)
+    return Lowered(function, [*body.steps, *map(_kernel, copies)], arguments, results)
 
 
 def _source(array: Stored, prefix: Indices = ()) -> Source:
@@ -106,8 +119,8 @@ def _source(array: Stored, prefix: Indices = ()) -> Source:
 class _Body:
     """The steps of a function, or of a block within it."""
 
-    def __init__(self, function: Function, given: Mapping[int, Source], namer: Namer) -> None:
-        self.function, self.namer = function, namer
+    def __init__(self, function: Function, given: Mapping[int, Source], namer: Namer, fuse: Fuse) -> None:
+        self.function, self.namer, self.fuse = function, namer, fuse
         self.stages = Stages(function, given, namer)
         self.steps: list[Step] = []
 
@@ -126,7 +139,7 @@ class _Body:
 
     def _flush(self) -> None:
         """Nests so far become kernels; loops and branches are no kernels."""
-        self.steps += fused([*self.stages.checks, *self.stages.items])
+        self.steps += self.fuse([*self.stages.checks, *self.stages.items])
         self.stages.items, self.stages.checks = [], []
 
     def results(
@@ -160,7 +173,7 @@ class _Body:
         given: dict[int, Source] = {v: _source(array) for v, array in zip(inside, carries, strict=True)}
         given |= {v: (lambda i, a=a: at(a, (turn, *i))) for v, a in zip(rows, arrays, strict=True)}  # type: ignore[misc]
         given |= {v: (lambda i, a=a: at(a, i)) for v, a in zip(fixed, constants, strict=True)}  # type: ignore[misc]
-        within = _Body(body, given, self.namer)
+        within = _Body(body, given, self.namer, self.fuse)
         within.run()
         self.steps.append(
             Repeat(t, op.backwards, [*within.steps, *self._turn(op, within, carries, outputs, turn)])
@@ -185,7 +198,7 @@ class _Body:
             held.append((carry, again))
         for carry, again in held:
             items += self.stages.copied(carry, lambda i, a=again: Load(a, i))  # type: ignore[misc]
-        return fused(items)
+        return self.fuse(items)
 
     def _cond(self, functions: Sequence[Function], apply: Apply) -> None:
         condition, *inputs = apply.inputs
@@ -201,7 +214,7 @@ class _Body:
                 v: (lambda i, a=a: at(a, i))
                 for v, a in zip(function.arguments, inputs, strict=True)  # type: ignore[misc]
             }
-            within = _Body(function, given, self.namer)
+            within = _Body(function, given, self.namer, self.fuse)
             within.run()
             items: list[Item] = []
             for array, value in zip(arrays, function.results, strict=True):
