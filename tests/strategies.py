@@ -161,7 +161,8 @@ SYMBOLIC_STEPS = {
         lambda x, y: ops.reshape(ops.flip(ops.reshape(ops.transpose(x), N * M)), N, M) + y,
     ],
     THREE: [
-        lambda x, y: x @ (ops.transpose(y) @ x), lambda x, y: ops.sum(x * y, 1), lambda x, y: ops.softmax(x, 0),
+        lambda x, y: x @ (ops.transpose(y) @ x), lambda x, y: ops.sum(x * y, 1),
+        lambda x, y: ops.softmax(x, 0),
         lambda x, y: ops.concat([ops.slice(x, (0, 1), (N, 2)), ops.slice(y, (0, 0), (N, 1))], 1),
     ],
 }  # fmt: skip
