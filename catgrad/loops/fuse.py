@@ -43,10 +43,19 @@ def _grouped(block: Sequence[Item]) -> list[Kernel]:
         if _is_beginning(item) and not everything.isdisjoint(a for a, _ in item.writes):
             waiting.append(item)
             continue
+        if not isinstance(item, Loop) and (home := _home(kernels, item)) is not None:
+            home.body.append(item)
+            continue
         first = [each for each in waiting if not mine.isdisjoint(a for a, _ in each.writes)]
         waiting = [each for each in waiting if each not in first]
         kernels.append(Kernel([*first, item]))
     return kernels
+
+
+def _home(kernels: Sequence[Kernel], item: Item) -> Kernel | None:
+    """The last kernel that writes what a single statement reads."""
+    reads = {array for array, _ in item.reads}
+    return next((k for k in reversed(kernels) if not reads.isdisjoint(a for a, _ in k.writes)), None)
 
 
 def _updated(item: Item) -> set[Stored]:
