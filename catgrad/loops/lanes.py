@@ -153,9 +153,11 @@ class _Lanes:
 
     def _access(self, array: Stored, indices: Indices, lane: Variable) -> tuple[Stored, Indices]:
         at = tuple(indices[axis] for axis in array.order)
-        if array.place == "turn" and not any(i.coefficient(self.row) for i in at):
+        if any(i.coefficient(self.row) for i in at):
+            return array, indices
+        if any(i.coefficient(self.row) for i in indices):
             return self._lane_of(self.wide, array), (*at, index(lane))
-        if array in self.written and not any(i.coefficient(self.row) for i in indices):
+        if array in self.written:
             return self._lane_of(self.totals, array), (*at, index(lane))
         return array, indices
 
