@@ -180,7 +180,7 @@ def hand_written(backend, prog) -> dict[str, Any]:
     functions["init"] = (
         replace(functions["init"], kernels="#include <string.h>") if "init" in functions else None
     )
-    return {"functions": {n: f for n, f in functions.items() if f}, "tables": tables}
+    return {"functions": {n: f for n, f in functions.items() if f}, "tables": tables, "helpers": frozenset()}
 
 
 class Standing(Backend):
