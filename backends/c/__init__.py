@@ -16,6 +16,7 @@ from .files import longest_name, most_axes
 from .harness import load
 from .manifest import manifest
 from .options import Options
+from .sizes import with_free_sizes
 from .training import training
 
 FILES = {
@@ -34,10 +35,13 @@ FILES = {
 
 
 def arrange(backend: Backend, program: Program) -> Program:
-    """The program, unless its name is that of the program that trains. Raises: OptionError."""
+    """The program with sizes that C can name, unless its name is that of the program that trains.
+
+    Raises: OptionError if it is
+    """
     if program.name == "train":
         raise OptionError("a model in C must not be called train", "it is", "choose another name")
-    return program
+    return with_free_sizes(program, backend.dialect.reserved)
 
 
 BACKEND = Backend(
@@ -66,6 +70,7 @@ BACKEND = Backend(
         "most_axes": most_axes,
         "prefix": interface.prefix,
         "training": training,
+        "unused": interface.unused,
         "weights": weights,
     },
 )

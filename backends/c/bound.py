@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -12,56 +12,41 @@ from catgrad.dims import Dim
 from catgrad.naming import Namer
 from catgrad.types import Array, NdArrayType, symbols
 
-from .checks import Wanted, signature
-from .harness import MOST_SIGNATURES, Entry, Plan, are_aligned
+from .checks import Wanted
+from .harness import Entry
 from .library import address, table_of
+from .plans import Plan, Plans
 
 
 class Bound:
     """A function on its own arrays; the tables are changed where they are. It gives its own results."""
 
     def __init__(self, entry: Entry, tables: Mapping[str, Mapping[str, Array]], structs: Mapping[str, Any]):
-        self.entry, self.wanted, self.library = entry, entry.wanted, entry.library
+        self.entry, self.library = entry, entry.library
         self.call, self.gradients = entry.call, entry.entry.gradients
-        self.common = [array for table in entry.function.takes for array in tables[table].values()]
+        common = [array for table in entry.function.takes for array in tables[table].values()]
+        self.plans = Plans(entry.wanted, entry.plan, common)
         self.tables = [ctypes.addressof(structs[table]) for table, _ in entry.entry.tables]
-        self.plans: dict[tuple[Any, ...], Plan] = {}
-        # Numbers are written to one place, from which each call reads its own.
-        is_fixed = all(type.rank == 0 for type in entry.results)
+        # Two calls that change the tables cannot run at once, so they may write numbers to one place.
+        changes = any(changed for _, changed in entry.entry.tables)
+        is_fixed = changes and all(type.rank == 0 for type in entry.results)
         self.fixed = [np.empty((), type.dtype.numpy) for type in entry.results] if is_fixed else []
         self.places = list(map(address, self.fixed))
 
     def __call__(self, *values: Any) -> list[Any]:
         """The function's own results, then a gradient for each parameter if it gives these."""
-        plan = self.plans.get(signature(values))
-        if plan is None or not are_aligned(values):
-            plan, values = self.prepared(values)
+        plan, arrays = self.plans.of(values)
         outputs = self.fixed or self.entry.outputs(plan)
         places = self.places or map(address, outputs)
         gradients = self.entry.new_gradients() if self.gradients == "written" else []
-        own: list[Any] = [table_of(values)] if self.gradients == "read" else [address(v) for v in values]
+        own: list[Any] = [table_of(arrays)] if self.gradients == "read" else [address(a) for a in arrays]
         if gradients:
             own.append(table_of(gradients))
         workspace = self.library.workspace.at_least(plan.workspace)
         code = self.call(*self.tables, *plan.sizes, *own, *places, workspace)
         if code:
-            raise self.library.refuse(code, self.wanted.function)
-        return [*([output[()] for output in self.fixed] or outputs), *gradients]
-
-    def plan(self, sizes: dict[str, int]) -> Plan:
-        """What a call at these sizes needs."""
-        return self.entry.plan(sizes)
-
-    def prepared(self, values: Sequence[Any]) -> tuple[Plan, Any]:
-        """What a call on these needs, and the values as arrays that fit."""
-        arrays = self.wanted.checked([*self.common, *values])
-        plan = self.plan(self.wanted.sizes(arrays))
-        arrays = arrays[len(self.common) :]
-        if all(a is v for a, v in zip(arrays, values, strict=True)):
-            if len(self.plans) > MOST_SIGNATURES:
-                self.plans.clear()
-            self.plans[signature(values)] = plan
-        return plan, arrays
+            raise self.library.refuse(code, self.plans.wanted.function)
+        return [*(y if y.ndim else y[()] for y in outputs), *gradients]
 
 
 class Many(Bound):
@@ -70,9 +55,9 @@ class Many(Bound):
     def __init__(self, entry: Entry, tables: Mapping[str, Mapping[str, Array]], structs: Mapping[str, Any]):
         super().__init__(entry, tables, structs)
         self.steps = Namer(symbols(entry.own_types)).fresh("steps")
-        names = entry.wanted.names[len(self.common) :]
-        self.wanted = Wanted("step_many", names, tuple(map(self._many, entry.own_types)))
-        self.common, self.fixed, self.places = [], [], []
+        names = entry.wanted.names[-len(entry.own_types) :]
+        self.plans = Plans(Wanted("step_many", names, tuple(map(self._many, entry.own_types))), self.plan)
+        self.fixed, self.places = [], []
         pointers = [ctypes.c_void_p] * (len(names) + 2)
         takes = [ctypes.c_void_p] * len(self.tables) + [ctypes.c_ssize_t] * (len(entry.symbols) + 1)
         self.call = entry.library.function("step_many", [*takes, *pointers])

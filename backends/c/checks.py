@@ -80,4 +80,6 @@ def converted(array: Array, dtype: np.dtype[Any], what: str) -> Array:
 
 def signature(values: Sequence[Any]) -> tuple[Any, ...]:
     """What of arrays decides whether they fit; equal for two calls if one check is enough for both."""
-    return tuple([isinstance(v, np.ndarray) and (v.shape, v.dtype, v.strides) for v in values])
+    return tuple(
+        [isinstance(v, np.ndarray) and (v.shape, v.dtype, v.strides, v.flags.aligned) for v in values]
+    )

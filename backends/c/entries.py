@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,6 +13,7 @@ from catgrad.loops.nest import Kernel
 from catgrad.loops.place import put_in_place
 from catgrad.loops.plan import planned
 from catgrad.loops.scalar import Stored
+from catgrad.loops.signature import Signature
 from catgrad.naming import Namer
 from catgrad.program import GRADIENTS, Function, Program
 from catgrad.types import symbols
@@ -57,7 +58,7 @@ class Library:
     def __init__(self, backend: Backend, program: Program) -> None:
         self.dialect, self.program = backend.dialect, program
         self.namer = Namer([*self.dialect.reserved, *(f.name for f in program.functions)])
-        self.printed: dict[KernelText, KernelText] = {}
+        self.printed: dict[Hashable, KernelText] = {}
         self.literals: dict[Literal, str] = {}
         self.members = {
             slot.name: (table, identifier)
@@ -188,24 +189,15 @@ class _Entry:
 
     def _kernel(self, kernel: Kernel) -> tuple[KernelText, list[Stored], list[Any]]:
         """The kernel's function, which may be that of an equal one, and what it is called with."""
-        printer = KernelPrinter(kernel, self.dialect, self.plan, lambda array: "a")
+        printer = KernelPrinter(kernel, self.dialect, self.plan)
         self._declare(printer.arrays)
-        plain = replace(printer.print("kernel"), comments=())
-        known = self.library.printed.get(plain)
-        free = printer._free_variables()
-        given = [
-            a
-            for a in printer.arrays
-            if a.place not in ("turn", "literal") and not (a.alias and printer._twin(a))
-        ]
-        if known is None:
-            nice = KernelPrinter(kernel, self.dialect, self.plan, lambda array: array.name)
-            written = next((a for a in nice.arrays if a in nice.changed and a.place != "turn"), None)
+        key = Signature(kernel, self.plan).key
+        if key not in self.library.printed:
+            written = next((a for a in printer.arrays if a in printer.changed and a.place != "turn"), None)
             name = self.library.namer.fresh(f"compute_{written.name}" if written else "check")
-            known = nice.print(name)
-            self.library.printed[plain] = known
-            self.new.append(known)
-        return known, given, free
+            self.library.printed[key] = printer.print(name)
+            self.new.append(self.library.printed[key])
+        return self.library.printed[key], printer.given, printer.free
 
     def _declare(self, arrays: Sequence[Stored]) -> None:
         for array in arrays:

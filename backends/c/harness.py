@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from ctypes import c_int64, c_size_t, c_ssize_t, c_void_p
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -14,13 +13,11 @@ from catgrad.dims import numbers
 from catgrad.program import GRADIENTS, Function, Program
 from catgrad.types import Array, NdArrayType, substitute, symbols
 
-from .checks import Wanted, signature
+from .checks import Wanted
 from .compiler import shared_library
 from .interface import ORDER, entry, is_initial, own_results
 from .library import Library, address, table_of
-
-MOST_SIGNATURES = 100
-"""Of arrays that have been checked, remembered for each function."""
+from .plans import Plan, Plans
 
 
 def load(artifact: Artifact) -> Any:
@@ -48,14 +45,6 @@ class Loaded:
     library: ClassVar[Library]
 
 
-class Plan(NamedTuple):
-    """What a call needs to know of the shapes it is for."""
-
-    sizes: tuple[int, ...]
-    shapes: tuple[tuple[int, ...], ...]
-    workspace: int
-
-
 class Entry:
     """A function of the library on arrays: those of tables, then its own; it gives new ones."""
 
@@ -67,7 +56,7 @@ class Entry:
         self.wanted = Wanted(function.name, names, function.argument_types)
         self.results = [function.types[v] for v in own_results(function, program)]
         self.symbols = tuple(symbols(function.argument_types))
-        self._accepted: set[tuple[Any, ...]] = set()
+        self.plans = Plans(self.wanted, self.plan)
         pointers = len(self.entry.tables) + bool(self.entry.gradients) + len(self.own_types)
         self.takes_sizes = [c_ssize_t] * len(self.symbols)
         tables = [c_void_p] * len(self.entry.tables)
@@ -92,22 +81,9 @@ class Entry:
         pairs = zip(plan.shapes, self.results, strict=True)
         return [np.empty(shape, type.dtype.numpy) for shape, type in pairs]
 
-    def accepted(self, values: Sequence[Any]) -> list[Array]:
-        """The values as arrays that fit, checked unless such ones have been before."""
-        seen = signature(values)
-        if seen in self._accepted and are_aligned(values):
-            return list(values)
-        arrays = self.wanted.checked(values)
-        if all(a is v for a, v in zip(arrays, values, strict=True)):
-            if len(self._accepted) > MOST_SIGNATURES:
-                self._accepted.clear()
-            self._accepted.add(seen)
-        return arrays
-
     def __call__(self, *values: Any) -> list[Array]:
         """The results, in the order in which the function gives them."""
-        arrays = self.accepted(values)
-        plan, given = self.plan(self.wanted.sizes(arrays)), list(arrays)
+        plan, given = self.plans.of(values)
         tables: dict[str, list[Array]] = {}
         for table in (t for t in ORDER if t in self.function.takes):
             slots = self.program.tables[table]
@@ -116,11 +92,8 @@ class Entry:
         structs = [table_of(tables[table]) for table, _ in self.entry.tables]
         gradients = self.new_gradients() if self.entry.gradients == "written" else []
         outputs = self.outputs(plan)
-        if self.entry.gradients:
-            gradient_table = table_of(gradients or given)
-            own = [gradient_table] if not gradients else [*map(address, given), gradient_table]
-        else:
-            own = list(map(address, given))
+        own = [table_of(given)] if self.entry.gradients == "read" else list(map(address, given))
+        own += [table_of(gradients)] if gradients else []
         workspace = self.library.workspace.at_least(plan.workspace)
         code = self.call(*structs, *plan.sizes, *own, *map(address, outputs), workspace)
         if code:
@@ -184,8 +157,3 @@ def initialise(library: Library, program: Program, seed: int) -> dict[str, list[
         if code:
             raise library.refuse(code, "init")
     return tables
-
-
-def are_aligned(arrays: Sequence[Array]) -> bool:
-    """Whether each begins where an element may."""
-    return all(array.flags.aligned for array in arrays)

@@ -92,9 +92,9 @@ def own_results(function: Function, program: Program) -> tuple[int, ...]:
     return tuple(own)
 
 
-def initials(functions: Mapping[str, Any]) -> list[Any]:
-    """The functions that give first values."""
-    return [f for f in functions.values() if is_initial(f)]
+def initials(functions: Mapping[str, Any], program: Program) -> list[Any]:
+    """The functions that give first values to a table, if it has any."""
+    return [f for f in functions.values() if is_initial(f) and program.tables.get(f.gives[0])]
 
 
 def every_size(functions: Mapping[str, Any]) -> tuple[str, ...]:
@@ -118,6 +118,12 @@ def listed(items: str | Sequence[str], start: int, separator: str = ", ", width:
             longer = part
         line = longer
     return f"{separator.rstrip()}\n{' ' * start}".join([*lines, line])
+
+
+def unused(function: Any, wish: str) -> str:
+    """A name that no size, argument or result of a function has."""
+    own = (array.identifier for array in (*function.inputs, *function.outputs))
+    return Namer([*function.sizes, *own]).fresh(wish)
 
 
 @dataclass(frozen=True)

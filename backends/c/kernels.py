@@ -41,39 +41,37 @@ FEW = 4
 
 
 class KernelPrinter:
-    """Prints one kernel: `wish` is what an array would be called."""
+    """Prints one kernel. It is `given` arrays, and the variables that are `free` in it."""
 
-    def __init__(self, kernel: Kernel, dialect: Dialect, plan: Plan, wish: Callable[[Stored], str]) -> None:
+    def __init__(self, kernel: Kernel, dialect: Dialect, plan: Plan) -> None:
         self.kernel, self.plan = kernel, plan
         self.namer = Namer(dialect.reserved)
         self.names: dict[Stored, str] = {}
-        self.wish = wish
-        self.expressions = Expressions(dialect, self._name)
         self.arrays = list(dict.fromkeys(a for a, _ in (*kernel.reads, *kernel.writes)))
         writes = [array for s in statements(kernel.body) for array, _ in s.writes]
         self.changed, self.count = set(writes), Counter(writes)
+        self.expressions = Expressions(dialect, self._name, self.changed)
         self.first = {array: s for s in reversed([*statements(kernel.body)]) for array, _ in s.writes}
         self.declared: set[Stored] = set()
-        self.outside: dict[Variable, str] = {}
+        self.given = [
+            a for a in self.arrays if a.place not in ("turn", "literal") and not (a.alias and self._twin(a))
+        ]
+        self.free = self._free_variables()
 
     def print(self, name: str) -> KernelText:
         """The kernel as a function of this name."""
-        given = [a for a in self.arrays if a.place not in ("turn", "literal")]
         replaced = {a.alias for a in self.changed}
         parameters = tuple(
-            Parameter(a.type.dtype, self._name(a), a in self.changed or a in replaced)
-            for a in given
-            if a.alias is None or not self._twin(a)
+            Parameter(a.type.dtype, self._name(a), a in self.changed or a in replaced) for a in self.given
         )
-        free = self._free_variables()
-        for variable in free:
+        for variable in self.free:
             self.expressions.variables[variable] = self.namer.fresh(variable.name)
         lines = self._block(self.kernel.body, 0)
         parts = list(statements(self.kernel.body))
         scratch = any(isinstance(s, Multiply) for s in parts) or any(
             a in self.plan.scratch for a in self.arrays
         )
-        sizes = (*sorted(self.expressions.symbols), *(self.expressions.variables[v] for v in free))
+        sizes = (*sorted(self.expressions.symbols), *(self.expressions.variables[v] for v in self.free))
         return KernelText(
             name,
             self._comments(),
@@ -102,7 +100,7 @@ class KernelPrinter:
             return array.name
         twin = array.alias if array.alias is not None and self._twin(array) else array
         if twin not in self.names:
-            self.names[twin] = self.namer.fresh(self.wish(twin))
+            self.names[twin] = self.namer.fresh(twin.name)
         return self.names[twin]
 
     def _free_variables(self) -> list[Variable]:

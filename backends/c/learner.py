@@ -83,6 +83,12 @@ class Learner:
         self._step_many = Many(self.model.train_step, self._held, structs)
         self._structs = structs
 
+    def __deepcopy__(self, memo: Any) -> Learner:
+        other = type(self)(type(self.model))
+        for table, held in self._held.items():
+            other._held[table].set(held)
+        return other
+
     @property
     def parameters(self) -> Held:
         """What training moves along gradients, by name; each step changes these arrays."""

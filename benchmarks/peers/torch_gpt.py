@@ -38,12 +38,16 @@ class Block(nn.Module):
 class Gpt(nn.Module):
     """Embeddings, blocks, a norm and a linear map."""
 
-    def __init__(self, vocabulary: int, context: int, width: int, heads: int, depth: int) -> None:
+    def __init__(
+        self, vocabulary: int, context: int, width: int, heads: int, depth: int, tied: bool = False
+    ) -> None:
         super().__init__()
         self.characters = nn.Embedding(vocabulary, width)
         self.positions = nn.Parameter(torch.zeros(context, width))
         self.blocks = nn.ModuleList([Block(width, heads) for _ in range(depth)])
         self.norm, self.scores = nn.LayerNorm(width), nn.Linear(width, vocabulary, bias=False)
+        if tied:
+            self.scores.weight = self.characters.weight
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Scores of the next character."""

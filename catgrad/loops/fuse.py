@@ -48,7 +48,7 @@ def _begins(first: Item, then: Item) -> bool:
 
 
 def _insert(block: list[Item], item: Item, values: dict[Variable, Index], outermost: bool) -> None:
-    if isinstance(item, Loop):
+    if isinstance(item, Loop) and not item.begins:
         place = _place(block, item, values, outermost)
         if place is not None:
             inside = {**values, item.variable: index(place.variable)}

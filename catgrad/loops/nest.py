@@ -146,10 +146,11 @@ class Check:
 
 @dataclass(eq=False)
 class Loop:
-    """Items repeated for each value of a variable."""
+    """Items repeated for each value of a variable; one that `begins` is not to join an earlier nest."""
 
     variable: Variable
     body: list[Item]
+    begins: bool = False
 
     @property
     def reads(self) -> list[Access]:

@@ -60,9 +60,10 @@ def _plans(op: Contract, stages: Stages, apply: Apply, sizes: Mapping[int, Size]
         for value, labels in zip(apply.inputs, (op.left, op.right), strict=True)
     )
     out = apply.outputs[0]
-    wanted = stages.choice.orders.get(out, tuple(range(len(op.out))))
-    fixed = out in stages.arrays
-    liked = tuple(op.out[axis] for axis in (stages.arrays[out].order if fixed else wanted))
+    logical = tuple(range(len(op.out)))
+    fixed = out in stages.arrays or out in stages.function.results
+    wanted = logical if fixed else stages.choice.orders.get(out, logical)
+    liked = tuple(op.out[axis] for axis in (stages.arrays[out].order if out in stages.arrays else wanted))
     found = []
     for left, right in ((x, y), (y, x)):
         orders = [liked] if fixed else [liked, op.out, _grouped(op, left, right, sizes)]
@@ -78,12 +79,12 @@ def _is_wide(form: Form, sizes: Mapping[int, Size]) -> bool:
 
 
 def _cost(plan: Plan, liked: Labels, sizes: Mapping[int, Size]) -> float:
-    """Estimated time: multiplications, more of them where sizes are small, and elements moved."""
+    """Estimated time, in multiplications of vectors: more where sizes are small, and for elements moved."""
     left, right, out, form = plan
     turns, *core = (_count((*group,), sizes) for group in ((*form.outer, *form.sums), form.m, form.n, form.k))
     m, n, k = core
     packed = k * n * _apart(right, form.n, form.k)
-    broadcast = m * k * _apart(left, form.k, form.m)
+    broadcast = m * k * _apart(left, form.k, form.m) / 4
     strange = 0 if _kept(out, sizes) == _kept(liked, sizes) else _count(out, sizes)
     return (
         turns * (-(-n // 16) * (m + 1) * (k + 8) + packed + broadcast + 500)
@@ -98,8 +99,8 @@ def _apart(operand: Operand, near: Labels, far: Labels) -> float:
     strides = operand.strides or {}
     beside = [label for label, stride in strides.items() if stride == 1]
     if beside and beside[0] in near:
-        return 0.2
-    return 1 if beside and beside[0] in far else 4
+        return 1
+    return 4 if beside and beside[0] in far else 16
 
 
 def _count(labels: Labels, sizes: Mapping[int, Size]) -> int:
@@ -156,7 +157,7 @@ def _moving(operand: Operand, order: Labels, sizes: Mapping[int, Size]) -> float
         if strides.get(label) != stride:
             break
         run, stride = run * typical(sizes[label]), stride * sizes[label]  # type: ignore[assignment]
-    return 0.5 + 8 / run if run > 1 else 4
+    return 1 + 30 / run if run > 1 else 16
 
 
 def _tail(

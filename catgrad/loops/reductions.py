@@ -5,11 +5,11 @@ from __future__ import annotations
 from catgrad.loops.element import put
 from catgrad.loops.index import ZERO, Variable, index
 from catgrad.loops.nest import Define, Item, Update, nested
-from catgrad.loops.scalar import Compute, Load, Place
+from catgrad.loops.scalar import Compute, Load, Place, Scalar
 from catgrad.loops.stages import Stages, cast, number, places, regular, stage
 from catgrad.op import Op
-from catgrad.ops.arithmetic import Add, Maximum
-from catgrad.ops.compare import Select
+from catgrad.ops.arithmetic import Add, Maximum, Minimum
+from catgrad.ops.compare import Greater, Less, Select
 from catgrad.ops.cumulative import CumSum
 from catgrad.ops.extrema import ArgMax, ArgMin, Max
 from catgrad.ops.reduce import Sum
@@ -17,10 +17,10 @@ from catgrad.program import Apply
 from catgrad.types import Dtype, NdArrayType
 
 
-class Better(Op, register=False):
-    """Whether x goes before the best so far: it is greater, or less, or the first NaN."""
+class Differs(Op, register=False):
+    """Whether two numbers are not the same bits: NaN is what it is, unlike in a comparison."""
 
-    greatest: bool
+    of: Dtype
     elementwise = True
 
 
@@ -80,14 +80,24 @@ def _place_of(stages: Stages, apply: Apply, axis: int, greatest: bool) -> None:
     indices, at = tuple(map(index, free)), tuple(map(index, loops))
     place, dtype = stages.array(value), stages.types[x].dtype
     best = stages.temporary("best", NdArrayType(stages.types[value].shape, dtype))
-    where = stages.temporary("where", stages.types[value])
-    first, new = stages.elements.at(x, put(at, axis, ZERO)), stages.elements.at(x, at)
-    better = Compute(Better(greatest), Dtype.bool, (new, Load(best, indices)))
-    here = Place(index(loops[axis]), Dtype.int64)
+    # Places of 32 bits are compared beside elements of as many.
+    where = stages.temporary("where", NdArrayType(stages.types[value].shape, Dtype.int32))
+    x_at, old = stages.elements.at(x, at), Load(best, indices)
+    begin: list[Item] = [Define(where, indices, number(0, Dtype.int32))]
+    if dtype.is_floating:
+        # A NaN once found is never replaced, as nothing is greater or less than it.
+        start, new = number(float("-inf" if greatest else "inf"), dtype), Maximum() if greatest else Minimum()
+        best_so_far: Scalar = Compute(new, dtype, (x_at, old))
+        better = Compute(Differs(dtype.wide), Dtype.bool, (best_so_far, old))
+    else:
+        start = stages.elements.at(x, put(at, axis, ZERO))  # type: ignore[assignment]
+        better = Compute(Greater() if greatest else Less(), Dtype.bool, (x_at, old))
+        best_so_far = Compute(Select(), dtype, (better, x_at, old))
+    here = Place(index(loops[axis]), Dtype.int32)
     turn: list[Item] = [
-        Define(where, indices, Compute(Select(), Dtype.int64, (better, here, Load(where, indices)))),
-        Define(best, indices, Compute(Select(), dtype, (better, new, Load(best, indices)))),
+        Define(where, indices, Compute(Select(), Dtype.int32, (better, here, Load(where, indices)))),
+        Define(best, indices, best_so_far),
     ]
-    begin = [Define(best, indices, first), Define(where, indices, number(0, Dtype.int64))]
-    end = Define(place, indices, Load(where, indices))
+    end = Define(place, indices, cast(Load(where, indices), Dtype.int64))
+    begin.append(Define(best, indices, start))
     stages.add(nested(free, [*begin, *nested([loops[axis]], turn), end]), value)

@@ -8,7 +8,7 @@ from functools import singledispatch
 from catgrad.dims import Size
 from catgrad.loops.element import Elements, Indices, Source
 from catgrad.loops.index import Index, Modulo, Quotient, Variable, index
-from catgrad.loops.nest import Check, Define, Item, Substituted, Update, nested, typical
+from catgrad.loops.nest import Check, Define, Item, Loop, Substituted, Update, nested, typical
 from catgrad.loops.scalar import Compute, Load, Number, Place, Scalar, Stored
 from catgrad.loops.stored import Choice
 from catgrad.naming import Namer
@@ -82,7 +82,11 @@ class Stages:
         if not order and isinstance(scalar, Load) and scalar.indices == probe:
             return scalar.array
         array = Stored(self.name(value), self.types[value], order=order)
-        self.add(self.copied(array, lambda i: self.elements.at(value, i)))
+        copies = self.copied(array, lambda i: self.elements.at(value, i))
+        for nest in copies:
+            if isinstance(nest, Loop):
+                nest.begins = True  # it belongs with what reads it, not with what it reads
+        self.add(copies)
         return array
 
     def accumulate(

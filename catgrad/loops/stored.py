@@ -13,10 +13,10 @@ from catgrad.ops.gather import Gather
 from catgrad.ops.literal import ArrayLiteral
 from catgrad.ops.random import RandomBits
 from catgrad.ops.reduce import Broadcast
-from catgrad.ops.shape import Permute
+from catgrad.ops.shape import Permute, Reshape
 from catgrad.ops.slices import Concat, Pad
 from catgrad.ops.take import TakeAlongAxis
-from catgrad.ops.window import Window
+from catgrad.ops.window import Fold, Window
 from catgrad.program import Apply, Function, Nested
 
 COSTLY = frozenset(
@@ -57,7 +57,7 @@ class Choice:
         self._stored: set[int] = set(function.results)
         self._uses: Counter[int] = Counter()
         self._repeated: set[int] = set()
-        self._readers: dict[int, list[Op]] = {}
+        self._readers: dict[int, list[Apply]] = {}
         for apply in reversed(function.body):
             self._read(apply)
         self._cost: Counter[int] = Counter()
@@ -73,20 +73,42 @@ class Choice:
         """Count how often the inputs of an operation are read, by whom, and what must be stored for it."""
         op, inputs, outputs = apply
         if isinstance(op, Contract):
-            (z,) = outputs
-            if [type(reader) for reader in self._readers.get(z, ())] == [Permute]:
-                self.orders[z] = self._readers[z][0].order  # type: ignore[attr-defined]
+            self._order(outputs[0])
             for value in inputs:
                 self._store_root(value)
         elif isinstance(op, Nested):
             self._stored.update(v for v in inputs if not isinstance(self._op(v), GENERATORS))
         through = isinstance(op, VIEWS)
         for position, value in enumerate(inputs):
-            self._readers.setdefault(value, []).append(op)
+            self._readers.setdefault(value, []).append(apply)
             self._uses[value] += sum(self._uses[o] for o in outputs) if through else 1
             repeated = through and any(o in self._repeated for o in outputs)
             if repeated or (position == 0 and isinstance(op, REPEATING)):
                 self._repeated.add(value)
+
+    def _order(self, value: int) -> None:
+        """The order of axes in which the one reader of a product goes through it."""
+        readers = self._readers.get(value, [])
+        if len(readers) != 1:
+            return
+        reader = readers[0].op
+        if isinstance(reader, Permute):
+            self.orders[value] = reader.order
+        while isinstance(reader, Reshape) and len(self._readers.get(readers[0].outputs[0], ())) == 1:
+            readers = self._readers[readers[0].outputs[0]]
+            reader = readers[0].op
+        if isinstance(reader, Fold):
+            self._order_for_fold(value, reader)
+
+    def _order_for_fold(self, value: int, op: Fold) -> None:
+        """Windows are added up position by position, so positions are to lie side by side."""
+        axes = [axis for axis, size in enumerate(self.function.types[value].shape) if size != 1]
+        shape = [(axis, size) for axis, size in enumerate(op.windowed) if size != 1]
+        if [self.function.types[value].shape[axis] for axis in axes] != [size for _, size in shape]:
+            return
+        positions = [own for own, (axis, _) in zip(axes, shape, strict=True) if axis in op.axes]
+        rest = [axis for axis in range(self.function.types[value].rank) if axis not in positions]
+        self.orders[value] = (*rest, *positions)
 
     def _decide(self, apply: Apply) -> None:
         op, inputs, outputs = apply

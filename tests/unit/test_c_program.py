@@ -10,7 +10,7 @@ import pytest
 
 from catgrad.errors import OptionError, ShapeError
 from catgrad.formats import safetensors
-from tests.unit.c.build import NEEDS_C, PROGRAMS, SANE, STRICT, built, run
+from tests.unit.c.build import COMPILERS, NEEDS_C, PROGRAMS, SANE, STRICT, built, run
 from tests.unit.line import emitted, line
 
 pytestmark = NEEDS_C
@@ -23,12 +23,23 @@ def folder(tmp_path_factory):
     return path
 
 
-@pytest.mark.parametrize("compiler", ["gcc", "clang"])
+@pytest.mark.parametrize("compiler", COMPILERS)
 @pytest.mark.parametrize("source", ["line.c", "line_files.c", "train.c"])
 def test_no_warnings(folder, compiler, source):
-    if not shutil.which(compiler):
+    if not COMPILERS[compiler]:
         pytest.skip(f"no {compiler} on this machine")
-    built(compiler, "-std=c11", "-O2", "-fopenmp-simd", *STRICT, "-c", source, "-o", "out.o", cwd=folder)
+    built(
+        *COMPILERS[compiler],
+        "-std=c11",
+        "-O2",
+        "-fopenmp-simd",
+        *STRICT,
+        "-c",
+        source,
+        "-o",
+        "out.o",
+        cwd=folder,
+    )
 
 
 def test_calls_from_c(folder):

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
+import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 from catgrad.backend import get_backend
 
+ZIG = [sys.executable, "-m", "ziglang", "cc"]
+CLANG = ["clang"] if shutil.which("clang") else ZIG if find_spec("ziglang") else []
+COMPILERS = {"gcc": ["gcc"] if shutil.which("gcc") else [], "clang": CLANG}
 PROGRAMS = Path(__file__).parent
-STRICT = ["-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Werror"]
+STRICT = ["-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Werror", "-fopenmp-simd"]
 SANE = ["-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
 MISSING = get_backend("c").missing()
 NEEDS_C = pytest.mark.skipif(bool(MISSING), reason=f"target c: {MISSING}")

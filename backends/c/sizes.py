@@ -1,0 +1,28 @@
+"""Symbolic sizes under names that C can have for them beside all others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from catgrad.dims import Dim, Size
+from catgrad.naming import Namer
+from catgrad.program import Function, Program
+from catgrad.types import symbols
+
+
+def with_free_sizes(program: Program, reserved: Iterable[str]) -> Program:
+    """The program with another name for each size that is called like a word of C or an array."""
+    names = {name for f in program.functions for name in symbols(f.argument_types)}
+    taken = {*reserved, *(arrays for f in program.functions for arrays in (*f.names.values(), *f.gives))}
+    namer = Namer({*taken, *names})
+    fresh: dict[str, Size] = {name: Dim(namer.fresh(name)) for name in sorted(names & taken)}
+    return program.map(lambda function: _renamed(function, fresh)) if fresh else program
+
+
+def _renamed(function: Function, fresh: Mapping[str, Size]) -> Function:
+    return replace(
+        function,
+        types=tuple(type and type.substitute(fresh) for type in function.types),
+        body=tuple(apply._replace(op=apply.op.substitute(fresh)) for apply in function.body),
+    )

@@ -1,0 +1,176 @@
+"""Training steps on the processor: `python -m benchmarks.cpu`.
+
+What the target `c` emits beside PyTorch (eager, torch.compile, AOTInductor), JAX and ONNX Runtime, each in
+a process of its own with one thread, then with two. All competitors of a row take turns in one run, after
+their losses have been found equal for ten steps; figures are medians, of processor time with one thread and
+of wall time with more. Peers get virtual environments of their own under .cache at first use. llm.c is left
+out: it is no package, and was never the best peer. A whole run takes half an hour; only such a run is kept,
+in benchmarks/results/cpu.json.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import tempfile
+from itertools import product
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+import numpy as np
+import typer
+from rich.console import Console
+
+from benchmarks import machine, tables
+from benchmarks.harness import peer_python
+from benchmarks.processes import Competitor
+from benchmarks.race import Race
+from benchmarks.tables import Row
+from benchmarks.trainer import Trainer, trainer
+from benchmarks.workloads import PREDICT, STEP, WORKLOADS, Workload, chosen
+from catgrad.errors import CatgradError
+
+PYTORCH = ("torch==2.13.0", "numpy==2.4.6", "onnx==1.23.2", "onnxruntime==1.31.1")
+JAX = ("jax==0.10.2", "numpy==2.4.6")
+FULL, QUICK = (11, 0.2), (3, 0.05)
+"""How many rounds there are, and the seconds that each takes one competitor."""
+BUSY = 0.05
+"""The share of the machine that others may use without a word about it."""
+CONSOLE = Console(width=150)
+
+
+class Options(NamedTuple):
+    """With how many threads, in how many rounds, and how many seconds of one competitor each."""
+
+    threads: list[int]
+    rounds: int
+    seconds: float
+
+
+class Measured(NamedTuple):
+    """What one run has found."""
+
+    peak: float
+    rows: list[Row]
+    trainer: Trainer | None
+
+
+def interpreter(name: str, requirements: tuple[str, ...]) -> dict[str, Any]:
+    """The Python of an environment with these packages, or why there is none."""
+    try:
+        return {"python": peer_python(name, *requirements)}
+    except (subprocess.CalledProcessError, OSError) as error:
+        return {"missing": f"not installed: {error}"}
+
+
+def competitors(target: str) -> tuple[Competitor, ...]:
+    """Ours, then all peers."""
+    pytorch, jax = interpreter("pytorch-2.13", PYTORCH), interpreter("jax-0.10", JAX)
+    return (
+        Competitor(f"catgrad {target}", "catgrad_emitted", target),
+        Competitor("PyTorch eager", "torch_eager", **pytorch),
+        Competitor("torch.compile, model", "torch_compiled", "parts", **pytorch),
+        Competitor("torch.compile, whole step", "torch_compiled", "whole", **pytorch),
+        Competitor("AOTInductor", "torch_exported", **pytorch),
+        Competitor("JAX jit", "jax_jit", **jax),
+        Competitor("ONNX Runtime", "onnx_runtime", **pytorch),
+    )
+
+
+def written(workload: Workload, folder: Path) -> Path:
+    """The folder in which the competitors find the workload."""
+    place = folder / workload.name
+    place.mkdir()
+    (place / "workload.json").write_text(json.dumps(workload.words()))
+    np.savez(place / "data.npz", **workload.data())
+    np.savez(place / "parameters.npz", **workload.parameters())
+    return place
+
+
+def rows_of(
+    workload: Workload, every: tuple[Competitor, ...], place: Path, race: Race, threads: int
+) -> list[Row]:
+    """The figures of one workload."""
+    measured = race.run(every, place, threads, workload.measures)
+    return [
+        Row(
+            workload=workload.name,
+            title=workload.title,
+            measure=measure,
+            threads=threads,
+            operations=machine.operations(workload.task, "predict" if measure == PREDICT else "train_step"),
+            wanted=workload.wanted.get(measure),
+            results=results,
+            stepwise=measured.get(STEP, {}),
+        )
+        for measure, results in measured.items()
+    ]
+
+
+def measured(workloads: tuple[Workload, ...], every: tuple[Competitor, ...], options: Options) -> Measured:
+    """All figures, each row printed in short as soon as it is there."""
+    with CONSOLE.status("the machine's peak") as status, tempfile.TemporaryDirectory() as folder:
+        peak = machine.peak()
+        places = {workload.name: written(workload, Path(folder)) for workload in workloads}
+        rows: list[Row] = []
+        for count, workload in product(options.threads, workloads):
+            where = f"{workload.name}, {tables.counted(count)}: "
+            race = Race(
+                options.rounds, options.seconds, lambda text, where=where: status.update(where + text)
+            )
+            rows += rows_of(workload, every, places[workload.name], race, count)
+            for row in rows[-len(workload.measures) :]:
+                CONSOLE.print(tables.line(row, every[0].name), highlight=False)
+        status.update("memory of a process that trains the character GPT")
+        kept = trainer(places["char-gpt"], every[:2]) if "char-gpt" in places else None
+    return Measured(peak, rows, kept)
+
+
+def installed(target: str) -> tuple[Competitor, ...]:
+    """All competitors, ours first."""
+    with CONSOLE.status("installing peers"):
+        return competitors(target)
+
+
+def run(names: str, target: str, options: Options) -> bool:
+    """Measure, print and keep; whether nothing of ours failed."""
+    workloads, every, busy = chosen(names), installed(target), machine.busy()
+    if busy and busy > BUSY:
+        CONSOLE.print(f"others use {busy:.0%} of this machine: times with more than one thread will be wrong")
+    found, ours = measured(workloads, every, options), every[0].name
+    tables.show(CONSOLE, found.rows, ours, found.peak, found.trainer)
+    if workloads == WORKLOADS and (options.rounds, options.seconds) == FULL and target == "c":
+        versions = sorted({*PYTORCH, *JAX})
+        CONSOLE.print(f"kept in {tables.keep(found.rows, found.peak, busy, found.trainer, versions)}")
+    return all(tables.complete(row, ours) for row in found.rows)
+
+
+def main(
+    only: Annotated[
+        str, typer.Option(help=f"Workloads, with commas: {', '.join(w.name for w in WORKLOADS)}")
+    ] = "",
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Few short rounds, to see that all is well.")
+    ] = False,
+    target: Annotated[str, typer.Option(help="The target of ours that is measured.")] = "c",
+    threads: Annotated[str, typer.Option(help="Numbers of threads, with commas.")] = "1,2",
+) -> None:
+    """Measure training steps and predictions on the processor against named peers.
+
+    A whole run takes half an hour on a machine that does nothing else, and is kept in
+    benchmarks/results/cpu.json; a part of it is printed only.
+    """
+    try:
+        counts = [int(count) for count in threads.split(",")]
+    except ValueError:
+        raise typer.BadParameter("--threads must be whole numbers with commas between, as 1,2") from None
+    try:
+        if not run(only, target, Options(counts, *(QUICK if quick else FULL))):
+            raise typer.Exit(1)
+    except CatgradError as error:
+        CONSOLE.print(f"{type(error).__name__}: {error}", highlight=False, markup=False)
+        raise typer.Exit(2) from None
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,92 @@
+"""What the machine could do, and what a program asks of it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+import time
+from math import prod
+from pathlib import Path
+from typing import Any
+
+from catgrad.backends.c import compiler
+
+from benchmarks.harness import ROOT
+from catgrad import Task
+from catgrad.errors import ToolError
+from catgrad.learn.entries import program
+from catgrad.ops.contract import Contract
+from catgrad.passes import optimise
+
+# Contraction is the compiler's leave to use the very operation that is measured.
+FLAGS = ("-std=c11", "-O3", "-march=native", "-ffp-contract=fast")
+
+
+def peak() -> float:
+    """Float32 operations a second of one core's registers. Raises: ToolError without a compiler."""
+    command = compiler.find()
+    if not command:
+        raise ToolError("the machine's peak must be measured by a C compiler", "there is none", "install gcc")
+    with tempfile.TemporaryDirectory() as folder:
+        binary = Path(folder) / "peak"
+        source = ROOT / "benchmarks" / "peak.c"
+        subprocess.run([*command, *FLAGS, source, "-o", binary], check=True)
+        return float(subprocess.run([binary], check=True, capture_output=True, text=True).stdout)
+
+
+def busy(seconds: float = 1.0) -> float | None:
+    """The share of the machine that others use while we do nothing; None where nobody tells."""
+    before = _ticks()
+    time.sleep(seconds)
+    idle, every = (after - first for after, first in zip(_ticks(), before, strict=True))
+    return 1 - idle / every if every else None
+
+
+def _ticks() -> tuple[int, int]:
+    """The time that all processors have been idle, and all their time."""
+    try:
+        ticks = [int(word) for word in Path("/proc/stat").read_text().splitlines()[0].split()[1:]]
+    except OSError:
+        return 0, 0
+    return ticks[3] + ticks[4], sum(ticks[:8])
+
+
+def operations(task: Task, function: str) -> int:
+    """Multiplications and additions of the contractions in a function, convolutions among them."""
+    straight = optimise(program(task, lambda op: op.body is None, [function])[function])
+    total = 0
+    for op, inputs, _ in straight.body:
+        if isinstance(op, Contract):
+            sizes: dict[int, Any] = {}
+            for axes, value in zip((op.left, op.right), inputs, strict=True):
+                sizes |= zip(axes, straight.types[value].shape, strict=True)
+            total += 2 * prod(sizes.values())
+    return total
+
+
+MEASURED = """
+import os, sys
+child = os.fork()
+if not child:
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, 1)
+    os.execvp(sys.argv[1], sys.argv[1:])
+_, status, usage = os.wait4(child, 0)
+print(usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024))
+sys.exit(os.waitstatus_to_exitcode(status) != 0)
+"""
+
+
+def most_memory(command: list[str], folder: Path) -> int:
+    """The most memory, in bytes, that a command holds while it runs. Raises: ToolError if it fails.
+
+    What the kernel counts for a process includes the memory of who started it, so a Python that
+    has imported nothing does.
+    """
+    launched = [sys.executable, "-S", "-E", "-c", MEASURED, *command]
+    done = subprocess.run(launched, cwd=folder, capture_output=True, text=True)
+    if done.returncode:
+        last = (done.stderr.splitlines() or ["no word"])[-1]
+        raise ToolError(f"{command[0]} must train", f"it failed: {last}", "run it by hand")
+    return int(done.stdout)

@@ -1,0 +1,90 @@
+"""The models of `benchmarks.workloads` as terms of catgrad."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from catgrad import Dtype, NdArrayType, Term, build, identity, layers, ops
+from catgrad.term import compose
+from examples.char_gpt import GELU, SMALL, gpt
+
+
+def perceptron(batch: int, widths: tuple[int, ...], activation: str, last: str) -> Term:
+    """Dense layers with an activation after each."""
+    N, sizes = NdArrayType((batch,)), [NdArrayType((width,)) for width in widths]
+    outer = [activation] * (len(widths) - 2) + [last]
+    every = [
+        layers.dense(N, a, b, getattr(layers, name), f"dense_{k}")
+        for k, (a, b, name) in enumerate(zip(sizes[:-1], sizes[1:], outer, strict=True))
+    ]
+    return compose(*every)
+
+
+def lenet(batch: int) -> Term:
+    """LeNet-5 for images of 28 × 28 pixels, with the greatest of each window and rectifiers."""
+    small = _stage(NdArrayType((batch, 1, 28, 28)), 6, 2, "conv_0")
+    tiny = _stage(small.target.table[0], 16, 0, "conv_1")
+    flat = layers.flatten(tiny.target.table[0])
+    return compose(small, tiny, flat, perceptron(batch, (400, 120, 84, 10), "relu", "identity"))
+
+
+def _stage(x: NdArrayType, channels: int, padding: int, name: str) -> Term:
+    convolved = layers.conv(x, channels, 5, padding=padding, name=name)
+    pooled = convolved >> layers.max_pool(convolved.target.table[0], 2)
+    return pooled >> layers.relu(pooled.target.table)
+
+
+def resnet(batch: int) -> Term:
+    """ResNet-8 for 3 × 32 × 32: three blocks of 16, 32 and 64 channels, projections where these change."""
+    image = NdArrayType((batch, 3, 32, 32))
+    model = _normed(image, 16, 3, 1, "stem", rectified=True)
+    for k, (channels, stride) in enumerate([(16, 1), (32, 2), (64, 2)]):
+        model = model >> _basic_block(model.target.table[0], channels, stride, f"block_{k}")
+    model = model >> layers.global_avg_pool(model.target.table[0])
+    N, features, classes = (NdArrayType((size,)) for size in (batch, 64, 10))
+    return model >> layers.dense(N, features, classes, layers.identity, "scores")
+
+
+def _normed(
+    x: NdArrayType, channels: int, size: int, stride: int, name: str, rectified: bool = False
+) -> Term:
+    """A convolution, the norm of its batch, and a rectifier if asked for."""
+    convolved = layers.conv(x, channels, size, stride, size // 2, name=f"{name}.conv", bias=False)
+    model = convolved >> layers.batch_norm(convolved.target.table[0], name=f"{name}.norm")
+    return model >> layers.relu(model.target.table) if rectified else model
+
+
+def _basic_block(x: NdArrayType, channels: int, stride: int, name: str) -> Term:
+    """The rectified sum of two convolutions one after the other, and of x or its projection."""
+    first = _normed(x, channels, 3, stride, f"{name}.first", rectified=True)
+    body = first >> _normed(first.target.table[0], channels, 3, 1, f"{name}.second")
+    short = identity(x) if x.shape[1] == channels else _normed(x, channels, 1, stride, f"{name}.short")
+    return build(lambda image: ops.relu(body(image) + short(image)), [x])
+
+
+def tied_gpt(batch: int, vocabulary: int, depth: int, width: int, heads: int, context: int) -> Term:
+    """The GPT whose scores are products with the rows it embeds characters by."""
+    places, features = NdArrayType((batch, context)), NdArrayType((width,))
+    body = compose(
+        *(
+            layers.transformer_block(
+                places, features, heads, activation=GELU, causal=True, name=f"block_{k}", initial=SMALL
+            )
+            for k in range(depth)
+        ),
+        layers.layer_norm(places, features, name="norm"),
+    )
+
+    def forward(x: Any) -> Any:
+        rows = layers.parameter("characters.weight", NdArrayType((vocabulary, width)), SMALL)
+        positions = layers.parameter("positions.weight", NdArrayType((context, width)), SMALL)
+        embedded = ops.gather(rows, x)
+        return body(embedded + ops.broadcast(positions, embedded.shape)) @ ops.permute(rows, 1, 0)
+
+    return build(forward, [NdArrayType((batch, context), Dtype.int64)])
+
+
+MODELS: Mapping[str, Callable[..., Term]] = {
+    "perceptron": perceptron, "lenet": lenet, "resnet": resnet, "gpt": gpt, "tied_gpt": tied_gpt,
+}  # fmt: skip

@@ -1,0 +1,61 @@
+"""What catgrad emits for a target, through the learner that the target's library gives."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from benchmarks.peers.worker import LOOPED, Case, Makers, Timed, serve
+from benchmarks.workloads import chosen
+from catgrad import emit
+
+
+class Model:
+    """The library of a case, compiled once."""
+
+    def __init__(self, case: Case) -> None:
+        self.case = case
+
+    @cached_property
+    def loaded(self) -> Any:
+        """The training class."""
+        [workload] = chosen(self.case.words["name"])
+        options = {"openmp": True} if self.case.word == "c" and self.case.threads > 1 else {}
+        return emit(workload.task, self.case.word, **options).load()()
+
+    def array(self, array: np.ndarray) -> Any:
+        """An array as the target holds it."""
+        if self.case.word != "torch":
+            return array
+        import torch
+
+        torch.set_num_threads(self.case.threads)
+        return torch.tensor(array)
+
+    def learner(self) -> Any:
+        """A learner with the case's first parameters."""
+        learner = self.loaded.learner(0)
+        learner.parameters = {name: self.array(array) for name, array in self.case.parameters.items()}
+        return learner
+
+    def timed(self, method: str, copies: int = 0) -> Timed:
+        """A method of a learner on the batch, or on so many copies of it in a row."""
+        call = getattr(self.learner(), method)
+        data = [self.case.arrays[name] for name in (("x",) if method == "predict" else ("x", "y"))]
+        arrays = [self.array(np.stack([array] * copies) if copies else array) for array in data]
+        return Timed(lambda: call(*arrays), copies or 1)
+
+
+def makers(case: Case) -> Makers:
+    """What the target is timed at; only some have many steps in one call."""
+    model = Model(case)
+    every = {"step": lambda: model.timed("step"), "predict": lambda: model.timed("predict")}
+    if case.word == "c":
+        every["loop"] = lambda: model.timed("step_many", LOOPED)
+    return every
+
+
+if __name__ == "__main__":
+    serve(makers)

@@ -1,0 +1,124 @@
+"""JAX: the whole step under jit, with the memory of what it replaces given back to it."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import nn
+
+from benchmarks.peers.jax_nets import NETS, Arrays
+from benchmarks.peers.worker import LOOPED, Case, Makers, Timed, serve
+
+
+def channels_last(array: np.ndarray, order: tuple[int, ...]) -> Any:
+    """Images and filters as XLA likes them; other arrays as they are."""
+    return jnp.asarray(array.transpose(order) if array.ndim == 4 else array)
+
+
+def sgd(p: Arrays, s: Arrays, g: Arrays, rate: float, momentum: float = 0) -> tuple[Arrays, Arrays]:
+    """Gradient descent, with momentum if asked for."""
+    if not momentum:
+        return {k: p[k] - rate * g[k] for k in p}, s
+    moved = {k: momentum * s.get(k, 0) + g[k] for k in p}
+    return {k: p[k] - rate * moved[k] for k in p}, moved
+
+
+def adamw(p: Arrays, s: Arrays, g: Arrays, rate: float, weight_decay: float) -> tuple[Arrays, Arrays]:
+    """AdamW with the constants that PyTorch takes by default."""
+    count = s["count"] + 1
+    first, second = 1 - 0.9**count, 1 - 0.999**count
+    m = {k: 0.9 * s["m"][k] + 0.1 * g[k] for k in p}
+    v = {k: 0.999 * s["v"][k] + 0.001 * g[k] * g[k] for k in p}
+
+    def moved(k: str) -> Any:
+        return (1 - rate * weight_decay) * p[k] - rate * (m[k] / first) / (jnp.sqrt(v[k] / second) + 1e-8)
+
+    return {k: moved(k) for k in p}, {"count": count, "m": m, "v": v}
+
+
+class Model:
+    """The functions of a case, and its first arrays."""
+
+    def __init__(self, case: Case) -> None:
+        self.words, numbers = case.words, dict(case.words["optimiser"])
+        self.kind = numbers.pop("kind", "sgd")
+        self.update = partial({"sgd": sgd, "adamw": adamw}[self.kind], **numbers)
+        self.x = channels_last(case.arrays["x"], (0, 2, 3, 1))
+        self.y = jnp.asarray(case.arrays["y"])
+        self.arrays = {k: channels_last(array, (2, 3, 1, 0)) for k, array in case.parameters.items()}
+
+    def scores(self, p: Arrays, m: Arrays, x: Any, training: bool) -> Any:
+        """The output and the new buffers."""
+        modes = {"training": training} if self.words["net"] == "resnet" else {}
+        return NETS[self.words["net"]](p, m, x, **self.words["sizes"], **modes)
+
+    def loss(self, p: Arrays, m: Arrays, x: Any, y: Any) -> Any:
+        """The loss in training and the new buffers."""
+        scores, m = self.scores(p, m, x, training=True)
+        if self.words["loss"] == "mse":
+            return ((scores - y) ** 2).mean(), m
+        return -jnp.take_along_axis(nn.log_softmax(scores), y[..., None], -1).mean(), m
+
+    def step(self, held: tuple[Arrays, Arrays, Arrays], x: Any, y: Any) -> Any:
+        """New arrays, and the loss before."""
+        p, m, s = held
+        (loss, m), g = jax.value_and_grad(self.loss, has_aux=True)(p, m, x, y)
+        p, s = self.update(p, s, g)
+        return (p, m, s), loss
+
+    def held(self) -> tuple[Arrays, Arrays, Arrays]:
+        """First values of the parameters, the buffers and the optimiser's state."""
+        p = {k: jnp.array(array) for k, array in self.arrays.items()}
+        norms = [k.removesuffix(".norm.bias") for k in p if k.endswith(".norm.bias")]
+        m = {f"{k}.mean": jnp.zeros_like(p[f"{k}.norm.bias"]) for k in norms}
+        m |= {f"{k}.variance": jnp.ones_like(p[f"{k}.norm.bias"]) for k in norms}
+        zeros = {k: jnp.zeros_like(array) for k, array in p.items()}
+        if self.kind == "adamw":
+            return p, m, {"count": jnp.zeros(()), "m": zeros, "v": jax.tree.map(jnp.copy, zeros)}
+        return p, m, zeros if "momentum" in self.words["optimiser"] else {}
+
+
+def stepping(case: Case, steps: int = 1) -> Timed:
+    """One step by one call, or many over as many batches."""
+    model = Model(case)
+    held, x, y = model.held(), model.x, model.y
+    function = model.step
+    if steps > 1:
+        x, y = (jnp.stack([array] * steps) for array in (x, y))
+
+        def function(held: Any, x: Any, y: Any) -> Any:
+            return jax.lax.scan(lambda held, batch: model.step(held, *batch), held, (x, y))
+
+    compiled = jax.jit(function, donate_argnums=0)
+
+    def call() -> Any:
+        nonlocal held
+        held, loss = compiled(held, x, y)
+        return loss.block_until_ready()
+
+    return Timed(call, steps)
+
+
+def predicting(case: Case) -> Timed:
+    """The output."""
+    model = Model(case)
+    p, m, _ = model.held()
+    compiled = jax.jit(lambda p, m, x: model.scores(p, m, x, training=False)[0])
+    return Timed(lambda: compiled(p, m, model.x).block_until_ready())
+
+
+def makers(case: Case) -> Makers:
+    """What JAX is timed at."""
+    return {
+        "step": lambda: stepping(case),
+        "loop": lambda: stepping(case, LOOPED),
+        "predict": lambda: predicting(case),
+    }
+
+
+if __name__ == "__main__":
+    serve(makers)

@@ -1,0 +1,45 @@
+"""PyTorch as most people use it: autograd and the fused optimisers of torch.optim."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from benchmarks.peers.torch_nets import batch_of, loss_of, net_of, optimiser_of
+from benchmarks.peers.worker import Case, Makers, Timed, serve
+
+
+def stepping(case: Case) -> Timed:
+    """One step of training."""
+    net, (x, y), loss = net_of(case, training=True), batch_of(case), loss_of(case)
+    optimiser = optimiser_of(case, net)
+
+    def step() -> Any:
+        optimiser.zero_grad()
+        value = loss(net(x), y)
+        value.backward()
+        optimiser.step()
+        return value.detach()
+
+    return Timed(step)
+
+
+def predicting(case: Case) -> Timed:
+    """The output."""
+    net, (x, _) = net_of(case, training=False), batch_of(case)
+
+    @torch.inference_mode()
+    def predict() -> Any:
+        return net(x)
+
+    return Timed(predict)
+
+
+def makers(case: Case) -> Makers:
+    """What PyTorch is timed at."""
+    return {"step": lambda: stepping(case), "predict": lambda: predicting(case)}
+
+
+if __name__ == "__main__":
+    serve(makers)

@@ -1,0 +1,123 @@
+"""A competitor's end of the pipe: makes what it is asked for, and times it one round at a time.
+
+Started as `python -m benchmarks.peers.NAME FOLDER THREADS [WORD]`, it answers each line of JSON that it
+reads with one that it writes. What libraries print goes to stderr. It needs NumPy and no catgrad.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+STEPS, LOOPED = 10, 64
+
+
+@dataclass(frozen=True)
+class Case:
+    """One workload as a peer gets it: what the model is, its data, and how many threads there are."""
+
+    folder: Path
+    threads: int
+    word: str = ""
+
+    @cached_property
+    def words(self) -> dict[str, Any]:
+        """The model, its loss and its optimiser."""
+        return json.loads((self.folder / "workload.json").read_text())
+
+    @cached_property
+    def arrays(self) -> dict[str, np.ndarray]:
+        """The batch, x and y."""
+        return dict(np.load(self.folder / "data.npz"))
+
+    @property
+    def parameters(self) -> dict[str, np.ndarray]:
+        """First values by name, matrices as [in, out]; read each time, for they may be large."""
+        return dict(np.load(self.folder / "parameters.npz"))
+
+
+@dataclass(frozen=True)
+class Timed:
+    """What is timed, and how many steps one call makes. Its result is their losses, or scores."""
+
+    call: Callable[[], Any]
+    steps: int = 1
+
+
+Makers = Mapping[str, Callable[[], Timed]]
+"""What makes each measure that a competitor takes part in."""
+
+
+def loss_of(case: Case, scores: Any) -> float:
+    """The loss of what was predicted, so that all competitors can be compared by one number."""
+    scores, y = np.asarray(scores, np.float64), case.arrays["y"]
+    if case.words["loss"] == "mse":
+        return float(np.mean((scores - y) ** 2))
+    shifted = scores - scores.max(-1, keepdims=True)
+    log_p = shifted - np.log(np.exp(shifted).sum(-1, keepdims=True))
+    return float(-np.take_along_axis(log_p, y[..., None], -1).mean())
+
+
+class Worker:
+    """What a process has made so far."""
+
+    def __init__(self, case: Case, makers: Makers) -> None:
+        self.case, self.makers, self.made = case, makers, {}
+
+    def prepare(self, measure: str) -> dict[str, Any]:
+        """Make it, with the seconds until the end of its first call and the losses it begins with."""
+        if measure not in self.makers:
+            return {"absent": True}
+        start = time.perf_counter()
+        timed = self.made[measure] = self.makers[measure]()
+        first = timed.call()
+        seconds = time.perf_counter() - start
+        if measure == "predict":
+            losses = [loss_of(self.case, first)]
+        elif timed.steps > 1:
+            losses = np.asarray(first)[:STEPS].tolist()
+        else:
+            losses = [float(first), *(float(timed.call()) for _ in range(STEPS - 1))]
+        return {"seconds": seconds, "losses": losses}
+
+    def time(self, measure: str, times: int) -> dict[str, Any]:
+        """Seconds of one step or prediction, of the processor and of the clock, and of one call."""
+        timed = self.made[measure]
+        gc.disable()
+        clock, processor = time.perf_counter(), time.process_time()
+        for _ in range(times):
+            timed.call()
+        processor, clock = time.process_time() - processor, time.perf_counter() - clock
+        gc.enable()
+        count = times * timed.steps
+        return {"processor": processor / count, "clock": clock / count, "call": clock / times}
+
+    def memory(self) -> dict[str, Any]:
+        """The most memory this process has held, in bytes; its own, and not that of who started it."""
+        lines = Path("/proc/self/status").read_text().splitlines()
+        return {"bytes": 1024 * int(next(line.split()[1] for line in lines if line.startswith("VmHWM")))}
+
+
+def serve(makers: Callable[[Case], Makers]) -> None:
+    """Answer requests until there are no more."""
+    answers = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)
+    case = Case(Path(sys.argv[1]), int(sys.argv[2]), *sys.argv[3:])
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-case.threads :])
+    worker = Worker(case, makers(case))
+    print(json.dumps({"ready": True}), file=answers)
+    for line in sys.stdin:
+        request = json.loads(line)
+        answer = getattr(worker, request.pop("do"))(**request)
+        print(json.dumps(answer), file=answers)

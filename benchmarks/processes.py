@@ -1,0 +1,88 @@
+"""Competitors in processes of their own, which are kept alive and answer questions over pipes."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import subprocess
+import sys
+import tempfile
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from benchmarks.harness import ROOT
+from catgrad.errors import ToolError
+
+PATIENCE = 900
+"""Seconds until a competitor that does not answer is given up: compilers may take minutes."""
+
+
+@dataclass(frozen=True)
+class Competitor:
+    """A module of benchmarks.peers with the Python that runs it, or the reason why none can."""
+
+    name: str
+    module: str
+    word: str = ""
+    python: Path | str = sys.executable
+    missing: str = ""
+
+
+class Process:
+    """A competitor's process, which ends with the context it is entered in."""
+
+    def __init__(self, competitor: Competitor, folder: Path, threads: int) -> None:
+        self.competitor, self.folder, self.threads = competitor, folder, threads
+        self.name, self.stack = competitor.name, ExitStack()
+
+    def __enter__(self) -> Self:
+        self.errors = self.stack.enter_context(tempfile.TemporaryFile("w+"))
+        module = f"benchmarks.peers.{self.competitor.module}"
+        word = [self.competitor.word] if self.competitor.word else []
+        self.process = subprocess.Popen(
+            [self.competitor.python, "-m", module, self.folder, str(self.threads), *word],
+            cwd=ROOT, env=environment(self.folder.parent, self.threads), text=True, bufsize=1,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors,
+        )  # fmt: skip
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.kill()
+        self.process.communicate()
+        self.stack.close()
+
+    def ask(self, do: str, **arguments: Any) -> dict[str, Any]:
+        """What it answers to a request. Raises: ToolError if it ends or is silent."""
+        try:
+            print(json.dumps({"do": do, **arguments}), file=self.process.stdin, flush=True)
+        except BrokenPipeError:
+            raise self._silent("it has ended") from None
+        return self.answer()
+
+    def answer(self) -> dict[str, Any]:
+        """The next line it writes. Raises: ToolError if there is none."""
+        ready, _, _ = select.select([self.process.stdout], [], [], PATIENCE)
+        line = self.process.stdout.readline() if ready and self.process.stdout else ""
+        if not line:
+            raise self._silent("it has ended" if ready else f"it was silent for {PATIENCE} s")
+        return json.loads(line)
+
+    def _silent(self, what: str) -> ToolError:
+        self.errors.seek(0)
+        last = [line.strip() for line in self.errors.read().splitlines() if line.strip()][-1:]
+        return ToolError(
+            f"{self.name} must answer", ": ".join([what, *last]), "run its module of benchmarks.peers alone"
+        )
+
+
+def environment(folder: Path, threads: int) -> dict[str, str]:
+    """Variables that give every library so many threads, and its caches a folder that begins empty."""
+    counts = {name: str(threads) for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
+    caches = {
+        "TORCHINDUCTOR_CACHE_DIR": str(folder / f"inductor-{threads}"),
+        "CATGRAD_CACHE": str(folder / f"catgrad-{threads}"),
+    }
+    return {**os.environ, **counts, **caches}

@@ -1,0 +1,123 @@
+"""Rounds of competitors in turns, after all have been found to compute the same."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from math import ceil, isclose
+from pathlib import Path
+
+from benchmarks.processes import Competitor, Process
+from catgrad.errors import ToolError
+
+TOLERANCE = 1e-3
+"""How far the losses of two competitors may be apart, relatively."""
+
+
+@dataclass
+class Result:
+    """What was measured of one competitor, in seconds; or why it was not."""
+
+    seconds: float | None = None
+    first: float | None = None
+    losses: list[float] = field(default_factory=list)
+    rounds: list[float] = field(default_factory=list)
+    reason: str = ""
+
+
+@contextmanager
+def processes(
+    competitors: Sequence[Competitor], folder: Path, threads: int, results: Mapping[str, Result]
+) -> Iterator[dict[str, Process]]:
+    """The processes of those that can run; the results of the others get the reason."""
+    with ExitStack() as stack:
+        running = {}
+        for competitor in competitors:
+            if competitor.missing:
+                results[competitor.name].reason = competitor.missing
+                continue
+            process = Process(competitor, folder, threads)
+            stack.enter_context(process)
+            try:
+                process.answer()
+                running[competitor.name] = process
+            except ToolError as error:
+                results[competitor.name].reason = error.found
+        yield running
+
+
+@dataclass(frozen=True)
+class Race:
+    """How many rounds there are, and about how many seconds each lasts for one competitor."""
+
+    rounds: int
+    seconds: float
+    say: Callable[[str], None]
+
+    def run(
+        self, competitors: Sequence[Competitor], folder: Path, threads: int, measures: Sequence[str]
+    ) -> dict[str, dict[str, Result]]:
+        """For each measure the results by competitor."""
+        results = {measure: {each.name: Result() for each in competitors} for measure in measures}
+        absent: dict[str, Result] = {each.name: Result() for each in competitors}
+        with processes(competitors, folder, threads, absent) as running:
+            for measure in measures:
+                for name, result in results[measure].items():
+                    result.reason = absent[name].reason
+                self._measure(measure, running, results[measure], "processor" if threads == 1 else "clock")
+        return results
+
+    def _measure(
+        self, measure: str, running: dict[str, Process], results: Mapping[str, Result], unit: str
+    ) -> None:
+        ready: dict[str, int] = {}
+        # Ours is first among them and gets ready last, so that peers say what is right.
+        for name in reversed(list(running)):
+            self.say(f"{name} gets {measure} ready")
+            with self._excused(running, name, results[name]):
+                if self._prepare(running[name], measure, results):
+                    ready[name] = self._calls(running[name], measure)
+        names = list(ready)
+        for k in range(self.rounds):
+            self.say(f"{measure}, round {k + 1} of {self.rounds}")
+            # Each is first as often as the others.
+            for name in names[k % len(names) :] + names[: k % len(names)] if names else []:
+                if name in running:
+                    with self._excused(running, name, results[name]):
+                        taken = running[name].ask("time", measure=measure, times=ready[name])
+                        results[name].rounds.append(taken[unit])
+        for name in names:
+            if results[name].rounds:
+                results[name].seconds = statistics.median(results[name].rounds)
+
+    def _calls(self, process: Process, measure: str) -> int:
+        """How many calls make a round."""
+        taken = process.ask("time", measure=measure, times=1)["call"]
+        some = process.ask("time", measure=measure, times=ceil(min(self.seconds, 0.05) / taken))
+        return ceil(self.seconds / some["call"])
+
+    def _prepare(self, process: Process, measure: str, results: Mapping[str, Result]) -> bool:
+        """Whether the competitor takes part in the measure and agrees with those before it."""
+        result, answer = results[process.name], process.ask("prepare", measure=measure)
+        if answer.get("absent"):
+            result.reason = "does not"
+            return False
+        losses = answer["losses"]
+        known = next((each.losses for each in results.values() if each.losses), losses)
+        for k, (mine, other) in enumerate(zip(losses, known, strict=True)):
+            if not isclose(mine, other, rel_tol=TOLERANCE):
+                result.reason = f"wrong: its loss {k} is {mine:.6g}, that of others {other:.6g}"
+                return False
+        result.first, result.losses = answer["seconds"], losses
+        return True
+
+    @contextmanager
+    def _excused(self, running: dict[str, Process], name: str, result: Result) -> Iterator[None]:
+        """A competitor that fails leaves the race, with its reason."""
+        try:
+            yield
+        except ToolError as error:
+            running.pop(name, None)
+            result.reason = f"failed: {error.found}"

@@ -1,0 +1,264 @@
+"""Emitted C in Python: the functions and the learner do what those of numpy do, in place."""
+
+from __future__ import annotations
+
+import copy
+import threading
+
+import numpy as np
+import pytest
+
+from catgrad import Dim, Dtype, NdArrayType, Task, build, emit, fit, layers, mse, obj, sgd
+from catgrad.backend import get_backend
+from catgrad.errors import ToolError
+from catgrad.learn.checkpoint import load, save
+from catgrad.program import Program, lower
+from tests.unit.c.build import NEEDS_C
+from tests.unit.line import emitted, line
+
+pytestmark = NEEDS_C
+RNG = np.random.default_rng(0)
+X, Y = RNG.normal(size=(6, 4)).astype(np.float32), RNG.normal(size=(6, 3)).astype(np.float32)
+
+
+@pytest.fixture(scope="module")
+def models():
+    return emitted().load(), emit(line()).load()
+
+
+@pytest.fixture
+def learners(models):
+    ours, theirs = models[0]().learner(0), models[1]().learner(0)
+    ours.parameters = theirs.parameters
+    return ours, theirs
+
+
+def assert_same(found, wanted):
+    for a, b in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
+        assert np.asarray(a).dtype == np.asarray(b).dtype
+
+
+S = [RNG.normal(size=(4, 3)).astype(np.float32), np.ones(3, np.float32)]
+M, P = [np.array(3)], [RNG.normal(size=(4, 3)).astype(np.float32), np.zeros(3, np.float32)]
+
+
+@pytest.mark.parametrize(
+    ("name", "arrays"),
+    [
+        ("predict", [*P, X]),
+        ("loss", [*P, X, Y]),
+        ("rev", [*P, X, Y]),
+        ("rev_p", [*P, X, Y]),
+        ("grads", [*M, *P, X, Y]),
+        ("update", [*S, *P, *P]),
+        ("step", [*S, *M, *P, X, Y]),
+        ("train_step", [*S, *M, *P, X, Y]),
+        ("init_buffers", []),
+        ("init_state", []),
+    ],
+)
+def test_functions(models, name, arrays):
+    before = copy.deepcopy(arrays)
+    found = getattr(models[0](), name)(*arrays)
+    assert_same(found, getattr(models[1](), name)(*arrays))
+    assert all(np.array_equal(a, b) for a, b in zip(arrays, before, strict=True))
+    # Arrays that do not lie as C has them, lists, and other dtypes.
+    others = [np.array(a, order="F") for a in arrays[:-1]] + [
+        a.astype(np.float64).tolist() for a in arrays[-1:]
+    ]
+    assert_same(getattr(models[0](), name)(*others), found)
+
+
+def test_arrays_that_begin_between_elements(models):
+    bytes = np.zeros(X.nbytes + 1, np.uint8)
+    x = bytes[1:].view(np.float32).reshape(X.shape)
+    x[:] = X
+    assert_same(models[0]().predict(*P, X), models[0]().predict(*P, x))
+
+
+def test_a_learner_learns_as_that_of_numpy(learners):
+    ours, theirs = learners
+    for _ in range(5):
+        assert_same([ours.step(X, Y)], [theirs.step(X, Y)])
+    gradients = [learner.grads(X, Y) for learner in learners]
+    assert_same([gradients[0][0], *gradients[0][1].values()], [gradients[1][0], *gradients[1][1].values()])
+    for learner, (_, by_name) in zip(learners, gradients, strict=True):
+        learner.update(by_name)
+    assert_same(
+        ours.step_many(np.stack([X, X]), np.stack([Y, Y])), [theirs.step(X, Y) for _ in range(2)]
+    )  # fmt: skip
+    assert_same([ours.predict(X), ours.loss(X, Y)], [theirs.predict(X), theirs.loss(X, Y)])
+    for table in ("parameters", "buffers", "state"):
+        assert list(getattr(ours, table)) == list(getattr(theirs, table))
+        assert_same(getattr(ours, table).values(), getattr(theirs, table).values())
+
+
+def test_steps_change_arrays_where_they_are(learners):
+    learner = learners[0]
+    held = learner.parameters["dense.weight"]
+    before = held.copy()
+    learner.step(X, Y)
+    assert learner.parameters["dense.weight"] is held
+    assert not np.array_equal(held, before)
+    held[:] = 0
+    learner.parameters["dense.bias"] = [1, 2, 3]
+    assert np.array_equal(learner.predict(X), np.tile(np.float32([1, 2, 3]), (6, 1)))
+
+
+def test_a_copy_of_a_table_is_its_own(learners):
+    learner = learners[0]
+    kept = copy.deepcopy(learner.parameters)
+    learner.step(X, Y)
+    assert isinstance(kept, dict)
+    other = copy.deepcopy(learner)
+    assert_same([other.step(X, Y)], [learner.step(X, Y)])
+    assert_same(other.state.values(), learner.state.values())
+    assert not np.array_equal(kept["dense.weight"], learner.parameters["dense.weight"])
+
+
+def test_tables_that_do_not_fit_change_nothing(learners):
+    learner = learners[0]
+    before = copy.deepcopy(learner.parameters)
+    with pytest.raises(ValueError, match=r"parameters: dense.bias must have shape \(3,\), but it is \(4,\)"):
+        learner.parameters = {"dense.weight": np.zeros((4, 3)), "dense.bias": np.zeros(4)}
+    with pytest.raises(KeyError, match="dense.bias"):
+        learner.parameters = {"dense.weight": np.zeros((4, 3))}
+    with pytest.raises(KeyError, match="one of dense.weight, dense.bias, but it is 'more'"):
+        learner.parameters["more"] = np.zeros(3)
+    with pytest.raises(TypeError, match="must stay"):
+        del learner.parameters["dense.bias"]
+    assert all(np.array_equal(before[name], array) for name, array in learner.parameters.items())
+
+
+@pytest.mark.parametrize(
+    "arrays",
+    [
+        (X[0], Y), (X, Y[:3]), (X, Y[0]), (X,), (X, Y, Y),
+        (np.full((6, 4), 1e300), Y), (X.astype(complex), Y), (np.full((6, 4), "a"), Y),
+    ],
+)  # fmt: skip
+def test_wrong_arguments_are_refused_in_the_same_words(learners, arrays):
+    errors = []
+    for learner in learners:
+        for _ in range(2):
+            with pytest.raises((TypeError, ValueError)) as error:
+                learner.step(*arrays)
+        errors.append(error.value)
+    assert type(errors[0]) is type(errors[1])
+    assert str(errors[0]) == str(errors[1])
+
+
+def test_seeds_are_checked(models):
+    with pytest.raises(TypeError, match="init: seed must be int64"):
+        models[0]().init(0.5)
+    with pytest.raises(TypeError, match="seed must be int64"):
+        models[0]().learner("a")
+    assert np.array_equal(models[0]().init(7)[0], models[0]().learner(7).parameters["dense.weight"])
+
+
+def test_an_index_outside_is_refused():
+    batch = NdArrayType((Dim("batch"),), Dtype.int32)
+    model = layers.embedding(batch, 5, NdArrayType((3,)))
+    learner = emitted(Task(model, sgd(0.1), mse, "rows")).load()().learner()
+    before, y = copy.deepcopy(learner.parameters), np.zeros((2, 3))
+    for wrong in (-1, 5):
+        with pytest.raises(IndexError, match="train_step: an index must lie inside its array"):
+            learner.step(np.int32([0, wrong]), y)
+    assert all(np.array_equal(before[name], array) for name, array in learner.parameters.items())
+    learner.step(np.int32([0, 4]), y)
+
+
+def test_arrays_that_may_not_be_written(models, learners):
+    x = X.copy()
+    x.flags.writeable = False
+    assert_same(models[0]().predict(*P, x), models[0]().predict(*P, X))
+    assert_same([learners[0].step(x, Y)], [learners[1].step(X, Y)])
+
+
+def test_no_examples(learners):
+    assert learners[0].predict(X[:0]).shape == (0, 3)
+
+
+def test_threads_have_a_workspace_each(models):
+    model, found = models[0](), {}
+    xs = [RNG.normal(size=(500, 4)).astype(np.float32) for _ in range(4)]
+
+    def work(i):
+        found[i] = [model.loss(*P, xs[i], xs[i][:, :3])[0] for _ in range(200)]
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for i, x in enumerate(xs):
+        assert set(map(float, found[i])) == {float(model.loss(*P, x, x[:, :3])[0])}
+
+
+def test_checkpoints_and_fit(learners, tmp_path):
+    ours, theirs = learners
+    history = [
+        fit(learner, (X, Y), epochs=4, batch_size=4, validation=(X, Y), patience=2, progress=False,
+            checkpoint=tmp_path / f"{i}.safetensors")
+        for i, learner in enumerate(learners)
+    ]  # fmt: skip
+    np.testing.assert_allclose(history[0].losses, history[1].losses, rtol=1e-4)
+    save(ours, tmp_path / "a.safetensors")
+    ours.step(X, Y)
+    load(theirs, tmp_path / "a.safetensors")
+    load(ours, tmp_path / "a.safetensors")
+    assert_same(ours.parameters.values(), theirs.parameters.values())
+    assert_same(ours.state.values(), theirs.state.values())
+
+
+def test_a_program_without_tables():
+    function = lower(build(lambda x: x + 1, [NdArrayType((3,))]), "f")
+    compiled = get_backend("c").emit(Program("case", (function,))).load()()
+    [found] = compiled.f(np.float32([1, 2, 3]))
+    assert found.tolist() == [2, 3, 4]
+    assert "train.c" not in get_backend("c").emit(Program("case", (function,))).files
+
+
+def test_a_model_without_parameters():
+    task = Task(layers.relu(obj(NdArrayType((Dim("batch"), 3)))), sgd(0.1, momentum=0.9), mse, "none")
+    ours, theirs = (emit(task, target).load()() for target in ("c", "numpy"))
+    x, y = X[:, :3].copy(), Y
+    assert_same(ours.grads(x, y), theirs.grads(x, y))
+    assert_same([ours.learner().step(x, y)], [theirs.learner().step(x, y)])
+    assert ours.init(0) == ours.step(x, y) == []
+
+
+@pytest.mark.parametrize("name", ["int", "i", "x", "loss", "state", "workspace", "steps", "t"])
+def test_sizes_may_have_any_name(name):
+    y, losses = Y[:, :3], []
+    for target in ("c", "numpy"):
+        learner = emit(line(Dim(name)), target).load()().learner()
+        learner.parameters["dense.weight"] = P[0]
+        losses.append([learner.step(X, y), learner.step(X, y)])
+        if target == "c":
+            learner.step_many(X[None], y[None])
+    assert_same(*losses)
+
+
+def test_libraries_are_kept(tmp_path, monkeypatch):
+    monkeypatch.setenv("CATGRAD_CACHE", str(tmp_path))
+    emitted().load()
+    [library] = tmp_path.glob("*/line.so")
+    made = library.stat().st_mtime_ns
+    emitted().load()
+    assert library.stat().st_mtime_ns == made
+    monkeypatch.setenv("CC", "gcc -O1")
+    emitted().load()
+    assert len(list(tmp_path.glob("*/line.so"))) == 2
+
+
+def test_a_compiler_that_is_missing_or_fails(tmp_path, monkeypatch):
+    monkeypatch.setenv("CATGRAD_CACHE", str(tmp_path))
+    monkeypatch.setenv("CC", "no-such-compiler")
+    with pytest.raises(ToolError, match="there is no C compiler"):
+        emitted().load()
+    monkeypatch.setenv("CC", "gcc -include none.h")
+    with pytest.raises(ToolError, match=r"gcc must compile the emitted source, but it says: .*none\.h"):
+        emitted().load()
+    assert not list(tmp_path.glob("*/*.so"))

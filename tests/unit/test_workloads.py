@@ -1,0 +1,51 @@
+"""The workloads of the benchmarks are the models they say, and PyTorch's twins train as they do."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from benchmarks import machine
+from benchmarks.cpu import written
+from benchmarks.peers.worker import Case, loss_of
+from benchmarks.workloads import WORKLOADS, chosen
+from catgrad.errors import UnknownName
+
+SMALL = ("iris-150", "iris-16", "mlp", "lenet", "resnet-8")
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_three_steps_of_pytorch_have_the_losses_of_ours(name, tmp_path):
+    pytest.importorskip("torch", reason="PyTorch is not installed")
+    from benchmarks.peers import catgrad_emitted, torch_eager
+
+    case = Case(written(chosen(name)[0], tmp_path), 1, "numpy")
+    ours, theirs = catgrad_emitted.makers(case), torch_eager.makers(case)
+    steps = [makers["step"]().call for makers in (ours, theirs)]
+    losses = np.array([[float(step()) for step in steps] for _ in range(3)])
+    np.testing.assert_allclose(losses[:, 0], losses[:, 1], rtol=1e-4)
+    assert losses[2, 0] < losses[0, 0]
+    scores = [makers["predict"]().call() for makers in (ours, theirs)]
+    np.testing.assert_allclose(loss_of(case, scores[0]), loss_of(case, scores[1]), rtol=1e-5)
+
+
+def test_a_tied_gpt_has_the_number_of_parameters_of_gpt_2():
+    [gpt_2] = chosen("gpt-2")
+    sizes = [slot.type.size for slot in gpt_2.task.parameters]
+    # OpenAI's has 1,024 positions, and this one only those it is timed at.
+    assert sum(sizes) == 124_439_808 - (1024 - 64) * 768
+
+
+def test_operations_are_those_of_the_products():
+    [mlp] = chosen("mlp")
+    forward = 2 * 64 * (784 * 128 + 128 * 10)
+    assert machine.operations(mlp.task, "predict") == forward
+    # Weights of both layers, and what the first layer's outputs should have been.
+    assert machine.operations(mlp.task, "train_step") == 2 * forward + 2 * 64 * 128 * 10
+
+
+def test_workloads_are_chosen_by_name():
+    assert chosen("") == WORKLOADS
+    assert [workload.name for workload in chosen("mlp, lenet")] == ["mlp", "lenet"]
+    with pytest.raises(UnknownName, match="did you mean 'lenet'"):
+        chosen("lenett")
