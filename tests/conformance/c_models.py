@@ -32,13 +32,18 @@ def classes(*shape: Any) -> tuple[NdArrayType, ...]:
     return (NdArrayType(shape, Dtype.int64),)
 
 
-def mlp() -> Task:
+def mlp(dtype: Dtype = Dtype.float32) -> Task:
+    batch, *rest = (NdArrayType((n,), dtype) for n in (N, 40, 70, 33))
     model = layers.sequential(
-        layers.dense(floats(N), floats(40), floats(70), layers.tanh, name=""),
-        layers.layer_norm(floats(N), floats(70), name=""),
-        layers.dense(floats(N), floats(70), floats(33), layers.silu, name=""),
+        layers.dense(batch, rest[0], rest[1], layers.tanh, name=""),
+        layers.layer_norm(batch, rest[1], name=""),
+        layers.dense(batch, rest[1], rest[2], layers.silu, name=""),
     )
     return Task(model, adamw(0.01, epsilon=1e-3), mse, "mlp")
+
+
+def double_mlp() -> Task:
+    return mlp(Dtype.float64)
 
 
 def cnn() -> Task:
@@ -70,6 +75,10 @@ def regression(rng: np.random.Generator, n: int) -> Batch:
     return rng.normal(size=(n, 40)).astype(np.float32), rng.normal(size=(n, 33)).astype(np.float32)
 
 
+def double_regression(rng: np.random.Generator, n: int) -> Batch:
+    return rng.normal(size=(n, 40)), rng.normal(size=(n, 33))
+
+
 def pictures(rng: np.random.Generator, n: int) -> Batch:
     return rng.normal(size=(n, 2, 8, 8)).astype(np.float32), rng.integers(0, 5, n)
 
@@ -82,11 +91,21 @@ def series(rng: np.random.Generator, n: int) -> Batch:
     return rng.normal(size=(n, 2 + n, 3)).astype(np.float32), rng.integers(0, 5, n)
 
 
-MODELS: dict[str, tuple[Callable[[], Task], Callable[[np.random.Generator, int], Batch]]] = {
-    "mlp": (mlp, regression),
-    "cnn": (cnn, pictures),
-    "char_gpt": (char_gpt, sentences),
-    "lstm": (lstm, series),
+@dataclass(frozen=True)
+class Model:
+    """A task, how batches for it are drawn, and their sizes."""
+
+    task: Callable[[], Task]
+    draw: Callable[[np.random.Generator, int], Batch]
+    sizes: tuple[int, int, int]
+
+
+MODELS = {
+    "mlp": Model(mlp, regression, (70, 1, 17)),
+    "double_mlp": Model(double_mlp, double_regression, (70, 1, 17)),
+    "cnn": Model(cnn, pictures, (5, 2, 5)),
+    "char_gpt": Model(char_gpt, sentences, (5, 2, 5)),
+    "lstm": Model(lstm, series, (5, 2, 5)),
 }
 
 
@@ -100,14 +119,13 @@ class Written:
 
 
 def written(name: str, folder: Path) -> Written:
-    """The emitted files, beside a program that takes a step on each of three batches of different sizes."""
-    model, draw = MODELS[name]
-    task, rng = model(), np.random.default_rng(0)
-    batches = [draw(rng, size) for size in (5, 2, 5)]
+    """The emitted files, beside a program that takes a step on each of three batches."""
+    model, rng = MODELS[name], np.random.default_rng(0)
+    task, batches = model.task(), [model.draw(rng, size) for size in model.sizes]
     artifact = emit(task, "c")
     artifact.write(folder)
     (folder / "main.c").write_text(main(artifact, batches))
-    return Written(name, folder, numbers(task, batches))
+    return Written(task.name, folder, numbers(task, batches))
 
 
 @dataclass(frozen=True)

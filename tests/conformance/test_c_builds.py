@@ -8,11 +8,18 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from catgrad import Dtype, NdArrayType, Term, ops
+from catgrad import build as build_term
+from catgrad.backend import Artifact, get_backend
+from catgrad.functors import Expand, reverse
+from catgrad.program import Program, lower
+from catgrad.testing import operation_cases
 from tests.conformance.c_models import MODELS, Written, parsed, written
 from tests.unit.c.build import NEEDS_C, SANE, STRICT, built, run
 
@@ -20,6 +27,7 @@ STEPS, TOLERANCE = 3, 1e-5
 FLAGS = ["-std=c11", "-fno-math-errno", "-fno-trapping-math", *STRICT]
 SIMD = "-fopenmp-simd"
 SMALL_PRODUCTS = "-DGEMM_PARALLEL_FLOPS=1e3"  # so that threads share products of small models too
+CBLAS = Path(__file__).parent / "cblas"
 WASI = Path(__file__).parent / "c_wasi.mjs"
 
 pytestmark = NEEDS_C
@@ -79,7 +87,7 @@ def test_no_undefined_numbers_and_no_heap(model):
 @NEEDS_GCC
 def test_threads_change_no_bit(model):
     """Of the numbers in nine digits, which tell floats apart."""
-    fast = ["-O3", "-march=native", "-ffp-contract=fast"]
+    fast = ["-O2", "-march=native", "-ffp-contract=fast"]
     alone = output(build(model, *fast, SIMD), STEPS)
     assert_right(model, alone)
     shared = build(model, *fast, "-fopenmp", SMALL_PRODUCTS, to="shared")
@@ -92,6 +100,12 @@ def test_without_vectors(model):
     """As a compiler builds it that knows no more than C11."""
     plain = ["-O1", "-DGEMM_SCALAR", "-Wno-unknown-pragmas"]
     assert_right(model, output(build(model, *plain), STEPS))
+
+
+@NEEDS_GCC
+def test_products_of_a_cblas(model):
+    library = ["-DMODEL_USE_CBLAS", "-DGEMM_CBLAS_FLOPS=0", "-Wno-unused-function", f"-I{CBLAS}"]
+    assert_right(model, output(build(model, "-O1", SIMD, *library), STEPS))
 
 
 ZIG = (sys.executable, "-m", "ziglang", "cc")
@@ -114,6 +128,40 @@ def test_webassembly_computes_the_same(model, vectors):
     with printed.open("w") as file:
         subprocess.run(["node", "--no-warnings", WASI, program, str(STEPS)], stdout=file, check=True)
     assert_right(model, printed.read_text())
+
+
+@pytest.fixture(scope="module")
+def operations(tmp_path_factory) -> Path:
+    """Every case of every operation, forward and reverse, as functions of one library."""
+    folder = tmp_path_factory.mktemp("operations")
+    terms = [term for case in operation_cases() for term in (case.term, reverse(case.term))]
+    library("operations", terms).write(folder)
+    return folder
+
+
+def library(name: str, terms: Sequence[Term]) -> Artifact:
+    backend = get_backend("c")
+    functions = [lower(Expand(backend.has)(t), f"f{i}", doc="A case.") for i, t in enumerate(terms)]
+    return backend.emit(Program(name, tuple(functions)))
+
+
+COMPILERS = [
+    pytest.param(("gcc",), marks=NEEDS_GCC, id="gcc"),
+    pytest.param(ZIG, marks=NEEDS_ZIG, id="clang"),
+]
+
+
+@pytest.mark.parametrize("compiler", COMPILERS)
+def test_no_warnings_of_any_operation(operations, compiler):
+    built(*compiler, *FLAGS, SIMD, "-c", "operations.c", "-o", "out.o", cwd=operations)
+
+
+@pytest.mark.parametrize("compiler", COMPILERS)
+@pytest.mark.parametrize("op", [ops.negate, ops.argsort])
+def test_no_warnings_of_one_operation(tmp_path, compiler, op):
+    """With few of the helpers: what is not called is not there."""
+    library("one", [build_term(op, [NdArrayType((3,), Dtype.int64)])]).write(tmp_path)
+    built(*compiler, *FLAGS, SIMD, "-c", "one.c", "-o", "out.o", cwd=tmp_path)
 
 
 def test_what_builders_define_is_what_the_source_asks_for(tmp_path):
