@@ -19,14 +19,15 @@ from examples.options import Seed, run
 from . import build, program
 
 Out = Annotated[Path | None, typer.Option(help="Keep the emitted files in this folder.")]
-Epochs = Annotated[int, typer.Option(min=1, help="How often to see each flower.")]
+Epochs = Annotated[int, typer.Option(min=0, max=2**31 - 1, help="How often to see each flower.")]
+Weights = Annotated[Path | None, typer.Option(help="Begin with the parameters of this safetensors file.")]
 
 
-def main(epochs: Epochs = 60, seed: Seed = 0, out: Out = None) -> None:
+def main(epochs: Epochs = 60, seed: Seed = 0, weights: Weights = None, out: Out = None) -> None:
     """Train on Fisher's irises in 16 KiB of code and 8 KiB of memory."""
     with tempfile.TemporaryDirectory() as scratch:
         folder = out or Path(scratch)
-        program.write(folder, epochs, seed)
+        program.write(folder, epochs, seed, weights)
         for machine in (build.here(), build.cortex_m4()):
             typer.echo(f"{machine.name}: {machine.missing() or sizes(machine, folder)}")
         if not build.here().missing():

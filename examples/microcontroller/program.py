@@ -21,9 +21,9 @@ def task() -> Task:
     return Task(model, sgd(5.0), mse, "iris")
 
 
-def write(folder: Path, epochs: int, seed: int) -> None:
-    """Write the library and the program."""
-    artifact = emit(task(), "c")
+def write(folder: Path, epochs: int, seed: int, weights: Path | None = None) -> None:
+    """Write the library and the program, which begins with random parameters or with those of a file."""
+    artifact = emit(task(), "c", weights=str(weights or ""))
     artifact.write(folder)
     told = json.loads(artifact.files["manifest.json"])
     x, y = iris.load()
@@ -33,7 +33,7 @@ def write(folder: Path, epochs: int, seed: int) -> None:
         trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True,
     )  # fmt: skip
     text = environment.get_template("main.c.j2").render(
-        told=told, p=told["prefix"], batch=BATCH, epochs=epochs, seed=seed,
+        told=told, has_weights=weights is not None, p=told["prefix"], batch=BATCH, epochs=epochs, seed=seed,
         features=x[order].tolist(), species=y[order].argmax(axis=1).tolist(),
         workspace=max(int(f["workspace_bytes"]) for f in told["functions"]),
     )  # fmt: skip

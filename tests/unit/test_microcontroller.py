@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
+from catgrad import emit, fit
+from catgrad.learn import checkpoint
+from examples import iris
 from examples.microcontroller import build, program
 from tests.unit.c.build import STRICT, built
 
@@ -38,6 +42,19 @@ def test_it_is_small_on_a_microcontroller(folder):
     size = build.measured(THERE, folder)
     assert size.code < CODE
     assert size.memory < MEMORY
+
+
+@NEEDS_GCC
+def test_it_begins_with_weights_of_a_file(tmp_path):
+    x, y = iris.load()
+    learner = emit(iris.hidden()).load()().learner(seed=1)
+    fit(learner, (x, y), steps=500, batch_size=150)
+    checkpoint.save(learner, tmp_path / "weights.safetensors")
+    program.write(tmp_path, epochs=0, seed=0, weights=tmp_path / "weights.safetensors")
+    wanted = np.sum(learner.predict(x).argmax(axis=1) == y.argmax(axis=1))
+    assert wanted > 0.9 * program.FLOWERS
+    assert abs(build.right(tmp_path) - wanted) <= 1  # features in the source have four digits
+    assert build.measured(HERE, tmp_path).code < CODE
 
 
 @NEEDS_GCC
