@@ -64,6 +64,17 @@ class Assign:
 
 
 @dataclass(frozen=True)
+class Copying:
+    """Elements that lie side by side copied to where they lie side by side."""
+
+    dtype: Dtype
+    target: str
+    source: str
+    length: str
+    kind: str = "Copying"
+
+
+@dataclass(frozen=True)
 class Product:
     """A matrix product: sizes, and each operand with its strides."""
 
@@ -97,7 +108,7 @@ class Require:
     kind: str = "Require"
 
 
-Line = Union[For, Local, Room, Assign, Product, Sorting, Require]
+Line = Union[For, Local, Room, Assign, Copying, Product, Sorting, Require]
 
 
 @dataclass(frozen=True)

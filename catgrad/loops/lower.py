@@ -9,6 +9,7 @@ from catgrad.loops import moves, products, reductions, scatters  # noqa: F401  #
 from catgrad.loops.element import Indices, Source
 from catgrad.loops.fuse import fused, shrink
 from catgrad.loops.index import Index, Variable, index
+from catgrad.loops.lanes import widened
 from catgrad.loops.nest import Access, Define, Item, Kernel, nested
 from catgrad.loops.scalar import Load, Scalar, Stored
 from catgrad.loops.stages import Stages
@@ -241,5 +242,8 @@ def kernels(steps: Sequence[Step]) -> list[Kernel]:
 def shrink_all(steps: Sequence[Step]) -> None:
     """Shrink the arrays that only one kernel touches, and tidy what then is one loop."""
     every = kernels(steps)
+    shrink(every)
+    for kernel in every:
+        widened(kernel)
     shrink(every)
     tidy(every)
