@@ -382,7 +382,10 @@ def _is_number(array: Stored) -> bool:
 
 def _step(place: Index, variable: Variable) -> Size:
     """How far a place moves on along a variable; 0 if that is not all there is to it."""
-    regular = all(isinstance(atom, Variable) or variable not in Index(((atom, 1),)).variables() for atom, _ in place.terms)
+    regular = all(
+        isinstance(atom, Variable) or variable not in Index(((atom, 1),)).variables()
+        for atom, _ in place.terms
+    )
     return place.coefficient(variable) if regular else 0
 
 

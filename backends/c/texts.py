@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Union
 
 from catgrad.types import Dtype
 
@@ -108,7 +107,7 @@ class Require:
     kind: str = "Require"
 
 
-Line = Union[For, Local, Room, Assign, Copying, Product, Sorting, Require]
+Line = For | Local | Room | Assign | Copying | Product | Sorting | Require
 
 
 @dataclass(frozen=True)
@@ -164,7 +163,7 @@ class Branches:
     kind: str = "Branches"
 
 
-CallLine = Union[Call, Turns, Branches]
+CallLine = Call | Turns | Branches
 
 
 @dataclass(frozen=True)

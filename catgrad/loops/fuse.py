@@ -87,9 +87,12 @@ def _place(block: list[Item], item: Loop, values: Mapping[Variable, Index], oute
     touched = _touched(item)
     for other in reversed(block):
         shared = touched.keys() & _touched(other).keys()
-        if isinstance(other, Loop) and _is_worth_joining(other, item, shared, outermost):
-            if _may_join(other, item, values):
-                return other
+        if (
+            isinstance(other, Loop)
+            and _is_worth_joining(other, item, shared, outermost)
+            and _may_join(other, item, values)
+        ):
+            return other
         if shared & {array for array, _ in other.writes}:
             return None
     return None

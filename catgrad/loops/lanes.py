@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from catgrad.dims import numbers
 from catgrad.loops.index import Index, Read, Variable, index
 from catgrad.loops.nest import (
     Check,
@@ -38,7 +39,7 @@ def widened(kernel: Kernel) -> None:
     rows = kernel.body[-1] if kernel.body else None
     if not isinstance(rows, Loop) or not _is_fit(rows):
         return
-    count = int(rows.variable.extent)  # type: ignore[call-overload]
+    (count,) = numbers((rows.variable.extent,))
     lanes = _Lanes(rows)
     rest = []
     if count % LANES:
@@ -101,7 +102,8 @@ class _Lanes:
 
     def __init__(self, rows: Loop) -> None:
         self.row = rows.variable
-        self.block = Variable(int(rows.variable.extent) // LANES)  # type: ignore[call-overload]
+        (count,) = numbers((rows.variable.extent,))
+        self.block = Variable(count // LANES)
         self.wide: dict[Stored, Stored] = {}
         self.totals: dict[Stored, Stored] = {}
         self.copies: dict[Stored, Stored] = {}
@@ -174,7 +176,7 @@ class _Lanes:
         if isinstance(old, Compute):
             operands = tuple(self._scalar(o, lane, done) for o in old.operands)
             return old if operands == old.operands else Compute(old.op, old.dtype, operands)
-        assert isinstance(old, (Number, Place))  # noqa: S101  # nests with others are not fit
+        assert isinstance(old, (Number, Place))  # nests with others are not fit
         return old
 
     def _is_worth_copying(self, load: Load) -> bool:

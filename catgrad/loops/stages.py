@@ -159,7 +159,7 @@ def places(axes: Axes) -> Indices:
 
 
 def regular(shape: Sequence[Size], element: Callable[[Indices], Scalar]) -> tuple[Axes, Scalar]:
-    """Variables for the axes of a shape, as many as it takes for no index to be divided where it can be helped."""
+    """Variables for the axes of a shape, as many as it takes for no index to be divided if it can be so."""
     axes: Axes = [[Variable(size)] for size in shape]
     scalar = element(places(axes))
     while (cut := _cut(scalar, axes)) is not None:
@@ -183,15 +183,14 @@ def _cut(scalar: Scalar, axes: Axes) -> tuple[int, Size] | None:
     innermost = {axis[-1]: number for number, axis in enumerate(axes)}
     for place in _indices(scalar):
         for atom, _ in place.terms:
-            if isinstance(atom, (Quotient, Modulo)):
-                variable = atom.index.variable
-                if (
-                    variable in innermost
-                    and isinstance(variable.extent, int)
-                    and isinstance(atom.divisor, int)
-                ):
-                    if 1 < atom.divisor < variable.extent and variable.extent % atom.divisor == 0:
-                        return innermost[variable], atom.divisor
+            if not isinstance(atom, (Quotient, Modulo)):
+                continue
+            variable, divisor = atom.index.variable, atom.divisor
+            if variable not in innermost or not isinstance(divisor, int):
+                continue
+            extent = variable.extent
+            if isinstance(extent, int) and 1 < divisor < extent and extent % divisor == 0:
+                return innermost[variable], divisor
     return None
 
 
