@@ -125,7 +125,7 @@ def _steps(array: Stored, accesses: Sequence[Indices], variable: Variable) -> se
 def _may_join(loop: Loop, item: Loop, values: Mapping[Variable, Index]) -> bool:
     if loop.variable.extent != item.variable.extent or _checks(loop) or _checks(item):
         return False
-    if is_parallel(loop) and not is_parallel(item) and _turns(item) > LITTLE:
+    if is_parallel(loop) and not is_parallel(item) and (_turns(item) > LITTLE or _spreads(item, values)):
         return False
     trial = {**values, item.variable: index(loop.variable)}
     touched = _touched(item)
@@ -134,6 +134,11 @@ def _may_join(loop: Loop, item: Loop, values: Mapping[Variable, Index]) -> bool:
         for array, written in loop.writes
         for read in touched.get(array, ())
     )
+
+
+def _spreads(item: Loop, values: Mapping[Variable, Index]) -> bool:
+    """Whether an inner loop adds to several elements in each turn, and so would keep others from vectors."""
+    return bool(values) and any(isinstance(each, Loop) for each in item.body)
 
 
 def _checks(item: Item) -> bool:
