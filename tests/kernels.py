@@ -11,11 +11,11 @@ from catgrad.dims import Dim, Size
 from catgrad.loops import OPERATIONS
 from catgrad.loops.fuse import is_parallel
 from catgrad.loops.index import Index, Quotient, Read, Variable
-from catgrad.loops.lower import Either, Lowered, Repeat, Step
 from catgrad.loops.nest import Check, Define, Item, Loop, Multiply, Sort, Update
 from catgrad.loops.plan import Plan
 from catgrad.loops.reductions import Differs
 from catgrad.loops.scalar import Compute, Guarded, Load, Number, Place, Scalar, Stored
+from catgrad.loops.steps import Either, Lowered, Repeat, Step
 from catgrad.ops.random import RandomBits
 from catgrad.ops.sort import ArgSort
 from catgrad.passes import erase_barriers, optimise

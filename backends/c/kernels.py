@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
 from catgrad.dialect import Dialect
-from catgrad.loops.fuse import is_parallel
 from catgrad.loops.index import Index, Variable
 from catgrad.loops.nest import (
     Check,
@@ -18,26 +17,19 @@ from catgrad.loops.nest import (
     Multiply,
     Sort,
     Statement,
-    Update,
     statements,
-    typical,
 )
 from catgrad.loops.plan import Plan, is_local
 from catgrad.loops.scalar import Compute, Guarded, Load, Number, Place, Scalar, Stored
+from catgrad.loops.turns import at_once, is_number, is_worth_sharing, step
 from catgrad.naming import Namer
 from catgrad.ops.arithmetic import Maximum
 
 from .scalars import Expressions
-from .texts import Assign, For, KernelText, Line, Local, Parameter, Product, Require, Room, Sorting
+from .texts import Assign, Copying, For, KernelText, Line, Local, Parameter, Product, Require, Room, Sorting
 
 LETTERS = "ijklpqrs"
 """What loop variables are called, from the outermost inwards."""
-
-SHARED = 2**16
-"""Turns of a nest that is worth sharing among threads."""
-
-FEW = 4
-"""Turns of a loop that are written out rather than taken at once."""
 
 
 class KernelPrinter:
@@ -83,13 +75,20 @@ class KernelPrinter:
         )
 
     def _comments(self) -> tuple[str, ...]:
-        """What the kernel writes, with shapes."""
-        shape = self.expressions.shape
-        return tuple(
-            f"{self._name(array)} [{shape(tuple(array.type.shape[axis] for axis in array.order))}]"
-            for array in dict.fromkeys(a for a in self.arrays if a in self.changed)
-            if array.place != "turn"
-        )
+        """What the kernel writes, with shapes, and the matrix products in it."""
+        written = dict.fromkeys(a for a in self.arrays if a in self.changed and a.place != "turn")
+        products = [s for s in statements(self.kernel.body) if isinstance(s, Multiply)]
+        return (*map(self._with_shape, written), *map(self._equation, products))
+
+    def _with_shape(self, array: Stored) -> str:
+        shape = self.expressions.shape(tuple(array.type.shape[axis] for axis in array.order))
+        return f"{self._name(array)} [{shape}]"
+
+    def _equation(self, s: Multiply) -> str:
+        """A product in words: sizes of rows, of the sum and of columns."""
+        names = [self._name(array) for array in (s.array, s.left.array, s.right.array)]
+        sizes = [self.expressions.size(v.extent) for v in (s.m, s.k, s.n)]
+        return self.expressions.dialect.macros["equation"](names, sizes, s.add)
 
     def _twin(self, array: Stored) -> bool:
         """Whether the array whose place another takes is given too."""
@@ -151,6 +150,9 @@ class KernelPrinter:
         )
 
     def _loop(self, loop: Loop, depth: int) -> list[Line]:
+        copies = self._copied(loop)
+        if copies is not None:
+            return copies
         parts = list(statements([loop]))
         lines = self._hoisted(loop, parts)
         name = LETTERS[depth] if depth < len(LETTERS) else f"i{depth}"
@@ -163,44 +165,49 @@ class KernelPrinter:
             self.expressions.written(array)
         line = For(name, extent, tuple(inner))
         if not any(isinstance(item, Loop) for item in loop.body):
-            line = self._at_once(loop, parts, line)
-        if depth == 0 and self._is_worth_sharing(loop, parts):
-            line = (
-                replace(line, shared=True, at_once=False)
-                if line.lines and not line.at_once
-                else replace(line, shared=True)
+            line = self._at_once(loop, line)
+        return [*lines, replace(line, shared=depth == 0 and is_worth_sharing(loop))]
+
+    def _copied(self, loop: Loop) -> list[Line] | None:
+        """A loop that does nothing but copy elements that lie side by side."""
+        copies: list[Line] = []
+        length = self.expressions.size(loop.variable.extent)
+        for s in loop.body:
+            if not (isinstance(s, Define) and isinstance(s.scalar, Load) and not is_number(s.array)):
+                return None
+            to, source = s.array.flat(s.indices), s.scalar.array.flat(s.scalar.indices)
+            same = s.array in (s.scalar.array, s.scalar.array.alias) or s.array.alias is s.scalar.array
+            if same or step(to, loop.variable) != 1 or step(source, loop.variable) != 1:
+                return None
+            copies.append(
+                Copying(
+                    s.array.type.dtype,
+                    self._start(s.array, to, (loop.variable,)),
+                    self._start(s.scalar.array, source, (loop.variable,)),
+                    length,
+                )
             )
-        return [*lines, line]
+            self.expressions.written(s.array)
+        return copies
 
-    def _is_worth_sharing(self, loop: Loop, parts: Sequence[Statement]) -> bool:
-        if any(isinstance(s, Check) for s in parts) or not is_parallel(loop):
-            return False
-        work = sum(_work(item) for item in loop.body) * typical(loop.variable.extent)
-        return work >= SHARED and typical(loop.variable.extent) > 1
+    def _start(self, array: Stored, place: Index, own: Collection[Variable]) -> str:
+        """Where elements begin that variables of a statement's own go through."""
+        rest = Index(tuple(t for t in place.terms if t[0] not in own), place.constant)
+        at = self.expressions.index(rest)
+        return self.expressions.dialect.macros["pointer"](self._name(array), at, rest == Index())
 
-    def _at_once(self, loop: Loop, parts: Sequence[Statement], line: For) -> For:
-        """Whether the turns of an innermost loop may be taken at once, and what they add up."""
-        extent = loop.variable.extent
-        if isinstance(extent, int) and extent < FEW:
+    def _at_once(self, loop: Loop, line: For) -> For:
+        """The loop with what its turns add up or find the greatest of, if they may be taken at once."""
+        reductions = at_once(loop, self.first)
+        if reductions is None:
             return line
-        own = {id(part) for part in parts}
-        sums, greatest = [], []
-        for s in parts:
-            if not isinstance(s, (Define, Update)):
-                return line
-            if _is_number(s.array) and id(self.first[s.array]) in own:
-                continue  # a number that each turn has for itself
-            if isinstance(s, Update) and not any(i.coefficient(loop.variable) for i in s.indices):
-                reads = sum(array is s.array for part in parts for array, _ in part.reads)
-                if not _is_number(s.array) or reads > 1:
-                    return line
-                if isinstance(s.op, Maximum):
-                    name = self._name(s.array)
-                    greatest.append((name, self.namer.fresh(f"{name}_is_nan"), s.array.type.dtype))
-                else:
-                    sums.append(self._name(s.array))
-            elif _is_number(s.array) or not is_parallel(Loop(loop.variable, [s])):
-                return line
+        sums = tuple(self._name(s.array) for s in reductions if not isinstance(s.op, Maximum))
+        greatest = [
+            (name, self.namer.fresh(f"{name}_is_nan"), s.array.type.dtype)
+            for s in reductions
+            if isinstance(s.op, Maximum)
+            for name in [self._name(s.array)]
+        ]
         flags = {name: flag for name, flag, _ in greatest}
         lines = tuple(
             replace(each, flag=flags[each.target])
@@ -208,7 +215,7 @@ class KernelPrinter:
             else each
             for each in line.lines
         )
-        return replace(line, lines=lines, at_once=True, sums=tuple(sums), greatest=tuple(greatest))
+        return replace(line, lines=lines, at_once=True, sums=sums, greatest=tuple(greatest))
 
     def _hoisted(self, loop: Loop, parts: Sequence[Statement]) -> list[Line]:
         """What every turn of a loop would compute alike gets a name before it."""
@@ -219,7 +226,7 @@ class KernelPrinter:
             for scalar in _scalars_of(s):
                 for part in _largest(scalar, lambda node: self._stays(node, inside, written)):
                     if self.expressions.name(part) is None and not isinstance(part, (Number, Place)):
-                        if isinstance(part, Load) and _is_number(part.array):
+                        if isinstance(part, Load) and is_number(part.array):
                             continue
                         lines.append(self._named(part))
         return lines
@@ -264,8 +271,9 @@ class KernelPrinter:
             operands = scalar.operands[2:]
         for operand in operands:
             lines += self._shared(operand, counts)
-        is_number = isinstance(scalar, Load) and _is_number(scalar.array)
-        if counts[self.expressions.key(scalar)] > 1 and not is_number:
+        if counts[self.expressions.key(scalar)] > 1 and not (
+            isinstance(scalar, Load) and is_number(scalar.array)
+        ):
             lines.append(self._named(scalar))
         elif isinstance(scalar, Compute) and len(self.expressions.text(scalar)) > 100:
             longest = max(
@@ -283,37 +291,37 @@ class KernelPrinter:
             return [self._sorting(s)]
         if isinstance(s, Check):
             return [Require(self.expressions.text(s.scalar), self.expressions.size(s.size))]
-        dtype, array = s.array.type.dtype, s.array
-        text = self.expressions.text(s.scalar)
-        is_number = _is_number(array)
-        if isinstance(s, Update):
-            target = self._name(array) if is_number else self.expressions.element(array, s.indices)
-            self.expressions.written(array)
-            return [Assign(dtype, target, text, s.op.macro, not is_number)]
-        if is_number and isinstance(s.scalar, Load) and _is_number(s.scalar.array) and self.count[array] == 1:
+        if isinstance(s, Define):
+            return self._number(s) if is_number(s.array) else self._element(s)
+        text, in_memory = self.expressions.text(s.scalar), not is_number(s.array)
+        target = self.expressions.element(s.array, s.indices) if in_memory else self._name(s.array)
+        self.expressions.written(s.array)
+        return [Assign(s.array.type.dtype, target, text, s.op.macro, in_memory)]
+
+    def _number(self, s: Define) -> list[Line]:
+        """The definition of a number of the kernel."""
+        array, dtype = s.array, s.array.type.dtype
+        if isinstance(s.scalar, Load) and is_number(s.scalar.array) and self.count[array] == 1:
             self.names[array] = self._name(s.scalar.array)  # a copy of a number needs no name of its own
             return []
-        if is_number:
-            name = self._name(array)
-            first = array not in self.declared
-            self.declared.add(array)
-            self.expressions.written(array)
-            if first:
-                return [Local(dtype, name, text, self.count[array] > 1)]
+        text, name = self.expressions.text(s.scalar), self._name(array)
+        self.expressions.written(array)
+        if array in self.declared:
             return [Assign(dtype, name, text, is_element=False)]
+        self.declared.add(array)
+        return [Local(dtype, name, text, self.count[array] > 1)]
+
+    def _element(self, s: Define) -> list[Line]:
+        """The definition of an element, which has a name as well if it is read again."""
         lines: list[Line] = []
-        if self._is_read_again(s) and not isinstance(s.scalar, Number):
-            known = self.expressions.name(s.scalar)
-            if known is None:
-                lines.append(self._named(s.scalar))
-                text = self.expressions.text(s.scalar)
-            target = self.expressions.element(array, s.indices)
-            self.expressions.written(array)
-            self.expressions.give(Load(array, s.indices), text)
-        else:
-            target = self.expressions.element(array, s.indices)
-            self.expressions.written(array)
-        return [*lines, Assign(dtype, target, text)]
+        again = self._is_read_again(s) and not isinstance(s.scalar, Number)
+        if again and self.expressions.name(s.scalar) is None:
+            lines.append(self._named(s.scalar))
+        text, target = self.expressions.text(s.scalar), self.expressions.element(s.array, s.indices)
+        self.expressions.written(s.array)
+        if again:
+            self.expressions.give(Load(s.array, s.indices), text)
+        return [*lines, Assign(s.array.type.dtype, target, text)]
 
     def _is_read_again(self, s: Define) -> bool:
         return any(array is s.array and indices == s.indices for array, indices in self.kernel.reads)
@@ -322,21 +330,13 @@ class KernelPrinter:
         e, dtype = self.expressions, s.array.type.dtype
         left, right = s.left.array.flat(s.left.indices), s.right.array.flat(s.right.indices)
         place = s.array.flat(s.indices)
-        own = {s.m, s.n, s.k}
-
-        def start(array: Stored, i: Index) -> str:
-            rest = Index(tuple(t for t in i.terms if t[0] not in own), i.constant)
-            return e.dialect.macros["pointer"](self._name(array), e.index(rest), rest == Index())
-
-        def step(i: Index, v: Variable) -> str:
-            return e.size(i.coefficient(v))
-
+        own = (s.m, s.n, s.k)
         line = Product(
             dtype,
             (e.size(s.m.extent), e.size(s.n.extent), e.size(s.k.extent)),
-            (start(s.left.array, left), step(left, s.m), step(left, s.k)),
-            (start(s.right.array, right), step(right, s.k), step(right, s.n)),
-            (start(s.array, place), step(place, s.m)),
+            (self._start(s.left.array, left, own), *(e.size(left.coefficient(v)) for v in (s.m, s.k))),
+            (self._start(s.right.array, right, own), *(e.size(right.coefficient(v)) for v in (s.k, s.n))),
+            (self._start(s.array, place, own), e.size(place.coefficient(s.m))),
             s.add,
         )
         self.expressions.written(s.array)
@@ -346,21 +346,15 @@ class KernelPrinter:
         e, dtype = self.expressions, s.keys.dtype
         keys, places = s.keys.array.flat(s.keys.indices), s.array.flat(s.indices)
 
-        def start(array: Stored, i: Index) -> tuple[str, str]:
-            rest = Index(tuple(t for t in i.terms if t[0] is not s.along), i.constant)
-            text = e.dialect.macros["pointer"](self._name(array), e.index(rest), rest == Index())
-            return text, e.size(i.coefficient(s.along))
-
         line = Sorting(
-            dtype, e.size(s.along.extent), start(s.keys.array, keys), start(s.array, places), s.descending
+            dtype,
+            e.size(s.along.extent),
+            (self._start(s.keys.array, keys, (s.along,)), e.size(keys.coefficient(s.along))),
+            (self._start(s.array, places, (s.along,)), e.size(places.coefficient(s.along))),
+            s.descending,
         )
         self.expressions.written(s.array)
         return line
-
-
-def _is_number(array: Stored) -> bool:
-    """Whether an array has become a number of the kernel."""
-    return not array.order and array.place == "turn"
 
 
 def _loops(item: Item | Kernel) -> list[Loop]:
@@ -401,11 +395,3 @@ def _count(scalar: Scalar, expressions: Expressions, counts: Counter[object]) ->
     if counts[key] == 1:
         for operand in scalar.operands[2:] if isinstance(scalar, Guarded) else scalar.operands:
             _count(operand, expressions, counts)
-
-
-def _work(item: Item) -> int:
-    if isinstance(item, Loop):
-        return typical(item.variable.extent) * sum(map(_work, item.body))
-    if isinstance(item, Multiply):
-        return typical(item.m.extent * item.n.extent * item.k.extent) // 8
-    return 1

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from catgrad.dims import Dim, Size
-from catgrad.loops.lower import Lowered, kernels
 from catgrad.loops.nest import typical
 from catgrad.loops.scalar import Stored
+from catgrad.loops.steps import Lowered, kernels
 from catgrad.types import Dtype
 
 ALIGNMENT = 64
@@ -75,7 +75,7 @@ def rounded(size: Size) -> Size:
     total: Size = 0
     for monomial, coefficient in size.terms:
         unit: Size = ALIGNMENT if not monomial else 8
-        term: Size = -(-coefficient // unit) * unit  # type: ignore[operator]
+        term: Size = -(-coefficient // unit) * unit
         for name in monomial:
             term = term * Dim(name)
         total = total + term

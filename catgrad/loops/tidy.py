@@ -9,7 +9,7 @@ from catgrad.loops.nest import Item, Kernel, Loop, Multiply, Sort, Statement, st
 from catgrad.loops.scalar import Guarded, Load, Place, Scalar, reads
 
 FEW, MOST = 4, 16
-"""Turns of a loop that are written out, and statements they may be, so that loops around can be taken at once."""
+"""Turns of a loop that are written out, so that loops around it can be taken at once, and statements."""
 
 
 def tidied(kernel: Kernel) -> None:
@@ -30,7 +30,9 @@ def _unrolled(item: Item) -> list[Item]:
     if not isinstance(item, Loop) or any(isinstance(each, Loop) for each in item.body):
         return [item]
     count = item.variable.extent
-    if not isinstance(count, int) or count > FEW or count * len(item.body) > MOST or _has_products(item):
+    if not isinstance(count, int) or not 0 < count <= FEW or count * len(item.body) > MOST:
+        return [item]  # what stands around one without turns may be of use to it alone
+    if _has_products(item):
         return [item]
     return [
         substituted(each, {item.variable: Index((), turn)}) for turn in range(count) for each in item.body
@@ -49,7 +51,7 @@ def _collapsed(loop: Loop) -> Loop:
     u, v = loop.variable, inner.variable
     if not all(_moves_on(place, u, v) for s in statements(inner.body) for place in _places(s)):
         return loop
-    whole = Variable(u.extent * v.extent)  # type: ignore[operator]
+    whole = Variable(u.extent * v.extent)
     values = {u: ZERO, v: Index(((whole, 1),))}
     return Loop(whole, [substituted(each, values) for each in inner.body])
 

@@ -11,8 +11,10 @@ from catgrad import Dim, NdArrayType, build, ops
 from catgrad.backend import TOLERANCE
 from catgrad.functors import Expand, reverse
 from catgrad.loops.fuse import fused, shrink
-from catgrad.loops.lower import kernels, lower, staged
+from catgrad.loops.lanes import widened as lanes
+from catgrad.loops.lower import lower, staged
 from catgrad.loops.nest import Kernel
+from catgrad.loops.steps import kernels
 from catgrad.loops.tidy import tidy
 from catgrad.program import interpret
 from catgrad.program import lower as straight
@@ -78,6 +80,26 @@ def test_every_pass_over_kernels_keeps_the_meaning(term, seed):
     assert_same(run(lowered, *arrays), wanted)
     tidy(kernels(lowered.steps))
     assert_same(run(lowered, *arrays), wanted)
+
+
+@pytest.mark.parametrize("rows", [15, 16, 35])
+def test_rows_side_by_side_keep_the_meaning(rows):
+    def net(x, w, v):
+        h = ops.tanh(x @ w)
+        return ops.mean(ops.square(ops.softmax(h @ v)))
+
+    term = reverse(build(net, [NdArrayType((rows, 4)), NdArrayType((4, 5)), NdArrayType((5, 3))]))
+    function, arrays = function_of(term), draw_arrays(tuple(term.source.table), (-1.0, 1.0))
+    lowered = staged(function)
+    every = kernels(lowered.steps)
+    shrink(every)
+    wanted, before = run(lowered, *arrays), [list(kernel.body) for kernel in every]
+    for kernel in every:
+        lanes(kernel)
+    assert (before != [kernel.body for kernel in every]) == (rows >= 16)
+    close(run(lowered, *arrays), wanted)
+    shrink(every)
+    close(run(lowered, *arrays), wanted)
 
 
 @given(float_terms(size=10), st.integers(0, 99))

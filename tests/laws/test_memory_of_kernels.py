@@ -6,18 +6,18 @@ from itertools import combinations
 
 import numpy as np
 import pytest
+from catgrad.backends.c.kernels import KernelPrinter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from catgrad import Dim, NdArrayType, build, ops
 from catgrad.backend import get_backend
-from catgrad.backends.c.kernels import KernelPrinter
 from catgrad.functors import Expand, reverse
-from catgrad.loops.lower import kernels, lower
+from catgrad.loops.lower import lower
 from catgrad.loops.nest import Multiply, statements
-from catgrad.loops.place import put_in_place
 from catgrad.loops.plan import byte_size, planned
 from catgrad.loops.signature import Signature
+from catgrad.loops.steps import kernels
 from catgrad.ops.contract import Contract
 from catgrad.program import interpret
 from catgrad.program import lower as straight
@@ -86,7 +86,6 @@ def updates(draw):
 
 def check_in_place(term, taken, arrays):
     lowered = lower(function_of(term), in_place=taken)
-    put_in_place(lowered)
     assert [r.alias for r in lowered.results] == [
         lowered.arguments[taken[n]] if n in taken else None for n in range(len(lowered.results))
     ]
@@ -156,7 +155,7 @@ def test_what_becomes_a_matrix_product():
 
 
 def texts(function):
-    """The kernels of a function as C, but for what their arrays are called, by what they are told apart by."""
+    """The kernels of a function as C, but for the names of arrays, with their keys."""
     lowered = lower(function)
     plan, dialect = planned(lowered), get_backend("c").dialect
     found = []
