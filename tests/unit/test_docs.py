@@ -66,6 +66,17 @@ def test_the_howtos_run(page, tmp_path, monkeypatch, capsys):
     assert capsys.readouterr().out.splitlines() == re.findall(r"^    (.+)$", prose, re.MULTILINE)
 
 
+def test_the_kernels_shown_are_emitted():
+    page = ROOT / "docs/explanation/loops.md"
+    namespace: dict[str, object] = {}
+    for block in python_blocks(page):
+        exec(block, namespace)
+    source = emit(namespace["rows"](), "c").source
+    shown = re.findall(r"```c\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+    assert len(shown) == 3
+    assert all(block in source for block in shown)
+
+
 def test_the_reference_lists_every_module():
     files = [path.relative_to(ROOT).with_suffix("") for path in (ROOT / "catgrad").rglob("*.py")]
     modules = {".".join(file.parts) for file in files if file.name != "__init__"}
