@@ -101,9 +101,18 @@ def test_new_values_in_the_place_of_old_ones(update, seed):
     check_in_place(term, taken, integers_for(term, seed))
 
 
+def exchanged_turn_by_turn(p, q, r):
+    """Carries that read each other, in a loop over the rows of r."""
+    (p, q), rows = ops.scan(
+        lambda c, row: ((c[1] + ops.broadcast(row, (3, 3)), c[0] - c[1]), ops.sum(c[0], 0)), (p, q), r
+    )
+    return p, q, rows
+
+
 @pytest.mark.parametrize(
     "update",
     [
+        exchanged_turn_by_turn,
         lambda p, q, r: (q, p, r),
         lambda p, q, r: (q, r, p),
         lambda p, q, r: (p + q, p * 2, r),
