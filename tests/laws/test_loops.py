@@ -123,6 +123,27 @@ def test_indices_that_are_divided_are_not_negative(moved):
     assert equal(run(lower(function_of(term)), *arrays), interpret(straight(term), *arrays))
 
 
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda y: ops.flip(y, (0,)),
+        lambda y: ops.slice(ops.concat([y, y], 0), (2, 0), (5, 5)),
+        lambda y: ops.transpose(y),
+        lambda y: ops.reshape(ops.slice(ops.reshape(y, 25), (3,), (20,)), 4, 5),
+        lambda y: y - ops.broadcast(ops.max(y, 0), (5, 5)),
+    ],
+)
+def test_nests_that_read_what_other_turns_write_stay_apart(read):
+    def both(x):
+        y = ops.exp(ops.tanh(x))
+        return y, read(y) * 2
+
+    term = build(both, [NdArrayType((5, 5))])
+    arrays = draw_arrays(tuple(term.source.table))
+    for turned in (False, True):
+        close(run(lower(function_of(term)), *arrays, turned=turned), interpret(straight(term), *arrays))
+
+
 def test_rows_of_a_symbolic_size_turned_round():
     n = Dim("n")
 
