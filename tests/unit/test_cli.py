@@ -15,6 +15,7 @@ from catgrad import Task, emit, layers
 from catgrad.backend import Artifact
 from catgrad.errors import ArtifactError, ToolError
 from tests.models import BATCH, INPUT, OUTPUT, mlp
+from tests.targets import on_all_targets
 
 ROOT = Path(__file__).parents[2]
 NEEDS_DOT = pytest.mark.skipif(shutil.which("dot") is None, reason="graphviz's program dot is not installed")
@@ -150,7 +151,7 @@ def test_char_gpt_in_short(tmp_path):
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
-@pytest.mark.parametrize("target", ["numpy", "torch", "jax"])
+@on_all_targets
 def test_digits_in_short(target, tmp_path):
     """A tenth of the steps: more right than wrong, and a picture."""
     picture = tmp_path / "digits.png"
