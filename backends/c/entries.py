@@ -224,7 +224,7 @@ class _Entry:
         return found
 
     def _memory(self) -> tuple[str, str, str, bool]:
-        """Bytes of the arrays in the workspace, of those that are alive at once, of scratch, and if there is any."""
+        """Bytes of all arrays, of those alive at once and of scratch, and whether there is scratch."""
         size = self.expressions.size
         plan, scratch = self.plan, any(text.scratch for text in self._texts())
         return size(plan.size), size(plan.least), size(plan.scratch_size), scratch

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
 from catgrad.dialect import Dialect
+from catgrad.dims import Size
 from catgrad.loops.fuse import is_parallel
 from catgrad.loops.index import Index, Variable
 from catgrad.loops.nest import (
@@ -28,7 +29,7 @@ from catgrad.naming import Namer
 from catgrad.ops.arithmetic import Maximum
 
 from .scalars import Expressions
-from .texts import Assign, For, KernelText, Line, Local, Parameter, Product, Require, Room, Sorting
+from .texts import Assign, Copying, For, KernelText, Line, Local, Parameter, Product, Require, Room, Sorting
 
 LETTERS = "ijklpqrs"
 """What loop variables are called, from the outermost inwards."""
@@ -151,6 +152,9 @@ class KernelPrinter:
         )
 
     def _loop(self, loop: Loop, depth: int) -> list[Line]:
+        copies = self._copied(loop)
+        if copies is not None:
+            return copies
         parts = list(statements([loop]))
         lines = self._hoisted(loop, parts)
         name = LETTERS[depth] if depth < len(LETTERS) else f"i{depth}"
@@ -164,13 +168,35 @@ class KernelPrinter:
         line = For(name, extent, tuple(inner))
         if not any(isinstance(item, Loop) for item in loop.body):
             line = self._at_once(loop, parts, line)
-        if depth == 0 and self._is_worth_sharing(loop, parts):
-            line = (
-                replace(line, shared=True, at_once=False)
-                if line.lines and not line.at_once
-                else replace(line, shared=True)
+        return [*lines, replace(line, shared=depth == 0 and self._is_worth_sharing(loop, parts))]
+
+    def _copied(self, loop: Loop) -> list[Line] | None:
+        """A loop that does nothing but copy elements that lie side by side."""
+        copies: list[Line] = []
+        length = self.expressions.size(loop.variable.extent)
+        for s in loop.body:
+            if not (isinstance(s, Define) and isinstance(s.scalar, Load) and not _is_number(s.array)):
+                return None
+            to, source = s.array.flat(s.indices), s.scalar.array.flat(s.scalar.indices)
+            same = s.array in (s.scalar.array, s.scalar.array.alias) or s.array.alias is s.scalar.array
+            if same or _step(to, loop.variable) != 1 or _step(source, loop.variable) != 1:
+                return None
+            copies.append(
+                Copying(
+                    s.array.type.dtype,
+                    self._start(s.array, to, (loop.variable,)),
+                    self._start(s.scalar.array, source, (loop.variable,)),
+                    length,
+                )
             )
-        return [*lines, line]
+            self.expressions.written(s.array)
+        return copies
+
+    def _start(self, array: Stored, place: Index, own: Collection[Variable]) -> str:
+        """Where elements begin that variables of a statement's own go through."""
+        rest = Index(tuple(t for t in place.terms if t[0] not in own), place.constant)
+        at = self.expressions.index(rest)
+        return self.expressions.dialect.macros["pointer"](self._name(array), at, rest == Index())
 
     def _is_worth_sharing(self, loop: Loop, parts: Sequence[Statement]) -> bool:
         if any(isinstance(s, Check) for s in parts) or not is_parallel(loop):
@@ -322,21 +348,13 @@ class KernelPrinter:
         e, dtype = self.expressions, s.array.type.dtype
         left, right = s.left.array.flat(s.left.indices), s.right.array.flat(s.right.indices)
         place = s.array.flat(s.indices)
-        own = {s.m, s.n, s.k}
-
-        def start(array: Stored, i: Index) -> str:
-            rest = Index(tuple(t for t in i.terms if t[0] not in own), i.constant)
-            return e.dialect.macros["pointer"](self._name(array), e.index(rest), rest == Index())
-
-        def step(i: Index, v: Variable) -> str:
-            return e.size(i.coefficient(v))
-
+        own = (s.m, s.n, s.k)
         line = Product(
             dtype,
             (e.size(s.m.extent), e.size(s.n.extent), e.size(s.k.extent)),
-            (start(s.left.array, left), step(left, s.m), step(left, s.k)),
-            (start(s.right.array, right), step(right, s.k), step(right, s.n)),
-            (start(s.array, place), step(place, s.m)),
+            (self._start(s.left.array, left, own), *(e.size(left.coefficient(v)) for v in (s.m, s.k))),
+            (self._start(s.right.array, right, own), *(e.size(right.coefficient(v)) for v in (s.k, s.n))),
+            (self._start(s.array, place, own), e.size(place.coefficient(s.m))),
             s.add,
         )
         self.expressions.written(s.array)
@@ -346,13 +364,12 @@ class KernelPrinter:
         e, dtype = self.expressions, s.keys.dtype
         keys, places = s.keys.array.flat(s.keys.indices), s.array.flat(s.indices)
 
-        def start(array: Stored, i: Index) -> tuple[str, str]:
-            rest = Index(tuple(t for t in i.terms if t[0] is not s.along), i.constant)
-            text = e.dialect.macros["pointer"](self._name(array), e.index(rest), rest == Index())
-            return text, e.size(i.coefficient(s.along))
-
         line = Sorting(
-            dtype, e.size(s.along.extent), start(s.keys.array, keys), start(s.array, places), s.descending
+            dtype,
+            e.size(s.along.extent),
+            (self._start(s.keys.array, keys, (s.along,)), e.size(keys.coefficient(s.along))),
+            (self._start(s.array, places, (s.along,)), e.size(places.coefficient(s.along))),
+            s.descending,
         )
         self.expressions.written(s.array)
         return line
@@ -361,6 +378,15 @@ class KernelPrinter:
 def _is_number(array: Stored) -> bool:
     """Whether an array has become a number of the kernel."""
     return not array.order and array.place == "turn"
+
+
+def _step(place: Index, variable: Variable) -> Size:
+    """How far a place moves on along a variable; 0 if that is not all there is to it."""
+    regular = all(
+        isinstance(atom, Variable) or variable not in Index(((atom, 1),)).variables()
+        for atom, _ in place.terms
+    )
+    return place.coefficient(variable) if regular else 0
 
 
 def _loops(item: Item | Kernel) -> list[Loop]:

@@ -66,7 +66,11 @@ class Expressions:
         if isinstance(scalar, Place):
             return "place", self._index_key(scalar.index), scalar.dtype
         conditions = scalar.conditions if isinstance(scalar, Guarded) else ()
-        return "guarded", tuple((self._index_key(c.index), *c[1:]) for c in conditions), operands
+        return (
+            "guarded",
+            tuple((self._index_key(c.index), c.size, c.below, c.above) for c in conditions),
+            operands,
+        )
 
     def _index_key(self, i: Index) -> int:
         atoms = ((self.key(a.scalar) if isinstance(a, Read) else a, c) for a, c in i.terms)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Union
 
 from catgrad.types import Dtype
 
@@ -64,6 +63,17 @@ class Assign:
 
 
 @dataclass(frozen=True)
+class Copying:
+    """Elements that lie side by side copied to where they lie side by side."""
+
+    dtype: Dtype
+    target: str
+    source: str
+    length: str
+    kind: str = "Copying"
+
+
+@dataclass(frozen=True)
 class Product:
     """A matrix product: sizes, and each operand with its strides."""
 
@@ -97,7 +107,7 @@ class Require:
     kind: str = "Require"
 
 
-Line = Union[For, Local, Room, Assign, Product, Sorting, Require]
+Line = For | Local | Room | Assign | Copying | Product | Sorting | Require
 
 
 @dataclass(frozen=True)
@@ -153,7 +163,7 @@ class Branches:
     kind: str = "Branches"
 
 
-CallLine = Union[Call, Turns, Branches]
+CallLine = Call | Turns | Branches
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Contractions as matrix products: which labels become rows, columns and the sum, and which are looped over."""
+"""Contractions as matrix products: which labels are rows, columns and sums, and which are looped over."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Strides = tuple[Size, Size, Size]
 
 @dataclass(frozen=True)
 class Form:
-    """A matrix product for each value of the `outer` labels; those of the groups m, n and k are one axis each.
+    """A matrix product for each value of the `outer` labels; the groups m, n and k are one axis each.
 
     In the result an element of n is beside the next.
     """

@@ -176,7 +176,8 @@ class Elements:
 
 def flat(indices: Indices, shape: tuple[Size, ...]) -> Index:
     """The place of an element in row-major order."""
-    place, stride = ZERO, 1
+    place = ZERO
+    stride: Size = 1
     for i, size in zip(reversed(indices), reversed(shape), strict=True):
         place += i * stride
         stride = stride * size

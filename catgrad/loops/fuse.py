@@ -30,21 +30,33 @@ def fused(items: Sequence[Item]) -> list[Kernel]:
     block: list[Item] = []
     for item in items:
         _insert(block, item, {}, outermost=True)
+    return _grouped(block)
+
+
+def _grouped(block: Sequence[Item]) -> list[Kernel]:
+    """One kernel for each nest, with the nests before it that set to a number what it updates."""
     kernels: list[Kernel] = []
-    for item in block:
-        if kernels and _begins(kernels[-1].body[-1], item):
-            kernels[-1].body.append(item)
-        else:
-            kernels.append(Kernel([item]))
+    waiting: list[Item] = []
+    updated = [_updated(item) for item in block]
+    everything = set[Stored]().union(*updated)
+    for item, mine in zip(block, updated, strict=True):
+        if _is_beginning(item) and not everything.isdisjoint(a for a, _ in item.writes):
+            waiting.append(item)
+            continue
+        first = [each for each in waiting if not mine.isdisjoint(a for a, _ in each.writes)]
+        waiting = [each for each in waiting if each not in first]
+        kernels.append(Kernel([*first, item]))
     return kernels
 
 
-def _begins(first: Item, then: Item) -> bool:
-    """Whether a nest does nothing but set to a number what another updates."""
-    parts = list(statements([first]))
-    updated = {s.array for s in statements([then]) if isinstance(s, Update)}
-    updated |= {s.array for s in statements([then]) if isinstance(s, Multiply) and s.add}
-    return all(isinstance(s, Define) and isinstance(s.scalar, Number) and s.array in updated for s in parts)
+def _updated(item: Item) -> set[Stored]:
+    parts = [s for s in statements([item]) if isinstance(s, Update) or (isinstance(s, Multiply) and s.add)]
+    return {s.array for s in parts}
+
+
+def _is_beginning(item: Item) -> bool:
+    """Whether a nest does nothing but set elements to a number."""
+    return all(isinstance(s, Define) and isinstance(s.scalar, Number) for s in statements([item]))
 
 
 def _insert(block: list[Item], item: Item, values: dict[Variable, Index], outermost: bool) -> None:
@@ -56,12 +68,18 @@ def _insert(block: list[Item], item: Item, values: dict[Variable, Index], outerm
                 _insert(place.body, each, inside, outermost=False)
             return
     new = substituted(item, values)
-    if isinstance(new, Define) and isinstance(new.scalar, Number) and not outermost:
+    if _is_beginning(new) and not _is_read_outside(new, block):
         # Nothing comes before a number, so it does not keep what it is for from joining a loop.
-        first = next((k for k, each in enumerate(block) if isinstance(each, Loop)), len(block))
+        first = next((k for k, each in enumerate(block) if not _is_beginning(each)), len(block))
         block.insert(first, new)
     else:
         block.append(new)
+
+
+def _is_read_outside(item: Item, block: Sequence[Item]) -> bool:
+    """Whether a block has touched the array already, as where parts of it are written one after the other."""
+    arrays = {array for array, _ in item.writes}
+    return any(array in arrays for each in block for array, _ in (*each.reads, *each.writes))
 
 
 def _place(block: list[Item], item: Loop, values: Mapping[Variable, Index], outermost: bool) -> Loop | None:
@@ -69,9 +87,12 @@ def _place(block: list[Item], item: Loop, values: Mapping[Variable, Index], oute
     touched = _touched(item)
     for other in reversed(block):
         shared = touched.keys() & _touched(other).keys()
-        if isinstance(other, Loop) and _is_worth_joining(other, item, shared, outermost):
-            if _may_join(other, item, values):
-                return other
+        if (
+            isinstance(other, Loop)
+            and _is_worth_joining(other, item, shared, outermost)
+            and _may_join(other, item, values)
+        ):
+            return other
         if shared & {array for array, _ in other.writes}:
             return None
     return None
@@ -185,7 +206,7 @@ def shrink(nests: Sequence[Kernel]) -> None:
             where.setdefault(array, set()).add(number)
             accesses.setdefault(array, []).append(indices)
     for array, places in where.items():
-        if len(places) == 1 and array.place == "workspace":
+        if len(places) == 1 and array.place in ("workspace", "turn"):
             one = {
                 a for a, size in enumerate(array.type.shape) if size == 1 or _is_one_turn(accesses[array], a)
             }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import count
-from typing import Any, Union
+from typing import Any
 
 from catgrad.dims import Dim, Size, product
 from catgrad.errors import ShapeError
@@ -49,7 +49,7 @@ class Read:
     extent: Size
 
 
-Atom = Union[Variable, Quotient, Modulo, Read]
+Atom = Variable | Quotient | Modulo | Read
 
 
 @dataclass(frozen=True)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from catgrad.loops import moves, products, reductions, scatters  # noqa: F401  # register their operations
 from catgrad.loops.element import Indices, Source
 from catgrad.loops.fuse import fused, shrink
 from catgrad.loops.index import Index, Variable, index
+from catgrad.loops.lanes import widened
 from catgrad.loops.nest import Access, Define, Item, Kernel, nested
 from catgrad.loops.scalar import Load, Scalar, Stored
 from catgrad.loops.stages import Stages
@@ -139,7 +140,7 @@ class _Body:
             if array is None or array in seen or array.place == "literal":
                 name = self.function.names.get(value, "result")
                 array = Stored(self.namer.fresh(name), self.function.types[value])
-                copies += self.stages.copied(array, lambda i, v=value: self.stages.elements.at(v, i))  # type: ignore[misc]
+                copies += self.stages.copied(array, self._element(value))
             seen.add(array)
             array.place = "result"
             if position in in_place:
@@ -147,82 +148,78 @@ class _Body:
             results.append(array)
         return results, copies
 
+    def _element(self, value: int, *prefix: Index) -> Source:
+        """Where the elements of a value come from, behind these indices."""
+        return lambda indices: self.stages.elements.at(value, (*prefix, *indices))
+
+    def _known_from_now_on(self, values: Sequence[int]) -> None:
+        for value in values:
+            self.stages.elements.store(value, self.stages.arrays[value])
+
     def _scan(self, op: Scan, body: Function, apply: Apply) -> None:
         t = Variable(op.length, "t")
-        turn = index(t)
-        (carried, arrays, constants) = op.parts(apply.inputs)
+        outputs = apply.outputs
+        carried, arrays, constants = op.parts(apply.inputs)
         inside, rows, fixed = op.parts(body.arguments)
-        outputs, at = apply.outputs, self.stages.elements.at
-        carries = [self.stages.array(o) for o in outputs[: op.carried]]
+        carries = [self.stages.array(output) for output in outputs[: op.carried]]
         for array, value in zip(carries, carried, strict=True):
-            self._copy(array, lambda i, v=value: at(v, i))  # type: ignore[misc]
+            self.stages.add(self.stages.copied(array, self._element(value)))
         self._flush()
         given: dict[int, Source] = {v: _source(array) for v, array in zip(inside, carries, strict=True)}
-        given |= {v: (lambda i, a=a: at(a, (turn, *i))) for v, a in zip(rows, arrays, strict=True)}  # type: ignore[misc]
-        given |= {v: (lambda i, a=a: at(a, i)) for v, a in zip(fixed, constants, strict=True)}  # type: ignore[misc]
+        given |= {v: self._element(a, index(t)) for v, a in zip(rows, arrays, strict=True)}
+        given |= {v: self._element(a) for v, a in zip(fixed, constants, strict=True)}
         within = _Body(body, given, self.namer)
         within.run()
-        self.steps.append(
-            Repeat(t, op.backwards, [*within.steps, *self._turn(op, within, carries, outputs, turn)])
-        )
-        for value in outputs:
-            self.stages.elements.store(value, self.stages.arrays[value])
+        last = self._turn(op, within, carries, outputs, index(t))
+        self.steps.append(Repeat(t, op.backwards, [*within.steps, *last]))
+        self._known_from_now_on(outputs)
 
     def _turn(
         self, op: Scan, body: _Body, carries: Sequence[Stored], outputs: Sequence[int], turn: Index
-    ) -> list[Step]:
+    ) -> list[Kernel]:
         """What a turn leaves to the next, and the rows it fills."""
         items: list[Item] = []
         new = body.function.results
         for value, output in zip(new[op.carried :], outputs[op.carried :], strict=True):
-            stack = self.stages.array(output)
-            items += _rows(stack, turn, body, value)
+            items += _row(self.stages.array(output), turn, body._element(value))
         held = []
         for value, carry in zip(new[: op.carried], carries, strict=True):
             # A carry that reads another must have the value of this turn.
             again = Stored(self.namer.fresh(f"next_{carry.name}"), carry.type)
-            items += body.stages.copied(again, lambda i, v=value: body.stages.elements.at(v, i))  # type: ignore[misc]
+            items += body.stages.copied(again, body._element(value))
             held.append((carry, again))
         for carry, again in held:
-            items += self.stages.copied(carry, lambda i, a=again: Load(a, i))  # type: ignore[misc]
+            items += self.stages.copied(carry, _source(again))
         return fused(items)
 
     def _cond(self, functions: Sequence[Function], apply: Apply) -> None:
         condition, *inputs = apply.inputs
-        at = self.stages.elements.at
         arrays = [self.stages.array(output) for output in apply.outputs]
-        decided = at(condition, ())
+        decided = self.stages.elements.at(condition, ())
         if not isinstance(decided, Load):
             decided = Load(self.stages.materialised(condition), ())
             self._flush()
         parts = []
         for function in functions:
-            given: dict[int, Source] = {
-                v: (lambda i, a=a: at(a, i))
-                for v, a in zip(function.arguments, inputs, strict=True)  # type: ignore[misc]
-            }
-            within = _Body(function, given, self.namer)
+            sources = zip(function.arguments, inputs, strict=True)
+            within = _Body(function, {v: self._element(a) for v, a in sources}, self.namer)
             within.run()
             items: list[Item] = []
             for array, value in zip(arrays, function.results, strict=True):
-                items += within.stages.copied(array, lambda i, v=value, w=within: w.stages.elements.at(v, i))  # type: ignore[misc]
+                items += within.stages.copied(array, within._element(value))
             parts.append([*within.steps, *map(_kernel, items)])
         self.steps.append(Either(decided, (parts[0], parts[1])))
-        for value in apply.outputs:
-            self.stages.elements.store(value, self.stages.arrays[value])
-
-    def _copy(self, array: Stored, element: Callable[[Indices], Scalar]) -> None:
-        self.stages.add(self.stages.copied(array, element))
+        self._known_from_now_on(apply.outputs)
 
 
 def _kernel(item: Item) -> Kernel:
     return Kernel([item])
 
 
-def _rows(stack: Stored, turn: Index, body: _Body, value: int) -> list[Item]:
+def _row(stack: Stored, turn: Index, element: Source) -> list[Item]:
     loops = [Variable(size) for size in stack.type.shape[1:]]
     at = tuple(map(index, loops))
-    return nested(loops, [Define(stack, (turn, *at), body.stages.elements.at(value, at))])
+    return nested(loops, [Define(stack, (turn, *at), element(at))])
 
 
 def kernels(steps: Sequence[Step]) -> list[Kernel]:
@@ -241,5 +238,8 @@ def kernels(steps: Sequence[Step]) -> list[Kernel]:
 def shrink_all(steps: Sequence[Step]) -> None:
     """Shrink the arrays that only one kernel touches, and tidy what then is one loop."""
     every = kernels(steps)
+    shrink(every)
+    for kernel in every:
+        widened(kernel)
     shrink(every)
     tidy(every)

@@ -39,7 +39,7 @@ def _(op: Concat, stages: Stages, apply: Apply, position: int) -> None:
     array = stages.array(value)
     for part, size in zip(apply.inputs, op.sizes, strict=True):
         starts = [0] * array.type.rank
-        starts[op.axis] = before  # type: ignore[call-overload]
+        starts[op.axis] = before
         stages.add(_part(stages, part, array, starts))
         before = before + size  # type: ignore[assignment]
     stages.add([], value)

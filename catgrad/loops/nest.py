@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Union
 
-from catgrad.dims import Dim, Size
+from catgrad.dims import Dim, Size, numbers
 from catgrad.loops.index import Index, Modulo, Quotient, Read, Variable, index
-from catgrad.loops.scalar import Compute, Guarded, Load, Place, Scalar, Stored, Within, reads
+from catgrad.loops.scalar import Compute, Guarded, Load, Place, Scalar, Stored, reads
 from catgrad.op import Op
 
 Indices = tuple[Index, ...]
@@ -180,12 +179,12 @@ class Kernel:
         return [access for item in self.body for access in item.writes]
 
 
-Statement = Union[Define, Update, Multiply, Sort, Check]
-Item = Union[Loop, Statement]
+Statement = Define | Update | Multiply | Sort | Check
+Item = Loop | Statement
 
 
 def nested(variables: Sequence[Variable], body: list[Item]) -> list[Item]:
-    """Items within loops over these variables, the first outermost; one that has a single value needs none."""
+    """Items within loops over these variables, the first outermost; one with a single value needs none."""
     for variable in reversed(variables):
         if variable.extent != 1:
             body = [Loop(variable, body)]
@@ -213,8 +212,8 @@ def substituted(item: Item, values: Substitution) -> Item:
 def typical(size: Size) -> int:
     """A size, if each symbol is 64: what decisions rest on that any outcome leaves right."""
     if isinstance(size, Dim):
-        size = size.substitute(dict.fromkeys(size.symbols, 64))
-    return int(size)  # type: ignore[call-overload]
+        (size,) = numbers((size.substitute(dict.fromkeys(size.symbols, 64)),))
+    return size
 
 
 class Substituted:
@@ -253,7 +252,7 @@ class Substituted:
         if isinstance(old, Place):
             return Place(self.index(old.index), old.dtype)
         if isinstance(old, Guarded):
-            conditions = tuple(Within(self.index(c.index), *c[1:]) for c in old.conditions)
+            conditions = tuple(replace(c, index=self.index(c.index)) for c in old.conditions)
             return Guarded(conditions, self.scalar(old.inside), self.scalar(old.outside))
         return old
 

@@ -13,7 +13,7 @@ from catgrad.loops.scalar import Load, Stored
 
 
 def put_in_place(lowered: Lowered) -> None:
-    """Order the steps so that results may take the places of arguments; those that cannot are copied at the end."""
+    """Order the steps so that results may take the places of arguments; those that cannot are copied last."""
     order = _Order(lowered.steps)
     for number, result in enumerate(lowered.results):
         if result.alias is None:
@@ -80,9 +80,9 @@ class _Order:
     def sorted(self) -> list[Step]:
         """The steps in an order that serves all, as near as can be to that they came in."""
         waiting = [0] * len(self.steps)
-        for later in self.after.values():
-            for number in later:
-                waiting[number] += 1
+        for followers in self.after.values():
+            for follower in followers:
+                waiting[follower] += 1
         ready = [number for number, count in enumerate(waiting) if not count]
         heapify(ready)
         done = []

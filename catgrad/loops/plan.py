@@ -75,7 +75,7 @@ def rounded(size: Size) -> Size:
     total: Size = 0
     for monomial, coefficient in size.terms:
         unit: Size = ALIGNMENT if not monomial else 8
-        term: Size = -(-coefficient // unit) * unit  # type: ignore[operator]
+        term: Size = -(-coefficient // unit) * unit
         for name in monomial:
             term = term * Dim(name)
         total = total + term

@@ -24,7 +24,7 @@ Labels = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Operand:
-    """A value with a label for each axis; `order` is that in which it is copied first, if it is, at a cost."""
+    """A value with a label for each axis; `order` is that of the labels if it is copied first, at a cost."""
 
     value: int
     labels: Labels
@@ -187,11 +187,12 @@ def _grouped(op: Contract, left: Operand, right: Operand, sizes: Mapping[int, Si
 
 
 def _row_major(labels: Labels, sizes: Mapping[int, Size]) -> dict[int, Size]:
-    strides, stride = {}, 1
+    strides: dict[int, Size] = {}
+    stride: Size = 1
     for label in reversed(labels):
         if label in sizes:
             strides[label] = stride
-            stride = stride * sizes[label]  # type: ignore[assignment]
+            stride = stride * sizes[label]
     return strides
 
 
@@ -224,12 +225,13 @@ def _multiply(
     places |= {label: ZERO for label in sizes if label not in kept}
     variables = []
     for group, name in ((form.m, "m"), (form.n, "n"), (form.k, "k")):
-        variable, indices = joined(group, kept, name)
+        variable, cut = joined(group, kept, name)
         variables.append(variable)
-        places |= indices
-    loads = [_load(stages, operand, places) for operand in (left, right)]
+        places |= cut
+    m, n, k = variables
+    x, y = _load(stages, left, places), _load(stages, right, places)
     indices = tuple(places[label] for label in out)
-    statement = Multiply(array, indices, *loads, *variables, add=bool(form.sums))
+    statement = Multiply(array, indices, x, y, m, n, k, add=bool(form.sums))
     body: list[Item] = nested([outer[label] for label in form.sums], [statement])
     if form.sums:
         inner = {label: Variable(kept[label]) for label in (*form.m, *form.n)}
@@ -249,8 +251,7 @@ def _load(stages: Stages, operand: Operand, places: Mapping[int, Index]) -> Load
         ones = tuple(axis for axis in range(len(operand.labels)) if axis not in axes)
         array = stages.materialised(operand.value, (*ones, *axes))
         return Load(array, indices)
-    found = stages.elements.at(operand.value, indices)
-    return found  # type: ignore[return-value]
+    return stages.elements.at(operand.value, indices)  # type: ignore[return-value]  # its strides are known
 
 
 def _add_products(op: Contract, stages: Stages, apply: Apply, sizes: Mapping[int, Size]) -> None:

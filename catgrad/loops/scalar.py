@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import count
-from typing import NamedTuple
 
 from catgrad.dims import Size, product
 from catgrad.loops.index import Index, Modulo, Quotient, Read, Variable
@@ -42,7 +41,8 @@ class Stored:
 
     def flat(self, indices: tuple[Index, ...]) -> Index:
         """Where an element lies."""
-        place, stride = Index(), 1
+        place = Index()
+        stride: Size = 1
         for axis in reversed(self.order):
             place += indices[axis] * stride
             stride = stride * self.type.shape[axis]
@@ -88,6 +88,7 @@ class Load(Scalar):
 
     @property
     def dtype(self) -> Dtype:  # type: ignore[override]
+        """The dtype of the element."""
         return self.array.type.dtype
 
     def _own(self) -> Iterator[Variable]:
@@ -95,6 +96,7 @@ class Load(Scalar):
 
     @cached_property
     def operands(self) -> tuple[Scalar, ...]:  # type: ignore[override]
+        """What its indices read."""
         return reads(self.indices)
 
 
@@ -115,6 +117,7 @@ class Number(Scalar):
 
     @property
     def dtype(self) -> Dtype:  # type: ignore[override]
+        """The dtype of the number."""
         return self.constant.array_type.dtype
 
 
@@ -130,10 +133,12 @@ class Place(Scalar):
 
     @cached_property
     def operands(self) -> tuple[Scalar, ...]:  # type: ignore[override]
+        """What its indices read."""
         return reads((self.index,))
 
 
-class Within(NamedTuple):
+@dataclass(frozen=True)
+class Within:
     """The condition 0 ≤ index < size, of which a side that always holds is not asked."""
 
     index: Index
@@ -157,6 +162,7 @@ class Guarded(Scalar):
 
     @property
     def dtype(self) -> Dtype:  # type: ignore[override]
+        """The dtype of the element."""
         return self.inside.dtype
 
     def _own(self) -> Iterator[Variable]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from catgrad.loops.element import Indices, put, slid
 from catgrad.loops.index import Read, Variable, index
-from catgrad.loops.nest import Update, nested
+from catgrad.loops.nest import Define, Update, nested
 from catgrad.loops.scalar import Load, Scalar
 from catgrad.loops.stages import Stages, cast, number, stage
 from catgrad.ops.arithmetic import Add
@@ -25,7 +25,7 @@ def _(op: Fold, stages: Stages, apply: Apply, position: int) -> None:
     at, rank = tuple(map(index, loops)), len(op.shape)
     others = [v for axis, v in enumerate(loops[:rank]) if axis not in op.axes]
     order = [*others, *loops[rank:], *(loops[axis] for axis in op.axes)]
-    _scatter(stages, value, slid(window, at), order, stages.elements.at(x, at))
+    _scatter(stages, value, slid(window, at), order, stages.elements.at(x, at), len(others))
 
 
 @stage.register
@@ -43,19 +43,28 @@ def _(op: ScatterAddAlongAxis, stages: Stages, apply: Apply, position: int) -> N
     loops = [Variable(size) for size in stages.types[x].shape]
     at = tuple(map(index, loops))
     place = index(Read(stages.elements.at(numbers, at), op.size))
-    _scatter(stages, apply.outputs[0], put(at, op.axis, place), loops, stages.elements.at(x, at))
+    others = [v for axis, v in enumerate(loops) if axis != op.axis]
+    order, x_at = [*others, loops[op.axis]], stages.elements.at(x, at)
+    _scatter(stages, apply.outputs[0], put(at, op.axis, place), order, x_at, len(others))
 
 
-def _scatter(stages: Stages, value: int, at: Indices, order: Sequence[Variable], scalar: Scalar) -> None:
-    """Zeros, to which scalars are added at indices."""
+def _scatter(
+    stages: Stages, value: int, at: Indices, order: Sequence[Variable], scalar: Scalar, shared: int = 0
+) -> None:
+    """Zeros, to which scalars are added at indices; the first loops, so many, are those of both."""
     array, dtype = stages.array(value), stages.types[value].dtype
     total = array
     if dtype.wide is not dtype:
         total = stages.temporary("sum", NdArrayType(array.type.shape, dtype.wide))
         scalar = cast(scalar, dtype.wide)
-    zero = number(0, dtype.wide)
-    stages.add(stages.copied(total, lambda _: zero))
-    stages.add(nested(order, [Update(total, at, Add(), scalar)]))
+    outer = [v for v in order[:shared] if v.extent != 1]
+    loops = [Variable(size) for size in array.type.shape]
+    places = [i if i.variable in outer else index(v) for i, v in zip(at, loops, strict=True)]
+    inner = [v for i, v in zip(at, loops, strict=True) if i.variable not in outer]
+    body = nested(inner, [Define(total, tuple(places), number(0, dtype.wide))])
+    body += nested(order[shared:], [Update(total, at, Add(), scalar)])
     if total is not array:
-        stages.add(stages.copied(array, lambda i: cast(Load(total, i), dtype)))
-    stages.add([], value)
+        again = {v: Variable(v.extent) for v in inner}
+        ends = tuple(place.substitute({v: index(n) for v, n in again.items()}) for place in places)
+        body += nested(list(again.values()), [Define(array, ends, cast(Load(total, ends), dtype))])
+    stages.add(nested(outer, body), value)

@@ -84,4 +84,8 @@ class Signature:
         if isinstance(scalar, Compute):
             return scalar.op, scalar.dtype, operands
         conditions = scalar.conditions if isinstance(scalar, Guarded) else ()
-        return "guarded", tuple((self._index(c.index), *c[1:]) for c in conditions), operands
+        return (
+            "guarded",
+            tuple((self._index(c.index), c.size, c.below, c.above) for c in conditions),
+            operands,
+        )

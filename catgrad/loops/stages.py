@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import singledispatch
 
-from catgrad.dims import Size
+from catgrad.dims import Size, product
 from catgrad.loops.element import Elements, Indices, Source
 from catgrad.loops.index import Index, Modulo, Quotient, Variable, index
 from catgrad.loops.nest import Check, Define, Item, Loop, Substituted, Update, nested, typical
@@ -19,6 +19,9 @@ from catgrad.ops.take import ScatterAddAlongAxis, TakeAlongAxis
 from catgrad.program import Apply, Function
 from catgrad.structural import Constant
 from catgrad.types import NdArrayType
+
+LITTLE = 2**11
+"""Sums that are all kept at hand while what they are sums of is gone through once."""
 
 COLUMNS = 64
 """Columns of a matrix whose rows are added up, that are gone through at once."""
@@ -156,7 +159,7 @@ def places(axes: Axes) -> Indices:
 
 
 def regular(shape: Sequence[Size], element: Callable[[Indices], Scalar]) -> tuple[Axes, Scalar]:
-    """Variables for the axes of a shape, as many as it takes for no index to be divided where it can be helped."""
+    """Variables for the axes of a shape, as many as it takes for no index to be divided if it can be so."""
     axes: Axes = [[Variable(size)] for size in shape]
     scalar = element(places(axes))
     while (cut := _cut(scalar, axes)) is not None:
@@ -180,15 +183,14 @@ def _cut(scalar: Scalar, axes: Axes) -> tuple[int, Size] | None:
     innermost = {axis[-1]: number for number, axis in enumerate(axes)}
     for place in _indices(scalar):
         for atom, _ in place.terms:
-            if isinstance(atom, (Quotient, Modulo)):
-                variable = atom.index.variable
-                if (
-                    variable in innermost
-                    and isinstance(variable.extent, int)
-                    and isinstance(atom.divisor, int)
-                ):
-                    if 1 < atom.divisor < variable.extent and variable.extent % atom.divisor == 0:
-                        return innermost[variable], atom.divisor
+            if not isinstance(atom, (Quotient, Modulo)):
+                continue
+            variable, divisor = atom.index.variable, atom.divisor
+            if variable not in innermost or not isinstance(divisor, int):
+                continue
+            extent = variable.extent
+            if isinstance(extent, int) and 1 < divisor < extent and extent % divisor == 0:
+                return innermost[variable], divisor
     return None
 
 
@@ -222,7 +224,17 @@ def _memory_order(scalar: Scalar, free: Sequence[Variable], summed: Sequence[Var
     order = sorted((*free, *summed), key=lambda v: -distance(v))
     if order[-1] in summed:
         return [*free, *(v for v in order if v in summed)]
+    rows = [v for v in order if v in free and any(_is_outside(v, summed, place) for _, place in loads)]
+    columns = [v for v in order if v in free and v not in rows]
+    if typical(product(tuple(v.extent for v in columns))) <= LITTLE:
+        return [*rows, *(v for v in order if v in summed), *columns]
     return order
+
+
+def _is_outside(v: Variable, summed: Sequence[Variable], place: Index) -> bool:
+    """Whether an array moves on further along a variable than along those summed over."""
+    steps = [abs(typical(place.coefficient(s))) for s in summed if place.coefficient(s) != 0]
+    return bool(steps) and abs(typical(place.coefficient(v))) > max(steps)
 
 
 def _in_blocks(columns: Variable) -> tuple[Variable, Variable] | None:

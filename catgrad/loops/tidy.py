@@ -9,7 +9,7 @@ from catgrad.loops.nest import Item, Kernel, Loop, Multiply, Sort, Statement, st
 from catgrad.loops.scalar import Guarded, Load, Place, Scalar, reads
 
 FEW, MOST = 4, 16
-"""Turns of a loop that are written out, and statements they may be, so that loops around can be taken at once."""
+"""Turns of a loop that are written out, so that loops around it can be taken at once, and statements."""
 
 
 def tidied(kernel: Kernel) -> None:
@@ -49,7 +49,7 @@ def _collapsed(loop: Loop) -> Loop:
     u, v = loop.variable, inner.variable
     if not all(_moves_on(place, u, v) for s in statements(inner.body) for place in _places(s)):
         return loop
-    whole = Variable(u.extent * v.extent)  # type: ignore[operator]
+    whole = Variable(u.extent * v.extent)
     values = {u: ZERO, v: Index(((whole, 1),))}
     return Loop(whole, [substituted(each, values) for each in inner.body])
 
