@@ -6,12 +6,15 @@ import functools
 import inspect
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 
 from catgrad.backend import get_backend
 
 SHARE_ON_C = 5
 """One example in so many is drawn there, for each is a library to compile."""
+
+UNSHRUNK = [phase for phase in Phase if phase not in (Phase.shrink, Phase.explain)]
+"""For the same reason, one that fails is shown as it is."""
 
 
 def on(*names):
@@ -38,9 +41,10 @@ def drawn(max_examples=None, **strategies):
             def on_an_example(**example):
                 test(target=target, **others, **example)
 
-            count = max_examples or settings().max_examples
-            count = max(1, count // SHARE_ON_C) if target == "c" else count
-            settings(max_examples=count)(given(**strategies)(on_an_example))()
+            chosen = settings(max_examples=max_examples or settings().max_examples)
+            if target == "c":
+                chosen = settings(max_examples=max(1, chosen.max_examples // SHARE_ON_C), phases=UNSHRUNK)
+            chosen(given(**strategies)(on_an_example))()
 
         taken = inspect.signature(test).parameters.values()
         on_a_target.__signature__ = inspect.Signature([p for p in taken if p.name not in strategies])

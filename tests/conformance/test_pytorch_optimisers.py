@@ -143,7 +143,7 @@ def orthogonal(g):
 @drawn(4, rate=RATE, momentum=DECAY, decay=SHRINK)
 def test_muon_is_its_formula_on_matrices_and_adamw_elsewhere(target, rate, momentum, decay):
     one = learner(optimisers.muon(rate, momentum, decay), target)
-    wanted = {n: np.asarray(a) for n, a in one.parameters.items()}
+    wanted = {n: np.array(a) for n, a in one.parameters.items()}
     bias = torch.tensor(wanted.pop("bias"), requires_grad=True)
     rest, velocity = optim.AdamW([bias], rate, weight_decay=decay), dict.fromkeys(wanted, 0.0)
     for step in range(3):
