@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from catgrad.backend import Backend
-from catgrad.loops.lower import Either, Repeat, Step, kernels, lower
+from catgrad.loops.lower import lower
 from catgrad.loops.nest import Kernel
-from catgrad.loops.place import put_in_place
 from catgrad.loops.plan import planned
 from catgrad.loops.scalar import Stored
 from catgrad.loops.signature import Signature
+from catgrad.loops.steps import Either, Repeat, Step, kernels
 from catgrad.naming import Namer
 from catgrad.program import GRADIENTS, Function, Program
 from catgrad.types import symbols
@@ -77,7 +77,6 @@ class _Entry:
         self.dialect = library.dialect
         self.kept = self.program.common_arguments(function)
         self.lowered = lower(function, self.dialect.reserved, self._in_place())
-        put_in_place(self.lowered)
         self.plan = planned(self.lowered)
         self.expressions = Expressions(self.dialect, lambda array: array.name)
         self.namer = Namer([*self.dialect.reserved, *symbols(function.argument_types)])

@@ -84,13 +84,20 @@ class KernelPrinter:
         )
 
     def _comments(self) -> tuple[str, ...]:
-        """What the kernel writes, with shapes."""
-        shape = self.expressions.shape
-        return tuple(
-            f"{self._name(array)} [{shape(tuple(array.type.shape[axis] for axis in array.order))}]"
-            for array in dict.fromkeys(a for a in self.arrays if a in self.changed)
-            if array.place != "turn"
-        )
+        """What the kernel writes, with shapes, and the matrix products in it."""
+        written = dict.fromkeys(a for a in self.arrays if a in self.changed and a.place != "turn")
+        products = [s for s in statements(self.kernel.body) if isinstance(s, Multiply)]
+        return (*map(self._with_shape, written), *map(self._equation, products))
+
+    def _with_shape(self, array: Stored) -> str:
+        shape = self.expressions.shape(tuple(array.type.shape[axis] for axis in array.order))
+        return f"{self._name(array)} [{shape}]"
+
+    def _equation(self, s: Multiply) -> str:
+        """A product in words: sizes of rows, of the sum and of columns."""
+        names = [self._name(array) for array in (s.array, s.left.array, s.right.array)]
+        sizes = [self.expressions.size(v.extent) for v in (s.m, s.k, s.n)]
+        return self.expressions.dialect.macros["equation"](names, sizes, s.add)
 
     def _twin(self, array: Stored) -> bool:
         """Whether the array whose place another takes is given too."""

@@ -43,10 +43,19 @@ def _grouped(block: Sequence[Item]) -> list[Kernel]:
         if _is_beginning(item) and not everything.isdisjoint(a for a, _ in item.writes):
             waiting.append(item)
             continue
+        if not isinstance(item, Loop) and (home := _home(kernels, item)) is not None:
+            home.body.append(item)
+            continue
         first = [each for each in waiting if not mine.isdisjoint(a for a, _ in each.writes)]
         waiting = [each for each in waiting if each not in first]
         kernels.append(Kernel([*first, item]))
     return kernels
+
+
+def _home(kernels: Sequence[Kernel], item: Item) -> Kernel | None:
+    """The last kernel that writes what a single statement reads."""
+    reads = {array for array, _ in item.reads}
+    return next((k for k in reversed(kernels) if not reads.isdisjoint(a for a, _ in k.writes)), None)
 
 
 def _updated(item: Item) -> set[Stored]:
@@ -116,7 +125,7 @@ def _steps(array: Stored, accesses: Sequence[Indices], variable: Variable) -> se
 def _may_join(loop: Loop, item: Loop, values: Mapping[Variable, Index]) -> bool:
     if loop.variable.extent != item.variable.extent or _checks(loop) or _checks(item):
         return False
-    if is_parallel(loop) and not is_parallel(item) and _turns(item) > LITTLE:
+    if is_parallel(loop) and not is_parallel(item) and (_turns(item) > LITTLE or _spreads(item, values)):
         return False
     trial = {**values, item.variable: index(loop.variable)}
     touched = _touched(item)
@@ -125,6 +134,11 @@ def _may_join(loop: Loop, item: Loop, values: Mapping[Variable, Index]) -> bool:
         for array, written in loop.writes
         for read in touched.get(array, ())
     )
+
+
+def _spreads(item: Loop, values: Mapping[Variable, Index]) -> bool:
+    """Whether an inner loop adds to several elements in each turn, and so would keep others from vectors."""
+    return bool(values) and any(isinstance(each, Loop) for each in item.body)
 
 
 def _checks(item: Item) -> bool:

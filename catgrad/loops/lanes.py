@@ -36,7 +36,10 @@ SHORT, MOST = 32, 2**10
 
 def widened(kernel: Kernel) -> None:
     """Let sixteen rows at a time go through the last nest of a kernel, and those left over one by one."""
-    rows = kernel.body[-1] if kernel.body else None
+    place = max((k for k, item in enumerate(kernel.body) if isinstance(item, Loop)), default=None)
+    if place is None:
+        return
+    rows = kernel.body[place]
     if not isinstance(rows, Loop) or not _is_fit(rows):
         return
     (count,) = numbers((rows.variable.extent,))
@@ -45,7 +48,7 @@ def widened(kernel: Kernel) -> None:
     if count % LANES:
         row = Variable(count % LANES)
         rest = nested([row], substituted_all(rows.body, rows.variable, index(row) + count // LANES * LANES))
-    kernel.body[-1:] = [*lanes.begin, Loop(lanes.block, lanes.body), *lanes.end, *rest]
+    kernel.body[place : place + 1] = [*lanes.begin, Loop(lanes.block, lanes.body), *lanes.end, *rest]
 
 
 def substituted_all(body: Sequence[Item], variable: Variable, place: Index) -> list[Item]:
@@ -62,6 +65,8 @@ def _is_fit(rows: Loop) -> bool:
     if not all(isinstance(size, int) and size < SHORT for size in sizes):
         return False
     parts = list(statements(rows.body))
+    if not any(isinstance(s, Update) for s in parts):
+        return False  # numbers by themselves are as fast one after the other
     places = [array.flat(indices) for s in parts for array, indices in (*s.reads, *s.writes)]
     if any(typical(place.coefficient(rows.variable)) > 2 * SHORT for place in places):
         return False
@@ -148,9 +153,11 @@ class _Lanes:
 
     def _access(self, array: Stored, indices: Indices, lane: Variable) -> tuple[Stored, Indices]:
         at = tuple(indices[axis] for axis in array.order)
-        if array.place == "turn" and not any(i.coefficient(self.row) for i in at):
+        if any(i.coefficient(self.row) for i in at):
+            return array, indices
+        if any(i.coefficient(self.row) for i in indices):
             return self._lane_of(self.wide, array), (*at, index(lane))
-        if array in self.written and not any(i.coefficient(self.row) for i in indices):
+        if array in self.written:
             return self._lane_of(self.totals, array), (*at, index(lane))
         return array, indices
 

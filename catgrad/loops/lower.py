@@ -3,73 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 
 from catgrad.loops import moves, products, reductions, scatters  # noqa: F401  # register their operations
 from catgrad.loops.element import Indices, Source
 from catgrad.loops.fuse import fused, shrink
 from catgrad.loops.index import Index, Variable, index
 from catgrad.loops.lanes import widened
-from catgrad.loops.nest import Access, Define, Item, Kernel, nested
+from catgrad.loops.nest import Define, Item, Kernel, nested
+from catgrad.loops.place import put_in_place
 from catgrad.loops.scalar import Load, Scalar, Stored
 from catgrad.loops.stages import Stages
+from catgrad.loops.steps import Either, Lowered, Repeat, Step, kernels
 from catgrad.loops.tidy import tidy
 from catgrad.naming import Namer
 from catgrad.ops.scan import Scan
 from catgrad.program import Apply, Function, Nested
-
-
-@dataclass(eq=False)
-class Repeat:
-    """Kernels run for each value of a variable, or from the last to the first."""
-
-    variable: Variable
-    backwards: bool
-    body: list[Step]
-
-    @property
-    def reads(self) -> list[Access]:
-        """The elements read within."""
-        return [access for step in self.body for access in step.reads]
-
-    @property
-    def writes(self) -> list[Access]:
-        """The elements written within."""
-        return [access for step in self.body for access in step.writes]
-
-
-@dataclass(eq=False)
-class Either:
-    """Kernels of which the first run where a condition holds, and the others where it does not."""
-
-    condition: Load
-    parts: tuple[list[Step], list[Step]]
-
-    @property
-    def reads(self) -> list[Access]:
-        """The elements read within."""
-        within = [access for part in self.parts for step in part for access in step.reads]
-        return [(self.condition.array, self.condition.indices), *within]
-
-    @property
-    def writes(self) -> list[Access]:
-        """The elements written within."""
-        return [access for part in self.parts for step in part for access in step.writes]
-
-
-Step = Kernel | Repeat | Either
-"""A kernel, or a loop or branch of kernels."""
-
-
-@dataclass
-class Lowered:
-    """A function as steps: its arrays among arguments and results, and the symbols that are told to it."""
-
-    function: Function
-    steps: list[Step]
-    arguments: list[Stored]
-    results: list[Stored]
-    symbols: tuple[str, ...] = field(default=())
 
 
 def lower(
@@ -88,9 +36,10 @@ def lower(
     body = _Body(function, given, namer)
     body.run()
     results, copies = body.results(arguments, in_place or {})
-    steps = [*body.steps, *map(_kernel, copies)]
-    shrink_all(steps)
-    return Lowered(function, steps, arguments, results)
+    lowered = Lowered(function, [*body.steps, *map(_kernel, copies)], arguments, results)
+    put_in_place(lowered)
+    finish(kernels(lowered.steps))
+    return lowered
 
 
 def _source(array: Stored, prefix: Indices = ()) -> Source:
@@ -222,22 +171,8 @@ def _row(stack: Stored, turn: Index, element: Source) -> list[Item]:
     return nested(loops, [Define(stack, (turn, *at), element(at))])
 
 
-def kernels(steps: Sequence[Step]) -> list[Kernel]:
-    """All kernels, those in loops and branches included, in order."""
-    found: list[Kernel] = []
-    for step in steps:
-        if isinstance(step, Repeat):
-            found += kernels(step.body)
-        elif isinstance(step, Either):
-            found += [kernel for part in step.parts for kernel in kernels(part)]
-        else:
-            found.append(step)
-    return found
-
-
-def shrink_all(steps: Sequence[Step]) -> None:
-    """Shrink the arrays that only one kernel touches, and tidy what then is one loop."""
-    every = kernels(steps)
+def finish(every: Sequence[Kernel]) -> None:
+    """What kernels gain when all of them are known: arrays without needless axes, lanes, fewer loops."""
     shrink(every)
     for kernel in every:
         widened(kernel)

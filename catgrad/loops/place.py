@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from heapq import heapify, heappop, heappush
 
 from catgrad.loops.index import Variable, index
-from catgrad.loops.lower import Either, Lowered, Repeat, Step, kernels
 from catgrad.loops.nest import Check, Define, Item, Kernel, Loop, nested, statements
 from catgrad.loops.scalar import Load, Stored
+from catgrad.loops.steps import Either, Lowered, Repeat, Step, kernels
 
 
 def put_in_place(lowered: Lowered) -> None:

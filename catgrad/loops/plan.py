@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from catgrad.dims import Dim, Size
-from catgrad.loops.lower import Lowered, kernels
 from catgrad.loops.nest import typical
 from catgrad.loops.scalar import Stored
+from catgrad.loops.steps import Lowered, kernels
 from catgrad.types import Dtype
 
 ALIGNMENT = 64

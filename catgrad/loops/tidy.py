@@ -30,7 +30,9 @@ def _unrolled(item: Item) -> list[Item]:
     if not isinstance(item, Loop) or any(isinstance(each, Loop) for each in item.body):
         return [item]
     count = item.variable.extent
-    if not isinstance(count, int) or count > FEW or count * len(item.body) > MOST or _has_products(item):
+    if not isinstance(count, int) or not 0 < count <= FEW or count * len(item.body) > MOST:
+        return [item]  # what stands around one without turns may be of use to it alone
+    if _has_products(item):
         return [item]
     return [
         substituted(each, {item.variable: Index((), turn)}) for turn in range(count) for each in item.body

@@ -26,8 +26,8 @@ static void check_errors(line_state *state, line_buffers *buffers, line_paramete
     HOLDS(line_predict(parameters, -1, x, y_hat, workspace) == LINE_BAD_SIZE);
     HOLDS(line_predict(NULL, BATCH, x, y_hat, workspace) == LINE_NULL);
     HOLDS(line_predict(parameters, BATCH, NULL, y_hat, workspace) == LINE_NULL);
-    HOLDS(line_loss(parameters, BATCH, x, y, &loss, NULL) == LINE_NULL);
-    HOLDS(line_loss(parameters, BATCH, x, y, &loss, workspace + 4) == LINE_MISALIGNED);
+    HOLDS(line_step(state, buffers, parameters, BATCH, x, y, &loss, NULL) == LINE_NULL);
+    HOLDS(line_step(state, buffers, parameters, BATCH, x, y, &loss, workspace + 4) == LINE_MISALIGNED);
     HOLDS(line_step_many(state, buffers, parameters, BATCH, -1, x, y, losses, workspace) == LINE_BAD_SIZE);
     line_parameters incomplete = *parameters;
     incomplete.dense_bias = NULL;

@@ -1,0 +1,105 @@
+"""How the program is built for this machine and for a microcontroller, and what memory it takes."""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from catgrad.errors import ToolError
+
+SOURCES = ("main.c", "iris.c")
+
+# Matrix products need no vectors here, and what nobody calls is left out of the program.
+SMALL = (
+    "-std=c11", "-ffreestanding", "-fbuiltin", "-DGEMM_SCALAR", "-fno-math-errno", "-fno-trapping-math",
+    "-Wno-unknown-pragmas", "-ffunction-sections", "-fdata-sections", "-fno-asynchronous-unwind-tables",
+    "-Wl,--gc-sections",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What the program is built for, by a command and its options."""
+
+    name: str
+    command: tuple[str, ...]
+    package: str = ""
+
+    def missing(self) -> str | None:
+        """Why the program cannot be built and measured, if it cannot."""
+        if self.package and not importlib.util.find_spec(self.package):
+            return f"needs {self.package}: pip install {self.package}"
+        lacking = [tool for tool in (self.command[0], "size") if not shutil.which(tool)]
+        return f"needs {' and '.join(lacking)}" if lacking else None
+
+
+@dataclass(frozen=True)
+class Size:
+    """Bytes: of code with constants, and of variables."""
+
+    code: int
+    memory: int
+
+
+def here() -> Machine:
+    """What this machine takes, without the one function of libm that the program calls."""
+    return Machine("this machine", ("gcc", "-Os", "-nostdlib", "-r", "-Wl,-e,main"))
+
+
+def cortex_m4() -> Machine:
+    """A microcontroller that computes in float, with all that the program calls."""
+    target = ("-target", "thumb-freestanding-eabihf", "-mcpu=cortex_m4+vfp4d16sp")
+    return Machine(
+        "ARM Cortex-M4",
+        (sys.executable, "-m", "ziglang", "cc", "-Oz", *target, *_headers(), "-Wl,-e,main"),
+        "ziglang",
+    )
+
+
+def _headers() -> list[str]:
+    """Declarations of libm and libc for ARM: a machine without an operating system has none of its own."""
+    found = importlib.util.find_spec("ziglang")
+    if found is None or found.origin is None:
+        return []
+    folder = Path(found.origin).parent / "lib/libc/include"
+    return ["-isystem", str(folder / "generic-musl"), "-isystem", str(folder / "arm-linux-musl")]
+
+
+def measured(machine: Machine, folder: Path) -> Size:
+    """The program built for a machine. Raises: ToolError."""
+    run(machine.command, *SMALL, *SOURCES, "-o", "program", folder=folder)
+    _, numbers = run(["size"], "program", folder=folder).splitlines()
+    text, data, bss, *_ = map(int, numbers.split()[:3])
+    return Size(text, data + bss)
+
+
+def frames(folder: Path) -> int:
+    """Bytes of stack that all functions take together: no more than that is in use, as none calls itself.
+
+    Raises: ToolError
+    """
+    for source in SOURCES:
+        run(["gcc"], "-Os", *SMALL, "-fstack-usage", "-c", source, folder=folder)
+    reports = [(folder / source).with_suffix(".su").read_text() for source in SOURCES]
+    return sum(int(line.split("\t")[1]) for line in "".join(reports).splitlines())
+
+
+def right(folder: Path) -> int:
+    """How many flowers the program tells right when it runs here. Raises: ToolError."""
+    run(["gcc"], "-Os", *SMALL, *SOURCES, "-o", "trainer", "-lm", folder=folder)
+    return subprocess.run([str(folder.resolve() / "trainer")]).returncode
+
+
+def run(command: Sequence[str], *arguments: str, folder: Path) -> str:
+    """What a tool prints that runs in a folder. Raises: ToolError."""
+    done = subprocess.run([*command, *arguments], cwd=folder, capture_output=True, text=True)
+    if done.returncode:
+        raise ToolError(
+            f"{command[0]} must build the program", f"it says: {done.stderr.strip()}", "try another compiler"
+        )
+    return done.stdout

@@ -1,0 +1,175 @@
+"""Emitted C built in many ways: by several compilers, for several machines, under checks, with threads."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from catgrad import Dtype, NdArrayType, Term, ops
+from catgrad import build as build_term
+from catgrad.backend import Artifact, get_backend
+from catgrad.functors import Expand, reverse
+from catgrad.program import Program, lower
+from catgrad.testing import operation_cases
+from tests.conformance.c_models import MODELS, Written, parsed, written
+from tests.unit.c.build import NEEDS_C, SANE, STRICT, built, run
+
+STEPS, TOLERANCE = 3, 1e-5
+FLAGS = ["-std=c11", "-fno-math-errno", "-fno-trapping-math", *STRICT]
+SIMD = "-fopenmp-simd"
+SMALL_PRODUCTS = "-DGEMM_PARALLEL_FLOPS=1e3"  # so that threads share products of small models too
+CBLAS = Path(__file__).parent / "cblas"
+WASI = Path(__file__).parent / "c_wasi.mjs"
+
+pytestmark = NEEDS_C
+NEEDS_GCC = pytest.mark.skipif(not shutil.which("gcc"), reason="no gcc on this machine")
+NEEDS_ZIG = pytest.mark.skipif(
+    not importlib.util.find_spec("ziglang"),
+    reason="ziglang, the compiler for other machines, is not installed",
+)
+NEEDS_NODE = pytest.mark.skipif(not shutil.which("node"), reason="no node on this machine")
+NEEDS_VALGRIND = pytest.mark.skipif(
+    not shutil.which("valgrind") or not Path("/usr/include/valgrind/memcheck.h").exists(),
+    reason="no valgrind on this machine, or not its header",
+)
+
+
+@pytest.fixture(scope="module", params=MODELS)
+def model(request, tmp_path_factory) -> Written:
+    return written(request.param, tmp_path_factory.mktemp(request.param))
+
+
+def build(model: Written, *flags: str, to: str = "program", compiler: tuple[str, ...] = ("gcc",)) -> Path:
+    files = ["main.c", f"{model.name}.c", "-o", to, "-lm"]
+    built(*compiler, *FLAGS, *flags, *files, cwd=model.folder)
+    return model.folder / to
+
+
+def output(*command, **environment: str) -> str:
+    done = run(*command, env={**os.environ, **environment})
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def assert_right(model: Written, text: str) -> None:
+    found = parsed(text)
+    assert found.keys() == model.wanted.keys()
+    for name, wanted in model.wanted.items():
+        np.testing.assert_allclose(found[name], wanted, rtol=TOLERANCE, atol=TOLERANCE, err_msg=name)
+
+
+@NEEDS_GCC
+def test_addresses_and_behaviour_are_defined(model):
+    assert_right(model, output(build(model, "-O1", SIMD, *SANE), STEPS))
+
+
+@NEEDS_GCC
+@NEEDS_VALGRIND
+def test_no_undefined_numbers_and_no_heap(model):
+    """The one allocation is that of the standard output's buffer."""
+    program = build(model, "-O1", "-g", SIMD, "-DWITH_VALGRIND")
+    for steps in (1, STEPS):
+        done = run("valgrind", "--error-exitcode=9", program, steps)
+        assert done.returncode == 0, done.stderr
+        assert "total heap usage: 1 allocs, 1 frees" in done.stderr
+    assert_right(model, done.stdout)
+
+
+@NEEDS_GCC
+def test_threads_change_no_bit(model):
+    """Of the numbers in nine digits, which tell floats apart."""
+    fast = ["-O2", "-march=native", "-ffp-contract=fast"]
+    alone = output(build(model, *fast, SIMD), STEPS)
+    assert_right(model, alone)
+    shared = build(model, *fast, "-fopenmp", SMALL_PRODUCTS, to="shared")
+    for threads in "123":
+        assert output(shared, STEPS, OMP_NUM_THREADS=threads) == alone
+
+
+@NEEDS_GCC
+def test_without_vectors(model):
+    """As a compiler builds it that knows no more than C11."""
+    plain = ["-O1", "-DGEMM_SCALAR", "-Wno-unknown-pragmas"]
+    assert_right(model, output(build(model, *plain), STEPS))
+
+
+@NEEDS_GCC
+def test_products_of_a_cblas(model):
+    library = ["-DMODEL_USE_CBLAS", "-DGEMM_CBLAS_FLOPS=0", "-Wno-unused-function", f"-I{CBLAS}"]
+    assert_right(model, output(build(model, "-O1", SIMD, *library), STEPS))
+
+
+ZIG = (sys.executable, "-m", "ziglang", "cc")
+
+
+@NEEDS_ZIG
+@pytest.mark.parametrize("machine", ["aarch64-linux-musl", "x86_64-windows-gnu"])
+def test_other_machines(model, machine):
+    for source in (f"{model.name}.c", "main.c"):
+        flags = ["-O2", SIMD, "-target", machine]
+        built(*ZIG, *FLAGS, *flags, "-c", source, "-o", "out.o", cwd=model.folder)
+
+
+@NEEDS_ZIG
+@NEEDS_NODE
+@pytest.mark.parametrize("vectors", ["-msimd128", "-DGEMM_SCALAR"])
+def test_webassembly_computes_the_same(model, vectors):
+    program = build(model, "-O2", SIMD, vectors, "-target", "wasm32-wasi", to="program.wasm", compiler=ZIG)
+    printed = model.folder / "printed.txt"  # no pipe, for Node.js drops what is written to a full one
+    with printed.open("w") as file:
+        subprocess.run(["node", "--no-warnings", WASI, program, str(STEPS)], stdout=file, check=True)
+    assert_right(model, printed.read_text())
+
+
+@pytest.fixture(scope="module")
+def operations(tmp_path_factory) -> Path:
+    """Every case of every operation, forward and reverse, as functions of one library."""
+    folder = tmp_path_factory.mktemp("operations")
+    terms = [term for case in operation_cases() for term in (case.term, reverse(case.term))]
+    library("operations", terms).write(folder)
+    return folder
+
+
+def library(name: str, terms: Sequence[Term]) -> Artifact:
+    backend = get_backend("c")
+    functions = [lower(Expand(backend.has)(t), f"f{i}", doc="A case.") for i, t in enumerate(terms)]
+    return backend.emit(Program(name, tuple(functions)))
+
+
+COMPILERS = [
+    pytest.param(("gcc",), marks=NEEDS_GCC, id="gcc"),
+    pytest.param(ZIG, marks=NEEDS_ZIG, id="clang"),
+]
+
+
+@pytest.mark.parametrize("compiler", COMPILERS)
+def test_no_warnings_of_any_operation(operations, compiler):
+    built(*compiler, *FLAGS, SIMD, "-c", "operations.c", "-o", "out.o", cwd=operations)
+
+
+@pytest.mark.parametrize("compiler", COMPILERS)
+@pytest.mark.parametrize("op", [ops.negate, ops.argsort])
+def test_no_warnings_of_one_operation(tmp_path, compiler, op):
+    """With few of the helpers: what is not called is not there."""
+    library("one", [build_term(op, [NdArrayType((3,), Dtype.int64)])]).write(tmp_path)
+    built(*compiler, *FLAGS, SIMD, "-c", "one.c", "-o", "out.o", cwd=tmp_path)
+
+
+def test_what_builders_define_is_what_the_source_asks_for(tmp_path):
+    model = written("mlp", tmp_path)
+    source = (tmp_path / f"{model.name}.c").read_text()
+    builders = [(tmp_path / name).read_text() for name in ("Makefile", "CMakeLists.txt")]
+    for defined in (r"-D(\w+)", r"target_compile_definitions\(\w+ PRIVATE (\w+)\)"):
+        names = re.findall(defined, "".join(builders))
+        assert names
+        for name in names:
+            assert f"#ifdef {name}\n" in source

@@ -1,0 +1,62 @@
+"""The example for microcontrollers learns, and keeps within the memory that small ones have."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from catgrad import emit, fit
+from catgrad.learn import checkpoint
+from examples import iris
+from examples.microcontroller import build, program
+from tests.unit.c.build import STRICT, built
+
+CODE, MEMORY = 16 * 1024, 8 * 1024
+HERE, THERE = build.here(), build.cortex_m4()
+NEEDS_GCC = pytest.mark.skipif(bool(HERE.missing()), reason=f"{HERE.name}: {HERE.missing()}")
+NEEDS_ZIG = pytest.mark.skipif(bool(THERE.missing()), reason=f"{THERE.name}: {THERE.missing()}")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    path = tmp_path_factory.mktemp("microcontroller")
+    program.write(path, epochs=60, seed=0)
+    return path
+
+
+@NEEDS_GCC
+def test_it_learns(folder):
+    assert build.right(folder) >= 0.95 * program.FLOWERS
+
+
+@NEEDS_GCC
+def test_it_is_small(folder):
+    size = build.measured(HERE, folder)
+    assert size.code < CODE
+    assert size.memory + build.frames(folder) < MEMORY
+
+
+@NEEDS_ZIG
+def test_it_is_small_on_a_microcontroller(folder):
+    """With the parts of libm and of the compiler's own library that it calls."""
+    size = build.measured(THERE, folder)
+    assert size.code < CODE
+    assert size.memory < MEMORY
+
+
+@NEEDS_GCC
+def test_it_begins_with_weights_of_a_file(tmp_path):
+    x, y = iris.load()
+    learner = emit(iris.hidden()).load()().learner(seed=1)
+    fit(learner, (x, y), steps=500, batch_size=150)
+    checkpoint.save(learner, tmp_path / "weights.safetensors")
+    program.write(tmp_path, epochs=0, seed=0, weights=tmp_path / "weights.safetensors")
+    wanted = np.sum(learner.predict(x).argmax(axis=1) == y.argmax(axis=1))
+    assert wanted > 0.9 * program.FLOWERS
+    assert abs(build.right(tmp_path) - wanted) <= 1  # features in the source have four digits
+    assert build.measured(HERE, tmp_path).code < CODE
+
+
+@NEEDS_GCC
+def test_no_warnings(folder):
+    built("gcc", *build.SMALL, *STRICT, "-Os", "-c", "main.c", "-o", "main.o", cwd=folder)
