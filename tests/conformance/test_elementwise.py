@@ -53,6 +53,26 @@ def test_clamp(target, low, high, drawn):
     assert np.isnan(found)
 
 
+CHOICES = {
+    "of a number": lambda x, y: ops.select(x > 0.3, 0 * x, y),
+    "of a number and what is computed": lambda x, y: ops.select(x > 0.3, 0 * x, 3 * y + 1),
+    "of two": lambda x, y: ops.select(x > y, y * y, x + 2),
+    "by padding": lambda x, y: ops.pad(x * y, [(1, 1), (1, 1)]),
+}
+
+
+@on_targets
+@pytest.mark.parametrize("rows", [3, 9])
+@pytest.mark.parametrize("width", [2, 3, 4])
+@pytest.mark.parametrize("name", CHOICES)
+def test_choices_in_short_rows(target, name, width, rows):
+    """Compilers take such rows together, and some mix up what is read under conditions."""
+    arrays = [np.random.default_rng(k).normal(size=(rows, width)) for k in range(2)]
+    term = build(CHOICES[name], [NdArrayType((rows, width), F64)] * 2)
+    for a, b in zip(run_on(get_backend(target), term, *arrays), evaluate(term, *arrays), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-12)
+
+
 @pytest.mark.parametrize("bounds", [(1.0, 0.0), (np.nan, None), (-np.inf, 1), ()])
 def test_bounds_that_are_none_are_refused(bounds):
     with pytest.raises(OptionError, match="one finite bound, or two with low ≤ high"):
