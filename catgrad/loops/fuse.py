@@ -102,8 +102,8 @@ def _place(block: list[Item], item: Loop, values: Mapping[Variable, Index], oute
             and _may_join(other, item, values)
         ):
             return other
-        if shared & {array for array, _ in other.writes}:
-            return None
+        if shared & {array for array, _ in (*other.writes, *item.writes)}:
+            return None  # it reads what the other writes, or writes what the other reads
     return None
 
 
@@ -128,12 +128,19 @@ def _may_join(loop: Loop, item: Loop, values: Mapping[Variable, Index]) -> bool:
     if is_parallel(loop) and not is_parallel(item) and (_turns(item) > LITTLE or _spreads(item, values)):
         return False
     trial = {**values, item.variable: index(loop.variable)}
-    touched = _touched(item)
-    return all(
-        _same_turn(loop.variable, written, tuple(i.substitute(trial) for i in read), set(trial.values()))
+    there, here = _touched(loop), _touched(item)
+    joined = set(trial.values())
+    after = (
+        _same_turn(loop.variable, written, tuple(i.substitute(trial) for i in read), joined)
         for array, written in loop.writes
-        for read in touched.get(array, ())
+        for read in here.get(array, ())
     )
+    before = (
+        _same_turn(loop.variable, read, tuple(i.substitute(trial) for i in written), joined)
+        for array, written in item.writes
+        for read in there.get(array, ())
+    )
+    return all(after) and all(before)
 
 
 def _spreads(item: Loop, values: Mapping[Variable, Index]) -> bool:

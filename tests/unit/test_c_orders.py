@@ -33,3 +33,11 @@ def test_a_product_that_is_a_result_and_is_read_permuted():
     arrays = draw_arrays([x, y])
     for found, wanted in zip(run_on(get_backend("c"), term, *arrays), evaluate(term, *arrays), strict=True):
         np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4)
+
+
+def test_a_carry_is_read_before_it_is_replaced():
+    h = NdArrayType((100,))
+    term = build(lambda h: ops.repeat(lambda h: ops.flip(h) + h * 0.5, 3, h), [h])
+    arrays = draw_arrays([h])
+    [found], [wanted] = run_on(get_backend("c"), term, *arrays), evaluate(term, *arrays)
+    np.testing.assert_allclose(found, wanted, rtol=1e-6)

@@ -228,6 +228,8 @@ def product(library, name, m, n, k, a_layout, b_layout, gap, add, seed=0, random
 )
 @example("gemm_f32", 129, 513, 300, "column", "column", 1, True, 2)
 @example("gemm_f32", 64, 560, 257, "column", "row", 0, False, 2)
+@example("gemm_f32", 25, 6, 513, "row", "column", 0, True, 2)
+@example("gemm_f64", 9, 11, 300, "row", "column", 2, False, 1)
 def test_products_are_exact(library, name, m, n, k, a_layout, b_layout, gap, add, threads):
     library.set_threads(threads)
     c, expected = product(library, name, m, n, k, a_layout, b_layout, gap, add)
