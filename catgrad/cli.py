@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from dataclasses import fields
 from importlib import import_module
-from inspect import isfunction
+from inspect import getdoc, isfunction
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -32,11 +33,24 @@ Target = Annotated[str, typer.Option("--target", "-t", help="What to emit; `catg
 
 
 @app.command()
-def targets() -> None:
-    """List the installed targets."""
+def targets(
+    target: Annotated[str, typer.Argument(help="The target whose options to explain.")] = "",
+) -> None:
+    """List the installed targets, or the options of one.
+
+    Example: `catgrad targets c`
+    """
     from catgrad.backend import backends, get_backend
 
-    _table(["target", "what it emits"], [[name, get_backend(name).summary] for name in sorted(backends())])
+    if not target:
+        _table(
+            ["target", "what it emits"], [[name, get_backend(name).summary] for name in sorted(backends())]
+        )
+        return
+    options = get_backend(target).options
+    typer.echo((getdoc(options) or "").partition("\n\nRaises:")[0])
+    for field in fields(options):
+        typer.echo(f"  --option {field.name}={_spelled(field.default)}")
 
 
 @app.command()
@@ -64,7 +78,12 @@ def emit(
     output: Annotated[Path, typer.Option("--output", "-o", help="The folder to write to.")] = Path("out"),
     target: Target = "numpy",
     option: Annotated[
-        list[str], typer.Option("--option", help="NAME=VALUE, an option of the target; may be repeated.")
+        list[str],
+        typer.Option(
+            "--option",
+            help="NAME=VALUE, an option of the target; may be repeated. "
+            "`catgrad targets c` explains those of c.",
+        ),
     ] = [],  # noqa: B006  # read and never changed
 ) -> None:
     """Write the source of a model's functions and its training step.
@@ -141,6 +160,11 @@ def _option(text: str) -> tuple[str, Any]:
             "an option must be given as NAME=VALUE", f"it is {text!r}", "write for example skeleton=true"
         )
     return name, {"true": True, "false": False}.get(value, value)
+
+
+def _spelled(value: Any) -> str:
+    """The value of an option as it is written."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _resolve(reference: str) -> Any:

@@ -36,6 +36,7 @@ from catgrad.learn.schedules import cosine
 from catgrad.state import Slot
 from examples import text
 from examples.options import BatchSize, Plot, Seed, Steps, Target, run
+from examples.source import training_step
 
 CONTEXT, WIDTH, HEADS, DEPTH = 64, 128, 4, 4
 BATCH = Dim("batch")
@@ -129,8 +130,7 @@ def main(
     numbers = text.encode(book, characters)
     cut = int(TRAINING * len(numbers))
     artifact = emit(task(len(characters), steps), target)
-    source = artifact.source
-    typer.echo(source[source.index("def train_step") : source.index("class Checked")])
+    typer.echo(training_step(artifact.source))
     learner = artifact.load()().learner(seed)
     history = fit(learner, windows(numbers[:cut], batch_size, seed), steps=steps)
     loss = evaluate(learner, held_out(numbers[cut:]))["loss"]

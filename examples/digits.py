@@ -15,6 +15,7 @@ import typer
 from catgrad import Dim, Dtype, NdArrayType, Task, accuracy, emit, fit, layers, losses, optimisers
 from catgrad.errors import ToolError
 from examples.options import BatchSize, Plot, Seed, Steps, Target, run
+from examples.source import training_step
 
 BATCH = Dim("batch")
 TRAINING = 1437  # four fifths of the images
@@ -69,7 +70,7 @@ def main(
     x, y = load()
     held_out, digits = x[TRAINING:], y[TRAINING:]
     artifact = emit(cnn(), target)
-    typer.echo(artifact.source)
+    typer.echo(training_step(artifact.source))
     learner = artifact.load()().learner(seed)
     training = (x[:TRAINING], y[:TRAINING])
     history = fit(learner, training, steps=steps, batch_size=batch_size, seed=seed)

@@ -17,6 +17,7 @@ import typer
 
 from catgrad import Dim, NdArrayType, Task, build, emit, fit, layers, losses, ops, optimisers
 from examples.options import BatchSize, Plot, Seed, Steps, Target, run
+from examples.source import training_step
 
 DATA = Path(__file__).parent / "data" / "sunspots.csv"
 YEARS, HIDDEN, FIRST_HELD_OUT = 32, 24, 1950
@@ -63,8 +64,7 @@ def main(
     x, y = windows(numbers)
     later = years[YEARS:] >= FIRST_HELD_OUT
     artifact = emit(lstm(), target)
-    source = artifact.source
-    typer.echo(source[source.index("def train_step") : source.index("class Checked")])
+    typer.echo(training_step(artifact.source))
     learner = artifact.load()().learner(seed)
     history = fit(learner, (x[~later], y[~later]), steps=steps, batch_size=batch_size, seed=seed)
     foretold, actual = (SCALE * np.asarray(a)[:, 0] for a in (learner.predict(x[later]), y[later]))

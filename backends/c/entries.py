@@ -18,6 +18,7 @@ from catgrad.naming import Namer
 from catgrad.program import GRADIENTS, Function, Program
 from catgrad.types import symbols
 
+from .halves import stored
 from .interface import prefix
 from .kernels import KernelPrinter
 from .scalars import Expressions
@@ -202,7 +203,8 @@ class _Entry:
         for array in arrays:
             if array.place == "literal":
                 length = self.expressions.size(array.type.size)
-                literal = Literal(array.type.dtype, "", length, array.elements)
+                elements = tuple(stored(element, array.type.dtype) for element in array.elements)
+                literal = Literal(array.type.dtype, "", length, elements)
                 if literal not in self.library.literals:
                     self.library.literals[literal] = self.library.namer.fresh(array.name)
                     self.new_literals.append(replace(literal, name=self.library.literals[literal]))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 
 from catgrad.dialect import Dialect
@@ -24,6 +24,7 @@ from catgrad.loops.scalar import Compute, Guarded, Load, Number, Place, Scalar, 
 from catgrad.loops.turns import at_once, is_number, is_worth_sharing, step
 from catgrad.naming import Namer
 from catgrad.ops.arithmetic import Maximum
+from catgrad.ops.compare import Select
 
 from .scalars import Expressions
 from .texts import Assign, Copying, For, KernelText, Line, Local, Parameter, Product, Require, Room, Sorting
@@ -228,6 +229,7 @@ class KernelPrinter:
                     if self.expressions.name(part) is None and not isinstance(part, (Number, Place)):
                         if isinstance(part, Load) and is_number(part.array):
                             continue
+                        lines += self._shared(part, Counter())
                         lines.append(self._named(part))
         return lines
 
@@ -271,6 +273,8 @@ class KernelPrinter:
             operands = scalar.operands[2:]
         for operand in operands:
             lines += self._shared(operand, counts)
+        if isinstance(scalar, Compute) and isinstance(scalar.op, Select):
+            lines += [self._named(load) for load in self._read_in_branches(scalar)]
         if counts[self.expressions.key(scalar)] > 1 and not (
             isinstance(scalar, Load) and is_number(scalar.array)
         ):
@@ -283,6 +287,23 @@ class KernelPrinter:
             if longest is not None:
                 lines.append(self._named(longest))
         return lines
+
+    def _read_in_branches(self, select: Compute) -> Iterator[Load]:
+        """What a choice reads in its branches, to be read before it.
+
+        GCC makes of it loads under masks, and before 12.4 it mixes these up (PR 114375).
+        """
+        stack, seen = list(select.operands[1:]), set[int]()
+        while stack:
+            node = stack.pop()
+            key = self.expressions.key(node)
+            if key in seen or self.expressions.name(node) is not None or isinstance(node, Guarded):
+                continue
+            seen.add(key)
+            if not isinstance(node, Load):
+                stack += node.operands
+            elif not is_number(node.array):
+                yield node
 
     def _statement(self, s: Statement) -> list[Line]:
         if isinstance(s, Multiply):

@@ -35,6 +35,12 @@ class Held(MutableMapping[str, Any]):
     def __repr__(self) -> str:
         return repr(self._arrays)
 
+    def __or__(self, other: Mapping[str, Any]) -> dict[str, Any]:
+        return {**self, **other}
+
+    def __ror__(self, other: Mapping[str, Any]) -> dict[str, Any]:
+        return {**other, **self}
+
     def __delitem__(self, name: str) -> None:
         raise TypeError(f"{self._table}: {name} must stay, for the model has it; assign it another value")
 

@@ -12,7 +12,7 @@ class Options:
     """What of the emitted library can be chosen.
 
     `weights` is a safetensors file whose arrays are also written as constants into a header. `openmp`
-    lets `load` build with threads, as many as OMP_NUM_THREADS says.
+    has it built with threads, as many as OMP_NUM_THREADS says.
 
     Raises: OptionError for another value
     """

@@ -12,6 +12,8 @@ from catgrad.loops.scalar import Compute, Guarded, Load, Number, Place, Scalar, 
 from catgrad.ops.compare import Comparison
 from catgrad.types import Dtype, NdArrayType
 
+from .halves import widened
+
 LONGEST = 80
 """Characters of an expression, beyond which parts of it get names."""
 
@@ -96,7 +98,7 @@ class Expressions:
         if isinstance(scalar, Load):
             return self._load(scalar)
         if isinstance(scalar, Number):
-            literal = Literal(scalar.constant, weak=False)
+            literal = Literal(widened(scalar.constant), weak=False)
             return self._macro(literal, scalar.dtype, ())
         if isinstance(scalar, Place):
             text = self.dialect.macros["as_number"](self.index(scalar.index), scalar.dtype)

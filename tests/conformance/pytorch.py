@@ -13,8 +13,6 @@ from catgrad.testing import run_on
 
 torch = pytest.importorskip("torch", reason="PyTorch, the other side of the comparison, is not installed")
 
-both_targets = pytest.mark.parametrize("target", ["numpy", "torch"])
-
 AWKWARD = [0.0, -0.0, 1.0, -1.0, 2.5, np.inf, -np.inf, np.nan]
 
 

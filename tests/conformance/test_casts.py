@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
@@ -18,9 +17,9 @@ from catgrad.program import evaluate, lower
 from catgrad.structural import Constant
 from catgrad.term import singleton
 from catgrad.testing import run_on
+from tests.targets import drawn, on_targets
 
 torch = pytest.importorskip("torch", reason="PyTorch, the other side of the comparison, is not installed")
-TARGETS = pytest.mark.parametrize("target", ["numpy", "torch"])
 AWKWARD = {
     Dtype.bool: [False, True],
     Dtype.int32: [0, 1, -1, 2**24 + 1, 2**31 - 1, -(2**31)],
@@ -49,7 +48,7 @@ def equal(x, y):
     return same and (y.dtype.kind != "f" or np.array_equal(np.signbit(x), np.signbit(y)))
 
 
-@TARGETS
+@on_targets
 @BEFORE
 @AFTER
 def test_every_pair_is_that_of_numpy_and_torch(before, after, target):
@@ -62,9 +61,9 @@ def test_every_pair_is_that_of_numpy_and_torch(before, after, target):
     assert equal(run_on(get_backend(target), term, x)[0], wanted)
 
 
-@given(st.sampled_from(list(AWKWARD)), st.sampled_from(list(AWKWARD)), st.data())
-@settings(max_examples=40)
-def test_any_shape_and_any_number(before, after, data):
+@on_targets
+@drawn(40, before=st.sampled_from(list(AWKWARD)), after=st.sampled_from(list(AWKWARD)), data=st.data())
+def test_any_shape_and_any_number(target, before, after, data):
     """Scalars and empty axes too; NaN, infinities and the least numbers where the dtype has them."""
     shape = data.draw(array_shapes(min_dims=0, min_side=0, max_dims=3, max_side=3))
     x = data.draw(arrays(before.numpy, shape))
@@ -73,11 +72,10 @@ def test_any_shape_and_any_number(before, after, data):
     with np.errstate(all="ignore"):
         wanted = np.asarray(x.astype(after.numpy))
     term = singleton(Cast(before, after), NdArrayType(shape, before))
-    for target in ("numpy", "torch"):
-        assert equal(run_on(get_backend(target), term, x)[0], wanted)
+    assert equal(run_on(get_backend(target), term, x)[0], wanted)
 
 
-@TARGETS
+@on_targets
 @BEFORE
 @AFTER
 def test_gradients_are_cast_back_between_floats_and_0_elsewhere(before, after, target):
@@ -112,7 +110,7 @@ def test_folding_casts_as_the_targets_do(before, after):
             assert equal(run_on(get_backend(target), term)[0], wanted)
 
 
-@TARGETS
+@on_targets
 def test_bits_are_whole_numbers_of_32_bits_until_they_are_cast(target):
     """No bit is taken for a sign."""
 

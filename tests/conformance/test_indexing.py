@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from catgrad import Dim, Dtype, NdArrayType, build, ops
@@ -13,9 +12,8 @@ from catgrad.errors import DtypeError, OptionError, ShapeError
 from catgrad.functors import reverse
 from catgrad.program import evaluate
 from catgrad.testing import run_on
-from tests.conformance.pytorch import arrays_with_axis, assert_as_torch, awkward, both_targets, torch
-
-few = settings(max_examples=25)
+from tests.conformance.pytorch import arrays_with_axis, assert_as_torch, awkward, torch
+from tests.targets import drawn, on_targets
 
 
 @st.composite
@@ -27,9 +25,8 @@ def indexed(draw):
     return x, axis, rng.integers(0, x.shape[axis], shape)
 
 
-@both_targets
-@given(drawn=indexed())
-@few
+@on_targets
+@drawn(25, drawn=indexed())
 def test_elements_are_taken_along_an_axis(target, drawn):
     x, axis, index = drawn
     assert_as_torch(
@@ -37,9 +34,8 @@ def test_elements_are_taken_along_an_axis(target, drawn):
     )
 
 
-@both_targets
-@given(drawn=indexed())
-@few
+@on_targets
+@drawn(25, drawn=indexed())
 def test_elements_are_added_along_an_axis(target, drawn):
     x, axis, index = drawn
     y = np.random.default_rng(0).normal(size=index.shape)
@@ -52,12 +48,12 @@ def test_elements_are_added_along_an_axis(target, drawn):
     )
 
 
-@both_targets
-@given(
+@on_targets
+@drawn(
+    25,
     drawn=arrays_with_axis(least=3),
     index=st.sampled_from([[0, 2, 0], [], [[1, 1, 2], [0, 0, 0]]]),
 )
-@few
 def test_parts_are_taken_along_an_axis(target, drawn, index):
     """The reference is NumPy's `take`, for PyTorch's takes one axis of numbers only."""
     x, axis = drawn
@@ -68,7 +64,7 @@ def test_parts_are_taken_along_an_axis(target, drawn, index):
     np.testing.assert_array_equal(found, np.take(x, numbers, axis))
 
 
-@both_targets
+@on_targets
 @pytest.mark.parametrize("axis", [0, 1, -1])
 def test_gradients_of_parts_taken(target, axis):
     x = np.random.default_rng(0).normal(size=(3, 4, 5))
@@ -78,7 +74,7 @@ def test_gradients_of_parts_taken(target, axis):
     )
 
 
-@both_targets
+@on_targets
 @pytest.mark.parametrize("index", [[[0, 3]], [[-1, 0]]])
 def test_elements_that_are_not_there_are_refused(target, index):
     types = [NdArrayType((1, 3)), NdArrayType((1, 2), Dtype.int64)]
@@ -88,11 +84,11 @@ def test_elements_that_are_not_there_are_refused(target, index):
         build(lambda x, i: ops.scatter_add_along_axis(ops.take_along_axis(x, i * 0), i, 3), types),
     ):
         for compute in (lambda f, *a: run_on(get_backend(target), f, *a), evaluate):
-            with pytest.raises(IndexError, match="an index must lie in 0 … 2"):
+            with pytest.raises(IndexError, match="an index must lie in"):
                 compute(term, x, np.array(index))
 
 
-@both_targets
+@on_targets
 def test_a_symbolic_batch_is_taken_from(target):
     n = Dim("n")
     types = [NdArrayType((n, 3)), NdArrayType((n, 1), Dtype.int64)]
@@ -113,10 +109,9 @@ def test_shapes_and_dtypes_that_do_not_fit_are_refused():
         build(lambda x, i: ops.scatter_add_along_axis(x, i, 4), [x, NdArrayType((2, 2), Dtype.int64)])
 
 
-@both_targets
+@on_targets
 @pytest.mark.parametrize("descending", [False, True])
-@given(drawn=arrays_with_axis(elements=awkward))
-@few
+@drawn(25, drawn=arrays_with_axis(elements=awkward))
 def test_sorting_is_stable_and_a_nan_is_greatest(target, descending, drawn):
     x, axis = drawn
     for part in (0, 1):
@@ -128,10 +123,9 @@ def test_sorting_is_stable_and_a_nan_is_greatest(target, descending, drawn):
         )
 
 
-@both_targets
+@on_targets
 @pytest.mark.parametrize("largest", [False, True])
-@given(drawn=arrays_with_axis(least=2), k=st.integers(0, 2))
-@few
+@drawn(25, drawn=arrays_with_axis(least=2), k=st.integers(0, 2))
 def test_the_greatest_and_the_least(target, largest, drawn, k):
     """Values and gradients on elements that all differ, for PyTorch does not say which of equals it takes."""
     x, axis = drawn
@@ -145,7 +139,7 @@ def test_the_greatest_and_the_least(target, largest, drawn, k):
         )
 
 
-@both_targets
+@on_targets
 def test_of_equal_elements_the_first_are_taken(target):
     x = np.array([1.0, 3.0, np.nan, 3.0, 3.0, np.nan])
     term = build(lambda x: ops.top_k(x, 4), [NdArrayType((6,), Dtype.float64)])

@@ -14,6 +14,7 @@ from catgrad.learn.compile import emit
 from catgrad.program import evaluate
 from catgrad.testing import run_on
 from tests.models import mlp
+from tests.targets import on_all_targets, on_targets
 
 torch = pytest.importorskip("torch", reason="PyTorch, the other side of the comparison, is not installed")
 
@@ -32,7 +33,7 @@ def twin(parameters):
     return tensors, forward
 
 
-@pytest.mark.parametrize("target", ["numpy", "torch", "jax"])
+@on_all_targets
 @pytest.mark.parametrize("momentum", [0.0, 0.9])
 @pytest.mark.parametrize(("dtype", "tolerance"), [(Dtype.float32, 1e-5), (Dtype.float64, 1e-10)])
 def test_steps_are_those_of_torch_at_every_batch_size(target, momentum, dtype, tolerance):
@@ -143,7 +144,7 @@ SHAPED = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("target", ["numpy", "torch", "jax"])
+@on_all_targets
 @pytest.mark.parametrize("name", SHAPED)
 def test_operations_on_axes(name, target):
     """Values and gradients of what moves, joins and reduces axes are those of PyTorch."""
@@ -179,7 +180,7 @@ OPTIMISERS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("target", ["numpy", "torch", "jax"])
+@on_all_targets
 @pytest.mark.parametrize(("dtype", "tolerance"), [(Dtype.float32, 1e-5), (Dtype.float64, 1e-10)])
 @pytest.mark.parametrize("name", OPTIMISERS)
 def test_optimisers_are_those_of_torch(name, dtype, tolerance, target):
@@ -250,7 +251,7 @@ def test_losses_are_those_of_torch(name):
 @pytest.mark.parametrize("shape", [(6, 4), (2, 3, 4)])
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 @pytest.mark.parametrize("ignored", [False, True])
-@pytest.mark.parametrize("target", ["numpy", "torch", "jax"])
+@on_all_targets
 def test_cross_entropy_is_that_of_torch(shape, smoothing, ignored, target):
     rng = np.random.default_rng(0)
     logits, labels = rng.normal(size=shape) * 5, rng.integers(0, 4, shape[:-1])
@@ -274,27 +275,24 @@ def test_a_label_that_is_no_class_is_not_passed_over():
     assert np.isnan(evaluate(term, np.zeros((2, 3), np.float32), np.array([0, 3])))
 
 
-def test_a_classifier_trains_on_whole_numbers():
+@on_all_targets
+def test_a_classifier_trains_on_whole_numbers(target):
     """Integer labels travel through a task: the types of Y are not those of the outputs."""
     A, B, C = NdArrayType((Dim("batch"),)), NdArrayType((4,)), NdArrayType((3,))
     identity = layers.pointwise(lambda x: x)
     labels = (NdArrayType(A.shape, Dtype.int64),)
     model = layers.dense(A, B, C, activation=identity)
-    for target in ("numpy", "torch", "jax"):
-        learner = (
-            emit(Task(model, optimisers.adam(0.1), losses.cross_entropy, labels=labels), target)
-            .load()()
-            .learner()
-        )
-        rng = np.random.default_rng(0)
-        x = rng.normal(size=(50, 4))
-        y = (x @ rng.normal(size=(4, 3))).argmax(axis=1)
-        for _ in range(200):
-            learner.step(x, y)
-        assert np.mean(np.asarray(learner.predict(x)).argmax(axis=1) == y) > 0.95
+    task = Task(model, optimisers.adam(0.1), losses.cross_entropy, labels=labels)
+    learner = emit(task, target).load()().learner()
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(50, 4))
+    y = (x @ rng.normal(size=(4, 3))).argmax(axis=1)
+    for _ in range(200):
+        learner.step(x, y)
+    assert np.mean(np.asarray(learner.predict(x)).argmax(axis=1) == y) > 0.95
 
 
-@pytest.mark.parametrize("target", ["numpy", "torch"])
+@on_targets
 @pytest.mark.parametrize("index", [[0, 3], [-1, 0]])
 def test_rows_that_are_not_there_are_refused(target, index):
     types = [NdArrayType((3, 2)), NdArrayType((2,), Dtype.int64)]
@@ -304,11 +302,11 @@ def test_rows_that_are_not_there_are_refused(target, index):
         build(lambda x, i: ops.scatter_add(ops.gather(x, i * 0), i, 3), types),
     ):
         for compute in (lambda f, *a: run_on(get_backend(target), f, *a), evaluate):
-            with pytest.raises(IndexError, match="an index must lie in 0 … 2"):
+            with pytest.raises(IndexError, match="an index must lie in"):
                 compute(term, x, np.array(index))
 
 
-@pytest.mark.parametrize("target", ["numpy", "torch", "jax"])
+@on_all_targets
 def test_a_model_of_words_trains_as_in_torch(target):
     """Embedding, layer norm, GELU and cross entropy together, five AdamW steps from the same parameters."""
     A = NdArrayType((Dim("batch"), 3), Dtype.int64)
@@ -363,7 +361,7 @@ CONVOLUTIONS = {
 }
 
 
-@pytest.mark.parametrize("target", ["numpy", "torch", "jax"])
+@on_all_targets
 @pytest.mark.parametrize("name", CONVOLUTIONS)
 def test_convolutions_are_those_of_torch(name, target):
     """Values and both gradients, through `ref` and through emitted code."""
@@ -381,7 +379,7 @@ def test_convolutions_are_those_of_torch(name, target):
             np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.parametrize("target", ["numpy", "torch", "jax"])
+@on_all_targets
 def test_a_small_cnn_trains_as_in_torch(target):
     """Convolution, ReLU, pooling and a dense layer at two batch sizes, five SGD steps."""
     x = NdArrayType((Dim("batch"), 1, 8, 8), Dtype.float64)
@@ -413,7 +411,7 @@ def test_a_small_cnn_trains_as_in_torch(target):
         np.testing.assert_allclose(learner.step(images, y), wanted.item(), rtol=1e-10)
 
 
-@pytest.mark.parametrize("target", ["numpy", "torch", "jax"])
+@on_all_targets
 @pytest.mark.parametrize("causal", [False, True])
 def test_attention_is_that_of_torch(target, causal):
     """Values and all gradients, with a symbolic length."""

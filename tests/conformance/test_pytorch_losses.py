@@ -6,7 +6,6 @@ from functools import partial
 
 import numpy as np
 import pytest
-from hypothesis import given
 from hypothesis import strategies as st
 
 from catgrad import Dtype, NdArrayType, Task, build, emit, layers, losses, ops, sgd
@@ -14,6 +13,7 @@ from catgrad.errors import OptionError, ShapeError
 from catgrad.functors import reverse
 from catgrad.program import evaluate
 from tests.conformance.twins import assert_same, normal
+from tests.targets import drawn, on_all_targets, on_targets
 
 torch = pytest.importorskip("torch", reason="PyTorch, the other side of the comparison, is not installed")
 F = torch.nn.functional
@@ -34,13 +34,15 @@ PAIRS = {
 }
 
 
+@on_targets
 @pytest.mark.parametrize("name", PAIRS)
-@given(SHAPES, REDUCTIONS)
-def test_reductions(name, shape, reduction):
+@drawn(shape=SHAPES, reduction=REDUCTIONS)
+def test_reductions(target, name, shape, reduction):
     ours, theirs = PAIRS[name]
     y_hat, y = normal(shape, shape)
     y = abs(y) if name == "kl" else y
     assert_same(
+        target,
         lambda x: ours(x, ops.square(x) + 0.1, reduction=reduction),
         lambda x: theirs(x, torch.square(x) + 0.1, reduction=reduction),
         y_hat,
@@ -70,23 +72,25 @@ def twin(function, labels, weight, options):
     return lambda x: function(torch.movedim(x, -1, 1), torch.tensor(labels), weight=array, **options)
 
 
-@given(classifications(), st.sampled_from([0.0, 0.1, 1.0]))
-def test_cross_entropy(case, smoothing):
+@on_targets
+@drawn(case=classifications(), smoothing=st.sampled_from([0.0, 0.1, 1.0]))
+def test_cross_entropy(target, case, smoothing):
     shape, labels, weight, options = case
     theirs = twin(F.cross_entropy, labels, weight, options | dict(label_smoothing=smoothing))
     ours = partial(losses.cross_entropy, label_smoothing=smoothing, weight=weight, **options)
-    assert_same_for_labels(ours, theirs, 3 * normal(shape)[0], labels)
+    assert_same_for_labels(target, ours, theirs, 3 * normal(shape)[0], labels)
 
 
-@given(classifications())
-def test_nll(case):
+@on_targets
+@drawn(case=classifications())
+def test_nll(target, case):
     shape, labels, weight, options = case
     theirs, ours = twin(F.nll_loss, labels, weight, options), partial(losses.nll, weight=weight, **options)
-    assert_same_for_labels(ours, theirs, -abs(normal(shape)[0]), labels)
+    assert_same_for_labels(target, ours, theirs, -abs(normal(shape)[0]), labels)
 
 
-def assert_same_for_labels(ours, theirs, x, labels):
-    assert_same(ours, lambda x, labels: theirs(x), x, labels)
+def assert_same_for_labels(target, ours, theirs, x, labels):
+    assert_same(target, ours, lambda x, labels: theirs(x), x, labels)
 
 
 def test_weights_may_be_an_array_of_the_term():
@@ -132,7 +136,7 @@ def test_nothing_but_ignored_labels(labels):
             np.testing.assert_array_equal(gradient, np.zeros((2, 2)))
 
 
-@pytest.mark.parametrize("target", ["numpy", "torch", "jax"])
+@on_all_targets
 def test_a_weighted_loss_trains(target):
     A, B, C = (NdArrayType(s, Dtype.float64) for s in ((5,), (4,), (3,)))
     loss = partial(losses.cross_entropy, weight=[1.0, 0.25, 2.0], reduction="sum")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume
 from hypothesis import strategies as st
 
 from catgrad import Dim, Dtype, NdArrayType, build, ops
@@ -12,18 +12,26 @@ from catgrad.errors import OptionError, ShapeError
 from catgrad.functors import reverse
 from catgrad.program import evaluate
 from tests.conformance.twins import assert_same, normal
+from tests.targets import drawn, on_targets
 
 torch = pytest.importorskip("torch", reason="PyTorch, the other side of the comparison, is not installed")
 F = torch.nn.functional
 
 
-@given(st.integers(1, 3), st.integers(1, 3), st.lists(st.integers(1, 4), max_size=3), st.integers(1, 3))
-def test_group_norm(groups, per_group, spatial, batch):
+@on_targets
+@drawn(
+    groups=st.integers(1, 3),
+    per_group=st.integers(1, 3),
+    spatial=st.lists(st.integers(1, 4), max_size=3),
+    batch=st.integers(1, 3),
+)
+def test_group_norm(target, groups, per_group, spatial, batch):
     assume(batch * per_group * np.prod(spatial) > 1)  # PyTorch refuses a single element
     x = 3 * normal((batch, groups * per_group, *spatial))[0] + 1
     # One element is its own mean: the gradient is rounding, multiplied by 1 / √ε.
     tolerance = 1e-9 if per_group * np.prod(spatial) > 1 else 1e-6
     assert_same(
+        target,
         lambda x: ops.group_norm(x, groups, 1e-3),
         lambda x: F.group_norm(x, groups, eps=1e-3),
         x,
@@ -41,9 +49,16 @@ def turned(x, base, interleaved):
     return (pairs if interleaved else pairs.transpose(-1, -2)).flatten(-2)
 
 
-@given(st.lists(st.integers(1, 3), max_size=2), st.integers(1, 6), st.integers(1, 4), st.booleans())
-def test_rotary(lead, length, half, interleaved):
+@on_targets
+@drawn(
+    lead=st.lists(st.integers(1, 3), max_size=2),
+    length=st.integers(1, 6),
+    half=st.integers(1, 4),
+    interleaved=st.booleans(),
+)
+def test_rotary(target, lead, length, half, interleaved):
     assert_same(
+        target,
         lambda x: ops.rotary(x, 50.0, interleaved),
         lambda x: turned(x, 50.0, interleaved),
         *normal((*lead, length, 2 * half)),

@@ -6,7 +6,6 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from catgrad import Dtype, NdArrayType, Task, build, emit, layers, ops
@@ -14,10 +13,10 @@ from catgrad.errors import CatgradError, OptionError
 from catgrad.initialisers import Normal
 from catgrad.learn import optimisers, schedules
 from catgrad.learn.optimisers import Optimiser, clipped, frozen, grouped, sgd
+from tests.targets import drawn, on_targets
 
 torch = pytest.importorskip("torch", reason="PyTorch, the other side of the comparison, is not installed")
 optim, lr = torch.optim, torch.optim.lr_scheduler
-TARGETS = pytest.mark.parametrize("target", ["numpy", "torch"])
 SHAPES = {"wide": (2, 5), "tall": (4, 3), "bias": (3,)}
 
 
@@ -104,18 +103,17 @@ OPTIMISERS = {
 }  # fmt: skip
 
 
-@TARGETS
+@on_targets
 @pytest.mark.parametrize("name", OPTIMISERS)
-@given(data=st.data())
-@settings(max_examples=8)
+@drawn(8, data=st.data())
 def test_optimisers_with_any_options(name, target, data):
-    drawn, ours, theirs = OPTIMISERS[name]
-    options = data.draw(st.fixed_dictionaries(drawn))
+    choices, ours, theirs = OPTIMISERS[name]
+    options = data.draw(st.fixed_dictionaries(choices))
     assert_follows(ours(**options), lambda tensors: theirs(list(tensors.values()), options), target)
 
 
 @pytest.mark.parametrize("make", [optimisers.adam, optimisers.adamw])
-@TARGETS
+@on_targets
 def test_the_first_steps_of_adam_in_float32_are_those_of_torch(make, target):
     """1 - 0.999 has three digits fewer than 0.001: the correction is not computed in float32."""
     theirs = {"adam": optim.Adam, "adamw": optim.AdamW}[make.__name__]
@@ -141,12 +139,11 @@ def orthogonal(g):
     return x.T if g.shape[0] > g.shape[1] else x
 
 
-@TARGETS
-@given(rate=RATE, momentum=DECAY, decay=SHRINK)
-@settings(max_examples=4)
+@on_targets
+@drawn(4, rate=RATE, momentum=DECAY, decay=SHRINK)
 def test_muon_is_its_formula_on_matrices_and_adamw_elsewhere(target, rate, momentum, decay):
     one = learner(optimisers.muon(rate, momentum, decay), target)
-    wanted = {n: np.asarray(a) for n, a in one.parameters.items()}
+    wanted = {n: np.array(a) for n, a in one.parameters.items()}
     bias = torch.tensor(wanted.pop("bias"), requires_grad=True)
     rest, velocity = optim.AdamW([bias], rate, weight_decay=decay), dict.fromkeys(wanted, 0.0)
     for step in range(3):
@@ -174,9 +171,8 @@ def test_muon_is_near_that_of_torch_which_rounds_to_bfloat16():
         np.testing.assert_allclose(other.parameters[name].T, tensor.detach(), atol=0.02)
 
 
-@TARGETS
-@given(norm=st.floats(1e-3, 1e3))
-@settings(max_examples=6)
+@on_targets
+@drawn(6, norm=st.floats(1e-3, 1e3))
 def test_clipping_is_that_of_torch(target, norm):
     ours = clipped(sgd(0.1, 0.9), norm)
     assert_follows(ours, lambda p: optim.SGD(p.values(), 0.1, 0.9), target, clip=norm)
@@ -214,7 +210,7 @@ def test_clipping_some_parameters_only_is_refused():
         learner(optimisers.muon(0.1, others=clipped(sgd(0.1), 1.0)))
 
 
-@TARGETS
+@on_targets
 def test_groups_are_those_of_torch(target):
     """No decay on what is no matrix, and one parameter frozen."""
     ours = grouped(
@@ -279,16 +275,15 @@ SCHEDULES = {
 }  # fmt: skip
 
 
-@TARGETS
+@on_targets
 @pytest.mark.parametrize("name", SCHEDULES)
 def test_schedules_are_those_of_torch(name, target):
     ours, theirs = SCHEDULES[name]
     np.testing.assert_allclose(rates(ours, range(20), target), torch_rates(theirs, 0.3, 20), rtol=1e-9)
 
 
-@TARGETS
-@given(data=st.data())
-@settings(max_examples=6)
+@on_targets
+@drawn(6, data=st.data())
 def test_cosine_with_warm_up_is_its_formula(target, data):
     steps = data.draw(st.integers(2, 30))
     warm_up, least = data.draw(st.integers(0, steps - 1)), data.draw(st.floats(0, 0.3))
@@ -303,7 +298,7 @@ def test_cosine_with_warm_up_is_its_formula(target, data):
     np.testing.assert_allclose(found, [at(t) for t in range(steps + 3)], rtol=1e-9, atol=1e-12)
 
 
-@TARGETS
+@on_targets
 def test_schedules_are_exact_far_along_in_float32(target):
     """A factor rounded to float32 would be 0.3% off after 100 000 steps."""
     schedule = schedules.exponential_decay(1.0, 1 - 1e-5)
@@ -314,7 +309,7 @@ def test_schedules_are_exact_far_along_in_float32(target):
     np.testing.assert_allclose(late, [0.001 + 0.999 * 0.5], rtol=1e-6)
 
 
-@TARGETS
+@on_targets
 def test_parameters_of_two_dtypes_share_one_rate(target):
     """And two groups may have rates of their own, under names of their own."""
     shared = schedules.adjustable(0.5)
@@ -331,7 +326,7 @@ def test_parameters_of_two_dtypes_share_one_rate(target):
     assert np.asarray(one.parameters["p"]).tolist() == np.asarray(one.parameters["q"]).tolist() == [-0.25] * 2
 
 
-@TARGETS
+@on_targets
 def test_groups_with_rates_of_their_own(target):
     matrices, rest = schedules.adjustable(0.5), schedules.adjustable(0.125, "rate_of_biases")
     one = learner(grouped(lambda p: sgd(matrices if p.type.rank == 2 else rest)), target)
@@ -350,7 +345,7 @@ def test_two_rates_of_one_name_are_refused():
         learner(grouped(lambda p: sgd(schedules.adjustable(rates[p.name]))))
 
 
-@TARGETS
+@on_targets
 def test_state_that_is_written_and_never_read_goes_with_the_rest(target):
     """What a step returns is told apart by what it takes."""
     lazy = Optimiser("lazy", lambda run, last, p, dp: (dp, p - 0.5 * dp), ("last",))

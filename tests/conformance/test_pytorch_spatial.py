@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume
 from hypothesis import strategies as st
 
 from catgrad import NdArrayType, build, ops
@@ -15,6 +15,7 @@ from catgrad.ops.conv import ConvWeight
 from catgrad.program import evaluate
 from catgrad.testing import run_on
 from tests.conformance.twins import assert_same, normal
+from tests.targets import drawn, on_targets
 
 torch = pytest.importorskip("torch", reason="PyTorch, the other side of the comparison, is not installed")
 F = torch.nn.functional
@@ -39,11 +40,14 @@ def convolutions(draw):
     return x, w, dict(stride=stride, padding=padding, dilation=dilation, groups=groups)
 
 
-@given(convolutions())
-def test_conv(case):
+@on_targets
+@drawn(case=convolutions())
+def test_conv(target, case):
     x, w, options = case
     theirs = getattr(F, f"conv{len(x) - 2}d")
-    assert_same(lambda x, w: ops.conv(x, w, **options), lambda x, w: theirs(x, w, **options), *normal(x, w))
+    assert_same(
+        target, lambda x, w: ops.conv(x, w, **options), lambda x, w: theirs(x, w, **options), *normal(x, w)
+    )
 
 
 @st.composite
@@ -60,17 +64,22 @@ def transposed_convolutions(draw):
     return x, w, options | dict(output_padding=output_padding)
 
 
-@given(transposed_convolutions())
-def test_conv_transpose(case):
+@on_targets
+@drawn(case=transposed_convolutions())
+def test_conv_transpose(target, case):
     x, w, options = case
     theirs = getattr(F, f"conv_transpose{len(x) - 2}d")
     assert_same(
-        lambda x, w: ops.conv_transpose(x, w, **options), lambda x, w: theirs(x, w, **options), *normal(x, w)
+        target,
+        lambda x, w: ops.conv_transpose(x, w, **options),
+        lambda x, w: theirs(x, w, **options),
+        *normal(x, w),
     )
 
 
-@given(convolutions())
-def test_the_weights_of_a_convolution_are_differentiable_twice(case):
+@on_targets
+@drawn(case=convolutions())
+def test_the_weights_of_a_convolution_are_differentiable_twice(target, case):
     """The reverse of ConvWeight, by the gradient of a gradient."""
     x, w, options = case
     theirs = getattr(F, f"conv{len(x) - 2}d")
@@ -84,7 +93,7 @@ def test_the_weights_of_a_convolution_are_differentiable_twice(case):
         attributes = [options[k] for k in ("stride", "padding", "dilation", "groups")]
         return ConvWeight(*attributes, w.shape[2:])(x, ops.tanh(y))
 
-    assert_same(ours, gradient, *normal(x, w), tolerance=1e-8)
+    assert_same(target, ours, gradient, *normal(x, w), tolerance=1e-8)
 
 
 @st.composite
@@ -98,45 +107,51 @@ def pools(draw):
     return (2, draw(st.integers(1, 2)), *shape), size, stride, padding, dilation
 
 
-@given(pools(), st.booleans())
-def test_max_pool(case, ties):
+@on_targets
+@drawn(case=pools(), ties=st.booleans())
+def test_max_pool(target, case, ties):
     """Of equals in a window, the first gets the gradient."""
     shape, *options = case
     (x,) = normal(shape)
     theirs = getattr(F, f"max_pool{len(shape) - 2}d")
     size, stride, padding, dilation = options
     assert_same(
+        target,
         lambda x: ops.max_pool(x, *options),
         lambda x: theirs(x, size, stride, padding, dilation),
         np.round(x) if ties else x,
     )
 
 
-@given(pools(), st.booleans())
-def test_avg_pool(case, count_include_pad):
+@on_targets
+@drawn(case=pools(), count_include_pad=st.booleans())
+def test_avg_pool(target, case, count_include_pad):
     shape, size, stride, padding, _ = case
     # PyTorch's avg_pool3d wants windows no longer than the image without its padding.
     assume(len(shape) < 5 or all(n >= k for n, k in zip(shape[2:], size, strict=True)))
     theirs = getattr(F, f"avg_pool{len(shape) - 2}d")
     assert_same(
+        target,
         lambda x: ops.avg_pool(x, size, stride, padding, count_include_pad),
         lambda x: theirs(x, size, stride, padding, count_include_pad=count_include_pad),
         *normal(shape),
     )
 
 
-@given(st.data())
+@on_targets
 @pytest.mark.parametrize("kind", ["avg", "max"])
-def test_adaptive_pool(kind, data):
+@drawn(data=st.data())
+def test_adaptive_pool(target, kind, data):
     spatial = data.draw(st.integers(1, 2))
     size, bins = data.draw(axes(spatial, 1, 9)), data.draw(axes(spatial, 1, 7))
     (x,) = normal((2, 2, *size))
     theirs = getattr(F, f"adaptive_{kind}_pool{spatial}d")
     ours = getattr(ops, f"adaptive_{kind}_pool")
-    assert_same(lambda x: ours(x, bins), lambda x: theirs(x, bins), np.round(x))
+    assert_same(target, lambda x: ours(x, bins), lambda x: theirs(x, bins), np.round(x))
 
 
-def test_pooling_keeps_infinities_and_nan_where_they_are():
+@on_targets
+def test_pooling_keeps_infinities_and_nan_where_they_are(target):
     x = np.zeros((1, 1, 7))
     x[0, 0, [1, 4]] = np.inf, np.nan
     for ours, theirs in (
@@ -145,28 +160,35 @@ def test_pooling_keeps_infinities_and_nan_where_they_are():
         (lambda x: ops.adaptive_avg_pool(x, 3), lambda x: F.adaptive_avg_pool1d(x, 3)),
         (lambda x: ops.adaptive_max_pool(x, 3), lambda x: F.adaptive_max_pool1d(x, 3)),
     ):
-        assert_same(ours, theirs, x)
+        assert_same(target, ours, theirs, x)
 
 
-def test_padding_is_never_the_greatest():
+@on_targets
+def test_padding_is_never_the_greatest(target):
     assert_same(
-        lambda x: ops.max_pool(x, 3, 1, 1), lambda x: F.max_pool2d(x, 3, 1, 1), -1 - np.ones((1, 1, 4, 4))
+        target,
+        lambda x: ops.max_pool(x, 3, 1, 1),
+        lambda x: F.max_pool2d(x, 3, 1, 1),
+        -1 - np.ones((1, 1, 4, 4)),
     )
 
 
-@given(st.data())
-def test_upsample_nearest(data):
+@on_targets
+@drawn(data=st.data())
+def test_upsample_nearest(target, data):
     spatial = data.draw(st.integers(1, 3))
     size, factor = data.draw(axes(spatial, 1, 4)), data.draw(axes(spatial, 1, 3))
     assert_same(
+        target,
         lambda x: ops.upsample_nearest(x, factor),
         lambda x: F.interpolate(x, scale_factor=tuple(map(float, factor)), mode="nearest"),
         *normal((2, 2, *size)),
     )
 
 
-def test_global_avg_pool():
-    assert_same(ops.global_avg_pool, lambda x: x.mean((2, 3)), *normal((2, 3, 4, 5)))
+@on_targets
+def test_global_avg_pool(target):
+    assert_same(target, ops.global_avg_pool, lambda x: x.mean((2, 3)), *normal((2, 3, 4, 5)))
 
 
 SPATIAL = {
@@ -179,12 +201,13 @@ SPATIAL = {
 }
 
 
+@on_targets
 @pytest.mark.parametrize("name", SPATIAL)
-def test_an_empty_batch(name):
+def test_an_empty_batch(name, target):
     term = reverse(build(SPATIAL[name], [NdArrayType((0, 3, 4, 4)), NdArrayType((6, 3, 2, 2))]))
     arrays = [np.zeros(t.shape, np.float32) for t in term.source.table]
     assert [a.shape for a in evaluate(term, *arrays)] == [t.shape for t in term.target.table]
-    for a, b in zip(run_on(get_backend("numpy"), term, *arrays), evaluate(term, *arrays), strict=True):
+    for a, b in zip(run_on(get_backend(target), term, *arrays), evaluate(term, *arrays), strict=True):
         np.testing.assert_array_equal(a, b)
 
 

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
 
 from catgrad import Dtype, NdArrayType, build, ops
 from catgrad.backend import get_backend
 from catgrad.testing import run_on
-from tests.conformance.pytorch import arrays_with_axis, assert_as_torch, awkward, both_targets, torch
+from tests.conformance.pytorch import arrays_with_axis, assert_as_torch, awkward, torch
+from tests.targets import drawn, on_targets
 
-few = settings(max_examples=25)
 
-
-@both_targets
+@on_targets
 @pytest.mark.parametrize("backwards", [False, True])
-@given(drawn=arrays_with_axis(elements=awkward))
-@few
+@drawn(25, drawn=arrays_with_axis(elements=awkward))
 def test_cumulative_sums(target, backwards, drawn):
     x, axis = drawn
 
@@ -27,7 +24,7 @@ def test_cumulative_sums(target, backwards, drawn):
     assert_as_torch(target, lambda x: ops.cumsum(x, axis, backwards), theirs, x)
 
 
-@both_targets
+@on_targets
 @pytest.mark.parametrize("dtype", [Dtype.int32, Dtype.int64])
 def test_cumulative_sums_of_whole_numbers_keep_their_dtype(target, dtype):
     x = np.array([2**31 - 1, 1, 5], dtype.numpy)
@@ -36,9 +33,8 @@ def test_cumulative_sums_of_whole_numbers_keep_their_dtype(target, dtype):
     assert found.dtype == dtype.numpy
 
 
-@both_targets
-@given(drawn=arrays_with_axis(least=1, elements=awkward))
-@few
+@on_targets
+@drawn(25, drawn=arrays_with_axis(least=1, elements=awkward))
 def test_least_elements_and_their_places(target, drawn):
     x, axis = drawn
     assert_as_torch(target, lambda x: ops.argmin(x, axis), lambda x: x.argmin(axis), x)
@@ -46,7 +42,7 @@ def test_least_elements_and_their_places(target, drawn):
     assert_as_torch(target, lambda x: ops.min(x, axis), lambda x: x.amin(axis), x)
 
 
-@both_targets
+@on_targets
 def test_a_nan_is_the_least_element_and_the_greatest(target):
     x = np.array([[1.0, np.nan, -np.inf, np.nan]])
     for reduce, wanted in ((ops.min, np.nan), (ops.max, np.nan), (ops.argmin, 1), (ops.argmax, 1)):
@@ -54,9 +50,8 @@ def test_a_nan_is_the_least_element_and_the_greatest(target):
         np.testing.assert_array_equal(found, [wanted])
 
 
-@both_targets
-@given(drawn=arrays_with_axis(least=1, elements=awkward))
-@few
+@on_targets
+@drawn(25, drawn=arrays_with_axis(least=1, elements=awkward))
 def test_logarithms_of_sums_of_exponentials(target, drawn):
     x, axis = drawn
     assert_as_torch(target, lambda x: ops.logsumexp(x, axis), lambda x: torch.logsumexp(x, axis), x)

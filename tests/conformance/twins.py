@@ -17,8 +17,8 @@ def normal(*shapes, seed=0):
     return [rng.normal(size=shape) for shape in shapes]
 
 
-def assert_same(ours, theirs, *arrays, targets=("numpy", "torch"), tolerance=1e-9):
-    """Values and gradients of all floating arguments agree: through `ref`, and through each target."""
+def assert_same(target, ours, theirs, *arrays, tolerance=1e-9):
+    """Values and gradients of all floating arguments agree: through `ref`, and through the target."""
     import torch
 
     tensors = [torch.tensor(a).requires_grad_(a.dtype.kind == "f") for a in arrays]
@@ -29,7 +29,6 @@ def assert_same(ours, theirs, *arrays, targets=("numpy", "torch"), tolerance=1e-
     types = [NdArrayType(a.shape, Dtype[a.dtype.name]) for a in arrays]
     term = reverse(build(ours, types))
     floats = [0, *(k for k, a in enumerate(arrays, 1) if a.dtype.kind == "f")]
-    results = [evaluate(term, *arrays, dy), *(run_on(get_backend(t), term, *arrays, dy) for t in targets)]
-    for found in results:
+    for found in (evaluate(term, *arrays, dy), run_on(get_backend(target), term, *arrays, dy)):
         for a, b in zip([found[k] for k in floats], (wanted.detach(), *gradients), strict=True):
             np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance * 1e-2)

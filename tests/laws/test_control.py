@@ -36,8 +36,9 @@ from tests.strategies import (
     integers_for,
     random_terms,
 )  # fmt: skip
+from tests.targets import drawn, on, on_targets
 
-TARGETS = pytest.mark.parametrize("target", ["numpy", "torch"])
+in_python = on("numpy", "torch")
 BOOL, F64 = NdArrayType((), Dtype.bool), Dtype.float64
 T = Dim("time")
 
@@ -117,9 +118,8 @@ def test_passes_keep_what_a_loop_means(loop, seed):
     assert equal(interpret(optimise(function), *arrays), interpret(function, *arrays))
 
 
-@TARGETS
-@given(loop=FLOAT_LOOPS, data=st.data())
-@settings(max_examples=25)
+@on_targets
+@drawn(25, loop=FLOAT_LOOPS, data=st.data())
 def test_targets_compute_what_loops_unroll_to(target, loop, data):
     """Random bodies of every operation that tests draw, some of whose results nobody reads."""
     op, types = loop
@@ -218,7 +218,7 @@ def several(h, n, b, xs):
     return h, n, b, *rows
 
 
-@TARGETS
+@on_targets
 @pytest.mark.parametrize("length", [0, 1, 4])
 def test_carries_of_any_dtype(target, length):
     types = [f64(3), NdArrayType((), Dtype.int64), BOOL, f64(T, 3)]
@@ -264,7 +264,7 @@ def test_derivatives_agree_with_central_differences():
     for seed in range(4):
         check_derivative(term, (-1.0, 1.0), seed)
     check_derivative(reverse_derivative(term), (-1.0, 1.0))
-    for target in ("numpy", "torch"):
+    for target in ("numpy", "torch", "c"):
         arrays = draw_arrays(tuple(reverse(term).source.table), (-1.0, 1.0))
         close(run_on(get_backend(target), reverse(term), *arrays), evaluate(reverse(term), *arrays))
 
@@ -280,7 +280,7 @@ def test_the_second_derivative_through_a_loop(length, backwards):
     check_derivative(reverse_derivative(reverse_derivative(build(loop, types))), (-1.0, 1.0))
 
 
-@TARGETS
+@on_targets
 def test_repeat(target):
     def powers(x, y):
         return *ops.repeat(lambda a, b: (a * b, b + a), 3, x, y), ops.repeat(lambda a: a * a, 0, x)
@@ -292,7 +292,7 @@ def test_repeat(target):
     close(run_on(get_backend(target), term, x, y), [a, b, x], 1e-12)
 
 
-@TARGETS
+@on_targets
 @pytest.mark.parametrize("taken", [False, True])
 def test_a_branch_may_pass_its_arguments_on(target, taken):
     """Branches that swap, repeat and ignore what they are given, and constants."""
@@ -319,7 +319,7 @@ def test_a_branch_may_pass_its_arguments_on(target, taken):
     close(found, (b + c, a, 0 * w) if taken else (a + b, c, 2 * d), 1e-12)
 
 
-@TARGETS
+@on_targets
 def test_one_program_for_every_length_and_batch(target):
     """Parameters are read inside, and their gradients added up over the turns."""
     N, x = Dim("batch"), f64(T, Dim("batch"), 2)
@@ -446,7 +446,7 @@ def source_of(term, target="numpy"):
     return text[text.index("def f(") : text.index("def converted")]
 
 
-@TARGETS
+@on_targets
 @pytest.mark.parametrize(
     "name", ["reversed", "range", "t", "x_t", "carry", "rows_rows", "h", "new_h", "math"]
 )
@@ -472,7 +472,7 @@ def test_names_of_loops_do_not_collide(target, name):
     learner.step(x, x)
 
 
-@TARGETS
+@in_python
 def test_a_value_read_in_a_loop_is_computed_before_it(target):
     """Expressions in line would be computed at each turn."""
 
@@ -486,7 +486,7 @@ def test_a_value_read_in_a_loop_is_computed_before_it(target):
     assert inside.count("scale") == 0 or "exp" not in inside
 
 
-@TARGETS
+@in_python
 def test_variables_are_assigned_before_they_are_read_and_text_is_the_same_each_time(target):
     term = reverse(build(several, [f64(3), NdArrayType((), Dtype.int64), BOOL, f64(T, 3)]))
     text = source_of(term, target)
@@ -498,7 +498,7 @@ def test_variables_are_assigned_before_they_are_read_and_text_is_the_same_each_t
     assert not re.search(r"\bNone = |\bTrue = ", text)
 
 
-@TARGETS
+@on_targets
 def test_carries_that_read_one_another_change_at_once(target):
     def swap(a, b, c):
         return ops.repeat(lambda a, b, c: (b, c, a + b), 5, a, b, c)
@@ -512,7 +512,7 @@ def test_carries_that_read_one_another_change_at_once(target):
         close(run_on(get_backend(target), term, *arrays), evaluate(term, *arrays), 1e-12)
 
 
-@TARGETS
+@on_targets
 def test_a_negative_base_of_a_power(target):
     """-2 ** x is -(2 ** x)."""
     for dtype in (Dtype.float32, F64):

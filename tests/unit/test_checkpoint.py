@@ -17,6 +17,7 @@ from catgrad.initialisers import Normal
 from catgrad.learn import checkpoint
 from catgrad.types import as_numpy
 from tests.models import mlp, rectified
+from tests.targets import on, on_all_targets, on_targets
 
 some_arrays = st.dictionaries(
     st.text(min_size=1, max_size=8).filter(lambda name: name != "__metadata__"),
@@ -113,7 +114,7 @@ def test_what_cannot_be_read_or_written_is_refused(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("target", ["numpy", "torch", "jax"])
+@on_all_targets
 def test_ten_steps_are_five_save_load_five(tmp_path, target):
     make = emit(mlp(optimisers.adamw(0.05)), target).load()
     rng = np.random.default_rng(0)
@@ -131,14 +132,15 @@ def test_ten_steps_are_five_save_load_five(tmp_path, target):
         assert np.array_equal(array, second.parameters[name])
 
 
-def test_weights_go_from_target_to_target(tmp_path):
-    numpy, torch = (
-        emit(mlp(), target).load()().learner(seed) for seed, target in enumerate(("numpy", "torch"))
-    )
-    checkpoint.save(torch, tmp_path / "weights")
+@on("torch", "jax", "c")
+def test_weights_go_from_target_to_target(target, tmp_path):
+    numpy, other = (emit(mlp(), name).load()().learner(seed) for seed, name in enumerate(("numpy", target)))
+    checkpoint.save(other, tmp_path / "weights")
     checkpoint.load(numpy, tmp_path / "weights")
     x = np.random.default_rng(0).normal(size=(3, 4))
-    np.testing.assert_allclose(numpy.predict(x), torch.predict(x), rtol=1e-6)
+    np.testing.assert_allclose(numpy.predict(x), other.predict(x), rtol=1e-6)
+    checkpoint.save(numpy, tmp_path / "again")
+    assert (tmp_path / "again").read_bytes() == (tmp_path / "weights").read_bytes()
 
 
 def test_weights_of_another_model_are_refused(tmp_path):
@@ -168,7 +170,7 @@ def tied() -> Task:
     return Task(build(forward, [tokens]), sgd(0.1), losses.cross_entropy, "tied", (tokens,))
 
 
-@pytest.mark.parametrize("target", ["numpy", "torch"])
+@on_targets
 def test_a_tied_weight_is_saved_once_and_found_by_its_alias(tmp_path, target):
     model = emit(tied(), target).load()()
     learner, other = model.learner(1), model.learner(2)
@@ -191,7 +193,7 @@ def test_a_tied_weight_is_saved_once_and_found_by_its_alias(tmp_path, target):
     assert not (tmp_path / "d").exists()
 
 
-@pytest.mark.parametrize("target", ["numpy", "torch"])
+@on_targets
 def test_a_learner_of_16_bits_goes_on_bit_for_bit(tmp_path, target):
     task = mlp(optimisers.adam(0.01, epsilon=1e-3), Dtype.bfloat16)
     model = emit(task, target).load()()

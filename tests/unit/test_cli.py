@@ -11,10 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from catgrad import Task, emit, layers
+from catgrad import Task, accuracy, emit, layers
 from catgrad.backend import Artifact
 from catgrad.errors import ArtifactError, ToolError
+from catgrad.formats import safetensors
 from tests.models import BATCH, INPUT, OUTPUT, mlp
+from tests.targets import on, on_all_targets
+from tests.unit.c.build import NEEDS_C
 
 ROOT = Path(__file__).parents[2]
 NEEDS_DOT = pytest.mark.skipif(shutil.which("dot") is None, reason="graphviz's program dot is not installed")
@@ -42,11 +45,41 @@ def test_emit_writes_the_file_that_the_library_emits(tmp_path):
     assert (tmp_path / "new/dense.py").read_text(encoding="utf-8") == emit(dense()).source
 
 
+def test_the_options_of_a_target_are_explained():
+    shown = run("targets", "c")
+    assert shown.returncode == 0, shown.stderr
+    assert "--option openmp=false" in shown.stdout
+    assert "OMP_NUM_THREADS" in shown.stdout
+    assert "catgrad targets c" in run("emit", "--help").stdout
+    assert "has none" in run("targets", "numpy").stdout
+
+
+@NEEDS_C
+@pytest.mark.skipif(shutil.which("make") is None, reason="there is no make")
+@pytest.mark.parametrize("options", [(), ("--option", "openmp=true")])
+def test_the_program_written_for_c_is_made_and_trains(tmp_path, options):
+    done = run("emit", "examples.iris:dense", "--target", "c", "-o", str(tmp_path), *options)
+    assert done.returncode == 0, done.stderr
+    assert str(tmp_path / "Makefile") in done.stdout
+    from examples.iris import load
+
+    x, y = load()
+    safetensors.write(tmp_path / "data.safetensors", {"x": x, "y": y})
+    for command in (["make"], ["./train", "--epochs", "400", "--batch", "50"]):
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+    weights = safetensors.read(tmp_path / "weights.safetensors")
+    assert accuracy(x @ weights["dense.weight"] + weights["dense.bias"], y) > 0.9
+
+
 @pytest.mark.parametrize("flags", [(), ("-O",)])
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (("emit", "examples.iris:dense", "-t", "numpi"), "did you mean 'numpy'"),
+        (("emit", "examples.iris:dense", "-t", "c", "--option", "openmp=yes"), "must be true or false"),
+        (("emit", "examples.iris:dense", "-t", "c", "--option", "opnmp=true"), "did you mean 'openmp'"),
+        (("targets", "cc"), "did you mean 'c'"),
         (("emit", "examples.iris:dence"), "did you mean 'dense'"),
         (("emit", "examples.irsi:dense"), "the module 'examples.irsi' must import"),
         (("emit", "examples.iris"), "must be given as MODULE:NAME"),
@@ -121,28 +154,32 @@ def test_iris(model, tmp_path):
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
-def test_iris_in_batches():
-    done = run("hidden", "--batch-size", "16", "--steps", "300", "--seed", "1", module="examples.iris")
+@on("numpy", "c")
+def test_iris_in_batches(target):
+    arguments = ("hidden", "--batch-size", "16", "--steps", "300", "--seed", "1", "--target", target)
+    done = run(*arguments, module="examples.iris")
     assert float(re.search(r"accuracy: ([\d.]+)%", done.stdout)[1]) > 90
 
 
-def test_lstm_in_short(tmp_path):
+@on("numpy", "c")
+def test_lstm_in_short(target, tmp_path):
     picture = tmp_path / "sunspots.png"
-    done = run("--steps", "300", "--plot", str(picture), module="examples.lstm")
+    done = run("--steps", "300", "--target", target, "--plot", str(picture), module="examples.lstm")
     assert done.returncode == 0, done.stderr
-    assert "for t in range(32):" in done.stdout
+    assert {"numpy": "for t in range(32):", "c": "int lstm_step("}[target] in done.stdout
     error, by_the_year_before = map(float, re.search(r"error: ([\d.]+) .* ([\d.]+) by", done.stdout).groups())
     assert error < by_the_year_before
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
-def test_char_gpt_in_short(tmp_path):
+@on("torch", "c")
+def test_char_gpt_in_short(target, tmp_path):
     """In 20 steps it learns how often each character occurs, and something of what follows what."""
     picture = tmp_path / "gpt.png"
-    arguments = ("--target", "torch", "--steps", "20", "--length", "30", "--plot", str(picture))
+    arguments = ("--target", target, "--steps", "20", "--length", "30", "--plot", str(picture))
     done = run(*arguments, module="examples.char_gpt")
     assert done.returncode == 0, done.stderr
-    assert "def train_step(" in done.stdout
+    assert {"torch": "def train_step(", "c": "int char_gpt_step("}[target] in done.stdout
     loss, entropy = map(float, re.search(r"loss: ([\d.]+) .* entropy: ([\d.]+)", done.stdout).groups())
     assert loss < 3.0  # of a character by itself, and of the 60 there are: ln 60 = 4.1
     assert entropy == 2.221
@@ -150,7 +187,7 @@ def test_char_gpt_in_short(tmp_path):
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
-@pytest.mark.parametrize("target", ["numpy", "torch", "jax"])
+@on_all_targets
 def test_digits_in_short(target, tmp_path):
     """A tenth of the steps: more right than wrong, and a picture."""
     picture = tmp_path / "digits.png"
