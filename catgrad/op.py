@@ -101,6 +101,8 @@ class Op:
     """Its one output has, at each place, a function of the input elements at that place."""
     rearranges: ClassVar[bool] = False
     """The output holds elements of the one input and nothing else."""
+    costly: ClassVar[bool] = False
+    """It takes much longer than reading an element, so its output is kept rather than computed again."""
     commutative: ClassVar[bool] = False
     """f(x, y) = f(y, x)."""
     involution: ClassVar[bool] = False

@@ -19,27 +19,6 @@ from catgrad.ops.take import TakeAlongAxis
 from catgrad.ops.window import Fold, Window
 from catgrad.program import Apply, Function, Nested
 
-COSTLY = frozenset(
-    [
-        "Exp",
-        "Log",
-        "Log1p",
-        "Expm1",
-        "Sqrt",
-        "Sin",
-        "Cos",
-        "Tanh",
-        "Erf",
-        "Power",
-        "Divide",
-        "Fmod",
-        "FloorDivide",
-        "Remainder",
-        "RandomBits",
-    ]
-)
-"""Operations that take much longer than reading an element."""
-
 CHEAP = 6
 """Operations that may be computed again where they are read again, rather than stored and read."""
 
@@ -112,7 +91,7 @@ class Choice:
 
     def _decide(self, apply: Apply) -> None:
         op, inputs, outputs = apply
-        own = 0 if isinstance(op, (*VIEWS, *GENERATORS)) else 20 if op.macro in COSTLY else 1
+        own = 0 if isinstance(op, (*VIEWS, *GENERATORS)) else 2 * CHEAP if op.costly else 1
         for value in outputs:
             self._cost[value] = own + sum(self._cost[v] for v in inputs)
             self._leaves[value] = frozenset[int]().union(

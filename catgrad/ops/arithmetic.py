@@ -81,6 +81,7 @@ class Divide(FloatMap, symbol="/"):
     result = "quotient"
     right_unit = 1.0
     domain = (0.5, 2.0)
+    costly = True
 
     def ref(self, x: Array, y: Array) -> Any:
         return x / y
@@ -101,6 +102,7 @@ class Power(FloatMap, symbol="**"):
     saves = Saves(inputs=..., outputs=...)
     right_unit = 1.0
     domain = (0.5, 2.0)
+    costly = True
 
     def ref(self, x: Array, y: Array) -> Any:
         return np.power(x, y)

@@ -69,6 +69,7 @@ class Fmod(FloatMap):
 
     saves = INPUTS
     domain = (0.5, 2.0)
+    costly = True
 
     def ref(self, x: Array, y: Array) -> Any:
         return np.fmod(x, y)

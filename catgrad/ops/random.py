@@ -60,6 +60,8 @@ class RandomBits(Draw):
     Source:   Salmon et al. 2011, Parallel random numbers: as easy as 1, 2, 3, section 4.2
     """
 
+    costly = True
+
     def ref(self, seed: Array, counter: Array) -> Any:
         shape = numbers(self.shape)
         count = int(np.prod(shape))

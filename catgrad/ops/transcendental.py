@@ -22,6 +22,7 @@ class Exp(FloatMap):
 
     saves = OUTPUTS
     rounds_once = True
+    costly = True
 
     def ref(self, x: Array) -> Any:
         return np.exp(x)
@@ -41,6 +42,7 @@ class Log(FloatMap):
     saves = INPUTS
     rounds_once = True
     domain = (0.1, 4.0)
+    costly = True
 
     def ref(self, x: Array) -> Any:
         return np.log(x)
@@ -59,6 +61,7 @@ class Log1p(FloatMap):
 
     saves = INPUTS
     domain = (-0.5, 4.0)
+    costly = True
 
     def ref(self, x: Array) -> Any:
         return np.log1p(x)
@@ -75,6 +78,7 @@ class Expm1(FloatMap):
     """
 
     saves = OUTPUTS
+    costly = True
 
     def ref(self, x: Array) -> Any:
         return np.expm1(x)
@@ -93,6 +97,7 @@ class Sqrt(FloatMap):
 
     saves = OUTPUTS
     domain = (0.1, 4.0)
+    costly = True
 
     def ref(self, x: Array) -> Any:
         return np.sqrt(x)
@@ -131,6 +136,7 @@ class Sin(FloatMap):
     """
 
     saves = INPUTS
+    costly = True
 
     def ref(self, x: Array) -> Any:
         return np.sin(x)
@@ -148,6 +154,7 @@ class Cos(FloatMap):
     """
 
     saves = INPUTS
+    costly = True
 
     def ref(self, x: Array) -> Any:
         return np.cos(x)
@@ -164,6 +171,7 @@ class Tanh(FloatMap):
     """
 
     saves = OUTPUTS
+    costly = True
 
     def ref(self, x: Array) -> Any:
         return np.tanh(x)
@@ -180,6 +188,7 @@ class Erf(FloatMap):
     """
 
     saves = INPUTS
+    costly = True
 
     def ref(self, x: Array) -> Any:
         from scipy.special import erf  # takes longer to import than catgrad does

@@ -39,6 +39,7 @@ class FloorDivide(WholeMap, symbol="//"):
     saves = NOTHING
     result = "quotient"
     right_unit = 1
+    costly = True
 
     def ref(self, x: Array, y: Array) -> Any:
         return x // y
@@ -56,6 +57,7 @@ class Remainder(WholeMap, symbol="%"):
     """
 
     saves = Saves(inputs=...)
+    costly = True
 
     def ref(self, x: Array, y: Array) -> Any:
         return x % y
