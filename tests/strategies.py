@@ -140,3 +140,34 @@ def sizes(draw) -> object:
     for name in draw(st.lists(st.sampled_from("abc"), max_size=3)):
         total = total * Dim(name) + draw(st.integers(-3, 3))
     return total
+
+
+N, M = Dim("n"), Dim("m")
+ROWS, COLUMNS, TABLE, THREE = (NdArrayType(shape) for shape in ((N,), (M,), (N, M), (N, 3)))
+
+# Arrays of symbolic sizes: normalised, multiplied, added up and copied along axes.
+SYMBOLIC_STEPS = {
+    ROWS: [
+        lambda x, y: ops.broadcast(x, (N, M), (1,)), lambda x, y: ops.tanh(x) * y, lambda x, y: ops.cumsum(x),
+        lambda x, y: ops.softmax(x, 0), lambda x, y: ops.broadcast(y, (N, 3), (1,)),
+    ],
+    COLUMNS: [
+        lambda x, y: ops.broadcast(x, (N, M)), lambda x, y: ops.flip(x) - y, lambda x, y: ops.sort(x)[0],
+        lambda x, y: x * ops.broadcast(ops.max(y, 0), (M,)),
+    ],
+    TABLE: [
+        lambda x, y: ops.softmax(x), lambda x, y: ops.exp(ops.tanh(x)) * y, lambda x, y: ops.sum(x, 0),
+        lambda x, y: ops.sum(y, 1), lambda x, y: x @ (ops.transpose(y) @ x), lambda x, y: ops.layer_norm(x),
+        lambda x, y: ops.reshape(ops.flip(ops.reshape(ops.transpose(x), N * M)), N, M) + y,
+    ],
+    THREE: [
+        lambda x, y: x @ (ops.transpose(y) @ x), lambda x, y: ops.sum(x * y, 1),
+        lambda x, y: ops.softmax(x, 0),
+        lambda x, y: ops.concat([ops.slice(x, (0, 1), (N, 2)), ops.slice(y, (0, 0), (N, 1))], 1),
+    ],
+}  # fmt: skip
+
+
+def symbolic_terms(size: int = 8) -> st.SearchStrategy[Term]:
+    """A random map between arrays of symbolic sizes n and m."""
+    return random_terms(SYMBOLIC_STEPS, [TABLE, THREE], None, size)

@@ -7,8 +7,6 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 
 from catgrad.dialect import Dialect
-from catgrad.dims import Size
-from catgrad.loops.fuse import is_parallel
 from catgrad.loops.index import Index, Variable
 from catgrad.loops.nest import (
     Check,
@@ -19,12 +17,11 @@ from catgrad.loops.nest import (
     Multiply,
     Sort,
     Statement,
-    Update,
     statements,
-    typical,
 )
 from catgrad.loops.plan import Plan, is_local
 from catgrad.loops.scalar import Compute, Guarded, Load, Number, Place, Scalar, Stored
+from catgrad.loops.turns import at_once, is_number, is_worth_sharing, step
 from catgrad.naming import Namer
 from catgrad.ops.arithmetic import Maximum
 from catgrad.ops.compare import Select
@@ -34,12 +31,6 @@ from .texts import Assign, Copying, For, KernelText, Line, Local, Parameter, Pro
 
 LETTERS = "ijklpqrs"
 """What loop variables are called, from the outermost inwards."""
-
-SHARED = 2**16
-"""Turns of a nest that is worth sharing among threads."""
-
-FEW = 4
-"""Turns of a loop that are written out rather than taken at once."""
 
 
 class KernelPrinter:
@@ -175,19 +166,19 @@ class KernelPrinter:
             self.expressions.written(array)
         line = For(name, extent, tuple(inner))
         if not any(isinstance(item, Loop) for item in loop.body):
-            line = self._at_once(loop, parts, line)
-        return [*lines, replace(line, shared=depth == 0 and self._is_worth_sharing(loop, parts))]
+            line = self._at_once(loop, line)
+        return [*lines, replace(line, shared=depth == 0 and is_worth_sharing(loop))]
 
     def _copied(self, loop: Loop) -> list[Line] | None:
         """A loop that does nothing but copy elements that lie side by side."""
         copies: list[Line] = []
         length = self.expressions.size(loop.variable.extent)
         for s in loop.body:
-            if not (isinstance(s, Define) and isinstance(s.scalar, Load) and not _is_number(s.array)):
+            if not (isinstance(s, Define) and isinstance(s.scalar, Load) and not is_number(s.array)):
                 return None
             to, source = s.array.flat(s.indices), s.scalar.array.flat(s.scalar.indices)
             same = s.array in (s.scalar.array, s.scalar.array.alias) or s.array.alias is s.scalar.array
-            if same or _step(to, loop.variable) != 1 or _step(source, loop.variable) != 1:
+            if same or step(to, loop.variable) != 1 or step(source, loop.variable) != 1:
                 return None
             copies.append(
                 Copying(
@@ -206,35 +197,18 @@ class KernelPrinter:
         at = self.expressions.index(rest)
         return self.expressions.dialect.macros["pointer"](self._name(array), at, rest == Index())
 
-    def _is_worth_sharing(self, loop: Loop, parts: Sequence[Statement]) -> bool:
-        if any(isinstance(s, Check) for s in parts) or not is_parallel(loop):
-            return False
-        work = sum(_work(item) for item in loop.body) * typical(loop.variable.extent)
-        return work >= SHARED and typical(loop.variable.extent) > 1
-
-    def _at_once(self, loop: Loop, parts: Sequence[Statement], line: For) -> For:
-        """Whether the turns of an innermost loop may be taken at once, and what they add up."""
-        extent = loop.variable.extent
-        if isinstance(extent, int) and extent < FEW:
+    def _at_once(self, loop: Loop, line: For) -> For:
+        """The loop with what its turns add up or find the greatest of, if they may be taken at once."""
+        reductions = at_once(loop, self.first)
+        if reductions is None:
             return line
-        own = {id(part) for part in parts}
-        sums, greatest = [], []
-        for s in parts:
-            if not isinstance(s, (Define, Update)):
-                return line
-            if _is_number(s.array) and id(self.first[s.array]) in own:
-                continue  # a number that each turn has for itself
-            if isinstance(s, Update) and not any(i.coefficient(loop.variable) for i in s.indices):
-                reads = sum(array is s.array for part in parts for array, _ in part.reads)
-                if not _is_number(s.array) or reads > 1:
-                    return line
-                if isinstance(s.op, Maximum):
-                    name = self._name(s.array)
-                    greatest.append((name, self.namer.fresh(f"{name}_is_nan"), s.array.type.dtype))
-                else:
-                    sums.append(self._name(s.array))
-            elif _is_number(s.array) or not is_parallel(Loop(loop.variable, [s])):
-                return line
+        sums = tuple(self._name(s.array) for s in reductions if not isinstance(s.op, Maximum))
+        greatest = [
+            (name, self.namer.fresh(f"{name}_is_nan"), s.array.type.dtype)
+            for s in reductions
+            if isinstance(s.op, Maximum)
+            for name in [self._name(s.array)]
+        ]
         flags = {name: flag for name, flag, _ in greatest}
         lines = tuple(
             replace(each, flag=flags[each.target])
@@ -242,7 +216,7 @@ class KernelPrinter:
             else each
             for each in line.lines
         )
-        return replace(line, lines=lines, at_once=True, sums=tuple(sums), greatest=tuple(greatest))
+        return replace(line, lines=lines, at_once=True, sums=sums, greatest=tuple(greatest))
 
     def _hoisted(self, loop: Loop, parts: Sequence[Statement]) -> list[Line]:
         """What every turn of a loop would compute alike gets a name before it."""
@@ -253,7 +227,7 @@ class KernelPrinter:
             for scalar in _scalars_of(s):
                 for part in _largest(scalar, lambda node: self._stays(node, inside, written)):
                     if self.expressions.name(part) is None and not isinstance(part, (Number, Place)):
-                        if isinstance(part, Load) and _is_number(part.array):
+                        if isinstance(part, Load) and is_number(part.array):
                             continue
                         lines += self._shared(part, Counter())
                         lines.append(self._named(part))
@@ -301,8 +275,9 @@ class KernelPrinter:
             lines += self._shared(operand, counts)
         if isinstance(scalar, Compute) and isinstance(scalar.op, Select):
             lines += [self._named(load) for load in self._read_in_branches(scalar)]
-        is_number = isinstance(scalar, Load) and _is_number(scalar.array)
-        if counts[self.expressions.key(scalar)] > 1 and not is_number:
+        if counts[self.expressions.key(scalar)] > 1 and not (
+            isinstance(scalar, Load) and is_number(scalar.array)
+        ):
             lines.append(self._named(scalar))
         elif isinstance(scalar, Compute) and len(self.expressions.text(scalar)) > 100:
             longest = max(
@@ -327,7 +302,7 @@ class KernelPrinter:
             seen.add(key)
             if not isinstance(node, Load):
                 stack += node.operands
-            elif not _is_number(node.array):
+            elif not is_number(node.array):
                 yield node
 
     def _statement(self, s: Statement) -> list[Line]:
@@ -337,37 +312,37 @@ class KernelPrinter:
             return [self._sorting(s)]
         if isinstance(s, Check):
             return [Require(self.expressions.text(s.scalar), self.expressions.size(s.size))]
-        dtype, array = s.array.type.dtype, s.array
-        text = self.expressions.text(s.scalar)
-        is_number = _is_number(array)
-        if isinstance(s, Update):
-            target = self._name(array) if is_number else self.expressions.element(array, s.indices)
-            self.expressions.written(array)
-            return [Assign(dtype, target, text, s.op.macro, not is_number)]
-        if is_number and isinstance(s.scalar, Load) and _is_number(s.scalar.array) and self.count[array] == 1:
+        if isinstance(s, Define):
+            return self._number(s) if is_number(s.array) else self._element(s)
+        text, in_memory = self.expressions.text(s.scalar), not is_number(s.array)
+        target = self.expressions.element(s.array, s.indices) if in_memory else self._name(s.array)
+        self.expressions.written(s.array)
+        return [Assign(s.array.type.dtype, target, text, s.op.macro, in_memory)]
+
+    def _number(self, s: Define) -> list[Line]:
+        """The definition of a number of the kernel."""
+        array, dtype = s.array, s.array.type.dtype
+        if isinstance(s.scalar, Load) and is_number(s.scalar.array) and self.count[array] == 1:
             self.names[array] = self._name(s.scalar.array)  # a copy of a number needs no name of its own
             return []
-        if is_number:
-            name = self._name(array)
-            first = array not in self.declared
-            self.declared.add(array)
-            self.expressions.written(array)
-            if first:
-                return [Local(dtype, name, text, self.count[array] > 1)]
+        text, name = self.expressions.text(s.scalar), self._name(array)
+        self.expressions.written(array)
+        if array in self.declared:
             return [Assign(dtype, name, text, is_element=False)]
+        self.declared.add(array)
+        return [Local(dtype, name, text, self.count[array] > 1)]
+
+    def _element(self, s: Define) -> list[Line]:
+        """The definition of an element, which has a name as well if it is read again."""
         lines: list[Line] = []
-        if self._is_read_again(s) and not isinstance(s.scalar, Number):
-            known = self.expressions.name(s.scalar)
-            if known is None:
-                lines.append(self._named(s.scalar))
-                text = self.expressions.text(s.scalar)
-            target = self.expressions.element(array, s.indices)
-            self.expressions.written(array)
-            self.expressions.give(Load(array, s.indices), text)
-        else:
-            target = self.expressions.element(array, s.indices)
-            self.expressions.written(array)
-        return [*lines, Assign(dtype, target, text)]
+        again = self._is_read_again(s) and not isinstance(s.scalar, Number)
+        if again and self.expressions.name(s.scalar) is None:
+            lines.append(self._named(s.scalar))
+        text, target = self.expressions.text(s.scalar), self.expressions.element(s.array, s.indices)
+        self.expressions.written(s.array)
+        if again:
+            self.expressions.give(Load(s.array, s.indices), text)
+        return [*lines, Assign(s.array.type.dtype, target, text)]
 
     def _is_read_again(self, s: Define) -> bool:
         return any(array is s.array and indices == s.indices for array, indices in self.kernel.reads)
@@ -401,20 +376,6 @@ class KernelPrinter:
         )
         self.expressions.written(s.array)
         return line
-
-
-def _is_number(array: Stored) -> bool:
-    """Whether an array has become a number of the kernel."""
-    return not array.order and array.place == "turn"
-
-
-def _step(place: Index, variable: Variable) -> Size:
-    """How far a place moves on along a variable; 0 if that is not all there is to it."""
-    regular = all(
-        isinstance(atom, Variable) or variable not in Index(((atom, 1),)).variables()
-        for atom, _ in place.terms
-    )
-    return place.coefficient(variable) if regular else 0
 
 
 def _loops(item: Item | Kernel) -> list[Loop]:
@@ -455,11 +416,3 @@ def _count(scalar: Scalar, expressions: Expressions, counts: Counter[object]) ->
     if counts[key] == 1:
         for operand in scalar.operands[2:] if isinstance(scalar, Guarded) else scalar.operands:
             _count(operand, expressions, counts)
-
-
-def _work(item: Item) -> int:
-    if isinstance(item, Loop):
-        return typical(item.variable.extent) * sum(map(_work, item.body))
-    if isinstance(item, Multiply):
-        return typical(item.m.extent * item.n.extent * item.k.extent) // 8
-    return 1

@@ -96,7 +96,7 @@ class Index:
         """A bound of its values, if all coefficients are positive."""
         total = self.constant
         for atom, coefficient in self.terms:
-            if isinstance(coefficient, int) and coefficient < 0:
+            if coefficient != _positive(coefficient):
                 return None
             total = total + coefficient * (extent(atom) - 1)
         return total
@@ -136,9 +136,13 @@ def extent(atom: Atom) -> Size:
     if isinstance(atom, Modulo):
         return atom.divisor
     if isinstance(atom, Quotient):
-        greatest = atom.index.greatest
-        whole = None if greatest is None else _exactly(greatest + 1, atom.divisor)
-        return atom.index.constant + product(tuple(map(extent, _atoms(atom)))) if whole is None else whole
+        count = atom.index.constant + 1
+        for inner, coefficient in atom.index.terms:
+            count = count + _positive(coefficient) * (extent(inner) - 1)
+        if isinstance(count, int) and isinstance(atom.divisor, int) and atom.divisor:
+            return -(-count // atom.divisor)
+        whole = _exactly(count, atom.divisor)
+        return count if whole is None else whole
     return atom.extent
 
 
@@ -164,19 +168,25 @@ def modulo(dividend: Index, divisor: Size) -> Index:
 
 
 def _divided(dividend: Index, divisor: Size) -> tuple[Index, Index]:
-    """Whole and rest with whole · divisor + rest = dividend."""
-    whole, rest = ZERO, ZERO
+    """Whole and rest with whole · divisor + rest = dividend, and a rest that is not negative.
+
+    Languages round the quotient of a negative number in different ways.
+    """
+    whole, rest, least = ZERO, Index((), dividend.constant), dividend.constant
     for atom, coefficient in dividend.terms:
         exact = _exactly(coefficient, divisor)
         if exact is None:
             rest += Index(((atom, coefficient),))
+            least = least + (coefficient - _positive(coefficient)) * (extent(atom) - 1)
         else:
             whole += Index(((atom, exact),))
-    constant = dividend.constant
-    if isinstance(constant, int) and isinstance(divisor, int) and divisor:
-        return whole + constant // divisor, rest + constant % divisor
-    exact = _exactly(constant, divisor)
-    return (whole, rest + constant) if exact is None else (whole + exact, rest)
+    if isinstance(least, int) and isinstance(divisor, int) and divisor:
+        out: Size | None = least // divisor
+    else:
+        out = _exactly(least, divisor)
+    if out is not None:
+        return whole + out, rest - divisor * out
+    return (whole, rest) if least == _positive(least) else (ZERO, dividend)
 
 
 def _within(index: Index, size: Size) -> bool:
@@ -218,5 +228,12 @@ def _rank(term: tuple[Atom, Size]) -> tuple[int, ...]:
     return 1, isinstance(atom, Modulo), *(n for rank in inside for n in rank)
 
 
-def _atoms(atom: Quotient) -> list[Atom]:
-    return [a for a, _ in atom.index.terms]
+def _positive(size: Size) -> Size:
+    """What of a size is not negative, whatever the symbols are."""
+    if not isinstance(size, Dim):
+        return max(size, 0)
+    total: Size = 0
+    for monomial, coefficient in size.terms:
+        if coefficient > 0:
+            total = total + coefficient * product(tuple(map(Dim, monomial)))
+    return total

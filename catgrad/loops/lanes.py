@@ -111,12 +111,12 @@ class _Lanes:
         self.block = Variable(count // LANES)
         self.wide: dict[Stored, Stored] = {}
         self.totals: dict[Stored, Stored] = {}
-        self.copies: dict[Stored, Stored] = {}
+        self.copies: dict[tuple[Stored, int], Stored] = {}
         self.begin: list[Item] = []
         self.end: list[Item] = []
         self.written = {array for array, _ in rows.writes}
         body = self._wide_items(rows.body)
-        copies = [item for array, copy in self.copies.items() for item in self._copied(array, copy)]
+        copies = [item for key, copy in self.copies.items() for item in self._copied(*key, copy)]
         self.body = [*copies, *body]
         for array, total in self.totals.items():
             self._add_up(array, total)
@@ -199,20 +199,18 @@ class _Lanes:
         return bool(others) and size <= SHORT and load.array.place != "turn"
 
     def _copy_of(self, array: Stored, indices: Indices) -> Stored:
-        if array not in self.copies:
-            rest = [a for a, i in enumerate(indices) if i.variable is not self.row]
-            shape = (*(array.type.shape[axis] for axis in rest), LANES)
-            self.copies[array] = Stored(array.name, NdArrayType(shape, array.type.dtype), "turn")
-            self.copies[array].alias = None
-        return self.copies[array]
+        """The copy of an array whose rows are along the axis that these indices have the row for."""
+        axis = next(a for a, i in enumerate(indices) if i.variable is self.row)
+        if (array, axis) not in self.copies:
+            rest = (*array.type.shape[:axis], *array.type.shape[axis + 1 :], LANES)
+            self.copies[array, axis] = Stored(array.name, NdArrayType(rest, array.type.dtype), "turn")
+        return self.copies[array, axis]
 
-    def _copied(self, array: Stored, copy: Stored) -> list[Item]:
+    def _copied(self, array: Stored, axis: int, copy: Stored) -> list[Item]:
         """The rows of an array, one beside the other."""
         loops = [Variable(size) for size in copy.type.shape]
         *rest, lane = map(index, loops)
         row = index(self.block) * LANES + lane
-        extent = self.row.extent
-        axis = next(a for a, size in enumerate(array.type.shape) if size == extent)
         at = (*rest[:axis], row, *rest[axis:])
         return nested(loops, [Define(copy, (*rest, lane), Load(array, at))])
 

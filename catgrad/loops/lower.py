@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from catgrad.loops import moves, products, reductions, scatters  # noqa: F401  # register their operations
 from catgrad.loops.element import Indices, Source
@@ -19,6 +19,9 @@ from catgrad.naming import Namer
 from catgrad.ops.scan import Scan
 from catgrad.program import Apply, Function, Nested
 
+Fuse = Callable[[Sequence[Item]], list[Kernel]]
+"""How nests become kernels."""
+
 
 def lower(
     function: Function, reserved: Sequence[str] = (), in_place: Mapping[int, int] | None = None
@@ -27,19 +30,29 @@ def lower(
 
     `in_place` gives for results, by their positions, the arguments whose place they take.
     """
+    lowered = staged(function, reserved, in_place)
+    put_in_place(lowered)
+    finish(kernels(lowered.steps))
+    return lowered
+
+
+def staged(
+    function: Function,
+    reserved: Sequence[str] = (),
+    in_place: Mapping[int, int] | None = None,
+    fuse: Fuse = fused,
+) -> Lowered:
+    """Kernels of a function as `fuse` makes them, before any other pass over kernels."""
     namer = Namer(reserved)
     arguments = [
         Stored(namer.fresh(function.names.get(v, "x")), function.types[v], "argument")
         for v in function.arguments
     ]
     given = {v: _source(a) for v, a in zip(function.arguments, arguments, strict=True)}
-    body = _Body(function, given, namer)
+    body = _Body(function, given, namer, fuse)
     body.run()
     results, copies = body.results(arguments, in_place or {})
-    lowered = Lowered(function, [*body.steps, *map(_kernel, copies)], arguments, results)
-    put_in_place(lowered)
-    finish(kernels(lowered.steps))
-    return lowered
+    return Lowered(function, [*body.steps, *map(_kernel, copies)], arguments, results)
 
 
 def _source(array: Stored, prefix: Indices = ()) -> Source:
@@ -56,8 +69,8 @@ def _source(array: Stored, prefix: Indices = ()) -> Source:
 class _Body:
     """The steps of a function, or of a block within it."""
 
-    def __init__(self, function: Function, given: Mapping[int, Source], namer: Namer) -> None:
-        self.function, self.namer = function, namer
+    def __init__(self, function: Function, given: Mapping[int, Source], namer: Namer, fuse: Fuse) -> None:
+        self.function, self.namer, self.fuse = function, namer, fuse
         self.stages = Stages(function, given, namer)
         self.steps: list[Step] = []
 
@@ -76,7 +89,7 @@ class _Body:
 
     def _flush(self) -> None:
         """Nests so far become kernels; loops and branches are no kernels."""
-        self.steps += fused([*self.stages.checks, *self.stages.items])
+        self.steps += self.fuse([*self.stages.checks, *self.stages.items])
         self.stages.items, self.stages.checks = [], []
 
     def results(
@@ -117,7 +130,7 @@ class _Body:
         given: dict[int, Source] = {v: _source(array) for v, array in zip(inside, carries, strict=True)}
         given |= {v: self._element(a, index(t)) for v, a in zip(rows, arrays, strict=True)}
         given |= {v: self._element(a) for v, a in zip(fixed, constants, strict=True)}
-        within = _Body(body, given, self.namer)
+        within = _Body(body, given, self.namer, self.fuse)
         within.run()
         last = self._turn(op, within, carries, outputs, index(t))
         self.steps.append(Repeat(t, op.backwards, [*within.steps, *last]))
@@ -139,7 +152,7 @@ class _Body:
             held.append((carry, again))
         for carry, again in held:
             items += self.stages.copied(carry, _source(again))
-        return fused(items)
+        return self.fuse(items)
 
     def _cond(self, functions: Sequence[Function], apply: Apply) -> None:
         condition, *inputs = apply.inputs
@@ -151,7 +164,7 @@ class _Body:
         parts = []
         for function in functions:
             sources = zip(function.arguments, inputs, strict=True)
-            within = _Body(function, {v: self._element(a) for v, a in sources}, self.namer)
+            within = _Body(function, {v: self._element(a) for v, a in sources}, self.namer, self.fuse)
             within.run()
             items: list[Item] = []
             for array, value in zip(arrays, function.results, strict=True):

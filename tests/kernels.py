@@ -1,0 +1,182 @@
+"""A reference interpreter of kernels: what each line says, element by element, in NumPy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from catgrad.dims import Dim, Size
+from catgrad.loops import OPERATIONS
+from catgrad.loops.fuse import is_parallel
+from catgrad.loops.index import Index, Quotient, Read, Variable
+from catgrad.loops.nest import Check, Define, Item, Loop, Multiply, Sort, Update
+from catgrad.loops.plan import Plan
+from catgrad.loops.reductions import Differs
+from catgrad.loops.scalar import Compute, Guarded, Load, Number, Place, Scalar, Stored
+from catgrad.loops.steps import Either, Lowered, Repeat, Step
+from catgrad.ops.random import RandomBits
+from catgrad.ops.sort import ArgSort
+from catgrad.passes import erase_barriers, optimise
+from catgrad.program import Function, bind_symbols, nest
+from catgrad.types import Array, Dtype, substitute
+
+
+def has(op: Any) -> bool:
+    """Whether kernels compute an operation as it is, for it becomes loops."""
+    return op.macro in OPERATIONS
+
+
+def prepared(function: Function) -> Function:
+    """A function as targets give it to the lowering."""
+    return nest(erase_barriers.apply(optimise(function)), prepared)
+
+
+def run(lowered: Lowered, *arrays: Any, plan: Plan | None = None, turned: bool = False) -> list[Array]:
+    """The results of a function's kernels; its arguments stay, but for those whose place a result takes.
+
+    With a plan, what is in the workspace lies there. `turned` takes turns of parallel loops from the last.
+    """
+    given = [np.array(array, a.type.dtype.numpy) for a, array in zip(lowered.arguments, arrays, strict=True)]
+    sizes = bind_symbols([a.type for a in lowered.arguments], [array.shape for array in given])
+    machine = Machine(sizes, plan, turned)
+    for argument, array in zip(lowered.arguments, given, strict=True):
+        machine.memory[argument] = array.reshape(-1)
+    with np.errstate(all="ignore"):
+        machine.steps(lowered.steps)
+    return [machine.memory_of(r).reshape(substitute(r.type.shape, sizes)).copy() for r in lowered.results]
+
+
+class Machine:
+    """Memory for every array, and the values of variables."""
+
+    def __init__(self, sizes: Mapping[str, int], plan: Plan | None = None, turned: bool = False) -> None:
+        self.sizes, self.plan, self.turned = sizes, plan, turned
+        self.memory: dict[Stored, Array] = {}
+        self.values: dict[Variable, Any] = {}
+        self.workspace = np.full(self.size(plan.size) if plan else 0, 0xA5, np.uint8)
+
+    def size(self, size: Size) -> int:
+        return int(size.substitute(self.sizes)) if isinstance(size, Dim) else size  # type: ignore[call-overload]
+
+    def memory_of(self, array: Stored) -> Array:
+        """Where an array lies, all its elements in a row; nothing is known of what is there at first."""
+        place = array.alias or array
+        if place not in self.memory:
+            self.memory[place] = self._new(place)
+        return self.memory[place]
+
+    def _new(self, array: Stored) -> Array:
+        dtype, count = array.type.dtype.numpy, self.size(array.size)
+        if array.place == "literal":
+            whole = int if array.type.dtype is not Dtype.bool else "True".__eq__
+            return np.array([*map(float if array.type.dtype.is_floating else whole, array.elements)], dtype)
+        if self.plan is not None and array in self.plan.offsets:
+            return np.frombuffer(self.workspace, dtype, count, self.size(self.plan.offsets[array]))
+        return np.full(count * dtype.itemsize, 0xA5, np.uint8).view(dtype)
+
+    def steps(self, steps: Sequence[Step]) -> None:
+        for step in steps:
+            if isinstance(step, Repeat):
+                count = self.size(step.variable.extent)
+                for turn in reversed(range(count)) if step.backwards else range(count):
+                    self.values[step.variable] = turn
+                    self.steps(step.body)
+            elif isinstance(step, Either):
+                self.steps(step.parts[0 if self.scalar(step.condition) else 1])
+            else:
+                self.items(step.body)
+
+    def items(self, items: Sequence[Item]) -> None:
+        for item in items:
+            if isinstance(item, Loop):
+                turns = range(self.size(item.variable.extent))
+                for turn in reversed(turns) if self.turned and is_parallel(item) else turns:
+                    self.values[item.variable] = turn
+                    self.items(item.body)
+            else:
+                self.statement(item)
+
+    def statement(self, s: Any) -> None:
+        if isinstance(s, Check):
+            if not 0 <= self.scalar(s.scalar) < self.size(s.size):
+                raise IndexError("a number of an element is none")
+        elif isinstance(s, Define):
+            self.write(s.array, s.indices, self.scalar(s.scalar))
+        elif isinstance(s, Update):
+            value = self.scalar(s.scalar)
+            self.write(s.array, s.indices, s.op.compute(self.read(s.array, s.indices), value))
+        elif isinstance(s, Sort):
+            self.values[s.along] = np.arange(self.size(s.along.extent))
+            self.write(s.array, s.indices, ArgSort(0, s.descending).compute(self.scalar(s.keys)))
+        else:
+            self.multiply(s)
+
+    def multiply(self, s: Multiply) -> None:
+        """All of a product at once: its variables have all their values, each along an axis."""
+        axes = np.ix_(*(np.arange(self.size(v.extent)) for v in (s.m, s.n, s.k)))
+        self.values |= dict(zip((s.m, s.n, s.k), axes, strict=True))
+        total = np.sum(self.scalar(s.left) * self.scalar(s.right), axis=2)
+        self.values[s.k] = 0
+        self.values |= {s.m: axes[0][:, :, 0], s.n: axes[1][:, :, 0]}
+        self.write(s.array, s.indices, total + self.read(s.array, s.indices) if s.add else total)
+
+    def place(self, array: Stored, indices: Sequence[Index]) -> Any:
+        """Where an element lies, which must be within the array."""
+        place = self.index(array.flat(tuple(indices)))
+        if np.any(place < 0) or np.any(place >= self.size(array.size)):
+            raise AssertionError(f"{array.name} has no element {place}")
+        return place
+
+    def read(self, array: Stored, indices: Sequence[Index]) -> Any:
+        return self.memory_of(array)[self.place(array, indices)]
+
+    def write(self, array: Stored, indices: Sequence[Index], value: Any) -> None:
+        self.memory_of(array)[self.place(array, indices)] = np.asarray(value, array.type.dtype.numpy)
+
+    def index(self, i: Index) -> Any:
+        return self.size(i.constant) + sum(self.atom(atom) * self.size(c) for atom, c in i.terms)
+
+    def atom(self, atom: Any) -> Any:
+        if isinstance(atom, Variable):
+            return self.values[atom]
+        if isinstance(atom, Read):
+            return int(self.scalar(atom.scalar))
+        inside, divisor = self.index(atom.index), self.size(atom.divisor)
+        if np.any(inside < 0):
+            raise AssertionError(f"{inside} is divided by {divisor}, which languages do differently")
+        return inside // divisor if isinstance(atom, Quotient) else inside % divisor
+
+    def scalar(self, scalar: Scalar, known: dict[int, Any] | None = None) -> Any:
+        """The value of a scalar, each part of it computed once."""
+        known = {} if known is None else known
+        if scalar.number not in known:
+            known[scalar.number] = self._value(scalar, known)
+        return known[scalar.number]
+
+    def _value(self, scalar: Scalar, known: dict[int, Any]) -> Any:
+        if isinstance(scalar, Load):
+            return self.read(scalar.array, scalar.indices)
+        if isinstance(scalar, Number):
+            return np.asarray(scalar.constant.value, scalar.dtype.numpy)[()]
+        if isinstance(scalar, Place):
+            return np.asarray(self.index(scalar.index), scalar.dtype.numpy)[()]
+        if isinstance(scalar, Guarded):
+            places = ((self.index(c.index), self.size(c.size), c) for c in scalar.conditions)
+            holds = all((not c.below or i >= 0) and (not c.above or i < n) for i, n, c in places)
+            return self.scalar(scalar.inside if holds else scalar.outside, known)
+        if not isinstance(scalar, Compute):
+            raise AssertionError(f"{scalar} is no scalar")
+        return self._computed(scalar, [self.scalar(o, known) for o in scalar.operands])
+
+    def _computed(self, scalar: Compute, operands: list[Any]) -> Any:
+        op = scalar.op.substitute(self.sizes)
+        if isinstance(op, Differs):
+            value: Any = operands[0].tobytes() != operands[1].tobytes()
+        elif isinstance(op, RandomBits):
+            seed, counter, place = operands
+            value = op.compute(seed, counter).reshape(-1)[int(place)]
+        else:
+            value = op.compute(*operands)
+        return np.asarray(value, scalar.dtype.numpy)[()]

@@ -1,0 +1,134 @@
+"""Arithmetic on indices is arithmetic of their values, and equal ones have one form."""
+
+from __future__ import annotations
+
+from itertools import product
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from catgrad.dims import Dim
+from catgrad.loops.element import flat, unflat
+from catgrad.loops.index import Index, Variable, extent, index, modulo, quotient
+from tests.kernels import Machine
+
+N = 3
+"""The value of the symbol n wherever indices are computed."""
+SIZES = st.sampled_from([1, 2, 3, 4, 6, 7, Dim("n"), 2 * Dim("n"), 6 * Dim("n"), Dim("n") * Dim("n")])
+
+
+def value(of: Index, values: dict[Variable, int]) -> int:
+    machine = Machine({"n": N})
+    machine.values = dict(values)
+    return machine.index(of)
+
+
+def number(size) -> int:
+    return Machine({"n": N}).size(size)
+
+
+def points(variables):
+    """All values of variables, for small extents."""
+    for each in product(*(range(number(v.extent)) for v in variables)):
+        yield dict(zip(variables, each, strict=True))
+
+
+@st.composite
+def variables(draw):
+    return [Variable(draw(SIZES)) for _ in range(draw(st.integers(1, 3)))]
+
+
+@st.composite
+def indices(draw, of, depth=3):
+    """An index that is not negative, made by any of the operations."""
+    kind = draw(st.sampled_from("vcamqrf")) if depth else draw(st.sampled_from("vc"))
+    if kind == "v":
+        return index(draw(st.sampled_from(of)))
+    if kind == "c":
+        return Index((), draw(st.integers(0, 5)))
+    if kind == "f":
+        v = draw(st.sampled_from(of))
+        return (index(v) * -1 + (v.extent - 1)) * draw(SIZES)
+    inside = draw(indices(of, depth - 1))
+    if kind == "a":
+        return inside + draw(indices(of, depth - 1))
+    size = draw(SIZES)
+    return {"m": inside * size, "q": quotient(inside, size), "r": modulo(inside, size)}[kind]
+
+
+@st.composite
+def cases(draw, count=1):
+    """Indices over the same variables, and values of these."""
+    of = draw(variables())
+    values = {v: draw(st.integers(0, number(v.extent) - 1)) for v in of}
+    return [draw(indices(of)) for _ in range(count)], values
+
+
+@given(cases(2), SIZES)
+def test_sums_and_multiples(case, factor):
+    (i, j), values = case
+    assert value(i + j, values) == value(i, values) + value(j, values)
+    assert value(i - j, values) == value(i, values) - value(j, values)
+    assert value(i * factor, values) == value(i, values) * number(factor)
+
+
+@given(cases(), SIZES)
+def test_division(case, divisor):
+    (i,), values = case
+    assert value(quotient(i, divisor), values) == value(i, values) // number(divisor)
+    assert value(modulo(i, divisor), values) == value(i, values) % number(divisor)
+
+
+@given(cases(), SIZES)
+def test_whole_and_rest_are_put_together(case, divisor):
+    (i,), _ = case
+    assert quotient(i, divisor) * divisor + modulo(i, divisor) == i
+
+
+@given(cases())
+def test_bounds(case):
+    (i,), values = case
+    if i.greatest is not None:
+        assert value(i, values) <= number(i.greatest)
+    for atom, _ in i.terms:
+        assert value(index(atom), values) < number(extent(atom))
+
+
+@given(cases(3))
+def test_substitution(case):
+    (i, j, k), values = case
+    inside = list(values)
+    changed = {v: modulo(new, v.extent) for v, new in ((inside[0], j), (inside[-1], k))}
+    new = {v: value(changed[v], values) if v in changed else values[v] for v in inside}
+    assert value(i.substitute(changed), values) == value(i, new)
+
+
+@given(st.data())
+def test_equal_sums_have_equal_forms(data):
+    of = [Variable(data.draw(st.integers(2, 4))) for _ in range(3)]
+    i, j = (
+        sum((index(v) * c for v, c in data.draw(st.permutations(terms))), Index((), constant))
+        for terms, constant in [
+            (
+                list(zip(of, data.draw(st.tuples(*[st.integers(-1, 1)] * 3)), strict=True)),
+                data.draw(st.integers(0, 1)),
+            )
+            for _ in range(2)
+        ]
+    )
+    assert (i == j) == all(value(i, at) == value(j, at) for at in points(of))
+
+
+@given(st.lists(SIZES, max_size=4))
+def test_elements_are_found_again(shape):
+    at = tuple(index(Variable(size)) for size in shape)
+    assert unflat(flat(at, tuple(shape)), tuple(shape)) == at
+
+
+@given(st.lists(SIZES, max_size=3), st.data())
+def test_places_are_found_again(shape, data):
+    whole = 1
+    for size in shape:
+        whole = whole * size
+    place = index(Variable(whole))
+    assert flat(unflat(place, tuple(shape)), tuple(shape)) == place

@@ -1,0 +1,192 @@
+"""Arrays of kernels share memory only where they may, and kernels are one only if they are the same."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+from catgrad.backends.c.kernels import KernelPrinter
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from catgrad import Dim, NdArrayType, build, ops
+from catgrad.backend import get_backend
+from catgrad.functors import Expand, reverse
+from catgrad.loops.lower import lower
+from catgrad.loops.nest import Multiply, statements
+from catgrad.loops.plan import byte_size, planned
+from catgrad.loops.signature import Signature
+from catgrad.loops.steps import kernels
+from catgrad.ops.contract import Contract
+from catgrad.program import interpret
+from catgrad.program import lower as straight
+from catgrad.term import singleton
+from catgrad.testing import draw_arrays
+from tests.kernels import Machine, has, prepared, run
+from tests.strategies import MATRIX, SQUARE, VECTOR, integer_terms, integers_for, symbolic_terms
+
+EXPAND = Expand(has)
+
+
+def function_of(term):
+    return prepared(straight(EXPAND(term)))
+
+
+def arrays_of(function, sizes, seed):
+    types = [type.substitute(sizes) for type in function.argument_types]
+    return draw_arrays(types, (-1.0, 1.0), seed)
+
+
+SIZES = st.fixed_dictionaries({"n": st.integers(1, 5), "m": st.integers(1, 5)})
+
+
+@given(symbolic_terms(), SIZES, st.integers(0, 99))
+def test_symbolic_sizes_and_a_workspace_keep_the_meaning(term, sizes, seed):
+    term = reverse(term)
+    lowered = lower(function_of(term))
+    arrays = arrays_of(lowered.function, sizes, seed)
+    wanted = interpret(straight(term), *arrays)
+    for found, reference in zip(run(lowered, *arrays, plan=planned(lowered)), wanted, strict=True):
+        np.testing.assert_allclose(found, reference, rtol=1e-3, atol=1e-4)
+
+
+@given(symbolic_terms(), st.integers(0, 100), st.integers(0, 100))
+def test_arrays_that_are_alive_at_once_have_places_apart(term, n, m):
+    lowered = lower(function_of(reverse(term)))
+    plan, size = planned(lowered), Machine({"n": n, "m": m}).size
+    alive = {}
+    for number, step in enumerate(lowered.steps):
+        for array, _ in (*step.reads, *step.writes):
+            if array.place == "workspace":
+                alive.setdefault(array, []).append(number)
+    assert alive.keys() == plan.offsets.keys()
+    ends = {array: size(offset) + size(byte_size(array)) for array, offset in plan.offsets.items()}
+    for array, offset in plan.offsets.items():
+        assert size(offset) % 8 == 0
+        assert ends[array] <= size(plan.size)
+    for a, b in combinations(alive, 2):
+        if min(alive[a]) <= max(alive[b]) and min(alive[b]) <= max(alive[a]):
+            assert ends[a] <= size(plan.offsets[b]) or ends[b] <= size(plan.offsets[a])
+    assert size(plan.size) >= size(plan.least)
+
+
+@st.composite
+def updates(draw):
+    """A map of arrays, and for some of its results the arguments whose new values they are."""
+    types = st.lists(st.sampled_from([VECTOR, MATRIX, SQUARE]), min_size=1, max_size=4)
+    term = draw(integer_terms(draw(types), draw(types), 10))
+    taken = {}
+    for number, type in enumerate(term.target.table):
+        left = [a for a, t in enumerate(term.source.table) if t is type and a not in taken.values()]
+        if left and draw(st.booleans()):
+            taken[number] = draw(st.sampled_from(left))
+    return term, taken
+
+
+def check_in_place(term, taken, arrays):
+    lowered = lower(function_of(term), in_place=taken)
+    assert [r.alias for r in lowered.results] == [
+        lowered.arguments[taken[n]] if n in taken else None for n in range(len(lowered.results))
+    ]
+    wanted = interpret(straight(term), *arrays)
+    for turned in (False, True):
+        found = run(lowered, *arrays, plan=planned(lowered), turned=turned)
+        assert all(np.array_equal(x, y) for x, y in zip(found, wanted, strict=True))
+
+
+@given(updates(), st.integers(0, 99))
+def test_new_values_in_the_place_of_old_ones(update, seed):
+    term, taken = update
+    check_in_place(term, taken, integers_for(term, seed))
+
+
+def exchanged_turn_by_turn(p, q, r):
+    """Carries that read each other, in a loop over the rows of r."""
+    (p, q), rows = ops.scan(
+        lambda c, row: ((c[1] + ops.broadcast(row, (3, 3)), c[0] - c[1]), ops.sum(c[0], 0)), (p, q), r
+    )
+    return p, q, rows
+
+
+@pytest.mark.parametrize(
+    "update",
+    [
+        exchanged_turn_by_turn,
+        lambda p, q, r: (q, p, r),
+        lambda p, q, r: (q, r, p),
+        lambda p, q, r: (p + q, p * 2, r),
+        lambda p, q, r: (p - q, q - r, r - p),
+        lambda p, q, r: (p, q + p, p),
+        lambda p, q, r: (ops.transpose(p), ops.flip(p), q),
+        lambda p, q, r: (p @ q, q @ p, p),
+        lambda p, q, r: (p - ops.broadcast(ops.sum(p), (3, 3)), p + ops.broadcast(ops.sum(q, 0), (3, 3)), q),
+        lambda p, q, r: (p + ops.transpose(p), p, p * q),
+        lambda p, q, r: (ops.cumsum(p, 0), ops.cumsum(q, 0, backwards=True) + p, ops.cumsum(p, 1)),
+    ],
+)
+def test_results_that_read_what_others_replace(update):
+    term = build(update, [SQUARE] * 3)
+    arrays = integers_for(term, 0)
+    check_in_place(term, {0: 0, 1: 1, 2: 2}, arrays)
+    check_in_place(term, {0: 1, 1: 2, 2: 0}, arrays)
+    check_in_place(term, {0: 2, 2: 1}, arrays)
+
+
+LABELS = st.permutations(range(7))
+
+
+@given(LABELS, LABELS, LABELS, st.permutations([1, 2, 4, 4, 8, 8, 16]), st.integers(0, 99))
+@settings(max_examples=15)
+def test_products_of_any_arrangement(left, right, out, sizes, seed):
+    """Label 0 is in all, 1 and 2 are rows, 3 and 4 columns, 5 and 6 are summed over."""
+    x, y = [v for v in left if v not in (3, 4)], [v for v in right if v not in (1, 2)]
+    z = [v for v in out if v not in (5, 6)]
+    op = Contract(tuple(x), tuple(y), tuple(z))
+    types = [NdArrayType(tuple(sizes[v] for v in labels)) for labels in (x, y)]
+    arrays = draw_arrays(types, (-1.0, 1.0), seed)
+    [found] = run(lower(function_of(singleton(op, *types))), *arrays)
+    np.testing.assert_allclose(found, op.ref(*arrays), rtol=1e-3, atol=1e-4)
+
+
+def multiplications(function):
+    return sum(isinstance(s, Multiply) for k in kernels(lower(function).steps) for s in statements(k.body))
+
+
+def test_what_becomes_a_matrix_product():
+    x, w, images, filters = (NdArrayType(s) for s in ((Dim("n"), 32), (32, 16), (4, 3, 12, 12), (8, 3, 3, 3)))
+    dense = build(lambda x, w: x @ w, [x, w])
+    assert multiplications(function_of(dense)) == 1
+    assert multiplications(function_of(reverse(dense))) == 3  # the product, and one for each operand
+    assert multiplications(function_of(build(lambda x, w: ops.conv(x, w), [images, filters]))) == 1
+    small = build(lambda x, w: x @ w, [NdArrayType((4, 4))] * 2)
+    assert multiplications(function_of(small)) == 0
+
+
+def texts(function):
+    """The kernels of a function as C, but for the names of arrays, with their keys."""
+    lowered = lower(function)
+    plan, dialect = planned(lowered), get_backend("c").dialect
+    found = []
+    for kernel in kernels(lowered.steps):
+        for array, _ in (*kernel.reads, *kernel.writes):
+            array.name = "array"
+        text = KernelPrinter(kernel, dialect, plan).print("kernel")
+        found.append((Signature(kernel, plan).key, (text.sizes, text.parameters, text.lines, text.scratch)))
+    return found
+
+
+@given(symbolic_terms())
+def test_kernels_are_one_only_if_their_texts_are(term):
+    function = function_of(reverse(term))
+    known = {}
+    for key, text in (*texts(function), *texts(function_of(reverse(term)))):
+        assert known.setdefault(key, text) == text
+
+
+@given(symbolic_terms())
+def test_kernels_are_one_whatever_their_arrays_are_called(term):
+    term = reverse(term)
+    names = [[f"{name}{k}" for k in range(len(term.source))] for name in ("x", "weights.")]
+    first, second = (texts(prepared(straight(EXPAND(term), "f", each))) for each in names)
+    assert [key for key, _ in first] == [key for key, _ in second]
