@@ -43,12 +43,12 @@ def _grouped(block: Sequence[Item]) -> list[Kernel]:
         if _is_beginning(item) and not everything.isdisjoint(a for a, _ in item.writes):
             waiting.append(item)
             continue
-        if not isinstance(item, Loop) and (home := _home(kernels, item)) is not None:
-            home.body.append(item)
-            continue
         first = [each for each in waiting if not mine.isdisjoint(a for a, _ in each.writes)]
         waiting = [each for each in waiting if each not in first]
-        kernels.append(Kernel([*first, item]))
+        if not isinstance(item, Loop) and (home := _home(kernels, item)) is not None:
+            home.body += [*first, item]
+        else:
+            kernels.append(Kernel([*first, item]))
     return kernels
 
 

@@ -42,6 +42,8 @@ def cases():
 @pytest.mark.parametrize("way", [lambda f: f, reverse], ids=["forward", "reverse"])
 def test_every_operation(target, dtype, op, types, way):
     """Within two units in the last place; of the greatest number, where sums may cancel."""
+    if target == "c" and way is not reverse:
+        pytest.skip("a reverse has the values too, and each term is a library to compile")
     term = way(singleton(in_dtype(op, dtype), *in_dtype(types, dtype)))
     arrays = draw_arrays(tuple(term.source.table), op.domain)
     results, wanted = run_on(get_backend(target), term, *arrays), evaluate(term, *arrays)
