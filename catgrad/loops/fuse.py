@@ -218,8 +218,11 @@ def _touched(item: Item) -> dict[Stored, list[Indices]]:
     return touched
 
 
-def shrink(nests: Sequence[Kernel]) -> None:
-    """Take from each temporary array the axes along which only one turn of a loop reads what it wrote."""
+def shrink(nests: Sequence[Kernel], kept: Collection[Stored]) -> None:
+    """Take from each temporary array the axes along which only one turn of a loop reads what it wrote.
+
+    Those that are `kept` are read elsewhere too.
+    """
     where: dict[Stored, set[int]] = {}
     accesses: dict[Stored, list[Indices]] = {}
     for number, nest in enumerate(nests):
@@ -227,7 +230,7 @@ def shrink(nests: Sequence[Kernel]) -> None:
             where.setdefault(array, set()).add(number)
             accesses.setdefault(array, []).append(indices)
     for array, places in where.items():
-        if len(places) == 1 and array.place in ("workspace", "turn"):
+        if len(places) == 1 and array not in kept and array.place in ("workspace", "turn"):
             one = {
                 a for a, size in enumerate(array.type.shape) if size == 1 or _is_one_turn(accesses[array], a)
             }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from catgrad.loops import moves, products, reductions, scatters  # noqa: F401  # register their operations
 from catgrad.loops.element import Indices, Source
@@ -13,7 +13,7 @@ from catgrad.loops.nest import Define, Item, Kernel, nested
 from catgrad.loops.place import put_in_place
 from catgrad.loops.scalar import Load, Scalar, Stored
 from catgrad.loops.stages import Stages
-from catgrad.loops.steps import Either, Lowered, Repeat, Step, kernels
+from catgrad.loops.steps import Either, Lowered, Repeat, Step, decisive, kernels
 from catgrad.loops.tidy import tidy
 from catgrad.naming import Namer
 from catgrad.ops.scan import Scan
@@ -32,7 +32,7 @@ def lower(
     """
     lowered = staged(function, reserved, in_place)
     put_in_place(lowered)
-    finish(kernels(lowered.steps))
+    finish(kernels(lowered.steps), decisive(lowered.steps))
     return lowered
 
 
@@ -184,10 +184,10 @@ def _row(stack: Stored, turn: Index, element: Source) -> list[Item]:
     return nested(loops, [Define(stack, (turn, *at), element(at))])
 
 
-def finish(every: Sequence[Kernel]) -> None:
+def finish(every: Sequence[Kernel], kept: Collection[Stored]) -> None:
     """What kernels gain when all of them are known: arrays without needless axes, lanes, fewer loops."""
-    shrink(every)
+    shrink(every, kept)
     for kernel in every:
         widened(kernel)
-    shrink(every)
+    shrink(every, kept)
     tidy(every)

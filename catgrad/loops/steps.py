@@ -63,6 +63,17 @@ class Lowered:
     results: list[Stored]
 
 
+def decisive(steps: Sequence[Step]) -> set[Stored]:
+    """The arrays that decide which part of a branch runs, which are read outside of kernels."""
+    found: set[Stored] = set()
+    for step in steps:
+        if isinstance(step, Repeat):
+            found |= decisive(step.body)
+        elif isinstance(step, Either):
+            found |= {step.condition.array}.union(*map(decisive, step.parts))
+    return found
+
+
 def kernels(steps: Sequence[Step]) -> list[Kernel]:
     """All kernels, those in loops and branches included, in order."""
     found: list[Kernel] = []
