@@ -13,15 +13,19 @@ from catgrad.loops.scalar import Compute, Load, Number, Place, Scalar, Stored
 from catgrad.loops.stored import Choice
 from catgrad.naming import Namer
 from catgrad.op import Op
+from catgrad.ops.arithmetic import Add
 from catgrad.ops.cast import Cast
 from catgrad.ops.gather import Gather, ScatterAdd
 from catgrad.ops.take import ScatterAddAlongAxis, TakeAlongAxis
 from catgrad.program import Apply, Function
 from catgrad.structural import Constant
-from catgrad.types import NdArrayType
+from catgrad.types import Dtype, NdArrayType
 
 LITTLE = 2**11
 """Sums that are all kept at hand while what they are sums of is gone through once."""
+
+LONG = 2**12
+"""Numbers that one accumulator adds up well."""
 
 COLUMNS = 64
 """Columns of a matrix whose rows are added up, that are gone through at once."""
@@ -117,10 +121,28 @@ class Stages:
         inside, own = [v for v in order[first:] if v in free], tuple(map(index, free))
         total = self.temporary("sum", NdArrayType(tuple(v.extent for v in free), wide))
         last: Scalar = Load(total, own)
+        if isinstance(op, Add) and wide is Dtype.float32 and not inside and _is_long(order[first:]):
+            items, last = self._added_in_two(order[first], order[first + 1 :], own, total, scalar)
+            body = [*items, Define(array, indices, last if wide is dtype else cast(last, dtype))]
+            self.add(nested(order[:first], body), value)
+            return
         body = _again(inside, Define(total, own, number(start, wide)))
         body += nested(order[first:], [Update(total, own, op, scalar)])
         body += _again(inside, Define(array, indices, last if wide is dtype else cast(last, dtype)))
         self.add(nested(order[:first], body), value)
+
+    def _added_in_two(
+        self, outer: Variable, inner: Sequence[Variable], own: Indices, part: Stored, scalar: Scalar
+    ) -> tuple[list[Item], Scalar]:
+        """A sum of sums, the outer one formed in float64: a float32 would lose what it gets late."""
+        total = self.temporary("total", NdArrayType(part.type.shape, Dtype.float64))
+        turn: list[Item] = [
+            Define(part, own, number(0, Dtype.float32)),
+            *nested(inner, [Update(part, own, Add(), scalar)]),
+            Update(total, own, Add(), cast(Load(part, own), Dtype.float64)),
+        ]
+        items = [Define(total, own, number(0, Dtype.float64)), *nested([outer], turn)]
+        return items, cast(Load(total, own), Dtype.float32)
 
     def _check(self, apply: Apply) -> None:
         """That numbers of elements are numbers of elements."""
@@ -235,6 +257,13 @@ def _is_outside(v: Variable, summed: Sequence[Variable], place: Index) -> bool:
     """Whether an array moves on further along a variable than along those summed over."""
     steps = [abs(typical(place.coefficient(s))) for s in summed if place.coefficient(s) != 0]
     return bool(steps) and abs(typical(place.coefficient(v))) > max(steps)
+
+
+def _is_long(summed: Sequence[Variable]) -> bool:
+    """Whether so many are added up, by loops within loops, that one accumulator would round too often."""
+    count = product(tuple(v.extent for v in summed))
+    nests = [v for v in summed if v.extent != 1]
+    return len(nests) > 1 and nests[0] is summed[0] and not (isinstance(count, int) and count <= LONG)
 
 
 def _in_blocks(columns: Variable) -> tuple[Variable, Variable] | None:

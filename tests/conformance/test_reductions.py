@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from catgrad import Dtype, NdArrayType, build, ops
+from catgrad import Dim, Dtype, NdArrayType, build, ops
 from catgrad.backend import get_backend
 from catgrad.testing import run_on
 from tests.conformance.pytorch import arrays_with_axis, assert_as_torch, awkward, torch
@@ -67,3 +67,14 @@ def test_axes_of_one_element(target, shape):
     x = np.random.default_rng(0).normal(size=shape)
     assert_as_torch(target, lambda x: ops.logsumexp(x, 0), lambda x: torch.logsumexp(x, 0), x)
     assert_as_torch(target, lambda x: ops.softmax(x, -1), lambda x: torch.softmax(x, -1), x)
+
+
+@on_targets
+@pytest.mark.parametrize("shape", [(210_000,), (210_000, 3), (3, 70_000)])
+def test_many_numbers_lose_nothing_in_one_sum(target, shape):
+    """A float32 that grows by a third a hundred thousand times would be off by hundredths."""
+    x = np.full(shape, 0.34668, np.float32)
+    symbolic = NdArrayType((Dim("n"), *shape[1:]))
+    for term in (build(ops.mean, [symbolic]), build(ops.mean, [NdArrayType(shape)])):
+        [found] = run_on(get_backend(target), term, x)
+        np.testing.assert_allclose(found, x.flat[0], rtol=2e-6)
