@@ -171,7 +171,9 @@ def figures(row: Row) -> dict[str, Any]:
         else {"reason": r.reason}
         for name, r in row.results.items()
     }
-    return kept | {"results": results}
+    ours = next(iter(row.results))
+    best = row.best_peer(ours)
+    return kept | {"best peer": best[0] if best else None, "ratio": row.ratio(ours), "results": results}
 
 
 def keep(
@@ -182,8 +184,9 @@ def keep(
         "processor": processor(), "cores": os.cpu_count(), "python": platform.python_version(),
         "operations a second of a core": peak, "share that others used": busy,
     }  # fmt: skip
+    threads = ",".join(map(str, sorted({row.threads for row in rows})))
     whole = {
-        "command": "python -m benchmarks.cpu", "machine": machine, "peers": versions,
+        "command": f"python -m benchmarks.cpu --threads {threads}", "machine": machine, "peers": versions,
         "rows": [figures(row) for row in rows], "trainer": asdict(kept) if kept else None,
     }  # fmt: skip
     path = RESULTS / "cpu.json"
