@@ -83,6 +83,7 @@ class _Entry:
         self.namer = Namer([*self.dialect.reserved, *symbols(function.argument_types)])
         self.places: dict[Stored, str] = {}
         self.new: list[KernelText] = []
+        self.known: dict[Kernel, tuple[KernelText, list[Stored], list[Any]]] = {}
         self.new_literals: list[Literal] = []
 
     def _in_place(self) -> dict[int, int]:
@@ -189,6 +190,11 @@ class _Entry:
 
     def _kernel(self, kernel: Kernel) -> tuple[KernelText, list[Stored], list[Any]]:
         """The kernel's function, which may be that of an equal one, and what it is called with."""
+        if kernel not in self.known:
+            self.known[kernel] = self._found(kernel)
+        return self.known[kernel]
+
+    def _found(self, kernel: Kernel) -> tuple[KernelText, list[Stored], list[Any]]:
         printer = KernelPrinter(kernel, self.dialect, self.plan)
         self._declare(printer.arrays)
         key = Signature(kernel, self.plan).key

@@ -17,16 +17,18 @@ from catgrad.loops.nest import (
     Multiply,
     Sort,
     Statement,
+    loops,
+    may_fail,
     statements,
 )
 from catgrad.loops.plan import Plan, is_local
-from catgrad.loops.scalar import Compute, Guarded, Load, Number, Place, Scalar, Stored
+from catgrad.loops.scalar import Compute, Guarded, Load, Number, Place, Scalar, Stored, reads
 from catgrad.loops.turns import at_once, is_number, is_worth_sharing, step
 from catgrad.naming import Namer
 from catgrad.ops.arithmetic import Maximum
 from catgrad.ops.compare import Select
 
-from .scalars import Expressions
+from .scalars import LONGEST, Expressions
 from .texts import Assign, Copying, For, KernelText, Line, Local, Parameter, Product, Require, Room, Sorting
 
 LETTERS = "ijklpqrs"
@@ -72,7 +74,7 @@ class KernelPrinter:
             parameters,
             tuple(lines),
             scratch,
-            any(isinstance(s, Check) for s in parts),
+            may_fail(self.kernel.body),
         )
 
     def _comments(self) -> tuple[str, ...]:
@@ -105,7 +107,7 @@ class KernelPrinter:
 
     def _free_variables(self) -> list[Variable]:
         """Variables of loops around the kernel."""
-        bound = {loop.variable for loop in _loops(self.kernel)}
+        bound = {loop.variable for loop in loops(self.kernel.body)}
         bound |= {v for s in statements(self.kernel.body) if isinstance(s, Multiply) for v in (s.m, s.n, s.k)}
         bound |= {s.along for s in statements(self.kernel.body) if isinstance(s, Sort)}
         found: dict[Variable, None] = {}
@@ -147,7 +149,7 @@ class KernelPrinter:
         indices = next(i for a, i in (*self.kernel.writes, *self.kernel.reads) if a is array)
         dropped = {indices[axis].variable for axis in range(array.type.rank) if axis not in array.order}
         return next(
-            (loop.variable for loop in reversed(_loops(self.kernel)) if loop.variable in dropped), None
+            (loop.variable for loop in reversed([*loops(self.kernel.body)]) if loop.variable in dropped), None
         )
 
     def _loop(self, loop: Loop, depth: int) -> list[Line]:
@@ -220,7 +222,7 @@ class KernelPrinter:
 
     def _hoisted(self, loop: Loop, parts: Sequence[Statement]) -> list[Line]:
         """What every turn of a loop would compute alike gets a name before it."""
-        inside = {v.variable for v in _loops(loop)}
+        inside = {v.variable for v in loops([loop])}
         written = {array for s in parts for array, _ in s.writes}
         lines: list[Line] = []
         for s in parts:
@@ -268,10 +270,7 @@ class KernelPrinter:
         lines: list[Line] = []
         if self.expressions.name(scalar) is not None or isinstance(scalar, (Number, Place)):
             return lines
-        operands = scalar.operands
-        if isinstance(scalar, Guarded):  # what is guarded is computed under its guard only
-            operands = scalar.operands[2:]
-        for operand in operands:
+        for operand in scalar.always:
             lines += self._shared(operand, counts)
         if isinstance(scalar, Compute) and isinstance(scalar.op, Select):
             lines += [self._named(load) for load in self._read_in_branches(scalar)]
@@ -279,9 +278,9 @@ class KernelPrinter:
             isinstance(scalar, Load) and is_number(scalar.array)
         ):
             lines.append(self._named(scalar))
-        elif isinstance(scalar, Compute) and len(self.expressions.text(scalar)) > 100:
+        elif isinstance(scalar, Compute) and len(self.expressions.text(scalar)) > LONGEST:
             longest = max(
-                (o for o in operands if isinstance(o, Compute) and self.expressions.name(o) is None),
+                (o for o in scalar.always if isinstance(o, Compute) and self.expressions.name(o) is None),
                 key=lambda o: len(self.expressions.text(o)), default=None,
             )  # fmt: skip
             if longest is not None:
@@ -378,13 +377,6 @@ class KernelPrinter:
         return line
 
 
-def _loops(item: Item | Kernel) -> list[Loop]:
-    if not isinstance(item, (Loop, Kernel)):
-        return []
-    own = [item] if isinstance(item, Loop) else []
-    return [*own, *(loop for each in item.body for loop in _loops(each))]
-
-
 def _indices_of(s: Statement) -> tuple[Index, ...]:
     if isinstance(s, Multiply):
         return (*s.indices, *s.left.indices, *s.right.indices)
@@ -395,8 +387,6 @@ def _indices_of(s: Statement) -> tuple[Index, ...]:
 
 def _scalars_of(s: Statement) -> list[Scalar]:
     """The scalars a statement computes, those its indices read included."""
-    from catgrad.loops.scalar import reads
-
     if isinstance(s, (Multiply, Sort)):
         return []
     return [*(() if isinstance(s, Check) else reads(s.indices)), s.scalar]
@@ -406,13 +396,12 @@ def _largest(scalar: Scalar, holds: Callable[[Scalar], bool]) -> list[Scalar]:
     """The largest parts of which something holds."""
     if holds(scalar):
         return [scalar]
-    parts = scalar.operands[2:] if isinstance(scalar, Guarded) else scalar.operands
-    return [part for operand in parts for part in _largest(operand, holds)]
+    return [part for operand in scalar.always for part in _largest(operand, holds)]
 
 
 def _count(scalar: Scalar, expressions: Expressions, counts: Counter[object]) -> None:
     key = expressions.key(scalar)
     counts[key] += 1
     if counts[key] == 1:
-        for operand in scalar.operands[2:] if isinstance(scalar, Guarded) else scalar.operands:
+        for operand in scalar.always:
             _count(operand, expressions, counts)

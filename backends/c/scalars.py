@@ -14,7 +14,7 @@ from catgrad.types import Dtype, NdArrayType
 
 from .halves import widened
 
-LONGEST = 80
+LONGEST = 100
 """Characters of an expression, beyond which parts of it get names."""
 
 

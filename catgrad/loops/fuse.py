@@ -7,7 +7,6 @@ from collections.abc import Collection, Mapping, Sequence
 from catgrad.dims import Size
 from catgrad.loops.index import Index, Variable, index
 from catgrad.loops.nest import (
-    Check,
     Define,
     Indices,
     Item,
@@ -15,6 +14,7 @@ from catgrad.loops.nest import (
     Loop,
     Multiply,
     Update,
+    may_fail,
     statements,
     substituted,
     typical,
@@ -123,7 +123,7 @@ def _steps(array: Stored, accesses: Sequence[Indices], variable: Variable) -> se
 
 
 def _may_join(loop: Loop, item: Loop, values: Mapping[Variable, Index]) -> bool:
-    if loop.variable.extent != item.variable.extent or _checks(loop) or _checks(item):
+    if loop.variable.extent != item.variable.extent or may_fail([loop, item]):
         return False
     if is_parallel(loop) and not is_parallel(item) and (_turns(item) > LITTLE or _spreads(item, values)):
         return False
@@ -146,11 +146,6 @@ def _may_join(loop: Loop, item: Loop, values: Mapping[Variable, Index]) -> bool:
 def _spreads(item: Loop, values: Mapping[Variable, Index]) -> bool:
     """Whether an inner loop adds to several elements in each turn, and so would keep others from vectors."""
     return bool(values) and any(isinstance(each, Loop) for each in item.body)
-
-
-def _checks(item: Item) -> bool:
-    """Whether it may end the function, which nothing is to be changed before."""
-    return any(isinstance(s, Check) for s in statements([item]))
 
 
 def _same_turn(variable: Variable, written: Indices, read: Indices, joined: set[Index]) -> bool:

@@ -17,6 +17,7 @@ from catgrad.loops.nest import (
     Sort,
     Statement,
     Update,
+    loops,
     nested,
     statements,
     substituted,
@@ -58,7 +59,7 @@ def substituted_all(body: Sequence[Item], variable: Variable, place: Index) -> l
 
 def _is_fit(rows: Loop) -> bool:
     count = rows.variable.extent
-    inner = _loops(rows.body)
+    inner = list(loops(rows.body))
     if not isinstance(count, int) or count < LANES or not inner:
         return False
     sizes = [loop.variable.extent for loop in inner]
@@ -95,11 +96,6 @@ def _is_regular(scalar: Scalar) -> bool:
         isinstance(a, Read) for i in scalar.indices for a, _ in i.terms
     )
     return not loads_read and all(map(_is_regular, scalar.operands))
-
-
-def _loops(body: Sequence[Item]) -> list[Loop]:
-    loops = [item for item in body if isinstance(item, Loop)]
-    return [*loops, *(inner for loop in loops for inner in _loops(loop.body))]
 
 
 class _Lanes:
@@ -208,17 +204,17 @@ class _Lanes:
 
     def _copied(self, array: Stored, axis: int, copy: Stored) -> list[Item]:
         """The rows of an array, one beside the other."""
-        loops = [Variable(size) for size in copy.type.shape]
-        *rest, lane = map(index, loops)
+        every = [Variable(size) for size in copy.type.shape]
+        *rest, lane = map(index, every)
         row = index(self.block) * LANES + lane
         at = (*rest[:axis], row, *rest[axis:])
-        return nested(loops, [Define(copy, (*rest, lane), Load(array, at))])
+        return nested(every, [Define(copy, (*rest, lane), Load(array, at))])
 
     def _add_up(self, array: Stored, total: Stored) -> None:
         """Zeros before the rows, and after them the sum over the lanes."""
         zero = Number(Constant(NdArrayType((), array.type.dtype), 0))
-        loops = [Variable(size) for size in total.type.shape]
-        self.begin += nested(loops, [Define(total, tuple(map(index, loops)), zero)])
+        every = [Variable(size) for size in total.type.shape]
+        self.begin += nested(every, [Define(total, tuple(map(index, every)), zero)])
         *free, lane = (Variable(size) for size in total.type.shape)
         at = tuple(map(index, free))
         lanes = Stored(array.name, NdArrayType((), array.type.dtype), "turn")

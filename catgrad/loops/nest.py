@@ -209,6 +209,19 @@ def substituted(item: Item, values: Substitution) -> Item:
     return item.substitute(values)
 
 
+def loops(items: Sequence[Item]) -> Iterator[Loop]:
+    """All loops, each before those within it."""
+    for item in items:
+        if isinstance(item, Loop):
+            yield item
+            yield from loops(item.body)
+
+
+def may_fail(items: Sequence[Item]) -> bool:
+    """Whether there is a check among items, which ends the function if it does not hold."""
+    return any(isinstance(s, Check) for s in statements(items))
+
+
 def typical(size: Size) -> int:
     """A size, if each symbol is 64: what decisions rest on that any outcome leaves right."""
     if isinstance(size, Dim):

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from heapq import heapify, heappop, heappush
 
 from catgrad.loops.index import Variable, index
-from catgrad.loops.nest import Check, Define, Item, Kernel, Loop, nested, statements
+from catgrad.loops.nest import Define, Item, Kernel, Loop, may_fail, nested
 from catgrad.loops.scalar import Load, Stored
 from catgrad.loops.steps import Either, Lowered, Repeat, Step, kernels
 
@@ -46,7 +46,7 @@ class _Order:
                 if before != number:
                     self.after[before].add(number)
             self.writers[array].append(number)
-        if any(isinstance(s, Check) for kernel in kernels([step]) for s in statements(kernel.body)):
+        if any(may_fail(kernel.body) for kernel in kernels([step])):
             self.checks.append(number)
 
     def append(self, step: Step) -> None:

@@ -66,6 +66,11 @@ class Scalar:
     def _own(self) -> Iterator[Variable]:
         return iter(())
 
+    @property
+    def always(self) -> tuple[Scalar, ...]:
+        """The operands that are computed wherever it is: what is guarded is not."""
+        return self.operands
+
     def loads(self) -> Iterator[Load]:
         """Every element it reads, each once."""
         seen: set[int] = set()
@@ -159,6 +164,11 @@ class Guarded(Scalar):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.operands = (self.inside, self.outside, *reads(tuple(c.index for c in self.conditions)))
+
+    @property
+    def always(self) -> tuple[Scalar, ...]:
+        """What its conditions read."""
+        return self.operands[2:]
 
     @property
     def dtype(self) -> Dtype:  # type: ignore[override]

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from catgrad.dims import Size
 from catgrad.loops.fuse import is_parallel
 from catgrad.loops.index import Index, Variable
-from catgrad.loops.nest import Check, Define, Item, Loop, Multiply, Statement, Update, statements, typical
+from catgrad.loops.nest import Define, Item, Loop, Multiply, Statement, Update, may_fail, statements, typical
 from catgrad.loops.scalar import Stored
 
 SHARED = 2**16
@@ -43,7 +43,7 @@ def at_once(loop: Loop, first: Mapping[Stored, Statement]) -> list[Update] | Non
 
 def is_worth_sharing(loop: Loop) -> bool:
     """Whether threads may share the turns of a loop, and there is enough to do in them."""
-    if any(isinstance(s, Check) for s in statements([loop])) or not is_parallel(loop):
+    if may_fail([loop]) or not is_parallel(loop):
         return False
     turns = typical(loop.variable.extent)
     return turns > 1 and turns * sum(map(work, loop.body)) >= SHARED
