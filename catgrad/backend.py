@@ -34,14 +34,18 @@ TOLERANCE = {"f32": 1e-5, "f64": 1e-12, "f16": 2e-3, "bf16": 1.6e-2}
 class Artifact:
     """The files emitted for a program, by name, and how to load them."""
 
-    files: Mapping[str, str]
+    files: Mapping[str, str | bytes]
     program: Program
     loader: Callable[[Artifact], Any]
 
     @property
     def source(self) -> str:
         """The text of the main file, which is the first."""
-        return next(iter(self.files.values()))
+        return str(next(iter(self.files.values())))
+
+    def text(self, name: str) -> str:
+        """A file that is text."""
+        return str(self.files[name])
 
     def write(self, directory: str | Path) -> list[Path]:
         """Write every file; each replaces an older one only once it is whole.
@@ -52,8 +56,8 @@ class Artifact:
         try:
             folder.mkdir(parents=True, exist_ok=True)
             paths = [folder / name for name in self.files]
-            for path, text in zip(paths, self.files.values(), strict=True):
-                write_whole(path, [text.encode()])
+            for path, content in zip(paths, self.files.values(), strict=True):
+                write_whole(path, [content.encode() if isinstance(content, str) else content])
             return paths
         except OSError as error:
             raise ArtifactError(
@@ -78,6 +82,11 @@ def statements(backend: Backend, program: Program) -> dict[str, Any]:
     return {"functions": printed}
 
 
+def texts_alone(backend: Backend, program: Program, files: dict[str, str]) -> Mapping[str, str | bytes]:
+    """The rendered files as they are."""
+    return files
+
+
 @dataclass(frozen=True)
 class Backend:
     """A target.
@@ -93,7 +102,9 @@ class Backend:
     of a task that are printed, if not the usual ones. `arrange` makes of a program what the target
     prints, before any pass, or refuses it; `spell` makes of the prepared program what its templates are
     given, which are statements by default. Operations that are gone when macros are called, as loops have
-    no shapes, are named in `dissolves`. Templates may call `helpers` by name.
+    no shapes, are named in `dissolves`. Where `adjustable`, learning rates are numbers of the state, that
+    whoever runs the emitted code may change. `assemble` makes of the rendered files those that are emitted,
+    which may be bytes. Templates may call `helpers` by name.
     """
 
     name: str
@@ -110,6 +121,8 @@ class Backend:
     arrange: Callable[[Backend, Program], Program] = lambda backend, program: program
     spell: Callable[[Backend, Program], Mapping[str, Any]] = statements
     dissolves: frozenset[str] = frozenset()
+    adjustable: bool = False
+    assemble: Callable[[Backend, Program, dict[str, str]], Mapping[str, str | bytes]] = texts_alone
     helpers: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
 
     @cached_property
@@ -181,7 +194,7 @@ class Backend:
             for name, template in self.files.items()
         }
         files = {name: text.rstrip() + "\n" for name, text in rendered.items() if text.strip()}
-        return Artifact(files, prepared, self.load)
+        return Artifact(self.assemble(self, prepared, files), prepared, self.load)
 
     def _prepare(self, function: Function) -> Function:
         straight = erase_barriers.apply(optimise(function))

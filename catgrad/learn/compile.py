@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from catgrad.backend import Artifact, get_backend
@@ -31,6 +32,7 @@ def emit(task: Task, target: str = "numpy", **options: Any) -> Artifact:
     UnsupportedOp if the target lacks an operation.
     """
     backend = get_backend(target).configured(**options)
+    task = replace(task, adjustable=True) if backend.adjustable else task
     with _collector_paused():
         return backend.emit(program(task, backend.has, backend.entries or COMPILED))
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from catgrad import ops
 from catgrad.errors import OptionError
-from catgrad.learn.schedules import Rate, Schedule, rate_now
+from catgrad.learn.schedules import Rate, Schedule, adjustable, rate_now
 from catgrad.state import STEP, Slot
 from catgrad.structural import Constant, Label
 from catgrad.types import Dtype, NdArrayType
@@ -24,10 +24,14 @@ Gradients = Callable[[Sequence[Any]], Sequence[Any]]
 
 
 class Run:
-    """The numbers that all parameters' updates share, each computed once."""
+    """The numbers that all parameters' updates share, each computed once.
 
-    def __init__(self) -> None:
+    With `adjustable`, learning rates that are numbers are numbers of the run.
+    """
+
+    def __init__(self, adjustable: bool = False) -> None:
         self._known: dict[Hashable, Any] = {}
+        self._adjustable: dict[float, Schedule] | None = {} if adjustable else None
 
     def once(self, key: Hashable, compute: Callable[[], Any]) -> Any:
         """What `compute` gives, computed at the first call with this key."""
@@ -41,6 +45,10 @@ class Run:
 
     def rate(self, rate: Rate, dtype: Dtype) -> Any:
         """The learning rate now: a number, or one of the term."""
+        if self._adjustable is not None and not isinstance(rate, Schedule):
+            number = len(self._adjustable) + 1
+            name = "learning_rate" if number == 1 else f"learning_rate_{number}"
+            rate = self._adjustable.setdefault(rate, adjustable(rate, name))
         return self.once(("rate", rate, dtype), lambda: rate_now(rate, dtype))
 
 

@@ -38,7 +38,8 @@ TRAINING = ("grads", "update", "step", "train_step")
 class Task:
     """A model X → Ŷ, the optimiser that moves its parameters P, and the loss (Ŷ, Y) -> number.
 
-    Y has the types of `labels`, by default those of the model's outputs. Its terms, where S is the
+    Y has the types of `labels`, by default those of the model's outputs. If it is `adjustable`, learning
+    rates that are numbers are numbers of the state S, `learning_rate` the first of them. Its terms, where S is the
     optimiser's state and M the model's own (running statistics, the counter of random numbers),
     which a term leaves out if it does not read them:
 
@@ -62,6 +63,7 @@ class Task:
     loss: Loss
     name: str = "model"
     labels: tuple[NdArrayType, ...] | None = None
+    adjustable: bool = False
 
     def __post_init__(self) -> None:
         require_dotted(self.name)
@@ -185,7 +187,7 @@ class Task:
 
         def update(*arguments: Any) -> Any:
             count = len(arguments) - len(p)
-            lenses, run = self._lenses(arguments[:count]), Run()
+            lenses, run = self._lenses(arguments[:count]), Run(self.adjustable)
             prepared = self.optimiser.prepare(arguments[count:])
             new = [
                 checked_put(optimiser, run, lens, dp)

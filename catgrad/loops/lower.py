@@ -24,15 +24,20 @@ Fuse = Callable[[Sequence[Item]], list[Kernel]]
 
 
 def lower(
-    function: Function, reserved: Sequence[str] = (), in_place: Mapping[int, int] | None = None
+    function: Function,
+    reserved: Sequence[str] = (),
+    in_place: Mapping[int, int] | None = None,
+    fuse: Fuse = fused,
+    vectors: bool = True,
 ) -> Lowered:
     """Kernels of a function, whose blocks are nested already.
 
-    `in_place` gives for results, by their positions, the arguments whose place they take.
+    `in_place` gives for results, by their positions, the arguments whose place they take. A machine without
+    `vectors` computes one element after the other, wherever they lie.
     """
-    lowered = staged(function, reserved, in_place)
+    lowered = staged(function, reserved, in_place, fuse, vectors)
     put_in_place(lowered)
-    finish(kernels(lowered.steps), decisive(lowered.steps))
+    finish(kernels(lowered.steps), decisive(lowered.steps), vectors)
     return lowered
 
 
@@ -41,6 +46,7 @@ def staged(
     reserved: Sequence[str] = (),
     in_place: Mapping[int, int] | None = None,
     fuse: Fuse = fused,
+    vectors: bool = True,
 ) -> Lowered:
     """Kernels of a function as `fuse` makes them, before any other pass over kernels."""
     namer = Namer(reserved)
@@ -49,7 +55,7 @@ def staged(
         for v in function.arguments
     ]
     given = {v: _source(a) for v, a in zip(function.arguments, arguments, strict=True)}
-    body = _Body(function, given, namer, fuse)
+    body = _Body(function, given, namer, fuse, vectors)
     body.run()
     results, copies = body.results(arguments, in_place or {})
     return Lowered(function, [*body.steps, *map(_kernel, copies)], arguments, results)
@@ -69,9 +75,11 @@ def _source(array: Stored, prefix: Indices = ()) -> Source:
 class _Body:
     """The steps of a function, or of a block within it."""
 
-    def __init__(self, function: Function, given: Mapping[int, Source], namer: Namer, fuse: Fuse) -> None:
-        self.function, self.namer, self.fuse = function, namer, fuse
-        self.stages = Stages(function, given, namer)
+    def __init__(
+        self, function: Function, given: Mapping[int, Source], namer: Namer, fuse: Fuse, vectors: bool
+    ) -> None:
+        self.function, self.namer, self.fuse, self.vectors = function, namer, fuse, vectors
+        self.stages = Stages(function, given, namer, vectors)
         self.steps: list[Step] = []
 
     def run(self) -> None:
@@ -130,7 +138,7 @@ class _Body:
         given: dict[int, Source] = {v: _source(array) for v, array in zip(inside, carries, strict=True)}
         given |= {v: self._element(a, index(t)) for v, a in zip(rows, arrays, strict=True)}
         given |= {v: self._element(a) for v, a in zip(fixed, constants, strict=True)}
-        within = _Body(body, given, self.namer, self.fuse)
+        within = _Body(body, given, self.namer, self.fuse, self.vectors)
         within.run()
         last = self._turn(op, within, carries, outputs, index(t))
         self.steps.append(Repeat(t, op.backwards, [*within.steps, *last]))
@@ -164,7 +172,8 @@ class _Body:
         parts = []
         for function in functions:
             sources = zip(function.arguments, inputs, strict=True)
-            within = _Body(function, {v: self._element(a) for v, a in sources}, self.namer, self.fuse)
+            known = {v: self._element(a) for v, a in sources}
+            within = _Body(function, known, self.namer, self.fuse, self.vectors)
             within.run()
             items: list[Item] = []
             for array, value in zip(arrays, function.results, strict=True):
@@ -184,10 +193,11 @@ def _row(stack: Stored, turn: Index, element: Source) -> list[Item]:
     return nested(loops, [Define(stack, (turn, *at), element(at))])
 
 
-def finish(every: Sequence[Kernel], kept: Collection[Stored]) -> None:
+def finish(every: Sequence[Kernel], kept: Collection[Stored], vectors: bool = True) -> None:
     """What kernels gain when all of them are known: arrays without needless axes, lanes, fewer loops."""
     shrink(every, kept)
-    for kernel in every:
-        widened(kernel)
-    shrink(every, kept)
+    if vectors:
+        for kernel in every:
+            widened(kernel)
+        shrink(every, kept)
     tidy(every)

@@ -46,7 +46,8 @@ def _(op: Contract, stages: Stages, apply: Apply, position: int) -> None:
         for label, size in zip(labels, type.shape, strict=True)
     }
     kept = {label: size for label, size in sizes.items() if size != 1}
-    if types[0].dtype in (Dtype.float32, Dtype.float64) and typical(product(tuple(kept.values()))) >= SMALL:
+    floating = types[0].dtype in (Dtype.float32, Dtype.float64)
+    if stages.vectors and floating and typical(product(tuple(kept.values()))) >= SMALL:
         for plan in _plans(op, stages, apply, kept):
             _multiply(stages, apply.outputs[0], op.out, sizes, *plan)
             return

@@ -66,6 +66,11 @@ class Scalar:
     def _own(self) -> Iterator[Variable]:
         return iter(())
 
+    @cached_property
+    def depth(self) -> int:
+        """How many operations stand within each other."""
+        return 1 + max((operand.depth for operand in self.operands), default=0)
+
     @property
     def always(self) -> tuple[Scalar, ...]:
         """The operands that are computed wherever it is: what is guarded is not."""

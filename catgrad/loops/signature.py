@@ -23,6 +23,11 @@ class Signature:
         items = self._items(kernel.body)
         self.key: Hashable = items, tuple(self._scalars)
 
+    @property
+    def arrays(self) -> list[Stored]:
+        """The arrays, in the order in which they occur; not those that are literals."""
+        return [thing for thing in self._numbers if isinstance(thing, Stored)]
+
     def _number(self, thing: Variable | Stored) -> int:
         return self._numbers.setdefault(thing, len(self._numbers))
 

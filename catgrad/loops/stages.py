@@ -11,6 +11,7 @@ from catgrad.loops.index import Index, Modulo, Quotient, Variable, index
 from catgrad.loops.nest import Check, Define, Item, Loop, Substituted, Update, nested, typical
 from catgrad.loops.scalar import Compute, Load, Number, Place, Scalar, Stored
 from catgrad.loops.stored import Choice
+from catgrad.loops.tidy import FEW
 from catgrad.naming import Namer
 from catgrad.op import Op
 from catgrad.ops.arithmetic import Add
@@ -35,10 +36,15 @@ Axes = list[list[Variable]]
 
 
 class Stages:
-    """The nests of a function, as its operations come; loops and branches are the caller's."""
+    """The nests of a function, as its operations come; loops and branches are the caller's.
 
-    def __init__(self, function: Function, given: Mapping[int, Source], namer: Namer) -> None:
-        self.function, self.types, self.namer = function, function.types, namer
+    Without `vectors`, a sum is finished before the next begins, and products are such sums.
+    """
+
+    def __init__(
+        self, function: Function, given: Mapping[int, Source], namer: Namer, vectors: bool = True
+    ) -> None:
+        self.function, self.types, self.namer, self.vectors = function, function.types, namer, vectors
         self.elements = Elements(function, given)
         self.choice = Choice(function, given)
         self.arrays: dict[int, Stored] = {}
@@ -80,6 +86,8 @@ class Stages:
         """Loops that define each element of an array."""
         axes, scalar = regular(array.type.shape, element)
         variables = [v for axis in array.order for v in axes[axis]]
+        if not self.vectors:
+            variables = _short_last(variables)
         return nested(variables, [Define(array, places(axes), scalar)])
 
     def materialised(self, value: int, order: tuple[int, ...] = ()) -> Stored:
@@ -110,8 +118,8 @@ class Stages:
         array, dtype = self.array(value), self.types[value].dtype
         wide = dtype.wide
         scalar = scalar if scalar.dtype is wide else cast(scalar, wide)
-        order = _memory_order(scalar, free, summed)
-        if order[-1:] and order[-1] in free and (cut := _in_blocks(order[-1])):
+        order = _memory_order(scalar, free, summed) if self.vectors else [*_short_last(free), *summed]
+        if self.vectors and order[-1:] and order[-1] in free and (cut := _in_blocks(order[-1])):
             outer, inner = cut
             change = Substituted({order[-1]: index(outer) * COLUMNS + index(inner)})
             scalar, indices = change.scalar(scalar), change.indices(indices)
@@ -121,7 +129,8 @@ class Stages:
         inside, own = [v for v in order[first:] if v in free], tuple(map(index, free))
         total = self.temporary("sum", NdArrayType(tuple(v.extent for v in free), wide))
         last: Scalar = Load(total, own)
-        if isinstance(op, Add) and wide is Dtype.float32 and not inside and _is_long(order[first:]):
+        long = self.vectors and _is_long(order[first:])
+        if long and isinstance(op, Add) and wide is Dtype.float32 and not inside:
             items, last = self._added_in_two(order[first], order[first + 1 :], own, total, scalar)
             body = [*items, Define(array, indices, last if wide is dtype else cast(last, dtype))]
             self.add(nested(order[:first], body), value)
@@ -251,6 +260,11 @@ def _memory_order(scalar: Scalar, free: Sequence[Variable], summed: Sequence[Var
     if typical(product(tuple(v.extent for v in columns))) <= LITTLE:
         return [*rows, *(v for v in order if v in summed), *columns]
     return order
+
+
+def _short_last(free: Sequence[Variable]) -> list[Variable]:
+    """Variables with those of few values innermost, whose turns will be written out."""
+    return sorted(free, key=lambda v: typical(v.extent) <= FEW)
 
 
 def _is_outside(v: Variable, summed: Sequence[Variable], place: Index) -> bool:

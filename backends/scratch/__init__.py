@@ -1,0 +1,1 @@
+"""Scratch 3: sprites that predict and learn."""

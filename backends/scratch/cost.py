@@ -1,0 +1,77 @@
+"""What blocks cost in Scratch's own virtual machine, in nanoseconds; TurboWarp's follows in proportion.
+
+docs/explanation/scratch.md says how they were measured.
+"""
+
+from __future__ import annotations
+
+from weakref import WeakKeyDictionary
+
+from catgrad.loops.index import Index, Variable
+from catgrad.loops.scalar import Compute, Guarded, Load, Number, Place, Scalar
+from catgrad.loops.turns import is_number
+
+STACK, REPORTER, VARIABLE, TURN, CALL = 112, 45, 56, 150, 434
+"""A block of a stack, one in a round slot, a variable in a slot, a turn of a loop, a call of a custom block."""
+
+REPEATED = {
+    "Maximum": (0, 1), "Minimum": (0, 1), "Select": (0,), "Sign": (0,), "Round": (0,), "Fmod": (0,),
+    "Cast": (0,), "Power": (0, 1), "Erf": (0,), "IsNan": (0,), "IsFinite": (0,), "FloorDivide": (1,),
+    "Remainder": (1,), "Log1p": (0,), "Expm1": (0,),
+}  # fmt: skip
+"""The operands that the spelling of an operation mentions more than once."""
+
+
+_KNOWN: WeakKeyDictionary[Scalar, int] = WeakKeyDictionary()
+
+
+def of_index(place: Index) -> int:
+    """An index: nothing if it is a number, else variables and what is added to them."""
+    variables = any(isinstance(atom, Variable) for atom, _ in place.terms)
+    others = [atom for atom, _ in place.terms if not isinstance(atom, Variable)]
+    parts = variables + len(others)
+    if not parts:
+        return 0
+    within = sum(of(a.scalar) if hasattr(a, "scalar") else of_index(a.index) + REPORTER for a in others)
+    return VARIABLE * variables + within + REPORTER * (parts - 1 + (place.constant != 0))
+
+
+def of(scalar: Scalar) -> int:
+    """An expression, written out in full."""
+    if scalar not in _KNOWN:
+        _KNOWN[scalar] = _of(scalar)
+    return _KNOWN[scalar]
+
+
+def _of(scalar: Scalar) -> int:
+    if isinstance(scalar, Number):
+        return 0
+    if isinstance(scalar, Load):
+        if not scalar.array.order:
+            return VARIABLE
+        return REPORTER + of_index(scalar.array.flat(scalar.indices))
+    if isinstance(scalar, Place):
+        return of_index(scalar.index)
+    if isinstance(scalar, Guarded):
+        return of(scalar.inside) + of(scalar.outside) + 4 * REPORTER * len(scalar.conditions)
+    assert isinstance(scalar, Compute)  # the last kind there is
+    return REPORTER * weight(scalar) + sum(
+        of(operand) * times(scalar, n) for n, operand in enumerate(scalar.operands)
+    )
+
+
+def weight(scalar: Compute) -> int:
+    """How many blocks the spelling of an operation is, about."""
+    return {"Erf": 60, "Power": 8, "Select": 4, "Maximum": 6, "Minimum": 6, "Exp": 2, "Log": 2}.get(
+        scalar.op.macro, 1
+    )
+
+
+def times(scalar: Compute, position: int) -> int:
+    """How often the spelling of an operation mentions an operand."""
+    return 2 if position in REPEATED.get(scalar.op.macro, ()) else 1
+
+
+def is_variable(scalar: Scalar) -> bool:
+    """Whether it is a number of its kernel, which is a variable already."""
+    return isinstance(scalar, Load) and is_number(scalar.array)

@@ -1,0 +1,257 @@
+"""Functions of a program as custom blocks, and the lists and variables they use."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+
+from catgrad.backend import Backend
+from catgrad.loops.lower import lower
+from catgrad.loops.fuse import fused
+from catgrad.loops.nest import Item, Kernel, may_fail
+from catgrad.loops.plan import Plan
+from catgrad.loops.scalar import Stored
+from catgrad.loops.signature import Signature
+from catgrad.loops.steps import Either, Step
+from catgrad.loops.steps import Repeat as Turns
+from catgrad.loops.turns import is_number
+from catgrad.program import Function, Program
+from catgrad.types import NdArrayType
+
+from .expressions import Expressions
+from .options import UNROLL
+from .places import Places
+from .scripts import Script
+from .sizes import PREDICTIONS
+from .texts import Call, If, Line, Repeat, blocks, changed
+
+LONGEST = 150
+"""Blocks of a script, beyond which it is cut where it can be: TurboWarp makes no script fast that has many more."""
+
+
+@dataclass(frozen=True)
+class Definition:
+    """A custom block for a kernel."""
+
+    name: str
+    lines: tuple[Line, ...]
+
+
+@dataclass(frozen=True)
+class Value:
+    """An argument or a result of a function's own: the list or variable it lies in, and its type."""
+
+    name: str
+    place: str
+    type: NdArrayType
+
+    @property
+    def is_number(self) -> bool:
+        """Whether it is a variable rather than a list."""
+        return not self.type.rank
+
+    @property
+    def size(self) -> int:
+        """How many items it has."""
+        return int(self.type.size)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A function: what it takes and gives of its own, and the calls that compute it.
+
+    `forward` are the calls up to the loss, `rest` those that change what a step changes.
+    """
+
+    function: Function
+    takes: tuple[Value, ...]
+    gives: tuple[Value, ...]
+    forward: tuple[Line, ...]
+    rest: tuple[Line, ...]
+
+
+@dataclass(frozen=True)
+class Printed:
+    """A kernel that has been printed: what calls it, and the lists it is for, in the order of its arrays."""
+
+    calls: tuple[Call, ...]
+    lists: list[str]
+
+
+@dataclass
+class Sprite:
+    """The functions of one program, and all that they have in common.
+
+    `lists` are those of arrays in the workspace with their sizes, `literals` those of arrays of the source.
+    """
+
+    backend: Backend
+    program: Program
+    definitions: list[Definition] = field(default_factory=list)
+    lists: dict[str, int] = field(default_factory=dict)
+    literals: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    variables: dict[str, None] = field(default_factory=dict)
+    printed: dict[Hashable, Printed] = field(default_factory=dict)
+
+    def entry(self, function: Function) -> Entry:
+        """A function as calls of custom blocks, and the custom blocks that none before it has defined."""
+        return _Function(self, function).entry()
+
+    def room(self, wish: str, array: Stored) -> str:
+        """The list of this name, if it has the size of the array, else a new one."""
+        return wish if self.lists.get(wish) == array.size and array.order else self.reserve(wish, array)
+
+    def reserve(self, wish: str, array: Stored) -> str:
+        """A new list for an array, or a variable for a number."""
+        if array.place == "literal":
+            for name, elements in self.literals.items():
+                if elements == array.elements:
+                    return name
+        name = self._fresh(wish)
+        if array.place == "literal":
+            self.literals[name] = array.elements
+        elif array.order:
+            self.lists[name] = int(array.size)
+        else:
+            self.variables[name] = None
+        return name
+
+    def define(self, stem: str, lines: tuple[Line, ...]) -> str:
+        """A new custom block of these lines; its name."""
+        taken = {definition.name for definition in self.definitions}
+        name = next(n for n in (stem, *(f"{stem} {k}" for k in count(2))) if n not in taken)
+        self.definitions.append(Definition(name, lines))
+        self.variables |= dict.fromkeys(changed(lines))
+        return name
+
+    def _fresh(self, wish: str) -> str:
+        taken = {*self.lists, *self.literals, *self.variables}
+        return next(n for n in (wish, *(f"{wish} {k}" for k in count(2))) if n not in taken)
+
+
+class _Function:
+    def __init__(self, sprite: Sprite, function: Function) -> None:
+        self.sprite, self.function = sprite, function
+        self.dialect, self.program = sprite.backend.dialect, sprite.program
+        self.macros = self.dialect.macros
+        self.loss = ("loss",) if "loss" in function.gives else ()
+        self.lowered = lower(function, (), self._in_place(), self._fused, vectors=False)
+        self.names: dict[Stored, str] = {}
+        self.places = Places(self.macros)
+        self.expressions = Expressions(self.dialect, self.places, self._name)
+
+    def _fused(self, items: Sequence[Item]) -> list[Kernel]:
+        """Kernels that end where the model's outputs and where the loss are known.
+
+        So predict and a step share the former, and a step may stop before it changes anything.
+        """
+        ends = [0]
+        for wanted in ([n for n in self.function.gives if n.startswith(PREDICTIONS)], self.loss):
+            last = [k for k, item in enumerate(items) if any(a.name in wanted for a, _ in item.writes)]
+            ends.append(max([ends[-1], *(k + 1 for k in last)]))
+        parts = [*zip(ends, ends[1:], strict=False), (ends[-1], len(items))]
+        return [kernel for start, end in parts for kernel in fused(items[start:end])]
+
+    def _in_place(self) -> dict[int, int]:
+        """For results that are the new values of a table, the arguments that have the old ones."""
+        found, position, start = {}, 0, 0
+        starts = {}
+        for table in self.function.takes:
+            starts[table] = start
+            start += len(self.program.tables[table])
+        for given in self.function.gives:
+            count = len(self.program.tables[given]) if given in self.program.tables else 1
+            if given in starts:
+                found |= {position + i: starts[given] + i for i in range(count)}
+            position += count
+        return found
+
+    def entry(self) -> Entry:
+        """The function as calls."""
+        takes = self._arguments()
+        steps = self.lowered.steps
+        cut = self._end_of_forward(steps)
+        forward, rest = (tuple(self._lines(part)) for part in (steps[:cut], steps[cut:]))
+        return Entry(self.function, tuple(takes), tuple(self._results()), forward, rest)
+
+    def _end_of_forward(self, steps: Sequence[Step]) -> int:
+        """How many steps there are until the loss is known."""
+        last = [k for k, s in enumerate(steps) if any(a.name in self.loss for a, _ in s.writes)]
+        return max(last, default=len(steps) - 1) + 1
+
+    def _arguments(self) -> list[Value]:
+        names = [slot.name for table in self.function.takes for slot in self.program.tables[table]]
+        arguments = self.lowered.arguments
+        for array, name in zip(arguments, names, strict=False):
+            self.names[array] = self.macros["slot_name"](name, array.type.rank)
+        own = arguments[len(names) :]
+        for array in own:
+            self.names[array] = self.sprite.room(self.macros["local"](array.name), array)
+        return [Value(array.name, self.names[array], array.type) for array in own]
+
+    def _results(self) -> list[Value]:
+        own = [a for a in self.lowered.results if a.alias is None]
+        names = [g for g in self.function.gives if g not in self.program.tables]
+        names = names or [a.name for a in own]
+        return [Value(name, self._name(a), a.type) for name, a in zip(names, own, strict=True)]
+
+    def _name(self, array: Stored) -> str:
+        array = array.alias or array
+        if array not in self.names:
+            self.names[array] = self.sprite.reserve(self.macros["local"](array.name), array)
+        return self.names[array]
+
+    def _lines(self, steps: Sequence[Step]) -> list[Line]:
+        lines: list[Line] = []
+        for step in steps:
+            if isinstance(step, Turns):
+                self.places.open(step.variable, step.backwards)
+                inside = self._lines(step.body)
+                before, after = self.places.close()
+                lines += [*before, Repeat(str(step.variable.extent), (*inside, *after))]
+            elif isinstance(step, Either):
+                condition = self.expressions.text(step.condition)
+                parts = (tuple(self._lines(part)) for part in step.parts)
+                lines.append(If(condition, *parts))
+            else:
+                lines += self._calls(step)
+        return lines
+
+    def _calls(self, kernel: Kernel) -> list[Line]:
+        signature = Signature(kernel, Plan())
+        known = self.sprite.printed.get(signature.key)
+        if known is not None and not self._is_turned(kernel) and self._may_share(signature.arrays, known.lists):
+            self.names |= dict(zip(signature.arrays, known.lists, strict=True))
+            return list(known.calls)
+        most = UNROLL[self.sprite.backend.options.unroll]
+        script = Script(kernel, self.dialect, self._name, self.places, most)
+        lines = script.lines()
+        written = next((a for a, _ in kernel.writes if not is_number(a)), None)
+        stem = self.macros["block_name"](written.name if written else "")
+        calls = tuple(
+            Call(self.sprite.define(stem, part), may_fail(kernel.body)) for part in in_parts(lines)
+        )
+        lists = [self._name(a) if a.place != "turn" or a.order else "" for a in signature.arrays]
+        self.sprite.printed[signature.key] = Printed(calls, lists)
+        return list(calls)
+
+    def _is_turned(self, kernel: Kernel) -> bool:
+        """Whether it is in a loop of the function, whose variable it may know."""
+        return bool(self.places.loops)
+
+    def _may_share(self, arrays: Sequence[Stored], lists: Sequence[str]) -> bool:
+        """Whether the lists that a kernel was printed for can be those of these arrays."""
+        taken = set(self.names.values())
+        pairs = [(a, n) for a, n in zip(arrays, lists, strict=True) if n]
+        return all(self.names[a] == n if a in self.names else n not in taken for a, n in pairs)
+
+
+def in_parts(lines: tuple[Line, ...]) -> list[tuple[Line, ...]]:
+    """Lines as scripts that are not too long for TurboWarp to make them fast."""
+    parts: list[list[Line]] = [[]]
+    for line in lines:
+        if parts[-1] and blocks((*parts[-1], line)) > LONGEST:
+            parts.append([])
+        parts[-1].append(line)
+    return [tuple(part) for part in parts]

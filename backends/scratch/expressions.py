@@ -1,0 +1,86 @@
+"""Expressions: scalars as text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
+
+from catgrad.dialect import ATOM, Dialect, Literal
+from catgrad.loops.index import Index
+from catgrad.loops.numbering import Numbering
+from catgrad.loops.scalar import Compute, Guarded, Load, Number, Place, Scalar, Stored
+from catgrad.types import Dtype, NdArrayType
+
+from .places import Places
+
+
+class Expressions(Numbering):
+    """The text of scalars within one kernel, and the names of those that are computed already."""
+
+    def __init__(
+        self,
+        dialect: Dialect,
+        places: Places,
+        name_of: Callable[[Stored], str],
+        changing: Collection[Stored] = (),
+    ) -> None:
+        super().__init__(changing)
+        self.dialect, self.places, self.name_of = dialect, places, name_of
+        places.text_of = self.text
+
+    def text(self, scalar: Scalar, fresh: bool = False) -> str:
+        """The scalar as an expression; a `fresh` one is not taken by its name."""
+        return self._text(scalar, fresh)[0]
+
+    def stored(self, scalar: Scalar) -> str:
+        """The scalar as lists and variables hold it: no list holds what is true or false."""
+        text = self.text(scalar)
+        return self._call("as_number", text) if scalar.dtype is Dtype.bool else text
+
+    def element(self, array: Stored, indices: Sequence[Index]) -> str:
+        """An element where it lies."""
+        if not array.order:
+            return self.name_of(array)
+        return self._call("item", self.name_of(array), self.places.at(array.flat(tuple(indices))))
+
+    def _text(self, scalar: Scalar, fresh: bool = False) -> tuple[str, int]:
+        name = None if fresh else self.name(scalar)
+        if name is not None:
+            return name, ATOM
+        if isinstance(scalar, Load):
+            return self._loaded(self.element(scalar.array, scalar.indices), scalar.dtype)
+        if isinstance(scalar, Number):
+            return self._macro(Literal(scalar.constant, weak=True), scalar.dtype, ())
+        if isinstance(scalar, Place):
+            return self.places.at(scalar.index, 0), self.dialect.binding["Add"][0]
+        if isinstance(scalar, Guarded):
+            return self._guarded(scalar), self.dialect.binding["Add"][0]
+        assert isinstance(scalar, Compute)  # the last kind there is
+        return self._macro(scalar.op, scalar.dtype, scalar.operands)
+
+    def _loaded(self, text: str, dtype: Dtype) -> tuple[str, int]:
+        if dtype is Dtype.bool:
+            return self._call("as_truth", text), self.dialect.binding["Equal"][0]
+        return text, ATOM
+
+    def _guarded(self, scalar: Guarded) -> str:
+        conditions = [
+            self._call("within", self.places.at(c.index, 1), c.size, c.below, c.above)
+            for c in scalar.conditions
+        ]
+        branches = [self._operand(part, "Multiply", 1) for part in (scalar.inside, scalar.outside)]
+        return self._call("guarded", conditions, *branches)
+
+    def _macro(self, op: Any, dtype: Dtype, operands: Sequence[Scalar]) -> tuple[str, int]:
+        texts = [self._operand(operand, op.macro, position) for position, operand in enumerate(operands)]
+        text = self.dialect.macros[op.macro](self, op, NdArrayType((), dtype), *texts)
+        return text, self.dialect.strength(op)
+
+    def _operand(self, scalar: Scalar, name: str, position: int) -> str:
+        text, strength = self._text(scalar)
+        needs = self.dialect.binding.get(name, (ATOM,))[1:]
+        needed = needs[min(position, len(needs) - 1)] if needs else 0
+        return self._call("parenthesised", text) if strength < needed else text
+
+    def _call(self, macro: str, *arguments: Any) -> str:
+        return self.dialect.macros[macro](*arguments)  # type: ignore[no-any-return]

@@ -1,0 +1,72 @@
+"""Products with what changes least first, so that it can be computed once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from catgrad.loops.index import Variable
+from catgrad.loops.nest import Define, Item, Loop, Update
+from catgrad.loops.scalar import Compute, Load, Number, Scalar, Stored
+from catgrad.loops.turns import is_number
+from catgrad.ops.arithmetic import Multiply
+
+Depths = Mapping[Variable | Stored, int]
+"""For loop variables and numbers, how many loops are around what changes them."""
+
+
+def ordered(items: Sequence[Item], depths: Depths | None = None, depth: int = 0) -> list[Item]:
+    """The items with the factors of each product of more than two in order."""
+    known = {**(depths or {})}
+    result: list[Item] = []
+    for item in items:
+        if isinstance(item, Loop):
+            result.append(Loop(item.variable, ordered(item.body, {**known, item.variable: depth + 1}, depth + 1)))
+        elif isinstance(item, Define):
+            if is_number(item.array):
+                known[item.array] = depth
+            result.append(Define(item.array, item.indices, _Ordered(known).scalar(item.scalar)))
+        elif isinstance(item, Update):
+            known[item.array] = depth
+            result.append(Update(item.array, item.indices, item.op, _Ordered(known).scalar(item.scalar)))
+        else:
+            result.append(item)
+    return result
+
+
+class _Ordered:
+    def __init__(self, depths: Depths) -> None:
+        self.depths = depths
+        self._done: dict[int, Scalar] = {}
+
+    def scalar(self, scalar: Scalar) -> Scalar:
+        """The scalar with its products in order."""
+        if scalar.number not in self._done:
+            self._done[scalar.number] = self._changed(scalar)
+        return self._done[scalar.number]
+
+    def _changed(self, old: Scalar) -> Scalar:
+        if not isinstance(old, Compute):
+            return old
+        if not (isinstance(old.op, Multiply) and old.dtype.is_floating):
+            return Compute(old.op, old.dtype, tuple(map(self.scalar, old.operands)))
+        factors = sorted(map(self.scalar, _factors(old)), key=self._depth)
+        product = factors[0]
+        for factor in factors[1:]:
+            product = Compute(Multiply(), old.dtype, (product, factor))
+        return product
+
+    def _depth(self, scalar: Scalar) -> int:
+        if isinstance(scalar, Number):
+            return -1
+        own = [self.depths.get(v, 0) for v in scalar.variables]
+        numbers = [self.depths.get(a.array, 0) for a in scalar.loads() if not a.array.order]
+        return max([*own, *numbers, 0])
+
+
+def _factors(scalar: Scalar) -> list[Scalar]:
+    if isinstance(scalar, Compute) and isinstance(scalar.op, Multiply):
+        return [f for operand in scalar.operands for f in _factors(operand)]
+    return [scalar]
+
+
+__all__ = ["Load", "ordered"]

@@ -1,0 +1,146 @@
+"""What others see of a sprite: lists and variables that they share, and how first values are drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from catgrad.backend import Backend
+from catgrad.initialisers import Filled, Normal, Uniform
+from catgrad.naming import numbered
+from catgrad.program import Program
+from catgrad.state import Slot
+from catgrad.types import NdArrayType
+
+from .entries import Entry, Sprite, Value
+from .language.spell import literal
+from .texts import Append, Change, Clear, Line, Repeat, Set
+
+FEW = 4
+"""Items that are copied one by one rather than in a loop."""
+
+TABLES = ("parameters", "buffers", "state")
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A custom block that copies a shared list into one of the sprite's own, if all of it is as it must be.
+
+    Items must be whole numbers below `below` if that is not None, of which 0 stands for any.
+    """
+
+    block: str
+    shared: str
+    value: Value
+    below: int | None
+
+
+@dataclass(frozen=True)
+class Told:
+    """A function as others call it: what it reads first, and what it shows in the end."""
+
+    entry: Entry
+    readings: tuple[Reading, ...]
+    shows: tuple[Line, ...]
+
+
+@dataclass(frozen=True)
+class Reset:
+    """First values of a list, or of a variable where there is no count."""
+
+    place: str
+    count: int
+    value: str
+
+
+class Interface:
+    """The functions of a task as others call them."""
+
+    def __init__(self, backend: Backend, sprite: Sprite, entries: Mapping[str, Entry]) -> None:
+        self.macros, self.sprite, self.program = backend.dialect.macros, sprite, sprite.program
+        predict = entries["predict"]
+        outputs = predict.gives
+        self.readings: dict[str, Reading] = {}
+        self.inputs = [*zip(numbered_list("input", len(predict.takes)), predict.takes, strict=True)]
+        self.outputs = [*zip(numbered_list("output", len(outputs)), outputs, strict=True)]
+        self.predict = self._told(predict, self.inputs)
+        self.step: Told | None = None
+        self.targets: list[tuple[str, Value]] = []
+        if (step := entries.get("train_step")) is not None:
+            x, y = step.takes[: len(predict.takes)], step.takes[len(predict.takes) :]
+            self.targets = [*zip(numbered_list("target", len(y)), y, strict=True)]
+            given = [(name, value) for (name, _), value in zip(self.inputs, x, strict=True)]
+            self.step = self._told(step, [*given, *self.targets])
+
+    def _told(self, entry: Entry, given: Sequence[tuple[str, Value]]) -> Told:
+        shows: list[Line] = []
+        outputs = [v for v in entry.gives if v.name.startswith("y_hat")]
+        for (shared, _), value in zip(self.outputs, outputs, strict=True):
+            shows += self._copied(value, shared)
+        readings = tuple(self._reading(shared, value, outputs) for shared, value in given)
+        return Told(entry, readings, tuple(shows))
+
+    def _reading(self, shared: str, value: Value, outputs: Sequence[Value]) -> Reading:
+        below = None if value.type.dtype.is_floating else 0
+        if shared.startswith("target") and below == 0 and outputs and not outputs[0].size % value.size:
+            below = outputs[0].size // value.size
+        wish = f"read {shared}"
+        block = next(
+            name
+            for name in (wish, f"{wish} ({value.size})")
+            if name not in self.readings or self.readings[name].value.place == value.place
+        )
+        return self.readings.setdefault(block, Reading(block, shared, value, below))
+
+    def _copied(self, value: Value, shared: str) -> list[Line]:
+        """A list of the sprite's own into one that is shared."""
+        item = self.macros["item"]
+        if value.is_number:
+            return [Clear(shared), Append(shared, value.place)]
+        if value.size <= FEW:
+            return [Clear(shared), *(Append(shared, item(value.place, k + 1)) for k in range(value.size))]
+        i = self.macros["local"]("i")
+        self.sprite.variables[i] = None
+        turn = (Append(shared, item(value.place, i)), Change(i, "1"))
+        return [Clear(shared), Set(i, "1"), Repeat(str(value.size), turn)]
+
+    @property
+    def resets(self) -> list[Reset]:
+        """How the tables get their first values again."""
+        slots = (slot for table in TABLES for slot in self.program.tables.get(table, ()))
+        return [self._reset(slot) for slot in slots if slot.name != "learning_rate"]
+
+    def _reset(self, slot: Slot) -> Reset:
+        place = self.macros["slot_name"](slot.name, slot.type.rank)
+        return Reset(place, int(slot.type.size) if slot.type.rank else 0, self._drawn(slot.initial))
+
+    def _drawn(self, initial: Any) -> str:
+        if isinstance(initial, Uniform):
+            return self.macros["uniform"](*(_with_point(bound) for bound in (initial.low, initial.high)))  # type: ignore[no-any-return]
+        if isinstance(initial, Normal):
+            return self.macros["normal"](literal(initial.mean), literal(initial.deviation))  # type: ignore[no-any-return]
+        assert isinstance(initial, Filled)  # the last kind there is
+        return literal(initial.value)
+
+
+def numbered_list(name: str, count: int) -> list[str]:
+    """The name for the first thing, and with numbers behind it for others."""
+    return [name, *numbered(name, count)[1:]] if count > 1 else numbered(name, count)
+
+
+def _with_point(bound: float) -> str:
+    """A bound as Scratch draws fractions from it: a whole number must be a text with a point."""
+    return literal(f"{bound:.1f}") if float(bound).is_integer() else literal(bound)
+
+
+def shape(type: NdArrayType) -> str:
+    """A shape for a comment."""
+    return " x ".join(map(str, type.shape)) or "1"
+
+
+def tables(backend: Backend, program: Program) -> list[tuple[str, Slot, bool]]:
+    """The lists and variables that training changes: name, slot, and whether it is a list."""
+    macros = backend.dialect.macros
+    slots = [slot for table in TABLES for slot in program.tables.get(table, ())]
+    return [(macros["slot_name"](slot.name, slot.type.rank), slot, bool(slot.type.rank)) for slot in slots]

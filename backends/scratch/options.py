@@ -1,0 +1,49 @@
+"""The options of the target."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from catgrad.errors import OptionError
+
+UNROLL = {"compact": 0, "auto": 1_500, "max": 60_000}
+"""Nanoseconds of a loop that is written out, by what the option says."""
+
+CHOICES = {"unroll": tuple(UNROLL), "storage": ("numbers", "packed", "int8"), "vm": ("vanilla", "turbowarp")}
+
+
+@dataclass(frozen=True)
+class Options:
+    """What of the sprite can be chosen.
+
+    `batch` is how many examples a train step takes, `predict_batch` how many predict takes. `weights` are
+    arrays by name, or a safetensors file of them; without, parameters begin as the model says. `data` are
+    examples, an array of inputs and one of targets, with which the sprite trains itself. `sig_figs`
+    rounds parameters to so many digits, and `storage` says how they are kept. `unroll` trades blocks for speed.
+    `vm` is what runs the sprite when it is loaded.
+
+    Raises: OptionError for another value
+    """
+
+    batch: int = 1
+    predict_batch: int = 1
+    weights: str | Mapping[str, Any] = ""
+    data: tuple[Any, Any] | None = field(default=None, compare=False)
+    sig_figs: int | None = None
+    storage: str = "numbers"
+    unroll: str = "auto"
+    vm: str = "vanilla"
+
+    def __post_init__(self) -> None:
+        for name, choices in CHOICES.items():
+            if getattr(self, name) not in choices:
+                raise OptionError(
+                    f"{name} must be one of {', '.join(choices)}", f"it is {getattr(self, name)!r}", "choose one"
+                )
+        for name in ("batch", "predict_batch", "sig_figs"):
+            value = getattr(self, name)
+            if (value is None and name == "sig_figs") or (type(value) is int and value > 0):
+                continue
+            raise OptionError(f"{name} must be a whole number above 0", f"it is {value!r}", "write for example 4")

@@ -1,0 +1,290 @@
+"""Kernels as scripts: which parts of expressions become variables, where, and how lists are filled."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+
+from catgrad.dialect import Dialect
+from catgrad.loops.index import Index, Variable
+from catgrad.loops.nest import Check, Define, Item, Kernel, Loop, Statement, Update, loops, statements
+from catgrad.loops.scalar import Compute, Guarded, Load, Number, Place, Scalar, Stored, reads
+from catgrad.loops.turns import is_number
+from catgrad.naming import Namer
+from catgrad.ops.arithmetic import Add, Minimum
+from catgrad.types import Dtype
+
+from . import cost
+from .expressions import Expressions
+from .factors import ordered
+from .places import LETTERS, Places
+from .sorts import without_sorts
+from .sums import gathered
+from .texts import Append, Change, Clear, If, Line, Repeat, Replace, Require, Set
+from .turns import written_out
+
+SLOTS = 32
+"""Items of the list in which a script keeps what all turns of a loop read."""
+
+FEWEST = 4
+"""Elements kept for a loop from which on they go into that list; a variable each is quicker for fewer."""
+
+
+class Script:
+    """The lines of one kernel."""
+
+    def __init__(
+        self, kernel: Kernel, dialect: Dialect, name_of: Callable[[Stored], str], outer: Places, most: int
+    ) -> None:
+        items = ordered(gathered(written_out(without_sorts(kernel.body), most)))
+        self.items, self.macros, self._given = items, dialect.macros, name_of
+        self.namer = Namer(LETTERS)
+        self.names: dict[Stored, str] = {}
+        self.places = Places(dialect.macros, outer)
+        changed = {array for s in statements(items) for array, _ in s.writes}
+        self.expressions = Expressions(dialect, self.places, self._name, changed)
+        self.slots = 0
+        self.appended = set(_filled_in_order(items))
+        self.lists = [a for a in dict.fromkeys(a for s in statements(items) for a, _ in (*s.reads, *s.writes))]
+
+    def lines(self) -> tuple[Line, ...]:
+        """The script."""
+        begin: list[Line] = [Clear(self._name(array)) for array in sorted(self.appended, key=self._name)]
+        return (*begin, *self._block(self.items))
+
+    def _name(self, array: Stored) -> str:
+        if not is_number(array):
+            return self._given(array)
+        if array not in self.names:
+            self.names[array] = self._fresh(array.name)
+        return self.names[array]
+
+    def _fresh(self, stem: str) -> str:
+        return self.macros["local"](self.namer.fresh(stem))  # type: ignore[no-any-return]
+
+    def _block(self, items: Sequence[Item]) -> list[Line]:
+        self.expressions.known.append({})
+        lines: list[Line] = []
+        run: list[Statement] = []
+        for item in items:
+            if isinstance(item, Loop):
+                lines += self._straight(run)
+                run = []
+                lines += self._loop(item)
+            else:
+                run.append(item)
+        lines += self._straight(run)
+        self.expressions.known.pop()
+        return lines
+
+    def _loop(self, loop: Loop) -> list[Line]:
+        self.expressions.known.append({})
+        slots = self.slots
+        kept = self._kept(loop)
+        self._written(loop)
+        self.places.open(loop.variable)
+        inside = self._block(loop.body)
+        before, after = self.places.close()
+        self._written(loop)
+        self.slots = slots
+        self.expressions.known.pop()
+        return [*kept, *before, Repeat(str(loop.variable.extent), (*inside, *after))]
+
+    def _written(self, loop: Loop) -> None:
+        for array in {array for s in statements([loop]) for array, _ in s.writes}:
+            self.expressions.written(array)
+
+    def _kept(self, loop: Loop) -> list[Line]:
+        """What every turn of a loop would compute alike, computed before it."""
+        inside = {each.variable for each in loops([loop])}
+        written = {a.alias or a for s in statements([loop]) for a, _ in s.writes}
+        turns = int(loop.variable.extent)
+        found: dict[int, Scalar] = {}
+        for s in statements([loop]):
+            for scalar in _scalars_of(s):
+                for part in _largest(scalar, lambda node: _stays(node, inside, written)):
+                    if self.expressions.name(part) is None and self._is_worth_keeping(part, turns):
+                        found.setdefault(self.expressions.key(part), part)
+        loads = [part for part in found.values() if isinstance(part, Load)]
+        in_list = len(loads) >= FEWEST and self.slots + len(loads) <= SLOTS
+        lines: list[Line] = []
+        for part in found.values():
+            if in_list and isinstance(part, Load):
+                self.slots += 1
+                text, name = self.expressions.stored(part), self.macros["kept"](self.slots)
+                lines.append(Replace(*self.macros["slot"](self.slots).split(" "), text))
+                self.expressions.give(part, name)
+            else:
+                lines.append(self._named(part))
+        return lines
+
+    def _is_worth_keeping(self, part: Scalar, turns: int) -> bool:
+        if isinstance(part, (Number, Place)) or part.dtype is Dtype.bool or cost.is_variable(part):
+            return False
+        price = cost.of(part)
+        return turns * (price - cost.VARIABLE) > price + cost.STACK
+
+    def _named(self, scalar: Scalar) -> Line:
+        if isinstance(scalar, Compute):
+            wish = scalar.op.result or scalar.op.macro.lower()
+        else:
+            wish = scalar.array.name if isinstance(scalar, Load) else "value"
+        text, name = self.expressions.text(scalar, fresh=True), self._fresh(wish)
+        self.expressions.give(scalar, name)
+        return Set(name, text)
+
+    def _straight(self, run: Sequence[Statement]) -> list[Line]:
+        """Statements one after the other, with variables for what they compute more than once."""
+        counts: Counter[int] = Counter()
+        for s in run:
+            for scalar in _scalars_of(s):
+                self._count(scalar, counts, 1)
+        lines: list[Line] = []
+        for k, s in enumerate(run):
+            for scalar in _scalars_of(s):
+                lines += self._shared(scalar, counts)
+            lines += self._statement(s, run[k + 1 :])
+        return lines
+
+    def _count(self, scalar: Scalar, counts: Counter[int], times: int) -> None:
+        key = self.expressions.key(scalar)
+        first = key not in counts
+        counts[key] += times
+        if first:
+            for position, operand in enumerate(scalar.operands):
+                again = cost.times(scalar, position) if isinstance(scalar, Compute) else 1
+                self._count(operand, counts, again)
+
+    def _shared(self, scalar: Scalar, counts: Counter[int]) -> list[Line]:
+        """Variables for the parts of a scalar that are worth one, the inner ones first."""
+        if self.expressions.name(scalar) is not None:
+            return []
+        lines = [line for operand in scalar.operands for line in self._shared(operand, counts)]
+        uses, price = counts[self.expressions.key(scalar)], self._price(scalar)
+        saved = uses * (price - cost.VARIABLE) - price - cost.STACK
+        if saved > 0 and scalar.dtype is not Dtype.bool and not isinstance(scalar, Number):
+            lines.append(self._named(scalar))
+        return lines
+
+    def _price(self, scalar: Scalar) -> int:
+        """What an expression costs, with the variables there are."""
+        if isinstance(scalar, Compute):
+            parts = (
+                cost.times(scalar, n) * (cost.VARIABLE if self.expressions.name(o) else self._price(o))
+                for n, o in enumerate(scalar.operands)
+            )
+            return cost.REPORTER * cost.weight(scalar) + sum(parts)
+        return cost.of(scalar)
+
+    def _statement(self, s: Statement, later: Sequence[Statement]) -> list[Line]:
+        if isinstance(s, Check):
+            return [Require(self.expressions.text(s.scalar), str(s.size))]
+        assert isinstance(s, (Define, Update))  # products and sorts are loops here
+        if isinstance(s, Update):
+            line: Line = self._update(s)
+        elif not s.array.order:
+            line = Set(self._name(s.array), self.expressions.stored(s.scalar))
+        else:
+            return self._element(s, later)
+        self.expressions.written(s.array)
+        return [line]
+
+    def _update(self, s: Update) -> Line:
+        text = self.expressions.text(s.scalar)
+        target = self.expressions.element(s.array, s.indices)
+        if not isinstance(s.op, Add):
+            sign = "is_less" if isinstance(s.op, Minimum) else "is_greater"
+            return If(self.macros[sign](text, target), (self._put(s, text),))
+        if not s.array.order:
+            return Change(self._name(s.array), text)
+        return self._put(s, self.macros["sum"](target, text))
+
+    def _put(self, s: Update, text: str) -> Line:
+        if not s.array.order:
+            return Set(self._name(s.array), text)
+        return Replace(self._name(s.array), self.places.at(s.array.flat(s.indices)), text)
+
+    def _element(self, s: Define, later: Sequence[Statement]) -> list[Line]:
+        """The definition of an element, which is a variable as well if it is read often afterwards."""
+        lines: list[Line] = []
+        again = sum(a is s.array and i == s.indices for t in later for a, i in t.reads)
+        price = cost.REPORTER + cost.of_index(s.array.flat(s.indices))
+        known = self.expressions.name(s.scalar)
+        if known is None and again * (price - cost.VARIABLE) > cost.STACK and not isinstance(s.scalar, Number):
+            lines.append(self._named(s.scalar))
+            known = self.expressions.name(s.scalar)
+        name, text = self._name(s.array), self.expressions.stored(s.scalar)
+        if s.array in self.appended:
+            line: Line = Append(name, text)
+        else:
+            line = Replace(name, self.places.at(s.array.flat(s.indices)), text)
+        self.expressions.written(s.array)
+        if known is not None:
+            self.expressions.give(Load(s.array, s.indices), known)
+        return [*lines, line]
+
+
+def _scalars_of(s: Statement) -> list[Scalar]:
+    """The scalars a statement computes, those its indices read included."""
+    assert isinstance(s, (Define, Update, Check))
+    return [*(() if isinstance(s, Check) else reads(s.indices)), s.scalar]
+
+
+def _largest(scalar: Scalar, holds: Callable[[Scalar], bool]) -> list[Scalar]:
+    """The largest parts of which something holds."""
+    if holds(scalar):
+        return [scalar]
+    return [part for operand in scalar.operands for part in _largest(operand, holds)]
+
+
+def _stays(node: Scalar, inside: set[Variable], written: set[Stored]) -> bool:
+    if not inside.isdisjoint(node.variables):
+        return False
+    return all((load.array.alias or load.array) not in written for load in node.loads())
+
+
+def _filled_in_order(items: Sequence[Item]) -> Iterator[Stored]:
+    """The arrays whose elements are defined one after the other, which no other statement of theirs precedes."""
+    found: dict[Stored, list[tuple[Define, tuple[Variable, ...]]]] = {}
+    others: set[Stored] = set()
+    for s, around in _with_loops(items, ()):
+        for array, _ in s.reads:
+            if array not in found:
+                others.add(array)  # its old elements are read
+        for array, _ in s.writes:
+            if isinstance(s, Define) and array.order and array.alias is None and array.place != "argument":
+                found.setdefault(array, []).append((s, around))
+            else:
+                others.add(array)
+    for array, defines in found.items():
+        if array not in others and _is_in_order(array, defines):
+            yield array
+
+
+def _with_loops(
+    items: Sequence[Item], around: tuple[Variable, ...]
+) -> Iterator[tuple[Statement, tuple[Variable, ...]]]:
+    for item in items:
+        if isinstance(item, Loop):
+            yield from _with_loops(item.body, (*around, item.variable))
+        else:
+            yield item, around
+
+
+def _is_in_order(array: Stored, defines: Sequence[tuple[Define, tuple[Variable, ...]]]) -> bool:
+    loops = defines[0][1]
+    stride, wanted = len(defines), []
+    for variable in reversed(loops):
+        wanted.append((variable, stride))
+        stride *= int(variable.extent)
+    if stride != array.size or any(around != loops for _, around in defines):
+        return False
+    for number, (s, _) in enumerate(defines):
+        place = array.flat(s.indices)
+        expected = Index(tuple(sorted(wanted, key=lambda t: t[0].number)), number)  # type: ignore[attr-defined]
+        if place != expected:
+            return False
+    return True
+
+
+__all__ = ["Guarded", "Script"]

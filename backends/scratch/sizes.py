@@ -1,0 +1,59 @@
+"""Programs for sprites: with sizes that are numbers, and predictions among what a step gives."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from catgrad.backend import Backend
+from catgrad.errors import OptionError
+from catgrad.program import Function, Program, operations
+from catgrad.structural import Label
+from catgrad.types import symbols
+
+PREDICTIONS = "y_hat"
+"""What the model's outputs are called."""
+
+
+def arranged(backend: Backend, program: Program) -> Program:
+    """The program with a number for its symbolic size, and the outputs of the model as results of its step.
+
+    Raises: OptionError if it has more than one symbolic size
+    """
+    return program.map(lambda f: _with_predictions(_with_numbers(backend, f)))
+
+
+def _with_numbers(backend: Backend, function: Function) -> Function:
+    names = symbols(function.argument_types)
+    if len(names) > 1:
+        raise OptionError(
+            "a sprite must have at most one size that is not a number, that of the batch",
+            f"{function.name} has {', '.join(names)}",
+            "write the others as numbers in the model's types",
+        )
+    options = backend.options
+    size = options.predict_batch if function.name == "predict" else options.batch
+    sizes = dict.fromkeys(names, size)
+    return replace(
+        function,
+        types=tuple(type and type.substitute(sizes) for type in function.types),
+        body=tuple(apply._replace(op=apply.op.substitute(sizes)) for apply in function.body),
+    )
+
+
+def _with_predictions(function: Function) -> Function:
+    if function.name != "train_step":
+        return function
+    found = {
+        op.name: outputs[0]
+        for op, _, outputs in function.body
+        if isinstance(op, Label) and op.name.split("_")[:2] == PREDICTIONS.split("_")
+    }
+    return replace(
+        function, results=(*function.results, *found.values()), gives=(*function.gives, *found)
+    )
+
+
+def draws(program: Program) -> bool:
+    """Whether the model draws random numbers while it runs."""
+    printed = (f for f in program.functions if not f.name.startswith("init"))
+    return any(op.macro == "RandomBits" for f in printed for op in operations(f))

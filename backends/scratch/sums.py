@@ -1,0 +1,213 @@
+"""Numbers of a kernel that need no variable: sums as one expression, and what is read once where it is read."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from copy import copy
+from dataclasses import replace
+
+from catgrad.loops.index import Index, Modulo, Quotient, Read, Variable, index
+from catgrad.loops.nest import Check, Define, Item, Loop, Statement, Update, statements
+from catgrad.loops.scalar import Compute, Guarded, Load, Number, Place, Scalar, Stored
+from catgrad.loops.turns import is_number
+from catgrad.ops.arithmetic import Add
+
+DEEP = 48
+"""Operations within each other, beyond which editors may run out of stack."""
+
+
+def gathered(items: Sequence[Item]) -> list[Item]:
+    """The items with sums as one definition each, and without numbers that are read only once."""
+    single = _named_apart(items)
+    return _Block(Mentions(single)).run(single)
+
+
+def _named_apart(items: Sequence[Item]) -> list[Item]:
+    """The items with a number of its own for each definition, as far as all are in one block."""
+    blocks: dict[Stored, set[int]] = {}
+    for number, block in enumerate(_blocks(items)):
+        for s in block:
+            if isinstance(s, Define) and is_number(s.array):
+                blocks.setdefault(s.array, set()).add(number)
+    return _renamed(items, {a for a, where in blocks.items() if len(where) == 1}, {})
+
+
+def _blocks(items: Sequence[Item]) -> Iterator[Sequence[Item]]:
+    yield items
+    for item in items:
+        if isinstance(item, Loop):
+            yield from _blocks(item.body)
+
+
+def _renamed(items: Sequence[Item], free: Collection[Stored], names: Mapping[Stored, Stored]) -> list[Item]:
+    names, result = dict(names), list[Item]()
+    for item in items:
+        if isinstance(item, Loop):
+            result.append(Loop(item.variable, _renamed(item.body, free, names)))
+            continue
+        s = Values({old: Load(new, ()) for old, new in names.items()}).statement(item) if names else item
+        if isinstance(s, Define) and s.array in free:
+            names[s.array] = copy(s.array)
+            s = Define(names[s.array], s.indices, s.scalar)
+        elif isinstance(s, Update) and s.array in names:
+            s = Update(names[s.array], s.indices, s.op, s.scalar)
+        result.append(s)
+    return result
+
+
+class Mentions:
+    """How often each number of a kernel is read."""
+
+    def __init__(self, items: Sequence[Item]) -> None:
+        self._known: dict[int, Counter[Stored]] = {}
+        self.total: Counter[Stored] = Counter()
+        for s in statements(items):
+            self.total += self.of(s)
+
+    def of(self, s: Statement) -> Counter[Stored]:
+        """By a statement."""
+        found: Counter[Stored] = Counter()
+        for scalar in scalars(s):
+            found += self.within(scalar)
+        return found
+
+    def within(self, scalar: Scalar) -> Counter[Stored]:
+        """By an expression."""
+        if scalar.number not in self._known:
+            found: Counter[Stored] = Counter()
+            if isinstance(scalar, Load) and is_number(scalar.array):
+                found[scalar.array] = 1
+            for operand in scalar.operands:
+                found += self.within(operand)
+            self._known[scalar.number] = found
+        return self._known[scalar.number]
+
+
+def scalars(s: Statement) -> list[Scalar]:
+    """What a statement computes, and what its indices read."""
+    own = [s.scalar] if isinstance(s, (Define, Update, Check)) else []
+    at = () if isinstance(s, Check) else s.indices
+    return [*own, *(Place(i, own[0].dtype) for i in at if i.terms)] if own else []
+
+
+class _Block:
+    """The items of one loop, with definitions put off until they are needed."""
+
+    def __init__(self, mentions: Mentions) -> None:
+        self.mentions = mentions
+        self.waiting: dict[Stored, Scalar] = {}
+        self.left = Counter(mentions.total)
+        self.done: list[Item] = []
+
+    def run(self, items: Sequence[Item]) -> list[Item]:
+        """The new items."""
+        for item in items:
+            if isinstance(item, Loop):
+                self._loop(item)
+            elif isinstance(item, (Define, Update)) and is_number(item.array):
+                self._number(item)
+            else:
+                self._emit(self._with_known(item))
+        self._settle([a for a in self.waiting if self.left[a] > 0])
+        return self.done
+
+    def _loop(self, loop: Loop) -> None:
+        inside = list(statements([loop]))
+        touched = {a for s in inside for a, _ in (*s.reads, *s.writes)}
+        self._settle([a for a in self.waiting if a in touched or self._reads(a, touched)])
+        block = _Block(self.mentions)
+        block.left = self.left
+        self.done.append(Loop(loop.variable, block.run(loop.body)))
+
+    def _number(self, s: Define | Update) -> None:
+        s, array = self._with_known(s), s.array  # type: ignore[assignment]
+        if isinstance(s, Define):
+            self._settle([a for a in self.waiting if a is not array and self._reads(a, {array})])
+            self.waiting[array] = s.scalar
+        elif isinstance(s.op, Add) and array in self.waiting and self.waiting[array].depth < DEEP:
+            self._settle([a for a in self.waiting if a is not array and self._reads(a, {array})])
+            self.waiting[array] = _plus(self.waiting[array], s.scalar)
+        else:
+            self._settle([array] if array in self.waiting else [])
+            self._emit(s)
+
+    def _with_known(self, s: Statement) -> Statement:
+        """The statement with what waits put in where it is read for the only time; the rest is settled."""
+        read = self.mentions.of(s)
+        put_in = {}
+        for array in [a for a in self.waiting if a in read]:
+            value = self.waiting[array]
+            alone = self.mentions.total[array] == 1 and value.depth < DEEP
+            if alone or (isinstance(value, Load) and is_number(value.array)) or isinstance(value, Number):
+                put_in[array] = value
+                self.left[array] -= read[array]
+                if not self.left[array]:
+                    del self.waiting[array]
+            else:
+                self._settle([array])
+        return Values(put_in).statement(s) if put_in else s
+
+    def _emit(self, s: Statement) -> None:
+        written = {array for array, _ in s.writes}
+        self._settle([a for a in self.waiting if self._reads(a, written)])
+        self.done.append(s)
+
+    def _reads(self, waiting: Stored, arrays: set[Stored]) -> bool:
+        """Whether what waits reads one of these arrays, or that whose place one takes."""
+        places = {a.alias or a for a in arrays}
+        return any((load.array.alias or load.array) in places for load in self.waiting[waiting].loads())
+
+    def _settle(self, arrays: Sequence[Stored]) -> None:
+        """Define numbers after all."""
+        for array in arrays:
+            self.done.append(Define(array, (), self.waiting.pop(array)))
+
+
+def _plus(total: Scalar, term: Scalar) -> Scalar:
+    if isinstance(total, Number) and total.constant.value == 0:
+        return term
+    return Compute(Add(), term.dtype, (total, term))
+
+
+class Values:
+    """Statements with scalars in the place of numbers."""
+
+    def __init__(self, values: Mapping[Stored, Scalar]) -> None:
+        self.values = values
+        self._done: dict[int, Scalar] = {}
+
+    def statement(self, s: Statement) -> Statement:
+        """The statement with these values."""
+        changed = {"scalar": self.scalar(s.scalar)} if isinstance(s, (Define, Update, Check)) else {}
+        at = {} if isinstance(s, Check) else {"indices": tuple(map(self.index, s.indices))}
+        if isinstance(s, Define):
+            return Define(s.array, at["indices"], changed["scalar"])
+        if isinstance(s, Update):
+            return Update(s.array, at["indices"], s.op, changed["scalar"])
+        return Check(changed["scalar"], s.size) if isinstance(s, Check) else s
+
+    def scalar(self, scalar: Scalar) -> Scalar:
+        """The scalar with these values."""
+        if scalar.number not in self._done:
+            self._done[scalar.number] = self._changed(scalar)
+        return self._done[scalar.number]
+
+    def index(self, place: Index) -> Index:
+        """The index with these values."""
+        return place.replaced(self._atom) if place.terms else place
+
+    def _atom(self, atom: Variable | Quotient | Modulo | Read) -> Index | None:
+        return index(Read(self.scalar(atom.scalar), atom.extent)) if isinstance(atom, Read) else None
+
+    def _changed(self, old: Scalar) -> Scalar:
+        if isinstance(old, Load):
+            return self.values.get(old.array) or Load(old.array, tuple(map(self.index, old.indices)))
+        if isinstance(old, Compute):
+            return Compute(old.op, old.dtype, tuple(map(self.scalar, old.operands)))
+        if isinstance(old, Place):
+            return Place(self.index(old.index), old.dtype)
+        if isinstance(old, Guarded):
+            conditions = tuple(replace(c, index=self.index(c.index)) for c in old.conditions)
+            return Guarded(conditions, self.scalar(old.inside), self.scalar(old.outside))
+        return old

@@ -1,0 +1,112 @@
+"""Lines of a script, as macros are given them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Set:
+    """A variable gets a value."""
+
+    name: str
+    value: str
+
+
+@dataclass(frozen=True)
+class Change:
+    """A variable grows by a value."""
+
+    name: str
+    value: str
+
+
+@dataclass(frozen=True)
+class Replace:
+    """An item of a list gets a value."""
+
+    list: str
+    index: str
+    value: str
+
+
+@dataclass(frozen=True)
+class Append:
+    """A list gets one more item."""
+
+    list: str
+    value: str
+
+
+@dataclass(frozen=True)
+class Clear:
+    """A list loses all its items."""
+
+    list: str
+
+
+@dataclass(frozen=True)
+class Repeat:
+    """Lines a number of times."""
+
+    count: str
+    lines: tuple[Line, ...]
+
+
+@dataclass(frozen=True)
+class If:
+    """Lines where a condition holds, and others where it does not."""
+
+    condition: str
+    lines: tuple[Line, ...]
+    others: tuple[Line, ...] = ()
+
+
+@dataclass(frozen=True)
+class Require:
+    """The script ends with an error unless a number is that of an item."""
+
+    value: str
+    size: str
+
+
+@dataclass(frozen=True)
+class Call:
+    """A custom block runs; whether it may find an error, and the script then ends too."""
+
+    name: str
+    may_fail: bool = False
+
+
+Line = Set | Change | Replace | Append | Clear | Repeat | If | Require | Call
+
+
+def blocks(lines: tuple[Line, ...]) -> int:
+    """About how many blocks lines become: one each, and one for each word and sign in its expressions."""
+    return sum(map(_blocks, lines))
+
+
+def _blocks(line: Line) -> int:
+    if isinstance(line, Repeat):
+        return 1 + blocks(line.lines)
+    if isinstance(line, If):
+        return 1 + _signs(line.condition) + blocks(line.lines) + blocks(line.others)
+    texts = [t for t in vars(line).values() if isinstance(t, str)]
+    return 1 + sum(map(_signs, texts))
+
+
+def _signs(text: str) -> int:
+    return sum(text.count(sign) for sign in (" + ", " - ", " * ", " / ", "[", " < ", " > ", " = ", "not "))
+
+
+def changed(lines: tuple[Line, ...]) -> list[str]:
+    """The variables that lines set or change."""
+    found: list[str] = []
+    for line in lines:
+        if isinstance(line, (Set, Change)):
+            found.append(line.name)
+        elif isinstance(line, Repeat):
+            found += changed(line.lines)
+        elif isinstance(line, If):
+            found += [*changed(line.lines), *changed(line.others)]
+    return found
