@@ -50,9 +50,7 @@ def add(name, value):
 
 
 def binary(operator, x, y):
-    names = {"lt": ("OPERAND1", "OPERAND2"), "equals": ("OPERAND1", "OPERAND2")}.get(
-        operator, ("NUM1", "NUM2")
-    )
+    names = ("OPERAND1", "OPERAND2") if operator in ("lt", "gt", "equals") else ("NUM1", "NUM2")
     return block(f"operator_{operator}", **dict(zip(names, (x, y), strict=True)))
 
 
@@ -101,11 +99,13 @@ def sprite(*scripts, lists=(), variables=()):
     return _archive("sprite.json", made)
 
 
-def project(*scripts, lists=(), variables=()):
-    """An .sb3 file with one such sprite."""
-    made = _sprite(scripts, lists, variables)
-    stage = json.loads((templates("scratch") / "stage.json").read_text())
-    return _archive("project.json", stage | {"targets": [*stage["targets"], made]})
+def project(*scripts, lists=(), variables=(), messages=(), more=None):
+    """An .sb3 file with one such sprite, the messages it broadcasts, and more about it, as in its JSON."""
+    made = _sprite(scripts, lists, variables) | (more or {})
+    empty = json.loads((templates("scratch") / "stage.json").read_text())
+    [stage] = empty["targets"]
+    stage["broadcasts"] = {message: message for message in messages}
+    return _archive("project.json", empty | {"targets": [stage, made]})
 
 
 def _sprite(scripts, lists, variables):
