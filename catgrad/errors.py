@@ -6,6 +6,7 @@ CatgradError
 │   └── DtypeError                … because of their element types
 ├── TermError (ValueError)        a term that is not a function: cyclic, or a wire dangling or merged
 ├── OptionError (ValueError)      an attribute or option outside its range
+├── TextError (ValueError)        a text that is no program of its language
 ├── UnsupportedOp (NotImplementedError)   a target that lacks an operation
 ├── UnknownName (LookupError)     no such target, operation, module or attribute
 ├── DivergenceError (ArithmeticError)     a training whose loss is no finite number any more
@@ -60,6 +61,10 @@ class OptionError(CatgradError, ValueError):
     """An attribute of an operation, or an option of a target, outside its range."""
 
 
+class TextError(CatgradError, ValueError):
+    """A text that is no program of its language."""
+
+
 class UnsupportedOp(CatgradError, NotImplementedError):
     """A target cannot print an operation, and the operation has no body to expand."""
 
@@ -94,3 +99,7 @@ class ArtifactError(CatgradError, OSError):
 
 class ToolError(CatgradError, RuntimeError):
     """A program of the machine (dot, a compiler) that is missing or failed."""
+
+
+class CatgradWarning(UserWarning):
+    """Something that works, but not as well as its user may expect."""

@@ -1,0 +1,5 @@
+"""From the text of programs to files of Scratch."""
+
+from .files import count_blocks, json_size, sb3, sprite3
+
+__all__ = ["count_blocks", "json_size", "sb3", "sprite3"]

@@ -1,0 +1,190 @@
+"""The blocks of a section as the JSON of a file has them.
+
+A block is left without what Scratch fills in by itself: empty inputs and fields, no next block, and
+that it is no shadow and not the first of its script.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from catgrad.errors import TextError, nearest
+
+from ..language.palette import Entry, Slot, palette, reporters, stack_blocks
+from ..language.tree import Argument, Call, Constant, Definition, Expression, Name, Operand, Script, Statement
+from .ids import Ids, shared_id
+from .mutations import call, prototype, stop
+from .scope import Scope
+from .slots import constant, empty
+
+Json = dict[str, Any]
+
+_FIELDS = frozenset({"variable", "list", "received", "key"})
+
+
+class Blocks:
+    """The blocks of a section by identifier, and the messages by identifier."""
+
+    def __init__(self, scope: Scope, ids: Ids) -> None:
+        self.blocks: dict[str, Json] = {}
+        self.messages: dict[str, str] = {}
+        self._scope, self._ids = scope, ids
+        self._arguments: dict[str, bool] = {}
+        self._commented: list[str] = []
+
+    def script(self, script: Script | Definition) -> tuple[str, list[str]]:
+        """Assemble a script or the definition of a custom block; its first block, and those with comments."""
+        if isinstance(script, Definition):
+            top = self._definition(script)
+        else:
+            self._arguments = {}
+            top = self._block(palette()["hats"][script.hat.form], script.hat.operands, None)
+        self.blocks[top]["topLevel"] = True
+        self._commented = [top] if script.comment else []
+        self._follow(top, self._stack(script.body, top))
+        return top, self._commented
+
+    def _definition(self, definition: Definition) -> str:
+        custom = self._scope.custom(definition.name.name)
+        self._arguments = {name: boolean for _, name, boolean in custom.arguments}
+        top = self._new("procedures_definition", None)
+        shown = self._new("procedures_prototype", top)
+        arguments = {id: self._argument(name, shown) for id, name, _ in custom.arguments}
+        inputs = {id: [1, argument] for id, argument in arguments.items()}
+        self.blocks[top]["inputs"] = {"custom_block": [1, shown]}
+        self.blocks[shown] |= {"inputs": inputs, "mutation": prototype(custom)}
+        for shadow in (shown, *arguments.values()):
+            self.blocks[shadow]["shadow"] = True
+        return top
+
+    def _stack(self, statements: tuple[Statement, ...], parent: str) -> str | None:
+        first, above, ended = None, parent, False
+        for statement in statements:
+            try:
+                if ended:
+                    raise TextError(
+                        "a statement must have a way to it", "the one above never ends", "remove either"
+                    )
+                block = self._statement(statement, above)
+            except TextError as error:
+                raise error.about(f"line {statement.line}") from None
+            if first:
+                self._follow(above, block)
+            first, above, ended = first or block, block, statement.form in palette()["ends"]
+        return first
+
+    def _statement(self, statement: Statement, parent: str) -> str:
+        place = len(self._commented)
+        if statement.form == "call":
+            block = self._call(statement.operands, parent)
+        else:
+            block = self._block(stack_blocks()[statement.form], statement.operands, parent)
+        if statement.form.startswith("stop"):
+            self.blocks[block]["mutation"] = stop(statement.form in palette()["ends"])
+        if statement.comment:
+            self._commented.insert(place, block)
+        return block
+
+    def _call(self, operands: tuple[Operand, ...], parent: str) -> str:
+        custom = self._scope.custom(_named(operands[0]))
+        slots = tuple(Slot(id, "boolean" if boolean else "text") for id, _, boolean in custom.arguments)
+        block = self._block(Entry("procedures_call", slots, {}), operands[1:], parent)
+        self.blocks[block]["mutation"] = call(custom)
+        return block
+
+    def _block(self, entry: Entry, operands: tuple[Operand, ...], parent: str | None) -> str:
+        if len(operands) != len(entry.slots):
+            raise TextError(
+                "what is called must be given all its arguments and no more",
+                f"it takes {len(entry.slots)} and is given {len(operands)}",
+                "write them between the parentheses",
+            )
+        block = self._new(entry.opcode, parent)
+        inputs: Json = {}
+        fields: Json = {name: [choice, None] for name, choice in entry.menus.items()}
+        for slot, operand in zip(entry.slots, operands, strict=True):
+            if slot.kind in _FIELDS:
+                fields[slot.name] = self._field(slot.kind, _named(operand))
+            else:
+                inputs[slot.name] = self._input(slot.kind, operand, block)
+        if inputs:
+            self.blocks[block]["inputs"] = {name: value for name, value in inputs.items() if value}
+        if fields:
+            self.blocks[block]["fields"] = fields
+        return block
+
+    def _field(self, kind: str, name: str) -> list[str | None]:
+        if kind == "key":
+            return [name, None]
+        if kind == "received":
+            return self._message(name)
+        return list(self._scope.field(kind, name))
+
+    def _message(self, name: str) -> list[str | None]:
+        id = shared_id("message", name)
+        self.messages[id] = name
+        return [name, id]
+
+    def _input(self, kind: str, operand: Operand, parent: str) -> list[Any]:
+        """What stands in a slot: a constant, or a block over an empty shadow, which conditions lack."""
+        if isinstance(operand, tuple):
+            first = self._stack(operand, parent)
+            return [2, first] if first else []
+        if kind == "message":
+            return [1, [11, *self._message(_named(operand))]]
+        if kind == "boolean":
+            return [2, self._condition(operand, parent)]
+        if isinstance(operand, Constant):
+            return [1, constant(kind, operand)]
+        if isinstance(operand, Name):
+            return [3, [12, *self._scope.field("variable", operand.name)], empty(kind)]
+        return [3, self._reporter(operand, parent), empty(kind)]
+
+    def _condition(self, operand: Expression, parent: str) -> str:
+        if isinstance(operand, Call):
+            holds = operand.function in palette()["conditions"] or operand.function not in reporters()
+        else:
+            holds = isinstance(operand, Argument) and self._arguments.get(operand.name, True)
+        if not holds or not isinstance(operand, Call | Argument):
+            raise TextError(
+                "a condition must be true or false", "it is a number or text", "compare it, as in x = 1"
+            )
+        return self._reporter(operand, parent)
+
+    def _reporter(self, operand: Call | Argument, parent: str) -> str:
+        if isinstance(operand, Argument):
+            return self._argument(operand.name, parent)
+        if operand.function not in reporters():
+            raise TextError(
+                "a function must be one of the language",
+                f"{operand.function} is not",
+                nearest(operand.function, reporters()) + "the reference page scratch-language lists them",
+            )
+        return self._block(reporters()[operand.function], operand.operands, parent)
+
+    def _argument(self, name: str, parent: str) -> str:
+        if name not in self._arguments:
+            raise TextError(
+                f"${name} must be an argument of the custom block around it",
+                "it is not" if self._arguments else "that has none",
+                nearest(name, self._arguments) + "write it behind the name of the block",
+            )
+        kind = "boolean" if self._arguments[name] else "string_number"
+        block = self._new(f"argument_reporter_{kind}", parent)
+        self.blocks[block]["fields"] = {"VALUE": [name, None]}
+        return block
+
+    def _new(self, opcode: str, parent: str | None) -> str:
+        id = self._ids.fresh()
+        self.blocks[id] = {"opcode": opcode, "parent": parent}
+        return id
+
+    def _follow(self, block: str, other: str | None) -> None:
+        if other:
+            self.blocks[block]["next"] = other
+
+
+def _named(operand: Operand) -> str:
+    if not isinstance(operand, Name):
+        raise TextError("what stands here must be the name of a list", "it is a value", "write a name")
+    return operand.name

@@ -1,0 +1,93 @@
+"""Files of sprites and projects, the same bytes for the same text."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from catgrad.errors import TextError
+
+from ..language.parse import parse
+from ..language.tree import List, Section
+from .costume import file_name, picture
+from .limits import check_blocks, check_size
+from .lists import Given
+from .projects import project
+from .targets import Target, target
+
+_LONG_AGO = (1980, 1, 1, 0, 0, 0)
+
+
+def sprite3(text: str, given: Mapping[str, Sequence[Any]], sig_figs: int | None = None) -> bytes:
+    """A sprite as a file. What it shares is not declared in it, so that it meets that of other sprites.
+
+    Raises: TextError unless the text is one sprite; ArtifactError if that is too large for Scratch
+    """
+    return _zipped("sprite.json", _sprite_json(text, given, sig_figs))
+
+
+def sb3(texts: Sequence[str], given: Mapping[str, Sequence[Any]], sig_figs: int | None = None) -> bytes:
+    """A project of all sections of these texts as a file; what they share is the stage's.
+
+    Raises: TextError if they do not fit together; ArtifactError if they are too large for Scratch
+    """
+    sections = tuple(section for text in texts for section in parse(text))
+    return _zipped("project.json", _dumped(project(_targets(sections, Given(given, sig_figs)))))
+
+
+def count_blocks(text: str) -> int:
+    """How many blocks the sections of a text have, whatever is given for its lists."""
+    sections = parse(text)
+    return sum(len(target(section, _zeros(section)).json["blocks"]) for section in sections)
+
+
+def json_size(file: bytes) -> int:
+    """How many bytes of JSON are in a file made here: what Scratch's site limits."""
+    with zipfile.ZipFile(io.BytesIO(file)) as archive:
+        return archive.infolist()[0].file_size
+
+
+def _zeros(section: Section) -> Given:
+    lists = [part for part in section.parts if isinstance(part, List) and part.given is not None]
+    return Given({list.name.name: [0] * (list.given or 0) for list in lists}, None)
+
+
+def _sprite_json(text: str, given: Mapping[str, Sequence[Any]], sig_figs: int | None) -> bytes:
+    sections = parse(text)
+    if len(sections) != 1 or sections[0].name is None:
+        kinds = ["a sprite" if section.name else "the stage" for section in sections]
+        raise TextError(
+            "the text for a sprite's file must be one sprite",
+            f"it is {' and '.join(kinds)}",
+            "make a project of it",
+        )
+    [made] = _targets(sections, Given(given, sig_figs))
+    return _dumped(made.json)
+
+
+def _targets(sections: Sequence[Section], given: Given) -> list[Target]:
+    made = [target(section, given) for section in sections]
+    given.check_all_used()
+    for each in made:
+        check_blocks(each.name.name, len(each.json["blocks"]))
+    return made
+
+
+def _dumped(content: Any) -> bytes:
+    text = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+    check_size(len(text))
+    return text
+
+
+def _zipped(name: str, content: bytes) -> bytes:
+    """The JSON and the costume in a ZIP file that does not say when and where it was made."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for file, data in ((name, content), (file_name(), picture())):
+            entry = zipfile.ZipInfo(file, _LONG_AGO)
+            entry.compress_type, entry.create_system = zipfile.ZIP_DEFLATED, 3
+            archive.writestr(entry, data, compresslevel=9)
+    return buffer.getvalue()

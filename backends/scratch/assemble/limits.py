@@ -1,0 +1,56 @@
+"""What Scratch has room for, checked before a file is made."""
+
+from __future__ import annotations
+
+from warnings import warn
+
+from catgrad.errors import ArtifactError, CatgradWarning
+
+ITEMS = 200_000
+BLOCKS, SLOW_BLOCKS = 20_000, 2_000
+BYTES, MANY_BYTES = 5_000_000, 4_000_000
+_SMALLER = "round numbers with sig_figs, or make the model smaller"
+
+
+def check_list(name: str, count: int) -> None:
+    """Raises: ArtifactError for more items than a list can have."""
+    if count > ITEMS:
+        raise ArtifactError(
+            f"a list must have at most {ITEMS:,} items",
+            f"{name} has {count:,}",
+            "make the model smaller, or divide the list",
+        )
+
+
+def check_blocks(sprite: str, count: int) -> None:
+    """Warns of more blocks than the editor shows quickly. Raises: ArtifactError for more than it can show."""
+    if count > BLOCKS:
+        raise ArtifactError(
+            f"a sprite must have at most {BLOCKS:,} blocks",
+            f"{sprite} has {count:,}",
+            "make the model smaller, or unroll its loops less",
+        )
+    if count > SLOW_BLOCKS:
+        seconds = round(count * 0.0015)
+        warn(
+            f"{sprite} has {count:,} blocks, more than {SLOW_BLOCKS:,}, and the editor takes about {seconds} "
+            "seconds to show them; make the model smaller, or unroll its loops less",
+            CatgradWarning,
+            stacklevel=4,
+        )
+
+
+def check_size(count: int) -> None:
+    """Warns of a file near the limit of uploads. Raises: ArtifactError for one beyond it."""
+    if count > BYTES:
+        raise ArtifactError(
+            f"the JSON of a project must have at most {BYTES:,} bytes, which is what Scratch's site takes",
+            f"it has {count:,}",
+            _SMALLER,
+        )
+    if count > MANY_BYTES:
+        warn(
+            f"the JSON of the project has {count:,} bytes, and Scratch's site takes {BYTES:,}; {_SMALLER}",
+            CatgradWarning,
+            stacklevel=4,
+        )

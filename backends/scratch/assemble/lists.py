@@ -1,0 +1,67 @@
+"""The items of lists: those written in the text, and those given beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from catgrad.errors import OptionError
+
+from ..language.refused import refused
+from ..language.tree import List, Literal
+from .limits import check_list
+from .numbers import items, written
+
+
+class Given:
+    """The lists beside a text: by name, or as `sprite/name` where several sprites have one of that name."""
+
+    def __init__(self, lists: Mapping[str, Sequence[Any]], sig_figs: int | None) -> None:
+        if sig_figs is not None and not (isinstance(sig_figs, int) and sig_figs > 0):
+            raise OptionError(
+                "sig_figs must be a whole number above 0", f"it is {sig_figs!r}", "write 6, say"
+            )
+        self._lists, self._sig_figs = lists, sig_figs
+        self._used: set[str] = set()
+
+    def items(self, sprite: str, list: List) -> list[Literal]:
+        """The items of a list.
+
+        Raises: TextError if others than the text says are given; ArtifactError if they do not fit
+        """
+        name = list.name.name
+        if list.given is None:
+            found = [written(item) for item in list.items or ()]
+        else:
+            found = self._taken(sprite, list)
+        check_list(name, len(found))
+        return found
+
+    def check_all_used(self) -> None:
+        """Raises: OptionError if something is given that no text asks for."""
+        for name in self._lists:
+            if name not in self._used:
+                raise OptionError(
+                    "what is given beside a text must be a list in it", f"{name} is none", "leave it out"
+                )
+
+    def _taken(self, sprite: str, list: List) -> list[Literal]:
+        name = list.name.name
+        key = f"{sprite}/{name}" if f"{sprite}/{name}" in self._lists else name
+        if key not in self._lists:
+            raise refused(
+                list.name.line,
+                f"{name} must be given beside the text",
+                "it is not",
+                "give its items under this name",
+            )
+        self._used.add(key)
+        found = items(name, self._lists[key], self._sig_figs)
+        if len(found) != list.given:
+            raise refused(
+                list.name.line,
+                f"{name} must have {list.given} items",
+                f"{len(found)} are given",
+                "change either",
+            )
+        return found

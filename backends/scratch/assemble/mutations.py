@@ -1,0 +1,46 @@
+"""What blocks say beside their inputs and fields, in the form of Scratch's files."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from .scope import Custom
+
+_DEFAULTS = {False: "", True: "false"}
+
+
+def prototype(custom: Custom) -> dict[str, Any]:
+    """The head of a custom block's definition."""
+    return _mutation(
+        **_call(custom),
+        argumentnames=_array(name for _, name, _ in custom.arguments),
+        argumentdefaults=_array(_DEFAULTS[boolean] for _, _, boolean in custom.arguments),
+    )
+
+
+def call(custom: Custom) -> dict[str, Any]:
+    """A call of a custom block."""
+    return _mutation(**_call(custom))
+
+
+def stop(ends: bool) -> dict[str, Any]:
+    """A stop block, which another can follow unless it ends its own script."""
+    return _mutation(hasnext=_truth(not ends))
+
+
+def _call(custom: Custom) -> dict[str, str]:
+    ids = _array(id for id, _, _ in custom.arguments)
+    return {"proccode": custom.name, "argumentids": ids, "warp": _truth(not custom.slow)}
+
+
+def _mutation(**attributes: str) -> dict[str, Any]:
+    return {"tagName": "mutation", "children": [], **attributes}
+
+
+def _array(texts: Any) -> str:
+    return json.dumps(list(texts), ensure_ascii=False, separators=(",", ":"))
+
+
+def _truth(value: bool) -> str:
+    return "true" if value else "false"

@@ -1,0 +1,86 @@
+"""A section as a target, which is what Scratch calls sprites and the stage."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from ..language.tree import Definition, List, Monitor, Name, Script, Section, Variable
+from .blocks import Blocks
+from .costume import costume_entry
+from .ids import Ids
+from .layout import places
+from .lists import Given
+from .monitors import monitor
+from .scope import Scope
+from .values import STAGE, Value, by_id, initial_value
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A section with its blocks, which is all of a sprite's file, and what only a project has room for."""
+
+    name: Name
+    json: Json
+    values: tuple[Value, ...]
+    messages: dict[str, str]
+    monitors: tuple[Json, ...]
+
+
+def target(section: Section, given: Given) -> Target:
+    """Assemble a section.
+
+    Raises: TextError for what it does not declare; ArtifactError for a list that does not fit
+    """
+    name = section.name.name if section.name else STAGE
+    ids = Ids(name)
+    scope = Scope(section, ids)
+    values = [
+        initial_value(name, part, scope, given) for part in section.parts if isinstance(part, List | Variable)
+    ]
+    own = sorted((v for v in values if not v.shared), key=lambda value: value.name.name.startswith("~"))
+    blocks = Blocks(scope, ids)
+    comments = _scripts(section, blocks, ids)
+    json = {
+        "isStage": section.name is None,
+        "name": name,
+        "variables": by_id(own, "variable"),
+        "lists": by_id(own, "list"),
+        "broadcasts": {},
+        "blocks": blocks.blocks,
+        "comments": comments,
+        "currentCostume": 0,
+        "costumes": [costume_entry()],
+        "sounds": [],
+        "volume": 100,
+        **(_STAGE if section.name is None else {"visible": not section.hidden, **_SPRITE}),
+    }
+    monitors = [monitor(name, part, values) for part in section.parts if isinstance(part, Monitor)]
+    return Target(section.name or Name(STAGE), json, tuple(values), blocks.messages, tuple(monitors))
+
+
+_SPRITE = {
+    "x": 0,
+    "y": 0,
+    "size": 100,
+    "direction": 90,
+    "draggable": False,
+    "rotationStyle": "all around",
+}
+_STAGE = {"tempo": 60, "videoTransparency": 50, "videoState": "on", "textToSpeechLanguage": None}
+
+
+def _scripts(section: Section, blocks: Blocks, ids: Ids) -> Json:
+    """Assemble and place the scripts; their comments."""
+    scripts = [part for part in section.parts if isinstance(part, Script | Definition)]
+    comments: Json = {}
+    for script, placed in zip(scripts, places(scripts), strict=True):
+        top, commented = blocks.script(script)
+        blocks.blocks[top] |= {"x": placed.x, "y": placed.y}
+        for block, comment in zip(commented, placed.comments, strict=True):
+            id = ids.fresh()
+            blocks.blocks[block]["comment"] = id
+            comments[id] = {"blockId": block, **asdict(comment), "minimized": False}
+    return comments

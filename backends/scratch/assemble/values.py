@@ -1,0 +1,42 @@
+"""Variables and lists with what they hold at first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from ..language.tree import List, Literal, Name, Variable
+from .lists import Given
+from .numbers import written
+from .scope import KIND, Scope
+
+STAGE = "Stage"
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A variable or list with its identifier and initial value; `stated` if the text gives that."""
+
+    name: Name
+    kind: str
+    id: str
+    value: Literal | list[Literal]
+    stated: bool
+    shared: bool
+
+
+def by_id(values: Iterable[Value], kind: str) -> dict[str, Any]:
+    """The variables, or the lists, in the form of a file."""
+    return {value.id: [value.name.name, value.value] for value in values if value.kind == kind}
+
+
+def initial_value(sprite: str, part: List | Variable, scope: Scope, given: Given) -> Value:
+    """What a variable or list of a section holds at first."""
+    kind, name = KIND[type(part)], part.name
+    _, id = scope.field(kind, name.name)
+    if isinstance(part, List):
+        stated = part.items is not None or part.given is not None
+        return Value(name, kind, id, given.items(sprite, part), stated, part.shared or sprite == STAGE)
+    initial = 0 if part.initial is None else written(part.initial)
+    return Value(name, kind, id, initial, part.initial is not None, part.shared or sprite == STAGE)

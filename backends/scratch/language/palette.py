@@ -1,0 +1,50 @@
+"""The blocks of Scratch's palette, as templates/scratch/palette.toml lists them."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass
+from functools import cache
+
+from ... import templates
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """Where an operand goes: an input or field of a block, and what kind of thing it takes."""
+
+    name: str
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A block: its opcode, the slots of its operands, and the entries chosen from its menus."""
+
+    opcode: str
+    slots: tuple[Slot, ...]
+    menus: dict[str, str]
+
+
+@cache
+def palette() -> dict[str, dict[str, Entry]]:
+    """The blocks by the name of their form, in the tables hats, statements, ends, conditions and values."""
+    tables = tomllib.loads((templates("scratch") / "palette.toml").read_text(encoding="utf-8"))
+    return {table: {form: _entry(*row) for form, row in rows.items()} for table, rows in tables.items()}
+
+
+@cache
+def stack_blocks() -> dict[str, Entry]:
+    """The blocks that stand in a stack."""
+    return palette()["statements"] | palette()["ends"]
+
+
+@cache
+def reporters() -> dict[str, Entry]:
+    """The blocks that have a value."""
+    return palette()["values"] | palette()["conditions"]
+
+
+def _entry(opcode: str, *places: str) -> Entry:
+    slots = tuple(Slot(*place.split()) for place in places if "=" not in place)
+    return Entry(opcode, slots, dict(place.split("=") for place in places if "=" in place))

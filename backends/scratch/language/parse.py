@@ -1,0 +1,57 @@
+"""From text to tree."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from ... import templates
+from .refused import refused
+from .tree import Section
+
+if TYPE_CHECKING:
+    from lark import Lark
+
+
+def parse(text: str) -> tuple[Section, ...]:
+    """The sections of a program. Raises: TextError, which names the line."""
+    from lark.exceptions import UnexpectedInput
+
+    try:
+        return parser().parse(text + "\n")  # type: ignore[return-value]  # what the rule `start` builds
+    except UnexpectedInput as error:
+        line = error.line if error.line > 0 else text.count("\n") + 1
+        raise refused(line, *_misplaced(error, text)) from None
+
+
+@cache
+def parser() -> Lark:
+    """The parser of the grammar templates/scratch/language.lark."""
+    from lark import Lark
+
+    from .builders import Builders, Indentation
+
+    return Lark(
+        (templates("scratch") / "language.lark").read_text(encoding="utf-8"),
+        parser="lalr",
+        maybe_placeholders=False,
+        postlex=Indentation(),
+        transformer=Builders(),
+    )
+
+
+def _misplaced(error: Any, text: str) -> tuple[str, str, str]:
+    kind = getattr(getattr(error, "token", None), "type", "")
+    if kind in ("_INDENT", "_DEDENT"):
+        found = "more" if kind == "_INDENT" else "less"
+        return (
+            "a line must be indented by 4 spaces more than the line it belongs to",
+            f"it is indented by {found}",
+            "indent it so",
+        )
+    rest = str(getattr(error, "token", "")) or text[error.pos_in_stream :].split("\n")[0]
+    return (
+        "a line must have one of the forms of the language",
+        f"it goes on with {rest!r}" if rest.strip() else "it ends too early",
+        "the reference page scratch-language shows them",
+    )
