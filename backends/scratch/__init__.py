@@ -1,1 +1,35 @@
-"""Scratch 3: sprites that predict and learn."""
+"""Scratch 3: sprites that predict and learn, of ordinary blocks."""
+
+from __future__ import annotations
+
+from catgrad.backend import Backend
+from catgrad.loops import OPERATIONS
+
+from .. import templates
+from .files import assembled, spelled
+from .harness import load
+from .language import spell
+from .machine import missing
+from .manifest import manifest
+from .options import Options
+from .sizes import arranged
+
+FILES = {"{name}.scratch": "sprite.j2", "manifest.json": "manifest.json.j2"}
+
+BACKEND = Backend(
+    name="scratch",
+    summary="Scratch 3: a sprite with blocks that predict and train, and a project around it",
+    folders=(templates("scratch"),),
+    files=FILES,
+    load=load,
+    missing=lambda: missing("vanilla"),
+    tolerance={"f32": 1e-9, "f64": 1e-9},
+    options=Options(),
+    entries=("predict", "train_step"),
+    arrange=arranged,
+    spell=spelled,
+    dissolves=OPERATIONS | {"RandomBits"},
+    adjustable=True,
+    assemble=assembled,
+    helpers={"literal": spell.literal, "manifest": manifest, "word": spell.name},
+)

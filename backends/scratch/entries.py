@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
-from itertools import count
+from functools import cached_property
 
 from catgrad.backend import Backend
 from catgrad.loops.lower import lower
@@ -21,7 +21,7 @@ from catgrad.types import NdArrayType
 
 from .expressions import Expressions
 from .options import UNROLL
-from .places import Places
+from .places import Places, first_free
 from .scripts import Script
 from .sizes import PREDICTIONS
 from .texts import Call, If, Line, Repeat, blocks, changed
@@ -94,6 +94,13 @@ class Sprite:
     variables: dict[str, None] = field(default_factory=dict)
     printed: dict[Hashable, Printed] = field(default_factory=dict)
 
+    @cached_property
+    def kept(self) -> frozenset[str]:
+        """The lists and variables of tables."""
+        slot_name = self.backend.dialect.macros["slot_name"]
+        slots = (slot for table in self.program.tables.values() for slot in table)
+        return frozenset(slot_name(slot.name, slot.type.rank) for slot in slots)
+
     def entry(self, function: Function) -> Entry:
         """A function as calls of custom blocks, and the custom blocks that none before it has defined."""
         return _Function(self, function).entry()
@@ -117,17 +124,21 @@ class Sprite:
             self.variables[name] = None
         return name
 
+    def is_list(self, name: str) -> bool:
+        """Whether it is the name of a list."""
+        return name in self.lists or name in self.literals
+
     def define(self, stem: str, lines: tuple[Line, ...]) -> str:
         """A new custom block of these lines; its name."""
         taken = {definition.name for definition in self.definitions}
-        name = next(n for n in (stem, *(f"{stem} {k}" for k in count(2))) if n not in taken)
+        name = first_free(stem, taken)
         self.definitions.append(Definition(name, lines))
-        self.variables |= dict.fromkeys(changed(lines))
+        self.variables |= dict.fromkeys(v for v in changed(lines) if v not in self.kept)
         return name
 
     def _fresh(self, wish: str) -> str:
         taken = {*self.lists, *self.literals, *self.variables}
-        return next(n for n in (wish, *(f"{wish} {k}" for k in count(2))) if n not in taken)
+        return first_free(wish, taken)
 
 
 class _Function:
@@ -225,8 +236,10 @@ class _Function:
             self.names |= dict(zip(signature.arrays, known.lists, strict=True))
             return list(known.calls)
         most = UNROLL[self.sprite.backend.options.unroll]
-        script = Script(kernel, self.dialect, self._name, self.places, most)
+        script = Script(kernel, self.dialect, self._name, self.sprite.is_list, self.places, most)
         lines = script.lines()
+        if not lines:
+            return []
         written = next((a for a, _ in kernel.writes if not is_number(a)), None)
         stem = self.macros["block_name"](written.name if written else "")
         calls = tuple(

@@ -40,7 +40,7 @@ class Expressions(Numbering):
     def element(self, array: Stored, indices: Sequence[Index]) -> str:
         """An element where it lies."""
         if not array.order:
-            return self.name_of(array)
+            return self._call("variable", self.name_of(array))
         return self._call("item", self.name_of(array), self.places.at(array.flat(tuple(indices))))
 
     def _text(self, scalar: Scalar, fresh: bool = False) -> tuple[str, int]:

@@ -1,14 +1,18 @@
-"""Products with what changes least first, so that it can be computed once."""
+"""Expressions as a machine with one kind of number has them: products with what changes least first."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from catgrad.loops.index import Variable
 from catgrad.loops.nest import Define, Item, Loop, Update
-from catgrad.loops.scalar import Compute, Load, Number, Scalar, Stored
+from catgrad.loops.scalar import Compute, Number, Place, Scalar, Stored
 from catgrad.loops.turns import is_number
-from catgrad.ops.arithmetic import Multiply
+from catgrad.ops.arithmetic import Divide, Multiply
+from catgrad.ops.cast import Cast
+from catgrad.structural import Constant
+from catgrad.types import Dtype, NdArrayType
 
 Depths = Mapping[Variable | Stored, int]
 """For loop variables and numbers, how many loops are around what changes them."""
@@ -45,8 +49,15 @@ class _Ordered:
         return self._done[scalar.number]
 
     def _changed(self, old: Scalar) -> Scalar:
+        if isinstance(old, Place) and not old.index.terms:
+            return _number(old.index.constant, old.dtype)
         if not isinstance(old, Compute):
             return old
+        if isinstance(old.op, Cast) and old.dtype.is_floating and old.op.before.is_floating:
+            return self.scalar(old.operands[0])  # Scratch has but one kind of number
+        if isinstance(old.op, Divide) and all(isinstance(self.scalar(o), Number) for o in old.operands):
+            x, y = (self.scalar(o).constant.value for o in old.operands)  # type: ignore[attr-defined]
+            return _number(x / y, old.dtype) if y and old.dtype.is_floating else old
         if not (isinstance(old.op, Multiply) and old.dtype.is_floating):
             return Compute(old.op, old.dtype, tuple(map(self.scalar, old.operands)))
         factors = sorted(map(self.scalar, _factors(old)), key=self._depth)
@@ -63,10 +74,12 @@ class _Ordered:
         return max([*own, *numbers, 0])
 
 
+def _number(value: Any, dtype: Dtype) -> Number:
+    wide = Dtype.float64 if dtype.is_floating else dtype
+    return Number(Constant(NdArrayType((), wide), value))
+
+
 def _factors(scalar: Scalar) -> list[Scalar]:
     if isinstance(scalar, Compute) and isinstance(scalar.op, Multiply):
         return [f for operand in scalar.operands for f in _factors(operand)]
     return [scalar]
-
-
-__all__ = ["Load", "ordered"]

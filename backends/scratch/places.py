@@ -6,9 +6,9 @@ grows by 1 in every turn of the inner one, and by what is missing in every turn 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from itertools import count
+from itertools import chain, count
 from typing import Any
 
 from catgrad.loops.index import Index, Modulo, Quotient, Read, Variable
@@ -81,7 +81,7 @@ class Places:
         terms = [(self._atom(a), int(c)) for a, c in place.terms if not isinstance(a, Variable)]
         constant = int(place.constant) + base
         if form:
-            terms.insert(0, (self._variable(form), 1))
+            terms.insert(0, (self.macros["variable"](self._variable(form)), 1))
             constant -= 1
         return self.macros["place"](terms, constant)  # type: ignore[no-any-return]
 
@@ -103,7 +103,7 @@ class Places:
         letters = self._letters()
         wish = self.macros["running"]([(letters[v], c) for v, c in form])
         taken = self._taken()
-        return next(n for n in (wish, *(f"{wish} ({k})" for k in count(2))) if n not in taken)
+        return first_free(wish, taken)
 
     def _letters(self) -> dict[Variable, str]:
         outer = self.outer._letters() if self.outer else {}
@@ -117,3 +117,9 @@ class Places:
             return self.text_of(atom.scalar)
         sign = "quotient" if isinstance(atom, Quotient) else "modulo"
         return self.macros[sign](self.at(atom.index, 0), int(atom.divisor))  # type: ignore[no-any-return]
+
+
+def first_free(wish: str, taken: Collection[str]) -> str:
+    """The wish, with a number behind it if it is taken."""
+    names = chain([wish], (f"{wish} {number}" for number in count(2)))
+    return next(name for name in names if name not in taken)

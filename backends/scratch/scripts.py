@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from itertools import count
 
 from catgrad.dialect import Dialect
 from catgrad.loops.index import Index, Variable
@@ -34,10 +35,16 @@ class Script:
     """The lines of one kernel."""
 
     def __init__(
-        self, kernel: Kernel, dialect: Dialect, name_of: Callable[[Stored], str], outer: Places, most: int
+        self,
+        kernel: Kernel,
+        dialect: Dialect,
+        name_of: Callable[[Stored], str],
+        is_list: Callable[[str], bool],
+        outer: Places,
+        most: int,
     ) -> None:
         items = ordered(gathered(written_out(without_sorts(kernel.body), most)))
-        self.items, self.macros, self._given = items, dialect.macros, name_of
+        self.items, self.macros, self._given, self._is_list = items, dialect.macros, name_of, is_list
         self.namer = Namer(LETTERS)
         self.names: dict[Stored, str] = {}
         self.places = Places(dialect.macros, outer)
@@ -60,7 +67,8 @@ class Script:
         return self.names[array]
 
     def _fresh(self, stem: str) -> str:
-        return self.macros["local"](self.namer.fresh(stem))  # type: ignore[no-any-return]
+        names = (self.macros["local"](self.namer.fresh(stem)) for _ in count())
+        return next(name for name in names if not self._is_list(name))
 
     def _block(self, items: Sequence[Item]) -> list[Line]:
         self.expressions.known.append({})
@@ -130,7 +138,7 @@ class Script:
         else:
             wish = scalar.array.name if isinstance(scalar, Load) else "value"
         text, name = self.expressions.text(scalar, fresh=True), self._fresh(wish)
-        self.expressions.give(scalar, name)
+        self.expressions.give(scalar, self.macros["variable"](name))
         return Set(name, text)
 
     def _straight(self, run: Sequence[Statement]) -> list[Line]:
@@ -180,6 +188,8 @@ class Script:
         if isinstance(s, Check):
             return [Require(self.expressions.text(s.scalar), str(s.size))]
         assert isinstance(s, (Define, Update))  # products and sorts are loops here
+        if isinstance(s, Define) and _is_itself(s):
+            return []
         if isinstance(s, Update):
             line: Line = self._update(s)
         elif not s.array.order:
@@ -222,6 +232,12 @@ class Script:
         if known is not None:
             self.expressions.give(Load(s.array, s.indices), known)
         return [*lines, line]
+
+
+def _is_itself(s: Define) -> bool:
+    """Whether an element gets the value it has."""
+    old = s.scalar
+    return isinstance(old, Load) and old.array in (s.array, s.array.alias) and old.indices == s.indices
 
 
 def _scalars_of(s: Statement) -> list[Scalar]:

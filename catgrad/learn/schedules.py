@@ -21,10 +21,14 @@ from catgrad.types import Dtype, NdArrayType
 
 @dataclass(frozen=True)
 class Schedule:
-    """A learning rate η(t). `rate` maps the step, a float64 number of the term, to the rate."""
+    """A learning rate η(t). `rate` maps the step, a float64 number of the term, to the rate.
+
+    One that is not `timed` is given no step, so that none is counted for it.
+    """
 
     name: str
     rate: Callable[[Any], Any]
+    timed: bool = True
 
 
 RATE = "a learning rate"
@@ -42,7 +46,7 @@ def adjustable(rate: float, name: str = "learning_rate") -> Schedule:
     Raises: OptionError unless the name is letters, digits and underscores, with dots between parts
     """
     of_the_run = learning_rate(positive(RATE, rate), name)
-    return Schedule("adjustable", lambda t: of_the_run())
+    return Schedule("adjustable", lambda t: of_the_run(), timed=False)
 
 
 def step_decay(rate: float, every: int, factor: float = 0.1) -> Schedule:
@@ -118,7 +122,8 @@ def rate_now(rate: Rate, dtype: Dtype) -> Any:
     """
     if not isinstance(rate, Schedule):
         return positive(RATE, rate)
-    return Label("rate")(ops.cast(rate.rate(ops.cast(STEP(), Dtype.float64)), dtype))
+    step = ops.cast(STEP(), Dtype.float64) if rate.timed else None
+    return Label("rate")(ops.cast(rate.rate(step), dtype))
 
 
 def _falling(first: float, last: float, progress: Any) -> Any:

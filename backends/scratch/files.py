@@ -1,0 +1,65 @@
+"""What templates are given, and the files that are assembled of their texts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from catgrad.backend import Backend
+from catgrad.errors import UnsupportedOp
+from catgrad.program import Program
+
+from .assemble import sb3, sprite3
+from .entries import Sprite
+from .interface import Interface, tables
+from .scripts import SLOTS
+from .sizes import draws
+from .values import first_values
+
+
+def spelled(backend: Backend, program: Program) -> dict[str, Any]:
+    """What the templates of the target scratch are given.
+
+    Raises: UnsupportedOp if the model draws random numbers as it runs
+    """
+    if draws(program):
+        raise UnsupportedOp(
+            "a sprite must draw no random numbers that other targets draw too",
+            f"{program.name} does, as in dropout",
+            "leave it out of the model",
+        )
+    sprite = Sprite(backend, program)
+    entries = {f.name: sprite.entry(f) for f in program.functions if not f.name.startswith("init")}
+    told = Interface(backend, sprite, entries) if "predict" in entries else None
+    if any("~kept" in str(d.lines) for d in sprite.definitions):
+        sprite.lists["~kept"] = SLOTS
+    return {
+        "sprite": sprite,
+        "entries": entries,
+        "told": told,
+        "tables": tables(backend, program),
+        "first": first_values(backend, program),
+        "macros": backend.dialect.macros,
+        "examples": {},
+        "loss": next((v.place for v in entries["train_step"].gives if v.name == "loss"), "")
+        if "train_step" in entries
+        else "",
+    }
+
+
+def assembled(backend: Backend, program: Program, files: dict[str, str]) -> Mapping[str, str | bytes]:
+    """The texts, the sprite, and a project with it."""
+    name = program.name
+    given = {
+        place: array.reshape(-1)
+        for place, slot, is_list in tables(backend, program)
+        if is_list
+        for array in [first_values(backend, program)[slot.name]]
+    }
+    figures = backend.options.sig_figs
+    texts = [text for file, text in files.items() if file.endswith(".scratch")]
+    return {
+        **files,
+        f"{name}.sprite3": sprite3(texts[0], given, figures),
+        f"{name}.sb3": sb3(texts, given, figures),
+    }
