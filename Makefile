@@ -4,10 +4,9 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || echo python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 JOBS   ?= auto
-SCRATCH := tests/scratch/node_modules/.package-lock.json
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench golden docs figures format clean
+.PHONY: help demo test browser check bench golden docs figures format clean
 
 help:  ## list the commands
 	@grep -E '^[a-z]+: .*##|^[a-z]+:  ##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 12
@@ -15,8 +14,13 @@ help:  ## list the commands
 demo: $(VENV)/demo  ## install and train on Fisher's irises, with a picture (no PyTorch; a minute)
 	$(BIN)/python -m examples.iris dense --plot iris.png
 
-test: $(VENV)/dev $(SCRATCH)  ## install what tests need and run them all
+test: $(VENV)/dev tests/scratch/node_modules/.installed  ## install what tests need and run them all
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS)
+
+browser: $(VENV)/dev tests/browser/node_modules/.installed  ## run projects in Scratch's editor (needs chromium)
+	@if ! command -v chromium && [ "$$(id -u)" = 0 ] && command -v apt-get; then \
+	apt-get update -qq && apt-get install -y -qq chromium; fi >/dev/null
+	$(BIN)/python -m pytest -m browser tests/browser
 
 check: $(VENV)/dev  ## format, lint, types, direction of imports
 	$(BIN)/ruff format --check .
@@ -45,7 +49,7 @@ format: $(VENV)/dev  ## format and mend what can be mended
 	$(BIN)/ruff check --fix .
 
 clean:  ## remove everything made by these commands
-	rm -rf $(VENV) .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build site *.egg-info tests/scratch/node_modules
+	rm -rf $(VENV) .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build site *.egg-info tests/*/node_modules
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
@@ -58,6 +62,6 @@ $(VENV)/dev: pyproject.toml setup.py | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
 	@touch $@ $(VENV)/demo
 
-$(SCRATCH): tests/scratch/package-lock.json
-	@if command -v npm >/dev/null; then npm ci --prefix tests/scratch --ignore-scripts --silent && touch $@; \
-	else echo "there is no npm: tests that run Scratch are skipped"; fi
+tests/%/node_modules/.installed: tests/%/package-lock.json
+	@if command -v npm >/dev/null; then npm ci --prefix tests/$* --ignore-scripts --silent && touch $@; \
+	else echo "there is no npm: what needs the packages of tests/$* is skipped"; fi

@@ -29,7 +29,7 @@ _sessions = count(1)
 class Machine:
     """One project in a virtual machine: "vanilla", Scratch's own, or "turbowarp", which compiles scripts.
 
-    Raises: OptionError for other names; ToolError, by every method, if Node.js or the machine lacks or fails.
+    Raises: OptionError for other names. Every method: ToolError if Node.js or the machine fails.
     """
 
     def __init__(self, vm: str = "vanilla", *, limit: float = LIMIT) -> None:
@@ -43,15 +43,15 @@ class Machine:
         self._assets: dict[str, bytes] = {}
 
     def load(self, file: bytes | str | Path) -> None:
-        """Take a project (.sb3) or a sprite (.sprite3) in place of what was loaded."""
+        """Take a project (.sb3) or a sprite (.sprite3) in place of what was loaded; on errors that stays."""
         data = file if isinstance(file, bytes) else Path(file).read_bytes()
         description, files = _unzipped(data)
-        self._assets = {name: content for name, content in files.items() if name != description}
         node = running(self.vm)
         if node is not self._node:
             self._node = node
             weakref.finalize(self, node.dropped.append, self._session)
         self._ask("load", file=_text(data), sprite=description == "sprite.json")
+        self._assets = {name: content for name, content in files.items() if name != description}
 
     def save(self) -> bytes:
         """The project as it is now, as an .sb3 file."""

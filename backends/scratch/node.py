@@ -41,10 +41,8 @@ def missing(vm: str = "vanilla") -> str | None:
 
 def packages_folder() -> Path:
     """The folder of node_modules: $CATGRAD_SCRATCH, or one in the user's cache."""
-    chosen = os.environ.get("CATGRAD_SCRATCH")
-    return (
-        Path(chosen) if chosen else Path(platformdirs.user_cache_dir("catgrad", appauthor=False)) / "scratch"
-    )
+    cache = platformdirs.user_cache_dir("catgrad", appauthor=False)
+    return Path(os.environ.get("CATGRAD_SCRATCH") or f"{cache}/scratch").absolute()
 
 
 class Node:
@@ -53,16 +51,9 @@ class Node:
     def __init__(self, vm: str) -> None:
         self.dropped: deque[int] = deque()
         self._lock = Lock()
-        program, packages = (
-            templates("scratch") / "machine.cjs",
-            packages_folder().absolute() / "node_modules",
-        )
-        self._process = subprocess.Popen(
-            ["node", "--no-deprecation", str(program), vm, str(packages)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        )
+        program, packages = templates("scratch") / "machine.cjs", packages_folder() / "node_modules"
+        pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+        self._process = subprocess.Popen(["node", "--no-deprecation", program, vm, packages], **pipes)
         atexit.register(self.close)
 
     @property
@@ -90,7 +81,9 @@ class Node:
         answer = json.loads(answered)
         if "error" in answer:
             raise ToolError(
-                f"`{command}` must succeed", f"Scratch says: {answer['error']}", "mend the project"
+                f"`{command}` must succeed",
+                f"the machine says: {answer['error']}",
+                "mend the project, or what is asked of it",
             )
         return answer["result"]
 
@@ -101,16 +94,20 @@ class Node:
         self._process.communicate()
 
     def _exchange(self, line: bytes, limit: float) -> bytes:
-        assert self._process.stdin and self._process.stdout
+        """The answer to a line; empty if the process ends before it, as it does when the limit is reached."""
+        commands, answers = self._process.stdin, self._process.stdout
         watch = Timer(limit, self._process.kill)
         watch.daemon = True
         watch.start()
         try:
-            self._process.stdin.write(line)
-            self._process.stdin.flush()
-            return self._process.stdout.readline()
-        except OSError:  # it has ended
+            commands.write(line)
+            commands.flush()
+            return answers.readline()
+        except OSError:
             return b""
+        except BaseException:
+            self._process.kill()  # or its answer would be taken for that of the next command
+            raise
         finally:
             watch.cancel()
 

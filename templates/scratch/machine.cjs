@@ -21,6 +21,7 @@ const answer = async ({command, session, dropped, ...given}) => {
         loaded.set(session, await projects.load(given));
         return null;
     }
+    if (!loaded.has(session)) throw new Error('no project is loaded');
     return loaded.get(session)[command](given);
 };
 

@@ -141,6 +141,20 @@ def test_machines_do_not_share_what_they_hold(vm):
 
 
 @on_machines
+def test_what_cannot_be_loaded_replaces_nothing(vm):
+    machine = Machine(vm)
+    broken = blocks.project(more={"costumes": None})
+    with pytest.raises(ToolError, match="`load` must succeed"):
+        machine.load(broken)
+    with pytest.raises(ToolError, match="no project is loaded"):
+        machine.list("in")
+    machine.load(blocks.project(**NAMES))
+    with pytest.raises(ToolError, match="`load` must succeed"):
+        machine.load(broken)
+    assert machine.list("in") == []
+
+
+@on_machines
 def test_time_is_that_of_the_processor(vm):
     machine = loaded(vm, *SCRIPTS, **NAMES)
     machine.set_list("in", [1])

@@ -1,0 +1,1 @@
+"""Scratch's editor in a browser, as a person sees it."""

@@ -1,0 +1,53 @@
+"""Runs a project in Scratch's editor."""
+
+from __future__ import annotations
+
+import base64
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+FOLDER = Path(__file__).parent
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+
+
+def missing():
+    """Why the editor cannot run here, if it cannot."""
+    if shutil.which("node") is None:
+        return "there is no program `node`"
+    if browser() is None:
+        return f"there is none of the browsers {', '.join(BROWSERS)}"
+    if not (FOLDER / "node_modules").is_dir():
+        return "the editor is not installed; `make browser` does it"
+    return None
+
+
+def browser():
+    return next((path for name in BROWSERS if (path := shutil.which(name))), None)
+
+
+def run(project, until, names, picture, seconds=60):
+    """The values of variables and lists of an .sb3 file, once one of them is at least a number: `until`.
+
+    The green flag starts it, so many seconds are waited, and a picture of the editor is kept. What goes
+    wrong in the page is an error here.
+    """
+    request = {
+        "chromium": browser(),
+        "file": base64.b64encode(project).decode(),
+        "until": until,
+        "names": names,
+        "picture": str(picture),
+        "seconds": seconds,
+    }
+    command = ["node", str(FOLDER / "editor.cjs")]
+    done = subprocess.run(
+        command, input=json.dumps(request), capture_output=True, text=True, timeout=seconds + 300
+    )
+    if done.returncode:
+        raise RuntimeError(done.stderr.strip())
+    answer = json.loads(done.stdout)
+    if answer["errors"]:
+        raise RuntimeError("; ".join(answer["errors"]))
+    return answer["values"]
