@@ -4,7 +4,7 @@ const {pack, unpack} = require('./values.cjs');
 const stage = require('./stage.json');
 
 const FRAME = 1000 / 30;  // ms; scripts that do not end get three quarters of it, as on the screen
-const CALL = 'call';  // the id of the block that stands for the one a person clicks in the palette
+const CALL = 'call';  // the id of a block as a person drags it out of the palette to click it
 
 class Project {
     constructor (vm) {
@@ -64,9 +64,7 @@ class Project {
         if (given.length !== ids.length) {
             throw new Error(`"${block}" takes ${ids.length} arguments, not ${given.length}`);
         }
-        const palette = this.runtime.flyoutBlocks;
-        palette.deleteAllBlocks();
-        const made = (id, more) => palette.createBlock({
+        const made = (id, more) => target.blocks.createBlock({
             id, inputs: {}, fields: {}, next: null, parent: null, shadow: false, topLevel: true, ...more,
         });
         ids.forEach((_, at) => made(`${CALL} ${at}`, {
@@ -75,7 +73,11 @@ class Project {
         const inputs = ids.map((name, at) => [name, {name, block: `${CALL} ${at}`, shadow: `${CALL} ${at}`}]);
         const mutation = {tagName: 'mutation', children: [], proccode: block, argumentids: JSON.stringify(ids)};
         made(CALL, {opcode: 'procedures_call', inputs: Object.fromEntries(inputs), mutation});
-        return this.finish([this.runtime._pushThread(CALL, target, {stackClick: true})]);
+        try {
+            return this.finish([this.runtime._pushThread(CALL, target, {stackClick: true})]);
+        } finally {
+            target.blocks.deleteBlock(CALL);
+        }
     }
 
     broadcast ({message}) {
