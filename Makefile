@@ -4,6 +4,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || echo python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 JOBS   ?= auto
+SCRATCH := tests/scratch/node_modules/.package-lock.json
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test check bench golden docs figures format clean
@@ -14,7 +15,7 @@ help:  ## list the commands
 demo: $(VENV)/demo  ## install and train on Fisher's irises, with a picture (no PyTorch; a minute)
 	$(BIN)/python -m examples.iris dense --plot iris.png
 
-test: $(VENV)/dev  ## install what tests need and run them all
+test: $(VENV)/dev $(SCRATCH)  ## install what tests need and run them all
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS)
 
 check: $(VENV)/dev  ## format, lint, types, direction of imports
@@ -44,7 +45,7 @@ format: $(VENV)/dev  ## format and mend what can be mended
 	$(BIN)/ruff check --fix .
 
 clean:  ## remove everything made by these commands
-	rm -rf $(VENV) .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build site *.egg-info
+	rm -rf $(VENV) .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build site *.egg-info tests/scratch/node_modules
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
@@ -56,3 +57,7 @@ $(VENV)/demo: pyproject.toml setup.py | $(VENV)/bin/python
 $(VENV)/dev: pyproject.toml setup.py | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
 	@touch $@ $(VENV)/demo
+
+$(SCRATCH): tests/scratch/package-lock.json
+	@if command -v npm >/dev/null; then npm ci --prefix tests/scratch --ignore-scripts --silent && touch $@; \
+	else echo "there is no npm: tests that run Scratch are skipped"; fi

@@ -15,6 +15,9 @@ settings.load_profile("default")
 # Tests of the target jax compile thousands of functions that run once.
 os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
 
+# Where Scratch's virtual machines are, by `make test`.
+os.environ.setdefault("CATGRAD_SCRATCH", str(Path(__file__).parent / "scratch"))
+
 GOLDEN = Path(__file__).parent / "golden"
 
 

@@ -1,0 +1,24 @@
+"""On which of Scratch's virtual machines tests run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from catgrad.backends.scratch.machine import missing
+
+FOLDER = Path(__file__).parent
+
+
+def on_machines(test):
+    """A test on each virtual machine; those that cannot run here are skipped with the reason."""
+    kinds = [
+        pytest.param(vm, marks=pytest.mark.skipif(bool(missing(vm)), reason=f"Scratch: {missing(vm)}"))
+        for vm in ("vanilla", "turbowarp")
+    ]
+    return pytest.mark.parametrize("vm", kinds)(test)
+
+
+def same(x, y):
+    """Whether two values are the same, telling apart zeros and types, but not NaNs."""
+    return type(x) is type(y) and (repr(x) == repr(y))
