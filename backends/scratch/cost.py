@@ -16,7 +16,7 @@ STACK, REPORTER, VARIABLE, TURN, CALL = 112, 45, 56, 150, 434
 
 REPEATED = {
     "Maximum": (0, 1), "Minimum": (0, 1), "Select": (0,), "Sign": (0,), "Round": (0,), "Fmod": (0,),
-    "Cast": (0,), "Power": (0, 1), "Erf": (0,), "IsNan": (0,), "IsFinite": (0,), "FloorDivide": (1,),
+    "Cast": (0,), "Power": (0, 1), "IsNan": (0,), "IsFinite": (0,), "FloorDivide": (1,),
     "Remainder": (1,), "Log1p": (0,), "Expm1": (0,),
 }  # fmt: skip
 """The operands that the spelling of an operation mentions more than once."""
@@ -62,9 +62,7 @@ def _of(scalar: Scalar) -> int:
 
 def weight(scalar: Compute) -> int:
     """How many blocks the spelling of an operation is, about."""
-    return {"Erf": 60, "Power": 8, "Select": 4, "Maximum": 6, "Minimum": 6, "Exp": 2, "Log": 2}.get(
-        scalar.op.macro, 1
-    )
+    return {"Power": 8, "Select": 4, "Maximum": 6, "Minimum": 6, "Exp": 2, "Log": 2}.get(scalar.op.macro, 1)
 
 
 def times(scalar: Compute, position: int) -> int:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from catgrad.backend import Backend
-from catgrad.loops.lower import lower
 from catgrad.loops.fuse import fused
+from catgrad.loops.lower import lower
 from catgrad.loops.nest import Item, Kernel, may_fail
 from catgrad.loops.plan import Plan
 from catgrad.loops.scalar import Stored
@@ -233,7 +233,11 @@ class _Function:
     def _calls(self, kernel: Kernel) -> list[Line]:
         signature = Signature(kernel, Plan())
         known = self.sprite.printed.get(signature.key)
-        if known is not None and not self._is_turned(kernel) and self._may_share(signature.arrays, known.lists):
+        if (
+            known is not None
+            and not self._is_turned(kernel)
+            and self._may_share(signature.arrays, known.lists)
+        ):
             self.names |= dict(zip(signature.arrays, known.lists, strict=True))
             return list(known.calls)
         most = UNROLL[self.sprite.backend.options.unroll]
@@ -243,9 +247,7 @@ class _Function:
             return []
         written = next((a for a, _ in kernel.writes if not is_number(a)), None)
         stem = self.macros["block_name"](written.name if written else "")
-        calls = tuple(
-            Call(self.sprite.define(stem, part), may_fail(kernel.body)) for part in in_parts(lines)
-        )
+        calls = tuple(Call(self.sprite.define(stem, part), may_fail(kernel.body)) for part in in_parts(lines))
         lists = [self._name(a) if a.place != "turn" or a.order else "" for a in signature.arrays]
         self.sprite.printed[signature.key] = Printed(calls, lists)
         return list(calls)
@@ -263,7 +265,8 @@ class _Function:
 
 def as_item(element: str) -> str:
     """An element of the source as an item of a list, where nothing is true or false."""
-    return {"True": "1", "False": "0"}.get(element, element)
+    words = {"True": "1", "False": "0", "inf": "Infinity", "-inf": "-Infinity", "nan": "NaN"}
+    return words.get(element, element)
 
 
 def in_parts(lines: tuple[Line, ...]) -> list[tuple[Line, ...]]:

@@ -89,7 +89,11 @@ class Block:
     @property
     def _extra(self) -> int:
         """The model's outputs, that a step shows but does not return."""
-        return sum(g.startswith("y_hat") for g in self.function.gives) if self.function.name == "train_step" else 0
+        return (
+            sum(g.startswith("y_hat") for g in self.function.gives)
+            if self.function.name == "train_step"
+            else 0
+        )
 
     def _put(self, place: Mapping[str, str], value: Array) -> None:
         if "variable" in place:

@@ -40,10 +40,14 @@ class Options:
         for name, choices in CHOICES.items():
             if getattr(self, name) not in choices:
                 raise OptionError(
-                    f"{name} must be one of {', '.join(choices)}", f"it is {getattr(self, name)!r}", "choose one"
+                    f"{name} must be one of {', '.join(choices)}",
+                    f"it is {getattr(self, name)!r}",
+                    "choose one",
                 )
         for name in ("batch", "predict_batch", "sig_figs"):
             value = getattr(self, name)
             if (value is None and name == "sig_figs") or (type(value) is int and value > 0):
                 continue
-            raise OptionError(f"{name} must be a whole number above 0", f"it is {value!r}", "write for example 4")
+            raise OptionError(
+                f"{name} must be a whole number above 0", f"it is {value!r}", "write for example 4"
+            )

@@ -52,7 +52,9 @@ class Script:
         self.expressions = Expressions(dialect, self.places, self._name, changed)
         self.slots = 0
         self.appended = set(_filled_in_order(items))
-        self.lists = [a for a in dict.fromkeys(a for s in statements(items) for a, _ in (*s.reads, *s.writes))]
+        self.lists = [
+            a for a in dict.fromkeys(a for s in statements(items) for a, _ in (*s.reads, *s.writes))
+        ]
 
     def lines(self) -> tuple[Line, ...]:
         """The script."""
@@ -220,7 +222,11 @@ class Script:
         again = sum(a is s.array and i == s.indices for t in later for a, i in t.reads)
         price = cost.REPORTER + cost.of_index(s.array.flat(s.indices))
         known = self.expressions.name(s.scalar)
-        if known is None and again * (price - cost.VARIABLE) > cost.STACK and not isinstance(s.scalar, Number):
+        if (
+            known is None
+            and again * (price - cost.VARIABLE) > cost.STACK
+            and not isinstance(s.scalar, Number)
+        ):
             lines.append(self._named(s.scalar))
             known = self.expressions.name(s.scalar)
         name, text = self._name(s.array), self.expressions.stored(s.scalar)
