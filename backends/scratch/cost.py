@@ -12,7 +12,7 @@ from catgrad.loops.scalar import Compute, Guarded, Load, Number, Place, Scalar
 from catgrad.loops.turns import is_number
 
 STACK, REPORTER, VARIABLE, TURN, CALL = 112, 45, 56, 150, 434
-"""A block of a stack, one in a round slot, a variable in a slot, a turn of a loop, a call of a custom block."""
+"""A block of a stack, one in a slot, a variable in a slot, a turn of a loop, a call of a custom block."""
 
 REPEATED = {
     "Maximum": (0, 1), "Minimum": (0, 1), "Select": (0,), "Sign": (0,), "Round": (0,), "Fmod": (0,),

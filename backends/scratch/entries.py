@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 
 from catgrad.backend import Backend
 from catgrad.loops.fuse import fused
@@ -21,13 +22,13 @@ from catgrad.types import NdArrayType
 
 from .expressions import Expressions
 from .options import UNROLL
-from .places import Places, first_free
+from .places import LETTERS, Places, first_free
 from .scripts import Script
 from .sizes import PREDICTIONS
 from .texts import Call, If, Line, Repeat, blocks, changed
 
 LONGEST = 150
-"""Blocks of a script, beyond which it is cut where it can be: TurboWarp makes no script fast that has many more."""
+"""Blocks of a script, beyond which it is cut where it can be, for TurboWarp makes longer ones slow."""
 
 
 @dataclass(frozen=True)
@@ -92,6 +93,7 @@ class Sprite:
     lists: dict[str, int] = field(default_factory=dict)
     literals: dict[str, tuple[str, ...]] = field(default_factory=dict)
     variables: dict[str, None] = field(default_factory=dict)
+    numbers: set[str] = field(default_factory=set)
     printed: dict[Hashable, Printed] = field(default_factory=dict)
 
     @cached_property
@@ -122,11 +124,12 @@ class Sprite:
             self.lists[name] = int(array.size)
         else:
             self.variables[name] = None
+            self.numbers.add(name)
         return name
 
-    def is_list(self, name: str) -> bool:
-        """Whether it is the name of a list."""
-        return name in self.lists or name in self.literals
+    def is_taken(self, name: str) -> bool:
+        """Whether it is the name of a list, or of a variable that outlives a script."""
+        return name in self.lists or name in self.literals or name in self.numbers
 
     def define(self, stem: str, lines: tuple[Line, ...]) -> str:
         """A new custom block of these lines; its name."""
@@ -137,8 +140,8 @@ class Sprite:
         return name
 
     def _fresh(self, wish: str) -> str:
-        taken = {*self.lists, *self.literals, *self.variables}
-        return first_free(wish, taken)
+        letters = map(self.backend.dialect.macros["local"], LETTERS)
+        return first_free(wish, {*self.lists, *self.literals, *self.variables, *letters})
 
 
 class _Function:
@@ -161,7 +164,7 @@ class _Function:
         for wanted in ([n for n in self.function.gives if n.startswith(PREDICTIONS)], self.loss):
             last = [k for k, item in enumerate(items) if any(a.name in wanted for a, _ in item.writes)]
             ends.append(max([ends[-1], *(k + 1 for k in last)]))
-        parts = [*zip(ends, ends[1:], strict=False), (ends[-1], len(items))]
+        parts = [*pairwise(ends), (ends[-1], len(items))]
         return [kernel for start, end in parts for kernel in fused(items[start:end])]
 
     def _in_place(self) -> dict[int, int]:
@@ -241,7 +244,7 @@ class _Function:
             self.names |= dict(zip(signature.arrays, known.lists, strict=True))
             return list(known.calls)
         most = UNROLL[self.sprite.backend.options.unroll]
-        script = Script(kernel, self.dialect, self._name, self.sprite.is_list, self.places, most)
+        script = Script(kernel, self.dialect, self._name, self.sprite.is_taken, self.places, most)
         lines = script.lines()
         if not lines:
             return []

@@ -34,7 +34,7 @@ def load(artifact: Artifact) -> Any:
 
 
 class Loaded:
-    """A sprite in a virtual machine, and the program it was printed from; its functions take and give arrays."""
+    """A sprite in a virtual machine, and the program it was printed from; functions take and give arrays."""
 
     program: ClassVar[Program]
     machine: ClassVar[Machine]

@@ -22,7 +22,7 @@ def manifest(
     told: Interface | None,
     tables: Sequence[tuple[str, Slot, bool]],
 ) -> str:
-    """For each function its custom block, and the lists and variables of its arguments and results, as JSON."""
+    """For each function its custom block, and where its arguments and results lie, as JSON."""
     content = {
         "vm": backend.options.vm,
         "tables": {slot.name: {"list" if is_list else "variable": name} for name, slot, is_list in tables},

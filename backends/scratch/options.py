@@ -21,8 +21,8 @@ class Options:
     `batch` is how many examples a train step takes, `predict_batch` how many predict takes. `weights` are
     arrays by name, or a safetensors file of them; without, parameters begin as the model says. `data` are
     examples, an array of inputs and one of targets, with which the sprite trains itself. `sig_figs`
-    rounds parameters to so many digits, and `storage` says how they are kept. `unroll` trades blocks for speed.
-    `vm` is what runs the sprite when it is loaded.
+    rounds parameters to so many digits, and `storage` says how they are kept. `unroll` trades blocks for
+    speed. `vm` is what runs the sprite when it is loaded.
 
     Raises: OptionError for another value
     """

@@ -39,12 +39,12 @@ class Script:
         kernel: Kernel,
         dialect: Dialect,
         name_of: Callable[[Stored], str],
-        is_list: Callable[[str], bool],
+        is_taken: Callable[[str], bool],
         outer: Places,
         most: int,
     ) -> None:
         items = ordered(gathered(written_out(without_sorts(kernel.body), most)))
-        self.items, self.macros, self._given, self._is_list = items, dialect.macros, name_of, is_list
+        self.items, self.macros, self._given, self._is_taken = items, dialect.macros, name_of, is_taken
         self.namer = Namer(LETTERS)
         self.names: dict[Stored, str] = {}
         self.places = Places(dialect.macros, outer)
@@ -52,9 +52,8 @@ class Script:
         self.expressions = Expressions(dialect, self.places, self._name, changed)
         self.slots = 0
         self.appended = set(_filled_in_order(items))
-        self.lists = [
-            a for a in dict.fromkeys(a for s in statements(items) for a, _ in (*s.reads, *s.writes))
-        ]
+        for array in dict.fromkeys(a for s in statements(items) for a, _ in (*s.reads, *s.writes)):
+            self._name(array)
 
     def lines(self) -> tuple[Line, ...]:
         """The script."""
@@ -70,7 +69,7 @@ class Script:
 
     def _fresh(self, stem: str) -> str:
         names = (self.macros["local"](self.namer.fresh(stem)) for _ in count())
-        return next(name for name in names if not self._is_list(name))
+        return next(name for name in names if not self._is_taken(name))
 
     def _block(self, items: Sequence[Item]) -> list[Line]:
         self.expressions.known.append({})
@@ -266,7 +265,7 @@ def _stays(node: Scalar, inside: set[Variable], written: set[Stored]) -> bool:
 
 
 def _filled_in_order(items: Sequence[Item]) -> Iterator[Stored]:
-    """The arrays whose elements are defined one after the other, which no other statement of theirs precedes."""
+    """The arrays whose elements are defined one after the other, before any other statement."""
     found: dict[Stored, list[tuple[Define, tuple[Variable, ...]]]] = {}
     others: set[Stored] = set()
     for s, around in _with_loops(items, ()):

@@ -1,4 +1,4 @@
-"""Numbers of a kernel that need no variable: sums as one expression, and what is read once where it is read."""
+"""Numbers of a kernel that need no variable: sums as one expression, and what is read but once."""
 
 from __future__ import annotations
 
