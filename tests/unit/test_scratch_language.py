@@ -92,6 +92,7 @@ HEAD = (
         ('pen color "red"', "line 7: what is written here must be a color"),
         ("say -0", "line 7: a number must be one that Scratch keeps as it is, but it is -0"),
         ("say 1e999", "line 7: a number must be one that Scratch keeps as it is, but it is 1e999"),
+        ("say " + "9" * 5000, "line 7: a number must be one that Scratch keeps as it is"),
         ("say nan", "line 7: nan must be a variable"),
         ("say -x", "line 7: a line must have one of the forms of the language, but it goes on with 'x'"),
         ("say", "line 7: a line must have one of the forms of the language, but it ends too early"),
@@ -120,7 +121,11 @@ def test_a_wrong_line_is_named(line, error):
             "define `f %s`",
             "line 2: f %s must have an argument for each %s and %b of its name, but it has 0 for 1",
         ),
-        ("list L of 1.5", "line 2: a list must have a whole number of items, but it is 1.5"),
+        (
+            "list L of 1.5",
+            "line 2: a list must have a whole number of items, and at most 200,000, but it is 1.5",
+        ),
+        ("list L of 99999999999", "line 2: a list must have a whole number of items, and at most 200,000"),
         ("list L given 3", "line 2: L must be given beside the text, but it is not"),
         (
             "show list x at (1, 2)",

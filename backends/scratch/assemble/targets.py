@@ -13,7 +13,7 @@ from .layout import places
 from .lists import Given
 from .monitors import monitor
 from .scope import Scope
-from .values import STAGE, Value, by_id, initial_value
+from .values import Value, by_id, initial_value, title
 
 Json = dict[str, Any]
 
@@ -34,11 +34,13 @@ def target(section: Section, given: Given) -> Target:
 
     Raises: TextError for what it does not declare; ArtifactError for a list that does not fit
     """
-    name = section.name.name if section.name else STAGE
+    name = title(section)
     ids = Ids(name)
     scope = Scope(section, ids)
     values = [
-        initial_value(name, part, scope, given) for part in section.parts if isinstance(part, List | Variable)
+        initial_value(section, part, scope, given)
+        for part in section.parts
+        if isinstance(part, List | Variable)
     ]
     own = sorted((v for v in values if not v.shared), key=lambda value: value.name.name.startswith("~"))
     blocks = Blocks(scope, ids)
@@ -58,7 +60,7 @@ def target(section: Section, given: Given) -> Target:
         **(_STAGE if section.name is None else {"visible": not section.hidden, **_SPRITE}),
     }
     monitors = [monitor(name, part, values) for part in section.parts if isinstance(part, Monitor)]
-    return Target(section.name or Name(STAGE), json, tuple(values), blocks.messages, tuple(monitors))
+    return Target(section.name or Name(name), json, tuple(values), blocks.messages, tuple(monitors))
 
 
 _SPRITE = {
