@@ -204,6 +204,8 @@ def test_digits_are_a_whole_number_above_0(sig_figs):
         (["stage\n", "stage\n"], "must have different names, but Stage is there twice"),
         (["sprite a\n    shared variable v = 1\n", "sprite b\n    shared variable v = 2\n"],
          "line 2: what is shared must have one initial value, but v has two"),
+        (["stage\n    when sprite clicked\n"], "line 2: the stage must do what a stage can"),
+        (["stage\n    when flag clicked\n        pen down\n"], "line 3: the stage must .* pen_penDown is for"),
         (["sprite a\n    shared list l\n", "sprite b\n    list l\n"],
          "line 2: what one sprite has for itself must not have the name of something shared, but l has"),
     ],

@@ -4,18 +4,31 @@ from __future__ import annotations
 
 import pytest
 from catgrad.backends.scratch.assemble import sprite3
+from catgrad.backends.scratch.language import spell
 from catgrad.backends.scratch.language.palette import palette, stack_blocks
 from catgrad.backends.scratch.language.parse import parse
 from catgrad.backends.scratch.language.tree import Call, Constant, Name
 from hypothesis import given
 
-from catgrad.errors import TextError
+from catgrad.errors import OptionError, TextError
 from tests.scratch.texts import FORMS, expression, expressions, printed, programs
 
 
 @given(programs)
 def test_a_printed_program_is_parsed_to_itself(program):
     assert parse(printed(program)) == program
+
+
+@pytest.mark.parametrize("wrong", ["", "two\nlines"])
+def test_a_name_is_one_line(wrong):
+    with pytest.raises(OptionError, match="a name must be one line of text"):
+        spell.name(wrong)
+
+
+@pytest.mark.parametrize("wrong", [float("nan"), float("inf"), 10**400])
+def test_a_constant_is_finite(wrong):
+    with pytest.raises(OptionError, match="a constant must be finite"):
+        spell.literal(wrong)
 
 
 def test_every_block_of_the_palette_has_a_form():

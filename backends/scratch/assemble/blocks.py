@@ -6,6 +6,8 @@ that it is no shadow and not the first of its script.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from catgrad.errors import TextError, nearest
@@ -19,16 +21,17 @@ from .slots import constant, empty
 
 Json = dict[str, Any]
 
+_OF_SPRITES = ("motion_", "looks_", "pen_pen", "pen_set", "event_whenthissprite")
 _FIELDS = frozenset({"variable", "list", "received", "key"})
 
 
 class Blocks:
     """The blocks of a section by identifier, and the messages by identifier."""
 
-    def __init__(self, scope: Scope, ids: Ids) -> None:
+    def __init__(self, scope: Scope, ids: Ids, stage: bool) -> None:
         self.blocks: dict[str, Json] = {}
         self.messages: dict[str, str] = {}
-        self._scope, self._ids = scope, ids
+        self._scope, self._ids, self._stage = scope, ids, stage
         self._arguments: dict[str, bool] = {}
         self._commented: list[str] = []
 
@@ -38,7 +41,8 @@ class Blocks:
             top = self._definition(script)
         else:
             self._arguments = {}
-            top = self._block(palette()["hats"][script.hat.form], script.hat.operands, None)
+            with _at(script.hat):
+                top = self._block(palette()["hats"][script.hat.form], script.hat.operands, None)
         self.blocks[top]["topLevel"] = True
         self._commented = [top] if script.comment else []
         self._follow(top, self._stack(script.body, top))
@@ -60,14 +64,12 @@ class Blocks:
     def _stack(self, statements: tuple[Statement, ...], parent: str) -> str | None:
         first, above, ended = None, parent, False
         for statement in statements:
-            try:
+            with _at(statement):
                 if ended:
                     raise TextError(
                         "a statement must have a way to it", "the one above never ends", "remove either"
                     )
                 block = self._statement(statement, above)
-            except TextError as error:
-                raise error.about(f"line {statement.line}") from None
             if first:
                 self._follow(above, block)
             first, above, ended = first or block, block, statement.form in palette()["ends"]
@@ -175,6 +177,10 @@ class Blocks:
         return block
 
     def _new(self, opcode: str, parent: str | None) -> str:
+        if self._stage and opcode.startswith(_OF_SPRITES):
+            raise TextError(
+                "the stage must do what a stage can", f"{opcode} is for sprites", "do it in a sprite"
+            )
         id = self._ids.fresh()
         self.blocks[id] = {"opcode": opcode, "parent": parent}
         return id
@@ -182,6 +188,15 @@ class Blocks:
     def _follow(self, block: str, other: str | None) -> None:
         if other:
             self.blocks[block]["next"] = other
+
+
+@contextmanager
+def _at(statement: Statement) -> Iterator[None]:
+    """Errors name the line of this statement, if none inside it."""
+    try:
+        yield
+    except TextError as error:
+        raise error.about(f"line {statement.line}") from None
 
 
 def _named(operand: Operand) -> str:

@@ -41,14 +41,15 @@ def _digits(array: Any) -> Iterable[Any]:
 
 
 def _item(name: str, place: int, value: Any, sig_figs: int | None) -> Literal:
+    value = value.item() if isinstance(value, np.generic) else value
     if isinstance(value, str):
         return value
-    if not (isinstance(value, int | float | np.integer | np.floating) and abs(value) <= sys.float_info.max):
+    if not (isinstance(value, int | float) and abs(value) <= sys.float_info.max):
         raise ArtifactError(
             "a list must hold finite numbers, for Scratch saves others as 0",
             f"item {place} of {name} is {value!r}",
             "train the model anew with a smaller learning rate",
         )
-    if isinstance(value, int | np.integer):
+    if isinstance(value, int):
         return int(value)
     return written(float(f"{value:.{sig_figs}g}" if sig_figs else value))

@@ -17,6 +17,16 @@ from .values import Value, by_id, initial_value, title
 
 Json = dict[str, Any]
 
+_SPRITE = {
+    "x": 0,
+    "y": 0,
+    "size": 100,
+    "direction": 90,
+    "draggable": False,
+    "rotationStyle": "all around",
+}
+_STAGE = {"tempo": 60, "videoTransparency": 50, "videoState": "on", "textToSpeechLanguage": None}
+
 
 @dataclass(frozen=True, slots=True)
 class Target:
@@ -43,7 +53,7 @@ def target(section: Section, given: Given) -> Target:
         if isinstance(part, List | Variable)
     ]
     own = sorted((v for v in values if not v.shared), key=lambda value: value.name.name.startswith("~"))
-    blocks = Blocks(scope, ids)
+    blocks = Blocks(scope, ids, section.name is None)
     comments = _scripts(section, blocks, ids)
     json = {
         "isStage": section.name is None,
@@ -61,17 +71,6 @@ def target(section: Section, given: Given) -> Target:
     }
     monitors = [monitor(name, part, values) for part in section.parts if isinstance(part, Monitor)]
     return Target(section.name or Name(name), json, tuple(values), blocks.messages, tuple(monitors))
-
-
-_SPRITE = {
-    "x": 0,
-    "y": 0,
-    "size": 100,
-    "direction": 90,
-    "draggable": False,
-    "rotationStyle": "all around",
-}
-_STAGE = {"tempo": 60, "videoTransparency": 50, "videoState": "on", "textToSpeechLanguage": None}
 
 
 def _scripts(section: Section, blocks: Blocks, ids: Ids) -> Json:
