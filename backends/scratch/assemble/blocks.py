@@ -6,13 +6,12 @@ that it is no shadow and not the first of its script.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from catgrad.errors import TextError, nearest
 
 from ..language.palette import Entry, Slot, palette, reporters, stack_blocks
+from ..language.refused import at_line
 from ..language.tree import Argument, Call, Constant, Definition, Expression, Name, Operand, Script, Statement
 from .ids import Ids, shared_id
 from .mutations import call, prototype, stop
@@ -41,7 +40,7 @@ class Blocks:
             top = self._definition(script)
         else:
             self._arguments = {}
-            with _at(script.hat):
+            with at_line(script.hat.line):
                 top = self._block(palette()["hats"][script.hat.form], script.hat.operands, None)
         self.blocks[top]["topLevel"] = True
         self._commented = [top] if script.comment else []
@@ -64,7 +63,7 @@ class Blocks:
     def _stack(self, statements: tuple[Statement, ...], parent: str) -> str | None:
         first, above, ended = None, parent, False
         for statement in statements:
-            with _at(statement):
+            with at_line(statement.line):
                 if ended:
                     raise TextError(
                         "a statement must have a way to it", "the one above never ends", "remove either"
@@ -188,15 +187,6 @@ class Blocks:
     def _follow(self, block: str, other: str | None) -> None:
         if other:
             self.blocks[block]["next"] = other
-
-
-@contextmanager
-def _at(statement: Statement) -> Iterator[None]:
-    """Errors name the line of this statement, if none inside it."""
-    try:
-        yield
-    except TextError as error:
-        raise error.about(f"line {statement.line}") from None
 
 
 def _named(operand: Operand) -> str:
