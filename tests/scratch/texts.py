@@ -82,10 +82,10 @@ def _part(part) -> list[str]:
             value = value if given is None else f" given {given}"
             return [f"{'shared ' * shared}list {name(text)}{value}"]
         case Monitor("list", Name(text), (x, y), (width, height)):
-            return [f"show list {name(text)} at ({x}, {y}) size ({width}, {height})"]
+            return [f"show list {name(text)} at {_pair((x, y))} size {_pair((width, height))}"]
         case Monitor("variable", Name(text), (x, y), _, slider):
-            ends = f" slider from {slider[0]} to {slider[1]}" if slider else ""
-            return [f"show variable {name(text)} at ({x}, {y}){ends}"]
+            ends = f" slider from {literal(slider[0])} to {literal(slider[1])}" if slider else ""
+            return [f"show variable {name(text)} at {_pair((x, y))}{ends}"]
         case Definition(Name(text), arguments, body, comment_, slow):
             names = ", ".join(name(argument.name) for argument in arguments)
             head = f"define {'slowly ' * slow}{name(text)}" + (f"({names})" if names else "")
@@ -93,6 +93,10 @@ def _part(part) -> list[str]:
         case Script(hat, body, comment_):
             return [*_statement(hat), *_body(body, comment_)]
     raise TypeError(part)
+
+
+def _pair(point) -> str:
+    return f"({literal(point[0])}, {literal(point[1])})"
 
 
 def _body(body, comment_: str = "") -> list[str]:

@@ -87,6 +87,10 @@ def test_a_sprite_does_not_declare_what_it_shares():
     assert made["lists"] == made["variables"] == {}
 
 
+def test_a_sprite_named_as_the_stage_keeps_its_own():
+    assert lists(sprite("sprite Stage\n    list w = 1\n")) == {"w": [1]}
+
+
 def test_names_with_a_tilde_come_last():
     made = sprite("sprite s\n    list ~a\n    list b\n    list ~c\n    list d\n")
     assert list(lists(made)) == ["b", "d", "~a", "~c"]
@@ -110,6 +114,11 @@ def test_numbers_have_the_digits_of_their_dtype():
         )
     rounded = lists(sprite(text, {"w": [1 / 3, 123456, "text"]}, sig_figs=3))["w"]
     assert rounded == [0.333, 123456, "text"]
+
+
+def test_texts_may_be_given():
+    for texts in (["a", "b"], np.array(["a", "b"])):
+        assert lists(sprite("sprite s\n    list w given 2\n", {"w": texts}))["w"] == ["a", "b"]
 
 
 def test_bfloat16():
@@ -157,6 +166,9 @@ def test_sizes_are_those_of_the_file():
     [
         ("list w given 2", {"w": [1, np.nan]}, ArtifactError, "must hold finite numbers.*item 2 of w is nan"),
         ("list w given 1", {"w": np.array([np.inf])}, ArtifactError, "item 1 of w is inf"),
+        ("list w given 1", {"w": [[1]]}, ArtifactError, "item 1 of w is .1."),
+        ("list w given 1", {"w": [10**400]}, ArtifactError, "item 1 of w is 1000"),
+        ("list w given 1", {"w": np.array([None])}, ArtifactError, "item 1 of w is None"),
         ("list w given 2", {"w": [1]}, TextError, "line 2: w must have 2 items, but 1 are given"),
         ("list w given 2", {"w": [1, 2], "v": [1]}, OptionError, "must be a list in it, but v is none"),
         ("list w of 200001", {}, ArtifactError, "at most 200,000 items, but w has 200,001"),
@@ -192,6 +204,9 @@ def test_digits_are_a_whole_number_above_0(sig_figs):
         (["stage\n", "stage\n"], "must have different names, but Stage is there twice"),
         (["sprite a\n    shared variable v = 1\n", "sprite b\n    shared variable v = 2\n"],
          "line 2: what is shared must have one initial value, but v has two"),
+        (["stage\n    when sprite clicked\n"], "line 2: the stage must do what a stage can"),
+        (["stage\n    when flag clicked\n        pen down\n"],
+         "line 3: the stage must .* but pen_penDown is"),
         (["sprite a\n    shared list l\n", "sprite b\n    list l\n"],
          "line 2: what one sprite has for itself must not have the name of something shared, but l has"),
     ],

@@ -4,18 +4,31 @@ from __future__ import annotations
 
 import pytest
 from catgrad.backends.scratch.assemble import sprite3
+from catgrad.backends.scratch.language import spell
 from catgrad.backends.scratch.language.palette import palette, stack_blocks
 from catgrad.backends.scratch.language.parse import parse
 from catgrad.backends.scratch.language.tree import Call, Constant, Name
 from hypothesis import given
 
-from catgrad.errors import TextError
+from catgrad.errors import OptionError, TextError
 from tests.scratch.texts import FORMS, expression, expressions, printed, programs
 
 
 @given(programs)
 def test_a_printed_program_is_parsed_to_itself(program):
     assert parse(printed(program)) == program
+
+
+@pytest.mark.parametrize("wrong", ["", "two\nlines"])
+def test_a_name_is_one_line(wrong):
+    with pytest.raises(OptionError, match="a name must be one line of text"):
+        spell.name(wrong)
+
+
+@pytest.mark.parametrize("wrong", [float("nan"), float("inf"), 10**400])
+def test_a_constant_is_finite(wrong):
+    with pytest.raises(OptionError, match="a constant must be finite"):
+        spell.literal(wrong)
 
 
 def test_every_block_of_the_palette_has_a_form():
@@ -92,6 +105,7 @@ HEAD = (
         ('pen color "red"', "line 7: what is written here must be a color"),
         ("say -0", "line 7: a number must be one that Scratch keeps as it is, but it is -0"),
         ("say 1e999", "line 7: a number must be one that Scratch keeps as it is, but it is 1e999"),
+        ("say " + "9" * 5000, "line 7: a number must be one that Scratch keeps as it is"),
         ("say nan", "line 7: nan must be a variable"),
         ("say -x", "line 7: a line must have one of the forms of the language, but it goes on with 'x'"),
         ("say", "line 7: a line must have one of the forms of the language, but it ends too early"),
@@ -120,7 +134,11 @@ def test_a_wrong_line_is_named(line, error):
             "define `f %s`",
             "line 2: f %s must have an argument for each %s and %b of its name, but it has 0 for 1",
         ),
-        ("list L of 1.5", "line 2: a list must have a whole number of items, but it is 1.5"),
+        (
+            "list L of 1.5",
+            "line 2: a list must have a whole number of items, and at most 200,000, but it is 1.5",
+        ),
+        ("list L of 99999999999", "line 2: a list must have a whole number of items, and at most 200,000"),
         ("list L given 3", "line 2: L must be given beside the text, but it is not"),
         (
             "show list x at (1, 2)",
