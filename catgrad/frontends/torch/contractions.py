@@ -47,3 +47,13 @@ def add_matmul(bias: Any, x: Any, y: Any, beta: float = 1, alpha: float = 1) -> 
     product = matmul(x, y)
     bias = spread(bias, product.shape)
     return (bias if beta == 1 else bias * beta) + (product if alpha == 1 else product * alpha)
+
+
+@aten("bilinear.default")
+def bilinear(x: Any, z: Any, weight: Any, bias: Any = None) -> Any:
+    """x · W · z + b, for W : [out, in₁, in₂]."""
+    m = x.type.rank - 1
+    free, (o, i, j) = tuple(range(m)), range(m, m + 3)
+    maps = Contract((*free, i), (o, i, j), (*free, o, j))(x, weight)
+    y = Contract((*free, o, j), (*free, j), (*free, o))(maps, z)
+    return y if bias is None else y + spread(bias, y.shape)

@@ -7,7 +7,7 @@ from typing import Any
 
 from catgrad import ops
 from catgrad.frontends.torch.operands import default_float, dtype_from
-from catgrad.frontends.torch.registry import aten
+from catgrad.frontends.torch.registry import aten, require
 from catgrad.structural import Constant, stop_gradient
 from catgrad.types import Dtype, NdArrayType
 
@@ -45,6 +45,28 @@ def arange(start: Any, end: Any, step: Any = 1, dtype: Any = None) -> Any:
     numbers = ops.iota(max(0, ceil((end - start) / step)), _dtype(dtype, start, end, step))
     stretched = numbers if step == 1 else numbers * step
     return stretched if start == 0 else stretched + start
+
+
+@aten("eye.default", "eye.m")
+def eye(n: int, m: int | None = None, dtype: Any = None) -> Any:
+    """1 on the diagonal, 0 elsewhere."""
+    shape = (n, n if m is None else m)
+    diagonal = ops.broadcast(ops.iota(n), shape, [1]) == ops.broadcast(ops.iota(shape[1]), shape)
+    return ops.cast(diagonal, _dtype(dtype, 1.0))
+
+
+@aten("one_hot.default")
+def one_hot(index: Any, num_classes: int = -1) -> Any:
+    """1 at the number of each class, 0 elsewhere; all 0 for a number that is none."""
+    require(
+        num_classes > 0,
+        "the number of classes must be known",
+        "it is to be the greatest of the numbers",
+        "give num_classes",
+    )
+    shape = (*index.shape, num_classes)
+    numbers = ops.broadcast(ops.iota(num_classes), shape)
+    return ops.cast(numbers == ops.broadcast(index, shape, [len(shape) - 1]), Dtype.int64)
 
 
 @aten("clone.default", "alias.default", "contiguous.default", "lift_fresh_copy.default")

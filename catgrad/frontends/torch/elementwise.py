@@ -94,7 +94,11 @@ def minimum(x: Any, y: Any) -> Any:
 @aten("fmod.Tensor", "fmod.Scalar")
 def fmod(x: Any, y: Any) -> Any:
     """The remainder with the sign of x."""
-    return ops.fmod(*together(x, y))
+    x, y = together(x, y)
+    if x.dtype.is_floating:
+        return ops.fmod(x, y)
+    rest = ops.remainder(x, y)
+    return ops.select((rest != 0) & ((x < 0) != (y < 0)), rest - y, rest)
 
 
 @aten("remainder.Tensor", "remainder.Scalar")

@@ -81,7 +81,7 @@ class Walk:
     def _inside(self, node: Any, values: dict[Any, Any]) -> Any:
         """A part under torch.no_grad(), or one inside it under torch.enable_grad()."""
         enabled, inner, *operands = node.args
-        results = self.run(values[inner], [values[n] if n in values else n for n in operands])
+        results = self.run(values[inner], [values.get(n, n) for n in operands])
         return results if enabled else [stop_gradient(x) if isinstance(x, Var) else x for x in results]
 
     def _part(self, node: Any, results: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Pools: one number for each window of an image."""
+"""Pools: one number for each window of an image; and their opposite, enlargement."""
 
 from __future__ import annotations
 
@@ -55,6 +55,19 @@ def _pools(spatial: int) -> None:
 
     _adaptive("avg", ops.adaptive_avg_pool, lambda y: y)
     _adaptive("max", ops.adaptive_max_pool, lambda y: (y, None))
+
+    @aten(f"upsample_nearest{spatial}d.vec")
+    def upsample(x: Any, size: Numbers | None, factors: Any = None) -> Any:
+        sizes = x.shape[2:]
+        wanted = [int(n * f) for n, f in zip(sizes, factors or [], strict=False)] if size is None else size
+        by = [m // n for m, n in zip(each(wanted, spatial), sizes, strict=True)]
+        require(
+            [n * k for n, k in zip(sizes, by, strict=True)] == list(each(wanted, spatial)),
+            "an image must be enlarged by whole factors",
+            f"{x.type} becomes {list(wanted)}",
+            "choose another size",
+        )
+        return ops.upsample_nearest(x, tuple(by))
 
 
 for _spatial in (1, 2, 3):

@@ -9,7 +9,8 @@ from typing import Any
 from catgrad import ops
 from catgrad.frontends.torch.comparisons import truth
 from catgrad.frontends.torch.operands import as_floating, axes_of, dtype_from
-from catgrad.frontends.torch.registry import aten
+from catgrad.frontends.torch.registry import aten, require
+from catgrad.structural import Constant
 from catgrad.types import Dtype
 
 
@@ -108,6 +109,19 @@ def logsumexp(x: Any, dim: Any, keepdim: bool = False) -> Any:
     """ln Σ eˣ."""
     axes = axes_of(x, dim)
     return _kept(_over_one_axis(as_floating(x), axes, ops.logsumexp), tuple(sorted(axes)), keepdim)
+
+
+@aten("linalg_vector_norm.default")
+def norm(x: Any, ord: float = 2, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
+    """√Σ x², with gradient 0 at 0; or Σ |x| for ord = 1."""
+    require(ord in (1, 2), "a norm must be of order 1 or 2", f"it is {ord}")
+    axes = axes_of(x, dim)
+    x = x if dtype is None else ops.cast(x, dtype_from(dtype))
+    if ord == 1:
+        return _kept(ops.sum(ops.absolute(x), axes), axes, keepdim)
+    y = ops.sum(ops.square(x), axes)
+    zero, one = Constant(y.type, 0)(), Constant(y.type, 1)()
+    return _kept(ops.select(y == 0, zero, ops.sqrt(ops.select(y == 0, one, y))), axes, keepdim)
 
 
 @aten("_softmax.default")
