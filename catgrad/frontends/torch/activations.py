@@ -6,6 +6,7 @@ from math import isfinite
 from typing import Any
 
 from catgrad import ops
+from catgrad.frontends.torch.operands import together
 from catgrad.frontends.torch.registry import aten
 from catgrad.structural import Constant
 
@@ -58,3 +59,15 @@ def clamp(x: Any, min: float | None = None, max: float | None = None) -> Any:
     if low is not None:
         x = ops.select(x < low, Constant(x.type, low)(), x)
     return x if high is None else ops.select(x > high, Constant(x.type, high)(), x)
+
+
+@aten("clamp.Tensor")
+def clamp_by(x: Any, min: Any = None, max: Any = None) -> Any:
+    """x within bounds that are arrays, to which the gradient goes where x is beyond them."""
+    if min is not None:
+        x, low = together(x, min)
+        x = ops.select(x < low, low, x)
+    if max is not None:
+        x, high = together(x, max)
+        x = ops.select(x > high, high, x)
+    return x
