@@ -157,9 +157,9 @@ CREATION = {
     "type_as": (lambda x, y: y.type_as(x), X, W),
     "exp of whole": (torch.exp, W),
     "detach": (lambda x: x * x.detach(), X),
-    "no_grad": (lambda x: x * torch.no_grad()(torch.sin)(x), X),
+    "no_grad": (lambda x: (x * torch.no_grad()(torch.sin)(x), torch.no_grad()(torch.cos)(x)), X),
     "clone": (lambda x: aten.alias(x.clone().contiguous()), X),
-    "in place": (lambda x: x.clone().add_(1).mul_(2).relu_().masked_fill_(x > 0, 3.0), X),
+    "in place": (lambda x: x.clone().add_(1).mul_(2).masked_fill_(x > 0, 3.0).relu_(), X),
 }
 
 FUNCTIONS = {

@@ -29,9 +29,24 @@ def exported(module: Any, inputs: Sequence[Any]) -> Any:
         warnings.simplefilter("ignore")  # PyTorch's own, about its own future
         try:
             program = torch.export.export(module, tuple(inputs), strict=False)
+            _detach_without_gradient(program, torch.ops.aten.detach.default)
             return program.run_decompositions(_table(torch))
         except Exception as error:
             raise _refused(error) from error
+
+
+def _detach_without_gradient(program: Any, detach: Any) -> None:
+    """What comes out of torch.no_grad() is detached: decomposition would forget where it came from."""
+    graph = program.graph_module.graph
+    for node in graph.nodes:
+        if str(node.target) != "wrap_with_set_grad_enabled" or node.args[0]:
+            continue
+        for part in list(node.users):
+            with graph.inserting_after(part):
+                detached = graph.call_function(detach, (part,))
+            detached.meta = dict(part.meta)
+            part.replace_all_uses_with(detached, lambda user, new=detached: user is not new)
+            program.graph_signature.replace_all_uses(part.name, detached.name)
 
 
 def _table(torch: Any) -> Any:

@@ -10,7 +10,7 @@ from catgrad.frontends.torch.registry import aten
 from catgrad.structural import Constant
 
 
-@aten("view.default", "_unsafe_view.default", "reshape.default")
+@aten("view.default", "_unsafe_view.default")
 def view(x: Any, size: list[int]) -> Any:
     """The same elements in another shape."""
     return ops.reshape(x, *size)
