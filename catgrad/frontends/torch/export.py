@@ -5,6 +5,8 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
+from traceback import extract_tb
 from typing import Any
 
 from catgrad.errors import OptionError, UnsupportedOp
@@ -71,14 +73,23 @@ def _evaluating(module: Any) -> Iterator[None]:
 
 
 def _refused(error: Exception) -> UnsupportedOp:
+    """What torch.export says, in one sentence, with the line of forward that it says it of."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
-    data_dependent = "data-dependent" in str(error)
-    return UnsupportedOp(
-        "the way through a module must not depend on data"
-        if data_dependent
-        else "a module must run on the example inputs and be one that torch.export follows",
-        f"it stops with: {lines[0].rstrip('.')}",
-        "choose by torch.where instead of `if`, and keep sizes fixed"
-        if data_dependent
-        else "try module(*inputs), then torch.export.export(module, inputs)",
-    )
+    found = f"torch.export says: {lines[0].rstrip('.')}"
+    if "data-dependent" in str(error):
+        must, do = (
+            "the way through a module must not depend on data",
+            "choose by torch.where, and keep sizes fixed",
+        )
+    else:
+        must, do = "a module must run on the example inputs, and be exported", "try module(*inputs) first"
+    return UnsupportedOp(must, found, do, where=_place(error))
+
+
+def _place(error: Exception) -> str:
+    """The innermost line of the module's own code on the way to an error."""
+    import torch
+
+    libraries = (str(Path(torch.__file__).parent), __file__)
+    frames = [f for f in extract_tb(error.__traceback__) if not f.filename.startswith(libraries)]
+    return f"{frames[-1].name} ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""

@@ -61,7 +61,7 @@ class Walk:
         meaning = REGISTRY.get(str(node.target))
         if meaning is None:
             raise UnsupportedOp(
-                "an operation must be one that the front end knows", f"{node.target} is not", DO
+                "an operation must be among those that the front end knows", "this one is not", DO
             )
         from torch.fx.node import map_arg
 
