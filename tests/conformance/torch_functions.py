@@ -143,7 +143,17 @@ SHAPES = {
     "meshgrid": (lambda x, y: torch.meshgrid(x, y, indexing="ij"), real(2), real(3)),
 }
 
+
+def assigned(x):
+    y = torch.zeros_like(x)
+    y[:, 1:] = x[:, :-1]
+    y[0] = 1.0
+    y[-1] = x[0]
+    return y
+
+
 CREATION = {
+    "assignment": (assigned, X),
     "arange": (
         lambda x: (torch.arange(3) + x, torch.arange(1, 7, 2), torch.arange(0.0, 1.0, 0.3)),
         whole(5, 1),

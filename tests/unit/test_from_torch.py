@@ -12,7 +12,7 @@ from catgrad import Dtype, NdArrayType, compile_model, mse, sgd
 from catgrad.errors import CatgradError, DtypeError, OptionError, UnsupportedOp
 from catgrad.frontends.torch import from_torch
 from catgrad.frontends.torch.registry import REGISTRY
-from catgrad.functors import factor_buffers, factor_parameters
+from catgrad.functors import factor_parameters
 from catgrad.program import evaluate
 from catgrad.structural import Label
 
@@ -76,15 +76,32 @@ def test_what_needs_no_gradient_is_constant():
     np.testing.assert_allclose(found[0], model(torch.ones(5, 2)).detach(), rtol=1e-6)
 
 
-def test_large_constants_are_buffers():
-    model = nn.Linear(40, 30, bias=False).double().requires_grad_(False)
-    imported = from_torch(model, torch.ones(5, 40, dtype=torch.float64))
-    [(_, value)] = imported.buffers.items()
-    np.testing.assert_array_equal(value, model.weight)
-    slots, term = factor_buffers(imported.model)
-    assert [slot.name for slot in slots] == list(imported.buffers)
-    found = evaluate(term, value, np.ones((5, 40)))
-    np.testing.assert_allclose(found[-1], value.sum(axis=1) * np.ones((5, 1)), rtol=1e-12)
+class Masked(nn.Module):
+    """A product with a table of numbers and one of truth values, both too large to be written out."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(40, 40, dtype=torch.float64))
+        self.register_buffer("scale", torch.randn(40, 40, dtype=torch.float64))
+        self.register_buffer("mask", torch.ones(40, 40).tril() > 0)
+
+    def forward(self, x):
+        return x @ (self.weight * self.scale.exp()).masked_fill(self.mask, 0.5)
+
+
+@pytest.mark.parametrize("target", ["numpy", "c"])
+def test_large_constants_are_buffers(target):
+    torch.manual_seed(0)
+    module, x = Masked(), torch.randn(5, 40, dtype=torch.float64)
+    imported = from_torch(module, x)
+    assert list(imported.buffers) == ["constant.exp", "mask"]
+    learner = compile_model(imported.model, sgd(0.1), mse, target)[0]().learner()
+    learner.parameters, learner.buffers = dict(imported.parameters), dict(imported.buffers)
+    loss = nn.functional.mse_loss(module(x), 2 * x)
+    np.testing.assert_allclose(learner.step(x.numpy(), 2 * x.numpy()), loss.detach(), rtol=1e-12)
+    loss.backward()
+    moved = module.weight - 0.1 * module.weight.grad
+    np.testing.assert_allclose(learner.parameters["weight"], moved.detach(), rtol=1e-12)
 
 
 def test_constants_are_computed_from_constants_at_once():
@@ -188,6 +205,11 @@ def test_what_cannot_be_imported_is_refused_in_one_sentence(module, error, patte
 def test_example_inputs_are_tensors(inputs):
     with pytest.raises(OptionError, match="example inputs must be tensors"):
         from_torch(Function(lambda x: x), *inputs)
+
+
+def test_the_model_is_a_module():
+    with pytest.raises(OptionError, match="must be a torch.nn.Module"):
+        from_torch(torch.sin, torch.ones(2))
 
 
 def test_arguments_that_are_not_understood_are_refused(monkeypatch):

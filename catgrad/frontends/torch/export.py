@@ -9,17 +9,24 @@ from pathlib import Path
 from traceback import extract_tb
 from typing import Any
 
-from catgrad.errors import OptionError, UnsupportedOp
+from catgrad.errors import OptionError, ToolError, UnsupportedOp
 from catgrad.frontends.torch.registry import REGISTRY
 
 
 def exported(module: Any, inputs: Sequence[Any]) -> Any:
     """The graph of a module in evaluation, in which operations that are not registered are decomposed.
 
-    Raises: OptionError for inputs that are no tensors; UnsupportedOp if torch.export gives up
+    Raises: OptionError for what is no module, and inputs that are no tensors; UnsupportedOp if torch.export
+            gives up; ToolError without PyTorch
     """
-    import torch
-
+    try:
+        import torch
+    except ImportError:
+        raise ToolError(
+            "PyTorch must be installed to import from it", "it is not", "pip install torch"
+        ) from None
+    if not isinstance(module, torch.nn.Module):
+        raise OptionError("the model must be a torch.nn.Module", f"it is {module!r}", "wrap it in one")
     for leaf in torch.utils._pytree.tree_leaves(tuple(inputs)):
         if not isinstance(leaf, torch.Tensor):
             raise OptionError(
