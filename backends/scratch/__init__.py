@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from catgrad.backend import Backend
+from catgrad.backend import TOLERANCE, Backend
 from catgrad.loops import OPERATIONS
 
 from .. import templates
@@ -23,7 +23,7 @@ BACKEND = Backend(
     files=FILES,
     load=load,
     missing=lambda: missing("vanilla"),
-    tolerance={"f32": 1e-9, "f64": 1e-9},
+    tolerance={**TOLERANCE, "f64": 1e-9},
     options=Options(),
     entries=("predict", "train_step"),
     arrange=arranged,

@@ -113,11 +113,11 @@ class Sprite:
         """A new list for an array, or a variable for a number."""
         if array.place == "literal":
             for name, elements in self.literals.items():
-                if elements == array.elements:
+                if elements == tuple(map(as_item, array.elements)):
                     return name
         name = self._fresh(wish)
         if array.place == "literal":
-            self.literals[name] = array.elements
+            self.literals[name] = tuple(map(as_item, array.elements))
         elif array.order:
             self.lists[name] = int(array.size)
         else:
@@ -184,6 +184,7 @@ class _Function:
         steps = self.lowered.steps
         cut = self._end_of_forward(steps)
         forward, rest = (tuple(self._lines(part)) for part in (steps[:cut], steps[cut:]))
+        self.sprite.variables |= dict.fromkeys(changed((*forward, *rest)))
         return Entry(self.function, tuple(takes), tuple(self._results()), forward, rest)
 
     def _end_of_forward(self, steps: Sequence[Step]) -> int:
@@ -258,6 +259,11 @@ class _Function:
         taken = set(self.names.values())
         pairs = [(a, n) for a, n in zip(arrays, lists, strict=True) if n]
         return all(self.names[a] == n if a in self.names else n not in taken for a, n in pairs)
+
+
+def as_item(element: str) -> str:
+    """An element of the source as an item of a list, where nothing is true or false."""
+    return {"True": "1", "False": "0"}.get(element, element)
 
 
 def in_parts(lines: tuple[Line, ...]) -> list[tuple[Line, ...]]:

@@ -23,7 +23,7 @@ def load(artifact: Artifact) -> Any:
     machine = Machine(told["vm"])
     machine.load(artifact.files[f"{program.name}.sprite3"])
     blocks = {
-        name: Block(machine, program, program[name], how, told["tables"], "predict" in told["functions"])
+        name: Block(machine, program, program[name], how, told["tables"])
         for name, how in told["functions"].items()
     }
     initial = {f.name: Initial(f) for f in program.functions if f.name not in blocks}
@@ -50,10 +50,8 @@ class Block:
         function: Function,
         how: Mapping[str, Any],
         tables: Mapping[str, Mapping[str, str]],
-        told: bool,
     ) -> None:
         self.machine, self.program, self.function, self.how = machine, program, function, how
-        self.told = told
         self.__name__, self.__doc__ = function.name, function.doc
         slots = [slot for table in function.takes for slot in program.tables[table]]
         self.slots = [(slot.type, tables[slot.name]) for slot in slots]
@@ -73,7 +71,7 @@ class Block:
     def run(self) -> None:
         """Run the custom block. Raises: DivergenceError or ShapeError with the error it finds."""
         self.machine.call(self.how["block"])
-        error = self.machine.variable("error") if self.told else ""
+        error = self.machine.variable("error")
         if error:
             kind = DivergenceError if str(error).startswith("the loss") else ShapeError
             raise kind(f"{self.how['block']} must find no error", f"it says: {error}", "give other values")

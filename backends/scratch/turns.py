@@ -36,6 +36,8 @@ def _written_out(item: Item, most: int) -> list[Item]:
     if not isinstance(item, Loop):
         return [item]
     loop = Loop(item.variable, written_out(item.body, most))
+    if not loop.body or loop.variable.extent == 0:
+        return []
     if any(isinstance(each, Loop) for each in loop.body):
         return _shared(loop)
     count = int(loop.variable.extent)
