@@ -11,12 +11,12 @@ from catgrad.loops.index import Index, Variable
 from catgrad.loops.scalar import Compute, Guarded, Load, Number, Place, Scalar
 from catgrad.loops.turns import is_number
 
-STACK, REPORTER, VARIABLE, TURN, CALL = 112, 45, 56, 150, 434
-"""A block of a stack, one in a round slot, a variable in a slot, a turn of a loop, a call of a custom block."""
+STACK, REPORTER, VARIABLE, SHARED = 112, 45, 56, 106
+"""A block of a stack, one in a slot, a variable in a slot, one that all sprites share."""
 
 REPEATED = {
     "Maximum": (0, 1), "Minimum": (0, 1), "Select": (0,), "Sign": (0,), "Round": (0,), "Fmod": (0,),
-    "Cast": (0,), "Power": (0, 1), "Erf": (0,), "IsNan": (0,), "IsFinite": (0,), "FloorDivide": (1,),
+    "Cast": (0,), "Power": (0, 1), "IsNan": (0,), "IsFinite": (0,), "FloorDivide": (1,),
     "Remainder": (1,), "Log1p": (0,), "Expm1": (0,),
 }  # fmt: skip
 """The operands that the spelling of an operation mentions more than once."""
@@ -48,7 +48,7 @@ def _of(scalar: Scalar) -> int:
         return 0
     if isinstance(scalar, Load):
         if not scalar.array.order:
-            return VARIABLE
+            return SHARED if scalar.array.place == "argument" else VARIABLE
         return REPORTER + of_index(scalar.array.flat(scalar.indices))
     if isinstance(scalar, Place):
         return of_index(scalar.index)
@@ -62,9 +62,7 @@ def _of(scalar: Scalar) -> int:
 
 def weight(scalar: Compute) -> int:
     """How many blocks the spelling of an operation is, about."""
-    return {"Erf": 60, "Power": 8, "Select": 4, "Maximum": 6, "Minimum": 6, "Exp": 2, "Log": 2}.get(
-        scalar.op.macro, 1
-    )
+    return {"Power": 8, "Select": 4, "Maximum": 6, "Minimum": 6, "Exp": 2, "Log": 2}.get(scalar.op.macro, 1)
 
 
 def times(scalar: Compute, position: int) -> int:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 
 from catgrad.backend import Backend
-from catgrad.loops.lower import lower
 from catgrad.loops.fuse import fused
+from catgrad.loops.lower import lower
 from catgrad.loops.nest import Item, Kernel, may_fail
 from catgrad.loops.plan import Plan
 from catgrad.loops.scalar import Stored
@@ -21,13 +22,13 @@ from catgrad.types import NdArrayType
 
 from .expressions import Expressions
 from .options import UNROLL
-from .places import Places, first_free
+from .places import LETTERS, Places, first_free
 from .scripts import Script
 from .sizes import PREDICTIONS
 from .texts import Call, If, Line, Repeat, blocks, changed
 
 LONGEST = 150
-"""Blocks of a script, beyond which it is cut where it can be: TurboWarp makes no script fast that has many more."""
+"""Blocks of a script, beyond which it is cut where it can be, for TurboWarp makes longer ones slow."""
 
 
 @dataclass(frozen=True)
@@ -92,6 +93,7 @@ class Sprite:
     lists: dict[str, int] = field(default_factory=dict)
     literals: dict[str, tuple[str, ...]] = field(default_factory=dict)
     variables: dict[str, None] = field(default_factory=dict)
+    numbers: set[str] = field(default_factory=set)
     printed: dict[Hashable, Printed] = field(default_factory=dict)
 
     @cached_property
@@ -122,11 +124,12 @@ class Sprite:
             self.lists[name] = int(array.size)
         else:
             self.variables[name] = None
+            self.numbers.add(name)
         return name
 
-    def is_list(self, name: str) -> bool:
-        """Whether it is the name of a list."""
-        return name in self.lists or name in self.literals
+    def is_taken(self, name: str) -> bool:
+        """Whether it is the name of a list, or of a variable that outlives a script."""
+        return name in self.lists or name in self.literals or name in self.numbers
 
     def define(self, stem: str, lines: tuple[Line, ...]) -> str:
         """A new custom block of these lines; its name."""
@@ -137,8 +140,8 @@ class Sprite:
         return name
 
     def _fresh(self, wish: str) -> str:
-        taken = {*self.lists, *self.literals, *self.variables}
-        return first_free(wish, taken)
+        letters = map(self.backend.dialect.macros["local"], LETTERS)
+        return first_free(wish, {*self.lists, *self.literals, *self.variables, *letters})
 
 
 class _Function:
@@ -161,7 +164,7 @@ class _Function:
         for wanted in ([n for n in self.function.gives if n.startswith(PREDICTIONS)], self.loss):
             last = [k for k, item in enumerate(items) if any(a.name in wanted for a, _ in item.writes)]
             ends.append(max([ends[-1], *(k + 1 for k in last)]))
-        parts = [*zip(ends, ends[1:], strict=False), (ends[-1], len(items))]
+        parts = [*pairwise(ends), (ends[-1], len(items))]
         return [kernel for start, end in parts for kernel in fused(items[start:end])]
 
     def _in_place(self) -> dict[int, int]:
@@ -233,19 +236,21 @@ class _Function:
     def _calls(self, kernel: Kernel) -> list[Line]:
         signature = Signature(kernel, Plan())
         known = self.sprite.printed.get(signature.key)
-        if known is not None and not self._is_turned(kernel) and self._may_share(signature.arrays, known.lists):
+        if (
+            known is not None
+            and not self._is_turned(kernel)
+            and self._may_share(signature.arrays, known.lists)
+        ):
             self.names |= dict(zip(signature.arrays, known.lists, strict=True))
             return list(known.calls)
         most = UNROLL[self.sprite.backend.options.unroll]
-        script = Script(kernel, self.dialect, self._name, self.sprite.is_list, self.places, most)
+        script = Script(kernel, self.dialect, self._name, self.sprite.is_taken, self.places, most)
         lines = script.lines()
         if not lines:
             return []
         written = next((a for a, _ in kernel.writes if not is_number(a)), None)
         stem = self.macros["block_name"](written.name if written else "")
-        calls = tuple(
-            Call(self.sprite.define(stem, part), may_fail(kernel.body)) for part in in_parts(lines)
-        )
+        calls = tuple(Call(self.sprite.define(stem, part), may_fail(kernel.body)) for part in in_parts(lines))
         lists = [self._name(a) if a.place != "turn" or a.order else "" for a in signature.arrays]
         self.sprite.printed[signature.key] = Printed(calls, lists)
         return list(calls)
@@ -263,7 +268,8 @@ class _Function:
 
 def as_item(element: str) -> str:
     """An element of the source as an item of a list, where nothing is true or false."""
-    return {"True": "1", "False": "0"}.get(element, element)
+    words = {"True": "1", "False": "0", "inf": "Infinity", "-inf": "-Infinity", "nan": "NaN"}
+    return words.get(element, element)
 
 
 def in_parts(lines: tuple[Line, ...]) -> list[tuple[Line, ...]]:

@@ -11,8 +11,11 @@ from catgrad.loops.scalar import Compute, Number, Place, Scalar, Stored
 from catgrad.loops.turns import is_number
 from catgrad.ops.arithmetic import Divide, Multiply
 from catgrad.ops.cast import Cast
+from catgrad.ops.transcendental import Erf
 from catgrad.structural import Constant
 from catgrad.types import Dtype, NdArrayType
+
+from .erf import erf
 
 Depths = Mapping[Variable | Stored, int]
 """For loop variables and numbers, how many loops are around what changes them."""
@@ -24,7 +27,9 @@ def ordered(items: Sequence[Item], depths: Depths | None = None, depth: int = 0)
     result: list[Item] = []
     for item in items:
         if isinstance(item, Loop):
-            result.append(Loop(item.variable, ordered(item.body, {**known, item.variable: depth + 1}, depth + 1)))
+            result.append(
+                Loop(item.variable, ordered(item.body, {**known, item.variable: depth + 1}, depth + 1))
+            )
         elif isinstance(item, Define):
             if is_number(item.array):
                 known[item.array] = depth
@@ -53,6 +58,8 @@ class _Ordered:
             return _number(old.index.constant, old.dtype)
         if not isinstance(old, Compute):
             return old
+        if isinstance(old.op, Erf):
+            return erf(self.scalar(old.operands[0]))
         if isinstance(old.op, Cast) and old.dtype.is_floating and old.op.before.is_floating:
             return self.scalar(old.operands[0])  # Scratch has but one kind of number
         if isinstance(old.op, Divide) and all(isinstance(self.scalar(o), Number) for o in old.operands):

@@ -34,7 +34,7 @@ def load(artifact: Artifact) -> Any:
 
 
 class Loaded:
-    """A sprite in a virtual machine, and the program it was printed from; its functions take and give arrays."""
+    """A sprite in a virtual machine, and the program it was printed from; functions take and give arrays."""
 
     program: ClassVar[Program]
     machine: ClassVar[Machine]
@@ -89,7 +89,11 @@ class Block:
     @property
     def _extra(self) -> int:
         """The model's outputs, that a step shows but does not return."""
-        return sum(g.startswith("y_hat") for g in self.function.gives) if self.function.name == "train_step" else 0
+        return (
+            sum(g.startswith("y_hat") for g in self.function.gives)
+            if self.function.name == "train_step"
+            else 0
+        )
 
     def _put(self, place: Mapping[str, str], value: Array) -> None:
         if "variable" in place:

@@ -26,6 +26,10 @@ Value = float | str | bool
 _sessions = count(1)
 
 
+INFINITE = ("Infinity", "-Infinity")
+"""Texts that are numbers, as which files hold those that JSON has no digits for."""
+
+
 class Machine:
     """One project in a virtual machine: "vanilla", Scratch's own, or "turbowarp", which compiles scripts.
 
@@ -72,13 +76,17 @@ class Machine:
     def array(self, name: str) -> np.ndarray:
         """The items of a list of numbers, as float64. Raises: ArtifactError if another item is among them."""
         packed = self._ask("get", type="list", name=name)
+        numbers = _numbers(packed)
         for place, item in packed["others"].items():
+            if item in INFINITE:
+                numbers[int(place)] = float(item)
+                continue
             raise ArtifactError(
                 f'the list "{name}" must hold numbers',
                 f"item {int(place) + 1} is {item!r}",
                 "read it by `list`",
             )
-        return _numbers(packed)
+        return numbers
 
     def set_list(self, name: str, items: Sequence[Value] | np.ndarray) -> None:
         """Put these items into a list; an array is put there in row-major order."""

@@ -17,9 +17,12 @@ BLOCKS = {"train_step": "train step"}
 
 
 def manifest(
-    backend: Backend, entries: Mapping[str, Entry], told: Interface | None, tables: Sequence[tuple[str, Slot, bool]]
+    backend: Backend,
+    entries: Mapping[str, Entry],
+    told: Interface | None,
+    tables: Sequence[tuple[str, Slot, bool]],
 ) -> str:
-    """For each function its custom block, and the lists and variables of its arguments and results, as JSON."""
+    """For each function its custom block, and where its arguments and results lie, as JSON."""
     content = {
         "vm": backend.options.vm,
         "tables": {slot.name: {"list" if is_list else "variable": name} for name, slot, is_list in tables},
@@ -35,7 +38,9 @@ def _entry(entry: Entry, told: Interface | None) -> dict[str, Any]:
         used = told.predict if name == "predict" else told.step
         assert used is not None  # a task has these two functions
         shared = {r.value.name: r.shared for r in used.readings}
-        shared |= {v.name: n for v, (n, _) in zip(_outputs(entry), told.outputs, strict=True)} | {"loss": "loss"}
+        shared |= {v.name: n for v, (n, _) in zip(_outputs(entry), told.outputs, strict=True)} | {
+            "loss": "loss"
+        }
     return {
         "block": BLOCKS.get(name, name),
         "takes": [_value(v, shared) for v in entry.takes],

@@ -21,8 +21,8 @@ class Options:
     `batch` is how many examples a train step takes, `predict_batch` how many predict takes. `weights` are
     arrays by name, or a safetensors file of them; without, parameters begin as the model says. `data` are
     examples, an array of inputs and one of targets, with which the sprite trains itself. `sig_figs`
-    rounds parameters to so many digits, and `storage` says how they are kept. `unroll` trades blocks for speed.
-    `vm` is what runs the sprite when it is loaded.
+    rounds parameters to so many digits, and `storage` says how they are kept. `unroll` trades blocks for
+    speed. `vm` is what runs the sprite when it is loaded.
 
     Raises: OptionError for another value
     """
@@ -40,10 +40,14 @@ class Options:
         for name, choices in CHOICES.items():
             if getattr(self, name) not in choices:
                 raise OptionError(
-                    f"{name} must be one of {', '.join(choices)}", f"it is {getattr(self, name)!r}", "choose one"
+                    f"{name} must be one of {', '.join(choices)}",
+                    f"it is {getattr(self, name)!r}",
+                    "choose one",
                 )
         for name in ("batch", "predict_batch", "sig_figs"):
             value = getattr(self, name)
             if (value is None and name == "sig_figs") or (type(value) is int and value > 0):
                 continue
-            raise OptionError(f"{name} must be a whole number above 0", f"it is {value!r}", "write for example 4")
+            raise OptionError(
+                f"{name} must be a whole number above 0", f"it is {value!r}", "write for example 4"
+            )

@@ -24,7 +24,7 @@ from .sums import gathered
 from .texts import Append, Change, Clear, If, Line, Repeat, Replace, Require, Set
 from .turns import written_out
 
-SLOTS = 32
+SLOTS = 64
 """Items of the list in which a script keeps what all turns of a loop read."""
 
 FEWEST = 4
@@ -39,12 +39,12 @@ class Script:
         kernel: Kernel,
         dialect: Dialect,
         name_of: Callable[[Stored], str],
-        is_list: Callable[[str], bool],
+        is_taken: Callable[[str], bool],
         outer: Places,
         most: int,
     ) -> None:
         items = ordered(gathered(written_out(without_sorts(kernel.body), most)))
-        self.items, self.macros, self._given, self._is_list = items, dialect.macros, name_of, is_list
+        self.items, self.macros, self._given, self._is_taken = items, dialect.macros, name_of, is_taken
         self.namer = Namer(LETTERS)
         self.names: dict[Stored, str] = {}
         self.places = Places(dialect.macros, outer)
@@ -52,7 +52,8 @@ class Script:
         self.expressions = Expressions(dialect, self.places, self._name, changed)
         self.slots = 0
         self.appended = set(_filled_in_order(items))
-        self.lists = [a for a in dict.fromkeys(a for s in statements(items) for a, _ in (*s.reads, *s.writes))]
+        for array in dict.fromkeys(a for s in statements(items) for a, _ in (*s.reads, *s.writes)):
+            self._name(array)
 
     def lines(self) -> tuple[Line, ...]:
         """The script."""
@@ -68,7 +69,7 @@ class Script:
 
     def _fresh(self, stem: str) -> str:
         names = (self.macros["local"](self.namer.fresh(stem)) for _ in count())
-        return next(name for name in names if not self._is_list(name))
+        return next(name for name in names if not self._is_taken(name))
 
     def _block(self, items: Sequence[Item]) -> list[Line]:
         self.expressions.known.append({})
@@ -191,15 +192,20 @@ class Script:
         if isinstance(s, Define) and _is_itself(s):
             return []
         if isinstance(s, Update):
-            line: Line = self._update(s)
+            lines = self._update(s)
         elif not s.array.order:
-            line = Set(self._name(s.array), self.expressions.stored(s.scalar))
+            lines = [Set(self._name(s.array), self.expressions.stored(s.scalar))]
         else:
             return self._element(s, later)
         self.expressions.written(s.array)
-        return [line]
+        return lines
 
-    def _update(self, s: Update) -> Line:
+    def _update(self, s: Update) -> list[Line]:
+        named = not isinstance(s.op, Add) and self._price(s.scalar) > cost.VARIABLE
+        lines = [self._named(s.scalar)] if named and self.expressions.name(s.scalar) is None else []
+        return [*lines, self._updated(s)]
+
+    def _updated(self, s: Update) -> Line:
         text = self.expressions.text(s.scalar)
         target = self.expressions.element(s.array, s.indices)
         if not isinstance(s.op, Add):
@@ -220,7 +226,11 @@ class Script:
         again = sum(a is s.array and i == s.indices for t in later for a, i in t.reads)
         price = cost.REPORTER + cost.of_index(s.array.flat(s.indices))
         known = self.expressions.name(s.scalar)
-        if known is None and again * (price - cost.VARIABLE) > cost.STACK and not isinstance(s.scalar, Number):
+        if (
+            known is None
+            and again * (price - cost.VARIABLE) > cost.STACK
+            and not isinstance(s.scalar, Number)
+        ):
             lines.append(self._named(s.scalar))
             known = self.expressions.name(s.scalar)
         name, text = self._name(s.array), self.expressions.stored(s.scalar)
@@ -260,7 +270,7 @@ def _stays(node: Scalar, inside: set[Variable], written: set[Stored]) -> bool:
 
 
 def _filled_in_order(items: Sequence[Item]) -> Iterator[Stored]:
-    """The arrays whose elements are defined one after the other, which no other statement of theirs precedes."""
+    """The arrays whose elements are defined one after the other, before any other statement."""
     found: dict[Stored, list[tuple[Define, tuple[Variable, ...]]]] = {}
     others: set[Stored] = set()
     for s, around in _with_loops(items, ()):

@@ -48,9 +48,7 @@ def _with_predictions(function: Function) -> Function:
         for op, _, outputs in function.body
         if isinstance(op, Label) and op.name.split("_")[:2] == PREDICTIONS.split("_")
     }
-    return replace(
-        function, results=(*function.results, *found.values()), gives=(*function.gives, *found)
-    )
+    return replace(function, results=(*function.results, *found.values()), gives=(*function.gives, *found))
 
 
 def draws(program: Program) -> bool:

@@ -1,4 +1,4 @@
-"""Numbers of a kernel that need no variable: sums as one expression, and what is read once where it is read."""
+"""Numbers of a kernel that need no variable: sums as one expression, and what is read but once."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from copy import copy
 from dataclasses import replace
 
 from catgrad.loops.index import Index, Modulo, Quotient, Read, Variable, index
-from catgrad.loops.nest import Check, Define, Item, Loop, Statement, Update, statements
+from catgrad.loops.nest import Access, Check, Define, Item, Loop, Statement, Update, statements
 from catgrad.loops.scalar import Compute, Guarded, Load, Number, Place, Scalar, Stored
 from catgrad.loops.turns import is_number
 from catgrad.ops.arithmetic import Add
@@ -97,20 +97,31 @@ class _Block:
     def __init__(self, mentions: Mentions) -> None:
         self.mentions = mentions
         self.waiting: dict[Stored, Scalar] = {}
+        self.late: list[Define] = []
         self.left = Counter(mentions.total)
         self.done: list[Item] = []
 
     def run(self, items: Sequence[Item]) -> list[Item]:
         """The new items."""
         for item in items:
+            self._write([s for s in self.late if _meet(s, item)])
             if isinstance(item, Loop):
                 self._loop(item)
+            elif isinstance(item, Define) and item.array.alias is not None:
+                self.late.append(self._with_known(item))  # type: ignore[arg-type]
             elif isinstance(item, (Define, Update)) and is_number(item.array):
                 self._number(item)
             else:
                 self._emit(self._with_known(item))
         self._settle([a for a in self.waiting if self.left[a] > 0])
+        self._write(self.late)
         return self.done
+
+    def _write(self, late: Sequence[Define]) -> None:
+        """Change elements that have waited until the old ones were read."""
+        for s in late:
+            self._emit(s)
+        self.late = [s for s in self.late if s not in late]
 
     def _loop(self, loop: Loop) -> None:
         inside = list(statements([loop]))
@@ -151,7 +162,11 @@ class _Block:
     def _emit(self, s: Statement) -> None:
         written = {array for array, _ in s.writes}
         self._settle([a for a in self.waiting if self._reads(a, written)])
-        self.done.append(s)
+        before = self.done[-1] if self.done else None
+        if isinstance(s, Update) and isinstance(before, Update) and _are_one(before, s):
+            self.done[-1] = Update(s.array, s.indices, s.op, _plus(before.scalar, s.scalar))
+        else:
+            self.done.append(s)
 
     def _reads(self, waiting: Stored, arrays: set[Stored]) -> bool:
         """Whether what waits reads one of these arrays, or that whose place one takes."""
@@ -162,6 +177,32 @@ class _Block:
         """Define numbers after all."""
         for array in arrays:
             self.done.append(Define(array, (), self.waiting.pop(array)))
+
+
+def _are_one(before: Update, s: Update) -> bool:
+    """Whether two statements add to one element, which the second does not read otherwise."""
+    same = before.array is s.array and before.indices == s.indices and before.scalar.depth < DEEP
+    return same and before.op == s.op == Add() and all(load.array is not s.array for load in s.scalar.loads())
+
+
+def _meet(late: Define, item: Item) -> bool:
+    """Whether an item may touch the element that a definition changes, or change what that reads."""
+    changed = [(late.array, late.indices)]
+    touched = [*item.reads, *item.writes]
+    return _overlap(changed, touched) or _overlap(late.reads, item.writes)
+
+
+def _overlap(some: Sequence[Access], others: Sequence[Access]) -> bool:
+    return any(
+        (a.alias or a) is (b.alias or b) and not _differ(a.flat(i), b.flat(j))
+        for a, i in some
+        for b, j in others
+    )
+
+
+def _differ(x: Index, y: Index) -> bool:
+    """Whether two places are never the same, as they lie a fixed way apart."""
+    return x.terms == y.terms and x.constant != y.constant
 
 
 def _plus(total: Scalar, term: Scalar) -> Scalar:

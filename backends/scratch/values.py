@@ -25,7 +25,9 @@ def first_values(backend: Backend, program: Program) -> dict[str, Array]:
     missing, or has another shape
     """
     weights = backend.options.weights
-    given: Mapping[str, Any] = safetensors.read(weights) if isinstance(weights, str) and weights else weights or {}
+    given: Mapping[str, Any] = (
+        safetensors.read(weights) if isinstance(weights, str) and weights else weights or {}
+    )
     found: dict[str, Array] = {}
     known = {f.name: f for f in program.functions}
     for table, name in INITIAL.items():

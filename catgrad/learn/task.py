@@ -38,8 +38,8 @@ TRAINING = ("grads", "update", "step", "train_step")
 class Task:
     """A model X → Ŷ, the optimiser that moves its parameters P, and the loss (Ŷ, Y) -> number.
 
-    Y has the types of `labels`, by default those of the model's outputs. If it is `adjustable`, learning
-    rates that are numbers are numbers of the state S, `learning_rate` the first of them. Its terms, where S is the
+    Y has the types of `labels`, by default those of the model's outputs. If it is `adjustable`, a learning
+    rate that is a number becomes one of the state S, `learning_rate`. Its terms, where S is the
     optimiser's state and M the model's own (running statistics, the counter of random numbers),
     which a term leaves out if it does not read them:
 

@@ -143,7 +143,17 @@ SHAPES = {
     "meshgrid": (lambda x, y: torch.meshgrid(x, y, indexing="ij"), real(2), real(3)),
 }
 
+
+def assigned(x):
+    y = torch.zeros_like(x)
+    y[:, 1:] = x[:, :-1]
+    y[0] = 1.0
+    y[-1] = x[0]
+    return y
+
+
 CREATION = {
+    "assignment": (assigned, X),
     "arange": (
         lambda x: (torch.arange(3) + x, torch.arange(1, 7, 2), torch.arange(0.0, 1.0, 0.3)),
         whole(5, 1),
@@ -157,9 +167,9 @@ CREATION = {
     "type_as": (lambda x, y: y.type_as(x), X, W),
     "exp of whole": (torch.exp, W),
     "detach": (lambda x: x * x.detach(), X),
-    "no_grad": (lambda x: x * torch.no_grad()(torch.sin)(x), X),
+    "no_grad": (lambda x: (x * torch.no_grad()(torch.sin)(x), torch.no_grad()(torch.cos)(x)), X),
     "clone": (lambda x: aten.alias(x.clone().contiguous()), X),
-    "in place": (lambda x: x.clone().add_(1).mul_(2).relu_().masked_fill_(x > 0, 3.0), X),
+    "in place": (lambda x: x.clone().add_(1).mul_(2).masked_fill_(x > 0, 3.0).relu_(), X),
 }
 
 FUNCTIONS = {

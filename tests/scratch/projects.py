@@ -93,6 +93,13 @@ def define(proccode, *arguments):
     return block("procedures_definition", custom_block=prototype)
 
 
+def call(proccode, **arguments):
+    """A custom block where it is used."""
+    mutation = {"tagName": "mutation", "children": [], "proccode": proccode, "warp": "true"}
+    mutation["argumentids"] = json.dumps(list(arguments))
+    return block("procedures_call", **arguments) | {"mutation": mutation}
+
+
 def sprite(*scripts, lists=(), variables=()):
     """A .sprite3 file with these scripts (each a list of blocks); its lists and variables start empty."""
     made = _sprite(scripts, lists, variables)

@@ -19,6 +19,7 @@ from tests.scratch.machines import FOLDER, on_machines, same
 SCRIPTS = [
     [blocks.define("double %s", "x"), blocks.add("out", blocks.binary("multiply", blocks.argument("x"), 2))],
     [blocks.define("nothing")],
+    [blocks.define("double twice %s", "x"), *2 * [blocks.call("double %s", x=blocks.argument("x"))]],
     [blocks.when_received("copy"), blocks.add("out", blocks.item("in", 1))],
     [blocks.when_received("twice"), blocks.repeat(2, blocks.broadcast("copy"))],
     [blocks.when_received("ever"), blocks.forever(blocks.set_to("v", blocks.length("out")))],
@@ -75,6 +76,14 @@ def test_custom_blocks_and_messages_run_to_their_end(vm):
     machine.call("double %s", "4")
     machine.broadcast("twice")
     assert machine.list("out") == [3.4, 8, 0.1, 0.1]
+
+
+@on_machines
+def test_custom_blocks_use_others_and_leave_nothing_behind(vm):
+    machine = loaded(vm, *SCRIPTS, **NAMES)
+    before = machine.blocks()
+    machine.call("double twice %s", 3)
+    assert machine.list("out") == [6, 6] and machine.blocks() == before
 
 
 @on_machines

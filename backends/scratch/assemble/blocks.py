@@ -11,6 +11,7 @@ from typing import Any
 from catgrad.errors import TextError, nearest
 
 from ..language.palette import Entry, Slot, palette, reporters, stack_blocks
+from ..language.refused import at_line
 from ..language.tree import Argument, Call, Constant, Definition, Expression, Name, Operand, Script, Statement
 from .ids import Ids, shared_id
 from .mutations import call, prototype, stop
@@ -19,16 +20,17 @@ from .slots import constant, empty
 
 Json = dict[str, Any]
 
+_OF_SPRITES = ("motion_", "looks_", "pen_pen", "pen_set", "event_whenthissprite")
 _FIELDS = frozenset({"variable", "list", "received", "key"})
 
 
 class Blocks:
     """The blocks of a section by identifier, and the messages by identifier."""
 
-    def __init__(self, scope: Scope, ids: Ids) -> None:
+    def __init__(self, scope: Scope, ids: Ids, stage: bool) -> None:
         self.blocks: dict[str, Json] = {}
         self.messages: dict[str, str] = {}
-        self._scope, self._ids = scope, ids
+        self._scope, self._ids, self._stage = scope, ids, stage
         self._arguments: dict[str, bool] = {}
         self._commented: list[str] = []
 
@@ -38,7 +40,8 @@ class Blocks:
             top = self._definition(script)
         else:
             self._arguments = {}
-            top = self._block(palette()["hats"][script.hat.form], script.hat.operands, None)
+            with at_line(script.hat.line):
+                top = self._block(palette()["hats"][script.hat.form], script.hat.operands, None)
         self.blocks[top]["topLevel"] = True
         self._commented = [top] if script.comment else []
         self._follow(top, self._stack(script.body, top))
@@ -60,14 +63,12 @@ class Blocks:
     def _stack(self, statements: tuple[Statement, ...], parent: str) -> str | None:
         first, above, ended = None, parent, False
         for statement in statements:
-            try:
+            with at_line(statement.line):
                 if ended:
                     raise TextError(
                         "a statement must have a way to it", "the one above never ends", "remove either"
                     )
                 block = self._statement(statement, above)
-            except TextError as error:
-                raise error.about(f"line {statement.line}") from None
             if first:
                 self._follow(above, block)
             first, above, ended = first or block, block, statement.form in palette()["ends"]
@@ -175,6 +176,10 @@ class Blocks:
         return block
 
     def _new(self, opcode: str, parent: str | None) -> str:
+        if self._stage and opcode.startswith(_OF_SPRITES):
+            raise TextError(
+                "the stage must do what a stage can", f"{opcode} is for sprites", "do it in a sprite"
+            )
         id = self._ids.fresh()
         self.blocks[id] = {"opcode": opcode, "parent": parent}
         return id

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -14,6 +14,7 @@ from catgrad.types import as_numpy
 from ..language.tree import Literal
 
 _WHOLE = 2**53
+_NARROW = "fV"  # as NumPy counts bfloat16 among its own
 
 
 def written(value: Literal) -> Literal:
@@ -26,29 +27,29 @@ def written(value: Literal) -> Literal:
 def items(name: str, values: Sequence[Any], sig_figs: int | None) -> list[Literal]:
     """The items of a list, an array row by row: numbers in the fewest digits that their dtype reads back.
 
-    Raises: ArtifactError if a number is not finite.
+    Raises: ArtifactError if one is no text and no finite number.
     """
-    texts_and_numbers = isinstance(values, list | tuple)
-    taken = values if texts_and_numbers else _digits(as_numpy(values).ravel())
+    taken = values if isinstance(values, list | tuple) else _digits(as_numpy(values).ravel())
     return [_item(name, place, value, sig_figs) for place, value in enumerate(taken, start=1)]
 
 
 def _digits(array: Any) -> Iterable[Any]:
     """The elements of an array as Python's numbers, those of less than 64 bits by their shortest digits."""
-    if array.dtype.kind in "biu" or array.dtype == np.float64:
-        return array.tolist()  # type: ignore[no-any-return]
-    return [float(str(element)) for element in array]
+    if array.dtype.kind in _NARROW and array.dtype != np.float64:
+        return [float(str(element)) for element in array]
+    return array.tolist()  # type: ignore[no-any-return]
 
 
 def _item(name: str, place: int, value: Any, sig_figs: int | None) -> Literal:
+    value = value.item() if isinstance(value, np.generic) else value
     if isinstance(value, str):
         return value
-    if not math.isfinite(value):
+    if not (isinstance(value, int | float) and abs(value) <= sys.float_info.max):
         raise ArtifactError(
             "a list must hold finite numbers, for Scratch saves others as 0",
-            f"item {place} of {name} is {value}",
+            f"item {place} of {name} is {value!r}",
             "train the model anew with a smaller learning rate",
         )
-    if isinstance(value, int | np.integer):
+    if isinstance(value, int):
         return int(value)
     return written(float(f"{value:.{sig_figs}g}" if sig_figs else value))

@@ -13,9 +13,19 @@ from .layout import places
 from .lists import Given
 from .monitors import monitor
 from .scope import Scope
-from .values import STAGE, Value, by_id, initial_value
+from .values import Value, by_id, initial_value, title
 
 Json = dict[str, Any]
+
+_SPRITE = {
+    "x": 0,
+    "y": 0,
+    "size": 100,
+    "direction": 90,
+    "draggable": False,
+    "rotationStyle": "all around",
+}
+_STAGE = {"tempo": 60, "videoTransparency": 50, "videoState": "on", "textToSpeechLanguage": None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,14 +44,16 @@ def target(section: Section, given: Given) -> Target:
 
     Raises: TextError for what it does not declare; ArtifactError for a list that does not fit
     """
-    name = section.name.name if section.name else STAGE
+    name = title(section)
     ids = Ids(name)
     scope = Scope(section, ids)
     values = [
-        initial_value(name, part, scope, given) for part in section.parts if isinstance(part, List | Variable)
+        initial_value(section, part, scope, given)
+        for part in section.parts
+        if isinstance(part, List | Variable)
     ]
     own = sorted((v for v in values if not v.shared), key=lambda value: value.name.name.startswith("~"))
-    blocks = Blocks(scope, ids)
+    blocks = Blocks(scope, ids, section.name is None)
     comments = _scripts(section, blocks, ids)
     json = {
         "isStage": section.name is None,
@@ -58,18 +70,7 @@ def target(section: Section, given: Given) -> Target:
         **(_STAGE if section.name is None else {"visible": not section.hidden, **_SPRITE}),
     }
     monitors = [monitor(name, part, values) for part in section.parts if isinstance(part, Monitor)]
-    return Target(section.name or Name(STAGE), json, tuple(values), blocks.messages, tuple(monitors))
-
-
-_SPRITE = {
-    "x": 0,
-    "y": 0,
-    "size": 100,
-    "direction": 90,
-    "draggable": False,
-    "rotationStyle": "all around",
-}
-_STAGE = {"tempo": 60, "videoTransparency": 50, "videoState": "on", "textToSpeechLanguage": None}
+    return Target(section.name or Name(name), json, tuple(values), blocks.messages, tuple(monitors))
 
 
 def _scripts(section: Section, blocks: Blocks, ids: Ids) -> Json:

@@ -6,12 +6,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from ..language.tree import List, Literal, Name, Variable
+from ..language.tree import List, Literal, Name, Section, Variable
 from .lists import Given
 from .numbers import written
 from .scope import KIND, Scope
 
-STAGE = "Stage"
+
+def title(section: Section) -> str:
+    """The name of a section's target."""
+    return section.name.name if section.name else "Stage"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +34,13 @@ def by_id(values: Iterable[Value], kind: str) -> dict[str, Any]:
     return {value.id: [value.name.name, value.value] for value in values if value.kind == kind}
 
 
-def initial_value(sprite: str, part: List | Variable, scope: Scope, given: Given) -> Value:
+def initial_value(section: Section, part: List | Variable, scope: Scope, given: Given) -> Value:
     """What a variable or list of a section holds at first."""
     kind, name = KIND[type(part)], part.name
     _, id = scope.field(kind, name.name)
+    shared = part.shared or section.name is None
     if isinstance(part, List):
         stated = part.items is not None or part.given is not None
-        return Value(name, kind, id, given.items(sprite, part), stated, part.shared or sprite == STAGE)
+        return Value(name, kind, id, given.items(title(section), part), stated, shared)
     initial = 0 if part.initial is None else written(part.initial)
-    return Value(name, kind, id, initial, part.initial is not None, part.shared or sprite == STAGE)
+    return Value(name, kind, id, initial, part.initial is not None, shared)

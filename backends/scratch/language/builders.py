@@ -183,7 +183,7 @@ def _unescaped(text: str) -> str:
 
 
 def _number(digits: str, line: int | None) -> int | float:
-    value = float(digits) if re.search("[.eE]", digits) else int(digits)
+    value = float(digits)
     if math.isinf(value) or (value == 0 and digits[0] == "-"):
         raise refused(
             line or 0,
@@ -191,13 +191,16 @@ def _number(digits: str, line: int | None) -> int | float:
             f"it is {digits}",
             "write a finite one, and zero without its sign",
         )
-    return value
+    return value if re.search("[.eE]", digits) else int(digits)
 
 
 def _count(digits: Token) -> int:
-    if not digits.isdigit():
+    if not digits.isdigit() or len(digits) > 7:
         raise refused(
-            digits.line or 0, "a list must have a whole number of items", f"it is {digits}", "write one"
+            digits.line or 0,
+            "a list must have a whole number of items, and at most 200,000",
+            f"it is {digits}",
+            "write one",
         )
     return int(digits)
 

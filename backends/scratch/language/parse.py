@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from catgrad.errors import TextError
+
 from ... import templates
 from .refused import refused
 from .tree import Section
@@ -20,8 +22,7 @@ def parse(text: str) -> tuple[Section, ...]:
     try:
         return parser().parse(text + "\n")  # type: ignore[return-value]  # what the rule `start` builds
     except UnexpectedInput as error:
-        line = error.line if error.line > 0 else text.count("\n") + 1
-        raise refused(line, *_misplaced(error, text)) from None
+        raise _misplaced(error, text) from None
 
 
 @cache
@@ -40,17 +41,19 @@ def parser() -> Lark:
     )
 
 
-def _misplaced(error: Any, text: str) -> tuple[str, str, str]:
-    kind = getattr(getattr(error, "token", None), "type", "")
-    if kind in ("_INDENT", "_DEDENT"):
-        found = "more" if kind == "_INDENT" else "less"
-        return (
+def _misplaced(error: Any, text: str) -> TextError:
+    token = getattr(error, "token", None)
+    if token is not None and token.type in ("_INDENT", "_DEDENT"):
+        return refused(
+            token.end_line,
             "a line must be indented by 4 spaces more than the line it belongs to",
-            f"it is indented by {found}",
+            f"it is indented by {'more' if token.type == '_INDENT' else 'less'}",
             "indent it so",
         )
-    rest = str(getattr(error, "token", "")) or text[error.pos_in_stream :].split("\n")[0]
-    return (
+    line = error.line if error.line > 0 else text.count("\n") + 1
+    rest = str(token or text[error.pos_in_stream :].split("\n")[0])
+    return refused(
+        line,
         "a line must have one of the forms of the language",
         f"it goes on with {rest!r}" if rest.strip() else "it ends too early",
         "the reference page scratch-language shows them",

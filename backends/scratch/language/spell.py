@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import re
+import sys
 from functools import cache
 
 from catgrad.errors import OptionError
@@ -30,10 +30,9 @@ def literal(value: float | str) -> str:
     if isinstance(value, str):
         escaped = value.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
         return f'"{escaped}"'
-    if not math.isfinite(value):
+    if not abs(value) <= sys.float_info.max:
         raise OptionError("a constant must be finite", f"it is {value}", "check the model's constants")
-    whole = float(value).is_integer() and abs(value) < 2**53
-    return repr(int(value) if whole else float(value))
+    return repr(int(value) if value == int(value) and abs(value) < 2**53 else float(value))
 
 
 def comment(text: str) -> str:

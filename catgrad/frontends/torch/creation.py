@@ -69,7 +69,7 @@ def one_hot(index: Any, num_classes: int = -1) -> Any:
     return ops.cast(numbers == ops.broadcast(index, shape, [len(shape) - 1]), Dtype.int64)
 
 
-@aten("clone.default", "alias.default", "contiguous.default", "lift_fresh_copy.default")
+@aten("clone.default", "alias.default")
 def same(x: Any) -> Any:
     """x, wherever and however PyTorch lays it in memory."""
     return x

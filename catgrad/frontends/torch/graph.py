@@ -13,11 +13,10 @@ from catgrad.errors import CatgradError, UnsupportedOp
 from catgrad.frontends.torch.operands import type_of
 from catgrad.frontends.torch.registry import DO, REGISTRY, require
 from catgrad.op import scope
-from catgrad.structural import Label, stop_gradient
+from catgrad.structural import Label
 
 PLACEMENT = {"device", "layout", "pin_memory", "memory_format", "non_blocking"}
 """Arguments that say where an array lies, which is the target's business."""
-WITHOUT_GRADIENT = "wrap_with_set_grad_enabled"
 
 
 class Walk:
@@ -54,8 +53,6 @@ class Walk:
                 return self._part(node, values[node.args[0]])
             if self._is_constant(node, values):
                 return _computed(node, values)
-            if str(node.target) == WITHOUT_GRADIENT:
-                return self._inside(node, values)
             return self._meaning(node, values)
         except CatgradError as error:
             raise error.about(str(node.target), _path(node)) from None
@@ -64,7 +61,7 @@ class Walk:
         meaning = REGISTRY.get(str(node.target))
         if meaning is None:
             raise UnsupportedOp(
-                "an operation must be one that the front end knows", f"{node.target} is not", DO
+                "an operation must be among those that the front end knows", "this one is not", DO
             )
         from torch.fx.node import map_arg
 
@@ -77,12 +74,6 @@ class Walk:
         result = meaning(*args, **kwargs)
         _check(node, result)
         return result
-
-    def _inside(self, node: Any, values: dict[Any, Any]) -> Any:
-        """A part under torch.no_grad(), or one inside it under torch.enable_grad()."""
-        enabled, inner, *operands = node.args
-        results = self.run(values[inner], [values.get(n, n) for n in operands])
-        return results if enabled else [stop_gradient(x) if isinstance(x, Var) else x for x in results]
 
     def _part(self, node: Any, results: Any) -> Any:
         part = results[node.args[1]]

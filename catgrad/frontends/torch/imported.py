@@ -21,6 +21,7 @@ from catgrad.frontends.torch import (  # noqa: F401  # each registers a family o
     elementwise,
     indexing,
     normalisation,
+    parts,
     pools,
     recurrent,
     reductions,
@@ -86,6 +87,7 @@ class _Importer:
         for spec in self._specs("USER_INPUT"):
             self.inputs[spec.arg.name] = type_of(nodes[spec.arg.name].meta["val"])
         self.read = {name for name, node in nodes.items() if node.users}
+        self.names = {spec.arg.name: spec.target for spec in program.graph_signature.input_specs}
 
     def forward(self, *inputs: Any) -> list[Any]:
         """The outputs of the graph that are tensors."""
@@ -124,12 +126,13 @@ class _Importer:
         held = self.program.state_dict
         return (held[spec.target] if spec.target in held else self.program.constants[spec.target]).detach()
 
-    def _constant(self, name: str, tensor: Any) -> Any:
-        """A tensor that does not depend on inputs or parameters, as a variable."""
+    def _constant(self, node: str, tensor: Any) -> Any:
+        """A tensor that does not depend on inputs or parameters, as a variable; `node` is what gives it."""
         value, type = np.array(as_numpy(tensor)), type_of(tensor)
         same = value.tobytes() == value.reshape(-1)[:1].tobytes() * value.size
         if value.size <= MOST_ELEMENTS or same:
             return ops.array(value, type.dtype)
+        name = self.names.get(node, f"constant.{node}")
         self.buffers[name] = value
         return Buffer(name, type)()
 

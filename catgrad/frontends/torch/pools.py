@@ -59,15 +59,18 @@ def _pools(spatial: int) -> None:
     @aten(f"upsample_nearest{spatial}d.vec")
     def upsample(x: Any, size: Numbers | None, factors: Any = None) -> Any:
         sizes = x.shape[2:]
-        wanted = [int(n * f) for n, f in zip(sizes, factors or [], strict=False)] if size is None else size
-        by = [m // n for m, n in zip(each(wanted, spatial), sizes, strict=True)]
+        if size is None:
+            wanted = tuple(int(n * factor) for n, factor in zip(sizes, factors, strict=True))
+        else:
+            wanted = each(size, spatial)
+        by = tuple(m // n for m, n in zip(wanted, sizes, strict=True))
         require(
-            [n * k for n, k in zip(sizes, by, strict=True)] == list(each(wanted, spatial)),
+            all(m == n * k for m, n, k in zip(wanted, sizes, by, strict=True)),
             "an image must be enlarged by whole factors",
-            f"{x.type} becomes {list(wanted)}",
+            f"{x.type} becomes {wanted}",
             "choose another size",
         )
-        return ops.upsample_nearest(x, tuple(by))
+        return ops.upsample_nearest(x, by)
 
 
 for _spatial in (1, 2, 3):

@@ -8,25 +8,21 @@ from typing import Any, NamedTuple
 from catgrad import ops
 from catgrad.frontends.torch.contractions import linear
 from catgrad.frontends.torch.registry import aten, require
+from catgrad.learn.layers.recurrent import gru_turn, lstm_turn
 
 State = tuple[Any, ...]
-Turn = Callable[[Any, Any, State], State]
-"""New state from a row x W + b, from h U + a, and from the old state; h comes first in it."""
+Turn = Callable[[Any, Callable[[Any], Any], State], tuple[State, Any]]
+"""From a row x W + b, the function h ↦ h U + a, and the state, to a new state and a new row."""
 
 
-def lstm_turn(row: Any, recurrent: Any, state: State) -> State:
-    """c ← f · c + i · g, h ← o · tanh c."""
-    i, f, g, o = ops.split(row + recurrent, [row.shape[-1] // 4] * 4, -1)
-    c = ops.sigmoid(f) * state[1] + ops.sigmoid(i) * ops.tanh(g)
-    return ops.sigmoid(o) * ops.tanh(c), c
+def _simple(activation: Callable[[Any], Any]) -> Turn:
+    """h ← σ(x W + b + h U + a)."""
 
+    def turn(gates: Any, recurrent: Callable[[Any], Any], state: State) -> tuple[State, Any]:
+        h = activation(gates + recurrent(state[0]))
+        return (h,), h
 
-def gru_turn(row: Any, recurrent: Any, state: State) -> State:
-    """h ← (1 - z) · n + z · h."""
-    (x_r, x_z, x_n), (h_r, h_z, h_n) = (ops.split(x, [x.shape[-1] // 3] * 3, -1) for x in (row, recurrent))
-    r, z = ops.sigmoid(x_r + h_r), ops.sigmoid(x_z + h_z)
-    n = ops.tanh(x_n + r * h_n)
-    return (n + z * (state[0] - n),)
+    return turn
 
 
 class Layout(NamedTuple):
@@ -56,7 +52,7 @@ def lstm(
     )
 
 
-def _simple(overload: str, turn: Turn) -> None:
+def _one_state(overload: str, turn: Turn) -> None:
     @aten(overload)
     def recurrent(
         x: Any,
@@ -73,9 +69,9 @@ def _simple(overload: str, turn: Turn) -> None:
         return _recurrent(turn, x, (first,), weights, layout)
 
 
-_simple("gru.input", gru_turn)
-_simple("rnn_tanh.input", lambda row, recurrent, state: (ops.tanh(row + recurrent),))
-_simple("rnn_relu.input", lambda row, recurrent, state: (ops.relu(row + recurrent),))
+_one_state("gru.input", gru_turn)
+_one_state("rnn_tanh.input", _simple(ops.tanh))
+_one_state("rnn_relu.input", _simple(ops.relu))
 
 
 def _recurrent(turn: Turn, x: Any, first: Sequence[Any], weights: Sequence[Any], layout: Layout) -> Any:
@@ -105,13 +101,12 @@ def _recurrent(turn: Turn, x: Any, first: Sequence[Any], weights: Sequence[Any],
 def _one_way(turn: Turn, x: Any, begin: State, weights: Sequence[Any], backwards: bool) -> tuple[State, Any]:
     """One layer in one direction: the last state, and h at every time."""
     w, u, b, a = (*weights, None, None)[:4]
-    rows = linear(x, w, b)
-
-    def step(state: State, row: Any) -> tuple[State, Any]:
-        new = turn(row, linear(state[0], u, a), state)
-        return new, new[0]
-
-    return ops.scan(step, begin, rows, backwards=backwards)
+    return ops.scan(
+        lambda state, row: turn(row, lambda h: linear(h, u, a), state),
+        begin,
+        linear(x, w, b),
+        backwards=backwards,
+    )
 
 
 def _part(states: Any, k: int) -> Any:

@@ -1,0 +1,235 @@
+"""Files of Scratch made of texts: what is in them, that they are the same each time, and their limits."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+import pytest
+from catgrad.backends.scratch.assemble import count_blocks, json_size, sb3, sprite3
+from catgrad.backends.scratch.language.palette import palette
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+
+from catgrad.errors import ArtifactError, CatgradWarning, OptionError, TextError
+from catgrad.types import Dtype
+
+TOUR = (Path(__file__).parents[1] / "scratch" / "tour.txt").read_text(encoding="utf-8")
+WEIGHTS = {"hidden.weight": np.array([[0.1, -2.5], [1e-7, 3]], np.float32)}
+
+
+def description(file):
+    """The JSON in a file."""
+    with zipfile.ZipFile(io.BytesIO(file)) as archive:
+        return json.loads(archive.read(archive.namelist()[0]))
+
+
+def sprite(text, given=(), **options):
+    return description(sprite3(text, dict(given), **options))
+
+
+def lists(target):
+    return dict(target["lists"].values())
+
+
+def test_the_tour(check_golden):
+    made = description(sb3([TOUR], WEIGHTS))
+    check_golden("scratch/tour.json", json.dumps(made, indent=1) + "\n")
+    used = {block["opcode"] for target in made["targets"] for block in target["blocks"].values()}
+    known = {entry.opcode for table in palette().values() for entry in table.values()}
+    assert known <= used
+
+
+def test_files_are_the_same_each_time():
+    first, second = (sb3([TOUR], WEIGHTS) for _ in range(2))
+    assert first == second
+
+
+def test_blocks_hold_together():
+    """Each block but the first of a script is where its parent says."""
+    for target in description(sb3([TOUR], WEIGHTS))["targets"]:
+        blocks = target["blocks"]
+        for id, block in blocks.items():
+            below = [
+                block.get("next"),
+                *(value for slot in block.get("inputs", {}).values() for value in slot),
+            ]
+            for child in below:
+                if isinstance(child, str):
+                    assert blocks[child]["parent"] == id
+        tops = [block for block in blocks.values() if block["parent"] is None]
+        assert all(block.get("topLevel") for block in tops)
+
+
+def test_two_nets_share_no_ids():
+    one, two = (sprite(f"sprite {name}\n    variable x\n    define f\n        x = 1\n") for name in "ab")
+    assert not {*one["blocks"], *one["variables"]} & {*two["blocks"], *two["variables"]}
+
+
+def test_shared_names_are_the_stages_and_one():
+    texts = [f"sprite {name}\n    shared list l{value}\n    when I receive m\n        clear l\n"
+             for name, value in (("a", ""), ("b", " = 1, 2"))]  # fmt: skip
+    stage, a, b = description(sb3(texts, {}))["targets"]
+    assert lists(stage) == {"l": [1, 2]} and list(stage["broadcasts"].values()) == ["m"]
+    [id] = stage["lists"]
+    uses = [block["fields"]["LIST"] for target in (a, b) for block in target["blocks"].values()
+            if "LIST" in block.get("fields", {})]  # fmt: skip
+    assert uses == [["l", id]] * 2
+
+
+def test_a_sprite_does_not_declare_what_it_shares():
+    made = sprite("sprite s\n    shared list l\n    shared variable v = 2\n    define f\n        v = l[1]\n")
+    assert made["lists"] == made["variables"] == {}
+
+
+def test_a_sprite_named_as_the_stage_keeps_its_own():
+    assert lists(sprite("sprite Stage\n    list w = 1\n")) == {"w": [1]}
+
+
+def test_names_with_a_tilde_come_last():
+    made = sprite("sprite s\n    list ~a\n    list b\n    list ~c\n    list d\n")
+    assert list(lists(made)) == ["b", "d", "~a", "~c"]
+
+
+@given(arrays.arrays(st.sampled_from([np.float32, np.float64, np.float16]), st.integers(0, 5),
+                     elements={"allow_nan": False, "allow_infinity": False}))  # fmt: skip
+def test_numbers_are_read_back_as_they_were(array):
+    made = sprite(f"sprite s\n    list w given {len(array)}\n", {"w": array})
+    items = lists(made)["w"]
+    assert np.array_equal(np.array(items, np.float64).astype(array.dtype), array)
+    assert all(type(item) in (int, float) for item in items)
+
+
+def test_numbers_have_the_digits_of_their_dtype():
+    text = "sprite s\n    list w given 3\n"
+    single = np.array([0.1, -0.0, 2], np.float32)
+    for given_, digits in [(single, "[0.1,0,2]"), (single.astype(float), "[0.10000000149011612,0,2]")]:
+        assert digits.encode() in zipfile.ZipFile(io.BytesIO(sprite3(text, {"w": given_}))).read(
+            "sprite.json"
+        )
+    rounded = lists(sprite(text, {"w": [1 / 3, 123456, "text"]}, sig_figs=3))["w"]
+    assert rounded == [0.333, 123456, "text"]
+
+
+def test_texts_may_be_given():
+    for texts in (["a", "b"], np.array(["a", "b"])):
+        assert lists(sprite("sprite s\n    list w given 2\n", {"w": texts}))["w"] == ["a", "b"]
+
+
+def test_bfloat16():
+    array = np.array([0.1, 3], Dtype.bfloat16.numpy)
+    items = lists(sprite("sprite s\n    list w given 2\n", {"w": array}))["w"]
+    assert np.array_equal(np.array(items).astype(array.dtype), array)
+
+
+def boxes(target):
+    """Scripts and comments as left, top, right, bottom; a script covers at least its blocks."""
+    blocks = target["blocks"]
+    for block in blocks.values():
+        if block.get("topLevel"):
+            count, next_ = 1, block.get("next")
+            while next_:
+                count, next_ = count + 1, blocks[next_].get("next")
+            yield block["x"], block["y"], block["x"] + 200, block["y"] + 48 * count
+    for comment in target["comments"].values():
+        x, y = comment["x"], comment["y"]
+        yield x, y, x + comment["width"], y + comment["height"]
+
+
+def test_no_script_or_comment_covers_another():
+    for target in description(sb3([TOUR], WEIGHTS))["targets"]:
+        for (l1, t1, r1, b1), (l2, t2, r2, b2) in combinations(boxes(target), 2):
+            assert r1 <= l2 or r2 <= l1 or b1 <= t2 or b2 <= t1
+
+
+def test_helpers_stand_to_the_right_of_what_has_a_comment():
+    text = 'sprite s\n    define a\n        """What it does."""\n    define b\n    when flag clicked\n'
+    tops = {block["opcode"]: block for block in sprite(text)["blocks"].values() if "x" in block}
+    assert tops["event_whenflagclicked"]["x"] == 0 < tops["procedures_definition"]["x"]
+
+
+def test_sizes_are_those_of_the_file():
+    text = "sprite s\n    variable x\n    define f\n        x = 1 + 2\n"
+    file = sprite3(text, {})
+    assert count_blocks(text) == len(description(file)["blocks"]) == 4
+    assert json_size(file) == len(json.dumps(description(file), separators=(",", ":")))
+    assert count_blocks(TOUR) > 50
+
+
+@pytest.mark.parametrize(
+    ("text", "given_", "error", "sentence"),
+    [
+        ("list w given 2", {"w": [1, np.nan]}, ArtifactError, "must hold finite numbers.*item 2 of w is nan"),
+        ("list w given 1", {"w": np.array([np.inf])}, ArtifactError, "item 1 of w is inf"),
+        ("list w given 1", {"w": [[1]]}, ArtifactError, "item 1 of w is .1."),
+        ("list w given 1", {"w": [10**400]}, ArtifactError, "item 1 of w is 1000"),
+        ("list w given 1", {"w": np.array([None])}, ArtifactError, "item 1 of w is None"),
+        ("list w given 2", {"w": [1]}, TextError, "line 2: w must have 2 items, but 1 are given"),
+        ("list w given 2", {"w": [1, 2], "v": [1]}, OptionError, "must be a list in it, but v is none"),
+        ("list w of 200001", {}, ArtifactError, "at most 200,000 items, but w has 200,001"),
+        ("define f\n" + "        hide\n" * 20_000, {}, ArtifactError, "at most 20,000 blocks, but s has"),
+        ("list w given 190000\n    list v given 190000", dict.fromkeys("vw", np.full(190_000, 1 / 3)),
+         ArtifactError, "JSON of a project must have at most 5,000,000 bytes.*sig_figs"),
+    ],
+)  # fmt: skip
+def test_limits_are_one_sentence(text, given_, error, sentence):
+    with pytest.raises(error, match=sentence) as raised:
+        sprite3(f"sprite s\n    {text}\n", given_)
+    assert "\n" not in str(raised.value)
+
+
+def test_many_blocks_and_much_json_are_warned_of():
+    with pytest.warns(CatgradWarning, match="s has 2,003 blocks"):
+        sprite3("sprite s\n    define f\n" + "        hide\n" * 2001, {})
+    with pytest.warns(CatgradWarning, match="Scratch's site takes 5,000,000; round numbers with sig_figs"):
+        sprite3("sprite s\n    list w given 200000\n", {"w": np.full(200_000, 0.12345678901234567)})
+
+
+@pytest.mark.parametrize("sig_figs", [0, -1, 2.5, "3"])
+def test_digits_are_a_whole_number_above_0(sig_figs):
+    with pytest.raises(OptionError, match="sig_figs must be a whole number above 0"):
+        sprite3("sprite s\n", {}, sig_figs)
+
+
+@pytest.mark.parametrize(
+    ("texts", "error"),
+    [
+        (["sprite s\n", "sprite s\n"], "must have different names, but s is there twice"),
+        (["sprite Stage\n"], "must have different names, but Stage is there twice"),
+        (["stage\n", "stage\n"], "must have different names, but Stage is there twice"),
+        (["sprite a\n    shared variable v = 1\n", "sprite b\n    shared variable v = 2\n"],
+         "line 2: what is shared must have one initial value, but v has two"),
+        (["stage\n    when sprite clicked\n"], "line 2: the stage must do what a stage can"),
+        (["stage\n    when flag clicked\n        pen down\n"],
+         "line 3: the stage must .* but pen_penDown is"),
+        (["sprite a\n    shared list l\n", "sprite b\n    list l\n"],
+         "line 2: what one sprite has for itself must not have the name of something shared, but l has"),
+    ],
+)  # fmt: skip
+def test_what_does_not_fit_together_is_refused(texts, error):
+    with pytest.raises(TextError, match=error):
+        sb3(texts, {})
+
+
+@pytest.mark.parametrize("text", ["stage\n", "sprite a\nsprite b\n"])
+def test_a_sprites_file_is_one_sprite(text):
+    with pytest.raises(TextError, match="the text for a sprite's file must be one sprite"):
+        sprite3(text, {})
+
+
+def test_a_list_is_given_to_a_sprite_by_its_name():
+    texts = ["sprite a\n    list w given 1\n", "sprite b\n    list w given 2\n"]
+    _, a, b = description(sb3(texts, {"a/w": [1], "b/w": [2, 3]}))["targets"]
+    assert (lists(a), lists(b)) == ({"w": [1]}, {"w": [2, 3]})
+
+
+def test_a_block_takes_few_bytes():
+    products = " + ".join(f"input[{k}] * w[o + {k}]" for k in range(1, 33))
+    lists_ = "    list input of 32\n    list w of 64\n"
+    text = f"sprite net\n{lists_}    variable o\n    define f\n        o = {products}\n"
+    assert json_size(sprite3(text, {})) < 170 * count_blocks(text)
