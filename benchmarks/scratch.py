@@ -51,9 +51,10 @@ class Made:
         """Our sprite."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", CatgradWarning)  # of many blocks, which the tables tell too
-            artifact = emit(self.task, "scratch", weights=self.weights, unroll=case.unroll)
+            train = case.block != "predict"
+            artifact = emit(self.task, "scratch", weights=self.weights, unroll=case.unroll, train=train)
         shown = "catgrad" if case.unroll == "auto" else f"catgrad, unroll={case.unroll}"
-        given = {"input": self.example.reshape(-1), "target": np.eye(outputs)[0]}
+        given = {"input": self.example.reshape(-1)} | ({"target": np.eye(outputs)[0]} if train else {})
         return Sprite(shown, artifact.files["net.sprite3"], case.block, given)
 
     def peers(self, folder: Path) -> Sprite:
