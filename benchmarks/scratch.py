@@ -1,9 +1,9 @@
 """Sprites beside those of cattorch 0.5.0: `python -m benchmarks.scratch`.
 
 The same PyTorch modules with the same weights on both sides, in Scratch's own virtual machine and in
-TurboWarp's. The peer only predicts, so our training step is beside its prediction. Its weights are plain numbers
-(`compression=False`), which makes it fastest. Processor time inside Node.js, by turns, the least of all
-rounds. A whole run takes ten minutes; only such a run is kept, in benchmarks/results/scratch.json.
+TurboWarp's. The peer only predicts, so our training step is beside its prediction. Its weights are plain
+numbers (`compression=False`), with which it is fastest. Processor time inside Node.js, by turns, the least
+of all rounds. A whole run takes five minutes; only such a run is kept, in benchmarks/results/scratch.json.
 """
 
 from __future__ import annotations
