@@ -22,7 +22,7 @@ from .places import LETTERS, Places
 from .sorts import without_sorts
 from .sums import gathered
 from .texts import Append, Change, Clear, If, Line, Repeat, Replace, Require, Set
-from .turns import written_out
+from .turns import Unrolling
 
 SLOTS = 64
 """Items of the list in which a script keeps what all turns of a loop read."""
@@ -41,9 +41,9 @@ class Script:
         name_of: Callable[[Stored], str],
         is_taken: Callable[[str], bool],
         outer: Places,
-        most: int,
+        unrolling: Unrolling,
     ) -> None:
-        items = ordered(gathered(written_out(without_sorts(kernel.body), most)))
+        items = ordered(gathered(unrolling.written_out(without_sorts(kernel.body))))
         self.items, self.macros, self._given, self._is_taken = items, dialect.macros, name_of, is_taken
         self.namer = Namer(LETTERS)
         self.names: dict[Stored, str] = {}
@@ -144,16 +144,25 @@ class Script:
 
     def _straight(self, run: Sequence[Statement]) -> list[Line]:
         """Statements one after the other, with variables for what they compute more than once."""
-        counts: Counter[int] = Counter()
-        for s in run:
-            for scalar in _scalars_of(s):
-                self._count(scalar, counts, 1)
+        counts = self._counts(run)
         lines: list[Line] = []
         for k, s in enumerate(run):
             for scalar in _scalars_of(s):
                 lines += self._shared(scalar, counts)
             lines += self._statement(s, run[k + 1 :])
         return lines
+
+    def _counts(self, run: Sequence[Statement]) -> Counter[int]:
+        """How often each scalar is mentioned, where a statement finds what those before it have written."""
+        counts: Counter[int] = Counter()
+        versions, epoch = dict(self.expressions.versions), self.expressions.epoch
+        for s in run:
+            for scalar in _scalars_of(s):
+                self._count(scalar, counts, 1)
+            for array, _ in s.writes:
+                self.expressions.written(array)
+        self.expressions.versions, self.expressions.epoch = versions, epoch
+        return counts
 
     def _count(self, scalar: Scalar, counts: Counter[int], times: int) -> None:
         key = self.expressions.key(scalar)
@@ -190,6 +199,7 @@ class Script:
             return [Require(self.expressions.text(s.scalar), str(s.size))]
         assert isinstance(s, (Define, Update))  # products and sorts are loops here
         if isinstance(s, Define) and _is_itself(s):
+            self.expressions.written(s.array)
             return []
         if isinstance(s, Update):
             lines = self._update(s)
