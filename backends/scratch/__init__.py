@@ -9,6 +9,7 @@ from .. import templates
 from .files import assembled, spelled
 from .harness import load
 from .language import spell
+from .limits import LIMITS
 from .machine import missing
 from .manifest import manifest
 from .options import Options
@@ -32,4 +33,5 @@ BACKEND = Backend(
     adjustable=True,
     assemble=assembled,
     helpers={"literal": spell.literal, "manifest": manifest, "word": spell.name},
+    limits=LIMITS,
 )

@@ -45,7 +45,7 @@ def value(tree):
         case "abs", (x,):
             return abs(x)
         case ("floor" | "ceiling" | "round") as function, (x,):
-            return x if math.isinf(x) else float(_whole(function, x))
+            return x if math.isinf(x) else math.copysign(_whole(function, x), x)
         case operator, (x, y):
             return OPERATORS[operator](x, y)
     raise TypeError(tree)
