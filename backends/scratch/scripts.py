@@ -25,7 +25,7 @@ from .sums import gathered
 from .texts import Append, Call, Change, Clear, If, Line, Repeat, Replace, Require, Set
 from .turns import written_out
 
-SLOTS = 32
+SLOTS = 64
 """Items of the list in which a script keeps what all turns of a loop read."""
 
 FEWEST = 4
@@ -210,15 +210,20 @@ class Script:
         if isinstance(s, Define) and _is_itself(s):
             return []
         if isinstance(s, Update):
-            line: Line = self._update(s)
+            lines = self._update(s)
         elif not s.array.order:
-            line = Set(self._name(s.array), self.expressions.stored(s.scalar))
+            lines = [Set(self._name(s.array), self.expressions.stored(s.scalar))]
         else:
             return self._element(s, later)
         self.expressions.written(s.array)
-        return [line]
+        return lines
 
-    def _update(self, s: Update) -> Line:
+    def _update(self, s: Update) -> list[Line]:
+        named = not isinstance(s.op, Add) and self._price(s.scalar) > cost.VARIABLE
+        lines = [self._named(s.scalar)] if named and self.expressions.name(s.scalar) is None else []
+        return [*lines, self._updated(s)]
+
+    def _updated(self, s: Update) -> Line:
         text = self.expressions.text(s.scalar)
         target = self.expressions.element(s.array, s.indices)
         if not isinstance(s.op, Add):

@@ -162,7 +162,11 @@ class _Block:
     def _emit(self, s: Statement) -> None:
         written = {array for array, _ in s.writes}
         self._settle([a for a in self.waiting if self._reads(a, written)])
-        self.done.append(s)
+        before = self.done[-1] if self.done else None
+        if isinstance(s, Update) and isinstance(before, Update) and _are_one(before, s):
+            self.done[-1] = Update(s.array, s.indices, s.op, _plus(before.scalar, s.scalar))
+        else:
+            self.done.append(s)
 
     def _reads(self, waiting: Stored, arrays: set[Stored]) -> bool:
         """Whether what waits reads one of these arrays, or that whose place one takes."""
@@ -173,6 +177,12 @@ class _Block:
         """Define numbers after all."""
         for array in arrays:
             self.done.append(Define(array, (), self.waiting.pop(array)))
+
+
+def _are_one(before: Update, s: Update) -> bool:
+    """Whether two statements add to one element, which the second does not read otherwise."""
+    same = before.array is s.array and before.indices == s.indices and before.scalar.depth < DEEP
+    return same and before.op == s.op == Add() and all(load.array is not s.array for load in s.scalar.loads())
 
 
 def _meet(late: Define, item: Item) -> bool:

@@ -17,10 +17,10 @@ from catgrad.types import NdArrayType
 
 from .cost import REPORTER, STACK, of
 
-ROW = 32
+ROW = 40
 """Terms of a sum in one expression: with more, a custom block outgrows what TurboWarp makes fast."""
 
-PART = 16
+PART = 32
 """Terms of each part of a sum that has more."""
 
 FEW = 8

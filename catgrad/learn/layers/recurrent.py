@@ -18,6 +18,27 @@ from catgrad.types import NdArrayType
 Recurrent = Callable[[Any], Any]
 
 
+def lstm_turn(gates: Any, recurrent: Recurrent, state: Any) -> Any:
+    """c ← f · c + i · g and h ← o · tanh c, with i, f, g and o from gates + recurrent(h); h comes out too."""
+    h, c = label("h", state[0]), label("c", state[1])
+    parts = _parts(gates + recurrent(h), 4)
+    squashed = (ops.sigmoid, ops.sigmoid, ops.tanh, ops.sigmoid)
+    i, f, g, o = (label(n, s(part)) for n, s, part in zip("ifgo", squashed, parts, strict=True))
+    c = label("new_c", f * c + i * g)
+    h = label("new_h", o * label("tanh_c", ops.tanh(c)))
+    return (h, c), h
+
+
+def gru_turn(gates: Any, recurrent: Recurrent, state: Any) -> Any:
+    """h ← (1 - z) · n + z · h, with r, z and n from the gates and recurrent(h); h comes out too."""
+    h = label("h", state[0])
+    (x_r, x_z, x_n), (h_r, h_z, h_n) = _parts(gates, 3), _parts(recurrent(h), 3)
+    r, z = label("r", ops.sigmoid(x_r + h_r)), label("z", ops.sigmoid(x_z + h_z))
+    n = label("n", ops.tanh(x_n + r * h_n))
+    h = label("new_h", n + z * (h - n))
+    return (h,), h
+
+
 def lstm(
     A: NdArrayType, B: NdArrayType, C: NdArrayType, name: str = "lstm", initial: Initial | None = None
 ) -> Term:
@@ -33,17 +54,7 @@ def lstm(
     Raises:     ShapeError if A has not two axes, or B or C not one
     Source:     Hochreiter and Schmidhuber 1997, as in torch.nn.LSTM with batch_first
     """
-
-    def turn(gates: Any, recurrent: Recurrent, state: Any) -> Any:
-        h, c = label("h", state[0]), label("c", state[1])
-        parts = ops.split(gates + recurrent(h), C.shape * 4, -1)
-        squashed = (ops.sigmoid, ops.sigmoid, ops.tanh, ops.sigmoid)
-        i, f, g, o = (label(n, s(part)) for n, s, part in zip("ifgo", squashed, parts, strict=True))
-        c = label("new_c", f * c + i * g)
-        h = label("new_h", o * label("tanh_c", ops.tanh(c)))
-        return (h, c), h
-
-    return _recurrent(A, B, C, 4, 2, turn, name, initial)
+    return _recurrent(A, B, C, 4, 2, lstm_turn, name, initial)
 
 
 def gru(
@@ -61,17 +72,12 @@ def gru(
     Raises:     ShapeError if A has not two axes, or B or C not one
     Source:     Cho et al. 2014 (arXiv:1406.1078), as in torch.nn.GRU with batch_first
     """
+    return _recurrent(A, B, C, 3, 1, gru_turn, name, initial)
 
-    def turn(gates: Any, recurrent: Recurrent, state: Any) -> Any:
-        h = label("h", state[0])
-        x_r, x_z, x_n = ops.split(gates, C.shape * 3, -1)
-        h_r, h_z, h_n = ops.split(recurrent(h), C.shape * 3, -1)
-        r, z = label("r", ops.sigmoid(x_r + h_r)), label("z", ops.sigmoid(x_z + h_z))
-        n = label("n", ops.tanh(x_n + r * h_n))
-        h = label("new_h", n + z * (h - n))
-        return (h,), h
 
-    return _recurrent(A, B, C, 3, 1, turn, name, initial)
+def _parts(x: Any, count: int) -> tuple[Any, ...]:
+    """As many equal parts of the last axis."""
+    return ops.split(x, (x.shape[-1] // count,) * count, -1)
 
 
 def _recurrent(

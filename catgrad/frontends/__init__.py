@@ -1,0 +1,1 @@
+"""Front ends: terms made of what other libraries write."""

@@ -1,0 +1,73 @@
+"""Activations that have numbers of their own."""
+
+from __future__ import annotations
+
+from math import isfinite
+from typing import Any
+
+from catgrad import ops
+from catgrad.frontends.torch.operands import together
+from catgrad.frontends.torch.registry import aten
+from catgrad.structural import Constant
+
+
+@aten("gelu.default")
+def gelu(x: Any, approximate: str = "none") -> Any:
+    """x · Φ(x), or its approximation."""
+    return ops.gelu_tanh(x) if approximate == "tanh" else ops.gelu(x)
+
+
+@aten("leaky_relu.default")
+def leaky_relu(x: Any, negative_slope: float = 0.01) -> Any:
+    """x where x > 0, negative_slope · x elsewhere."""
+    return ops.leaky_relu(x, negative_slope)
+
+
+@aten("elu.default")
+def elu(x: Any, alpha: float = 1.0, scale: float = 1.0, input_scale: float = 1.0) -> Any:
+    """scale · (x where x > 0, alpha · (e^(input_scale · x) - 1) elsewhere)."""
+    if input_scale == 1:
+        y = ops.elu(x, alpha)
+    else:
+        # The exponential of a large x would be infinite, and its gradient NaN.
+        below = ops.minimum(x, Constant(x.type, 0)())
+        y = ops.select(x > 0, x, ops.expm1(below * input_scale) * alpha)
+    return y if scale == 1 else y * scale
+
+
+@aten("softplus.default")
+def softplus(x: Any, beta: float = 1, threshold: float = 20) -> Any:
+    """ln(1 + e^(beta · x)) / beta, and x itself where beta · x > threshold."""
+    scaled = x if beta == 1 else x * beta
+    y = ops.softplus(scaled)
+    return ops.select(scaled > threshold, x, y if beta == 1 else y / beta)
+
+
+@aten("hardtanh.default")
+def hardtanh(x: Any, min_val: float = -1, max_val: float = 1) -> Any:
+    """x within bounds, with gradient 0 at them, which clamp has not."""
+    low, high = Constant(x.type, min_val)(), Constant(x.type, max_val)()
+    return ops.select(x <= low, low, ops.select(x >= high, high, x))
+
+
+@aten("clamp.default")
+def clamp(x: Any, min: float | None = None, max: float | None = None) -> Any:
+    """x within bounds, with gradient 1 at them."""
+    low, high = (None if b is None or not isfinite(b) else b for b in (min, max))
+    if x.dtype.is_floating and (low, high) != (None, None) and not (low or 0) > (high or 0):
+        return ops.clamp(x, low, high)
+    if low is not None:
+        x = ops.select(x < low, Constant(x.type, low)(), x)
+    return x if high is None else ops.select(x > high, Constant(x.type, high)(), x)
+
+
+@aten("clamp.Tensor")
+def clamp_by(x: Any, min: Any = None, max: Any = None) -> Any:
+    """x within bounds that are arrays, to which the gradient goes where x is beyond them."""
+    if min is not None:
+        x, low = together(x, min)
+        x = ops.select(x < low, low, x)
+    if max is not None:
+        x, high = together(x, max)
+        x = ops.select(x > high, high, x)
+    return x

@@ -1,0 +1,92 @@
+"""Arrays from nothing, and arrays that are only passed on."""
+
+from __future__ import annotations
+
+from math import ceil
+from typing import Any
+
+from catgrad import ops
+from catgrad.frontends.torch.operands import default_float, dtype_from
+from catgrad.frontends.torch.registry import aten, require
+from catgrad.structural import Constant, stop_gradient
+from catgrad.types import Dtype, NdArrayType
+
+
+def _dtype(dtype: Any, *numbers: Any) -> Dtype:
+    """The dtype asked for, or that of the numbers."""
+    if dtype is not None:
+        return dtype_from(dtype)
+    if all(isinstance(number, bool) for number in numbers):
+        return Dtype.bool
+    return Dtype.int64 if all(isinstance(number, int) for number in numbers) else default_float()
+
+
+@aten("full.default")
+def full(size: list[int], value: Any, dtype: Any = None) -> Any:
+    """An array of one number."""
+    return Constant(NdArrayType(tuple(size), _dtype(dtype, value)), value)()
+
+
+@aten("full_like.default")
+def full_like(x: Any, value: Any, dtype: Any = None) -> Any:
+    """An array of one number, of the shape of x."""
+    return Constant(NdArrayType(x.shape, x.dtype if dtype is None else dtype_from(dtype)), value)()
+
+
+@aten("scalar_tensor.default")
+def scalar_tensor(value: Any, dtype: Any = None) -> Any:
+    """A number as an array without axes."""
+    return Constant(NdArrayType((), default_float() if dtype is None else dtype_from(dtype)), value)()
+
+
+@aten("arange.start_step")
+def arange(start: Any, end: Any, step: Any = 1, dtype: Any = None) -> Any:
+    """start, start + step, … below end."""
+    numbers = ops.iota(max(0, ceil((end - start) / step)), _dtype(dtype, start, end, step))
+    stretched = numbers if step == 1 else numbers * step
+    return stretched if start == 0 else stretched + start
+
+
+@aten("eye.default", "eye.m")
+def eye(n: int, m: int | None = None, dtype: Any = None) -> Any:
+    """1 on the diagonal, 0 elsewhere."""
+    shape = (n, n if m is None else m)
+    diagonal = ops.broadcast(ops.iota(n), shape, [1]) == ops.broadcast(ops.iota(shape[1]), shape)
+    return ops.cast(diagonal, _dtype(dtype, 1.0))
+
+
+@aten("one_hot.default")
+def one_hot(index: Any, num_classes: int = -1) -> Any:
+    """1 at the number of each class, 0 elsewhere; all 0 for a number that is none."""
+    require(
+        num_classes > 0,
+        "the number of classes must be known",
+        "it is to be the greatest of the numbers",
+        "give num_classes",
+    )
+    shape = (*index.shape, num_classes)
+    numbers = ops.broadcast(ops.iota(num_classes), shape)
+    return ops.cast(numbers == ops.broadcast(index, shape, [len(shape) - 1]), Dtype.int64)
+
+
+@aten("clone.default", "alias.default")
+def same(x: Any) -> Any:
+    """x, wherever and however PyTorch lays it in memory."""
+    return x
+
+
+@aten("detach.default")
+def detach(x: Any) -> Any:
+    """x, beyond which no gradient goes."""
+    return stop_gradient(x)
+
+
+@aten("_to_copy.default")
+def to(x: Any, dtype: Any = None) -> Any:
+    """x in another dtype."""
+    return x if dtype is None else ops.cast(x, dtype_from(dtype))
+
+
+@aten("_assert_tensor_metadata.default")
+def nothing(x: Any, size: Any = None, stride: Any = None, dtype: Any = None) -> None:
+    """A check of types, which terms have anyway."""

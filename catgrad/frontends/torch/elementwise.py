@@ -1,0 +1,148 @@
+"""Arithmetic and functions of one variable, element by element."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import log
+from typing import Any
+
+from catgrad import ops
+from catgrad.frontends.torch.operands import as_floating, default_float, promoted, together
+from catgrad.frontends.torch.registry import aten, require
+from catgrad.types import Dtype
+
+
+@aten("add.Tensor", "add.Scalar")
+def add(x: Any, y: Any, alpha: float = 1) -> Any:
+    """x + alpha · y; of truth values, whether either holds."""
+    x, y = together(x, y)
+    if x.dtype is Dtype.bool:
+        return x | y
+    return x + (y if alpha == 1 else y * alpha)
+
+
+@aten("sub.Tensor", "sub.Scalar")
+def subtract(x: Any, y: Any, alpha: float = 1) -> Any:
+    """x - alpha · y."""
+    x, y = together(x, y)
+    return x - (y if alpha == 1 else y * alpha)
+
+
+@aten("rsub.Tensor", "rsub.Scalar")
+def subtract_from(x: Any, y: Any, alpha: float = 1) -> Any:
+    """y - alpha · x."""
+    x, y = together(x, y)
+    return y - (x if alpha == 1 else x * alpha)
+
+
+@aten("mul.Tensor", "mul.Scalar")
+def multiply(x: Any, y: Any) -> Any:
+    """x · y; of truth values, whether both hold."""
+    x, y = together(x, y)
+    return x & y if x.dtype is Dtype.bool else x * y
+
+
+@aten("div.Tensor", "div.Scalar", "div.Tensor_mode", "div.Scalar_mode")
+def divide(x: Any, y: Any, rounding_mode: str | None = None) -> Any:
+    """x / y, which PyTorch rounds only if it is told to."""
+    dtype = promoted(x, y)
+    if rounding_mode is None and not dtype.is_floating:
+        dtype = default_float()
+    x, y = together(x, y, dtype)
+    if rounding_mode == "floor":
+        return ops.floor(x / y) if dtype.is_floating else ops.floor_divide(x, y)
+    require(
+        rounding_mode is None or dtype.is_floating,
+        "whole numbers must be divided with rounding_mode='floor'",
+        f"it is {rounding_mode!r}",
+        "use torch.floor_divide",
+    )
+    return x / y if rounding_mode is None else truncate(x / y)
+
+
+@aten("pow.Tensor_Scalar")
+def power(x: Any, exponent: float) -> Any:
+    """x to a fixed power; those that have an operation of their own by that."""
+    dtype = promoted(x, exponent)
+    x = ops.cast(x, dtype)
+    own: dict[float, Callable[[Any], Any]] = {1: lambda x: x, 2: ops.square, 3: lambda x: x * x * x}
+    if dtype.is_floating:
+        own |= {0.5: ops.sqrt, -0.5: ops.rsqrt, -1: ops.reciprocal}
+    return own[exponent](x) if exponent in own else x**exponent
+
+
+@aten("pow.Tensor_Tensor", "pow.Scalar")
+def power_of(x: Any, y: Any) -> Any:
+    """xʸ."""
+    return ops.power(*together(x, y))
+
+
+@aten("maximum.default")
+def maximum(x: Any, y: Any) -> Any:
+    """The greater of two."""
+    x, y = together(x, y)
+    return ops.maximum(x, y) if x.dtype.is_floating else ops.select(x > y, x, y)
+
+
+@aten("minimum.default")
+def minimum(x: Any, y: Any) -> Any:
+    """The lesser of two."""
+    x, y = together(x, y)
+    return ops.minimum(x, y) if x.dtype.is_floating else ops.select(x < y, x, y)
+
+
+@aten("fmod.Tensor", "fmod.Scalar")
+def fmod(x: Any, y: Any) -> Any:
+    """The remainder with the sign of x."""
+    x, y = together(x, y)
+    if x.dtype.is_floating:
+        return ops.fmod(x, y)
+    rest = ops.remainder(x, y)
+    return ops.select((rest != 0) & ((x < 0) != (y < 0)), rest - y, rest)
+
+
+@aten("remainder.Tensor", "remainder.Scalar")
+def remainder(x: Any, y: Any) -> Any:
+    """The remainder with the sign of y."""
+    x, y = together(x, y)
+    return x - y * ops.floor(x / y) if x.dtype.is_floating else ops.remainder(x, y)
+
+
+@aten("neg.default")
+def negate(x: Any) -> Any:
+    """-x."""
+    return -x
+
+
+@aten("ceil.default")
+def ceil(x: Any) -> Any:
+    """The least whole number not below x."""
+    return -ops.floor(-x)
+
+
+@aten("trunc.default")
+def truncate(x: Any) -> Any:
+    """x without its fraction."""
+    return ops.sign(x) * ops.floor(ops.absolute(x))
+
+
+UNARY: dict[str, Callable[[Any], Any]] = {
+    "abs": ops.absolute, "floor": ops.floor, "relu": ops.relu, "round": ops.round, "sign": ops.sign,
+}  # fmt: skip
+FLOATING: dict[str, Callable[[Any], Any]] = {
+    "cos": ops.cos, "erf": ops.erf, "exp": ops.exp, "expm1": ops.expm1, "log": ops.log,
+    "log10": lambda x: ops.log(x) * (1 / log(10)), "log1p": ops.log1p,
+    "log2": lambda x: ops.log(x) * (1 / log(2)), "reciprocal": ops.reciprocal, "rsqrt": ops.rsqrt,
+    "sigmoid": ops.sigmoid, "silu": ops.silu, "sin": ops.sin, "sqrt": ops.sqrt,
+    "tan": lambda x: ops.sin(x) / ops.cos(x), "tanh": ops.tanh,
+}  # fmt: skip
+
+
+def _unary(name: str, function: Callable[[Any], Any], prepare: Callable[[Any], Any]) -> None:
+    aten(f"{name}.default")(lambda x: function(prepare(x)))
+
+
+for _name, _function in UNARY.items():
+    _unary(_name, _function, lambda x: x)
+for _name, _function in FLOATING.items():
+    _unary(_name, _function, as_floating)

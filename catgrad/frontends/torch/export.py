@@ -1,0 +1,102 @@
+"""From a module to the graph of its operations, by `torch.export`."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from traceback import extract_tb
+from typing import Any
+
+from catgrad.errors import OptionError, ToolError, UnsupportedOp
+from catgrad.frontends.torch.registry import REGISTRY
+
+
+def exported(module: Any, inputs: Sequence[Any]) -> Any:
+    """The graph of a module in evaluation, in which operations that are not registered are decomposed.
+
+    Raises: OptionError for what is no module, and inputs that are no tensors; UnsupportedOp if torch.export
+            gives up; ToolError without PyTorch
+    """
+    try:
+        import torch
+    except ImportError:
+        raise ToolError(
+            "PyTorch must be installed to import from it", "it is not", "pip install torch"
+        ) from None
+    if not isinstance(module, torch.nn.Module):
+        raise OptionError("the model must be a torch.nn.Module", f"it is {module!r}", "wrap it in one")
+    for leaf in torch.utils._pytree.tree_leaves(tuple(inputs)):
+        if not isinstance(leaf, torch.Tensor):
+            raise OptionError(
+                "the example inputs must be tensors",
+                f"one is {leaf!r}",
+                "set other arguments by a wrapping module or functools.partial",
+            )
+    with _evaluating(module), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # PyTorch's own, about its own future
+        try:
+            program = torch.export.export(module, tuple(inputs), strict=False)
+            _detach_without_gradient(program, torch.ops.aten.detach.default)
+            return program.run_decompositions(_table(torch))
+        except Exception as error:
+            raise _refused(error) from error
+
+
+def _detach_without_gradient(program: Any, detach: Any) -> None:
+    """What comes out of torch.no_grad() is detached: decomposition would forget where it came from."""
+    graph = program.graph_module.graph
+    for node in graph.nodes:
+        if str(node.target) != "wrap_with_set_grad_enabled" or node.args[0]:
+            continue
+        for part in list(node.users):
+            with graph.inserting_after(part):
+                detached = graph.call_function(detach, (part,))
+            detached.meta = dict(part.meta)
+            part.replace_all_uses_with(detached, lambda user, new=detached: user is not new)
+            program.graph_signature.replace_all_uses(part.name, detached.name)
+
+
+def _table(torch: Any) -> Any:
+    """PyTorch's decompositions, without those of operations that are registered."""
+    table = torch.export.default_decompositions()
+    for operation in list(table):
+        if str(operation) in REGISTRY:
+            table.pop(operation)
+    return table
+
+
+@contextmanager
+def _evaluating(module: Any) -> Iterator[None]:
+    """The module, and all in it, in evaluation; afterwards each is again as it was."""
+    flags = [(each, each.training) for each in module.modules()]
+    module.eval()
+    try:
+        yield
+    finally:
+        for each, training in flags:
+            each.training = training
+
+
+def _refused(error: Exception) -> UnsupportedOp:
+    """What torch.export says, in one sentence, with the line of forward that it says it of."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
+    found = f"torch.export says: {lines[0].rstrip('.')}"
+    if "data-dependent" in str(error):
+        must, do = (
+            "the way through a module must not depend on data",
+            "choose by torch.where, and keep sizes fixed",
+        )
+    else:
+        must, do = "a module must run on the example inputs, and be exported", "try module(*inputs) first"
+    return UnsupportedOp(must, found, do, where=_place(error))
+
+
+def _place(error: Exception) -> str:
+    """The innermost line of the module's own code on the way to an error."""
+    import torch
+
+    libraries = (str(Path(torch.__file__).parent), __file__)
+    frames = [f for f in extract_tb(error.__traceback__) if not f.filename.startswith(libraries)]
+    return f"{frames[-1].name} ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""

@@ -1,0 +1,137 @@
+"""From a graph of PyTorch's operations to variables of a term."""
+
+from __future__ import annotations
+
+import inspect
+import operator
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from catgrad.build import Var
+from catgrad.errors import CatgradError, UnsupportedOp
+from catgrad.frontends.torch.operands import type_of
+from catgrad.frontends.torch.registry import DO, REGISTRY, require
+from catgrad.op import scope
+from catgrad.structural import Label
+
+PLACEMENT = {"device", "layout", "pin_memory", "memory_format", "non_blocking"}
+"""Arguments that say where an array lies, which is the target's business."""
+
+
+class Walk:
+    """One walk through a graph. Values are variables, numbers, and tensors that are constants.
+
+    An operation whose tensors are all constants is computed at once; `constant` makes a variable of
+    one that another operation reads, given the name of its node.
+    """
+
+    def __init__(self, constant: Callable[[str, Any], Any]) -> None:
+        self.constant = constant
+        self.variables: dict[Any, Any] = {}
+
+    def run(self, module: Any, inputs: Sequence[Any]) -> list[Any]:
+        """The outputs of a graph at these inputs."""
+        values: dict[Any, Any] = {}
+        given = iter(inputs)
+        for node in module.graph.nodes:
+            if node.op == "placeholder":
+                values[node] = next(given)
+            elif node.op == "get_attr":
+                values[node] = operator.attrgetter(node.target)(module)
+            elif node.op == "output":
+                return [self._variable(each, values) for each in node.args[0]]
+            else:
+                with scope(_path(node)):
+                    values[node] = _labelled(node, self._call(node, values))
+        return []
+
+    def _call(self, node: Any, values: dict[Any, Any]) -> Any:
+        """The result of one operation. Raises: UnsupportedOp, with its name and the module it is in."""
+        try:
+            if node.target is operator.getitem:
+                return self._part(node, values[node.args[0]])
+            if self._is_constant(node, values):
+                return _computed(node, values)
+            return self._meaning(node, values)
+        except CatgradError as error:
+            raise error.about(str(node.target), _path(node)) from None
+
+    def _meaning(self, node: Any, values: dict[Any, Any]) -> Any:
+        meaning = REGISTRY.get(str(node.target))
+        if meaning is None:
+            raise UnsupportedOp(
+                "an operation must be among those that the front end knows", "this one is not", DO
+            )
+        from torch.fx.node import map_arg
+
+        args, kwargs = map_arg((node.args, dict(node.kwargs)), lambda n: self._variable(n, values))
+        kwargs = {name: value for name, value in kwargs.items() if name not in PLACEMENT}
+        try:
+            inspect.signature(meaning).bind(*args, **kwargs)
+        except TypeError as error:
+            raise UnsupportedOp("the arguments must be known ones", f"there is: {error}", DO) from None
+        result = meaning(*args, **kwargs)
+        _check(node, result)
+        return result
+
+    def _part(self, node: Any, results: Any) -> Any:
+        part = results[node.args[1]]
+        require(
+            part is not None,
+            "a result that is read must be one that the front end computes",
+            f"result {node.args[1]} of {node.args[0].target} is not",
+        )
+        return part
+
+    def _is_constant(self, node: Any, values: dict[Any, Any]) -> bool:
+        import torch
+
+        read = [values[n] for n in node.all_input_nodes]
+        random = torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
+        return bool(read) and not random and all(isinstance(value, torch.Tensor) for value in read)
+
+    def _variable(self, node: Any, values: dict[Any, Any]) -> Any:
+        """The value of a node; a constant becomes a variable when it is first read."""
+        import torch
+
+        value = values[node] if isinstance(node, torch.fx.Node) else node
+        if not isinstance(value, torch.Tensor):
+            return value
+        if node not in self.variables:
+            self.variables[node] = self.constant(node.name, value)
+        return self.variables[node]
+
+
+def _computed(node: Any, values: dict[Any, Any]) -> Any:
+    import torch
+    from torch.fx.node import map_arg
+
+    with torch.no_grad():
+        args, kwargs = map_arg((node.args, dict(node.kwargs)), values.__getitem__)
+        return node.target(*args, **kwargs)
+
+
+def _check(node: Any, result: Any) -> None:
+    """What PyTorch says of the types must hold of the term: an error here is one of the front end."""
+    wanted = node.meta.get("val")
+    pairs = [(result, wanted)] if isinstance(result, Var) else zip(result or (), wanted or (), strict=False)
+    for ours, theirs in pairs:
+        if isinstance(ours, Var) and ours.type is not type_of(theirs):
+            raise UnsupportedOp(
+                f"the result must be {type_of(theirs)}", f"it would be {ours.type}", "report this"
+            )
+
+
+def _labelled(node: Any, result: Any) -> Any:
+    """What leaves a module has the module's name, which emitted code shows."""
+    path = _path(node)
+    leaves = all(not f"{_path(user)}.".startswith(f"{path}.") for user in node.users)
+    return Label(f"{path}.out")(result) if path and leaves and isinstance(result, Var) else result
+
+
+def _path(node: Any) -> str:
+    """The dotted name of the innermost module in which an operation stands."""
+    stack = list((node.meta.get("nn_module_stack") or {}).values())
+    path = stack[-1][0] if stack else ""
+    return re.sub(r"[^A-Za-z0-9_.]", "_", re.sub(r"@\d+", "", path.removeprefix("L['self']").strip(".")))

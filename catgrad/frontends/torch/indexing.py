@@ -1,0 +1,100 @@
+"""Elements by their numbers."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from math import prod
+from typing import Any
+
+from catgrad import ops
+from catgrad.frontends.torch.operands import axes_of, common_shape, spread
+from catgrad.frontends.torch.registry import aten, require
+from catgrad.structural import stop_gradient
+from catgrad.types import Dtype
+
+
+@aten("embedding.default")
+def embedding(
+    weight: Any, index: Any, padding_idx: int = -1, scale_grad_by_freq: bool = False, sparse: bool = False
+) -> Any:
+    """Rows by their numbers; the row `padding_idx` gets no gradient."""
+    require(
+        not scale_grad_by_freq,
+        "an embedding must have gradients of their own size",
+        "it has scale_grad_by_freq",
+        "leave it out",
+    )
+    rows = ops.gather(weight, index)
+    if padding_idx < 0:
+        return rows
+    padding = ops.broadcast(index == padding_idx, rows.shape, [rows.type.rank - 1])
+    return ops.select(padding, stop_gradient(rows), rows)
+
+
+@aten("index_select.default")
+def index_select(x: Any, dim: int, index: Any) -> Any:
+    """The parts of x with these numbers along an axis."""
+    return ops.take(x, index, dim)
+
+
+@aten("gather.default")
+def gather(x: Any, dim: int, index: Any, sparse_grad: bool = False) -> Any:
+    """The elements of x with these numbers along an axis; elsewhere they stay at their places."""
+    (axis,) = axes_of(x, dim)
+    sizes = [size if k == axis else index.shape[k] for k, size in enumerate(x.shape)]
+    return ops.take_along_axis(ops.slice(x, [0] * x.type.rank, sizes), index, axis)
+
+
+@aten("index.Tensor")
+def advanced(x: Any, indices: list[Any]) -> Any:
+    """The parts of x at these numbers along several axes at once, as NumPy has it."""
+    axes = [axis for axis, index in enumerate(indices) if index is not None]
+    require(
+        all(indices[axis].dtype is not Dtype.bool for axis in axes),
+        "an index must be of whole numbers, so that sizes do not depend on data",
+        "one is a mask of truth values",
+        "use torch.where(mask, x, y)",
+    )
+    shape = common_shape(*(indices[axis].shape for axis in axes))
+    others = [axis for axis in range(x.type.rank) if axis not in axes]
+    rows = ops.reshape(ops.permute(x, *axes, *others), -1, *(x.shape[axis] for axis in others))
+    number = None
+    for k, axis in enumerate(axes):
+        place = _from_start(spread(indices[axis], shape), x.shape[axis])
+        stride = prod(x.shape[later] for later in axes[k + 1 :])
+        term = ops.cast(place, Dtype.int64) * stride if len(axes) > 1 else place
+        number = term if number is None else number + term
+    parts = ops.gather(rows, number)
+    if all(after == before + 1 for before, after in pairwise(axes)):
+        return _moved(parts, len(shape), axes[0])
+    return parts
+
+
+@aten("max.dim")
+def greatest(x: Any, dim: int, keepdim: bool = False) -> Any:
+    """The greatest elements along an axis and their places; the gradient goes to the first."""
+    return _at_place(x, ops.argmax(x, dim), dim, keepdim)
+
+
+@aten("min.dim")
+def least(x: Any, dim: int, keepdim: bool = False) -> Any:
+    """The least elements along an axis and their places; the gradient goes to the first."""
+    return _at_place(x, ops.argmin(x, dim), dim, keepdim)
+
+
+def _at_place(x: Any, place: Any, dim: int, keepdim: bool) -> tuple[Any, Any]:
+    (axis,) = axes_of(x, dim)
+    kept = ops.expand_dims(place, axis)
+    values = ops.take_along_axis(x, kept, axis)
+    return (values, kept) if keepdim else (ops.squeeze(values, axis), place)
+
+
+def _from_start(index: Any, size: int) -> Any:
+    """Negative numbers count from the end."""
+    return ops.select(index < 0, index + size, index)
+
+
+def _moved(x: Any, count: int, place: int) -> Any:
+    """The first `count` axes moved behind the `place` that follow them."""
+    first, rest = list(range(count)), list(range(count, x.type.rank))
+    return ops.permute(x, *rest[:place], *first, *rest[place:])

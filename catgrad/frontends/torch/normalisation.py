@@ -1,0 +1,61 @@
+"""Normalisations, with the scale and the shift that follow them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from catgrad import ops
+from catgrad.frontends.torch.operands import spread
+from catgrad.frontends.torch.registry import aten
+from catgrad.ops.batch_norm import copied, moments
+
+
+@aten("layer_norm.default")
+def layer_norm(
+    x: Any, shape: list[int], weight: Any = None, bias: Any = None, eps: float = 1e-5, cudnn: bool = True
+) -> Any:
+    """(x - μ) / √(σ² + ε) · w + b over the last axes."""
+    if weight is not None and bias is not None:
+        return ops.affine_layer_norm(x, weight, bias, eps)
+    y = ops.layer_norm(x, len(shape), eps)
+    y = y if weight is None else y * spread(weight, y.shape)
+    return y if bias is None else y + spread(bias, y.shape)
+
+
+@aten("rms_norm.default")
+def rms_norm(x: Any, shape: list[int], weight: Any = None, eps: float | None = None) -> Any:
+    """x / √(mean x² + ε) · w over the last axes; ε is by default that of the dtype."""
+    y = ops.rms_norm(x, len(shape), float(x.dtype.limits.eps) if eps is None else eps)
+    return y if weight is None else y * spread(weight, y.shape)
+
+
+@aten("group_norm.default")
+def group_norm(
+    x: Any, groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5, cudnn: bool = True
+) -> Any:
+    """(x - μ) / √(σ² + ε) · w + b over each group of channels."""
+    return _by_channel(ops.group_norm(x, groups, eps), weight, bias)
+
+
+@aten("_native_batch_norm_legit_no_training.default")
+def batch_norm(
+    x: Any, weight: Any, bias: Any, mean: Any, variance: Any, momentum: float, eps: float
+) -> tuple[Any, None, None]:
+    """(x - μ) / √(σ² + ε) · w + b with the running statistics, which do not move."""
+    y = (x - copied(mean, x)) / copied(ops.sqrt(variance + eps), x)
+    return _by_channel(y, weight, bias), None, None
+
+
+@aten("_native_batch_norm_legit.no_stats")
+def batch_norm_of_batch(
+    x: Any, weight: Any, bias: Any, training: bool, momentum: float, eps: float
+) -> tuple[Any, None, None]:
+    """The same with the statistics of the batch, of a layer that tracks none."""
+    centred, variance = moments(x)
+    return _by_channel(centred / copied(ops.sqrt(variance + eps), x), weight, bias), None, None
+
+
+def _by_channel(y: Any, weight: Any, bias: Any) -> Any:
+    """y · w + b, a number of each for every channel."""
+    y = y if weight is None else y * copied(weight, y)
+    return y if bias is None else y + copied(bias, y)

@@ -1,0 +1,99 @@
+"""What PyTorch does to operands by itself: broadcasting, and promotion to a common dtype."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+from itertools import zip_longest
+from typing import Any
+
+from catgrad import ops
+from catgrad.build import Var
+from catgrad.errors import DtypeError
+from catgrad.ops.shape import Shape
+from catgrad.structural import Constant
+from catgrad.types import Dtype, NdArrayType
+
+
+def dtype_from(torch_dtype: Any) -> Dtype:
+    """The dtype of this name. Raises: DtypeError if there is none."""
+    name = str(torch_dtype).removeprefix("torch.")
+    if name not in Dtype.__members__:
+        raise DtypeError(
+            f"a tensor must have one of the dtypes {', '.join(Dtype.__members__)}",
+            f"one is {name}",
+            "cast it with .to(...)",
+        )
+    return Dtype[name]
+
+
+def type_of(tensor: Any) -> NdArrayType:
+    """The type of a tensor of PyTorch, real or fake."""
+    return NdArrayType(tuple(map(int, tensor.shape)), dtype_from(tensor.dtype))
+
+
+def default_float() -> Dtype:
+    """What PyTorch makes of whole numbers where only floating-point ones will do."""
+    import torch
+
+    return dtype_from(torch.get_default_dtype())
+
+
+def promoted(x: Any, y: Any) -> Dtype:
+    """The dtype of what two operands give, either of which may be a number."""
+    import torch
+
+    def stand_in(operand: Any) -> Any:
+        if not isinstance(operand, Var):
+            return operand
+        # Only whether there are axes matters, not how long they are.
+        return torch.empty((1,) * operand.type.rank, dtype=getattr(torch, operand.dtype.name), device="meta")
+
+    return dtype_from(torch.result_type(stand_in(x), stand_in(y)))
+
+
+def common_dtype(arrays: Sequence[Any]) -> Dtype:
+    """The dtype of what several arrays of one rank give."""
+    import torch
+
+    return dtype_from(reduce(torch.promote_types, (getattr(torch, x.dtype.name) for x in arrays)))
+
+
+def together(x: Any, y: Any, dtype: Dtype | None = None) -> tuple[Any, Any]:
+    """Two operands, either of which may be a number, at their common shape and dtype."""
+    common = promoted(x, y) if dtype is None else dtype
+    shape = common_shape(*(operand.shape for operand in (x, y) if isinstance(operand, Var)))
+    return at(x, shape, common), at(y, shape, common)
+
+
+def at(x: Any, shape: Shape, dtype: Dtype) -> Any:
+    """A variable or a number, copied to this shape and cast to this dtype."""
+    if not isinstance(x, Var):
+        return Constant(NdArrayType(shape, dtype), x)()
+    return spread(ops.cast(x, dtype), shape)
+
+
+def spread(x: Any, shape: Shape) -> Any:
+    """x with leading axes, and axes of size 1, copied along those of this shape."""
+    offset = len(shape) - x.type.rank
+    ones = [axis for axis, size in enumerate(x.shape) if size == 1 and shape[offset + axis] != 1]
+    new = [*range(offset), *(offset + axis for axis in ones)]
+    return ops.broadcast(ops.squeeze(x, ones), shape, new) if new else x
+
+
+def common_shape(*shapes: Shape) -> Shape:
+    """The shape to which all of these broadcast; torch.export has checked that they do."""
+    columns = zip_longest(*(reversed(shape) for shape in shapes), fillvalue=1)
+    return tuple(reversed([next((size for size in column if size != 1), 1) for column in columns]))
+
+
+def as_floating(x: Any) -> Any:
+    """x, in PyTorch's default dtype unless it is floating-point already."""
+    return x if x.dtype.is_floating else ops.cast(x, default_float())
+
+
+def axes_of(x: Any, dims: Any) -> tuple[int, ...]:
+    """Axes counted from 0, in the order given; none, or an empty list, means all."""
+    if dims is None or dims == []:
+        return tuple(range(x.type.rank))
+    return tuple(axis % max(x.type.rank, 1) for axis in ([dims] if isinstance(dims, int) else dims))

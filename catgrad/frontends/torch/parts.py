@@ -1,0 +1,113 @@
+"""Parts of arrays, and arrays from parts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from catgrad import ops
+from catgrad.frontends.torch.operands import at, axes_of, common_dtype
+from catgrad.frontends.torch.registry import aten, require
+from catgrad.structural import Constant
+
+
+@aten("cat.default")
+def concat(tensors: list[Any], dim: int = 0) -> Any:
+    """Arrays one after the other; PyTorch passes over those of the shape [0]."""
+    arrays = [x for x in tensors if x.shape != (0,)] or tensors[:1]
+    dtype = common_dtype(arrays)
+    return ops.concat([ops.cast(x, dtype) for x in arrays], dim)
+
+
+@aten("split_with_sizes.default")
+def split_with_sizes(x: Any, sizes: list[int], dim: int = 0) -> Any:
+    """x cut into parts of these sizes."""
+    return ops.split(x, sizes, dim)
+
+
+@aten("split.Tensor")
+def split(x: Any, size: int, dim: int = 0) -> Any:
+    """x cut into parts of one size, the last of which may be smaller."""
+    length = x.shape[dim]
+    sizes = [min(size, length - start) for start in range(0, length, size)] if length else [0]
+    return ops.split(x, sizes, dim)
+
+
+@aten("slice.Tensor")
+def every(x: Any, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1) -> Any:
+    """Every step-th element along an axis from start on, before end."""
+    (axis,) = axes_of(x, dim)
+    first, last, _ = slice(start, end).indices(x.shape[axis])
+    block = _along(x, axis, first, max(0, last - first))
+    return block if step == 1 else _first_of_groups(block, axis, step)
+
+
+@aten("select.int")
+def select(x: Any, dim: int, index: int) -> Any:
+    """One element along an axis, which is gone."""
+    (axis,) = axes_of(x, dim)
+    return ops.squeeze(_along(x, axis, index % x.shape[axis], 1), axis)
+
+
+@aten("unbind.int")
+def unbind(x: Any, dim: int = 0) -> Any:
+    """The elements along an axis, which is gone."""
+    return [select(x, dim, k) for k in range(x.shape[dim])]
+
+
+@aten("slice_scatter.default")
+def with_slice(
+    x: Any, part: Any, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
+) -> Any:
+    """x with a part in place of what a slice of it would be."""
+    require(step == 1, "a slice that is assigned to must have step 1", f"it has {step}", "use torch.where")
+    (axis,) = axes_of(x, dim)
+    first, last, _ = slice(start, end).indices(x.shape[axis])
+    before = _along(x, axis, 0, first)
+    after = _along(x, axis, max(first, last), x.shape[axis] - max(first, last))
+    return ops.concat([before, ops.cast(part, x.dtype), after], axis)
+
+
+@aten("select_scatter.default")
+def with_element(x: Any, part: Any, dim: int, index: int) -> Any:
+    """x with a part in place of one element along an axis."""
+    (axis,) = axes_of(x, dim)
+    place = index % x.shape[axis]
+    return with_slice(x, ops.expand_dims(part, axis), axis, place, place + 1)
+
+
+@aten("copy.default")
+def copy(x: Any, other: Any, non_blocking: bool = False) -> Any:
+    """Another array at the type of x."""
+    return at(other, x.shape, x.dtype)
+
+
+@aten("constant_pad_nd.default")
+def pad(x: Any, margins: list[int], value: float = 0) -> Any:
+    """x with a number around it; the last axis' margins come first, and negative ones cut."""
+    pairs = list(zip(margins[::2], margins[1::2], strict=True))[::-1]
+    for axis, (before, after) in enumerate(pairs, x.type.rank - len(pairs)):
+        cut = [max(0, -before), max(0, -after)]
+        x = _along(x, axis, cut[0], x.shape[axis] - sum(cut))
+        ends = [_filled(x, axis, max(0, margin), value) for margin in (before, after)]
+        x = ops.concat([*ends[:1], x, *ends[1:]], axis) if before > 0 or after > 0 else x
+    return x
+
+
+def _along(x: Any, axis: int, start: int, size: int) -> Any:
+    """A block along one axis."""
+    starts = [start if k == axis else 0 for k in range(x.type.rank)]
+    return ops.slice(x, starts, (*x.shape[:axis], size, *x.shape[axis + 1 :]))
+
+
+def _first_of_groups(x: Any, axis: int, step: int) -> Any:
+    """Every step-th element: the first of each group of so many, the last group filled up."""
+    groups = -(-x.shape[axis] // step)
+    missing = groups * step - x.shape[axis]
+    filled = ops.pad(x, [(0, missing if k == axis else 0) for k in range(x.type.rank)])
+    lead, rest = x.shape[:axis], x.shape[axis + 1 :]
+    grouped = ops.reshape(filled, *lead, groups, step, *rest)
+    return ops.squeeze(_along(grouped, axis + 1, 0, 1), axis + 1)
+
+
+def _filled(x: Any, axis: int, size: int, value: float) -> Any:
+    return Constant(x.type.with_shape((*x.shape[:axis], size, *x.shape[axis + 1 :])), value)()

@@ -1,0 +1,113 @@
+"""Recurrent layers as loops over time, in PyTorch's layout of weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from catgrad import ops
+from catgrad.frontends.torch.contractions import linear
+from catgrad.frontends.torch.registry import aten, require
+from catgrad.learn.layers.recurrent import gru_turn, lstm_turn
+
+State = tuple[Any, ...]
+Turn = Callable[[Any, Callable[[Any], Any], State], tuple[State, Any]]
+"""From a row x W + b, the function h ↦ h U + a, and the state, to a new state and a new row."""
+
+
+def _simple(activation: Callable[[Any], Any]) -> Turn:
+    """h ← σ(x W + b + h U + a)."""
+
+    def turn(gates: Any, recurrent: Callable[[Any], Any], state: State) -> tuple[State, Any]:
+        h = activation(gates + recurrent(state[0]))
+        return (h,), h
+
+    return turn
+
+
+class Layout(NamedTuple):
+    """How many layers there are, in which directions they run, and where the batch is."""
+
+    has_biases: bool
+    layers: int
+    bidirectional: bool
+    batch_first: bool
+
+
+@aten("lstm.input")
+def lstm(
+    x: Any,
+    first: Sequence[Any],
+    weights: Sequence[Any],
+    has_biases: bool,
+    num_layers: int,
+    dropout: float,
+    train: bool,
+    bidirectional: bool,
+    batch_first: bool,
+) -> Any:
+    """Long short-term memory: h at every time, then the last h and c of each layer and direction."""
+    return _recurrent(
+        lstm_turn, x, first, weights, Layout(has_biases, num_layers, bidirectional, batch_first)
+    )
+
+
+def _one_state(overload: str, turn: Turn) -> None:
+    @aten(overload)
+    def recurrent(
+        x: Any,
+        first: Any,
+        weights: Sequence[Any],
+        has_biases: bool,
+        num_layers: int,
+        dropout: float,
+        train: bool,
+        bidirectional: bool,
+        batch_first: bool,
+    ) -> Any:
+        layout = Layout(has_biases, num_layers, bidirectional, batch_first)
+        return _recurrent(turn, x, (first,), weights, layout)
+
+
+_one_state("gru.input", gru_turn)
+_one_state("rnn_tanh.input", _simple(ops.tanh))
+_one_state("rnn_relu.input", _simple(ops.relu))
+
+
+def _recurrent(turn: Turn, x: Any, first: Sequence[Any], weights: Sequence[Any], layout: Layout) -> Any:
+    """Layers one after the other; x is [time, batch, features] inside."""
+    directions, count = 1 + layout.bidirectional, 2 + 2 * layout.has_biases
+    require(
+        len(weights) == layout.layers * directions * count,
+        "a recurrent layer must have two weights, and two biases or none, for each direction",
+        f"there are {len(weights)} arrays for {layout.layers} layers",
+        "leave out proj_size",
+    )
+    x = ops.permute(x, 1, 0, 2) if layout.batch_first else x
+    last: list[State] = []
+    for _ in range(layout.layers):
+        rows = []
+        for backwards in range(directions):
+            k = len(last)
+            begin = tuple(ops.reshape(_part(s, k), *s.shape[1:]) for s in first)
+            end, hs = _one_way(turn, x, begin, weights[k * count : (k + 1) * count], bool(backwards))
+            last.append(end)
+            rows.append(hs)
+        x = ops.concat(rows, -1)
+    final = (ops.stack(states) for states in zip(*last, strict=True))
+    return (ops.permute(x, 1, 0, 2) if layout.batch_first else x, *final)
+
+
+def _one_way(turn: Turn, x: Any, begin: State, weights: Sequence[Any], backwards: bool) -> tuple[State, Any]:
+    """One layer in one direction: the last state, and h at every time."""
+    w, u, b, a = (*weights, None, None)[:4]
+    return ops.scan(
+        lambda state, row: turn(row, lambda h: linear(h, u, a), state),
+        begin,
+        linear(x, w, b),
+        backwards=backwards,
+    )
+
+
+def _part(states: Any, k: int) -> Any:
+    return ops.slice(states, (k, 0, 0), (1, *states.shape[1:]))

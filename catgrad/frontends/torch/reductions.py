@@ -1,0 +1,136 @@
+"""Sums, means, extrema and truths over axes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+from typing import Any
+
+from catgrad import ops
+from catgrad.frontends.torch.comparisons import truth
+from catgrad.frontends.torch.operands import as_floating, axes_of, dtype_from
+from catgrad.frontends.torch.registry import aten, require
+from catgrad.structural import Constant
+from catgrad.types import Dtype
+
+
+def _kept(y: Any, axes: tuple[int, ...], keepdim: bool) -> Any:
+    """y, which has lost these axes, with axes of size 1 in their places."""
+    return ops.expand_dims(y, axes) if keepdim and axes else y
+
+
+@aten("sum.dim_IntList", "sum.default")
+def total(x: Any, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
+    """Σ x; of whole numbers and truth values in int64."""
+    wide = x.dtype if x.dtype.is_floating else Dtype.int64
+    axes = axes_of(x, dim)
+    y = ops.sum(ops.cast(x, wide if dtype is None else dtype_from(dtype)), axes)
+    return _kept(y, axes, keepdim)
+
+
+@aten("mean.dim", "mean.default")
+def mean(x: Any, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
+    """Σ x / n."""
+    axes = axes_of(x, dim)
+    y = ops.mean(x if dtype is None else ops.cast(x, dtype_from(dtype)), axes)
+    return _kept(y, axes, keepdim)
+
+
+@aten("var.correction")
+def variance(x: Any, dim: Any = None, correction: float = 1, keepdim: bool = False) -> Any:
+    """Σ (x - mean x)² / (n - correction)."""
+    axes = axes_of(x, dim)
+    count = prod(x.shape[axis] for axis in axes)
+    centred = x - ops.broadcast(ops.mean(x, axes), x.shape, axes)
+    y = ops.sum(ops.square(centred), axes) / max(0, count - correction)
+    return _kept(y, axes, keepdim)
+
+
+def _over_one_axis(x: Any, axes: tuple[int, ...], reduce: Callable[[Any], Any]) -> Any:
+    """A reduction of the last axis, of an array with these axes laid into one there."""
+    others = [axis for axis in range(x.type.rank) if axis not in axes]
+    if len(axes) == 1:
+        return reduce(ops.permute(x, *others, *axes))
+    size = prod(x.shape[axis] for axis in axes)
+    return reduce(ops.reshape(ops.permute(x, *others, *axes), *(x.shape[k] for k in others), size))
+
+
+@aten("amax.default", "max.default")
+def greatest(x: Any, dim: Any = None, keepdim: bool = False) -> Any:
+    """The greatest element; the gradient goes in equal shares to all that are."""
+    axes = axes_of(x, dim)
+    return _kept(_over_one_axis(x, axes, ops.max), tuple(sorted(axes)), keepdim)
+
+
+@aten("amin.default", "min.default")
+def least(x: Any, dim: Any = None, keepdim: bool = False) -> Any:
+    """The least element; the gradient goes in equal shares to all that are."""
+    axes = axes_of(x, dim)
+    return _kept(_over_one_axis(x, axes, ops.min), tuple(sorted(axes)), keepdim)
+
+
+@aten("argmax.default")
+def place_of_greatest(x: Any, dim: int | None = None, keepdim: bool = False) -> Any:
+    """The place of the greatest element: the first of several."""
+    axes = axes_of(x, dim)
+    return _kept(_over_one_axis(x, axes, ops.argmax), axes, keepdim)
+
+
+@aten("argmin.default")
+def place_of_least(x: Any, dim: int | None = None, keepdim: bool = False) -> Any:
+    """The place of the least element: the first of several."""
+    axes = axes_of(x, dim)
+    return _kept(_over_one_axis(x, axes, ops.argmin), axes, keepdim)
+
+
+@aten("any.default", "any.dim", "any.dims")
+def some(x: Any, dim: Any = None, keepdim: bool = False) -> Any:
+    """Whether an element is not 0."""
+    axes = axes_of(x, dim)
+    return _kept(ops.any(truth(x), axes), axes, keepdim)
+
+
+@aten("all.default", "all.dim", "all.dims")
+def every(x: Any, dim: Any = None, keepdim: bool = False) -> Any:
+    """Whether no element is 0."""
+    axes = axes_of(x, dim)
+    return _kept(ops.all(truth(x), axes), axes, keepdim)
+
+
+@aten("cumsum.default")
+def cumsum(x: Any, dim: int, dtype: Any = None) -> Any:
+    """Running sums along an axis; of whole numbers and truth values in int64."""
+    wide = x.dtype if x.dtype.is_floating else Dtype.int64
+    return ops.cumsum(ops.cast(x, wide if dtype is None else dtype_from(dtype)), dim)
+
+
+@aten("logsumexp.default")
+def logsumexp(x: Any, dim: Any, keepdim: bool = False) -> Any:
+    """ln Σ eˣ."""
+    axes = axes_of(x, dim)
+    return _kept(_over_one_axis(as_floating(x), axes, ops.logsumexp), tuple(sorted(axes)), keepdim)
+
+
+@aten("linalg_vector_norm.default")
+def norm(x: Any, ord: float = 2, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
+    """√Σ x², with gradient 0 at 0; or Σ |x| for ord = 1."""
+    require(ord in (1, 2), "a norm must be of order 1 or 2", f"it is {ord}")
+    axes = axes_of(x, dim)
+    x = x if dtype is None else ops.cast(x, dtype_from(dtype))
+    if ord == 1:
+        return _kept(ops.sum(ops.absolute(x), axes), axes, keepdim)
+    y = ops.sum(ops.square(x), axes)
+    zero, one = Constant(y.type, 0)(), Constant(y.type, 1)()
+    return _kept(ops.select(y == 0, zero, ops.sqrt(ops.select(y == 0, one, y))), axes, keepdim)
+
+
+@aten("_softmax.default")
+def softmax(x: Any, dim: int, half_to_float: bool = False) -> Any:
+    """e^xᵢ / Σⱼ e^xⱼ along an axis."""
+    return ops.softmax(ops.cast(x, Dtype.float32) if half_to_float else x, dim)
+
+
+@aten("_log_softmax.default")
+def log_softmax(x: Any, dim: int, half_to_float: bool = False) -> Any:
+    """xᵢ - ln Σⱼ e^xⱼ along an axis."""
+    return ops.log_softmax(ops.cast(x, Dtype.float32) if half_to_float else x, dim)

@@ -1,0 +1,73 @@
+"""Small models as people write them in PyTorch."""
+
+from __future__ import annotations
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="PyTorch, the other side of the comparison, is not installed")
+
+from tests.conformance.torch_inputs import positive, real  # noqa: E402  # it needs PyTorch
+
+F, nn = torch.nn.functional, torch.nn
+
+
+class Rotary(nn.Module):
+    """Attention with rotary positions and a causal mask from a buffer, as in Llama."""
+
+    def __init__(self, width=8, heads=2, longest=16):
+        super().__init__()
+        self.heads, half = heads, width // heads // 2
+        self.qkv, self.out = nn.Linear(width, 3 * width, bias=False), nn.Linear(width, width, bias=False)
+        self.register_buffer("frequencies", 10000.0 ** -(torch.arange(half) / half), persistent=False)
+        self.register_buffer("mask", torch.tril(torch.ones(longest, longest, dtype=torch.bool)))
+
+    def turned(self, x, positions):
+        angles = positions[:, None].to(x.dtype) * self.frequencies.to(x.dtype)
+        angles = torch.cat([angles, angles], -1)
+        a, b = x.chunk(2, -1)
+        return x * angles.cos() + torch.cat([-b, a], -1) * angles.sin()
+
+    def forward(self, x):
+        n, t, d = x.shape
+        q, k, v = (y.view(n, t, self.heads, -1).transpose(1, 2) for y in self.qkv(x).chunk(3, -1))
+        positions = torch.arange(t)
+        q, k = self.turned(q, positions), self.turned(k, positions)
+        scores = q @ k.transpose(-1, -2) / (d // self.heads) ** 0.5
+        weights = scores.masked_fill(~self.mask[:t, :t], float("-inf")).softmax(-1)
+        return self.out((weights @ v).transpose(1, 2).reshape(n, t, d))
+
+
+class Block(nn.Module):
+    """A transformer block: RMS norms, rotary attention, and a gated MLP."""
+
+    def __init__(self, width=8):
+        super().__init__()
+        self.norm1, self.norm2 = nn.RMSNorm(width), nn.RMSNorm(width, eps=1e-6)
+        self.attention = Rotary(width)
+        self.gate, self.up = nn.Linear(width, 2 * width), nn.Linear(width, 2 * width)
+        self.down, self.drop = nn.Linear(2 * width, width), nn.Dropout(0.1)
+
+    def forward(self, x):
+        x = x + self.drop(self.attention(self.norm1(x)))
+        y = self.norm2(x)
+        return x + self.down(F.silu(self.gate(y)) * self.up(y))
+
+
+def mlp():
+    return nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Dropout(0.5), nn.Linear(8, 3))
+
+
+def used(norm):
+    """A normalisation whose running statistics and weights are not those it begins with."""
+    for name, tensor in {**dict(norm.named_parameters()), **dict(norm.named_buffers())}.items():
+        if tensor.is_floating_point():
+            tensor.data.copy_(positive(*tensor.shape) if "var" in name else real(*tensor.shape))
+    return norm
+
+
+def cnn():
+    return nn.Sequential(
+        nn.Conv2d(2, 4, 3, padding=1), used(nn.BatchNorm2d(4)), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Conv2d(4, 6, 3, stride=2, groups=2), nn.GELU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(),
+        nn.Linear(6, 3),
+    )  # fmt: skip

@@ -1,0 +1,232 @@
+"""What `from_torch` makes of names, constants and gradients, and what it refuses."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from catgrad import Dtype, NdArrayType, compile_model, mse, sgd
+from catgrad.errors import CatgradError, DtypeError, OptionError, UnsupportedOp
+from catgrad.frontends.torch import from_torch
+from catgrad.frontends.torch.registry import REGISTRY
+from catgrad.functors import factor_parameters
+from catgrad.program import evaluate
+from catgrad.structural import Label
+
+torch = pytest.importorskip("torch", reason="PyTorch, which is imported from, is not installed")
+nn = torch.nn
+
+
+class Function(nn.Module):
+    """A function as a module."""
+
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, x):
+        return self.function(x)
+
+
+class Tied(nn.Module):
+    """A language model whose first and last matrix are one."""
+
+    def __init__(self):
+        super().__init__()
+        self.table, self.unused = nn.Embedding(7, 4), nn.Linear(2, 2)
+        self.head = nn.Linear(4, 7, bias=False)
+        self.head.weight = self.table.weight
+
+    def forward(self, tokens, scale):
+        return self.head(self.table(tokens)) * scale, tokens + 1
+
+
+def test_names_are_those_of_the_state_dict_and_of_forward():
+    imported = from_torch(Tied(), torch.zeros(2, 3, dtype=torch.int32), torch.ones(()), name="tied")
+    assert imported.name == "tied"
+    assert imported.inputs == {"tokens": NdArrayType((2, 3), Dtype.int32), "scale": NdArrayType(())}
+    layers = from_torch(nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 1)), torch.ones(5, 2))
+    assert list(layers.parameters) == ["0.weight", "0.bias", "2.weight", "2.bias"]
+
+
+def test_tied_weights_are_one_parameter_and_unread_ones_none():
+    imported = from_torch(Tied(), torch.zeros(2, 3, dtype=torch.int64), torch.ones(()))
+    assert list(imported.parameters) == ["table.weight"]
+
+
+def test_parameters_are_copies():
+    layer = nn.Linear(2, 3)
+    imported = from_torch(layer, torch.ones(5, 2))
+    before = imported.parameters["weight"].copy()
+    with torch.no_grad():
+        layer.weight.zero_()
+    np.testing.assert_array_equal(imported.parameters["weight"], before)
+
+
+def test_what_needs_no_gradient_is_constant():
+    model = nn.Sequential(nn.Linear(2, 3), nn.Linear(3, 1))
+    model[0].requires_grad_(False)
+    imported = from_torch(model, torch.ones(5, 2))
+    assert list(imported.parameters) == ["1.weight", "1.bias"]
+    _, term = factor_parameters(imported.model)
+    found = evaluate(term, *imported.parameters.values(), np.ones((5, 2), np.float32))
+    np.testing.assert_allclose(found[0], model(torch.ones(5, 2)).detach(), rtol=1e-6)
+
+
+class Masked(nn.Module):
+    """A product with a table of numbers and one of truth values, both too large to be written out."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(40, 40, dtype=torch.float64))
+        self.register_buffer("scale", torch.randn(40, 40, dtype=torch.float64))
+        self.register_buffer("mask", torch.ones(40, 40).tril() > 0)
+
+    def forward(self, x):
+        return x @ (self.weight * self.scale.exp()).masked_fill(self.mask, 0.5)
+
+
+@pytest.mark.parametrize("target", ["numpy", "c"])
+def test_large_constants_are_buffers(target):
+    torch.manual_seed(0)
+    module, x = Masked(), torch.randn(5, 40, dtype=torch.float64)
+    imported = from_torch(module, x)
+    assert list(imported.buffers) == ["constant.exp", "mask"]
+    learner = compile_model(imported.model, sgd(0.1), mse, target)[0]().learner()
+    learner.parameters, learner.buffers = dict(imported.parameters), dict(imported.buffers)
+    loss = nn.functional.mse_loss(module(x), 2 * x)
+    np.testing.assert_allclose(learner.step(x.numpy(), 2 * x.numpy()), loss.detach(), rtol=1e-12)
+    loss.backward()
+    moved = module.weight - 0.1 * module.weight.grad
+    np.testing.assert_allclose(learner.parameters["weight"], moved.detach(), rtol=1e-12)
+
+
+def test_constants_are_computed_from_constants_at_once():
+    """Of a mask for 64 positions, 3 are cut out: no literal of 4096 elements is needed."""
+    mask = torch.tril(torch.ones(64, 64))
+    imported = from_torch(Function(lambda x: x * mask[:3, :3].log()), torch.ones(3, 3))
+    assert not imported.buffers
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_the_module_stays_as_it_is(training):
+    model = nn.Sequential(nn.BatchNorm1d(3), nn.LSTM(3, 2), nn.Dropout()).train(training)
+    model[2].train(not training)
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    with pytest.raises(UnsupportedOp):
+        from_torch(model, torch.ones(5, 3))
+    from_torch(model[:1], torch.ones(5, 3))
+    from_torch(model[1], torch.ones(5, 3))
+    assert [layer.training for layer in model] == [training, training, not training]
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+    assert model[1](torch.ones(5, 3))[0].requires_grad
+
+
+def test_training_goes_as_in_pytorch():
+    torch.manual_seed(0)
+    module = nn.Sequential(nn.Linear(4, 5), nn.Tanh(), nn.Linear(5, 2)).double()
+    x, y = torch.randn(6, 4, dtype=torch.float64), torch.randn(6, 2, dtype=torch.float64)
+    imported = from_torch(module, x)
+    learner = compile_model(imported.model, sgd(0.1), mse)[0]().learner()
+    learner.parameters = dict(imported.parameters)
+    optimiser = torch.optim.SGD(module.parameters(), 0.1)
+    for _ in range(5):
+        loss = nn.functional.mse_loss(module(x), y)
+        np.testing.assert_allclose(learner.step(x.numpy(), y.numpy()), loss.detach(), rtol=1e-12)
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+    for name, value in module.named_parameters():
+        np.testing.assert_allclose(learner.parameters[name], value.detach(), rtol=1e-12)
+
+
+def test_fresh_parameters_are_drawn_like_those_of_the_module():
+    model = nn.Sequential(nn.Linear(100, 100), nn.LayerNorm(100))
+    compiled = compile_model(from_torch(model, torch.ones(1, 100)).model, sgd(0.1), mse)[0]()
+    weight, _, scale, shift = compiled.init(seed=0)
+    np.testing.assert_allclose(weight.std(), model[0].weight.detach().std(), rtol=0.05)
+    assert (scale == 1).all() and (shift == 0).all()
+
+
+def test_wires_that_leave_a_module_have_its_name():
+    imported = from_torch(nn.Sequential(nn.Linear(2, 3), nn.Sequential(nn.ReLU())), torch.ones(5, 2))
+    labels = [op.name for op in imported.model.H.x.table if isinstance(op, Label)]
+    assert labels == ["0.out", "1.0.out"]
+
+
+class Counter(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("count", torch.zeros(()))
+
+    def forward(self, x):
+        self.count += 1
+        return x * self.count
+
+
+class Inner(nn.Module):
+    def __init__(self, function):
+        super().__init__()
+        self.block = nn.Sequential(nn.Identity(), Function(function))
+
+    def forward(self, x):
+        return self.block(x)
+
+
+DEPENDENT = r"must not depend on data.*in <lambda> \(test_from_torch.py, line \d+\); choose by torch.where"
+
+REFUSED = [
+    (Inner(torch.fft.rfft), UnsupportedOp, r"aten\._fft_r2c\.default.*in block\.1; write .*import-pytorch"),
+    (Inner(lambda x: x if x.sum() > 0 else -x), UnsupportedOp, DEPENDENT),
+    (Function(lambda x: x[x > 0]), UnsupportedOp, r"aten.index.Tensor: an index must be of whole numbers"),
+    (Function(lambda x: torch.dropout(x, 0.5, True)), UnsupportedOp, "native_dropout.*among those that"),
+    (Function(lambda x: torch.cond(x.sum() > 0, torch.sin, torch.cos, (x,))), UnsupportedOp, "cond"),
+    (Function(lambda x: x.to(torch.int16)), DtypeError, "int16.*cast"),
+    (Function(lambda x: x @ x), UnsupportedOp, "must run on the example inputs.*Expected size.*try module"),
+    (nn.MaxPool1d(2, ceil_mode=True), UnsupportedOp, "max_pool1d.*ceil_mode.*pad"),
+    (nn.AvgPool2d(2, divisor_override=3), UnsupportedOp, "avg_pool2d.*divisor_override is 3"),
+    (nn.LSTM(5, 4, proj_size=2), UnsupportedOp, "aten.lstm.input.*proj_size"),
+    (Counter(), UnsupportedOp, "must change neither its buffers .*it changes count"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("module", "error", "pattern"), REFUSED, ids=lambda x: str(x)[:40])
+def test_what_cannot_be_imported_is_refused_in_one_sentence(module, error, pattern):
+    with pytest.raises(error) as caught:
+        from_torch(module, torch.ones(2, 3, 5))
+    assert re.search(pattern, str(caught.value))
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("inputs", [(2.0,), (torch.ones(2), None), ([torch.ones(2), 3],)])
+def test_example_inputs_are_tensors(inputs):
+    with pytest.raises(OptionError, match="example inputs must be tensors"):
+        from_torch(Function(lambda x: x), *inputs)
+
+
+def test_the_model_is_a_module():
+    with pytest.raises(OptionError, match="must be a torch.nn.Module"):
+        from_torch(torch.sin, torch.ones(2))
+
+
+def test_arguments_that_are_not_understood_are_refused(monkeypatch):
+    monkeypatch.setitem(REGISTRY, "aten.gelu.default", lambda x: x)
+    with pytest.raises(UnsupportedOp, match="arguments must be known ones.*approximate"):
+        from_torch(nn.GELU("tanh"), torch.ones(2))
+
+
+def test_a_result_of_another_type_than_in_pytorch_is_refused(monkeypatch):
+    monkeypatch.setitem(REGISTRY, "aten.gt.Scalar", lambda x, y: x)
+    with pytest.raises(CatgradError, match=r"must be bool\[2\], but it would be f32\[2\]"):
+        from_torch(Function(lambda x: x > 0), torch.ones(2))
+
+
+def test_the_table_of_the_documentation_is_the_registry():
+    page = Path(__file__).parents[2] / "docs/howto/import-pytorch.md"
+    rows = re.findall(r"^\| [^|]+ \| (`.+`) \|$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    listed = [name for row in rows for name in re.findall(r"`([^`]+)`", row)]
+    known = [name.removeprefix("aten.").removesuffix(".default") for name in REGISTRY]
+    assert sorted(set(listed) - {"torch.ops.aten", ".default"}) == sorted({*known})
