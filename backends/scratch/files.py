@@ -13,7 +13,7 @@ from .assemble import sb3, sprite3
 from .entries import Sprite
 from .interface import Interface, tables
 from .scripts import SLOTS
-from .sizes import draws
+from .sizes import streams
 from .values import first_values
 
 
@@ -31,7 +31,8 @@ def spelled(backend: Backend, program: Program) -> dict[str, Any]:
         "tables": tables(backend, program),
         "first": first_values(backend, program),
         "macros": backend.dialect.macros,
-        "bits": bits.lists(backend) if draws(program) else {},
+        "bits": bits.lists(backend),
+        "streams": streams(program),
         "examples": {},
         "loss": next((v.place for v in entries["train_step"].gives if v.name == "loss"), "")
         if "train_step" in entries
@@ -48,7 +49,7 @@ def assembled(backend: Backend, program: Program, files: dict[str, str]) -> Mapp
         if is_list
         for array in [first_values(backend, program)[slot.name]]
     }
-    if draws(program):
+    if streams(program):
         given |= bits.lists(backend)
     figures = backend.options.sig_figs
     texts = [text for file, text in files.items() if file.endswith(".scratch")]

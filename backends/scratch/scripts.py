@@ -155,7 +155,7 @@ class Script:
         if isinstance(scalar, Compute) and isinstance(scalar.op, RandomBits):
             seed, counter, place = map(self.expressions.text, scalar.operands)
             name = self._fresh(scalar.op.result)
-            call = Call(self.macros["draw"](), arguments=(seed, counter, str(scalar.op.stream), place))
+            call = Call(self.macros["draw"](scalar.op.stream), arguments=(seed, counter, place))
             lines += [call, Set(name, self.macros["drawn"]())]
             self.expressions.give(scalar, self.macros["variable"](name))
         return lines
