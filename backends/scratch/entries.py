@@ -30,6 +30,9 @@ from .texts import Call, If, Line, Repeat, blocks, changed
 LONGEST = 150
 """Blocks of a script, beyond which it is cut where it can be, for TurboWarp makes longer ones slow."""
 
+FEW = 10
+"""Blocks of a part that stay where they are."""
+
 
 @dataclass(frozen=True)
 class Definition:
@@ -138,6 +141,19 @@ class Sprite:
         self.definitions.append(Definition(name, lines))
         self.variables |= dict.fromkeys(v for v in changed(lines) if v not in self.kept)
         return name
+
+    def shortened(self, stem: str, lines: tuple[Line, ...]) -> tuple[Line, ...]:
+        """Lines whose long loops call custom blocks for what each turn does."""
+        return tuple(self._shortened(stem, line) for line in lines)
+
+    def _shortened(self, stem: str, line: Line) -> Line:
+        if not isinstance(line, Repeat) or blocks(line.lines) <= LONGEST:
+            return line
+        parts = in_parts(self.shortened(stem, line.lines))
+        if len(parts) == 1:
+            return Repeat(line.count, parts[0])
+        calls = [part if blocks(part) < FEW else (Call(self.define(stem, part)),) for part in parts]
+        return Repeat(line.count, tuple(each for part in calls for each in part))
 
     def _fresh(self, wish: str) -> str:
         letters = map(self.backend.dialect.macros["local"], LETTERS)

@@ -162,16 +162,25 @@ class Script:
 
     def _straight(self, run: Sequence[Statement]) -> list[Line]:
         """Statements one after the other, with variables for what they compute more than once."""
-        counts: Counter[int] = Counter()
-        for s in run:
-            for scalar in _scalars_of(s):
-                self._count(scalar, counts, 1)
+        counts = self._counts(run)
         lines: list[Line] = []
         for k, s in enumerate(run):
             for scalar in _scalars_of(s):
                 lines += [*self._shared(scalar, counts), *self._drawn(scalar)]
             lines += self._statement(s, run[k + 1 :])
         return lines
+
+    def _counts(self, run: Sequence[Statement]) -> Counter[int]:
+        """How often each scalar is mentioned, where each statement finds what those before it have written."""
+        counts: Counter[int] = Counter()
+        versions, epoch = dict(self.expressions.versions), self.expressions.epoch
+        for s in run:
+            for scalar in _scalars_of(s):
+                self._count(scalar, counts, 1)
+            for array, _ in s.writes:
+                self.expressions.written(array)
+        self.expressions.versions, self.expressions.epoch = versions, epoch
+        return counts
 
     def _count(self, scalar: Scalar, counts: Counter[int], times: int) -> None:
         key = self.expressions.key(scalar)
@@ -208,6 +217,7 @@ class Script:
             return [Require(self.expressions.text(s.scalar), str(s.size))]
         assert isinstance(s, (Define, Update))  # products and sorts are loops here
         if isinstance(s, Define) and _is_itself(s):
+            self.expressions.written(s.array)
             return []
         if isinstance(s, Update):
             lines = self._update(s)
