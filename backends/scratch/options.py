@@ -8,10 +8,11 @@ from typing import Any
 
 from catgrad.errors import OptionError
 
-UNROLL = {"compact": 0, "auto": 1_500, "max": 60_000}
-"""Nanoseconds of a loop that is written out, by what the option says."""
-
-CHOICES = {"unroll": tuple(UNROLL), "storage": ("numbers", "packed", "int8"), "vm": ("vanilla", "turbowarp")}
+CHOICES = {
+    "unroll": ("compact", "auto", "max"),
+    "storage": ("numbers", "packed", "int8"),
+    "vm": ("vanilla", "turbowarp"),
+}
 
 
 @dataclass(frozen=True)
@@ -22,7 +23,7 @@ class Options:
     arrays by name, or a safetensors file of them; without, parameters begin as the model says. `data` are
     examples, an array of inputs and one of targets, with which the sprite trains itself. `sig_figs`
     rounds parameters to so many digits, and `storage` says how they are kept. `unroll` trades blocks for
-    speed. `vm` is what runs the sprite when it is loaded.
+    speed. Without `train`, the sprite only predicts. `vm` is what runs the sprite when it is loaded.
 
     Raises: OptionError for another value
     """
@@ -34,6 +35,7 @@ class Options:
     sig_figs: int | None = None
     storage: str = "numbers"
     unroll: str = "auto"
+    train: bool = True
     vm: str = "vanilla"
 
     def __post_init__(self) -> None:

@@ -23,7 +23,7 @@ from .places import LETTERS, Places
 from .sorts import without_sorts
 from .sums import gathered
 from .texts import Append, Call, Change, Clear, If, Line, Repeat, Replace, Require, Set
-from .turns import written_out
+from .turns import Unrolling
 
 SLOTS = 64
 """Items of the list in which a script keeps what all turns of a loop read."""
@@ -42,9 +42,9 @@ class Script:
         name_of: Callable[[Stored], str],
         is_taken: Callable[[str], bool],
         outer: Places,
-        most: int,
+        unrolling: Unrolling,
     ) -> None:
-        items = ordered(gathered(written_out(without_sorts(kernel.body), most)))
+        items = ordered(gathered(unrolling.written_out(without_sorts(kernel.body))))
         self.items, self.macros, self._given, self._is_taken = items, dialect.macros, name_of, is_taken
         self.namer = Namer(LETTERS)
         self.names: dict[Stored, str] = {}
@@ -171,7 +171,7 @@ class Script:
         return lines
 
     def _counts(self, run: Sequence[Statement]) -> Counter[int]:
-        """How often each scalar is mentioned, where each statement finds what those before it have written."""
+        """How often each scalar is mentioned, where a statement finds what those before it have written."""
         counts: Counter[int] = Counter()
         versions, epoch = dict(self.expressions.versions), self.expressions.epoch
         for s in run:
