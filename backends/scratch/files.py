@@ -10,10 +10,14 @@ from catgrad.errors import UnsupportedOp
 from catgrad.program import Program
 
 from .assemble import sb3, sprite3
+from .classes import classes
 from .entries import Sprite
+from .examples import examples
 from .interface import Interface, tables
+from .pace import pace
 from .scripts import SLOTS
 from .sizes import draws
+from .stage import monitors
 from .values import first_values
 
 
@@ -31,6 +35,8 @@ def spelled(backend: Backend, program: Program) -> dict[str, Any]:
     sprite = Sprite(backend, program)
     entries = {f.name: sprite.entry(f) for f in program.functions if not f.name.startswith("init")}
     told = Interface(backend, sprite, entries) if "predict" in entries else None
+    taught = examples(backend, program)
+    named = classes(backend, told, taught) if told else None
     if any("~kept" in str(d.lines) for d in sprite.definitions):
         sprite.lists["~kept"] = SLOTS
     return {
@@ -40,7 +46,10 @@ def spelled(backend: Backend, program: Program) -> dict[str, Any]:
         "tables": tables(backend, program),
         "first": first_values(backend, program),
         "macros": backend.dialect.macros,
-        "examples": {},
+        "examples": taught,
+        "classes": named,
+        "shown": monitors(program, told, first_values(backend, program), taught, named) if told else [],
+        "pace": pace(sprite, told, taught, named) if told and taught else None,
         "loss": next((v.place for v in entries["train_step"].gives if v.name == "loss"), "")
         if "train_step" in entries
         else "",
@@ -56,6 +65,8 @@ def assembled(backend: Backend, program: Program, files: dict[str, str]) -> Mapp
         if is_list
         for array in [first_values(backend, program)[slot.name]]
     }
+    if (taught := examples(backend, program)) is not None:
+        given |= {column.name: column.array.reshape(-1) for column in taught.columns}
     figures = backend.options.sig_figs
     texts = [text for file, text in files.items() if file.endswith(".scratch")]
     return {
