@@ -10,6 +10,7 @@ import numpy as np
 
 from catgrad.backend import Artifact
 from catgrad.errors import DivergenceError, ShapeError
+from catgrad.formats.packed import NAME
 from catgrad.program import Function, Program, interpret
 from catgrad.types import Array, Dtype, NdArrayType
 
@@ -22,6 +23,8 @@ def load(artifact: Artifact) -> Any:
     program, told = artifact.program, json.loads(artifact.text("manifest.json"))
     machine = Machine(told["vm"])
     machine.load(artifact.files[f"{program.name}.sprite3"])
+    if machine.has_list(NAME):
+        machine.call("unpack weights")  # or the first call would put them in place of those it is given
     blocks = {
         name: Block(machine, program, program[name], how, told["tables"])
         for name, how in told["functions"].items()
