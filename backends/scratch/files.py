@@ -6,31 +6,28 @@ from collections.abc import Mapping
 from typing import Any
 
 from catgrad.backend import Backend
-from catgrad.errors import UnsupportedOp
 from catgrad.program import Program
 
+from . import bits
 from .assemble import sb3, sprite3
+from .classes import classes
 from .entries import Sprite
+from .examples import examples
 from .interface import Interface, tables
+from .pace import pace
 from .scripts import SLOTS
-from .sizes import draws
+from .sizes import streams
+from .stage import monitors
 from .values import first_values
 
 
 def spelled(backend: Backend, program: Program) -> dict[str, Any]:
-    """What the templates of the target scratch are given.
-
-    Raises: UnsupportedOp if the model draws random numbers as it runs
-    """
-    if draws(program):
-        raise UnsupportedOp(
-            "a sprite must draw no random numbers that other targets draw too",
-            f"{program.name} does, as in dropout",
-            "leave it out of the model",
-        )
+    """What the templates of the target scratch are given."""
     sprite = Sprite(backend, program)
     entries = {f.name: sprite.entry(f) for f in program.functions if not f.name.startswith("init")}
     told = Interface(backend, sprite, entries) if "predict" in entries else None
+    taught = examples(backend, program)
+    named = classes(backend, told, taught) if told else None
     if any("~kept" in str(d.lines) for d in sprite.definitions):
         sprite.lists["~kept"] = SLOTS
     return {
@@ -40,7 +37,12 @@ def spelled(backend: Backend, program: Program) -> dict[str, Any]:
         "tables": tables(backend, program),
         "first": first_values(backend, program),
         "macros": backend.dialect.macros,
-        "examples": {},
+        "bits": bits.lists(backend),
+        "streams": streams(program),
+        "examples": taught,
+        "classes": named,
+        "shown": monitors(program, told, first_values(backend, program), taught, named) if told else [],
+        "pace": pace(sprite, told, taught, named) if told and taught else None,
         "loss": next((v.place for v in entries["train_step"].gives if v.name == "loss"), "")
         if "train_step" in entries
         else "",
@@ -56,6 +58,10 @@ def assembled(backend: Backend, program: Program, files: dict[str, str]) -> Mapp
         if is_list
         for array in [first_values(backend, program)[slot.name]]
     }
+    if streams(program):
+        given |= bits.lists(backend)
+    if (taught := examples(backend, program)) is not None:
+        given |= {column.name: column.array.reshape(-1) for column in taught.columns}
     figures = backend.options.sig_figs
     texts = [text for file, text in files.items() if file.endswith(".scratch")]
     return {

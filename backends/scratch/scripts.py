@@ -13,6 +13,7 @@ from catgrad.loops.scalar import Compute, Guarded, Load, Number, Place, Scalar, 
 from catgrad.loops.turns import is_number
 from catgrad.naming import Namer
 from catgrad.ops.arithmetic import Add, Minimum
+from catgrad.ops.random import RandomBits
 from catgrad.types import Dtype
 
 from . import cost
@@ -21,7 +22,7 @@ from .factors import ordered
 from .places import LETTERS, Places
 from .sorts import without_sorts
 from .sums import gathered
-from .texts import Append, Change, Clear, If, Line, Repeat, Replace, Require, Set
+from .texts import Append, Call, Change, Clear, If, Line, Repeat, Replace, Require, Set
 from .turns import Unrolling
 
 SLOTS = 64
@@ -124,7 +125,7 @@ class Script:
                 lines.append(Replace(*self.macros["slot"](self.slots).split(" "), text))
                 self.expressions.give(part, name)
             else:
-                lines.append(self._named(part))
+                lines += self._named(part)
         return lines
 
     def _is_worth_keeping(self, part: Scalar, turns: int) -> bool:
@@ -133,14 +134,31 @@ class Script:
         price = cost.of(part)
         return turns * (price - cost.VARIABLE) > price + cost.STACK
 
-    def _named(self, scalar: Scalar) -> Line:
+    def _named(self, scalar: Scalar) -> list[Line]:
+        """A variable for a scalar."""
+        lines = self._drawn(scalar)
+        if self.expressions.name(scalar) is not None:
+            return lines
         if isinstance(scalar, Compute):
             wish = scalar.op.result or scalar.op.macro.lower()
         else:
             wish = scalar.array.name if isinstance(scalar, Load) else "value"
         text, name = self.expressions.text(scalar, fresh=True), self._fresh(wish)
         self.expressions.give(scalar, self.macros["variable"](name))
-        return Set(name, text)
+        return [*lines, Set(name, text)]
+
+    def _drawn(self, scalar: Scalar) -> list[Line]:
+        """Variables for the random bits in a scalar, which a custom block draws: no expression can."""
+        if self.expressions.name(scalar) is not None:
+            return []
+        lines = [line for operand in scalar.operands for line in self._drawn(operand)]
+        if isinstance(scalar, Compute) and isinstance(scalar.op, RandomBits):
+            seed, counter, place = map(self.expressions.text, scalar.operands)
+            name = self._fresh(scalar.op.result)
+            call = Call(self.macros["draw"](scalar.op.stream), arguments=(seed, counter, place))
+            lines += [call, Set(name, self.macros["drawn"]())]
+            self.expressions.give(scalar, self.macros["variable"](name))
+        return lines
 
     def _straight(self, run: Sequence[Statement]) -> list[Line]:
         """Statements one after the other, with variables for what they compute more than once."""
@@ -148,7 +166,7 @@ class Script:
         lines: list[Line] = []
         for k, s in enumerate(run):
             for scalar in _scalars_of(s):
-                lines += self._shared(scalar, counts)
+                lines += [*self._shared(scalar, counts), *self._drawn(scalar)]
             lines += self._statement(s, run[k + 1 :])
         return lines
 
@@ -181,7 +199,7 @@ class Script:
         uses, price = counts[self.expressions.key(scalar)], self._price(scalar)
         saved = uses * (price - cost.VARIABLE) - price - cost.STACK
         if saved > 0 and scalar.dtype is not Dtype.bool and not isinstance(scalar, Number):
-            lines.append(self._named(scalar))
+            lines += self._named(scalar)
         return lines
 
     def _price(self, scalar: Scalar) -> int:
@@ -241,7 +259,7 @@ class Script:
             and again * (price - cost.VARIABLE) > cost.STACK
             and not isinstance(s.scalar, Number)
         ):
-            lines.append(self._named(s.scalar))
+            lines += self._named(s.scalar)
             known = self.expressions.name(s.scalar)
         name, text = self._name(s.array), self.expressions.stored(s.scalar)
         if s.array in self.appended:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from catgrad.backend import Backend
 from catgrad.errors import OptionError
+from catgrad.ops.random import RandomBits
 from catgrad.program import Function, Program, operations
 from catgrad.structural import Label
 from catgrad.types import symbols
@@ -57,7 +58,7 @@ def _with_predictions(function: Function) -> Function:
     return replace(function, results=(*function.results, *found.values()), gives=(*function.gives, *found))
 
 
-def draws(program: Program) -> bool:
-    """Whether the model draws random numbers while it runs."""
+def streams(program: Program) -> list[int]:
+    """The streams of random numbers that the model draws from while it runs."""
     printed = (f for f in program.functions if not f.name.startswith("init"))
-    return any(op.macro == "RandomBits" for f in printed for op in operations(f))
+    return sorted({op.stream for f in printed for op in operations(f) if isinstance(op, RandomBits)})
