@@ -54,7 +54,9 @@ def storage(backend: Backend, program: Program) -> Storage:
     powers = [10**k for k in range(1 + max((each.last for each in texts), default=0))]
     rows = [item for each in texts for item in each.items]
     given = {NAME: rows, LETTERS_LIST: list(LETTERS), POWERS_LIST: powers}
-    return Storage(given, tuple(texts), {t.name: _error(t, arrays[t.name]) for t in texts if t.name in weights})
+    return Storage(
+        given, tuple(texts), {t.name: _error(t, arrays[t.name]) for t in texts if t.name in weights}
+    )
 
 
 def _error(text: Packed, array: Array) -> float:

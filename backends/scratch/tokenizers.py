@@ -190,5 +190,7 @@ def _write(folder: Path, files: dict[str, str | bytes]) -> None:
             write_whole(folder / name, [content.encode() if isinstance(content, str) else content])
     except OSError as error:
         raise ArtifactError(
-            "the output folder must be writable", f"{folder} is not: {error.strerror}", "choose another folder"
+            "the output folder must be writable",
+            f"{folder} is not: {error.strerror}",
+            "choose another folder",
         ) from None

@@ -114,7 +114,9 @@ def _checked(row: Sequence[Any]) -> Packed:
     found = Packed(*row)
     sizes = found.span, found.factor, 1 + abs(found.least), 1 + found.first
     if not (0 < found.letters < 10 and all(0 < size <= LARGEST for size in sizes)):
-        raise ValueError(f"{NAME} must have texts of up to 9 letters a number, but has another for {found.name}")
+        raise ValueError(
+            f"{NAME} must have texts of up to 9 letters a number, but has another for {found.name}"
+        )
     if len(found.text) % found.letters or not set(found.text) <= set(LETTERS):
         raise ValueError(f"the text for {found.name} must have {found.letters} letters of {LETTERS} a number")
     if found.last > FINEST:

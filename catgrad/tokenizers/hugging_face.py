@@ -61,7 +61,9 @@ def _description(source: Any) -> Json:
             text = Path(source).read_text(encoding="utf-8")
         except OSError as error:
             raise ArtifactError(
-                "the file of a tokenizer must be readable", f"{source} is not: {error.strerror}", "name another"
+                "the file of a tokenizer must be readable",
+                f"{source} is not: {error.strerror}",
+                "name another",
             ) from None
     else:
         raise OptionError(
@@ -75,7 +77,9 @@ def _description(source: Any) -> Json:
         description = None
     if not isinstance(description, dict) or not isinstance(description.get("model"), dict):
         raise OptionError(
-            "a tokenizer.json must describe a model of tokens", "it does not", "save it with the library tokenizers"
+            "a tokenizer.json must describe a model of tokens",
+            "it does not",
+            "save it with the library tokenizers",
         )
     return description
 
@@ -90,7 +94,9 @@ def _special(description: Json) -> dict[int, str]:
     for token in description.get("added_tokens", []):
         if not token["special"]:
             raise _refused(
-                "no added tokens but special ones", f"{token['content']!r} is added", "train it with that token"
+                "no added tokens but special ones",
+                f"{token['content']!r} is added",
+                "train it with that token",
             )
         special[token["id"]] = token["content"]
     return special
@@ -112,9 +118,10 @@ def _pre_tokenizer(pre_tokenizer: Json | None) -> PreTokenizer:
             return PreTokenizer(delimiter)
         case {"type": "Metaspace"}:
             return _metaspace(pre_tokenizer)
-        case {"type": "Sequence", "pretokenizers": [{"type": "WhitespaceSplit"}, {"type": "Metaspace"} as last]} if (
-            _scheme(last) != "first"
-        ):
+        case {
+            "type": "Sequence",
+            "pretokenizers": [{"type": "WhitespaceSplit"}, {"type": "Metaspace"} as last],
+        } if _scheme(last) != "first":
             return _metaspace(last, WHITESPACE)
     kind = pre_tokenizer["type"]
     raise _refused(
@@ -162,7 +169,9 @@ def _template(processor: Json | None) -> tuple[tuple[int, ...], tuple[int, ...]]
     if processor["type"] != "TemplateProcessing" or len(places) != 1:
         raise _refused("no post-processor, or TemplateProcessing", f"it has {processor['type']}", _NEEDLESS)
     tokens = processor["special_tokens"]
-    written = [tokens[piece["SpecialToken"]["id"]]["ids"] if "SpecialToken" in piece else [] for piece in pieces]
+    written = [
+        tokens[piece["SpecialToken"]["id"]]["ids"] if "SpecialToken" in piece else [] for piece in pieces
+    ]
     [text] = places
     before, after = written[:text], written[text:]
     return tuple(sum(before, [])), tuple(sum(after, []))
@@ -177,7 +186,13 @@ def _vocabulary(ids: dict[str, int], special: dict[int, str]) -> tuple[str, ...]
 
 
 def _bpe(model: Json, special: dict[int, str], common: Json) -> BPETokenizer:
-    for option in ("dropout", "byte_fallback", "ignore_merges", "continuing_subword_prefix", "end_of_word_suffix"):
+    for option in (
+        "dropout",
+        "byte_fallback",
+        "ignore_merges",
+        "continuing_subword_prefix",
+        "end_of_word_suffix",
+    ):
         if model.get(option):
             raise _refused(f"a BPE model without {option}", f"it is {model[option]!r}", _MODELS)
     merges = tuple(tuple(m.split(" ")) if isinstance(m, str) else tuple(m) for m in model["merges"])

@@ -45,7 +45,9 @@ class Tokenizer(ABC):
         for id in sorted(ids):
             if not 0 <= id < len(self.vocabulary):
                 raise OptionError(
-                    f"an id must be one of 0 to {len(self.vocabulary) - 1}", f"it is {id}", "extend the vocabulary"
+                    f"an id must be one of 0 to {len(self.vocabulary) - 1}",
+                    f"it is {id}",
+                    "extend the vocabulary",
                 )
 
     @cached_property

@@ -109,9 +109,7 @@ OPTIMISERS = {
     "muon": optimisers.muon(0.1, 0.9, 0.2),
     "clipped": optimisers.clipped(sgd(0.5, 0.9), 0.05),
     "groups": optimisers.grouped(
-        lambda p: (
-            optimisers.frozen() if p.name == "hidden.bias" else optimisers.adamw(0.1 * p.type.rank)
-        )
+        lambda p: optimisers.frozen() if p.name == "hidden.bias" else optimisers.adamw(0.1 * p.type.rank)
     ),
     "step decay": sgd(schedules.step_decay(0.3, 2, 0.5)),
     "exponential decay": sgd(schedules.exponential_decay(0.3, 0.9)),

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from catgrad.backends.scratch.assemble.limits import check_saved
 from catgrad.backends.scratch.machine import Machine
 from hypothesis import example, given
-from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from catgrad import NdArrayType, Task, emit, layers, mse, sgd
@@ -29,7 +26,8 @@ lists = arrays.array_shapes(max_dims=1, min_side=0, max_side=9)
 
 def task(optimiser=None):
     model = layers.sequential(
-        layers.dense(NdArrayType((1,)), INPUT, HIDDEN, layers.tanh), layers.dense(NdArrayType((1,)), HIDDEN, OUTPUT)
+        layers.dense(NdArrayType((1,)), INPUT, HIDDEN, layers.tanh),
+        layers.dense(NdArrayType((1,)), HIDDEN, OUTPUT),
     )
     return Task(model, optimiser or sgd(0.5), mse, "small")
 
@@ -102,7 +100,9 @@ def test_weights_of_8_bits_are_near_and_are_trained_from_there(vm):
     near = read(machine, texts)
     for name, array in weights().items():
         assert 0 < np.abs(near[name] - array).max() <= 0.51 * np.abs(array).max() / STEPS
-    np.testing.assert_allclose(given_an_example(machine, "predict"), given_an_example(exact, "predict"), atol=0.05)
+    np.testing.assert_allclose(
+        given_an_example(machine, "predict"), given_an_example(exact, "predict"), atol=0.05
+    )
     assert all(np.array_equal(array, near[name]) for name, array in read(machine, texts).items())
     losses = []
     for _ in range(20):
@@ -127,7 +127,9 @@ def test_a_file_is_read_before_it_has_run(storage):
     artifact = emit(task(), "scratch", weights=weights(), storage=storage)
     for file in ("small.sprite3", "small.sb3"):
         found = scratch.read_arrays(artifact.files[file], artifact.program.tables["parameters"])
-        assert {name: array.shape for name, array in found.items()} == {n: a.shape for n, a in weights().items()}
+        assert {name: array.shape for name, array in found.items()} == {
+            n: a.shape for n, a in weights().items()
+        }
         if storage == "packed":
             assert all(np.array_equal(array, weights()[name]) for name, array in found.items())
 
