@@ -1,9 +1,9 @@
 """Sprites beside those of cattorch 0.5.0: `python -m benchmarks.scratch`.
 
 The same PyTorch modules with the same weights on both sides, in Scratch's own virtual machine and in
-TurboWarp's. The peer only predicts, so our training step is beside its prediction. Its weights are plain numbers
-(`compression=False`), which makes it fastest. Processor time inside Node.js, by turns, the least of all
-rounds. A whole run takes ten minutes; only such a run is kept, in benchmarks/results/scratch.json.
+TurboWarp's. The peer only predicts, so our training step is beside its prediction. Its weights are plain
+numbers (`compression=False`), with which it is fastest. Processor time inside Node.js, by turns, the least
+of all rounds. A whole run takes five minutes; only such a run is kept, in benchmarks/results/scratch.json.
 """
 
 from __future__ import annotations
@@ -51,9 +51,10 @@ class Made:
         """Our sprite."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", CatgradWarning)  # of many blocks, which the tables tell too
-            artifact = emit(self.task, "scratch", weights=self.weights, unroll=case.unroll)
+            train = case.block != "predict"
+            artifact = emit(self.task, "scratch", weights=self.weights, unroll=case.unroll, train=train)
         shown = "catgrad" if case.unroll == "auto" else f"catgrad, unroll={case.unroll}"
-        given = {"input": self.example.reshape(-1), "target": np.eye(outputs)[0]}
+        given = {"input": self.example.reshape(-1)} | ({"target": np.eye(outputs)[0]} if train else {})
         return Sprite(shown, artifact.files["net.sprite3"], case.block, given)
 
     def peers(self, folder: Path) -> Sprite:

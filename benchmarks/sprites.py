@@ -1,4 +1,4 @@
-"""Sprites in Scratch's virtual machines, timed: the processor time of a custom block inside a loop of Scratch."""
+"""Sprites in Scratch's virtual machines: the processor time of a custom block, inside a loop of Scratch."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class Race:
     warm_up: float
 
     def run(self, sprites: Sequence[Sprite], vm: str) -> list[float]:
-        """The least seconds of a processor for a call of each block, in turns so that all meet the same noise."""
+        """The least seconds of a processor for a call of each block, by turns: all meet the same noise."""
         machines = [sprite.loaded(vm, repeated=True) for sprite in sprites]
         repeats = [self._repeats(machine) for machine in machines]
         taken: list[list[float]] = [[] for _ in sprites]

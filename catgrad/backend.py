@@ -104,7 +104,8 @@ class Backend:
     given, which are statements by default. Operations that are gone when macros are called, as loops have
     no shapes, are named in `dissolves`. Where `adjustable`, learning rates are numbers of the state, that
     whoever runs the emitted code may change. `assemble` makes of the rendered files those that are emitted,
-    which may be bytes. Templates may call `helpers` by name.
+    which may be bytes. Templates may call `helpers` by name. `limits` says, by a word for each, what the
+    emitted code does not have that others do, beside operations, and why.
     """
 
     name: str
@@ -124,6 +125,7 @@ class Backend:
     adjustable: bool = False
     assemble: Callable[[Backend, Program, dict[str, str]], Mapping[str, str | bytes]] = texts_alone
     helpers: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
+    limits: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
     def environment(self) -> jinja2.Environment:

@@ -150,8 +150,8 @@ class Sprite:
         if not isinstance(line, Repeat) or blocks(line.lines) <= LONGEST:
             return line
         parts = in_parts(self.shortened(stem, line.lines))
-        if len(parts) == 1:
-            return Repeat(line.count, parts[0])
+        if sum(blocks(part) >= FEW for part in parts) == 1:
+            return Repeat(line.count, tuple(each for part in parts for each in part))
         calls = [part if blocks(part) < FEW else (Call(self.define(stem, part)),) for part in parts]
         return Repeat(line.count, tuple(each for part in calls for each in part))
 

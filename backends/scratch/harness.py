@@ -72,11 +72,13 @@ class Block:
         return [self._get(place, type) for place, type in self._results()]
 
     def run(self) -> None:
-        """Run the custom block. Raises: DivergenceError or ShapeError with the error it finds."""
+        """Run the custom block. Raises: DivergenceError, IndexError or ShapeError with the error it finds."""
         self.machine.call(self.how["block"])
-        error = self.machine.variable("error")
+        error = str(self.machine.variable("error"))
+        if error.startswith("an index"):
+            raise IndexError(error)
         if error:
-            kind = DivergenceError if str(error).startswith("the loss") else ShapeError
+            kind = DivergenceError if error.startswith("the loss") else ShapeError
             raise kind(f"{self.how['block']} must find no error", f"it says: {error}", "give other values")
 
     def _results(self) -> list[tuple[Mapping[str, Any], NdArrayType]]:
@@ -109,7 +111,8 @@ class Block:
             numbers = np.asarray([self.machine.variable(place["variable"])], np.float64)
         else:
             numbers = self.machine.array(place["list"])
-        return numbers.astype(type.dtype.numpy).reshape(type.shape)
+        with np.errstate(over="ignore"):  # a float64 may be infinite as a float32
+            return numbers.astype(type.dtype.numpy).reshape(type.shape)
 
 
 class Step:

@@ -1,4 +1,4 @@
-"""How a sprite's file keeps the arrays of its tables: as lists of numbers, or as texts that it unpacks once."""
+"""How a sprite's file keeps the arrays of its tables: as numbers, or as texts that it unpacks once."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ class Storage:
 def storage(backend: Backend, program: Program) -> Storage:
     """The tables of a program as the option `storage` says.
 
-    Raises: ArtifactError if Scratch has no room for a list, or its numbers are not finite or too long to be packed
+    Raises: ArtifactError if Scratch has no room for a list, or its numbers are not finite or have too many
+    digits
     """
     first, options = first_values(backend, program), backend.options
     arrays = {place: first[slot.name] for place, slot, is_list in tables(backend, program) if is_list}
@@ -54,7 +55,9 @@ def storage(backend: Backend, program: Program) -> Storage:
     powers = [10**k for k in range(1 + max((each.last for each in texts), default=0))]
     rows = [item for each in texts for item in each.items]
     given = {NAME: rows, LETTERS_LIST: list(LETTERS), POWERS_LIST: powers}
-    return Storage(given, tuple(texts), {t.name: _error(t, arrays[t.name]) for t in texts if t.name in weights})
+    return Storage(
+        given, tuple(texts), {t.name: _error(t, arrays[t.name]) for t in texts if t.name in weights}
+    )
 
 
 def _error(text: Packed, array: Array) -> float:

@@ -29,35 +29,38 @@ class Unrolling:
     """How far loops are written out, in nanoseconds.
 
     A sum of so much as `row` is one expression: with more, a custom block outgrows what TurboWarp makes fast.
-    A longer one has parts of so much as `part`. Other loops are written out if all turns take `loop`; else a
-    few turns are one if they take `turn`. Nests stay apart if what they say once takes more than `script`.
+    A longer one has parts of so much as `part`. Other loops are written out if all turns take `loop`, or
+    `outermost` where all places then are numbers; else a few turns are one if they take `turn`. Nests stay
+    apart if what they say once takes more than `script`.
     """
 
     loop: int
+    outermost: int
     turn: int
     row: int
     part: int
     script: int
 
-    def written_out(self, items: Sequence[Item]) -> list[Item]:
+    def written_out(self, items: Sequence[Item], depth: int = 0) -> list[Item]:
         """Items with their short loops written out."""
-        return [new for item in items for new in self._written_out(item)]
+        return [new for item in items for new in self._written_out(item, depth)]
 
     def fit(self, loop: Loop, item: Loop) -> bool:
         """Whether two nests are one script that is not too long."""
         return self._weight([loop]) + self._weight([item]) <= self.script
 
-    def _written_out(self, item: Item) -> list[Item]:
+    def _written_out(self, item: Item, depth: int) -> list[Item]:
         if not isinstance(item, Loop):
             return [item]
-        loop = Loop(item.variable, self.written_out(item.body))
+        loop = Loop(item.variable, self.written_out(item.body, depth + 1))
         if not loop.body or loop.variable.extent == 0:
             return []
         if any(isinstance(each, Loop) for each in loop.body):
             return _shared(loop)
         count, price = int(loop.variable.extent), _cost(loop.body)
         if not _is_sum(loop):
-            return _turns(loop, range(count)) if count * price <= self.loop else self._together(loop, price)
+            whole = count * price <= (self.loop if depth else self.outermost)
+            return _turns(loop, range(count)) if whole else self._together(loop, price)
         short = count * price <= self.row
         return _turns(loop, range(count)) if short else _in_parts(loop, max(1, self.part // price))
 
@@ -65,8 +68,8 @@ class Unrolling:
         """The loop with a few of its turns as one."""
         count = int(loop.variable.extent)
         turns = next(n for n in range(FEWEST, 0, -1) if count % n == 0 and (n == 1 or n * price <= self.turn))
-        if turns in (1, count):
-            return _turns(loop, range(count)) if turns == count else [loop]
+        if turns == 1:
+            return [loop]
         outer = Variable(count // turns)
         return [Loop(outer, _turns(loop, range(turns), index(outer) * turns))]
 
@@ -84,10 +87,10 @@ class Unrolling:
 
 
 UNROLL = {
-    "compact": Unrolling(0, 0, 3_000, 2_500, 16_000),
-    "auto": Unrolling(1_500, 0, 14_000, 11_000, 16_000),
-    "predict": Unrolling(1_500, 20_000, 14_000, 11_000, 16_000),
-    "max": Unrolling(60_000, 20_000, 60_000, 11_000, 60_000),
+    "compact": Unrolling(0, 0, 0, 3_000, 2_500, 16_000),
+    "auto": Unrolling(1_500, 1_500, 0, 14_000, 11_000, 16_000),
+    "predict": Unrolling(1_500, 20_000, 6_000, 14_000, 11_000, 16_000),
+    "max": Unrolling(20_000, 200_000, 6_000, 14_000, 11_000, 16_000),
 }
 """By what the option says; "predict" is "auto" for a sprite that does not train, and so has fewer blocks."""
 

@@ -4,7 +4,7 @@ For a list of numbers m · factor / 10ᵏ with whole m and k, the text has of ea
 
     (k - first) · span + m - least
 
-as letters. Scratch takes capitals for small letters, and JSON writes some signs as two; the digits are others.
+as letters. Scratch takes capitals for small letters, and JSON writes some signs as two: no digit is one.
 """
 
 from __future__ import annotations
@@ -114,7 +114,9 @@ def _checked(row: Sequence[Any]) -> Packed:
     found = Packed(*row)
     sizes = found.span, found.factor, 1 + abs(found.least), 1 + found.first
     if not (0 < found.letters < 10 and all(0 < size <= LARGEST for size in sizes)):
-        raise ValueError(f"{NAME} must have texts of up to 9 letters a number, but has another for {found.name}")
+        raise ValueError(
+            f"{NAME} must have texts of up to 9 letters a number, but has another for {found.name}"
+        )
     if len(found.text) % found.letters or not set(found.text) <= set(LETTERS):
         raise ValueError(f"the text for {found.name} must have {found.letters} letters of {LETTERS} a number")
     if found.last > FINEST:

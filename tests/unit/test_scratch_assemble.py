@@ -45,6 +45,11 @@ def test_the_tour(check_golden):
     assert known <= used
 
 
+def test_costumes_have_different_names():
+    with pytest.raises(TextError, match="costumes of a sprite must have different names, but 2 are 'a'"):
+        sprite('sprite s\n    costumes "a", "b", "a"\n')
+
+
 def test_files_are_the_same_each_time():
     first, second = (sb3([TOUR], WEIGHTS) for _ in range(2))
     assert first == second

@@ -1,15 +1,12 @@
-"""Weights of sprites as numbers, as texts, and in 8 bits: what is computed with them, and what is read back."""
+"""Weights of sprites as numbers, as texts, and in 8 bits: what they compute, and what is read back."""
 
 from __future__ import annotations
-
-from dataclasses import replace
 
 import numpy as np
 import pytest
 from catgrad.backends.scratch.assemble.limits import check_saved
 from catgrad.backends.scratch.machine import Machine
 from hypothesis import example, given
-from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from catgrad import NdArrayType, Task, emit, layers, mse, sgd
@@ -29,7 +26,8 @@ lists = arrays.array_shapes(max_dims=1, min_side=0, max_side=9)
 
 def task(optimiser=None):
     model = layers.sequential(
-        layers.dense(NdArrayType((1,)), INPUT, HIDDEN, layers.tanh), layers.dense(NdArrayType((1,)), HIDDEN, OUTPUT)
+        layers.dense(NdArrayType((1,)), INPUT, HIDDEN, layers.tanh),
+        layers.dense(NdArrayType((1,)), HIDDEN, OUTPUT),
     )
     return Task(model, optimiser or sgd(0.5), mse, "small")
 
@@ -97,12 +95,14 @@ def test_packed_weights_are_those_of_numbers(vm, sig_figs):
 
 @on_machines
 def test_weights_of_8_bits_are_near_and_are_trained_from_there(vm):
-    exact, artifact = sprite(vm)
+    exact, _ = sprite(vm)
     machine, texts = sprite(vm, storage="int8")
     near = read(machine, texts)
     for name, array in weights().items():
         assert 0 < np.abs(near[name] - array).max() <= 0.51 * np.abs(array).max() / STEPS
-    np.testing.assert_allclose(given_an_example(machine, "predict"), given_an_example(exact, "predict"), atol=0.05)
+    np.testing.assert_allclose(
+        given_an_example(machine, "predict"), given_an_example(exact, "predict"), atol=0.05
+    )
     assert all(np.array_equal(array, near[name]) for name, array in read(machine, texts).items())
     losses = []
     for _ in range(20):
@@ -127,7 +127,9 @@ def test_a_file_is_read_before_it_has_run(storage):
     artifact = emit(task(), "scratch", weights=weights(), storage=storage)
     for file in ("small.sprite3", "small.sb3"):
         found = scratch.read_arrays(artifact.files[file], artifact.program.tables["parameters"])
-        assert {name: array.shape for name, array in found.items()} == {n: a.shape for n, a in weights().items()}
+        assert {name: array.shape for name, array in found.items()} == {
+            n: a.shape for n, a in weights().items()
+        }
         if storage == "packed":
             assert all(np.array_equal(array, weights()[name]) for name, array in found.items())
 
@@ -135,8 +137,18 @@ def test_a_file_is_read_before_it_has_run(storage):
 ROW = packed("w", [0.5, -33]).items
 
 
-@pytest.mark.parametrize("items", [ROW[:-1], ["w", "1", *ROW[2:]], [*ROW[:-1], "\\" * len(ROW[-1])], [*ROW[:-1], ROW[-1][1:]],
-                                   ["w", 10, *ROW[2:]], [*ROW[:4], 10**9, *ROW[5:]], [*ROW[:5], 10**30, ROW[6]]])  # fmt: skip
+BROKEN = {
+    "an item is missing": ROW[:-1],
+    "a number is a text": ["w", "2", *ROW[2:]],
+    "a letter is no digit": [*ROW[:-1], "\\" * len(ROW[-1])],
+    "a letter is missing": [*ROW[:-1], ROW[-1][1:]],
+    "a number has too many letters": ["w", 10, *ROW[2:]],
+    "an exponent is too large": [*ROW[:4], 10**9, *ROW[5:]],
+    "a factor is too large": [*ROW[:5], 10**30, ROW[6]],
+}
+
+
+@pytest.mark.parametrize("items", BROKEN.values(), ids=BROKEN)
 def test_texts_that_are_none_of_ours_are_refused(items):
     with pytest.raises(ArtifactError, match="must be a project or sprite of Scratch"):
         scratch.read(project(s={"~packed": items}))

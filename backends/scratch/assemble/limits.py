@@ -14,8 +14,8 @@ BLOCKS, SLOW_BLOCKS = 20_000, 2_000
 BYTES, MANY_BYTES = 5_000_000, 4_000_000
 
 _SMALLER = (
-    "keep the weights with storage=\"packed\" (6 bytes each instead of 12), that with sig_figs=4 (3 bytes), or "
-    "storage=\"int8\" (2 bytes), or make the model smaller"
+    'keep the weights with storage="packed" (6 bytes each instead of 12), that with sig_figs=4 (3 bytes), or '
+    'storage="int8" (2 bytes), or make the model smaller'
 )
 
 
@@ -68,8 +68,8 @@ def check_saved(lists: Mapping[str, Sequence[Any]]) -> None:
     count = sum(len(json.dumps(numbers)) - len(numbers) for numbers in lists.values())
     if count > BYTES:
         warn(
-            f"once the sprite has run, its lists take {count:,} bytes, and Scratch's site takes {BYTES:,}; keep it in "
-            "a file, or round the weights with sig_figs",
+            f"once the sprite has run, its lists take {count:,} bytes, and Scratch's site takes {BYTES:,}; "
+            "keep the project in a file, or round the weights with sig_figs",
             CatgradWarning,
             stacklevel=4,
         )
