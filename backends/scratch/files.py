@@ -14,7 +14,7 @@ from .classes import classes
 from .entries import Sprite
 from .examples import examples
 from .interface import Interface, tables
-from .pace import pace
+from .pace import POINTS, pace
 from .scripts import SLOTS
 from .sizes import streams
 from .stage import monitors
@@ -44,6 +44,7 @@ def spelled(backend: Backend, program: Program) -> dict[str, Any]:
         "examples": taught,
         "classes": named,
         "shown": monitors(program, told, first_values(backend, program), taught, named) if told else [],
+        "points": POINTS,
         "pace": pace(sprite, told, taught, named) if told and taught else None,
         "loss": next((v.place for v in entries["train_step"].gives if v.name == "loss"), "")
         if "train_step" in entries
