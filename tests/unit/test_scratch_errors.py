@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from functools import cache
 
 import numpy as np
@@ -14,7 +13,6 @@ from tests.conformance.scratch_models import classifier, examples, mlp, words
 from tests.scratch.machines import on_machines
 from tests.scratch.sprites import Sprite
 
-SENTENCE = re.compile(r"[a-z][^.!?]* must (have|lie)[^!?\n]*, but [^!?\n]+")
 MODELS = {"mlp": mlp, "classifier": classifier, "words": words}
 BATCH = 2
 
@@ -45,10 +43,6 @@ WRONG = {
     "a comma": ("mlp", "input", lambda x: put(x, 2, "1,5"), "input must have numbers, but item 2 is 1,5"),
     "nan": ("mlp", "input", lambda x: put(x, 3, math.nan), "input must have numbers, but item 3 is NaN"),
     "nan as text": ("mlp", "input", lambda x: put(x, 3, "NaN"), "input must have numbers, but item 3 is NaN"),
-    "infinity": ("mlp", "input", lambda x: put(x, 3, math.inf), "input must have numbers, but item 3 is Infinity"),
-    "minus infinity as text": (
-        "mlp", "input", lambda x: put(x, 8, "-Infinity"), "input must have numbers, but item 8 is -Infinity"
-    ),
     "none": ("mlp", "input", lambda x: [], "input must have 8 numbers, but it has 0"),
     "too few": ("mlp", "input", lambda x: x[1:], "input must have 8 numbers, but it has 7"),
     "too many": ("mlp", "input", lambda x: [*x, 1.0], "input must have 8 numbers, but it has 9"),
@@ -67,7 +61,7 @@ WRONG = {
         "target must have whole numbers from 0 to 2, but item 1 is 0.5",
     ),
     "a class by name": (
-        "classifier", "target", lambda y: put(y, 1, "setosa"), "target must have numbers, but item 1 is setosa"
+        "classifier", "target", lambda y: put(y, 1, "setosa"), "target must have whole numbers from 0 to 2, but item 1 is setosa"
     ),
     "an infinite class": (
         "classifier", "target", lambda y: put(y, 1, math.inf),
@@ -83,8 +77,10 @@ WRONG = {
         "words", "input", lambda x: put(x, 4, 5.0), "an index must lie in 0 … 4, but one is 5"
     ),
     "a token below 0": ("words", "input", lambda x: put(x, 4, -1.0), "an index must lie in 0 … 4, but one is -1"),
-    "an infinite token": ("words", "input", lambda x: put(x, 4, math.inf), None),
-    "a token by name": ("words", "input", lambda x: put(x, 6, "the"), "input must have numbers, but item 6 is the"),
+    "an infinite token": (
+        "words", "input", lambda x: put(x, 4, math.inf), "an index must lie in 0 … 4, but one is Infinity"
+    ),
+    "a token by name": ("words", "input", lambda x: put(x, 6, "the"), "input must have whole numbers, but item 6 is the"),
 }  # fmt: skip
 
 
@@ -101,7 +97,7 @@ def test_what_is_wrong_is_said_and_changes_nothing(vm, case):
         before = one.all_held()
         one.machine.call(block)
         found, after = one.machine.variable("error"), one.all_held()
-        assert found == error or (error is None and SENTENCE.fullmatch(found))
+        assert found == error
         assert {key for key, value in after.items() if value != before[key]} <= {("error", "variables")}
         for shared, items in given(name).items():
             one.machine.set_list(shared, items)
@@ -122,7 +118,7 @@ def test_numbers_as_text_are_numbers(vm):
 
 
 @on_machines
-@pytest.mark.parametrize("rate", ["fast", "", math.nan, math.inf])
+@pytest.mark.parametrize("rate", ["fast", "", math.nan, 0.0])
 def test_a_learning_rate_that_is_no_number(vm, rate):
     one = sprite("mlp", vm)
     for shared, items in given("mlp").items():
@@ -131,10 +127,9 @@ def test_a_learning_rate_that_is_no_number(vm, rate):
     one.machine.set_variable("learning rate", rate)
     held = one.all_held()
     one.machine.call("train step")
-    text = {math.inf: "Infinity"}.get(rate, "NaN" if rate != rate else rate)
-    assert one.machine.variable("error") == f"learning rate must be a number, but it is {text}"
-    after = one.all_held()
+    error, after = one.machine.variable("error"), one.all_held()
     one.machine.set_variable("learning rate", before)
+    assert error == "learning rate must be a number other than 0: set it to 0.3, say"
     assert {key for key, value in after.items() if value != held[key]} <= {("error", "variables")}
     one.call("train step")
 
