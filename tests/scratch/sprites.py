@@ -47,5 +47,7 @@ class Sprite:
         """Every list and variable of the project, by name, but for those of scripts alone."""
         with zipfile.ZipFile(io.BytesIO(self.machine.save())) as file:
             targets = json.loads(file.read("project.json"))["targets"]
-        held = [(*each, kind) for t in targets for kind in ("variables", "lists") for each in t[kind].values()]
+        held = [
+            (*each, kind) for t in targets for kind in ("variables", "lists") for each in t[kind].values()
+        ]
         return {(name, kind): value for name, value, kind in held if not name.startswith("~")}

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from catgrad import emit
-from tests.conformance.scratch_models import classifier, examples, mlp, words
+from tests.conformance.scratch_models import bigrams, classifier, examples, mlp
 from tests.scratch.machines import on_machines
 from tests.scratch.sprites import Sprite
 
-MODELS = {"mlp": mlp, "classifier": classifier, "words": words}
+MODELS = {"mlp": mlp, "classifier": classifier, "bigrams": bigrams}
 BATCH = 2
 
 
@@ -71,16 +71,16 @@ WRONG = {
         "classifier", "target", lambda y: [*y, 0.0], "target must have 2 numbers, but it has 3"
     ),
     "half a token": (
-        "words", "input", lambda x: put(x, 4, 1.5), "input must have whole numbers, but item 4 is 1.5"
+        "bigrams", "input", lambda x: put(x, 4, 1.5), "input must have whole numbers, but item 4 is 1.5"
     ),
     "a token that is not there": (
-        "words", "input", lambda x: put(x, 4, 5.0), "an index must lie in 0 … 4, but one is 5"
+        "bigrams", "input", lambda x: put(x, 4, 5.0), "an index must lie in 0 … 4, but one is 5"
     ),
-    "a token below 0": ("words", "input", lambda x: put(x, 4, -1.0), "an index must lie in 0 … 4, but one is -1"),
+    "a token below 0": ("bigrams", "input", lambda x: put(x, 4, -1.0), "an index must lie in 0 … 4, but one is -1"),
     "an infinite token": (
-        "words", "input", lambda x: put(x, 4, math.inf), "an index must lie in 0 … 4, but one is Infinity"
+        "bigrams", "input", lambda x: put(x, 4, math.inf), "an index must lie in 0 … 4, but one is Infinity"
     ),
-    "a token by name": ("words", "input", lambda x: put(x, 6, "the"), "input must have whole numbers, but item 6 is the"),
+    "a token by name": ("bigrams", "input", lambda x: put(x, 6, "the"), "input must have whole numbers, but item 6 is the"),
 }  # fmt: skip
 
 
