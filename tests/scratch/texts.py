@@ -186,7 +186,14 @@ _declarations = st.one_of(
 )
 _parts = st.lists(_declarations | _scripts(), max_size=4).map(tuple)
 programs = st.lists(
-    st.builds(Section, name_trees, _parts, st.booleans(), st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=5), max_size=3).map(tuple)) | st.builds(Section, st.none(), _parts),
+    st.builds(
+        Section,
+        name_trees,
+        _parts,
+        st.booleans(),
+        st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=5), max_size=3).map(tuple),
+    )
+    | st.builds(Section, st.none(), _parts),
     min_size=1,
     max_size=2,
 ).map(tuple)
