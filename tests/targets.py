@@ -20,7 +20,9 @@ UNSHRUNK = [phase for phase in Phase if phase not in (Phase.shrink, Phase.explai
 def cannot(target, *needed):
     """Why tests that need these of a target cannot run on it here, if they cannot."""
     backend = get_backend(target)
-    return backend.missing() or next((backend.limits[name] for name in needed if name in backend.limits), None)
+    return backend.missing() or next(
+        (backend.limits[name] for name in needed if name in backend.limits), None
+    )
 
 
 def need(target, *needed):

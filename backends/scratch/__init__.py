@@ -8,6 +8,7 @@ from catgrad.loops import OPERATIONS
 from .. import templates
 from .files import assembled, spelled
 from .harness import load
+from .interface import extent
 from .language import spell
 from .limits import LIMITS
 from .machine import missing
@@ -15,7 +16,7 @@ from .manifest import manifest
 from .options import Options
 from .sizes import arranged
 
-FILES = {"{name}.scratch": "sprite.j2", "manifest.json": "manifest.json.j2"}
+FILES = {"{name}.scratch": "sprite.j2", "{name}_demo.scratch": "demo.j2", "manifest.json": "manifest.json.j2"}
 
 BACKEND = Backend(
     name="scratch",
@@ -32,6 +33,12 @@ BACKEND = Backend(
     dissolves=OPERATIONS | {"Erf", "RandomBits"},
     adjustable=True,
     assemble=assembled,
-    helpers={"literal": spell.literal, "manifest": manifest, "word": spell.name},
+    helpers={
+        "comment": spell.comment,
+        "extent": extent,
+        "literal": spell.literal,
+        "manifest": manifest,
+        "word": spell.name,
+    },
     limits=LIMITS,
 )

@@ -10,10 +10,14 @@ from catgrad.program import Program
 
 from . import bits
 from .assemble import sb3, sprite3
+from .classes import classes
 from .entries import Sprite
+from .examples import examples
 from .interface import Interface, tables
+from .pace import pace
 from .scripts import SLOTS
 from .sizes import streams
+from .stage import monitors
 from .values import first_values
 
 
@@ -22,6 +26,8 @@ def spelled(backend: Backend, program: Program) -> dict[str, Any]:
     sprite = Sprite(backend, program)
     entries = {f.name: sprite.entry(f) for f in program.functions if not f.name.startswith("init")}
     told = Interface(backend, sprite, entries) if "predict" in entries else None
+    taught = examples(backend, program)
+    named = classes(backend, told, taught) if told else None
     if any("~kept" in str(d.lines) for d in sprite.definitions):
         sprite.lists["~kept"] = SLOTS
     return {
@@ -33,7 +39,10 @@ def spelled(backend: Backend, program: Program) -> dict[str, Any]:
         "macros": backend.dialect.macros,
         "bits": bits.lists(backend),
         "streams": streams(program),
-        "examples": {},
+        "examples": taught,
+        "classes": named,
+        "shown": monitors(program, told, first_values(backend, program), taught, named) if told else [],
+        "pace": pace(sprite, told, taught, named) if told and taught else None,
         "loss": next((v.place for v in entries["train_step"].gives if v.name == "loss"), "")
         if "train_step" in entries
         else "",
@@ -51,6 +60,8 @@ def assembled(backend: Backend, program: Program, files: dict[str, str]) -> Mapp
     }
     if streams(program):
         given |= bits.lists(backend)
+    if (taught := examples(backend, program)) is not None:
+        given |= {column.name: column.array.reshape(-1) for column in taught.columns}
     figures = backend.options.sig_figs
     texts = [text for file, text in files.items() if file.endswith(".scratch")]
     return {

@@ -139,9 +139,11 @@ def _with_point(bound: float) -> str:
     return literal(f"{bound:.1f}") if float(bound).is_integer() else literal(bound)
 
 
-def shape(type: NdArrayType) -> str:
-    """A shape for a comment."""
-    return " x ".join(map(str, type.shape)) or "1"
+def extent(type: NdArrayType) -> str:
+    """How many numbers an array has, for a comment, with its shape where that tells more."""
+    axes = [size for size in type.shape if size != 1]
+    shape = f", {' x '.join(map(str, axes))}" if len(axes) > 1 else ""
+    return f"{type.size} number{'s' if type.size != 1 else ''}{shape}"
 
 
 def tables(backend: Backend, program: Program) -> list[tuple[str, Slot, bool]]:

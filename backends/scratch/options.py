@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,9 +21,11 @@ class Options:
 
     `batch` is how many examples a train step takes, `predict_batch` how many predict takes. `weights` are
     arrays by name, or a safetensors file of them; without, parameters begin as the model says. `data` are
-    examples, an array of inputs and one of targets, with which the sprite trains itself. `sig_figs`
-    rounds parameters to so many digits, and `storage` says how they are kept. `unroll` trades blocks for
-    speed. Without `train`, the sprite only predicts. `vm` is what runs the sprite when it is loaded.
+    examples, an array of inputs and one of targets (or several of each, as the model takes them), with
+    which the sprite trains itself. `features` are names for the numbers of an input, `classes` for those
+    of an output, of which the largest is then the guess. `sig_figs` rounds parameters to so many digits,
+    and `storage` says how they are kept. `unroll` trades blocks for speed. Without `train`, the
+    sprite only predicts. `vm` is what runs the sprite when it is loaded.
 
     Raises: OptionError for another value
     """
@@ -31,7 +33,9 @@ class Options:
     batch: int = 1
     predict_batch: int = 1
     weights: str | Mapping[str, Any] = ""
-    data: tuple[Any, Any] | None = field(default=None, compare=False)
+    data: Sequence[Any] | None = field(default=None, compare=False)
+    features: Sequence[str] = ()
+    classes: Sequence[str] = ()
     sig_figs: int | None = None
     storage: str = "numbers"
     unroll: str = "auto"
@@ -46,6 +50,8 @@ class Options:
                     f"it is {getattr(self, name)!r}",
                     "choose one",
                 )
+        for name in ("features", "classes"):
+            _check_names(name, getattr(self, name))
         for name in ("batch", "predict_batch", "sig_figs"):
             value = getattr(self, name)
             if (value is None and name == "sig_figs") or (type(value) is int and value > 0):
@@ -53,3 +59,10 @@ class Options:
             raise OptionError(
                 f"{name} must be a whole number above 0", f"it is {value!r}", "write for example 4"
             )
+
+
+def _check_names(option: str, names: Sequence[str]) -> None:
+    if isinstance(names, str) or not all(isinstance(name, str) and name.strip() for name in names):
+        raise OptionError(
+            f"{option} must be names", f"they are {names!r}", 'write for example ("cat", "dog")'
+        )

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from catgrad.backend import Backend
 from catgrad.errors import OptionError
-from catgrad.program import Function, Program, operations
 from catgrad.ops.random import RandomBits
+from catgrad.program import Function, Program, operations
 from catgrad.structural import Label
 from catgrad.types import symbols
 

@@ -91,13 +91,14 @@ def _blocks(line: Line) -> int:
     if isinstance(line, Repeat):
         return 1 + blocks(line.lines)
     if isinstance(line, If):
-        return 1 + _signs(line.condition) + blocks(line.lines) + blocks(line.others)
+        return 1 + signs(line.condition) + blocks(line.lines) + blocks(line.others)
     texts = [t for t in vars(line).values() if isinstance(t, str)]
     texts += line.arguments if isinstance(line, Call) else ()
-    return 1 + sum(map(_signs, texts))
+    return 1 + sum(map(signs, texts))
 
 
-def _signs(text: str) -> int:
+def signs(text: str) -> int:
+    """About how many reporters an expression has."""
     return sum(text.count(sign) for sign in (" + ", " - ", " * ", " / ", "[", " < ", " > ", " = ", "not "))
 
 

@@ -110,7 +110,7 @@ def _checked(row: Sequence[Any]) -> Packed:
     if [type(item) for item in row] != types:
         raise ValueError(f"the list {NAME} must have {FIELDS} items for each text, numbers between two texts")
     found = Packed(*row)
-    if not (0 < found.letters < 10 and 0 < found.span <= LARGEST and 0 <= found.first):
+    if not (0 < found.letters < 10 and 0 < found.span <= LARGEST and found.first >= 0):
         raise ValueError(f"{NAME} must have numbers of 1 to 9 letters, but {found.name} has others")
     if len(found.text) % found.letters or not set(found.text) <= set(LETTERS):
         raise ValueError(f"the text for {found.name} must have {found.letters} letters of {LETTERS} a number")

@@ -137,7 +137,10 @@ class Blocks:
         if kind == "boolean":
             return [2, self._condition(operand, parent)]
         if isinstance(operand, Constant):
-            return [1, self._costume(str(operand.value), parent) if kind == "costume" else constant(kind, operand)]
+            return [
+                1,
+                self._costume(str(operand.value), parent) if kind == "costume" else constant(kind, operand),
+            ]
         shadow = self._costume(FIRST, parent) if kind == "costume" else empty(kind)
         if isinstance(operand, Name):
             return [3, [12, *self._scope.field("variable", operand.name)], shadow]

@@ -1,0 +1,74 @@
+"""How much a demo does between two pictures, so that it stays lively in Scratch's own virtual machine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .classes import Classes
+from .cost import REPORTER, STACK
+from .entries import Sprite
+from .examples import Examples
+from .interface import Interface, Told
+from .texts import Call, If, Line, Repeat, signs
+
+FRAME = 25_000_000
+"""Nanoseconds of work in each of the 30 pictures that Scratch shows in a second."""
+
+POINTS = 280
+"""Points of a curve; one for each picture."""
+
+ITEM, TURN, CALL = 1_000, 150, 434
+"""Nanoseconds for a number that is read and found to be one, a turn of a loop, a call of a custom block."""
+
+SHARE = 4
+"""What measuring may take: one part in so many of the time for training."""
+
+
+@dataclass(frozen=True)
+class Pace:
+    """Steps for each point of a curve, and points for each time that accuracy is measured."""
+
+    steps: int
+    points: int
+
+    @property
+    def rounds(self) -> int:
+        """How often accuracy is measured."""
+        return POINTS // self.points
+
+
+def pace(sprite: Sprite, told: Interface, examples: Examples, classes: Classes | None) -> Pace:
+    """The pace of a demo."""
+    assert told.step is not None  # there are examples
+    steps = _round_down(FRAME // _of(sprite, told.step))
+    if classes is None or not classes.label:
+        return Pace(steps, POINTS)
+    measuring = examples.rows * _of(sprite, told.predict)
+    wanted = SHARE * measuring // max(FRAME, steps * _of(sprite, told.step))
+    return Pace(steps, next((n for n in (4, 7, 10, 14, 20, 28, 40, 70, 140) if n >= wanted), POINTS))
+
+
+def _round_down(number: int) -> int:
+    """The greatest of 1, 2, 5, 10, 20, 50, ... that is no greater, and 1 for 0."""
+    powers = [10**n for n in range(6)]
+    return max(k * power for power in powers for k in (1, 2, 5) if k * power <= max(number, 1))
+
+
+def _of(sprite: Sprite, told: Told) -> int:
+    """Nanoseconds of predict or a step, with what it reads."""
+    scripts = {definition.name: definition.lines for definition in sprite.definitions}
+    read = sum(reading.value.size for reading in told.readings)
+    lines = (*told.entry.forward, *told.entry.rest, *told.shows)
+    return ITEM * read + sum(_duration(line, scripts) for line in lines)
+
+
+def _duration(line: Line, scripts: dict[str, tuple[Line, ...]]) -> int:
+    if isinstance(line, Repeat):
+        return int(line.count) * (TURN + sum(_duration(inner, scripts) for inner in line.lines))
+    if isinstance(line, If):
+        parts = (sum(_duration(inner, scripts) for inner in part) for part in (line.lines, line.others))
+        return STACK + REPORTER * signs(line.condition) + max(parts)
+    if isinstance(line, Call):
+        return CALL + sum(_duration(inner, scripts) for inner in scripts[line.name])
+    words = [text for text in vars(line).values() if isinstance(text, str)]
+    return STACK + REPORTER * sum(map(signs, words))
