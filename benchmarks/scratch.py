@@ -32,6 +32,7 @@ from catgrad.frontends.torch import from_torch
 
 PEERS = ("cattorch==0.5.0", "torch==2.13.0", "numpy==2.4.6")
 PEER = "cattorch 0.5.0"
+RATE = 0.1
 TOLERANCE = 1e-5
 """How far outputs may be from what PyTorch computes in float64."""
 FULL, QUICK = Race(rounds=11, seconds=0.3, warm_up=3), Race(rounds=2, seconds=0.05, warm_up=0.3)
@@ -53,8 +54,9 @@ class Made:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", CatgradWarning)  # of many blocks, which the tables tell too
             artifact = emit(self.task, "scratch", weights=self.weights, unroll=case.unroll, train=train)
-        given = {"input": self.example.reshape(-1)} | ({"target": np.eye(outputs)[0]} if train else {})
-        return Sprite(case.sprite, artifact.files["net.sprite3"], case.block, given)
+        lists = {"input": self.example.reshape(-1)} | ({"target": np.eye(outputs)[0]} if train else {})
+        variables = {"learning rate": RATE} if train else {}
+        return Sprite(case.sprite, artifact.files["net.sprite3"], case.block, lists, variables)
 
     def peers(self, folder: Path) -> Sprite:
         """The sprite of the peer, made before."""
@@ -70,7 +72,7 @@ def made(net: Net, folder: Path) -> Made:
     arrays = {name: tensor.numpy() for name, tensor in module.state_dict().items()}
     np.savez(folder / f"{net.name}.npz", example=example.numpy(), **arrays)
     imported = from_torch(module, example, name="net")
-    return Made(net, Task(imported.model, sgd(0.1), mse, "net"), imported.parameters, example.numpy())
+    return Made(net, Task(imported.model, sgd(RATE), mse, "net"), imported.parameters, example.numpy())
 
 
 def peer_sprites(nets: Sequence[Net], folder: Path) -> None:
