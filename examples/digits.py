@@ -3,22 +3,30 @@
     python -m examples.digits --plot digits.png
 
 Prints the training step that catgrad emits, trains on emitted code only, and ends with the share
-of digits told right that it has not been trained on. Data: scikit-learn's copy of the test set of
+of digits told right that it has not been trained on. With `--target scratch` a smaller network trains
+inside Scratch, whose editor would take long to show the blocks of this one, and digits.sb3 is written, a
+project that trains again at its green flag. Data: scikit-learn's copy of the test set of
 Alpaydin and Kaynak 1998, Optical Recognition of Handwritten Digits (UCI). Needs `catgrad[examples]`.
 """
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import typer
 
-from catgrad import Dim, Dtype, NdArrayType, Task, accuracy, emit, fit, layers, losses, optimisers
+from catgrad import Dim, Dtype, NdArrayType, Task, accuracy, emit, fit, layers, losses, optimisers, sgd
+from catgrad.backend import Artifact
 from catgrad.errors import ToolError
-from examples.options import BatchSize, Plot, Seed, Steps, Target, run
+from examples.options import IN_SCRATCH, BatchSize, Plot, Project, Seed, Steps, Target, run
 from examples.source import training_step
 
 BATCH = Dim("batch")
 TRAINING = 1437  # four fifths of the images
+SHOWN = 500  # as many are in a project, so that it can measure its accuracy in half a second
+LOGITS = layers.pointwise(lambda x: x)
+LABELS = (NdArrayType((BATCH,), Dtype.int64),)
 
 
 def image(channels: int, side: int) -> NdArrayType:
@@ -28,7 +36,6 @@ def image(channels: int, side: int) -> NdArrayType:
 
 def cnn() -> Task:
     """Two convolutions with pooling, then one dense layer: 1,898 parameters."""
-    logits = layers.pointwise(lambda x: x)
     model = layers.sequential(
         layers.conv(image(1, 8), 8, size=3, padding=1),
         layers.relu(image(8, 8)),
@@ -37,10 +44,20 @@ def cnn() -> Task:
         layers.relu(image(16, 4)),
         layers.max_pool(image(16, 4), 2),
         layers.flatten(image(16, 2)),
-        layers.dense(NdArrayType((BATCH,)), NdArrayType((64,)), NdArrayType((10,)), activation=logits),
+        layers.dense(NdArrayType((BATCH,)), NdArrayType((64,)), NdArrayType((10,)), activation=LOGITS),
     )
-    labels = (NdArrayType((BATCH,), Dtype.int64),)
-    return Task(model, optimisers.adam(3e-3), losses.cross_entropy, "digits", labels)
+    return Task(model, optimisers.adam(3e-3), losses.cross_entropy, "digits", LABELS)
+
+
+def mlp() -> Task:
+    """Two dense layers: 2,410 parameters, but one custom block of a few lines for each."""
+    pixels, hidden, scores = (NdArrayType((size,)) for size in (64, 32, 10))
+    model = layers.sequential(
+        layers.flatten(image(1, 8)),
+        layers.dense(NdArrayType((BATCH,)), pixels, hidden),
+        layers.dense(NdArrayType((BATCH,)), hidden, scores, activation=LOGITS),
+    )
+    return Task(model, sgd(0.5), losses.cross_entropy, "digits", LABELS)
 
 
 def load() -> tuple[np.ndarray, np.ndarray]:
@@ -59,23 +76,35 @@ def load() -> tuple[np.ndarray, np.ndarray]:
     return (digits.images[order, None] / 16).astype(np.float32), digits.target[order].astype(np.int64)
 
 
+def in_scratch(x: np.ndarray, y: np.ndarray, batch_size: int) -> Artifact:
+    """The smaller network as a project with some of the images."""
+    data, names = (x[:SHOWN], y[:SHOWN]), tuple(map(str, range(10)))
+    return emit(mlp(), "scratch", batch=batch_size, data=data, classes=names)
+
+
 def main(
     target: Target = "numpy",
     steps: Steps = 700,
     seed: Seed = 0,
     batch_size: BatchSize = 64,
     plot: Plot = None,
+    project: Project = Path("digits.sb3"),
 ) -> None:
     """Train a small convolutional network on handwritten digits, on emitted source only."""
     x, y = load()
     held_out, digits = x[TRAINING:], y[TRAINING:]
-    artifact = emit(cnn(), target)
+    is_scratch = target == "scratch"
+    batch_size = min(batch_size, IN_SCRATCH) if is_scratch else batch_size
+    artifact = in_scratch(x, y, batch_size) if is_scratch else emit(cnn(), target)
     typer.echo(training_step(artifact.source))
     learner = artifact.load()().learner(seed)
     training = (x[:TRAINING], y[:TRAINING])
-    history = fit(learner, training, steps=steps, batch_size=batch_size, seed=seed)
+    history = fit(learner, training, steps=steps, batch_size=batch_size, seed=seed, drop_last=is_scratch)
     scores = np.asarray(learner.predict(held_out))
     typer.echo(f"accuracy: {accuracy(scores, digits):.1%} of {len(digits)} digits not trained on")
+    if is_scratch:
+        learner.save(project)
+        typer.echo(f"project: {project}")
     if plot is not None:
         from examples.plots import losses_and_images
 

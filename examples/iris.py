@@ -3,7 +3,8 @@
     python -m examples.iris dense --plot iris.png
 
 Prints the source that catgrad emits, trains on nothing but that source, and ends with the share
-of the 150 flowers told right. Data: Fisher 1936, by way of the UCI Machine Learning Repository.
+of the 150 flowers told right. With `--target scratch` it trains inside Scratch, and writes iris.sb3, a
+project that trains again at its green flag. Data: Fisher 1936, by way of the UCI Machine Learning Repository.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import numpy as np
 import typer
 
 from catgrad import Dim, NdArrayType, Task, accuracy, emit, fit, layers, mse, obj, sgd
-from examples.options import BatchSize, Plot, Seed, Steps, Target, run
+from examples.options import IN_SCRATCH, BatchSize, Plot, Project, Seed, Steps, Target, run
 
 DATA = Path(__file__).parent / "data" / "iris.csv"
 FEATURES = ("sepal length", "sepal width", "petal length", "petal width")
@@ -74,15 +75,22 @@ def main(
     seed: Seed = 0,
     batch_size: BatchSize = 150,
     plot: Plot = None,
+    project: Project = Path("iris.sb3"),
 ) -> None:
     """Train a small network on Fisher's irises, on emitted source only."""
     task = {Model.linear: linear, Model.simple: simple, Model.dense: dense, Model.hidden: hidden}[model]()
-    artifact = emit(task, target)
-    typer.echo(artifact.source)
     x, y = load()
+    is_scratch = target == "scratch"
+    batch_size = min(batch_size, IN_SCRATCH) if is_scratch else batch_size
+    options = {"batch": batch_size, "data": (x, y), "features": FEATURES, "classes": SPECIES}
+    artifact = emit(task, target, **options if is_scratch else {})
+    typer.echo(artifact.source)
     learner = artifact.load()().learner(seed)
-    history = fit(learner, (x, y), steps=steps, batch_size=batch_size, seed=seed)
+    history = fit(learner, (x, y), steps=steps, batch_size=batch_size, seed=seed, drop_last=is_scratch)
     typer.echo(f"accuracy: {accuracy(learner.predict(x), y):.1%} of {len(x)} flowers")
+    if is_scratch:
+        learner.save(project)
+        typer.echo(f"project: {project}")
     if plot is not None:
         from examples.plots import decision_regions
 

@@ -13,7 +13,9 @@ from catgrad import CatgradError
 Target = Annotated[str, typer.Option(help="What to compile to; `catgrad targets` lists them.")]
 Steps = Annotated[int, typer.Option(min=1, help="How many steps to train.")]
 Seed = Annotated[int, typer.Option(min=0, help="Decides the first parameters and the batches.")]
-BatchSize = Annotated[int, typer.Option(min=1, help="How many examples a step sees.")]
+BatchSize = Annotated[int, typer.Option(min=1, help="How many examples a step sees; in Scratch 10 at most.")]
+IN_SCRATCH = 10
+Project = Annotated[Path, typer.Option(help="With the target scratch: write the trained project here.")]
 Plot = Annotated[Path | None, typer.Option(help="Write a picture of the training here (PNG, SVG or PDF).")]
 
 

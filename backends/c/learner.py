@@ -2,73 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
-from catgrad.state import Slot
 from catgrad.types import Array
 
 from .bound import Bound, Many
-from .checks import as_in_c
 from .harness import initialise
+from .held import Held, Holder
 from .library import table_of
 
 
-class Held(MutableMapping[str, Any]):
-    """The arrays of a table by name, which stay where they are: what is assigned is copied into them."""
-
-    def __init__(self, table: str, slots: Sequence[Slot], arrays: Sequence[Array]) -> None:
-        self._arrays = {slot.name: array for slot, array in zip(slots, arrays, strict=True)}
-        self._table, self._types = table, {slot.name: slot.type for slot in slots}
-
-    def __getitem__(self, name: str) -> Array:
-        return self._arrays[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._arrays)
-
-    def __len__(self) -> int:
-        return len(self._arrays)
-
-    def __repr__(self) -> str:
-        return repr(self._arrays)
-
-    def __or__(self, other: Mapping[str, Any]) -> dict[str, Any]:
-        return {**self, **other}
-
-    def __ror__(self, other: Mapping[str, Any]) -> dict[str, Any]:
-        return {**other, **self}
-
-    def __delitem__(self, name: str) -> None:
-        raise TypeError(f"{self._table}: {name} must stay, for the model has it; assign it another value")
-
-    def __setitem__(self, name: str, value: Any) -> None:
-        if name not in self._types:
-            raise KeyError(f"{self._table}: a name must be one of {', '.join(self)}, but it is {name!r}")
-        np.copyto(self[name], self._fitting(name, value))
-
-    def set(self, arrays: Mapping[str, Any]) -> None:
-        """Copy arrays for all names; nothing is changed unless all of them fit."""
-        fitting = {name: self._fitting(name, arrays[name]) for name in self}
-        for name, array in fitting.items():
-            np.copyto(self[name], array)
-
-    def _fitting(self, name: str, value: Any) -> Array:
-        array, type = np.asarray(value), self._types[name]
-        if array.shape != type.shape:
-            raise ValueError(
-                f"{self._table}: {name} must have shape {type.shape}, but it is {array.shape}; reshape it"
-            )
-        return as_in_c(array, type, f"{self._table}: {name}")
-
-    def __reduce__(self) -> Any:
-        # A copy is an ordinary table of its own.
-        return dict, (self._arrays,)
-
-
-class Learner:
+class Learner(Holder):
     """Parameters, buffers and optimiser state by name, and the functions that use and change them."""
 
     def __init__(self, model: Any, seed: int = 0) -> None:
@@ -94,33 +39,6 @@ class Learner:
         for table, held in self._held.items():
             other._held[table].set(held)
         return other
-
-    @property
-    def parameters(self) -> Held:
-        """What training moves along gradients, by name; each step changes these arrays."""
-        return self._held["parameters"]
-
-    @parameters.setter
-    def parameters(self, arrays: Mapping[str, Any]) -> None:
-        self._held["parameters"].set(arrays)
-
-    @property
-    def buffers(self) -> Held:
-        """What else training changes in the model, by name."""
-        return self._held["buffers"]
-
-    @buffers.setter
-    def buffers(self, arrays: Mapping[str, Any]) -> None:
-        self._held["buffers"].set(arrays)
-
-    @property
-    def state(self) -> Held:
-        """What the optimiser keeps between steps, by name."""
-        return self._held["state"]
-
-    @state.setter
-    def state(self, arrays: Mapping[str, Any]) -> None:
-        self._held["state"].set(arrays)
 
     def predict(self, *inputs: Any) -> Any:
         """The model's output; a list if there are several."""

@@ -14,10 +14,11 @@ from .classes import classes
 from .entries import Sprite
 from .examples import examples
 from .interface import Interface, tables
-from .pace import pace
+from .pace import POINTS, pace
 from .scripts import SLOTS
 from .sizes import streams
 from .stage import monitors
+from .storage import storage
 from .values import first_values
 
 
@@ -35,6 +36,7 @@ def spelled(backend: Backend, program: Program) -> dict[str, Any]:
         "entries": entries,
         "told": told,
         "tables": tables(backend, program),
+        "storage": storage(backend, program),
         "first": first_values(backend, program),
         "macros": backend.dialect.macros,
         "bits": bits.lists(backend),
@@ -42,6 +44,7 @@ def spelled(backend: Backend, program: Program) -> dict[str, Any]:
         "examples": taught,
         "classes": named,
         "shown": monitors(program, told, first_values(backend, program), taught, named) if told else [],
+        "points": POINTS,
         "pace": pace(sprite, told, taught, named) if told and taught else None,
         "loss": next((v.place for v in entries["train_step"].gives if v.name == "loss"), "")
         if "train_step" in entries
@@ -52,12 +55,7 @@ def spelled(backend: Backend, program: Program) -> dict[str, Any]:
 def assembled(backend: Backend, program: Program, files: dict[str, str]) -> Mapping[str, str | bytes]:
     """The texts, the sprite, and a project with it."""
     name = program.name
-    given = {
-        place: array.reshape(-1)
-        for place, slot, is_list in tables(backend, program)
-        if is_list
-        for array in [first_values(backend, program)[slot.name]]
-    }
+    given = dict(storage(backend, program).given)
     if streams(program):
         given |= bits.lists(backend)
     if (taught := examples(backend, program)) is not None:

@@ -10,6 +10,7 @@ import numpy as np
 
 from catgrad.backend import Artifact
 from catgrad.errors import DivergenceError, ShapeError
+from catgrad.formats.packed import NAME
 from catgrad.program import Function, Program, interpret
 from catgrad.types import Array, Dtype, NdArrayType
 
@@ -19,18 +20,30 @@ from .machine import Machine
 
 def load(artifact: Artifact) -> Any:
     """The class `CompiledModel` of an emitted sprite. Raises: ToolError if there is no virtual machine."""
+    from .learner import Learner
+
+    program = artifact.program
+    blocks = opened(artifact, "sprite3")
+    initial = {f.name: Initial(f) for f in program.functions if f.name not in blocks}
+    attributes: dict[str, Any] = {"program": program, **initial, **blocks}
+    attributes |= {"machine": next(iter(blocks.values())).machine}
+    if "train_step" in blocks:
+        attributes["step"] = Step(blocks["train_step"])
+        attributes["learner"] = lambda self, seed=None: Learner(opened(artifact, "sb3"), initial, seed)
+    return type("CompiledModel", (Loaded,), attributes)
+
+
+def opened(artifact: Artifact, kind: str) -> dict[str, Block]:
+    """The custom blocks of the emitted sprite3 or sb3, in a virtual machine of its own."""
     program, told = artifact.program, json.loads(artifact.text("manifest.json"))
     machine = Machine(told["vm"])
-    machine.load(artifact.files[f"{program.name}.sprite3"])
-    blocks = {
+    machine.load(artifact.files[f"{program.name}.{kind}"])
+    if machine.has_list(NAME):
+        machine.call("unpack weights")  # or the first call would put them in place of those it is given
+    return {
         name: Block(machine, program, program[name], how, told["tables"])
         for name, how in told["functions"].items()
     }
-    initial = {f.name: Initial(f) for f in program.functions if f.name not in blocks}
-    attributes: dict[str, Any] = {"program": program, "machine": machine, **initial, **blocks}
-    if "train_step" in blocks:
-        attributes["step"] = Step(blocks["train_step"])
-    return type("CompiledModel", (Loaded,), attributes)
 
 
 class Loaded:
@@ -64,9 +77,9 @@ class Block:
         given = self.wanted.checked(values)
         places = [*(place for _, place in self.slots), *self.how["takes"]]
         for place, value in zip(places, given, strict=True):
-            self._put(place, value)
+            self.put(place, value)
         self.run()
-        return [self._get(place, type) for place, type in self._results()]
+        return [self.get(place, type) for place, type in self._results()]
 
     def run(self) -> None:
         """Run the custom block. Raises: DivergenceError, IndexError or ShapeError with the error it finds."""
@@ -85,7 +98,7 @@ class Block:
                 results += [(self.tables[slot.name], slot.type) for slot in self.program.tables[given]]
             else:
                 place = next(own)
-                results.append((place, NdArrayType(tuple(place["shape"]), Dtype(place["dtype"]))))
+                results.append((place, type_of(place)))
         return results[: len(results) - self._extra]
 
     @property
@@ -97,19 +110,26 @@ class Block:
             else 0
         )
 
-    def _put(self, place: Mapping[str, str], value: Array) -> None:
+    def put(self, place: Mapping[str, str], value: Array) -> None:
+        """Write an array where the sprite has it."""
         if "variable" in place:
             self.machine.set_variable(place["variable"], value.item())
         else:
             self.machine.set_list(place["list"], value.reshape(-1).astype(np.float64))
 
-    def _get(self, place: Mapping[str, str], type: NdArrayType) -> Array:
+    def get(self, place: Mapping[str, str], type: NdArrayType) -> Array:
+        """Read an array where the sprite has it."""
         if "variable" in place:
             numbers = np.asarray([self.machine.variable(place["variable"])], np.float64)
         else:
             numbers = self.machine.array(place["list"])
         with np.errstate(over="ignore"):  # a float64 may be infinite as a float32
             return numbers.astype(type.dtype.numpy).reshape(type.shape)
+
+
+def type_of(place: Mapping[str, Any]) -> NdArrayType:
+    """The type of an argument or result of a function's own."""
+    return NdArrayType(tuple(place["shape"]), Dtype(place["dtype"]))
 
 
 class Step:

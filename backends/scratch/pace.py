@@ -14,13 +14,13 @@ from .texts import Call, If, Line, Repeat, signs
 FRAME = 25_000_000
 """Nanoseconds of work in each of the 30 pictures that Scratch shows in a second."""
 
-POINTS = 280
+POINTS = 240
 """Points of a curve; one for each picture."""
 
 ITEM, TURN, CALL = 1_000, 150, 434
 """Nanoseconds for a number that is read and found to be one, a turn of a loop, a call of a custom block."""
 
-SHARE = 4
+SHARE = 2
 """What measuring may take: one part in so many of the time for training."""
 
 
@@ -45,7 +45,9 @@ def pace(sprite: Sprite, told: Interface, examples: Examples, classes: Classes |
         return Pace(steps, POINTS)
     measuring = examples.rows * _of(sprite, told.predict)
     wanted = SHARE * measuring // max(FRAME, steps * _of(sprite, told.step))
-    return Pace(steps, next((n for n in (4, 7, 10, 14, 20, 28, 40, 70, 140) if n >= wanted), POINTS))
+    return Pace(
+        steps, next((n for n in (4, 5, 6, 8, 10, 12, 15, 20, 24, 30, 40, 60, 80, 120) if n >= wanted), POINTS)
+    )
 
 
 def _round_down(number: int) -> int:

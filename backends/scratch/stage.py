@@ -12,8 +12,8 @@ from .classes import Classes
 from .examples import Examples
 from .interface import Interface
 
-COLUMN, BESIDE = 320, 400
-"""Where monitors stand, in pixels from the left of the stage, which is 480 wide and 360 high."""
+COLUMN, BESIDE, WIDTH = 278, 380, 98
+"""Where monitors stand, in pixels from the left of the stage, which is 480 wide and 360 high, and a list's width."""
 
 LINE, SLIDER, END = 28, 46, 325
 """Heights of a monitor and of one with a slider, and where the column ends."""
@@ -65,6 +65,6 @@ def _lists(told: Interface, y: int) -> list[Shown]:
     output = told.outputs[0][0]
     (name, value), *others = told.inputs
     if others or value.size > FITTING:
-        return [Shown("list", output, (COLUMN, y), (156, END - y))]
-    size = (76, END - y)
+        return [Shown("list", output, (COLUMN, y), (2 * WIDTH, END - y))]
+    size = (WIDTH, END - y)
     return [Shown("list", name, (COLUMN, y), size), Shown("list", output, (BESIDE, y), size)]

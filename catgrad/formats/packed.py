@@ -63,8 +63,10 @@ class Packed:
     def numbers(self) -> Array:
         """The numbers, as Scratch computes them."""
         codes = self._codes()
-        powers = np.array([float(10**k) for k in range(FINEST + 1)])
-        return (codes % self.span + self.least) * self.factor / powers[codes // self.span + self.first]
+        powers = np.array([float(10**k) for k in range(self.last + 1)])
+        wholes = (codes % self.span + self.least).astype(np.float64)
+        quotients: Array = wholes * self.factor / powers[codes // self.span + self.first]
+        return quotients
 
     def _codes(self) -> Array:
         digits = np.array([LETTERS.index(letter) for letter in self.text], np.int64)
@@ -94,7 +96,7 @@ def rounded(name: str, array: Array) -> Packed:
     step = float(np.abs(array).max(initial=0)) / STEPS or 1.0
     places = min(max(0, 2 - floor(log10(step))), FINEST)
     factor = ceil(step * 10**places)
-    wholes = np.rint(array.astype(np.float64).ravel() * 10**places / factor)
+    wholes = np.rint(array.astype(np.float64).ravel() * float(10**places) / factor)
     codes = [int(m) + STEPS for m in wholes]
     return _written(name, codes, 2 * STEPS + 1, -STEPS, places, factor)
 
@@ -110,12 +112,15 @@ def _checked(row: Sequence[Any]) -> Packed:
     if [type(item) for item in row] != types:
         raise ValueError(f"the list {NAME} must have {FIELDS} items for each text, numbers between two texts")
     found = Packed(*row)
-    if not (0 < found.letters < 10 and 0 < found.span <= LARGEST and found.first >= 0):
-        raise ValueError(f"{NAME} must have numbers of 1 to 9 letters, but {found.name} has others")
+    sizes = found.span, found.factor, 1 + abs(found.least), 1 + found.first
+    if not (0 < found.letters < 10 and all(0 < size <= LARGEST for size in sizes)):
+        raise ValueError(
+            f"{NAME} must have texts of up to 9 letters a number, but has another for {found.name}"
+        )
     if len(found.text) % found.letters or not set(found.text) <= set(LETTERS):
         raise ValueError(f"the text for {found.name} must have {found.letters} letters of {LETTERS} a number")
     if found.last > FINEST:
-        raise ValueError(f"the numbers of {found.name} must have {FINEST} digits at most behind the point")
+        raise ValueError(f"the numbers of {found.name} must have at most {FINEST} digits behind the point")
     return found
 
 
