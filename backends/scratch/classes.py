@@ -35,7 +35,9 @@ def classes(backend: Backend, told: Interface, found: Examples | None) -> Classe
     count = told.outputs[0][1].size if len(told.outputs) == 1 else 0
     if names and len(names) != count:
         raise OptionError(
-            f"classes must name each of the {count} numbers of the output" if count else "classes must be left out",
+            f"classes must name each of the {count} numbers of the output"
+            if count
+            else "classes must be left out",
             f"they are {len(names)}" if count else f"the model has {len(told.outputs)} outputs",
             "name as many, and leave predict_batch at 1" if count else "name them where output is read",
         )

@@ -71,9 +71,7 @@ class Learner(Holder):
         block = blocks["predict"]
         self.program, self.machine = block.program, block.machine
         self._predict, self._step = Bound(block), Bound(blocks["train_step"])
-        self._held = {
-            table: Listed(table, self.program.tables.get(table, ()), block) for table in INITIAL
-        }
+        self._held = {table: Listed(table, self.program.tables.get(table, ()), block) for table in INITIAL}
         for table, name in INITIAL.items() if seed is not None else ():
             if name in initial:
                 self._held[table].set(dict(zip(self._held[table], initial[name](seed), strict=True)))
@@ -81,7 +79,7 @@ class Learner(Holder):
     def predict(self, *inputs: Any) -> Any:
         """The model's output, of as many examples as there are; a list if there are several outputs."""
         parts = [self._predict(*batch) for batch in self._predict.batches(inputs)]
-        outputs = [np.concatenate(arrays) if len(arrays) > 1 else arrays[0] for arrays in zip(*parts)]
+        outputs = [np.concatenate(y) if len(y) > 1 else y[0] for y in zip(*parts, strict=True)]
         return outputs[0] if len(outputs) == 1 else outputs
 
     def step(self, *inputs_and_targets: Any) -> Any:

@@ -61,4 +61,6 @@ class Options:
 
 def _check_names(option: str, names: Sequence[str]) -> None:
     if isinstance(names, str) or not all(isinstance(name, str) and name.strip() for name in names):
-        raise OptionError(f"{option} must be names", f"they are {names!r}", 'write for example ("cat", "dog")')
+        raise OptionError(
+            f"{option} must be names", f"they are {names!r}", 'write for example ("cat", "dog")'
+        )

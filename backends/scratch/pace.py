@@ -45,7 +45,9 @@ def pace(sprite: Sprite, told: Interface, examples: Examples, classes: Classes |
         return Pace(steps, POINTS)
     measuring = examples.rows * _of(sprite, told.predict)
     wanted = SHARE * measuring // max(FRAME, steps * _of(sprite, told.step))
-    return Pace(steps, next((n for n in (4, 5, 6, 8, 10, 12, 15, 20, 24, 30, 40, 60, 80, 120) if n >= wanted), POINTS))
+    return Pace(
+        steps, next((n for n in (4, 5, 6, 8, 10, 12, 15, 20, 24, 30, 40, 60, 80, 120) if n >= wanted), POINTS)
+    )
 
 
 def _round_down(number: int) -> int:
