@@ -2,9 +2,10 @@
 
     python -m examples.scratch_writer --target c --steps 10000
 
-Trains on emitted code for any target, puts the weights into a sprite that takes a letter at a time and remembers
-those before, and ends with what the sprite writes in Scratch's own virtual machine. Open writer.sb3 in Scratch and
-click the flag. Data: the letters of the King James Version, which is in the public domain.
+Trains on emitted code for any target, puts the weights into a sprite that takes a letter at a time
+and remembers those before, and ends with what it writes in Scratch's own virtual machine. Open
+writer.sb3 in Scratch and click the flag. Data: the letters of the King James Version, which is in
+the public domain.
 """
 
 from __future__ import annotations
@@ -19,7 +20,6 @@ import typer
 
 from catgrad import Dim, Dtype, NdArrayType, Task, emit, evaluate, fit, losses, optimisers
 from catgrad.backend import Artifact
-from catgrad.files import write_whole
 from catgrad.learn.schedules import cosine
 from catgrad.tokenizers import CharTokenizer
 from examples import text
@@ -62,15 +62,16 @@ def sprite(parameters: Any) -> Artifact:
     return emit(model, "scratch", tokenizer=LETTERS, weights=parameters, sig_figs=4, unroll="compact")
 
 
-def write(project: bytes, begin: str) -> str:
-    """What the sprite makes of the beginning of a text, or why it cannot run here."""
+def write(artifact: Artifact, begin: str) -> str:
+    """What the sprite makes of the beginning of a text, or why there is nothing."""
     from catgrad.backends.scratch.machine import Machine, missing
 
     if reason := missing("vanilla"):
         return f"nothing, for {reason}"
     machine = Machine()
-    machine.load(project)
+    machine.load(artifact.files["writer.sb3"])
     machine.set_variable("text", begin)
+    machine.set_variable("how many", CONTEXT)  # as many as fit
     machine.broadcast("write")
     return str(machine.variable("error") or machine.variable("text"))
 
@@ -81,7 +82,9 @@ def main(
     seed: Seed = 0,
     batch_size: BatchSize = 16,
     begin: Annotated[str, typer.Option(help="What the sprite goes on with.")] = "And God said",
-    project: Annotated[Path, typer.Option(help="Write the Scratch project here.")] = Path("writer.sb3"),
+    out: Annotated[Path, typer.Option(help="The folder for the sprite and a project with it.")] = Path(
+        "writer"
+    ),
 ) -> None:
     """Train a tiny GPT on the letters of Genesis, and put it into a sprite that writes."""
     from catgrad.backends.scratch.assemble import count_blocks
@@ -89,11 +92,9 @@ def main(
     learner, loss = trained(target, steps, seed, batch_size)
     typer.echo(f"loss: {loss:.3f} nats a letter on text not trained on")
     artifact = sprite(learner.parameters)
-    content = artifact.files["writer.sb3"]
-    assert isinstance(content, bytes)  # it is no text
-    write_whole(project, [content])
-    typer.echo(f"project: {project}, {count_blocks(artifact.source):,} blocks, {len(content) // 1000} kB")
-    typer.echo(f"the sprite writes: {write(content, begin)}")
+    artifact.write(out)
+    typer.echo(f"sprite: {count_blocks(artifact.source):,} blocks, in {out}")
+    typer.echo(f"it writes: {write(artifact, begin)}")
 
 
 if __name__ == "__main__":
