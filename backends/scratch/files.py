@@ -10,6 +10,7 @@ from catgrad.program import Program
 
 from . import bits
 from .assemble import sb3, sprite3
+from .assemble.limits import check_saved
 from .classes import classes
 from .entries import Sprite
 from .examples import examples
@@ -55,7 +56,9 @@ def spelled(backend: Backend, program: Program) -> dict[str, Any]:
 def assembled(backend: Backend, program: Program, files: dict[str, str]) -> Mapping[str, str | bytes]:
     """The texts, the sprite, and a project with it."""
     name = program.name
-    given = dict(storage(backend, program).given)
+    kept = storage(backend, program)
+    check_saved({text.name: text.numbers().tolist() for text in kept.packed})
+    given = dict(kept.given)
     if streams(program):
         given |= bits.lists(backend)
     if (taught := examples(backend, program)) is not None:
