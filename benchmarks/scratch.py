@@ -32,6 +32,7 @@ from catgrad.frontends.torch import from_torch
 
 PEERS = ("cattorch==0.5.0", "torch==2.13.0", "numpy==2.4.6")
 PEER = "cattorch 0.5.0"
+RATE = 0.1
 TOLERANCE = 1e-5
 """How far outputs may be from what PyTorch computes in float64."""
 FULL, QUICK = Race(rounds=11, seconds=0.3, warm_up=3), Race(rounds=2, seconds=0.05, warm_up=0.3)
@@ -48,14 +49,14 @@ class Made:
     example: np.ndarray
 
     def ours(self, case: Case, outputs: int) -> Sprite:
-        """Our sprite."""
+        """Our sprite; it has a training step only where that is asked for."""
+        train = case.block != "predict"
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", CatgradWarning)  # of many blocks, which the tables tell too
-            train = case.block != "predict"
             artifact = emit(self.task, "scratch", weights=self.weights, unroll=case.unroll, train=train)
-        shown = "catgrad" if case.unroll == "auto" else f"catgrad, unroll={case.unroll}"
-        given = {"input": self.example.reshape(-1)} | ({"target": np.eye(outputs)[0]} if train else {})
-        return Sprite(shown, artifact.files["net.sprite3"], case.block, given)
+        lists = {"input": self.example.reshape(-1)} | ({"target": np.eye(outputs)[0]} if train else {})
+        variables = {"learning rate": RATE} if train else {}
+        return Sprite(case.sprite, artifact.files["net.sprite3"], case.block, lists, variables)
 
     def peers(self, folder: Path) -> Sprite:
         """The sprite of the peer, made before."""
@@ -71,7 +72,7 @@ def made(net: Net, folder: Path) -> Made:
     arrays = {name: tensor.numpy() for name, tensor in module.state_dict().items()}
     np.savez(folder / f"{net.name}.npz", example=example.numpy(), **arrays)
     imported = from_torch(module, example, name="net")
-    return Made(net, Task(imported.model, sgd(0.1), mse, "net"), imported.parameters, example.numpy())
+    return Made(net, Task(imported.model, sgd(RATE), mse, "net"), imported.parameters, example.numpy())
 
 
 def peer_sprites(nets: Sequence[Net], folder: Path) -> None:
@@ -115,8 +116,9 @@ def measured(made: Made, folder: Path, race: Race) -> tuple[list[Row], list[Size
             )
             for case, seconds, error in zip(cases, ours, errors, strict=False)
         ]  # fmt: skip
-    by_name = {sprite.name: sprite for sprite in sprites}
-    return rows, [Size.of(made.net.title, sprite) for sprite in by_name.values()]
+    learns = Case("train step")
+    more = [] if learns.sprite in [sprite.name for sprite in sprites] else [made.ours(learns, right.size)]
+    return rows, [Size.of(made.net.title, sprite) for sprite in [*sprites, *more]]
 
 
 def run(names: str, quick: bool) -> None:

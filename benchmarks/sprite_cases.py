@@ -22,6 +22,12 @@ class Case:
     ratio: Mapping[str, float] = field(default_factory=dict)
     each: Mapping[str, float] = field(default_factory=dict)
 
+    @property
+    def sprite(self) -> str:
+        """What tells our sprite from others of the model."""
+        unroll = [] if self.unroll == "auto" else [f"unroll={self.unroll}"]
+        return ", ".join(["catgrad", *([] if self.block == "predict" else ["also learns"]), *unroll])
+
 
 @dataclass(frozen=True)
 class Net:

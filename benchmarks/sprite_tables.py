@@ -95,7 +95,7 @@ def show(console: Console, rows: Sequence[Row], sizes: Sequence[Size], peer: str
         table.add_row(
             size.net, size.sprite, f"{size.blocks:,}", f"{size.json / 1e3:.1f}", f"{size.file / 1e3:.1f}"
         )
-    console.print(table, "ours predict and learn; those of the peer predict", highlight=False)
+    console.print(table)
 
 
 def times(rows: Sequence[Row], title: str, peer: str) -> Table:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import ceil
 
@@ -32,12 +32,13 @@ sprite benchmark
 
 @dataclass(frozen=True)
 class Sprite:
-    """A file with the custom block that is timed, and what its shared lists hold then."""
+    """A file with the custom block that is timed, and what its shared lists and variables hold then."""
 
     name: str
     file: bytes
     block: str
-    given: dict[str, np.ndarray] = field(default_factory=dict)
+    lists: Mapping[str, np.ndarray] = field(default_factory=dict)
+    variables: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def json(self) -> bytes:
@@ -53,8 +54,10 @@ class Sprite:
         """A virtual machine with it, and with the script that repeats its block if that is asked for."""
         machine = Machine(vm)
         machine.load(repeating(self.file, self.block) if repeated else self.file)
-        for name, items in self.given.items():
+        for name, items in self.lists.items():
             machine.set_list(name, items)
+        for name, value in self.variables.items():
+            machine.set_variable(name, value)
         return machine
 
     def output(self, vm: str) -> np.ndarray:

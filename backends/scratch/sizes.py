@@ -20,13 +20,10 @@ def arranged(backend: Backend, program: Program) -> Program:
 
     Raises: OptionError if it has more than one symbolic size
     """
-    left_out = () if backend.options.train else ("train_step", "init_state")
-    functions = tuple(f for f in program.functions if f.name not in left_out)
-    tables = {
-        name: slots for name, slots in program.tables.items() if backend.options.train or name != "state"
-    }
-    kept = replace(program, functions=functions, tables=tables)
-    return kept.map(lambda f: _with_predictions(_with_numbers(backend, f)))
+    taken = {table for function in program.functions for table in function.takes}
+    tables = {name: slots for name, slots in program.tables.items() if name in taken}
+    changed = program.map(lambda f: _with_predictions(_with_numbers(backend, f)))
+    return replace(changed, tables=tables)
 
 
 def _with_numbers(backend: Backend, function: Function) -> Function:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 from catgrad.backends.scratch.assemble import sprite3
 
+from benchmarks.harness import RESULTS, ROOT, duration
 from benchmarks.scratch import checked, made
 from benchmarks.sprite_cases import NETS, both, chosen
 from benchmarks.sprite_tables import Row
@@ -103,3 +106,29 @@ def test_times_of_each_product_are_told_of_predictions_only():
         is None
     )
     assert both(1, 2) == {"vanilla": 1, "turbowarp": 2}
+
+
+def test_the_figures_of_the_docs_are_those_of_the_benchmark():
+    kept = json.loads((RESULTS / "scratch.json").read_text())
+    page = (ROOT / "docs/explanation/sprite-speed.md").read_text(encoding="utf-8")
+    assert "\n".join(times(kept)) in page
+    assert "\n".join(sizes(kept)) in page
+
+
+def times(kept):
+    """The rows of the docs' table of times: a measure on both machines, beside the peer."""
+    by_name = {}
+    for each in kept["rows"]:
+        row = Row(**{name: value for name, value in each.items() if name != "ratio"})
+        cells = by_name.setdefault(row.title, [row.title])
+        cells += [duration(row.seconds), duration(row.peer_seconds), f"{row.ratio:.2f}"]
+    return [f"| {' | '.join(cells)} |" for cells in by_name.values()]
+
+
+def sizes(kept):
+    """The rows of the docs' table of sizes."""
+    return [
+        f"| {size['net']} | {size['sprite']} | {size['blocks']:,} | {size['json'] / 1e3:.1f} kB |"
+        f" {size['file'] / 1e3:.1f} kB |"
+        for size in kept["sizes"]
+    ]
