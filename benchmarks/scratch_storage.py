@@ -1,8 +1,8 @@
 """What each way to keep a sprite's weights takes and costs: `python -m benchmarks.scratch_storage`.
 
-A perceptron 784-64-10 with weights as PyTorch draws them first. The error of weights is the greatest over the
-greatest weight of a list, that of the output the same for one prediction. The time to unpack is that which the
-first prediction takes more than the next, of the processor. It takes half a minute in all.
+A perceptron 784-64-10 with weights as PyTorch draws them first. The error of weights is the greatest over
+the greatest weight of a list, that of the output the same for one prediction. The time to unpack is that
+which the first prediction takes more than the next, of the processor. It takes half a minute in all.
 """
 
 from __future__ import annotations
