@@ -166,7 +166,7 @@ class _Function:
         self.dialect, self.program = sprite.backend.dialect, sprite.program
         self.macros = self.dialect.macros
         options = sprite.backend.options
-        predicts = options.unroll == "auto" and not options.train
+        predicts = options.unroll == "auto" and "train_step" not in options.entries
         self.unrolling = UNROLL["predict" if predicts else options.unroll]
         self.loss = ("loss",) if "loss" in function.gives else ()
         self.lowered = lower(function, (), self._in_place(), self._fused, vectors=False)
