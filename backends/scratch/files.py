@@ -10,6 +10,7 @@ from catgrad.program import Program
 
 from . import bits
 from .assemble import sb3, sprite3
+from .assemble.limits import check_saved
 from .classes import classes
 from .entries import Entry, Sprite
 from .examples import examples
@@ -70,7 +71,9 @@ def printed(backend: Backend, program: Program) -> tuple[Sprite, dict[str, Entry
 def assembled(backend: Backend, program: Program, files: dict[str, str]) -> Mapping[str, str | bytes]:
     """The texts, the sprite, and a project with it."""
     name = program.name
-    given = {**storage(backend, program).given, **given_lists(backend)}
+    kept = storage(backend, program)
+    check_saved({text.name: text.numbers().tolist() for text in kept.packed})
+    given = {**kept.given, **given_lists(backend)}
     if streams(program):
         given |= bits.lists(backend)
     if (taught := examples(backend, program)) is not None:
