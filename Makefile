@@ -28,10 +28,11 @@ check: $(VENV)/dev  ## format, lint, types, direction of imports
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-bench: $(VENV)/dev  ## measure against named peers; prints tables, keeps JSON
+bench: $(VENV)/dev tests/scratch/node_modules/.installed  ## measure against named peers; prints tables, keeps JSON
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.core
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.training
 	$(BIN)/python -m benchmarks.cpu
+	CATGRAD_SCRATCH=tests/scratch $(BIN)/python -m benchmarks.scratch
 
 golden: $(VENV)/dev  ## accept the emitted source of today as what tests compare with
 	$(BIN)/python -m pytest -q tests/unit/test_emitted.py tests/unit/test_torch_module.py -k golden --update-golden

@@ -99,12 +99,13 @@ class Backend:
     `missing` says why emitted code cannot run on this machine, if it cannot.
 
     `options` is a frozen dataclass, whose fields `emit` takes by name. `entries` are the functions
-    of a task that are printed, if not the usual ones. `arrange` makes of a program what the target
+    of a task that are printed with these options, if not the usual ones. `arrange` makes of a program what the target
     prints, before any pass, or refuses it; `spell` makes of the prepared program what its templates are
     given, which are statements by default. Operations that are gone when macros are called, as loops have
     no shapes, are named in `dissolves`. Where `adjustable`, learning rates are numbers of the state, that
     whoever runs the emitted code may change. `assemble` makes of the rendered files those that are emitted,
-    which may be bytes. Templates may call `helpers` by name.
+    which may be bytes. Templates may call `helpers` by name. `limits` says, by a word for each, what the
+    emitted code does not have that others do, beside operations, and why.
     """
 
     name: str
@@ -117,13 +118,14 @@ class Backend:
     lacks: Mapping[str, str] = field(default_factory=dict)
     tolerance: Mapping[str, float] = field(default_factory=lambda: dict(TOLERANCE))
     options: Any = field(default_factory=NoOptions)
-    entries: Sequence[str] = ()
+    entries: Callable[[Any], Sequence[str]] = lambda options: ()
     arrange: Callable[[Backend, Program], Program] = lambda backend, program: program
     spell: Callable[[Backend, Program], Mapping[str, Any]] = statements
     dissolves: frozenset[str] = frozenset()
     adjustable: bool = False
     assemble: Callable[[Backend, Program, dict[str, str]], Mapping[str, str | bytes]] = texts_alone
     helpers: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
+    limits: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
     def environment(self) -> jinja2.Environment:

@@ -66,9 +66,9 @@ def run_on(backend: Backend, term: Term, *arrays: Array) -> list[Array]:
     return [as_numpy(result) for result in compiled.f(*given)]
 
 
-def check_conformance(target: str, case: Case, seed: int = 0) -> None:
-    """Raises AssertionError unless the target computes the case as `ref` does, within tolerance."""
-    backend = get_backend(target)
+def check_conformance(target: str, case: Case, seed: int = 0, **options: Any) -> None:
+    """Raises AssertionError unless the target with these options computes the case as `ref` does."""
+    backend = get_backend(target).configured(**options)
     arrays = draw_arrays(tuple(case.term.source.table), case.domain, seed)
     results = run_on(backend, case.term, *arrays)
     wanted = evaluate(case.term, *arrays)

@@ -10,16 +10,30 @@ from hypothesis import Phase, given, settings
 
 from catgrad.backend import get_backend
 
-SHARE_ON_C = 5
-"""One example in so many is drawn there, for each is a library to compile."""
+SHARES = {"c": 5, "scratch": 5}
+"""One example in so many is drawn there, for each is a library to compile or a project to load."""
 
 UNSHRUNK = [phase for phase in Phase if phase not in (Phase.shrink, Phase.explain)]
 """For the same reason, one that fails is shown as it is."""
 
 
-def on(*names):
-    """A test on each of these targets; those that cannot run on this machine are skipped with the reason."""
-    reasons = {name: get_backend(name).missing() for name in names}
+def cannot(target, *needed):
+    """Why tests that need these of a target cannot run on it here, if they cannot."""
+    backend = get_backend(target)
+    return backend.missing() or next(
+        (backend.limits[name] for name in needed if name in backend.limits), None
+    )
+
+
+def need(target, *needed):
+    """Skip the rest of a test on a target that does not have these, with its reason."""
+    if reason := cannot(target, *needed):
+        pytest.skip(f"target {target}: {reason}")
+
+
+def on(*names, needed=()):
+    """A test on each of these targets; those that cannot run it are skipped with the reason."""
+    reasons = {name: cannot(name, *needed) for name in names}
     return pytest.mark.parametrize(
         "target",
         [
@@ -29,7 +43,17 @@ def on(*names):
     )
 
 
-on_targets, on_all_targets = on("numpy", "torch", "c"), on("numpy", "torch", "jax", "c")
+def on_targets_with(*needed):
+    """A test that needs these, by the words of `Backend.limits`, on the targets that most run on."""
+    return on("numpy", "torch", "c", "scratch", needed=needed)
+
+
+def on_all_targets_with(*needed):
+    """The same, on those too on which few run."""
+    return on("numpy", "torch", "jax", "c", "scratch", needed=needed)
+
+
+on_targets, on_all_targets = on_targets_with(), on_all_targets_with()
 
 
 def drawn(max_examples=None, **strategies):
@@ -42,8 +66,9 @@ def drawn(max_examples=None, **strategies):
                 test(target=target, **others, **example)
 
             chosen = settings(max_examples=max_examples or settings().max_examples)
-            if target == "c":
-                chosen = settings(max_examples=max(1, chosen.max_examples // SHARE_ON_C), phases=UNSHRUNK)
+            if target in SHARES:
+                fewer = max(1, chosen.max_examples // SHARES[target])
+                chosen = settings(max_examples=fewer, phases=UNSHRUNK)
             chosen(given(**strategies)(on_an_example))()
 
         taken = inspect.signature(test).parameters.values()

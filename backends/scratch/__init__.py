@@ -10,6 +10,7 @@ from .files import assembled, spelled
 from .harness import load
 from .interface import extent
 from .language import spell
+from .limits import LIMITS
 from .machine import missing
 from .manifest import manifest
 from .options import Options
@@ -26,7 +27,7 @@ BACKEND = Backend(
     missing=lambda: missing("vanilla"),
     tolerance={**TOLERANCE, "f64": 1e-9},
     options=Options(),
-    entries=("predict", "train_step"),
+    entries=lambda options: options.entries,
     arrange=arranged,
     spell=spelled,
     dissolves=OPERATIONS | {"Erf", "RandomBits"},
@@ -39,4 +40,5 @@ BACKEND = Backend(
         "manifest": manifest,
         "word": spell.name,
     },
+    limits=LIMITS,
 )

@@ -21,6 +21,8 @@ REPEATED = {
 }  # fmt: skip
 """The operands that the spelling of an operation mentions more than once."""
 
+WEIGHTS = {"Power": 8, "Select": 4, "Maximum": 6, "Minimum": 6, "Exp": 2, "Log": 2, "RandomBits": 500}
+"""How many blocks an operation is, where it is not one."""
 
 _KNOWN: WeakKeyDictionary[Scalar, int] = WeakKeyDictionary()
 
@@ -62,7 +64,7 @@ def _of(scalar: Scalar) -> int:
 
 def weight(scalar: Compute) -> int:
     """How many blocks the spelling of an operation is, about."""
-    return {"Power": 8, "Select": 4, "Maximum": 6, "Minimum": 6, "Exp": 2, "Log": 2}.get(scalar.op.macro, 1)
+    return WEIGHTS.get(scalar.op.macro, 1)
 
 
 def times(scalar: Compute, position: int) -> int:

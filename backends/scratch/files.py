@@ -6,34 +6,30 @@ from collections.abc import Mapping
 from typing import Any
 
 from catgrad.backend import Backend
-from catgrad.errors import UnsupportedOp
 from catgrad.program import Program
 
+from . import bits
 from .assemble import sb3, sprite3
 from .classes import classes
-from .entries import Sprite
+from .entries import Entry, Sprite
 from .examples import examples
 from .interface import Interface, tables
 from .pace import POINTS, pace
 from .scripts import SLOTS
-from .sizes import draws
+from .sizes import streams
 from .stage import monitors
+from .storage import storage
+from .texts import blocks
 from .values import first_values
+from .writer import given_lists, writer
+
+MANY = 4_000
+"""Blocks beyond which those that only make a sprite faster are left out: the editor takes seconds for them."""
 
 
 def spelled(backend: Backend, program: Program) -> dict[str, Any]:
-    """What the templates of the target scratch are given.
-
-    Raises: UnsupportedOp if the model draws random numbers as it runs
-    """
-    if draws(program):
-        raise UnsupportedOp(
-            "a sprite must draw no random numbers that other targets draw too",
-            f"{program.name} does, as in dropout",
-            "leave it out of the model",
-        )
-    sprite = Sprite(backend, program)
-    entries = {f.name: sprite.entry(f) for f in program.functions if not f.name.startswith("init")}
+    """What the templates of the target scratch are given."""
+    sprite, entries = printed(backend, program)
     told = Interface(backend, sprite, entries) if "predict" in entries else None
     taught = examples(backend, program)
     named = classes(backend, told, taught) if told else None
@@ -41,11 +37,15 @@ def spelled(backend: Backend, program: Program) -> dict[str, Any]:
         sprite.lists["~kept"] = SLOTS
     return {
         "sprite": sprite,
+        "writer": writer(backend, program, entries),
         "entries": entries,
         "told": told,
         "tables": tables(backend, program),
+        "storage": storage(backend, program),
         "first": first_values(backend, program),
         "macros": backend.dialect.macros,
+        "bits": bits.lists(backend),
+        "streams": streams(program),
         "examples": taught,
         "classes": named,
         "shown": monitors(program, told, first_values(backend, program), taught, named) if told else [],
@@ -57,15 +57,22 @@ def spelled(backend: Backend, program: Program) -> dict[str, Any]:
     }
 
 
+def printed(backend: Backend, program: Program) -> tuple[Sprite, dict[str, Entry]]:
+    """The functions of a program as custom blocks: compact ones, if there were too many of them else."""
+    sprite = Sprite(backend, program)
+    entries = {f.name: sprite.entry(f) for f in program.functions if not f.name.startswith("init")}
+    many = sum(blocks(definition.lines) for definition in sprite.definitions) > MANY
+    if many and backend.options.unroll == "auto":
+        return printed(backend.configured(unroll="compact"), program)
+    return sprite, entries
+
+
 def assembled(backend: Backend, program: Program, files: dict[str, str]) -> Mapping[str, str | bytes]:
     """The texts, the sprite, and a project with it."""
     name = program.name
-    given = {
-        place: array.reshape(-1)
-        for place, slot, is_list in tables(backend, program)
-        if is_list
-        for array in [first_values(backend, program)[slot.name]]
-    }
+    given = {**storage(backend, program).given, **given_lists(backend)}
+    if streams(program):
+        given |= bits.lists(backend)
     if (taught := examples(backend, program)) is not None:
         given |= {column.name: column.array.reshape(-1) for column in taught.columns}
     figures = backend.options.sig_figs

@@ -10,6 +10,7 @@ import numpy as np
 
 from catgrad.backend import Artifact
 from catgrad.errors import DivergenceError, ShapeError
+from catgrad.formats.packed import NAME
 from catgrad.program import Function, Program, interpret
 from catgrad.types import Array, Dtype, NdArrayType
 
@@ -37,6 +38,8 @@ def opened(artifact: Artifact, kind: str) -> dict[str, Block]:
     program, told = artifact.program, json.loads(artifact.text("manifest.json"))
     machine = Machine(told["vm"])
     machine.load(artifact.files[f"{program.name}.{kind}"])
+    if machine.has_list(NAME):
+        machine.call("unpack weights")  # or the first call would put them in place of those it is given
     return {
         name: Block(machine, program, program[name], how, told["tables"])
         for name, how in told["functions"].items()
@@ -79,11 +82,13 @@ class Block:
         return [self.get(place, type) for place, type in self._results()]
 
     def run(self) -> None:
-        """Run the custom block. Raises: DivergenceError or ShapeError with the error it finds."""
+        """Run the custom block. Raises: DivergenceError, IndexError or ShapeError with the error it finds."""
         self.machine.call(self.how["block"])
-        error = self.machine.variable("error")
+        error = str(self.machine.variable("error"))
+        if error.startswith("an index"):
+            raise IndexError(error)
         if error:
-            kind = DivergenceError if str(error).startswith("the loss") else ShapeError
+            kind = DivergenceError if error.startswith("the loss") else ShapeError
             raise kind(f"{self.how['block']} must find no error", f"it says: {error}", "give other values")
 
     def _results(self) -> list[tuple[Mapping[str, Any], NdArrayType]]:
@@ -118,7 +123,8 @@ class Block:
             numbers = np.asarray([self.machine.variable(place["variable"])], np.float64)
         else:
             numbers = self.machine.array(place["list"])
-        return numbers.astype(type.dtype.numpy).reshape(type.shape)
+        with np.errstate(over="ignore"):  # a float64 may be infinite as a float32
+            return numbers.astype(type.dtype.numpy).reshape(type.shape)
 
 
 def type_of(place: Mapping[str, Any]) -> NdArrayType:

@@ -35,6 +35,11 @@ class Reading:
     value: Value
     below: int | None
 
+    @property
+    def one_by_one(self) -> bool:
+        """Whether items are copied one by one rather than in a loop."""
+        return self.value.size <= FEW
+
 
 @dataclass(frozen=True)
 class Told:
@@ -59,6 +64,7 @@ class Interface:
 
     def __init__(self, backend: Backend, sprite: Sprite, entries: Mapping[str, Entry]) -> None:
         self.macros, self.sprite, self.program = backend.dialect.macros, sprite, sprite.program
+        sprite.variables[self.macros["local"]("i")] = None
         predict = entries["predict"]
         outputs = predict.gives
         self.readings: dict[str, Reading] = {}
@@ -101,7 +107,6 @@ class Interface:
         if value.size <= FEW:
             return [Clear(shared), *(Append(shared, item(value.place, k + 1)) for k in range(value.size))]
         i = self.macros["local"]("i")
-        self.sprite.variables[i] = None
         turn = (Append(shared, item(value.place, i)), Change(i, "1"))
         return [Clear(shared), Set(i, "1"), Repeat(str(value.size), turn)]
 

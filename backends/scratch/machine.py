@@ -26,8 +26,8 @@ Value = float | str | bool
 _sessions = count(1)
 
 
-INFINITE = ("Infinity", "-Infinity")
-"""Texts that are numbers, as which files hold those that JSON has no digits for."""
+NOT_FINITE = ("Infinity", "-Infinity", "NaN")
+"""The texts as which files hold numbers that JSON has no digits for."""
 
 
 class Machine:
@@ -78,7 +78,7 @@ class Machine:
         packed = self._ask("get", type="list", name=name)
         numbers = _numbers(packed)
         for place, item in packed["others"].items():
-            if item in INFINITE:
+            if item in NOT_FINITE:
                 numbers[int(place)] = float(item)
                 continue
             raise ArtifactError(

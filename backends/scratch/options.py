@@ -8,10 +8,11 @@ from typing import Any
 
 from catgrad.errors import OptionError
 
-UNROLL = {"compact": 0, "auto": 1_500, "max": 60_000}
-"""Nanoseconds of a loop that is written out, by what the option says."""
-
-CHOICES = {"unroll": tuple(UNROLL), "storage": ("numbers", "packed", "int8"), "vm": ("vanilla", "turbowarp")}
+CHOICES = {
+    "unroll": ("compact", "auto", "max"),
+    "storage": ("numbers", "packed", "int8"),
+    "vm": ("vanilla", "turbowarp"),
+}
 
 
 @dataclass(frozen=True)
@@ -23,8 +24,9 @@ class Options:
     examples, an array of inputs and one of targets (or several of each, as the model takes them), with
     which the sprite trains itself. `features` are names for the numbers of an input, `classes` for those
     of an output, of which the largest is then the guess. `sig_figs` rounds parameters to so many digits,
-    and `storage` says how they are kept. `unroll` trades blocks for speed. `vm` is what runs the sprite
-    when it is loaded.
+    and `storage` says how they are kept. `unroll` trades blocks for speed. Without `train`, the
+    sprite only predicts. With a `tokenizer`, one of `catgrad.tokenizers` or of Hugging Face, it writes text:
+    the model takes a token at a time, and remembers those before. `vm` is what runs the sprite when it is loaded.
 
     Raises: OptionError for another value
     """
@@ -38,7 +40,16 @@ class Options:
     sig_figs: int | None = None
     storage: str = "numbers"
     unroll: str = "auto"
+    train: bool = True
+    tokenizer: Any = None
     vm: str = "vanilla"
+
+    @property
+    def entries(self) -> Sequence[str]:
+        """The functions of a task that the sprite has."""
+        if self.tokenizer is not None:
+            return ("trained",)
+        return ("predict", "train_step") if self.train else ("predict",)
 
     def __post_init__(self) -> None:
         for name, choices in CHOICES.items():

@@ -13,6 +13,7 @@ from catgrad.loops.scalar import Compute, Guarded, Load, Number, Place, Scalar, 
 from catgrad.loops.turns import is_number
 from catgrad.naming import Namer
 from catgrad.ops.arithmetic import Add, Minimum
+from catgrad.ops.random import RandomBits
 from catgrad.types import Dtype
 
 from . import cost
@@ -21,8 +22,8 @@ from .factors import ordered
 from .places import LETTERS, Places
 from .sorts import without_sorts
 from .sums import gathered
-from .texts import Append, Change, Clear, If, Line, Repeat, Replace, Require, Set
-from .turns import written_out
+from .texts import Append, Call, Change, Clear, If, Line, Repeat, Replace, Require, Set
+from .turns import Unrolling
 
 SLOTS = 64
 """Items of the list in which a script keeps what all turns of a loop read."""
@@ -41,9 +42,9 @@ class Script:
         name_of: Callable[[Stored], str],
         is_taken: Callable[[str], bool],
         outer: Places,
-        most: int,
+        unrolling: Unrolling,
     ) -> None:
-        items = ordered(gathered(written_out(without_sorts(kernel.body), most)))
+        items = ordered(gathered(unrolling.written_out(without_sorts(kernel.body))))
         self.items, self.macros, self._given, self._is_taken = items, dialect.macros, name_of, is_taken
         self.namer = Namer(LETTERS)
         self.names: dict[Stored, str] = {}
@@ -124,7 +125,7 @@ class Script:
                 lines.append(Replace(*self.macros["slot"](self.slots).split(" "), text))
                 self.expressions.give(part, name)
             else:
-                lines.append(self._named(part))
+                lines += self._named(part)
         return lines
 
     def _is_worth_keeping(self, part: Scalar, turns: int) -> bool:
@@ -133,27 +134,53 @@ class Script:
         price = cost.of(part)
         return turns * (price - cost.VARIABLE) > price + cost.STACK
 
-    def _named(self, scalar: Scalar) -> Line:
+    def _named(self, scalar: Scalar) -> list[Line]:
+        """A variable for a scalar."""
+        lines = self._drawn(scalar)
+        if self.expressions.name(scalar) is not None:
+            return lines
         if isinstance(scalar, Compute):
             wish = scalar.op.result or scalar.op.macro.lower()
         else:
             wish = scalar.array.name if isinstance(scalar, Load) else "value"
         text, name = self.expressions.text(scalar, fresh=True), self._fresh(wish)
         self.expressions.give(scalar, self.macros["variable"](name))
-        return Set(name, text)
+        return [*lines, Set(name, text)]
+
+    def _drawn(self, scalar: Scalar) -> list[Line]:
+        """Variables for the random bits in a scalar, which a custom block draws: no expression can."""
+        if self.expressions.name(scalar) is not None:
+            return []
+        lines = [line for operand in scalar.operands for line in self._drawn(operand)]
+        if isinstance(scalar, Compute) and isinstance(scalar.op, RandomBits):
+            seed, counter, place = map(self.expressions.text, scalar.operands)
+            name = self._fresh(scalar.op.result)
+            call = Call(self.macros["draw"](scalar.op.stream), arguments=(seed, counter, place))
+            lines += [call, Set(name, self.macros["drawn"]())]
+            self.expressions.give(scalar, self.macros["variable"](name))
+        return lines
 
     def _straight(self, run: Sequence[Statement]) -> list[Line]:
         """Statements one after the other, with variables for what they compute more than once."""
-        counts: Counter[int] = Counter()
-        for s in run:
-            for scalar in _scalars_of(s):
-                self._count(scalar, counts, 1)
+        counts = self._counts(run)
         lines: list[Line] = []
         for k, s in enumerate(run):
             for scalar in _scalars_of(s):
-                lines += self._shared(scalar, counts)
+                lines += [*self._shared(scalar, counts), *self._drawn(scalar)]
             lines += self._statement(s, run[k + 1 :])
         return lines
+
+    def _counts(self, run: Sequence[Statement]) -> Counter[int]:
+        """How often each scalar is mentioned, where a statement finds what those before it have written."""
+        counts: Counter[int] = Counter()
+        versions, epoch = dict(self.expressions.versions), self.expressions.epoch
+        for s in run:
+            for scalar in _scalars_of(s):
+                self._count(scalar, counts, 1)
+            for array, _ in s.writes:
+                self.expressions.written(array)
+        self.expressions.versions, self.expressions.epoch = versions, epoch
+        return counts
 
     def _count(self, scalar: Scalar, counts: Counter[int], times: int) -> None:
         key = self.expressions.key(scalar)
@@ -172,7 +199,7 @@ class Script:
         uses, price = counts[self.expressions.key(scalar)], self._price(scalar)
         saved = uses * (price - cost.VARIABLE) - price - cost.STACK
         if saved > 0 and scalar.dtype is not Dtype.bool and not isinstance(scalar, Number):
-            lines.append(self._named(scalar))
+            lines += self._named(scalar)
         return lines
 
     def _price(self, scalar: Scalar) -> int:
@@ -190,6 +217,7 @@ class Script:
             return [Require(self.expressions.text(s.scalar), str(s.size))]
         assert isinstance(s, (Define, Update))  # products and sorts are loops here
         if isinstance(s, Define) and _is_itself(s):
+            self.expressions.written(s.array)
             return []
         if isinstance(s, Update):
             lines = self._update(s)
@@ -202,7 +230,7 @@ class Script:
 
     def _update(self, s: Update) -> list[Line]:
         named = not isinstance(s.op, Add) and self._price(s.scalar) > cost.VARIABLE
-        lines = [self._named(s.scalar)] if named and self.expressions.name(s.scalar) is None else []
+        lines = self._named(s.scalar) if named and self.expressions.name(s.scalar) is None else []
         return [*lines, self._updated(s)]
 
     def _updated(self, s: Update) -> Line:
@@ -231,7 +259,7 @@ class Script:
             and again * (price - cost.VARIABLE) > cost.STACK
             and not isinstance(s.scalar, Number)
         ):
-            lines.append(self._named(s.scalar))
+            lines += self._named(s.scalar)
             known = self.expressions.name(s.scalar)
         name, text = self._name(s.array), self.expressions.stored(s.scalar)
         if s.array in self.appended:

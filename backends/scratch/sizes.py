@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from catgrad.backend import Backend
 from catgrad.errors import OptionError
+from catgrad.ops.random import RandomBits
 from catgrad.program import Function, Program, operations
 from catgrad.structural import Label
 from catgrad.types import symbols
@@ -19,7 +20,10 @@ def arranged(backend: Backend, program: Program) -> Program:
 
     Raises: OptionError if it has more than one symbolic size
     """
-    return program.map(lambda f: _with_predictions(_with_numbers(backend, f)))
+    taken = {table for function in program.functions for table in function.takes}
+    tables = {name: slots for name, slots in program.tables.items() if name in taken}
+    changed = program.map(lambda f: _with_predictions(_with_numbers(backend, f)))
+    return replace(changed, tables=tables)
 
 
 def _with_numbers(backend: Backend, function: Function) -> Function:
@@ -51,7 +55,7 @@ def _with_predictions(function: Function) -> Function:
     return replace(function, results=(*function.results, *found.values()), gives=(*function.gives, *found))
 
 
-def draws(program: Program) -> bool:
-    """Whether the model draws random numbers while it runs."""
+def streams(program: Program) -> list[int]:
+    """The streams of random numbers that the model draws from while it runs."""
     printed = (f for f in program.functions if not f.name.startswith("init"))
-    return any(op.macro == "RandomBits" for f in printed for op in operations(f))
+    return sorted({op.stream for f in printed for op in operations(f) if isinstance(op, RandomBits)})

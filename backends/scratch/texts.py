@@ -76,6 +76,7 @@ class Call:
 
     name: str
     may_fail: bool = False
+    arguments: tuple[str, ...] = ()
 
 
 Line = Set | Change | Replace | Append | Clear | Repeat | If | Require | Call
@@ -92,6 +93,7 @@ def _blocks(line: Line) -> int:
     if isinstance(line, If):
         return 1 + signs(line.condition) + blocks(line.lines) + blocks(line.others)
     texts = [t for t in vars(line).values() if isinstance(t, str)]
+    texts += line.arguments if isinstance(line, Call) else ()
     return 1 + sum(map(signs, texts))
 
 

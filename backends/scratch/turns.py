@@ -6,45 +6,93 @@ A turn of a loop costs as much as three multiplications, an index that is no num
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from catgrad.loops.index import ZERO, Index, Variable, index
 from catgrad.loops.nest import Define, Item, Loop, Statement, Update, statements, substituted
 from catgrad.loops.scalar import Compute, Load, Number, Scalar, Stored
-from catgrad.loops.turns import is_number
 from catgrad.ops.arithmetic import Add
 from catgrad.structural import Constant
 from catgrad.types import NdArrayType
 
 from .cost import REPORTER, STACK, of
 
-ROW = 40
-"""Terms of a sum in one expression: with more, a custom block outgrows what TurboWarp makes fast."""
-
-PART = 32
-"""Terms of each part of a sum that has more."""
-
 FEW = 8
 """Turns of a loop around a sum from which on it pays to keep what all of them read."""
 
-
-def written_out(items: Sequence[Item], most: int) -> list[Item]:
-    """Items whose short loops are written out, as far as their turns take `most` nanoseconds together."""
-    return [new for item in items for new in _written_out(item, most)]
+FEWEST = 4
+"""Turns that may become one."""
 
 
-def _written_out(item: Item, most: int) -> list[Item]:
-    if not isinstance(item, Loop):
-        return [item]
-    loop = Loop(item.variable, written_out(item.body, most))
-    if not loop.body or loop.variable.extent == 0:
-        return []
-    if any(isinstance(each, Loop) for each in loop.body):
-        return _shared(loop)
-    count = int(loop.variable.extent)
-    if not _is_sum(loop):
-        return _turns(loop, range(count)) if count * _cost(loop.body) <= most else [loop]
-    terms = max(1, ROW // len(loop.body))
-    return _turns(loop, range(count)) if count <= terms else _in_parts(loop, max(1, PART // len(loop.body)))
+@dataclass(frozen=True)
+class Unrolling:
+    """How far loops are written out, in nanoseconds.
+
+    A sum of so much as `row` is one expression: with more, a custom block outgrows what TurboWarp makes fast.
+    A longer one has parts of so much as `part`. Other loops are written out if all turns take `loop`, or
+    `outermost` where all places then are numbers; else a few turns are one if they take `turn`. Nests stay
+    apart if what they say once takes more than `script`.
+    """
+
+    loop: int
+    outermost: int
+    turn: int
+    row: int
+    part: int
+    script: int
+
+    def written_out(self, items: Sequence[Item], depth: int = 0) -> list[Item]:
+        """Items with their short loops written out."""
+        return [new for item in items for new in self._written_out(item, depth)]
+
+    def fit(self, loop: Loop, item: Loop) -> bool:
+        """Whether two nests are one script that is not too long."""
+        return self._weight([loop]) + self._weight([item]) <= self.script
+
+    def _written_out(self, item: Item, depth: int) -> list[Item]:
+        if not isinstance(item, Loop):
+            return [item]
+        loop = Loop(item.variable, self.written_out(item.body, depth + 1))
+        if not loop.body or loop.variable.extent == 0:
+            return []
+        if any(isinstance(each, Loop) for each in loop.body):
+            return _shared(loop)
+        count, price = int(loop.variable.extent), _cost(loop.body)
+        if not _is_sum(loop):
+            whole = count * price <= (self.loop if depth else self.outermost)
+            return _turns(loop, range(count)) if whole else self._together(loop, price)
+        short = count * price <= self.row
+        return _turns(loop, range(count)) if short else _in_parts(loop, max(1, self.part // price))
+
+    def _together(self, loop: Loop, price: int) -> list[Item]:
+        """The loop with a few of its turns as one."""
+        count = int(loop.variable.extent)
+        turns = next(n for n in range(FEWEST, 0, -1) if count % n == 0 and (n == 1 or n * price <= self.turn))
+        if turns == 1:
+            return [loop]
+        outer = Variable(count // turns)
+        return [Loop(outer, _turns(loop, range(turns), index(outer) * turns))]
+
+    def _weight(self, items: Sequence[Item]) -> int:
+        """About how long one turn of everything takes when short sums are written out."""
+        total = 0
+        for item in items:
+            if isinstance(item, Loop):
+                once, count = self._weight(item.body), int(item.variable.extent)
+                is_sum = not any(isinstance(each, Loop) for each in item.body) and _is_sum(item)
+                total += min(once * count, max(once, self.part)) if is_sum else once
+            else:
+                total += _cost([item])
+        return total
+
+
+UNROLL = {
+    "compact": Unrolling(0, 0, 0, 3_000, 2_500, 16_000),
+    "auto": Unrolling(1_500, 1_500, 0, 14_000, 11_000, 16_000),
+    "predict": Unrolling(1_500, 20_000, 6_000, 14_000, 11_000, 16_000),
+    "max": Unrolling(20_000, 200_000, 6_000, 14_000, 11_000, 16_000),
+}
+"""By what the option says; "predict" is "auto" for a sprite that does not train, and so has fewer blocks."""
 
 
 def _is_sum(loop: Loop) -> bool:
@@ -54,9 +102,12 @@ def _is_sum(loop: Loop) -> bool:
 
 def _cost(items: Sequence[Item]) -> int:
     parts = list(statements(items))
-    return sum(
-        STACK + of(s.scalar) + len(s.writes) * REPORTER for s in parts if isinstance(s, (Define, Update))
-    )
+    return sum(of(s.scalar) + _own(s) for s in parts if isinstance(s, (Define, Update)))
+
+
+def _own(s: Define | Update) -> int:
+    """What a statement costs beside its expression; one that adds to a number is an addition there."""
+    return STACK + REPORTER if s.array.order or isinstance(s, Define) else REPORTER
 
 
 def _turns(loop: Loop, turns: Sequence[int], start: Index = ZERO) -> list[Item]:
@@ -132,6 +183,3 @@ def _sum(updates: Sequence[Item], start: Scalar | None = None) -> Scalar:
         total = Compute(Add(), term.dtype, (total, term))  # type: ignore[arg-type]
     assert total is not None  # a part has terms
     return total
-
-
-__all__ = ["is_number", "written_out"]

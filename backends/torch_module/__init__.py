@@ -30,7 +30,7 @@ BACKEND = Backend(
     missing=missing,
     passes=PASSES,
     options=Options(),
-    entries=("trained", "predict", "criterion"),
+    entries=lambda options: ("trained", "predict", "criterion"),
     arrange=arrange,
     helpers={
         "always_turns": always_turns,

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from catgrad.errors import ArtifactError
+from catgrad.formats import packed
 from catgrad.state import Slot
 from catgrad.types import Array
 
@@ -42,6 +43,8 @@ _UNREADABLE = (
 
 def read(file: str | Path | bytes) -> dict[str, list[Any]]:
     """The items of all lists by name; of a name that several targets use, by `target/name` for each.
+
+    A list that a sprite has not unpacked yet is read as if it had.
 
     Raises: ArtifactError if the file cannot be read or is no project or sprite
     """
@@ -128,7 +131,16 @@ def _target(file: str, target: dict[str, Any]) -> tuple[str, list[tuple[str, lis
             raise _malformed(
                 file, f"the list {entry[0]!r} of {name!r} has items that are no numbers or texts"
             )
-    return name, [(entry[0], entry[1]) for entry in lists.values()]
+    return name, list(_unpacked(file, {entry[0]: entry[1] for entry in lists.values()}).items())
+
+
+def _unpacked(file: str, lists: dict[str, list[Any]]) -> dict[str, list[Any]]:
+    """The lists, those among them filled of which there are only texts: the sprite has not run yet."""
+    texts = lists.pop(packed.NAME, [])
+    try:
+        return lists | packed.unpacked(texts)
+    except ValueError as error:
+        raise _malformed(file, str(error)) from None
 
 
 def _description(file: str | Path | bytes, name: str) -> Any:

@@ -34,7 +34,8 @@ def emit(task: Task, target: str = "numpy", **options: Any) -> Artifact:
     backend = get_backend(target).configured(**options)
     task = replace(task, adjustable=True) if backend.adjustable else task
     with _collector_paused():
-        return backend.emit(program(task, backend.has, backend.entries or COMPILED))
+        entries = backend.entries(backend.options) or COMPILED
+        return backend.emit(program(task, backend.has, entries))
 
 
 @contextmanager

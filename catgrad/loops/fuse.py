@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from catgrad.dims import Size
 from catgrad.loops.index import Index, Variable, index
@@ -21,15 +21,18 @@ from catgrad.loops.nest import (
 )
 from catgrad.loops.scalar import Number, Stored
 
+Fit = Callable[[Loop, Loop], bool]
+"""Whether a nest may become part of an earlier one, as far as their sizes go."""
+
 LITTLE = 2**15
 """Turns of a nest that is fused even if its loops then cannot be shared among threads."""
 
 
-def fused(items: Sequence[Item]) -> list[Kernel]:
-    """The items as kernels, each within the last earlier nest that it may join."""
+def fused(items: Sequence[Item], fit: Fit = lambda loop, item: True) -> list[Kernel]:
+    """The items as kernels, each within the last earlier nest that it may join and that it fits."""
     block: list[Item] = []
     for item in items:
-        _insert(block, item, {}, outermost=True)
+        _insert(block, item, {}, fit)
     return _grouped(block)
 
 
@@ -68,13 +71,13 @@ def _is_beginning(item: Item) -> bool:
     return all(isinstance(s, Define) and isinstance(s.scalar, Number) for s in statements([item]))
 
 
-def _insert(block: list[Item], item: Item, values: dict[Variable, Index], outermost: bool) -> None:
+def _insert(block: list[Item], item: Item, values: dict[Variable, Index], fit: Fit | None = None) -> None:
     if isinstance(item, Loop) and not item.begins:
-        place = _place(block, item, values, outermost)
+        place = _place(block, item, values, fit)
         if place is not None:
             inside = {**values, item.variable: index(place.variable)}
             for each in item.body:
-                _insert(place.body, each, inside, outermost=False)
+                _insert(place.body, each, inside)
             return
     new = substituted(item, values)
     if _is_beginning(new) and not _is_read_outside(new, block):
@@ -91,14 +94,14 @@ def _is_read_outside(item: Item, block: Sequence[Item]) -> bool:
     return any(array in arrays for each in block for array, _ in (*each.reads, *each.writes))
 
 
-def _place(block: list[Item], item: Loop, values: Mapping[Variable, Index], outermost: bool) -> Loop | None:
-    """The loop of a block that a loop may join."""
+def _place(block: list[Item], item: Loop, values: Mapping[Variable, Index], fit: Fit | None) -> Loop | None:
+    """The loop of a block that a loop may join; an outermost one is asked whether it fits."""
     touched = _touched(item)
     for other in reversed(block):
         shared = touched.keys() & _touched(other).keys()
         if (
             isinstance(other, Loop)
-            and _is_worth_joining(other, item, shared, outermost)
+            and (fit is None or (_is_worth_joining(other, item, shared) and fit(other, item)))
             and _may_join(other, item, values)
         ):
             return other
@@ -107,10 +110,8 @@ def _place(block: list[Item], item: Loop, values: Mapping[Variable, Index], oute
     return None
 
 
-def _is_worth_joining(loop: Loop, item: Loop, shared: Collection[Stored], outermost: bool) -> bool:
+def _is_worth_joining(loop: Loop, item: Loop, shared: Collection[Stored]) -> bool:
     """Whether turns have something in common: an array through which both loops move alike."""
-    if not outermost:
-        return True
     there, here = _touched(loop), _touched(item)
     return any(
         _steps(array, there[array], loop.variable) & _steps(array, here[array], item.variable) - {0}

@@ -118,7 +118,7 @@ class Stages:
         array, dtype = self.array(value), self.types[value].dtype
         wide = dtype.wide
         scalar = scalar if scalar.dtype is wide else cast(scalar, wide)
-        order = _memory_order(scalar, free, summed) if self.vectors else [*_short_last(free), *summed]
+        order = _memory_order(scalar, free, summed) if self.vectors else _one_by_one(free, summed)
         if self.vectors and order[-1:] and order[-1] in free and (cut := _in_blocks(order[-1])):
             outer, inner = cut
             change = Substituted({order[-1]: index(outer) * COLUMNS + index(inner)})
@@ -260,6 +260,12 @@ def _memory_order(scalar: Scalar, free: Sequence[Variable], summed: Sequence[Var
     if typical(product(tuple(v.extent for v in columns))) <= LITTLE:
         return [*rows, *(v for v in order if v in summed), *columns]
     return order
+
+
+def _one_by_one(free: Sequence[Variable], summed: Sequence[Variable]) -> list[Variable]:
+    """Variables such that one sum is finished before the next begins."""
+    few = typical(product(tuple(v.extent for v in summed))) <= FEW
+    return [*(_short_last(free) if few else free), *summed]
 
 
 def _short_last(free: Sequence[Variable]) -> list[Variable]:

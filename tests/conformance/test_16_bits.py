@@ -18,7 +18,7 @@ from catgrad.testing import draw_arrays, in_dtype, run_on
 from catgrad.types import as_numpy, widened
 from tests.conformance.pytorch import torch
 from tests.models import mlp
-from tests.targets import on_targets
+from tests.targets import on_targets_with
 
 F16, BF16 = Dtype.float16, Dtype.bfloat16
 EPSILON = {F16: 2**-10, BF16: 2**-7}
@@ -36,7 +36,7 @@ def cases():
     ]
 
 
-@on_targets
+@on_targets_with("16 bits")
 @both_dtypes
 @pytest.mark.parametrize(("op", "types"), cases())
 @pytest.mark.parametrize("way", [lambda f: f, reverse], ids=["forward", "reverse"])
@@ -95,7 +95,7 @@ LONG = {
 }
 
 
-@on_targets
+@on_targets_with("16 bits")
 @both_dtypes
 @pytest.mark.parametrize("name", LONG)
 def test_long_sums_are_as_exact_as_in_torch(target, dtype, name):
@@ -114,7 +114,7 @@ def test_long_sums_are_as_exact_as_in_torch(target, dtype, name):
             assert np.all(np.abs(a.astype(np.float64) - c) <= allowed)
 
 
-@on_targets
+@on_targets_with("16 bits")
 @both_dtypes
 def test_rows_are_added_up_in_float32(target, dtype):
     """More exactly than PyTorch, which rounds after every row."""
@@ -125,7 +125,7 @@ def test_rows_are_added_up_in_float32(target, dtype):
         assert found == dtype.numpy.type(3000)
 
 
-@on_targets
+@on_targets_with("16 bits")
 def test_a_mean_of_squares_does_not_overflow(target):
     """Neither the squares nor their sum fit float16; the norm of what is normalised does."""
     x, tensor = both([[300.0, -300.0, 900.0, 1000.0]], F16)
@@ -150,7 +150,7 @@ SCALAR_MAPS = {
 }  # fmt: skip
 
 
-@on_targets
+@on_targets_with("16 bits")
 @both_dtypes
 @pytest.mark.parametrize("name", SCALAR_MAPS)
 def test_scalar_maps(target, dtype, name):
@@ -170,7 +170,7 @@ def test_scalar_maps(target, dtype, name):
         assert a.dtype == dtype.numpy
 
 
-@on_targets
+@on_targets_with("16 bits")
 @both_dtypes
 def test_order_and_nan(target, dtype):
     x = np.array([1, np.nan, -np.inf, 1, 0, np.nan], dtype.numpy)
@@ -185,7 +185,7 @@ def test_order_and_nan(target, dtype):
     assert nan.tolist() == [False, True, False, False, False, True]
 
 
-@on_targets
+@on_targets_with("16 bits")
 @both_dtypes
 def test_a_network_trains_as_in_torch(target, dtype):
     """Five steps from the same parameters, by the weights' and the losses' last places."""
@@ -224,7 +224,7 @@ def test_numpy_takes_bfloat16_arrays_and_refuses_what_does_not_fit(dtype):
         compiled.f(np.array([1e39, 1]))
 
 
-@on_targets
+@on_targets_with("16 bits")
 @both_dtypes
 def test_symbolic_means(target, dtype):
     x = NdArrayType((Dim("n"), 3), dtype)
@@ -237,7 +237,7 @@ MANY = 70000
 """Examples in a batch that float16 cannot count."""
 
 
-@on_targets
+@on_targets_with("16 bits")
 @both_dtypes
 def test_losses_of_more_examples_than_float16_counts(target, dtype):
     rows, batch = NdArrayType((Dim("n"), 3), dtype), NdArrayType((Dim("n"),), Dtype.int64)
@@ -251,7 +251,7 @@ def test_losses_of_more_examples_than_float16_counts(target, dtype):
         np.testing.assert_allclose(widened(found), wanted, rtol=EPSILON[dtype])
 
 
-@on_targets
+@on_targets_with("16 bits")
 @both_dtypes
 def test_running_statistics_of_more_examples_than_float16_counts(target, dtype):
     rows = NdArrayType((Dim("n"), 1), dtype)

@@ -13,12 +13,12 @@ from catgrad.ops.literal import ArrayLiteral
 from catgrad.program import Program, evaluate, lower
 from catgrad.testing import run_on
 from tests.conformance.pytorch import arrays_with_axis, assert_as_torch, awkward, torch
-from tests.targets import drawn, on_targets
+from tests.targets import drawn, on_targets, on_targets_with
 
 F64, I32, I64 = Dtype.float64, Dtype.int32, Dtype.int64
 
 
-@on_targets
+@on_targets_with("nan")
 @drawn(25, drawn=arrays_with_axis(elements=awkward))
 def test_truth_along_an_axis(target, drawn):
     x, axis = drawn
@@ -27,7 +27,7 @@ def test_truth_along_an_axis(target, drawn):
         assert_as_torch(target, lambda x, f=ours: f(x != 1), lambda x, f=theirs: f(x != 1), x)
 
 
-@on_targets
+@on_targets_with("nan")
 @drawn(25, drawn=arrays_with_axis(elements=awkward))
 def test_connectives_and_tests_of_elements(target, drawn):
     x, _ = drawn
@@ -37,7 +37,7 @@ def test_connectives_and_tests_of_elements(target, drawn):
     assert_as_torch(target, ops.is_finite, torch.isfinite, x)
 
 
-@on_targets
+@on_targets_with("nan")
 @pytest.mark.parametrize(("low", "high"), [(-1.0, 1.0), (0.0, None), (None, 1), (1.0, 1.0)])
 @drawn(25, drawn=arrays_with_axis(elements=awkward))
 def test_clamp(target, low, high, drawn):
@@ -79,7 +79,7 @@ def test_bounds_that_are_none_are_refused(bounds):
         ops.clamp(None, *bounds)
 
 
-@on_targets
+@on_targets_with("wrapping")
 @pytest.mark.parametrize("dtype", [I32, I64])
 def test_whole_division_rounds_down_and_survives_0(target, dtype):
     ends = np.iinfo(dtype.numpy)
@@ -113,7 +113,7 @@ numbers = {
 }  # fmt: skip
 
 
-@on_targets
+@on_targets_with("nan", "64 bits")
 @drawn(25, data=st.data())
 def test_array_literals_give_every_number_back(target, data):
     dtype = data.draw(st.sampled_from(list(numbers)))

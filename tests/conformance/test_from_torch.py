@@ -15,7 +15,7 @@ from catgrad.frontends.torch.registry import REGISTRY
 from catgrad.functors import factor_parameters, reverse
 from catgrad.program import evaluate
 from catgrad.structural import is_differentiable
-from tests.conformance.test_pytorch_spatial import convolutions
+from tests.conformance.test_pytorch_spatial import convolutions, pools
 
 torch = pytest.importorskip("torch", reason="PyTorch, the other side of the comparison, is not installed")
 
@@ -90,6 +90,17 @@ def test_convolutions_of_all_geometries(case):
     kind = getattr(torch.nn, f"Conv{len(x) - 2}d")
     layer = kind(x[1], w[0], w[2:], **options).double()
     assert_same(layer, (torch.randn(x, dtype=torch.float64),), 1e-11)
+
+
+@settings(max_examples=20)
+@given(pools())
+def test_pools_of_all_geometries(case):
+    shape, size, stride, padding, dilation = case
+    spatial = len(shape) - 2
+    x = torch.randn(shape, dtype=torch.float64)
+    assert_same(getattr(torch.nn, f"MaxPool{spatial}d")(size, stride, padding, dilation), (x,), 1e-12)
+    if min(n - k for n, k in zip(shape[2:], size, strict=True)) >= 0:  # avg_pool3d demands it
+        assert_same(getattr(torch.nn, f"AvgPool{spatial}d")(size, stride, padding), (x,), 1e-12)
 
 
 @pytest.mark.parametrize("target", ["numpy", "c"])

@@ -14,7 +14,7 @@ from catgrad.learn.compile import emit
 from catgrad.program import evaluate
 from catgrad.testing import run_on
 from tests.models import mlp
-from tests.targets import on_all_targets, on_targets
+from tests.targets import on_all_targets, on_all_targets_with, on_targets
 
 torch = pytest.importorskip("torch", reason="PyTorch, the other side of the comparison, is not installed")
 
@@ -33,7 +33,7 @@ def twin(parameters):
     return tensors, forward
 
 
-@on_all_targets
+@on_all_targets_with("learner")
 @pytest.mark.parametrize("momentum", [0.0, 0.9])
 @pytest.mark.parametrize(("dtype", "tolerance"), [(Dtype.float32, 1e-5), (Dtype.float64, 1e-10)])
 def test_steps_are_those_of_torch_at_every_batch_size(target, momentum, dtype, tolerance):
@@ -180,7 +180,7 @@ OPTIMISERS = {
 }  # fmt: skip
 
 
-@on_all_targets
+@on_all_targets_with("learner")
 @pytest.mark.parametrize(("dtype", "tolerance"), [(Dtype.float32, 1e-5), (Dtype.float64, 1e-10)])
 @pytest.mark.parametrize("name", OPTIMISERS)
 def test_optimisers_are_those_of_torch(name, dtype, tolerance, target):
@@ -275,7 +275,7 @@ def test_a_label_that_is_no_class_is_not_passed_over():
     assert np.isnan(evaluate(term, np.zeros((2, 3), np.float32), np.array([0, 3])))
 
 
-@on_all_targets
+@on_all_targets_with("learner")
 def test_a_classifier_trains_on_whole_numbers(target):
     """Integer labels travel through a task: the types of Y are not those of the outputs."""
     A, B, C = NdArrayType((Dim("batch"),)), NdArrayType((4,)), NdArrayType((3,))
@@ -306,7 +306,7 @@ def test_rows_that_are_not_there_are_refused(target, index):
                 compute(term, x, np.array(index))
 
 
-@on_all_targets
+@on_all_targets_with("learner")
 def test_a_model_of_words_trains_as_in_torch(target):
     """Embedding, layer norm, GELU and cross entropy together, five AdamW steps from the same parameters."""
     A = NdArrayType((Dim("batch"), 3), Dtype.int64)
@@ -379,7 +379,7 @@ def test_convolutions_are_those_of_torch(name, target):
             np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12)
 
 
-@on_all_targets
+@on_all_targets_with("learner")
 def test_a_small_cnn_trains_as_in_torch(target):
     """Convolution, ReLU, pooling and a dense layer at two batch sizes, five SGD steps."""
     x = NdArrayType((Dim("batch"), 1, 8, 8), Dtype.float64)
@@ -411,7 +411,7 @@ def test_a_small_cnn_trains_as_in_torch(target):
         np.testing.assert_allclose(learner.step(images, y), wanted.item(), rtol=1e-10)
 
 
-@on_all_targets
+@on_all_targets_with("symbolic sizes")
 @pytest.mark.parametrize("causal", [False, True])
 def test_attention_is_that_of_torch(target, causal):
     """Values and all gradients, with a symbolic length."""

@@ -13,7 +13,7 @@ from catgrad import Dim, Dtype, NdArrayType, Task, emit, initialisers, layers, m
 from catgrad.errors import OptionError, ShapeError
 from catgrad.functors import factor_parameters
 from tests.conformance.twins import normal
-from tests.targets import on_all_targets
+from tests.targets import on_all_targets_with
 
 torch = pytest.importorskip("torch", reason="PyTorch, the other side of the comparison, is not installed")
 nn, init = torch.nn, torch.nn.init
@@ -52,7 +52,7 @@ def assert_trains_as(model, module, inputs, target, translated=same, steps=3):
         np.testing.assert_allclose(learner.step(*inputs, y), wanted.item(), rtol=1e-9)
 
 
-@on_all_targets
+@on_all_targets_with("learner")
 def test_bilinear(target):
     A, B1, B2, C = f64(Dim("n"), 3), f64(4), f64(5), f64(2)
     model = layers.bilinear(A, B1, B2, C, name="")
@@ -63,7 +63,7 @@ def test_bilinear(target):
     assert_trains_as(model, nn.Bilinear(4, 5, 2), normal((7, 3, 4), (7, 3, 5)), target, translated)
 
 
-@on_all_targets
+@on_all_targets_with("learner")
 def test_group_norm(target):
     model = layers.conv(f64(Dim("n"), 3, 5), 6, 1, name="") >> layers.group_norm(f64(Dim("n"), 6, 5), 2)
     module = nn.Sequential(nn.Conv1d(3, 6, 1), nn.GroupNorm(2, 6))
@@ -75,7 +75,7 @@ def test_group_norm(target):
     assert_trains_as(model, module, normal((4, 3, 5)), target, translated)
 
 
-@on_all_targets
+@on_all_targets_with("learner")
 def test_an_image_autoencoder(target):
     """Convolutions, all poolings and their way back."""
     N = Dim("n")
@@ -105,7 +105,7 @@ class SelfAttention(nn.MultiheadAttention):
         return super().forward(x, x, x, attn_mask=mask if self.causal else None)[0]
 
 
-@on_all_targets
+@on_all_targets_with("learner")
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("bias", [False, True])
 def test_attention(target, causal, bias):
@@ -136,7 +136,7 @@ def test_attention_with_rotary_embedding():
     np.testing.assert_allclose(learner.predict(x), wanted, rtol=1e-9)
 
 
-@on_all_targets
+@on_all_targets_with("learner")
 @pytest.mark.parametrize("norm_first", [False, True])
 @pytest.mark.parametrize("bias", [False, True])
 def test_transformer_block(target, norm_first, bias):
@@ -158,7 +158,7 @@ def test_stacked_blocks_have_names_of_their_own():
     assert factor_parameters(stack)[0][8].type.shape == (4, 16)
 
 
-@on_all_targets
+@on_all_targets_with("learner")
 @pytest.mark.parametrize("norm_first", [False, True])
 def test_a_causal_block_does_not_look_ahead(target, norm_first):
     model = layers.transformer_block(

@@ -13,7 +13,7 @@ from catgrad.errors import OptionError, ShapeError
 from catgrad.functors import reverse
 from catgrad.program import evaluate
 from tests.conformance.twins import assert_same, normal
-from tests.targets import drawn, on_all_targets, on_targets
+from tests.targets import drawn, on_all_targets_with, on_targets, on_targets_with
 
 torch = pytest.importorskip("torch", reason="PyTorch, the other side of the comparison, is not installed")
 F = torch.nn.functional
@@ -72,7 +72,7 @@ def twin(function, labels, weight, options):
     return lambda x: function(torch.movedim(x, -1, 1), torch.tensor(labels), weight=array, **options)
 
 
-@on_targets
+@on_targets_with("nan")
 @drawn(case=classifications(), smoothing=st.sampled_from([0.0, 0.1, 1.0]))
 def test_cross_entropy(target, case, smoothing):
     shape, labels, weight, options = case
@@ -81,7 +81,7 @@ def test_cross_entropy(target, case, smoothing):
     assert_same_for_labels(target, ours, theirs, 3 * normal(shape)[0], labels)
 
 
-@on_targets
+@on_targets_with("nan")
 @drawn(case=classifications())
 def test_nll(target, case):
     shape, labels, weight, options = case
@@ -136,7 +136,7 @@ def test_nothing_but_ignored_labels(labels):
             np.testing.assert_array_equal(gradient, np.zeros((2, 2)))
 
 
-@on_all_targets
+@on_all_targets_with("learner")
 def test_a_weighted_loss_trains(target):
     A, B, C = (NdArrayType(s, Dtype.float64) for s in ((5,), (4,), (3,)))
     loss = partial(losses.cross_entropy, weight=[1.0, 0.25, 2.0], reduction="sum")

@@ -12,7 +12,7 @@ from catgrad.errors import OptionError, ShapeError
 from catgrad.functors import reverse
 from catgrad.program import evaluate
 from tests.conformance.twins import assert_same, normal
-from tests.targets import drawn, on_targets
+from tests.targets import drawn, on_targets, on_targets_with
 
 torch = pytest.importorskip("torch", reason="PyTorch, the other side of the comparison, is not installed")
 F = torch.nn.functional
@@ -49,7 +49,7 @@ def turned(x, base, interleaved):
     return (pairs if interleaved else pairs.transpose(-1, -2)).flatten(-2)
 
 
-@on_targets
+@on_targets_with("sines")
 @drawn(
     lead=st.lists(st.integers(1, 3), max_size=2),
     length=st.integers(1, 6),

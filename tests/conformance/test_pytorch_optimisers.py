@@ -13,7 +13,7 @@ from catgrad.errors import CatgradError, OptionError
 from catgrad.initialisers import Normal
 from catgrad.learn import optimisers, schedules
 from catgrad.learn.optimisers import Optimiser, clipped, frozen, grouped, sgd
-from tests.targets import drawn, on_targets
+from tests.targets import drawn, on_targets_with
 
 torch = pytest.importorskip("torch", reason="PyTorch, the other side of the comparison, is not installed")
 optim, lr = torch.optim, torch.optim.lr_scheduler
@@ -103,7 +103,7 @@ OPTIMISERS = {
 }  # fmt: skip
 
 
-@on_targets
+@on_targets_with("learner")
 @pytest.mark.parametrize("name", OPTIMISERS)
 @drawn(8, data=st.data())
 def test_optimisers_with_any_options(name, target, data):
@@ -113,7 +113,7 @@ def test_optimisers_with_any_options(name, target, data):
 
 
 @pytest.mark.parametrize("make", [optimisers.adam, optimisers.adamw])
-@on_targets
+@on_targets_with("learner")
 def test_the_first_steps_of_adam_in_float32_are_those_of_torch(make, target):
     """1 - 0.999 has three digits fewer than 0.001: the correction is not computed in float32."""
     theirs = {"adam": optim.Adam, "adamw": optim.AdamW}[make.__name__]
@@ -139,7 +139,7 @@ def orthogonal(g):
     return x.T if g.shape[0] > g.shape[1] else x
 
 
-@on_targets
+@on_targets_with("learner")
 @drawn(4, rate=RATE, momentum=DECAY, decay=SHRINK)
 def test_muon_is_its_formula_on_matrices_and_adamw_elsewhere(target, rate, momentum, decay):
     one = learner(optimisers.muon(rate, momentum, decay), target)
@@ -171,7 +171,7 @@ def test_muon_is_near_that_of_torch_which_rounds_to_bfloat16():
         np.testing.assert_allclose(other.parameters[name].T, tensor.detach(), atol=0.02)
 
 
-@on_targets
+@on_targets_with("learner")
 @drawn(6, norm=st.floats(1e-3, 1e3))
 def test_clipping_is_that_of_torch(target, norm):
     ours = clipped(sgd(0.1, 0.9), norm)
@@ -210,7 +210,7 @@ def test_clipping_some_parameters_only_is_refused():
         learner(optimisers.muon(0.1, others=clipped(sgd(0.1), 1.0)))
 
 
-@on_targets
+@on_targets_with("learner")
 def test_groups_are_those_of_torch(target):
     """No decay on what is no matrix, and one parameter frozen."""
     ours = grouped(
@@ -275,14 +275,14 @@ SCHEDULES = {
 }  # fmt: skip
 
 
-@on_targets
+@on_targets_with("learner")
 @pytest.mark.parametrize("name", SCHEDULES)
 def test_schedules_are_those_of_torch(name, target):
     ours, theirs = SCHEDULES[name]
     np.testing.assert_allclose(rates(ours, range(20), target), torch_rates(theirs, 0.3, 20), rtol=1e-9)
 
 
-@on_targets
+@on_targets_with("learner")
 @drawn(6, data=st.data())
 def test_cosine_with_warm_up_is_its_formula(target, data):
     steps = data.draw(st.integers(2, 30))
@@ -298,7 +298,7 @@ def test_cosine_with_warm_up_is_its_formula(target, data):
     np.testing.assert_allclose(found, [at(t) for t in range(steps + 3)], rtol=1e-9, atol=1e-12)
 
 
-@on_targets
+@on_targets_with("learner")
 def test_schedules_are_exact_far_along_in_float32(target):
     """A factor rounded to float32 would be 0.3% off after 100 000 steps."""
     schedule = schedules.exponential_decay(1.0, 1 - 1e-5)
@@ -309,7 +309,7 @@ def test_schedules_are_exact_far_along_in_float32(target):
     np.testing.assert_allclose(late, [0.001 + 0.999 * 0.5], rtol=1e-6)
 
 
-@on_targets
+@on_targets_with("learner")
 def test_parameters_of_two_dtypes_share_one_rate(target):
     """And two groups may have rates of their own, under names of their own."""
     shared = schedules.adjustable(0.5)
@@ -326,7 +326,7 @@ def test_parameters_of_two_dtypes_share_one_rate(target):
     assert np.asarray(one.parameters["p"]).tolist() == np.asarray(one.parameters["q"]).tolist() == [-0.25] * 2
 
 
-@on_targets
+@on_targets_with("learner")
 def test_groups_with_rates_of_their_own(target):
     matrices, rest = schedules.adjustable(0.5), schedules.adjustable(0.125, "rate_of_biases")
     one = learner(grouped(lambda p: sgd(matrices if p.type.rank == 2 else rest)), target)
@@ -345,7 +345,7 @@ def test_two_rates_of_one_name_are_refused():
         learner(grouped(lambda p: sgd(schedules.adjustable(rates[p.name]))))
 
 
-@on_targets
+@on_targets_with("learner")
 def test_state_that_is_written_and_never_read_goes_with_the_rest(target):
     """What a step returns is told apart by what it takes."""
     lazy = Optimiser("lazy", lambda run, last, p, dp: (dp, p - 0.5 * dp), ("last",))

@@ -15,7 +15,7 @@ from catgrad.ops.conv import ConvWeight
 from catgrad.program import evaluate
 from catgrad.testing import run_on
 from tests.conformance.twins import assert_same, normal
-from tests.targets import drawn, on_targets
+from tests.targets import drawn, on_targets, on_targets_with
 
 torch = pytest.importorskip("torch", reason="PyTorch, the other side of the comparison, is not installed")
 F = torch.nn.functional
@@ -150,7 +150,7 @@ def test_adaptive_pool(target, kind, data):
     assert_same(target, lambda x: ours(x, bins), lambda x: theirs(x, bins), np.round(x))
 
 
-@on_targets
+@on_targets_with("nan")
 def test_pooling_keeps_infinities_and_nan_where_they_are(target):
     x = np.zeros((1, 1, 7))
     x[0, 0, [1, 4]] = np.inf, np.nan

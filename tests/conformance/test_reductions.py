@@ -9,10 +9,10 @@ from catgrad import Dim, Dtype, NdArrayType, build, ops
 from catgrad.backend import get_backend
 from catgrad.testing import run_on
 from tests.conformance.pytorch import arrays_with_axis, assert_as_torch, awkward, torch
-from tests.targets import drawn, on_targets
+from tests.targets import drawn, on_targets, on_targets_with
 
 
-@on_targets
+@on_targets_with("nan")
 @pytest.mark.parametrize("backwards", [False, True])
 @drawn(25, drawn=arrays_with_axis(elements=awkward))
 def test_cumulative_sums(target, backwards, drawn):
@@ -24,7 +24,7 @@ def test_cumulative_sums(target, backwards, drawn):
     assert_as_torch(target, lambda x: ops.cumsum(x, axis, backwards), theirs, x)
 
 
-@on_targets
+@on_targets_with("wrapping")
 @pytest.mark.parametrize("dtype", [Dtype.int32, Dtype.int64])
 def test_cumulative_sums_of_whole_numbers_keep_their_dtype(target, dtype):
     x = np.array([2**31 - 1, 1, 5], dtype.numpy)
@@ -33,7 +33,7 @@ def test_cumulative_sums_of_whole_numbers_keep_their_dtype(target, dtype):
     assert found.dtype == dtype.numpy
 
 
-@on_targets
+@on_targets_with("nan")
 @drawn(25, drawn=arrays_with_axis(least=1, elements=awkward))
 def test_least_elements_and_their_places(target, drawn):
     x, axis = drawn
@@ -42,7 +42,7 @@ def test_least_elements_and_their_places(target, drawn):
     assert_as_torch(target, lambda x: ops.min(x, axis), lambda x: x.amin(axis), x)
 
 
-@on_targets
+@on_targets_with("nan")
 def test_a_nan_is_the_least_element_and_the_greatest(target):
     x = np.array([[1.0, np.nan, -np.inf, np.nan]])
     for reduce, wanted in ((ops.min, np.nan), (ops.max, np.nan), (ops.argmin, 1), (ops.argmax, 1)):
@@ -50,7 +50,7 @@ def test_a_nan_is_the_least_element_and_the_greatest(target):
         np.testing.assert_array_equal(found, [wanted])
 
 
-@on_targets
+@on_targets_with("nan")
 @drawn(25, drawn=arrays_with_axis(least=1, elements=awkward))
 def test_logarithms_of_sums_of_exponentials(target, drawn):
     x, axis = drawn
@@ -69,7 +69,7 @@ def test_axes_of_one_element(target, shape):
     assert_as_torch(target, lambda x: ops.softmax(x, -1), lambda x: torch.softmax(x, -1), x)
 
 
-@on_targets
+@on_targets_with("symbolic sizes")
 @pytest.mark.parametrize("shape", [(210_000,), (210_000, 3), (3, 70_000)])
 def test_many_numbers_lose_nothing_in_one_sum(target, shape):
     """A float32 that grows by a third a hundred thousand times would be off by hundredths."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
 import pytest
+from catgrad.backends.scratch.machine import missing
 from hypothesis import given, settings
 
 from catgrad.backend import backends, get_backend
@@ -16,6 +18,7 @@ from catgrad.program import evaluate
 from catgrad.testing import Case, check_conformance, operation_cases
 from tests.models import TASKS, arguments
 from tests.strategies import float_terms, integer_terms
+from tests.targets import need
 
 TARGETS = [
     pytest.param(name, marks=pytest.mark.skipif(bool(reason), reason=f"target {name}: {reason}"))
@@ -30,14 +33,21 @@ def test_operations(target, case):
     check_conformance(target, case)
 
 
-@cache
-def trained(name):
-    return TASKS[name]()
+@pytest.mark.skipif(bool(missing("turbowarp")), reason=f"Scratch: {missing('turbowarp')}")
+@pytest.mark.parametrize("case", operation_cases(), ids=str)
+def test_operations_in_turbowarp(case):
+    """In the virtual machine that compiles scripts, with loops where Scratch's own gets straight lines."""
+    check_conformance("scratch", case, vm="turbowarp", unroll="compact")
 
 
 @cache
-def compiled(target, name):
-    return emit(trained(name), target).load()()
+def trained(name, adjustable):
+    return replace(TASKS[name](), adjustable=adjustable)
+
+
+@cache
+def compiled(target, name, **options):
+    return emit(trained(name, get_backend(target).adjustable), target, **options).load()()
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -45,11 +55,15 @@ def compiled(target, name):
 @pytest.mark.parametrize("function", TERMS[1:])
 @pytest.mark.parametrize("batch", [0, 1, 7])
 def test_models(target, name, function, batch):
-    task = trained(name)
+    backend = get_backend(target)
+    task = trained(name, backend.adjustable)
     given = arguments(task, function, {"batch": batch})
-    model, backend = compiled(target, name), get_backend(target)
+    sized = "symbolic sizes" in backend.limits
+    if not batch:
+        need(target, "symbolic sizes")
+    model = compiled(target, name, **(dict(batch=batch, predict_batch=batch) if sized else {}))
     if backend.entries and not hasattr(model, function):
-        pytest.skip(f"target {target} leaves {function} to its library")
+        pytest.skip(f"target {target} prints {', '.join(backend.entries)} alone")
     results = getattr(model, function)(*given)
     tolerance = backend.tolerance["f32"]
     for found, wanted in zip(results, evaluate(task.term(function), *given), strict=True):

@@ -13,7 +13,7 @@ from catgrad import Dim, Dtype, NdArrayType, Task, build, emit, layers, ops
 from catgrad.learn.losses import cross_entropy, mse
 from catgrad.learn.optimisers import adam, adamw, rmsprop, sgd
 from catgrad.term import Term
-from tests.targets import on_targets
+from tests.targets import on_targets_with
 
 torch = pytest.importorskip("torch", reason="PyTorch, the other side of the comparison, is not installed")
 nn, optim = torch.nn, torch.optim
@@ -169,7 +169,7 @@ def assert_equal(found, wanted, tolerance, name):
     np.testing.assert_allclose(found, wanted, rtol=tolerance, atol=tolerance, err_msg=name)
 
 
-@on_targets
+@on_targets_with("learner")
 @pytest.mark.parametrize(("dtype", "tolerance"), [(Dtype.float32, 1e-5), (Dtype.float64, 1e-10)])
 @pytest.mark.parametrize("optimiser", OPTIMISERS)
 @pytest.mark.parametrize("name", MODELS)

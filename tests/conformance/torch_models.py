@@ -11,6 +11,17 @@ from tests.conformance.torch_inputs import positive, real  # noqa: E402  # it ne
 F, nn = torch.nn.functional, torch.nn
 
 
+class Function(nn.Module):
+    """A function as a module."""
+
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, *arguments):
+        return self.function(*arguments)
+
+
 class Rotary(nn.Module):
     """Attention with rotary positions and a causal mask from a buffer, as in Llama."""
 

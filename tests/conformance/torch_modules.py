@@ -8,21 +8,9 @@ torch = pytest.importorskip("torch", reason="PyTorch, the other side of the comp
 
 from tests.conformance.torch_functions import FUNCTIONS  # noqa: E402  # it needs PyTorch
 from tests.conformance.torch_inputs import TIMES, X, real, whole  # noqa: E402
-from tests.conformance.torch_models import Block, cnn, mlp, used  # noqa: E402
+from tests.conformance.torch_models import Block, Function, cnn, mlp, used  # noqa: E402
 
 nn = torch.nn
-
-
-class Function(nn.Module):
-    """A function as a module."""
-
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def forward(self, *arguments):
-        return self.function(*arguments)
-
 
 IMAGE, LINE, VOLUME, ROWS = (2, 4, 9, 8), (2, 4, 11), (1, 2, 5, 4, 6), (3, 4)
 

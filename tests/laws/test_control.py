@@ -36,7 +36,7 @@ from tests.strategies import (
     integers_for,
     random_terms,
 )  # fmt: skip
-from tests.targets import drawn, on, on_targets
+from tests.targets import drawn, on, on_targets, on_targets_with
 
 in_python = on("numpy", "torch")
 BOOL, F64 = NdArrayType((), Dtype.bool), Dtype.float64
@@ -218,7 +218,7 @@ def several(h, n, b, xs):
     return h, n, b, *rows
 
 
-@on_targets
+@on_targets_with("symbolic sizes")
 @pytest.mark.parametrize("length", [0, 1, 4])
 def test_carries_of_any_dtype(target, length):
     types = [f64(3), NdArrayType((), Dtype.int64), BOOL, f64(T, 3)]
@@ -319,7 +319,7 @@ def test_a_branch_may_pass_its_arguments_on(target, taken):
     close(found, (b + c, a, 0 * w) if taken else (a + b, c, 2 * d), 1e-12)
 
 
-@on_targets
+@on_targets_with("symbolic sizes")
 def test_one_program_for_every_length_and_batch(target):
     """Parameters are read inside, and their gradients added up over the turns."""
     N, x = Dim("batch"), f64(T, Dim("batch"), 2)
@@ -446,7 +446,7 @@ def source_of(term, target="numpy"):
     return text[text.index("def f(") : text.index("def converted")]
 
 
-@on_targets
+@on_targets_with("learner")
 @pytest.mark.parametrize(
     "name", ["reversed", "range", "t", "x_t", "carry", "rows_rows", "h", "new_h", "math"]
 )
@@ -512,7 +512,7 @@ def test_carries_that_read_one_another_change_at_once(target):
         close(run_on(get_backend(target), term, *arrays), evaluate(term, *arrays), 1e-12)
 
 
-@on_targets
+@on_targets_with("powers")
 def test_a_negative_base_of_a_power(target):
     """-2 ** x is -(2 ** x)."""
     for dtype in (Dtype.float32, F64):

@@ -31,7 +31,8 @@ FORMS = {
     "wait_until": "wait until {}", "stop_other_scripts": "stop other scripts", "stop_all": "stop all",
     "stop_this_script": "stop this script", "broadcast": "broadcast {}",
     "broadcast_and_wait": "broadcast {} and wait", "say": "say {}", "say_for": "say {} for {}",
-    "ask": "ask {}", "show": "show", "hide": "hide", "go_to": "go to ({}, {})", "pen_clear": "pen clear",
+    "ask": "ask {}", "show": "show", "hide": "hide", "switch_costume": "switch costume to {}",
+    "go_to": "go to ({}, {})", "pen_clear": "pen clear",
     "pen_down": "pen down", "pen_up": "pen up", "pen_size": "pen size {}", "pen_color": "pen color {}",
     "when_flag_clicked": "when flag clicked", "when_sprite_clicked": "when sprite clicked",
     "when_received": "when I receive {}", "when_key_pressed": "when key {} pressed",
@@ -69,6 +70,7 @@ def expression(tree) -> str:
 def _section(section: Section) -> str:
     head = f"sprite {name(section.name.name)}" if section.name else "stage"
     lines = [line for part in section.parts for line in _part(part)] + ["hidden"] * section.hidden
+    lines += [f"costumes {', '.join(map(literal, section.costumes))}"] * bool(section.costumes)
     return "\n    ".join([head, *lines]) + "\n"
 
 
@@ -184,7 +186,14 @@ _declarations = st.one_of(
 )
 _parts = st.lists(_declarations | _scripts(), max_size=4).map(tuple)
 programs = st.lists(
-    st.builds(Section, name_trees, _parts, st.booleans()) | st.builds(Section, st.none(), _parts),
+    st.builds(
+        Section,
+        name_trees,
+        _parts,
+        st.booleans(),
+        st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=5), max_size=3).map(tuple),
+    )
+    | st.builds(Section, st.none(), _parts),
     min_size=1,
     max_size=2,
 ).map(tuple)

@@ -17,7 +17,7 @@ from catgrad.initialisers import Normal
 from catgrad.learn import checkpoint
 from catgrad.types import as_numpy
 from tests.models import mlp, rectified
-from tests.targets import on, on_all_targets, on_targets
+from tests.targets import on, on_all_targets_with, on_targets_with
 
 some_arrays = st.dictionaries(
     st.text(min_size=1, max_size=8).filter(lambda name: name != "__metadata__"),
@@ -114,7 +114,7 @@ def test_what_cannot_be_read_or_written_is_refused(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-@on_all_targets
+@on_all_targets_with("learner")
 def test_ten_steps_are_five_save_load_five(tmp_path, target):
     make = emit(mlp(optimisers.adamw(0.05)), target).load()
     rng = np.random.default_rng(0)
@@ -170,7 +170,7 @@ def tied() -> Task:
     return Task(build(forward, [tokens]), sgd(0.1), losses.cross_entropy, "tied", (tokens,))
 
 
-@on_targets
+@on_targets_with("learner")
 def test_a_tied_weight_is_saved_once_and_found_by_its_alias(tmp_path, target):
     model = emit(tied(), target).load()()
     learner, other = model.learner(1), model.learner(2)
@@ -193,7 +193,7 @@ def test_a_tied_weight_is_saved_once_and_found_by_its_alias(tmp_path, target):
     assert not (tmp_path / "d").exists()
 
 
-@on_targets
+@on_targets_with("learner")
 def test_a_learner_of_16_bits_goes_on_bit_for_bit(tmp_path, target):
     task = mlp(optimisers.adam(0.01, epsilon=1e-3), Dtype.bfloat16)
     model = emit(task, target).load()()

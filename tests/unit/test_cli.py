@@ -16,7 +16,7 @@ from catgrad.backend import Artifact
 from catgrad.errors import ArtifactError, ToolError
 from catgrad.formats import safetensors
 from tests.models import BATCH, INPUT, OUTPUT, mlp
-from tests.targets import on, on_all_targets
+from tests.targets import on, on_all_targets_with
 from tests.unit.c.build import NEEDS_C
 
 ROOT = Path(__file__).parents[2]
@@ -187,7 +187,7 @@ def test_char_gpt_in_short(target, tmp_path):
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
-@on_all_targets
+@on_all_targets_with("learner")
 def test_digits_in_short(target, tmp_path):
     """A tenth of the steps: more right than wrong, and a picture."""
     picture = tmp_path / "digits.png"

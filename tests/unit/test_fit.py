@@ -19,7 +19,7 @@ from catgrad.learn import checkpoint
 from catgrad.learn.batches import batch_count, batches
 from catgrad.learn.history import Epoch, History
 from tests.models import mlp, rectified, two_inputs
-from tests.targets import on_all_targets
+from tests.targets import on_all_targets_with
 
 RNG = np.random.default_rng(0)
 X, Y = RNG.normal(size=(22, 4)).astype("f4"), RNG.normal(size=(22, 3)).astype("f4")
@@ -88,7 +88,7 @@ def test_the_order_is_another_in_each_epoch_and_the_same_in_each_run():
     assert order(0, 0) == list(range(50))
 
 
-@on_all_targets
+@on_all_targets_with("learner")
 def test_epochs_are_the_steps_one_would_write_by_hand(target):
     one, other = learner_of(target), learner_of(target)
     history = train(one, epochs=3, seed=7)
@@ -128,7 +128,7 @@ def test_several_inputs_and_labels():
 # Evaluation
 
 
-@on_all_targets
+@on_all_targets_with("learner")
 @pytest.mark.parametrize("size", [2, 5, 9, 100])
 def test_evaluation_does_not_depend_on_the_batches_and_trains_nothing(target, size):
     learner = learner_of(target)
@@ -169,7 +169,7 @@ def test_an_early_stop_returns_the_best(validation, patience):
     assert len(seen) == (stops[0] if stops else len(validation))
 
 
-@on_all_targets
+@on_all_targets_with("learner")
 def test_the_best_is_kept_with_its_state(target):
     learner, straight = learner_of(target), learner_of(target)
     history = train(learner, epochs=40, validation=(XV, YV), patience=3)
@@ -187,7 +187,7 @@ def test_a_diverged_loss_stops(wrong):
         train(Scripted(validation=[wrong]), ONE, epochs=5, validation=ONE)
 
 
-@on_all_targets
+@on_all_targets_with("learner")
 def test_a_learning_rate_too_great_is_said(target):
     learner = emit(replace(rectified(), optimiser=optimisers.sgd(1e9)), target).load()().learner()
     with pytest.raises(DivergenceError, match="in step"):
@@ -201,7 +201,7 @@ def bits(history: History) -> str:
     return history.to_json()
 
 
-@on_all_targets
+@on_all_targets_with("learner")
 @pytest.mark.parametrize("patience", [None, 2])
 def test_ten_epochs_are_five_save_load_five(tmp_path, target, patience):
     options = {"validation": (XV, YV), "metric": {"one": lambda a, b: 1}, "patience": patience}

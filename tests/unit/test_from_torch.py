@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from catgrad import Dtype, NdArrayType, compile_model, mse, sgd
-from catgrad.errors import CatgradError, DtypeError, OptionError, UnsupportedOp
+from catgrad.errors import CatgradError, DtypeError, OptionError, ToolError, UnsupportedOp
 from catgrad.frontends.torch import from_torch
 from catgrad.frontends.torch.registry import REGISTRY
 from catgrad.functors import factor_parameters
@@ -17,18 +18,10 @@ from catgrad.program import evaluate
 from catgrad.structural import Label
 
 torch = pytest.importorskip("torch", reason="PyTorch, which is imported from, is not installed")
+
+from tests.conformance.torch_models import Function  # noqa: E402  # it needs PyTorch
+
 nn = torch.nn
-
-
-class Function(nn.Module):
-    """A function as a module."""
-
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def forward(self, x):
-        return self.function(x)
 
 
 class Tied(nn.Module):
@@ -189,6 +182,7 @@ REFUSED = [
     (nn.MaxPool1d(2, ceil_mode=True), UnsupportedOp, "max_pool1d.*ceil_mode.*pad"),
     (nn.AvgPool2d(2, divisor_override=3), UnsupportedOp, "avg_pool2d.*divisor_override is 3"),
     (nn.LSTM(5, 4, proj_size=2), UnsupportedOp, "aten.lstm.input.*proj_size"),
+    (Function(lambda x: (x, 3)), UnsupportedOp, "outputs of a module must be tensors, but one is 3"),
     (Counter(), UnsupportedOp, "must change neither its buffers .*it changes count"),
 ]  # fmt: skip
 
@@ -210,6 +204,13 @@ def test_example_inputs_are_tensors(inputs):
 def test_the_model_is_a_module():
     with pytest.raises(OptionError, match="must be a torch.nn.Module"):
         from_torch(torch.sin, torch.ones(2))
+
+
+def test_pytorch_is_needed(monkeypatch):
+    module = nn.Linear(2, 3)
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(ToolError, match="pip install torch"):
+        from_torch(module, torch.ones(2))
 
 
 def test_arguments_that_are_not_understood_are_refused(monkeypatch):

@@ -11,7 +11,7 @@ from catgrad import Dtype, NdArrayType, Task, emit, layers, losses
 from catgrad.errors import CatgradError, OptionError
 from catgrad.learn.optimisers import adagrad, adam, adamw, clipped, lion, muon, rmsprop, sgd
 from catgrad.learn.schedules import adjustable, cosine, exponential_decay, one_cycle, step_decay
-from tests.targets import on_targets
+from tests.targets import on_targets_with
 
 WRONG_NUMBERS = [-1, nan, inf, "a", None]
 
@@ -85,7 +85,7 @@ def test_an_epsilon_that_16_bits_hold(make):
     np.testing.assert_array_equal(learner.parameters["b.bias"], ZEROS)
 
 
-@on_targets
+@on_targets_with("learner")
 def test_a_norm_whose_square_16_bits_do_not_hold(target):
     """The norm is 1000, and its square beyond float16; clipped to 3, the step is along the gradient."""
 

@@ -45,6 +45,11 @@ def test_the_tour(check_golden):
     assert known <= used
 
 
+def test_costumes_have_different_names():
+    with pytest.raises(TextError, match="costumes of a sprite must have different names, but 2 are 'a'"):
+        sprite('sprite s\n    costumes "a", "b", "a"\n')
+
+
 def test_files_are_the_same_each_time():
     first, second = (sb3([TOUR], WEIGHTS) for _ in range(2))
     assert first == second
@@ -174,7 +179,7 @@ def test_sizes_are_those_of_the_file():
         ("list w of 200001", {}, ArtifactError, "at most 200,000 items, but w has 200,001"),
         ("define f\n" + "        hide\n" * 20_000, {}, ArtifactError, "at most 20,000 blocks, but s has"),
         ("list w given 190000\n    list v given 190000", dict.fromkeys("vw", np.full(190_000, 1 / 3)),
-         ArtifactError, "JSON of a project must have at most 5,000,000 bytes.*sig_figs"),
+         ArtifactError, "JSON of a project must have at most 5,000,000 bytes.*packed.*sig_figs=4.*int8"),
     ],
 )  # fmt: skip
 def test_limits_are_one_sentence(text, given_, error, sentence):
@@ -186,7 +191,7 @@ def test_limits_are_one_sentence(text, given_, error, sentence):
 def test_many_blocks_and_much_json_are_warned_of():
     with pytest.warns(CatgradWarning, match="s has 2,003 blocks"):
         sprite3("sprite s\n    define f\n" + "        hide\n" * 2001, {})
-    with pytest.warns(CatgradWarning, match="Scratch's site takes 5,000,000; round numbers with sig_figs"):
+    with pytest.warns(CatgradWarning, match="Scratch's site takes 5,000,000; keep the weights with storage="):
         sprite3("sprite s\n    list w given 200000\n", {"w": np.full(200_000, 0.12345678901234567)})
 
 

@@ -114,7 +114,7 @@ def damaged(file, place):
         archive('{"targets": [3]}'), archive('{"targets": [{"name": 1}]}'), lists("[]"), lists('{"a": 1}'),
         lists('{"a": ["w", [NaN]]}'), lists('{"a": ["w", [null]]}'), lists(f'{{"a": ["w", [{"9" * 5000}]]}}'),
     ],
-    ids=lambda file: repr(file[:20]),
+    ids=[f"file {number}" for number in range(21)],
 )  # fmt: skip
 def test_files_that_are_no_project_are_refused(file):
     with pytest.raises(ArtifactError, match="must be a project or sprite of Scratch, but") as raised:

@@ -45,7 +45,7 @@ def value(tree):
         case "abs", (x,):
             return abs(x)
         case ("floor" | "ceiling" | "round") as function, (x,):
-            return x if math.isinf(x) else float(_whole(function, x))
+            return x if math.isinf(x) else math.copysign(_whole(function, x), x)
         case operator, (x, y):
             return OPERATORS[operator](x, y)
     raise TypeError(tree)
@@ -180,3 +180,24 @@ def test_the_tour_is_accepted_and_its_lists_survive(vm):
     assert read(machine.save()) == read(project)
     machine.load(sprite)
     assert read(machine.save()) == read(sprite)
+
+
+@on_machines
+def test_costumes_tell_upper_from_lower_case(vm):
+    text = """
+sprite s
+    list found
+    list asked = "A", "a", "B", "7", " "
+    costumes "letter a", "letter A", "letter 7", "letter  "
+    variable ~i
+    define look
+        repeat size(asked)
+            ~i += 1
+            switch costume to "costume1"
+            switch costume to join("letter ", asked[~i])
+            add costume_number() to found
+"""
+    machine = Machine(vm)
+    machine.load(sprite3(text, {}))
+    machine.call("look")
+    assert machine.list("found") == [3, 2, 1, 4, 5]

@@ -17,7 +17,7 @@ from catgrad.ops.random import philox, stream_of
 from catgrad.program import evaluate
 from catgrad.term import edges
 from catgrad.testing import run_on
-from tests.targets import on, on_all_targets
+from tests.targets import on, on_all_targets, on_all_targets_with
 
 BATCH, INPUT, OUTPUT = NdArrayType((Dim("batch"),)), NdArrayType((4,)), NdArrayType((3,))
 
@@ -84,7 +84,7 @@ def test_first_values_are_the_same_on_every_target(target):
         np.testing.assert_allclose(a, b, rtol=0 if target == "torch" else 1e-6)
 
 
-@on_all_targets
+@on_all_targets_with("learner")
 def test_dropout_is_for_training_only(target):
     learner = emit(noisy(), target).load()().learner(1)
     x, y = np.ones((64, 4), np.float32), np.ones((64, 3), np.float32)
@@ -153,7 +153,7 @@ def test_a_buffer_without_update_stays():
     assert np.array_equal(learner.buffers["shift"], np.zeros(4))
 
 
-@on_all_targets
+@on_all_targets_with("learner")
 def test_the_learning_rate_may_be_a_number_of_the_run(target):
     task = Task(layers.linear(BATCH, INPUT, OUTPUT), sgd(schedules.adjustable(0.5)), mse)
     learner = emit(task, target).load()().learner()
@@ -168,7 +168,7 @@ def test_the_learning_rate_may_be_a_number_of_the_run(target):
     np.testing.assert_allclose(np.asarray(learner.parameters["linear.weight"]) - before, moved / 2, rtol=1e-5)
 
 
-@on_all_targets
+@on_all_targets_with("learner")
 def test_gradients_of_parts_added_up_are_a_step(target):
     """k micro-batches, their mean given to `update`, equal one batch."""
     make = partial(Task, layers.dense(BATCH, INPUT, OUTPUT), optimisers.adam(0.1), mse)

@@ -12,7 +12,7 @@ from catgrad.learn import checkpoint, optimisers, schedules
 from catgrad.learn.layers import buffer, checkpointed, dropout, parameter, update
 from catgrad.program import evaluate
 from catgrad.state import DRAWS, SEED, STEP
-from tests.targets import on_targets
+from tests.targets import on_targets_with
 
 V, WIDE, KEYS = NdArrayType((3,)), NdArrayType((400,)), (np.int64(5), np.int64(0))
 N = Dim("batch")
@@ -30,7 +30,7 @@ def noisy(x, name="dropout"):
     return dropout(WIDE, 0.5, name)(x)
 
 
-@on_targets
+@on_targets_with("learner")
 def test_a_buffer_that_is_written_and_never_read_goes_with_the_rest(target):
     def model(x):
         buffer("last", V)
@@ -106,7 +106,7 @@ def test_a_checkpoint_draws_the_mask_of_the_layer_it_is_around():
     assert np.array_equal(plain, kept)
 
 
-@on_targets
+@on_targets_with("learner")
 @pytest.mark.parametrize("wrapped", [False, True])
 def test_the_reverse_uses_the_mask_of_the_forward_and_each_step_another(target, wrapped):
     """y = w · mask, and the loss Σ y / n: the gradient of w is the mask, scaled."""
@@ -143,7 +143,7 @@ def test_dropout_keeps_mean_and_gives_the_variance_it_should(rate):
     assert abs(np.mean(ys[1:] * ys[:-1]) - 1) < 3 * bound * max(1, variance)
 
 
-@on_targets
+@on_targets_with("learner")
 def test_buffers_are_read_by_predict_and_changed_by_training_only(target):
     x = NdArrayType((N, 3), Dtype.float64)
     model = layers.batch_norm(x) >> dropout(x, 0.5)
@@ -162,7 +162,7 @@ def test_buffers_are_read_by_predict_and_changed_by_training_only(target):
     )
 
 
-@on_targets
+@on_targets_with("learner")
 def test_a_batch_of_one_number_for_each_channel_is_normalised_to_the_shift(target):
     """Its variance is 0, with no 0 / 0 in the running one."""
     x = NdArrayType((N, 2), Dtype.float64)
@@ -175,7 +175,7 @@ def test_a_batch_of_one_number_for_each_channel_is_normalised_to_the_shift(targe
     np.testing.assert_allclose(np.asarray(learner.parameters["norm.weight"]), [1, 1])
 
 
-@on_targets
+@on_targets_with("learner")
 def test_rev_of_a_model_with_buffers_is_that_of_predict(target):
     """By the running statistics, at values that are not the first."""
     x = NdArrayType((N, 3), Dtype.float64)
@@ -202,7 +202,7 @@ def test_a_rate_must_have_a_name_that_is_one(name):
         schedules.adjustable(0.1, name)
 
 
-@on_targets
+@on_targets_with("learner")
 def test_masks_are_the_same_on_every_target_at_every_batch(target):
     x = NdArrayType((N, 7))
     model = build(
@@ -235,7 +235,7 @@ DATA = tuple(np.random.default_rng(k).normal(size=(20, 3)).astype("f4") for k in
 VALIDATION = tuple(np.random.default_rng(k).normal(size=(8, 3)).astype("f4") for k in (2, 3))
 
 
-@on_targets
+@on_targets_with("learner")
 def test_a_checkpoint_holds_buffers(target, tmp_path):
     """The running statistics, without which predictions differ, and the counter of random numbers."""
     model = stateful(target)
@@ -248,7 +248,7 @@ def test_a_checkpoint_holds_buffers(target, tmp_path):
     assert float(straight.step(*DATA)) == float(other.step(*DATA))
 
 
-@on_targets
+@on_targets_with("learner")
 def test_fit_goes_on_and_back_with_buffers(target, tmp_path):
     """An interruption leaves no trace, and the best epoch predicts as it did."""
     model, options = stateful(target), dict(batch_size=7, validation=VALIDATION, patience=9, progress=False)

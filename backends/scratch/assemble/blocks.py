@@ -13,6 +13,7 @@ from catgrad.errors import TextError, nearest
 from ..language.palette import Entry, Slot, palette, reporters, stack_blocks
 from ..language.refused import at_line
 from ..language.tree import Argument, Call, Constant, Definition, Expression, Name, Operand, Script, Statement
+from .costume import FIRST
 from .ids import Ids, shared_id
 from .mutations import call, prototype, stop
 from .scope import Scope
@@ -136,10 +137,19 @@ class Blocks:
         if kind == "boolean":
             return [2, self._condition(operand, parent)]
         if isinstance(operand, Constant):
-            return [1, constant(kind, operand)]
+            return [
+                1,
+                self._costume(str(operand.value), parent) if kind == "costume" else constant(kind, operand),
+            ]
+        shadow = self._costume(FIRST, parent) if kind == "costume" else empty(kind)
         if isinstance(operand, Name):
-            return [3, [12, *self._scope.field("variable", operand.name)], empty(kind)]
-        return [3, self._reporter(operand, parent), empty(kind)]
+            return [3, [12, *self._scope.field("variable", operand.name)], shadow]
+        return [3, self._reporter(operand, parent), shadow]
+
+    def _costume(self, name: str, parent: str) -> str:
+        menu = self._new("looks_costume", parent)
+        self.blocks[menu] |= {"fields": {"COSTUME": [name, None]}, "shadow": True}
+        return menu
 
     def _condition(self, operand: Expression, parent: str) -> str:
         if isinstance(operand, Call):

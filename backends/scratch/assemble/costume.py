@@ -1,12 +1,19 @@
-"""The one small picture that all sprites have."""
+"""The one small picture that all costumes are."""
 
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
+from catgrad.errors import TextError
+
 from ... import templates
+
+FIRST = "costume1"
+"""The name of the costume that every sprite has."""
 
 
 @cache
@@ -20,10 +27,23 @@ def file_name() -> str:
     return f"{_hash()}.svg"
 
 
-def costume_entry() -> dict[str, Any]:
-    """The costume in the form of a file."""
+def costume_entries(names: Sequence[str]) -> list[dict[str, Any]]:
+    """The first costume, and those of these names, in the form of a file.
+
+    Raises: TextError if two have one name
+    """
+    costumes = [FIRST, *names]
+    for name, count in Counter(costumes).items():
+        if count > 1:
+            raise TextError(
+                "the costumes of a sprite must have different names", f"{count} are {name!r}", "rename them"
+            )
+    return [_entry(name) for name in costumes]
+
+
+def _entry(name: str) -> dict[str, Any]:
     return {
-        "name": "costume1",
+        "name": name,
         "assetId": _hash(),
         "md5ext": file_name(),
         "dataFormat": "svg",

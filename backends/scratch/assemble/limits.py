@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
 from warnings import warn
 
 from catgrad.errors import ArtifactError, CatgradWarning
@@ -9,7 +12,11 @@ from catgrad.errors import ArtifactError, CatgradWarning
 ITEMS = 200_000
 BLOCKS, SLOW_BLOCKS = 20_000, 2_000
 BYTES, MANY_BYTES = 5_000_000, 4_000_000
-_SMALLER = "round numbers with sig_figs, or make the model smaller"
+
+_SMALLER = (
+    'keep the weights with storage="packed" (6 bytes each instead of 12), that with sig_figs=4 (3 bytes), or '
+    'storage="int8" (2 bytes), or make the model smaller'
+)
 
 
 def check_list(name: str, count: int) -> None:
@@ -18,7 +25,7 @@ def check_list(name: str, count: int) -> None:
         raise ArtifactError(
             f"a list must have at most {ITEMS:,} items",
             f"{name} has {count:,}",
-            "make the model smaller, or divide the list",
+            "make this layer smaller, or divide the list; no way of storage helps",
         )
 
 
@@ -51,6 +58,18 @@ def check_size(count: int) -> None:
     if count > MANY_BYTES:
         warn(
             f"the JSON of the project has {count:,} bytes, and Scratch's site takes {BYTES:,}; {_SMALLER}",
+            CatgradWarning,
+            stacklevel=4,
+        )
+
+
+def check_saved(lists: Mapping[str, Sequence[Any]]) -> None:
+    """Warns if lists that are packed in a file are too large for Scratch's site once they are lists."""
+    count = sum(len(json.dumps(numbers)) - len(numbers) for numbers in lists.values())
+    if count > BYTES:
+        warn(
+            f"once the sprite has run, its lists take {count:,} bytes, and Scratch's site takes {BYTES:,}; "
+            "keep the project in a file, or round the weights with sig_figs",
             CatgradWarning,
             stacklevel=4,
         )

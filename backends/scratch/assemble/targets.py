@@ -7,7 +7,7 @@ from typing import Any
 
 from ..language.tree import Definition, List, Monitor, Name, Script, Section, Variable
 from .blocks import Blocks
-from .costume import costume_entry
+from .costume import costume_entries
 from .ids import Ids
 from .layout import places
 from .lists import Given
@@ -64,7 +64,7 @@ def target(section: Section, given: Given) -> Target:
         "blocks": blocks.blocks,
         "comments": comments,
         "currentCostume": 0,
-        "costumes": [costume_entry()],
+        "costumes": costume_entries(section.costumes),
         "sounds": [],
         "volume": 100,
         **(_STAGE if section.name is None else {"visible": not section.hidden, **_SPRITE}),

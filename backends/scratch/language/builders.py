@@ -72,14 +72,18 @@ class Builders(Transformer[Token, tuple[Section, ...]]):
         return sections
 
     def sprite(self, name: Name, *parts: Any) -> Section:
-        visible = tuple(part for part in parts if part != "hidden")
-        return Section(name, visible, hidden=len(visible) < len(parts))
+        costumes = tuple(costume for names in _only(tuple, parts) for costume in names)
+        own = tuple(part for part in parts if part != "hidden" and not isinstance(part, tuple))
+        return Section(name, own, "hidden" in parts, costumes)
 
     def stage(self, *parts: Any) -> Section:
         return Section(None, parts)
 
     def hidden(self, *words: Token) -> str:
         return "hidden"
+
+    def costumes(self, *names: Constant) -> tuple[str, ...]:
+        return tuple(str(name.value) for name in names)
 
     def shared(self, declared: List | Variable) -> List | Variable:
         return replace(declared, shared=True)

@@ -110,8 +110,9 @@ class Script:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A sprite, or the stage, whose name is None."""
+    """A sprite, or the stage, whose name is None; `costumes` are the names of those after the first."""
 
     name: Name | None
     parts: tuple[Variable | List | Monitor | Definition | Script, ...] = ()
     hidden: bool = False
+    costumes: tuple[str, ...] = ()

@@ -54,7 +54,8 @@ def hardtanh(x: Any, min_val: float = -1, max_val: float = 1) -> Any:
 def clamp(x: Any, min: float | None = None, max: float | None = None) -> Any:
     """x within bounds, with gradient 1 at them."""
     low, high = (None if b is None or not isfinite(b) else b for b in (min, max))
-    if x.dtype.is_floating and (low, high) != (None, None) and not (low or 0) > (high or 0):
+    bounds = [bound for bound in (low, high) if bound is not None]
+    if x.dtype.is_floating and bounds and bounds == sorted(bounds):
         return ops.clamp(x, low, high)
     if low is not None:
         x = ops.select(x < low, Constant(x.type, low)(), x)

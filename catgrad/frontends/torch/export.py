@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from traceback import extract_tb
 from typing import Any
@@ -67,7 +67,7 @@ def _table(torch: Any) -> Any:
     return table
 
 
-@contextmanager
+@contextlib.contextmanager
 def _evaluating(module: Any) -> Iterator[None]:
     """The module, and all in it, in evaluation; afterwards each is again as it was."""
     flags = [(each, each.training) for each in module.modules()]
@@ -97,6 +97,9 @@ def _place(error: Exception) -> str:
     """The innermost line of the module's own code on the way to an error."""
     import torch
 
-    libraries = (str(Path(torch.__file__).parent), __file__)
-    frames = [f for f in extract_tb(error.__traceback__) if not f.filename.startswith(libraries)]
-    return f"{frames[-1].name} ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
+    standard, pytorch = Path(contextlib.__file__).parent, Path(torch.__file__).parent
+    for frame in reversed(extract_tb(error.__traceback__)):
+        file = Path(frame.filename)
+        if file.parent != standard and pytorch not in file.parents and file != Path(__file__):
+            return f"{frame.name} ({file.name}, line {frame.lineno})"
+    return ""

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from catgrad import ops
-from catgrad.build import build
-from catgrad.errors import UnsupportedOp
+from catgrad.build import Var, build
 from catgrad.frontends.torch import (  # noqa: F401  # each registers a family of operations
     activations,
     attention,
@@ -30,6 +29,7 @@ from catgrad.frontends.torch import (  # noqa: F401  # each registers a family o
 from catgrad.frontends.torch.export import exported
 from catgrad.frontends.torch.graph import Walk
 from catgrad.frontends.torch.operands import type_of
+from catgrad.frontends.torch.registry import require
 from catgrad.initialisers import ZEROS, Filled, Initialiser, Normal
 from catgrad.ops.literal import MOST_ELEMENTS
 from catgrad.state import Buffer, Parameter
@@ -70,61 +70,44 @@ def from_torch(module: Any, *example_inputs: Any, name: str = "model") -> Import
 
 
 class _Importer:
-    """The values of one exported program, and what becomes of them."""
+    """What becomes of the values of one exported program."""
 
     def __init__(self, module: Any, program: Any) -> None:
-        self.program = program
+        self.program, self.specs = program, program.graph_signature.input_specs
+        self.nodes = {node.name: node for node in program.graph.nodes}
+        self.trained = _trained(module)
+        self.inputs = {
+            spec.arg.name: type_of(self.nodes[spec.arg.name].meta["val"])
+            for spec in self.specs
+            if spec.kind.name == "USER_INPUT"
+        }
         self.parameters: dict[str, Array] = {}
         self.buffers: dict[str, Array] = {}
-        self.inputs: dict[str, NdArrayType] = {}
-        self.trained: dict[str, Any] = {}
-        first: dict[int, str] = {}
-        for name, parameter in module.named_parameters(remove_duplicate=False):
-            # Tied weights are one parameter, under the first of its names.
-            if parameter.requires_grad:
-                self.trained[name] = first.setdefault(id(parameter), name)
-        nodes = {node.name: node for node in program.graph.nodes}
-        for spec in self._specs("USER_INPUT"):
-            self.inputs[spec.arg.name] = type_of(nodes[spec.arg.name].meta["val"])
-        self.read = {name for name, node in nodes.items() if node.users}
-        self.names = {spec.arg.name: spec.target for spec in program.graph_signature.input_specs}
+        self.variables: dict[str, Any] = {}
 
     def forward(self, *inputs: Any) -> list[Any]:
         """The outputs of the graph that are tensors."""
-        variables = self._parameters()
         given = iter(inputs)
-        values = [
-            next(given) if spec.kind.name == "USER_INPUT" else self._held(spec, variables)
-            for spec in self.program.graph_signature.input_specs
-        ]
-        results = Walk(self._constant).run(self.program.graph_module, values)
-        return [result for result in results if result is not None]
+        values = [next(given) if spec.arg.name in self.inputs else self._held(spec) for spec in self.specs]
+        results = [y for y in Walk(self._constant).run(self.program.graph_module, values) if y is not None]
+        for result in results:
+            found = f"one is {result!r}"
+            require(isinstance(result, Var), "the outputs of a module must be tensors", found, "leave it out")
+        return results
 
-    def _specs(self, kind: str) -> list[Any]:
-        return [spec for spec in self.program.graph_signature.input_specs if spec.kind.name == kind]
-
-    def _parameters(self) -> dict[str, Any]:
-        """A variable for each parameter that is read, in the order of the state_dict."""
-        used = {
-            self.trained[spec.target]
-            for spec in self._specs("PARAMETER")
-            if spec.target in self.trained and spec.arg.name in self.read
-        }
-        variables = {}
-        for name in dict.fromkeys(self.trained.values()):
-            if name in used:
-                value = np.array(as_numpy(self.program.state_dict[name]))
-                type = type_of(self.program.state_dict[name])
-                self.parameters[name] = value
-                variables[name] = Parameter(name, type, _alike(value))()
-        return variables
-
-    def _held(self, spec: Any, variables: dict[str, Any]) -> Any:
-        """What the module holds: a parameter as a variable, all else as a tensor."""
-        if spec.target in self.trained:
-            return variables.get(self.trained[spec.target])
+    def _held(self, spec: Any) -> Any:
+        """What the module holds: a parameter, if it is read, as a variable, all else as a tensor."""
         held = self.program.state_dict
-        return (held[spec.target] if spec.target in held else self.program.constants[spec.target]).detach()
+        tensor = held[spec.target] if spec.target in held else self.program.constants[spec.target]
+        if spec.target not in self.trained:
+            return tensor.detach()
+        return self._parameter(self.trained[spec.target], tensor) if self.nodes[spec.arg.name].users else None
+
+    def _parameter(self, name: str, tensor: Any) -> Any:
+        if name not in self.variables:
+            value = self.parameters[name] = np.array(as_numpy(tensor))
+            self.variables[name] = Parameter(name, type_of(tensor), _alike(value))()
+        return self.variables[name]
 
     def _constant(self, node: str, tensor: Any) -> Any:
         """A tensor that does not depend on inputs or parameters, as a variable; `node` is what gives it."""
@@ -132,9 +115,17 @@ class _Importer:
         same = value.tobytes() == value.reshape(-1)[:1].tobytes() * value.size
         if value.size <= MOST_ELEMENTS or same:
             return ops.array(value, type.dtype)
-        name = self.names.get(node, f"constant.{node}")
+        names = {spec.arg.name: spec.target for spec in self.specs}
+        name = names.get(node, f"constant.{node}")
         self.buffers[name] = value
         return Buffer(name, type)()
+
+
+def _trained(module: Any) -> dict[str, str]:
+    """The parameters that require a gradient; tied ones go by the first of their names."""
+    first: dict[int, str] = {}
+    every = module.named_parameters(remove_duplicate=False)
+    return {name: first.setdefault(id(p), name) for name, p in every if p.requires_grad}
 
 
 def _alike(value: Array) -> Initialiser:
@@ -149,9 +140,9 @@ def _alike(value: Array) -> Initialiser:
 def _check_effects(program: Any) -> None:
     """Raises UnsupportedOp if running the module changes more than its outputs."""
     for spec in program.graph_signature.output_specs:
-        if spec.kind.name not in ("USER_OUTPUT", "LOSS_OUTPUT"):
-            raise UnsupportedOp(
-                "a module in evaluation must change neither its buffers nor its inputs",
-                f"it changes {spec.target or spec.arg.name}",
-                "return the new value as an output",
-            )
+        require(
+            spec.kind.name == "USER_OUTPUT",
+            "a module in evaluation must change neither its buffers nor its inputs",
+            f"it changes {spec.target or spec.arg.name}",
+            "return the new value as an output",
+        )

@@ -1,0 +1,109 @@
+"""Byte-pair encoding, of characters."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+
+from catgrad.errors import OptionError
+
+from .stages import SENTENCES
+from .tokenizer import Tokenizer
+
+Pair = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class BPETokenizer(Tokenizer):
+    """Characters of a word merged in pairs, the pair that comes first in `merges` first, from the left.
+
+    With `fuse_unknown`, unknown characters beside each other are one token.
+
+    Raises: OptionError if a merge is not of tokens to a token
+    Source: Sennrich et al. 2016 (arXiv:1508.07909), section 3.2
+    """
+
+    merges: tuple[tuple[str, str], ...] = ()
+    fuse_unknown: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for left, right in self.merges:
+            for token in (left, right, left + right):
+                if token not in self.ids:
+                    raise OptionError(
+                        "merges must be of tokens to a token",
+                        f"{left!r} and {right!r} have none for {token!r}",
+                        "add it to the vocabulary",
+                    )
+
+    @cached_property
+    def ranks(self) -> dict[Pair, tuple[int, int]]:
+        """For each pair of ids the place of its merge, from 0, and what it becomes."""
+        return {
+            (self.ids[left], self.ids[right]): (rank, self.ids[left + right])
+            for rank, (left, right) in enumerate(self.merges)
+        }
+
+    @classmethod
+    def train(cls, text: str, size: int, unknown: str | None = None) -> BPETokenizer:
+        """At most `size` tokens: the characters of a text, then merges of the pairs that are most frequent."""
+        pre_tokenizer, decoder = SENTENCES
+        words = [(list(word), count) for word, count in Counter(pre_tokenizer.words(text)).items()]
+        special = [] if unknown is None else [unknown]
+        vocabulary = [*special, *sorted({character for word, _ in words for character in word})]
+        merges: list[tuple[str, str]] = []
+        while len(vocabulary) < size and (pair := _most_frequent(words)):
+            merges.append(pair)
+            vocabulary += [] if "".join(pair) in vocabulary else ["".join(pair)]
+            words = [(_merged(word, pair), count) for word, count in words]
+        return cls(
+            tuple(vocabulary),
+            tuple(merges),
+            unknown=0 if special else None,
+            pre_tokenizer=pre_tokenizer,
+            decoder=decoder,
+        )
+
+    def tokenize(self, word: str) -> list[int]:
+        """The ids of a word."""
+        symbols = self._symbols(word)
+        while len(symbols) > 1:
+            pairs = [self.ranks.get(pair, (len(self.merges), 0)) for pair in pairwise(symbols)]
+            place = min(range(len(pairs)), key=pairs.__getitem__)
+            rank, merged = pairs[place]
+            if rank == len(self.merges):
+                break
+            symbols[place : place + 2] = [merged]
+        return symbols
+
+    def _symbols(self, word: str) -> list[int]:
+        symbols: list[int] = []
+        fusing = False
+        for character in word:
+            known = character in self.ids
+            if known or not fusing:
+                symbols.append(self.id_of(character))
+            fusing = self.fuse_unknown and not known
+        return symbols
+
+
+def _most_frequent(words: list[tuple[list[str], int]]) -> tuple[str, str] | None:
+    """The most frequent pair of neighbours; of several, the first in the order of Unicode."""
+    counts: Counter[tuple[str, str]] = Counter()
+    for word, count in words:
+        for pair in pairwise(word):
+            counts[pair] += count
+    return min(counts, key=lambda pair: (-counts[pair], pair), default=None)
+
+
+def _merged(word: list[str], pair: tuple[str, str]) -> list[str]:
+    merged: list[str] = []
+    for token in word:
+        if merged and (merged[-1], token) == pair:
+            merged[-1] += token
+        else:
+            merged.append(token)
+    return merged

@@ -1,0 +1,88 @@
+"""What all tokenizers have in common."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
+from functools import cached_property
+
+from catgrad.errors import OptionError, UnknownName
+
+from .stages import Decoder, PreTokenizer
+
+
+@dataclass(frozen=True)
+class Tokenizer(ABC):
+    """A vocabulary, whose places from 0 are the ids of tokens, and how text is divided into them.
+
+    `unknown` is the id for what has no token, if there is one. Tokens in `special` are not part of texts:
+    `encode` writes those of `before` and `after` around the others, and `decode` leaves all of them out.
+
+    Raises: OptionError if there is no token, one is there twice, or an id is outside the vocabulary
+    """
+
+    vocabulary: tuple[str, ...]
+    _: KW_ONLY
+    unknown: int | None = None
+    special: frozenset[int] = frozenset()
+    before: tuple[int, ...] = ()
+    after: tuple[int, ...] = ()
+    lowercase: bool = False
+    pre_tokenizer: PreTokenizer = PreTokenizer()
+    decoder: Decoder = Decoder()
+
+    def __post_init__(self) -> None:
+        if not self.vocabulary:
+            raise OptionError("a vocabulary must have tokens", "it has none", "train it on a longer text")
+        twice = [token for token, count in Counter(self.vocabulary).items() if count > 1]
+        if twice:
+            raise OptionError(
+                "the tokens of a vocabulary must differ", f"{twice[0]!r} is there twice", "leave one out"
+            )
+        ids = {*self.special, *self.before, *self.after, *([] if self.unknown is None else [self.unknown])}
+        for id in sorted(ids):
+            if not 0 <= id < len(self.vocabulary):
+                raise OptionError(
+                    f"an id must be one of 0 to {len(self.vocabulary) - 1}",
+                    f"it is {id}",
+                    "extend the vocabulary",
+                )
+
+    @cached_property
+    def ids(self) -> dict[str, int]:
+        """The id of each token."""
+        return {token: id for id, token in enumerate(self.vocabulary)}
+
+    def encode(self, text: str) -> list[int]:
+        """The ids of a text. Raises: UnknownName for a character without token, if there is none for that."""
+        written = "".join(character.lower() for character in text) if self.lowercase else text
+        ids = [id for word in self.pre_tokenizer.words(written) for id in self.tokenize(word)]
+        return [*self.before, *ids, *self.after]
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text of ids. Raises: UnknownName for what is no id."""
+        for id in ids:
+            if id not in range(len(self.vocabulary)):
+                raise UnknownName(
+                    f"tokens must be whole numbers from 0 to {len(self.vocabulary) - 1}",
+                    f"one is {id!r}",
+                    "decode what this tokenizer encodes",
+                )
+        return self.decoder.text([self.vocabulary[int(id)] for id in ids if id not in self.special])
+
+    @abstractmethod
+    def tokenize(self, word: str) -> list[int]:
+        """The ids of a word. Raises: UnknownName as `encode` does."""
+
+    def id_of(self, character: str) -> int:
+        """The id of a character, or that for unknown ones. Raises: UnknownName if it has none."""
+        id = self.ids.get(character, self.unknown)
+        if id is None:
+            raise UnknownName(
+                "each character must have a token",
+                f"{character!r} has none",
+                "leave it out, or take a tokenizer with a token for what is unknown",
+            )
+        return id

@@ -1,0 +1,151 @@
+"""Small tasks in float64 for sprites: every kind of model, optimiser, schedule and loss."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+
+from catgrad import Dim, Dtype, NdArrayType, Task, build, layers, losses, mse, ops, optimisers, schedules, sgd
+from catgrad.initialisers import Normal
+
+N = Dim("batch")
+
+
+def f64(*shape):
+    return NdArrayType(shape, Dtype.float64)
+
+
+WORDS = NdArrayType((N, 3), Dtype.int64)
+CLASSES = (NdArrayType((N,), Dtype.int64),)
+
+
+def mlp(optimiser=None, loss=mse, labels=None):
+    """4-5-3."""
+    model = layers.sequential(
+        layers.dense(f64(N), f64(4), f64(5), layers.tanh, name="hidden"),
+        layers.dense(f64(N), f64(5), f64(3), layers.sigmoid, name="last"),
+    )
+    return Task(model, optimiser or sgd(0.3), loss, "mlp", labels)
+
+
+def classifier():
+    model = layers.sequential(
+        layers.dense(f64(N), f64(4), f64(5), layers.relu, name=""), layers.rms_norm(f64(N), f64(5), name=""),
+        layers.dense(f64(N), f64(5), f64(3), layers.identity, name=""),
+    )  # fmt: skip
+    return Task(model, optimisers.adamw(0.05), losses.cross_entropy, "classifier", CLASSES)
+
+
+def cnn():
+    model = layers.sequential(
+        layers.conv(f64(N, 1, 6, 6), 2, 3, 1, 1, name=""), layers.relu([f64(N, 2, 6, 6)]),
+        layers.max_pool(f64(N, 2, 6, 6), 2), layers.flatten(f64(N, 2, 3, 3)),
+        layers.dense(f64(N), f64(18), f64(3), layers.identity, name=""),
+    )  # fmt: skip
+    return Task(model, sgd(0.1, 0.9), losses.cross_entropy, "cnn", CLASSES)
+
+
+def normalised():
+    """Batch norm, whose statistics are buffers."""
+    model = layers.sequential(
+        layers.conv(f64(N, 1, 4, 4), 2, 3, bias=False, name=""), layers.batch_norm(f64(N, 2, 2, 2), 0.3),
+        layers.silu([f64(N, 2, 2, 2)]), layers.flatten(f64(N, 2, 2, 2)),
+    )  # fmt: skip
+    return Task(model, optimisers.rmsprop(0.01), mse, "normalised")
+
+
+def recurrent(layer, name):
+    """The mean of an LSTM's or a GRU's outputs over four turns."""
+    model = layers.sequential(
+        layer(f64(N, 4), f64(3), f64(3), name=""), build(lambda h: ops.mean(h, 1), [f64(N, 4, 3)]),
+        layers.dense(f64(N), f64(3), f64(2), layers.identity, name=""),
+    )  # fmt: skip
+    return Task(model, optimisers.adam(0.05), losses.huber, name)
+
+
+def attention():
+    return Task(layers.attention(f64(N, 3), f64(4), 2, causal=True), sgd(0.1), mse, "attention")
+
+
+def bigrams():
+    """What follows each word, from that word alone."""
+    model = layers.embedding(WORDS, 5, f64(4), name="") >> layers.linear(f64(N, 3), f64(4), f64(5), name="")
+    return Task(model, sgd(0.5), losses.cross_entropy, "bigrams", (WORDS,))
+
+
+def words():
+    """A language model of one block."""
+    A, B = f64(N, 3), f64(4)
+    model = layers.sequential(
+        layers.embedding(WORDS, 5, B, name="tokens"),
+        layers.transformer_block(A, B, 2, 8, causal=True, name="block"), layers.layer_norm(A, B, name="norm"),
+        layers.linear(A, B, f64(5), name="head"),
+    )  # fmt: skip
+    return Task(model, sgd(0.5), losses.cross_entropy, "words", (WORDS,))
+
+
+def two_of_each():
+    """Two inputs and two outputs, of which one is a number for each example."""
+
+    def forward(x, z):
+        w = layers.parameter("w", f64(4, 3), Normal())
+        return ops.tanh(x @ w), ops.sum(ops.square(z) @ w, 1)
+
+    model = build(forward, [f64(N, 4), f64(N, 4)])
+    return Task(model, sgd(0.1), lambda a, b, y, z: mse(a, y) + mse(b, z), "two_of_each")
+
+
+MODELS = {
+    "mlp": mlp, "classifier": classifier, "cnn": cnn, "normalised": normalised,
+    "lstm": partial(recurrent, layers.lstm, "lstm"), "gru": partial(recurrent, layers.gru, "gru"),
+    "attention": attention, "bigrams": bigrams, "words": words, "two_of_each": two_of_each,
+}  # fmt: skip
+
+OPTIMISERS = {
+    "sgd with decay": sgd(0.1, weight_decay=0.1),
+    "momentum": sgd(0.1, 0.9, dampening=0.3),
+    "nesterov": sgd(0.1, 0.9, nesterov=True),
+    "adam": optimisers.adam(0.05, weight_decay=0.1),
+    "amsgrad": optimisers.adamw(0.05, amsgrad=True),
+    "adamw": optimisers.adamw(0.05),
+    "rmsprop": optimisers.rmsprop(0.01, momentum=0.5, centred=True),
+    "adagrad": optimisers.adagrad(0.1),
+    "lion": optimisers.lion(0.01, weight_decay=0.5),
+    "muon": optimisers.muon(0.1, 0.9, 0.2),
+    "clipped": optimisers.clipped(sgd(0.5, 0.9), 0.05),
+    "groups": optimisers.grouped(
+        lambda p: optimisers.frozen() if p.name == "hidden.bias" else optimisers.adamw(0.1 * p.type.rank)
+    ),
+    "step decay": sgd(schedules.step_decay(0.3, 2, 0.5)),
+    "exponential decay": sgd(schedules.exponential_decay(0.3, 0.9)),
+    "cosine": sgd(schedules.cosine(0.3, 5, warm_up=1, least=0.1)),
+    "one cycle": sgd(schedules.one_cycle(0.3, 5)),
+}
+
+LOSSES = {
+    "mse": mse,
+    "l1": losses.l1,
+    "huber": partial(losses.huber, delta=0.3),
+    "sum": partial(losses.mse, reduction="sum"),
+    "bce": lambda a, b: losses.bce_with_logits(a, ops.sigmoid(b)),
+    "kl": lambda a, b: losses.kl_div(ops.log_softmax(a), ops.softmax(b)),
+    "cross entropy": losses.cross_entropy,
+    "smoothed": partial(losses.cross_entropy, label_smoothing=0.1, weight=[1.0, 0.5, 2.0]),
+    "nll": lambda a, y: losses.nll(ops.log_softmax(a), y),
+}
+
+
+def of_classes(name):
+    """Whether a loss compares with classes."""
+    return name in ("cross entropy", "smoothed", "nll")
+
+
+def examples(task, batch, seed):
+    """Arrays for the inputs and the targets of a task; whole numbers are classes, of which there are three."""
+    rng = np.random.default_rng(seed)
+    types = [t.substitute({"batch": batch}) for t in (*task.inputs, *task.targets)]
+    return [
+        rng.normal(size=t.shape) if t.dtype.is_floating else rng.integers(0, 3, t.shape).astype(np.int64)
+        for t in types
+    ]

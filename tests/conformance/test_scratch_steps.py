@@ -1,0 +1,100 @@
+"""Whole models in Scratch: what they predict, and what they are after steps of training, as in float64."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from catgrad.backends.scratch.machine import validate
+
+from catgrad import emit
+from catgrad.program import evaluate
+from tests.conformance.scratch_models import LOSSES, MODELS, OPTIMISERS, examples, mlp, of_classes
+from tests.scratch.machines import on_machines
+from tests.scratch.sprites import Sprite
+
+STEPS, TOLERANCE = 3, 1e-9
+TABLES = ("state", "buffers", "parameters")
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*the editor takes about")
+
+
+def first(model, table):
+    """What a table begins with."""
+    function = {"parameters": "init"}.get(table, f"init_{table}")
+    return getattr(model, function)(0) if hasattr(model, function) else []
+
+
+def near(found, wanted, name=""):
+    wanted = np.asarray(wanted, np.float64).ravel()
+    np.testing.assert_allclose(found, wanted, rtol=TOLERANCE, atol=TOLERANCE, err_msg=name)
+
+
+def assert_trains(task, vm, batch=4, **options):
+    """Predictions, losses and all tables of some steps, as the reference has them; the sprite."""
+    artifact = emit(task, "scratch", batch=batch, predict_batch=batch, vm=vm, **options)
+    for kind in ("sprite3", "sb3"):
+        validate(artifact.files[f"{task.name}.{kind}"])
+    sprite, model, task = Sprite(artifact, vm), artifact.load()(), replace(task, adjustable=True)
+    slots = {name: artifact.program.tables.get(name, ()) for name in TABLES}
+    tables = {name: first(model, name) for name in TABLES}
+    for seed in range(STEPS):
+        given = examples(task, batch, seed)
+        sprite.give("train_step", *given)
+        sprite.call("train step")
+        arrays = [array for name in TABLES for array in tables[name]]
+        loss, *new = evaluate(task.term("train_step"), *arrays, *given)
+        near(sprite.machine.variable("loss"), loss, "loss")
+        for name in TABLES:
+            count = len(slots[name])
+            tables[name], new = new[:count], new[count:]
+    for name in TABLES:
+        for (slot, found), wanted in zip(sprite.table(name).items(), tables[name], strict=True):
+            near(found, wanted, slot)
+    x = given[: len(task.inputs)]
+    term, takes = task.entry("predict")
+    predicted = evaluate(term, *(array for name in takes for array in tables[name]), *x)
+    sprite.give("predict", *x)
+    sprite.call("predict")
+    for found, wanted in zip(sprite.outputs(), predicted, strict=True):
+        near(found, wanted, "output")
+    return sprite
+
+
+@on_machines
+@pytest.mark.parametrize("name", MODELS)
+def test_models(vm, name):
+    assert_trains(MODELS[name](), vm)
+
+
+@on_machines
+@pytest.mark.parametrize("name", ["mlp", "cnn", "gru"])
+@pytest.mark.parametrize(("batch", "unroll"), [(1, "max"), (3, "compact")])
+def test_loops_may_be_written_out(vm, name, batch, unroll):
+    assert_trains(MODELS[name](), vm, batch, unroll=unroll)
+
+
+@on_machines
+@pytest.mark.parametrize("name", OPTIMISERS)
+def test_optimisers(vm, name):
+    assert_trains(mlp(OPTIMISERS[name]), vm)
+
+
+@on_machines
+@pytest.mark.parametrize("name", LOSSES)
+def test_losses(vm, name):
+    labels = MODELS["classifier"]().labels if of_classes(name) else None
+    assert_trains(mlp(loss=LOSSES[name], labels=labels), vm, 2)
+
+
+@on_machines
+@pytest.mark.parametrize("name", ["mlp", "normalised"])
+def test_a_trained_sprite_is_saved_and_reloaded(vm, name):
+    """Its outputs stay, and training goes on from where it was."""
+    sprite = assert_trains(MODELS[name](), vm, 1)
+    before = {table: sprite.table(table) for table in TABLES}, sprite.outputs()
+    sprite.machine.load(sprite.machine.save())
+    sprite.call("predict")
+    after = {table: sprite.table(table) for table in TABLES}, sprite.outputs()
+    np.testing.assert_equal(after, before)

@@ -1,0 +1,134 @@
+"""What is timed is the custom block itself, as often as was said; and it computes what PyTorch does."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from catgrad.backends.scratch.assemble import sprite3
+
+from benchmarks.harness import RESULTS, ROOT, duration
+from benchmarks.scratch import checked, made
+from benchmarks.sprite_cases import NETS, both, chosen
+from benchmarks.sprite_tables import Row
+from benchmarks.sprites import Race, Sprite, call
+from catgrad.errors import ToolError, UnknownName
+from tests.scratch.machines import on_machines
+
+TEXT = """
+sprite counter
+    shared list input
+    shared list output
+    variable count
+
+    define `count up`
+        count += 1
+        clear output
+        add input[1] * count to output
+"""
+
+
+def counter(times: float = 1) -> Sprite:
+    return Sprite("counter", sprite3(TEXT, {}), "count up", {"input": np.array([times])})
+
+
+@on_machines
+def test_a_round_calls_the_block_as_often_as_it_says(vm):
+    machine = counter(times=2).loaded(vm, repeated=True)
+    taken = call(machine, 300)
+    assert machine.variable("count") == 300
+    assert machine.array("output") == [600]
+    assert 0 < taken < 1e-3
+
+
+@on_machines
+def test_more_work_takes_longer(vm):
+    body = TEXT.replace("count += 1", "repeat 200\n            count += 1")
+    longer = Sprite("longer", sprite3(body, {}), "count up", {"input": np.array([1.0])})
+    short, long = Race(rounds=2, seconds=0.02, warm_up=0.02).run([counter(), longer], vm)
+    assert short < long
+
+
+@on_machines
+def test_a_wrong_sprite_is_not_timed(vm):
+    assert checked(counter(times=2), vm, np.array([2.0])) == 0
+    with pytest.raises(ToolError, match="counter must be within 1e-05 of PyTorch"):
+        checked(counter(times=2), vm, np.array([3.0]))
+    with pytest.raises(ToolError, match="inf off"):
+        checked(counter(times=2), vm, np.array([2.0, 2.0]))
+
+
+def test_blocks_are_counted_without_what_lies_in_slots():
+    # the definition and its prototype, change, delete all, add, *, item; the variable count lies in a slot
+    assert counter().blocks == 7
+
+
+@on_machines
+def test_our_sprites_compute_what_the_modules_do(vm, tmp_path):
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    from benchmarks.peers.sprite_nets import net
+
+    [iris] = chosen("iris")
+    module, example = net("iris")
+    right = module.double()(example.double()).detach().numpy().reshape(-1)
+    model = made(iris, tmp_path)
+    assert (tmp_path / "iris.npz").exists()
+    assert torch.equal(torch.from_numpy(model.example), example)
+    for case in iris.cases:
+        assert checked(model.ours(case, 3), vm, right) < 1e-6
+
+
+def test_models_are_chosen_by_name():
+    assert chosen("") == NETS
+    assert [net.name for net in chosen("gpt, iris")] == ["gpt", "iris"]
+    with pytest.raises(UnknownName, match="did you mean"):
+        chosen("digit")
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters"), [("iris", 163), ("digits", 50_890), ("cnn", 1_066), ("gpt", 30_144)]
+)
+def test_modules_have_the_sizes_they_say(name, parameters):
+    pytest.importorskip("torch", reason="PyTorch is not installed")
+    from benchmarks.peers.sprite_nets import net
+
+    assert sum(p.numel() for p in net(name)[0].parameters()) == parameters
+
+
+def test_times_of_each_product_are_told_of_predictions_only():
+    numbers = {"products": 1000, "seconds": 1e-3, "peer_seconds": 2e-3, "error": 0.0, "peer_error": 0.0}
+    row = Row("net", "predict", "max", "vanilla", **numbers, wanted_ratio=0.5, wanted_each=310)
+    assert (row.ratio, row.each) == (0.5, (1000, 2000))
+    assert (row.title, row.wanted) == ("net, predict, unroll=max", "≤ 0.5, ≤ 310 ns each")
+    assert (
+        Row("net", "train step", "auto", "vanilla", **numbers, wanted_ratio=1.5, wanted_each=None).each
+        is None
+    )
+    assert both(1, 2) == {"vanilla": 1, "turbowarp": 2}
+
+
+def test_the_figures_of_the_docs_are_those_of_the_benchmark():
+    kept = json.loads((RESULTS / "scratch.json").read_text())
+    page = (ROOT / "docs/explanation/sprite-speed.md").read_text(encoding="utf-8")
+    assert "\n".join(times(kept)) in page
+    assert "\n".join(sizes(kept)) in page
+
+
+def times(kept):
+    """The rows of the docs' table of times: a measure on both machines, beside the peer."""
+    by_name = {}
+    for each in kept["rows"]:
+        row = Row(**{name: value for name, value in each.items() if name != "ratio"})
+        cells = by_name.setdefault(row.title, [row.title])
+        cells += [duration(row.seconds), duration(row.peer_seconds), f"{row.ratio:.2f}"]
+    return [f"| {' | '.join(cells)} |" for cells in by_name.values()]
+
+
+def sizes(kept):
+    """The rows of the docs' table of sizes."""
+    return [
+        f"| {size['net']} | {size['sprite']} | {size['blocks']:,} | {size['json'] / 1e3:.1f} kB |"
+        f" {size['file'] / 1e3:.1f} kB |"
+        for size in kept["sizes"]
+    ]

@@ -1,0 +1,178 @@
+"""Weights of sprites as numbers, as texts, and in 8 bits: what they compute, and what is read back."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from catgrad.backends.scratch.assemble.limits import check_saved
+from catgrad.backends.scratch.machine import Machine
+from hypothesis import example, given
+from hypothesis.extra import numpy as arrays
+
+from catgrad import NdArrayType, Task, emit, layers, mse, sgd
+from catgrad.errors import ArtifactError, CatgradWarning
+from catgrad.formats import scratch
+from catgrad.formats.packed import LETTERS, STEPS, packed, rounded, unpacked
+from tests.scratch.machines import on_machines
+from tests.unit.test_scratch_files import project
+
+INPUT, HIDDEN, OUTPUT = NdArrayType((5,)), NdArrayType((7,)), NdArrayType((2,))
+X, TARGET = np.linspace(-1, 1, 5), [0.25, 0.5]
+TABLES = ("parameters", "buffers", "state")
+
+finite = {"allow_nan": False, "allow_infinity": False}
+lists = arrays.array_shapes(max_dims=1, min_side=0, max_side=9)
+
+
+def task(optimiser=None):
+    model = layers.sequential(
+        layers.dense(NdArrayType((1,)), INPUT, HIDDEN, layers.tanh),
+        layers.dense(NdArrayType((1,)), HIDDEN, OUTPUT),
+    )
+    return Task(model, optimiser or sgd(0.5), mse, "small")
+
+
+def weights(scale=1.0):
+    slots = emit(task(), "scratch").program.tables["parameters"]
+    draw = np.random.default_rng(0).normal
+    return {slot.name: (scale * draw(size=slot.type.shape)).astype(np.float32) for slot in slots}
+
+
+def sprite(vm, **options):
+    machine = Machine(vm)
+    artifact = emit(task(), "scratch", weights=weights(), **options)
+    machine.load(artifact.files["small.sb3"])
+    return machine, artifact
+
+
+def given_an_example(machine, block):
+    machine.set_list("input", X)
+    machine.set_list("target", TARGET)
+    machine.call(block)
+    assert machine.variable("error") == ""
+    return machine.array("output")
+
+
+def read(machine, artifact):
+    return scratch.read_arrays(machine.save(), artifact.program.tables["parameters"])
+
+
+def test_digits_are_told_apart_by_scratch_and_one_byte_in_json():
+    assert len({letter.lower() for letter in LETTERS}) == 64
+    assert LETTERS.isascii() and LETTERS.isprintable() and not set(LETTERS) & set('"\\ ')
+
+
+@given(arrays.arrays(np.float32, lists, elements={**finite, "min_value": -(2.0**20), "max_value": 2.0**20}))
+@example(np.array([0, 1e-30, -1, 1e-7], np.float32))
+@example(np.zeros(3, np.float32))
+def test_packed_numbers_are_the_same_bit_for_bit(array):
+    text = packed("w", [float(str(x)) for x in array])
+    assert unpacked(text.items)["w"] == text.numbers().tolist()
+    assert np.array_equal(text.numbers().astype(np.float32), array)
+
+
+@given(arrays.arrays(np.float32, lists, elements={**finite, "min_value": -1000, "max_value": 1000}))
+def test_rounded_numbers_are_within_half_a_step(array):
+    text = rounded("w", array)
+    step = float(np.abs(array).max(initial=0)) / STEPS
+    off = np.abs(text.numbers() - array)
+    assert text.letters <= 2
+    assert (off <= 0.51 * step + 1e-300).all()
+
+
+@on_machines
+@pytest.mark.parametrize("sig_figs", [None, 4])
+def test_packed_weights_are_those_of_numbers(vm, sig_figs):
+    one, artifact = sprite(vm, sig_figs=sig_figs)
+    other, texts = sprite(vm, sig_figs=sig_figs, storage="packed")
+    assert read(one, artifact).keys() == read(other, texts).keys()
+    for _ in range(2):
+        for block in ("predict", "train step"):
+            assert np.array_equal(given_an_example(one, block), given_an_example(other, block))
+        for name, array in read(one, artifact).items():
+            assert np.array_equal(array, read(other, texts)[name])
+
+
+@on_machines
+def test_weights_of_8_bits_are_near_and_are_trained_from_there(vm):
+    exact, _ = sprite(vm)
+    machine, texts = sprite(vm, storage="int8")
+    near = read(machine, texts)
+    for name, array in weights().items():
+        assert 0 < np.abs(near[name] - array).max() <= 0.51 * np.abs(array).max() / STEPS
+    np.testing.assert_allclose(
+        given_an_example(machine, "predict"), given_an_example(exact, "predict"), atol=0.05
+    )
+    assert all(np.array_equal(array, near[name]) for name, array in read(machine, texts).items())
+    losses = []
+    for _ in range(20):
+        given_an_example(machine, "train step")
+        losses.append(machine.variable("loss"))
+    assert losses[-1] < losses[0] / 2
+
+
+@on_machines
+@pytest.mark.parametrize("storage", ["packed", "int8"])
+def test_new_weights_are_not_unpacked_over(vm, storage):
+    machine, artifact = sprite(vm, storage=storage)
+    machine.call("reset weights")
+    new = read(machine, artifact)
+    given_an_example(machine, "predict")
+    assert all(np.array_equal(array, new[name]) for name, array in read(machine, artifact).items())
+    assert not any(np.array_equal(array, new[name]) for name, array in weights().items())
+
+
+@pytest.mark.parametrize("storage", ["packed", "int8"])
+def test_a_file_is_read_before_it_has_run(storage):
+    artifact = emit(task(), "scratch", weights=weights(), storage=storage)
+    for file in ("small.sprite3", "small.sb3"):
+        found = scratch.read_arrays(artifact.files[file], artifact.program.tables["parameters"])
+        assert {name: array.shape for name, array in found.items()} == {
+            n: a.shape for n, a in weights().items()
+        }
+        if storage == "packed":
+            assert all(np.array_equal(array, weights()[name]) for name, array in found.items())
+
+
+ROW = packed("w", [0.5, -33]).items
+
+
+BROKEN = {
+    "an item is missing": ROW[:-1],
+    "a number is a text": ["w", "2", *ROW[2:]],
+    "a letter is no digit": [*ROW[:-1], "\\" * len(ROW[-1])],
+    "a letter is missing": [*ROW[:-1], ROW[-1][1:]],
+    "a number has too many letters": ["w", 10, *ROW[2:]],
+    "an exponent is too large": [*ROW[:4], 10**9, *ROW[5:]],
+    "a factor is too large": [*ROW[:5], 10**30, ROW[6]],
+}
+
+
+@pytest.mark.parametrize("items", BROKEN.values(), ids=BROKEN)
+def test_texts_that_are_none_of_ours_are_refused(items):
+    with pytest.raises(ArtifactError, match="must be a project or sprite of Scratch"):
+        scratch.read(project(s={"~packed": items}))
+
+
+def test_numbers_of_too_many_digits_are_refused_with_a_way_out():
+    with pytest.raises(ArtifactError, match="14 digits at most.*but those of w have more.*sig_figs=9"):
+        packed("w", [1 / 3, 1e-5])
+
+
+@pytest.mark.parametrize("storage", ["packed", "int8"])
+def test_weights_that_are_not_finite_are_refused(storage):
+    broken = {name: np.full_like(array, np.inf) for name, array in weights().items()}
+    with pytest.raises(ArtifactError, match="finite"):
+        emit(task(), "scratch", weights=broken, storage=storage)
+
+
+@pytest.mark.parametrize("storage", ["numbers", "packed", "int8"])
+def test_no_way_of_storage_makes_a_list_longer(storage):
+    model = layers.dense(NdArrayType((1,)), NdArrayType((2001,)), NdArrayType((100,)))
+    with pytest.raises(ArtifactError, match="a list must have at most 200,000 items"):
+        emit(Task(model, sgd(0.5), mse, "large"), "scratch", storage=storage)
+
+
+def test_lists_that_only_fit_while_they_are_packed_are_told_of():
+    with pytest.warns(CatgradWarning, match="once the sprite has run.*sig_figs"):
+        check_saved({"w": [1 / 3] * 300_000})
