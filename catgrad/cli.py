@@ -153,12 +153,14 @@ def main() -> None:
 
 
 def _option(text: str) -> tuple[str, Any]:
-    """The name and value of an option, where true and false are truth values. Raises: OptionError."""
+    """An option: its name, and its value, a truth value or a number if it reads so. Raises: OptionError."""
     name, equals, value = text.partition("=")
     if not equals:
         raise OptionError(
             "an option must be given as NAME=VALUE", f"it is {text!r}", "write for example skeleton=true"
         )
+    if value.isascii() and value.isdigit():
+        return name, int(value)
     return name, {"true": True, "false": False}.get(value, value)
 
 

@@ -102,7 +102,11 @@ def _fitting(name: str, values: Any, type: NdArrayType, batch: int) -> Array:
     array, dtype = np.asarray(values), type.dtype.numpy
     row = type.shape[1:] if type.shape[:1] == (batch,) else type.shape if batch == 1 else None
     if row is None or not array.ndim or array.shape[1:] != row:
-        wanted = f"shape {('rows', *row)}" if row is not None else f"the batch as first axis of {type}"
+        wanted = (
+            f"shape ({', '.join(map(str, ('rows', *row)))})"
+            if row is not None
+            else f"the batch as first axis of {type}"
+        )
         raise ShapeError(f"{name} must have {wanted}", f"it has shape {array.shape}", "reshape it")
     if array.dtype.kind not in "biuf" or not np.isfinite(array).all():
         raise DtypeError(f"{name} must hold finite numbers", "it holds others", "correct or leave out these")

@@ -79,7 +79,7 @@ class Learner(Holder):
     def predict(self, *inputs: Any) -> Any:
         """The model's output, of as many examples as there are; a list if there are several outputs."""
         parts = [self._predict(*batch) for batch in self._predict.batches(inputs)]
-        outputs = [np.concatenate(arrays) if len(arrays) > 1 else arrays[0] for arrays in zip(*parts)]
+        outputs = [np.concatenate(y) if len(y) > 1 else y[0] for y in zip(*parts, strict=True)]
         return outputs[0] if len(outputs) == 1 else outputs
 
     def step(self, *inputs_and_targets: Any) -> Any:

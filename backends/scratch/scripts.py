@@ -230,7 +230,7 @@ class Script:
 
     def _update(self, s: Update) -> list[Line]:
         named = not isinstance(s.op, Add) and self._price(s.scalar) > cost.VARIABLE
-        lines = [self._named(s.scalar)] if named and self.expressions.name(s.scalar) is None else []
+        lines = self._named(s.scalar) if named and self.expressions.name(s.scalar) is None else []
         return [*lines, self._updated(s)]
 
     def _updated(self, s: Update) -> Line:

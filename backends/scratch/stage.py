@@ -13,7 +13,7 @@ from .examples import Examples
 from .interface import Interface
 
 COLUMN, BESIDE, WIDTH = 278, 380, 98
-"""Where monitors stand, in pixels from the left of the stage, which is 480 wide and 360 high, and a list's width."""
+"""Where monitors stand, in pixels from the left of the stage (480 x 360), and how wide lists are."""
 
 LINE, SLIDER, END = 28, 46, 325
 """Heights of a monitor and of one with a slider, and where the column ends."""

@@ -1,4 +1,4 @@
-"""How a sprite's file keeps the arrays of its tables: as lists of numbers, or as texts that it unpacks once."""
+"""How a sprite's file keeps the arrays of its tables: as numbers, or as texts that it unpacks once."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ class Storage:
 def storage(backend: Backend, program: Program) -> Storage:
     """The tables of a program as the option `storage` says.
 
-    Raises: ArtifactError if Scratch has no room for a list, or its numbers are not finite or too long to be packed
+    Raises: ArtifactError if Scratch has no room for a list, or its numbers are not finite or have too many
+    digits
     """
     first, options = first_values(backend, program), backend.options
     arrays = {place: first[slot.name] for place, slot, is_list in tables(backend, program) if is_list}

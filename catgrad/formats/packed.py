@@ -4,7 +4,7 @@ For a list of numbers m · factor / 10ᵏ with whole m and k, the text has of ea
 
     (k - first) · span + m - least
 
-as letters. Scratch takes capitals for small letters, and JSON writes some signs as two; the digits are others.
+as letters. Scratch takes capitals for small letters, and JSON writes some signs as two: no digit is one.
 """
 
 from __future__ import annotations

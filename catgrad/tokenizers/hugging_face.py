@@ -195,11 +195,11 @@ def _bpe(model: Json, special: dict[int, str], common: Json) -> BPETokenizer:
     ):
         if model.get(option):
             raise _refused(f"a BPE model without {option}", f"it is {model[option]!r}", _MODELS)
-    merges = tuple(tuple(m.split(" ")) if isinstance(m, str) else tuple(m) for m in model["merges"])
+    pairs = (merge.split(" ") if isinstance(merge, str) else merge for merge in model["merges"])
     unknown = model.get("unk_token")
     return BPETokenizer(
         _vocabulary(model["vocab"], special),
-        merges,
+        tuple((left, right) for left, right in pairs),
         fuse_unknown=bool(model.get("fuse_unk")),
         unknown=None if unknown is None else model["vocab"][unknown],
         **common,

@@ -68,6 +68,12 @@ def attention():
     return Task(layers.attention(f64(N, 3), f64(4), 2, causal=True), sgd(0.1), mse, "attention")
 
 
+def bigrams():
+    """What follows each word, from that word alone."""
+    model = layers.embedding(WORDS, 5, f64(4), name="") >> layers.linear(f64(N, 3), f64(4), f64(5), name="")
+    return Task(model, sgd(0.5), losses.cross_entropy, "bigrams", (WORDS,))
+
+
 def words():
     """A language model of one block."""
     A, B = f64(N, 3), f64(4)
@@ -93,7 +99,7 @@ def two_of_each():
 MODELS = {
     "mlp": mlp, "classifier": classifier, "cnn": cnn, "normalised": normalised,
     "lstm": partial(recurrent, layers.lstm, "lstm"), "gru": partial(recurrent, layers.gru, "gru"),
-    "attention": attention, "words": words, "two_of_each": two_of_each,
+    "attention": attention, "bigrams": bigrams, "words": words, "two_of_each": two_of_each,
 }  # fmt: skip
 
 OPTIMISERS = {

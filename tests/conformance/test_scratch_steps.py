@@ -6,50 +6,18 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from catgrad.backends.scratch.machine import Machine, validate
+from catgrad.backends.scratch.machine import validate
 
 from catgrad import emit
 from catgrad.program import evaluate
 from tests.conformance.scratch_models import LOSSES, MODELS, OPTIMISERS, examples, mlp, of_classes
 from tests.scratch.machines import on_machines
+from tests.scratch.sprites import Sprite
 
 STEPS, TOLERANCE = 3, 1e-9
 TABLES = ("state", "buffers", "parameters")
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*the editor takes about")
-
-
-class Sprite:
-    """A sprite as others use it: shared lists, and custom blocks."""
-
-    def __init__(self, artifact, vm):
-        self.artifact, self.machine = artifact, Machine(vm)
-        self.model = artifact.load()()
-        self.machine.load(artifact.files[f"{artifact.program.name}.sb3"])
-        self.functions = {name: getattr(self.model, name) for name in ("predict", "train_step")}
-
-    def give(self, name, *arrays):
-        """Put arrays into the lists that a function reads."""
-        for place, array in zip(self.functions[name].how["takes"], arrays, strict=True):
-            self.machine.set_list(place["list"], np.asarray(array, np.float64).ravel())
-
-    def call(self, block):
-        self.machine.call(block)
-        assert self.machine.variable("error") == ""
-
-    def outputs(self):
-        """The model's outputs as the sprite shows them."""
-        return [self.machine.array(g["list"]) for g in self.functions["predict"].how["gives"]]
-
-    def table(self, name):
-        """The arrays of a table, by name."""
-        slots, places = self.artifact.program.tables.get(name, ()), self.functions["predict"].tables
-        return {slot.name: self._held(places[slot.name]) for slot in slots}
-
-    def _held(self, place):
-        if "list" in place:
-            return self.machine.array(place["list"])
-        return np.array([self.machine.variable(place["variable"])], np.float64)
 
 
 def first(model, table):
@@ -68,9 +36,9 @@ def assert_trains(task, vm, batch=4, **options):
     artifact = emit(task, "scratch", batch=batch, predict_batch=batch, vm=vm, **options)
     for kind in ("sprite3", "sb3"):
         validate(artifact.files[f"{task.name}.{kind}"])
-    sprite, task = Sprite(artifact, vm), replace(task, adjustable=True)
+    sprite, model, task = Sprite(artifact, vm), artifact.load()(), replace(task, adjustable=True)
     slots = {name: artifact.program.tables.get(name, ()) for name in TABLES}
-    tables = {name: first(sprite.model, name) for name in TABLES}
+    tables = {name: first(model, name) for name in TABLES}
     for seed in range(STEPS):
         given = examples(task, batch, seed)
         sprite.give("train_step", *given)

@@ -1,4 +1,4 @@
-"""Weights of sprites as numbers, as texts, and in 8 bits: what is computed with them, and what is read back."""
+"""Weights of sprites as numbers, as texts, and in 8 bits: what they compute, and what is read back."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_packed_weights_are_those_of_numbers(vm, sig_figs):
 
 @on_machines
 def test_weights_of_8_bits_are_near_and_are_trained_from_there(vm):
-    exact, artifact = sprite(vm)
+    exact, _ = sprite(vm)
     machine, texts = sprite(vm, storage="int8")
     near = read(machine, texts)
     for name, array in weights().items():
@@ -137,8 +137,18 @@ def test_a_file_is_read_before_it_has_run(storage):
 ROW = packed("w", [0.5, -33]).items
 
 
-@pytest.mark.parametrize("items", [ROW[:-1], ["w", "1", *ROW[2:]], [*ROW[:-1], "\\" * len(ROW[-1])], [*ROW[:-1], ROW[-1][1:]],
-                                   ["w", 10, *ROW[2:]], [*ROW[:4], 10**9, *ROW[5:]], [*ROW[:5], 10**30, ROW[6]]])  # fmt: skip
+BROKEN = {
+    "an item is missing": ROW[:-1],
+    "a number is a text": ["w", "2", *ROW[2:]],
+    "a letter is no digit": [*ROW[:-1], "\\" * len(ROW[-1])],
+    "a letter is missing": [*ROW[:-1], ROW[-1][1:]],
+    "a number has too many letters": ["w", 10, *ROW[2:]],
+    "an exponent is too large": [*ROW[:4], 10**9, *ROW[5:]],
+    "a factor is too large": [*ROW[:5], 10**30, ROW[6]],
+}
+
+
+@pytest.mark.parametrize("items", BROKEN.values(), ids=BROKEN)
 def test_texts_that_are_none_of_ours_are_refused(items):
     with pytest.raises(ArtifactError, match="must be a project or sprite of Scratch"):
         scratch.read(project(s={"~packed": items}))

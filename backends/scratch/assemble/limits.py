@@ -68,8 +68,8 @@ def check_saved(lists: Mapping[str, Sequence[Any]]) -> None:
     count = sum(len(json.dumps(numbers)) - len(numbers) for numbers in lists.values())
     if count > BYTES:
         warn(
-            f"once the sprite has run, its lists take {count:,} bytes, and Scratch's site takes {BYTES:,}; keep it in "
-            "a file, or round the weights with sig_figs",
+            f"once the sprite has run, its lists take {count:,} bytes, and Scratch's site takes {BYTES:,}; "
+            "keep the project in a file, or round the weights with sig_figs",
             CatgradWarning,
             stacklevel=4,
         )

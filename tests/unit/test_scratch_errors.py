@@ -1,0 +1,149 @@
+"""What is wrong in a sprite's input is said in one sentence, and changes nothing else."""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+
+import numpy as np
+import pytest
+
+from catgrad import emit
+from tests.conformance.scratch_models import bigrams, classifier, examples, mlp
+from tests.scratch.machines import on_machines
+from tests.scratch.sprites import Sprite
+
+MODELS = {"mlp": mlp, "classifier": classifier, "bigrams": bigrams}
+BATCH = 2
+
+
+@cache
+def sprite(name, vm):
+    made = Sprite(emit(MODELS[name](), "scratch", batch=BATCH, predict_batch=BATCH, vm=vm), vm)
+    made.give("train_step", *examples(MODELS[name](), BATCH, 0))
+    made.call("predict")
+    made.call("train step")
+    return made
+
+
+def given(name):
+    """The items of the lists that a step reads."""
+    lists = [array.ravel().tolist() for array in examples(MODELS[name](), BATCH, 1)]
+    return dict(zip(("input", "target"), lists, strict=True))
+
+
+def put(items, number, value):
+    return [*items[: number - 1], value, *items[number:]]
+
+
+WRONG = {
+    "text": ("mlp", "input", lambda x: put(x, 3, "cat"), "input must have numbers, but item 3 is cat"),
+    "nothing": ("mlp", "input", lambda x: put(x, 1, ""), "input must have numbers, but item 1 is "),
+    "a space": ("mlp", "input", lambda x: put(x, 8, " "), "input must have numbers, but item 8 is  "),
+    "a comma": ("mlp", "input", lambda x: put(x, 2, "1,5"), "input must have numbers, but item 2 is 1,5"),
+    "nan": ("mlp", "input", lambda x: put(x, 3, math.nan), "input must have numbers, but item 3 is NaN"),
+    "nan as text": ("mlp", "input", lambda x: put(x, 3, "NaN"), "input must have numbers, but item 3 is NaN"),
+    "none": ("mlp", "input", lambda x: [], "input must have 8 numbers, but it has 0"),
+    "too few": ("mlp", "input", lambda x: x[1:], "input must have 8 numbers, but it has 7"),
+    "too many": ("mlp", "input", lambda x: [*x, 1.0], "input must have 8 numbers, but it has 9"),
+    "text as target": ("mlp", "target", lambda y: put(y, 6, "dog"), "target must have numbers, but item 6 is dog"),
+    "too short a target": ("mlp", "target", lambda y: y[:1], "target must have 6 numbers, but it has 1"),
+    "a class too great": (
+        "classifier", "target", lambda y: put(y, 2, 3.0),
+        "target must have whole numbers from 0 to 2, but item 2 is 3",
+    ),
+    "a class below 0": (
+        "classifier", "target", lambda y: put(y, 1, -1.0),
+        "target must have whole numbers from 0 to 2, but item 1 is -1",
+    ),
+    "half a class": (
+        "classifier", "target", lambda y: put(y, 1, 0.5),
+        "target must have whole numbers from 0 to 2, but item 1 is 0.5",
+    ),
+    "a class by name": (
+        "classifier", "target", lambda y: put(y, 1, "setosa"), "target must have whole numbers from 0 to 2, but item 1 is setosa"
+    ),
+    "an infinite class": (
+        "classifier", "target", lambda y: put(y, 1, math.inf),
+        "target must have whole numbers from 0 to 2, but item 1 is Infinity",
+    ),
+    "too many classes": (
+        "classifier", "target", lambda y: [*y, 0.0], "target must have 2 numbers, but it has 3"
+    ),
+    "half a token": (
+        "bigrams", "input", lambda x: put(x, 4, 1.5), "input must have whole numbers, but item 4 is 1.5"
+    ),
+    "a token that is not there": (
+        "bigrams", "input", lambda x: put(x, 4, 5.0), "an index must lie in 0 … 4, but one is 5"
+    ),
+    "a token below 0": ("bigrams", "input", lambda x: put(x, 4, -1.0), "an index must lie in 0 … 4, but one is -1"),
+    "an infinite token": (
+        "bigrams", "input", lambda x: put(x, 4, math.inf), "an index must lie in 0 … 4, but one is Infinity"
+    ),
+    "a token by name": ("bigrams", "input", lambda x: put(x, 6, "the"), "input must have whole numbers, but item 6 is the"),
+}  # fmt: skip
+
+
+@on_machines
+@pytest.mark.parametrize("case", WRONG)
+def test_what_is_wrong_is_said_and_changes_nothing(vm, case):
+    name, place, spoil, error = WRONG[case]
+    one = sprite(name, vm)
+    for block in ("predict", "train step") if place == "input" else ("train step",):
+        lists = given(name)
+        lists[place] = spoil(lists[place])
+        for shared, items in lists.items():
+            one.machine.set_list(shared, items)
+        before = one.all_held()
+        one.machine.call(block)
+        found, after = one.machine.variable("error"), one.all_held()
+        assert found == error
+        assert {key for key, value in after.items() if value != before[key]} <= {("error", "variables")}
+        for shared, items in given(name).items():
+            one.machine.set_list(shared, items)
+        one.call(block)
+
+
+@on_machines
+def test_numbers_as_text_are_numbers(vm):
+    """As lists hold them that were imported from a file."""
+    one, lists = sprite("mlp", vm), given("mlp")
+    for items in (lists["input"], list(map(str, lists["input"]))):
+        one.machine.set_list("input", items)
+        one.call("predict")
+        found = one.outputs()[0]
+    one.machine.set_list("input", lists["input"])
+    one.call("predict")
+    np.testing.assert_array_equal(one.outputs()[0], found)
+
+
+@on_machines
+@pytest.mark.parametrize("rate", ["fast", "", math.nan, 0.0])
+def test_a_learning_rate_that_is_no_number(vm, rate):
+    one = sprite("mlp", vm)
+    for shared, items in given("mlp").items():
+        one.machine.set_list(shared, items)
+    before = one.machine.variable("learning rate")
+    one.machine.set_variable("learning rate", rate)
+    held = one.all_held()
+    one.machine.call("train step")
+    error, after = one.machine.variable("error"), one.all_held()
+    one.machine.set_variable("learning rate", before)
+    assert error == "learning rate must be a number other than 0: set it to 0.3, say"
+    assert {key for key, value in after.items() if value != held[key]} <= {("error", "variables")}
+    one.call("train step")
+
+
+@on_machines
+@pytest.mark.parametrize("great", [1e200, 1e308])
+def test_a_loss_that_is_no_number_changes_no_weight(vm, great):
+    one = sprite("mlp", vm)
+    lists = given("mlp")
+    one.machine.set_list("input", lists["input"])
+    one.machine.set_list("target", put(lists["target"], 2, great))
+    before = one.all_held()
+    one.machine.call("train step")
+    assert str(one.machine.variable("error")).startswith("the loss is no number any more")
+    after = one.all_held()
+    changed = {name for (name, kind), value in after.items() if value != before[name, kind]}
+    assert changed <= {"error", "loss"}
