@@ -123,7 +123,7 @@ def measured(made: Made, folder: Path, race: Race) -> tuple[list[Row], list[Size
 
 def run(names: str, quick: bool) -> None:
     """Measure, print and keep."""
-    nets, race = chosen(names), QUICK if quick else FULL
+    nets, race, busy = chosen(names), QUICK if quick else FULL, machine.busy()
     rows: list[Row] = []
     sizes: list[Size] = []
     with CONSOLE.status("models and peers") as status, tempfile.TemporaryDirectory() as place:
@@ -138,7 +138,7 @@ def run(names: str, quick: bool) -> None:
                 CONSOLE.print(row.line(), highlight=False)
     sprite_tables.show(CONSOLE, rows, sizes, PEER)
     if nets == NETS and not quick:
-        CONSOLE.print(f"kept in {sprite_tables.keep(rows, sizes, PEERS)}")
+        CONSOLE.print(f"kept in {sprite_tables.keep(rows, sizes, PEERS, busy)}")
 
 
 def main(
