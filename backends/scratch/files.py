@@ -25,7 +25,7 @@ from .values import first_values
 from .writer import given_lists, writer
 
 MANY = 4_000
-"""Blocks beyond which those that only make a sprite faster are left out: the editor takes seconds for them."""
+"""Blocks beyond which those that only save time are left out: the editor takes seconds for them."""
 
 
 def spelled(backend: Backend, program: Program) -> dict[str, Any]:

@@ -91,7 +91,18 @@ def test_sprites_of_the_library_s_tokenizers(vm, kind):
 @on_machines
 @pytest.mark.parametrize("kind", OWN)
 def test_sprites_of_our_own(vm, kind):
-    given = [*texts(200), SENTENCE, *SENTENCE.split(), "Hello", "hello", "abcab", "aBc", "0\t😀", "1e3", "x\t"]
+    given = [
+        *texts(200),
+        SENTENCE,
+        *SENTENCE.split(),
+        "Hello",
+        "hello",
+        "abcab",
+        "aBc",
+        "0\t😀",
+        "1e3",
+        "x\t",
+    ]
     check(vm, OWN[kind], [text.replace("İ", "") for text in given])
 
 
