@@ -3,7 +3,7 @@
 The same PyTorch modules with the same weights on both sides, in Scratch's own virtual machine and in
 TurboWarp's. The peer only predicts, so our training step is beside its prediction. Its weights are plain
 numbers (`compression=False`), with which it is fastest. Processor time inside Node.js, by turns, the least
-of all rounds. A whole run takes five minutes; only such a run is kept, in benchmarks/results/scratch.json.
+of all rounds. A whole run takes six minutes; only such a run is kept, in benchmarks/results/scratch.json.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ PEER = "cattorch 0.5.0"
 RATE = 0.1
 TOLERANCE = 1e-5
 """How far outputs may be from what PyTorch computes in float64."""
-FULL, QUICK = Race(rounds=11, seconds=0.3, warm_up=3), Race(rounds=2, seconds=0.05, warm_up=0.3)
+FULL, QUICK = Race(rounds=25, seconds=0.15, warm_up=3), Race(rounds=2, seconds=0.05, warm_up=0.3)
 CONSOLE = Console(width=150)
 
 

@@ -13,7 +13,7 @@ FEW = 10
 
 
 def cut(lines: Lines, longest: int, define: Callable[[Lines], str]) -> list[Lines]:
-    """Lines in parts of at most so many blocks, in which long loops call what `define` makes of their parts."""
+    """Lines in parts of so many blocks at most; long loops call what `define` makes of theirs."""
     return _parts(tuple(_shortened(line, longest, define) for line in lines), longest)
 
 

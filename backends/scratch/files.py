@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
 from catgrad.backend import Backend
+from catgrad.errors import CatgradWarning
 from catgrad.program import Program
 
 from . import bits
@@ -25,7 +27,7 @@ from .values import first_values
 from .writer import given_lists, writer
 
 MANY = 4_000
-"""Blocks beyond which those that only make a sprite faster are left out: the editor takes seconds for them."""
+"""Blocks beyond which those that only save time are left out: the editor takes seconds for them."""
 
 
 def spelled(backend: Backend, program: Program) -> dict[str, Any]:
@@ -80,8 +82,8 @@ def assembled(backend: Backend, program: Program, files: dict[str, str]) -> Mapp
         given |= {column.name: column.array.reshape(-1) for column in taught.columns}
     figures = backend.options.sig_figs
     texts = [text for file, text in files.items() if file.endswith(".scratch")]
-    return {
-        **files,
-        f"{name}.sprite3": sprite3(texts[0], given, figures),
-        f"{name}.sb3": sb3(texts, given, figures),
-    }
+    project = sb3(texts, given, figures)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CatgradWarning)  # the project has warned of it
+        sprite = sprite3(texts[0], given, figures)
+    return {**files, f"{name}.sprite3": sprite, f"{name}.sb3": project}

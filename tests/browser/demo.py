@@ -1,6 +1,6 @@
 """The lesson about irises, as it runs in Scratch's editor.
 
-    python -m tests.browser.demo docs/images/scratch.png
+python -m tests.browser.demo docs/images/scratch.png
 """
 
 from __future__ import annotations
