@@ -58,6 +58,8 @@ def test_the_howtos_run(page, tmp_path, monkeypatch, capsys):
     """Each prints what stands below its code, indented."""
     if page.stem == "c" and (reason := get_backend("c").missing()):
         pytest.skip(reason)
+    if page.stem == "scratch-tokenizers":
+        pytest.importorskip("tokenizers", reason="the library tokenizers is not installed")
     monkeypatch.chdir(tmp_path)
     namespace: dict[str, object] = {}
     for block in python_blocks(page):
