@@ -35,6 +35,8 @@ const reached = (name, least) => window.vm.runtime.targets.some(
     target => Object.values(target.variables).some(it => it.name === name && Number(it.value) >= least)
 );
 
+const second = () => new Promise(resolve => setTimeout(resolve, 1000));
+
 const run = async ({chromium, file, until, seconds, names, picture}) => {
     await new Promise(resolve => served.listen(0, '127.0.0.1', resolve));
     const view = {width: 1600, height: 900};
@@ -48,9 +50,10 @@ const run = async ({chromium, file, until, seconds, names, picture}) => {
         await page.click('button[aria-label="Start project"]');
         await page.waitForFunction(reached, {timeout: 1000 * seconds}, ...until);
         await page.click('::-p-text(My Blocks)');
+        await second();  // the palette moves there, and then to the last of them
         await page.mouse.move(150, 500);
-        await page.mouse.wheel({deltaY: 1200});  // to the last of them
-        await new Promise(resolve => setTimeout(resolve, 1000));
+        await page.mouse.wheel({deltaY: 500});
+        await second();
         await page.screenshot({path: picture});
         return {values: await page.evaluate(values, names), errors};
     } finally {
