@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
 from catgrad.backend import Backend
+from catgrad.errors import CatgradWarning
 from catgrad.program import Program
 
 from . import bits
@@ -80,8 +82,8 @@ def assembled(backend: Backend, program: Program, files: dict[str, str]) -> Mapp
         given |= {column.name: column.array.reshape(-1) for column in taught.columns}
     figures = backend.options.sig_figs
     texts = [text for file, text in files.items() if file.endswith(".scratch")]
-    return {
-        **files,
-        f"{name}.sprite3": sprite3(texts[0], given, figures),
-        f"{name}.sb3": sb3(texts, given, figures),
-    }
+    project = sb3(texts, given, figures)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CatgradWarning)  # the project has warned of it
+        sprite = sprite3(texts[0], given, figures)
+    return {**files, f"{name}.sprite3": sprite, f"{name}.sb3": project}
