@@ -21,7 +21,7 @@ from catgrad.program import Function, Program
 from catgrad.types import NdArrayType
 
 from .expressions import Expressions
-from .places import LETTERS, Places, first_free
+from .places import LETTERS, OUTER_LETTERS, Places, first_free
 from .scripts import Script
 from .sizes import PREDICTIONS
 from .texts import Call, If, Line, Repeat, Set, blocks, changed
@@ -156,7 +156,7 @@ class Sprite:
         return Repeat(line.count, tuple(each for part in calls for each in part))
 
     def _fresh(self, wish: str) -> str:
-        letters = map(self.backend.dialect.macros["local"], LETTERS)
+        letters = map(self.backend.dialect.macros["local"], LETTERS + OUTER_LETTERS)
         return first_free(wish, {*self.lists, *self.literals, *self.variables, *letters})
 
 

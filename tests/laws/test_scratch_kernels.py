@@ -185,7 +185,7 @@ def follow(lines, held, turns) -> int:
 
 
 @given(data=st.data())
-@settings(max_examples=200)
+@settings(max_examples=400)
 def test_variables_run_along_with_the_places_they_stand_for(data):
     nest = Nest(data.draw)
     lines = nest.block(Places(texts()), (), False)
