@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
 from catgrad.backend import Backend
+from catgrad.errors import CatgradWarning
 from catgrad.program import Program
 
 from . import bits
 from .assemble import sb3, sprite3
+from .assemble.limits import check_saved
 from .classes import classes
 from .entries import Entry, Sprite
 from .examples import examples
@@ -24,7 +27,7 @@ from .values import first_values
 from .writer import given_lists, writer
 
 MANY = 4_000
-"""Blocks beyond which those that only make a sprite faster are left out: the editor takes seconds for them."""
+"""Blocks beyond which those that only save time are left out: the editor takes seconds for them."""
 
 
 def spelled(backend: Backend, program: Program) -> dict[str, Any]:
@@ -70,15 +73,17 @@ def printed(backend: Backend, program: Program) -> tuple[Sprite, dict[str, Entry
 def assembled(backend: Backend, program: Program, files: dict[str, str]) -> Mapping[str, str | bytes]:
     """The texts, the sprite, and a project with it."""
     name = program.name
-    given = {**storage(backend, program).given, **given_lists(backend)}
+    kept = storage(backend, program)
+    check_saved({text.name: text.numbers().tolist() for text in kept.packed})
+    given = {**kept.given, **given_lists(backend)}
     if streams(program):
         given |= bits.lists(backend)
     if (taught := examples(backend, program)) is not None:
         given |= {column.name: column.array.reshape(-1) for column in taught.columns}
     figures = backend.options.sig_figs
     texts = [text for file, text in files.items() if file.endswith(".scratch")]
-    return {
-        **files,
-        f"{name}.sprite3": sprite3(texts[0], given, figures),
-        f"{name}.sb3": sb3(texts, given, figures),
-    }
+    project = sb3(texts, given, figures)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CatgradWarning)  # the project has warned of it
+        sprite = sprite3(texts[0], given, figures)
+    return {**files, f"{name}.sprite3": sprite, f"{name}.sb3": project}

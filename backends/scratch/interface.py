@@ -109,7 +109,7 @@ class Interface:
         below = None if value.type.dtype.is_floating else 0
         if shared.startswith("target") and below == 0 and outputs and not outputs[0].size % value.size:
             below = outputs[0].size // value.size
-        wish = f"read {shared}"
+        wish = f"~read {shared}"
         block = next(
             name
             for name in (wish, f"{wish} ({value.size})")

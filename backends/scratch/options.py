@@ -26,7 +26,8 @@ class Options:
     of an output, of which the largest is then the guess. `sig_figs` rounds parameters to so many digits,
     and `storage` says how they are kept. `unroll` trades blocks for speed. Without `train`, the
     sprite only predicts. With a `tokenizer`, one of `catgrad.tokenizers` or of Hugging Face, it writes text:
-    the model takes a token at a time, and remembers those before. `vm` is what runs the sprite when it is loaded.
+    the model takes a token at a time, and remembers those before. `vm` is what runs the sprite when it is
+    loaded.
 
     Raises: OptionError for another value
     """

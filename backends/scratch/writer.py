@@ -17,7 +17,7 @@ from .tokenizers import Tables, tables
 
 @dataclass(frozen=True)
 class Writer:
-    """What templates are given: the tokenizer, where a token goes in and scores come out, and how many fit."""
+    """The tokenizer, where a token goes in and scores come out, how many there are and how many fit."""
 
     t: Tables
     token: str
@@ -35,7 +35,7 @@ def tokens(backend: Backend) -> Tables | None:
 
 
 def writer(backend: Backend, program: Program, entries: Mapping[str, Entry]) -> Writer | None:
-    """A sprite with the option `tokenizer` writes. Raises: OptionError if its model cannot go on from one token."""
+    """What makes a sprite write. Raises: OptionError if its model cannot go on from one token."""
     t = tokens(backend)
     if t is None:
         return None

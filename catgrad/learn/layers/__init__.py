@@ -51,6 +51,7 @@ __all__ = [
     "bilinear", "buffer", "checkpointed", "conv", "conv_transpose", "dense", "dropout", "elu",
     "embedding", "flatten", "gelu", "global_avg_pool", "group_norm", "gru", "identity", "label",
     "layer_norm", "leaky_relu", "linear", "log_softmax", "lstm", "max_pool", "mse", "named",
-    "parameter", "pointwise", "position_embedding", "relu", "residual", "rms_norm", "sequential", "sgd", "sigmoid",
+    "parameter", "pointwise", "position_embedding",
+    "relu", "residual", "rms_norm", "sequential", "sgd", "sigmoid",
     "silu", "softmax", "softplus", "tanh", "transformer_block", "update", "upsample_nearest",
 ]  # fmt: skip
