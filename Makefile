@@ -40,10 +40,11 @@ golden: $(VENV)/dev  ## accept the emitted source of today as what tests compare
 docs: $(VENV)/dev  ## build the documentation into site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
-figures: $(VENV)/dev  ## draw the pictures of the README and the docs again (needs graphviz)
+figures: $(VENV)/dev tests/browser/node_modules/.installed  ## draw the pictures of the docs again (needs graphviz, chromium)
 	$(BIN)/catgrad draw examples.iris:linear -o docs/images/linear.svg
 	$(BIN)/catgrad draw examples.iris:dense -o docs/images/dense.svg
 	$(BIN)/python -m examples.iris hidden --plot docs/images/iris.png
+	$(BIN)/python -m tests.browser.demo docs/images/scratch.png
 
 format: $(VENV)/dev  ## format and mend what can be mended
 	$(BIN)/ruff format .

@@ -3,7 +3,7 @@
 The same PyTorch modules with the same weights on both sides, in Scratch's own virtual machine and in
 TurboWarp's. The peer only predicts, so our training step is beside its prediction. Its weights are plain
 numbers (`compression=False`), with which it is fastest. Processor time inside Node.js, by turns, the least
-of all rounds. A whole run takes five minutes; only such a run is kept, in benchmarks/results/scratch.json.
+of all rounds. A whole run takes six minutes; only such a run is kept, in benchmarks/results/scratch.json.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ PEER = "cattorch 0.5.0"
 RATE = 0.1
 TOLERANCE = 1e-5
 """How far outputs may be from what PyTorch computes in float64."""
-FULL, QUICK = Race(rounds=11, seconds=0.3, warm_up=3), Race(rounds=2, seconds=0.05, warm_up=0.3)
+FULL, QUICK = Race(rounds=25, seconds=0.15, warm_up=3), Race(rounds=2, seconds=0.05, warm_up=0.3)
 CONSOLE = Console(width=150)
 
 
@@ -123,7 +123,7 @@ def measured(made: Made, folder: Path, race: Race) -> tuple[list[Row], list[Size
 
 def run(names: str, quick: bool) -> None:
     """Measure, print and keep."""
-    nets, race = chosen(names), QUICK if quick else FULL
+    nets, race, busy = chosen(names), QUICK if quick else FULL, machine.busy()
     rows: list[Row] = []
     sizes: list[Size] = []
     with CONSOLE.status("models and peers") as status, tempfile.TemporaryDirectory() as place:
@@ -138,7 +138,7 @@ def run(names: str, quick: bool) -> None:
                 CONSOLE.print(row.line(), highlight=False)
     sprite_tables.show(CONSOLE, rows, sizes, PEER)
     if nets == NETS and not quick:
-        CONSOLE.print(f"kept in {sprite_tables.keep(rows, sizes, PEERS)}")
+        CONSOLE.print(f"kept in {sprite_tables.keep(rows, sizes, PEERS, busy)}")
 
 
 def main(

@@ -112,13 +112,19 @@ def times(rows: Sequence[Row], title: str, peer: str) -> Table:
     return table
 
 
-def keep(rows: Sequence[Row], sizes: Sequence[Size], peers: Sequence[str]) -> Path:
+def keep(rows: Sequence[Row], sizes: Sequence[Size], peers: Sequence[str], busy: float | None) -> Path:
     """Write the figures as JSON; returns where."""
     node = subprocess.run(["node", "--version"], check=True, capture_output=True, text=True).stdout.strip()
     machines = {vm: "@".join(PACKAGES[vm]) for vm in VMS}
     whole = {
         "command": "python -m benchmarks.scratch",
-        "machine": {"processor": processor(), "cores": os.cpu_count(), "node": node, **machines},
+        "machine": {
+            "processor": processor(),
+            "cores": os.cpu_count(),
+            "node": node,
+            **machines,
+            "share that others used": busy,
+        },
         "peers": list(peers),
         "rows": [asdict(row) | {"ratio": row.ratio} for row in rows],
         "sizes": [asdict(size) for size in sizes],

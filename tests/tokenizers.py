@@ -56,6 +56,4 @@ def texts(count):
             return chance.choice(words)
         return chance.choice(_ODD) if kind < 0.9 else chr(chance.choice(_ANY))
 
-    return [
-        chance.choice(["", " "]).join(part() for _ in range(chance.randrange(12))) for _ in range(count)
-    ]
+    return [chance.choice(["", " "]).join(part() for _ in range(chance.randrange(12))) for _ in range(count)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
@@ -20,18 +20,13 @@ from catgrad.loops.turns import is_number
 from catgrad.program import Function, Program
 from catgrad.types import NdArrayType
 
+from .cuts import cut
 from .expressions import Expressions
 from .places import LETTERS, Places, first_free
 from .scripts import Script
 from .sizes import PREDICTIONS
-from .texts import Call, If, Line, Repeat, Set, blocks, changed
+from .texts import Call, If, Line, Repeat, changed
 from .turns import UNROLL
-
-LONGEST = 150
-"""Blocks of a script, beyond which it is cut where it can be, for TurboWarp makes longer ones slow."""
-
-FEW = 10
-"""Blocks of a part that stay where they are."""
 
 
 @dataclass(frozen=True)
@@ -142,19 +137,6 @@ class Sprite:
         self.variables |= dict.fromkeys(v for v in changed(lines) if v not in self.kept)
         return name
 
-    def shortened(self, stem: str, lines: tuple[Line, ...]) -> tuple[Line, ...]:
-        """Lines whose long loops call custom blocks for what each turn does."""
-        return tuple(self._shortened(stem, line) for line in lines)
-
-    def _shortened(self, stem: str, line: Line) -> Line:
-        if not isinstance(line, Repeat) or blocks(line.lines) <= LONGEST:
-            return line
-        parts = in_parts(self.shortened(stem, line.lines))
-        if sum(blocks(part) >= FEW for part in parts) == 1:
-            return Repeat(line.count, tuple(each for part in parts for each in part))
-        calls = [part if blocks(part) < FEW else (Call(self.define(stem, part)),) for part in parts]
-        return Repeat(line.count, tuple(each for part in calls for each in part))
-
     def _fresh(self, wish: str) -> str:
         letters = map(self.backend.dialect.macros["local"], LETTERS)
         return first_free(wish, {*self.lists, *self.literals, *self.variables, *letters})
@@ -166,7 +148,7 @@ class _Function:
         self.dialect, self.program = sprite.backend.dialect, sprite.program
         self.macros = self.dialect.macros
         options = sprite.backend.options
-        predicts = options.unroll == "auto" and not options.train
+        predicts = options.unroll == "auto" and "train_step" not in options.entries
         self.unrolling = UNROLL["predict" if predicts else options.unroll]
         self.loss = ("loss",) if "loss" in function.gives else ()
         self.lowered = lower(function, (), self._in_place(), self._fused, vectors=False)
@@ -268,7 +250,7 @@ class _Function:
             return []
         written = next((a for a, _ in kernel.writes if not is_number(a)), None)
         stem = self.macros["block_name"](written.name if written else "")
-        parts = in_parts(self.sprite.shortened(stem, lines))
+        parts = cut(lines, self.unrolling.blocks, lambda part: self.sprite.define(stem, part))
         calls = tuple(Call(self.sprite.define(stem, part), may_fail(kernel.body)) for part in parts)
         lists = [self._name(a) if a.place != "turn" or a.order else "" for a in signature.arrays]
         self.sprite.printed[signature.key] = Printed(calls, lists)
@@ -289,26 +271,3 @@ def as_item(element: str) -> str:
     """An element of the source as an item of a list, where nothing is true or false."""
     words = {"True": "1", "False": "0", "-0.0": "0", "inf": "Infinity", "-inf": "-Infinity", "nan": "NaN"}
     return words.get(element, element)
-
-
-def in_parts(lines: tuple[Line, ...]) -> list[tuple[Line, ...]]:
-    """Lines as scripts that are not too long for TurboWarp to make them fast."""
-    parts: list[tuple[Line, ...]] = []
-    for unit in _units(lines):
-        if parts and blocks((*parts[-1], *unit)) <= LONGEST:
-            parts[-1] = (*parts[-1], *unit)
-        else:
-            parts.append(unit)
-    return parts
-
-
-def _units(lines: tuple[Line, ...]) -> Iterator[tuple[Line, ...]]:
-    """Lines that stay together: a loop, and the variables set for it, which it then knows as numbers."""
-    waiting: list[Line] = []
-    for line in lines:
-        waiting.append(line)
-        if not isinstance(line, Set):
-            yield tuple(waiting)
-            waiting = []
-    if waiting:
-        yield tuple(waiting)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
 from catgrad.backend import Backend
+from catgrad.errors import CatgradWarning
 from catgrad.program import Program
 
 from . import bits
 from .assemble import sb3, sprite3
+from .assemble.limits import check_saved
 from .classes import classes
-from .entries import Sprite
+from .entries import Entry, Sprite
 from .examples import examples
 from .interface import Interface, tables
 from .pace import POINTS, pace
@@ -19,13 +22,17 @@ from .scripts import SLOTS
 from .sizes import streams
 from .stage import monitors
 from .storage import storage
+from .texts import blocks
 from .values import first_values
+from .writer import given_lists, writer
+
+MANY = 4_000
+"""Blocks beyond which those that only save time are left out: the editor takes seconds for them."""
 
 
 def spelled(backend: Backend, program: Program) -> dict[str, Any]:
     """What the templates of the target scratch are given."""
-    sprite = Sprite(backend, program)
-    entries = {f.name: sprite.entry(f) for f in program.functions if not f.name.startswith("init")}
+    sprite, entries = printed(backend, program)
     told = Interface(backend, sprite, entries) if "predict" in entries else None
     taught = examples(backend, program)
     named = classes(backend, told, taught) if told else None
@@ -33,6 +40,7 @@ def spelled(backend: Backend, program: Program) -> dict[str, Any]:
         sprite.lists["~kept"] = SLOTS
     return {
         "sprite": sprite,
+        "writer": writer(backend, program, entries),
         "entries": entries,
         "told": told,
         "tables": tables(backend, program),
@@ -52,18 +60,30 @@ def spelled(backend: Backend, program: Program) -> dict[str, Any]:
     }
 
 
+def printed(backend: Backend, program: Program) -> tuple[Sprite, dict[str, Entry]]:
+    """The functions of a program as custom blocks: compact ones, if there were too many of them else."""
+    sprite = Sprite(backend, program)
+    entries = {f.name: sprite.entry(f) for f in program.functions if not f.name.startswith("init")}
+    many = sum(blocks(definition.lines) for definition in sprite.definitions) > MANY
+    if many and backend.options.unroll == "auto":
+        return printed(backend.configured(unroll="compact"), program)
+    return sprite, entries
+
+
 def assembled(backend: Backend, program: Program, files: dict[str, str]) -> Mapping[str, str | bytes]:
     """The texts, the sprite, and a project with it."""
     name = program.name
-    given = dict(storage(backend, program).given)
+    kept = storage(backend, program)
+    check_saved({text.name: text.numbers().tolist() for text in kept.packed})
+    given = {**kept.given, **given_lists(backend)}
     if streams(program):
         given |= bits.lists(backend)
     if (taught := examples(backend, program)) is not None:
         given |= {column.name: column.array.reshape(-1) for column in taught.columns}
     figures = backend.options.sig_figs
     texts = [text for file, text in files.items() if file.endswith(".scratch")]
-    return {
-        **files,
-        f"{name}.sprite3": sprite3(texts[0], given, figures),
-        f"{name}.sb3": sb3(texts, given, figures),
-    }
+    project = sb3(texts, given, figures)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CatgradWarning)  # the project has warned of it
+        sprite = sprite3(texts[0], given, figures)
+    return {**files, f"{name}.sprite3": sprite, f"{name}.sb3": project}

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from catgrad.backend import Backend
+from catgrad.errors import OptionError
 from catgrad.initialisers import Filled, Normal, Uniform
 from catgrad.naming import numbered
 from catgrad.program import Program
@@ -22,6 +23,9 @@ FEW = 4
 """Items that are copied one by one rather than in a loop."""
 
 TABLES = ("parameters", "buffers", "state")
+
+SHARED = ("loss", "error", "steps", "guess", "classes", "accuracy")
+"""What sprites share beside inputs, targets and outputs."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +65,10 @@ class Reset:
 
 
 class Interface:
-    """The functions of a task as others call them."""
+    """The functions of a task as others call them.
+
+    Raises: OptionError for a parameter that has the name of a list or variable that is shared
+    """
 
     def __init__(self, backend: Backend, sprite: Sprite, entries: Mapping[str, Entry]) -> None:
         self.macros, self.sprite, self.program = backend.dialect.macros, sprite, sprite.program
@@ -79,6 +86,17 @@ class Interface:
             self.targets = [*zip(numbered_list("target", len(y)), y, strict=True)]
             given = [(name, value) for (name, _), value in zip(self.inputs, x, strict=True)]
             self.step = self._told(step, [*given, *self.targets])
+        self._check_names(tables(backend, sprite.program))
+
+    def _check_names(self, kept: Sequence[tuple[str, Slot, bool]]) -> None:
+        shared = {*SHARED, *(name for name, _ in (*self.inputs, *self.targets, *self.outputs))}
+        for name, slot, _ in kept:
+            if name in shared:
+                raise OptionError(
+                    "a parameter must not be called like what a sprite shares with others",
+                    f"one is called {slot.name}",
+                    "give it another name",
+                )
 
     def _told(self, entry: Entry, given: Sequence[tuple[str, Value]]) -> Told:
         shows: list[Line] = []
@@ -92,7 +110,7 @@ class Interface:
         below = None if value.type.dtype.is_floating else 0
         if shared.startswith("target") and below == 0 and outputs and not outputs[0].size % value.size:
             below = outputs[0].size // value.size
-        wish = f"read {shared}"
+        wish = f"~read {shared}"
         block = next(
             name
             for name in (wish, f"{wish} ({value.size})")

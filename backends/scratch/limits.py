@@ -7,7 +7,7 @@ LIMITS = {
     "64 bits": "Scratch's numbers are float64, in which a whole number has at most 53 bits",
     "wrapping": "Scratch's whole numbers grow beyond 32 bits, as float64",
     "16 bits": "Scratch rounds nothing to 16 bits, or to 32",
-    "powers": "Scratch has no powers: blocks compute e^(y ln x), which is off by some units in the last place",
+    "powers": "Scratch has no powers: blocks compute e^(y ln x), off by some units in the last place",
     "sines": "Scratch rounds sines and cosines to 10 decimals",
     "symbolic sizes": "the sizes of a sprite are numbers when it is emitted",
     "learner": "a sprite has predict and train step alone, and holds its weights itself",

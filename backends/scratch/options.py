@@ -25,7 +25,9 @@ class Options:
     which the sprite trains itself. `features` are names for the numbers of an input, `classes` for those
     of an output, of which the largest is then the guess. `sig_figs` rounds parameters to so many digits,
     and `storage` says how they are kept. `unroll` trades blocks for speed. Without `train`, the
-    sprite only predicts. `vm` is what runs the sprite when it is loaded.
+    sprite only predicts. With a `tokenizer`, one of `catgrad.tokenizers` or of Hugging Face, it writes text:
+    the model takes a token at a time, and remembers those before. `vm` is what runs the sprite when it is
+    loaded.
 
     Raises: OptionError for another value
     """
@@ -40,7 +42,15 @@ class Options:
     storage: str = "numbers"
     unroll: str = "auto"
     train: bool = True
+    tokenizer: Any = None
     vm: str = "vanilla"
+
+    @property
+    def entries(self) -> Sequence[str]:
+        """The functions of a task that the sprite has."""
+        if self.tokenizer is not None:
+            return ("trained",)
+        return ("predict", "train_step") if self.train else ("predict",)
 
     def __post_init__(self) -> None:
         for name, choices in CHOICES.items():

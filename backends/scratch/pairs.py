@@ -44,7 +44,7 @@ def pair_table(pairs: Mapping[tuple[int, int], int], width: int, none: int) -> P
 
 
 def trie(words: Iterable[Sequence[int]]) -> tuple[dict[tuple[int, int], int], list[int]]:
-    """For each node and symbol the next node, where the root is 0; and for each other node its word, from 1."""
+    """For each node and symbol the next node, where the root is 0; for each other node its word, from 1."""
     nodes: dict[tuple[int, int], int] = {}
     ends: list[int] = []
     for number, word in enumerate(words, start=1):

@@ -13,7 +13,7 @@ from catgrad.formats.packed import LETTERS, NAME, Packed, packed, rounded
 from catgrad.program import Program
 from catgrad.types import Array
 
-from .assemble.limits import check_list, check_saved
+from .assemble.limits import check_list
 from .assemble.numbers import items
 from .interface import tables
 from .values import first_values
@@ -57,7 +57,6 @@ def storage(backend: Backend, program: Program) -> Storage:
     }
     for place, numbers in lists.items():
         check_list(place, len(numbers))
-    check_saved(lists)
     texts = [
         rounded(place, arrays[place]) if place in weights else packed(place, numbers)
         for place, numbers in lists.items()

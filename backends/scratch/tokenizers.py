@@ -25,7 +25,7 @@ SEPARATOR = -1
 class Tables:
     """What templates are given of a tokenizer; a symbol is a number for a character, from 0: mostly its id.
 
-    Letters are found by costumes, whose names are the only texts in which Scratch tells upper from lower case.
+    Letters are found by costumes, whose names are the only texts in which Scratch tells upper from lower.
     """
 
     tokenizer: Tokenizer
@@ -170,8 +170,8 @@ def transpile_tokenizer(
     They are written into the folder, if one is given. The tokenizer is one of `catgrad.tokenizers`, or what
     `from_hugging_face` reads.
 
-    Raises: UnsupportedOp for a tokenizer that no sprite can be; ArtifactError if it is too large, or the folder
-    cannot be written
+    Raises: UnsupportedOp for a tokenizer that no sprite can be; ArtifactError if it is too large, or the
+    folder cannot be written
     """
     read = tokenizer if isinstance(tokenizer, Tokenizer) else from_hugging_face(tokenizer)
     made = tables(read)

@@ -31,7 +31,7 @@ class Unrolling:
     A sum of so much as `row` is one expression: with more, a custom block outgrows what TurboWarp makes fast.
     A longer one has parts of so much as `part`. Other loops are written out if all turns take `loop`, or
     `outermost` where all places then are numbers; else a few turns are one if they take `turn`. Nests stay
-    apart if what they say once takes more than `script`.
+    apart if what they say once takes more than `script`. Scripts of more `blocks` are cut where they can be.
     """
 
     loop: int
@@ -40,6 +40,7 @@ class Unrolling:
     row: int
     part: int
     script: int
+    blocks: int
 
     def written_out(self, items: Sequence[Item], depth: int = 0) -> list[Item]:
         """Items with their short loops written out."""
@@ -87,10 +88,10 @@ class Unrolling:
 
 
 UNROLL = {
-    "compact": Unrolling(0, 0, 0, 3_000, 2_500, 16_000),
-    "auto": Unrolling(1_500, 1_500, 0, 14_000, 11_000, 16_000),
-    "predict": Unrolling(1_500, 20_000, 6_000, 14_000, 11_000, 16_000),
-    "max": Unrolling(20_000, 200_000, 6_000, 14_000, 11_000, 16_000),
+    "compact": Unrolling(0, 0, 0, 3_000, 2_500, 16_000, 150),
+    "auto": Unrolling(1_500, 1_500, 0, 14_000, 11_000, 16_000, 150),
+    "predict": Unrolling(1_500, 20_000, 6_000, 14_000, 11_000, 16_000, 150),
+    "max": Unrolling(20_000, 200_000, 6_000, 14_000, 11_000, 16_000, 240),
 }
 """By what the option says; "predict" is "auto" for a sprite that does not train, and so has fewer blocks."""
 

@@ -1,10 +1,11 @@
-"""Numbers as letters, of which a text in Scratch has room for many.
+"""Lists of numbers as texts, which take less room in the file of a Scratch project.
 
-For a list of numbers m · factor / 10ᵏ with whole m and k, the text has of each as many digits to base 64 of
+A number is m · factor / 10ᵏ for whole m and k. In the text of its list it is the whole number
 
     (k - first) · span + m - least
 
-as letters. Scratch takes capitals for small letters, and JSON writes some signs as two: no digit is one.
+to base 64, in as many digits as the others. Scratch takes a capital for the small letter, and JSON needs two
+signs for some, so that none of these is a digit.
 """
 
 from __future__ import annotations
@@ -24,18 +25,18 @@ LETTERS = "0123456789abcdefghijklmnopqrstuvwxyz!#$%&'()*+,-./:;<=>?@[]^_{|}"
 """The digits to base 64, in their order."""
 
 NAME = "~packed"
-"""The list that has, for each list that is packed, its text and what that is read by."""
+"""The list of the texts, each with the numbers that it is read with before it."""
 
 LARGEST, FINEST = 2**52, 300
-"""Limits of the whole number and of the exponent, within which Scratch computes with them rightly."""
+"""Limits of the whole number and of the exponent, within which Scratch computes rightly."""
 
 STEPS = 127
-"""The largest number of 8 bits that has a negative."""
+"""The greatest number of 8 bits whose negative is one too."""
 
 
 @dataclass(frozen=True)
 class Packed:
-    """A list as a text; the fields are items of the list of all texts, in this order."""
+    """A list as a text, of so many letters a number; its fields are items of the list of the texts."""
 
     name: str
     letters: int
@@ -92,7 +93,7 @@ def packed(name: str, numbers: Sequence[float]) -> Packed:
 
 
 def rounded(name: str, array: Array) -> Packed:
-    """A list of numbers of 8 bits times a step that it has for all: within half a step of what it was."""
+    """A list of whole numbers from -127 to 127 times one step, each within half a step of what it was."""
     step = float(np.abs(array).max(initial=0)) / STEPS or 1.0
     places = min(max(0, 2 - floor(log10(step))), FINEST)
     factor = ceil(step * 10**places)
@@ -102,7 +103,7 @@ def rounded(name: str, array: Array) -> Packed:
 
 
 def unpacked(items: Sequence[Any]) -> dict[str, list[float]]:
-    """The lists of which a file has the texts. Raises: ValueError if these are not as they must be."""
+    """Lists by name, of the items of the list of their texts. Raises: ValueError if these are others."""
     rows = [items[start : start + FIELDS] for start in range(0, len(items), FIELDS)]
     return {row[0]: _checked(row).numbers().tolist() for row in rows}
 

@@ -16,7 +16,7 @@ PENALTY = 10.0
 
 @dataclass(frozen=True)
 class UnigramTokenizer(Tokenizer):
-    """A word divided into the tokens whose scores, which are logarithms of probabilities, have the largest sum.
+    """A word divided into the tokens whose scores, logarithms of probabilities, have the largest sum.
 
     A character without token of its own may be unknown instead, and unknown ones beside each other are one
     token. Where none is for that, each character needs its own.

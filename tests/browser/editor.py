@@ -27,7 +27,7 @@ def browser():
     return next((path for name in BROWSERS if (path := shutil.which(name))), None)
 
 
-def run(project, until, names, picture, seconds=60, palette="My Blocks"):
+def run(project, until, names, picture, seconds=60):
     """The values of variables and lists of an .sb3 file, once one of them is at least a number: `until`.
 
     The green flag starts it, so many seconds are waited, and a picture of the editor is kept. What goes
@@ -40,7 +40,6 @@ def run(project, until, names, picture, seconds=60, palette="My Blocks"):
         "names": names,
         "picture": str(picture),
         "seconds": seconds,
-        "palette": palette,
     }
     command = ["node", str(FOLDER / "editor.cjs")]
     done = subprocess.run(

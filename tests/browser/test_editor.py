@@ -6,6 +6,7 @@ import pytest
 
 from tests.scratch.projects import add, binary, forever, project, repeat, set_to, variable, when_flag
 
+from .demo import lesson
 from .editor import missing, run
 
 pytestmark = [
@@ -28,3 +29,10 @@ def test_a_value_that_is_not_reached_is_an_error(tmp_path):
     still = project([when_flag(), forever(set_to("n", 1))], variables=["n"])
     with pytest.raises(RuntimeError, match="Waiting failed"):
         run(still, ("n", 2), [], tmp_path / "editor.png", seconds=2)
+
+
+def test_a_network_learns_in_the_editor(tmp_path):
+    loss, accuracy, error = lesson(tmp_path / "iris.png")
+    assert error == ""
+    assert loss < 0.05  # it begins at about 0.25
+    assert accuracy > 90

@@ -179,7 +179,7 @@ def test_sizes_are_those_of_the_file():
         ("list w of 200001", {}, ArtifactError, "at most 200,000 items, but w has 200,001"),
         ("define f\n" + "        hide\n" * 20_000, {}, ArtifactError, "at most 20,000 blocks, but s has"),
         ("list w given 190000\n    list v given 190000", dict.fromkeys("vw", np.full(190_000, 1 / 3)),
-         ArtifactError, "JSON of a project must have at most 5,000,000 bytes.*packed.*sig_figs=4.*int8"),
+         ArtifactError, "JSON of a project must have at most 5,000,000 bytes.*sig_figs=4.*packed.*int8"),
     ],
 )  # fmt: skip
 def test_limits_are_one_sentence(text, given_, error, sentence):
@@ -191,7 +191,9 @@ def test_limits_are_one_sentence(text, given_, error, sentence):
 def test_many_blocks_and_much_json_are_warned_of():
     with pytest.warns(CatgradWarning, match="s has 2,003 blocks"):
         sprite3("sprite s\n    define f\n" + "        hide\n" * 2001, {})
-    with pytest.warns(CatgradWarning, match="Scratch's site takes 5,000,000; keep the weights with storage="):
+    with pytest.warns(
+        CatgradWarning, match="Scratch's site takes 5,000,000; round the weights with sig_figs=4"
+    ):
         sprite3("sprite s\n    list w given 200000\n", {"w": np.full(200_000, 0.12345678901234567)})
 
 

@@ -122,6 +122,16 @@ def test_new_weights_are_not_unpacked_over(vm, storage):
     assert not any(np.array_equal(array, new[name]) for name, array in weights().items())
 
 
+@on_machines
+def test_weights_from_python_are_not_unpacked_over(vm):
+    emitted = emit(task(), "scratch", weights=weights(), storage="packed", vm=vm)
+    model, numpy = emitted.load()(), emit(task(), "numpy").load()()
+    x, others = X[None].astype(np.float32), [2 * array for array in weights().values()]
+    np.testing.assert_allclose(model.predict(*others, x)[0], numpy.predict(*others, x)[0], rtol=1e-5)
+    kept = model.learner().parameters
+    assert all(np.array_equal(kept[name], array) for name, array in weights().items())
+
+
 @pytest.mark.parametrize("storage", ["packed", "int8"])
 def test_a_file_is_read_before_it_has_run(storage):
     artifact = emit(task(), "scratch", weights=weights(), storage=storage)

@@ -52,7 +52,9 @@ def test_lower_case_and_special_tokens_are_those_of_the_library():
     from tokenizers import normalizers, processors
 
     library.normalizer = normalizers.Lowercase()
-    library.post_processor = processors.TemplateProcessing("<s> $A <unk>", special_tokens=[("<s>", 1), ("<unk>", 0)])
+    library.post_processor = processors.TemplateProcessing(
+        "<s> $A <unk>", special_tokens=[("<s>", 1), ("<unk>", 0)]
+    )
     library.encode_special_tokens = True
     tokenizer = from_hugging_face(library)
     assert tokenizer.encode("")[:1] == [1]
@@ -108,9 +110,17 @@ def test_a_decoder_restores_spaces():
 @pytest.mark.parametrize(
     ("do", "error", "says"),
     [
-        (lambda: CharTokenizer.train("abc").encode("abd"), UnknownName, "must have a token, but 'd' has none"),
+        (
+            lambda: CharTokenizer.train("abc").encode("abd"),
+            UnknownName,
+            "must have a token, but 'd' has none",
+        ),
         (lambda: UNIGRAM.encode("ac"), UnknownName, "'c' has none"),
-        (lambda: CharTokenizer(("a",)).decode([0, 1]), UnknownName, "whole numbers from 0 to 0, but one is 1"),
+        (
+            lambda: CharTokenizer(("a",)).decode([0, 1]),
+            UnknownName,
+            "whole numbers from 0 to 0, but one is 1",
+        ),
         (lambda: CharTokenizer(("a",)).decode([0.5]), UnknownName, "one is 0.5"),
         (lambda: CharTokenizer(()), OptionError, "it has none; train it on a longer text"),
         (lambda: CharTokenizer(("a", "a")), OptionError, "'a' is there twice"),

@@ -14,8 +14,8 @@ BLOCKS, SLOW_BLOCKS = 20_000, 2_000
 BYTES, MANY_BYTES = 5_000_000, 4_000_000
 
 _SMALLER = (
-    'keep the weights with storage="packed" (6 bytes each instead of 12), that with sig_figs=4 (3 bytes), or '
-    'storage="int8" (2 bytes), or make the model smaller'
+    'round the weights with sig_figs=4 (9 bytes each instead of 12), keep them with storage="packed" (6, '
+    'or 3 with sig_figs=4) or storage="int8" (2), or make the model smaller'
 )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
 from catgrad.errors import TextError
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from lark import Lark
 
 
+@lru_cache(maxsize=2)
 def parse(text: str) -> tuple[Section, ...]:
     """The sections of a program. Raises: TextError, which names the line."""
     from lark.exceptions import UnexpectedInput

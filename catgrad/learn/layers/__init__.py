@@ -9,6 +9,7 @@ function of fan-in and fan-out as `kaiming_uniform` (see `catgrad.initialisers`)
 
 from catgrad.learn.layers.attention import attention, transformer_block
 from catgrad.learn.layers.basic import bias, bilinear, dense, embedding, linear
+from catgrad.learn.layers.memory import position_embedding
 from catgrad.learn.layers.norms import group_norm, layer_norm, rms_norm
 from catgrad.learn.layers.parts import (
     buffer,
@@ -50,6 +51,7 @@ __all__ = [
     "bilinear", "buffer", "checkpointed", "conv", "conv_transpose", "dense", "dropout", "elu",
     "embedding", "flatten", "gelu", "global_avg_pool", "group_norm", "gru", "identity", "label",
     "layer_norm", "leaky_relu", "linear", "log_softmax", "lstm", "max_pool", "mse", "named",
-    "parameter", "pointwise", "relu", "residual", "rms_norm", "sequential", "sgd", "sigmoid",
+    "parameter", "pointwise", "position_embedding",
+    "relu", "residual", "rms_norm", "sequential", "sgd", "sigmoid",
     "silu", "softmax", "softplus", "tanh", "transformer_block", "update", "upsample_nearest",
 ]  # fmt: skip

@@ -9,6 +9,7 @@ from catgrad.build import build
 from catgrad.errors import ShapeError
 from catgrad.initialisers import ZEROS, Initial, fan_in_uniform, xavier_uniform
 from catgrad.learn.layers.basic import dense, linear
+from catgrad.learn.layers.memory import remembering
 from catgrad.learn.layers.norms import layer_norm
 from catgrad.learn.layers.parts import Activation, gelu, identity, label
 from catgrad.learn.layers.stateful import dropout as drops
@@ -29,6 +30,7 @@ def attention(
     initial: Initial = xavier_uniform,
     out_initial: Initial = fan_in_uniform,
     bias_initial: Initial = ZEROS,
+    memory: int | None = None,
 ) -> Term:
     """Multi-head self-attention: y = [head₁, …, headₕ] · W₀ + b₀, headᵢ = softmax(qᵢ kᵢᵀ / √d) vᵢ.
 
@@ -36,8 +38,12 @@ def attention(
     order, one product x · W + b. With `causal`, position t attends to positions up to t only; with
     `rotary`, the base of a rotary embedding, queries and keys are turned by their positions.
 
+    With `memory`, positions come one by one, and A has one: run as it is trained, the layer keeps the keys
+    and values of so many positions, and each attends to those before it. The run's number `position` counts.
+
     Type:       A + B -> A + B for B = [d], with the parameters `<name>.in_proj.weight : [d, 3 d]`,
-                `<name>.in_proj.bias`, `<name>.out_proj.weight : [d, d]` and `<name>.out_proj.bias`
+                `<name>.in_proj.bias`, `<name>.out_proj.weight : [d, d]` and `<name>.out_proj.bias`; with
+                memory, the buffers `<name>.keys` and `<name>.values`
     Initial:    as in torch.nn.MultiheadAttention: W by xavier_uniform, W₀ U(-1/√d, 1/√d), 0
     Raises:     ShapeError if A has no axis, or the heads do not divide d
     Source:     Vaswani et al. 2017 (arXiv:1706.03762), section 3.2
@@ -47,6 +53,12 @@ def attention(
             f"attention must have an axis of positions, and features [d] with a multiple of {heads}",
             f"they are {A} and {B}",
             "choose another number of heads",
+        )
+    if memory is not None and (rotary is not None or A.shape[-1] != 1):
+        raise ShapeError(
+            "attention with memory must have one position at a time, and no rotary embedding",
+            f"it has {A.shape[-1]} and the base {rotary}",
+            "give a learned embedding of positions, and an axis of size 1",
         )
     wide = B.with_shape((3 * B.shape[0],))
     with scope(name):
@@ -58,7 +70,7 @@ def attention(
             q, k, v = (_by_head(label(name, part), heads) for name, part in parts)
             if rotary is not None:
                 q, k = ops.rotary(q, rotary), ops.rotary(k, rotary)
-            y = _joined(ops.attention(q, k, v, causal))
+            y = _joined(ops.attention(q, k, v, causal) if memory is None else remembering(q, k, v, memory))
             return label("out", out(y))
 
         return build(forward, [A + B])
@@ -78,11 +90,13 @@ def transformer_block(
     dropout: float = 0.0,
     name: str = "block",
     initial: Initial | None = None,
+    memory: int | None = None,
 ) -> Term:
     """y = z + mlp(norm₂(z)) with z = x + attention(norm₁(x)), and mlp(u) = σ(u · W₁ + b₁) · W₂ + b₂.
 
     With `norm_first=False`, y = norm₂(z + mlp(z)) with z = norm₁(x + attention(x)). While training,
-    `dropout` falls on the result of attention, on σ(…) and on the result of the mlp.
+    `dropout` falls on the result of attention, on σ(…) and on the result of the mlp. `memory` is that of
+    attention.
 
     Type:       A + B -> A + B for B = [d], with `hidden` features between, by default 4 d; the
                 parameters are those of `<name>.self_attn`, `linear1`, `linear2`, `norm1` and `norm2`,
@@ -93,7 +107,7 @@ def transformer_block(
     """
     into, out = (initial or xavier_uniform), (initial or fan_in_uniform)
     with scope(name):
-        attend = attention(A, B, heads, causal, rotary, bias, "self_attn", into, out)
+        attend = attention(A, B, heads, causal, rotary, bias, "self_attn", into, out, memory=memory)
         H = B.with_shape((4 * B.shape[0] if hidden is None else hidden,))
         wide, narrow = _affine(A, B, H, "linear1", bias, out), _affine(A, H, B, "linear2", bias, out)
         mlp = wide >> activation(obj(A + H)) >> narrow

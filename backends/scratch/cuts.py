@@ -1,0 +1,48 @@
+"""Long scripts cut into custom blocks, for TurboWarp makes only short ones fast."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from .texts import Call, Line, Repeat, Set, blocks
+
+Lines = tuple[Line, ...]
+
+FEW = 10
+"""Blocks of a part that stay where they are."""
+
+
+def cut(lines: Lines, longest: int, define: Callable[[Lines], str]) -> list[Lines]:
+    """Lines in parts of so many blocks at most; long loops call what `define` makes of theirs."""
+    return _parts(tuple(_shortened(line, longest, define) for line in lines), longest)
+
+
+def _shortened(line: Line, longest: int, define: Callable[[Lines], str]) -> Line:
+    if not isinstance(line, Repeat) or blocks(line.lines) <= longest:
+        return line
+    parts = cut(line.lines, longest, define)
+    if sum(blocks(part) >= FEW for part in parts) > 1:
+        parts = [part if blocks(part) < FEW else (Call(define(part)),) for part in parts]
+    return Repeat(line.count, tuple(each for part in parts for each in part))
+
+
+def _parts(lines: Lines, longest: int) -> list[Lines]:
+    parts: list[Lines] = []
+    for unit in _units(lines):
+        if parts and blocks((*parts[-1], *unit)) <= longest:
+            parts[-1] = (*parts[-1], *unit)
+        else:
+            parts.append(unit)
+    return parts
+
+
+def _units(lines: Lines) -> Iterator[Lines]:
+    """Lines that stay together: a loop, and the variables set for it, which it then knows as numbers."""
+    waiting: list[Line] = []
+    for line in lines:
+        waiting.append(line)
+        if not isinstance(line, Set):
+            yield tuple(waiting)
+            waiting = []
+    if waiting:
+        yield tuple(waiting)

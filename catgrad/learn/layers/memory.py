@@ -1,0 +1,68 @@
+"""What a model keeps of the positions before, so that each takes as long as one."""
+
+from __future__ import annotations
+
+from math import inf, sqrt
+from typing import Any
+
+from catgrad import ops
+from catgrad.build import build
+from catgrad.initialisers import ZEROS, Initial, chosen
+from catgrad.learn.layers.parts import buffer, label, parameter, update
+from catgrad.op import scope
+from catgrad.ops.contract import Contract
+from catgrad.ops.softmax import softmax
+from catgrad.state import RunNumber
+from catgrad.structural import Constant
+from catgrad.term import Term
+from catgrad.types import Dtype, NdArrayType
+
+POSITION = RunNumber("position", NdArrayType((), Dtype.int64), counts=True)
+"""How many positions there were before, since the number was last set to 0."""
+
+
+def position_embedding(
+    A: NdArrayType, B: NdArrayType, memory: int, name: str = "positions", initial: Initial = ZEROS
+) -> Term:
+    """y = x + W[t], where t counts the runs: the one row of a table that is due.
+
+    Type:       A + B -> A + B, with the parameter `<name>.weight` of type [memory] + B
+    Raises:     at run time, IndexError where there were as many positions as the memory has
+    """
+    table = NdArrayType((memory, *B.shape), B.dtype)
+
+    def forward(x: Any) -> Any:
+        weight = parameter("weight", table, chosen(initial, B.size, memory))
+        row = ops.gather(weight, ops.reshape(POSITION(), 1))
+        return label("out", x + ops.broadcast(ops.reshape(row, *B.shape), x.shape))
+
+    with scope(name):
+        return build(forward, [A + B])
+
+
+def remembering(q: Any, k: Any, v: Any, memory: int) -> Any:
+    """softmax(q Kᵀ / √d) V for one position, where K and V are what came before, and k and v.
+
+    Type:     (T[b…, 1, d], T[b…, 1, d], T[b…, 1, e]) -> T[b…, 1, e]
+    """
+    keys, values = (_kept(name, x, memory) for name, x in (("keys", k), ("values", v)))
+    b = tuple(range(q.type.rank - 2))
+    t, s, d, e = range(len(b), len(b) + 4)
+    scores = Contract((*b, t, d), (*b, s, d), (*b, t, s))(q, keys) * (1 / sqrt(q.shape[-1]))
+    now = ops.broadcast(POSITION(), scores.shape)
+    known = ops.broadcast(ops.iota(memory), scores.shape) <= now
+    scores = ops.select(known, scores, Constant(scores.type, -inf)())
+    return Contract((*b, t, s), (*b, s, e), (*b, t, e))(softmax(scores), values)
+
+
+def _kept(name: str, x: Any, memory: int) -> Any:
+    """What is kept under a name, with x in its place."""
+    *batch, _, features = x.shape
+    shape = (*batch, memory, features)
+    kept = buffer(name, NdArrayType(shape, x.dtype))
+    axis = len(batch)
+    rows = ops.broadcast(ops.iota(memory), shape, (*range(axis), axis + 1))
+    copies = ops.broadcast(ops.reshape(x, *batch, features), shape, (axis,))
+    new = ops.select(rows == ops.broadcast(POSITION(), shape), copies, kept)
+    update(name, new)
+    return new
