@@ -52,20 +52,35 @@ def gpt(
     width: int = WIDTH,
     heads: int = HEADS,
     context: int = CONTEXT,
+    remembering: bool = False,
 ) -> Term:
-    """Characters so far to scores of the next, at every place: embeddings, blocks, and a linear map."""
-    places, features = NdArrayType((batch, context)), NdArrayType((width,))
-    characters = NdArrayType((batch, context), Dtype.int64)
+    """Characters so far to scores of the next, at every place: embeddings, blocks, and a linear map.
+
+    The same, `remembering`, takes one character at a time.
+    """
+    length, memory = (1, context) if remembering else (context, None)
+    places, features = NdArrayType((batch, length)), NdArrayType((width,))
+    characters = NdArrayType((batch, length), Dtype.int64)
 
     def with_positions(x: Any) -> Any:
         positions = layers.parameter("positions.weight", NdArrayType((context, width)), SMALL)
         return x + ops.broadcast(positions, x.shape)
 
     model = layers.embedding(characters, vocabulary, features, "characters", SMALL)
-    model = model >> build(with_positions, [places + features])
+    if remembering:
+        model = model >> layers.position_embedding(places, features, context, "positions", SMALL)
+    else:
+        model = model >> build(with_positions, [places + features])
     for k in range(depth):
         model = model >> layers.transformer_block(
-            places, features, heads, activation=GELU, causal=True, name=f"block_{k}", initial=SMALL
+            places,
+            features,
+            heads,
+            activation=GELU,
+            causal=True,
+            name=f"block_{k}",
+            initial=SMALL,
+            memory=memory,
         )
     norm = layers.layer_norm(places, features, name="norm")
     return model >> norm >> layers.linear(places, features, NdArrayType((vocabulary,)), "scores", SMALL)
@@ -84,22 +99,24 @@ def task(vocabulary: int, steps: int, batch: int | Dim = BATCH) -> Task:
     return Task(gpt(vocabulary, batch), optimiser, losses.cross_entropy, "char_gpt", labels)
 
 
-def windows(numbers: np.ndarray, size: int, seed: int) -> Callable[[int], Iterator[tuple[Any, Any]]]:
+def windows(
+    numbers: np.ndarray, size: int, seed: int, context: int = CONTEXT
+) -> Callable[[int], Iterator[tuple[Any, Any]]]:
     """For each epoch, batches without end: stretches of the text, and what follows each character."""
 
     def batches(epoch: int) -> Iterator[tuple[Any, Any]]:
         rng = np.random.default_rng((seed, epoch))
         for _ in count():
-            starts = rng.integers(0, len(numbers) - CONTEXT, size)[:, None] + np.arange(CONTEXT)
+            starts = rng.integers(0, len(numbers) - context, size)[:, None] + np.arange(context)
             yield numbers[starts], numbers[starts + 1]
 
     return batches
 
 
-def held_out(numbers: np.ndarray, size: int = 64) -> list[tuple[Any, Any]]:
+def held_out(numbers: np.ndarray, size: int = 64, context: int = CONTEXT) -> list[tuple[Any, Any]]:
     """The text in stretches side by side, with what follows each character."""
-    rows = numbers[: (len(numbers) - 1) // CONTEXT * CONTEXT].reshape(-1, CONTEXT)
-    following = numbers[1 : rows.size + 1].reshape(-1, CONTEXT)
+    rows = numbers[: (len(numbers) - 1) // context * context].reshape(-1, context)
+    following = numbers[1 : rows.size + 1].reshape(-1, context)
     return [(rows[i : i + size], following[i : i + size]) for i in range(0, len(rows), size)]
 
 

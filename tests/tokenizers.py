@@ -14,10 +14,12 @@ _ODD = [*" ▁\t\nAaÀàßſK0١漢日é😀🏳", "\u3000", "\xa0", "  ", "e\u0
 
 _ANY = [code for code in range(32, 0x20000) if not 0xD800 <= code < 0xE000]
 
+_NEVER = {"prepend_scheme": "never"}
+
 TRAINED = {
     # model, pre-tokenizer, decoder
     "BPE, Metaspace": ("BPE", [("Metaspace", {})], ("Metaspace", {})),
-    "BPE, whole text": ("BPE", [("Metaspace", {"split": False, "prepend_scheme": "never"})], ("Metaspace", {"prepend_scheme": "never"})),
+    "BPE, whole text": ("BPE", [("Metaspace", {"split": False, **_NEVER})], ("Metaspace", _NEVER)),
     "BPE, words, fused": ("BPE", [("WhitespaceSplit", {}), ("Metaspace", {})], ("Metaspace", {})),
     "BPE, no decoder": ("BPE", [("CharDelimiterSplit", {"delimiter": "e"})], None),
     "Unigram, Metaspace": ("Unigram", [("Metaspace", {})], ("Metaspace", {})),

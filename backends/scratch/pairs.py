@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+SPREAD = 7919
+"""A prime that sends neighbouring keys to places far apart, or pairs of one number would crowd together."""
+
 FREE = -1
 """The key of a place without pair."""
 
@@ -16,8 +19,8 @@ LOAD = 0.5
 class PairTable:
     """Lists of keys, left · width + right, and of their values, which are `none` where there is no pair.
 
-    The search for a key begins at its place, key mod size, and ends at the key or a free place; the last
-    place is free.
+    The search for a key begins at its place, key · spread mod size, and ends at the key or a free place; the
+    last place is free.
     """
 
     keys: tuple[int, ...]
@@ -25,6 +28,7 @@ class PairTable:
     width: int
     size: int
     none: int
+    spread = SPREAD
 
 
 def pair_table(pairs: Mapping[tuple[int, int], int], width: int, none: int) -> PairTable:
@@ -33,7 +37,7 @@ def pair_table(pairs: Mapping[tuple[int, int], int], width: int, none: int) -> P
     keys, values = [FREE] * (size + 1), [none] * (size + 1)
     for (left, right), value in pairs.items():
         key = left * width + right
-        place = key % size
+        place = key * SPREAD % size
         while keys[place] != FREE:
             place += 1
         if place + 1 == len(keys):
@@ -44,7 +48,7 @@ def pair_table(pairs: Mapping[tuple[int, int], int], width: int, none: int) -> P
 
 
 def trie(words: Iterable[Sequence[int]]) -> tuple[dict[tuple[int, int], int], list[int]]:
-    """For each node and symbol the next node, where the root is 0; for each other node its word, from 1."""
+    """The next node by a node and a symbol, where the root is 0; and of each other node the word, from 1."""
     nodes: dict[tuple[int, int], int] = {}
     ends: list[int] = []
     for number, word in enumerate(words, start=1):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from catgrad.backend import Backend
@@ -12,33 +12,50 @@ from catgrad.program import Program
 from catgrad.tokenizers import Tokenizer, from_hugging_face
 
 from .entries import Entry
+from .sizes import streams
 from .tokenizers import Tables, tables
 
 
 @dataclass(frozen=True)
 class Writer:
+<<<<<<< HEAD
+    """What templates are given: the tokenizer, where a token goes in and scores come out, and how many fit.
+
+    `end` is the token that ends a text, if there is one.
+    """
+=======
     """The tokenizer, where a token goes in and scores come out, how many there are and how many fit."""
+>>>>>>> main
 
     t: Tables
     token: str
     scores: str
     count: int
     memory: int
+    end: int | None
 
 
-def tokens(backend: Backend) -> Tables | None:
-    """The tokenizer that the option names, for templates."""
+def tokenizer(backend: Backend) -> Tokenizer | None:
+    """The tokenizer that the option names."""
     given = backend.options.tokenizer
-    if given is None:
-        return None
-    return tables(given if isinstance(given, Tokenizer) else from_hugging_face(given))
+    return given if given is None or isinstance(given, Tokenizer) else from_hugging_face(given)
 
 
 def writer(backend: Backend, program: Program, entries: Mapping[str, Entry]) -> Writer | None:
+<<<<<<< HEAD
+    """What writes in a sprite with the option `tokenizer`.
+
+    Raises: OptionError if its model cannot go on from one token, or options are for other sprites
+    """
+    given = tokenizer(backend)
+    if given is None:
+=======
     """What makes a sprite write. Raises: OptionError if its model cannot go on from one token."""
     t = tokens(backend)
     if t is None:
+>>>>>>> main
         return None
+    _check_options(backend)
     entry = entries["trained"]
     memories = [s.type.shape[-2] for s in program.tables.get("buffers", ()) if s.name.endswith(".keys")]
     scores = [value for value in entry.gives if value.name == "y_hat"]
@@ -48,14 +65,30 @@ def writer(backend: Backend, program: Program, entries: Mapping[str, Entry]) -> 
             f"{program.name} takes {_sizes(entry)} and remembers {len(memories)} attentions",
             "build it with the option `memory` of layers.attention",
         )
-    count = len(t.tokenizer.vocabulary)
+    if streams(program):
+        raise OptionError(
+            "a model that writes must draw no random numbers",
+            f"{program.name} has dropout",
+            "build it without",
+        )
+    count = len(given.vocabulary)
     if scores[0].size != count:
         raise OptionError(
             f"the model must have a score for each of the tokenizer's {count} tokens",
             f"it has {scores[0].size}",
             "give the tokenizer that it was trained with",
         )
-    return Writer(t, entry.takes[0].place, scores[0].place, count, min(memories))
+    # What ends a text must not stand where the text goes on.
+    opened = tables(replace(given, after=()))
+    end = given.after[0] if given.after else None
+    return Writer(opened, entry.takes[0].place, scores[0].place, count, min(memories), end)
+
+
+def _check_options(backend: Backend) -> None:
+    options = backend.options
+    for name in ("features", "classes"):
+        if getattr(options, name):
+            raise OptionError(f"a sprite that writes must have no {name}", "it has", f"leave out {name}")
 
 
 def _sizes(entry: Entry) -> str:
@@ -64,5 +97,5 @@ def _sizes(entry: Entry) -> str:
 
 def given_lists(backend: Backend) -> dict[str, Sequence[Any]]:
     """The lists of the tokenizer."""
-    t = tokens(backend)
-    return {} if t is None else t.lists
+    given = tokenizer(backend)
+    return {} if given is None else tables(given).lists

@@ -49,7 +49,7 @@ class BPETokenizer(Tokenizer):
 
     @classmethod
     def train(cls, text: str, size: int, unknown: str | None = None) -> BPETokenizer:
-        """At most `size` tokens: the characters of a text, then merges of the pairs that are most frequent."""
+        """At most `size` tokens: the characters of a text, then merges of the most frequent pairs."""
         pre_tokenizer, decoder = SENTENCES
         words = [(list(word), count) for word, count in Counter(pre_tokenizer.words(text)).items()]
         special = [] if unknown is None else [unknown]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
 
 from catgrad.errors import OptionError, UnknownName
@@ -30,8 +30,8 @@ class Tokenizer(ABC):
     before: tuple[int, ...] = ()
     after: tuple[int, ...] = ()
     lowercase: bool = False
-    pre_tokenizer: PreTokenizer = PreTokenizer()
-    decoder: Decoder = Decoder()
+    pre_tokenizer: PreTokenizer = field(default_factory=PreTokenizer)
+    decoder: Decoder = field(default_factory=Decoder)
 
     def __post_init__(self) -> None:
         if not self.vocabulary:

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from catgrad.backends.scratch.machine import missing, validate
 
 from catgrad import Task, accuracy, emit, layers
 from catgrad.backend import Artifact
@@ -185,6 +186,17 @@ def test_char_gpt_in_short(target, tmp_path):
     assert entropy == 2.221
     assert "And God said" in done.stdout
     assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.skipif(bool(missing()), reason=f"Scratch: {missing()}")
+def test_scratch_writer_in_short(tmp_path):
+    """In 20 steps it learns that some letters are more frequent, and the sprite goes on with the text."""
+    arguments = ("--steps", "20", "--begin", "And God said", "--out", str(tmp_path))
+    done = run(*arguments, module="examples.scratch_writer")
+    assert done.returncode == 0, done.stderr
+    assert float(re.search(r"loss: ([\d.]+)", done.stdout)[1]) < 3.0  # of any letter: ln 27 = 3.3
+    validate((tmp_path / "writer.sb3").read_bytes())
+    assert re.search(r"it writes: and god said[a-z ]{36}\n", done.stdout)
 
 
 @on_all_targets_with("learner")

@@ -153,6 +153,13 @@ BPE = {"type": "BPE", "vocab": {"a": 0}, "merges": []}
         ({"added_tokens": [{"id": 1, "content": "b", "special": False}]}, "'b' is added"),
         ({"added_tokens": [{"id": 9, "content": "b", "special": True}]}, "without gaps"),
         ({"model": {"type": "WordPiece"}}, "it has WordPiece"),
+        (
+            {
+                "model": {"type": "Unigram", "vocab": [["a", -1.0]]},
+                "added_tokens": [{"id": 1, "content": "b", "special": True}],
+            },
+            "no special tokens but those of its model, but 'b' is added",
+        ),
         ({"model": BPE | {"byte_fallback": True}}, "without byte_fallback"),
         ({"model": BPE | {"dropout": 0.1}}, "without dropout, but it is 0.1"),
         ({"model": {"type": "Unigram", "byte_fallback": True}}, "without byte_fallback"),
@@ -172,6 +179,9 @@ def test_files_of_today_and_of_old_are_read(tmp_path):
         stage = {"type": "Metaspace", "replacement": "▁", **space}
         file.write_text(json.dumps({"model": model, "pre_tokenizer": stage, "decoder": stage}))
         assert from_hugging_face(file).encode("ab") == [0, 3]
+    file.write_text('{"model": {"type": "BPE"}}')
+    with pytest.raises(OptionError, match="reading it fails with KeyError"):
+        from_hugging_face(file)
     file.write_text("{")
     with pytest.raises(OptionError, match="must describe a model"):
         from_hugging_face(file)

@@ -9,7 +9,7 @@ from catgrad.build import build
 from catgrad.errors import ShapeError
 from catgrad.initialisers import ZEROS, Initial, fan_in_uniform, xavier_uniform
 from catgrad.learn.layers.basic import dense, linear
-from catgrad.learn.layers.memory import remembering
+from catgrad.learn.layers.memory import remembering, require_one
 from catgrad.learn.layers.norms import layer_norm
 from catgrad.learn.layers.parts import Activation, gelu, identity, label
 from catgrad.learn.layers.stateful import dropout as drops
@@ -45,7 +45,8 @@ def attention(
                 `<name>.in_proj.bias`, `<name>.out_proj.weight : [d, d]` and `<name>.out_proj.bias`; with
                 memory, the buffers `<name>.keys` and `<name>.values`
     Initial:    as in torch.nn.MultiheadAttention: W by xavier_uniform, W₀ U(-1/√d, 1/√d), 0
-    Raises:     ShapeError if A has no axis, or the heads do not divide d
+    Raises:     ShapeError if A has no axis, or the heads do not divide d; with memory, if A is more than one
+                position, or there is a rotary embedding
     Source:     Vaswani et al. 2017 (arXiv:1706.03762), section 3.2
     """
     if not A.rank or B.rank != 1 or not isinstance(B.shape[0], int) or heads < 1 or B.shape[0] % heads:
@@ -54,11 +55,13 @@ def attention(
             f"they are {A} and {B}",
             "choose another number of heads",
         )
-    if memory is not None and (rotary is not None or A.shape[-1] != 1):
+    if memory is not None:
+        require_one("attention", A, memory)
+    if memory is not None and rotary is not None:
         raise ShapeError(
-            "attention with memory must have one position at a time, and no rotary embedding",
-            f"it has {A.shape[-1]} and the base {rotary}",
-            "give a learned embedding of positions, and an axis of size 1",
+            "attention with memory must have no rotary embedding",
+            f"it has one to the base {rotary}",
+            "embed positions with layers.position_embedding",
         )
     wide = B.with_shape((3 * B.shape[0],))
     with scope(name):

@@ -7,6 +7,7 @@ from typing import Any
 
 from catgrad import ops
 from catgrad.build import build
+from catgrad.errors import ShapeError
 from catgrad.initialisers import ZEROS, Initial, chosen
 from catgrad.learn.layers.parts import buffer, label, parameter, update
 from catgrad.op import scope
@@ -27,8 +28,10 @@ def position_embedding(
     """y = x + W[t], where t counts the runs: the one row of a table that is due.
 
     Type:       A + B -> A + B, with the parameter `<name>.weight` of type [memory] + B
-    Raises:     at run time, IndexError where there were as many positions as the memory has
+    Raises:     ShapeError if the last axis of A is not one position; at run time, IndexError where there
+                were as many positions as the memory has
     """
+    require_one("an embedding of positions", A, memory)
     table = NdArrayType((memory, *B.shape), B.dtype)
 
     def forward(x: Any) -> Any:
@@ -38,6 +41,20 @@ def position_embedding(
 
     with scope(name):
         return build(forward, [A + B])
+
+
+def require_one(layer: str, A: NdArrayType, memory: int) -> None:
+    """Raises: ShapeError unless the last axis of A is one position, and the memory has room for it."""
+    if not A.rank or A.shape[-1] != 1:
+        raise ShapeError(
+            f"{layer} with memory must have one position at a time",
+            f"it has {A}",
+            "end it with an axis of size 1",
+        )
+    if memory < 1:
+        raise ShapeError(
+            "memory must be a number of positions, from 1 up", f"it is {memory}", "say how long a text may be"
+        )
 
 
 def remembering(q: Any, k: Any, v: Any, memory: int) -> Any:

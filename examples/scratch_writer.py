@@ -1,0 +1,101 @@
+"""A tiny GPT that writes like Genesis, in Scratch.
+
+    python -m examples.scratch_writer --target c --steps 10000
+
+Trains on emitted code for any target, puts the weights into a sprite that takes a letter at a time
+and remembers those before, and ends with what it writes in Scratch's own virtual machine. Open
+writer.sb3 in Scratch and click the flag. Data: the letters of the King James Version, which is in
+the public domain.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from string import ascii_lowercase
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from catgrad import Dim, Dtype, NdArrayType, Task, emit, evaluate, fit, losses, optimisers
+from catgrad.backend import Artifact
+from catgrad.learn.schedules import cosine
+from catgrad.tokenizers import CharTokenizer
+from examples import text
+from examples.char_gpt import BATCH, gpt, held_out, windows
+from examples.options import BatchSize, Seed, Steps, Target, run
+
+CONTEXT, WIDTH, HEADS, DEPTH = 48, 48, 4, 1
+"""One wide layer: two of width 32 learn as much, and are twice as many blocks."""
+
+TRAINING = 0.9
+LETTERS = CharTokenizer((" ", *ascii_lowercase), unknown=0, lowercase=True)
+"""Letters of either case, and a space for all else."""
+
+
+def task(steps: int, batch: int | Dim = BATCH, remembering: bool = False) -> Task:
+    """The GPT for a stretch of text, or for a letter after those that it remembers."""
+    optimiser = optimisers.clipped(optimisers.adamw(cosine(5e-3, steps, min(100, steps - 1), 5e-4)), 1.0)
+    model = gpt(len(LETTERS.vocabulary), batch, DEPTH, WIDTH, HEADS, CONTEXT, remembering)
+    labels = NdArrayType((batch, 1 if remembering else CONTEXT), Dtype.int64)
+    return Task(model, optimiser, losses.cross_entropy, "writer", (labels,))
+
+
+def numbers() -> np.ndarray:
+    """The letters of Genesis, with one space between words."""
+    return np.array(LETTERS.encode(re.sub(r"[^A-Za-z]+", " ", text.load())), np.int64)
+
+
+def trained(target: str, steps: int, seed: int, size: int) -> tuple[Any, float]:
+    """A learner, and its loss on text that it was not trained on."""
+    letters = numbers()
+    cut = int(TRAINING * len(letters))
+    learner = emit(task(steps), target).load()().learner(seed)
+    fit(learner, windows(letters[:cut], size, seed, CONTEXT), steps=steps)
+    return learner, evaluate(learner, held_out(letters[cut:], context=CONTEXT))["loss"]
+
+
+def sprite(parameters: Any) -> Artifact:
+    """The sprite that writes with these weights, in few blocks."""
+    model = task(2, batch=1, remembering=True)
+    return emit(model, "scratch", tokenizer=LETTERS, weights=parameters, sig_figs=4, unroll="compact")
+
+
+def write(artifact: Artifact, begin: str) -> str:
+    """What the sprite makes of the beginning of a text, or why there is nothing."""
+    from catgrad.backends.scratch.machine import Machine, missing
+
+    if reason := missing("vanilla"):
+        return f"nothing, for {reason}"
+    machine = Machine()
+    machine.load(artifact.files["writer.sb3"])
+    machine.set_variable("text", begin)
+    machine.set_variable("how many", CONTEXT)  # as many as fit
+    machine.broadcast("write")
+    return str(machine.variable("error") or machine.variable("text"))
+
+
+def main(
+    target: Target = "numpy",
+    steps: Steps = 3000,
+    seed: Seed = 0,
+    batch_size: BatchSize = 16,
+    begin: Annotated[str, typer.Option(help="What the sprite goes on with.")] = "And God said",
+    out: Annotated[Path, typer.Option(help="The folder for the sprite and a project with it.")] = Path(
+        "writer"
+    ),
+) -> None:
+    """Train a tiny GPT on the letters of Genesis, and put it into a sprite that writes."""
+    from catgrad.backends.scratch.assemble import count_blocks
+
+    learner, loss = trained(target, steps, seed, batch_size)
+    typer.echo(f"loss: {loss:.3f} nats a letter on text not trained on")
+    artifact = sprite(learner.parameters)
+    artifact.write(out)
+    typer.echo(f"sprite: {count_blocks(artifact.source):,} blocks, in {out}")
+    typer.echo(f"it writes: {write(artifact, begin)}")
+
+
+if __name__ == "__main__":
+    run(main)

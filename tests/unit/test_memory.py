@@ -1,0 +1,120 @@
+"""Transformers that remember: position by position what the causal ones are at once."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from catgrad import Dtype, NdArrayType, Task, emit, layers, losses, sgd
+from catgrad.backend import get_backend
+from catgrad.errors import ShapeError
+from catgrad.program import evaluate
+from catgrad.testing import run_on
+from examples.char_gpt import gpt
+from tests.targets import on_targets
+
+TOKENS, MEMORY = 5, 6
+ONE, FEATURES = NdArrayType((1, 1)), NdArrayType((4,))
+
+
+def task(batch=1, depth=2, heads=2, remembering=True):
+    """A GPT of all positions, or one that remembers those before."""
+    model = gpt(TOKENS, batch, depth, 4 * heads, heads, MEMORY, remembering)
+    time = 1 if remembering else MEMORY
+    return Task(model, sgd(0.1), losses.cross_entropy, "writer", (NdArrayType((batch, time), Dtype.int64),))
+
+
+def run(task, buffers, parameters, tokens):
+    """What the model as it is trained gives for each position, one after the other."""
+    term, found = task.entry("trained")[0], []
+    for k in range(tokens.shape[1]):
+        *buffers, scores = evaluate(term, *buffers, *parameters, tokens[:, k : k + 1])
+        found.append(scores[:, 0])
+    return np.stack(found, axis=1), buffers
+
+
+def first(task, seed=0):
+    """Empty memory, and parameters large enough for positions to differ."""
+    rng = np.random.default_rng(seed)
+    buffers = [np.zeros(s.type.shape, s.type.dtype.numpy) for s in task.buffers]
+    return buffers, [rng.normal(size=s.type.shape).astype(np.float32) for s in task.parameters]
+
+
+@settings(max_examples=10, deadline=None)
+@given(st.integers(1, 3), st.integers(1, 2), st.integers(1, 2), st.data())
+def test_remembering_is_causal_attention(batch, depth, heads, data):
+    one, whole = (task(batch, depth, heads, remembering) for remembering in (True, False))
+    assert [(s.name, s.type) for s in one.parameters] == [(s.name, s.type) for s in whole.parameters]
+    rows = st.lists(st.integers(0, TOKENS - 1), min_size=MEMORY, max_size=MEMORY)
+    tokens = np.array(data.draw(st.lists(rows, min_size=batch, max_size=batch)))
+    buffers, parameters = first(one)
+    [wanted] = evaluate(whole.entry("predict")[0], *parameters, tokens)
+    found, _ = run(one, buffers, parameters, tokens)
+    np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4)
+
+
+def test_a_new_text_begins_where_the_position_is_0_again():
+    """Whatever was remembered of the text before."""
+    model = task()
+    buffers, parameters = first(model)
+    tokens = np.random.default_rng(1).integers(0, TOKENS, (1, MEMORY))
+    wanted, buffers = run(model, buffers, parameters, tokens)
+    names = [s.name for s in model.buffers]
+    assert buffers[names.index("position")] == MEMORY
+    assert all(np.abs(b).max() > 0 for b in buffers)
+    buffers[names.index("position")] = np.array(0)
+    found, _ = run(model, buffers, parameters, tokens)
+    np.testing.assert_array_equal(found, wanted)
+
+
+def test_a_position_behind_the_last_is_an_error():
+    model = task()
+    buffers, parameters = first(model)
+    _, buffers = run(model, buffers, parameters, np.zeros((1, MEMORY), np.int64))
+    with pytest.raises(IndexError):
+        run(model, buffers, parameters, np.zeros((1, 1), np.int64))
+
+
+def test_parameters_of_a_learner_are_those_of_the_model_that_remembers():
+    learner = emit(task(remembering=False), "numpy").load()().learner(0)
+    model = task()
+    tokens = np.random.default_rng(2).integers(0, TOKENS, (1, MEMORY))
+    parameters = [learner.parameters[s.name] for s in model.parameters]
+    found, _ = run(model, first(model)[0], parameters, tokens)
+    np.testing.assert_allclose(found, learner.predict(tokens), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.filterwarnings("ignore:.*the editor takes about")
+@on_targets
+def test_targets_remember(target):
+    model = task(batch=2, depth=1, heads=1)
+    term, given = model.entry("trained")[0], [x for table in first(model) for x in table]
+    for token in (3, 1):
+        tokens = np.array([[token], [0]])
+        wanted, found = evaluate(term, *given, tokens), run_on(get_backend(target), term, *given, tokens)
+        for one, other in zip(found, wanted, strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
+        given[: len(wanted) - 1] = wanted[:-1]
+
+
+TWO, NONE = NdArrayType((1, 2)), NdArrayType(())
+
+
+@pytest.mark.parametrize(
+    ("layer", "sentence"),
+    [
+        (
+            lambda: layers.attention(TWO, FEATURES, 2, memory=8),
+            r"one position at a time, but it has f32\[1,2\]",
+        ),
+        (lambda: layers.position_embedding(NONE, FEATURES, 8), "one position at a time"),
+        (lambda: layers.attention(ONE, FEATURES, 2, rotary=1e4, memory=8), "no rotary embedding"),
+        (lambda: layers.transformer_block(ONE, FEATURES, 2, memory=0), "from 1 up, but it is 0"),
+        (lambda: layers.position_embedding(ONE, FEATURES, 0), "from 1 up, but it is 0"),
+    ],
+)
+def test_what_cannot_be_remembered_is_refused(layer, sentence):
+    with pytest.raises(ShapeError, match=sentence):
+        layer()
