@@ -11,7 +11,8 @@ PUBLISHED = {
     "products": {"Linear": "linear", "matmul": "torch: bmm"},
     "activations": {
         "ReLU": "ReLU()", "Sigmoid": "Sigmoid()", "Tanh": "Tanh()",
-        "GELU('tanh')": "GELU(approximate='tanh')", "SiLU": "SiLU()", "LeakyReLU": "LeakyReLU(negative_slope=0.2)", "ELU": "ELU(alpha=0.7)",
+        "GELU('tanh')": "GELU(approximate='tanh')", "SiLU": "SiLU()",
+        "LeakyReLU": "LeakyReLU(negative_slope=0.2)", "ELU": "ELU(alpha=0.7)",
     },
     "normalisation": {
         "BatchNorm1d": "batch_norm1d", "BatchNorm2d": "batch_norm2d", "LayerNorm": "layer_norm",
@@ -20,7 +21,7 @@ PUBLISHED = {
     "attention": {"softmax": "torch: softmax", "Embedding": "embedding", "masked_fill": "torch: masked_fill"},
     "arithmetic": {
         "+": "torch: add", "-": "torch: sub", "*": "torch: mul", "/": "torch: div", "neg": "torch: neg",
-        "square": "torch: square",
+        "x**2": "torch: pow",
     },
     "reductions": {"mean": "torch: mean"},
     "creation": {
