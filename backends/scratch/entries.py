@@ -22,7 +22,7 @@ from catgrad.types import NdArrayType
 
 from .cuts import cut
 from .expressions import Expressions
-from .places import LETTERS, Places, first_free
+from .places import LETTERS, OUTER_LETTERS, Places, first_free
 from .scripts import Script
 from .sizes import PREDICTIONS
 from .texts import Call, If, Line, Repeat, changed
@@ -138,7 +138,7 @@ class Sprite:
         return name
 
     def _fresh(self, wish: str) -> str:
-        letters = map(self.backend.dialect.macros["local"], LETTERS)
+        letters = map(self.backend.dialect.macros["local"], LETTERS + OUTER_LETTERS)
         return first_free(wish, {*self.lists, *self.literals, *self.variables, *letters})
 
 

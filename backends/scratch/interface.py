@@ -16,6 +16,7 @@ from catgrad.types import NdArrayType
 
 from .entries import Entry, Sprite, Value
 from .language.spell import literal
+from .sizes import untouched
 from .texts import Append, Change, Clear, Line, Repeat, Set
 
 FEW = 4
@@ -130,9 +131,10 @@ class Interface:
 
     @property
     def resets(self) -> list[Reset]:
-        """How the tables get their first values again."""
+        """How what a step changes of the tables gets its first values again."""
         slots = (slot for table in TABLES for slot in self.program.tables.get(table, ()))
-        return [self._reset(slot) for slot in slots if slot.name != "learning_rate"]
+        constant = untouched(self.program, "train_step")
+        return [self._reset(slot) for slot in slots if slot.name not in constant]
 
     def _reset(self, slot: Slot) -> Reset:
         place = self.macros["slot_name"](slot.name, slot.type.rank)

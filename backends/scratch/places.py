@@ -19,6 +19,9 @@ from .texts import Change, Line, Set
 LETTERS = "ijklmnpq"
 """What loop variables are called, from the outermost inwards."""
 
+OUTER_LETTERS = "tuvw"
+"""What those are called that are around kernels, so that no variable of a kernel has the name of theirs."""
+
 Form = tuple[tuple[Variable, int], ...]
 """How a place depends on loop variables."""
 
@@ -52,13 +55,9 @@ class Places:
 
     def open(self, variable: Variable, backwards: bool = False) -> None:
         """Enter a loop."""
-        depth = self.depth
-        self.loops.append(_Open(variable, LETTERS[depth] if depth < len(LETTERS) else f"i{depth}", backwards))
-
-    @property
-    def depth(self) -> int:
-        """How many loops are open."""
-        return len(self.loops) + (self.outer.depth if self.outer else 0)
+        letters, depth = LETTERS if self.outer else OUTER_LETTERS, len(self.loops)
+        letter = letters[depth] if depth < len(letters) else f"{letters[0]}{depth}"
+        self.loops.append(_Open(variable, letter, backwards))
 
     def close(self) -> tuple[list[Line], list[Line]]:
         """Leave the innermost loop: what comes before it, and at the end of each of its turns."""

@@ -19,7 +19,7 @@ from catgrad.types import Dtype
 from . import cost
 from .expressions import Expressions
 from .factors import ordered
-from .places import LETTERS, Places
+from .places import LETTERS, OUTER_LETTERS, Places
 from .sorts import without_sorts
 from .sums import gathered
 from .texts import Append, Call, Change, Clear, If, Line, Repeat, Replace, Require, Set
@@ -46,7 +46,7 @@ class Script:
     ) -> None:
         items = ordered(gathered(unrolling.written_out(without_sorts(kernel.body))))
         self.items, self.macros, self._given, self._is_taken = items, dialect.macros, name_of, is_taken
-        self.namer = Namer(LETTERS)
+        self.namer = Namer(LETTERS + OUTER_LETTERS)
         self.names: dict[Stored, str] = {}
         self.places = Places(dialect.macros, outer)
         changed = {array for s in statements(items) for array, _ in s.writes}

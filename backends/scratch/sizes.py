@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from catgrad.backend import Backend
@@ -59,3 +60,16 @@ def streams(program: Program) -> list[int]:
     """The streams of random numbers that the model draws from while it runs."""
     printed = (f for f in program.functions if not f.name.startswith("init"))
     return sorted({op.stream for f in printed for op in operations(f) if isinstance(op, RandomBits)})
+
+
+def untouched(program: Program, function: str) -> set[str]:
+    """The arrays of tables that a function gives back as it takes them, by name."""
+    f = program[function]
+    taken = zip(_named(program, f.takes), f.arguments, strict=False)
+    given = dict(zip(_named(program, f.gives), f.results, strict=True))
+    return {name for name, value in taken if given.get(name) == value}
+
+
+def _named(program: Program, tables: Sequence[str]) -> list[str]:
+    """The names of all arrays of these tables; what is no table is one array itself."""
+    return [slot.name if slot else name for name in tables for slot in program.tables.get(name, (None,))]

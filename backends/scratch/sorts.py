@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from catgrad.loops.index import Index, Read, Variable, index
-from catgrad.loops.nest import Define, Item, Loop, Sort, Update
+from catgrad.loops.nest import Define, Item, Loop, Sort, Update, nested
 from catgrad.loops.scalar import Compute, Load, Number, Place, Scalar, Stored
 from catgrad.ops.arithmetic import Add
 from catgrad.ops.cast import Cast
@@ -23,10 +23,10 @@ def without_sorts(items: Sequence[Item]) -> list[Item]:
 def _without(item: Item) -> list[Item]:
     if isinstance(item, Loop):
         return [Loop(item.variable, without_sorts(item.body))]
-    return [_counted(item)] if isinstance(item, Sort) else [item]
+    return _counted(item) if isinstance(item, Sort) else [item]
 
 
-def _counted(s: Sort) -> Loop:
+def _counted(s: Sort) -> list[Item]:
     """For each element, how many others go before it; equal ones stay in order."""
     i, j = Variable(s.along.extent), Variable(s.along.extent)
     here, there = (_at(s, v) for v in (i, j))
@@ -41,10 +41,10 @@ def _counted(s: Sort) -> Loop:
     zero = Number(Constant(NdArrayType((), Dtype.int64), 0))
     body: list[Item] = [
         Define(count, (), zero),
-        Loop(j, [Update(count, (), Add(), counted)]),
+        *nested([j], [Update(count, (), Add(), counted)]),
         Define(s.array, indices, _number(i)),
     ]
-    return Loop(i, body)
+    return nested([i], body)
 
 
 def _at(s: Sort, v: Variable) -> Scalar:

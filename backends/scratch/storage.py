@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -41,10 +41,20 @@ def storage(backend: Backend, program: Program) -> Storage:
     """
     first, options = first_values(backend, program), backend.options
     arrays = {place: first[slot.name] for place, slot, is_list in tables(backend, program) if is_list}
+    buffers = {slot.name for slot in program.tables.get("buffers", ())}
+    masks = {
+        place: _with_texts(items(place, np.where(np.isinf(array), 0, array), options.sig_figs), array)
+        for place, array in arrays.items()
+        if place in buffers and np.isinf(array).any()
+    }
     if options.storage == "numbers":
-        return Storage({place: array.ravel() for place, array in arrays.items()})
+        return Storage({place: array.ravel() for place, array in arrays.items()} | masks)
     weights = {slot.name for slot in program.tables["parameters"]} if options.storage == "int8" else set()
-    lists = {place: items(place, array.ravel(), options.sig_figs) for place, array in arrays.items()}
+    lists = {
+        place: items(place, array.ravel(), options.sig_figs)
+        for place, array in arrays.items()
+        if place not in masks
+    }
     for place, numbers in lists.items():
         check_list(place, len(numbers))
     texts = [
@@ -53,10 +63,16 @@ def storage(backend: Backend, program: Program) -> Storage:
     ]
     powers = [10**k for k in range(1 + max((each.last for each in texts), default=0))]
     rows = [item for each in texts for item in each.items]
-    given = {NAME: rows, LETTERS_LIST: list(LETTERS), POWERS_LIST: powers}
+    given = {NAME: rows, LETTERS_LIST: list(LETTERS), POWERS_LIST: powers} if texts else {}
     return Storage(
-        given, tuple(texts), {t.name: _error(t, arrays[t.name]) for t in texts if t.name in weights}
+        given | masks, tuple(texts), {t.name: _error(t, arrays[t.name]) for t in texts if t.name in weights}
     )
+
+
+def _with_texts(numbers: Sequence[Any], array: Array) -> list[Any]:
+    """The items of a mask, with infinities as texts, for Scratch saves such numbers as 0."""
+    texts = {np.inf: "Infinity", -np.inf: "-Infinity"}
+    return [texts.get(x, number) for x, number in zip(array.ravel().tolist(), numbers, strict=True)]
 
 
 def _error(text: Packed, array: Array) -> float:

@@ -104,24 +104,25 @@ class _Block:
     def run(self, items: Sequence[Item]) -> list[Item]:
         """The new items."""
         for item in items:
-            self._write([s for s in self.late if _meet(s, item)])
+            self._write(max((n + 1 for n, s in enumerate(self.late) if _meet(s, item)), default=0))
             if isinstance(item, Loop):
                 self._loop(item)
             elif isinstance(item, Define) and item.array.alias is not None:
-                self.late.append(self._with_known(item))  # type: ignore[arg-type]
+                # It may read, by what was put in, old elements that those before it change: it goes first.
+                self.late.insert(0, self._with_known(item))  # type: ignore[arg-type]
             elif isinstance(item, (Define, Update)) and is_number(item.array):
                 self._number(item)
             else:
                 self._emit(self._with_known(item))
         self._settle([a for a in self.waiting if self.left[a] > 0])
-        self._write(self.late)
+        self._write(len(self.late))
         return self.done
 
-    def _write(self, late: Sequence[Define]) -> None:
-        """Change elements that have waited until the old ones were read."""
+    def _write(self, count: int) -> None:
+        """Change the first so many of the elements that have waited until the old ones were read."""
+        late, self.late = self.late[:count], self.late[count:]
         for s in late:
             self._emit(s)
-        self.late = [s for s in self.late if s not in late]
 
     def _loop(self, loop: Loop) -> None:
         inside = list(statements([loop]))

@@ -35,7 +35,9 @@ const reached = (name, least) => window.vm.runtime.targets.some(
     target => Object.values(target.variables).some(it => it.name === name && Number(it.value) >= least)
 );
 
-const run = async ({chromium, file, until, seconds, names, picture}) => {
+const seconds = count => new Promise(resolve => setTimeout(resolve, 1000 * count));
+
+const run = async ({chromium, file, until, limit, names, picture}) => {
     await new Promise(resolve => served.listen(0, '127.0.0.1', resolve));
     const view = {width: 1600, height: 900};
     const browser = await puppeteer.launch({executablePath: chromium, args: FLAGS, defaultViewport: view});
@@ -46,11 +48,12 @@ const run = async ({chromium, file, until, seconds, names, picture}) => {
         await page.goto(`http://127.0.0.1:${served.address().port}/`);
         await page.evaluate(load, file);
         await page.click('button[aria-label="Start project"]');
-        await page.waitForFunction(reached, {timeout: 1000 * seconds}, ...until);
-        await page.click('::-p-text(My Blocks)');
+        await page.waitForFunction(reached, {timeout: 1000 * limit}, ...until);
+        await (await page.$$('.blocklyToolboxCategory')).at(-1).click();
+        await seconds(4);  // the palette moves there slowly
         await page.mouse.move(150, 500);
-        await page.mouse.wheel({deltaY: 1200});  // to the last of them
-        await new Promise(resolve => setTimeout(resolve, 1000));
+        await page.mouse.wheel({deltaY: -420});  // and back to custom blocks, whose last are the main ones
+        await seconds(1);
         await page.screenshot({path: picture});
         return {values: await page.evaluate(values, names), errors};
     } finally {

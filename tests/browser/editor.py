@@ -39,7 +39,7 @@ def run(project, until, names, picture, seconds=60):
         "until": until,
         "names": names,
         "picture": str(picture),
-        "seconds": seconds,
+        "limit": seconds,
     }
     command = ["node", str(FOLDER / "editor.cjs")]
     done = subprocess.run(

@@ -85,6 +85,16 @@ def words():
     return Task(model, sgd(0.5), losses.cross_entropy, "words", (WORDS,))
 
 
+def factors():
+    """A product of two parameters, whose gradients each read the other."""
+
+    def scaled(x):
+        a, b = layers.parameter("a", f64(1, 2), Normal()), layers.parameter("b", f64(2, 1), Normal())
+        return x * ops.broadcast(ops.reshape(a @ b), (N,))
+
+    return Task(build(scaled, [f64(N)]), sgd(0.1), mse, "factors")
+
+
 def two_of_each():
     """Two inputs and two outputs, of which one is a number for each example."""
 
@@ -100,6 +110,7 @@ MODELS = {
     "mlp": mlp, "classifier": classifier, "cnn": cnn, "normalised": normalised,
     "lstm": partial(recurrent, layers.lstm, "lstm"), "gru": partial(recurrent, layers.gru, "gru"),
     "attention": attention, "bigrams": bigrams, "words": words, "two_of_each": two_of_each,
+    "factors": factors,
 }  # fmt: skip
 
 OPTIMISERS = {

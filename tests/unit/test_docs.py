@@ -53,10 +53,13 @@ def test_the_tutorial_runs(tmp_path, monkeypatch, capsys):
         assert f"    {line}\n" in text
 
 
-@pytest.mark.parametrize("page", sorted((ROOT / "docs/howto").glob("*.md")), ids=lambda p: p.name)
+PRINTING = [*sorted((ROOT / "docs/howto").glob("*.md")), ROOT / "docs/tutorial/scratch.md"]
+
+
+@pytest.mark.parametrize("page", PRINTING, ids=lambda p: f"{p.parent.name}/{p.name}")
 def test_the_howtos_run(page, tmp_path, monkeypatch, capsys):
     """Each prints what stands below its code, indented."""
-    if page.stem == "c" and (reason := get_backend("c").missing()):
+    if page.stem in ("c", "scratch") and (reason := get_backend(page.stem).missing()):
         pytest.skip(reason)
     if page.stem == "scratch-tokenizers":
         pytest.importorskip("tokenizers", reason="the library tokenizers is not installed")

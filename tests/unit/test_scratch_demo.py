@@ -84,7 +84,7 @@ def test_an_error_ends_training(vm):
     machine = opened(emit(dense(), "scratch", data=(X, Y)), vm)
     machine.set_variable("learning rate", 0)
     machine.call("train %s steps", 10)
-    assert machine.variable("error") == "learning rate must not be 0: set it to 5, say"
+    assert machine.variable("error") == "learning rate must be a number other than 0: set it to 5, say"
     assert machine.variable("steps") == 0
 
 

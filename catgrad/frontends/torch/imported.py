@@ -131,7 +131,8 @@ def _trained(module: Any) -> dict[str, str]:
 def _alike(value: Array) -> Initialiser:
     """What `init` draws: numbers of the mean and deviation that the module's have."""
     wide = value.astype(np.float64)
-    mean, deviation = (float(np.float32(f(wide))) if value.size else 0.0 for f in (np.mean, np.std))
+    with np.errstate(invalid="ignore", over="ignore"):  # of numbers that are not finite
+        mean, deviation = (float(np.float32(f(wide))) if value.size else 0.0 for f in (np.mean, np.std))
     if not np.isfinite([mean, deviation]).all():
         return ZEROS
     return Normal(mean, deviation) if deviation else Filled(mean)

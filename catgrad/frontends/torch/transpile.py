@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from catgrad.backend import Artifact
-from catgrad.frontends.torch.imported import from_torch
+from catgrad.errors import ArtifactError, OptionError
+from catgrad.frontends.torch.imported import Imported, from_torch
 from catgrad.learn.checks import Loss
 from catgrad.learn.compile import emit
 from catgrad.learn.losses import mse
@@ -15,6 +16,14 @@ from catgrad.learn.optimiser import Optimiser
 from catgrad.learn.optimisers import sgd
 from catgrad.learn.task import Task
 from catgrad.types import NdArrayType
+
+SETTLED = {
+    "weights": "the module has them",
+    "train": "the sprite learns if there is an optimiser",
+    "batch": "example_input has as many examples as the sprite takes",
+    "predict_batch": "example_input has as many examples as the sprite takes",
+}
+"""Options of the target scratch that say what the other arguments do."""
 
 
 def transpile(
@@ -36,13 +45,48 @@ def transpile(
     `optimiser`, the sprite also learns, from `target` by this loss (of outputs and `labels`). Other options
     are those of the target scratch.
 
-    Raises: as `from_torch`; ArtifactError if the sprite is too large for Scratch, or a file cannot be written
+    Raises: as `from_torch`; OptionError for an argument that does not suit; ArtifactError if a weight is not
+            finite, the sprite is too large for Scratch, or a file cannot be written
     """
+    _check_arguments({"optimiser": optimiser, "loss": loss}, options)
     examples = example_input if isinstance(example_input, (tuple, list)) else (example_input,)
     imported = from_torch(module, *examples, name=name)
-    task = Task(imported.model, optimiser or sgd(0.01), loss, name, None if labels is None else tuple(labels))
+    _check_values(module, imported, optimiser)
+    task = Task(imported.model, optimiser or sgd(0.01), loss, name, labels)  # type: ignore[arg-type]
     weights = {**imported.parameters, **imported.buffers}
     train = optimiser is not None
     artifact = emit(task, "scratch", weights=weights, sig_figs=sig_figs, train=train, **options)
     artifact.write(folder)
     return artifact
+
+
+def _check_arguments(parts: Mapping[str, Any], options: Mapping[str, Any]) -> None:
+    """Raises: OptionError for parts that are PyTorch's, and options that are settled by other arguments."""
+    for part, value in parts.items():
+        if str(getattr(value, "__module__", "")).split(".")[0] == "torch":
+            raise OptionError(
+                f"the {part} must be one of catgrad",
+                "it is one of PyTorch",
+                "write for example optimiser=sgd(0.1), loss=mse",
+            )
+    for option in (each for each in SETTLED if each in options):
+        raise OptionError(f"{option} must be left out", "it is given", SETTLED[option])
+
+
+def _check_values(module: Any, imported: Imported, optimiser: Optimiser | None) -> None:
+    """Raises: ArtifactError for a weight that is not finite; OptionError if there is nothing to train."""
+    held = {**dict(module.named_parameters()), **dict(module.named_buffers())}
+    for name, tensor in held.items():
+        wrong = tensor.isnan() | (tensor.isinf() & (tensor.requires_grad | (tensor > 0)))
+        if wrong.any():  # a mask may hold -inf
+            raise ArtifactError(
+                "the weights of a sprite must be finite",
+                f"{name} has {int(wrong.sum())} that are not, such as {tensor[wrong][0].item()}",
+                "train the module anew with a smaller learning rate",
+            )
+    if optimiser is not None and not imported.parameters:
+        raise OptionError(
+            "a module that learns must have parameters that require a gradient",
+            "it has none",
+            "leave out the optimiser",
+        )
