@@ -18,14 +18,10 @@ from .tokenizers import Tables, tables
 
 @dataclass(frozen=True)
 class Writer:
-<<<<<<< HEAD
-    """What templates are given: the tokenizer, where a token goes in and scores come out, and how many fit.
+    """The tokenizer, where a token goes in and scores come out, how many there are and how many fit.
 
     `end` is the token that ends a text, if there is one.
     """
-=======
-    """The tokenizer, where a token goes in and scores come out, how many there are and how many fit."""
->>>>>>> main
 
     t: Tables
     token: str
@@ -42,18 +38,12 @@ def tokenizer(backend: Backend) -> Tokenizer | None:
 
 
 def writer(backend: Backend, program: Program, entries: Mapping[str, Entry]) -> Writer | None:
-<<<<<<< HEAD
     """What writes in a sprite with the option `tokenizer`.
 
     Raises: OptionError if its model cannot go on from one token, or options are for other sprites
     """
     given = tokenizer(backend)
     if given is None:
-=======
-    """What makes a sprite write. Raises: OptionError if its model cannot go on from one token."""
-    t = tokens(backend)
-    if t is None:
->>>>>>> main
         return None
     _check_options(backend)
     entry = entries["trained"]
