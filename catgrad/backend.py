@@ -99,13 +99,13 @@ class Backend:
     `missing` says why emitted code cannot run on this machine, if it cannot.
 
     `options` is a frozen dataclass, whose fields `emit` takes by name. `entries` are the functions
-    of a task that are printed with these options, if not the usual ones. `arrange` makes of a program what the target
-    prints, before any pass, or refuses it; `spell` makes of the prepared program what its templates are
-    given, which are statements by default. Operations that are gone when macros are called, as loops have
-    no shapes, are named in `dissolves`. Where `adjustable`, learning rates are numbers of the state, that
-    whoever runs the emitted code may change. `assemble` makes of the rendered files those that are emitted,
-    which may be bytes. Templates may call `helpers` by name. `limits` says, by a word for each, what the
-    emitted code does not have that others do, beside operations, and why.
+    of a task that are printed with these options, if not the usual ones. `arrange` makes of a program what
+    the target prints, before any pass, or refuses it; `spell` makes of the prepared program what its
+    templates are given, which are statements by default. Operations that are gone when macros are called,
+    as loops have no shapes, are named in `dissolves`. Where `adjustable`, learning rates are numbers of the
+    state, that whoever runs the emitted code may change. `assemble` makes of the rendered files those that
+    are emitted, which may be bytes. Templates may call `helpers` by name. `limits` says, by a word for each,
+    what the emitted code does not have that others do, beside operations, and why.
     """
 
     name: str

@@ -153,7 +153,7 @@ def of_classes(name):
 
 
 def examples(task, batch, seed):
-    """Arrays for the inputs and the targets of a task; whole numbers are classes, of which there are three."""
+    """Arrays for the inputs and targets of a task; whole numbers are classes, of which there are three."""
     rng = np.random.default_rng(seed)
     types = [t.substitute({"batch": batch}) for t in (*task.inputs, *task.targets)]
     return [

@@ -46,7 +46,9 @@ WRONG = {
     "none": ("mlp", "input", lambda x: [], "input must have 8 numbers, but it has 0"),
     "too few": ("mlp", "input", lambda x: x[1:], "input must have 8 numbers, but it has 7"),
     "too many": ("mlp", "input", lambda x: [*x, 1.0], "input must have 8 numbers, but it has 9"),
-    "text as target": ("mlp", "target", lambda y: put(y, 6, "dog"), "target must have numbers, but item 6 is dog"),
+    "text as target": (
+        "mlp", "target", lambda y: put(y, 6, "dog"), "target must have numbers, but item 6 is dog"
+    ),
     "too short a target": ("mlp", "target", lambda y: y[:1], "target must have 6 numbers, but it has 1"),
     "a class too great": (
         "classifier", "target", lambda y: put(y, 2, 3.0),
@@ -61,7 +63,8 @@ WRONG = {
         "target must have whole numbers from 0 to 2, but item 1 is 0.5",
     ),
     "a class by name": (
-        "classifier", "target", lambda y: put(y, 1, "setosa"), "target must have whole numbers from 0 to 2, but item 1 is setosa"
+        "classifier", "target", lambda y: put(y, 1, "setosa"),
+        "target must have whole numbers from 0 to 2, but item 1 is setosa",
     ),
     "an infinite class": (
         "classifier", "target", lambda y: put(y, 1, math.inf),
@@ -76,11 +79,15 @@ WRONG = {
     "a token that is not there": (
         "bigrams", "input", lambda x: put(x, 4, 5.0), "an index must lie in 0 … 4, but one is 5"
     ),
-    "a token below 0": ("bigrams", "input", lambda x: put(x, 4, -1.0), "an index must lie in 0 … 4, but one is -1"),
+    "a token below 0": (
+        "bigrams", "input", lambda x: put(x, 4, -1.0), "an index must lie in 0 … 4, but one is -1"
+    ),
     "an infinite token": (
         "bigrams", "input", lambda x: put(x, 4, math.inf), "an index must lie in 0 … 4, but one is Infinity"
     ),
-    "a token by name": ("bigrams", "input", lambda x: put(x, 6, "the"), "input must have whole numbers, but item 6 is the"),
+    "a token by name": (
+        "bigrams", "input", lambda x: put(x, 6, "the"), "input must have whole numbers, but item 6 is the"
+    ),
 }  # fmt: skip
 
 
