@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from catgrad.loops.index import Variable
-from catgrad.loops.nest import Define, Item, Loop, Update
+from catgrad.loops.nest import Define, Item, Loop, Rewritten, Update
 from catgrad.loops.scalar import Compute, Number, Place, Scalar, Stored
 from catgrad.loops.turns import is_number
 from catgrad.ops.arithmetic import Divide, Multiply
@@ -42,22 +42,16 @@ def ordered(items: Sequence[Item], depths: Depths | None = None, depth: int = 0)
     return result
 
 
-class _Ordered:
+class _Ordered(Rewritten):
     def __init__(self, depths: Depths) -> None:
+        super().__init__()
         self.depths = depths
-        self._done: dict[int, Scalar] = {}
-
-    def scalar(self, scalar: Scalar) -> Scalar:
-        """The scalar with its products in order."""
-        if scalar.number not in self._done:
-            self._done[scalar.number] = self._changed(scalar)
-        return self._done[scalar.number]
 
     def _changed(self, old: Scalar) -> Scalar:
         if isinstance(old, Place) and not old.index.terms:
             return _number(old.index.constant, old.dtype)
         if not isinstance(old, Compute):
-            return old
+            return super()._changed(old)
         if isinstance(old.op, Erf):
             return erf(self.scalar(old.operands[0]))
         if isinstance(old.op, Cast) and old.dtype.is_floating and old.op.before.is_floating:
@@ -66,7 +60,7 @@ class _Ordered:
             x, y = (self.scalar(o).constant.value for o in old.operands)  # type: ignore[attr-defined]
             return _number(x / y, old.dtype) if y and old.dtype.is_floating else old
         if not (isinstance(old.op, Multiply) and old.dtype.is_floating):
-            return Compute(old.op, old.dtype, tuple(map(self.scalar, old.operands)))
+            return super()._changed(old)
         factors = sorted(map(self.scalar, _factors(old)), key=self._depth)
         product = factors[0]
         for factor in factors[1:]:

@@ -32,18 +32,15 @@ SHARED = ("loss", "error", "steps", "guess", "classes", "accuracy")
 class Reading:
     """A custom block that copies a shared list into one of the sprite's own, if all of it is as it must be.
 
-    Items must be whole numbers below `below` if that is not None, of which 0 stands for any.
+    Items must be whole numbers below `below` if that is not None, of which 0 stands for any. They are copied
+    one by one or in a loop, which takes fewer blocks and more time.
     """
 
     block: str
     shared: str
     value: Value
     below: int | None
-
-    @property
-    def one_by_one(self) -> bool:
-        """Whether items are copied one by one rather than in a loop."""
-        return self.value.size <= FEW
+    one_by_one: bool
 
 
 @dataclass(frozen=True)
@@ -73,6 +70,8 @@ class Interface:
     def __init__(self, backend: Backend, sprite: Sprite, entries: Mapping[str, Entry]) -> None:
         self.macros, self.sprite, self.program = backend.dialect.macros, sprite, sprite.program
         sprite.variables[self.macros["local"]("i")] = None
+        # Blocks are left for it where there are none to train.
+        self.quick = "train_step" not in entries
         predict = entries["predict"]
         outputs = predict.gives
         self.readings: dict[str, Reading] = {}
@@ -116,7 +115,9 @@ class Interface:
             for name in (wish, f"{wish} ({value.size})")
             if name not in self.readings or self.readings[name].value.place == value.place
         )
-        return self.readings.setdefault(block, Reading(block, shared, value, below))
+        return self.readings.setdefault(
+            block, Reading(block, shared, value, below, self.quick and value.size <= FEW)
+        )
 
     def _copied(self, value: Value, shared: str) -> list[Line]:
         """A list of the sprite's own into one that is shared."""

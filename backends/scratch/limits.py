@@ -10,6 +10,6 @@ LIMITS = {
     "powers": "Scratch has no powers: blocks compute e^(y ln x), off by some units in the last place",
     "sines": "Scratch rounds sines and cosines to 10 decimals",
     "symbolic sizes": "the sizes of a sprite are numbers when it is emitted",
-    "learner": "a sprite has predict and train step alone, and holds its weights itself",
+    "learner": "a learner in Scratch steps and predicts by batches of one size: no loss, grads or update",
 }
 """By a word for each; tests that need one of them say so by it."""

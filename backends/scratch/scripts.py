@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from itertools import count
 
 from catgrad.dialect import Dialect
-from catgrad.loops.index import Index, Variable
+from catgrad.loops.index import Variable
 from catgrad.loops.nest import Check, Define, Item, Kernel, Loop, Statement, Update, loops, statements
-from catgrad.loops.scalar import Compute, Guarded, Load, Number, Place, Scalar, Stored, reads
+from catgrad.loops.scalar import Compute, Load, Number, Place, Scalar, Stored, reads
 from catgrad.loops.turns import is_number
 from catgrad.naming import Namer
 from catgrad.ops.arithmetic import Add, Minimum
@@ -19,6 +19,7 @@ from catgrad.types import Dtype
 from . import cost
 from .expressions import Expressions
 from .factors import ordered
+from .fills import filled_in_order
 from .places import LETTERS, OUTER_LETTERS, Places
 from .sorts import without_sorts
 from .sums import gathered
@@ -52,7 +53,7 @@ class Script:
         changed = {array for s in statements(items) for array, _ in s.writes}
         self.expressions = Expressions(dialect, self.places, self._name, changed)
         self.slots = 0
-        self.appended = set(_filled_in_order(items))
+        self.appended = set(filled_in_order(items))
         for array in dict.fromkeys(a for s in statements(items) for a, _ in (*s.reads, *s.writes)):
             self._name(array)
 
@@ -295,50 +296,3 @@ def _stays(node: Scalar, inside: set[Variable], written: set[Stored]) -> bool:
     if not inside.isdisjoint(node.variables):
         return False
     return all((load.array.alias or load.array) not in written for load in node.loads())
-
-
-def _filled_in_order(items: Sequence[Item]) -> Iterator[Stored]:
-    """The arrays whose elements are defined one after the other, before any other statement."""
-    found: dict[Stored, list[tuple[Define, tuple[Variable, ...]]]] = {}
-    others: set[Stored] = set()
-    for s, around in _with_loops(items, ()):
-        for array, _ in s.reads:
-            if array not in found:
-                others.add(array)  # its old elements are read
-        for array, _ in s.writes:
-            if isinstance(s, Define) and array.order and array.alias is None and array.place != "argument":
-                found.setdefault(array, []).append((s, around))
-            else:
-                others.add(array)
-    for array, defines in found.items():
-        if array not in others and _is_in_order(array, defines):
-            yield array
-
-
-def _with_loops(
-    items: Sequence[Item], around: tuple[Variable, ...]
-) -> Iterator[tuple[Statement, tuple[Variable, ...]]]:
-    for item in items:
-        if isinstance(item, Loop):
-            yield from _with_loops(item.body, (*around, item.variable))
-        else:
-            yield item, around
-
-
-def _is_in_order(array: Stored, defines: Sequence[tuple[Define, tuple[Variable, ...]]]) -> bool:
-    loops = defines[0][1]
-    stride, wanted = len(defines), []
-    for variable in reversed(loops):
-        wanted.append((variable, stride))
-        stride *= int(variable.extent)
-    if stride != array.size or any(around != loops for _, around in defines):
-        return False
-    for number, (s, _) in enumerate(defines):
-        place = array.flat(s.indices)
-        expected = Index(tuple(sorted(wanted, key=lambda t: t[0].number)), number)  # type: ignore[attr-defined]
-        if place != expected:
-            return False
-    return True
-
-
-__all__ = ["Guarded", "Script"]

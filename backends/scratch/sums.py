@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from copy import copy
-from dataclasses import replace
 
-from catgrad.loops.index import Index, Modulo, Quotient, Read, Variable, index
-from catgrad.loops.nest import Access, Check, Define, Item, Loop, Statement, Update, statements
-from catgrad.loops.scalar import Compute, Guarded, Load, Number, Place, Scalar, Stored
+from catgrad.loops.index import Index
+from catgrad.loops.nest import Access, Check, Define, Item, Loop, Rewritten, Statement, Update, statements
+from catgrad.loops.scalar import Compute, Load, Number, Place, Scalar, Stored
 from catgrad.loops.turns import is_number
 from catgrad.ops.arithmetic import Add
 
@@ -212,44 +211,21 @@ def _plus(total: Scalar, term: Scalar) -> Scalar:
     return Compute(Add(), term.dtype, (total, term))
 
 
-class Values:
+class Values(Rewritten):
     """Statements with scalars in the place of numbers."""
 
     def __init__(self, values: Mapping[Stored, Scalar]) -> None:
+        super().__init__()
         self.values = values
-        self._done: dict[int, Scalar] = {}
 
     def statement(self, s: Statement) -> Statement:
         """The statement with these values."""
-        changed = {"scalar": self.scalar(s.scalar)} if isinstance(s, (Define, Update, Check)) else {}
-        at = {} if isinstance(s, Check) else {"indices": tuple(map(self.index, s.indices))}
         if isinstance(s, Define):
-            return Define(s.array, at["indices"], changed["scalar"])
+            return Define(s.array, self.indices(s.indices), self.scalar(s.scalar))
         if isinstance(s, Update):
-            return Update(s.array, at["indices"], s.op, changed["scalar"])
-        return Check(changed["scalar"], s.size) if isinstance(s, Check) else s
-
-    def scalar(self, scalar: Scalar) -> Scalar:
-        """The scalar with these values."""
-        if scalar.number not in self._done:
-            self._done[scalar.number] = self._changed(scalar)
-        return self._done[scalar.number]
-
-    def index(self, place: Index) -> Index:
-        """The index with these values."""
-        return place.replaced(self._atom) if place.terms else place
-
-    def _atom(self, atom: Variable | Quotient | Modulo | Read) -> Index | None:
-        return index(Read(self.scalar(atom.scalar), atom.extent)) if isinstance(atom, Read) else None
+            return Update(s.array, self.indices(s.indices), s.op, self.scalar(s.scalar))
+        return Check(self.scalar(s.scalar), s.size) if isinstance(s, Check) else s
 
     def _changed(self, old: Scalar) -> Scalar:
-        if isinstance(old, Load):
-            return self.values.get(old.array) or Load(old.array, tuple(map(self.index, old.indices)))
-        if isinstance(old, Compute):
-            return Compute(old.op, old.dtype, tuple(map(self.scalar, old.operands)))
-        if isinstance(old, Place):
-            return Place(self.index(old.index), old.dtype)
-        if isinstance(old, Guarded):
-            conditions = tuple(replace(c, index=self.index(c.index)) for c in old.conditions)
-            return Guarded(conditions, self.scalar(old.inside), self.scalar(old.outside))
-        return old
+        value = self.values.get(old.array) if isinstance(old, Load) else None
+        return super()._changed(old) if value is None else value

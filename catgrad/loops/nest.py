@@ -229,33 +229,28 @@ def typical(size: Size) -> int:
     return size
 
 
-class Substituted:
-    """Scalars and indices with other indices for variables; what does not depend on them stays the same."""
+class Rewritten:
+    """Scalars and indices in which some parts are others; each is rewritten once."""
 
-    def __init__(self, values: Substitution) -> None:
-        self.values = values
+    def __init__(self) -> None:
         self._done: dict[int, Scalar] = {}
 
     def scalar(self, scalar: Scalar) -> Scalar:
-        """The scalar with other indices."""
-        if self.values.keys().isdisjoint(scalar.variables):
-            return scalar
+        """The scalar rewritten."""
         if scalar.number not in self._done:
             self._done[scalar.number] = self._changed(scalar)
         return self._done[scalar.number]
 
     def indices(self, indices: Indices) -> Indices:
-        """The indices with others for variables."""
+        """The indices rewritten."""
         return tuple(map(self.index, indices))
 
     def index(self, old: Index) -> Index:
-        """The index with others for variables."""
+        """The index rewritten."""
         return old.replaced(self._atom) if old.terms else old
 
     def _atom(self, atom: Variable | Quotient | Modulo | Read) -> Index | None:
-        if isinstance(atom, Read):
-            return index(Read(self.scalar(atom.scalar), atom.extent))
-        return self.values.get(atom) if isinstance(atom, Variable) else None
+        return index(Read(self.scalar(atom.scalar), atom.extent)) if isinstance(atom, Read) else None
 
     def _changed(self, old: Scalar) -> Scalar:
         if isinstance(old, Load):
@@ -268,6 +263,21 @@ class Substituted:
             conditions = tuple(replace(c, index=self.index(c.index)) for c in old.conditions)
             return Guarded(conditions, self.scalar(old.inside), self.scalar(old.outside))
         return old
+
+
+class Substituted(Rewritten):
+    """Scalars and indices with other indices for variables; what does not depend on them stays the same."""
+
+    def __init__(self, values: Substitution) -> None:
+        super().__init__()
+        self.values = values
+
+    def scalar(self, scalar: Scalar) -> Scalar:
+        """The scalar with other indices."""
+        return scalar if self.values.keys().isdisjoint(scalar.variables) else super().scalar(scalar)
+
+    def _atom(self, atom: Variable | Quotient | Modulo | Read) -> Index | None:
+        return self.values.get(atom) if isinstance(atom, Variable) else super()._atom(atom)
 
 
 def _accesses(scalars: Sequence[Scalar], indices: Indices) -> list[Access]:

@@ -13,7 +13,7 @@ from catgrad.errors import OptionError, ShapeError
 from catgrad.functors import reverse
 from catgrad.program import evaluate
 from tests.conformance.twins import assert_same, normal
-from tests.targets import drawn, on_all_targets_with, on_targets, on_targets_with
+from tests.targets import drawn, on_all_targets, on_targets, on_targets_with
 
 torch = pytest.importorskip("torch", reason="PyTorch, the other side of the comparison, is not installed")
 F = torch.nn.functional
@@ -136,7 +136,7 @@ def test_nothing_but_ignored_labels(labels):
             np.testing.assert_array_equal(gradient, np.zeros((2, 2)))
 
 
-@on_all_targets_with("learner")
+@on_all_targets
 def test_a_weighted_loss_trains(target):
     A, B, C = (NdArrayType(s, Dtype.float64) for s in ((5,), (4,), (3,)))
     loss = partial(losses.cross_entropy, weight=[1.0, 0.25, 2.0], reduction="sum")

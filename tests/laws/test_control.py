@@ -446,7 +446,7 @@ def source_of(term, target="numpy"):
     return text[text.index("def f(") : text.index("def converted")]
 
 
-@on_targets_with("learner")
+@on_targets
 @pytest.mark.parametrize(
     "name", ["reversed", "range", "t", "x_t", "carry", "rows_rows", "h", "new_h", "math"]
 )
