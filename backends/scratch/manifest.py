@@ -12,7 +12,7 @@ from catgrad.state import Slot
 from .entries import Entry, Value
 from .interface import Interface
 
-BLOCKS = {"train_step": "train step", "trained": "read token"}
+BLOCKS = {"train_step": "train step", "trained": "~read token"}
 """The custom blocks of functions that are called otherwise there."""
 
 
