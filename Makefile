@@ -35,7 +35,8 @@ bench: $(VENV)/dev tests/scratch/node_modules/.installed  ## measure against nam
 	CATGRAD_SCRATCH=tests/scratch $(BIN)/python -m benchmarks.scratch
 
 golden: $(VENV)/dev  ## accept the emitted source of today as what tests compare with
-	$(BIN)/python -m pytest -q tests/unit/test_emitted.py tests/unit/test_torch_module.py -k golden --update-golden
+	$(BIN)/python -m pytest -q tests/unit tests/conformance/test_scratch_tokenizers.py \
+	-k "golden or the_tour or text_of_a_tokenizer" --update-golden
 
 docs: $(VENV)/dev  ## build the documentation into site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet

@@ -16,7 +16,11 @@ from .manifest import manifest
 from .options import Options
 from .sizes import arranged
 
-FILES = {"{name}.scratch": "sprite.j2", "{name}_demo.scratch": "demo.j2", "manifest.json": "manifest.json.j2"}
+FILES = {
+    "{name}.scratch": "sprite.j2",
+    "{name}_demo.scratch": "demo.j2",
+    "{name}_manifest.json": "manifest.json.j2",
+}
 
 BACKEND = Backend(
     name="scratch",

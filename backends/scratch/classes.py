@@ -33,13 +33,15 @@ def classes(backend: Backend, told: Interface, found: Examples | None) -> Classe
     names = tuple(backend.options.classes)
     _check_features(backend, told)
     count = told.outputs[0][1].size if len(told.outputs) == 1 else 0
+    if names and not count:
+        raise OptionError(
+            "classes must be for one output", f"the model has {len(told.outputs)}", "leave classes out"
+        )
     if names and len(names) != count:
         raise OptionError(
-            f"classes must name each of the {count} numbers of the output"
-            if count
-            else "classes must be left out",
-            f"they are {len(names)}" if count else f"the model has {len(told.outputs)} outputs",
-            "name as many, and leave predict_batch at 1" if count else "name them where output is read",
+            f"classes must name each of the {count} numbers of the output",
+            f"they are {len(names)}",
+            "name as many, and leave predict_batch at 1",
         )
     label = ""
     if found is not None and backend.options.predict_batch == 1 and count > 1:

@@ -35,7 +35,8 @@ def load(artifact: Artifact) -> Any:
 
 def opened(artifact: Artifact, kind: str) -> dict[str, Block]:
     """The custom blocks of the emitted sprite3 or sb3, in a virtual machine of its own."""
-    program, told = artifact.program, json.loads(artifact.text("manifest.json"))
+    program = artifact.program
+    told = json.loads(artifact.text(f"{program.name}_manifest.json"))
     machine = Machine(told["vm"])
     machine.load(artifact.files[f"{program.name}.{kind}"])
     if machine.has_list(NAME):

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from catgrad.errors import ArtifactError, OptionError, ToolError
+from catgrad.formats.paper import shown
 
 from .node import LIMIT, PACKAGES, Node, missing, running
 
@@ -67,15 +68,15 @@ class Machine:
 
     def has_list(self, name: str) -> bool:
         """Whether there is a list of this name."""
-        return bool(self._ask("has", type="list", name=name))
+        return bool(self._ask("has", type="list", name=shown(name)))
 
     def list(self, name: str) -> list[Value]:
         """The items of a list: the stage's, or else the first sprite's that has one of this name."""
-        return _unpacked(self._ask("get", type="list", name=name))
+        return _unpacked(self._ask("get", type="list", name=shown(name)))
 
     def array(self, name: str) -> np.ndarray:
         """The items of a list of numbers, as float64. Raises: ArtifactError if another item is among them."""
-        packed = self._ask("get", type="list", name=name)
+        packed = self._ask("get", type="list", name=shown(name))
         numbers = _numbers(packed)
         for place, item in packed["others"].items():
             if item in NOT_FINITE:
@@ -90,19 +91,19 @@ class Machine:
 
     def set_list(self, name: str, items: Sequence[Value] | np.ndarray) -> None:
         """Put these items into a list; an array is put there in row-major order."""
-        self._ask("set", type="list", name=name, value=_packed(items))
+        self._ask("set", type="list", name=shown(name), value=_packed(items))
 
     def variable(self, name: str) -> Value:
         """The value of a variable: the stage's, or else the first sprite's that has one of this name."""
-        return _unpacked(self._ask("get", type="", name=name))[0]
+        return _unpacked(self._ask("get", type="", name=shown(name)))[0]
 
     def set_variable(self, name: str, value: Value) -> None:
         """Give a variable this value."""
-        self._ask("set", type="", name=name, value=_packed([value]))
+        self._ask("set", type="", name=shown(name), value=_packed([value]))
 
     def call(self, block: str, *arguments: Value) -> None:
         """Run a custom block, named as in "train %s steps", until it ends; arguments are as if typed in."""
-        self._ask("call", block=block, values=_packed(arguments))
+        self._ask("call", block=shown(block), values=_packed(arguments))
 
     def broadcast(self, message: str) -> None:
         """Send a message and wait until the scripts it starts have ended."""

@@ -23,6 +23,7 @@ import numpy as np
 
 from catgrad.errors import ArtifactError
 from catgrad.formats import packed
+from catgrad.formats.paper import written
 from catgrad.state import Slot
 from catgrad.types import Array
 
@@ -131,7 +132,7 @@ def _target(file: str, target: dict[str, Any]) -> tuple[str, list[tuple[str, lis
             raise _malformed(
                 file, f"the list {entry[0]!r} of {name!r} has items that are no numbers or texts"
             )
-    return name, list(_unpacked(file, {entry[0]: entry[1] for entry in lists.values()}).items())
+    return name, list(_unpacked(file, {written(entry[0]): entry[1] for entry in lists.values()}).items())
 
 
 def _unpacked(file: str, lists: dict[str, list[Any]]) -> dict[str, list[Any]]:

@@ -139,7 +139,9 @@ def test_at_temperature_0_the_first_of_the_best_is_chosen(vm):
 
 def place_of_scores():
     """The list that the network's scores are in."""
-    return json.loads(emitted().text("manifest.json"))["functions"]["trained"]["gives"][-1]["list"]
+    return json.loads(emitted().text(f"{emitted().program.name}_manifest.json"))["functions"]["trained"][
+        "gives"
+    ][-1]["list"]
 
 
 def chosen(machine):

@@ -9,6 +9,8 @@ import zipfile
 import numpy as np
 from catgrad.backends.scratch.machine import Machine
 
+from catgrad.formats.paper import SHOWN
+
 
 class Sprite:
     """The project of an artifact in a virtual machine."""
@@ -16,7 +18,7 @@ class Sprite:
     def __init__(self, artifact, vm):
         self.program, self.machine = artifact.program, Machine(vm)
         self.machine.load(artifact.files[f"{self.program.name}.sb3"])
-        told = json.loads(artifact.text("manifest.json"))
+        told = json.loads(artifact.text(f"{artifact.program.name}_manifest.json"))
         self.tables, self.functions = told["tables"], told["functions"]
 
     def give(self, function, *arrays):
@@ -50,4 +52,4 @@ class Sprite:
         held = [
             (*each, kind) for t in targets for kind in ("variables", "lists") for each in t[kind].values()
         ]
-        return {(name, kind): value for name, value, kind in held if not name.startswith("~")}
+        return {(name, kind): value for name, value, kind in held if not name.startswith(SHOWN)}

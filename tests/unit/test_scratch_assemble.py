@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import subprocess
 import zipfile
 from itertools import combinations
 from pathlib import Path
@@ -17,6 +18,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from catgrad.errors import ArtifactError, CatgradWarning, OptionError, TextError
+from catgrad.formats.paper import shown
 from catgrad.types import Dtype
 
 TOUR = (Path(__file__).parents[1] / "scratch" / "tour.txt").read_text(encoding="utf-8")
@@ -96,9 +98,15 @@ def test_a_sprite_named_as_the_stage_keeps_its_own():
     assert lists(sprite("sprite Stage\n    list w = 1\n")) == {"w": [1]}
 
 
-def test_names_with_a_tilde_come_last():
-    made = sprite("sprite s\n    list ~a\n    list b\n    list ~c\n    list d\n")
-    assert list(lists(made)) == ["b", "d", "~a", "~c"]
+def test_names_with_a_tilde_come_last_as_scratch_sorts_them():
+    """By `localeCompare`, for which a tilde comes before letters, and the sign shown for it after them."""
+    made = sprite("sprite s\n    list ~a\n    list z\n    list ~c\n    list d\n")
+    names = list(lists(made))
+    assert names == ["z", "d", shown("~a"), shown("~c")]
+    compare = "(a, b) => a.localeCompare(b, [], {sensitivity: 'base', numeric: true})"
+    program = f"console.log(JSON.stringify({json.dumps(names)}.sort({compare})))"
+    done = subprocess.run(["node", "-e", program], capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout) == ["d", "z", shown("~a"), shown("~c")]
 
 
 @given(arrays.arrays(st.sampled_from([np.float32, np.float64, np.float16]), st.integers(0, 5),

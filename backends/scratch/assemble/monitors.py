@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from catgrad.formats import paper
+
 from ..language.refused import refused
 from ..language.tree import Monitor
 from .values import Value
@@ -29,13 +31,13 @@ def monitor(sprite: str, shown: Monitor, values: Sequence[Value]) -> dict[str, A
         return common | {
             "mode": "list",
             "opcode": "data_listcontents",
-            "params": {"LIST": value.name.name},
+            "params": {"LIST": paper.shown(value.name.name)},
         }
     low, high = shown.slider or (0, 100)
     return common | {
         "mode": "slider" if shown.slider else "default",
         "opcode": "data_variable",
-        "params": {"VARIABLE": value.name.name},
+        "params": {"VARIABLE": paper.shown(value.name.name)},
         "sliderMin": low,
         "sliderMax": high,
         "isDiscrete": isinstance(low, int) and isinstance(high, int),

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from catgrad.formats.paper import shown
+
 from .scope import Custom
 
 _DEFAULTS = {False: "", True: "false"}
@@ -31,7 +33,7 @@ def stop(ends: bool) -> dict[str, Any]:
 
 def _call(custom: Custom) -> dict[str, str]:
     ids = _array(id for id, _, _ in custom.arguments)
-    return {"proccode": custom.name, "argumentids": ids, "warp": _truth(not custom.slow)}
+    return {"proccode": shown(custom.name), "argumentids": ids, "warp": _truth(not custom.slow)}
 
 
 def _mutation(**attributes: str) -> dict[str, Any]:

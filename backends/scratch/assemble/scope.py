@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from catgrad.errors import TextError, nearest
+from catgrad.formats.paper import shown
 
 from ..language.refused import refused
 from ..language.tree import Definition, List, Name, Section, Variable
@@ -53,7 +54,7 @@ class Scope:
                 f"it is a {found}" if found else "it is not declared",
                 nearest(name, () if found else self._declared) + do,
             )
-        return name, id
+        return shown(name), id
 
     def custom(self, name: str) -> Custom:
         """The custom block of this name. Raises: TextError if there is none."""

@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from catgrad.formats.paper import shown
+
 from ..language.tree import List, Literal, Name, Section, Variable
 from .lists import Given
 from .numbers import written
@@ -31,7 +33,7 @@ class Value:
 
 def by_id(values: Iterable[Value], kind: str) -> dict[str, Any]:
     """The variables, or the lists, in the form of a file."""
-    return {value.id: [value.name.name, value.value] for value in values if value.kind == kind}
+    return {value.id: [shown(value.name.name), value.value] for value in values if value.kind == kind}
 
 
 def initial_value(section: Section, part: List | Variable, scope: Scope, given: Given) -> Value:
