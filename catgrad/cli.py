@@ -68,7 +68,8 @@ def ops() -> None:
         op = OPS[name]
         kind = "definition" if op.body is not None else "primitive"
         meaning = (op.__doc__ or "").splitlines()[0]
-        rows.append([name, kind, meaning, ", ".join(t for t, has in printed.items() if has)])
+        by = "all" if all(printed.values()) else ", ".join(t for t, has in printed.items() if has)
+        rows.append([name, kind, meaning, by])
     _table(["operation", "kind", "meaning", "printed by"], rows)
 
 
