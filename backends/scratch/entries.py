@@ -20,13 +20,13 @@ from catgrad.loops.turns import is_number
 from catgrad.program import Function, Program
 from catgrad.types import NdArrayType
 
-from .cuts import cut
-from .expressions import Expressions
-from .places import LETTERS, OUTER_LETTERS, Places, first_free
-from .scripts import Script
+from .kernels.cuts import cut
+from .kernels.expressions import Expressions
+from .kernels.places import LETTERS, OUTER_LETTERS, Places, first_free
+from .kernels.scripts import Script
+from .kernels.texts import Call, If, Line, Repeat, changed
+from .kernels.turns import UNROLL
 from .sizes import PREDICTIONS
-from .texts import Call, If, Line, Repeat, changed
-from .turns import UNROLL
 
 
 @dataclass(frozen=True)

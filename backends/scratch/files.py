@@ -17,12 +17,12 @@ from .classes import classes
 from .entries import Entry, Sprite
 from .examples import examples
 from .interface import Interface, tables
+from .kernels.scripts import SLOTS
+from .kernels.texts import blocks
 from .pace import POINTS, pace
-from .scripts import SLOTS
 from .sizes import streams
 from .stage import monitors
 from .storage import storage
-from .texts import blocks
 from .values import first_values
 from .writer import given_lists, writer
 

@@ -15,9 +15,9 @@ from catgrad.state import Slot
 from catgrad.types import NdArrayType
 
 from .entries import Entry, Sprite, Value
+from .kernels.texts import Append, Change, Clear, Line, Repeat, Set
 from .language.spell import literal
 from .sizes import untouched
-from .texts import Append, Change, Clear, Line, Repeat, Set
 
 FEW = 4
 """Items that are copied one by one rather than in a loop."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from .classes import Classes
-from .cost import REPORTER, STACK
 from .entries import Sprite
 from .examples import Examples
 from .interface import Interface, Told
-from .texts import Call, If, Line, Repeat, signs
+from .kernels.cost import REPORTER, STACK
+from .kernels.texts import Call, If, Line, Repeat, signs
 
 FRAME = 25_000_000
 """Nanoseconds of work in each of the 30 pictures that Scratch shows in a second."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from catgrad.backends.scratch.factors import ordered
-from catgrad.backends.scratch.places import Places
-from catgrad.backends.scratch.sorts import without_sorts
-from catgrad.backends.scratch.sums import gathered
-from catgrad.backends.scratch.texts import Change, Set
-from catgrad.backends.scratch.turns import UNROLL, Unrolling
+from catgrad.backends.scratch.kernels.factors import ordered
+from catgrad.backends.scratch.kernels.places import Places
+from catgrad.backends.scratch.kernels.sorts import without_sorts
+from catgrad.backends.scratch.kernels.sums import gathered
+from catgrad.backends.scratch.kernels.texts import Change, Set
+from catgrad.backends.scratch.kernels.turns import UNROLL, Unrolling
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -1,0 +1,1 @@
+"""Kernels as scripts: loops written out, sums in one expression, places that run along, and variables."""
