@@ -23,7 +23,7 @@ from catgrad.types import NdArrayType
 from .kernels.cuts import cut
 from .kernels.expressions import Expressions
 from .kernels.places import LETTERS, OUTER_LETTERS, Places, first_free
-from .kernels.scripts import Script
+from .kernels.scripts import KEPT, Script
 from .kernels.texts import Call, If, Line, Repeat, changed
 from .kernels.turns import UNROLL
 from .sizes import PREDICTIONS
@@ -101,6 +101,11 @@ class Sprite:
         slots = (slot for table in self.program.tables.values() for slot in table)
         return frozenset(slot_name(slot.name, slot.type.rank) for slot in slots)
 
+    @cached_property
+    def own(self) -> frozenset[str]:
+        """What scripts call their loop variables, and the list of what they keep for a loop."""
+        return frozenset(map(self.backend.dialect.macros["local"], [*LETTERS, *OUTER_LETTERS, KEPT]))
+
     def entry(self, function: Function) -> Entry:
         """A function as calls of custom blocks, and the custom blocks that none before it has defined."""
         return _Function(self, function).entry()
@@ -127,7 +132,7 @@ class Sprite:
 
     def is_taken(self, name: str) -> bool:
         """Whether it is the name of a list, or of a variable that outlives a script."""
-        return name in self.lists or name in self.literals or name in self.numbers
+        return name in self.lists or name in self.literals or name in self.numbers or name in self.own
 
     def define(self, stem: str, lines: tuple[Line, ...]) -> str:
         """A new custom block of these lines; its name."""
@@ -138,8 +143,7 @@ class Sprite:
         return name
 
     def _fresh(self, wish: str) -> str:
-        letters = map(self.backend.dialect.macros["local"], LETTERS + OUTER_LETTERS)
-        return first_free(wish, {*self.lists, *self.literals, *self.variables, *letters})
+        return first_free(wish, {*self.lists, *self.literals, *self.variables, *self.own})
 
 
 class _Function:

@@ -17,8 +17,8 @@ from .classes import classes
 from .entries import Entry, Sprite
 from .examples import examples
 from .interface import Interface, tables
-from .kernels.scripts import SLOTS
-from .kernels.texts import blocks
+from .kernels.scripts import KEPT, SLOTS
+from .kernels.texts import blocks, written
 from .pace import POINTS, pace
 from .sizes import streams
 from .stage import monitors
@@ -36,8 +36,9 @@ def spelled(backend: Backend, program: Program) -> dict[str, Any]:
     told = Interface(backend, sprite, entries) if "predict" in entries else None
     taught = examples(backend, program)
     named = classes(backend, told, taught) if told else None
-    if any("~kept" in str(d.lines) for d in sprite.definitions):
-        sprite.lists["~kept"] = SLOTS
+    kept = backend.dialect.macros["local"](KEPT)
+    if any(kept in written(definition.lines) for definition in sprite.definitions):
+        sprite.lists[kept] = SLOTS
     return {
         "sprite": sprite,
         "writer": writer(backend, program, entries),

@@ -26,8 +26,8 @@ from .sums import gathered
 from .texts import Append, Call, Change, Clear, If, Line, Repeat, Replace, Require, Set
 from .turns import Unrolling
 
-SLOTS = 64
-"""Items of the list in which a script keeps what all turns of a loop read."""
+KEPT, SLOTS = "kept", 64
+"""The list in which a script keeps what all turns of a loop read, and how many items it has."""
 
 FEWEST = 4
 """Elements kept for a loop from which on they go into that list; a variable each is quicker for fewer."""
@@ -117,14 +117,15 @@ class Script:
                     if self.expressions.name(part) is None and self._is_worth_keeping(part, turns):
                         found.setdefault(self.expressions.key(part), part)
         loads = [part for part in found.values() if isinstance(part, Load)]
+        kept = self.macros["local"](KEPT)
         in_list = len(loads) >= FEWEST and self.slots + len(loads) <= SLOTS
         lines: list[Line] = []
         for part in found.values():
             if in_list and isinstance(part, Load):
                 self.slots += 1
-                text, name = self.expressions.stored(part), self.macros["kept"](self.slots)
-                lines.append(Replace(*self.macros["slot"](self.slots).split(" "), text))
-                self.expressions.give(part, name)
+                text, place = self.expressions.stored(part), str(self.slots)
+                lines.append(Replace(kept, place, text))
+                self.expressions.give(part, self.macros["item"](kept, place))
             else:
                 lines += self._named(part)
         return lines

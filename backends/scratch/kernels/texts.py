@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 
@@ -104,12 +105,19 @@ def signs(text: str) -> int:
 
 def changed(lines: tuple[Line, ...]) -> list[str]:
     """The variables that lines set or change."""
-    found: list[str] = []
+    return [line.name for line in _every(lines) if isinstance(line, (Set, Change))]
+
+
+def written(lines: tuple[Line, ...]) -> set[str]:
+    """The lists in which lines replace items."""
+    return {line.list for line in _every(lines) if isinstance(line, Replace)}
+
+
+def _every(lines: tuple[Line, ...]) -> Iterator[Line]:
+    """All lines, those within others included."""
     for line in lines:
-        if isinstance(line, (Set, Change)):
-            found.append(line.name)
-        elif isinstance(line, Repeat):
-            found += changed(line.lines)
+        yield line
+        if isinstance(line, Repeat):
+            yield from _every(line.lines)
         elif isinstance(line, If):
-            found += [*changed(line.lines), *changed(line.others)]
-    return found
+            yield from _every((*line.lines, *line.others))
