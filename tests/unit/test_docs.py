@@ -10,6 +10,7 @@ import pytest
 
 from catgrad import emit
 from catgrad.backend import get_backend
+from catgrad.frontends.torch.registry import REGISTRY
 from examples.iris import linear
 from examples.lstm import lstm
 
@@ -65,8 +66,11 @@ def test_the_howtos_run(page, tmp_path, monkeypatch, capsys):
         pytest.importorskip("tokenizers", reason="the library tokenizers is not installed")
     monkeypatch.chdir(tmp_path)
     namespace: dict[str, object] = {}
+    known = dict(REGISTRY)
     for block in python_blocks(page):
         exec(block, namespace)
+    for name in REGISTRY.keys() - known.keys():  # what a page registers is for that page
+        del REGISTRY[name]
     prose = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
     assert capsys.readouterr().out.splitlines() == re.findall(r"^    (.+)$", prose, re.MULTILINE)
 
