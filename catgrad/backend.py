@@ -82,7 +82,7 @@ def statements(backend: Backend, program: Program) -> dict[str, Any]:
     return {"functions": printed}
 
 
-def texts_alone(backend: Backend, program: Program, files: dict[str, str]) -> Mapping[str, str | bytes]:
+def texts_alone(given: Mapping[str, Any], files: dict[str, str]) -> Mapping[str, str | bytes]:
     """The rendered files as they are."""
     return files
 
@@ -103,9 +103,10 @@ class Backend:
     the target prints, before any pass, or refuses it; `spell` makes of the prepared program what its
     templates are given, which are statements by default. Operations that are gone when macros are called,
     as loops have no shapes, are named in `dissolves`. Where `adjustable`, learning rates are numbers of the
-    state, that whoever runs the emitted code may change. `assemble` makes of the rendered files those that
-    are emitted, which may be bytes. Templates may call `helpers` by name. `limits` says, by a word for each,
-    what the emitted code does not have that others do, beside operations, and why.
+    state, that whoever runs the emitted code may change. `assemble` makes of what templates were given and
+    of the rendered files those that are emitted, which may be bytes. Templates may call `helpers` by name.
+    `limits` says, by a word for each, what the emitted code does not have that others do, beside operations,
+    and why.
     """
 
     name: str
@@ -123,7 +124,7 @@ class Backend:
     spell: Callable[[Backend, Program], Mapping[str, Any]] = statements
     dissolves: frozenset[str] = frozenset()
     adjustable: bool = False
-    assemble: Callable[[Backend, Program, dict[str, str]], Mapping[str, str | bytes]] = texts_alone
+    assemble: Callable[[Mapping[str, Any], dict[str, str]], Mapping[str, str | bytes]] = texts_alone
     helpers: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
     limits: Mapping[str, str] = field(default_factory=dict)
 
@@ -196,7 +197,7 @@ class Backend:
             for name, template in self.files.items()
         }
         files = {name: text.rstrip() + "\n" for name, text in rendered.items() if text.strip()}
-        return Artifact(self.assemble(self, prepared, files), prepared, self.load)
+        return Artifact(self.assemble(given, files), prepared, self.load)
 
     def _prepare(self, function: Function) -> Function:
         straight = erase_barriers.apply(optimise(function))

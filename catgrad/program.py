@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from catgrad.block import blocks
-from catgrad.dims import Dim
+from catgrad.dims import Dim, Size
 from catgrad.errors import DtypeError, ShapeError, TermError
 from catgrad.naming import require_dotted
 from catgrad.op import Op
@@ -57,6 +57,14 @@ class Function:
     def argument_types(self) -> tuple[NdArrayType, ...]:
         """The types of the arguments."""
         return tuple(self.types[value] for value in self.arguments)
+
+    def substitute(self, sizes: Mapping[str, Size]) -> Function:
+        """The function with these sizes for symbols."""
+        return replace(
+            self,
+            types=tuple(type and type.substitute(sizes) for type in self.types),
+            body=tuple(apply._replace(op=apply.op.substitute(sizes)) for apply in self.body),
+        )
 
     def uses(self) -> list[int]:
         """How often each value is read, results counted."""
@@ -107,6 +115,22 @@ class Program:
     def common_arguments(self, function: Function) -> int:
         """How many of a function's arguments come from tables."""
         return sum(len(self.tables[table]) for table in function.takes)
+
+    def renewed(self, function: Function) -> dict[int, int]:
+        """For results that are new values of a table, the positions of the arguments with the old ones."""
+        starts: dict[str, int] = {}
+        start = position = 0
+        for table in function.takes:
+            starts[table] = start
+            start += len(self.tables[table])
+        found: dict[int, int] = {}
+        for given in function.gives:
+            table = "parameters" if given == GRADIENTS else given
+            count = len(self.tables[table]) if table in self.tables else 1
+            if given in starts:
+                found |= {position + i: starts[given] + i for i in range(count)}
+            position += count
+        return found
 
     def map(self, change: Callable[[Function], Function]) -> Program:
         """The program with each function changed."""

@@ -77,7 +77,7 @@ class _Entry:
         self.library, self.function, self.program = library, function, library.program
         self.dialect = library.dialect
         self.kept = self.program.common_arguments(function)
-        self.lowered = lower(function, self.dialect.reserved, self._in_place())
+        self.lowered = lower(function, self.dialect.reserved, library.program.renewed(function))
         self.plan = planned(self.lowered)
         self.expressions = Expressions(self.dialect, lambda array: array.name)
         self.namer = Namer([*self.dialect.reserved, *symbols(function.argument_types)])
@@ -85,21 +85,6 @@ class _Entry:
         self.new: list[KernelText] = []
         self.known: dict[Kernel, tuple[KernelText, list[Stored], list[Any]]] = {}
         self.new_literals: list[Literal] = []
-
-    def _in_place(self) -> dict[int, int]:
-        """For results that are the new values of a table, the arguments that have the old ones."""
-        found, position = {}, 0
-        starts, start = {}, 0
-        for table in self.function.takes:
-            starts[table] = start
-            start += len(self.program.tables[table])
-        for given in self.function.gives:
-            count = len(self.program.tables[given]) if given in self.program.tables else 1
-            count = len(self.program.tables["parameters"]) if given == GRADIENTS else count
-            if given in starts:
-                found |= {position + i: starts[given] + i for i in range(count)}
-            position += count
-        return found
 
     def print(self) -> CFunction:
         inputs, outputs = self._own_arguments(), self._own_results()

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Iterable
 
 from catgrad.dims import Dim, Size
 from catgrad.naming import Namer
-from catgrad.program import Function, Program
+from catgrad.program import Program
 from catgrad.types import symbols
 
 
@@ -17,12 +16,4 @@ def with_free_sizes(program: Program, reserved: Iterable[str]) -> Program:
     taken = {*reserved, *(arrays for f in program.functions for arrays in (*f.names.values(), *f.gives))}
     namer = Namer({*taken, *names})
     fresh: dict[str, Size] = {name: Dim(namer.fresh(name)) for name in sorted(names & taken)}
-    return program.map(lambda function: _renamed(function, fresh)) if fresh else program
-
-
-def _renamed(function: Function, fresh: Mapping[str, Size]) -> Function:
-    return replace(
-        function,
-        types=tuple(type and type.substitute(fresh) for type in function.types),
-        body=tuple(apply._replace(op=apply.op.substitute(fresh)) for apply in function.body),
-    )
+    return program.map(lambda function: function.substitute(fresh)) if fresh else program

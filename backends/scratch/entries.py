@@ -69,6 +69,11 @@ class Entry:
     forward: tuple[Line, ...]
     rest: tuple[Line, ...]
 
+    @property
+    def outputs(self) -> list[Value]:
+        """The model's outputs among what it gives."""
+        return [value for value in self.gives if value.name.startswith(PREDICTIONS)]
+
 
 @dataclass(frozen=True)
 class Printed:
@@ -155,7 +160,7 @@ class _Function:
         predicts = options.unroll == "auto" and "train_step" not in options.entries
         self.unrolling = UNROLL["predict" if predicts else options.unroll]
         self.loss = ("loss",) if "loss" in function.gives else ()
-        self.lowered = lower(function, (), self._in_place(), self._fused, vectors=False)
+        self.lowered = lower(function, (), sprite.program.renewed(function), self._fused, vectors=False)
         self.names: dict[Stored, str] = {}
         self.places = Places(self.macros)
         self.expressions = Expressions(self.dialect, self.places, self._name)
@@ -171,20 +176,6 @@ class _Function:
             ends.append(max([ends[-1], *(k + 1 for k in last)]))
         parts = [*pairwise(ends), (ends[-1], len(items))]
         return [kernel for start, end in parts for kernel in fused(items[start:end], self.unrolling.fit)]
-
-    def _in_place(self) -> dict[int, int]:
-        """For results that are the new values of a table, the arguments that have the old ones."""
-        found, position, start = {}, 0, 0
-        starts = {}
-        for table in self.function.takes:
-            starts[table] = start
-            start += len(self.program.tables[table])
-        for given in self.function.gives:
-            count = len(self.program.tables[given]) if given in self.program.tables else 1
-            if given in starts:
-                found |= {position + i: starts[given] + i for i in range(count)}
-            position += count
-        return found
 
     def entry(self) -> Entry:
         """The function as calls."""
@@ -241,11 +232,7 @@ class _Function:
     def _calls(self, kernel: Kernel) -> list[Line]:
         signature = Signature(kernel, Plan())
         known = self.sprite.printed.get(signature.key)
-        if (
-            known is not None
-            and not self._is_turned(kernel)
-            and self._may_share(signature.arrays, known.lists)
-        ):
+        if known is not None and self._may_share(signature.arrays, known.lists):
             self.names |= dict(zip(signature.arrays, known.lists, strict=True))
             return list(known.calls)
         script = Script(kernel, self.dialect, self._name, self.sprite.is_taken, self.places, self.unrolling)
@@ -259,10 +246,6 @@ class _Function:
         lists = [self._name(a) if a.place != "turn" or a.order else "" for a in signature.arrays]
         self.sprite.printed[signature.key] = Printed(calls, lists)
         return list(calls)
-
-    def _is_turned(self, kernel: Kernel) -> bool:
-        """Whether it is in a loop of the function, whose variable it may know."""
-        return bool(self.places.loops)
 
     def _may_share(self, arrays: Sequence[Stored], lists: Sequence[str]) -> bool:
         """Whether the lists that a kernel was printed for can be those of these arrays."""

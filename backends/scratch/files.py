@@ -24,7 +24,7 @@ from .sizes import streams
 from .stage import monitors
 from .storage import storage
 from .values import first_values
-from .writer import given_lists, writer
+from .writer import writer
 
 MANY = 4_000
 """Blocks beyond which those that only save time are left out: the editor takes seconds for them."""
@@ -34,7 +34,7 @@ def spelled(backend: Backend, program: Program) -> dict[str, Any]:
     """What the templates of the target scratch are given."""
     sprite, entries = printed(backend, program)
     told = Interface(backend, sprite, entries) if "predict" in entries else None
-    taught = examples(backend, program)
+    first, taught, drawn = first_values(backend, program), examples(backend, program), streams(program)
     named = classes(backend, told, taught) if told else None
     kept = backend.dialect.macros["local"](KEPT)
     if any(kept in written(definition.lines) for definition in sprite.definitions):
@@ -45,14 +45,14 @@ def spelled(backend: Backend, program: Program) -> dict[str, Any]:
         "entries": entries,
         "told": told,
         "tables": tables(backend, program),
-        "storage": storage(backend, program),
-        "first": first_values(backend, program),
+        "storage": storage(backend, program, first),
+        "first": first,
         "macros": backend.dialect.macros,
-        "bits": bits.lists(backend),
-        "streams": streams(program),
+        "bits": bits.lists(backend) if drawn else {},
+        "streams": drawn,
         "examples": taught,
         "classes": named,
-        "shown": monitors(program, told, first_values(backend, program), taught, named) if told else [],
+        "shown": monitors(program, told, first, taught, named) if told else [],
         "points": POINTS,
         "pace": pace(sprite, told, taught, named) if told and taught else None,
         "loss": next((v.place for v in entries["train_step"].gives if v.name == "loss"), "")
@@ -71,17 +71,15 @@ def printed(backend: Backend, program: Program) -> tuple[Sprite, dict[str, Entry
     return sprite, entries
 
 
-def assembled(backend: Backend, program: Program, files: dict[str, str]) -> Mapping[str, str | bytes]:
-    """The texts, the sprite, and a project with it."""
-    name = program.name
-    kept = storage(backend, program)
+def assembled(told: Mapping[str, Any], files: dict[str, str]) -> Mapping[str, str | bytes]:
+    """The texts, the sprite, and a project with it, of what templates were told."""
+    name, kept = told["program"].name, told["storage"]
+    writes, taught = told["writer"], told["examples"]
     check_saved({text.name: text.numbers().tolist() for text in kept.packed})
-    given = {**kept.given, **given_lists(backend)}
-    if streams(program):
-        given |= bits.lists(backend)
-    if (taught := examples(backend, program)) is not None:
+    given = {**kept.given, **told["bits"], **(writes.t.lists if writes else {})}
+    if taught is not None:
         given |= {column.name: column.array.reshape(-1) for column in taught.columns}
-    figures = backend.options.sig_figs
+    figures = told["backend"].options.sig_figs
     texts = [text for file, text in files.items() if file.endswith(".scratch")]
     project = sb3(texts, given, figures)
     with warnings.catch_warnings():

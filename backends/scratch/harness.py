@@ -16,6 +16,7 @@ from catgrad.types import Array, Dtype, NdArrayType
 
 from ..c.checks import Wanted
 from .machine import Machine
+from .sizes import PREDICTIONS
 
 
 def load(artifact: Artifact) -> Any:
@@ -106,7 +107,7 @@ class Block:
     def _extra(self) -> int:
         """The model's outputs, that a step shows but does not return."""
         return (
-            sum(g.startswith("y_hat") for g in self.function.gives)
+            sum(g.startswith(PREDICTIONS) for g in self.function.gives)
             if self.function.name == "train_step"
             else 0
         )

@@ -99,10 +99,9 @@ class Interface:
 
     def _told(self, entry: Entry, given: Sequence[tuple[str, Value]]) -> Told:
         shows: list[Line] = []
-        outputs = [v for v in entry.gives if v.name.startswith("y_hat")]
-        for (shared, _), value in zip(self.outputs, outputs, strict=True):
+        for (shared, _), value in zip(self.outputs, entry.outputs, strict=True):
             shows += self._copied(value, shared)
-        readings = tuple(self._reading(shared, value, outputs) for shared, value in given)
+        readings = tuple(self._reading(shared, value, entry.outputs) for shared, value in given)
         return Told(entry, readings, tuple(shows))
 
     def _reading(self, shared: str, value: Value, outputs: Sequence[Value]) -> Reading:

@@ -17,9 +17,7 @@ from catgrad.types import Array
 from ..c.checks import Wanted
 from ..c.held import Holder, Table
 from .harness import Block, Initial, type_of
-
-INITIAL = {"parameters": "init", "buffers": "init_buffers", "state": "init_state"}
-"""The functions that give the first values of tables."""
+from .values import INITIAL
 
 
 class Listed(Table):

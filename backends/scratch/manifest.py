@@ -38,7 +38,7 @@ def _entry(entry: Entry, told: Interface | None) -> dict[str, Any]:
         used = told.predict if name == "predict" else told.step
         assert used is not None  # a task has these two functions
         shared = {r.value.name: r.shared for r in used.readings}
-        shared |= {v.name: n for v, (n, _) in zip(_outputs(entry), told.outputs, strict=True)} | {
+        shared |= {v.name: n for v, (n, _) in zip(entry.outputs, told.outputs, strict=True)} | {
             "loss": "loss"
         }
     return {
@@ -46,10 +46,6 @@ def _entry(entry: Entry, told: Interface | None) -> dict[str, Any]:
         "takes": [_value(v, shared) for v in entry.takes],
         "gives": [_value(v, shared) for v in entry.gives],
     }
-
-
-def _outputs(entry: Entry) -> list[Value]:
-    return [v for v in entry.gives if v.name.startswith("y_hat")]
 
 
 def _value(value: Value, shared: Mapping[str, str]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from .classes import Classes
 from .entries import Sprite
 from .examples import Examples
 from .interface import Interface, Told
-from .kernels.cost import REPORTER, STACK
+from .kernels.cost import CALL, REPORTER, STACK, TURN
 from .kernels.texts import Call, If, Line, Repeat, signs
 
 FRAME = 25_000_000
@@ -17,8 +17,8 @@ FRAME = 25_000_000
 POINTS = 240
 """Points of a curve; one for each picture."""
 
-ITEM, TURN, CALL = 1_000, 150, 434
-"""Nanoseconds for a number that is read and found to be one, a turn of a loop, a call of a custom block."""
+ITEM = 1_000
+"""Nanoseconds for a number that is read and found to be one."""
 
 SHARE = 2
 """What measuring may take: one part in so many of the time for training."""

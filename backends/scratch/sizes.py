@@ -37,12 +37,7 @@ def _with_numbers(backend: Backend, function: Function) -> Function:
         )
     options = backend.options
     size = options.predict_batch if function.name == "predict" else options.batch
-    sizes = dict.fromkeys(names, size)
-    return replace(
-        function,
-        types=tuple(type and type.substitute(sizes) for type in function.types),
-        body=tuple(apply._replace(op=apply.op.substitute(sizes)) for apply in function.body),
-    )
+    return function.substitute(dict.fromkeys(names, size))
 
 
 def _with_predictions(function: Function) -> Function:

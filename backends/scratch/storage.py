@@ -16,7 +16,6 @@ from catgrad.types import Array
 from .assemble.limits import check_list
 from .assemble.numbers import items
 from .interface import tables
-from .values import first_values
 
 LETTERS_LIST, POWERS_LIST = "~letters", "~powers of 10"
 
@@ -33,13 +32,13 @@ class Storage:
     errors: Mapping[str, float] = field(default_factory=dict)
 
 
-def storage(backend: Backend, program: Program) -> Storage:
-    """The tables of a program as the option `storage` says.
+def storage(backend: Backend, program: Program, first: Mapping[str, Array]) -> Storage:
+    """The tables of a program, of which these are the first values, as the option `storage` says.
 
     Raises: ArtifactError if Scratch has no room for a list, or its numbers are not finite or have too many
     digits
     """
-    first, options = first_values(backend, program), backend.options
+    options = backend.options
     arrays = {place: first[slot.name] for place, slot, is_list in tables(backend, program) if is_list}
     buffers = {slot.name for slot in program.tables.get("buffers", ())}
     masks = {

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 from catgrad.backend import Backend
 from catgrad.errors import OptionError
@@ -31,24 +30,20 @@ class Writer:
     end: int | None
 
 
-def tokenizer(backend: Backend) -> Tokenizer | None:
-    """The tokenizer that the option names."""
-    given = backend.options.tokenizer
-    return given if given is None or isinstance(given, Tokenizer) else from_hugging_face(given)
-
-
 def writer(backend: Backend, program: Program, entries: Mapping[str, Entry]) -> Writer | None:
     """What writes in a sprite with the option `tokenizer`.
 
     Raises: OptionError if its model cannot go on from one token, or options are for other sprites
     """
-    given = tokenizer(backend)
+    given = backend.options.tokenizer
     if given is None:
         return None
+    if not isinstance(given, Tokenizer):
+        given = from_hugging_face(given)
     _check_options(backend)
     entry = entries["trained"]
     memories = [s.type.shape[-2] for s in program.tables.get("buffers", ()) if s.name.endswith(".keys")]
-    scores = [value for value in entry.gives if value.name == "y_hat"]
+    scores = entry.outputs
     if not memories or len(entry.takes) != 1 or entry.takes[0].size != 1 or len(scores) != 1:
         raise OptionError(
             "a model that writes must take one token at a time, and have attention with memory",
@@ -83,9 +78,3 @@ def _check_options(backend: Backend) -> None:
 
 def _sizes(entry: Entry) -> str:
     return " and ".join(f"{value.size} numbers" for value in entry.takes) or "nothing"
-
-
-def given_lists(backend: Backend) -> dict[str, Sequence[Any]]:
-    """The lists of the tokenizer."""
-    given = tokenizer(backend)
-    return {} if given is None else tables(given).lists

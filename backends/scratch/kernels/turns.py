@@ -136,7 +136,7 @@ def _shared(loop: Loop) -> list[Item]:
     place = places[0]
     before, inner, after = loop.body[:place], loop.body[place], loop.body[place + 1 :]
     assert isinstance(inner, Loop)
-    updated = {s.array for s in inner.body if not isinstance(s, Loop) for s in [s] if isinstance(s, Update)}
+    updated = {s.array for s in inner.body if isinstance(s, Update)}
     if len(updated) != 1 or not _is_sum(inner) or not _begins(before, updated) or not _shares(inner, loop):
         return [loop]
     [total] = updated
