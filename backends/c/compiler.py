@@ -107,7 +107,7 @@ def _compiled(command: Sequence[str], files: Mapping[str, str], folder: Path, na
         done = _run([*command, "-o", str(made), "-lm"], folder)
         if done.returncode or not made.exists():
             lines = done.stderr.strip().splitlines()
-            error = next((line for line in lines if "error" in line), "\n".join(lines[:3]))
+            error = next((line for line in lines if "error" in line), " ".join(lines[:3]))
             raise ToolError(
                 f"{command[0]} must compile the emitted source",
                 f"it says: {error}" if error else f"it makes no library and ends with {done.returncode}",
