@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from catgrad.dialect import Dialect
 from catgrad.errors import ArtifactError, UnknownName, UnsupportedOp, nearest, unknown
-from catgrad.files import write_whole
+from catgrad.files import reason, write_whole
 from catgrad.op import OPS, Op
 from catgrad.passes import Pass, erase_barriers, optimise
 from catgrad.printing import FunctionPrinter
@@ -59,10 +59,10 @@ class Artifact:
             for path, content in zip(paths, self.files.values(), strict=True):
                 write_whole(path, [content.encode() if isinstance(content, str) else content])
             return paths
-        except OSError as error:
+        except (OSError, ValueError) as error:
             raise ArtifactError(
                 "the output folder must be writable",
-                f"{folder} is not: {error.strerror}",
+                f"{folder} is not: {reason(error)}",
                 "choose another folder",
             ) from None
 

@@ -12,7 +12,7 @@ from math import prod
 from typing import Any
 
 from catgrad.dims import numbers
-from catgrad.formats.safetensors import DTYPES
+from catgrad.formats.elements import FORMAT_NAMES
 from catgrad.naming import Namer
 from catgrad.program import GRADIENTS, Function, Program
 from catgrad.state import Slot
@@ -37,8 +37,6 @@ CODES = {
     "NOT_WRITTEN": "the file cannot be written",
 }
 """What functions return, in the order of their numbers, and what it means."""
-
-FORMAT_NAMES = {dtype: name for name, dtype in DTYPES.items()}
 
 
 @dataclass(frozen=True)
@@ -147,7 +145,7 @@ class Place:
     @property
     def format_name(self) -> str:
         """Its dtype in the words of safetensors."""
-        return FORMAT_NAMES[self.slot.type.dtype]
+        return FORMAT_NAMES[self.slot.type.dtype.name]
 
 
 @dataclass(frozen=True)

@@ -19,10 +19,13 @@ BAD_INDEX = list(CODES).index("BAD_INDEX")
 
 
 class Library:
-    """The functions of a shared library whose names begin with a prefix."""
+    """The functions of a shared library whose names begin with a prefix.
+
+    Raises: ToolError if the library does not load
+    """
 
     def __init__(self, path: Path, prefix: str) -> None:
-        self._library, self._prefix = ctypes.CDLL(str(path)), prefix
+        self._library, self._prefix = _loaded(path), prefix
         self._error_string = self.function("error_string", [ctypes.c_int], ctypes.c_char_p)
         self.workspace = Workspace()
 
@@ -42,6 +45,16 @@ class Library:
         return ToolError(
             "an emitted function must succeed", f"{name} says {text}", "report this as an error of catgrad"
         )
+
+
+def _loaded(path: Path) -> ctypes.CDLL:
+    """Load a library. Raises: ToolError if the system does not, as from a disk without programs."""
+    try:
+        return ctypes.CDLL(str(path))
+    except OSError as error:
+        raise ToolError(
+            "a compiled library must load", f"{error}", "set $CATGRAD_CACHE to a folder for programs"
+        ) from None
 
 
 class Workspace(threading.local):
