@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from catgrad.loops.element import put
 from catgrad.loops.index import ZERO, Variable, index
 from catgrad.loops.nest import Define, Item, Update, nested
@@ -31,7 +33,9 @@ def _(op: Sum, stages: Stages, apply: Apply, position: int) -> None:
 
 @stage.register
 def _(op: Max, stages: Stages, apply: Apply, position: int) -> None:
-    _reduce(stages, apply, (op.axis,), Maximum(), float("-inf"))
+    dtype = stages.types[apply.outputs[0]].dtype
+    least = float("-inf") if dtype.is_floating else np.iinfo(dtype.numpy).min
+    _reduce(stages, apply, (op.axis,), Maximum(), least)
 
 
 @stage.register

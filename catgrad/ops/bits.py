@@ -15,12 +15,7 @@ from catgrad.types import Array, Dtype
 
 
 class BitMap(WholeMap, register=False):
-    """(T, …) -> T for whole T, bit by bit. Its gradient is 0."""
-
-    saves = NOTHING
-
-    def rev(self, dz: Any) -> Any:
-        return (zeros_like(dz),) * self.arity()
+    """(T, …) -> T for whole T, bit by bit."""
 
 
 class BitAnd(BitMap):
@@ -30,18 +25,22 @@ class BitAnd(BitMap):
     Gradient: 0
     """
 
+    saves = NOTHING
     result = "both"
     commutative = True
 
     def ref(self, x: Array, y: Array) -> Any:
         return x & y
 
+    def rev(self, dz: Any) -> Any:
+        return zeros_like(dz), zeros_like(dz)
+
 
 class BitOr(BitMap):
     """The bits set in one or both: z = x ∨ y = x + y - (x ∧ y), for whole T.
 
     Type:     (T, T) -> T
-    Gradient: 0
+    Gradient: dx = dz, dy = dz
     """
 
     result = "either"
@@ -59,7 +58,7 @@ class BitXor(BitMap):
     """The bits set in one of the two: z = x ⊕ y = x + y - 2 (x ∧ y), for whole T.
 
     Type:     (T, T) -> T
-    Gradient: 0
+    Gradient: dx = dz, dy = dz
     """
 
     result = "difference"
@@ -77,7 +76,7 @@ class BitNot(BitMap):
     """The bits not set: y = ¬x = -x - 1, for whole T.
 
     Type:     (T) -> T
-    Gradient: 0
+    Gradient: dx = -dy
     """
 
     result = "opposite"
@@ -98,11 +97,15 @@ class ShiftLeft(BitMap, symbol="<<"):
     Gradient: 0
     """
 
+    saves = NOTHING
     result = "shifted"
     right_unit = 0
 
     def ref(self, x: Array, y: Array) -> Any:
         return np.left_shift(x, y)
+
+    def rev(self, dz: Any) -> Any:
+        return zeros_like(dz), zeros_like(dz)
 
 
 class ShiftRight(BitMap, symbol=">>"):
@@ -113,11 +116,15 @@ class ShiftRight(BitMap, symbol=">>"):
     Gradient: 0
     """
 
+    saves = NOTHING
     result = "shifted"
     right_unit = 0
 
     def ref(self, x: Array, y: Array) -> Any:
         return np.right_shift(x, y)
+
+    def rev(self, dz: Any) -> Any:
+        return zeros_like(dz), zeros_like(dz)
 
 
 shift_left, shift_right = ShiftLeft(), ShiftRight()

@@ -14,6 +14,7 @@ from catgrad.ops.compare import select
 from catgrad.ops.reduce import broadcast, mean, mean_of, sum
 from catgrad.ops.shape import Axes, normalised, reshape
 from catgrad.ops.transcendental import sqrt
+from catgrad.structural import zeros_like
 from catgrad.types import Array, Dtype, NdArrayType
 
 
@@ -46,7 +47,10 @@ class Normalisation(Op, register=False):
         """
         scale = 0.5 ** (560 if x.dtype is Dtype.float64 else 72)
         squares, scaled = self.average(x * x), self.average((x * scale) * (x * scale))
-        return select(squares < inf, sqrt(squares + self.epsilon), sqrt(scaled) * (1 / scale))
+        fits = squares < inf
+        # A root that is not chosen must have a derivative, too.
+        large = sqrt(select(fits, zeros_like(scaled) + 1, scaled)) * (1 / scale)
+        return select(fits, sqrt(squares + self.epsilon), large)
 
     def normalised_ref(self, x: Array) -> Array:
         """x / √(mean x² + ε), of numbers that are at most 1."""
