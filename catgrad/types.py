@@ -47,8 +47,10 @@ class Dtype(Enum):
 
     @cached_property
     def limits(self) -> Any:
-        """The greatest number and the others that `np.finfo` gives, of a floating-point dtype."""
-        return _ml_dtypes().finfo(self.numpy) if self is Dtype.bfloat16 else np.finfo(self.name)
+        """The greatest number and the others that `np.finfo` gives, or `np.iinfo` of a whole dtype."""
+        if self is Dtype.bfloat16:
+            return _ml_dtypes().finfo(self.numpy)
+        return np.finfo(self.name) if self.is_floating else np.iinfo(self.name)
 
 
 class NdArrayType:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from catgrad.loops.element import put
 from catgrad.loops.index import ZERO, Variable, index
 from catgrad.loops.nest import Define, Item, Update, nested
@@ -34,7 +32,7 @@ def _(op: Sum, stages: Stages, apply: Apply, position: int) -> None:
 @stage.register
 def _(op: Max, stages: Stages, apply: Apply, position: int) -> None:
     dtype = stages.types[apply.outputs[0]].dtype
-    least = float("-inf") if dtype.is_floating else np.iinfo(dtype.numpy).min
+    least = float("-inf") if dtype.is_floating else dtype.limits.min
     _reduce(stages, apply, (op.axis,), Maximum(), least)
 
 
