@@ -75,6 +75,7 @@ class KernelPrinter:
             tuple(lines),
             scratch,
             may_fail(self.kernel.body),
+            frozenset(self.expressions.helpers),
         )
 
     def _comments(self) -> tuple[str, ...]:

@@ -29,6 +29,12 @@ class Expressions(Numbering):
         self.dialect, self.name_of = dialect, name_of
         self.variables: dict[Variable, str] = {}
         self.symbols: set[str] = set()
+        self.helpers: set[str] = set()
+
+    def helper(self, name: str) -> str:
+        """Record that the text calls a function of the runtime; returns its name."""
+        self.helpers.add(name)
+        return name
 
     def text(self, scalar: Scalar, fresh: bool = False) -> str:
         """The scalar as an expression; a `fresh` one is not taken by its name."""
@@ -73,7 +79,7 @@ class Expressions(Numbering):
                 text = self.dialect.macros["parenthesised"](text)
             texts.append(text)
         text = self.dialect.macros[op.macro](self, op, NdArrayType((), dtype), *texts)
-        rounded = self.dialect.macros["rounded"](dtype, text) if dtype.wide is not dtype else ""
+        rounded = self.dialect.macros["rounded"](self, dtype, text) if dtype.wide is not dtype else ""
         if rounded and not isinstance(op, Literal):
             return rounded, ATOM
         return text, self.dialect.strength(op)
@@ -83,7 +89,7 @@ class Expressions(Numbering):
         if not array.order and array.place == "turn":
             return self.name_of(array), ATOM
         element = self.element(array, load.indices)
-        return self.dialect.macros["loaded"](element, array.type.dtype), ATOM
+        return self.dialect.macros["loaded"](self, element, array.type.dtype), ATOM
 
     def element(self, array: Stored, indices: tuple[Index, ...]) -> str:
         """An element where it lies."""

@@ -121,7 +121,10 @@ class Parameter:
 
 @dataclass(frozen=True)
 class KernelText:
-    """A kernel as a function: sizes and indices it is given, arrays, and whether it needs scratch memory."""
+    """A kernel as a function: sizes and indices it is given, arrays, and whether it needs scratch memory.
+
+    `helpers` names the functions of the runtime that its expressions call.
+    """
 
     name: str
     comments: tuple[str, ...]
@@ -130,6 +133,7 @@ class KernelText:
     lines: tuple[Line, ...]
     scratch: bool
     checks: bool
+    helpers: frozenset[str]
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from catgrad import Dtype, NdArrayType, Term, ops
+from catgrad import Dim, Dtype, NdArrayType, Term, ops
 from catgrad import build as build_term
 from catgrad.backend import Artifact, get_backend
 from catgrad.functors import Expand, reverse
@@ -157,10 +157,17 @@ def test_no_warnings_of_any_operation(operations, compiler):
 
 
 @pytest.mark.parametrize("compiler", COMPILERS)
-@pytest.mark.parametrize("op", [ops.negate, ops.argsort])
-def test_no_warnings_of_one_operation(tmp_path, compiler, op):
-    """With few of the helpers: what is not called is not there."""
-    library("one", [build_term(op, [NdArrayType((3,), Dtype.int64)])]).write(tmp_path)
+@pytest.mark.parametrize(
+    ("op", "type"),
+    [
+        (ops.negate, NdArrayType((3,), Dtype.int64)),
+        (ops.argsort, NdArrayType((3,), Dtype.int64)),
+        (ops.softmax, NdArrayType((Dim("n"), Dim("m")))),
+    ],
+)
+def test_no_warnings_of_one_operation(tmp_path, compiler, op, type):
+    """With few of the helpers: what is called is there, and nothing else."""
+    library("one", [build_term(op, [type])]).write(tmp_path)
     built(*compiler, *FLAGS, SIMD, "-c", "one.c", "-o", "out.o", cwd=tmp_path)
 
 
