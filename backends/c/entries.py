@@ -22,6 +22,7 @@ from .interface import prefix
 from .kernels import KernelPrinter
 from .scalars import Expressions
 from .texts import Branches, Call, CallLine, KernelText, Literal, Pointer, Turns
+from .workspace import workspace
 
 TABLES = ("state", "buffers", "parameters")
 
@@ -38,7 +39,11 @@ class CArgument:
 
 @dataclass(frozen=True)
 class CFunction:
-    """All that templates need of a function."""
+    """All that templates need of a function.
+
+    Its `workspace` is how many bytes it takes, which for some sizes may be none, and `limit` are lines that
+    compute the `most` that any size, index or number of bytes comes to.
+    """
 
     name: str
     doc: str
@@ -49,6 +54,8 @@ class CFunction:
     outputs: tuple[CArgument, ...]
     body: str
     workspace: str
+    may_be_empty: bool
+    limit: str
     kernels: str
 
 
@@ -98,10 +105,14 @@ class _Entry:
         calls = self._calls(self.lowered.steps, {})
         macros = self.macros
         used = set(self._names_used(calls))
-        body = macros["body"](macros, calls, [p for p in pointers if p.name in used], *self._memory())
+        texts = [self._kernel(kernel)[0] for kernel in kernels(self.lowered.steps)]
+        size, reach = self.expressions.size, self.expressions.reach
+        memory = workspace(self.lowered, self.plan, texts, reach, size)
+        body = macros["body"](macros, calls, [p for p in pointers if p.name in used], memory)
         return CFunction(
             self.function.name, self.function.doc, self.function.takes, self.function.gives,
-            symbols(self.function.argument_types), tuple(inputs), tuple(outputs), body, self._workspace(),
+            symbols(self.function.argument_types), tuple(inputs), tuple(outputs), body,
+            macros["workspace"](macros, memory), memory.may_be_empty, macros["limit"](macros, memory),
             macros["kernels"](macros, self.new_literals, self.new),
         )  # fmt: skip
 
@@ -221,19 +232,6 @@ class _Entry:
                     *(n for part in line.parts for n in self._names_used(part)),
                 ]
         return found
-
-    def _memory(self) -> tuple[str, str, str, bool]:
-        """Bytes of all arrays, of those alive at once and of scratch, and whether there is scratch."""
-        size = self.expressions.size
-        plan, scratch = self.plan, any(text.scratch for text in self._texts())
-        return size(plan.size), size(plan.least), size(plan.scratch_size), scratch
-
-    def _workspace(self) -> str:
-        size, _, scratch_size, scratch = self._memory()
-        return self.macros["workspace"](self.macros, size, scratch_size, scratch)
-
-    def _texts(self) -> list[KernelText]:
-        return [self._kernel(kernel)[0] for kernel in kernels(self.lowered.steps)]
 
 
 def members(program: Program, table: str, reserved: frozenset[str]) -> list[tuple[Any, str]]:

@@ -76,6 +76,7 @@ class KernelPrinter:
             scratch,
             may_fail(self.kernel.body),
             frozenset(self.expressions.helpers),
+            self.expressions.reach,
         )
 
     def _comments(self) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from catgrad.dims import Size
 from catgrad.types import Dtype
 
 
@@ -123,7 +124,8 @@ class Parameter:
 class KernelText:
     """A kernel as a function: sizes and indices it is given, arrays, and whether it needs scratch memory.
 
-    `helpers` names the functions of the runtime that its expressions call.
+    `helpers` names the functions of the runtime that its expressions call, and `reach` bounds the sizes and
+    indices in them.
     """
 
     name: str
@@ -134,6 +136,7 @@ class KernelText:
     scratch: bool
     checks: bool
     helpers: frozenset[str]
+    reach: Size
 
 
 @dataclass(frozen=True)
