@@ -1,4 +1,4 @@
-"""The workspace of an emitted function: how many bytes it takes, and from which sizes on they cannot be counted."""
+"""The workspace of an emitted function: how many bytes it takes, and a bound of what its sizes come to."""
 
 from __future__ import annotations
 

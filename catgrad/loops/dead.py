@@ -1,4 +1,4 @@
-"""Dead-store elimination: statements that write arrays nobody reads are left out, with the loops around them."""
+"""Dead-store elimination: leave out statements that write arrays nobody reads, and the loops around them."""
 
 from __future__ import annotations
 

@@ -9,12 +9,12 @@ from math import prod
 import jinja2
 import numpy as np
 import pytest
+from catgrad.backends.c.interface import CODES
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from catgrad import Dim, NdArrayType, build, ops
 from catgrad.backend import get_backend
-from catgrad.backends.c.interface import CODES
 from catgrad.errors import ShapeError
 from catgrad.functors import Expand, reverse
 from catgrad.loops.lower import lower as kernels_of
@@ -63,7 +63,7 @@ def artifact():
 
 @pytest.fixture(scope="module")
 def program(artifact, tmp_path_factory):
-    """It prints what each function says of the sizes it reads, and fails where a computation of them overflows."""
+    """Print what each function says of the sizes it reads; an overflow ends the program."""
     folder = tmp_path_factory.mktemp("sizes")
     artifact.write(folder)
     environment = jinja2.Environment(

@@ -1,4 +1,4 @@
-"""Scalars, axes of one element and arrays of none in emitted C: what is left of loops there computes the same."""
+"""Scalars, axes of one element and empty arrays in emitted C."""
 
 from __future__ import annotations
 
