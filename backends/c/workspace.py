@@ -40,18 +40,20 @@ def workspace(
     lowered: Lowered, plan: Plan, texts: Iterable[KernelText], reach: Size, spell: Callable[[Size], str]
 ) -> Workspace:
     """The workspace of a function whose own sizes and indices are not beyond `reach`."""
-    texts = tuple(texts)
-    has_products = any(
-        isinstance(s, Multiply) for kernel in kernels(lowered.steps) for s in statements(kernel.body)
+    every = [s for kernel in kernels(lowered.steps) for s in statements(kernel.body)]
+    needs_some = any(isinstance(s, Multiply) for s in every) or any(
+        map(_has_constant, (plan.size, plan.scratch_size))
     )
+    texts = tuple(texts)
+    has_scratch = any(text.scratch for text in texts)
     bytes = map(byte_size, (*lowered.arguments, *lowered.results, *plan.offsets))
     reach = reduce(largest, map(bound, (*bytes, plan.size, *(text.reach for text in texts))), reach)
     return Workspace(
         spell(plan.size),
         spell(plan.least),
         spell(plan.scratch_size),
-        any(text.scratch for text in texts),
-        plan.size != 0 and not has_products and not any(map(_has_constant, (plan.size, plan.scratch_size))),
+        has_scratch,
+        (has_scratch or plan.size != 0) and not needs_some,
         _terms(reach),
         _terms(bound(plan.scratch_size)),
     )

@@ -123,17 +123,16 @@ def test_arrays_of_no_elements_may_be_too_large_too():
     assert run_on(backend, term, np.zeros((5, 0), np.float32)) == [0]
 
 
-def test_a_workspace_of_0_bytes_may_lie_anywhere(artifact):
-    """Of sizes at which a function needs none, though at others it does."""
-    library = artifact.load().library
-    name = f"f{[*TERMS].index('sorted')}"
-    needed = library.function(f"{name}_workspace_bytes", [c_ssize_t], c_size_t)
-    call = library.function(name, [c_ssize_t, c_void_p, c_void_p, c_void_p])
-    x, total = np.ones(4, np.float32), np.full((), 7, np.float32)
-    assert needed(0) == 0 < needed(4)
+@pytest.mark.parametrize(("name", "empty", "some"), [("sorted", (0,), (4,)), ("softmax", (0, 2), (2, 2))])
+def test_a_workspace_of_0_bytes_may_lie_anywhere(artifact, name, empty, some):
+    """For sizes at which a function needs none, though at others it does."""
+    library, function = artifact.load().library, f"f{[*TERMS].index(name)}"
+    sizes = [c_ssize_t] * len(empty)
+    needed = library.function(f"{function}_workspace_bytes", sizes, c_size_t)
+    call = library.function(function, [*sizes, c_void_p, c_void_p, c_void_p])
+    x, y = np.ones(4, np.float32), np.zeros(4, np.float32)
+    assert needed(*empty) == 0 < needed(*some)
     for workspace in (None, x.ctypes.data + 4):
-        total[()] = 7
-        assert call(0, x.ctypes.data, total.ctypes.data, workspace) == 0
-        assert total == 0
-    assert call(4, x.ctypes.data, total.ctypes.data, None) == SAYS_NULL
-    assert call(4, x.ctypes.data, total.ctypes.data, x.ctypes.data + 4) == SAYS_MISALIGNED
+        assert call(*empty, x.ctypes.data, y.ctypes.data, workspace) == 0
+    assert call(*some, x.ctypes.data, y.ctypes.data, None) == SAYS_NULL
+    assert call(*some, x.ctypes.data, y.ctypes.data, x.ctypes.data + 4) == SAYS_MISALIGNED
