@@ -140,9 +140,14 @@ class Place:
         return numbers(self.slot.type.shape)
 
     @property
+    def size(self) -> int:
+        """How many elements it has."""
+        return prod(self.shape)
+
+    @property
     def bytes(self) -> int:
-        """Its size."""
-        return prod(self.shape) * self.slot.type.dtype.numpy.itemsize
+        """How many bytes it takes."""
+        return self.size * self.slot.type.dtype.numpy.itemsize
 
     @property
     def format_name(self) -> str:

@@ -312,13 +312,19 @@ class KernelPrinter:
         if isinstance(s, Sort):
             return [self._sorting(s)]
         if isinstance(s, Check):
-            return [Require(self.expressions.text(s.scalar), self.expressions.size(s.size))]
+            return self._require(s)
         if isinstance(s, Define):
             return self._number(s) if is_number(s.array) else self._element(s)
         text, in_memory = self.expressions.text(s.scalar), not is_number(s.array)
         target = self.expressions.element(s.array, s.indices) if in_memory else self._name(s.array)
         self.expressions.written(s.array)
         return [Assign(s.array.type.dtype, target, text, s.op.macro, in_memory)]
+
+    def _require(self, s: Check) -> list[Line]:
+        """The check of an index, which has a name if it is computed: it is compared twice."""
+        computed = isinstance(s.scalar, Compute) and self.expressions.name(s.scalar) is None
+        lines: list[Line] = [self._named(s.scalar)] if computed else []
+        return [*lines, Require(self.expressions.text(s.scalar), self.expressions.size(s.size))]
 
     def _number(self, s: Define) -> list[Line]:
         """The definition of a number of the kernel."""
