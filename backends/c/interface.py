@@ -25,7 +25,7 @@ ALIGNMENT = 64
 
 CODES = {
     "OK": "no error",
-    "BAD_SIZE": "a size is negative",
+    "BAD_SIZE": "a size is negative, or an array of such sizes too large",
     "NULL": "a pointer is NULL that must not be",
     "MISALIGNED": "the workspace does not begin at a multiple of 64 bytes",
     "BAD_INDEX": "an index lies outside its array",
@@ -138,9 +138,14 @@ class Place:
         return numbers(self.slot.type.shape)
 
     @property
+    def size(self) -> int:
+        """How many elements it has."""
+        return prod(self.shape)
+
+    @property
     def bytes(self) -> int:
-        """Its size."""
-        return prod(self.shape) * self.slot.type.dtype.numpy.itemsize
+        """How many bytes it takes."""
+        return self.size * self.slot.type.dtype.numpy.itemsize
 
     @property
     def format_name(self) -> str:

@@ -65,7 +65,10 @@ class Workspace(threading.local):
     memory: Array
 
     def at_least(self, bytes: int) -> int:
-        """The address of so many bytes; what they held may be lost."""
+        """The address of so many bytes; what they held may be lost.
+
+        Raises: MemoryError if there is no room for them
+        """
         if bytes > self.bytes:
             self.memory = aligned_bytes(bytes)
             self.bytes, self.address = bytes, address(self.memory)
@@ -74,7 +77,12 @@ class Workspace(threading.local):
 
 def aligned_bytes(count: int) -> Array:
     """So many bytes, from a multiple of the alignment on."""
-    memory = np.empty(count + ALIGNMENT, np.uint8)
+    try:
+        memory = np.empty(count + ALIGNMENT, np.uint8)
+    except (MemoryError, ValueError):  # which NumPy raises for sizes that no array may have
+        raise MemoryError(
+            f"the workspace must have {count} bytes, but there is no room for it; pass smaller arrays"
+        ) from None
     start = -address(memory) % ALIGNMENT
     return memory[start : start + count]
 
