@@ -42,7 +42,8 @@ class CFunction:
     """All that templates need of a function.
 
     Its `workspace` is how many bytes it takes, which for some sizes may be none, and `limit` are lines that
-    compute the `most` that any size, index or number of bytes comes to.
+    compute the `most` that any size, index or number of bytes comes to; `requirements` are sizes with the
+    least value of each.
     """
 
     name: str
@@ -56,6 +57,7 @@ class CFunction:
     workspace: str
     may_be_empty: bool
     limit: str
+    requirements: tuple[tuple[str, int], ...]
     kernels: str
 
 
@@ -106,14 +108,16 @@ class _Entry:
         macros = self.macros
         used = set(self._names_used(calls))
         texts = [self._kernel(kernel)[0] for kernel in kernels(self.lowered.steps)]
-        size, reach = self.expressions.size, self.expressions.reach
+        size = self.expressions.size
+        requirements = tuple((size(r.size), r.least) for r in self.function.requirements)
+        reach = self.expressions.reach
         memory = workspace(self.lowered, self.plan, texts, reach, size)
         body = macros["body"](macros, calls, [p for p in pointers if p.name in used], memory)
         return CFunction(
             self.function.name, self.function.doc, self.function.takes, self.function.gives,
             symbols(self.function.argument_types), tuple(inputs), tuple(outputs), body,
             macros["workspace"](macros, memory), memory.may_be_empty, macros["limit"](macros, memory),
-            macros["kernels"](macros, self.new_literals, self.new),
+            requirements, macros["kernels"](macros, self.new_literals, self.new),
         )  # fmt: skip
 
     def _own_arguments(self) -> list[CArgument]:

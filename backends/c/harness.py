@@ -58,7 +58,7 @@ class Entry:
         self.entry = entry(function, program)
         self.__name__, self.__doc__ = function.name, function.doc
         names = tuple(function.names[v] for v in function.arguments)
-        self.wanted = Wanted(function.name, names, function.argument_types)
+        self.wanted = Wanted(function.name, names, function.argument_types, function.requirements)
         self.results = [function.types[v] for v in own_results(function, program)]
         self.symbols = tuple(symbols(function.argument_types))
         self.plans = Plans(self.wanted, self.plan)

@@ -25,7 +25,7 @@ ALIGNMENT = 64
 
 CODES = {
     "OK": "no error",
-    "BAD_SIZE": "a size is negative, or an array of such sizes too large",
+    "BAD_SIZE": "a size is negative or too small, or an array of such sizes too large",
     "NULL": "a pointer is NULL that must not be",
     "MISALIGNED": "the workspace does not begin at a multiple of 64 bytes",
     "BAD_INDEX": "an index lies outside its array",

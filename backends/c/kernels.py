@@ -212,7 +212,8 @@ class KernelPrinter:
             return line
         sums = [s.array for s in reductions if not isinstance(s.op, Maximum)]
         wrapping = self._beside([array for array in sums if array.type.dtype in SIGNED], "bits")
-        greatest = self._beside([s.array for s in reductions if isinstance(s.op, Maximum)], "is_nan")
+        peaks = [s.array for s in reductions if isinstance(s.op, Maximum)]
+        greatest = self._beside([array for array in peaks if array.type.dtype.is_floating], "is_nan")
         bits, flags = ({name: other for name, other, _ in each} for each in (wrapping, greatest))
         lines = tuple(
             replace(each, flag=flags.get(each.target, ""), bits=bits.get(each.target, ""))
@@ -221,6 +222,8 @@ class KernelPrinter:
             for each in line.lines
         )
         added = tuple(bits.get(name, name) for name in map(self._name, sums))
+        whole = [array for array in peaks if not array.type.dtype.is_floating]
+        greatest += tuple((self._name(array), "", array.type.dtype) for array in whole)
         return replace(line, lines=lines, at_once=True, sums=added, wrapping=wrapping, greatest=greatest)
 
     def _beside(self, numbers: Sequence[Stored], suffix: str) -> tuple[tuple[str, str, Dtype], ...]:

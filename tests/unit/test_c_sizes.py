@@ -77,30 +77,32 @@ def program(artifact, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def arrays(artifact):
-    """For each function its sizes, and the shapes of all arrays in memory with the bytes of an element."""
+    """For each function its sizes, what it demands of them, and shapes with the bytes of elements."""
     every = []
     for function in artifact.program.functions:
         lowered = kernels_of(function)
         stored = [*lowered.arguments, *lowered.results, *planned(lowered).offsets]
         shapes = [(WIDTHS[array.type.dtype], array.type.shape) for array in stored]
-        every.append((symbols(function.argument_types), shapes))
+        every.append((symbols(function.argument_types), function.requirements, shapes))
     return every
 
 
 @settings(max_examples=10)
 @given(pairs=st.lists(st.tuples(SIZE, SIZE), min_size=30, max_size=40))
 @example(pairs=[(n, m) for n in [0, 1, *HUGE] for m in [0, 1, *HUGE]])
-def test_sizes_are_refused_if_bytes_cannot_be_counted(program, arrays, pairs):
+def test_sizes_are_refused_if_bytes_cannot_be_counted_or_they_are_too_small(program, arrays, pairs):
     """0 counts as 1 here: a product that meets it last has been too large before."""
     done = run(program, input="\n".join(f"{n} {m}" for n, m in pairs))
     assert done.returncode == 0, done.stderr
     said = iter(line.split() for line in done.stdout.splitlines())
     for n, m in pairs:
-        for names, shapes in arrays:
+        for names, demands, shapes in arrays:
             workspace, code = map(int, next(said))
             sizes = {"n": max(n, 1), "m": max(m, 1)}
             counted = max(width * prod(substitute(shape, sizes)) for width, shape in shapes)
-            if min(n if name == "n" else m for name in names) < 0 or counted > MOST:
+            negative = min(n if name == "n" else m for name in names) < 0
+            small = any(size.substitute({"n": n, "m": m}) < least for size, least in demands)
+            if negative or small or counted > MOST:
                 assert (workspace, code) == (2**64 - 1, SAYS_SIZE)
             elif code == SAYS_SIZE:
                 assert workspace == 2**64 - 1
@@ -123,11 +125,14 @@ def test_arrays_of_no_elements_may_be_too_large_too():
     assert run_on(backend, term, np.zeros((5, 0), np.float32)) == [0]
 
 
+ALONE = {"sorted": TERMS["sorted"], "softmax": build(lambda x: ops.softmax(x, 0), [TABLE])}
+
+
 @pytest.mark.parametrize(("name", "empty", "some"), [("sorted", (0,), (4,)), ("softmax", (0, 2), (2, 2))])
 def test_a_workspace_of_0_bytes_may_lie_anywhere(name, empty, some):
     """For sizes at which a function needs none, though at others it does."""
     backend, sizes = get_backend("c"), [c_ssize_t] * len(empty)
-    program = Program("alone", (lower(Expand(backend.has)(TERMS[name])),))
+    program = Program("alone", (lower(Expand(backend.has)(ALONE[name])),))
     library = backend.emit(program).load().library
     needed = library.function("f_workspace_bytes", sizes, c_size_t)
     call = library.function("f", [*sizes, c_void_p, c_void_p, c_void_p])
