@@ -9,7 +9,7 @@ from catgrad.program import Program
 
 from .. import templates
 from . import interface
-from .compiler import missing
+from .compiler import NEEDS
 from .constants import weights
 from .entries import spelled
 from .files import longest_name, most_axes
@@ -50,7 +50,7 @@ BACKEND = Backend(
     folders=(templates("c"),),
     files=FILES,
     load=load,
-    missing=missing,
+    needs=NEEDS,
     options=Options(),
     entries=lambda options: ("predict", "loss", "rev", "rev_p", "grads", "update", "train_step"),
     arrange=arrange,
