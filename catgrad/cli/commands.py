@@ -14,7 +14,7 @@ from catgrad.cli.models import guarded, resolve
 from catgrad.cli.options import parsed, spelled
 from catgrad.cli.tables import show
 from catgrad.errors import ArtifactError, OptionError, nearest
-from catgrad.files import write_whole
+from catgrad.files import reason, write_whole
 
 app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
 
@@ -181,10 +181,10 @@ def draw(
     picture = render(found, file.suffix.removeprefix("."))
     try:
         write_whole(file, [picture])
-    except (OSError, ValueError) as error:  # ValueError: of a path that no system can have
+    except (OSError, ValueError) as error:
         raise ArtifactError(
             "the picture's file must be writable",
-            f"{file} is not: {getattr(error, 'strerror', error)}",
+            f"{file} is not: {reason(error)}",
             "choose another path",
         ) from None
     typer.echo(file)
