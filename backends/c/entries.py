@@ -193,7 +193,7 @@ class _Entry:
         text, given, free = self._kernel(kernel)
         arguments = [*text.sizes[: len(text.sizes) - len(free)], *(around[v] for v in free)]
         arguments += [self._place(array) for array in given]
-        given_memory = ["memory", "scratch_bytes"] if text.scratch else []
+        given_memory = [*["memory"] * text.scratch, *["scratch_bytes"] * text.per_thread]
         failure = f"{prefix(self.program).upper()}_BAD_INDEX"
         return Call(text.name, (*arguments, *given_memory), text.checks, failure)
 

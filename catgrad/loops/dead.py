@@ -16,7 +16,7 @@ def without_dead_stores(lowered: Lowered) -> None:
 
 
 def _live(lowered: Lowered) -> set[Stored]:
-    """The arrays that something needed reads, found from the results backwards."""
+    """Find the arrays that the results depend on, from the last statement backwards."""
     live = {*lowered.results, *decisive(lowered.steps)}
     every = [s for kernel in reversed(kernels(lowered.steps)) for s in reversed([*statements(kernel.body)])]
     while True:

@@ -20,6 +20,7 @@ from catgrad.testing import draw_arrays, operation_cases
 from catgrad.types import Array, widened
 from tests.conformance import c_calls
 from tests.unit.c.build import COMPILERS, NEEDS_C, STRICT, built, run
+from tests.unit.c.watched import FLAGS, NEEDS_WATCHER, assert_no_race, compiler
 
 pytestmark = NEEDS_C
 I32, I64, U32 = Dtype.int32, Dtype.int64, Dtype.uint32
@@ -129,3 +130,14 @@ def test_no_warning_and_nothing_undefined(folder, compiler):
     done = run(folder / compiler, cwd=folder)
     assert (done.returncode, done.stderr) == (0, "")
     assert_right(folder)
+
+
+@NEEDS_WATCHER
+def test_no_race(tmp_path, monkeypatch):
+    """With every loop shared among threads that may be, however little there is to do in it."""
+    monkeypatch.setattr("catgrad.loops.turns.SHARED", 0)
+    c_calls.write("operations", [(e.term, e.arrays) for e in EXAMPLES], tmp_path)
+    sources = ["main.c", "operations.c", "-o", "watched", "-lm"]
+    built(compiler(), *FLAGS, "-DGEMM_PARALLEL_FLOPS=0", *sources, cwd=tmp_path)
+    assert_no_race(tmp_path / "watched")
+    assert_right(tmp_path)
