@@ -26,6 +26,9 @@ from .workspace import workspace
 
 TABLES = ("state", "buffers", "parameters")
 
+KERNELS = ("check", "compute_*")
+"""Names of kernels, as words and patterns that are reserved in the functions that call them."""
+
 
 @dataclass(frozen=True)
 class CArgument:
@@ -95,7 +98,7 @@ class _Entry:
         self.lowered = lower(function, self.dialect.reserved, library.program.renewed(function))
         self.plan = planned(self.lowered)
         self.expressions = Expressions(self.dialect, lambda array: array.name)
-        self.namer = Namer([*self.dialect.reserved, *symbols(function.argument_types)])
+        self.namer = Namer([*self.dialect.reserved, *KERNELS, *symbols(function.argument_types)])
         self.places: dict[Stored, str] = {}
         self.new: list[KernelText] = []
         self.known: dict[Kernel, tuple[KernelText, list[Stored], list[Any]]] = {}

@@ -259,5 +259,7 @@ def test_weights_that_do_not_fit_are_refused(tmp_path, monkeypatch):
 def test_options_are_checked():
     with pytest.raises(OptionError, match="openmp must be true or false"):
         emitted(openmp="yes")
-    with pytest.raises(OptionError, match="must not be called train"):
+    with pytest.raises(
+        OptionError, match="must have a name that C, C.. and the emitted files do not use, but it is 'train'"
+    ):
         emitted(line(name="train"))
