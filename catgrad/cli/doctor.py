@@ -7,10 +7,16 @@ from collections.abc import Iterator, Sequence
 from catgrad.backend import Backend, backends, get_backend
 from catgrad.draw import GRAPHVIZ
 from catgrad.errors import ToolError
-from catgrad.tools import Tool
+from catgrad.tools import Executable, Package, Tool
 
-OUTSIDE = (GRAPHVIZ,)
-"""Tools that no target needs, as those who use them describe them."""
+TO_COME = "a target to come"
+
+OUTSIDE = (
+    GRAPHVIZ,
+    Executable(name="CUDA's compiler", install="install NVIDIA's CUDA toolkit", use=TO_COME, names=("nvcc",)),
+    Package(name="ggml", install="pip install ggml-python", use=TO_COME, module="ggml"),
+)
+"""Tools that no target needs today."""
 
 Row = Sequence[str]
 

@@ -178,7 +178,7 @@ def _below(rest: Index, size: object) -> bool:
 
 
 def is_parallel(loop: Loop) -> bool:
-    """Prove that a loop carries no dependence: no two iterations write one element, by whatever statements."""
+    """Prove that a loop carries no dependence: no two iterations write the same element."""
     inner = {v for item in loop.body for v in _variables(item)}
     written: dict[Stored, list[Indices]] = {}
     for array, indices in loop.writes:
