@@ -178,13 +178,13 @@ def _below(rest: Index, size: object) -> bool:
 
 
 def is_parallel(loop: Loop) -> bool:
-    """Prove that a loop carries no dependence: no two iterations write one element, by one statement or two."""
+    """Prove that a loop carries no dependence: no element is written by two of its iterations."""
     inner = {v for item in loop.body for v in _variables(item)}
     written: dict[Stored, list[Indices]] = {}
     for array, indices in loop.writes:
         written.setdefault(array, []).append(indices)
     return all(
-        any(_separates(array, axis, accesses, loop.variable, inner) for axis in range(array.type.rank))
+        any(_separates(array, axis, accesses, loop.variable, inner) for axis in range(len(accesses[0])))
         for array, accesses in written.items()
     )
 
