@@ -11,7 +11,6 @@ from catgrad.loops.lower import lower
 from catgrad.loops.nest import Kernel
 from catgrad.loops.plan import planned
 from catgrad.loops.scalar import Stored
-from catgrad.loops.signature import Signature
 from catgrad.loops.steps import Either, Repeat, Step, kernels
 from catgrad.naming import Namer
 from catgrad.program import GRADIENTS, Function, Program
@@ -206,7 +205,7 @@ class _Entry:
     def _found(self, kernel: Kernel) -> tuple[KernelText, list[Stored], list[Any]]:
         printer = KernelPrinter(kernel, self.dialect, self.plan)
         self._declare(printer.arrays)
-        key = Signature(kernel, self.plan).key
+        key = printer.signature.key
         if key not in self.library.printed:
             written = next((a for a in printer.arrays if a in printer.changed and a.place != "turn"), None)
             name = self.library.namer.fresh(f"compute_{written.name}" if written else "check")

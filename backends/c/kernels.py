@@ -23,6 +23,7 @@ from catgrad.loops.nest import (
 )
 from catgrad.loops.plan import Plan, is_local
 from catgrad.loops.scalar import Compute, Guarded, Load, Number, Place, Scalar, Stored, reads
+from catgrad.loops.signature import Signature
 from catgrad.loops.turns import at_once, is_number, is_worth_sharing, step
 from catgrad.naming import Namer
 from catgrad.ops.arithmetic import Maximum
@@ -46,7 +47,9 @@ class KernelPrinter:
         self.kernel, self.plan = kernel, plan
         self.namer = Namer(dialect.reserved)
         self.names: dict[Stored, str] = {}
-        self.arrays = list(dict.fromkeys(a for a, _ in (*kernel.reads, *kernel.writes)))
+        self.signature = Signature(kernel, plan)
+        touched = dict.fromkeys(a for a, _ in (*kernel.reads, *kernel.writes))
+        self.arrays = [array for array in touched if self.signature.has(array)]
         writes = [array for s in statements(kernel.body) for array, _ in s.writes]
         self.changed, self.count = set(writes), Counter(writes)
         self.expressions = Expressions(dialect, self._name, self.changed)
@@ -126,7 +129,7 @@ class KernelPrinter:
                 found |= dict.fromkeys(
                     sorted((v for v in scalar.variables if v not in bound), key=lambda v: v.number)
                 )  # type: ignore[attr-defined]
-        return list(found)
+        return [variable for variable in found if self.signature.has(variable)]
 
     def _block(self, items: Sequence[Item], depth: int, variable: Variable | None = None) -> list[Line]:
         self.expressions.known.append({})

@@ -184,7 +184,7 @@ def is_parallel(loop: Loop) -> bool:
     for array, indices in loop.writes:
         written.setdefault(array, []).append(indices)
     return all(
-        any(_separates(array, axis, accesses, loop.variable, inner) for axis in range(array.type.rank))
+        any(_separates(array, axis, accesses, loop.variable, inner) for axis in range(len(accesses[0])))
         for array, accesses in written.items()
     )
 

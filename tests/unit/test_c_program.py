@@ -174,7 +174,10 @@ LARGE = np.float32([[3e38, 0, 0, 0]]).repeat(6, 0)
         ({"x_0": np.full((6, 4), np.nan, np.float32)}, "the loss must be finite, but in epoch 1 it is not"),
         ({"x_0": np.full((6, 4), np.inf, np.float32)}, "the loss must be finite, but in epoch 1 it is not"),
         ({"x_0": LARGE, "y": np.zeros(6, int)}, "each parameter must be finite, but in epoch 1 it is not"),
-        ({"x_1": np.zeros((6, 2**58, 0), np.float32)}, "data.safetensors: a size is negative or too small, or"),
+        (
+            {"x_1": np.zeros((6, 2**58, 0), np.float32)},
+            "data.safetensors: a size is negative or too small, or",
+        ),
     ],
 )
 def test_training_that_fails_leaves_the_weights(trained, change, says):
