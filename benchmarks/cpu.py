@@ -2,7 +2,8 @@
 
 What the target `c` emits beside PyTorch (eager, torch.compile, AOTInductor), JAX and ONNX Runtime, each in
 a process of its own with one thread, then with two. All competitors of a row take turns in one run, after
-their losses have been found equal for ten steps; figures are medians, of processor time with one thread and
+their losses have been found equal for ten steps; a loop of 64 steps in one call stands beside JAX's
+`lax.scan` of as many, for no other peer has one. Figures are medians, of processor time with one thread and
 of wall time with more. Peers get virtual environments of their own under .cache at first use. llm.c is left
 out: it is no package, and was never the best peer. A whole run takes half an hour; only such a run is kept,
 in benchmarks/results/cpu.json.
@@ -27,7 +28,7 @@ from benchmarks.processes import Competitor
 from benchmarks.race import Race
 from benchmarks.tables import Row
 from benchmarks.trainer import Trainer, trainer
-from benchmarks.workloads import PREDICT, STEP, WORKLOADS, Workload, chosen
+from benchmarks.workloads import PREDICT, WORKLOADS, Workload, chosen
 from catgrad.errors import CatgradError
 
 PYTORCH = ("torch==2.13.0", "numpy==2.4.6", "onnx==1.23.2", "onnxruntime==1.31.1")
@@ -101,7 +102,6 @@ def rows_of(
             operations=machine.operations(workload.task, "predict" if measure == PREDICT else "train_step"),
             wanted=workload.wanted.get(measure),
             results=results,
-            stepwise=measured.get(STEP, {}),
         )
         for measure, results in measured.items()
     ]

@@ -17,7 +17,7 @@ from rich.table import Table
 from benchmarks.harness import RESULTS, ROOT, duration, processor
 from benchmarks.race import Result
 from benchmarks.trainer import Trainer
-from benchmarks.workloads import LOOP, STEP
+from benchmarks.workloads import STEP
 
 
 @dataclass(frozen=True)
@@ -31,16 +31,14 @@ class Row:
     operations: int
     wanted: float | None
     results: dict[str, Result]
-    stepwise: dict[str, Result]
 
     def seconds(self, name: str) -> float | None:
         """What was measured of a competitor."""
         return self.results[name].seconds
 
     def best_peer(self, ours: str) -> tuple[str, float] | None:
-        """The fastest but ours. Many steps in one call of ours are beside one step by one call of peers."""
-        found = self.stepwise if self.measure == LOOP else self.results
-        timed = [(r.seconds, name) for name, r in found.items() if name != ours and r.seconds is not None]
+        """The fastest but ours."""
+        timed = [(r.seconds, n) for n, r in self.results.items() if n != ours and r.seconds is not None]
         return min(timed)[::-1] if timed else None
 
     def ratio(self, ours: str) -> float | None:
@@ -164,7 +162,7 @@ def complete(row: Row, ours: str) -> bool:
 
 def figures(row: Row) -> dict[str, Any]:
     """A row without what only checks needed."""
-    kept = {key: value for key, value in asdict(row).items() if key not in ("title", "results", "stepwise")}
+    kept = {key: value for key, value in asdict(row).items() if key not in ("title", "results")}
     results = {
         name: {"seconds": r.seconds, "from": min(r.rounds), "to": max(r.rounds), "first": r.first}
         if r.rounds

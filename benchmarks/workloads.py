@@ -93,8 +93,8 @@ IRIS: Mapping[str, Any] = {
 }
 
 WORKLOADS = (
-    Workload("iris-150", "iris MLP 4-20-3, batch 150", batch=150, wanted={LOOP: 0.13}, **IRIS),
-    Workload("iris-16", "iris MLP 4-20-3, batch 16", batch=16, wanted={LOOP: 0.05}, **IRIS),
+    Workload("iris-150", "iris MLP 4-20-3, batch 150", batch=150, wanted={LOOP: 0.26}, **IRIS),
+    Workload("iris-16", "iris MLP 4-20-3, batch 16", batch=16, wanted={LOOP: 0.26}, **IRIS),
     Workload(
         "mlp", "MLP 784-128-10, batch 64", "perceptron",
         {"widths": (784, 128, 10), "activation": "relu", "last": "identity"}, 64, wanted={STEP: 0.85},

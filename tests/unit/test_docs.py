@@ -120,6 +120,22 @@ def test_the_figures_of_the_readme_are_those_of_the_benchmark():
         assert any(abs(ratio - float(written)) <= 0.03 * ratio for ratio in kept), written
 
 
+def test_the_page_of_emitted_c_has_every_row_that_was_measured():
+    from benchmarks.harness import duration
+
+    rows = json.loads((ROOT / "benchmarks/results/cpu.json").read_text())["rows"]
+    page = (ROOT / "docs/explanation/c-speed.md").read_text(encoding="utf-8")
+    printed = [line.strip("| ").split(" | ")[1:] for line in page.splitlines() if line.startswith("| ")][1:]
+    assert printed == [
+        [
+            row["measure"],
+            *(duration(r["seconds"]) if "seconds" in r else "–" for r in row["results"].values()),
+            f"{row['ratio']:.2f}",
+        ]
+        for row in rows
+    ]
+
+
 def test_the_command_line_has_the_commands_and_options_of_its_page():
     from typer.main import get_command
 
