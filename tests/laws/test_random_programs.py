@@ -31,3 +31,12 @@ def test_random_programs(target):
         pytest.skip(f"target {target}: {reason}")
     phases = {"phases": UNSHRUNK} if target in SHARES else {}
     random_programs(target, max_examples=100 if TARGETS[target] == 1 else 12, **phases)()
+
+
+def test_random_programs_have_no_undefined_behaviour(monkeypatch, tmp_path, capfd):
+    if reason := cannot("c"):
+        pytest.skip(f"target c: {reason}")
+    monkeypatch.setenv("CC", "gcc -fsanitize=undefined")
+    monkeypatch.setenv("CATGRAD_CACHE", str(tmp_path))
+    random_programs("c", max_examples=6, phases=UNSHRUNK)()
+    assert "runtime error" not in capfd.readouterr().err
