@@ -28,9 +28,21 @@ def main(
     while rounds == 0 or time.monotonic() < end:
         for name in targets:
             typer.echo(f"{name}: seed {number}")
-            seed(number)(
-                random_programs(name, max_examples=20, phases=PHASES, database=None, derandomize=False)
-            )()
+            check = random_programs(
+                name,
+                max_examples=20,
+                phases=PHASES,
+                database=None,
+                derandomize=False,
+                report_multiple_bugs=False,
+            )
+            try:
+                seed(number)(check)()
+            except Exception as error:
+                typer.echo(
+                    f"{error}\nagain: python -m tests.fuzz --target {name} --first {number} --seconds 0"
+                )
+                raise typer.Exit(1) from None
         number, rounds = number + 1, rounds + 1
 
 

@@ -119,6 +119,35 @@ class _Run:
         return array.astype(dtype.numpy)
 
 
+class _Filled(_Run):
+    """A run in which nothing moves, and operations that fail give one number everywhere."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(0)
+        self.number = number
+
+    def _moved(self, op: Any, given: list[Array], result: Array) -> Array:
+        return result
+
+    def _results(self, op: Any, given: list[Array]) -> Sequence[Any]:
+        try:
+            return super()._results(op, given)
+        except IndexError:
+            types = op.outputs(*(NdArrayType(a.shape, _dtype(a)) for a in given))
+            return [np.full(type.shape, self.number, type.dtype.numpy) for type in types]
+
+
+def needs_what_fails(term: Term, *arrays: Array) -> bool:
+    """Tell whether a result changes with what operations would give that raise an IndexError."""
+    function = straighten(term)
+    zeros, ones = (_Filled(number)(function, arrays) for number in (0, 1))
+    return not all(map(_are_same, zeros, ones))
+
+
+def _are_same(x: Array, y: Array) -> bool:
+    return np.array_equal(widened(x), widened(y), equal_nan=x.dtype.kind in "fV")
+
+
 def _is_factored(op: Any, given: Sequence[Array]) -> Any:
     """Where ∞ · 0 occurs in a sum of products, which is NaN unless the factor ∞ is taken out of the sum."""
     if not isinstance(op, Contract):

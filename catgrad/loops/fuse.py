@@ -13,6 +13,7 @@ from catgrad.loops.nest import (
     Kernel,
     Loop,
     Multiply,
+    Sort,
     Update,
     may_fail,
     statements,
@@ -240,8 +241,16 @@ def _touched(item: Item) -> dict[Stored, list[Indices]]:
 def shrink(nests: Sequence[Kernel], kept: Collection[Stored]) -> None:
     """Take from each temporary array the axes along which only one turn of a loop reads what it wrote.
 
-    Those that are `kept` are read elsewhere too.
+    Those that are `kept` are read elsewhere too. Products and sorts are given pointers: what they touch does not
+    become a number.
     """
+    pointed = {
+        array
+        for nest in nests
+        for s in statements(nest.body)
+        if isinstance(s, (Multiply, Sort))
+        for array, _ in (*s.reads, *s.writes)
+    }
     where: dict[Stored, set[int]] = {}
     accesses: dict[Stored, list[Indices]] = {}
     for number, nest in enumerate(nests):
@@ -253,7 +262,8 @@ def shrink(nests: Sequence[Kernel], kept: Collection[Stored]) -> None:
             one = {
                 a for a, size in enumerate(array.type.shape) if size == 1 or _is_one_turn(accesses[array], a)
             }
-            if one or not array.order:
+            is_number = one.issuperset(array.order)
+            if (one or is_number) and not (is_number and array in pointed):
                 array.order, array.place = tuple(a for a in array.order if a not in one), "turn"
 
 

@@ -148,7 +148,7 @@ def extent(atom: Atom) -> Size:
 
 def index(atom: Atom) -> Index:
     """An atom as an index; one with a single value is 0."""
-    return ZERO if isinstance(atom, Variable) and atom.extent == 1 else Index(((atom, 1),))
+    return ZERO if isinstance(atom, Variable | Read) and atom.extent == 1 else Index(((atom, 1),))
 
 
 def quotient(dividend: Index, divisor: Size) -> Index:

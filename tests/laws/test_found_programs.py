@@ -1,0 +1,39 @@
+"""Programs to which random ones that failed were shrunk, on every target whose sizes may be symbols."""
+
+from __future__ import annotations
+
+import pytest
+
+from catgrad import Dim, Dtype, NdArrayType, build, ops
+from catgrad.testing import draw_arrays
+from tests.differential import check_programs
+from tests.programs import Program
+from tests.targets import on
+
+N = Dim("n")
+
+
+def product_with_copies_of_a_number(x):
+    """The number was computed where the product is, and had no address."""
+    places = ops.cast(ops.argsort(x, 2), Dtype.float32)
+    return x @ ops.broadcast(ops.sum(places), (1, N, N))
+
+
+def rows_added_to_the_only_one(x, number):
+    """The place of a row among one is 0; it was computed nevertheless, of an array that was not given."""
+    place = ops.broadcast(ops.cast(number, Dtype.int64) % 1, (N,))
+    return ops.reshape(ops.scatter_add(x, place, 1))
+
+
+FOUND = {
+    product_with_copies_of_a_number: [NdArrayType((1, 5, N))],
+    rows_added_to_the_only_one: [NdArrayType((N,)), NdArrayType(())],
+}
+
+
+@on("numpy", "torch", "jax", "c")
+@pytest.mark.parametrize("function", FOUND)
+def test_programs_that_random_ones_led_to(target, function):
+    types = FOUND[function]
+    arrays = draw_arrays([type.substitute({"n": 4}) for type in types])
+    check_programs(target, [Program(build(function, types), tuple(arrays))])
