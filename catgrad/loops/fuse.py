@@ -241,8 +241,8 @@ def _touched(item: Item) -> dict[Stored, list[Indices]]:
 def shrink(nests: Sequence[Kernel], kept: Collection[Stored]) -> None:
     """Take from each temporary array the axes along which only one turn of a loop reads what it wrote.
 
-    Those that are `kept` are read elsewhere too. Products and sorts are given pointers: what they touch does not
-    become a number.
+    Those that are `kept` are read elsewhere too. What products and sorts touch does not become a number, for
+    they are given its address.
     """
     pointed = {
         array
