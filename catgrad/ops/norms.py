@@ -10,6 +10,7 @@ import numpy as np
 from catgrad.dims import exact_quotient, product
 from catgrad.errors import ShapeError
 from catgrad.op import Examples, Op, Types, floating
+from catgrad.ops.arithmetic import absolute
 from catgrad.ops.compare import select
 from catgrad.ops.reduce import broadcast, mean, mean_of, sum
 from catgrad.ops.shape import Axes, normalised, reshape
@@ -45,8 +46,9 @@ class Normalisation(Op, register=False):
 
         Source: Blue 1978, A portable Fortran program to find the Euclidean norm of a vector
         """
-        scale = 0.5 ** (560 if x.dtype is Dtype.float64 else 72)
-        squares, scaled = self.average(x * x), self.average((x * scale) * (x * scale))
+        scale, least = (0.5**n for n in ((560, 500) if x.dtype is Dtype.float64 else (72, 60)))
+        small = absolute(x) * scale + least  # else most squares were subnormal, and slow
+        squares, scaled = self.average(x * x), self.average(small * small)
         fits = squares < inf
         # A root that is not chosen must have a derivative, too.
         large = sqrt(select(fits, zeros_like(scaled) + 1, scaled)) * (1 / scale)
