@@ -149,11 +149,22 @@ def _are_same(x: Array, y: Array) -> bool:
 
 
 def _is_factored(op: Any, given: Sequence[Array]) -> Any:
-    """Where ∞ · 0 occurs in a sum of products, which is NaN unless the factor ∞ is taken out of the sum."""
+    """Where a sum of products is NaN unless an infinite factor is taken out of it: 0 · ∞ or ∞ - ∞."""
     if not isinstance(op, Contract):
         return False
-    infinite, zero = ([np.asarray(f(a), np.float64) for a in given] for f in (np.isinf, lambda a: a == 0))
-    return op.ref(infinite[0], zero[1]) + op.ref(zero[0], infinite[1]) > 0
+    x, y = given
+
+    def terms(left: Array, right: Array) -> Any:
+        return op.ref(left.astype(np.float64), right.astype(np.float64))
+
+    def infinite(sign: int) -> Any:
+        """Where a term is infinite, of this sign."""
+        sides = [(x == a * np.inf, sign * a * y > 0) for a in (1, -1)]
+        others = [(sign * a * x > 0, y == a * np.inf) for a in (1, -1)]
+        return np.sum([terms(*pair) for pair in (*sides, *others)], axis=0) > 0
+
+    undefined = terms(np.isinf(x), y == 0) + terms(x == 0, np.isinf(y)) > 0
+    return undefined | infinite(1) & infinite(-1)
 
 
 def _dtype(array: Array) -> Dtype:
