@@ -22,7 +22,7 @@ RANDOM_BYTES = 8
 """Of the name of a file that is being written; as hexadecimal digits they are twice as many."""
 
 STRAY_SECONDS = 3600
-"""How long nobody has written to a file before its writer may be taken for dead."""
+"""Seconds without a write after which the writer of a temporary file is taken for dead."""
 
 
 def write_whole(path: Path, blocks: Iterable[bytes]) -> None:

@@ -40,7 +40,7 @@ def check_programs(target: str, programs: Sequence[Program], **options: Any) -> 
 
 
 def _is_beyond(backend: Backend, program: Program) -> bool:
-    """Whether a program needs what the target says that it does not do."""
+    """Tell whether a program needs what the target says that it does not do."""
     macros = {op.macro for op in operations(lower(program.term))}
     return "norms" in backend.limits and not NORMS.isdisjoint(macros)
 
@@ -48,7 +48,7 @@ def _is_beyond(backend: Backend, program: Program) -> bool:
 def _difference(
     backend: Backend, artifact: Artifact, name: str, compiled: Any, program: Program
 ) -> str | None:
-    """What the target does otherwise than the reference; None if nothing."""
+    """Say in what the target differs from the reference; None if in nothing."""
     term, given = pruned(program.term), program.inputs
     demands = artifact.program[name].requirements
     sizes = bind_symbols(tuple(term.source.table), [a.shape for a in given])

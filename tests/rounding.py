@@ -149,7 +149,7 @@ def _are_same(x: Array, y: Array) -> bool:
 
 
 def _is_factored(op: Any, given: Sequence[Array]) -> Any:
-    """Where a sum of products is NaN unless an infinite factor is taken out of it: 0 · ∞ or ∞ - ∞."""
+    """Mark sums of products that are NaN unless an infinite factor is taken out: 0 · ∞ or ∞ - ∞."""
     if not isinstance(op, Contract):
         return False
     x, y = given
@@ -158,7 +158,7 @@ def _is_factored(op: Any, given: Sequence[Array]) -> Any:
         return op.ref(left.astype(np.float64), right.astype(np.float64))
 
     def infinite(sign: int) -> Any:
-        """Where a term is infinite, of this sign."""
+        """Mark sums with an infinite term of this sign."""
         sides = [(x == a * np.inf, sign * a * y > 0) for a in (1, -1)]
         others = [(sign * a * x > 0, y == a * np.inf) for a in (1, -1)]
         return np.sum([terms(*pair) for pair in (*sides, *others)], axis=0) > 0

@@ -139,12 +139,12 @@ class Place:
 
     @property
     def size(self) -> int:
-        """How many elements it has."""
+        """Number of elements."""
         return prod(self.shape)
 
     @property
     def bytes(self) -> int:
-        """How many bytes it takes."""
+        """Size in bytes."""
         return self.size * self.slot.type.dtype.numpy.itemsize
 
     @property

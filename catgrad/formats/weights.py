@@ -11,9 +11,7 @@ from catgrad.program import Program
 from catgrad.types import Array
 
 MOST_TIMES, MOST_BESIDE = 4, 2**26
-"""How much larger than the arrays of a model a file may be, for it may have others, wider dtypes and texts:
-a factor, and bytes beside.
-"""
+"""Limits of a file, over the bytes of the model's arrays: a multiple, and bytes beside for texts and more."""
 
 
 def read_weights(path: str, program: Program) -> dict[str, Array]:

@@ -18,22 +18,27 @@ class BitMap(WholeMap, register=False):
     """(T, …) -> T for whole T, bit by bit."""
 
 
-class BitAnd(BitMap):
+class Flat(BitMap, register=False):
+    """(T, T) -> T, with the gradient 0."""
+
+    saves = NOTHING
+
+    def rev(self, dz: Any) -> Any:
+        return zeros_like(dz), zeros_like(dz)
+
+
+class BitAnd(Flat):
     """The bits set in both: z = x ∧ y, for whole T.
 
     Type:     (T, T) -> T
     Gradient: 0
     """
 
-    saves = NOTHING
     result = "both"
     commutative = True
 
     def ref(self, x: Array, y: Array) -> Any:
         return x & y
-
-    def rev(self, dz: Any) -> Any:
-        return zeros_like(dz), zeros_like(dz)
 
 
 class BitOr(BitMap):
@@ -89,7 +94,7 @@ class BitNot(BitMap):
         return -x - Constant(x.type, 1)()
 
 
-class ShiftLeft(BitMap, symbol="<<"):
+class ShiftLeft(Flat, symbol="<<"):
     """Bits moved up: z = x · 2ʸ modulo the range of T, for whole T.
 
     Type:     (T, T) -> T
@@ -97,18 +102,14 @@ class ShiftLeft(BitMap, symbol="<<"):
     Gradient: 0
     """
 
-    saves = NOTHING
     result = "shifted"
     right_unit = 0
 
     def ref(self, x: Array, y: Array) -> Any:
         return np.left_shift(x, y)
 
-    def rev(self, dz: Any) -> Any:
-        return zeros_like(dz), zeros_like(dz)
 
-
-class ShiftRight(BitMap, symbol=">>"):
+class ShiftRight(Flat, symbol=">>"):
     """Bits moved down: z = ⌊x / 2ʸ⌋, for whole T.
 
     Type:     (T, T) -> T
@@ -116,15 +117,11 @@ class ShiftRight(BitMap, symbol=">>"):
     Gradient: 0
     """
 
-    saves = NOTHING
     result = "shifted"
     right_unit = 0
 
     def ref(self, x: Array, y: Array) -> Any:
         return np.right_shift(x, y)
-
-    def rev(self, dz: Any) -> Any:
-        return zeros_like(dz), zeros_like(dz)
 
 
 shift_left, shift_right = ShiftLeft(), ShiftRight()

@@ -42,7 +42,7 @@ class PlaceOfExtremum(Op, register=False):
 
 
 class ArgMax(PlaceOfExtremum):
-    """Where the greatest element along an axis is: the first place of several; a NaN counts as greatest.
+    """Place of the greatest element along an axis: the first of several; a NaN counts as greatest.
 
     Type:     T[shape] -> i64[shape without axis]
     Raises:   ShapeError if the axis is empty
@@ -54,7 +54,7 @@ class ArgMax(PlaceOfExtremum):
 
 
 class ArgMin(PlaceOfExtremum):
-    """Where the least element along an axis is: the first place of several; a NaN counts as least.
+    """Place of the least element along an axis: the first of several; a NaN counts as least.
 
     Type:     T[shape] -> i64[shape without axis]
     Raises:   ShapeError if the axis is empty
@@ -75,7 +75,7 @@ class Extremum(Op, register=False):
     axis: int
     saves = Saves(inputs=..., outputs=...)
     place: ClassVar[type[PlaceOfExtremum]]
-    """Where the element is."""
+    """Return the place of the element."""
 
     def type(self, x: NdArrayType) -> Types:
         require_shape(numeric(x), self.shape)

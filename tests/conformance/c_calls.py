@@ -51,7 +51,7 @@ def write(name: str, cases: Sequence[Case], folder: Path) -> None:
 
 
 def results(cases: Sequence[Case], folder: Path) -> list[list[Array]]:
-    """What the program has written, for each case."""
+    """Read the results that the program has written, for each case."""
     found: list[list[Array]] = []
     with (folder / "outputs").open("rb") as file:
         for term, arrays in cases:

@@ -50,7 +50,7 @@ def nearest(x, limits):
 
 
 def within(array, dtype):
-    """Where PyTorch says what a cast gives: everywhere but outside the range of a whole dtype."""
+    """Mark the numbers whose cast PyTorch defines: all but those outside the range of a whole dtype."""
     if dtype.is_floating or dtype is Dtype.bool:
         return np.ones(array.shape, bool)
     with np.errstate(invalid="ignore"):

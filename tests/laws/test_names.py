@@ -159,7 +159,7 @@ def test_identifiers_are_ascii_and_fresh(wish, reserved):
 
 
 def parts_of(source):
-    """How many syntactic parts of each kind Python source has, but for variables.
+    """Count the syntactic parts of each kind that Python source has, but for variables.
 
     An expression with long names gets a line of its own, and so a variable.
     """
@@ -289,7 +289,7 @@ def test_c_compiles_with_any_name_of_a_model_and_of_a_size(data, tmp_path_factor
 
 
 def renamed(name):
-    """Whether nothing in C is called so."""
+    """Tell whether nothing in C is called so."""
     return Namer(get_backend("c").dialect.reserved).fresh(name) != name
 
 

@@ -11,7 +11,7 @@ from tests.programs import programs
 from tests.targets import SHARES, UNSHRUNK, cannot
 
 TARGETS = {"numpy": 1, "torch": 1, "jax": 2, "c": 16}
-"""How many programs are emitted as one: to compile a library takes much longer than to run it."""
+"""Programs that are emitted as one, by target: to compile a library takes much longer than to run it."""
 
 
 def random_programs(target, **chosen):

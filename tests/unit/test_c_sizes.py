@@ -113,7 +113,7 @@ def test_sizes_are_refused_if_bytes_cannot_be_counted_or_they_are_too_small(prog
 
 
 def test_arrays_of_no_elements_may_be_too_large_too():
-    """What is computed of them is not empty."""
+    """Functions of empty arrays, with results that are not empty."""
     term = build(lambda x: ops.sum(ops.sort(ops.sum(x, 1))[0]), [NdArrayType((N, 0))])
     backend = get_backend("c")
     with pytest.raises(

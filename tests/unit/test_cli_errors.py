@@ -1,4 +1,4 @@
-"""Whatever is written on the command line, and whatever a model's module does, ends with one sentence."""
+"""Errors of the command line, each one sentence: bad arguments, and modules that fail in any way."""
 
 from __future__ import annotations
 
