@@ -20,7 +20,7 @@ from catgrad.ops.take import TakeAlongAxis
 from catgrad.ops.window import Window
 from catgrad.program import Apply, Function
 from catgrad.structural import Constant, NumberOf
-from catgrad.types import NdArrayType
+from catgrad.types import Dtype, NdArrayType
 
 Indices = tuple[Index, ...]
 Source = Callable[[Indices], Scalar]
@@ -58,7 +58,9 @@ class Elements:
         self._known.clear()
 
     def at(self, value: int, indices: Indices) -> Scalar:
-        """The element of a value at these indices."""
+        """The element of a value at these indices; 0 of an empty array, of which none is needed."""
+        if product(self.types[value].shape) == 0:
+            return _zero(self.types[value].dtype)
         if value in self.sources:
             return self.sources[value](indices)
         key = value, indices
@@ -155,8 +157,7 @@ class Elements:
             if size != whole:
                 conditions.append(Within(i - start, size, start != 0, start + size != whole))
         inside = self.at(apply.inputs[0], tuple(places))
-        zero = Number(Constant(NdArrayType((), inside.dtype), 0))
-        return Guarded(tuple(conditions), inside, zero) if conditions else inside
+        return Guarded(tuple(conditions), inside, _zero(inside.dtype)) if conditions else inside
 
     @_element.register
     def _(self, op: Concat, apply: Apply, position: int, indices: Indices) -> Scalar:
@@ -169,9 +170,11 @@ class Elements:
             inside = self.at(value, put(indices, op.axis, i - before))
             below = Within(i - before, size, False, True)
             result = inside if result is None else Guarded((below,), inside, result)
-        if result is None:
-            return Number(Constant(NdArrayType((), self.types[apply.outputs[0]].dtype), 0))
-        return result
+        return result or _zero(self.types[apply.outputs[0]].dtype)
+
+
+def _zero(dtype: Dtype) -> Scalar:
+    return Number(Constant(NdArrayType((), dtype), 0))
 
 
 def flat(indices: Indices, shape: tuple[Size, ...]) -> Index:
