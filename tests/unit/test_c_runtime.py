@@ -91,18 +91,17 @@ def ulps(y, exact):
     return np.where((y == rounded) | (np.isnan(y) & np.isnan(rounded)), 0, error)
 
 
-def inputs(name):
+def inputs():
     """Floats of all sizes, and many where the function is neither flat nor linear."""
     rng = np.random.default_rng(0)
     sizes = np.arange(0, 2**32, 9973, dtype=np.uint64).astype(np.uint32).view(np.float32)
     near = [rng.uniform(-r, r, 100_000) for r in (1, 4, 20, 110, 8192)]
-    x = np.concatenate([sizes, *(n.astype(np.float32) for n in near)])
-    return x[np.abs(x) < 2**27] if name in ("sin", "cos") else x
+    return np.concatenate([sizes, *(n.astype(np.float32) for n in near)])
 
 
 @pytest.mark.parametrize("name", MAPS)
 def test_functions_are_within_2_units_of_the_last_place(library, name):
-    x = inputs(name)
+    x = inputs()
     with np.errstate(all="ignore"):
         exact = MAPS[name](x.astype(float))
     y = call(library, f"{name}_f32", x)
@@ -118,11 +117,10 @@ SPECIAL = np.array(
 
 @pytest.mark.parametrize("name", MAPS)
 def test_functions_of_special_values(library, name):
-    x = SPECIAL[np.abs(SPECIAL) != np.float32(3.4e38)] if name in ("sin", "cos") else SPECIAL
     with np.errstate(all="ignore"):
-        exact = MAPS[name](x.astype(float))
+        exact = MAPS[name](SPECIAL.astype(float))
         rounded = exact.astype(np.float32)
-    y = call(library, f"{name}_f32", x)
+    y = call(library, f"{name}_f32", SPECIAL)
     assert np.array_equal(np.isnan(y), np.isnan(rounded))
     assert ulps(y, exact).max() <= 2
     known = ~np.isnan(y)
@@ -158,7 +156,7 @@ def test_16_bits_are_read_and_rounded_as_numpy_does(library):
     floats = call(library, "f16_to_f32", halves, to=np.float32)
     np.testing.assert_array_equal(floats, halves.view(np.float16).astype(np.float32))
     with np.errstate(all="ignore"):
-        x = np.concatenate([inputs("exp"), floats, (floats[:-1] + floats[1:]) / 2])
+        x = np.concatenate([inputs(), floats, (floats[:-1] + floats[1:]) / 2])
         expected = x.astype(np.float16)
     np.testing.assert_array_equal(call(library, "f32_to_f16", x, to=np.uint16).view(np.float16), expected)
 
@@ -169,7 +167,7 @@ def test_bfloat16_is_read_and_rounded_as_ml_dtypes_does(library):
     floats = call(library, "bf16_to_f32", halves, to=np.float32)
     np.testing.assert_array_equal(floats, halves.view(bfloat16).astype(np.float32))
     ties = (halves.astype(np.uint32) << 16 | 0x8000).view(np.float32)
-    x = np.concatenate([inputs("exp"), floats, ties])
+    x = np.concatenate([inputs(), floats, ties])
     with np.errstate(all="ignore"):
         expected = x.astype(bfloat16).astype(np.float32)
     back = call(library, "f32_to_bf16", x, to=np.uint16).view(bfloat16).astype(np.float32)
