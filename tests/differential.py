@@ -53,10 +53,10 @@ def _difference(
     demands = artifact.program[name].requirements
     sizes = bind_symbols(tuple(term.source.table), [a.shape for a in given])
     unmet = [size for size, least in demands if size.substitute(sizes) < least]  # type: ignore[operator]
-    wanted = _outcome(lambda: evaluate(term, *given))
+    wanted = outcome(lambda: evaluate(term, *given))
     # No library but NumPy takes its bfloat16, and every target takes float32 for it.
     taken = [widened(a) if a.dtype.name == "bfloat16" else a for a in given]
-    found = _outcome(lambda: [as_numpy(r) for r in getattr(compiled, name)(*taken)])
+    found = outcome(lambda: [as_numpy(r) for r in getattr(compiled, name)(*taken)])
     fails = isinstance(found, Exception)
     if unmet:
         return None if fails else f"{unmet[0]} may be {sizes}"
@@ -71,7 +71,7 @@ def _difference(
     return _first_difference(backend, program, found, wanted)
 
 
-def _outcome(call: Any) -> Any:
+def outcome(call: Any) -> Any:
     """The arrays that a call returns, or the error that it raises."""
     try:
         return call()

@@ -57,9 +57,14 @@ def _grouped(block: Sequence[Item]) -> list[Kernel]:
 
 
 def _home(kernels: Sequence[Kernel], item: Item) -> Kernel | None:
-    """The last kernel that writes what a single statement reads."""
+    """The last kernel that writes what a single statement reads, if nothing is checked after it."""
     reads = {array for array, _ in item.reads}
-    return next((k for k in reversed(kernels) if not reads.isdisjoint(a for a, _ in k.writes)), None)
+    for kernel in reversed(kernels):
+        if not reads.isdisjoint(array for array, _ in kernel.writes):
+            return kernel
+        if may_fail(kernel.body):
+            return None
+    return None
 
 
 def _updated(item: Item) -> set[Stored]:
@@ -106,6 +111,8 @@ def _place(block: list[Item], item: Loop, values: Mapping[Variable, Index], fit:
             and _may_join(other, item, values)
         ):
             return other
+        if may_fail([other]):
+            return None  # what is checked there may be an index here
         if shared & {array for array, _ in (*other.writes, *item.writes)}:
             return None  # it reads what the other writes, or writes what the other reads
     return None

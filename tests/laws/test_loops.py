@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from catgrad import Dim, NdArrayType, build, ops
+from catgrad import Dim, Dtype, NdArrayType, build, ops
 from catgrad.backend import TOLERANCE
 from catgrad.functors import Expand, reverse
 from catgrad.loops.fuse import fused, shrink
@@ -16,11 +16,13 @@ from catgrad.loops.lower import lower, staged
 from catgrad.loops.nest import Kernel, statements
 from catgrad.loops.steps import decisive, kernels
 from catgrad.loops.tidy import tidy
-from catgrad.program import interpret
+from catgrad.program import evaluate, interpret
 from catgrad.program import lower as straight
 from catgrad.testing import Case, draw_arrays, operation_cases
 from catgrad.types import widened
+from tests.differential import outcome, pruned
 from tests.kernels import has, prepared, run
+from tests.programs import programs
 from tests.strategies import float_terms, integer_terms, integers_for
 
 EXPAND = Expand(has)
@@ -167,3 +169,33 @@ def test_rows_of_a_symbolic_size_turned_round():
 def assert_same(found, wanted):
     for x, y in zip(found, wanted, strict=True):
         np.testing.assert_array_equal(x, y)
+
+
+@settings(suppress_health_check=list(HealthCheck))
+@given(programs())
+def test_kernels_of_random_programs_stay_within_their_arrays(program):
+    """The interpreter asserts it; where an index lies outside, kernels fail before they use it."""
+    term = pruned(program.term)
+    found, wanted = (
+        outcome(lambda: run(lower(function_of(term)), *program.inputs, shuffled=True)),
+        outcome(lambda: interpret(straight(term), *program.inputs)),
+    )
+    assert isinstance(found, list) or (isinstance(found, IndexError) and isinstance(wanted, IndexError))
+
+
+@pytest.mark.parametrize("number", [0.1, 4e6])
+def test_no_index_is_used_before_it_is_checked(number):
+    """Sums at computed places joined the loop that finds the greatest, which comes before the check."""
+
+    def both(x, number):
+        sums = ops.broadcast(ops.sum(ops.broadcast(number, (3, 4)), 0), (5, 4), [0])
+        return ops.argmax(x, 1), ops.scatter_add_along_axis(x, ops.cast(sums, Dtype.int64), 2, 1)
+
+    term = build(both, [NdArrayType((5, 4)), NdArrayType(())])
+    arrays = np.ones((5, 4), np.float32), np.float32(number)
+    found, wanted = (
+        outcome(lambda: run(lower(function_of(term)), *arrays)),
+        outcome(lambda: evaluate(term, *arrays)),
+    )
+    assert type(found) is type(wanted)
+    assert isinstance(found, IndexError) or equal(found, wanted)
