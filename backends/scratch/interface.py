@@ -32,15 +32,20 @@ SHARED = ("loss", "error", "steps", "guess", "classes", "accuracy")
 class Reading:
     """A custom block that copies a shared list into one of the sprite's own, if all of it is as it must be.
 
-    Items must be whole numbers below `below` if that is not None, of which 0 stands for any. They are copied
-    one by one or in a loop, which takes fewer blocks and more time.
+    Items of an integer type must be whole numbers, and below `below` unless that is 0. They are copied one by
+    one or in a loop, which takes fewer blocks and more time.
     """
 
     block: str
     shared: str
     value: Value
-    below: int | None
+    below: int
     one_by_one: bool
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether items must be whole numbers."""
+        return not self.value.type.dtype.is_floating
 
 
 @dataclass(frozen=True)
@@ -105,8 +110,9 @@ class Interface:
         return Told(entry, readings, tuple(shows))
 
     def _reading(self, shared: str, value: Value, outputs: Sequence[Value]) -> Reading:
-        below = None if value.type.dtype.is_floating else 0
-        if shared.startswith("target") and below == 0 and outputs and not outputs[0].size % value.size:
+        is_label = shared.startswith("target") and not value.type.dtype.is_floating
+        below = 0
+        if is_label and outputs and not outputs[0].size % value.size:
             below = outputs[0].size // value.size
         wish = f"~read {shared}"
         block = next(
@@ -115,7 +121,7 @@ class Interface:
             if name not in self.readings or self.readings[name].value.place == value.place
         )
         return self.readings.setdefault(
-            block, Reading(block, shared, value, below, self.quick and value.size <= FEW)
+            block, Reading(block, shared, value, below, self.quick and value.size <= FEW and not below)
         )
 
     def _copied(self, value: Value, shared: str) -> list[Line]:
