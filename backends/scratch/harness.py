@@ -90,7 +90,8 @@ class Block:
         if error.startswith("an index"):
             raise IndexError(error)
         if error:
-            kind = DivergenceError if error.startswith("the loss") else ShapeError
+            diverged = error.startswith("the loss") or "too large" in error
+            kind = DivergenceError if diverged else ShapeError
             raise kind(f"{self.how['block']} must find no error", f"it says: {error}", "give other values")
 
     def _results(self) -> list[tuple[Mapping[str, Any], NdArrayType]]:

@@ -20,6 +20,9 @@ POINTS = 240
 ITEM = 1_000
 """Nanoseconds for a number that is read and found to be one."""
 
+RENEWED = 400
+"""Nanoseconds for a new weight that is found to be a number, and takes the place of the old one."""
+
 SHARE = 2
 """What measuring may take: one part in so many of the time for training."""
 
@@ -61,7 +64,8 @@ def _of(sprite: Sprite, told: Told) -> int:
     scripts = {definition.name: definition.lines for definition in sprite.definitions}
     read = sum(reading.value.size for reading in told.readings)
     lines = (*told.entry.forward, *told.entry.rest, *told.shows)
-    return ITEM * read + sum(_duration(line, scripts) for line in lines)
+    renewed = sum(renewal.new.size for renewal in told.entry.renewals)
+    return ITEM * read + RENEWED * renewed + sum(_duration(line, scripts) for line in lines)
 
 
 def _duration(line: Line, scripts: dict[str, tuple[Line, ...]]) -> int:

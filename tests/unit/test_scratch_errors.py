@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from catgrad import emit
+from catgrad import emit, optimisers, sgd
 from tests.conformance.scratch_models import bigrams, classifier, examples, mlp
 from tests.scratch.machines import on_machines
 from tests.scratch.sprites import Sprite
@@ -142,7 +142,9 @@ DECIMAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 pieces = st.sampled_from(
     [*"0123456789..eE+-xXbBoO \t\xa0\u0665", "Infinity", "NaN", "0x", "0b1", "0o7", "1e", "e308", "e309"]
 )
-items = st.lists(pieces, max_size=5).map("".join) | st.floats() | st.floats().map(str) | st.integers().map(str)
+items = (
+    st.lists(pieces, max_size=5).map("".join) | st.floats() | st.floats().map(str) | st.integers().map(str)
+)
 
 
 @on_machines
@@ -200,3 +202,76 @@ def test_a_loss_that_is_no_number_changes_no_weight(vm, great):
     after = one.all_held()
     changed = {name for (name, kind), value in after.items() if value != before[name, kind]}
     assert changed <= {"error", "loss"}
+
+
+RULES = {"sgd": sgd(0.3), "momentum": sgd(0.3, 0.9, weight_decay=0.1), "adam": optimisers.adamw(0.05)}
+
+
+@cache
+def learner(rule, vm):
+    """A sprite of a small network that is trained by this rule, its weights, and an example."""
+    task = mlp(RULES[rule])
+    made = Sprite(emit(task, "scratch", vm=vm), vm)
+    return made, made.all_held(), examples(task, 1, 0)
+
+
+def trained(rule, vm, rate, scale):
+    """A step from the first weights; the lists and variables before and after."""
+    one, first, (x, y) = learner(rule, vm)
+    for (name, kind), value in first.items():
+        one.machine.set_list(name, value) if kind == "lists" else one.machine.set_variable(name, value)
+    one.give("train_step", scale * x, y)
+    one.machine.set_variable("learning rate", rate)
+    before = one.all_held()
+    one.machine.call("train step")
+    return one.machine.variable("error"), before, one.all_held()
+
+
+def changed(before, after):
+    return {name for (name, kind), value in after.items() if value != before[name, kind]}
+
+
+@on_machines
+@pytest.mark.parametrize("rule", RULES)
+def test_new_weights_that_are_too_large_replace_none(vm, rule):
+    for rate in (1e308, -1e308, 1e40):
+        error, before, after = trained(rule, vm, rate, 1)
+        assert error.endswith(
+            "must have numbers, but the new ones are too large: try a smaller learning rate"
+        )
+        assert changed(before, after) == {"error", "loss"}
+    error, before, after = trained(rule, vm, 0.1, 1)
+    parameters = {slot.name for slot in learner(rule, vm)[0].program.tables["parameters"]}
+    assert error == "" and parameters | {"output"} <= changed(before, after)
+
+
+@on_machines
+@pytest.mark.parametrize("rule", ["momentum", "adam"])
+def test_a_state_that_is_too_large_changes_nothing(vm, rule):
+    """Even where the weights would be numbers: Adam divides by the root of the state."""
+    one, first, _ = learner(rule, vm)
+    place = next(p for slot, p in one.tables.items() if slot.endswith("hidden.weight") and slot[0] != "0")
+    trained(rule, vm, 0.1, 1)
+    one.machine.set_list(place["list"], [1e300] * len(first[place["list"], "lists"]))
+    before = one.all_held()
+    one.machine.call("train step")
+    assert "must have numbers, but the new ones are too large" in one.machine.variable("error")
+    assert changed(before, one.all_held()) <= {"error", "loss"}
+
+
+@on_machines
+@given(
+    rule=st.sampled_from(list(RULES)),
+    rate=st.floats(-1e308, 1e308).filter(bool) | st.floats(-320, 308).map(lambda e: 10.0**e).filter(bool),
+    scale=st.floats(-20, 300).map(lambda e: 10.0**e),
+)
+@settings(max_examples=60)
+def test_after_a_step_all_weights_are_numbers_of_float32_or_none_has_changed(vm, rule, rate, scale):
+    error, before, after = trained(rule, vm, rate, scale)
+    if error:
+        assert changed(before, after) <= {"error", "loss"}
+    else:
+        one, _, _ = learner(rule, vm)
+        arrays = [a for table in ("parameters", "state") for a in one.table(table).values()]
+        weights = np.concatenate([a for a in arrays if a.size > 1])
+        assert np.isfinite(weights.astype(np.float32)).all()

@@ -23,18 +23,21 @@ class Expressions(Numbering):
         places: Places,
         name_of: Callable[[Stored], str],
         changing: Collection[Stored] = (),
+        scaled: Collection[Stored] = (),
     ) -> None:
         super().__init__(changing)
-        self.dialect, self.places, self.name_of = dialect, places, name_of
+        self.dialect, self.places, self.name_of, self.scaled = dialect, places, name_of, scaled
         places.text_of = self.text
 
     def text(self, scalar: Scalar, fresh: bool = False) -> str:
         """The scalar as an expression; a `fresh` one is not taken by its name."""
         return self._text(scalar, fresh)[0]
 
-    def stored(self, scalar: Scalar) -> str:
-        """The scalar as lists and variables hold it: no list holds what is true or false."""
+    def stored(self, scalar: Scalar, array: Stored | None = None) -> str:
+        """The scalar as the list of an array holds it: no list holds what is true or false."""
         text = self.text(scalar)
+        if array in self.scaled:
+            return self._call("as_scaled", text)
         return self._call("as_number", text) if scalar.dtype is Dtype.bool else text
 
     def element(self, array: Stored, indices: Sequence[Index]) -> str:
@@ -48,7 +51,7 @@ class Expressions(Numbering):
         if name is not None:
             return name, ATOM
         if isinstance(scalar, Load):
-            return self._loaded(self.element(scalar.array, scalar.indices), scalar.dtype)
+            return self._loaded(self.element(scalar.array, scalar.indices), scalar)
         if isinstance(scalar, Number):
             return self._macro(Literal(scalar.constant, weak=True), scalar.dtype, ())
         if isinstance(scalar, Place):
@@ -58,9 +61,11 @@ class Expressions(Numbering):
         assert isinstance(scalar, Compute)  # the last kind there is
         return self._macro(scalar.op, scalar.dtype, scalar.operands)
 
-    def _loaded(self, text: str, dtype: Dtype) -> tuple[str, int]:
-        if dtype is Dtype.bool:
+    def _loaded(self, text: str, load: Load) -> tuple[str, int]:
+        if load.dtype is Dtype.bool:
             return self._call("as_truth", text), self.dialect.binding["Equal"][0]
+        if load.array in self.scaled:
+            return self._call("from_scaled", text), self.dialect.binding["Divide"][0]
         return text, ATOM
 
     def _guarded(self, scalar: Guarded) -> str:

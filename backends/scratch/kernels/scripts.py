@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from itertools import count
 
 from catgrad.dialect import Dialect
@@ -44,6 +44,7 @@ class Script:
         is_taken: Callable[[str], bool],
         outer: Places,
         unrolling: Unrolling,
+        scaled: Collection[Stored] = (),
     ) -> None:
         items = ordered(gathered(unrolling.written_out(without_sorts(kernel.body))))
         self.items, self.macros, self._given, self._is_taken = items, dialect.macros, name_of, is_taken
@@ -51,7 +52,7 @@ class Script:
         self.names: dict[Stored, str] = {}
         self.places = Places(dialect.macros, outer)
         changed = {array for s in statements(items) for array, _ in s.writes}
-        self.expressions = Expressions(dialect, self.places, self._name, changed)
+        self.expressions = Expressions(dialect, self.places, self._name, changed, scaled)
         self.slots = 0
         self.appended = set(filled_in_order(items))
         for array in dict.fromkeys(a for s in statements(items) for a, _ in (*s.reads, *s.writes)):
@@ -224,7 +225,7 @@ class Script:
         if isinstance(s, Update):
             lines = self._update(s)
         elif not s.array.order:
-            lines = [Set(self._name(s.array), self.expressions.stored(s.scalar))]
+            lines = [Set(self._name(s.array), self.expressions.stored(s.scalar, s.array))]
         else:
             return self._element(s, later)
         self.expressions.written(s.array)
@@ -236,7 +237,7 @@ class Script:
         return [*lines, self._updated(s)]
 
     def _updated(self, s: Update) -> Line:
-        text = self.expressions.text(s.scalar)
+        text = self.expressions.stored(s.scalar, s.array)
         target = self.expressions.element(s.array, s.indices)
         if not isinstance(s.op, Add):
             sign = "is_less" if isinstance(s.op, Minimum) else "is_greater"
@@ -263,7 +264,7 @@ class Script:
         ):
             lines += self._named(s.scalar)
             known = self.expressions.name(s.scalar)
-        name, text = self._name(s.array), self.expressions.stored(s.scalar)
+        name, text = self._name(s.array), self.expressions.stored(s.scalar, s.array)
         if s.array in self.appended:
             line: Line = Append(name, text)
         else:
