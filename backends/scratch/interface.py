@@ -12,7 +12,7 @@ from catgrad.initialisers import Filled, Normal, Uniform
 from catgrad.naming import numbered
 from catgrad.program import Program
 from catgrad.state import Slot
-from catgrad.types import NdArrayType
+from catgrad.types import Dtype, NdArrayType
 
 from .entries import Entry, Sprite, Value
 from .kernels.texts import Append, Change, Clear, Line, Repeat, Set
@@ -59,10 +59,10 @@ class Told:
 
 @dataclass(frozen=True)
 class Reset:
-    """First values of a list, or of a variable where there is no count."""
+    """First values of a list of so many items, or of a variable, which has no count."""
 
     place: str
-    count: int
+    count: int | None
     value: str
 
 
@@ -110,10 +110,9 @@ class Interface:
         return Told(entry, readings, tuple(shows))
 
     def _reading(self, shared: str, value: Value, outputs: Sequence[Value]) -> Reading:
-        is_label = shared.startswith("target") and not value.type.dtype.is_floating
-        below = 0
-        if is_label and outputs and not outputs[0].size % value.size:
-            below = outputs[0].size // value.size
+        below = 2 if value.type.dtype is Dtype.bool else 0
+        if shared.startswith("target") and value.type.dtype in (Dtype.int32, Dtype.int64):
+            below = _count_classes(value, outputs)
         wish = f"~read {shared}"
         block = next(
             name
@@ -128,7 +127,7 @@ class Interface:
         """A list of the sprite's own into one that is shared."""
         item = self.macros["item"]
         if value.is_number:
-            return [Clear(shared), Append(shared, value.place)]
+            return [Clear(shared), Append(shared, self.macros["variable"](value.place))]
         if value.size <= FEW:
             return [Clear(shared), *(Append(shared, item(value.place, k + 1)) for k in range(value.size))]
         i = self.macros["local"]("i")
@@ -144,7 +143,7 @@ class Interface:
 
     def _reset(self, slot: Slot) -> Reset:
         place = self.macros["slot_name"](slot.name, slot.type.rank)
-        return Reset(place, int(slot.type.size) if slot.type.rank else 0, self._drawn(slot.initial))
+        return Reset(place, int(slot.type.size) if slot.type.rank else None, self._drawn(slot.initial))
 
     def _drawn(self, initial: Any) -> str:
         if isinstance(initial, Uniform):
@@ -153,6 +152,14 @@ class Interface:
             return self.macros["normal"](literal(initial.mean), literal(initial.deviation))  # type: ignore[no-any-return]
         assert isinstance(initial, Filled)  # the last kind there is
         return literal(initial.value)
+
+
+def _count_classes(target: Value, outputs: Sequence[Value]) -> int:
+    """How many scores the only output has for each label; 0 if they are no scores of classes."""
+    if len(outputs) != 1 or not target.size or outputs[0].size % target.size:
+        return 0
+    count = outputs[0].size // target.size
+    return count if count > 1 else 0
 
 
 def numbered_list(name: str, count: int) -> list[str]:

@@ -58,9 +58,13 @@ WRONG = {
     "a number between spaces": (
         "mlp", "input", lambda x: put(x, 1, " 1 "), "input must have numbers, but item 1 is  1 "
     ),
-    "hexadecimal": ("mlp", "input", lambda x: put(x, 1, "0x10"), "input must have numbers, but item 1 is 0x10"),
+    "hexadecimal": (
+        "mlp", "input", lambda x: put(x, 1, "0x10"), "input must have numbers, but item 1 is 0x10"
+    ),
     "binary": ("mlp", "target", lambda y: put(y, 6, "0b1"), "target must have numbers, but item 6 is 0b1"),
-    "a truth value": ("mlp", "input", lambda x: put(x, 5, True), "input must have numbers, but item 5 is true"),
+    "a truth value": (
+        "mlp", "input", lambda x: put(x, 5, True), "input must have numbers, but item 5 is true"
+    ),
     "a hexadecimal class": (
         "classifier", "target", lambda y: put(y, 2, "0x1"),
         "target must have whole numbers from 0 to 2, but item 2 is 0x1",

@@ -10,6 +10,7 @@ from weakref import WeakKeyDictionary
 from catgrad.loops.index import Index, Variable
 from catgrad.loops.scalar import Compute, Guarded, Load, Number, Place, Scalar
 from catgrad.loops.turns import is_number
+from catgrad.types import Dtype
 
 STACK, REPORTER, VARIABLE, SHARED = 112, 45, 56, 106
 """A block of a stack, one in a slot, a variable in a slot, one that all sprites share."""
@@ -72,7 +73,14 @@ def weight(scalar: Compute) -> int:
 
 def times(scalar: Compute, position: int) -> int:
     """How often the spelling of an operation mentions an operand."""
+    if scalar.op.macro == "Multiply" and wraps(scalar.dtype):
+        return 2
     return 2 if position in REPEATED.get(scalar.op.macro, ()) else 1
+
+
+def wraps(dtype: Dtype) -> bool:
+    """Whether arithmetic wraps to the bits of a dtype: whole numbers of 64 bits have more than Scratch's."""
+    return dtype in (Dtype.int32, Dtype.uint32)
 
 
 def is_variable(scalar: Scalar) -> bool:

@@ -14,7 +14,7 @@ from catgrad.loops.turns import is_number
 from catgrad.naming import Namer
 from catgrad.ops.arithmetic import Add, Minimum
 from catgrad.ops.random import RandomBits
-from catgrad.types import Dtype
+from catgrad.types import Dtype, NdArrayType
 
 from . import cost
 from .expressions import Expressions
@@ -237,14 +237,14 @@ class Script:
         return [*lines, self._updated(s)]
 
     def _updated(self, s: Update) -> Line:
-        text = self.expressions.stored(s.scalar, s.array)
+        text = self.expressions.stored(s.scalar, s.array, s.op.macro)
         target = self.expressions.element(s.array, s.indices)
         if not isinstance(s.op, Add):
             sign = "is_less" if isinstance(s.op, Minimum) else "is_greater"
             return If(self.macros[sign](text, target), (self._put(s, text),))
-        if not s.array.order:
+        if not s.array.order and not cost.wraps(s.array.type.dtype):
             return Change(self._name(s.array), text)
-        return self._put(s, self.macros["sum"](target, text))
+        return self._put(s, self.macros["sum"](NdArrayType((), s.array.type.dtype), target, text))
 
     def _put(self, s: Update, text: str) -> Line:
         if not s.array.order:
