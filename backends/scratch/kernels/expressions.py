@@ -38,7 +38,7 @@ class Expressions(Numbering):
         places.text_of = self.text
 
     def text(self, scalar: Scalar, fresh: bool = False, reader: str = "") -> str:
-        """The scalar as an expression, for the operation that reads it; `fresh`: spelled even if it has a name."""
+        """The scalar as an expression for the operation that reads it; a `fresh` one has no name yet."""
         return self._text(scalar, fresh, reader)[0]
 
     def stored(self, scalar: Scalar, array: Stored | None = None, reader: str = "") -> str:
