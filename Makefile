@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 JOBS   ?= auto
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test browser check bench golden docs figures format clean
+.PHONY: help demo test browser check fuzz bench golden docs figures format clean
 
 help:  ## list the commands
 	@grep -E '^[a-z]+: .*##|^[a-z]+:  ##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 12
@@ -27,6 +27,10 @@ check: $(VENV)/dev  ## format, lint, types, direction of imports
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+SECONDS ?= 60
+fuzz: $(VENV)/dev  ## compare targets on random programs for so many SECONDS; prints seeds
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.fuzz --seconds $(SECONDS)
 
 bench: $(VENV)/dev tests/scratch/node_modules/.installed  ## measure against named peers; prints tables, keeps JSON
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.core

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from catgrad.dialect import Dialect
 from catgrad.errors import ArtifactError, UnknownName, UnsupportedOp, nearest, unknown
-from catgrad.files import write_whole
+from catgrad.files import reason, write_whole
 from catgrad.op import OPS, Op
 from catgrad.passes import Pass, erase_barriers, optimise
 from catgrad.printing import FunctionPrinter
-from catgrad.program import Function, Program, nest, operations
+from catgrad.program import Function, Program, nest, operations, requirements
 from catgrad.texts import fill
 
 if TYPE_CHECKING:
@@ -59,10 +59,10 @@ class Artifact:
             for path, content in zip(paths, self.files.values(), strict=True):
                 write_whole(path, [content.encode() if isinstance(content, str) else content])
             return paths
-        except OSError as error:
+        except (OSError, ValueError) as error:
             raise ArtifactError(
                 "the output folder must be writable",
-                f"{folder} is not: {error.strerror}",
+                f"{folder} is not: {reason(error)}",
                 "choose another folder",
             ) from None
 
@@ -188,7 +188,7 @@ class Backend:
         the program.
         """
         self._check_supported(program)
-        prepared = self.arrange(self, program).map(self._prepare)
+        prepared = self.arrange(self, program).map(self._prepared)
         used = {op.macro for f in prepared.functions for op in operations(f)}
         spelled = self.spell(self, prepared)
         given = {"program": prepared, "used": used, "backend": self, **spelled}
@@ -199,9 +199,14 @@ class Backend:
         files = {name: text.rstrip() + "\n" for name, text in rendered.items() if text.strip()}
         return Artifact(self.assemble(given, files), prepared, self.load)
 
-    def _prepare(self, function: Function) -> Function:
-        straight = erase_barriers.apply(optimise(function))
-        return reduce(lambda f, each: each.apply(f), self.passes, nest(straight, self._prepare))
+    def _prepared(self, function: Function) -> Function:
+        straight = optimise(function)
+        # Passes of the target may replace operations by ones that no longer say what they demand.
+        return self._suited(replace(straight, requirements=requirements(straight)))
+
+    def _suited(self, function: Function) -> Function:
+        straight = nest(erase_barriers.apply(function), lambda block: self._suited(optimise(block)))
+        return reduce(lambda f, each: each.apply(f), self.passes, straight)
 
     def _check_supported(self, program: Program) -> None:
         for function in program.functions:

@@ -11,8 +11,8 @@ import numpy as np
 from catgrad.dims import Size
 from catgrad.op import Op
 from catgrad.schedule import schedule
-from catgrad.term import Term, check_functional, edges, substitute
-from catgrad.types import Array, NdArrayType
+from catgrad.term import Edge, Term, assemble, check_functional, edges, substitute
+from catgrad.types import Array, Dtype, NdArrayType
 
 
 class Block:
@@ -67,9 +67,10 @@ class Block:
 
 
 class HigherOrder(Op, register=False):
-    """An operation of terms: theirs compute, and round."""
+    """An operation of terms: theirs compute, round, and may fail."""
 
     rounds_once = True
+    may_fail = True
 
     def compute(self, *arrays: Array) -> Any:
         """The meaning on these arrays, which its blocks widen where they must."""
@@ -88,6 +89,24 @@ def map_blocks(op: Op, change: Callable[[Term], Term]) -> Op:
     """The operation with each of its blocks changed."""
     inside = blocks(op)
     return replace(op, **{name: Block(change(b.term)) for name, b in inside.items()}) if inside else op  # type: ignore[type-var]
+
+
+def retyped(value: Any, before: Dtype, after: Dtype) -> Any:
+    """Replace a dtype by another in an operation, a block, a type or a tuple of them."""
+    if isinstance(value, NdArrayType):
+        return NdArrayType(value.shape, after) if value.dtype is before else value
+    if value is before:
+        return after
+    if isinstance(value, tuple):
+        return tuple(retyped(v, before, after) for v in value)
+    if isinstance(value, Block):
+        inside = [Edge(retyped(op, before, after), ins, outs) for op, ins, outs in edges(value.term)]
+        types = [retyped(type, before, after) for type in value.term.H.w.table]
+        return Block(assemble(types, inside, value.term.s.table.tolist(), value.term.t.table.tolist()))
+    if isinstance(value, Op) and fields(value):  # type: ignore[arg-type]
+        changed = {f.name: retyped(getattr(value, f.name), before, after) for f in fields(value) if f.init}  # type: ignore[arg-type]
+        return replace(value, **changed)  # type: ignore[type-var]
+    return value
 
 
 def any_operation(term: Term, holds: Callable[[Op], Any]) -> bool:

@@ -19,7 +19,7 @@ from catgrad.types import Dtype, NdArrayType
 class Var:
     """A wire of a term under construction.
 
-    `+ - * / // % ** @ > >= < <= == != & | ~` apply operations; a Python number among the operands
+    `+ - * / // % ** @ > >= < <= == != & | ^ ~ << >>` apply operations; a Python number among the operands
     becomes a constant of the other operand's type. Variables never broadcast: shapes must be equal.
     """
 
@@ -50,6 +50,12 @@ class Var:
 
     def __invert__(self) -> Any:
         return SYMBOLS["~"](self)
+
+    def __pow__(self, other: Any) -> Any:
+        if not isinstance(other, (int, float, np.number, Var)):
+            return NotImplemented
+        other = other.item() if isinstance(other, np.number) else other
+        return SYMBOLS["**"](self, other)  # a number stays one: whole powers of whole numbers are products
 
     def __repr__(self) -> str:
         return f"Var({self.type})"
@@ -88,11 +94,14 @@ for _name, _symbol in {
     "mod": "%",
     "and": "&",
     "or": "|",
-    "pow": "**",
+    "xor": "^",
+    "lshift": "<<",
+    "rshift": ">>",
     "matmul": "@",
 }.items():
     setattr(Var, f"__{_name}__", _operator(_symbol))
     setattr(Var, f"__r{_name}__", _operator(_symbol, swapped=True))
+Var.__rpow__ = _operator("**", swapped=True)  # type: ignore[attr-defined]
 for _name, _symbol in {"gt": ">", "ge": ">=", "lt": "<", "le": "<=", "eq": "==", "ne": "!="}.items():
     setattr(Var, f"__{_name}__", _operator(_symbol))
 

@@ -103,6 +103,10 @@ class Op:
     """The output holds elements of the one input and nothing else."""
     costly: ClassVar[bool] = False
     """It takes much longer than reading an element, so its output is kept rather than computed again."""
+    multilinear: ClassVar[bool] = False
+    """It is linear in each array, so one without elements makes the result 0."""
+    may_fail: ClassVar[bool] = False
+    """It raises an error for some elements, such as the number of a row that no row has."""
     commutative: ClassVar[bool] = False
     """f(x, y) = f(y, x)."""
     involution: ClassVar[bool] = False
@@ -149,6 +153,10 @@ class Op:
         read, and which inputs and outputs it keeps; None if it keeps all.
         """
         return None
+
+    def minimum_sizes(self, *inputs: Any, **_: Any) -> tuple[tuple[Size, int], ...]:
+        """Sizes and the least value of each: `type` refuses smaller numbers, emitted code smaller symbols."""
+        return ()
 
     def is_identity(self, *inputs: NdArrayType) -> bool:
         """Whether the operation does nothing at these types."""
@@ -217,6 +225,9 @@ def _outputs(op: Op, inputs: tuple[NdArrayType, ...]) -> tuple[NdArrayType, ...]
         ) from None
     try:
         types = op.type(*inputs)
+        for size, least in op.minimum_sizes(*inputs):
+            if isinstance(size, int) and size < least:
+                raise ShapeError(f"an axis must have at least {least}", f"it has {size}", "choose another")
     except CatgradError as error:
         raise error.about(subject=type(op).__name__) from None
     return types if isinstance(types, tuple) else (types,)

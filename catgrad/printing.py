@@ -64,6 +64,7 @@ class FunctionPrinter:
             symbols=symbols,
             sizes_read=tuple(entry for entry in symbols if entry[0] in read),
             shapes={type: self.shape(type.shape) for type in function.argument_types},
+            requirements=tuple((self.size(size), least) for size, least in function.requirements),
         )
 
     @property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
@@ -11,14 +11,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from catgrad.block import blocks
-from catgrad.dims import Dim, Size
+from catgrad.dims import Dim, Size, numbers
 from catgrad.errors import DtypeError, ShapeError, TermError
 from catgrad.naming import require_dotted
 from catgrad.op import Op
 from catgrad.schedule import schedule
 from catgrad.state import Slot
 from catgrad.structural import Label
-from catgrad.term import Term, check_functional, edges
+from catgrad.term import Edge, Term, check_functional, edges
 from catgrad.types import Array, NdArrayType, substitute, symbols
 
 GRADIENTS = "gradients"
@@ -33,6 +33,13 @@ class Apply(NamedTuple):
     outputs: tuple[int, ...]
 
 
+class Requirement(NamedTuple):
+    """A symbolic size and the least value that it may have."""
+
+    size: Dim
+    least: int
+
+
 @dataclass(frozen=True)
 class Function:
     """Straight-line code from arguments to results.
@@ -40,7 +47,8 @@ class Function:
     It takes all that the tables `takes` of its program name, then arguments of its own. `gives` says
     in order what its results are: all of a table, under its name, one `GRADIENTS` for each parameter, or
     one array, under its own name; nothing if all are arrays without names. `names` holds what values
-    are called; those without an entry are intermediate.
+    are called; those without an entry are intermediate. Sizes that arrays tell at run time must meet the
+    `requirements`.
     """
 
     name: str
@@ -52,6 +60,7 @@ class Function:
     doc: str = ""
     takes: tuple[str, ...] = ()
     gives: tuple[str, ...] = ()
+    requirements: tuple[Requirement, ...] = ()
 
     @property
     def argument_types(self) -> tuple[NdArrayType, ...]:
@@ -207,6 +216,25 @@ def straighten(
     )
 
 
+def requirements(function: Function) -> tuple[Requirement, ...]:
+    """Collect what operations demand of symbolic sizes, and that no size is negative, loops included."""
+    found: dict[Requirement, None] = {}
+
+    def collect(types: Sequence[NdArrayType], body: Iterable[Apply | Edge]) -> None:
+        sizes = {size for type in set(types) for size in type.shape if isinstance(size, Dim)}
+        negative = (s for s in sizes if any(coefficient < 0 for _, coefficient in s.terms))
+        found.update(dict.fromkeys(Requirement(size, 0) for size in sorted(negative, key=repr)))
+        for op, inputs, _ in body:
+            for size, least in op.minimum_sizes(*(types[value] for value in inputs)):
+                if isinstance(size, Dim):
+                    found[Requirement(size, least)] = None
+            for block in blocks(op).values():
+                collect(block.term.H.w.table, edges(block.term))
+
+    collect(function.types, function.body)
+    return tuple(found)
+
+
 def interpret(function: Function, *arrays: Any) -> list[Array]:
     """The meaning of a function: the `ref` of its operations, one after the other.
 
@@ -217,6 +245,7 @@ def interpret(function: Function, *arrays: Any) -> list[Array]:
     for array, wanted in zip(given, function.argument_types, strict=True):
         if array.dtype != wanted.dtype.numpy:
             raise DtypeError(f"an argument must be {wanted.dtype.name}", f"it is {array.dtype}", "use astype")
+    _check_sizes(function, sizes)
     values: dict[int, Array] = dict(zip(function.arguments, given, strict=True))
     with np.errstate(all="ignore"):
         for op, inputs, outputs in function.body:
@@ -226,6 +255,14 @@ def interpret(function: Function, *arrays: Any) -> list[Array]:
                 # NumPy computes scalars of some types in others, and 16 bits are computed in 32.
                 values[value] = np.asarray(result, function.types[value].dtype.numpy)
     return [values[value] for value in function.results]
+
+
+def _check_sizes(function: Function, sizes: Mapping[str, int]) -> None:
+    for size, least in requirements(function):
+        (value,) = numbers((size.substitute(sizes),))
+        if value < least:
+            where = ", ".join(f"{name} = {n}" for name, n in sizes.items())
+            raise ShapeError(f"{size} must be at least {least}", f"it is {value} where {where}", "enlarge it")
 
 
 def evaluate(term: Term, *arrays: Any) -> list[Array]:

@@ -12,21 +12,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import catgrad.ops  # noqa: F401  # declares the operations
 from catgrad.backend import Backend, get_backend
-from catgrad.block import Block
+from catgrad.block import retyped
 from catgrad.dims import numbers
 from catgrad.functors import Expand, reverse
 from catgrad.functors.reverse import cotangents
-from catgrad.op import OPS, Op
+from catgrad.op import OPS
 from catgrad.program import Program, evaluate, lower
 from catgrad.structural import is_differentiable
-from catgrad.term import Edge, Term, assemble, edges, singleton
+from catgrad.term import Term, edges, singleton
 from catgrad.types import Array, Dtype, NdArrayType, as_numpy, widened
 
 if TYPE_CHECKING:
@@ -103,20 +103,7 @@ def _draw(rng: np.random.Generator, type: NdArrayType, domain: tuple[float, floa
 
 def in_dtype(value: Any, dtype: Dtype) -> Any:
     """An operation, block, type or tuple of them with another dtype for float32."""
-    if isinstance(value, NdArrayType) and value.dtype is Dtype.float32:
-        return NdArrayType(value.shape, dtype)
-    if value is Dtype.float32:
-        return dtype
-    if isinstance(value, tuple):
-        return tuple(in_dtype(v, dtype) for v in value)
-    if isinstance(value, Block):
-        inside = [Edge(in_dtype(op, dtype), ins, outs) for op, ins, outs in edges(value.term)]
-        types = [in_dtype(type, dtype) for type in value.term.H.w.table]
-        return Block(assemble(types, inside, value.term.s.table.tolist(), value.term.t.table.tolist()))
-    if isinstance(value, Op) and fields(value):  # type: ignore[arg-type]
-        changed = {f.name: in_dtype(getattr(value, f.name), dtype) for f in fields(value) if f.init}  # type: ignore[arg-type]
-        return replace(value, **changed)  # type: ignore[type-var]
-    return value
+    return retyped(value, Dtype.float32, dtype)
 
 
 def in_float64(value: Any) -> Any:

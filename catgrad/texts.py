@@ -89,7 +89,8 @@ class FunctionText:
     """All that a template needs to spell a function.
 
     `symbols` holds each size read at run time: identifier, position of an argument, axis.
-    `sizes_read` are those of them the statements mention. The arguments are those of the tables it
+    `sizes_read` are those of them the statements mention. `requirements` are expressions of sizes, with the
+    least value of each. The arguments are those of the tables it
     `takes`, then `own_arguments`.
     """
 
@@ -103,6 +104,7 @@ class FunctionText:
     symbols: tuple[tuple[str, int, int], ...]
     sizes_read: tuple[tuple[str, int, int], ...]
     shapes: Mapping[NdArrayType, str]
+    requirements: tuple[tuple[str, int], ...] = ()
 
 
 def fill(items: Sequence[str], start: int, indent: int, width: int = 100) -> str:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from catgrad.dims import Dim, Size, product
-from catgrad.errors import DtypeError, OptionError, ToolError
+from catgrad.errors import DtypeError, OptionError, ToolError, TypeMismatch
 
 Array = NDArray[Any]
 """A NumPy array of any dtype."""
@@ -47,8 +47,10 @@ class Dtype(Enum):
 
     @cached_property
     def limits(self) -> Any:
-        """The greatest number and the others that `np.finfo` gives, of a floating-point dtype."""
-        return _ml_dtypes().finfo(self.numpy) if self is Dtype.bfloat16 else np.finfo(self.name)
+        """The greatest number and the others that `np.finfo` gives, or `np.iinfo` of a whole dtype."""
+        if self is Dtype.bfloat16:
+            return _ml_dtypes().finfo(self.numpy)
+        return np.finfo(self.name) if self.is_floating else np.iinfo(self.name)
 
 
 class NdArrayType:
@@ -57,7 +59,7 @@ class NdArrayType:
     Equal types are one object, so comparing the wires of two large terms costs no more than
     comparing pointers. `A + B` has the axes of `A`, then those of `B`.
 
-    Raises: OptionError if a dimension is not an integer ≥ 0 or a `Dim`; DtypeError from `+`.
+    Raises: OptionError if a dimension is not an integer ≥ 0 or a `Dim`; DtypeError, TypeMismatch from `+`.
     """
 
     __slots__ = ("__weakref__", "dtype", "shape")
@@ -89,6 +91,12 @@ class NdArrayType:
         return NdArrayType, (self.shape, self.dtype)
 
     def __add__(self, other: NdArrayType) -> NdArrayType:
+        if not isinstance(other, NdArrayType):
+            raise TypeMismatch(
+                "+ must join the axes of two array types",
+                f"{self} is followed by {other!r}",
+                "write for example batch + NdArrayType((4,))",
+            )
         if self.dtype is not other.dtype:
             raise DtypeError(
                 "types that share an array must have one dtype",

@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from catgrad.program import bind_symbols, symbol_sources
+from catgrad.dims import numbers
+from catgrad.program import Requirement, bind_symbols, symbol_sources
 from catgrad.types import Array, NdArrayType, substitute
 
 
@@ -22,6 +23,7 @@ class Wanted:
     function: str
     names: tuple[str, ...]
     types: tuple[NdArrayType, ...]
+    requirements: tuple[Requirement, ...] = ()
 
     def sizes(self, arrays: Sequence[Array]) -> dict[str, int]:
         """The value of each symbol."""
@@ -31,7 +33,7 @@ class Wanted:
         """The values as arrays in the right dtypes that lie as C has them.
 
         Raises: TypeError for another number of arrays, or for a dtype that does not fit; ValueError
-        for a shape.
+        for a shape, or a size that is too small.
         """
         arrays = [np.asarray(value) for value in values]
         if len(arrays) != len(self.types):
@@ -43,6 +45,13 @@ class Wanted:
         sizes = {s: arrays[i].shape[axis] if axis < arrays[i].ndim else 0 for s, (i, axis) in places}
         for array, name, type in zip(arrays, self.names, self.types, strict=True):
             self._check_shape(array, name, type, sizes)
+        for size, least in self.requirements:
+            (value,) = numbers((size.substitute(sizes),))
+            if value < least:
+                raise ValueError(
+                    f"{self.function}: {size} must be at least {least}, but it is {value}{_where(sizes)}; "
+                    "give larger arrays"
+                )
         return [
             as_in_c(array, type, f"{self.function}: {name}")
             for array, name, type in zip(arrays, self.names, self.types, strict=True)
@@ -51,10 +60,14 @@ class Wanted:
     def _check_shape(self, array: Array, name: str, type: NdArrayType, sizes: Mapping[str, int]) -> None:
         shape = substitute(type.shape, sizes)
         if array.shape != shape:
-            where = f" where {', '.join(f'{n} = {size}' for n, size in sizes.items())}" if sizes else ""
             raise ValueError(
-                f"{self.function}: {name} must have shape {shape}{where}, but it is {array.shape}; reshape it"
+                f"{self.function}: {name} must have shape {shape}{_where(sizes)}, "
+                f"but it is {array.shape}; reshape it"
             )
+
+
+def _where(sizes: Mapping[str, int]) -> str:
+    return f" where {', '.join(f'{name} = {size}' for name, size in sizes.items())}" if sizes else ""
 
 
 def as_in_c(array: Array, type: NdArrayType, what: str) -> Array:

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import platformdirs
 
-from catgrad.errors import ToolError
-from catgrad.files import write_whole
+from catgrad.errors import ArtifactError, ToolError
+from catgrad.files import reason, write_whole
 
 # Not -ffast-math: linked in, it makes the whole process flush small numbers to zero.
 FLAGS = (
@@ -32,65 +32,108 @@ NAMES = ("cc", "gcc", "clang")
 
 def missing() -> str | None:
     """Why emitted C cannot run on this machine, if it cannot."""
-    return None if find() else f"there is no C compiler: none of $CC, {', '.join(NAMES)} is one"
+    if find():
+        return None
+    chosen = os.environ.get("CC", "").strip()
+    what = f"$CC is {chosen!r}, which names no program" if chosen else f"none of {', '.join(NAMES)} is one"
+    return f"there is no C compiler: {what}"
 
 
 def find() -> list[str]:
     """The command of the compiler, with the options $CC may hold; empty if there is none."""
-    chosen = shlex.split(os.environ.get("CC", ""))
-    commands = [chosen] if chosen else [[name] for name in NAMES]
-    return next((command for command in commands if shutil.which(command[0])), [])
+    try:
+        chosen = shlex.split(os.environ.get("CC", ""))
+    except ValueError:  # a quote is not closed
+        return []
+    for name, *options in [chosen] if chosen else [[name] for name in NAMES]:
+        program = shutil.which(name)
+        if program:
+            return [os.path.abspath(program), *options]
+    return []
 
 
 def shared_library(name: str, files: Mapping[str, str], source: str, flags: Sequence[str] = ()) -> Path:
-    """The library of a source among these files, compiled unless the cache has it.
+    """The library of a source among these files, compiled unless the cache has it whole.
 
-    Raises: ToolError if there is no compiler, or it fails.
+    Raises: ToolError if there is no compiler, or it fails; ArtifactError if the cache cannot be written
     """
     command = find()
     if not command:
         raise ToolError("loading emitted C must have a C compiler", str(missing()), "install gcc, or set $CC")
     options = [*FLAGS, *flags, *SHARED]
     made_of = [*files, *files.values(), version(tuple(command)), processor(), *command, *options]
-    digest = hashlib.sha256("\0".join(made_of).encode()).hexdigest()[:24]
-    library = cache_folder() / digest / f"{name}.so"
-    if not library.exists():
-        _compile(command, options, files, source, library)
-    return library
+    folder = cache_folder() / _digest("\0".join(made_of).encode(errors="surrogateescape"))
+    try:
+        return _kept(folder, name) or _compiled([*command, *options, source], files, folder, name)
+    except OSError as error:
+        raise ArtifactError(
+            "the cache of compiled libraries must be a folder that can be written",
+            f"{folder.parent} is not: {reason(error)}",
+            "set $CATGRAD_CACHE to one that is",
+        ) from None
 
 
 def cache_folder() -> Path:
     """Where libraries are kept: $CATGRAD_CACHE, or the user's cache."""
     chosen = os.environ.get("CATGRAD_CACHE")
-    return Path(chosen) if chosen else Path(platformdirs.user_cache_dir("catgrad", appauthor=False)) / "c"
+    folder = Path(chosen) if chosen else Path(platformdirs.user_cache_dir("catgrad", appauthor=False)) / "c"
+    return folder.absolute()
 
 
-def _compile(
-    command: Sequence[str], options: Sequence[str], files: Mapping[str, str], source: str, library: Path
-) -> None:
-    library.parent.mkdir(parents=True, exist_ok=True)
-    for name, text in files.items():
-        write_whole(library.parent / name, [text.encode()])
+def _kept(folder: Path, name: str) -> Path | None:
+    """Find the library of an entry, unless it is damaged: to load one that was cut off ends the process."""
+    for library in folder.glob(f"{name}.*.so"):
+        if library.name == _file_name(name, library.read_bytes()):
+            return library
+    return None
+
+
+def _file_name(name: str, content: bytes) -> str:
+    """Name a library after its content, by which damage is found."""
+    return f"{name}.{_digest(content)}.so"
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:24]
+
+
+def _compiled(command: Sequence[str], files: Mapping[str, str], folder: Path, name: str) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    for file, text in files.items():
+        write_whole(folder / file, [text.encode()])
     # Processes that make the same library at a time each make their own, and the last one stays.
-    with tempfile.TemporaryDirectory(dir=library.parent) as folder:
-        made = Path(folder) / library.name
-        run = [*command, *options, source, "-o", str(made), "-lm"]
-        done = subprocess.run(run, cwd=library.parent, capture_output=True, text=True)
-        if done.returncode:
+    with tempfile.TemporaryDirectory(dir=folder) as temporary:
+        made = Path(temporary) / f"{name}.so"
+        done = _run([*command, "-o", str(made), "-lm"], folder)
+        if done.returncode or not made.exists():
             lines = done.stderr.strip().splitlines()
-            error = next((line for line in lines if "error" in line), "\n".join(lines[:3]))
+            error = next((line for line in lines if "error" in line), " ".join(lines[:3]))
             raise ToolError(
                 f"{command[0]} must compile the emitted source",
-                f"it says: {error}",
-                f"run it in {library.parent}: {shlex.join(run)}",
+                f"it says: {error}" if error else f"it makes no library and ends with {done.returncode}",
+                f"run it in {folder}: {shlex.join([*command, '-o', made.name, '-lm'])}",
             )
+        library = folder / _file_name(name, made.read_bytes())
         os.replace(made, library)
+    return library
 
 
 @cache
 def version(command: tuple[str, ...]) -> str:
     """What the compiler says it is."""
-    return subprocess.run([*command, "--version"], capture_output=True, text=True).stdout
+    return _run([*command, "--version"]).stdout
+
+
+def _run(command: Sequence[str], folder: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """Run a compiler. Raises: ToolError if it is no program."""
+    try:
+        return subprocess.run(
+            command, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace"
+        )
+    except OSError as error:
+        raise ToolError(
+            "the C compiler must be a program that runs", f"{command[0]} is not: {reason(error)}", "set $CC"
+        ) from None
 
 
 @cache

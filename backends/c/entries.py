@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -23,6 +22,7 @@ from .interface import prefix
 from .kernels import KernelPrinter
 from .scalars import Expressions
 from .texts import Branches, Call, CallLine, KernelText, Literal, Pointer, Turns
+from .workspace import workspace
 
 TABLES = ("state", "buffers", "parameters")
 
@@ -39,7 +39,12 @@ class CArgument:
 
 @dataclass(frozen=True)
 class CFunction:
-    """All that templates need of a function."""
+    """All that templates need of a function.
+
+    Its `workspace` is how many bytes it takes, which for some sizes may be none, and `limit` are lines that
+    compute the `most` that any size, index or number of bytes comes to; `requirements` are sizes with the
+    least value of each.
+    """
 
     name: str
     doc: str
@@ -50,6 +55,9 @@ class CFunction:
     outputs: tuple[CArgument, ...]
     body: str
     workspace: str
+    may_be_empty: bool
+    limit: str
+    requirements: tuple[tuple[str, int], ...]
     kernels: str
 
 
@@ -61,11 +69,17 @@ class Library:
         self.namer = Namer([*self.dialect.reserved, *(f.name for f in program.functions)])
         self.printed: dict[Hashable, KernelText] = {}
         self.literals: dict[Literal, str] = {}
+        self.helpers: set[str] = set()
         self.members = {
             slot.name: (table, identifier)
             for table in TABLES
             for slot, identifier in members(program, table, self.dialect.reserved)
         }
+
+    def helper(self, name: str) -> str:
+        """Record that a line needs a function or number of the runtime; returns its name."""
+        self.helpers.add(name)
+        return name
 
     def function(self, function: Function) -> CFunction:
         """A function as text, with the kernels that no function before it has."""
@@ -76,6 +90,7 @@ class _Entry:
     def __init__(self, library: Library, function: Function) -> None:
         self.library, self.function, self.program = library, function, library.program
         self.dialect = library.dialect
+        self.macros = {**library.dialect.macros, "helper": library.helper}
         self.kept = self.program.common_arguments(function)
         self.lowered = lower(function, self.dialect.reserved, library.program.renewed(function))
         self.plan = planned(self.lowered)
@@ -90,13 +105,19 @@ class _Entry:
         inputs, outputs = self._own_arguments(), self._own_results()
         pointers = [self._pointer(array) for array in self.plan.offsets]
         calls = self._calls(self.lowered.steps, {})
-        macros = self.dialect.macros
+        macros = self.macros
         used = set(self._names_used(calls))
-        body = macros["body"](macros, calls, [p for p in pointers if p.name in used], *self._memory())
+        texts = [self._kernel(kernel)[0] for kernel in kernels(self.lowered.steps)]
+        size = self.expressions.size
+        requirements = tuple((size(r.size), r.least) for r in self.function.requirements)
+        reach = self.expressions.reach
+        memory = workspace(self.lowered, self.plan, texts, reach, size)
+        body = macros["body"](macros, calls, [p for p in pointers if p.name in used], memory)
         return CFunction(
             self.function.name, self.function.doc, self.function.takes, self.function.gives,
-            symbols(self.function.argument_types), tuple(inputs), tuple(outputs), body, self._workspace(),
-            macros["kernels"](macros, self.new_literals, self.new),
+            symbols(self.function.argument_types), tuple(inputs), tuple(outputs), body,
+            macros["workspace"](macros, memory), memory.may_be_empty, macros["limit"](macros, memory),
+            requirements, macros["kernels"](macros, self.new_literals, self.new),
         )  # fmt: skip
 
     def _own_arguments(self) -> list[CArgument]:
@@ -186,8 +207,9 @@ class _Entry:
         if key not in self.library.printed:
             written = next((a for a in printer.arrays if a in printer.changed and a.place != "turn"), None)
             name = self.library.namer.fresh(f"compute_{written.name}" if written else "check")
-            self.library.printed[key] = printer.print(name)
-            self.new.append(self.library.printed[key])
+            text = self.library.printed[key] = printer.print(name)
+            self.library.helpers |= text.helpers
+            self.new.append(text)
         return self.library.printed[key], printer.given, printer.free
 
     def _declare(self, arrays: Sequence[Stored]) -> None:
@@ -215,19 +237,6 @@ class _Entry:
                 ]
         return found
 
-    def _memory(self) -> tuple[str, str, str, bool]:
-        """Bytes of all arrays, of those alive at once and of scratch, and whether there is scratch."""
-        size = self.expressions.size
-        plan, scratch = self.plan, any(text.scratch for text in self._texts())
-        return size(plan.size), size(plan.least), size(plan.scratch_size), scratch
-
-    def _workspace(self) -> str:
-        size, _, scratch_size, scratch = self._memory()
-        return self.dialect.macros["workspace"](size, scratch_size, scratch)
-
-    def _texts(self) -> list[KernelText]:
-        return [self._kernel(kernel)[0] for kernel in kernels(self.lowered.steps)]
-
 
 def members(program: Program, table: str, reserved: frozenset[str]) -> list[tuple[Any, str]]:
     """The slots of a table, and what they are called in its struct."""
@@ -239,10 +248,9 @@ def spelled(backend: Backend, program: Program) -> dict[str, Any]:
     """What the templates of the target c are given."""
     library = Library(backend, program)
     functions = {f.name: library.function(f) for f in program.functions}
-    words = frozenset(re.findall(r"\w+", "".join(f.kernels + f.body for f in functions.values())))
     tables = {
         table: members(program, table, backend.dialect.reserved)
         for table in TABLES
         if program.tables.get(table)
     }
-    return {"functions": functions, "tables": tables, "helpers": words}
+    return {"functions": functions, "tables": tables, "helpers": frozenset(library.helpers)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from ctypes import c_int64, c_size_t, c_ssize_t, c_void_p
 from typing import Any, ClassVar
 
@@ -10,6 +11,7 @@ import numpy as np
 
 from catgrad.backend import Artifact
 from catgrad.dims import numbers
+from catgrad.errors import ShapeError
 from catgrad.program import GRADIENTS, Function, Program
 from catgrad.types import Array, NdArrayType, substitute, symbols
 
@@ -18,6 +20,9 @@ from .compiler import shared_library
 from .interface import ORDER, entry, is_initial, own_results
 from .library import Library, address, table_of
 from .plans import Plan, Plans
+
+TOO_LARGE = c_size_t(-1).value
+"""The bytes of workspace where sizes are such that bytes cannot be counted."""
 
 
 def load(artifact: Artifact) -> Any:
@@ -53,7 +58,7 @@ class Entry:
         self.entry = entry(function, program)
         self.__name__, self.__doc__ = function.name, function.doc
         names = tuple(function.names[v] for v in function.arguments)
-        self.wanted = Wanted(function.name, names, function.argument_types)
+        self.wanted = Wanted(function.name, names, function.argument_types, function.requirements)
         self.results = [function.types[v] for v in own_results(function, program)]
         self.symbols = tuple(symbols(function.argument_types))
         self.plans = Plans(self.wanted, self.plan)
@@ -73,8 +78,11 @@ class Entry:
     def plan(self, sizes: dict[str, int]) -> Plan:
         """What a call at these sizes needs."""
         in_order = tuple(sizes[symbol] for symbol in self.symbols)
+        workspace = self._workspace(*in_order)
+        if workspace == TOO_LARGE:
+            raise _too_large(self.function.name, sizes)
         shapes = tuple(numbers(substitute(type.shape, sizes)) for type in self.results)
-        return Plan(in_order, shapes, self._workspace(*in_order))
+        return Plan(in_order, shapes, workspace)
 
     def outputs(self, plan: Plan) -> list[Array]:
         """New arrays for the results."""
@@ -118,6 +126,14 @@ class Entry:
             else:
                 results += tables[given] if given in tables else [next(own)]
         return results
+
+
+def _too_large(name: str, sizes: Mapping[str, int]) -> ShapeError:
+    return ShapeError(
+        f"{name}: arrays must have at most {TOO_LARGE // 2} bytes",
+        f"one would have more where {', '.join(f'{symbol} = {size}' for symbol, size in sizes.items())}",
+        "pass smaller ones",
+    )
 
 
 class Step(Entry):

@@ -12,7 +12,7 @@ from math import prod
 from typing import Any
 
 from catgrad.dims import numbers
-from catgrad.formats.safetensors import DTYPES
+from catgrad.formats.elements import FORMAT_NAMES
 from catgrad.naming import Namer
 from catgrad.program import GRADIENTS, Function, Program
 from catgrad.state import Slot
@@ -25,7 +25,7 @@ ALIGNMENT = 64
 
 CODES = {
     "OK": "no error",
-    "BAD_SIZE": "a size is negative",
+    "BAD_SIZE": "a size is negative or too small, or an array of such sizes too large",
     "NULL": "a pointer is NULL that must not be",
     "MISALIGNED": "the workspace does not begin at a multiple of 64 bytes",
     "BAD_INDEX": "an index lies outside its array",
@@ -37,8 +37,6 @@ CODES = {
     "NOT_WRITTEN": "the file cannot be written",
 }
 """What functions return, in the order of their numbers, and what it means."""
-
-FORMAT_NAMES = {dtype: name for name, dtype in DTYPES.items()}
 
 
 @dataclass(frozen=True)
@@ -140,14 +138,19 @@ class Place:
         return numbers(self.slot.type.shape)
 
     @property
+    def size(self) -> int:
+        """How many elements it has."""
+        return prod(self.shape)
+
+    @property
     def bytes(self) -> int:
-        """Its size."""
-        return prod(self.shape) * self.slot.type.dtype.numpy.itemsize
+        """How many bytes it takes."""
+        return self.size * self.slot.type.dtype.numpy.itemsize
 
     @property
     def format_name(self) -> str:
         """Its dtype in the words of safetensors."""
-        return FORMAT_NAMES[self.slot.type.dtype]
+        return FORMAT_NAMES[self.slot.type.dtype.name]
 
 
 @dataclass(frozen=True)

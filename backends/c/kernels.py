@@ -27,9 +27,13 @@ from catgrad.loops.turns import at_once, is_number, is_worth_sharing, step
 from catgrad.naming import Namer
 from catgrad.ops.arithmetic import Maximum
 from catgrad.ops.compare import Select
+from catgrad.types import Dtype
 
 from .scalars import LONGEST, Expressions
 from .texts import Assign, Copying, For, KernelText, Line, Local, Parameter, Product, Require, Room, Sorting
+
+SIGNED = (Dtype.int32, Dtype.int64)
+"""Whole numbers whose sums C leaves undefined where they are beyond the range, and which here wrap around."""
 
 LETTERS = "ijklpqrs"
 """What loop variables are called, from the outermost inwards."""
@@ -75,6 +79,8 @@ class KernelPrinter:
             tuple(lines),
             scratch,
             may_fail(self.kernel.body),
+            frozenset(self.expressions.helpers),
+            self.expressions.reach,
         )
 
     def _comments(self) -> tuple[str, ...]:
@@ -204,21 +210,26 @@ class KernelPrinter:
         reductions = at_once(loop, self.first)
         if reductions is None:
             return line
-        sums = tuple(self._name(s.array) for s in reductions if not isinstance(s.op, Maximum))
-        greatest = [
-            (name, self.namer.fresh(f"{name}_is_nan"), s.array.type.dtype)
-            for s in reductions
-            if isinstance(s.op, Maximum)
-            for name in [self._name(s.array)]
-        ]
-        flags = {name: flag for name, flag, _ in greatest}
+        sums = [s.array for s in reductions if not isinstance(s.op, Maximum)]
+        wrapping = self._beside([array for array in sums if array.type.dtype in SIGNED], "bits")
+        peaks = [s.array for s in reductions if isinstance(s.op, Maximum)]
+        greatest = self._beside([array for array in peaks if array.type.dtype.is_floating], "is_nan")
+        bits, flags = ({name: other for name, other, _ in each} for each in (wrapping, greatest))
         lines = tuple(
-            replace(each, flag=flags[each.target])
-            if isinstance(each, Assign) and each.target in flags
+            replace(each, flag=flags.get(each.target, ""), bits=bits.get(each.target, ""))
+            if isinstance(each, Assign)
             else each
             for each in line.lines
         )
-        return replace(line, lines=lines, at_once=True, sums=sums, greatest=tuple(greatest))
+        added = tuple(bits.get(name, name) for name in map(self._name, sums))
+        whole = [array for array in peaks if not array.type.dtype.is_floating]
+        greatest += tuple((self._name(array), "", array.type.dtype) for array in whole)
+        return replace(line, lines=lines, at_once=True, sums=added, wrapping=wrapping, greatest=greatest)
+
+    def _beside(self, numbers: Sequence[Stored], suffix: str) -> tuple[tuple[str, str, Dtype], ...]:
+        """Numbers of the kernel, each with the name of another that a loop computes along with it."""
+        names = [(self._name(array), array.type.dtype) for array in numbers]
+        return tuple((name, self.namer.fresh(f"{name}_{suffix}"), dtype) for name, dtype in names)
 
     def _hoisted(self, loop: Loop, parts: Sequence[Statement]) -> list[Line]:
         """What every turn of a loop would compute alike gets a name before it."""
@@ -310,13 +321,19 @@ class KernelPrinter:
         if isinstance(s, Sort):
             return [self._sorting(s)]
         if isinstance(s, Check):
-            return [Require(self.expressions.text(s.scalar), self.expressions.size(s.size))]
+            return self._require(s)
         if isinstance(s, Define):
             return self._number(s) if is_number(s.array) else self._element(s)
         text, in_memory = self.expressions.text(s.scalar), not is_number(s.array)
         target = self.expressions.element(s.array, s.indices) if in_memory else self._name(s.array)
         self.expressions.written(s.array)
         return [Assign(s.array.type.dtype, target, text, s.op.macro, in_memory)]
+
+    def _require(self, s: Check) -> list[Line]:
+        """The check of an index, which has a name if it is computed: it is compared twice."""
+        computed = isinstance(s.scalar, Compute) and self.expressions.name(s.scalar) is None
+        lines: list[Line] = [self._named(s.scalar)] if computed else []
+        return [*lines, Require(self.expressions.text(s.scalar), self.expressions.size(s.size))]
 
     def _number(self, s: Define) -> list[Line]:
         """The definition of a number of the kernel."""

@@ -19,10 +19,13 @@ BAD_INDEX = list(CODES).index("BAD_INDEX")
 
 
 class Library:
-    """The functions of a shared library whose names begin with a prefix."""
+    """The functions of a shared library whose names begin with a prefix.
+
+    Raises: ToolError if the library does not load
+    """
 
     def __init__(self, path: Path, prefix: str) -> None:
-        self._library, self._prefix = ctypes.CDLL(str(path)), prefix
+        self._library, self._prefix = _loaded(path), prefix
         self._error_string = self.function("error_string", [ctypes.c_int], ctypes.c_char_p)
         self.workspace = Workspace()
 
@@ -44,6 +47,16 @@ class Library:
         )
 
 
+def _loaded(path: Path) -> ctypes.CDLL:
+    """Load a library. Raises: ToolError if the system does not, as from a disk without programs."""
+    try:
+        return ctypes.CDLL(str(path))
+    except OSError as error:
+        raise ToolError(
+            "a compiled library must load", f"{error}", "set $CATGRAD_CACHE to a folder for programs"
+        ) from None
+
+
 class Workspace(threading.local):
     """Memory that each thread has for itself, and that grows to the most that was asked for."""
 
@@ -52,7 +65,10 @@ class Workspace(threading.local):
     memory: Array
 
     def at_least(self, bytes: int) -> int:
-        """The address of so many bytes; what they held may be lost."""
+        """The address of so many bytes; what they held may be lost.
+
+        Raises: MemoryError if there is no room for them
+        """
         if bytes > self.bytes:
             self.memory = aligned_bytes(bytes)
             self.bytes, self.address = bytes, address(self.memory)
@@ -61,7 +77,12 @@ class Workspace(threading.local):
 
 def aligned_bytes(count: int) -> Array:
     """So many bytes, from a multiple of the alignment on."""
-    memory = np.empty(count + ALIGNMENT, np.uint8)
+    try:
+        memory = np.empty(count + ALIGNMENT, np.uint8)
+    except (MemoryError, ValueError):  # which NumPy raises for sizes that no array may have
+        raise MemoryError(
+            f"the workspace must have {count} bytes, but there is no room for it; pass smaller arrays"
+        ) from None
     start = -address(memory) % ALIGNMENT
     return memory[start : start + count]
 

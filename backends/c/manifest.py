@@ -54,7 +54,7 @@ def _function(function: Any, program: Program) -> dict[str, Any]:
         "sizes": list(function.sizes),
         "inputs": [] if called.gradients == "read" else [_own(x) for x in function.inputs],
         "outputs": [_own(y) for y in function.outputs],
-        "workspace_bytes": str(function.workspace),
+        "workspace_bytes": function.workspace,
     }
 
 

@@ -9,18 +9,23 @@ from catgrad.dialect import ATOM, Dialect, Literal
 from catgrad.dims import Dim, Size
 from catgrad.loops.index import Index, Modulo, Quotient, Read, Variable
 from catgrad.loops.numbering import Numbering
+from catgrad.loops.plan import largest
 from catgrad.loops.scalar import Compute, Guarded, Load, Number, Place, Scalar, Stored
 from catgrad.ops.compare import Comparison
 from catgrad.types import Dtype, NdArrayType
 
 from .halves import widened
+from .sizes import bound, index_bound
 
 LONGEST = 100
 """Characters of an expression, beyond which parts of it get names."""
 
 
 class Expressions(Numbering):
-    """The text of scalars within one kernel, and the names of those that are computed already."""
+    """The text of scalars within one kernel, and the names of those that are computed already.
+
+    No size or index in the text, nor a part of one, has a value beyond `reach`.
+    """
 
     def __init__(
         self, dialect: Dialect, name_of: Callable[[Stored], str], changing: Collection[Stored] = ()
@@ -29,6 +34,14 @@ class Expressions(Numbering):
         self.dialect, self.name_of = dialect, name_of
         self.variables: dict[Variable, str] = {}
         self.symbols: set[str] = set()
+        self.helpers: set[str] = set()
+        self.reach: Size = 0
+        self._reached: set[Index] = set()
+
+    def helper(self, name: str) -> str:
+        """Record that the text calls a function of the runtime; returns its name."""
+        self.helpers.add(name)
+        return name
 
     def text(self, scalar: Scalar, fresh: bool = False) -> str:
         """The scalar as an expression; a `fresh` one is not taken by its name."""
@@ -73,7 +86,7 @@ class Expressions(Numbering):
                 text = self.dialect.macros["parenthesised"](text)
             texts.append(text)
         text = self.dialect.macros[op.macro](self, op, NdArrayType((), dtype), *texts)
-        rounded = self.dialect.macros["rounded"](dtype, text) if dtype.wide is not dtype else ""
+        rounded = self.dialect.macros["rounded"](self, dtype, text) if dtype.wide is not dtype else ""
         if rounded and not isinstance(op, Literal):
             return rounded, ATOM
         return text, self.dialect.strength(op)
@@ -83,7 +96,7 @@ class Expressions(Numbering):
         if not array.order and array.place == "turn":
             return self.name_of(array), ATOM
         element = self.element(array, load.indices)
-        return self.dialect.macros["loaded"](element, array.type.dtype), ATOM
+        return self.dialect.macros["loaded"](self, element, array.type.dtype), ATOM
 
     def element(self, array: Stored, indices: tuple[Index, ...]) -> str:
         """An element where it lies."""
@@ -95,6 +108,9 @@ class Expressions(Numbering):
 
     def index(self, i: Index) -> str:
         """An index as an expression."""
+        if i not in self._reached:
+            self._reached.add(i)
+            self.reach = largest(self.reach, index_bound(i))
         terms = [(self._atom(atom), self.size(c), c) for atom, c in i.terms]
         constant = "" if i.constant == 0 and terms else self.size(i.constant)
         return self.dialect.macros["index"](terms, constant)
@@ -113,6 +129,7 @@ class Expressions(Numbering):
         if not isinstance(size, Dim):
             return str(size)
         self.symbols |= size.symbols
+        self.reach = largest(self.reach, bound(size))
         return self.dialect.macros["polynomial"]([(c, list(m)) for m, c in size.terms])
 
     def shape(self, shape: Sequence[Size]) -> str:

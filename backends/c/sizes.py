@@ -1,10 +1,11 @@
-"""Symbolic sizes under names that C can have for them beside all others."""
+"""Symbolic sizes in C: names that C can have for them, and how large what is computed of them may get."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from catgrad.dims import Dim, Size
+from catgrad.dims import Dim, Size, product
+from catgrad.loops.index import Index, extent
 from catgrad.naming import Namer
 from catgrad.program import Program
 from catgrad.types import symbols
@@ -17,3 +18,21 @@ def with_free_sizes(program: Program, reserved: Iterable[str]) -> Program:
     namer = Namer({*taken, *names})
     fresh: dict[str, Size] = {name: Dim(namer.fresh(name)) for name in sorted(names & taken)}
     return program.map(lambda function: function.substitute(fresh)) if fresh else program
+
+
+def bound(size: Size) -> Size:
+    """Sum the absolute values of a polynomial's terms: none of its partial sums is larger."""
+    if not isinstance(size, Dim):
+        return abs(size)
+    total: Size = 0
+    for monomial, coefficient in size.terms:
+        total = total + abs(coefficient) * product(tuple(map(Dim, monomial)))
+    return total
+
+
+def index_bound(index: Index) -> Size:
+    """Bound the absolute value of an index, and of its partial sums, over all values of its variables."""
+    total = bound(index.constant)
+    for atom, coefficient in index.terms:
+        total = total + bound(coefficient) * bound(extent(atom))
+    return total

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from catgrad.dims import Size
 from catgrad.types import Dtype
 
 
 @dataclass(frozen=True)
 class For:
-    """A loop of lines. If its turns may be taken at once, `sums` names what is added up in it, and `greatest`
-    that of which it is the greatest, with the flag that says whether one was NaN.
+    """A loop of lines. If its turns may be taken at once, `sums` names what is added up in it.
+
+    `wrapping` are pairs of a sum of signed whole numbers and the unsigned one that is added up in its place.
+    `greatest` names that of which it is the greatest, with the flag that says whether one was NaN.
     """
 
     variable: str
@@ -19,6 +22,7 @@ class For:
     lines: tuple[Line, ...]
     at_once: bool = False
     sums: tuple[str, ...] = ()
+    wrapping: tuple[tuple[str, str, Dtype], ...] = ()
     greatest: tuple[tuple[str, str, Dtype], ...] = ()
     shared: bool = False
     kind: str = "For"
@@ -50,7 +54,8 @@ class Room:
 class Assign:
     """A new value of a number or an element; `update` names the operation it is combined with the old by.
 
-    With a `flag` the greatest of a loop whose turns are taken at once is told of NaN by that.
+    With a `flag` the greatest of a loop whose turns are taken at once is told of NaN by that. With `bits`,
+    a sum is added up there.
     """
 
     dtype: Dtype
@@ -59,6 +64,7 @@ class Assign:
     update: str = ""
     is_element: bool = True
     flag: str = ""
+    bits: str = ""
     kind: str = "Assign"
 
 
@@ -121,7 +127,11 @@ class Parameter:
 
 @dataclass(frozen=True)
 class KernelText:
-    """A kernel as a function: sizes and indices it is given, arrays, and whether it needs scratch memory."""
+    """A kernel as a function: sizes and indices it is given, arrays, and whether it needs scratch memory.
+
+    `helpers` names the functions of the runtime that its expressions call, and `reach` bounds the sizes and
+    indices in them.
+    """
 
     name: str
     comments: tuple[str, ...]
@@ -130,6 +140,8 @@ class KernelText:
     lines: tuple[Line, ...]
     scratch: bool
     checks: bool
+    helpers: frozenset[str]
+    reach: Size
 
 
 @dataclass(frozen=True)

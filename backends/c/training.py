@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from catgrad.dims import Dim, Size
+from catgrad.formats.elements import FORMAT_NAMES
 from catgrad.program import Program, symbol_sources
 from catgrad.types import Dtype, NdArrayType, symbols
 
-from .interface import FORMAT_NAMES, own_results
+from .interface import own_results
 
 PRINTED = (Dtype.float32, Dtype.float64)
 """The dtypes of losses that C can print."""
@@ -76,7 +77,9 @@ def training(program: Program, functions: Mapping[str, Any]) -> Data | None:
 
 
 def _column(name: str, type: NdArrayType, identifiers: Mapping[str, str]) -> Column:
-    return Column(name, FORMAT_NAMES[type.dtype], tuple(_text(size, identifiers) for size in type.shape[1:]))
+    return Column(
+        name, FORMAT_NAMES[type.dtype.name], tuple(_text(size, identifiers) for size in type.shape[1:])
+    )
 
 
 def _is_symbol(size: Size) -> bool:

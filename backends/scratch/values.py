@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from catgrad.backend import Backend
-from catgrad.errors import ShapeError
+from catgrad.errors import DtypeError, ShapeError
 from catgrad.formats import safetensors
 from catgrad.program import Program, interpret
 from catgrad.state import Slot
@@ -22,7 +22,7 @@ def first_values(backend: Backend, program: Program) -> dict[str, Array]:
     """For each array of the tables that functions take, what it begins with.
 
     Raises: ArtifactError if the option `weights` names no safetensors file; ShapeError if an array of it is
-    missing, or has another shape
+    missing, or has another shape; DtypeError if its elements are no numbers
     """
     weights = backend.options.weights
     given: Mapping[str, Any] = (
@@ -51,4 +51,9 @@ def _given(slot: Slot, given: Mapping[str, Any], weights: object) -> Array:
             f"it {there}",
             "give those of this model",
         )
-    return np.asarray(array)
+    numbers = np.asarray(array)
+    if not np.can_cast(numbers.dtype, np.float64, "same_kind"):
+        raise DtypeError(
+            f"{where} must hold {slot.name} as numbers", f"it is {numbers.dtype}", "give those of this model"
+        )
+    return numbers

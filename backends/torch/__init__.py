@@ -8,9 +8,10 @@ from typing import Any
 from catgrad.backend import Artifact, Backend
 from catgrad.errors import ToolError
 from catgrad.op import Op
-from catgrad.ops.arithmetic import Add, Divide, Multiply, Power, Subtract
+from catgrad.ops.arithmetic import Add, Divide, Multiply, Subtract
 from catgrad.ops.compare import Comparison, Select
 from catgrad.ops.gather import ScatterAdd
+from catgrad.ops.power import Power
 from catgrad.ops.take import ScatterAddAlongAxis
 from catgrad.ops.window import Fold
 from catgrad.types import Dtype
@@ -20,6 +21,7 @@ from ..python import load_module, passes
 from ..python.division import DivisionByNumbers, QuotientByNumber, RemainderByNumber
 from . import pullbacks
 from .fused_kernels import AffineMaps, ScaledSums
+from .unsigned import Uint32InInt64
 
 OPERATORS = (
     Add, Subtract, Multiply, Divide, Power, QuotientByNumber, RemainderByNumber, Comparison, Select,
@@ -56,11 +58,17 @@ def takes_numbers(op: Op, dtype: Dtype) -> bool:
 
 
 PASSES = (
+    Uint32InInt64(),
     DivisionByNumbers(),
     *passes(takes_numbers, SUMS, scalars_keep_dtype=True, own=(AffineMaps(), pullbacks)),
     ScaledSums(),
 )
 """What suits a function to PyTorch."""
+
+LIMITS = {
+    "norms": "PyTorch's kernels compute x · a + b, which cancels where x is large beside its deviation, and"
+    " variances in the dtype itself, where those of numbers beyond 1e19 overflow"
+}
 
 BACKEND = Backend(
     name="torch",
@@ -70,4 +78,5 @@ BACKEND = Backend(
     load=load,
     missing=missing,
     passes=PASSES,
+    limits=LIMITS,
 )

@@ -7,7 +7,7 @@ from typing import Any
 from catgrad.backend import Artifact, Backend
 
 from .. import templates
-from ..torch import PASSES, missing, require_torch
+from ..torch import LIMITS, PASSES, missing, require_torch
 from .arrange import arrange
 from .harness import harness
 from .options import Options
@@ -29,6 +29,7 @@ BACKEND = Backend(
     load=load,
     missing=missing,
     passes=PASSES,
+    limits=LIMITS,
     options=Options(),
     entries=lambda options: ("trained", "predict", "criterion"),
     arrange=arrange,

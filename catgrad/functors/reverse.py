@@ -17,6 +17,7 @@ from open_hypergraphs import FiniteFunction, IndexedCoproduct, Optic
 
 from catgrad.block import Block
 from catgrad.build import build
+from catgrad.dims import Size
 from catgrad.errors import TypeMismatch, UnsupportedOp
 from catgrad.functors.local import LocalFunctor
 from catgrad.functors.wide import in_wide
@@ -67,6 +68,9 @@ class Reversed(Op):
                 "give a cotangent for each output",
             )
         return cotangents(inputs)
+
+    def minimum_sizes(self, *types: Any, **_: Any) -> tuple[tuple[Size, int], ...]:
+        return self.op.minimum_sizes(*self._inputs(types))
 
     def ref(self, *arrays: Array) -> Any:
         types = tuple(NdArrayType(a.shape, Dtype[a.dtype.name]) for a in arrays)

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from catgrad.backend import Artifact, get_backend
+from catgrad.errors import OptionError
 from catgrad.learn.checks import Loss
 from catgrad.learn.entries import COMPILED, program
 from catgrad.learn.optimiser import Optimiser
@@ -83,4 +84,20 @@ def compile_model(
     """
     task = Task(model, optimiser, loss, name, labels)
     artifact = emit(task, target)
-    return Compiled(artifact.load(), tuple(slot.type for slot in task.parameters), artifact.source)
+    model_class = _without_arguments(artifact.load())
+    return Compiled(model_class, tuple(slot.type for slot in task.parameters), artifact.source)
+
+
+def _without_arguments(loaded: type) -> type:
+    """Let the class say what to do with an array library, which its namesake in other versions takes."""
+
+    def init(self: Any, *arguments: Any) -> None:
+        if arguments:
+            raise OptionError(
+                "CompiledModel must get no arguments",
+                f"it gets {arguments[0]!r}",
+                "name the target where the model is compiled, as in compile_model(..., target='numpy')",
+            )
+        loaded.__init__(self)  # type: ignore[misc]
+
+    return type(loaded.__name__, (loaded,), {"__init__": init, "__doc__": loaded.__doc__})

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from math import isfinite
 from pathlib import Path
+from typing import Any
 
 from catgrad.errors import ArtifactError, OptionError
 from catgrad.learn.plot import COLOURS, draw_losses, figure, save
@@ -72,20 +74,43 @@ class History:
     @classmethod
     def from_json(cls, text: str, path: object) -> History:
         """From text found in the file `path`. Raises: ArtifactError if it is no history."""
-        history = cls()
         try:
             found = json.loads(text)
-            history.losses = [float(loss) for loss in found["losses"]]
-            for epoch in found["epochs"]:
-                history.add(Epoch(**epoch))
-            if [epoch.number for epoch in history.epochs] != list(range(1, len(history.epochs) + 1)):
-                raise ValueError
+            history = cls(_finite(found["losses"]))
+            for entry in found["epochs"]:
+                history.add(_epoch(entry, history.epochs))
             if not history.epochs or history.epochs[-1].steps != len(history.losses):
                 raise ValueError
-        except (ValueError, TypeError, KeyError):
+        except (ValueError, TypeError, LookupError, OverflowError, RecursionError):
             raise ArtifactError(
                 f"the history in {path} must be one that fit wrote",
                 f"it is {text[:40]!r}",
                 "go on from another checkpoint",
             ) from None
         return history
+
+
+def _epoch(entry: Any, before: Sequence[Epoch]) -> Epoch:
+    """Check an epoch that comes after others. Raises: ValueError or TypeError if fit writes no such one."""
+    epoch = Epoch(**entry)
+    steps, is_whole = (before[-1].steps, before[-1].whole) if before else (0, True)
+    if not (
+        type(epoch.number) is type(epoch.steps) is int
+        and epoch.number == len(before) + 1
+        and epoch.steps > steps
+        and type(epoch.whole) is bool
+        and is_whole
+        and type(epoch.validation) is dict
+    ):
+        raise ValueError
+    _finite([epoch.loss, epoch.validation["loss"]] if epoch.validation else [epoch.loss])
+    if not all(type(value) in (int, float) for value in epoch.validation.values()):
+        raise ValueError
+    return epoch
+
+
+def _finite(numbers: Any) -> list[float]:
+    """Return a list of finite numbers. Raises: ValueError or OverflowError if it is none."""
+    if type(numbers) is not list or not all(type(n) in (int, float) and isfinite(n) for n in numbers):
+        raise ValueError
+    return [float(n) for n in numbers]

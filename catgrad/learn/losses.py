@@ -8,7 +8,6 @@ the sum instead of the mean, which leaves out the division by n. Raises: OptionE
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import nan
 from typing import Any, Literal
 
 from catgrad import ops
@@ -93,8 +92,9 @@ def nll(
     Without weights, w = 1. They are numbers, or an array of the term, one for each class.
 
     Type:     (T[…, classes], I[…]) -> T[] for floating T and whole I
-    Raises:   ShapeError if the shapes do not agree, or the weights with the classes
-    Gradient: d ln p = −w / Σ w at the labels; NaN, like the loss, for a label that is no class
+    Raises:   ShapeError if the shapes do not agree, or the weights with the classes; at run time,
+              IndexError for a label that is no class, where a target that cannot raise has NaN
+    Gradient: d ln p = −w / Σ w at the labels
     """
     return _negative_likelihood(log_p, labels, ignore_index, 0.0, weight, reduction)
 
@@ -113,8 +113,8 @@ def cross_entropy(
     With label smoothing ε, a share ε of each label is spread over all classes, by their weights.
 
     Type:     (T[…, classes], I[…]) -> T[] for floating T and whole I
-    Raises:   ShapeError as `nll`; OptionError unless 0 ≤ ε ≤ 1
-    Gradient: dŷ = (softmax(ŷ) − onehot(label)) w / Σ w; NaN, like the loss, for a label that is no class
+    Raises:   ShapeError and IndexError as `nll`; OptionError unless 0 ≤ ε ≤ 1
+    Gradient: dŷ = (softmax(ŷ) − onehot(label)) w / Σ w
     Source:   label smoothing: Szegedy et al. 2016 (arXiv:1512.00567), section 7
     """
     if not 0 <= label_smoothing <= 1:
@@ -135,7 +135,7 @@ def _negative_likelihood(
     dtype = log_p.dtype
     log_p = ops.cast(log_p, dtype.wide)  # float16 cannot count as many labels as a batch may have
     zero, last = zeros_like(log_p), log_p.type.rank - 1
-    weights = zero + 1 if weight is None else broadcast(_as_array(weight, log_p), log_p.shape)
+    weights = _ones(log_p) if weight is None else _as_array(weight, log_p)
     classes = broadcast(ops.iota(log_p.shape[-1], labels.dtype), log_p.shape)
     hit = broadcast(labels, log_p.shape, (last,)) == classes
     ignored = labels == ignore_index
@@ -143,15 +143,11 @@ def _negative_likelihood(
     def counted(x: Any) -> Any:
         return select(ignored, zeros_like(x), x)
 
-    def at_label(x: Any) -> Any:
-        return ops.sum(select(hit, x, zero), last)
-
-    hits = at_label(zero + 1)
-    # A label that is no class is hit nowhere, and NaN says so.
-    share = counted(select(hits > 0, at_label(weights), Constant(hits.type, nan)()))
-    total = ops.sum(share * counted(at_label(log_p)))
+    # What weights are read by must be classes, so other labels are refused here.
+    share = counted(ops.gather(weights, counted(labels)))
+    total = ops.sum(share * counted(ops.sum(select(hit, log_p, zero), last)))
     if smoothing:
-        spread = ops.sum(counted(ops.mean(log_p * weights, last)))
+        spread = ops.sum(counted(ops.mean(log_p * broadcast(weights, log_p.shape), last)))
         total = (1 - smoothing) * total + smoothing * spread
     return ops.cast(-total if _is_sum(reduction) else -(total / ops.sum(share)), dtype)
 
@@ -166,6 +162,10 @@ def _as_array(weight: Sequence[float] | Var, log_p: Any) -> Any:
             "give a number for each",
         )
     return array
+
+
+def _ones(log_p: Any) -> Any:
+    return Constant(log_p.type.with_shape(log_p.shape[-1:]), 1)()
 
 
 def _array(numbers: Sequence[float], like: Any) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from catgrad.loops import moves, products, reductions, scatters  # noqa: F401  # register their operations
+from catgrad.loops.dead import without_dead_stores
 from catgrad.loops.element import Indices, Source
 from catgrad.loops.fuse import fused, shrink
 from catgrad.loops.index import Index, Variable, index
@@ -36,6 +37,7 @@ def lower(
     `vectors` computes one element after the other, wherever they lie.
     """
     lowered = staged(function, reserved, in_place, fuse, vectors)
+    without_dead_stores(lowered)
     put_in_place(lowered)
     finish(kernels(lowered.steps), decisive(lowered.steps), vectors)
     return lowered

@@ -184,7 +184,12 @@ Item = Loop | Statement
 
 
 def nested(variables: Sequence[Variable], body: list[Item]) -> list[Item]:
-    """Items within loops over these variables, the first outermost; one with a single value needs none."""
+    """Nest items in loops over these variables, the first outermost; one with a single value needs none.
+
+    Loops over an axis without elements are left out: indices into such arrays say nothing of where they are.
+    """
+    if any(variable.extent == 0 for variable in variables):
+        return []
     for variable in reversed(variables):
         if variable.extent != 1:
             body = [Loop(variable, body)]

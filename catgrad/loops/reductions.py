@@ -31,7 +31,9 @@ def _(op: Sum, stages: Stages, apply: Apply, position: int) -> None:
 
 @stage.register
 def _(op: Max, stages: Stages, apply: Apply, position: int) -> None:
-    _reduce(stages, apply, (op.axis,), Maximum(), float("-inf"))
+    dtype = stages.types[apply.outputs[0]].dtype
+    least = float("-inf") if dtype.is_floating else dtype.limits.min
+    _reduce(stages, apply, (op.axis,), Maximum(), least)
 
 
 @stage.register

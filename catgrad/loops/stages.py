@@ -245,7 +245,7 @@ def _memory_order(scalar: Scalar, free: Sequence[Variable], summed: Sequence[Var
     Where those summed over come last anyway, all others come first.
     """
     loads = [(load, load.array.flat(load.indices)) for load in scalar.loads()]
-    if not loads:
+    if not loads or not (free or summed):
         return [*free, *summed]
     _, main = max(loads, key=lambda pair: sum(pair[1].coefficient(v) != 0 for v in (*free, *summed)))
 

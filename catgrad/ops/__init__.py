@@ -20,7 +20,6 @@ from catgrad.ops.arithmetic import (
     minimum,
     multiply,
     negate,
-    power,
     reciprocal,
     round,
     sign,
@@ -29,6 +28,14 @@ from catgrad.ops.arithmetic import (
 )
 from catgrad.ops.attention import attention
 from catgrad.ops.batch_norm import batch_norm
+from catgrad.ops.bits import (
+    bitwise_and,
+    bitwise_not,
+    bitwise_or,
+    bitwise_xor,
+    shift_left,
+    shift_right,
+)
 from catgrad.ops.bounds import clamp, fmod
 from catgrad.ops.cast import cast
 from catgrad.ops.compare import (
@@ -52,6 +59,7 @@ from catgrad.ops.literal import array
 from catgrad.ops.logic import all, any, logical_and, logical_not, logical_or
 from catgrad.ops.norms import affine_layer_norm, group_norm, layer_norm, rms_norm
 from catgrad.ops.pool import avg_pool, global_avg_pool, max_pool
+from catgrad.ops.power import power
 from catgrad.ops.random import random_bits, random_normal, random_uniform
 from catgrad.ops.reduce import broadcast, mean, number_of, sum
 from catgrad.ops.resize import adaptive_avg_pool, adaptive_max_pool, upsample_nearest
@@ -68,17 +76,18 @@ from catgrad.structural import stop_gradient, zeros_like
 
 __all__ = [
     "absolute", "adaptive_avg_pool", "adaptive_max_pool", "add", "affine_layer_norm", "all", "any",
-    "argmax", "argmin", "argsort", "array", "attention", "avg_pool", "batch_norm", "broadcast",
-    "cast", "checkpoint", "clamp", "concat", "cond", "contract", "conv", "conv_transpose", "cos",
-    "cumsum", "divide", "elu", "equal", "erf", "exp", "expand_dims", "expm1", "flip", "floor",
-    "floor_divide", "fmod", "gather", "gelu", "gelu_tanh", "global_avg_pool", "greater",
-    "greater_equal", "group_norm", "iota", "is_finite", "is_nan", "layer_norm", "leaky_relu",
-    "less", "less_equal", "log", "log1p", "log_softmax", "logical_and", "logical_not", "logical_or",
-    "logsumexp", "matmul", "max", "max_pool", "maximum", "mean", "min", "minimum", "multiply",
-    "negate", "not_equal", "number_of", "pad", "permute", "power", "random_bits", "random_normal",
-    "random_uniform", "reciprocal", "relu", "remainder", "repeat", "reshape", "rms_norm", "rotary",
-    "round", "rsqrt", "scan", "scatter_add", "scatter_add_along_axis", "select", "sigmoid", "sign",
-    "silu", "sin", "slice", "softmax", "softplus", "sort", "split", "sqrt", "square", "squeeze",
-    "stack", "stop_gradient", "subtract", "sum", "take", "take_along_axis", "tanh", "top_k",
-    "transpose", "upsample_nearest", "window", "zeros_like",
+    "argmax", "argmin", "argsort", "array", "attention", "avg_pool", "batch_norm", "bitwise_and",
+    "bitwise_not", "bitwise_or", "bitwise_xor", "broadcast", "cast", "checkpoint", "clamp", "concat",
+    "cond", "contract", "conv", "conv_transpose", "cos", "cumsum", "divide", "elu", "equal", "erf",
+    "exp", "expand_dims", "expm1", "flip", "floor", "floor_divide", "fmod", "gather", "gelu",
+    "gelu_tanh", "global_avg_pool", "greater", "greater_equal", "group_norm", "iota", "is_finite",
+    "is_nan", "layer_norm", "leaky_relu", "less", "less_equal", "log", "log1p", "log_softmax",
+    "logical_and", "logical_not", "logical_or", "logsumexp", "matmul", "max", "max_pool", "maximum",
+    "mean", "min", "minimum", "multiply", "negate", "not_equal", "number_of", "pad", "permute", "power",
+    "random_bits", "random_normal", "random_uniform", "reciprocal", "relu", "remainder", "repeat",
+    "reshape", "rms_norm", "rotary", "round", "rsqrt", "scan", "scatter_add", "scatter_add_along_axis",
+    "select", "shift_left", "shift_right", "sigmoid", "sign", "silu", "sin", "slice", "softmax",
+    "softplus", "sort", "split", "sqrt", "square", "squeeze", "stack", "stop_gradient", "subtract",
+    "sum", "take", "take_along_axis", "tanh", "top_k", "transpose", "upsample_nearest", "window",
+    "zeros_like",
 ]  # fmt: skip

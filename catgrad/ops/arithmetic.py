@@ -91,31 +91,6 @@ class Divide(FloatMap, symbol="/"):
         return dx, -(dx * z)
 
 
-class Power(FloatMap, symbol="**"):
-    """Power: z = xʸ, for floating T.
-
-    Type:     (T, T) -> T
-    Domain:   x > 0, or x = 0 and y ≥ 0, or whole y; elsewhere NaN
-    Gradient: dx = dz · y · xʸ⁻¹ (0 where y = 0), dy = dz · z · ln x (0 where x = 0 and y ≥ 0)
-    """
-
-    saves = Saves(inputs=..., outputs=...)
-    right_unit = 1.0
-    domain = (0.5, 2.0)
-    costly = True
-
-    def ref(self, x: Array, y: Array) -> Any:
-        return np.power(x, y)
-
-    def rev(self, x: Any, y: Any, z: Any, dz: Any) -> Any:
-        from catgrad.ops.transcendental import log
-
-        zero = zeros_like(dz)
-        dx = select(y == 0, zero, dz * (y * x ** (y - 1)))
-        dy = select(x == 0, select(y >= 0, zero, dz * (z * log(x))), dz * (z * log(x)))
-        return dx, dy
-
-
 class Negate(ScalarMap, symbol="neg"):
     """Negative: y = -x.
 
@@ -218,11 +193,12 @@ class Round(FloatMap):
         return zeros_like(dy)
 
 
-class Maximum(FloatMap):
-    """The greater of two: z = max(x, y), for floating T; NaN if either is.
+class Maximum(ScalarMap):
+    """The greater of two: z = max(x, y); NaN if either is.
 
     Type:     (T, T) -> T
-    Gradient: dz to the greater one, half to each at ties, and to both beside a NaN (as torch.maximum)
+    Gradient: dz to the greater one, half to each at ties, and to both beside a NaN (as torch.maximum);
+              for whole T to x at ties
     """
 
     saves = INPUTS
@@ -233,15 +209,15 @@ class Maximum(FloatMap):
         return np.maximum(x, y)
 
     def rev(self, x: Any, y: Any, dz: Any) -> Any:
-        zero, shared = zeros_like(dz), select(x == y, dz / 2, dz)
-        return select(x < y, zero, shared), select(x > y, zero, shared)
+        return _to_chosen(x < y, x > y, x == y, dz)
 
 
-class Minimum(FloatMap):
-    """The lesser of two: z = min(x, y), for floating T; NaN if either is.
+class Minimum(ScalarMap):
+    """The lesser of two: z = min(x, y); NaN if either is.
 
     Type:     (T, T) -> T
-    Gradient: dz to the lesser one, half to each at ties, and to both beside a NaN (as torch.minimum)
+    Gradient: dz to the lesser one, half to each at ties, and to both beside a NaN (as torch.minimum);
+              for whole T to x at ties
     """
 
     saves = INPUTS
@@ -252,11 +228,19 @@ class Minimum(FloatMap):
         return np.minimum(x, y)
 
     def rev(self, x: Any, y: Any, dz: Any) -> Any:
-        zero, shared = zeros_like(dz), select(x == y, dz / 2, dz)
-        return select(x > y, zero, shared), select(x < y, zero, shared)
+        return _to_chosen(x > y, x < y, x == y, dz)
 
 
-add, subtract, multiply, divide, power = Add(), Subtract(), Multiply(), Divide(), Power()
+def _to_chosen(not_x: Any, not_y: Any, ties: Any, dz: Any) -> tuple[Any, Any]:
+    """The cotangents of two numbers of which one is chosen, or either where they are equal."""
+    zero = zeros_like(dz)
+    if not dz.dtype.is_floating:
+        return select(not_x, zero, dz), select(not_x, dz, zero)
+    shared = select(ties, dz / 2, dz)
+    return select(not_x, zero, shared), select(not_y, zero, shared)
+
+
+add, subtract, multiply, divide = Add(), Subtract(), Multiply(), Divide()
 negate, square, absolute, sign = Negate(), Square(), Abs(), Sign()
 floor, round, maximum, minimum = Floor(), Round(), Maximum(), Minimum()
 

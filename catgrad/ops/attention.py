@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from catgrad.dims import Size
 from catgrad.errors import ShapeError
 from catgrad.op import Examples, Op, Types, floating
 from catgrad.ops.compare import select
@@ -24,7 +25,7 @@ class Attention(Op):
     With `causal`, position t attends to positions up to t only.
 
     Type:     (T[b…, t, d], T[b…, s, d], T[b…, s, e]) -> T[b…, t, e]
-    Raises:   ShapeError if the shapes do not fit; if d is symbolic
+    Raises:   ShapeError if the shapes do not fit; if d is symbolic; if there are no keys
     Gradient: of the body
     Source:   Vaswani et al. 2017 (arXiv:1706.03762), equation 1
     """
@@ -47,8 +48,11 @@ class Attention(Op):
             )
         return floating(q).with_shape((*q.shape[:-1], v.shape[-1]))
 
+    def minimum_sizes(self, q: NdArrayType, k: NdArrayType, v: NdArrayType) -> tuple[tuple[Size, int], ...]:
+        return ((k.shape[-2], 1),)
+
     def ref(self, q: Array, k: Array, v: Array) -> Any:
-        scores = q @ np.swapaxes(k, -1, -2) / sqrt(q.shape[-1])
+        scores = q @ np.swapaxes(k, -1, -2) * q.dtype.type(_scale(q))
         if self.causal:
             scores = np.where(np.tri(scores.shape[-2], scores.shape[-1], dtype=bool), scores, -inf)
         return Softmax(scores.ndim - 1).ref(scores) @ v
@@ -56,7 +60,7 @@ class Attention(Op):
     def body(self, q: Any, k: Any, v: Any) -> Any:
         b = tuple(range(q.type.rank - 2))
         t, s, d, e = range(len(b), len(b) + 4)
-        scores = Contract((*b, t, d), (*b, s, d), (*b, t, s))(q, k) * (1 / sqrt(q.shape[-1]))
+        scores = Contract((*b, t, d), (*b, s, d), (*b, t, s))(q, k) * _scale(q)
         if self.causal:
             scores = select(_not_later(scores), scores, Constant(scores.type, -inf)())
         return Contract((*b, t, s), (*b, s, e), (*b, t, e))(softmax(scores), v)
@@ -71,6 +75,11 @@ class Attention(Op):
 def attention(q: Any, k: Any, v: Any, causal: bool = False) -> Any:
     """softmax(q kᵀ / √d) v over the last two axes; with `causal`, up to each position only."""
     return Attention(causal)(q, k, v)
+
+
+def _scale(q: Any) -> float:
+    """1 / √d; scores of queries without features are 0, whatever they are multiplied by."""
+    return 1 / sqrt(q.shape[-1]) if q.shape[-1] else 1.0
 
 
 def _not_later(scores: Any) -> Any:

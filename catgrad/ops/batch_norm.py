@@ -8,7 +8,7 @@ import numpy as np
 
 from catgrad.errors import ShapeError
 from catgrad.op import INPUTS, Examples, Op, Types, floating
-from catgrad.ops.reduce import broadcast, mean
+from catgrad.ops.reduce import broadcast, mean, mean_of
 from catgrad.ops.shape import Axes
 from catgrad.ops.transcendental import sqrt
 from catgrad.structural import zeros_like
@@ -40,8 +40,8 @@ class BatchNorm(Op):
 
     def ref(self, x: Array, running_mean: Array, running_variance: Array) -> Any:
         axes = (0, *range(2, x.ndim))
-        centred = x - x.mean(axis=axes, keepdims=True)
-        return centred / np.sqrt((centred * centred).mean(axis=axes, keepdims=True) + self.epsilon)
+        centred = x - mean_of(x, axes)
+        return centred / np.sqrt(mean_of(centred * centred, axes) + self.epsilon)
 
     def body(self, x: Any, running_mean: Any, running_variance: Any) -> Any:
         centred, variance = moments(x)

@@ -15,11 +15,11 @@ from catgrad.types import Array, Dtype, NdArrayType
 class Cast(Op):
     """The same numbers in another dtype: y = x, rounded to the nearest that it holds.
 
-    From floating-point to whole numbers the fraction is dropped; truth values become 0 and 1, and
-    a number is true where it is not 0.
+    From floating-point to whole numbers the fraction is dropped, what lies beyond the range of B becomes
+    its nearest number, and NaN 0 (as in XLA, Rust and WebAssembly). Whole numbers beyond the range
+    of B wrap around. Truth values become 0 and 1, and a number is true where it is not 0, as NaN is.
 
     Type:     A[S] -> B[S], for the dtypes A and B
-    Domain:   whole B: x within its range; elsewhere the number is not specified
     Gradient: dx = dy cast back; 0 unless both are floating-point
     """
 
@@ -28,13 +28,21 @@ class Cast(Op):
     saves = NOTHING
     elementwise = True
 
+    @property
+    def macro(self) -> str:
+        """The name of the macro that spells it: casts to whole numbers must bring them into range."""
+        whole = self.before.is_floating and self.after in (Dtype.int32, Dtype.int64, Dtype.uint32)
+        return "CastToWhole" if whole else "Cast"
+
     def type(self, x: NdArrayType) -> Types:
         if x.dtype is not self.before:
             raise DtypeError(f"the array must be {self.before.name}", f"it is {x}", "name its dtype")
         return NdArrayType(x.shape, self.after)
 
     def ref(self, x: Array) -> Any:
-        return np.asarray(x).astype(self.after.numpy)
+        x = np.asarray(x)
+        whole = self.after.numpy.kind in "iu"
+        return saturated(x, self.after.numpy) if whole and x.dtype.kind == "f" else x.astype(self.after.numpy)
 
     def rev(self, dy: Any) -> Any:
         if self.before is Dtype.bool:
@@ -51,8 +59,19 @@ class Cast(Op):
         pairs = [
             (Dtype.float32, Dtype.float64), (Dtype.float64, Dtype.float32), (Dtype.float32, Dtype.int64),
             (Dtype.int32, Dtype.float32), (Dtype.bool, Dtype.float32), (Dtype.int64, Dtype.int32),
+            (Dtype.float32, Dtype.uint32), (Dtype.float64, Dtype.int32), (Dtype.float32, Dtype.bool),
         ]  # fmt: skip
         return [(Cast(a, b), (NdArrayType((2, 3), a),)) for a, b in pairs]
+
+
+def saturated(x: Array, dtype: np.dtype[Any]) -> Array:
+    """Round floating-point numbers towards 0 and into the range of a whole dtype; NaN becomes 0."""
+    limits = np.iinfo(dtype)
+    # Powers of 2, which every floating-point dtype holds or has infinity for.
+    low, high = float(limits.min), float(limits.max) + (limits.bits < 64)
+    with np.errstate(invalid="ignore", over="ignore"):
+        inside = np.where((x > low) & (x < high), x, np.zeros_like(x)).astype(dtype)
+    return np.where(x >= high, limits.max, np.where(x <= low, limits.min, inside)).astype(dtype)
 
 
 def cast(x: Any, dtype: Dtype) -> Any:

@@ -30,6 +30,7 @@ class Contract(Op):
     left: Axes
     right: Axes
     out: Axes
+    multilinear = True
     saves = INPUTS
     rounds_once = True
     result = "product"

@@ -6,6 +6,7 @@ ConvTranspose and ConvWeight are its derivatives in y, x and w, so each is rever
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -40,7 +41,7 @@ class Conv(Convolution):
 
     def ref(self, x: Array, w: Array) -> Any:
         windows = self.windows_ref(x, w.shape[2:])
-        kernels = w.reshape(self.groups, w.shape[0] // self.groups, w.shape[1], -1)
+        kernels = w.reshape(self.groups, w.shape[0] // self.groups, w.shape[1], prod(w.shape[2:]))
         y = np.einsum("ngcpk,gock->ngop", windows, kernels, optimize=True)
         return y.reshape(x.shape[0], w.shape[0], *self.places(x.shape[2:], w.shape[2:]))
 
@@ -111,7 +112,7 @@ class ConvTranspose(Convolution):
         fold = self.fold(x, w)
         n, o = x.shape[:2]
         outputs = x.reshape(n, self.groups, o // self.groups, int(np.prod(x.shape[2:])))
-        kernels = w.reshape(self.groups, o // self.groups, w.shape[1], -1)
+        kernels = w.reshape(self.groups, o // self.groups, w.shape[1], prod(w.shape[2:]))
         windows = np.einsum("ngop,gock->ngcpk", outputs, kernels, optimize=True)
         padded = fold.ref(windows.reshape(fold.windowed))
         inner = [np.s_[p : p + size] for p, size in zip(self.padding, self.image(x, w), strict=True)]

@@ -22,6 +22,7 @@ class Convolution(Op, register=False):
     padding: Axes
     dilations: Axes
     groups: int
+    multilinear = True
 
     def __post_init__(self) -> None:
         lengths = {len(self.strides), len(self.padding), len(self.dilations)}

@@ -2,77 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 
-from catgrad.dims import Size, numbers
-from catgrad.errors import ShapeError
-from catgrad.op import NOTHING, Examples, Op, Saves, Types, floating, numeric
+from catgrad.dims import Size, numbers, product
+from catgrad.op import NOTHING, Examples, Op, Saves, Types, numeric
+from catgrad.ops.bits import bitwise_not
 from catgrad.ops.compare import select
 from catgrad.ops.reduce import broadcast, sum
-from catgrad.ops.shape import Shape, normalised, require_shape, without
+from catgrad.ops.shape import Shape, normalised, permute, require_shape, reshape, without
 from catgrad.structural import zeros_like
 from catgrad.types import Array, Dtype, NdArrayType
 
-
-class Extremum(Op, register=False):
-    """T[shape] -> T[shape without axis] for floating T: one of the elements along the axis.
-
-    The cotangent goes in equal shares to all elements that equal it.
-    """
-
-    shape: Shape
-    axis: int
-    saves = Saves(inputs=..., outputs=...)
-
-    def type(self, x: NdArrayType) -> Types:
-        require_shape(floating(x), self.shape)
-        _require_elements(x, self.axis)
-        return x.with_shape(without(self.shape, (self.axis,)))
-
-    def rev(self, x: Any, y: Any, dy: Any) -> Any:
-        chosen = x == broadcast(y, self.shape, (self.axis,))
-        ones = select(chosen, zeros_like(x) + 1, zeros_like(x))
-        share = broadcast(dy / sum(ones, self.axis), self.shape, (self.axis,))
-        return select(chosen, share, zeros_like(x))
-
-    @classmethod
-    def examples(cls) -> Examples:
-        shapes: list[tuple[Shape, int]] = [((2, 3), 0), ((2, 3), 1), ((2, 3, 4), 1), ((0, 3), 1)]
-        return [(cls(shape, axis), (NdArrayType(shape),)) for shape, axis in shapes]
-
-
-class Max(Extremum):
-    """The greatest element along an axis, which is gone: y = maxᵢ xᵢ, for floating T; NaN if one is.
-
-    Type:     T[shape] -> T[shape without axis]
-    Raises:   ShapeError if the axis is empty
-    Gradient: dy in equal shares to all that are greatest (as torch.amax)
-    """
-
-    result = "greatest"
-
-    def ref(self, x: Array) -> Any:
-        return np.max(x, axis=self.axis)
-
-
-class Min(Extremum):
-    """The least element along an axis, which is gone: y = minᵢ xᵢ, for floating T; NaN if one is.
-
-    Type:     T[shape] -> T[shape without axis]
-    Raises:   ShapeError if the axis is empty
-    Gradient: dy in equal shares to all that are least (as torch.amin)
-    """
-
-    result = "least"
-    rounds_once = True
-
-    def ref(self, x: Array) -> Any:
-        return np.min(x, axis=self.axis)
-
-    def body(self, x: Any) -> Any:
-        return -Max(self.shape, self.axis)(-x)
+WHOLE = (Dtype.int32, Dtype.int64, Dtype.uint32)
 
 
 class PlaceOfExtremum(Op, register=False):
@@ -84,8 +28,10 @@ class PlaceOfExtremum(Op, register=False):
 
     def type(self, x: NdArrayType) -> Types:
         require_shape(numeric(x), self.shape)
-        _require_elements(x, self.axis)
         return NdArrayType(without(self.shape, (self.axis,)), Dtype.int64)
+
+    def minimum_sizes(self, x: NdArrayType) -> tuple[tuple[Size, int], ...]:
+        return ((self.shape[self.axis], 1),)
 
     def rev(self, x: Any, dy: Any) -> Any:
         return zeros_like(x)
@@ -119,6 +65,81 @@ class ArgMin(PlaceOfExtremum):
         return np.argmin(x, axis=self.axis)
 
 
+class Extremum(Op, register=False):
+    """T[shape] -> T[shape without axis] for numeric T: one of the elements along the axis.
+
+    The cotangent goes in equal shares to all elements that equal it; for whole T to the first of them.
+    """
+
+    shape: Shape
+    axis: int
+    saves = Saves(inputs=..., outputs=...)
+    place: ClassVar[type[PlaceOfExtremum]]
+    """Where the element is."""
+
+    def type(self, x: NdArrayType) -> Types:
+        require_shape(numeric(x), self.shape)
+        return x.with_shape(without(self.shape, (self.axis,)))
+
+    def minimum_sizes(self, x: NdArrayType) -> tuple[tuple[Size, int], ...]:
+        return ((self.shape[self.axis], 1),)
+
+    def rev(self, x: Any, y: Any, dy: Any) -> Any:
+        if not x.dtype.is_floating:
+            place = broadcast(self.place(self.shape, self.axis)(x), self.shape, (self.axis,))
+            others = tuple(axis for axis in range(len(self.shape)) if axis != self.axis)
+            first = place == broadcast(iota(self.shape[self.axis]), self.shape, others)
+            return select(first, broadcast(dy, self.shape, (self.axis,)), zeros_like(x))
+        chosen = x == broadcast(y, self.shape, (self.axis,))
+        ones = select(chosen, zeros_like(x) + 1, zeros_like(x))
+        share = broadcast(dy / sum(ones, self.axis), self.shape, (self.axis,))
+        return select(chosen, share, zeros_like(x))
+
+    @classmethod
+    def examples(cls) -> Examples:
+        shapes: list[tuple[Shape, int]] = [((2, 3), 0), ((2, 3), 1), ((2, 3, 4), 1), ((0, 3), 1)]
+        floating = [(cls(shape, axis), (NdArrayType(shape),)) for shape, axis in shapes]
+        return [*floating, *((cls((2, 3), 1), (NdArrayType((2, 3), dtype),)) for dtype in WHOLE)]
+
+
+class Max(Extremum):
+    """The greatest element along an axis, which is gone: y = maxᵢ xᵢ; NaN if one is.
+
+    Type:     T[shape] -> T[shape without axis] for numeric T
+    Raises:   ShapeError if the axis is empty
+    Gradient: dy in equal shares to all that are greatest (as torch.amax); for whole T to the first
+    """
+
+    result = "greatest"
+    place = ArgMax
+
+    def ref(self, x: Array) -> Any:
+        return np.max(x, axis=self.axis)
+
+
+class Min(Extremum):
+    """The least element along an axis, which is gone: y = minᵢ xᵢ; NaN if one is.
+
+    Type:     T[shape] -> T[shape without axis] for numeric T
+    Raises:   ShapeError if the axis is empty
+    Gradient: dy in equal shares to all that are least (as torch.amin); for whole T to the first
+    """
+
+    result = "least"
+    rounds_once = True
+    place = ArgMin
+
+    def ref(self, x: Array) -> Any:
+        return np.min(x, axis=self.axis)
+
+    def body(self, x: Any) -> Any:
+        greatest = Max(self.shape, self.axis)
+        if x.dtype.is_floating:
+            return -greatest(-x)
+        # The negative of the least whole number is itself, so the order is reversed bit by bit.
+        return bitwise_not(greatest(bitwise_not(x)))
+
+
 class Iota(Op):
     """The numbers 0, 1, …, size - 1.
 
@@ -144,14 +165,25 @@ class Iota(Op):
         return [(Iota(4), ()), (Iota(0, Dtype.float32), ())]
 
 
-def max(x: Any, axis: int = -1) -> Any:
-    """The greatest element along an axis, which is gone."""
-    return Max(x.shape, *normalised(axis, x.type.rank))(x)
+def max(x: Any, axes: int | Sequence[int] | None = -1) -> Any:
+    """The greatest element along an axis, by default the last, or over several, or over all (None)."""
+    return _extremum(Max, x, axes)
 
 
-def min(x: Any, axis: int = -1) -> Any:
-    """The least element along an axis, which is gone."""
-    return Min(x.shape, *normalised(axis, x.type.rank))(x)
+def min(x: Any, axes: int | Sequence[int] | None = -1) -> Any:
+    """The least element along an axis, by default the last, or over several, or over all (None)."""
+    return _extremum(Min, x, axes)
+
+
+def _extremum(kind: type[Extremum], x: Any, axes: int | Sequence[int] | None) -> Any:
+    """Reduce several axes as one, so that equal elements share the cotangent across axes, too."""
+    chosen = normalised(axes, x.type.rank)
+    if len(chosen) != 1:
+        rest = [axis for axis in range(x.type.rank) if axis not in chosen]
+        x = permute(x, *rest, *chosen)
+        kept, gone = x.shape[: len(rest)], x.shape[len(rest) :]
+        x, chosen = reshape(x, *kept, product(gone)), (len(rest),)
+    return kind(x.shape, *chosen)(x)
 
 
 def argmax(x: Any, axis: int = -1) -> Any:
@@ -167,12 +199,3 @@ def argmin(x: Any, axis: int = -1) -> Any:
 def iota(size: Size, dtype: Dtype = Dtype.int64) -> Any:
     """The numbers 0, 1, …, size - 1."""
     return Iota(size, dtype)()
-
-
-def _require_elements(x: NdArrayType, axis: int) -> None:
-    if x.shape[axis] == 0:
-        raise ShapeError(
-            "an axis must have an element to have a greatest or a least one",
-            f"axis {axis} of {x} is empty",
-            "choose another",
-        )

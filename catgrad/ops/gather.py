@@ -26,6 +26,7 @@ class Gather(Op):
 
     rows: Size
     saves = Saves(inputs=(1,))
+    may_fail = True
     rounds_once = True
 
     def type(self, x: NdArrayType, index: NdArrayType) -> Types:
@@ -61,6 +62,7 @@ class ScatterAdd(Op):
 
     rows: Size
     saves = Saves(inputs=(1,))
+    may_fail = True
     rounds_once = True
 
     def type(self, x: NdArrayType, index: NdArrayType) -> Types:

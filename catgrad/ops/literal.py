@@ -74,8 +74,10 @@ class ArrayLiteral(Op):
         return [(case, ()) for case in cases]
 
 
-def array(values: Any, dtype: Dtype = Dtype.float32) -> Any:
+def array(values: Any, dtype: Dtype | None = None) -> Any:
     """The array with these elements, a number or nested lists of them or a NumPy array.
+
+    Without a dtype, truth values make an array of bool, and numbers one of float32.
 
     Raises: OptionError if rows differ in length, or for more than 1000 elements that are not all
     equal; DtypeError if one does not fit the dtype.
@@ -86,6 +88,8 @@ def array(values: Any, dtype: Dtype = Dtype.float32) -> Any:
         raise OptionError(
             "the rows of an array must have one length", f"it is {values!r}", "fill them up"
         ).about("array") from None
+    if dtype is None:
+        dtype = Dtype.bool if given.dtype == bool and given.size else Dtype.float32
     type, elements = NdArrayType(given.shape, dtype), tuple(given.ravel().tolist())
     if len(set(map(repr, elements))) <= 1:  # 0.0 equals -0.0, but is another number
         return Constant(type, elements[0] if elements else 0)()

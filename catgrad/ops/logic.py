@@ -31,7 +31,7 @@ class Connective(Op, register=False):
         return [(cls(), (NdArrayType(shape, Dtype.bool),) * cls.arity()) for shape in shapes]
 
 
-class And(Connective, symbol="&"):
+class And(Connective):
     """Where both hold, x ∧ y: (bool, bool) -> bool."""
 
     result = "both"
@@ -42,7 +42,7 @@ class And(Connective, symbol="&"):
         return x & y
 
 
-class Or(Connective, symbol="|"):
+class Or(Connective):
     """Where one of them holds, or both, x ∨ y: (bool, bool) -> bool."""
 
     result = "either"
@@ -53,7 +53,7 @@ class Or(Connective, symbol="|"):
         return x | y
 
 
-class Not(Connective, symbol="~"):
+class Not(Connective):
     """Where it does not hold, ¬x: (bool) -> bool."""
 
     result = "opposite"

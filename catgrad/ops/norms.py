@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import prod
+from math import inf, prod
 from typing import Any
 
 import numpy as np
@@ -10,10 +10,12 @@ import numpy as np
 from catgrad.dims import exact_quotient, product
 from catgrad.errors import ShapeError
 from catgrad.op import Examples, Op, Types, floating
-from catgrad.ops.reduce import broadcast, mean, sum
+from catgrad.ops.compare import select
+from catgrad.ops.reduce import broadcast, mean, mean_of, sum
 from catgrad.ops.shape import Axes, normalised, reshape
 from catgrad.ops.transcendental import sqrt
-from catgrad.types import Array, NdArrayType
+from catgrad.structural import zeros_like
+from catgrad.types import Array, Dtype, NdArrayType
 
 
 class Normalisation(Op, register=False):
@@ -38,6 +40,27 @@ class Normalisation(Op, register=False):
         """The mean of x over these axes, copied along them."""
         return broadcast(mean(x, self.axes(x)), x.shape, self.axes(x))
 
+    def size(self, x: Any) -> Any:
+        """√(mean x² + ε), from scaled squares where squares overflow.
+
+        Source: Blue 1978, A portable Fortran program to find the Euclidean norm of a vector
+        """
+        scale = 0.5 ** (560 if x.dtype is Dtype.float64 else 72)
+        squares, scaled = self.average(x * x), self.average((x * scale) * (x * scale))
+        fits = squares < inf
+        # A root that is not chosen must have a derivative, too.
+        large = sqrt(select(fits, zeros_like(scaled) + 1, scaled)) * (1 / scale)
+        return select(fits, sqrt(squares + self.epsilon), large)
+
+    def normalised_ref(self, x: Array) -> Array:
+        """x / √(mean x² + ε), of numbers that are at most 1."""
+        axes = tuple(range(-self.rank, 0))
+        greatest = np.max(np.abs(x), axis=axes, keepdims=True, initial=1)
+        greatest = np.where(np.isfinite(greatest), greatest, np.ones_like(greatest))
+        x, epsilon = x / greatest, self.epsilon / greatest / greatest
+        normal: Array = x / np.sqrt(mean_of(x * x, axes) + epsilon)
+        return normal
+
 
 class LayerNorm(Normalisation):
     """Layer normalisation: y = (x - μ) / √(σ² + ε), with mean μ and variance σ² over the last axes.
@@ -48,17 +71,15 @@ class LayerNorm(Normalisation):
     """
 
     def ref(self, x: Array) -> Any:
-        axes = tuple(range(-self.rank, 0))
-        centred = x - x.mean(axis=axes, keepdims=True)
-        return centred / np.sqrt((centred * centred).mean(axis=axes, keepdims=True) + self.epsilon)
+        return self.normalised_ref(x - mean_of(x, tuple(range(-self.rank, 0))))
 
     def body(self, x: Any) -> Any:
         centred = x - self.average(x)
-        return centred / sqrt(self.average(centred * centred) + self.epsilon)
+        return centred / self.size(centred)
 
     def rev(self, x: Any, dy: Any) -> Any:
         centred = x - self.average(x)
-        deviation = sqrt(self.average(centred * centred) + self.epsilon)
+        deviation = self.size(centred)
         y = centred / deviation
         return (dy - self.average(dy) - y * self.average(dy * y)) / deviation
 
@@ -113,13 +134,13 @@ class RmsNorm(Normalisation):
     """
 
     def ref(self, x: Array) -> Any:
-        return x / np.sqrt((x * x).mean(axis=tuple(range(-self.rank, 0)), keepdims=True) + self.epsilon)
+        return self.normalised_ref(x)
 
     def body(self, x: Any) -> Any:
-        return x / sqrt(self.average(x * x) + self.epsilon)
+        return x / self.size(x)
 
     def rev(self, x: Any, dy: Any) -> Any:
-        size = sqrt(self.average(x * x) + self.epsilon)
+        size = self.size(x)
         y = x / size
         return (dy - y * self.average(dy * y)) / size
 

@@ -127,6 +127,13 @@ class Mean(Op):
         return [(Mean(shape, axes), (NdArrayType(shape),)) for shape, axes in chosen]
 
 
+def mean_of(x: Array, axes: Axes) -> Array:
+    """Compute the mean of a NumPy array with its axes kept; NaN of none, without NumPy's warning."""
+    total = x.sum(axis=axes, keepdims=True)
+    mean: Array = total / x.dtype.type(x.size // total.size if total.size else 0)
+    return mean
+
+
 def broadcast(x: Any, shape: Shape, axes: Sequence[int] | None = None) -> Any:
     """X copied along the axes `axes` of `shape`; by default along its leading axes."""
     new = range(len(shape) - x.type.rank) if axes is None else axes

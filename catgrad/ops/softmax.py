@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from catgrad.dims import Size
 from catgrad.op import OUTPUTS, Examples, Op, Saves, Types, floating
 from catgrad.ops.arithmetic import absolute
 from catgrad.ops.compare import select
@@ -34,6 +35,9 @@ class AlongAxis(Op, register=False):
             (cls(axis), (NdArrayType(shape),)) for axis, shape in ((1, (2, 3)), (0, (2, 3)), (1, (2, 3, 4)))
         ]
 
+    def minimum_sizes(self, x: NdArrayType) -> tuple[tuple[Size, int], ...]:
+        return ((x.shape[self.axis], 1),)
+
     def copies(self, x: Any, like: Any) -> Any:
         """x, which has lost the axis, copied along it."""
         return broadcast(x, like.shape, (self.axis,))
@@ -47,6 +51,7 @@ class Softmax(AlongAxis):
     """Softmax: yᵢ = e^xᵢ / Σⱼ e^xⱼ along an axis, for floating T.
 
     Type:     (T) -> T, with y ≥ 0 and Σ y = 1
+    Raises:   ShapeError if the axis is empty
     Gradient: dx = y · (dy - Σⱼ yⱼ dyⱼ)
     """
 
@@ -66,6 +71,7 @@ class LogSoftmax(AlongAxis):
     """Logarithm of softmax: yᵢ = xᵢ - ln Σⱼ e^xⱼ along an axis, for floating T.
 
     Type:     (T) -> T, with y ≤ 0
+    Raises:   ShapeError if the axis is empty
     Gradient: dx = dy - e^y · Σⱼ dyⱼ
     """
 
@@ -94,7 +100,10 @@ class LogSumExp(Op):
     saves = Saves(inputs=..., outputs=...)
 
     def type(self, x: NdArrayType) -> Types:
-        return Max(self.shape, self.axis).type(x)
+        return Max(self.shape, self.axis).type(floating(x))
+
+    def minimum_sizes(self, x: NdArrayType) -> tuple[tuple[Size, int], ...]:
+        return ((self.shape[self.axis], 1),)
 
     def ref(self, x: Array) -> Any:
         return np.logaddexp.reduce(x, axis=self.axis)
@@ -113,7 +122,8 @@ class LogSumExp(Op):
 
     @classmethod
     def examples(cls) -> Examples:
-        return [(cls(op.shape, op.axis), types) for op, types in Max.examples() if isinstance(op, Max)]
+        floats = (case for case in Max.examples() if case[1][0].dtype.is_floating)
+        return [(cls(op.shape, op.axis), types) for op, types in floats if isinstance(op, Max)]
 
 
 def softmax(x: Any, axis: int = -1) -> Any:

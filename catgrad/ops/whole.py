@@ -18,14 +18,16 @@ class WholeMap(ScalarMap, register=False):
         first = numeric(*types)
         if first.dtype.is_floating:
             raise DtypeError(
-                "operands must be whole numbers", f"they are {first}", "use floor(x / y) for floating ones"
+                "operands must be whole numbers",
+                f"they are {first}",
+                "cast them, or write floor(x / y) for x // y",
             )
         return first
 
     @classmethod
     def examples(cls) -> Examples:
         chosen = [((2, 3), Dtype.int32), ((), Dtype.int64), ((0, 2), Dtype.int64)]
-        return [(cls(), (NdArrayType(shape, dtype),) * 2) for shape, dtype in chosen]
+        return [(cls(), (NdArrayType(shape, dtype),) * cls.arity()) for shape, dtype in chosen]
 
 
 class FloorDivide(WholeMap, symbol="//"):

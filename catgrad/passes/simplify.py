@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from catgrad.op import Op
 from catgrad.ops.arithmetic import Add, Divide, Multiply, Negate, Subtract
+from catgrad.ops.compare import Select
 from catgrad.ops.reduce import Broadcast
 from catgrad.ops.shape import without
 from catgrad.passes.rewrite import Rewriter, Values
@@ -24,7 +25,7 @@ def apply(function: Function) -> Function:
 
 def _simplify(rewriter: Rewriter, apply: Apply) -> Values | None:
     op, inputs, _ = apply
-    for rule in (_identity, _unit, _inverse, _fuse, _subtract, _scale, _broadcast_late):
+    for rule in (_identity, _unit, _choice, _inverse, _fuse, _subtract, _scale, _broadcast_late):
         instead = rule(rewriter, op, inputs)
         if instead is not None:
             return (instead,)
@@ -46,6 +47,15 @@ def _unit(rewriter: Rewriter, op: Op, inputs: Values) -> int | None:
     if left is not None and left == op.left_unit:
         return inputs[1]
     return None
+
+
+def _choice(rewriter: Rewriter, op: Op, inputs: Values) -> int | None:
+    """select(true, x, y) = x and select(false, x, y) = y."""
+    if not isinstance(op, Select):
+        return None
+    condition, x, y = inputs
+    holds = rewriter.constant(condition)
+    return None if holds is None else x if holds else y
 
 
 def _inverse(rewriter: Rewriter, op: Op, inputs: Values) -> int | None:

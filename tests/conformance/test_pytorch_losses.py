@@ -13,7 +13,7 @@ from catgrad.errors import OptionError, ShapeError
 from catgrad.functors import reverse
 from catgrad.program import evaluate
 from tests.conformance.twins import assert_same, normal
-from tests.targets import drawn, on_all_targets, on_targets, on_targets_with
+from tests.targets import drawn, on, on_all_targets, on_targets, on_targets_with
 
 torch = pytest.importorskip("torch", reason="PyTorch, the other side of the comparison, is not installed")
 F = torch.nn.functional
@@ -114,10 +114,35 @@ def test_weights_may_be_an_array_of_the_term():
 
 @pytest.mark.parametrize("reduction", ["mean", "sum"])
 @pytest.mark.parametrize("smoothing", [0.0, 0.1, 1.0])
-def test_a_label_that_is_no_class_is_not_passed_over(reduction, smoothing):
+@pytest.mark.parametrize("label", [3, -1])
+def test_a_label_that_is_no_class_is_refused(reduction, smoothing, label):
     loss = partial(losses.cross_entropy, label_smoothing=smoothing, weight=(1, 2, 3), reduction=reduction)
     term = build(loss, [NdArrayType((2, 3)), NdArrayType((2,), Dtype.int64)])
-    assert np.isnan(evaluate(term, np.zeros((2, 3), np.float32), np.array([0, 3])))
+    for each in (term, reverse(term)):
+        arrays = [np.zeros((2, 3), np.float32), np.array([0, label]), np.float32(1)]
+        with pytest.raises(IndexError, match=r"an index must lie in 0 … 2"):
+            evaluate(each, *arrays[: len(each.source)])
+
+
+@on("numpy", "torch", "jax", "c")
+def test_a_label_that_is_no_class_changes_nothing(target):
+    """JAX cannot raise an error, and has NaN there; sprites look through their examples before they train."""
+    A, B, C = (NdArrayType(s) for s in ((2,), (4,), (3,)))
+    task = Task(
+        layers.linear(A, B, C), sgd(0.1), losses.cross_entropy, labels=(NdArrayType((2,), Dtype.int64),)
+    )
+    learner = emit(task, target).load()().learner(seed=0)
+    (x,) = normal((2, 4))
+    before = [np.array(p) for p in learner.parameters.values()]
+    for label in (3, -1):
+        if target == "jax":
+            assert np.isnan(learner.loss(x, np.array([0, label])))
+            continue
+        with pytest.raises(IndexError, match="an index must lie in"):
+            learner.step(x, np.array([0, label]))
+        for array, old in zip(learner.parameters.values(), before, strict=True):
+            np.testing.assert_array_equal(np.array(array), old)
+    assert np.isfinite(learner.step(x, np.array([0, -100])))
 
 
 @pytest.mark.parametrize("labels", [[0, 0], [-100, -100]])

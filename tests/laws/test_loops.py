@@ -13,7 +13,7 @@ from catgrad.functors import Expand, reverse
 from catgrad.loops.fuse import fused, shrink
 from catgrad.loops.lanes import widened as lanes
 from catgrad.loops.lower import lower, staged
-from catgrad.loops.nest import Kernel
+from catgrad.loops.nest import Kernel, statements
 from catgrad.loops.steps import decisive, kernels
 from catgrad.loops.tidy import tidy
 from catgrad.program import interpret
@@ -49,10 +49,18 @@ def equal(found, wanted):
 def test_kernels_of_operations_mean_what_the_operations_do(case: Case):
     arrays = draw_arrays(tuple(case.term.source.table), case.domain)
     wanted = interpret(straight(case.term), *arrays)
-    found = run(lower(function_of(case.term)), *arrays)
-    for result, reference, type in zip(found, wanted, case.term.target.table, strict=True):
+    lowered = lower(function_of(case.term))
+    for result, reference, type in zip(run(lowered, *arrays), wanted, case.term.target.table, strict=True):
         assert result.shape == reference.shape
         close([result], [reference], TOLERANCE.get(type.dtype.value, 0))
+    assert_no_dead_stores(lowered)
+
+
+def assert_no_dead_stores(lowered):
+    parts = [s for kernel in kernels(lowered.steps) for s in statements(kernel.body)]
+    read = {array for s in parts for array, _ in s.reads}
+    written = {array for s in parts for array, _ in s.writes}
+    assert written <= {*read, *lowered.results, *decisive(lowered.steps)}
 
 
 @given(integer_terms(size=10), st.integers(0, 99))

@@ -196,6 +196,10 @@ def test_declared_facts_hold(op, types):
         assert np.array_equal(op.ref(op.ref(x[0])), x[0])
     if op.is_identity(*types):
         assert np.array_equal(op.ref(*x), x[0])
+    if op.multilinear:
+        for k in range(len(x)):
+            twice = op.ref(*x[:k], 2 * x[k], *x[k + 1 :])
+            np.testing.assert_allclose(twice, 2 * op.ref(*x), rtol=1e-6)
 
 
 def test_an_operation_without_rev_gets_the_reverse_of_its_body():

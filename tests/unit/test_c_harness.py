@@ -8,11 +8,12 @@ import threading
 import numpy as np
 import pytest
 
-from catgrad import Dim, Dtype, NdArrayType, Task, build, emit, fit, layers, mse, obj, sgd
+from catgrad import Dim, Dtype, NdArrayType, Task, build, emit, fit, layers, mse, obj, ops, sgd
 from catgrad.backend import get_backend
 from catgrad.errors import ToolError
 from catgrad.learn.checkpoint import load, save
 from catgrad.program import Program, lower
+from catgrad.testing import run_on
 from tests.unit.c.build import NEEDS_C
 from tests.unit.line import emitted, line
 
@@ -169,6 +170,17 @@ def test_an_index_outside_is_refused():
     learner.step(np.int32([0, 4]), y)
 
 
+def test_an_index_that_is_computed_is_checked():
+    types = [NdArrayType((3,)), NdArrayType((2,), Dtype.bool), NdArrayType((2,), Dtype.int64)]
+    term = build(lambda x, c, i: ops.gather(x, ops.select(c, i, ops.zeros_like(i))), types)
+    x, condition = np.float32([1, 2, 3]), np.array([True, False])
+    [found] = run_on(get_backend("c"), term, x, condition, np.array([2, 7]))
+    assert found.tolist() == [3, 1]
+    for wrong in (-1, 3):
+        with pytest.raises(IndexError):
+            run_on(get_backend("c"), term, x, condition, np.array([wrong, 0]))
+
+
 def test_arrays_that_may_not_be_written(models, learners):
     x = X.copy()
     x.flags.writeable = False
@@ -244,13 +256,13 @@ def test_sizes_may_have_any_name(name):
 def test_libraries_are_kept(tmp_path, monkeypatch):
     monkeypatch.setenv("CATGRAD_CACHE", str(tmp_path))
     emitted().load()
-    [library] = tmp_path.glob("*/line.so")
+    [library] = tmp_path.glob("*/line.*.so")
     made = library.stat().st_mtime_ns
     emitted().load()
     assert library.stat().st_mtime_ns == made
     monkeypatch.setenv("CC", "gcc -O1")
     emitted().load()
-    assert len(list(tmp_path.glob("*/line.so"))) == 2
+    assert len(list(tmp_path.glob("*/line.*.so"))) == 2
 
 
 def test_a_compiler_that_is_missing_or_fails(tmp_path, monkeypatch):

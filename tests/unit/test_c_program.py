@@ -8,11 +8,15 @@ import shutil
 import numpy as np
 import pytest
 
+from catgrad import Dim, Dtype, NdArrayType, Task, build, ops, sgd
 from catgrad.errors import OptionError, ShapeError
 from catgrad.formats import safetensors
+from catgrad.learn.layers.parts import parameter
+from catgrad.learn.losses import cross_entropy
 from tests.unit.c.build import COMPILERS, NEEDS_C, PROGRAMS, SANE, STRICT, built, run
-from tests.unit.line import emitted, line
+from tests.unit.line import W, emitted, line
 
+BATCH = Dim("batch")
 pytestmark = NEEDS_C
 
 
@@ -126,6 +130,67 @@ def test_a_fixed_batch(tmp_path):
     assert safetensors.read(tmp_path / "weights.safetensors")["dense.seen"] == 10 * 8
     assert "A step takes 6 examples" in run("./train", "--help", cwd=tmp_path).stdout
     assert run("./train", "--batch", 3, cwd=tmp_path).returncode == 2
+
+
+def classifier():
+    """Labels, of which some may be none, and rows whose number of elements the data tell."""
+    types = [NdArrayType(shape) for shape in ((BATCH, 4), (BATCH, Dim("time"), 0))]
+
+    def forward(x, z):
+        middle = ops.sum(ops.sort(ops.sum(z, 2))[0], 1)
+        return x @ parameter("weight", W) + ops.broadcast(middle, (BATCH, 3), (1,))
+
+    labels = (NdArrayType((BATCH,), Dtype.int64),)
+    return Task(build(forward, types), sgd(4.0), cross_entropy, "classes", labels)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A folder with a program that classifies, its data, and weights it has written."""
+    folder = tmp_path_factory.mktemp("classes")
+    emitted(classifier()).write(folder)
+    built("make", "debug", cwd=folder)
+    rng = np.random.default_rng(0)
+    x = 0.1 * rng.normal(size=(6, 4)).astype(np.float32)
+    data = {"x_0": x, "x_1": np.zeros((6, 2, 0), np.float32), "y": np.array([0, 1, 2, 0, 1, 2])}
+    assert train(folder, data).returncode == 0
+    return folder, data
+
+
+def train(folder, data):
+    safetensors.write(folder / "data.safetensors", data)
+    return run("build/debug/train", "--epochs", 1, cwd=folder)
+
+
+LARGE = np.float32([[3e38, 0, 0, 0]]).repeat(6, 0)
+"""Examples of which the loss is finite, and the step is not."""
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"y": np.array([0, 1, 3, 0, 1, 2])}, "data.safetensors: an index lies outside its array\n"),
+        ({"y": np.array([0, 1, -1, 0, 1, 2])}, "data.safetensors: an index lies outside its array\n"),
+        ({"x_0": np.full((6, 4), np.nan, np.float32)}, "the loss must be finite, but in epoch 1 it is not"),
+        ({"x_0": np.full((6, 4), np.inf, np.float32)}, "the loss must be finite, but in epoch 1 it is not"),
+        ({"x_0": LARGE, "y": np.zeros(6, int)}, "each parameter must be finite, but in epoch 1 it is not"),
+        ({"x_1": np.zeros((6, 2**58, 0), np.float32)}, "data.safetensors: a size is negative, or"),
+    ],
+)
+def test_training_that_fails_leaves_the_weights(trained, change, says):
+    folder, data = trained
+    before = (folder / "weights.safetensors").read_bytes()
+    done = train(folder, data | change)
+    assert done.returncode == 1
+    assert done.stderr.startswith(says)
+    assert done.stderr.count("\n") == 1
+    assert (folder / "weights.safetensors").read_bytes() == before
+
+
+def test_labels_may_be_ignored(trained):
+    folder, data = trained
+    done = train(folder, data | {"y": np.array([0, -100, 2, 0, -100, 2])})
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_make_debug_finds_nothing(folder, tmp_path):

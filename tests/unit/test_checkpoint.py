@@ -41,7 +41,8 @@ def test_what_is_written_is_read(tmp_path_factory, given_arrays):
 
 
 def test_the_library_of_the_format_agrees(tmp_path):
-    library = pytest.importorskip("safetensors.numpy", reason="the package safetensors is not installed")
+    import safetensors.numpy as library
+
     rng = np.random.default_rng(0)
     weights = {
         "b.weight": rng.normal(size=(3, 2)),
@@ -57,7 +58,8 @@ def test_the_library_of_the_format_agrees(tmp_path):
 
 def test_16_bits_are_those_of_the_library_of_the_format(tmp_path):
     torch = pytest.importorskip("torch", reason="PyTorch is not installed")
-    library = pytest.importorskip("safetensors.torch", reason="the package safetensors is not installed")
+    import safetensors.torch as library
+
     weights = {name: torch.randn(3, 2).to(getattr(torch, name)) for name in ("bfloat16", "float16")}
     safetensors.write(tmp_path / "ours", weights)
     library.save_file(weights, tmp_path / "theirs")
@@ -84,7 +86,7 @@ LIES = {
     "no table": file_of([1]),
     "a name twice": file_of(b'{"a": 1, "a": 2}'),
     "no offsets": file_of({"a": {"dtype": "F32", "shape": [2]}}),
-    "an unknown dtype": file_of({"a": {**GOOD, "dtype": "F8_E4M3"}}),
+    "an unknown dtype": file_of({"a": {**GOOD, "dtype": "F99"}}),
     "a negative size": file_of({"a": {**GOOD, "shape": [-2]}}),
     "a fractional size": file_of({"a": {**GOOD, "shape": [2.0]}}),
     "a shape that does not fit": file_of({"a": {**GOOD, "shape": [3]}}),

@@ -54,7 +54,11 @@ def test_the_tutorial_runs(tmp_path, monkeypatch, capsys):
         assert f"    {line}\n" in text
 
 
-PRINTING = [*sorted((ROOT / "docs/howto").glob("*.md")), ROOT / "docs/tutorial/scratch.md"]
+PRINTING = [
+    *sorted((ROOT / "docs/howto").glob("*.md")),
+    ROOT / "docs/tutorial/scratch.md",
+    ROOT / "docs/explanation/numbers.md",
+]
 
 
 @pytest.mark.parametrize("page", PRINTING, ids=lambda p: f"{p.parent.name}/{p.name}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections import Counter
 from dataclasses import replace
@@ -288,6 +289,49 @@ def test_a_history_that_lies_is_refused(tmp_path, text):
     safetensors.write(tmp_path / "run", arrays, {"history": text})
     with pytest.raises(ArtifactError, match="must be one that fit wrote"):
         train(learner, epochs=1, checkpoint=tmp_path / "run", resume=True)
+
+
+EPOCH = {"number": 1, "steps": 2, "loss": 0.5, "validation": {"loss": 1.0, "error": math.nan}, "whole": True}
+NEXT = {**EPOCH, "number": 2, "steps": 3}
+WRONG = [
+    {"number": 2}, {"number": True}, {"number": 1.0}, {"steps": 0}, {"steps": -1}, {"steps": 2.0},
+    {"steps": 3}, {"loss": None}, {"loss": "0.5"}, {"loss": [0.5]}, {"loss": math.nan}, {"loss": 10**400},
+    {"loss": True}, {"validation": []}, {"validation": None}, {"validation": "loss"},
+    {"validation": {"error": 1.0}}, {"validation": {"loss": "1.0"}}, {"validation": {"loss": math.inf}},
+    {"validation": {"loss": 1, "a": "b"}},
+    {"whole": 1}, {"whole": None}, {"more": 1},
+]  # fmt: skip
+
+
+def test_epochs_that_fit_writes_are_taken():
+    found = {"losses": [1, 0.25, 3.0], "epochs": [EPOCH, {**NEXT, "whole": False}]}
+    history = History.from_json(json.dumps(found), "run")
+    assert history.losses == [1, 0.25, 3]
+    assert [epoch.steps for epoch in history.epochs] == [2, 3]
+    assert history.best.number == 1
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        *({"losses": [1, 2], "epochs": [EPOCH | wrong]} for wrong in WRONG),
+        {"losses": [1, 2, 3], "epochs": [EPOCH, {**NEXT, "number": 1}]},
+        {"losses": [1, 2], "epochs": [EPOCH, {**NEXT, "steps": 2}]},
+        {"losses": [1, 2, 3], "epochs": [{**EPOCH, "whole": False}, NEXT]},
+        {"losses": [1, 2], "epochs": [list(EPOCH)]},
+        {"losses": [1, 2], "epochs": {"0": EPOCH}},
+        *({"losses": losses, "epochs": [EPOCH]} for losses in ("12", {"1": 0, "2": 0}, [1, "2"], [1, None])),
+        *({"losses": [1, loss], "epochs": [EPOCH]} for loss in (math.nan, -math.inf, True, 10**400, [2])),
+    ],
+)
+def test_epochs_that_fit_writes_never_are_refused(found):
+    with pytest.raises(ArtifactError, match="must be one that fit wrote"):
+        History.from_json(json.dumps(found), "run")
+
+
+def test_a_history_nested_deep_is_refused():
+    with pytest.raises(ArtifactError, match="must be one that fit wrote"):
+        History.from_json("[" * 100_000, "run")
 
 
 def test_weights_without_a_history_are_not_gone_on_from(tmp_path):

@@ -16,7 +16,8 @@ ZIG = [sys.executable, "-m", "ziglang", "cc"]
 CLANG = ["clang"] if shutil.which("clang") else ZIG if find_spec("ziglang") else []
 COMPILERS = {"gcc": ["gcc"] if shutil.which("gcc") else [], "clang": CLANG}
 PROGRAMS = Path(__file__).parent
-STRICT = ["-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Werror", "-fopenmp-simd"]
+STRICT = ["-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wsign-conversion", "-Wshadow", "-Werror"]
+STRICT += ["-fopenmp-simd"]
 SANE = ["-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
 MISSING = get_backend("c").missing()
 NEEDS_C = pytest.mark.skipif(bool(MISSING), reason=f"target c: {MISSING}")

@@ -24,6 +24,10 @@ static void check_errors(line_state *state, line_buffers *buffers, line_paramete
 {
     float loss = 0;
     HOLDS(line_predict(parameters, -1, x, y_hat, workspace) == LINE_BAD_SIZE);
+    HOLDS(line_predict(parameters, PTRDIFF_MAX, x, y_hat, workspace) == LINE_BAD_SIZE);
+    HOLDS(line_step(state, buffers, parameters, PTRDIFF_MAX / 8, x, y, &loss, workspace) == LINE_BAD_SIZE);
+    HOLDS(line_workspace_bytes(-1) == SIZE_MAX && line_workspace_bytes(PTRDIFF_MAX) == SIZE_MAX);
+    HOLDS(line_step_many(state, buffers, parameters, PTRDIFF_MAX, 0, x, y, losses, workspace) == LINE_BAD_SIZE);
     HOLDS(line_predict(NULL, BATCH, x, y_hat, workspace) == LINE_NULL);
     HOLDS(line_predict(parameters, BATCH, NULL, y_hat, workspace) == LINE_NULL);
     HOLDS(line_step(state, buffers, parameters, BATCH, x, y, &loss, NULL) == LINE_NULL);

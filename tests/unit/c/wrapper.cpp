@@ -29,6 +29,14 @@ int main(int, char *arguments[])
         return 3;
     }
     try {
+        again.loss(PTRDIFF_MAX, x.data(), y.data());
+        return 6;
+    } catch (const line::error &e) {
+        if (e.code() != LINE_BAD_SIZE) {
+            return 7;
+        }
+    }
+    try {
         again.load("no such file");
     } catch (const line::error &e) {
         std::puts(e.what());

@@ -1,0 +1,69 @@
+"""The workspace of an emitted function: how many bytes it takes, and a bound of what its sizes come to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import reduce
+
+from catgrad.dims import Dim, Size
+from catgrad.loops.nest import Multiply, statements
+from catgrad.loops.plan import Plan, byte_size, largest
+from catgrad.loops.steps import Lowered, kernels
+
+from .sizes import bound
+from .texts import KernelText
+
+Term = tuple[int, tuple[str, ...]]
+"""A coefficient, and the sizes that it is multiplied by."""
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """The memory that a function takes for what it computes on the way, as expressions of sizes.
+
+    `arrays` are the bytes of all arrays, of which `least` are needed at once; each thread has `scratch` bytes
+    of its own, if the function has such. No size, index or number of bytes in the function is beyond the sum
+    of the terms of its `reach`, nor a part of one.
+    """
+
+    arrays: str
+    least: str
+    scratch: str
+    has_scratch: bool
+    may_be_empty: bool
+    reach: tuple[Term, ...]
+    scratch_reach: tuple[Term, ...]
+
+
+def workspace(
+    lowered: Lowered, plan: Plan, texts: Iterable[KernelText], reach: Size, spell: Callable[[Size], str]
+) -> Workspace:
+    """The workspace of a function whose own sizes and indices are not beyond `reach`."""
+    every = [s for kernel in kernels(lowered.steps) for s in statements(kernel.body)]
+    needs_some = any(isinstance(s, Multiply) for s in every) or any(
+        map(_has_constant, (plan.size, plan.scratch_size))
+    )
+    texts = tuple(texts)
+    has_scratch = any(text.scratch for text in texts)
+    bytes = map(byte_size, (*lowered.arguments, *lowered.results, *plan.offsets))
+    reach = reduce(largest, map(bound, (*bytes, plan.size, *(text.reach for text in texts))), reach)
+    return Workspace(
+        spell(plan.size),
+        spell(plan.least),
+        spell(plan.scratch_size),
+        has_scratch,
+        (has_scratch or plan.size != 0) and not needs_some,
+        _terms(reach),
+        _terms(bound(plan.scratch_size)),
+    )
+
+
+def _terms(size: Size) -> tuple[Term, ...]:
+    if not isinstance(size, Dim):
+        return ((size, ()),)
+    return tuple((coefficient, monomial) for monomial, coefficient in size.terms)
+
+
+def _has_constant(size: Size) -> bool:
+    return any(coefficient and not names for coefficient, names in _terms(size))

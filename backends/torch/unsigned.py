@@ -1,0 +1,112 @@
+"""Legalisation of uint32, on which PyTorch computes almost nothing: int64 modulo 2³² in its place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from catgrad.block import retyped
+from catgrad.op import Op
+from catgrad.ops.arithmetic import Maximum, Minimum
+from catgrad.ops.bits import BitAnd, BitOr, BitXor, ShiftRight
+from catgrad.ops.cast import Cast
+from catgrad.ops.compare import Select
+from catgrad.ops.extrema import Iota, Max
+from catgrad.ops.gather import Gather
+from catgrad.ops.literal import ArrayLiteral
+from catgrad.ops.random import RandomBits
+from catgrad.ops.slices import Concat, Pad, Split
+from catgrad.ops.take import TakeAlongAxis
+from catgrad.ops.whole import FloorDivide, Remainder
+from catgrad.ops.window import Window
+from catgrad.program import Apply, Function, Nested
+from catgrad.structural import Constant, NumberOf
+from catgrad.types import Dtype
+
+U32, I64 = Dtype.uint32, Dtype.int64
+GREATEST = 2**32 - 1
+
+WITHIN_RANGE = (
+    ArrayLiteral, BitAnd, BitOr, BitXor, Concat, Constant, FloorDivide, Gather, Iota, Max, Maximum, Minimum,
+    NumberOf, Pad, RandomBits, Remainder, Select, ShiftRight, Split, TakeAlongAxis, Window,
+)  # fmt: skip
+"""Operations whose results have 32 bits if their operands do."""
+
+
+@dataclass(frozen=True)
+class Uint32InInt64:
+    """Compute uint32 in int64, cut to 32 bits; arguments and results, of loops too, stay uint32."""
+
+    name: str = "uint32-in-int64"
+
+    def apply(self, function: Function) -> Function:
+        """Return the function with int64 for each uint32 between its arguments and its results."""
+        return _Legaliser(function).run() if any(t.dtype is U32 for t in function.types) else function
+
+
+class _Legaliser:
+    def __init__(self, function: Function) -> None:
+        self.function, self.types, self.names = function, list(function.types), dict(function.names)
+        self.body: list[Apply] = []
+        self.wide: dict[int, int] = {}
+        self.narrow = {v: v for v in function.arguments if self._is_narrow(v)}
+
+    def run(self) -> Function:
+        """Return the function with every operation on uint32 replaced."""
+        for apply in self.function.body:
+            if not any(map(self._is_narrow, (*apply.inputs, *apply.outputs))):
+                self.body.append(apply)
+            elif isinstance(apply.op, Nested):
+                self.body.append(apply._replace(inputs=tuple(map(self._narrowed, apply.inputs))))
+                self.narrow |= {v: v for v in apply.outputs if self._is_narrow(v)}
+            else:
+                self._replace(apply)
+        results = tuple(map(self._narrowed, self.function.results))
+        types, body = tuple(self.types), tuple(self.body)
+        return replace(self.function, body=body, results=results, types=types, names=self.names)
+
+    def _replace(self, apply: Apply) -> None:
+        inputs = tuple(map(self._widened, apply.inputs))
+        outputs = tuple(self._new(v) if self._is_narrow(v) else v for v in apply.outputs)
+        op = retyped(apply.op, U32, I64)
+        self.body.append(Apply(op, inputs, outputs))
+        for old, new in zip(apply.outputs, outputs, strict=True):
+            if self._is_narrow(old):
+                self.wide[old] = self._cut(op, new)
+                if old in self.names:
+                    self.names[self.wide[old]] = self.names[old]
+
+    def _cut(self, op: Op, value: int) -> int:
+        if op.rearranges or isinstance(op, WITHIN_RANGE):
+            return value
+        if isinstance(op, Cast) and op.before.is_floating:
+            return self._beside(Minimum(), self._beside(Maximum(), value, 0), GREATEST)
+        return self._beside(BitAnd(), value, GREATEST)
+
+    def _beside(self, op: Op, value: int, number: int) -> int:
+        """Apply an operation to a value and a number."""
+        constant = self._new(value)
+        self.body.append(Apply(Constant(self.types[constant], number), (), (constant,)))
+        return self._apply(op, value, constant)
+
+    def _apply(self, op: Op, *inputs: int) -> int:
+        (type,) = op.outputs(*(self.types[v] for v in inputs))
+        self.types.append(type)
+        self.body.append(Apply(op, inputs, (len(self.types) - 1,)))
+        return len(self.types) - 1
+
+    def _new(self, value: int) -> int:
+        self.types.append(retyped(self.types[value], U32, I64))
+        return len(self.types) - 1
+
+    def _is_narrow(self, value: int) -> bool:
+        return self.function.types[value].dtype is U32
+
+    def _widened(self, value: int) -> int:
+        if self._is_narrow(value) and value not in self.wide:
+            self.wide[value] = self._apply(Cast(U32, I64), self.narrow[value])
+        return self.wide.get(value, value)
+
+    def _narrowed(self, value: int) -> int:
+        if self._is_narrow(value) and value not in self.narrow:
+            self.narrow[value] = self._apply(Cast(I64, U32), self.wide[value])
+        return self.narrow.get(value, value)

@@ -1,0 +1,153 @@
+"""Operations on the bits of whole numbers, in two's complement."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from catgrad.op import NOTHING, SYMBOLS
+from catgrad.ops.compare import not_equal
+from catgrad.ops.logic import And, Not, Or
+from catgrad.ops.whole import WholeMap
+from catgrad.structural import Constant, zeros_like
+from catgrad.types import Array, Dtype
+
+
+class BitMap(WholeMap, register=False):
+    """(T, …) -> T for whole T, bit by bit."""
+
+
+class BitAnd(BitMap):
+    """The bits set in both: z = x ∧ y, for whole T.
+
+    Type:     (T, T) -> T
+    Gradient: 0
+    """
+
+    saves = NOTHING
+    result = "both"
+    commutative = True
+
+    def ref(self, x: Array, y: Array) -> Any:
+        return x & y
+
+    def rev(self, dz: Any) -> Any:
+        return zeros_like(dz), zeros_like(dz)
+
+
+class BitOr(BitMap):
+    """The bits set in one or both: z = x ∨ y = x + y - (x ∧ y), for whole T.
+
+    Type:     (T, T) -> T
+    Gradient: dx = dz, dy = dz
+    """
+
+    result = "either"
+    commutative = True
+    left_unit = right_unit = 0
+
+    def ref(self, x: Array, y: Array) -> Any:
+        return x | y
+
+    def body(self, x: Any, y: Any) -> Any:
+        return x + y - BitAnd()(x, y)
+
+
+class BitXor(BitMap):
+    """The bits set in one of the two: z = x ⊕ y = x + y - 2 (x ∧ y), for whole T.
+
+    Type:     (T, T) -> T
+    Gradient: dx = dz, dy = dz
+    """
+
+    result = "difference"
+    commutative = True
+    left_unit = right_unit = 0
+
+    def ref(self, x: Array, y: Array) -> Any:
+        return x ^ y
+
+    def body(self, x: Any, y: Any) -> Any:
+        return x + y - 2 * BitAnd()(x, y)
+
+
+class BitNot(BitMap):
+    """The bits not set: y = ¬x = -x - 1, for whole T.
+
+    Type:     (T) -> T
+    Gradient: dx = -dy
+    """
+
+    result = "opposite"
+    involution = True
+
+    def ref(self, x: Array) -> Any:
+        return ~x
+
+    def body(self, x: Any) -> Any:
+        return -x - Constant(x.type, 1)()
+
+
+class ShiftLeft(BitMap, symbol="<<"):
+    """Bits moved up: z = x · 2ʸ modulo the range of T, for whole T.
+
+    Type:     (T, T) -> T
+    Domain:   0 where y is negative or at least the number of bits
+    Gradient: 0
+    """
+
+    saves = NOTHING
+    result = "shifted"
+    right_unit = 0
+
+    def ref(self, x: Array, y: Array) -> Any:
+        return np.left_shift(x, y)
+
+    def rev(self, dz: Any) -> Any:
+        return zeros_like(dz), zeros_like(dz)
+
+
+class ShiftRight(BitMap, symbol=">>"):
+    """Bits moved down: z = ⌊x / 2ʸ⌋, for whole T.
+
+    Type:     (T, T) -> T
+    Domain:   0, or -1 for a negative x, where y is negative or at least the number of bits
+    Gradient: 0
+    """
+
+    saves = NOTHING
+    result = "shifted"
+    right_unit = 0
+
+    def ref(self, x: Array, y: Array) -> Any:
+        return np.right_shift(x, y)
+
+    def rev(self, dz: Any) -> Any:
+        return zeros_like(dz), zeros_like(dz)
+
+
+shift_left, shift_right = ShiftLeft(), ShiftRight()
+
+
+def bitwise_and(x: Any, y: Any) -> Any:
+    """The bits set in both, or the conjunction of truth values."""
+    return And()(x, y) if x.dtype is Dtype.bool else BitAnd()(x, y)
+
+
+def bitwise_or(x: Any, y: Any) -> Any:
+    """The bits set in one or both, or the disjunction of truth values."""
+    return Or()(x, y) if x.dtype is Dtype.bool else BitOr()(x, y)
+
+
+def bitwise_xor(x: Any, y: Any) -> Any:
+    """The bits set in one of the two; of truth values, whether they differ."""
+    return not_equal(x, y) if x.dtype is Dtype.bool else BitXor()(x, y)
+
+
+def bitwise_not(x: Any) -> Any:
+    """The bits not set, or the negation of truth values."""
+    return Not()(x) if x.dtype is Dtype.bool else BitNot()(x)
+
+
+SYMBOLS |= {"&": bitwise_and, "|": bitwise_or, "^": bitwise_xor, "~": bitwise_not}

@@ -1,0 +1,92 @@
+"""Powers: of floating-point numbers, and of whole numbers by repeated squaring."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from catgrad.op import SYMBOLS, Saves
+from catgrad.ops.bits import BitAnd, ShiftRight
+from catgrad.ops.compare import select
+from catgrad.ops.control import repeat
+from catgrad.ops.scalar import FloatMap
+from catgrad.ops.transcendental import log
+from catgrad.ops.whole import WholeMap
+from catgrad.structural import Constant, zeros_like
+from catgrad.types import Array, Dtype
+
+BITS = {Dtype.int32: 32, Dtype.uint32: 32, Dtype.int64: 64}
+
+
+class Power(FloatMap):
+    """Power: z = xʸ, for floating T.
+
+    Type:     (T, T) -> T
+    Domain:   x > 0, or x = 0 and y ≥ 0, or whole y; elsewhere NaN
+    Gradient: dx = dz · y · xʸ⁻¹ (0 where y = 0), dy = dz · z · ln x (0 where x = 0 and y ≥ 0)
+    """
+
+    saves = Saves(inputs=..., outputs=...)
+    right_unit = 1.0
+    domain = (0.5, 2.0)
+    costly = True
+
+    def ref(self, x: Array, y: Array) -> Any:
+        return np.power(x, y)
+
+    def rev(self, x: Any, y: Any, z: Any, dz: Any) -> Any:
+        zero = zeros_like(dz)
+        dx = select(y == 0, zero, dz * (y * Power()(x, y - 1)))
+        dy = select(x == 0, select(y >= 0, zero, dz * (z * log(x))), dz * (z * log(x)))
+        return dx, dy
+
+
+class WholePower(WholeMap):
+    """Power of whole numbers, modulo 2ⁿ for the n bits of T: z = xʸ, for whole T.
+
+    Type:     (T, T) -> T
+    Domain:   the bits of y are read as a number that is not negative: for odd x, a negative power is
+              that of the inverse of x modulo 2ⁿ, for even x it is 0
+    Gradient: dx = dz · y · xʸ⁻¹ (0 where y = 0), dy = 0
+    """
+
+    costly = True
+    result = "power"
+
+    def ref(self, x: Array, y: Array) -> Any:
+        unsigned = np.dtype(f"u{x.dtype.itemsize}")
+        return np.power(x.astype(unsigned), y.astype(unsigned)).astype(x.dtype)
+
+    def body(self, x: Any, y: Any) -> Any:
+        one = Constant(x.type, 1)()
+
+        def square(result: Any, base: Any, bits: Any) -> Any:
+            odd = BitAnd()(bits, Constant(bits.type, 1)()) != zeros_like(bits)
+            factor = select(odd, base, Constant(base.type, 1)())
+            return result * factor, base * base, ShiftRight()(bits, Constant(bits.type, 1)())
+
+        return repeat(square, BITS[x.dtype], one, x, y)[0]
+
+    def rev(self, x: Any, y: Any, dz: Any) -> Any:
+        return select(y == 0, zeros_like(dz), dz * (y * self(x, y - 1))), zeros_like(dz)
+
+
+def power(x: Any, y: Any) -> Any:
+    """xʸ, for two arrays, or for an array and a number."""
+    if isinstance(y, int) and y >= 0 and x.dtype in BITS:
+        return _product(x, y)
+    if isinstance(y, (int, float)):
+        y = Constant(x.type, y)()
+    return WholePower()(x, y) if x.dtype in BITS else Power()(x, y)
+
+
+def _product(x: Any, count: int) -> Any:
+    """x · … · x, with as many factors, by squaring."""
+    if count < 2:
+        return x if count else Constant(x.type, 1)()
+    half = _product(x, count // 2)
+    return half * half * x if count % 2 else half * half
+
+
+SYMBOLS["**"] = power

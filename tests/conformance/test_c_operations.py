@@ -1,0 +1,131 @@
+"""Every operation as C: compiled without a warning, run under checks, and with threads that are watched."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from catgrad import Dtype, NdArrayType, Term, build, ops
+from catgrad.backend import TOLERANCE
+from catgrad.ops.cast import Cast
+from catgrad.program import evaluate
+from catgrad.term import singleton
+from catgrad.testing import draw_arrays, operation_cases
+from catgrad.types import Array, widened
+from tests.conformance import c_calls
+from tests.unit.c.build import COMPILERS, NEEDS_C, STRICT, built, run
+
+pytestmark = NEEDS_C
+I32, I64, U32 = Dtype.int32, Dtype.int64, Dtype.uint32
+CHECKS = {"gcc": "address,undefined,float-cast-overflow", "clang": "undefined,float-cast-overflow"}
+
+
+@dataclass(frozen=True)
+class Example:
+    """A term at some arrays, and what it must give."""
+
+    term: Term
+    arrays: Sequence[Array]
+    wanted: Sequence[Array]
+
+
+def operations() -> list[Example]:
+    """Every case of every operation, at arrays of its domain."""
+    examples = []
+    for case in operation_cases():
+        arrays = draw_arrays(tuple(case.term.source.table), case.domain)
+        examples.append(Example(case.term, arrays, evaluate(case.term, *arrays)))
+    return examples
+
+
+def sums(dtype: Dtype) -> Example:
+    """Sums of whole numbers so large that every one is beyond the range, along each axis and in products."""
+
+    def function(x: Any) -> Any:
+        rows = x @ ops.transpose(x)
+        return ops.sum(x), ops.sum(x, 0), ops.sum(x, 1), ops.cumsum(x, 1), rows, -x * 3 + x - 7 * x
+
+    x = np.random.default_rng(0).integers(2**30, 2**31, (5, 70)).astype(dtype.numpy)
+    x = x << 32 if dtype is I64 else x
+    exact = x.astype(object)
+    added = [exact.sum(), exact.sum(0), exact.sum(1), exact.cumsum(1)]
+    wanted = [*added, exact @ exact.T, -exact * 3 + exact - 7 * exact]
+    return Example(build(function, [NdArrayType(x.shape, dtype)]), [x], [wrapped(y, dtype) for y in wanted])
+
+
+def wrapped(exact: Any, dtype: Dtype) -> Array:
+    """Whole numbers of any size modulo 2ⁿ, in a dtype of n bits."""
+    bits = 8 * dtype.numpy.itemsize
+    unsigned = np.asarray(np.asarray(exact, object) % 2**bits, np.dtype(f"u{dtype.numpy.itemsize}"))
+    return unsigned.view(dtype.numpy)
+
+
+AWKWARD = [
+    0.0, -0.0, 0.99, -0.99, 1.5, -2.5, 2147483520.0, 2147483648.0, -2147483648.0, -2147483904.0, 4294967040.0,
+    4294967296.0, 9.2e18, 9223372036854775808.0, -9223372036854775808.0, -9.3e18, 65504.0, 3e38, -3e38,
+    math.inf, -math.inf, math.nan, 2147483647.9, -2147483648.9, 4294967295.9,
+]  # fmt: skip
+
+
+def cast(before: Dtype, after: Dtype) -> Example:
+    """Truncated towards zero, and from beyond the range to the nearest bound; NaN is 0, or true."""
+    with np.errstate(over="ignore"):
+        x = np.array(AWKWARD).astype(before.numpy)
+    wanted = [saturated(float(number), after) for number in x]
+    return Example(
+        singleton(Cast(before, after), NdArrayType(x.shape, before)), [x], [np.array(wanted, after.numpy)]
+    )
+
+
+def saturated(number: float, dtype: Dtype) -> int:
+    if dtype is Dtype.bool:
+        return number != 0
+    limits = np.iinfo(dtype.numpy)
+    if not math.isfinite(number):
+        return 0 if math.isnan(number) else limits.max if number > 0 else limits.min
+    return min(max(int(number), limits.min), limits.max)
+
+
+FLOATS, WHOLE = [dtype for dtype in Dtype if dtype.is_floating], [I32, I64, U32, Dtype.bool]
+EXAMPLES = [
+    *operations(),
+    *(sums(dtype) for dtype in (I32, I64, U32)),
+    *(cast(before, after) for before in FLOATS for after in WHOLE),
+]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("operations")
+    c_calls.write("operations", [(e.term, e.arrays) for e in EXAMPLES], path)
+    return path
+
+
+def assert_right(folder: Path) -> None:
+    """Compare what the program has written with what the operations mean."""
+    found = c_calls.results([(e.term, e.arrays) for e in EXAMPLES], folder)
+    for example, results in zip(EXAMPLES, found, strict=True):
+        for result, wanted, type in zip(results, example.wanted, example.term.target.table, strict=True):
+            tolerance = TOLERANCE.get(type.dtype.value, 0)
+            np.testing.assert_allclose(
+                widened(result), widened(wanted), rtol=tolerance, atol=tolerance, err_msg=repr(example.term)
+            )
+
+
+@pytest.mark.parametrize("compiler", COMPILERS)
+def test_no_warning_and_nothing_undefined(folder, compiler):
+    """Arrays and workspace have as many bytes as they must, and what is in them at first is NaN."""
+    if not COMPILERS[compiler]:
+        pytest.skip(f"no {compiler} on this machine")
+    checks = [f"-fsanitize={CHECKS[compiler]}", "-fno-sanitize-recover=all", "-g"]
+    sources = ["main.c", "operations.c", "-o", compiler, "-lm"]
+    built(*COMPILERS[compiler], "-std=c11", *STRICT, *checks, *sources, cwd=folder)
+    done = run(folder / compiler, cwd=folder)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert_right(folder)

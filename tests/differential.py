@@ -1,0 +1,110 @@
+"""Differential testing: a target and the reference on the same programs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from catgrad.backend import Artifact, Backend, get_backend
+from catgrad.block import map_blocks
+from catgrad.errors import ShapeError
+from catgrad.functors import Expand
+from catgrad.live import live
+from catgrad.ops.norms import AffineLayerNorm, GroupNorm, LayerNorm, RmsNorm
+from catgrad.passes import optimise
+from catgrad.program import Program as Emitted
+from catgrad.program import bind_symbols, evaluate, interpret, lower, operations
+from catgrad.term import Term, map_operations
+from catgrad.types import Array, as_numpy, widened
+from tests.programs import Program
+from tests.rounding import spread
+
+NORMS = {norm.__name__ for norm in (AffineLayerNorm, GroupNorm, LayerNorm, RmsNorm)}
+
+
+def check_programs(target: str, programs: Sequence[Program], **options: Any) -> None:
+    """Raise AssertionError unless the target computes each program as the reference does.
+
+    They are the functions of one emitted library, for a library takes a while to build.
+    """
+    backend = get_backend(target).configured(**options)
+    programs = [p for p in programs if not _is_beyond(backend, p)]
+    expand = Expand(backend.has)
+    functions = [lower(expand(p.term), f"f{k}", doc="A program.") for k, p in enumerate(programs)]
+    artifact = backend.emit(Emitted("case", tuple(functions)))
+    compiled = artifact.load()()
+    for k, program in enumerate(programs):
+        if message := _difference(backend, artifact, f"f{k}", compiled, program):
+            raise AssertionError(f"{target}: {message} in{program!r}")
+
+
+def _is_beyond(backend: Backend, program: Program) -> bool:
+    """Whether a program needs what the target says that it does not do."""
+    macros = {op.macro for op in operations(lower(program.term))}
+    return "norms" in backend.limits and not NORMS.isdisjoint(macros)
+
+
+def _difference(
+    backend: Backend, artifact: Artifact, name: str, compiled: Any, program: Program
+) -> str | None:
+    """What the target does otherwise than the reference; None if nothing."""
+    term, given = pruned(program.term), program.inputs
+    demands = artifact.program[name].requirements
+    sizes = bind_symbols(tuple(term.source.table), [a.shape for a in given])
+    unmet = [size for size, least in demands if size.substitute(sizes) < least]  # type: ignore[operator]
+    wanted = _outcome(lambda: evaluate(term, *given))
+    # No library but NumPy takes its bfloat16, and every target takes float32 for it.
+    taken = [widened(a) if a.dtype.name == "bfloat16" else a for a in given]
+    found = _outcome(lambda: [as_numpy(r) for r in getattr(compiled, name)(*taken)])
+    fails = isinstance(found, Exception)
+    if unmet:
+        return None if fails else f"{unmet[0]} may be {sizes}"
+    if isinstance(wanted, ShapeError):
+        return None  # what demands a size has been simplified away
+    if isinstance(wanted, IndexError):
+        # As long as its outcome is not needed, code that fails may be left out.
+        needed = isinstance(_outcome(lambda: interpret(optimise(lower(term)), *given)), IndexError)
+        return (
+            f"{found!r} for {wanted!r}" if needed and not fails and "errors" not in backend.limits else None
+        )
+    if isinstance(wanted, Exception) or fails:
+        return f"{found!r} where the reference gives {wanted!r}"
+    return _first_difference(backend, program, found, wanted)
+
+
+def _outcome(call: Any) -> Any:
+    """The arrays that a call returns, or the error that it raises."""
+    try:
+        return call()
+    except Exception as error:
+        return error
+
+
+def _first_difference(
+    backend: Backend, program: Program, found: Sequence[Array], wanted: Sequence[Array]
+) -> str | None:
+    spreads = spread(pruned(program.term), *program.inputs)
+    types = program.term.target.table
+    for k, (type, x, y, error) in enumerate(zip(types, found, wanted, spreads, strict=True)):
+        if x.dtype != y.dtype or x.shape != y.shape:
+            return f"result {k} is {x.dtype}{list(x.shape)} and not {y.dtype}{list(y.shape)}"
+        tolerance = backend.tolerance.get(type.dtype.value, 0.0)
+        if not (same := _same(widened(x), widened(y), error, tolerance)).all():
+            return f"result {k} is {x[~same][:4]} and not {y[~same][:4]}"
+    return None
+
+
+def _same(x: Array, y: Array, error: Array, tolerance: float) -> Array:
+    if x.dtype.kind != "f":
+        return np.asarray((x == y) | np.isinf(error))
+    x, y = x.astype(np.float64), y.astype(np.float64)
+    with np.errstate(all="ignore"):
+        near = np.abs(x - y) <= tolerance * (1 + np.abs(y)) + 8 * error
+        return np.asarray(near | (x == y) | (np.isnan(x) & np.isnan(y)) | np.isinf(error))
+
+
+def pruned(term: Term) -> Term:
+    """The term without dead code, that in loops and branches included: targets do not run it."""
+    return live(map_operations(term, lambda op: map_blocks(op, pruned)))

@@ -1,0 +1,39 @@
+"""Random programs on every target, with new seeds until the time is over: `make fuzz SECONDS=600`."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from random import randrange
+from typing import Annotated
+
+import typer
+from hypothesis import Phase, seed
+
+from tests.laws.test_random_programs import TARGETS, random_programs
+from tests.targets import cannot
+
+PHASES = (Phase.generate, Phase.shrink)
+
+
+def main(
+    seconds: Annotated[float, typer.Option(help="How long to draw new programs.")] = 60,
+    target: Annotated[list[str] | None, typer.Option(help="A target; may be given several times.")] = None,
+    first: Annotated[int | None, typer.Option(help="The seed that a failure printed.")] = None,
+) -> None:
+    """Compare random programs on targets with the reference; print seeds, and shrink one that differs."""
+    targets = [name for name in target or TARGETS if not cannot(name)]
+    number, end = randrange(2**32) if first is None else first, time.monotonic() + seconds
+    rounds = 0
+    while rounds == 0 or time.monotonic() < end:
+        for name in targets:
+            typer.echo(f"{name}: seed {number}")
+            seed(number)(
+                random_programs(name, max_examples=20, phases=PHASES, database=None, derandomize=False)
+            )()
+        number, rounds = number + 1, rounds + 1
+
+
+if __name__ == "__main__":
+    warnings.simplefilter("ignore")
+    typer.run(main)

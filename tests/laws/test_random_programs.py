@@ -1,0 +1,33 @@
+"""Every target computes random programs as the reference does, wherever rounding leaves a result defined."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.differential import check_programs
+from tests.programs import programs
+from tests.targets import SHARES, UNSHRUNK, cannot
+
+TARGETS = {"numpy": 1, "torch": 1, "jax": 2, "c": 16}
+"""How many programs are emitted as one: to compile a library takes much longer than to run it."""
+
+
+def random_programs(target, **chosen):
+    """A test that draws programs for a target, with these settings of Hypothesis."""
+
+    @settings(deadline=None, suppress_health_check=list(HealthCheck), **chosen)
+    @given(st.lists(programs(), min_size=TARGETS[target], max_size=TARGETS[target]))
+    def check(drawn):
+        check_programs(target, drawn)
+
+    return check
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_random_programs(target):
+    if reason := cannot(target):
+        pytest.skip(f"target {target}: {reason}")
+    phases = {"phases": UNSHRUNK} if target in SHARES else {}
+    random_programs(target, max_examples=100 if TARGETS[target] == 1 else 12, **phases)()

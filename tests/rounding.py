@@ -1,0 +1,122 @@
+"""Monte Carlo arithmetic: how far rounding may move each result of a program.
+
+A program is run several times, and wherever an operation rounds, its result is moved at random within what
+another order of additions, or another library's function, may make of it. Elements that come out alike
+are well-conditioned: every target must return them. Others, such as the comparison of two sums that are
+equal but for rounding, are not defined well enough to be compared.
+
+Source: Parker 1997, Monte Carlo arithmetic: exploiting randomness in floating-point arithmetic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from catgrad.functors import Expand
+from catgrad.ops.contract import Contract
+from catgrad.ops.control import Cond
+from catgrad.ops.cumulative import CumSum
+from catgrad.ops.gather import ScatterAdd
+from catgrad.ops.reduce import Sum
+from catgrad.ops.scan import Scan
+from catgrad.ops.take import ScatterAddAlongAxis
+from catgrad.ops.window import Fold
+from catgrad.passes import prune
+from catgrad.program import Function, bind_symbols, straighten
+from catgrad.term import Term
+from catgrad.types import Array, Dtype, NdArrayType, widened
+
+SUMS = (Sum, CumSum, Contract, ScatterAdd, ScatterAddAlongAxis, Fold)
+"""Operations that add up, in any order: they round by the sum of absolute values."""
+UNITS = 8
+"""Units in the last place by which results of one operation may differ."""
+RUNS = 4
+
+
+def spread(term: Term, *arrays: Array) -> list[Array]:
+    """For each result, how far each element may be off; infinite where it is not defined."""
+    function = prune.apply(straighten(Expand()(term)))
+    runs = [_Run(seed)(function, arrays) for seed in range(RUNS)]
+    return [_spread(np.stack(each)) for each in zip(*runs, strict=True)]
+
+
+def _spread(runs: Array) -> Array:
+    if runs.dtype.kind not in "fV":
+        return np.where((runs == runs[:1]).all(axis=0), 0.0, np.inf)
+    runs = runs.astype(np.float64)
+    with np.errstate(all="ignore"):
+        same = ((runs == runs[:1]) | (np.isnan(runs) & np.isnan(runs[:1]))).all(axis=0)
+        return np.where(same, 0.0, np.nan_to_num(np.ptp(runs, axis=0), nan=np.inf, posinf=np.inf))
+
+
+class _Run:
+    """One run of a function, with roundings drawn from a seed."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng = np.random.default_rng(seed)
+
+    def __call__(self, function: Function, arrays: Sequence[Array]) -> list[Array]:
+        sizes = bind_symbols(function.argument_types, [a.shape for a in arrays])
+        return self._function(function.substitute(sizes), arrays)
+
+    def _function(self, function: Function, arrays: Sequence[Array]) -> list[Array]:
+        values: dict[int, Array] = dict(zip(function.arguments, map(np.asarray, arrays), strict=True))
+        with np.errstate(all="ignore"):
+            for op, inputs, outputs in function.body:
+                results = self._results(op, [values[v] for v in inputs])
+                for value, result in zip(outputs, results, strict=True):
+                    values[value] = self._rounded(np.asarray(result), function.types[value].dtype)
+        return [values[value] for value in function.results]
+
+    def _results(self, op: Any, given: list[Array]) -> Sequence[Any]:
+        if isinstance(op, Scan):
+            return self._scan(op, straighten(op.block.term), given)
+        if isinstance(op, Cond):
+            return self._function(straighten((op.then if given[0] else op.otherwise).term), given[1:])
+        result = op.compute(*given)
+        if isinstance(result, tuple):
+            return result  # only what moves elements has several
+        return [self._moved(op, given, np.asarray(result))]
+
+    def _scan(self, op: Scan, body: Function, given: list[Array]) -> list[Array]:
+        carry, rows, constants = op.parts(given)
+        types = op.outputs(*(NdArrayType(a.shape, _dtype(a)) for a in given))[op.carried :]
+        stacks = [np.zeros(t.shape, t.dtype.numpy) for t in types]
+        for t in reversed(range(op.length)) if op.backwards else range(op.length):
+            results = self._function(body, (*carry, *(row[t] for row in rows), *constants))
+            carry = tuple(results[: op.carried])
+            for stack, y in zip(stacks, results[op.carried :], strict=True):
+                stack[t] = y
+        return [*carry, *stacks]
+
+    def _moved(self, op: Any, given: list[Array], result: Array) -> Array:
+        """The result in float64, moved at random where it is rounded."""
+        dtypes = [_dtype(a) for a in given if a.dtype.kind in "fV"]
+        if result.dtype.kind in "biu" or not dtypes:
+            return result
+        dtype = dtypes[0]
+        exact = [widened(a).astype(np.float64) if a.dtype.kind in "fV" else a for a in given]
+        true = np.asarray(op.ref(*exact), np.float64)
+        unit = float(dtype.limits.eps) * UNITS
+        size = np.where((true == result) | np.isnan(true), 0.0, np.abs(true))
+        if isinstance(op, SUMS):
+            absolute = [np.abs(a) for a in exact[: 2 if isinstance(op, Contract) else 1]]
+            weight = np.asarray(op.ref(*absolute, *exact[len(absolute) :]), np.float64)
+            whole = all(np.all(a == np.rint(a)) for a in absolute)
+            size = np.where(whole & (weight < 1 / unit), size, weight)
+            # Where absolute values overflow, partial sums may, in some order.
+            limit = float(dtype.wide.limits.max)
+            drawn = self.rng.choice([np.inf, -np.inf, np.nan], result.shape)
+            result = np.where(np.isfinite(true) & (weight > limit), drawn, widened(result).astype(np.float64))
+        wide = widened(result).astype(np.float64)
+        return wide + np.nan_to_num(size * unit, posinf=0.0) * self.rng.uniform(-1, 1, result.shape)
+
+    def _rounded(self, array: Array, dtype: Dtype) -> Array:
+        return array.astype(dtype.numpy)
+
+
+def _dtype(array: Array) -> Dtype:
+    return Dtype[array.dtype.name]
