@@ -43,6 +43,13 @@ def spread(term: Term, *arrays: Array) -> list[Array]:
     return [_spread(np.stack(each)) for each in zip(*runs, strict=True)]
 
 
+def values(term: Term, *arrays: Array) -> list[Array]:
+    """All that a term computes on the way, in its loops and branches too."""
+    run = _Exact(0)
+    run(prune.apply(straighten(Expand()(term))), arrays)
+    return [*arrays, *run.seen]
+
+
 def _spread(runs: Array) -> Array:
     if runs.dtype.kind not in "fV":
         return np.where((runs == runs[:1]).all(axis=0), 0.0, np.inf)
@@ -116,6 +123,21 @@ class _Run:
 
     def _rounded(self, array: Array, dtype: Dtype) -> Array:
         return array.astype(dtype.numpy)
+
+
+class _Exact(_Run):
+    """A run in which nothing moves, and every value is kept."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        self.seen: list[Array] = []
+
+    def _moved(self, op: Any, given: list[Array], result: Array) -> Array:
+        return result
+
+    def _rounded(self, array: Array, dtype: Dtype) -> Array:
+        self.seen.append(super()._rounded(array, dtype))
+        return self.seen[-1]
 
 
 def _dtype(array: Array) -> Dtype:

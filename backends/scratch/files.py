@@ -20,7 +20,7 @@ from .interface import Interface, tables
 from .kernels.scripts import KEPT, SLOTS
 from .kernels.texts import blocks, written
 from .pace import POINTS, pace
-from .sizes import streams
+from .sizes import streams, uses_masks
 from .stage import monitors
 from .storage import storage
 from .values import first_values
@@ -35,6 +35,7 @@ def spelled(backend: Backend, program: Program) -> dict[str, Any]:
     sprite, entries = printed(backend, program)
     told = Interface(backend, sprite, entries) if "predict" in entries else None
     first, taught, drawn = first_values(backend, program), examples(backend, program), streams(program)
+    masks = uses_masks(program)
     named = classes(backend, told, taught) if told else None
     kept = backend.dialect.macros["local"](KEPT)
     if any(kept in written(definition.lines) for definition in sprite.definitions):
@@ -48,7 +49,8 @@ def spelled(backend: Backend, program: Program) -> dict[str, Any]:
         "storage": storage(backend, program, first),
         "first": first,
         "macros": backend.dialect.macros,
-        "bits": bits.lists(backend) if drawn else {},
+        "bits": bits.lists(backend) if drawn or masks else {},
+        "masks": masks,
         "streams": drawn,
         "examples": taught,
         "classes": named,

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from catgrad.backend import Backend
 from catgrad.errors import OptionError
+from catgrad.op import Op
+from catgrad.ops.bits import BitAnd
 from catgrad.ops.random import RandomBits
 from catgrad.program import Function, Program, operations
 from catgrad.structural import Label
@@ -53,8 +55,17 @@ def _with_predictions(function: Function) -> Function:
 
 def streams(program: Program) -> list[int]:
     """The streams of random numbers that the model draws from while it runs."""
-    printed = (f for f in program.functions if not f.name.startswith("init"))
-    return sorted({op.stream for f in printed for op in operations(f) if isinstance(op, RandomBits)})
+    return sorted({op.stream for op in _printed(program) if isinstance(op, RandomBits)})
+
+
+def uses_masks(program: Program) -> bool:
+    """Whether bits of one number are masked by those of another."""
+    return any(isinstance(op, BitAnd) for op in _printed(program))
+
+
+def _printed(program: Program) -> Iterator[Op]:
+    """The operations of functions that become custom blocks."""
+    return (op for f in program.functions if not f.name.startswith("init") for op in operations(f))
 
 
 def untouched(program: Program, function: str) -> set[str]:

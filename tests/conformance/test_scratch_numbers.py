@@ -83,7 +83,9 @@ def polynomials(x, y):
     return [
         x + y, x - y, x * y, -x, x // y, x % y, ops.absolute(x), x * x * x * x * x, ops.sum(x * y, 1),
         ops.cumsum(x, 0), x @ ops.transpose(y), ops.repeat(lambda c: c * c + y, 3, x),
-        *(ops.cast(x, dtype) for dtype in (I32, U32, I64)),
+        *(ops.cast(x, dtype) for dtype in (I32, U32, I64)), x & y, x | y, x ^ y, ~x, ops.maximum(x, y),
+        x << (y % 35), x >> (y % 35), x << y, x >> y, x**y, ops.max(x, 0), ops.min(x, 1), ops.argmin(x, 1),
+        ops.cast(x, I64) & (ops.cast(y, I64) * 1_000_000), ops.cast(x, I64) << 20, ops.cast(y, I64) >> 7,
     ]  # fmt: skip
 
 

@@ -20,12 +20,21 @@ TURN, CALL = 150, 434
 
 REPEATED = {
     "Maximum": (0, 1), "Minimum": (0, 1), "Select": (0,), "Sign": (0,), "Round": (0,), "Fmod": (0,),
-    "Cast": (0,), "Power": (0, 1), "IsNan": (0,), "IsFinite": (0,), "FloorDivide": (1,),
-    "Remainder": (1,), "Log1p": (0,), "Expm1": (0,),
+    "CastToWhole": (0,), "Power": (0, 1), "IsNan": (0,), "IsFinite": (0,), "FloorDivide": (1,),
+    "Remainder": (1,), "Log1p": (0,), "Expm1": (0,), "ShiftLeft": (1,), "ShiftRight": (1,),
 }  # fmt: skip
 """The operands that the spelling of an operation mentions more than once."""
 
-WEIGHTS = {"Power": 8, "Select": 4, "Maximum": 6, "Minimum": 6, "Exp": 2, "Log": 2, "RandomBits": 500}
+WEIGHTS = {
+    "Power": 8,
+    "Select": 4,
+    "Maximum": 6,
+    "Minimum": 6,
+    "Exp": 2,
+    "Log": 2,
+    "RandomBits": 500,
+    "BitAnd": 100,
+}
 """How many blocks an operation is, where it is not one."""
 
 _KNOWN: WeakKeyDictionary[Scalar, int] = WeakKeyDictionary()

@@ -13,6 +13,7 @@ from catgrad.loops.scalar import Compute, Load, Number, Place, Scalar, Stored, r
 from catgrad.loops.turns import is_number
 from catgrad.naming import Namer
 from catgrad.ops.arithmetic import Add, Minimum
+from catgrad.ops.bits import BitAnd
 from catgrad.ops.random import RandomBits
 from catgrad.types import Dtype, NdArrayType
 
@@ -139,7 +140,7 @@ class Script:
 
     def _named(self, scalar: Scalar) -> list[Line]:
         """A variable for a scalar."""
-        lines = self._drawn(scalar)
+        lines = self._called(scalar)
         if self.expressions.name(scalar) is not None:
             return lines
         if isinstance(scalar, Compute):
@@ -150,16 +151,16 @@ class Script:
         self.expressions.give(scalar, self.macros["variable"](name))
         return [*lines, Set(name, text)]
 
-    def _drawn(self, scalar: Scalar) -> list[Line]:
-        """Variables for the random bits in a scalar, which a custom block draws: no expression can."""
+    def _called(self, scalar: Scalar) -> list[Line]:
+        """Variables for what custom blocks compute in a scalar: random numbers and the bits of others."""
         if self.expressions.name(scalar) is not None:
             return []
-        lines = [line for operand in scalar.operands for line in self._drawn(operand)]
-        if isinstance(scalar, Compute) and isinstance(scalar.op, RandomBits):
-            seed, counter, place = map(self.expressions.text, scalar.operands)
-            name = self._fresh(scalar.op.result)
-            call = Call(self.macros["draw"](scalar.op.stream), arguments=(seed, counter, place))
-            lines += [call, Set(name, self.macros["drawn"]())]
+        lines = [line for operand in scalar.operands for line in self._called(operand)]
+        if isinstance(scalar, Compute) and isinstance(scalar.op, (RandomBits, BitAnd)):
+            name, type = self._fresh(scalar.op.result), NdArrayType((), scalar.dtype)
+            arguments = tuple(map(self.expressions.text, scalar.operands))
+            lines.append(Call(self.macros["called"](scalar.op, type), arguments=arguments))
+            lines.append(Set(name, self.macros["returned"](scalar.op, type)))
             self.expressions.give(scalar, self.macros["variable"](name))
         return lines
 
@@ -169,7 +170,7 @@ class Script:
         lines: list[Line] = []
         for k, s in enumerate(run):
             for scalar in _scalars_of(s):
-                lines += [*self._shared(scalar, counts), *self._drawn(scalar)]
+                lines += [*self._shared(scalar, counts), *self._called(scalar)]
             lines += self._statement(s, run[k + 1 :])
         return lines
 
