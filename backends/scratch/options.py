@@ -10,7 +10,7 @@ from catgrad.errors import OptionError
 
 CHOICES = {
     "unroll": ("compact", "auto", "max"),
-    "storage": ("numbers", "packed", "int8"),
+    "storage": ("numbers", "packed", "float16", "int8", "int6", "int4"),
     "vm": ("vanilla", "turbowarp"),
 }
 
