@@ -25,7 +25,7 @@ FLAGS = ("-std=c11", "-O3", "-march=native", "-ffp-contract=fast")
 
 def peak() -> float:
     """Float32 operations a second of one core's registers. Raises: ToolError without a compiler."""
-    command = compiler.find()
+    command = compiler.COMPILER.command()
     if not command:
         raise ToolError("the machine's peak must be measured by a C compiler", "there is none", "install gcc")
     with tempfile.TemporaryDirectory() as folder:

@@ -11,13 +11,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from catgrad.dialect import Dialect
-from catgrad.errors import ArtifactError, UnknownName, UnsupportedOp, nearest, unknown
+from catgrad.errors import (
+    ArtifactError,
+    CatgradWarning,
+    ToolError,
+    UnknownName,
+    UnsupportedOp,
+    nearest,
+    unknown,
+)
 from catgrad.files import reason, write_whole
+from catgrad.liveness import require_addressable
 from catgrad.op import OPS, Op
 from catgrad.passes import Pass, erase_barriers, optimise
 from catgrad.printing import FunctionPrinter
 from catgrad.program import Function, Program, nest, operations, requirements
 from catgrad.texts import fill
+from catgrad.tools import Tool
 
 if TYPE_CHECKING:
     import jinja2
@@ -96,7 +106,7 @@ class Backend:
     becomes its body. `files` maps the name of each emitted file to its template, which is no
     file if it renders nothing. `passes` are the target's own; they run once, in order, after those that
     all targets get, for what they make of a function need not obey the rules of types any more.
-    `missing` says why emitted code cannot run on this machine, if it cannot.
+    `needs` are the tools without which emitted code cannot run, and those that some uses of it take.
 
     `options` is a frozen dataclass, whose fields `emit` takes by name. `entries` are the functions
     of a task that are printed with these options, if not the usual ones. `arrange` makes of a program what
@@ -115,7 +125,7 @@ class Backend:
     files: Mapping[str, str]
     load: Callable[[Artifact], Any]
     passes: Sequence[Pass] = ()
-    missing: Callable[[], str | None] = lambda: None
+    needs: Sequence[Tool] = ()
     lacks: Mapping[str, str] = field(default_factory=dict)
     tolerance: Mapping[str, float] = field(default_factory=lambda: dict(TOLERANCE))
     options: Any = field(default_factory=NoOptions)
@@ -173,7 +183,12 @@ class Backend:
         """The names of the operations the target has, beside other macros of its dialect."""
         return self.dissolves.union(self.dialect.macros)
 
-    def configured(self, **options: Any) -> Backend:
+    def missing(self) -> str | None:
+        """Say why emitted code cannot run on this machine, if it cannot."""
+        reasons = (tool.missing() for tool in self.needs if not tool.use)
+        return next(filter(None, reasons), None)
+
+    def configured(self, /, **options: Any) -> Backend:
         """The target with these options. Raises: UnknownName for another; OptionError for a wrong value."""
         known = [f.name for f in fields(self.options)]
         for name in options:
@@ -185,10 +200,13 @@ class Backend:
         """The files of a program, whose definitions are already expanded to what the target has.
 
         Raises: UnsupportedOp if the target lacks an operation; OptionError if its options do not suit
-        the program.
+        the program, or its arrays do not fit into 64 bits of addresses.
         """
         self._check_supported(program)
-        prepared = self.arrange(self, program).map(self._prepared)
+        arranged = self.arrange(self, program)
+        for function in arranged.functions:
+            require_addressable(function)
+        prepared = arranged.map(self._prepared)
         used = {op.macro for f in prepared.functions for op in operations(f)}
         spelled = self.spell(self, prepared)
         given = {"program": prepared, "used": used, "backend": self, **spelled}
@@ -248,21 +266,43 @@ def _provided(entry: EntryPoint) -> dict[str, Callable[[], Backend]]:
     try:
         provided: dict[str, Callable[[], Backend]] = entry.load()()
     except Exception as error:  # a broken package must not take the others with it
-        warnings.warn(f"catgrad: the targets of {entry.value} do not load: {error!r}", stacklevel=3)
+        said = f"the targets of {entry.value} do not load: {error!r}"
+        warnings.warn(said, CatgradWarning, stacklevel=3)
         return {}
     return provided
 
 
 @cache
 def get_backend(name: str) -> Backend:
-    """The target of this name. Raises: UnknownName, with the nearest name there is."""
+    """The target of this name.
+
+    Raises: UnknownName, with the nearest name there is; ToolError if its package does not load.
+    """
     known = backends()
     if name not in known:
         raise unknown("target", name, known, "catgrad targets")
-    return known[name]()
+    try:
+        return known[name]()
+    except Exception as error:
+        raise ToolError(
+            f"the target {name} must load",
+            f"its package raised {error!r}",
+            "mend the package, or uninstall it",
+        ) from error
+
+
+def loaded_backends() -> dict[str, Backend]:
+    """Load every target, by name, and warn of those that do not load."""
+    found: dict[str, Backend] = {}
+    for name in sorted(backends()):
+        try:
+            found[name] = get_backend(name)
+        except ToolError as error:
+            warnings.warn(str(error), CatgradWarning, stacklevel=2)
+    return found
 
 
 def capability_table() -> dict[str, dict[str, bool]]:
     """For each operation, which targets print it themselves."""
-    loaded = {name: get_backend(name) for name in sorted(backends())}
+    loaded = loaded_backends()
     return {op: {name: op in backend.operations for name, backend in loaded.items()} for op in sorted(OPS)}

@@ -155,6 +155,11 @@ def product(sizes: tuple[Size, ...]) -> Size:
     return total
 
 
+def greatest_coefficient(size: Size) -> int:
+    """Return the greatest absolute value of a coefficient; of a number, its own."""
+    return max((abs(coefficient) for _, coefficient in _terms(size)), default=0)
+
+
 def _term_text(monomial: Monomial, coefficient: int) -> str:
     powers = [(name, len(list(run))) for name, run in groupby(monomial)]
     factors = [name if power == 1 else f"{name}^{power}" for name, power in powers]

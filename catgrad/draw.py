@@ -5,16 +5,24 @@ from __future__ import annotations
 import warnings
 from typing import TYPE_CHECKING
 
-from catgrad.errors import OptionError, ToolError
+from catgrad.errors import OptionError, ToolError, nearest
 from catgrad.op import Op
 from catgrad.schedule import schedule
 from catgrad.state import Parameter
 from catgrad.structural import Constant, Copy, Discard, Label
 from catgrad.term import Term, edges
+from catgrad.tools import Executable
 
 if TYPE_CHECKING:
     import graphviz
 
+GRAPHVIZ = Executable(
+    name="graphviz's program `dot`",
+    names=("dot",),
+    flag="-V",
+    install="install it (apt install graphviz, or brew install graphviz)",
+    use="catgrad draw",
+)
 FORMATS = ("svg", "png", "pdf")
 FONT = {"fontname": "Helvetica", "fontsize": "11"}
 BOX = {"shape": "box", "style": "rounded,filled", "color": "#3b5b92", "fillcolor": "#eef3fb"}
@@ -65,16 +73,13 @@ def render(term: Term, format: str) -> bytes:
 
     if format not in FORMATS:
         raise OptionError(
-            f"a picture must be one of {', '.join(FORMATS)}", f"it is {format!r}", "name the file so"
+            f"a picture must be one of {', '.join(FORMATS)}",
+            f"it is {format!r}",
+            f"{nearest(format, FORMATS)}name the file so",
         )
+    GRAPHVIZ.require("drawing")
     try:
         return bytes(dot(term).pipe(format=format))
-    except graphviz.ExecutableNotFound:
-        raise ToolError(
-            "drawing must have graphviz's program `dot`",
-            "it is not on the PATH",
-            "install it (apt install graphviz, or brew install graphviz)",
-        ) from None
     except graphviz.CalledProcessError as error:
         raise ToolError(
             "graphviz's program `dot` must succeed",

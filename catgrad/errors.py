@@ -38,7 +38,19 @@ class CatgradError(Exception):
     def __str__(self) -> str:
         subject = f"{self.subject}: " if self.subject else ""
         where = f", in {self.where}" if self.where else ""
-        return f"{subject}{self.must}, but {self.found}{where}; {self.do}"
+        return one_line(f"{subject}{self.must}, but {self.found}{where}; {self.do}")
+
+
+def one_line(text: str) -> str:
+    r"""Join the lines of a text by spaces, and escape what has no glyph, as in `\x1b` and `\u202e`.
+
+    Text that is not ours then ends no comment, no message and no line in a terminal.
+    """
+    if text.isprintable():
+        return text
+    lines = (line.strip() for line in text.expandtabs(1).splitlines())
+    joined = " ".join(filter(None, lines))
+    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in joined)
 
 
 class TypeMismatch(CatgradError, TypeError):

@@ -14,6 +14,7 @@ import numpy as np
 
 from catgrad.dialect import ATOM, Dialect, Literal
 from catgrad.dims import Dim, Size, numbers
+from catgrad.errors import OptionError
 from catgrad.naming import Namer
 from catgrad.op import Op
 from catgrad.ops.literal import ArrayLiteral
@@ -38,6 +39,12 @@ class FunctionPrinter:
     def __init__(self, program: Program, function: Function, dialect: Dialect) -> None:
         self.common = program.common_arguments(function)
         self.function, self.dialect = function, dialect
+        if function.name in dialect.reserved:
+            raise OptionError(
+                "a function must have a name that is free in the emitted file",
+                f"it is {function.name!r}",
+                "choose another name",
+            )
         self.namer = Namer(dialect.reserved)
         self.sizes_read: set[str] = set()
         self.arguments = tuple(

@@ -12,7 +12,7 @@ import numpy as np
 
 from catgrad.block import blocks
 from catgrad.dims import Dim, Size, numbers
-from catgrad.errors import DtypeError, ShapeError, TermError
+from catgrad.errors import DtypeError, OptionError, ShapeError, TermError, one_line
 from catgrad.naming import require_dotted
 from catgrad.op import Op
 from catgrad.schedule import schedule
@@ -92,7 +92,8 @@ class Program:
 
     `optimiser` says by name and numbers what it is trained with, for targets that have the like.
 
-    Raises: TermError if one name stands for two things in the tables.
+    Raises: TermError if one name stands for two things in the tables; OptionError if a function's name is
+            no identifier, or that of two
     """
 
     name: str
@@ -101,6 +102,15 @@ class Program:
     optimiser: tuple[str, Mapping[str, Any]] = ("", MappingProxyType({}))
 
     def __post_init__(self) -> None:
+        require_dotted(self.name)
+        names = [function.name for function in self.functions]
+        for name in names:
+            if not (name.isascii() and name.isidentifier()) or names.count(name) > 1:
+                raise OptionError(
+                    "each function must have an identifier of its own for a name",
+                    f"one is {name!r}" if names.count(name) == 1 else f"{names.count(name)} are {name!r}",
+                    "use ASCII letters, digits and underscores, as in 'predict'",
+                )
         seen: dict[str, str] = {}
         for table, slots in self.tables.items():
             for slot in slots:
@@ -203,7 +213,7 @@ def straighten(
     if arguments is None:
         labels = {edge.sources[0]: edge.op.name for edge in every if isinstance(edge.op, Label)}
         arguments = [labels.get(wire, "") for wire in sources]
-    for each in filter(None, (name, *arguments)):
+    for each in (name, *filter(None, arguments)):
         require_dotted(each)
     return Function(
         name=name,
@@ -212,7 +222,7 @@ def straighten(
         results=tuple(term.t.table.tolist()),
         types=tuple(term.H.w.table),
         names={wire: name for wire, name in zip(sources, arguments, strict=True) if name},
-        doc=doc,
+        doc=one_line(doc),
     )
 
 

@@ -36,6 +36,11 @@ class Dtype(Enum):
         return np.dtype(_ml_dtypes().bfloat16 if self is Dtype.bfloat16 else self.name)
 
     @property
+    def itemsize(self) -> int:
+        """Bytes of an element."""
+        return 1 if self is Dtype.bool else int(self.value.strip("bfiu")) // 8
+
+    @property
     def is_floating(self) -> bool:  # type: ignore[valid-type]  # `bool` is a member here
         """Whether its elements are approximations of real numbers."""
         return self in (Dtype.float32, Dtype.float64, Dtype.float16, Dtype.bfloat16)

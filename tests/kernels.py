@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import product
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -33,14 +35,15 @@ def prepared(function: Function) -> Function:
     return nest(erase_barriers.apply(optimise(function)), prepared)
 
 
-def run(lowered: Lowered, *arrays: Any, plan: Plan | None = None, turned: bool = False) -> list[Array]:
+def run(lowered: Lowered, *arrays: Any, plan: Plan | None = None, shuffled: bool = False) -> list[Array]:
     """The results of a function's kernels; its arguments stay, but for those whose place a result takes.
 
-    With a plan, what is in the workspace lies there. `turned` takes turns of parallel loops from the last.
+    With a plan, what is in the workspace lies there. `shuffled` takes the iterations of parallel loops in a
+    random order. Raises: AssertionError if one of them touches an element that another writes
     """
     given = [np.array(array, a.type.dtype.numpy) for a, array in zip(lowered.arguments, arrays, strict=True)]
     sizes = bind_symbols([a.type for a in lowered.arguments], [array.shape for array in given])
-    machine = Machine(sizes, plan, turned)
+    machine = Machine(sizes, plan, shuffled)
     for argument, array in zip(lowered.arguments, given, strict=True):
         machine.memory[argument] = array.reshape(-1)
     with np.errstate(all="ignore"):
@@ -48,11 +51,21 @@ def run(lowered: Lowered, *arrays: Any, plan: Plan | None = None, turned: bool =
     return [machine.memory_of(r).reshape(substitute(r.type.shape, sizes)).copy() for r in lowered.results]
 
 
+class Touched:
+    """The elements that one iteration of a loop has read and written."""
+
+    def __init__(self) -> None:
+        self.read: set[Any] = set()
+        self.written: set[Any] = set()
+
+
 class Machine:
     """Memory for every array, and the values of variables."""
 
-    def __init__(self, sizes: Mapping[str, int], plan: Plan | None = None, turned: bool = False) -> None:
-        self.sizes, self.plan, self.turned = sizes, plan, turned
+    def __init__(self, sizes: Mapping[str, int], plan: Plan | None = None, shuffled: bool = False) -> None:
+        self.sizes, self.plan = sizes, plan
+        self.random = Random(0) if shuffled else None
+        self.touched: list[Touched] = []
         self.memory: dict[Stored, Array] = {}
         self.values: dict[Variable, Any] = {}
         self.workspace = np.full(self.size(plan.size) if plan else 0, 0xA5, np.uint8)
@@ -91,12 +104,34 @@ class Machine:
     def items(self, items: Sequence[Item]) -> None:
         for item in items:
             if isinstance(item, Loop):
-                turns = range(self.size(item.variable.extent))
-                for turn in reversed(turns) if self.turned and is_parallel(item) else turns:
-                    self.values[item.variable] = turn
-                    self.items(item.body)
+                self.loop(item)
             else:
                 self.statement(item)
+
+    def loop(self, loop: Loop) -> None:
+        """Each iteration of a loop; those of a parallel one must not depend on each other."""
+        count, parallel = self.size(loop.variable.extent), is_parallel(loop)
+        iterations = list(range(count))
+        if self.random and parallel:
+            self.random.shuffle(iterations)
+        around, own = self.touched, [Touched() for _ in iterations]
+        for number in iterations:
+            self.values[loop.variable] = number
+            self.touched = [*around, own[number]] if parallel else around
+            self.items(loop.body)
+        self.touched = around
+        assert_independent(own)
+
+    def touch(self, array: Stored, indices: Sequence[Index], kind: str) -> None:
+        """Note an element that is read or written; arrays of a kernel's own are there for each iteration."""
+        if array.place == "turn":
+            places: Any = [np.ravel(self.index(i)).tolist() for i in indices]
+            elements = {(array, *at) for at in product(*places)}
+        else:
+            place = np.ravel(self.place(array, indices)).tolist()
+            elements = {(array.alias or array, at) for at in place}
+        for touched in self.touched:
+            getattr(touched, kind).update(elements)
 
     def statement(self, s: Any) -> None:
         if isinstance(s, Check):
@@ -130,9 +165,11 @@ class Machine:
         return place
 
     def read(self, array: Stored, indices: Sequence[Index]) -> Any:
+        self.touch(array, indices, "read")
         return self.memory_of(array)[self.place(array, indices)]
 
     def write(self, array: Stored, indices: Sequence[Index], value: Any) -> None:
+        self.touch(array, indices, "written")
         self.memory_of(array)[self.place(array, indices)] = np.asarray(value, array.type.dtype.numpy)
 
     def index(self, i: Index) -> Any:
@@ -180,3 +217,16 @@ class Machine:
         else:
             value = op.compute(*operands)
         return np.asarray(value, scalar.dtype.numpy)[()]
+
+
+def assert_independent(iterations: Sequence[Touched]) -> None:
+    """Raises AssertionError if one iteration reads or writes an element that another writes."""
+    writers: dict[Any, int] = {}
+    for number, touched in enumerate(iterations):
+        for element in touched.written:
+            if writers.setdefault(element, number) != number:
+                raise AssertionError(f"{element} is written by two iterations of a parallel loop")
+    for number, touched in enumerate(iterations):
+        for element in touched.read:
+            if writers.get(element, number) != number:
+                raise AssertionError(f"{element} is written by one iteration and read by another")

@@ -16,13 +16,13 @@ import numpy as np
 from hypothesis import strategies as st
 
 from catgrad import ops
-from catgrad.block import HigherOrder
+from catgrad.block import HigherOrder, blocks
 from catgrad.build import Var, build
 from catgrad.dims import Dim
 from catgrad.errors import CatgradError
 from catgrad.functors import reverse
 from catgrad.op import OPS
-from catgrad.program import Function, lower
+from catgrad.program import Function, lower, straighten
 from catgrad.structural import Constant
 from catgrad.term import Term
 from catgrad.testing import in_dtype
@@ -54,15 +54,16 @@ class Program:
         return f"\n{listing(lower(self.term))}\n{given}"
 
 
-def listing(function: Function) -> str:
-    """A function as text, one operation a line."""
+def listing(function: Function, indent: str = "  ") -> str:
+    """A function as text, one operation a line, with the blocks of loops and branches below."""
 
     def text(values: Sequence[int]) -> str:
         return ", ".join(f"v{value}: {function.types[value]}" for value in values) or "()"
 
-    lines = [f"  {text(function.arguments)} -> {text(function.results)}"]
+    lines = [f"{indent}{text(function.arguments)} -> {text(function.results)}"]
     for op, inputs, outputs in function.body:
-        lines.append(f"  {text(outputs)} = {op!r}({', '.join(f'v{v}' for v in inputs)})")
+        lines.append(f"{indent}{text(outputs)} = {op!r}({', '.join(f'v{v}' for v in inputs)})")
+        lines += [listing(straighten(block.term), f"{indent}    ") for block in blocks(op).values()]
     return "\n".join(lines)
 
 

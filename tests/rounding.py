@@ -64,6 +64,7 @@ class _Run:
 
     def __init__(self, seed: int) -> None:
         self.rng = np.random.default_rng(seed)
+        self.unsure = (np.inf, -np.inf, np.nan)[seed % 3]
 
     def __call__(self, function: Function, arrays: Sequence[Array]) -> list[Array]:
         sizes = bind_symbols(function.argument_types, [a.shape for a in arrays])
@@ -116,8 +117,8 @@ class _Run:
             size = np.where(whole & (weight < 1 / unit), size, weight)
             # Where absolute values overflow, partial sums may, in some order.
             limit = float(dtype.wide.limits.max)
-            drawn = self.rng.choice([np.inf, -np.inf, np.nan], result.shape)
-            result = np.where(np.isfinite(true) & (weight > limit), drawn, widened(result).astype(np.float64))
+            unsure = np.isfinite(true) & (weight > limit) | _is_factored(op, exact)
+            result = np.where(unsure, self.unsure, widened(result).astype(np.float64))
         wide = widened(result).astype(np.float64)
         return wide + np.nan_to_num(size * unit, posinf=0.0) * self.rng.uniform(-1, 1, result.shape)
 
@@ -138,6 +139,14 @@ class _Exact(_Run):
     def _rounded(self, array: Array, dtype: Dtype) -> Array:
         self.seen.append(super()._rounded(array, dtype))
         return self.seen[-1]
+
+
+def _is_factored(op: Any, given: Sequence[Array]) -> Any:
+    """Where ∞ · 0 occurs in a sum of products, which is NaN unless the factor ∞ is taken out of the sum."""
+    if not isinstance(op, Contract):
+        return False
+    infinite, zero = ([np.asarray(f(a), np.float64) for a in given] for f in (np.isinf, lambda a: a == 0))
+    return op.ref(infinite[0], zero[1]) + op.ref(zero[0], infinite[1]) > 0
 
 
 def _dtype(array: Array) -> Dtype:

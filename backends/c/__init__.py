@@ -9,9 +9,9 @@ from catgrad.program import Program
 
 from .. import templates
 from . import interface
-from .compiler import missing
+from .compiler import NEEDS
 from .constants import weights
-from .entries import spelled
+from .entries import KERNELS, spelled
 from .files import longest_name, most_axes
 from .harness import load
 from .manifest import manifest
@@ -35,13 +35,20 @@ FILES = {
 
 
 def arrange(backend: Backend, program: Program) -> Program:
-    """The program with sizes that C can name, unless its name is that of the program that trains.
+    """The program with sizes that C can name.
 
-    Raises: OptionError if it is
+    Raises: OptionError if its name is that of the program that trains; or if it trains, so that a namespace
+            is called like it, and its name is a word of C, C++ or the emitted files
     """
-    if program.name == "train":
-        raise OptionError("a model in C must not be called train", "it is", "choose another name")
-    return with_free_sizes(program, backend.dialect.reserved)
+    prefix, reserved = interface.prefix(program), backend.dialect.reserved
+    trains = any(function.name == "train_step" for function in program.functions)
+    if prefix == "train" or (trains and prefix in reserved):
+        raise OptionError(
+            "a model in C must have a name that C, C++ and the emitted files do not use",
+            f"it is {program.name!r}",
+            "choose another name",
+        )
+    return with_free_sizes(program, (*reserved, *KERNELS, f"{prefix}_*"))
 
 
 BACKEND = Backend(
@@ -50,7 +57,7 @@ BACKEND = Backend(
     folders=(templates("c"),),
     files=FILES,
     load=load,
-    missing=missing,
+    needs=NEEDS,
     options=Options(),
     entries=lambda options: ("predict", "loss", "rev", "rev_p", "grads", "update", "train_step"),
     arrange=arrange,

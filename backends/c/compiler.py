@@ -6,7 +6,6 @@ import hashlib
 import os
 import platform
 import shlex
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -18,6 +17,7 @@ import platformdirs
 
 from catgrad.errors import ArtifactError, ToolError
 from catgrad.files import reason, write_whole
+from catgrad.tools import Executable
 
 # Not -ffast-math: linked in, it makes the whole process flush small numbers to zero.
 FLAGS = (
@@ -26,30 +26,17 @@ FLAGS = (
 )  # fmt: skip
 SHARED = ("-shared", "-fPIC")
 
-NAMES = ("cc", "gcc", "clang")
-"""The compilers that are looked for, unless $CC names another."""
+COMPILER = Executable(
+    name="C compiler",
+    names=("cc", "gcc", "clang"),
+    variable="CC",
+    install="install gcc (apt install gcc, or xcode-select --install), or set $CC",
+)
 
-
-def missing() -> str | None:
-    """Why emitted C cannot run on this machine, if it cannot."""
-    if find():
-        return None
-    chosen = os.environ.get("CC", "").strip()
-    what = f"$CC is {chosen!r}, which names no program" if chosen else f"none of {', '.join(NAMES)} is one"
-    return f"there is no C compiler: {what}"
-
-
-def find() -> list[str]:
-    """The command of the compiler, with the options $CC may hold; empty if there is none."""
-    try:
-        chosen = shlex.split(os.environ.get("CC", ""))
-    except ValueError:  # a quote is not closed
-        return []
-    for name, *options in [chosen] if chosen else [[name] for name in NAMES]:
-        program = shutil.which(name)
-        if program:
-            return [os.path.abspath(program), *options]
-    return []
+NEEDS = (
+    COMPILER,
+    Executable(name="make", names=("make",), install="apt install make", use="the emitted Makefile"),
+)
 
 
 def shared_library(name: str, files: Mapping[str, str], source: str, flags: Sequence[str] = ()) -> Path:
@@ -57,9 +44,8 @@ def shared_library(name: str, files: Mapping[str, str], source: str, flags: Sequ
 
     Raises: ToolError if there is no compiler, or it fails; ArtifactError if the cache cannot be written
     """
-    command = find()
-    if not command:
-        raise ToolError("loading emitted C must have a C compiler", str(missing()), "install gcc, or set $CC")
+    COMPILER.require("loading emitted C")
+    command = COMPILER.command()
     options = [*FLAGS, *flags, *SHARED]
     made_of = [*files, *files.values(), version(tuple(command)), processor(), *command, *options]
     folder = cache_folder() / _digest("\0".join(made_of).encode(errors="surrogateescape"))

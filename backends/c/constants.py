@@ -10,7 +10,7 @@ import numpy as np
 
 from catgrad.backend import Backend
 from catgrad.errors import OptionError, ShapeError
-from catgrad.formats import safetensors
+from catgrad.formats.weights import read_weights
 from catgrad.program import Program
 from catgrad.state import Slot
 from catgrad.types import Array
@@ -44,7 +44,7 @@ def weights(
     path = backend.options.weights
     if not path:
         return []
-    found = safetensors.read(path)
+    found = read_weights(path, program)
     held = {
         table: layout
         for table, layout in layouts(tables).items()

@@ -11,7 +11,6 @@ from catgrad.loops.lower import lower
 from catgrad.loops.nest import Kernel
 from catgrad.loops.plan import planned
 from catgrad.loops.scalar import Stored
-from catgrad.loops.signature import Signature
 from catgrad.loops.steps import Either, Repeat, Step, kernels
 from catgrad.naming import Namer
 from catgrad.program import GRADIENTS, Function, Program
@@ -25,6 +24,9 @@ from .texts import Branches, Call, CallLine, KernelText, Literal, Pointer, Turns
 from .workspace import workspace
 
 TABLES = ("state", "buffers", "parameters")
+
+KERNELS = ("check", "compute_*")
+"""Names of kernels, as words and patterns that are reserved in the functions that call them."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +97,7 @@ class _Entry:
         self.lowered = lower(function, self.dialect.reserved, library.program.renewed(function))
         self.plan = planned(self.lowered)
         self.expressions = Expressions(self.dialect, lambda array: array.name)
-        self.namer = Namer([*self.dialect.reserved, *symbols(function.argument_types)])
+        self.namer = Namer([*self.dialect.reserved, *KERNELS, *symbols(function.argument_types)])
         self.places: dict[Stored, str] = {}
         self.new: list[KernelText] = []
         self.known: dict[Kernel, tuple[KernelText, list[Stored], list[Any]]] = {}
@@ -190,7 +192,7 @@ class _Entry:
         text, given, free = self._kernel(kernel)
         arguments = [*text.sizes[: len(text.sizes) - len(free)], *(around[v] for v in free)]
         arguments += [self._place(array) for array in given]
-        given_memory = ["memory", "scratch_bytes"] if text.scratch else []
+        given_memory = [*["memory"] * text.scratch, *["scratch_bytes"] * text.per_thread]
         failure = f"{prefix(self.program).upper()}_BAD_INDEX"
         return Call(text.name, (*arguments, *given_memory), text.checks, failure)
 
@@ -203,7 +205,7 @@ class _Entry:
     def _found(self, kernel: Kernel) -> tuple[KernelText, list[Stored], list[Any]]:
         printer = KernelPrinter(kernel, self.dialect, self.plan)
         self._declare(printer.arrays)
-        key = Signature(kernel, self.plan).key
+        key = printer.signature.key
         if key not in self.library.printed:
             written = next((a for a in printer.arrays if a in printer.changed and a.place != "turn"), None)
             name = self.library.namer.fresh(f"compute_{written.name}" if written else "check")

@@ -130,9 +130,10 @@ class Entry:
 
 def _too_large(name: str, sizes: Mapping[str, int]) -> ShapeError:
     return ShapeError(
-        f"{name}: arrays must have at most {TOO_LARGE // 2} bytes",
+        f"arrays must have at most {TOO_LARGE // 2} bytes",
         f"one would have more where {', '.join(f'{symbol} = {size}' for symbol, size in sizes.items())}",
         "pass smaller ones",
+        subject=name,
     )
 
 

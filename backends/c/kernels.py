@@ -23,6 +23,7 @@ from catgrad.loops.nest import (
 )
 from catgrad.loops.plan import Plan, is_local
 from catgrad.loops.scalar import Compute, Guarded, Load, Number, Place, Scalar, Stored, reads
+from catgrad.loops.signature import Signature
 from catgrad.loops.turns import at_once, is_number, is_worth_sharing, step
 from catgrad.naming import Namer
 from catgrad.ops.arithmetic import Maximum
@@ -46,12 +47,15 @@ class KernelPrinter:
         self.kernel, self.plan = kernel, plan
         self.namer = Namer(dialect.reserved)
         self.names: dict[Stored, str] = {}
-        self.arrays = list(dict.fromkeys(a for a, _ in (*kernel.reads, *kernel.writes)))
+        self.signature = Signature(kernel, plan)
+        touched = dict.fromkeys(a for a, _ in (*kernel.reads, *kernel.writes))
+        self.arrays = [array for array in touched if self.signature.has(array)]
         writes = [array for s in statements(kernel.body) for array, _ in s.writes]
         self.changed, self.count = set(writes), Counter(writes)
         self.expressions = Expressions(dialect, self._name, self.changed)
         self.first = {array: s for s in reversed([*statements(kernel.body)]) for array, _ in s.writes}
         self.declared: set[Stored] = set()
+        self.is_shared = self.per_thread = False
         self.given = [
             a for a in self.arrays if a.place not in ("turn", "literal") and not (a.alias and self._twin(a))
         ]
@@ -78,6 +82,7 @@ class KernelPrinter:
             parameters,
             tuple(lines),
             scratch,
+            self.per_thread,
             may_fail(self.kernel.body),
             frozenset(self.expressions.helpers),
             self.expressions.reach,
@@ -124,7 +129,7 @@ class KernelPrinter:
                 found |= dict.fromkeys(
                     sorted((v for v in scalar.variables if v not in bound), key=lambda v: v.number)
                 )  # type: ignore[attr-defined]
-        return list(found)
+        return [variable for variable in found if self.signature.has(variable)]
 
     def _block(self, items: Sequence[Item], depth: int, variable: Variable | None = None) -> list[Line]:
         self.expressions.known.append({})
@@ -148,7 +153,8 @@ class KernelPrinter:
             if array.place == "turn" and array.order and self._innermost_owner(array) is variable:
                 length = self.expressions.size(array.size)
                 offset = "" if is_local(array) else self.expressions.size(self.plan.scratch[array])
-                rooms.append(Room(array.type.dtype, self._name(array), length, offset))
+                self.per_thread |= self.is_shared and bool(offset)
+                rooms.append(Room(array.type.dtype, self._name(array), length, offset, self.is_shared))
         return rooms
 
     def _innermost_owner(self, array: Stored) -> Variable | None:
@@ -164,6 +170,8 @@ class KernelPrinter:
             return copies
         parts = list(statements([loop]))
         lines = self._hoisted(loop, parts)
+        if depth == 0:
+            self.is_shared = is_worth_sharing(loop)
         name = LETTERS[depth] if depth < len(LETTERS) else f"i{depth}"
         self.expressions.variables[loop.variable] = name
         extent = self.expressions.size(loop.variable.extent)
@@ -172,10 +180,12 @@ class KernelPrinter:
         inner = self._block(loop.body, depth + 1, loop.variable)
         for array in {array for s in parts for array, _ in s.writes}:
             self.expressions.written(array)
-        line = For(name, extent, tuple(inner))
+        line = For(name, extent, tuple(inner), shared=depth == 0 and self.is_shared)
         if not any(isinstance(item, Loop) for item in loop.body):
             line = self._at_once(loop, line)
-        return [*lines, replace(line, shared=depth == 0 and is_worth_sharing(loop))]
+        if depth == 0:
+            self.is_shared = False
+        return [*lines, line]
 
     def _copied(self, loop: Loop) -> list[Line] | None:
         """A loop that does nothing but copy elements that lie side by side."""
@@ -368,6 +378,7 @@ class KernelPrinter:
         left, right = s.left.array.flat(s.left.indices), s.right.array.flat(s.right.indices)
         place = s.array.flat(s.indices)
         own = (s.m, s.n, s.k)
+        self.per_thread |= self.is_shared
         line = Product(
             dtype,
             (e.size(s.m.extent), e.size(s.n.extent), e.size(s.k.extent)),
@@ -375,6 +386,7 @@ class KernelPrinter:
             (self._start(s.right.array, right, own), *(e.size(right.coefficient(v)) for v in (s.k, s.n))),
             (self._start(s.array, place, own), e.size(place.coefficient(s.m))),
             s.add,
+            self.is_shared,
         )
         self.expressions.written(s.array)
         return line

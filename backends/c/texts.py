@@ -41,12 +41,16 @@ class Local:
 
 @dataclass(frozen=True)
 class Room:
-    """An array of a kernel's own: its elements declared on the spot, or in memory of its thread."""
+    """An array of a kernel's own: its elements declared on the spot, or in scratch memory.
+
+    In a loop that is shared by threads, each of them has such memory for itself.
+    """
 
     dtype: Dtype
     name: str
     length: str
     offset: str = ""
+    is_shared: bool = False
     kind: str = "Room"
 
 
@@ -81,7 +85,7 @@ class Copying:
 
 @dataclass(frozen=True)
 class Product:
-    """A matrix product: sizes, and each operand with its strides."""
+    """A matrix product: sizes, and each operand with its strides; in a loop that is shared, by one thread."""
 
     dtype: Dtype
     sizes: tuple[str, str, str]
@@ -89,6 +93,7 @@ class Product:
     right: tuple[str, str, str]
     target: tuple[str, str]
     add: bool
+    is_shared: bool = False
     kind: str = "Product"
 
 
@@ -127,7 +132,8 @@ class Parameter:
 
 @dataclass(frozen=True)
 class KernelText:
-    """A kernel as a function: sizes and indices it is given, arrays, and whether it needs scratch memory.
+    """A kernel as a function: sizes and indices it is given, arrays, and whether it needs `scratch` memory,
+    perhaps `per_thread`.
 
     `helpers` names the functions of the runtime that its expressions call, and `reach` bounds the sizes and
     indices in them.
@@ -139,6 +145,7 @@ class KernelText:
     parameters: tuple[Parameter, ...]
     lines: tuple[Line, ...]
     scratch: bool
+    per_thread: bool
     checks: bool
     helpers: frozenset[str]
     reach: Size

@@ -22,15 +22,16 @@ Term = tuple[int, tuple[str, ...]]
 class Workspace:
     """The memory that a function takes for what it computes on the way, as expressions of sizes.
 
-    `arrays` are the bytes of all arrays, of which `least` are needed at once; each thread has `scratch` bytes
-    of its own, if the function has such. No size, index or number of bytes in the function is beyond the sum
-    of the terms of its `reach`, nor a part of one.
+    `arrays` are the bytes of all arrays, of which `least` are needed at once. If `has_scratch`, there are
+    `scratch` bytes beside them, and as many for each thread if `per_thread`. The sum of the terms of `reach`
+    bounds every size, index and number of bytes in the function, and the parts they are computed from.
     """
 
     arrays: str
     least: str
     scratch: str
     has_scratch: bool
+    per_thread: bool
     may_be_empty: bool
     reach: tuple[Term, ...]
     scratch_reach: tuple[Term, ...]
@@ -39,7 +40,7 @@ class Workspace:
 def workspace(
     lowered: Lowered, plan: Plan, texts: Iterable[KernelText], reach: Size, spell: Callable[[Size], str]
 ) -> Workspace:
-    """The workspace of a function whose own sizes and indices are not beyond `reach`."""
+    """Describe the workspace of a function whose own sizes and indices are bounded by `reach`."""
     every = [s for kernel in kernels(lowered.steps) for s in statements(kernel.body)]
     needs_some = any(isinstance(s, Multiply) for s in every) or any(
         map(_has_constant, (plan.size, plan.scratch_size))
@@ -53,6 +54,7 @@ def workspace(
         spell(plan.least),
         spell(plan.scratch_size),
         has_scratch,
+        any(text.per_thread for text in texts),
         (has_scratch or plan.size != 0) and not needs_some,
         _terms(reach),
         _terms(bound(plan.scratch_size)),

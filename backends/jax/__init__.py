@@ -7,11 +7,9 @@ from 0, where other targets raise IndexError.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from importlib.util import find_spec
 from typing import Any
 
 from catgrad.backend import Artifact, Backend
-from catgrad.errors import ToolError
 from catgrad.ops.activations import Gelu, GeluTanh, Sigmoid, Silu
 from catgrad.ops.cumulative import CumSum
 from catgrad.ops.gather import ScatterAdd
@@ -20,6 +18,7 @@ from catgrad.ops.take import ScatterAddAlongAxis
 from catgrad.ops.transcendental import Expm1, Log1p, Rsqrt
 from catgrad.ops.window import Fold
 from catgrad.program import Function, Nested, Program
+from catgrad.tools import Package
 from catgrad.types import Dtype, NdArrayType
 
 from .. import templates
@@ -52,19 +51,16 @@ def _types(function: Function) -> Iterator[NdArrayType]:
                 yield from _types(inside)
 
 
-def missing() -> str | None:
-    """Why emitted code cannot run here."""
-    return None if find_spec("jax") else "JAX is not installed"
+JAX = Package(
+    name="JAX",
+    module="jax",
+    install="pip install jax==0.7.1, the last beside NumPy 1.26, or run the emitted file on a newer one",
+)
 
 
 def load(artifact: Artifact) -> Any:
     """The class `CompiledModel` of the artifact. Raises: ToolError without JAX."""
-    if missing():
-        raise ToolError(
-            "the target jax must have JAX to run",
-            "it is not installed",
-            "pip install jax==0.7.1, the last beside NumPy 1.26, or run the emitted file on a newer one",
-        )
+    JAX.require("the target jax")
     return load_module(artifact)
 
 
@@ -74,7 +70,7 @@ BACKEND = JaxBackend(
     folders=(templates("jax"), templates("python")),
     files={"{name}.py": "module.py.j2"},
     load=load,
-    missing=missing,
+    needs=(JAX,),
     limits={"errors": "compiled functions cannot raise an error that depends on an array's elements"},
     passes=(DivisionByNumbers(), *passes(lambda op, dtype: True, SUMS + SEVERAL, scalars_keep_dtype=True)),
 )

@@ -11,6 +11,7 @@ from catgrad.ops.reduce import Sum
 from catgrad.ops.sort import ArgSort
 from catgrad.ops.take import ScatterAddAlongAxis
 from catgrad.ops.window import Fold
+from catgrad.tools import Package
 from catgrad.types import Dtype
 
 from .. import templates
@@ -31,5 +32,6 @@ BACKEND = Backend(
     folders=(templates("numpy"), templates("python")),
     files={"{name}.py": "module.py.j2"},
     load=load_module,
+    needs=(Package(name="ml_dtypes", module="ml_dtypes", install="pip install ml_dtypes", use="bfloat16"),),
     passes=passes(takes_numbers, SUMS),
 )

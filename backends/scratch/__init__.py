@@ -11,8 +11,8 @@ from .harness import load
 from .interface import extent
 from .language import spell
 from .limits import LIMITS
-from .machine import missing
 from .manifest import manifest
+from .node import NEEDS
 from .options import Options
 from .sizes import arranged
 
@@ -28,7 +28,7 @@ BACKEND = Backend(
     folders=(templates("scratch"),),
     files=FILES,
     load=load,
-    missing=lambda: missing("vanilla"),
+    needs=NEEDS,
     tolerance={**TOLERANCE, "f64": 1e-9},
     options=Options(),
     entries=lambda options: options.entries,

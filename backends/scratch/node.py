@@ -5,9 +5,9 @@ from __future__ import annotations
 import atexit
 import json
 import os
-import shutil
 import subprocess
 from collections import deque
+from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock, Timer
 from typing import Any
@@ -15,6 +15,7 @@ from typing import Any
 import platformdirs
 
 from catgrad.errors import ToolError
+from catgrad.tools import Executable, Tool, version_in
 
 from .. import templates
 
@@ -28,15 +29,49 @@ LIMIT = 300.0
 """Seconds after which a command that has no answer is given up."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class NodePackage(Tool):
+    """A package of npm, in the folder of those that Scratch needs."""
+
+    @property
+    def folder(self) -> Path:
+        """Return the folder that npm would install it in."""
+        return packages_folder() / "node_modules" / self.name
+
+    def is_here(self) -> bool:
+        """Look for its folder."""
+        return self.folder.is_dir()
+
+    def remedy(self) -> str:
+        """Say which command installs it, and where."""
+        return f"npm install --ignore-scripts --prefix {packages_folder()} {self.install}"
+
+    def version(self) -> str:
+        """Read it from its own description."""
+        try:
+            return version_in(str(json.loads((self.folder / "package.json").read_text("utf-8"))["version"]))
+        except (OSError, ValueError, LookupError, TypeError):
+            return ""
+
+
+NODE = Executable(name="Node.js", names=("node",), install="install Node.js 18 or newer, from nodejs.org")
+MACHINES = {
+    vm: NodePackage(name=package, install=f"{package}@{version}", use="" if vm == "vanilla" else f"vm={vm}")
+    for vm, (package, version) in PACKAGES.items()
+}
+CHROMIUM = Executable(
+    name="Chromium",
+    names=("chromium", "chromium-browser", "google-chrome"),
+    install="apt install chromium",
+    use="tests in Scratch's editor",
+)
+
+NEEDS = (NODE, *MACHINES.values(), CHROMIUM)
+
+
 def missing(vm: str = "vanilla") -> str | None:
     """Why this virtual machine cannot run here, if it cannot."""
-    if shutil.which("node") is None:
-        return "there is no program `node` (Node.js 18 or newer)"
-    package, version = PACKAGES[vm]
-    if (packages_folder() / "node_modules" / package).is_dir():
-        return None
-    install = f"npm install --ignore-scripts --prefix {packages_folder()} {package}@{version}"
-    return f"there is no package {package}; `{install}` installs it"
+    return NODE.missing() or MACHINES[vm].missing()
 
 
 def packages_folder() -> Path:
@@ -123,9 +158,8 @@ _running: dict[str, Node] = {}
 
 def running(vm: str) -> Node:
     """The process of this virtual machine. Raises: ToolError if there can be none."""
-    reason = missing(vm)
-    if reason:
-        raise ToolError("running Scratch must have Node.js and a virtual machine", reason, "install it")
+    for tool in (NODE, MACHINES[vm]):
+        tool.require("running Scratch")
     if vm not in _running or not _running[vm].running:
         _running[vm] = Node(vm)
     return _running[vm]

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from catgrad.errors import OptionError
+import numpy as np
+
+from catgrad.errors import OptionError, nearest
 
 CHOICES = {
     "unroll": ("compact", "auto", "max"),
     "storage": ("numbers", "packed", "float16", "int8", "int6", "int4"),
     "vm": ("vanilla", "turbowarp"),
 }
+KINDS: Mapping[str, tuple[Any, str]] = {
+    "train": (bool, "true or false"),
+    "weights": ((str, Mapping), "the path of a file, or arrays by name"),
+    "data": ((tuple, list, np.ndarray, type(None)), "arrays, which no command line can give"),
+}
+
+MOST_FIGURES = 17
+"""Decimal digits that tell each float64 from all others."""
 
 
 @dataclass(frozen=True)
@@ -58,10 +68,13 @@ class Options:
                 raise OptionError(
                     f"{name} must be one of {', '.join(choices)}",
                     f"it is {getattr(self, name)!r}",
-                    "choose one",
+                    f"{nearest(getattr(self, name), choices)}choose one",
                 )
         for name in ("features", "classes"):
             _check_names(name, getattr(self, name))
+        for name, (kinds, must) in KINDS.items():
+            if not isinstance(getattr(self, name), kinds):
+                raise OptionError(f"{name} must be {must}", f"it is {getattr(self, name)!r}", "leave it out")
         for name in ("batch", "predict_batch", "sig_figs"):
             value = getattr(self, name)
             if (value is None and name == "sig_figs") or (type(value) is int and value > 0):
@@ -69,10 +82,20 @@ class Options:
             raise OptionError(
                 f"{name} must be a whole number above 0", f"it is {value!r}", "write for example 4"
             )
+        if self.sig_figs is not None and self.sig_figs > MOST_FIGURES:
+            raise OptionError(
+                f"sig_figs must be at most {MOST_FIGURES}, which keep every number as it is",
+                f"it is {self.sig_figs}",
+                "leave it out",
+            )
 
 
 def _check_names(option: str, names: Sequence[str]) -> None:
-    if isinstance(names, str) or not all(isinstance(name, str) and name.strip() for name in names):
+    if (
+        isinstance(names, str)
+        or not isinstance(names, Iterable)
+        or not all(isinstance(name, str) and name.strip() for name in names)
+    ):
         raise OptionError(
             f"{option} must be names", f"they are {names!r}", 'write for example ("cat", "dog")'
         )

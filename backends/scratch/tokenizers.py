@@ -8,6 +8,7 @@ from typing import Any
 from catgrad.backend import get_backend
 from catgrad.errors import ArtifactError
 from catgrad.files import write_whole
+from catgrad.naming import require_dotted
 from catgrad.tokenizers import Tokenizer, from_hugging_face
 
 from .assemble import sprite3
@@ -24,9 +25,10 @@ def transpile_tokenizer(
     They are written into the folder, if one is given. The tokenizer is one of `catgrad.tokenizers`, or what
     `from_hugging_face` reads.
 
-    Raises: UnsupportedOp for a tokenizer that no sprite can be; ArtifactError if it is too large, or the
-    folder cannot be written
+    Raises: OptionError for another name than one of letters, digits, `_` and dots; UnsupportedOp for a
+    tokenizer that no sprite can be; ArtifactError if it is too large, or the folder cannot be written
     """
+    require_dotted(name)
     read = tokenizer if isinstance(tokenizer, Tokenizer) else from_hugging_face(tokenizer)
     made = tables(read)
     template = get_backend("scratch").environment.get_template("tokenizer_sprite.j2")

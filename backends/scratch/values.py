@@ -9,7 +9,7 @@ import numpy as np
 
 from catgrad.backend import Backend
 from catgrad.errors import DtypeError, ShapeError
-from catgrad.formats import safetensors
+from catgrad.formats.weights import read_weights
 from catgrad.program import Program, interpret
 from catgrad.state import Slot
 from catgrad.types import Array
@@ -26,7 +26,7 @@ def first_values(backend: Backend, program: Program) -> dict[str, Array]:
     """
     weights = backend.options.weights
     given: Mapping[str, Any] = (
-        safetensors.read(weights) if isinstance(weights, str) and weights else weights or {}
+        read_weights(weights, program) if isinstance(weights, str) and weights else weights or {}
     )
     found: dict[str, Array] = {}
     known = {f.name: f for f in program.functions}

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from typing import Any
 
 from catgrad.backend import Artifact, Backend
-from catgrad.errors import ToolError
 from catgrad.op import Op
 from catgrad.ops.arithmetic import Add, Divide, Multiply, Subtract
 from catgrad.ops.compare import Comparison, Select
@@ -14,6 +12,7 @@ from catgrad.ops.gather import ScatterAdd
 from catgrad.ops.power import Power
 from catgrad.ops.take import ScatterAddAlongAxis
 from catgrad.ops.window import Fold
+from catgrad.tools import Package
 from catgrad.types import Dtype
 
 from .. import templates
@@ -33,22 +32,12 @@ SUMS = (ScatterAdd, ScatterAddAlongAxis, Fold)
 """What PyTorch rounds after every term."""
 
 
-def missing() -> str | None:
-    """Why emitted code cannot run here."""
-    return None if find_spec("torch") else "PyTorch is not installed"
-
-
-def require_torch(artifact: Artifact) -> None:
-    """Raises ToolError without PyTorch."""
-    if missing():
-        raise ToolError(
-            f"{artifact.program.name} must have PyTorch to run", "it is not installed", "pip install torch"
-        )
+PYTORCH = Package(name="PyTorch", module="torch", install="pip install torch")
 
 
 def load(artifact: Artifact) -> Any:
     """The class `CompiledModel` of the artifact. Raises: ToolError without PyTorch."""
-    require_torch(artifact)
+    PYTORCH.require(artifact.program.name)
     return load_module(artifact)
 
 
@@ -76,7 +65,7 @@ BACKEND = Backend(
     folders=(templates("torch"), templates("python")),
     files={"{name}.py": "module.py.j2"},
     load=load,
-    missing=missing,
+    needs=(PYTORCH,),
     passes=PASSES,
     limits=LIMITS,
 )

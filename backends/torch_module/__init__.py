@@ -7,7 +7,7 @@ from typing import Any
 from catgrad.backend import Artifact, Backend
 
 from .. import templates
-from ..torch import LIMITS, PASSES, missing, require_torch
+from ..torch import LIMITS, PASSES, PYTORCH
 from .arrange import arrange
 from .harness import harness
 from .options import Options
@@ -17,7 +17,7 @@ from .skeleton import examples, optimizers
 
 def load(artifact: Artifact) -> Any:
     """The emitted module behind functions on arrays. Raises: ToolError without PyTorch."""
-    require_torch(artifact)
+    PYTORCH.require(artifact.program.name)
     return harness(artifact)
 
 
@@ -27,7 +27,7 @@ BACKEND = Backend(
     folders=(templates("torch_module"), templates("torch"), templates("python")),
     files={"{name}.py": "module.py.j2"},
     load=load,
-    missing=missing,
+    needs=(PYTORCH,),
     passes=PASSES,
     limits=LIMITS,
     options=Options(),

@@ -47,7 +47,7 @@ def arrange(backend: Backend, program: Program) -> Program:
     """
     options: Options = backend.options
     check_names(slot for table, slots in program.tables.items() if table != "state" for slot in slots)
-    if options.class_name in backend.dialect.reserved:
+    if options.class_name in {*backend.dialect.reserved, *(f.name for f in program.functions)}:
         raise OptionError(
             "class_name must be free in the emitted file", f"it is {options.class_name!r}", "write another"
         )

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass, fields
 from keyword import iskeyword
 
-from catgrad.errors import OptionError
+from catgrad.errors import OptionError, nearest
 
 CHOICES = {"dtype": ("", "float32", "float64"), "constants": ("inline", "buffers", "parameters")}
 
@@ -42,7 +42,7 @@ class Options:
                 raise OptionError(
                     f"{name} must be {' or '.join(filter(None, choices))}",
                     f"it is {getattr(self, name)!r}",
-                    "choose one of them",
+                    f"{nearest(getattr(self, name), filter(None, choices))}choose one of them",
                 )
         if self.class_name and not is_class_name(self.class_name):
             raise OptionError(

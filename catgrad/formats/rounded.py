@@ -94,7 +94,9 @@ class Steps(Text):
     def check(self) -> None:
         """Raises: ValueError for fields that none of ours has."""
         if self.bits not in BITS.values() or self.span != 2**self.bits or not 0 < self.group <= LARGEST:
-            raise ValueError(f"the numbers of {self.name} must have {', '.join(map(str, BITS.values()))} bits")
+            raise ValueError(
+                f"the numbers of {self.name} must have {', '.join(map(str, BITS.values()))} bits"
+            )
         _check_count(self, self.bits)
         self.scales.check()
         if self.scales.size != -(-self.count // self.group):

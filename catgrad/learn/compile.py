@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from catgrad.backend import Artifact, get_backend
+from catgrad.backend import Artifact, Backend, get_backend
 from catgrad.errors import OptionError
 from catgrad.learn.checks import Loss
 from catgrad.learn.entries import COMPILED, program
@@ -32,7 +32,11 @@ def emit(task: Task, target: str = "numpy", **options: Any) -> Artifact:
     Raises: UnknownName if there is no such target or option; OptionError for an option's value;
     UnsupportedOp if the target lacks an operation.
     """
-    backend = get_backend(target).configured(**options)
+    return emit_with(task, get_backend(target).configured(**options))
+
+
+def emit_with(task: Task, backend: Backend) -> Artifact:
+    """Emit the source of a task's functions for a target whose options are set. Raises: as `emit`."""
     task = replace(task, adjustable=True) if backend.adjustable else task
     with _collector_paused():
         entries = backend.entries(backend.options) or COMPILED

@@ -11,12 +11,14 @@ from catgrad.loops.steps import Either, Lowered, Repeat, Step, decisive, kernels
 
 def without_dead_stores(lowered: Lowered) -> None:
     """Leave out each statement whose array neither is a result nor reaches one, a branch or a check."""
-    live = _live(lowered)
-    lowered.steps[:] = _live_steps(lowered.steps, live)
+    decided: set[Stored] | None = None
+    while decided != (now := decisive(lowered.steps)):  # a branch left out needs no condition any more
+        decided = now
+        lowered.steps[:] = _live_steps(lowered.steps, _live(lowered))
 
 
 def _live(lowered: Lowered) -> set[Stored]:
-    """The arrays that something needed reads, found from the results backwards."""
+    """Find the arrays that the results depend on, from the last statement backwards."""
     live = {*lowered.results, *decisive(lowered.steps)}
     every = [s for kernel in reversed(kernels(lowered.steps)) for s in reversed([*statements(kernel.body)])]
     while True:

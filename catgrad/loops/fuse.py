@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from catgrad.dims import Size
-from catgrad.loops.index import Index, Variable, index
+from catgrad.loops.index import Atom, Index, Variable, index
 from catgrad.loops.nest import (
     Define,
     Indices,
@@ -167,7 +167,7 @@ def _same_turn(variable: Variable, written: Indices, read: Indices, joined: set[
     return pinned
 
 
-def _part(whole: Index, variables: set[Variable]) -> tuple[object, ...]:
+def _part(whole: Index, variables: set[Variable]) -> tuple[tuple[Atom, Size], ...]:
     return tuple(term for term in whole.terms if term[0] in variables)
 
 
@@ -178,21 +178,44 @@ def _below(rest: Index, size: object) -> bool:
 
 
 def is_parallel(loop: Loop) -> bool:
-    """Whether the turns of a loop write different elements, or each its own copy."""
+    """Prove that a loop carries no dependence: no two iterations write the same element."""
     inner = {v for item in loop.body for v in _variables(item)}
-    for statement in statements(loop.body):
-        for _, indices in statement.writes:
-            if not any(_separates(i, loop.variable, inner) for i in indices):
-                return False
-    return True
+    written: dict[Stored, list[Indices]] = {}
+    for array, indices in loop.writes:
+        written.setdefault(array, []).append(indices)
+    return all(
+        any(_separates(array, axis, accesses, loop.variable, inner) for axis in range(len(accesses[0])))
+        for array, accesses in written.items()
+    )
 
 
-def _separates(i: Index, variable: Variable, inner: set[Variable]) -> bool:
-    """Whether an index differs from turn to turn, whatever loops within do."""
-    if i.coefficient(variable) == 0:
+def _separates(
+    array: Stored, axis: int, accesses: Sequence[Indices], variable: Variable, inner: set[Variable]
+) -> bool:
+    """Prove that two iterations never meet along an axis, whichever accesses they make."""
+    along = [indices[axis] for indices in accesses]
+    step, moving = along[0].coefficient(variable), {variable, *inner}
+    fixed = {Index(tuple(term for term in i.terms if term[0] not in moving)) for i in along}
+    if step == 0 or any(i.coefficient(variable) != step for i in along) or len(fixed) > 1:
         return False
-    rest = Index(tuple(t for t in i.terms if t[0] in inner))
-    return not rest.terms or _below(rest, i.coefficient(variable))
+    if not moving.isdisjoint(fixed.pop().variables()):
+        return False
+    offsets = [d for i in along if isinstance(d := i.constant - along[0].constant, int)]
+    if len(offsets) < len(along):
+        return False
+    rests = [Index(_part(i, inner), d - min(offsets)) for i, d in zip(along, offsets, strict=True)]
+    apart = all(rest == Index() or _below(rest, step) or _below(rest, step * -1) for rest in rests)
+    return apart and (len(along) == 1 or _stays_within(array, axis, accesses))
+
+
+def _stays_within(array: Stored, axis: int, accesses: Sequence[Indices]) -> bool:
+    """Prove that equal elements have equal indices along an axis.
+
+    Collapsed loops have one index that runs on beyond its axis, into the next element of the axis around.
+    """
+    around = array.order[: array.order.index(axis)] if axis in array.order else ()
+    same = all(len({indices[a] for indices in accesses}) == 1 for a in around)
+    return same or all(_below(indices[axis], array.type.shape[axis]) for indices in accesses)
 
 
 def _variables(item: Item) -> set[Variable]:

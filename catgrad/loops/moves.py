@@ -56,7 +56,7 @@ def _part(stages: Stages, value: int, array: Stored, starts: Sequence[Size]) -> 
 @stage.register
 def _(op: ArgSort, stages: Stages, apply: Apply, position: int) -> None:
     (x,), value = apply.inputs, apply.outputs[0]
-    if stages.types[x].shape[op.axis] == 1:  # in order as it is, and perhaps no more than a number
+    if stages.types[x].shape[op.axis] in (0, 1):  # in order as it is, and perhaps no array at all
         zero = number(0, Dtype.int64)
         stages.add(stages.copied(stages.array(value), lambda _: zero), value)
         return

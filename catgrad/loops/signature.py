@@ -28,16 +28,25 @@ class Signature:
         """The arrays, in the order in which they occur; not those that are literals."""
         return [thing for thing in self._numbers if isinstance(thing, Stored)]
 
+    def has(self, thing: Variable | Stored) -> bool:
+        """Tell whether a variable or an array occurs: where elements lie does not depend on every index."""
+        if isinstance(thing, Stored):
+            return thing.place == "literal" or self._twin(thing) in self._numbers
+        return thing in self._numbers
+
+    def _twin(self, array: Stored) -> Stored:
+        """The array whose place another takes, if the kernel is given both."""
+        return array.alias if array.alias is not None and array.alias in self.given else array
+
     def _number(self, thing: Variable | Stored) -> int:
         return self._numbers.setdefault(thing, len(self._numbers))
 
     def _array(self, array: Stored) -> Hashable:
         if array.place == "literal":
             return "literal", array.type, array.elements
-        twin = array.alias if array.alias in self.given else array
         local = array.place == "turn"
         room = (array.size, is_local(array), self.plan.scratch.get(array)) if local else None
-        return self._number(twin or array), array.type.dtype, local, bool(array.order), room
+        return self._number(self._twin(array)), array.type.dtype, local, bool(array.order), room
 
     def _items(self, items: Sequence[Item]) -> Hashable:
         return tuple(map(self._item, items))

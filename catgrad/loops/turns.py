@@ -26,6 +26,7 @@ def at_once(loop: Loop, first: Mapping[Stored, Statement]) -> list[Update] | Non
     if any(isinstance(item, Loop) for item in loop.body) or (isinstance(extent, int) and extent < FEW):
         return None
     own, reductions = {id(part) for part in parts}, []
+    stored: list[Item] = []
     for s in parts:
         if not isinstance(s, (Define, Update)):
             return None
@@ -36,9 +37,11 @@ def at_once(loop: Loop, first: Mapping[Stored, Statement]) -> list[Update] | Non
             if not is_number(s.array) or reads > 1:
                 return None
             reductions.append(s)
-        elif is_number(s.array) or not is_parallel(Loop(loop.variable, [s])):
+        elif is_number(s.array):
             return None
-    return reductions
+        else:
+            stored.append(s)
+    return reductions if is_parallel(Loop(loop.variable, stored)) else None
 
 
 def is_worth_sharing(loop: Loop) -> bool:

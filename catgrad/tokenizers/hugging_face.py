@@ -7,11 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from catgrad.errors import ArtifactError, OptionError
+from catgrad.paths import require_file
 
 from .bpe import BPETokenizer
 from .hugging_face_stages import MODELS, NEEDLESS, Json, decoder, lowercase, pre_tokenizer, refused, template
 from .tokenizer import Tokenizer
 from .unigram import UnigramTokenizer
+
+MOST_BYTES = 2**28
+"""Of a tokenizer.json: some ten times what those of the largest vocabularies have."""
 
 
 def from_hugging_face(source: Any) -> Tokenizer:
@@ -62,6 +66,7 @@ def _description(source: Any) -> Json:
     if hasattr(backend, "to_str"):
         text = backend.to_str()
     elif isinstance(source, str | Path):
+        require_file("the file of a tokenizer", source, MOST_BYTES)
         try:
             text = Path(source).read_bytes()
         except OSError as error:

@@ -8,23 +8,18 @@ import shutil
 import subprocess
 from pathlib import Path
 
+from catgrad.backends.scratch.node import CHROMIUM, NODE
+
 FOLDER = Path(__file__).parent
-BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
 
 def missing():
     """Why the editor cannot run here, if it cannot."""
-    if shutil.which("node") is None:
-        return "there is no program `node`"
-    if browser() is None:
-        return f"there is none of the browsers {', '.join(BROWSERS)}"
+    if reason := NODE.missing() or CHROMIUM.missing():
+        return reason
     if not (FOLDER / "node_modules").is_dir():
         return "the editor is not installed; `make browser` does it"
     return None
-
-
-def browser():
-    return next((path for name in BROWSERS if (path := shutil.which(name))), None)
 
 
 def run(project, until, names, picture, seconds=60):
@@ -34,7 +29,7 @@ def run(project, until, names, picture, seconds=60):
     wrong in the page is an error here.
     """
     request = {
-        "chromium": browser(),
+        "chromium": shutil.which(CHROMIUM.command()[0]),
         "file": base64.b64encode(project).decode(),
         "until": until,
         "names": names,

@@ -18,6 +18,8 @@ from catgrad import build as build_term
 from tests.conformance.c_calls import library
 from tests.conformance.c_models import MODELS, Written, parsed, written
 from tests.unit.c.build import NEEDS_C, SANE, STRICT, built, run
+from tests.unit.c.watched import FLAGS as WATCHED
+from tests.unit.c.watched import NEEDS_WATCHER, assert_no_race, compiler
 
 STEPS, TOLERANCE = 3, 1e-5
 FLAGS = ["-std=c11", "-fno-math-errno", "-fno-trapping-math", *STRICT]
@@ -89,6 +91,13 @@ def test_threads_change_no_bit(model):
     shared = build(model, *fast, "-fopenmp", SMALL_PRODUCTS, to="shared")
     for threads in "123":
         assert output(shared, STEPS, OMP_NUM_THREADS=threads) == alone
+
+
+@NEEDS_WATCHER
+def test_no_race(model):
+    files = ["main.c", f"{model.name}.c", "-o", "watched", "-lm"]
+    built(compiler(), *WATCHED, SMALL_PRODUCTS, *files, cwd=model.folder)
+    assert_right(model, assert_no_race(model.folder / "watched", STEPS))
 
 
 @NEEDS_GCC

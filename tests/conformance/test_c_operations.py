@@ -13,6 +13,7 @@ import pytest
 
 from catgrad import Dtype, NdArrayType, Term, build, ops
 from catgrad.backend import TOLERANCE
+from catgrad.functors import reverse
 from catgrad.ops.cast import Cast
 from catgrad.program import evaluate
 from catgrad.term import singleton
@@ -20,6 +21,7 @@ from catgrad.testing import draw_arrays, operation_cases
 from catgrad.types import Array, widened
 from tests.conformance import c_calls
 from tests.unit.c.build import COMPILERS, NEEDS_C, STRICT, built, run
+from tests.unit.c.watched import FLAGS, NEEDS_WATCHER, assert_no_race, compiler
 
 pytestmark = NEEDS_C
 I32, I64, U32 = Dtype.int32, Dtype.int64, Dtype.uint32
@@ -92,9 +94,45 @@ def saturated(number: float, dtype: Dtype) -> int:
     return min(max(int(number), limits.min), limits.max)
 
 
+SCALAR, ONE, EMPTY, COLUMN = (NdArrayType(shape) for shape in ((), (1,), (0,), (4, 1)))
+NO_COLUMNS = NdArrayType((3, 0))
+
+
+def places_in_a_branch(condition: Any, x: Any) -> Any:
+    return ops.cond(ops.sum(condition) > 0, lambda x: ops.argsort(x, 1), lambda x: ops.argsort(-x, 1), x)
+
+
+def of_an_empty_array(x: Any, y: Any) -> Any:
+    return ops.cond(ops.sum(x) > 0, lambda y: ops.tanh(y), lambda y: y * 2, y)
+
+
+def carried_over_rows(x: Any, rows: Any) -> Any:
+    return ops.scan(lambda carry, row: (carry * row, carry + row), x, rows)
+
+
+def small_axes() -> list[Example]:
+    """Scalars, axes of one element and of none, of which loops and arrays are not left."""
+    terms = [
+        build(places_in_a_branch, [ONE, NdArrayType((3, 1))]),
+        build(lambda x: ops.argsort(ops.tanh(ops.sum(x, 0)), 0) * 2, [COLUMN]),
+        build(lambda x: ops.sort(ops.tanh(ops.sum(x, 0)), 0)[0] * 2, [COLUMN]),
+        build(lambda x: ops.argsort(ops.tanh(x) * 2, 1), [NO_COLUMNS]),
+        build(lambda x, y: ops.contract(x, y, 0), [SCALAR, SCALAR]),
+        build(of_an_empty_array, [COLUMN, EMPTY]),
+        build(carried_over_rows, [EMPTY, NO_COLUMNS]),
+        reverse(build(carried_over_rows, [EMPTY, NO_COLUMNS])),
+        reverse(build(lambda x: ops.repeat(lambda x: ops.tanh(x) * x, 3, x), [NO_COLUMNS])),
+        build(lambda x: ops.sum(x, 0), [NdArrayType((3, 2), Dtype.bool)]),
+        build(lambda x: ops.log1p(ops.expm1(x)), [NdArrayType((3,), Dtype.float64)]),
+    ]
+    arrays = [draw_arrays(tuple(term.source.table)) for term in terms]
+    return [Example(t, a, evaluate(t, *a)) for t, a in zip(terms, arrays, strict=True)]
+
+
 FLOATS, WHOLE = [dtype for dtype in Dtype if dtype.is_floating], [I32, I64, U32, Dtype.bool]
 EXAMPLES = [
     *operations(),
+    *small_axes(),
     *(sums(dtype) for dtype in (I32, I64, U32)),
     *(cast(before, after) for before in FLOATS for after in WHOLE),
 ]
@@ -129,3 +167,14 @@ def test_no_warning_and_nothing_undefined(folder, compiler):
     done = run(folder / compiler, cwd=folder)
     assert (done.returncode, done.stderr) == (0, "")
     assert_right(folder)
+
+
+@NEEDS_WATCHER
+def test_no_race(tmp_path, monkeypatch):
+    """With every loop shared among threads that may be, however little there is to do in it."""
+    monkeypatch.setattr("catgrad.loops.turns.SHARED", 0)
+    c_calls.write("operations", [(e.term, e.arrays) for e in EXAMPLES], tmp_path)
+    sources = ["main.c", "operations.c", "-o", "watched", "-lm"]
+    built(compiler(), *FLAGS, "-DGEMM_PARALLEL_FLOPS=0", *sources, cwd=tmp_path)
+    assert_no_race(tmp_path / "watched")
+    assert_right(tmp_path)

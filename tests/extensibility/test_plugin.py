@@ -7,6 +7,7 @@ in a fresh interpreter.
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -71,11 +72,12 @@ def test_a_plug_in_adds_one_operation_and_one_target(installed):
     assert done.stdout == "plug-in works\n"
 
 
-def test_the_command_line_lists_the_plug_in(installed):
+@pytest.mark.parametrize(("command", "row"), [("targets", "scalar +plain Python"), ("doctor", "scalar +yes")])
+def test_the_command_line_lists_the_plug_in(installed, command, row):
     done = subprocess.run(
-        [sys.executable, "-m", "catgrad.cli", "targets"], env=installed, capture_output=True, text=True
+        [sys.executable, "-m", "catgrad.cli", command], env=installed, capture_output=True, text=True
     )
-    assert "scalar" in done.stdout, done.stderr
+    assert re.search(row, done.stdout), done.stderr
 
 
 def test_a_missing_macro_is_named(installed):

@@ -111,10 +111,10 @@ def test_rows_side_by_side_keep_the_meaning(rows):
 
 
 @given(float_terms(size=10), st.integers(0, 99))
-def test_turns_of_parallel_loops_may_come_in_any_order(term, seed):
+def test_iterations_of_parallel_loops_may_come_in_any_order(term, seed):
     function = function_of(reverse(term))
     arrays = draw_arrays(function.argument_types, (-1.0, 1.0), seed)
-    assert_same(run(lower(function), *arrays, turned=True), run(lower(function), *arrays))
+    assert_same(run(lower(function), *arrays, shuffled=True), run(lower(function), *arrays))
 
 
 @pytest.mark.parametrize(
@@ -148,8 +148,8 @@ def test_nests_that_read_what_other_turns_write_stay_apart(read):
 
     term = build(both, [NdArrayType((5, 5))])
     arrays = draw_arrays(tuple(term.source.table))
-    for turned in (False, True):
-        close(run(lower(function_of(term)), *arrays, turned=turned), interpret(straight(term), *arrays))
+    for shuffled in (False, True):
+        close(run(lower(function_of(term)), *arrays, shuffled=shuffled), interpret(straight(term), *arrays))
 
 
 def test_rows_of_a_symbolic_size_turned_round():

@@ -90,8 +90,8 @@ def check_in_place(term, taken, arrays):
         lowered.arguments[taken[n]] if n in taken else None for n in range(len(lowered.results))
     ]
     wanted = interpret(straight(term), *arrays)
-    for turned in (False, True):
-        found = run(lowered, *arrays, plan=planned(lowered), turned=turned)
+    for shuffled in (False, True):
+        found = run(lowered, *arrays, plan=planned(lowered), shuffled=shuffled)
         assert all(np.array_equal(x, y) for x, y in zip(found, wanted, strict=True))
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from catgrad.backends.c.compiler import find, missing, shared_library
+from catgrad.backends.c.compiler import COMPILER, shared_library
 from catgrad.backends.c.library import Library
 from hypothesis import given
 from hypothesis import strategies as st
@@ -155,7 +155,7 @@ def test_a_home_that_cannot_be_written_is_said(tmp_path, monkeypatch):
 def test_a_compiler_that_is_none_is_said(cache, monkeypatch, chosen):
     monkeypatch.setenv("CC", chosen)
     if chosen.strip():
-        assert "there is no C compiler" in missing()
+        assert "there is no C compiler" in str(COMPILER.missing())
         with pytest.raises(ToolError, match="there is no C compiler: "):
             library()
         assert not cache.exists()
@@ -184,7 +184,7 @@ def test_a_compiler_that_does_not_compile_is_said(cache, tmp_path, monkeypatch, 
 
 
 def test_a_compiler_may_be_named_relative_to_the_folder(cache, tmp_path, monkeypatch):
-    (tmp_path / "my-cc").symlink_to(find()[0])
+    (tmp_path / "my-cc").symlink_to(COMPILER.command()[0])
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("CC", "./my-cc")
     assert answer(library()) == 42
@@ -209,6 +209,6 @@ def test_a_library_that_does_not_load_is_said(tmp_path):
 def test_any_compiler_is_found_or_not(text):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("CC", text)
-        found = find()
-        assert bool(found) is (missing() is None)
+        found = COMPILER.command()
+        assert bool(found) is (COMPILER.missing() is None)
     assert not found or Path(found[0]).is_absolute()

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.skipif(GCC is None, reason="there is no gcc")
 
 ROOT = Path(__file__).parents[2]
 FLAGS = ["-std=c11", "-fno-math-errno", "-fno-trapping-math"]
-FLAGS += ["-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Werror"]
+FLAGS += ["-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wsign-conversion", "-Wshadow", "-Werror"]
 BUILDS = {
     "native": ["-O3", "-march=native", "-fopenmp", "-ffp-contract=fast", "-DGEMM_PARALLEL_FLOPS=0"],
     "baseline": ["-O2", "-fopenmp-simd"],

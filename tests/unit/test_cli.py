@@ -73,36 +73,6 @@ def test_the_program_written_for_c_is_made_and_trains(tmp_path, options):
     assert accuracy(x @ weights["dense.weight"] + weights["dense.bias"], y) > 0.9
 
 
-@pytest.mark.parametrize("flags", [(), ("-O",)])
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("emit", "examples.iris:dense", "-t", "numpi"), "did you mean 'numpy'"),
-        (("emit", "examples.iris:dense", "-t", "c", "--option", "openmp=yes"), "must be true or false"),
-        (("emit", "examples.iris:dense", "-t", "c", "--option", "opnmp=true"), "did you mean 'openmp'"),
-        (("targets", "cc"), "did you mean 'c'"),
-        (("emit", "examples.iris:dence"), "did you mean 'dense'"),
-        (("emit", "examples.irsi:dense"), "the module 'examples.irsi' must import"),
-        (("emit", "examples.iris"), "must be given as MODULE:NAME"),
-        (("emit", "examples.iris:DATA"), "must be a Task or a term"),
-        (("emit", "examples.iris:dense", "-o", "/proc/no"), "the output folder must be writable"),
-        (("draw", "examples.iris:dense", "-f", "stop"), "a function must be one of model, predict"),
-        (("draw", "examples.iris:dense", "-o", "dense.gif"), "a picture must be one of svg, png, pdf"),
-        (("emit", "examples.iris:accuracy"), "must return a Task or a term when it is called"),
-        (("emit", "tests.unit.wrong:raises"), "it raised ZeroDivisionError: division by zero"),
-        (("emit", "tests.unit.wrong:shapes"), "the target of f must be the source of g"),
-        (("emit", "tests.unit.wrong:dtypes"), "types that share an array must have one dtype"),
-        (("emit", "tests.unit.wrong:model"), "what is emitted must be a Task"),
-    ],
-)
-def test_bad_input_is_one_sentence_and_status_2(arguments, message, flags):
-    done = run(*arguments, flags=flags)
-    assert done.returncode == 2
-    assert done.stderr.startswith("catgrad: ")
-    assert done.stderr.count("\n") == 1
-    assert message in done.stderr
-
-
 @NEEDS_DOT
 @pytest.mark.parametrize("function", ["model", "step"])
 def test_draw(tmp_path, function):

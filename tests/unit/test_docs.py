@@ -92,7 +92,7 @@ def test_the_kernels_shown_are_emitted():
 
 def test_the_reference_lists_every_module():
     files = [path.relative_to(ROOT).with_suffix("") for path in (ROOT / "catgrad").rglob("*.py")]
-    modules = {".".join(file.parts) for file in files if file.name != "__init__"}
+    modules = {".".join(file.parts) for file in files if not file.name.startswith("__")}
     pages = [page.read_text(encoding="utf-8") for page in (ROOT / "docs/reference").glob("*.md")]
     listed = re.findall(r"^::: (.+)$", "\n".join(pages), re.MULTILINE)
     assert len(listed) == len(set(listed))
@@ -118,3 +118,24 @@ def test_the_figures_of_the_readme_are_those_of_the_benchmark():
     assert len(table) >= 5
     for written in table:
         assert any(abs(ratio - float(written)) <= 0.03 * ratio for ratio in kept), written
+
+
+def test_the_command_line_has_the_commands_and_options_of_its_page():
+    from typer.main import get_command
+
+    from catgrad.cli.commands import app
+
+    page = (ROOT / "docs/reference/command-line.md").read_text(encoding="utf-8")
+    commands = get_command(app).commands
+    assert re.findall(r"^\| `catgrad (\w+)", page, re.MULTILINE) == [
+        "emit",
+        "draw",
+        "targets",
+        "ops",
+        "doctor",
+    ]
+    assert set(commands) == {"emit", "draw", "targets", "ops", "doctor"}
+    for name, command in commands.items():
+        for option in (text for each in command.params for text in each.opts if text.startswith("-")):
+            rows = [row for row in page.splitlines() if f"`{option}" in row]
+            assert any(f"`{name}`" in row for row in rows), f"{option} of {name}"

@@ -110,7 +110,9 @@ def test_halves_are_those_of_numpy(array):
 
 
 def test_what_float16_has_no_number_for_is_refused():
-    with pytest.raises(ArtifactError, match="must be smaller than 65520 in size, but w has 70000.0; .*packed"):
+    with pytest.raises(
+        ArtifactError, match="must be smaller than 65520 in size, but w has 70000.0; .*packed"
+    ):
         halves("w", np.array([1, 70000.0]))
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 from catgrad import Dtype, NdArrayType, Task, Term, layers, mse, sgd
 
 A, B, C = NdArrayType((5,)), NdArrayType((4,)), NdArrayType((3,))
@@ -21,3 +23,36 @@ def model() -> Term:
 
 def raises() -> Task:
     return 1 / 0
+
+
+def exits() -> Task:
+    sys.exit("bye\n\tnow")
+
+
+def ends() -> Task:
+    sys.exit(0)
+
+
+def interrupts() -> Task:
+    raise KeyboardInterrupt
+
+
+def lines() -> Task:
+    raise ValueError("first\nsecond \x1b[31m\u202e")
+
+
+def mute() -> Task:
+    raise Mute
+
+
+class Mute(BaseException):
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+def loss() -> Task:
+    return Task(model(), sgd(0.1), lambda y_hat, y: y_hat["mean"])
+
+
+def large() -> Task:
+    return Task(layers.linear(NdArrayType(()), NdArrayType((2**32,)), NdArrayType((2**31,))), sgd(0.1), mse)

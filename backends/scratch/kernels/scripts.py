@@ -218,7 +218,9 @@ class Script:
 
     def _statement(self, s: Statement, later: Sequence[Statement]) -> list[Line]:
         if isinstance(s, Check):
-            return [Require(self.expressions.text(s.scalar), str(s.size))]
+            computed = isinstance(s.scalar, Compute) and self.expressions.name(s.scalar) is None
+            lines = self._named(s.scalar) if computed else []
+            return [*lines, Require(self.expressions.text(s.scalar), str(s.size))]
         assert isinstance(s, (Define, Update))  # products and sorts are loops here
         if isinstance(s, Define) and _is_itself(s):
             self.expressions.written(s.array)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from catgrad.loops.index import ZERO, Index, Variable, index
-from catgrad.loops.nest import Define, Item, Loop, Statement, Update, statements, substituted
+from catgrad.loops.nest import Define, Item, Loop, Statement, Update, may_fail, statements, substituted
 from catgrad.loops.scalar import Compute, Load, Number, Scalar, Stored
 from catgrad.ops.arithmetic import Add
 from catgrad.structural import Constant
@@ -56,6 +56,8 @@ class Unrolling:
         loop = Loop(item.variable, self.written_out(item.body, depth + 1))
         if not loop.body or loop.variable.extent == 0:
             return []
+        if may_fail([loop]):
+            return [loop]  # a check takes many blocks, and little time
         if any(isinstance(each, Loop) for each in loop.body):
             return _shared(loop)
         count, price = int(loop.variable.extent), _cost(loop.body)

@@ -1,0 +1,212 @@
+"""The commands: `targets`, `ops`, `emit`, `draw` and `doctor`."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from importlib.metadata import version as installed_version
+from inspect import getdoc
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from catgrad.cli.models import guarded, resolve
+from catgrad.cli.options import parsed, spelled
+from catgrad.cli.tables import show
+from catgrad.errors import ArtifactError, OptionError, nearest
+from catgrad.files import reason, write_whole
+
+app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
+
+Model = Annotated[
+    str,
+    typer.Argument(
+        metavar="MODULE:NAME",
+        help="The model: MODULE is imported as Python does, from this folder first, and NAME in it is a "
+        "`Task`, a term, or a function without arguments that returns one.",
+    ),
+]
+Target = Annotated[
+    str,
+    typer.Option(
+        "--target", "-t", metavar="NAME", help="The target to emit for; `catgrad targets` lists them."
+    ),
+]
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"catgrad {installed_version('catgrad')}")
+        raise typer.Exit
+
+
+@app.callback(
+    invoke_without_command=True,
+    epilog="Where an error came from is shown with CATGRAD_TRACEBACK=1 in the environment.",
+)
+def root(
+    context: typer.Context,
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_version, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Compile a model's training loop into source code you own.
+
+    Begin with `catgrad emit net:task -o out`, where `net.py` in this folder holds a Task named `task`.
+    """
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+@app.command()
+def targets(
+    target: Annotated[str, typer.Argument(metavar="TARGET", help="A target whose options to explain.")] = "",
+) -> None:
+    """List the installed targets, or explain the options of one.
+
+    Example: `catgrad targets c`
+    """
+    from catgrad.backend import get_backend, loaded_backends
+
+    if not target:
+        show(["target", "what it emits"], [[name, each.summary] for name, each in loaded_backends().items()])
+        return
+    options = get_backend(target).options
+    typer.echo((getdoc(options) or "").partition("\n\nRaises:")[0])
+    for field in fields(options):
+        typer.echo(f"  --option {field.name}={spelled(getattr(options, field.name))}")
+
+
+@app.command()
+def ops() -> None:
+    """List the operations, what each computes, and which targets have code of their own for it.
+
+    Every target has every definition: one without code of its own gets the primitives that define it.
+
+    Example: `catgrad ops`
+    """
+    import catgrad.ops  # noqa: F401  # declares them
+    from catgrad.backend import capability_table
+    from catgrad.op import OPS
+
+    rows = []
+    for name, printed in capability_table().items():
+        op = OPS[name]
+        kind = "definition" if op.body is not None else "primitive"
+        meaning = (op.__doc__ or "").partition("\n")[0]
+        by = "all" if all(printed.values()) else ", ".join(t for t, has in printed.items() if has)
+        rows.append([name, kind, meaning, by])
+    show(["operation", "kind", "meaning", "printed by"], rows)
+
+
+@app.command()
+def emit(
+    model: Model,
+    output: Annotated[
+        str, typer.Option("--output", "-o", metavar="FOLDER", help="The folder to write to; it is made.")
+    ] = "out",
+    target: Target = "numpy",
+    option: Annotated[
+        list[str],
+        typer.Option(
+            "--option",
+            metavar="NAME=VALUE",
+            help="An option of the target; may be repeated. `catgrad targets c` explains those of c.",
+        ),
+    ] = [],  # noqa: B006  # read and never changed
+) -> None:
+    """Write the source of a model's functions and its training step, and print the paths of the files.
+
+    The model must be a `Task`, which has a loss and an optimiser.
+
+    Example: `catgrad emit net:task --target c --option openmp=true -o out`
+    """
+    from catgrad.backend import get_backend
+    from catgrad.learn.compile import emit_with
+    from catgrad.learn.task import Task
+
+    backend = get_backend(target).configured(**parsed(option))
+    folder = _named(output, "output folder")
+    task = resolve(model)
+    if not isinstance(task, Task):
+        raise OptionError(
+            "what is emitted must be a Task, for a training step has an optimiser and a loss",
+            f"{model} is {type(task).__name__}",
+            "wrap the model as Task(model, sgd(0.01), mse)",
+        )
+    with guarded(f"{model} must compile for {target}", "mend the model, its loss or its optimiser"):
+        artifact = emit_with(task, backend)
+    for path in artifact.write(folder):
+        typer.echo(path)
+
+
+@app.command()
+def draw(
+    model: Model,
+    output: Annotated[
+        str, typer.Option("--output", "-o", metavar="FILE", help="The file to write: .svg, .png or .pdf.")
+    ] = "model.svg",
+    function: Annotated[
+        str,
+        typer.Option(
+            "--function",
+            "-f",
+            metavar="NAME",
+            help="The term of a Task to draw: model, predict, loss, rev (the reverse derivative of predict), "
+            "rev_p (its part for the parameters), grads (the gradient of the loss), update (the part of the "
+            "optimiser in a step), step, or train_step (a step that gives the loss too).",
+        ),
+    ] = "model",
+) -> None:
+    """Draw a model as a diagram of boxes and wires with their types.
+
+    It takes graphviz's program `dot`; `catgrad doctor` says whether it is here.
+
+    Example: `catgrad draw net:task -f step -o step.svg`
+    """
+    from catgrad.draw import render
+    from catgrad.learn.task import TERMS, Task
+
+    if function not in TERMS:
+        raise OptionError(
+            f"a function must be one of {', '.join(TERMS)}",
+            f"it is {function!r}",
+            f"{nearest(function, TERMS)}choose one of these",
+        )
+    file = _named(output, "picture's file")
+    found = resolve(model)
+    if isinstance(found, Task):
+        with guarded(f"{model} must have the term {function}", "mend the model, its loss or its optimiser"):
+            found = found.term(function)
+    picture = render(found, file.suffix.removeprefix("."))
+    try:
+        write_whole(file, [picture])
+    except (OSError, ValueError) as error:
+        raise ArtifactError(
+            "the picture's file must be writable",
+            f"{file} is not: {reason(error)}",
+            "choose another path",
+        ) from None
+    typer.echo(file)
+
+
+@app.command()
+def doctor() -> None:
+    """Say which targets can run on this machine, what the others lack, and which tools are here.
+
+    Every target can be emitted everywhere: to run what is emitted is what takes tools.
+
+    Example: `catgrad doctor`
+    """
+    from catgrad.cli.doctor import examine
+
+    runnable, tools = examine()
+    show(["target", "runs here", "what to do"], runnable)
+    show(["tool", "version", "needed by", "how to install it"], tools)
+
+
+def _named(path: str, what: str) -> Path:
+    """Return the path. Raises: OptionError if it is empty, which would be this folder."""
+    if not path:
+        raise OptionError(f"the {what} must have a name", "it is empty", "write . for this folder")
+    return Path(path)

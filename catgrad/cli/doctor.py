@@ -1,0 +1,51 @@
+"""The tools of this machine, and the targets that can run with them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from catgrad.backend import Backend, backends, get_backend
+from catgrad.draw import GRAPHVIZ
+from catgrad.errors import ToolError
+from catgrad.tools import Executable, Package, Tool
+
+TO_COME = "a target to come"
+
+OUTSIDE = (
+    GRAPHVIZ,
+    Executable(name="CUDA's compiler", install="install NVIDIA's CUDA toolkit", use=TO_COME, names=("nvcc",)),
+    Package(name="ggml", install="pip install ggml-python", use=TO_COME, module="ggml"),
+)
+"""Tools that no target needs today."""
+
+Row = Sequence[str]
+
+
+def examine() -> tuple[list[Row], list[Row]]:
+    """Rows of targets: name, whether emitted code runs here, what to do; and of tools: name, version,
+    what needs it, how to install it.
+    """
+    found: dict[str, Backend | ToolError] = {}
+    for name in sorted(backends()):
+        try:
+            found[name] = get_backend(name)
+        except ToolError as error:
+            found[name] = error
+    return [_target(name, backend) for name, backend in found.items()], list(_tools(found))
+
+
+def _target(name: str, backend: Backend | ToolError) -> Row:
+    reason = str(backend) if isinstance(backend, ToolError) else backend.missing()
+    return name, "no" if reason else "yes", reason or ""
+
+
+def _tools(found: dict[str, Backend | ToolError]) -> Iterator[Row]:
+    """Each tool once, with the targets that need it, or what it is good for."""
+    uses: dict[Tool, list[str]] = {}
+    for name, backend in found.items():
+        for tool in backend.needs if isinstance(backend, Backend) else ():
+            uses.setdefault(tool, []).append(f"{name}: {tool.use}" if tool.use else name)
+    uses |= {tool: [tool.use] for tool in OUTSIDE}
+    for tool, users in uses.items():
+        version = (tool.version() or "unknown") if tool.is_here() else "not here"
+        yield tool.name, version, "; ".join(users), "" if tool.is_here() else tool.remedy()

@@ -1,0 +1,113 @@
+"""The model that `MODULE:NAME` names: users' code, which may do anything."""
+
+from __future__ import annotations
+
+import os
+import sys
+import sysconfig
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from importlib.resources import files
+from inspect import isfunction
+from pathlib import Path
+from pkgutil import iter_modules
+from types import ModuleType
+from typing import Any
+
+from catgrad.errors import CatgradError, OptionError, UnknownName, nearest, unknown
+
+PACKAGES = ("catgrad", "catgrad.backends", "catgrad.templates")
+LIBRARIES = (*(f"{files(name)}{os.sep}" for name in PACKAGES), sysconfig.get_path("stdlib"), "<")
+"""Prefixes of the paths of files that are not users' code; those of installed packages are not, either."""
+
+
+def resolve(reference: str) -> Any:
+    """Import the Task or term that `module:name` refers to, or call the function that returns it.
+
+    Raises: UnknownName, OptionError, also for whatever the module raises, but for KeyboardInterrupt
+    """
+    from catgrad.learn.task import Task
+    from catgrad.term import Term
+
+    module_name, _, name = reference.partition(":")
+    if not (module_name and name):
+        raise OptionError(
+            "a model must be given as MODULE:NAME",
+            f"it is {reference!r}",
+            "write for example examples.iris:dense",
+        )
+    module = _imported(module_name)
+    with guarded(f"{reference} must be a Task or a term, or return one", "mend the module"):
+        if not hasattr(module, name):
+            own = {n: v for n, v in vars(module).items() if getattr(v, "__module__", "") == module_name}
+            known = {n: v for n, v in own.items() if isinstance(v, (Task, Term)) or isfunction(v)}
+            raise unknown("name in the module", name, known, f"python -c 'import {module_name}'")
+        found = getattr(module, name)
+        made = callable(found) and not isinstance(found, (Task, Term))
+    if made:
+        must = f"{reference} must return a Task or a term when it is called without arguments"
+        with guarded(must, "give a function without arguments that builds the model"):
+            found = found()
+    if not isinstance(found, (Task, Term)):
+        raise OptionError(
+            f"{reference} must be a Task or a term, or return one",
+            f"it is {type(found).__name__}",
+            "build one with Task(...) or build(...)",
+        )
+    return found
+
+
+@contextmanager
+def guarded(must: str, do: str, kind: type[CatgradError] = OptionError) -> Iterator[None]:
+    """Let users' code run; whatever it raises becomes an error of this kind, with the line it came from."""
+    try:
+        yield
+    except CatgradError as error:
+        raise error.about(where=place(error))  # noqa: B904  # the same error
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # SystemExit too, or the command would end without a word
+        raise kind(must, f"it raised {described(error)}", do, where=place(error)) from error
+
+
+def described(error: BaseException) -> str:
+    """Describe any exception by type and message, even one whose message cannot be had."""
+    try:
+        message = str(error)
+    except Exception:
+        message = "which has no message"
+    return f"{type(error).__name__}: {message}" if message else type(error).__name__
+
+
+def place(error: BaseException) -> str:
+    """Find the line of users' code that an exception came from; empty if it came from none."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if not _is_library(frame.filename)]
+    return f"line {own[-1].lineno} of {Path(own[-1].filename).name}" if own else ""
+
+
+def _is_library(filename: str) -> bool:
+    installed = {"site-packages", "dist-packages"}
+    return filename.startswith(LIBRARIES) or not installed.isdisjoint(Path(filename).parts)
+
+
+def _imported(name: str) -> ModuleType:
+    hint = "run from the folder that holds it, and see that `python -c 'import ...'` works"
+    with guarded(f"the module {name!r} must import", f"{_nearest_module(name)}{hint}", UnknownName):
+        folder = os.getcwd()
+        if folder not in sys.path:
+            sys.path.insert(0, folder)
+        return import_module(name)
+
+
+def _nearest_module(name: str) -> str:
+    """Ask whether a module was meant that lies where this one would; empty if none is near."""
+    parent, _, last = name.rpartition(".")
+    folder = Path(*parent.split(".")) if parent else Path()
+    try:
+        beside = [module.name for module in iter_modules([str(folder)])]
+    except (OSError, ValueError):
+        return ""
+    return nearest(last, beside) if last not in beside else ""

@@ -1,0 +1,40 @@
+"""Options of a target as they are written on a command line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from catgrad.errors import OptionError
+
+
+def parsed(texts: Sequence[str]) -> dict[str, Any]:
+    """Read NAME=VALUE texts, where `true`, `false` and digits are values of other types.
+
+    Raises: OptionError for a text without `=`, or a name that occurs twice
+    """
+    found: dict[str, Any] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise OptionError(
+                "an option must be given as NAME=VALUE", f"it is {text!r}", "write for example skeleton=true"
+            )
+        if name in found:
+            raise OptionError("an option must be given once", f"{name!r} is given twice", "leave one out")
+        found[name] = _value(value)
+    return found
+
+
+def spelled(value: Any) -> str:
+    """Write a value as `parsed` reads it; nothing for one that stands for none."""
+    return str(value).lower() if isinstance(value, bool) else "" if value in (None, ()) else str(value)
+
+
+def _value(text: str) -> Any:
+    if text.isascii() and text.isdigit():
+        try:
+            return int(text)
+        except ValueError:  # Python reads no more than some thousand digits
+            return text
+    return {"true": True, "false": False}.get(text, text)

@@ -1,0 +1,110 @@
+"""From a command line to an exit status, with one line on standard error for what went wrong."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NoReturn
+
+import typer
+
+from catgrad.cli.commands import app
+from catgrad.cli.models import described, place
+from catgrad.errors import CatgradError, CatgradWarning, one_line
+
+FAILED, REFUSED, INTERRUPTED = 1, 2, 130
+"""Exit statuses: a defect or a reader that went away, an error of its input, and Ctrl-C."""
+
+UsageError: Any = typer.BadParameter.__bases__[0]  # Typer exports it under no name, and brings its own click
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run the command line and exit: 0 if all went well, 2 after an error, 130 if interrupted.
+
+    With CATGRAD_TRACEBACK in the environment, the traceback of an error precedes its line.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):  # what the terminal has no code for is escaped
+            stream.reconfigure(errors="backslashreplace")
+    with _short_warnings():
+        status = _run(sys.argv[1:] if arguments is None else list(arguments))
+    sys.exit(status)
+
+
+def _run(arguments: list[str]) -> int:
+    try:
+        status = _invoke(arguments)
+        if sys.stdout is not None:
+            sys.stdout.flush()
+        return status
+    except BrokenPipeError:  # who read the output wants no more of it
+        _forget_output()
+        return FAILED
+    except (Exception, KeyboardInterrupt) as error:
+        if isinstance(error, OSError) and not isinstance(error, CatgradError):
+            _forget_output()
+        if os.environ.get("CATGRAD_TRACEBACK"):
+            traceback.print_exception(error)
+        status, message = _explained(error)
+        typer.secho(f"catgrad: {one_line(message)}", fg="red", err=True)
+        return status
+
+
+def _invoke(arguments: list[str]) -> int:
+    """Run a command by Typer's parts, for its own `main` has other words for errors."""
+    try:
+        command = typer.main.get_command(app)
+        with command.make_context("catgrad", arguments) as context:
+            command.invoke(context)
+    except typer.Exit as done:
+        return done.exit_code
+    return 0
+
+
+def _forget_output() -> None:
+    """Let what is still to be written go nowhere, or Python would complain about it at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+
+
+def _explained(error: BaseException) -> tuple[int, str]:
+    """Return the exit status for an error, and a sentence about it."""
+    if isinstance(error, CatgradError):
+        return REFUSED, str(error)
+    if isinstance(error, UsageError):
+        path, message = error.ctx.command_path if error.ctx else "catgrad", error.format_message().rstrip(".")
+        stop = "" if message.endswith("?") else ";"
+        return REFUSED, f"{message[:1].lower()}{message[1:]}{stop} `{path} --help` explains what there is"
+    if isinstance(error, KeyboardInterrupt):
+        found = CatgradError(
+            "the command must run to its end", "it was interrupted", "run it again", where=place(error)
+        )
+        return INTERRUPTED, str(found)
+    if isinstance(error, OSError):
+        return REFUSED, f"standard output must be writable, but it is not: {error.strerror}; write elsewhere"
+    found = CatgradError(
+        "the command must end well or say what is wrong with its input",
+        f"it raised {described(error)}",
+        "this is a defect: report it with what CATGRAD_TRACEBACK=1 shows",
+    )
+    return FAILED, str(found)
+
+
+@contextmanager
+def _short_warnings() -> Iterator[None]:
+    """Show a warning of ours as one line, and those of others as ever."""
+    others = warnings.formatwarning
+
+    def formatted(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> str:
+        if issubclass(category, CatgradWarning):
+            return f"catgrad: {one_line(str(message))}\n"
+        return others(message, category, *where, **more)
+
+    warnings.formatwarning = formatted
+    try:
+        yield
+    finally:
+        warnings.formatwarning = others
