@@ -63,7 +63,7 @@ class Text(ABC):
         types = [int if field.type == "int" else str for field in fields(cls)]
         if [type(item) for item in items] != types:
             raise ValueError(
-                f"the list {NAME} must have {len(types)} items for a text of {cls.form}, whole numbers and texts"
+                f"a text of {cls.form} in the list {NAME} must have {len(types)} items, numbers and texts"
             )
         found = cls(*items)
         found.check()

@@ -135,7 +135,7 @@ def steps(name: str, array: Array, bits: int) -> Steps:
 
 
 def _best_scales(groups: Array, bits: int) -> Array:
-    """For each group, the scale of the least squared error among those that bring its greatest near an end."""
+    """Find for each group the scale of least squared error, among those that use all of its range."""
     greatest = groups[np.arange(len(groups)), np.abs(groups).argmax(axis=1)]
     ends = 2 ** (bits - 1) + np.linspace(-1, 1, 9)
     candidates = np.array([greatest / end for end in (*-ends, *ends)])
@@ -148,7 +148,8 @@ def _best_scales(groups: Array, bits: int) -> Array:
 
 def _rounded(numbers: Array, scale: Any, bits: int) -> Array:
     limit = 2 ** (bits - 1)
-    return np.clip(np.rint(numbers / scale), -limit, limit - 1)
+    rounded: Array = np.clip(np.rint(numbers / scale), -limit, limit - 1)
+    return rounded
 
 
 def _short(scale: float) -> float:

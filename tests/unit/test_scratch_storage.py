@@ -75,7 +75,7 @@ def test_packed_numbers_are_the_same_bit_for_bit(array):
 
 
 def one_group(array, bits):
-    """The most that a group of numbers is off, in steps of its scale: half of one, or one at the other end."""
+    """Round to steps: how far each number is off, in steps of its scale, and the text."""
     text = steps("w", array, bits)
     scales = np.abs(text.scales.numbers())[np.arange(array.size) // text.group]
     return np.abs(text.numbers() - array.ravel()) / scales, text
