@@ -234,6 +234,19 @@ def test_no_way_of_storage_makes_a_list_longer(storage):
         emit(Task(model, sgd(0.5), mse, "large"), "scratch", storage=storage)
 
 
+@on_machines
+@pytest.mark.parametrize("storage", ["float16", "int4"])
+def test_a_list_as_long_as_scratch_has_room_for_is_unpacked_whole(vm, storage):
+    machine = Machine(vm)
+    model = layers.linear(NdArrayType((1,)), NdArrayType((2000,)), NdArrayType((100,)))
+    artifact = emit(Task(model, sgd(0.5), mse, "large"), "scratch", storage=storage, train=False)
+    machine.load(artifact.files["large.sb3"])
+    machine.call("unpack weights")
+    kept = scratch.read_arrays(artifact.files["large.sb3"], artifact.program.tables["parameters"])
+    found = machine.array("linear.weight").astype(np.float32)
+    assert np.array_equal(found, kept["linear.weight"].ravel())
+
+
 def test_lists_that_only_fit_while_they_are_packed_are_told_of():
     with pytest.warns(CatgradWarning, match="once the sprite has run.*sig_figs"):
         check_saved({"w": [1 / 3] * 300_000})
