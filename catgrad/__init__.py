@@ -13,9 +13,10 @@ from catgrad.learn.optimisers import sgd
 from catgrad.learn.task import Task
 from catgrad.term import Term, copy, discard, identity, obj, permutation
 from catgrad.types import Dtype, NdArrayType
+from catgrad.verification import verify
 
 __all__ = [
     "CatgradError", "Compiled", "Dim", "Dtype", "NdArrayType", "Task", "Term", "Var", "accuracy",
     "build", "compile_model", "copy", "discard", "emit", "evaluate", "fit", "identity", "layers",
-    "losses", "mse", "obj", "ops", "optimisers", "permutation", "schedules", "sgd",
+    "losses", "mse", "obj", "ops", "optimisers", "permutation", "schedules", "sgd", "verify",
 ]  # fmt: skip
