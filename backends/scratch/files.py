@@ -20,7 +20,7 @@ from .interface import Interface, tables
 from .kernels.scripts import KEPT, SLOTS
 from .kernels.texts import blocks, written
 from .pace import POINTS, pace
-from .sizes import streams, uses_masks
+from .sizes import predicts, streams, uses_masks
 from .stage import monitors
 from .storage import storage
 from .values import first_values
@@ -33,7 +33,7 @@ MANY = 4_000
 def spelled(backend: Backend, program: Program) -> dict[str, Any]:
     """What the templates of the target scratch are given."""
     sprite, entries = printed(backend, program)
-    told = Interface(backend, sprite, entries) if "predict" in entries else None
+    told = Interface(backend, sprite, entries) if is_called(backend, program) else None
     first, taught, drawn = first_values(backend, program), examples(backend, program), streams(program)
     masks = uses_masks(program)
     named = classes(backend, told, taught) if told else None
@@ -61,6 +61,11 @@ def spelled(backend: Backend, program: Program) -> dict[str, Any]:
         if "train_step" in entries
         else "",
     }
+
+
+def is_called(backend: Backend, program: Program) -> bool:
+    """Whether others call its functions by shared lists: not so if they are steps of a sprite that writes."""
+    return backend.options.tokenizer is None and any(map(predicts, program.functions))
 
 
 def printed(backend: Backend, program: Program) -> tuple[Sprite, dict[str, Entry]]:

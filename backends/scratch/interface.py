@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain, count
 from typing import Any
 
 from catgrad.backend import Backend
@@ -42,6 +43,11 @@ class Reading:
     below: int
     one_by_one: bool
 
+    def reads_as(self, other: Reading) -> bool:
+        """Whether another reads the same list in the same way."""
+        mine, others = ((r.value.place, r.value.size, r.is_whole, r.below) for r in (self, other))
+        return mine == others
+
     @property
     def is_whole(self) -> bool:
         """Whether items must be whole numbers."""
@@ -50,9 +56,11 @@ class Reading:
 
 @dataclass(frozen=True)
 class Told:
-    """A function as others call it: what it reads first, and what it shows in the end."""
+    """A function as others call it: the shared lists, what it reads first, and what it shows in the end."""
 
     entry: Entry
+    inputs: tuple[tuple[str, Value], ...]
+    outputs: tuple[tuple[str, Value], ...]
     readings: tuple[Reading, ...]
     shows: tuple[Line, ...]
 
@@ -67,7 +75,7 @@ class Reset:
 
 
 class Interface:
-    """The functions of a task as others call them.
+    """The functions of a program as others call them: those that are `asked`, by their blocks, and a step.
 
     Raises: OptionError for a parameter that has the name of a list or variable that is shared
     """
@@ -77,23 +85,33 @@ class Interface:
         sprite.variables[self.macros["local"]("i")] = None
         # Blocks are left for it where there are none to train.
         self.quick = "train_step" not in entries
-        predict = entries["predict"]
-        outputs = predict.gives
         self.readings: dict[str, Reading] = {}
-        self.inputs = [*zip(numbered_list("input", len(predict.takes)), predict.takes, strict=True)]
-        self.outputs = [*zip(numbered_list("output", len(outputs)), outputs, strict=True)]
-        self.predict = self._told(predict, self.inputs)
+        asked = [entry for name, entry in entries.items() if name != "train_step"]
+        self.asked = {entry.function.name.replace("_", " "): self._asked(entry) for entry in asked}
         self.step: Told | None = None
-        self.targets: list[tuple[str, Value]] = []
+        self.targets: tuple[tuple[str, Value], ...] = ()
         if (step := entries.get("train_step")) is not None:
-            x, y = step.takes[: len(predict.takes)], step.takes[len(predict.takes) :]
-            self.targets = [*zip(numbered_list("target", len(y)), y, strict=True)]
-            given = [(name, value) for (name, _), value in zip(self.inputs, x, strict=True)]
-            self.step = self._told(step, [*given, *self.targets])
+            inputs = self.asked["predict"].inputs
+            x, y = step.takes[: len(inputs)], step.takes[len(inputs) :]
+            self.targets = (*zip(numbered_list("target", len(y)), y, strict=True),)
+            given = [(name, value) for (name, _), value in zip(inputs, x, strict=True)]
+            self.step = self._told(step, (*given, *self.targets))
         self._check_names(tables(backend, sprite.program))
 
+    @property
+    def first(self) -> Told:
+        """The function that the stage shows: predict, if there is one."""
+        return next(iter(self.asked.values()))
+
+    @property
+    def shared(self) -> list[str]:
+        """The lists that are for all sprites."""
+        inputs = [name for told in self.asked.values() for name, _ in told.inputs]
+        outputs = [name for told in self.asked.values() for name, _ in told.outputs]
+        return [*dict.fromkeys([*inputs, *(name for name, _ in self.targets), *outputs])]
+
     def _check_names(self, kept: Sequence[tuple[str, Slot, bool]]) -> None:
-        shared = {*SHARED, *(name for name, _ in (*self.inputs, *self.targets, *self.outputs))}
+        shared = {*SHARED, *self.shared}
         for name, slot, _ in kept:
             if name in shared:
                 raise OptionError(
@@ -102,26 +120,27 @@ class Interface:
                     "give it another name",
                 )
 
-    def _told(self, entry: Entry, given: Sequence[tuple[str, Value]]) -> Told:
-        shows: list[Line] = []
-        for (shared, _), value in zip(self.outputs, entry.outputs, strict=True):
-            shows += self._copied(value, shared)
-        readings = tuple(self._reading(shared, value, entry.outputs) for shared, value in given)
-        return Told(entry, readings, tuple(shows))
+    def _asked(self, entry: Entry) -> Told:
+        return self._told(entry, zip(numbered_list("input", len(entry.takes)), entry.takes, strict=True))
+
+    def _told(self, entry: Entry, given: Iterable[tuple[str, Value]]) -> Told:
+        inputs, outputs = tuple(given), entry.outputs
+        named = (*zip(numbered_list("output", len(outputs)), outputs, strict=True),)
+        readings = tuple(self._reading(shared, value, outputs) for shared, value in inputs)
+        shows = tuple(line for shared, value in named for line in self._copied(value, shared))
+        return Told(entry, inputs, named, readings, shows)
 
     def _reading(self, shared: str, value: Value, outputs: Sequence[Value]) -> Reading:
         below = 2 if value.type.dtype is Dtype.bool else 0
         if shared.startswith("target") and value.type.dtype in (Dtype.int32, Dtype.int64):
             below = _count_classes(value, outputs)
+        one_by_one = self.quick and value.size <= FEW and not below
         wish = f"~read {shared}"
-        block = next(
-            name
-            for name in (wish, f"{wish} ({value.size})")
-            if name not in self.readings or self.readings[name].value.place == value.place
-        )
-        return self.readings.setdefault(
-            block, Reading(block, shared, value, below, self.quick and value.size <= FEW and not below)
-        )
+        for block in chain((wish, f"{wish} ({value.size})"), (f"{wish} {k}" for k in count(2))):
+            reading = Reading(block, shared, value, below, one_by_one)
+            if self.readings.setdefault(block, reading).reads_as(reading):
+                break
+        return self.readings[block]
 
     def _copied(self, value: Value, shared: str) -> list[Line]:
         """A list of the sprite's own into one that is shared."""
@@ -137,9 +156,19 @@ class Interface:
     @property
     def resets(self) -> list[Reset]:
         """How what a step changes of the tables gets its first values again."""
-        slots = (slot for table in TABLES for slot in self.program.tables.get(table, ()))
-        constant = untouched(self.program, "train_step")
-        return [self._reset(slot) for slot in slots if slot.name not in constant]
+        return self._resets(TABLES, [self.step] if self.step else [])
+
+    @property
+    def forgets(self) -> list[Reset]:
+        """How what functions remember from call to call gets its first values again."""
+        return self._resets(
+            ("buffers",), [t for t in self.asked.values() if "buffers" in t.entry.function.gives]
+        )
+
+    def _resets(self, tables: Sequence[str], changed_by: Sequence[Told]) -> list[Reset]:
+        slots = (slot for table in tables for slot in self.program.tables.get(table, ()))
+        constant = [untouched(self.program, told.entry.function.name) for told in changed_by]
+        return [self._reset(slot) for slot in slots if any(slot.name not in each for each in constant)]
 
     def _reset(self, slot: Slot) -> Reset:
         place = self.macros["slot_name"](slot.name, slot.type.rank)

@@ -38,7 +38,7 @@ def _with_numbers(backend: Backend, function: Function) -> Function:
             "write the others as numbers in the model's types",
         )
     options = backend.options
-    size = options.predict_batch if function.name == "predict" else options.batch
+    size = options.predict_batch if predicts(function) else options.batch
     return function.substitute(dict.fromkeys(names, size))
 
 
@@ -51,6 +51,16 @@ def _with_predictions(function: Function) -> Function:
         if isinstance(op, Label) and op.name.split("_")[:2] == PREDICTIONS.split("_")
     }
     return replace(function, results=(*function.results, *found.values()), gives=(*function.gives, *found))
+
+
+def predicts(function: Function) -> bool:
+    """Whether it gives outputs of a model, and trains nothing."""
+    return function.name not in ("train_step", "trained") and any(map(is_prediction, function.gives))
+
+
+def is_prediction(name: str) -> bool:
+    """Whether a result of this name is an output of a model."""
+    return name.startswith(PREDICTIONS)
 
 
 def streams(program: Program) -> list[int]:

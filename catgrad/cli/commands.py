@@ -26,7 +26,7 @@ Model = Annotated[
     typer.Argument(
         metavar="MODULE:NAME",
         help="The model: MODULE is imported as Python does, from this folder first, and NAME in it is a "
-        "`Task`, a term, or a function without arguments that returns one.",
+        "`Task`, `Functions`, a term, or a function without arguments that returns one.",
     ),
 ]
 Target = Annotated[
@@ -121,7 +121,7 @@ def emit(
 ) -> None:
     """Write the source of a model's functions and its training step, and print the paths of the files.
 
-    The model must be a `Task`, which has a loss and an optimiser.
+    The model must be a `Task`, which has a loss and an optimiser, or `Functions`.
 
     Example: `catgrad emit net:task --target c --option openmp=true -o out`
     """
@@ -223,14 +223,15 @@ def doctor() -> None:
 
 
 def _emitted(model: str, target: str, option: list[str]) -> Artifact:
-    """Emit a Task for a target. Raises: OptionError if the model is none, or does not compile."""
+    """Emit a Task or Functions. Raises: OptionError if the model is neither, or does not compile."""
     from catgrad.backend import get_backend
     from catgrad.learn.compile import emit_with
+    from catgrad.learn.functions import Functions
     from catgrad.learn.task import Task
 
     backend = get_backend(target).configured(**parsed(option))
     task = resolve(model)
-    if not isinstance(task, Task):
+    if not isinstance(task, (Task, Functions)):
         raise OptionError(
             "what is emitted must be a Task, for a training step has an optimiser and a loss",
             f"{model} is {type(task).__name__}",
