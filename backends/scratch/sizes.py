@@ -54,13 +54,10 @@ def _with_predictions(function: Function) -> Function:
 
 
 def predicts(function: Function) -> bool:
-    """Whether it gives outputs of a model, and trains nothing."""
-    return function.name not in ("train_step", "trained") and any(map(is_prediction, function.gives))
-
-
-def is_prediction(name: str) -> bool:
-    """Whether a result of this name is an output of a model."""
-    return name.startswith(PREDICTIONS)
+    """Whether it gives outputs of a model or remembers something, and trains nothing."""
+    remembers = "buffers" in function.takes and "buffers" in function.gives
+    answers = any(name.startswith(PREDICTIONS) for name in function.gives)
+    return function.name not in ("train_step", "trained") and (remembers or answers)
 
 
 def streams(program: Program) -> list[int]:

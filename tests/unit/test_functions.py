@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from catgrad import Dim, Dtype, Functions, NdArrayType, Task, build, emit, layers, mse, ops, sgd, verify
+from catgrad.cli import main
 from catgrad.errors import OptionError, TermError
 from catgrad.initialisers import Filled, Uniform
 from tests.scratch.machines import on_machines
@@ -193,6 +194,30 @@ def test_inputs_of_other_kinds_are_read_in_other_ways():
     assert "input must have whole numbers, but item 1 is 0.5" in ask(machine, "whole", [0.5, 1])
     assert ask(machine, "whole", [2, 1]) == ""
     assert machine.list("output") == [4, 2]
+
+
+def count_up():
+    n = layers.buffer("count", NdArrayType(()))
+    layers.update("count", n + 1)
+    return []
+
+
+@on_machines
+def test_a_function_may_give_nothing_and_remember(vm):
+    machine = Machine(vm)
+    machine.load(
+        emit(Functions({"count_up": build(count_up, [])}, "counter"), "scratch").files["counter.sb3"]
+    )
+    for block in ("count up", "count up", "forget", "count up", "count up", "count up"):
+        machine.call(block)
+    assert machine.variable("count") == 3
+
+
+def test_the_command_line_takes_functions(capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(["verify", "tests.unit.test_functions:functions"])
+    assert ended.value.code == 0
+    assert "answer_now" in capsys.readouterr().out
 
 
 def test_a_symbolic_batch_is_a_number_in_a_sprite():
