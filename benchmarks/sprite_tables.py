@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from catgrad.backends.scratch.node import PACKAGES
 from rich import box
@@ -114,21 +114,28 @@ def times(rows: Sequence[Row], title: str, peer: str) -> Table:
 
 def keep(rows: Sequence[Row], sizes: Sequence[Size], peers: Sequence[str], busy: float | None) -> Path:
     """Write the figures as JSON; returns where."""
-    node = subprocess.run(["node", "--version"], check=True, capture_output=True, text=True).stdout.strip()
-    machines = {vm: "@".join(PACKAGES[vm]) for vm in VMS}
     whole = {
         "command": "python -m benchmarks.scratch",
-        "machine": {
-            "processor": processor(),
-            "cores": os.cpu_count(),
-            "node": node,
-            **machines,
-            "share that others used": busy,
-        },
+        "machine": described(busy),
         "peers": list(peers),
         "rows": [asdict(row) | {"ratio": row.ratio} for row in rows],
         "sizes": [asdict(size) for size in sizes],
     }
-    path = RESULTS / "scratch.json"
+    return written("scratch", whole)
+
+
+def described(busy: float | None) -> dict[str, Any]:
+    """Describe the machine, and the virtual machines on it."""
+    node = subprocess.run(["node", "--version"], check=True, capture_output=True, text=True).stdout.strip()
+    machines = {vm: "@".join(PACKAGES[vm]) for vm in VMS}
+    return {
+        "processor": processor(), "cores": os.cpu_count(), "node": node, **machines,
+        "share that others used": busy,
+    }  # fmt: skip
+
+
+def written(name: str, whole: Mapping[str, Any]) -> Path:
+    """Write figures as JSON; returns where."""
+    path = RESULTS / f"{name}.json"
     write_whole(path, [f"{json.dumps(whole, indent=1)}\n".encode()])
     return path.relative_to(ROOT)

@@ -7,15 +7,17 @@ from catgrad.errors import CatgradError
 from catgrad.learn import layers, losses, optimisers, schedules
 from catgrad.learn.compile import Compiled, compile_model, emit
 from catgrad.learn.fit import fit
+from catgrad.learn.functions import Functions
 from catgrad.learn.losses import mse
 from catgrad.learn.metrics import accuracy, evaluate
 from catgrad.learn.optimisers import sgd
 from catgrad.learn.task import Task
 from catgrad.term import Term, copy, discard, identity, obj, permutation
 from catgrad.types import Dtype, NdArrayType
+from catgrad.verification import verify
 
 __all__ = [
-    "CatgradError", "Compiled", "Dim", "Dtype", "NdArrayType", "Task", "Term", "Var", "accuracy",
+    "CatgradError", "Compiled", "Dim", "Dtype", "Functions", "NdArrayType", "Task", "Term", "Var", "accuracy",
     "build", "compile_model", "copy", "discard", "emit", "evaluate", "fit", "identity", "layers",
-    "losses", "mse", "obj", "ops", "optimisers", "permutation", "schedules", "sgd",
+    "losses", "mse", "obj", "ops", "optimisers", "permutation", "schedules", "sgd", "verify",
 ]  # fmt: skip

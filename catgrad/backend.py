@@ -42,11 +42,15 @@ TOLERANCE = {"f32": 1e-5, "f64": 1e-12, "f16": 2e-3, "bf16": 1.6e-2}
 
 @dataclass(frozen=True)
 class Artifact:
-    """The files emitted for a program, by name, and how to load them."""
+    """The files emitted for a program, by name, and the target that loads them.
+
+    `program` is as it was printed, `reference` as it was given to the target, which says what it means.
+    """
 
     files: Mapping[str, str | bytes]
     program: Program
-    loader: Callable[[Artifact], Any]
+    reference: Program
+    backend: Backend
 
     @property
     def source(self) -> str:
@@ -78,7 +82,7 @@ class Artifact:
 
     def load(self) -> Any:
         """Build the files with the target's own tools; returns the class `CompiledModel`."""
-        return self.loader(self)
+        return self.backend.load(self)
 
 
 @dataclass(frozen=True)
@@ -215,7 +219,7 @@ class Backend:
             for name, template in self.files.items()
         }
         files = {name: text.rstrip() + "\n" for name, text in rendered.items() if text.strip()}
-        return Artifact(self.assemble(given, files), prepared, self.load)
+        return Artifact(self.assemble(given, files), prepared, program, self)
 
     def _prepared(self, function: Function) -> Function:
         straight = optimise(function)

@@ -10,6 +10,7 @@ CatgradError
 ├── UnsupportedOp (NotImplementedError)   a target that lacks an operation
 ├── UnknownName (LookupError)     no such target, operation, module or attribute
 ├── DivergenceError (ArithmeticError)     a training whose loss is no finite number any more
+├── VerificationError (ArithmeticError)   an emitted program whose results differ from the reference
 ├── ArtifactError (OSError)       files that cannot be written or read
 └── ToolError (RuntimeError)      a program of the machine that is missing or failed
 """
@@ -103,6 +104,10 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 class DivergenceError(CatgradError, ArithmeticError):
     """A training whose loss is no finite number any more."""
+
+
+class VerificationError(CatgradError, ArithmeticError):
+    """An emitted program whose results differ from those of the reference."""
 
 
 class ArtifactError(CatgradError, OSError):

@@ -11,7 +11,6 @@ A package that adds a target gets the whole suite in two lines:
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -20,14 +19,14 @@ import numpy as np
 import catgrad.ops  # noqa: F401  # declares the operations
 from catgrad.backend import Backend, get_backend
 from catgrad.block import retyped
-from catgrad.dims import numbers
 from catgrad.functors import Expand, reverse
 from catgrad.functors.reverse import cotangents
 from catgrad.op import OPS
 from catgrad.program import Program, evaluate, lower
 from catgrad.structural import is_differentiable
 from catgrad.term import Term, edges, singleton
-from catgrad.types import Array, Dtype, NdArrayType, as_numpy, widened
+from catgrad.types import Array, Dtype, as_numpy, widened
+from catgrad.verification import draw_arrays
 
 if TYPE_CHECKING:
     import networkx
@@ -81,24 +80,6 @@ def check_conformance(target: str, case: Case, seed: int = 0, **options: Any) ->
         np.testing.assert_allclose(
             widened(result), widened(reference), rtol=tolerance, atol=tolerance, err_msg=str(case)
         )
-
-
-def draw_arrays(
-    types: Sequence[NdArrayType], domain: tuple[float, float] = (-2.0, 2.0), seed: int = 0
-) -> list[Array]:
-    """Arrays of these types, with elements drawn uniformly from the interval; whole ones from 0 to 2."""
-    rng = np.random.default_rng(seed)
-    return [_draw(rng, type, domain) for type in types]
-
-
-def _draw(rng: np.random.Generator, type: NdArrayType, domain: tuple[float, float]) -> Array:
-    drawn = rng.uniform(*domain, numbers(type.shape))
-    if type.dtype is Dtype.bool:
-        return np.asarray(drawn > np.mean(domain))
-    # Whole numbers may be those of rows, of which every example has three.
-    return np.asarray(drawn if type.dtype.is_floating else rng.integers(0, 3, drawn.shape)).astype(
-        type.dtype.numpy
-    )
 
 
 def in_dtype(value: Any, dtype: Dtype) -> Any:

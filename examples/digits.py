@@ -77,9 +77,9 @@ def load() -> tuple[np.ndarray, np.ndarray]:
 
 
 def in_scratch(x: np.ndarray, y: np.ndarray, batch_size: int) -> Artifact:
-    """The smaller network as a project with some of the images."""
+    """The smaller network as a project with some of the images, of few blocks so that the editor is quick."""
     data, names = (x[:SHOWN], y[:SHOWN]), tuple(map(str, range(10)))
-    return emit(mlp(), "scratch", batch=batch_size, data=data, classes=names)
+    return emit(mlp(), "scratch", batch=batch_size, data=data, classes=names, unroll="compact")
 
 
 def main(

@@ -43,6 +43,13 @@ def spread(term: Term, *arrays: Array) -> list[Array]:
     return [_spread(np.stack(each)) for each in zip(*runs, strict=True)]
 
 
+def values(term: Term, *arrays: Array) -> list[Array]:
+    """All that a term computes on the way, in its loops and branches too."""
+    run = _Exact()
+    run(prune.apply(straighten(Expand()(term))), arrays)
+    return [*arrays, *run.seen]
+
+
 def _spread(runs: Array) -> Array:
     if runs.dtype.kind not in "fV":
         return np.where((runs == runs[:1]).all(axis=0), 0.0, np.inf)
@@ -50,6 +57,17 @@ def _spread(runs: Array) -> Array:
     with np.errstate(all="ignore"):
         same = ((runs == runs[:1]) | (np.isnan(runs) & np.isnan(runs[:1]))).all(axis=0)
         return np.where(same, 0.0, np.nan_to_num(np.ptp(runs, axis=0), nan=np.inf, posinf=np.inf))
+
+
+def needs_what_fails(term: Term, *arrays: Array) -> bool:
+    """Tell whether a result changes with what operations would give that raise an IndexError."""
+    function = straighten(term)
+    zeros, ones = (_Filled(number)(function, arrays) for number in (0, 1))
+    return not all(map(_are_same, zeros, ones))
+
+
+def _are_same(x: Array, y: Array) -> bool:
+    return np.array_equal(widened(x), widened(y), equal_nan=x.dtype.kind in "fV")
 
 
 class _Run:
@@ -119,15 +137,27 @@ class _Run:
         return array.astype(dtype.numpy)
 
 
-class _Filled(_Run):
-    """A run in which nothing moves, and operations that fail give one number everywhere."""
+class _Exact(_Run):
+    """A run in which nothing moves, and every value is kept."""
 
-    def __init__(self, number: int) -> None:
-        super().__init__(0)
-        self.number = number
+    def __init__(self, seed: int = 0) -> None:
+        super().__init__(seed)
+        self.seen: list[Array] = []
 
     def _moved(self, op: Any, given: list[Array], result: Array) -> Array:
         return result
+
+    def _rounded(self, array: Array, dtype: Dtype) -> Array:
+        self.seen.append(super()._rounded(array, dtype))
+        return self.seen[-1]
+
+
+class _Filled(_Exact):
+    """One in which operations that fail give one number everywhere."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.number = number
 
     def _results(self, op: Any, given: list[Array]) -> Sequence[Any]:
         try:
@@ -135,17 +165,6 @@ class _Filled(_Run):
         except IndexError:
             types = op.outputs(*(NdArrayType(a.shape, _dtype(a)) for a in given))
             return [np.full(type.shape, self.number, type.dtype.numpy) for type in types]
-
-
-def needs_what_fails(term: Term, *arrays: Array) -> bool:
-    """Tell whether a result changes with what operations would give that raise an IndexError."""
-    function = straighten(term)
-    zeros, ones = (_Filled(number)(function, arrays) for number in (0, 1))
-    return not all(map(_are_same, zeros, ones))
-
-
-def _are_same(x: Array, y: Array) -> bool:
-    return np.array_equal(widened(x), widened(y), equal_nan=x.dtype.kind in "fV")
 
 
 def _is_factored(op: Any, given: Sequence[Array]) -> Any:

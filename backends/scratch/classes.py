@@ -31,11 +31,18 @@ def classes(backend: Backend, told: Interface, found: Examples | None) -> Classe
     of a target is that of no class
     """
     names = tuple(backend.options.classes)
+    if (names or backend.options.features) and len(told.asked) > 1:
+        raise OptionError(
+            "features and classes must be for one function",
+            f"there are {', '.join(told.asked)}",
+            "leave them out",
+        )
     _check_features(backend, told)
-    count = told.outputs[0][1].size if len(told.outputs) == 1 else 0
+    outputs = told.first.outputs
+    count = outputs[0][1].size if len(outputs) == 1 else 0
     if names and not count:
         raise OptionError(
-            "classes must be for one output", f"the model has {len(told.outputs)}", "leave classes out"
+            "classes must be for one output", f"the model has {len(outputs)}", "leave classes out"
         )
     if names and len(names) != count:
         raise OptionError(
@@ -68,7 +75,8 @@ def _label(told: Interface, targets: Sequence[Column], count: int) -> str:
 
 
 def _check_features(backend: Backend, told: Interface) -> None:
-    count = told.inputs[0][1].size // backend.options.predict_batch
+    inputs = told.first.inputs
+    count = inputs[0][1].size // backend.options.predict_batch if inputs else 0
     if (features := backend.options.features) and len(features) != count:
         raise OptionError(
             f"features must name each of the {count} numbers of an input",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 
 from catgrad.backend import Backend
 from catgrad.loops.fuse import fused
@@ -24,7 +24,7 @@ from .kernels.cuts import cut
 from .kernels.expressions import Expressions
 from .kernels.places import LETTERS, OUTER_LETTERS, Places, first_free
 from .kernels.scripts import KEPT, Script
-from .kernels.texts import Call, If, Line, Repeat, changed
+from .kernels.texts import Call, If, Line, Repeat, changed, cleared, written
 from .kernels.turns import UNROLL
 from .sizes import PREDICTIONS
 
@@ -56,11 +56,34 @@ class Value:
         return int(self.type.size)
 
 
+AT_ONCE = 4
+"""Items that are copied in one turn of a loop, if that leaves no rest."""
+
+
+@dataclass(frozen=True)
+class Renewal:
+    """A new value of a table, and the list or variable that it goes into if all new values are numbers."""
+
+    new: Value
+    place: str
+
+    @property
+    def copies_per_turn(self) -> int:
+        """How many items one turn of the loop copies."""
+        return next(n for n in range(AT_ONCE, 0, -1) if self.new.size % n == 0)
+
+    @property
+    def is_scaled(self) -> bool:
+        """Whether it lies in its list times a power of two."""
+        return self.new.type.dtype.is_floating and not self.new.is_number
+
+
 @dataclass(frozen=True)
 class Entry:
     """A function: what it takes and gives of its own, and the calls that compute it.
 
-    `forward` are the calls up to the loss, `rest` those that change what a step changes.
+    `forward` are the calls up to the loss, `rest` those up to the new values of tables. Those of `renewals`
+    lie beside the old ones; all others are where these were.
     """
 
     function: Function
@@ -68,6 +91,7 @@ class Entry:
     gives: tuple[Value, ...]
     forward: tuple[Line, ...]
     rest: tuple[Line, ...]
+    renewals: tuple[Renewal, ...] = ()
 
     @property
     def outputs(self) -> list[Value]:
@@ -110,6 +134,13 @@ class Sprite:
     def own(self) -> frozenset[str]:
         """What scripts call their loop variables, and the list of what they keep for a loop."""
         return frozenset(map(self.backend.dialect.macros["local"], [*LETTERS, *OUTER_LETTERS, KEPT]))
+
+    @property
+    def zeros(self) -> dict[str, int]:
+        """How many zeros each list begins with: none if scripts fill it before they read it."""
+        lines = tuple(line for definition in self.definitions for line in definition.lines)
+        filled = cleared(lines) - written(lines)
+        return {name: 0 if name in filled else size for name, size in self.lists.items()}
 
     def entry(self, function: Function) -> Entry:
         """A function as calls of custom blocks, and the custom blocks that none before it has defined."""
@@ -160,10 +191,26 @@ class _Function:
         predicts = options.unroll == "auto" and "train_step" not in options.entries
         self.unrolling = UNROLL["predict" if predicts else options.unroll]
         self.loss = ("loss",) if "loss" in function.gives else ()
-        self.lowered = lower(function, (), sprite.program.renewed(function), self._fused, vectors=False)
+        self.lowered = lower(function, (), self._in_place(), self._fused, vectors=False)
+        self.renewals = self._renewals()
+        self.scaled = frozenset(a for a, _ in self.renewals if a.order and a.type.dtype.is_floating)
         self.names: dict[Stored, str] = {}
         self.places = Places(self.macros)
         self.expressions = Expressions(self.dialect, self.places, self._name)
+
+    def _in_place(self) -> dict[int, int]:
+        """The results that take the place of arguments: in training, only those that are arguments."""
+        renewed = self.program.renewed(self.function)
+        if not self.loss:
+            return renewed
+        return {k: n for k, n in renewed.items() if self.function.results[k] == self.function.arguments[n]}
+
+    def _renewals(self) -> list[tuple[Stored, str]]:
+        """The new values of tables that have a place of their own, and the old ones' names."""
+        renewed = self.program.renewed(self.function)
+        slots = [slot for table in self.function.takes for slot in self.program.tables[table]]
+        results = self.lowered.results
+        return [(results[k], slots[n].name) for k, n in renewed.items() if results[k].alias is None]
 
     def _fused(self, items: Sequence[Item]) -> list[Kernel]:
         """Kernels that end where the model's outputs and where the loss are known.
@@ -184,7 +231,9 @@ class _Function:
         cut = self._end_of_forward(steps)
         forward, rest = (tuple(self._lines(part)) for part in (steps[:cut], steps[cut:]))
         self.sprite.variables |= dict.fromkeys(changed((*forward, *rest)))
-        return Entry(self.function, tuple(takes), tuple(self._results()), forward, rest)
+        slot_name = self.macros["slot_name"]
+        renewals = [Renewal(self._value(a), slot_name(name, a.type.rank)) for a, name in self.renewals]
+        return Entry(self.function, tuple(takes), tuple(self._results()), forward, rest, tuple(renewals))
 
     def _end_of_forward(self, steps: Sequence[Step]) -> int:
         """How many steps there are until the loss is known."""
@@ -202,10 +251,13 @@ class _Function:
         return [Value(array.name, self.names[array], array.type) for array in own]
 
     def _results(self) -> list[Value]:
-        own = [a for a in self.lowered.results if a.alias is None]
+        renewed = self.program.renewed(self.function)
+        own = [a for k, a in enumerate(self.lowered.results) if k not in renewed]
         names = [g for g in self.function.gives if g not in self.program.tables]
-        names = names or [a.name for a in own]
-        return [Value(name, self._name(a), a.type) for name, a in zip(names, own, strict=True)]
+        return [self._value(a, name) for a, name in zip_longest(own, names)]
+
+    def _value(self, array: Stored, name: str | None = None) -> Value:
+        return Value(name or array.name, self._name(array), array.type)
 
     def _name(self, array: Stored) -> str:
         array = array.alias or array
@@ -231,11 +283,14 @@ class _Function:
 
     def _calls(self, kernel: Kernel) -> list[Line]:
         signature = Signature(kernel, Plan())
-        known = self.sprite.printed.get(signature.key)
+        key = signature.key, tuple(array in self.scaled for array in signature.arrays)
+        known = self.sprite.printed.get(key)
         if known is not None and self._may_share(signature.arrays, known.lists):
             self.names |= dict(zip(signature.arrays, known.lists, strict=True))
             return list(known.calls)
-        script = Script(kernel, self.dialect, self._name, self.sprite.is_taken, self.places, self.unrolling)
+        script = Script(
+            kernel, self.dialect, self._name, self.sprite.is_taken, self.places, self.unrolling, self.scaled
+        )
         lines = script.lines()
         if not lines:
             return []
@@ -244,7 +299,7 @@ class _Function:
         parts = cut(lines, self.unrolling.blocks, lambda part: self.sprite.define(stem, part))
         calls = tuple(Call(self.sprite.define(stem, part), may_fail(kernel.body)) for part in parts)
         lists = [self._name(a) if a.place != "turn" or a.order else "" for a in signature.arrays]
-        self.sprite.printed[signature.key] = Printed(calls, lists)
+        self.sprite.printed[key] = Printed(calls, lists)
         return list(calls)
 
     def _may_share(self, arrays: Sequence[Stored], lists: Sequence[str]) -> bool:

@@ -20,7 +20,7 @@ from .interface import Interface, tables
 from .kernels.scripts import KEPT, SLOTS
 from .kernels.texts import blocks, written
 from .pace import POINTS, pace
-from .sizes import streams
+from .sizes import predicts, streams, uses_masks
 from .stage import monitors
 from .storage import storage
 from .values import first_values
@@ -33,8 +33,9 @@ MANY = 4_000
 def spelled(backend: Backend, program: Program) -> dict[str, Any]:
     """What the templates of the target scratch are given."""
     sprite, entries = printed(backend, program)
-    told = Interface(backend, sprite, entries) if "predict" in entries else None
+    told = Interface(backend, sprite, entries) if is_called(backend, program) else None
     first, taught, drawn = first_values(backend, program), examples(backend, program), streams(program)
+    masks = uses_masks(program)
     named = classes(backend, told, taught) if told else None
     kept = backend.dialect.macros["local"](KEPT)
     if any(kept in written(definition.lines) for definition in sprite.definitions):
@@ -48,7 +49,8 @@ def spelled(backend: Backend, program: Program) -> dict[str, Any]:
         "storage": storage(backend, program, first),
         "first": first,
         "macros": backend.dialect.macros,
-        "bits": bits.lists(backend) if drawn else {},
+        "bits": bits.lists(backend) if drawn or masks else {},
+        "masks": masks,
         "streams": drawn,
         "examples": taught,
         "classes": named,
@@ -59,6 +61,11 @@ def spelled(backend: Backend, program: Program) -> dict[str, Any]:
         if "train_step" in entries
         else "",
     }
+
+
+def is_called(backend: Backend, program: Program) -> bool:
+    """Whether others call its functions by shared lists: not so if they are steps of a sprite that writes."""
+    return backend.options.tokenizer is None and any(map(predicts, program.functions))
 
 
 def printed(backend: Backend, program: Program) -> tuple[Sprite, dict[str, Entry]]:

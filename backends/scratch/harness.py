@@ -90,7 +90,8 @@ class Block:
         if error.startswith("an index"):
             raise IndexError(error)
         if error:
-            kind = DivergenceError if error.startswith("the loss") else ShapeError
+            diverged = error.startswith("the loss") or "too large" in error
+            kind = DivergenceError if diverged else ShapeError
             raise kind(f"{self.how['block']} must find no error", f"it says: {error}", "give other values")
 
     def _results(self) -> list[tuple[Mapping[str, Any], NdArrayType]]:
@@ -125,8 +126,16 @@ class Block:
             numbers = np.asarray([self.machine.variable(place["variable"])], np.float64)
         else:
             numbers = self.machine.array(place["list"])
-        with np.errstate(over="ignore"):  # a float64 may be infinite as a float32
-            return numbers.astype(type.dtype.numpy).reshape(type.shape)
+        return in_dtype(numbers, type.dtype).reshape(type.shape)
+
+
+def in_dtype(numbers: Array, dtype: Dtype) -> Array:
+    """Numbers of Scratch in a dtype: a float64 may be infinite as a float32, and 2⁶³ is beyond int64."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        if dtype.is_floating or dtype is Dtype.bool:
+            return numbers.astype(dtype.numpy)
+        greatest = np.iinfo(dtype.numpy).max
+        return np.where(numbers < greatest, numbers.astype(dtype.numpy), dtype.numpy.type(greatest))
 
 
 def type_of(place: Mapping[str, Any]) -> NdArrayType:

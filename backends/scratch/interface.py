@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain, count
 from typing import Any
 
 from catgrad.backend import Backend
@@ -12,7 +13,7 @@ from catgrad.initialisers import Filled, Normal, Uniform
 from catgrad.naming import numbered
 from catgrad.program import Program
 from catgrad.state import Slot
-from catgrad.types import NdArrayType
+from catgrad.types import Dtype, NdArrayType
 
 from .entries import Entry, Sprite, Value
 from .kernels.texts import Append, Change, Clear, Line, Repeat, Set
@@ -32,37 +33,49 @@ SHARED = ("loss", "error", "steps", "guess", "classes", "accuracy")
 class Reading:
     """A custom block that copies a shared list into one of the sprite's own, if all of it is as it must be.
 
-    Items must be whole numbers below `below` if that is not None, of which 0 stands for any. They are copied
-    one by one or in a loop, which takes fewer blocks and more time.
+    Items of an integer type must be whole numbers, and below `below` unless that is 0. They are copied one by
+    one or in a loop, which takes fewer blocks and more time.
     """
 
     block: str
     shared: str
     value: Value
-    below: int | None
+    below: int
     one_by_one: bool
+
+    def reads_as(self, other: Reading) -> bool:
+        """Whether another reads the same list in the same way."""
+        mine, others = ((r.value.place, r.value.size, r.is_whole, r.below) for r in (self, other))
+        return mine == others
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether items must be whole numbers."""
+        return not self.value.type.dtype.is_floating
 
 
 @dataclass(frozen=True)
 class Told:
-    """A function as others call it: what it reads first, and what it shows in the end."""
+    """A function as others call it: the shared lists, what it reads first, and what it shows in the end."""
 
     entry: Entry
+    inputs: tuple[tuple[str, Value], ...]
+    outputs: tuple[tuple[str, Value], ...]
     readings: tuple[Reading, ...]
     shows: tuple[Line, ...]
 
 
 @dataclass(frozen=True)
 class Reset:
-    """First values of a list, or of a variable where there is no count."""
+    """First values of a list of so many items, or of a variable, which has no count."""
 
     place: str
-    count: int
+    count: int | None
     value: str
 
 
 class Interface:
-    """The functions of a task as others call them.
+    """The functions of a program as others call them: those that are `asked`, by their blocks, and a step.
 
     Raises: OptionError for a parameter that has the name of a list or variable that is shared
     """
@@ -72,23 +85,33 @@ class Interface:
         sprite.variables[self.macros["local"]("i")] = None
         # Blocks are left for it where there are none to train.
         self.quick = "train_step" not in entries
-        predict = entries["predict"]
-        outputs = predict.gives
         self.readings: dict[str, Reading] = {}
-        self.inputs = [*zip(numbered_list("input", len(predict.takes)), predict.takes, strict=True)]
-        self.outputs = [*zip(numbered_list("output", len(outputs)), outputs, strict=True)]
-        self.predict = self._told(predict, self.inputs)
+        asked = [entry for name, entry in entries.items() if name != "train_step"]
+        self.asked = {entry.function.name.replace("_", " "): self._asked(entry) for entry in asked}
         self.step: Told | None = None
-        self.targets: list[tuple[str, Value]] = []
+        self.targets: tuple[tuple[str, Value], ...] = ()
         if (step := entries.get("train_step")) is not None:
-            x, y = step.takes[: len(predict.takes)], step.takes[len(predict.takes) :]
-            self.targets = [*zip(numbered_list("target", len(y)), y, strict=True)]
-            given = [(name, value) for (name, _), value in zip(self.inputs, x, strict=True)]
-            self.step = self._told(step, [*given, *self.targets])
+            inputs = self.asked["predict"].inputs
+            x, y = step.takes[: len(inputs)], step.takes[len(inputs) :]
+            self.targets = (*zip(numbered_list("target", len(y)), y, strict=True),)
+            given = [(name, value) for (name, _), value in zip(inputs, x, strict=True)]
+            self.step = self._told(step, (*given, *self.targets))
         self._check_names(tables(backend, sprite.program))
 
+    @property
+    def first(self) -> Told:
+        """The function that the stage shows: predict, if there is one."""
+        return next(iter(self.asked.values()))
+
+    @property
+    def shared(self) -> list[str]:
+        """The lists that are for all sprites."""
+        inputs = [name for told in self.asked.values() for name, _ in told.inputs]
+        outputs = [name for told in self.asked.values() for name, _ in told.outputs]
+        return [*dict.fromkeys([*inputs, *(name for name, _ in self.targets), *outputs])]
+
     def _check_names(self, kept: Sequence[tuple[str, Slot, bool]]) -> None:
-        shared = {*SHARED, *(name for name, _ in (*self.inputs, *self.targets, *self.outputs))}
+        shared = {*SHARED, *self.shared}
         for name, slot, _ in kept:
             if name in shared:
                 raise OptionError(
@@ -97,32 +120,33 @@ class Interface:
                     "give it another name",
                 )
 
-    def _told(self, entry: Entry, given: Sequence[tuple[str, Value]]) -> Told:
-        shows: list[Line] = []
-        for (shared, _), value in zip(self.outputs, entry.outputs, strict=True):
-            shows += self._copied(value, shared)
-        readings = tuple(self._reading(shared, value, entry.outputs) for shared, value in given)
-        return Told(entry, readings, tuple(shows))
+    def _asked(self, entry: Entry) -> Told:
+        return self._told(entry, zip(numbered_list("input", len(entry.takes)), entry.takes, strict=True))
+
+    def _told(self, entry: Entry, given: Iterable[tuple[str, Value]]) -> Told:
+        inputs, outputs = tuple(given), entry.outputs
+        named = (*zip(numbered_list("output", len(outputs)), outputs, strict=True),)
+        readings = tuple(self._reading(shared, value, outputs) for shared, value in inputs)
+        shows = tuple(line for shared, value in named for line in self._copied(value, shared))
+        return Told(entry, inputs, named, readings, shows)
 
     def _reading(self, shared: str, value: Value, outputs: Sequence[Value]) -> Reading:
-        below = None if value.type.dtype.is_floating else 0
-        if shared.startswith("target") and below == 0 and outputs and not outputs[0].size % value.size:
-            below = outputs[0].size // value.size
+        below = 2 if value.type.dtype is Dtype.bool else 0
+        if shared.startswith("target") and value.type.dtype in (Dtype.int32, Dtype.int64):
+            below = _count_classes(value, outputs)
+        one_by_one = self.quick and value.size <= FEW and not below
         wish = f"~read {shared}"
-        block = next(
-            name
-            for name in (wish, f"{wish} ({value.size})")
-            if name not in self.readings or self.readings[name].value.place == value.place
-        )
-        return self.readings.setdefault(
-            block, Reading(block, shared, value, below, self.quick and value.size <= FEW)
-        )
+        for block in chain((wish, f"{wish} ({value.size})"), (f"{wish} {k}" for k in count(2))):
+            reading = Reading(block, shared, value, below, one_by_one)
+            if self.readings.setdefault(block, reading).reads_as(reading):
+                break
+        return self.readings[block]
 
     def _copied(self, value: Value, shared: str) -> list[Line]:
         """A list of the sprite's own into one that is shared."""
         item = self.macros["item"]
         if value.is_number:
-            return [Clear(shared), Append(shared, value.place)]
+            return [Clear(shared), Append(shared, self.macros["variable"](value.place))]
         if value.size <= FEW:
             return [Clear(shared), *(Append(shared, item(value.place, k + 1)) for k in range(value.size))]
         i = self.macros["local"]("i")
@@ -132,13 +156,23 @@ class Interface:
     @property
     def resets(self) -> list[Reset]:
         """How what a step changes of the tables gets its first values again."""
-        slots = (slot for table in TABLES for slot in self.program.tables.get(table, ()))
-        constant = untouched(self.program, "train_step")
-        return [self._reset(slot) for slot in slots if slot.name not in constant]
+        return self._resets(TABLES, [self.step] if self.step else [])
+
+    @property
+    def forgets(self) -> list[Reset]:
+        """How what functions remember from call to call gets its first values again."""
+        return self._resets(
+            ("buffers",), [t for t in self.asked.values() if "buffers" in t.entry.function.gives]
+        )
+
+    def _resets(self, tables: Sequence[str], changed_by: Sequence[Told]) -> list[Reset]:
+        slots = (slot for table in tables for slot in self.program.tables.get(table, ()))
+        constant = [untouched(self.program, told.entry.function.name) for told in changed_by]
+        return [self._reset(slot) for slot in slots if any(slot.name not in each for each in constant)]
 
     def _reset(self, slot: Slot) -> Reset:
         place = self.macros["slot_name"](slot.name, slot.type.rank)
-        return Reset(place, int(slot.type.size) if slot.type.rank else 0, self._drawn(slot.initial))
+        return Reset(place, int(slot.type.size) if slot.type.rank else None, self._drawn(slot.initial))
 
     def _drawn(self, initial: Any) -> str:
         if isinstance(initial, Uniform):
@@ -147,6 +181,14 @@ class Interface:
             return self.macros["normal"](literal(initial.mean), literal(initial.deviation))  # type: ignore[no-any-return]
         assert isinstance(initial, Filled)  # the last kind there is
         return literal(initial.value)
+
+
+def _count_classes(target: Value, outputs: Sequence[Value]) -> int:
+    """How many scores the only output has for each label; 0 if they are no scores of classes."""
+    if len(outputs) != 1 or not target.size or outputs[0].size % target.size:
+        return 0
+    count = outputs[0].size // target.size
+    return count if count > 1 else 0
 
 
 def numbered_list(name: str, count: int) -> list[str]:

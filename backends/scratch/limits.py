@@ -5,7 +5,6 @@ from __future__ import annotations
 LIMITS = {
     "nan": "what is no number is 0 to the next block of Scratch",
     "64 bits": "Scratch's numbers are float64, in which a whole number has at most 53 bits",
-    "wrapping": "Scratch's whole numbers grow beyond 32 bits, as float64",
     "16 bits": "Scratch rounds nothing to 16 bits, or to 32",
     "powers": "Scratch has no powers: blocks compute e^(y ln x), off by some units in the last place",
     "sines": "Scratch rounds sines and cosines to 10 decimals",

@@ -35,14 +35,12 @@ def _entry(entry: Entry, told: Interface | None) -> dict[str, Any]:
     name = entry.function.name
     shared = dict[str, str]()
     if told is not None:
-        used = told.predict if name == "predict" else told.step
-        assert used is not None  # a task has these two functions
+        used = told.step if name == "train_step" else told.asked[name.replace("_", " ")]
+        assert used is not None  # there is a step if it is an entry
         shared = {r.value.name: r.shared for r in used.readings}
-        shared |= {v.name: n for v, (n, _) in zip(entry.outputs, told.outputs, strict=True)} | {
-            "loss": "loss"
-        }
+        shared |= {value.name: n for n, value in used.outputs} | {"loss": "loss"}
     return {
-        "block": BLOCKS.get(name, name),
+        "block": BLOCKS.get(name, name.replace("_", " ")) if told else BLOCKS.get(name, name),
         "takes": [_value(v, shared) for v in entry.takes],
         "gives": [_value(v, shared) for v in entry.gives],
     }

@@ -12,7 +12,7 @@ from catgrad.errors import OptionError, nearest
 
 CHOICES = {
     "unroll": ("compact", "auto", "max"),
-    "storage": ("numbers", "packed", "int8"),
+    "storage": ("numbers", "packed", "float16", "int8", "int6", "int4"),
     "vm": ("vanilla", "turbowarp"),
 }
 KINDS: Mapping[str, tuple[Any, str]] = {
@@ -33,11 +33,12 @@ class Options:
     arrays by name, or a safetensors file of them; without, parameters begin as the model says. `data` are
     examples, an array of inputs and one of targets (or several of each, as the model takes them), with
     which the sprite trains itself. `features` are names for the numbers of an input, `classes` for those
-    of an output, of which the largest is then the guess. `sig_figs` rounds parameters to so many digits,
-    and `storage` says how they are kept. `unroll` trades blocks for speed. Without `train`, the
-    sprite only predicts. With a `tokenizer`, one of `catgrad.tokenizers` or of Hugging Face, it writes text:
-    the model takes a token at a time, and remembers those before. `vm` is what runs the sprite when it is
-    loaded.
+    of an output, of which the largest is then the guess. `sig_figs` rounds parameters to so many digits.
+    `storage` says how the file keeps them: as "numbers"; as texts, exactly ("packed") or rounded to
+    "float16", "int8", "int6" or "int4". `unroll` is "compact" for few blocks, "max" for speed, or "auto".
+    Without `train`, the sprite only predicts. With a `tokenizer`, one of `catgrad.tokenizers` or of Hugging
+    Face, it writes text: the model takes a token at a time, and remembers those before. `vm` is what runs
+    the sprite when it is loaded, "vanilla" or "turbowarp".
 
     Raises: OptionError for another value
     """

@@ -20,6 +20,9 @@ POINTS = 240
 ITEM = 1_000
 """Nanoseconds for a number that is read and found to be one."""
 
+RENEWED = 400
+"""Nanoseconds for a new weight that is found to be a number, and takes the place of the old one."""
+
 SHARE = 2
 """What measuring may take: one part in so many of the time for training."""
 
@@ -43,7 +46,7 @@ def pace(sprite: Sprite, told: Interface, examples: Examples, classes: Classes |
     steps = _round_down(FRAME // _of(sprite, told.step))
     if classes is None or not classes.label:
         return Pace(steps, POINTS)
-    measuring = examples.rows * _of(sprite, told.predict)
+    measuring = examples.rows * _of(sprite, told.asked["predict"])
     wanted = SHARE * measuring // max(FRAME, steps * _of(sprite, told.step))
     return Pace(
         steps, next((n for n in (4, 5, 6, 8, 10, 12, 15, 20, 24, 30, 40, 60, 80, 120) if n >= wanted), POINTS)
@@ -61,7 +64,8 @@ def _of(sprite: Sprite, told: Told) -> int:
     scripts = {definition.name: definition.lines for definition in sprite.definitions}
     read = sum(reading.value.size for reading in told.readings)
     lines = (*told.entry.forward, *told.entry.rest, *told.shows)
-    return ITEM * read + sum(_duration(line, scripts) for line in lines)
+    renewed = sum(renewal.new.size for renewal in told.entry.renewals)
+    return ITEM * read + RENEWED * renewed + sum(_duration(line, scripts) for line in lines)
 
 
 def _duration(line: Line, scripts: dict[str, tuple[Line, ...]]) -> int:

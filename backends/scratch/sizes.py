@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from catgrad.backend import Backend
 from catgrad.errors import OptionError
+from catgrad.op import Op
+from catgrad.ops.bits import BitAnd
 from catgrad.ops.random import RandomBits
 from catgrad.program import Function, Program, operations
 from catgrad.structural import Label
@@ -36,7 +38,7 @@ def _with_numbers(backend: Backend, function: Function) -> Function:
             "write the others as numbers in the model's types",
         )
     options = backend.options
-    size = options.predict_batch if function.name == "predict" else options.batch
+    size = options.predict_batch if predicts(function) else options.batch
     return function.substitute(dict.fromkeys(names, size))
 
 
@@ -51,10 +53,26 @@ def _with_predictions(function: Function) -> Function:
     return replace(function, results=(*function.results, *found.values()), gives=(*function.gives, *found))
 
 
+def predicts(function: Function) -> bool:
+    """Whether it gives outputs of a model or remembers something, and trains nothing."""
+    remembers = "buffers" in function.takes and "buffers" in function.gives
+    answers = any(name.startswith(PREDICTIONS) for name in function.gives)
+    return function.name not in ("train_step", "trained") and (remembers or answers)
+
+
 def streams(program: Program) -> list[int]:
     """The streams of random numbers that the model draws from while it runs."""
-    printed = (f for f in program.functions if not f.name.startswith("init"))
-    return sorted({op.stream for f in printed for op in operations(f) if isinstance(op, RandomBits)})
+    return sorted({op.stream for op in _printed(program) if isinstance(op, RandomBits)})
+
+
+def uses_masks(program: Program) -> bool:
+    """Whether bits of one number are masked by those of another."""
+    return any(isinstance(op, BitAnd) for op in _printed(program))
+
+
+def _printed(program: Program) -> Iterator[Op]:
+    """The operations of functions that become custom blocks."""
+    return (op for f in program.functions if not f.name.startswith("init") for op in operations(f))
 
 
 def untouched(program: Program, function: str) -> set[str]:

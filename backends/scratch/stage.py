@@ -62,9 +62,8 @@ def _end(rate: float) -> float | None:
 
 
 def _lists(told: Interface, y: int) -> list[Shown]:
-    output = told.outputs[0][0]
-    (name, value), *others = told.inputs
-    if others or value.size > FITTING:
-        return [Shown("list", output, (COLUMN, y), (2 * WIDTH, END - y))]
-    size = (WIDTH, END - y)
-    return [Shown("list", name, (COLUMN, y), size), Shown("list", output, (BESIDE, y), size)]
+    inputs, outputs = told.first.inputs, told.first.outputs[:1]
+    if len(inputs) != 1 or inputs[0][1].size > FITTING:
+        return [Shown("list", name, (COLUMN, y), (2 * WIDTH, END - y)) for name, _ in outputs]
+    places = zip((*inputs, *outputs), (COLUMN, BESIDE), strict=False)
+    return [Shown("list", name, (x, y), (WIDTH, END - y)) for (name, _), x in places]

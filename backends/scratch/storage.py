@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
 
 from catgrad.backend import Backend
-from catgrad.formats.packed import LETTERS, NAME, Packed, packed, rounded
+from catgrad.formats.packed import LETTERS, NAME, Packed, Text, packed
+from catgrad.formats.rounded import BITS, Halves, Steps, halves, steps
 from catgrad.program import Program
 from catgrad.types import Array
 
@@ -17,7 +19,10 @@ from .assemble.limits import check_list
 from .assemble.numbers import items
 from .interface import tables
 
-LETTERS_LIST, POWERS_LIST = "~letters", "~powers of 10"
+LETTERS_LIST, POWERS_LIST, HALVES_LIST = "~letters", "~powers of 10", "~powers of 2"
+
+POWERS = [2.0 ** (max(exponent, 1) - 25) for exponent in range(32)]
+"""By the exponent of a number in float16, what one unit of its fraction is."""
 
 
 @dataclass(frozen=True)
@@ -28,15 +33,20 @@ class Storage:
     """
 
     given: Mapping[str, Any]
-    packed: tuple[Packed, ...] = ()
+    packed: tuple[Text, ...] = ()
     errors: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def rows(self) -> list[int]:
+        """How many items of the list of texts stand before each."""
+        return [0, *accumulate(len(text.items) for text in self.packed)]
 
 
 def storage(backend: Backend, program: Program, first: Mapping[str, Array]) -> Storage:
     """The tables of a program, of which these are the first values, as the option `storage` says.
 
-    Raises: ArtifactError if Scratch has no room for a list, or its numbers are not finite or have too many
-    digits
+    Raises: ArtifactError if Scratch has no room for a list, or its numbers are not finite, have too many
+    digits or are too large for float16
     """
     options = backend.options
     arrays = {place: first[slot.name] for place, slot, is_list in tables(backend, program) if is_list}
@@ -48,7 +58,7 @@ def storage(backend: Backend, program: Program, first: Mapping[str, Array]) -> S
     }
     if options.storage == "numbers":
         return Storage({place: array.ravel() for place, array in arrays.items()} | masks)
-    weights = {slot.name for slot in program.tables["parameters"]} if options.storage == "int8" else set()
+    weights = {slot.name for slot in program.tables["parameters"]}
     lists = {
         place: items(place, array.ravel(), options.sig_figs)
         for place, array in arrays.items()
@@ -57,15 +67,37 @@ def storage(backend: Backend, program: Program, first: Mapping[str, Array]) -> S
     for place, numbers in lists.items():
         check_list(place, len(numbers))
     texts = [
-        rounded(place, arrays[place]) if place in weights else packed(place, numbers)
+        _text(options.storage if place in weights else "packed", place, numbers, arrays[place])
         for place, numbers in lists.items()
     ]
-    powers = [10**k for k in range(1 + max((each.last for each in texts), default=0))]
-    rows = [item for each in texts for item in each.items]
-    given = {NAME: rows, LETTERS_LIST: list(LETTERS), POWERS_LIST: powers} if texts else {}
     return Storage(
-        given | masks, tuple(texts), {t.name: _error(t, arrays[t.name]) for t in texts if t.name in weights}
+        _beside(texts) | masks,
+        tuple(texts),
+        {text.name: _error(text, arrays[text.name]) for text in texts if not isinstance(text, Packed)},
     )
+
+
+def _text(way: str, place: str, numbers: Sequence[Any], array: Array) -> Text:
+    """A list as a text; only matrices are rounded to few bits, for vectors weigh little and matter much."""
+    if way == "float16":
+        return halves(place, array)
+    if way in BITS and array.ndim > 1:
+        return steps(place, array, BITS[way])
+    return packed(place, numbers)
+
+
+def _beside(texts: Sequence[Text]) -> dict[str, Any]:
+    """The list of all texts, and those by which they are read."""
+    if not texts:
+        return {}
+    found: dict[str, Any] = {NAME: [item for each in texts for item in each.items], LETTERS_LIST: [*LETTERS]}
+    decimals = [text.scales if isinstance(text, Steps) else text for text in texts]
+    lasts = [text.last for text in decimals if isinstance(text, Packed)]
+    if lasts:
+        found[POWERS_LIST] = [10**k for k in range(1 + max(lasts))]
+    if any(isinstance(text, Halves) for text in texts):
+        found[HALVES_LIST] = POWERS
+    return found
 
 
 def _with_texts(numbers: Sequence[Any], array: Array) -> list[Any]:
@@ -74,5 +106,5 @@ def _with_texts(numbers: Sequence[Any], array: Array) -> list[Any]:
     return [texts.get(x, number) for x, number in zip(array.ravel().tolist(), numbers, strict=True)]
 
 
-def _error(text: Packed, array: Array) -> float:
+def _error(text: Text, array: Array) -> float:
     return float(np.abs(text.numbers() - array.ravel()).max(initial=0))

@@ -42,10 +42,16 @@ class Clone(Op, register=False):
 def arrange(backend: Backend, program: Program) -> Program:
     """The program with constants where the options want them, and fit for autograd and in-place updates.
 
-    Raises: OptionError for names that a module or a file has already; DtypeError if the dtype is not
-    that of the option
+    Raises: OptionError for what is no task, or names that a module or a file has already; DtypeError if the
+    dtype is not that of the option
     """
     options: Options = backend.options
+    if program.tables and not any(f.name == "criterion" for f in program.functions):
+        raise OptionError(
+            "a module must be made of a Task",
+            f"{program.name} is functions that keep arrays between calls",
+            "choose another target for Functions",
+        )
     check_names(slot for table, slots in program.tables.items() if table != "state" for slot in slots)
     if options.class_name in {*backend.dialect.reserved, *(f.name for f in program.functions)}:
         raise OptionError(

@@ -79,6 +79,15 @@ class Trained(Emitted):
         """M × P × X → Ŷ."""
         return [y.detach() for y in Run(self, "predict", arrays).outputs]
 
+    def trained(self, *arrays: Any) -> list[Any]:
+        """M × P × X → M × Ŷ, in training."""
+        run = Run(self, "trained", arrays)
+        return [y.detach() for y in (*run.buffers, *run.outputs)]
+
+    def criterion(self, *arrays: Any) -> list[Any]:
+        """Ŷ × Y → R."""
+        return [self.file.criterion(*self.tensors(self.program["criterion"], arrays)).detach()]
+
     def loss(self, *arrays: Any) -> list[Any]:
         """M × P × X × Y → R."""
         return [Run(self, "predict", arrays).loss().detach()]

@@ -1,4 +1,4 @@
-"""The commands: `targets`, `ops`, `emit`, `draw` and `doctor`."""
+"""The commands: `targets`, `ops`, `emit`, `verify`, `draw` and `doctor`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import fields
 from importlib.metadata import version as installed_version
 from inspect import getdoc
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -16,6 +16,9 @@ from catgrad.cli.tables import show
 from catgrad.errors import ArtifactError, OptionError, nearest
 from catgrad.files import reason, write_whole
 
+if TYPE_CHECKING:
+    from catgrad.backend import Artifact
+
 app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
 
 Model = Annotated[
@@ -23,13 +26,21 @@ Model = Annotated[
     typer.Argument(
         metavar="MODULE:NAME",
         help="The model: MODULE is imported as Python does, from this folder first, and NAME in it is a "
-        "`Task`, a term, or a function without arguments that returns one.",
+        "`Task`, `Functions`, a term, or a function without arguments that returns one.",
     ),
 ]
 Target = Annotated[
     str,
     typer.Option(
         "--target", "-t", metavar="NAME", help="The target to emit for; `catgrad targets` lists them."
+    ),
+]
+Options = Annotated[
+    list[str],
+    typer.Option(
+        "--option",
+        metavar="NAME=VALUE",
+        help="An option of the target; may be repeated. `catgrad targets c` explains those of c.",
     ),
 ]
 
@@ -106,38 +117,44 @@ def emit(
         str, typer.Option("--output", "-o", metavar="FOLDER", help="The folder to write to; it is made.")
     ] = "out",
     target: Target = "numpy",
-    option: Annotated[
-        list[str],
-        typer.Option(
-            "--option",
-            metavar="NAME=VALUE",
-            help="An option of the target; may be repeated. `catgrad targets c` explains those of c.",
-        ),
-    ] = [],  # noqa: B006  # read and never changed
+    option: Options = [],  # noqa: B006  # read and never changed
 ) -> None:
     """Write the source of a model's functions and its training step, and print the paths of the files.
 
-    The model must be a `Task`, which has a loss and an optimiser.
+    The model must be a `Task`, which has a loss and an optimiser, or `Functions`.
 
     Example: `catgrad emit net:task --target c --option openmp=true -o out`
     """
-    from catgrad.backend import get_backend
-    from catgrad.learn.compile import emit_with
-    from catgrad.learn.task import Task
-
-    backend = get_backend(target).configured(**parsed(option))
     folder = _named(output, "output folder")
-    task = resolve(model)
-    if not isinstance(task, Task):
-        raise OptionError(
-            "what is emitted must be a Task, for a training step has an optimiser and a loss",
-            f"{model} is {type(task).__name__}",
-            "wrap the model as Task(model, sgd(0.01), mse)",
-        )
-    with guarded(f"{model} must compile for {target}", "mend the model, its loss or its optimiser"):
-        artifact = emit_with(task, backend)
-    for path in artifact.write(folder):
+    for path in _emitted(model, target, option).write(folder):
         typer.echo(path)
+
+
+@app.command()
+def verify(
+    model: Model,
+    target: Target = "numpy",
+    option: Options = [],  # noqa: B006  # read and never changed
+) -> None:
+    """Run what is emitted for a model, and compare every result of every function with the reference.
+
+    The reference is NumPy, operation by operation; arrays are drawn at random. What is emitted runs where it
+    is meant to: in C by a compiler, in Scratch by its virtual machine. The table has for each function the
+    largest of |y - r| / (1 + |r|), and what the target may be off. The exit status is 1 if a result differs.
+
+    Example: `catgrad verify net:task --target c`
+    """
+    from catgrad.verification import verify
+
+    verification = verify(_emitted(model, target, option))
+    show(
+        ["function", "results", "largest difference", "allowed", "agrees"],
+        [
+            [each.function, str(count), f"{each.difference:.1e}", f"{each.tolerance:g}", _yes(each.agrees)]
+            for each, count in verification.worst
+        ],
+    )
+    verification.check()
 
 
 @app.command()
@@ -203,6 +220,29 @@ def doctor() -> None:
     runnable, tools = examine()
     show(["target", "runs here", "what to do"], runnable)
     show(["tool", "version", "needed by", "how to install it"], tools)
+
+
+def _emitted(model: str, target: str, option: list[str]) -> Artifact:
+    """Emit a Task or Functions. Raises: OptionError if the model is neither, or does not compile."""
+    from catgrad.backend import get_backend
+    from catgrad.learn.compile import emit_with
+    from catgrad.learn.functions import Functions
+    from catgrad.learn.task import Task
+
+    backend = get_backend(target).configured(**parsed(option))
+    task = resolve(model)
+    if not isinstance(task, (Task, Functions)):
+        raise OptionError(
+            "what is emitted must be a Task, for a training step has an optimiser and a loss",
+            f"{model} is {type(task).__name__}",
+            "wrap the model as Task(model, sgd(0.01), mse)",
+        )
+    with guarded(f"{model} must compile for {target}", "mend the model, its loss or its optimiser"):
+        return emit_with(task, backend)
+
+
+def _yes(agrees: bool) -> str:
+    return "yes" if agrees else "no"
 
 
 def _named(path: str, what: str) -> Path:

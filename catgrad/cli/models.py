@@ -28,6 +28,7 @@ def resolve(reference: str) -> Any:
 
     Raises: UnknownName, OptionError, also for whatever the module raises, but for KeyboardInterrupt
     """
+    from catgrad.learn.functions import Functions
     from catgrad.learn.task import Task
     from catgrad.term import Term
 
@@ -42,15 +43,15 @@ def resolve(reference: str) -> Any:
     with guarded(f"{reference} must be a Task or a term, or return one", "mend the module"):
         if not hasattr(module, name):
             own = {n: v for n, v in vars(module).items() if getattr(v, "__module__", "") == module_name}
-            known = {n: v for n, v in own.items() if isinstance(v, (Task, Term)) or isfunction(v)}
+            known = {n: v for n, v in own.items() if isinstance(v, (Task, Functions, Term)) or isfunction(v)}
             raise unknown("name in the module", name, known, f"python -c 'import {module_name}'")
         found = getattr(module, name)
-        made = callable(found) and not isinstance(found, (Task, Term))
+        made = callable(found) and not isinstance(found, (Task, Functions, Term))
     if made:
         must = f"{reference} must return a Task or a term when it is called without arguments"
         with guarded(must, "give a function without arguments that builds the model"):
             found = found()
-    if not isinstance(found, (Task, Term)):
+    if not isinstance(found, (Task, Functions, Term)):
         raise OptionError(
             f"{reference} must be a Task or a term, or return one",
             f"it is {type(found).__name__}",

@@ -14,16 +14,17 @@ import typer
 
 from catgrad.cli.commands import app
 from catgrad.cli.models import described, place
-from catgrad.errors import CatgradError, CatgradWarning, one_line
+from catgrad.errors import CatgradError, CatgradWarning, VerificationError, one_line
 
 FAILED, REFUSED, INTERRUPTED = 1, 2, 130
-"""Exit statuses: a defect or a reader that went away, an error of its input, and Ctrl-C."""
+"""Exit statuses: a wrong program, a defect or a reader that went away; an error of its input; Ctrl-C."""
 
 UsageError: Any = typer.BadParameter.__bases__[0]  # Typer exports it under no name, and brings its own click
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
-    """Run the command line and exit: 0 if all went well, 2 after an error, 130 if interrupted.
+    """Run the command line and exit: 0 if all went well, 1 if what it verifies is wrong, 2 after an error,
+    130 if interrupted.
 
     With CATGRAD_TRACEBACK in the environment, the traceback of an error precedes its line.
     """
@@ -73,7 +74,7 @@ def _forget_output() -> None:
 def _explained(error: BaseException) -> tuple[int, str]:
     """Return the exit status for an error, and a sentence about it."""
     if isinstance(error, CatgradError):
-        return REFUSED, str(error)
+        return FAILED if isinstance(error, VerificationError) else REFUSED, str(error)
     if isinstance(error, UsageError):
         path, message = error.ctx.command_path if error.ctx else "catgrad", error.format_message().rstrip(".")
         stop = "" if message.endswith("?") else ";"

@@ -5,16 +5,16 @@ A number is m · factor / 10ᵏ for whole m and k. In the text of its list it is
     (k - first) · span + m - least
 
 to base 64, in as many digits as the others. Scratch takes a capital for the small letter, and JSON needs two
-signs for some, so that none of these is a digit.
+signs for some, so that none of these is a digit. Other forms are in `rounded`.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass, fields
 from decimal import Decimal
-from math import ceil, floor, log10
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -30,26 +30,57 @@ NAME = "~packed"
 LARGEST, FINEST = 2**52, 300
 """Limits of the whole number and of the exponent, within which Scratch computes rightly."""
 
-STEPS = 127
-"""The greatest number of 8 bits whose negative is one too."""
+
+@dataclass(frozen=True)
+class Text(ABC):
+    """A list as a text. Its name, its form and its fields are items of the list of all texts."""
+
+    name: str
+    form: ClassVar[str]
+
+    @property
+    def items(self) -> tuple[Any, ...]:
+        """The name, the form and the fields."""
+        name, *values = astuple(self)
+        return name, self.form, *values
+
+    @property
+    @abstractmethod
+    def size(self) -> int:
+        """How many numbers it has."""
+
+    @abstractmethod
+    def numbers(self) -> Array:
+        """The numbers, as Scratch computes them."""
+
+    @abstractmethod
+    def check(self) -> None:
+        """Raises: ValueError for fields that none of ours has."""
+
+    @classmethod
+    def read(cls, items: Sequence[Any]) -> Self:
+        """The text with this name and these fields. Raises: ValueError if they are others."""
+        types = [int if field.type == "int" else str for field in fields(cls)]
+        if [type(item) for item in items] != types:
+            raise ValueError(
+                f"a text of {cls.form} in the list {NAME} must have {len(types)} items, numbers and texts"
+            )
+        found = cls(*items)
+        found.check()
+        return found
 
 
 @dataclass(frozen=True)
-class Packed:
-    """A list as a text, of so many letters a number; its fields are items of the list of the texts."""
+class Packed(Text):
+    """A list as a text, of so many letters a number; nothing is rounded."""
 
-    name: str
     letters: int
     span: int
     least: int
     first: int
     factor: int
     text: str
-
-    @property
-    def items(self) -> tuple[str | int, ...]:
-        """The fields."""
-        return astuple(self)
+    form = "decimals"
 
     @property
     def size(self) -> int:
@@ -59,22 +90,22 @@ class Packed:
     @property
     def last(self) -> int:
         """The largest exponent k."""
-        return int(self._codes().max(initial=0)) // self.span + self.first
+        return int(codes(self.text, self.letters).max(initial=0)) // self.span + self.first
 
     def numbers(self) -> Array:
         """The numbers, as Scratch computes them."""
-        codes = self._codes()
+        found = codes(self.text, self.letters)
         powers = np.array([float(10**k) for k in range(self.last + 1)])
-        wholes = (codes % self.span + self.least).astype(np.float64)
-        quotients: Array = wholes * self.factor / powers[codes // self.span + self.first]
+        wholes = (found % self.span + self.least).astype(np.float64)
+        quotients: Array = wholes * self.factor / powers[found // self.span + self.first]
         return quotients
 
-    def _codes(self) -> Array:
-        digits = np.array([LETTERS.index(letter) for letter in self.text], np.int64)
-        return digits.reshape(-1, self.letters) @ 64 ** np.arange(self.letters)[::-1]
-
-
-FIELDS = len(fields(Packed))
+    def check(self) -> None:
+        """Raises: ValueError for fields that none of ours has."""
+        sizes = self.span, self.factor, 1 + abs(self.least), 1 + self.first
+        check_letters(self.name, self.text, self.letters)
+        if not all(0 < size <= LARGEST for size in sizes) or self.last > FINEST:
+            raise ValueError(f"the numbers of {self.name} must have at most {FINEST} digits behind the point")
 
 
 def packed(name: str, numbers: Sequence[float]) -> Packed:
@@ -89,40 +120,31 @@ def packed(name: str, numbers: Sequence[float]) -> Packed:
             f"those of {name} have more",
             "round them with sig_figs=9",
         )
-    return _written(name, [(k - first) * span + m - least for m, k in pairs], span, least, first, 1)
+    found = [(k - first) * span + m - least for m, k in pairs]
+    letters = 1
+    while 64**letters <= max(found, default=0):
+        letters += 1
+    return Packed(name, letters, span, least, first, 1, written(found, letters))
 
 
-def rounded(name: str, array: Array) -> Packed:
-    """A list of whole numbers from -127 to 127 times one step, each within half a step of what it was."""
-    step = float(np.abs(array).max(initial=0)) / STEPS or 1.0
-    places = min(max(0, 2 - floor(log10(step))), FINEST)
-    factor = ceil(step * 10**places)
-    wholes = np.rint(array.astype(np.float64).ravel() * float(10**places) / factor)
-    codes = [int(m) + STEPS for m in wholes]
-    return _written(name, codes, 2 * STEPS + 1, -STEPS, places, factor)
+def written(numbers: Sequence[int] | Array, letters: int) -> str:
+    """Whole numbers to base 64, in so many digits each."""
+    digits = np.asarray(numbers, np.int64)[:, None] // 64 ** np.arange(letters)[::-1] % 64
+    return "".join(LETTERS[digit] for digit in digits.ravel())
 
 
-def unpacked(items: Sequence[Any]) -> dict[str, list[float]]:
-    """Lists by name, of the items of the list of their texts. Raises: ValueError if these are others."""
-    rows = [items[start : start + FIELDS] for start in range(0, len(items), FIELDS)]
-    return {row[0]: _checked(row).numbers().tolist() for row in rows}
+def codes(text: str, letters: int) -> Array:
+    """The whole numbers of so many digits to base 64 each."""
+    digits = np.array([LETTERS.index(letter) for letter in text], np.int64)
+    return digits.reshape(-1, letters) @ 64 ** np.arange(letters)[::-1]
 
 
-def _checked(row: Sequence[Any]) -> Packed:
-    types = [int if field.type == "int" else str for field in fields(Packed)]
-    if [type(item) for item in row] != types:
-        raise ValueError(f"the list {NAME} must have {FIELDS} items for each text, numbers between two texts")
-    found = Packed(*row)
-    sizes = found.span, found.factor, 1 + abs(found.least), 1 + found.first
-    if not (0 < found.letters < 10 and all(0 < size <= LARGEST for size in sizes)):
-        raise ValueError(
-            f"{NAME} must have texts of up to 9 letters a number, but has another for {found.name}"
-        )
-    if len(found.text) % found.letters or not set(found.text) <= set(LETTERS):
-        raise ValueError(f"the text for {found.name} must have {found.letters} letters of {LETTERS} a number")
-    if found.last > FINEST:
-        raise ValueError(f"the numbers of {found.name} must have at most {FINEST} digits behind the point")
-    return found
+def check_letters(name: str, text: str, letters: int) -> None:
+    """Raises: ValueError unless a text has whole numbers of so many digits, at most 9 so that they fit."""
+    if not 0 < letters < 10:
+        raise ValueError(f"{NAME} must have up to 9 letters a number, but has another count for {name}")
+    if len(text) % letters or not set(text) <= set(LETTERS):
+        raise ValueError(f"the text for {name} must have {letters} letters of {LETTERS} a number")
 
 
 def _decimal(number: float) -> tuple[int, int]:
@@ -138,12 +160,3 @@ def _as_long(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     longer = [(longest - len(str(abs(m))), m, k) for m, k in pairs]
     first = min((k + more for more, m, k in longer if m), default=0)
     return [(m * 10**more, k + more) if m else (0, first) for more, m, k in longer]
-
-
-def _written(name: str, codes: Sequence[int], span: int, least: int, first: int, factor: int) -> Packed:
-    letters = 1
-    while 64**letters <= max(codes, default=0):
-        letters += 1
-    digits = np.array(codes, np.int64)[:, None] // 64 ** np.arange(letters)[::-1] % 64
-    text = "".join(LETTERS[digit] for digit in digits.ravel())
-    return Packed(name, letters, span, least, first, factor, text)

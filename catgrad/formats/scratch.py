@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from catgrad.errors import ArtifactError
-from catgrad.formats import packed
+from catgrad.formats import packed, rounded
 from catgrad.formats.paper import written
 from catgrad.state import Slot
 from catgrad.types import Array
@@ -139,7 +139,7 @@ def _unpacked(file: str, lists: dict[str, list[Any]]) -> dict[str, list[Any]]:
     """The lists, those among them filled of which there are only texts: the sprite has not run yet."""
     texts = lists.pop(packed.NAME, [])
     try:
-        return lists | packed.unpacked(texts)
+        return lists | rounded.unpacked(texts)
     except ValueError as error:
         raise _malformed(file, str(error)) from None
 

@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 from catgrad.backend import Artifact, Backend, get_backend
 from catgrad.errors import OptionError
 from catgrad.learn.checks import Loss
-from catgrad.learn.entries import COMPILED, program
+from catgrad.learn.entries import COMPILED, functions_program, program
+from catgrad.learn.functions import Functions
 from catgrad.learn.optimiser import Optimiser
 from catgrad.learn.task import Task
 from catgrad.term import Term
@@ -26,8 +27,8 @@ class Compiled(NamedTuple):
     source: str
 
 
-def emit(task: Task, target: str = "numpy", **options: Any) -> Artifact:
-    """The source of a task's functions for a target, with the target's options.
+def emit(task: Task | Functions, target: str = "numpy", **options: Any) -> Artifact:
+    """The source of a task's functions for a target, or of `Functions`, with the target's options.
 
     Raises: UnknownName if there is no such target or option; OptionError for an option's value;
     UnsupportedOp if the target lacks an operation.
@@ -35,8 +36,10 @@ def emit(task: Task, target: str = "numpy", **options: Any) -> Artifact:
     return emit_with(task, get_backend(target).configured(**options))
 
 
-def emit_with(task: Task, backend: Backend) -> Artifact:
+def emit_with(task: Task | Functions, backend: Backend) -> Artifact:
     """Emit the source of a task's functions for a target whose options are set. Raises: as `emit`."""
+    if isinstance(task, Functions):
+        return backend.emit(functions_program(task, backend.has))
     task = replace(task, adjustable=True) if backend.adjustable else task
     with _collector_paused():
         entries = backend.entries(backend.options) or COMPILED

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from catgrad.functors import Expand
 from catgrad.functors.reverse import cotangents
+from catgrad.learn.functions import Functions, initial_term
 from catgrad.learn.task import Task
 from catgrad.naming import numbered
 from catgrad.op import Op
@@ -56,14 +57,34 @@ def program(
     expand = Expand(has)
     tables = {name: getattr(task, name) for name in TABLES}
     functions = [_entry(task, name, tables, expand) for name in entries]
+    optimiser = task.optimiser.name, task.optimiser.settings
+    return Program(task.name, (*_initial(tables, functions, expand), *functions), tables, optimiser)
+
+
+def functions_program(functions: Functions, has: Callable[[Op], bool] = lambda op: True) -> Program:
+    """Lower all functions, and those that give first values."""
+    expand = Expand(has)
+    tables = {"state": (), "buffers": functions.buffers, "parameters": functions.parameters}
+    lowered = []
+    for name, opened in functions.opened.items():
+        term, takes, gives = functions.entry(name)
+        names = [s.name for table in takes for s in tables[table]] + numbered("x", len(opened.inputs))
+        letters = "".join(f"{TABLES[table]} × " for table in takes)
+        doc = f"{letters}X → {'M × ' if opened.changes else ''}Y."
+        lowered.append(replace(lower(expand(term), name, names, doc), takes=takes, gives=gives))
+    return Program(functions.name, (*_initial(tables, lowered, expand), *lowered), tables)
+
+
+def _initial(
+    tables: Mapping[str, tuple[Slot, ...]], functions: Sequence[Function], expand: Expand
+) -> list[Function]:
+    """The functions from a seed to first values of the tables that functions take."""
     taken = {"parameters", *(table for function in functions for table in function.takes)}
-    initial = [
-        replace(lower(expand(task.initial_term(tables[table])), name, ["seed"], doc), gives=(table,))
+    return [
+        replace(lower(expand(initial_term(tables[table])), name, ["seed"], doc), gives=(table,))
         for name, (table, doc) in INITIAL.items()
         if table in taken
     ]
-    optimiser = task.optimiser.name, task.optimiser.settings
-    return Program(task.name, (*initial, *functions), tables, optimiser)
 
 
 def _entry(task: Task, name: str, tables: dict[str, tuple[Slot, ...]], expand: Expand) -> Function:

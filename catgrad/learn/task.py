@@ -21,8 +21,7 @@ from catgrad.learn.checks import Loss, check_is_loss, check_parts, check_takes, 
 from catgrad.learn.optimiser import Optimiser, Run
 from catgrad.live import narrowed, selected, unread
 from catgrad.naming import numbered, require_dotted
-from catgrad.ops.random import initial_value
-from catgrad.state import SEED, RunNumber, Slot, slot
+from catgrad.state import RunNumber, Slot, slot
 from catgrad.structural import Constant, Label
 from catgrad.term import Term
 from catgrad.types import NdArrayType
@@ -111,17 +110,6 @@ class Task:
     def targets(self) -> tuple[NdArrayType, ...]:
         """Y."""
         return self.outputs if self.labels is None else tuple(self.labels)
-
-    def initial_term(self, slots: tuple[Slot, ...]) -> Term:
-        """Seed → the first values of these slots; the seed itself is the first value of `seed`."""
-
-        def initial(seed: Any) -> Any:
-            first = [
-                seed if s == slot(SEED) else initial_value(s.name, s.type, s.initial, seed) for s in slots
-            ]
-            return [Label(s.name)(value) for s, value in zip(slots, first, strict=True)]
-
-        return build(initial, [SEED.array_type])
 
     @cached_property
     def trained_term(self) -> Term:

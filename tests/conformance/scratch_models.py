@@ -106,6 +106,42 @@ def two_of_each():
     return Task(model, sgd(0.1), lambda a, b, y, z: mse(a, y) + mse(b, z), "two_of_each")
 
 
+def weight(name, *shape):
+    return layers.parameter(name, f64(*shape), Normal())
+
+
+def far(*outputs_and_targets):
+    """The sum of squares of all differences, those of whole numbers and truth values included."""
+    count = len(outputs_and_targets) // 2
+    pairs = zip(outputs_and_targets[:count], outputs_and_targets[count:], strict=True)
+    return sum(ops.sum(ops.square(ops.cast(y, Dtype.float64) - ops.cast(t, Dtype.float64))) for y, t in pairs)
+
+
+def odd(function, *types):
+    """A task whose outputs may be of any type, trained with targets of these types."""
+    model = build(function, list(types))
+    return Task(model, sgd(0.1), far, "odd", tuple(model.target.table))
+
+
+ODD = {
+    "an output that is an input": lambda: odd(lambda x: (x, x * weight("w", 2, 3), x), f64(2, 3)),
+    "the same output twice": lambda: odd(lambda x: [x * weight("w", 3)] * 2, f64(3)),
+    "a number as input": lambda: odd(lambda x: ops.broadcast(x, (2,)) * weight("w", 2), f64()),
+    "a number as output": lambda: odd(lambda x: ops.sum(x * weight("w", 3)), f64(3)),
+    "numbers alone": lambda: odd(lambda x: x * weight("w"), f64()),
+    "an empty input": lambda: odd(lambda x, y: (y * weight("w", 3), x), f64(0, 3), f64(3)),
+    "an empty parameter": lambda: odd(lambda x: (x * weight("w", 3), weight("e", 0, 2)), f64(3)),
+    "an output that is a parameter": lambda: odd(lambda x: (x * weight("w", 3), weight("v", 3)), f64(3)),
+    "truth values": lambda: odd(
+        lambda b, x: (ops.select(b, x * weight("w", 3), -x), x > 0), NdArrayType((3,), Dtype.bool), f64(3)
+    ),
+    "whole numbers": lambda: odd(
+        lambda i, x: (x * ops.broadcast(ops.cast(i, Dtype.float64), (3,)) * weight("w", 3), ops.argmax(x)),
+        NdArrayType((), Dtype.int64), f64(3),
+    ),
+}  # fmt: skip
+"""Inputs, outputs and parameters that are numbers, or empty, or each other."""
+
 MODELS = {
     "mlp": mlp, "classifier": classifier, "cnn": cnn, "normalised": normalised,
     "lstm": partial(recurrent, layers.lstm, "lstm"), "gru": partial(recurrent, layers.gru, "gru"),
@@ -156,7 +192,5 @@ def examples(task, batch, seed):
     """Arrays for the inputs and targets of a task; whole numbers are classes, of which there are three."""
     rng = np.random.default_rng(seed)
     types = [t.substitute({"batch": batch}) for t in (*task.inputs, *task.targets)]
-    return [
-        rng.normal(size=t.shape) if t.dtype.is_floating else rng.integers(0, 3, t.shape).astype(np.int64)
-        for t in types
-    ]
+    drawn = [rng.normal(size=t.shape) if t.dtype.is_floating else rng.integers(0, 3, t.shape) for t in types]
+    return [np.asarray(array).astype(t.dtype.numpy) for array, t in zip(drawn, types, strict=True)]

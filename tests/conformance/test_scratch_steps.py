@@ -10,7 +10,7 @@ from catgrad.backends.scratch.machine import validate
 
 from catgrad import emit
 from catgrad.program import evaluate
-from tests.conformance.scratch_models import LOSSES, MODELS, OPTIMISERS, examples, mlp, of_classes
+from tests.conformance.scratch_models import LOSSES, MODELS, ODD, OPTIMISERS, examples, mlp, of_classes
 from tests.scratch.machines import on_machines
 from tests.scratch.sprites import Sprite
 
@@ -66,6 +66,20 @@ def assert_trains(task, vm, batch=4, **options):
 @pytest.mark.parametrize("name", MODELS)
 def test_models(vm, name):
     assert_trains(MODELS[name](), vm)
+
+
+@on_machines
+@pytest.mark.parametrize("name", ODD)
+def test_odd_inputs_outputs_and_parameters(vm, name):
+    assert_trains(ODD[name](), vm, 1)
+    artifact = emit(ODD[name](), "scratch", vm=vm, train=False)
+    model, task = artifact.load()(), ODD[name]()
+    x, (term, takes) = examples(task, 1, 5)[: len(task.inputs)], task.entry("predict")
+    parameters = model.init(0) if "parameters" in takes else []
+    wanted = evaluate(term, *parameters, *x)
+    for found, expected in zip(model.predict(*parameters, *x), wanted, strict=True):
+        np.testing.assert_allclose(found, expected, rtol=TOLERANCE, atol=TOLERANCE)
+        assert found.dtype == expected.dtype and found.shape == expected.shape
 
 
 @on_machines

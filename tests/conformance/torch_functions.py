@@ -72,6 +72,7 @@ REDUCTIONS = {
     "max": (lambda x: (x.max(), x.min(), *x.max(1), *x.min(-1, keepdim=True)), real(*TIMES)),
     "max of equals": (lambda x: (x.amax((0, 1)), *x.max(1)), X.sign()),
     "argmax": (lambda x: (x.argmax(), x.argmax(1), x.argmin(-1, keepdim=True), x.argmin()), real(*TIMES)),
+    "topk": (lambda x: (*x.topk(2), *x.topk(1, 0, largest=False)), X),
     "cumsum": (lambda x: (x.cumsum(1), (x > 0).cumsum(0)), X),
     "logsumexp": (lambda x: (x.logsumexp(1), x.logsumexp((0, 1))), X),
     "norm": (lambda x: (x.norm(dim=1), x.norm(), x.norm(1, dim=0)), X),

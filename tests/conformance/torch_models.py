@@ -82,3 +82,18 @@ def cnn():
         nn.Conv2d(4, 6, 3, stride=2, groups=2), nn.GELU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(),
         nn.Linear(6, 3),
     )  # fmt: skip
+
+
+class Experts(nn.Module):
+    """A mixture of experts: two of four small networks answer each row, as a gate chooses."""
+
+    def __init__(self, width=4, hidden=3, experts=4):
+        super().__init__()
+        self.gate = nn.Linear(width, experts, bias=False)
+        self.up = nn.Parameter(torch.randn(experts, width, hidden))
+        self.down = nn.Parameter(torch.randn(experts, hidden, width))
+
+    def forward(self, x):
+        scores, chosen = self.gate(x).topk(2)
+        hidden = nn.functional.silu(x[:, None, None] @ self.up[chosen])
+        return (scores.softmax(-1)[..., None] * (hidden @ self.down[chosen])[:, :, 0]).sum(1)

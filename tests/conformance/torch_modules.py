@@ -8,7 +8,7 @@ torch = pytest.importorskip("torch", reason="PyTorch, the other side of the comp
 
 from tests.conformance.torch_functions import FUNCTIONS  # noqa: E402  # it needs PyTorch
 from tests.conformance.torch_inputs import TIMES, X, real, whole  # noqa: E402
-from tests.conformance.torch_models import Block, Function, cnn, mlp, used  # noqa: E402
+from tests.conformance.torch_models import Block, Experts, Function, cnn, mlp, used  # noqa: E402
 
 nn = torch.nn
 
@@ -73,6 +73,7 @@ LAYERS = {
     "transformer decoder": (
         lambda: nn.TransformerDecoderLayer(4, 2, 8, batch_first=True), real(*TIMES), real(2, 3, 4),
     ),
+    "experts": (Experts, real(*ROWS)),
     "pixel shuffle": (lambda: nn.PixelShuffle(2), real(*IMAGE)),
     "upsample1d": (lambda: nn.Upsample(33), real(*LINE)),
     "upsample2d": (lambda: nn.Upsample(scale_factor=2), real(*IMAGE)),

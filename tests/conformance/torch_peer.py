@@ -1,4 +1,4 @@
-"""What the documentation of cattorch 0.5.0 says that it exports, and what else we do, by the cases for it."""
+"""What cattorch 0.5.0 exports, by its documentation or when tried, and what else we do; by our cases."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ PUBLISHED = {
         "MaxPool1d": "max_pool1d", "MaxPool2d": "max_pool2d", "AvgPool1d": "avg_pool1d",
         "AvgPool2d": "avg_pool2d", "AdaptiveAvgPool2d": "adaptive_avg_pool2d",
     },
-    "products": {"Linear": "linear", "matmul": "torch: bmm"},
+    "products": {
+        "Linear": "linear", "matmul": "torch: bmm", "(2,3,4)@(4,5)": "torch: matmul on one side",
+    },
     "activations": {
         "ReLU": "ReLU()", "Sigmoid": "Sigmoid()", "Tanh": "Tanh()",
         "GELU('tanh')": "GELU(approximate='tanh')", "SiLU": "SiLU()",
@@ -33,6 +35,7 @@ PUBLISHED = {
     },
     "parts": {
         "split": "torch: split", "chunk": "torch: split", "cat": "torch: cat", "x[1:]": "torch: slice",
+        "x[1]": "torch: slice", "x[:,2]": "torch: slice",
     },
     "recurrent layers": {},
 }  # fmt: skip
@@ -48,7 +51,7 @@ REFUSED = {
         "Upsample": "upsample2d",
     },
     "products": {
-        "matmul that broadcasts": "torch: matmul", "einsum": "torch: einsum", "addmm": "torch: addmm",
+        "(2,1,3,4)@(5,4,2)": "torch: matmul", "einsum": "torch: einsum", "addmm": "torch: addmm",
         "outer": "torch: outer", "Bilinear": "bilinear",
     },
     "activations": {
@@ -59,7 +62,7 @@ REFUSED = {
     "normalisation": {"GroupNorm": "group_norm", "InstanceNorm2d": "instance_norm"},
     "attention": {
         "TransformerEncoder": "transformer encoder", "TransformerDecoderLayer": "transformer decoder",
-        "where": "torch: where", "gather": "torch: gather", "x[i]": "torch: index",
+        "where": "torch: where", "gather": "torch: gather", "x[indices]": "torch: index",
     },
     "arithmetic": {
         "exp": "torch: exp", "log": "torch: log", "sqrt": "torch: sqrt", "pow": "torch: pow of arrays",
@@ -67,7 +70,8 @@ REFUSED = {
         "clamp": "torch: clamp", ">": "torch: compare", "logical_and": "torch: logical",
     },
     "reductions": {
-        "sum": "torch: sum", "max": "torch: max", "argmax": "torch: argmax", "var": "torch: var",
+        "sum": "torch: sum", "max": "torch: max", "argmax": "torch: argmax", "topk": "torch: topk",
+        "var": "torch: var",
         "cumsum": "torch: cumsum", "logsumexp": "torch: logsumexp", "norm": "torch: norm",
         "cross_entropy": "torch: cross_entropy",
     },

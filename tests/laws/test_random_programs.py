@@ -6,25 +6,30 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from catgrad import Dtype
 from tests.differential import check_programs
 from tests.programs import programs
 from tests.targets import SHARES, UNSHRUNK, cannot
 
-TARGETS = {"numpy": 1, "torch": 1, "jax": 2, "c": 16}
+TARGETS = {"numpy": 1, "torch": 1, "jax": 2, "c": 16, "scratch": 8}
 """Programs that are emitted as one, by target: to compile a library takes much longer than to run it."""
+EXACT = (Dtype.float64, Dtype.int32, Dtype.uint32, Dtype.bool, Dtype.int64)
+DRAWN = {"scratch": {"symbolic": False, "dtypes": EXACT}}
+"""What is drawn for targets on which other programs do not run: sizes and dtypes."""
 
 
 def random_programs(target, **chosen):
     """A test that draws programs for a target, with these settings of Hypothesis."""
 
     @settings(deadline=None, suppress_health_check=list(HealthCheck), **chosen)
-    @given(st.lists(programs(), min_size=TARGETS[target], max_size=TARGETS[target]))
+    @given(st.lists(programs(**DRAWN.get(target, {})), min_size=TARGETS[target], max_size=TARGETS[target]))
     def check(drawn):
         check_programs(target, drawn)
 
     return check
 
 
+@pytest.mark.filterwarnings("ignore:.*the editor takes about")
 @pytest.mark.parametrize("target", TARGETS)
 def test_random_programs(target):
     if reason := cannot(target):

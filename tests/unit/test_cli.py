@@ -7,13 +7,13 @@ import re
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from catgrad.backends.scratch.machine import missing, validate
 
 from catgrad import Task, accuracy, emit, layers
-from catgrad.backend import Artifact
 from catgrad.errors import ArtifactError, ToolError
 from catgrad.formats import safetensors
 from tests.models import BATCH, INPUT, OUTPUT, mlp
@@ -102,7 +102,7 @@ def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
     artifact = emit(mlp())
     artifact.write(tmp_path)
     old = (tmp_path / "mlp.py").read_text(encoding="utf-8")
-    broken = Artifact({"mlp.py": "new", "sub/none.py": "new"}, artifact.program, artifact.loader)
+    broken = replace(artifact, files={"mlp.py": "new", "sub/none.py": "new"})
     (tmp_path / "mlp.py").chmod(0o600)
     monkeypatch.setattr(
         os, "replace", lambda *a: (_ for _ in ()).throw(OSError(28, "No space left on device"))

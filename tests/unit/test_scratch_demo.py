@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from catgrad.backends.scratch.machine import Machine, validate
 
 from catgrad import CatgradError, Dim, Dtype, NdArrayType, Task, accuracy, emit, fit, layers, losses, mse, sgd
-from catgrad.errors import ArtifactError, DtypeError, OptionError, ShapeError, UnsupportedOp
+from catgrad.errors import ArtifactError, DivergenceError, DtypeError, OptionError, ShapeError, UnsupportedOp
 from catgrad.formats.scratch import read_arrays
 from examples.iris import FEATURES, SPECIES, dense, load
 from tests.scratch.machines import on_machines
@@ -95,6 +97,24 @@ def test_no_steps_change_nothing(vm):
     for count in (0, -1, "", "many"):
         machine.call("train %s steps", count)
     assert machine.variable("loss") == 7 and machine.variable("steps") == 0
+
+
+@on_machines
+@pytest.mark.parametrize("count", ["", "many", "Infinity", -1, 2.5, math.nan, "0x2"])
+def test_steps_that_are_no_whole_number_are_told(vm, count):
+    machine = opened(emit(dense(), "scratch", data=(X, Y)), vm)
+    machine.call("train %s steps", count)
+    shown = "NaN" if count != count else count
+    assert machine.variable("error") == f"train must get a whole number of steps from 0 up, but it is {shown}"
+    assert machine.variable("steps") == 0
+
+
+def test_a_divergence_reaches_python():
+    learner = emit(dense(), "scratch").load()().learner(0)
+    learner.state["learning_rate"], before = 1e308, dict(learner.parameters)
+    with pytest.raises(DivergenceError, match="dense.bias must have numbers, but the new ones are too large"):
+        learner.step(X[:1], Y[:1])
+    assert all((learner.parameters[name] == array).all() for name, array in before.items())
 
 
 @on_machines

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+import re
 from functools import cache
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from catgrad import emit
+from catgrad import emit, optimisers, sgd
 from tests.conformance.scratch_models import bigrams, classifier, examples, mlp
 from tests.scratch.machines import on_machines
 from tests.scratch.sprites import Sprite
@@ -26,7 +29,7 @@ def sprite(name, vm):
     return made
 
 
-def given(name):
+def given_lists(name):
     """The items of the lists that a step reads."""
     lists = [array.ravel().tolist() for array in examples(MODELS[name](), BATCH, 1)]
     return dict(zip(("input", "target"), lists, strict=True))
@@ -43,6 +46,33 @@ WRONG = {
     "a comma": ("mlp", "input", lambda x: put(x, 2, "1,5"), "input must have numbers, but item 2 is 1,5"),
     "nan": ("mlp", "input", lambda x: put(x, 3, math.nan), "input must have numbers, but item 3 is NaN"),
     "nan as text": ("mlp", "input", lambda x: put(x, 3, "NaN"), "input must have numbers, but item 3 is NaN"),
+    "infinity": (
+        "mlp", "input", lambda x: put(x, 3, math.inf), "input must have numbers, but item 3 is Infinity"
+    ),
+    "infinity as text": (
+        "mlp", "target", lambda y: put(y, 2, "-Infinity"), "target must have numbers, but item 2 is -Infinity"
+    ),
+    "too great to be finite": (
+        "mlp", "input", lambda x: put(x, 1, "1e999"), "input must have numbers, but item 1 is 1e999"
+    ),
+    "a number between spaces": (
+        "mlp", "input", lambda x: put(x, 1, " 1 "), "input must have numbers, but item 1 is  1 "
+    ),
+    "hexadecimal": (
+        "mlp", "input", lambda x: put(x, 1, "0x10"), "input must have numbers, but item 1 is 0x10"
+    ),
+    "binary": ("mlp", "target", lambda y: put(y, 6, "0b1"), "target must have numbers, but item 6 is 0b1"),
+    "a truth value": (
+        "mlp", "input", lambda x: put(x, 5, True), "input must have numbers, but item 5 is true"
+    ),
+    "a hexadecimal class": (
+        "classifier", "target", lambda y: put(y, 2, "0x1"),
+        "target must have whole numbers from 0 to 2, but item 2 is 0x1",
+    ),
+    "a class between spaces": (
+        "classifier", "target", lambda y: put(y, 1, "1 "),
+        "target must have whole numbers from 0 to 2, but item 1 is 1 ",
+    ),
     "none": ("mlp", "input", lambda x: [], "input must have 8 numbers, but it has 0"),
     "too few": ("mlp", "input", lambda x: x[1:], "input must have 8 numbers, but it has 7"),
     "too many": ("mlp", "input", lambda x: [*x, 1.0], "input must have 8 numbers, but it has 9"),
@@ -83,7 +113,8 @@ WRONG = {
         "bigrams", "input", lambda x: put(x, 4, -1.0), "an index must lie in 0 … 4, but one is -1"
     ),
     "an infinite token": (
-        "bigrams", "input", lambda x: put(x, 4, math.inf), "an index must lie in 0 … 4, but one is Infinity"
+        "bigrams", "input", lambda x: put(x, 4, math.inf),
+        "input must have whole numbers, but item 4 is Infinity",
     ),
     "a token by name": (
         "bigrams", "input", lambda x: put(x, 6, "the"), "input must have whole numbers, but item 6 is the"
@@ -97,7 +128,7 @@ def test_what_is_wrong_is_said_and_changes_nothing(vm, case):
     name, place, spoil, error = WRONG[case]
     one = sprite(name, vm)
     for block in ("predict", "train step") if place == "input" else ("train step",):
-        lists = given(name)
+        lists = given_lists(name)
         lists[place] = spoil(lists[place])
         for shared, items in lists.items():
             one.machine.set_list(shared, items)
@@ -106,17 +137,38 @@ def test_what_is_wrong_is_said_and_changes_nothing(vm, case):
         found, after = one.machine.variable("error"), one.all_held()
         assert found == error
         assert {key for key, value in after.items() if value != before[key]} <= {("error", "variables")}
-        for shared, items in given(name).items():
+        for shared, items in given_lists(name).items():
             one.machine.set_list(shared, items)
         one.call(block)
+
+
+DECIMAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+pieces = st.sampled_from(
+    [*"0123456789..eE+-xXbBoO \t\xa0\u0665", "Infinity", "NaN", "0x", "0b1", "0o7", "1e", "e308", "e309"]
+)
+items = (
+    st.lists(pieces, max_size=5).map("".join) | st.floats() | st.floats().map(str) | st.integers().map(str)
+)
+
+
+@on_machines
+@given(item=items)
+@settings(max_examples=150)
+def test_an_item_is_a_number_if_it_is_finite_and_in_decimal_digits(vm, item):
+    one, lists = sprite("mlp", vm), given_lists("mlp")
+    one.machine.set_list("input", put(lists["input"], 4, item))
+    one.machine.call("predict")
+    holds = math.isfinite(item) if isinstance(item, float) else bool(DECIMAL.fullmatch(item))
+    holds = holds and math.isfinite(float(item))
+    assert (one.machine.variable("error") == "") == holds
 
 
 @on_machines
 def test_numbers_as_text_are_numbers(vm):
     """As lists hold them that were imported from a file."""
-    one, lists = sprite("mlp", vm), given("mlp")
-    for items in (lists["input"], list(map(str, lists["input"]))):
-        one.machine.set_list("input", items)
+    one, lists = sprite("mlp", vm), given_lists("mlp")
+    for texts in (lists["input"], list(map(str, lists["input"])), [f"{x:+.17e}" for x in lists["input"]]):
+        one.machine.set_list("input", texts)
         one.call("predict")
         found = one.outputs()[0]
     one.machine.set_list("input", lists["input"])
@@ -125,10 +177,10 @@ def test_numbers_as_text_are_numbers(vm):
 
 
 @on_machines
-@pytest.mark.parametrize("rate", ["fast", "", math.nan, 0.0])
+@pytest.mark.parametrize("rate", ["fast", "", math.nan, 0.0, math.inf, "1e999", " 1 ", "0x1", True])
 def test_a_learning_rate_that_is_no_number(vm, rate):
     one = sprite("mlp", vm)
-    for shared, items in given("mlp").items():
+    for shared, items in given_lists("mlp").items():
         one.machine.set_list(shared, items)
     before = one.machine.variable("learning rate")
     one.machine.set_variable("learning rate", rate)
@@ -145,7 +197,7 @@ def test_a_learning_rate_that_is_no_number(vm, rate):
 @pytest.mark.parametrize("great", [1e200, 1e308])
 def test_a_loss_that_is_no_number_changes_no_weight(vm, great):
     one = sprite("mlp", vm)
-    lists = given("mlp")
+    lists = given_lists("mlp")
     one.machine.set_list("input", lists["input"])
     one.machine.set_list("target", put(lists["target"], 2, great))
     before = one.all_held()
@@ -154,3 +206,76 @@ def test_a_loss_that_is_no_number_changes_no_weight(vm, great):
     after = one.all_held()
     changed = {name for (name, kind), value in after.items() if value != before[name, kind]}
     assert changed <= {"error", "loss"}
+
+
+RULES = {"sgd": sgd(0.3), "momentum": sgd(0.3, 0.9, weight_decay=0.1), "adam": optimisers.adamw(0.05)}
+
+
+@cache
+def learner(rule, vm):
+    """A sprite of a small network that is trained by this rule, its weights, and an example."""
+    task = mlp(RULES[rule])
+    made = Sprite(emit(task, "scratch", vm=vm), vm)
+    return made, made.all_held(), examples(task, 1, 0)
+
+
+def trained(rule, vm, rate, scale):
+    """A step from the first weights; the lists and variables before and after."""
+    one, first, (x, y) = learner(rule, vm)
+    for (name, kind), value in first.items():
+        one.machine.set_list(name, value) if kind == "lists" else one.machine.set_variable(name, value)
+    one.give("train_step", scale * x, y)
+    one.machine.set_variable("learning rate", rate)
+    before = one.all_held()
+    one.machine.call("train step")
+    return one.machine.variable("error"), before, one.all_held()
+
+
+def changed(before, after):
+    return {name for (name, kind), value in after.items() if value != before[name, kind]}
+
+
+@on_machines
+@pytest.mark.parametrize("rule", RULES)
+def test_new_weights_that_are_too_large_replace_none(vm, rule):
+    for rate in (1e308, -1e308, 1e40):
+        error, before, after = trained(rule, vm, rate, 1)
+        assert error.endswith(
+            "must have numbers, but the new ones are too large: try a smaller learning rate"
+        )
+        assert changed(before, after) == {"error", "loss"}
+    error, before, after = trained(rule, vm, 0.1, 1)
+    parameters = {slot.name for slot in learner(rule, vm)[0].program.tables["parameters"]}
+    assert error == "" and parameters | {"output"} <= changed(before, after)
+
+
+@on_machines
+@pytest.mark.parametrize("rule", ["momentum", "adam"])
+def test_a_state_that_is_too_large_changes_nothing(vm, rule):
+    """Even where the weights would be numbers: Adam divides by the root of the state."""
+    one, first, _ = learner(rule, vm)
+    place = next(p for slot, p in one.tables.items() if slot.endswith("hidden.weight") and slot[0] != "0")
+    trained(rule, vm, 0.1, 1)
+    one.machine.set_list(place["list"], [1e300] * len(first[place["list"], "lists"]))
+    before = one.all_held()
+    one.machine.call("train step")
+    assert "must have numbers, but the new ones are too large" in one.machine.variable("error")
+    assert changed(before, one.all_held()) <= {"error", "loss"}
+
+
+@on_machines
+@given(
+    rule=st.sampled_from(list(RULES)),
+    rate=st.floats(-1e308, 1e308).filter(bool) | st.floats(-320, 308).map(lambda e: 10.0**e).filter(bool),
+    scale=st.floats(-20, 300).map(lambda e: 10.0**e),
+)
+@settings(max_examples=60)
+def test_after_a_step_all_weights_are_numbers_of_float32_or_none_has_changed(vm, rule, rate, scale):
+    error, before, after = trained(rule, vm, rate, scale)
+    if error:
+        assert changed(before, after) <= {"error", "loss"}
+    else:
+        one, _, _ = learner(rule, vm)
+        arrays = [a for table in ("parameters", "state") for a in one.table(table).values()]
+        weights = np.concatenate([a for a in arrays if a.size > 1])
+        assert np.isfinite(weights.astype(np.float32)).all()

@@ -55,6 +55,9 @@ LAWS = [
     ("whatever that is", both("mod"), 7, -3, -2),
     ("of fractions too", both("mod"), -0.5, 2, 1.5),
     ("mod 0 is NaN", both("mod"), 7, 0, nan),
+    ("a number mod infinity is itself", both("mod"), -7.5, inf, -7.5),
+    ("infinity mod infinity is NaN", both("mod"), inf, inf, nan),
+    ("its negative too", both("mod"), -inf, inf, nan),
     ("round takes halves up", block("operator_round", NUM=x), 2.5, 0, 3),
     ("for negatives too", block("operator_round", NUM=x), -1.5, 0, -1),
     ("floor", function("floor", x), -1.5, 0, -2),
@@ -87,6 +90,27 @@ LAWS = [
     ("and one after the last", item("xs", x), 4, 0, ""),
     ("which is 0 to an operator", binary("add", item("xs", x), 1), 4, 0, 1),
     ("'last' is the last", item("xs", x), "last", 0, 30),
+    (
+        "a list as text has spaces between its items",
+        block("data_listcontents", {"LIST": "xs"}),
+        0,
+        0,
+        "10 20 30",
+    ),
+    (
+        "a list has an item that it equals",
+        block("data_listcontainsitem", {"LIST": "xs"}, ITEM=x),
+        "20",
+        0,
+        True,
+    ),
+    (
+        "and has no infinity among numbers",
+        block("data_listcontainsitem", {"LIST": "xs"}, ITEM=x),
+        inf,
+        0,
+        False,
+    ),
     ("random numbers between whole ones are whole", block("operator_random", FROM=x, TO=x), 3, 0, 3),
 ]
 
@@ -175,6 +199,18 @@ def test_the_count_of_a_loop_is_rounded_and_read_at_each_turn(vm):
     assert len(machine.list("xs")) == 3
     machine.call("shrink")
     assert len(machine.list("xs")) > 3
+
+
+@on_machines
+def test_a_list_has_infinity_where_an_item_overflowed(vm):
+    asked = block("data_listcontainsitem", {"LIST": "xs"}, ITEM=binary("divide", 1, 0))
+    machine = Machine(vm)
+    machine.load(project([define("look"), add("out", asked)], lists=["xs", "out"]))
+    for items, found in (([1, inf, 2], True), ([1, -inf, 2], False), ([1, nan, 1.7e308], False)):
+        machine.set_list("xs", items)
+        machine.set_list("out", [])
+        machine.call("look")
+        assert machine.list("out") == [found]
 
 
 @on_machines

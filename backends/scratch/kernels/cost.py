@@ -10,6 +10,7 @@ from weakref import WeakKeyDictionary
 from catgrad.loops.index import Index, Variable
 from catgrad.loops.scalar import Compute, Guarded, Load, Number, Place, Scalar
 from catgrad.loops.turns import is_number
+from catgrad.types import Dtype
 
 STACK, REPORTER, VARIABLE, SHARED = 112, 45, 56, 106
 """A block of a stack, one in a slot, a variable in a slot, one that all sprites share."""
@@ -19,12 +20,21 @@ TURN, CALL = 150, 434
 
 REPEATED = {
     "Maximum": (0, 1), "Minimum": (0, 1), "Select": (0,), "Sign": (0,), "Round": (0,), "Fmod": (0,),
-    "Cast": (0,), "Power": (0, 1), "IsNan": (0,), "IsFinite": (0,), "FloorDivide": (1,),
-    "Remainder": (1,), "Log1p": (0,), "Expm1": (0,),
+    "CastToWhole": (0,), "Power": (0, 1), "IsNan": (0,), "IsFinite": (0,), "FloorDivide": (1,),
+    "Remainder": (1,), "Log1p": (0,), "Expm1": (0,), "ShiftLeft": (1,), "ShiftRight": (1,),
 }  # fmt: skip
 """The operands that the spelling of an operation mentions more than once."""
 
-WEIGHTS = {"Power": 8, "Select": 4, "Maximum": 6, "Minimum": 6, "Exp": 2, "Log": 2, "RandomBits": 500}
+WEIGHTS = {
+    "Power": 8,
+    "Select": 4,
+    "Maximum": 6,
+    "Minimum": 6,
+    "Exp": 2,
+    "Log": 2,
+    "RandomBits": 500,
+    "BitAnd": 100,
+}
 """How many blocks an operation is, where it is not one."""
 
 _KNOWN: WeakKeyDictionary[Scalar, int] = WeakKeyDictionary()
@@ -72,7 +82,14 @@ def weight(scalar: Compute) -> int:
 
 def times(scalar: Compute, position: int) -> int:
     """How often the spelling of an operation mentions an operand."""
+    if scalar.op.macro == "Multiply" and wraps(scalar.dtype):
+        return 2
     return 2 if position in REPEATED.get(scalar.op.macro, ()) else 1
+
+
+def wraps(dtype: Dtype) -> bool:
+    """Whether arithmetic wraps to the bits of a dtype: whole numbers of 64 bits have more than Scratch's."""
+    return dtype in (Dtype.int32, Dtype.uint32)
 
 
 def is_variable(scalar: Scalar) -> bool:

@@ -13,6 +13,14 @@ from catgrad.types import Dtype, NdArrayType
 
 from .places import Places
 
+ARITHMETIC = frozenset(
+    {"Add", "Subtract", "Multiply", "Divide", "Negate", "Abs", "Floor", "Sqrt", "Exp", "Log"}
+)
+"""Operations of blocks that take what is no number for 0."""
+
+CHOICES = frozenset({"Select", "Maximum"})
+"""Operations that are spelled as one product if an operand is 0."""
+
 
 class Expressions(Numbering):
     """The text of scalars within one kernel, and the names of those that are computed already."""
@@ -23,18 +31,21 @@ class Expressions(Numbering):
         places: Places,
         name_of: Callable[[Stored], str],
         changing: Collection[Stored] = (),
+        scaled: Collection[Stored] = (),
     ) -> None:
         super().__init__(changing)
-        self.dialect, self.places, self.name_of = dialect, places, name_of
+        self.dialect, self.places, self.name_of, self.scaled = dialect, places, name_of, scaled
         places.text_of = self.text
 
-    def text(self, scalar: Scalar, fresh: bool = False) -> str:
-        """The scalar as an expression; a `fresh` one is not taken by its name."""
-        return self._text(scalar, fresh)[0]
+    def text(self, scalar: Scalar, fresh: bool = False, reader: str = "") -> str:
+        """The scalar as an expression for the operation that reads it; a `fresh` one has no name yet."""
+        return self._text(scalar, fresh, reader)[0]
 
-    def stored(self, scalar: Scalar) -> str:
-        """The scalar as lists and variables hold it: no list holds what is true or false."""
-        text = self.text(scalar)
+    def stored(self, scalar: Scalar, array: Stored | None = None, reader: str = "") -> str:
+        """The scalar as the list of an array holds it: no list holds what is true or false."""
+        text = self.text(scalar, reader=reader)
+        if array in self.scaled:
+            return self._call("as_scaled", text)
         return self._call("as_number", text) if scalar.dtype is Dtype.bool else text
 
     def element(self, array: Stored, indices: Sequence[Index]) -> str:
@@ -43,12 +54,18 @@ class Expressions(Numbering):
             return self._call("variable", self.name_of(array))
         return self._call("item", self.name_of(array), self.places.at(array.flat(tuple(indices))))
 
-    def _text(self, scalar: Scalar, fresh: bool = False) -> tuple[str, int]:
+    def _text(self, scalar: Scalar, fresh: bool = False, reader: str = "") -> tuple[str, int]:
         name = None if fresh else self.name(scalar)
         if name is not None:
             return name, ATOM
+        text, strength = self._spelled(scalar)
+        if _is_choice_or_zero(scalar) and reader not in ARITHMETIC:
+            return self._call("or_zero", text), self.dialect.binding["Add"][0]
+        return text, strength
+
+    def _spelled(self, scalar: Scalar) -> tuple[str, int]:
         if isinstance(scalar, Load):
-            return self._loaded(self.element(scalar.array, scalar.indices), scalar.dtype)
+            return self._loaded(self.element(scalar.array, scalar.indices), scalar)
         if isinstance(scalar, Number):
             return self._macro(Literal(scalar.constant, weak=True), scalar.dtype, ())
         if isinstance(scalar, Place):
@@ -58,9 +75,11 @@ class Expressions(Numbering):
         assert isinstance(scalar, Compute)  # the last kind there is
         return self._macro(scalar.op, scalar.dtype, scalar.operands)
 
-    def _loaded(self, text: str, dtype: Dtype) -> tuple[str, int]:
-        if dtype is Dtype.bool:
+    def _loaded(self, text: str, load: Load) -> tuple[str, int]:
+        if load.dtype is Dtype.bool:
             return self._call("as_truth", text), self.dialect.binding["Equal"][0]
+        if load.array in self.scaled:
+            return self._call("from_scaled", text), self.dialect.binding["Divide"][0]
         return text, ATOM
 
     def _guarded(self, scalar: Guarded) -> str:
@@ -77,10 +96,23 @@ class Expressions(Numbering):
         return text, self.dialect.strength(op)
 
     def _operand(self, scalar: Scalar, name: str, position: int) -> str:
-        text, strength = self._text(scalar)
+        text, strength = self._text(scalar, reader=name)
         needs = self.dialect.binding.get(name, (ATOM,))[1:]
         needed = needs[min(position, len(needs) - 1)] if needs else 0
         return self._call("parenthesised", text) if strength < needed else text
 
     def _call(self, macro: str, *arguments: Any) -> str:
         return self.dialect.macros[macro](*arguments)  # type: ignore[no-any-return]
+
+
+def _is_choice_or_zero(scalar: Scalar) -> bool:
+    """Whether it is spelled as a product with a truth value, of what may be infinite."""
+    if not scalar.dtype.is_floating:
+        return False
+    if isinstance(scalar, Guarded):
+        return _is_zero(scalar.outside)
+    return isinstance(scalar, Compute) and scalar.op.macro in CHOICES and any(map(_is_zero, scalar.operands))
+
+
+def _is_zero(scalar: Scalar) -> bool:
+    return isinstance(scalar, Number) and scalar.constant.value == 0

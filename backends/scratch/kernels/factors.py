@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from catgrad.loops.index import Variable
 from catgrad.loops.nest import Define, Item, Loop, Rewritten, Update
-from catgrad.loops.scalar import Compute, Number, Place, Scalar, Stored
+from catgrad.loops.scalar import Compute, Guarded, Number, Place, Scalar, Stored
 from catgrad.loops.turns import is_number
-from catgrad.ops.arithmetic import Divide, Multiply
+from catgrad.ops.arithmetic import Divide, Maximum, Minimum, Multiply
 from catgrad.ops.cast import Cast
 from catgrad.ops.transcendental import Erf
 from catgrad.structural import Constant
 from catgrad.types import Dtype, NdArrayType
 
 from .erf import erf
+
+LIMITS = {
+    Dtype.int32: (-(2.0**31), 2.0**31 - 1),
+    Dtype.int64: (-(2.0**63), 2.0**63),
+    Dtype.uint32: (0.0, 2.0**32 - 1),
+}
+"""The least and the greatest whole number of a dtype; in float64, 2⁶³ is the nearest to that of int64."""
 
 Depths = Mapping[Variable | Stored, int]
 """For loop variables and numbers, how many loops are around what changes them."""
@@ -50,12 +58,16 @@ class _Ordered(Rewritten):
     def _changed(self, old: Scalar) -> Scalar:
         if isinstance(old, Place) and not old.index.terms:
             return _number(old.index.constant, old.dtype)
+        if isinstance(old, Guarded):
+            return self._decided(old)
         if not isinstance(old, Compute):
             return super()._changed(old)
         if isinstance(old.op, Erf):
             return erf(self.scalar(old.operands[0]))
         if isinstance(old.op, Cast) and old.dtype.is_floating and old.op.before.is_floating:
             return self.scalar(old.operands[0])  # Scratch has but one kind of number
+        if isinstance(old.op, Cast) and old.op.before.is_floating and old.dtype in LIMITS:
+            return Compute(old.op, old.dtype, (_clamped(self.scalar(old.operands[0]), *LIMITS[old.dtype]),))
         if isinstance(old.op, Divide) and all(isinstance(self.scalar(o), Number) for o in old.operands):
             x, y = (self.scalar(o).constant.value for o in old.operands)  # type: ignore[attr-defined]
             return _number(x / y, old.dtype) if y and old.dtype.is_floating else old
@@ -67,12 +79,26 @@ class _Ordered(Rewritten):
             product = Compute(Multiply(), old.dtype, (product, factor))
         return product
 
+    def _decided(self, old: Guarded) -> Scalar:
+        """Without the conditions that a loop written out has decided."""
+        known = [c for c in old.conditions if not c.index.terms]
+        if not all(0 <= c.index.constant < c.size for c in known):
+            return self.scalar(old.outside)
+        open_ = tuple(c for c in old.conditions if c.index.terms)
+        return super()._changed(replace(old, conditions=open_)) if open_ else self.scalar(old.inside)
+
     def _depth(self, scalar: Scalar) -> int:
         if isinstance(scalar, Number):
             return -1
         own = [self.depths.get(v, 0) for v in scalar.variables]
         numbers = [self.depths.get(a.array, 0) for a in scalar.loads() if not a.array.order]
         return max([*own, *numbers, 0])
+
+
+def _clamped(x: Scalar, least: float, greatest: float) -> Scalar:
+    """The nearest number within bounds; 0 for what is no number, as comparisons of Scratch have it."""
+    above = Compute(Maximum(), Dtype.float64, (x, _number(least, Dtype.float64)))
+    return Compute(Minimum(), Dtype.float64, (above, _number(greatest, Dtype.float64)))
 
 
 def _number(value: Any, dtype: Dtype) -> Number:

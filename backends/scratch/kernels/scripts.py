@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from itertools import count
 
 from catgrad.dialect import Dialect
@@ -13,8 +13,9 @@ from catgrad.loops.scalar import Compute, Load, Number, Place, Scalar, Stored, r
 from catgrad.loops.turns import is_number
 from catgrad.naming import Namer
 from catgrad.ops.arithmetic import Add, Minimum
+from catgrad.ops.bits import BitAnd
 from catgrad.ops.random import RandomBits
-from catgrad.types import Dtype
+from catgrad.types import Dtype, NdArrayType
 
 from . import cost
 from .expressions import Expressions
@@ -44,6 +45,7 @@ class Script:
         is_taken: Callable[[str], bool],
         outer: Places,
         unrolling: Unrolling,
+        scaled: Collection[Stored] = (),
     ) -> None:
         items = ordered(gathered(unrolling.written_out(without_sorts(kernel.body))))
         self.items, self.macros, self._given, self._is_taken = items, dialect.macros, name_of, is_taken
@@ -51,7 +53,7 @@ class Script:
         self.names: dict[Stored, str] = {}
         self.places = Places(dialect.macros, outer)
         changed = {array for s in statements(items) for array, _ in s.writes}
-        self.expressions = Expressions(dialect, self.places, self._name, changed)
+        self.expressions = Expressions(dialect, self.places, self._name, changed, scaled)
         self.slots = 0
         self.appended = set(filled_in_order(items))
         for array in dict.fromkeys(a for s in statements(items) for a, _ in (*s.reads, *s.writes)):
@@ -138,7 +140,7 @@ class Script:
 
     def _named(self, scalar: Scalar) -> list[Line]:
         """A variable for a scalar."""
-        lines = self._drawn(scalar)
+        lines = self._called(scalar)
         if self.expressions.name(scalar) is not None:
             return lines
         if isinstance(scalar, Compute):
@@ -149,16 +151,16 @@ class Script:
         self.expressions.give(scalar, self.macros["variable"](name))
         return [*lines, Set(name, text)]
 
-    def _drawn(self, scalar: Scalar) -> list[Line]:
-        """Variables for the random bits in a scalar, which a custom block draws: no expression can."""
+    def _called(self, scalar: Scalar) -> list[Line]:
+        """Variables for what custom blocks compute in a scalar: random numbers and the bits of others."""
         if self.expressions.name(scalar) is not None:
             return []
-        lines = [line for operand in scalar.operands for line in self._drawn(operand)]
-        if isinstance(scalar, Compute) and isinstance(scalar.op, RandomBits):
-            seed, counter, place = map(self.expressions.text, scalar.operands)
-            name = self._fresh(scalar.op.result)
-            call = Call(self.macros["draw"](scalar.op.stream), arguments=(seed, counter, place))
-            lines += [call, Set(name, self.macros["drawn"]())]
+        lines = [line for operand in scalar.operands for line in self._called(operand)]
+        if isinstance(scalar, Compute) and isinstance(scalar.op, (RandomBits, BitAnd)):
+            name, type = self._fresh(scalar.op.result), NdArrayType((), scalar.dtype)
+            arguments = tuple(map(self.expressions.text, scalar.operands))
+            lines.append(Call(self.macros["called"](scalar.op, type), arguments=arguments))
+            lines.append(Set(name, self.macros["returned"](scalar.op, type)))
             self.expressions.give(scalar, self.macros["variable"](name))
         return lines
 
@@ -168,7 +170,7 @@ class Script:
         lines: list[Line] = []
         for k, s in enumerate(run):
             for scalar in _scalars_of(s):
-                lines += [*self._shared(scalar, counts), *self._drawn(scalar)]
+                lines += [*self._shared(scalar, counts), *self._called(scalar)]
             lines += self._statement(s, run[k + 1 :])
         return lines
 
@@ -226,7 +228,7 @@ class Script:
         if isinstance(s, Update):
             lines = self._update(s)
         elif not s.array.order:
-            lines = [Set(self._name(s.array), self.expressions.stored(s.scalar))]
+            lines = [Set(self._name(s.array), self.expressions.stored(s.scalar, s.array))]
         else:
             return self._element(s, later)
         self.expressions.written(s.array)
@@ -238,14 +240,14 @@ class Script:
         return [*lines, self._updated(s)]
 
     def _updated(self, s: Update) -> Line:
-        text = self.expressions.text(s.scalar)
+        text = self.expressions.stored(s.scalar, s.array, s.op.macro)
         target = self.expressions.element(s.array, s.indices)
         if not isinstance(s.op, Add):
             sign = "is_less" if isinstance(s.op, Minimum) else "is_greater"
             return If(self.macros[sign](text, target), (self._put(s, text),))
-        if not s.array.order:
+        if not s.array.order and not cost.wraps(s.array.type.dtype):
             return Change(self._name(s.array), text)
-        return self._put(s, self.macros["sum"](target, text))
+        return self._put(s, self.macros["sum"](NdArrayType((), s.array.type.dtype), target, text))
 
     def _put(self, s: Update, text: str) -> Line:
         if not s.array.order:
@@ -265,7 +267,7 @@ class Script:
         ):
             lines += self._named(s.scalar)
             known = self.expressions.name(s.scalar)
-        name, text = self._name(s.array), self.expressions.stored(s.scalar)
+        name, text = self._name(s.array), self.expressions.stored(s.scalar, s.array)
         if s.array in self.appended:
             line: Line = Append(name, text)
         else:

@@ -113,6 +113,11 @@ def written(lines: tuple[Line, ...]) -> set[str]:
     return {line.list for line in _every(lines) if isinstance(line, Replace)}
 
 
+def cleared(lines: tuple[Line, ...]) -> set[str]:
+    """The lists that lines fill anew."""
+    return {line.list for line in _every(lines) if isinstance(line, Clear)}
+
+
 def _every(lines: tuple[Line, ...]) -> Iterator[Line]:
     """All lines, those within others included."""
     for line in lines:

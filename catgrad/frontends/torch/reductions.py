@@ -83,6 +83,12 @@ def place_of_least(x: Any, dim: int | None = None, keepdim: bool = False) -> Any
     return _kept(_over_one_axis(x, axes, ops.argmin), axes, keepdim)
 
 
+@aten("topk.default")
+def top_k(x: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
+    """The k greatest elements along an axis, or the k least, in order, and their places."""
+    return ops.top_k(x, k, dim, largest)
+
+
 @aten("any.default", "any.dim", "any.dims")
 def some(x: Any, dim: Any = None, keepdim: bool = False) -> Any:
     """Whether an element is not 0."""

@@ -1,0 +1,168 @@
+"""Several functions of one model, with what they keep between calls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from catgrad.block import any_operation
+from catgrad.build import build
+from catgrad.errors import OptionError, TermError
+from catgrad.functors import evaluation, factor_buffers, factor_parameters, factor_run_numbers
+from catgrad.naming import numbered, require_dotted
+from catgrad.op import Op
+from catgrad.ops.random import initial_value
+from catgrad.state import SEED, Slot, Update, slot
+from catgrad.structural import Label
+from catgrad.term import Term
+from catgrad.types import NdArrayType
+
+RESERVED = ("trained", "criterion", "loss", "rev", "rev_p", "grads", "update", "step", "train_step", "forget")
+"""Names that targets give to functions of a Task, and to what sets buffers to their first values."""
+
+
+@dataclass(frozen=True)
+class Functions:
+    """Terms X → Y by name, which share the parameters P and buffers M that have the same names.
+
+    Each is a function M ⊗ P ⊗ X → M ⊗ Y of the emitted program, with new values of the buffers if it
+    updates one, and without the tables of which it reads nothing. Dropout and batch norm are as in use.
+
+    Raises: OptionError for what is no term, for a name that is taken, or for a term that remembers and has
+            dropout or batch norm; TermError if one name stands for two kinds of array
+    """
+
+    terms: Mapping[str, Term]
+    name: str = "model"
+
+    def __post_init__(self) -> None:
+        require_dotted(self.name)
+        if not isinstance(self.terms, Mapping) or not self.terms:
+            raise OptionError(
+                "functions must be terms by name", f"they are {self.terms!r}", 'write {"predict": model}'
+            )
+        for name, term in self.terms.items():
+            _check(name, term)
+        _ = self.buffers, self.parameters
+
+    @cached_property
+    def opened(self) -> Mapping[str, Opened]:
+        """The terms, with what they keep as arguments."""
+        return {name: _opened(term) for name, term in self.terms.items()}
+
+    @cached_property
+    def parameters(self) -> tuple[Slot, ...]:
+        """P, in the order in which functions name them first."""
+        return _union(each.parameters for each in self.opened.values())
+
+    @cached_property
+    def buffers(self) -> tuple[Slot, ...]:
+        """M: numbers of the run, then buffers."""
+        numbers = _union(each.numbers for each in self.opened.values())
+        return (*numbers, *_union(each.buffers for each in self.opened.values()))
+
+    def entry(self, name: str) -> tuple[Term, tuple[str, ...], tuple[str, ...]]:
+        """One of the functions: its term, the tables it takes, and what it gives."""
+        opened = self.opened[name]
+        tables = {"buffers": self.buffers, "parameters": self.parameters}
+        read = {"buffers": (*opened.numbers, *opened.buffers), "parameters": opened.parameters}
+        takes = tuple(table for table in tables if read[table])
+        slots = [each for table in takes for each in tables[table]]
+        renewed = self.buffers if opened.changes else ()
+
+        def function(*arguments: Any) -> Any:
+            kept = {s.name: Label(s.name)(a) for s, a in zip(slots, arguments, strict=False)}
+            values = opened.term.apply(
+                *(kept[s.name] for s in (*opened.numbers, *opened.buffers, *opened.parameters)),
+                *arguments[len(slots) :],
+            )
+            new = dict(zip((s.name for s in opened.buffers), values, strict=False))
+            new |= {s.name: kept[s.name] + 1 for s in opened.counting}
+            outputs = zip(opened.outputs, values[len(opened.buffers) :], strict=True)
+            return [
+                *(Label(f"new_{s.name}")(new.get(s.name, kept[s.name])) for s in renewed),
+                *(Label(n)(y) for n, y in outputs),
+            ]
+
+        term = build(function, [*(s.type for s in slots), *opened.inputs])
+        return term, takes, (*(("buffers",) if renewed else ()), *opened.outputs)
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A term from numbers of the run, buffers, parameters and X to new buffers and Y.
+
+    `counting` are the numbers that are 1 greater after each call; it `changes` buffers or such numbers.
+    """
+
+    term: Term
+    numbers: tuple[Slot, ...]
+    buffers: tuple[Slot, ...]
+    parameters: tuple[Slot, ...]
+    counting: tuple[Slot, ...]
+    inputs: tuple[NdArrayType, ...]
+    changes: bool
+
+    @property
+    def outputs(self) -> list[str]:
+        """The names of Y."""
+        return numbered("y_hat", len(self.term.target) - len(self.buffers))
+
+
+def initial_term(slots: Sequence[Slot]) -> Term:
+    """Seed → the first values of these slots; the seed itself is the first value of `seed`."""
+
+    def initial(seed: Any) -> Any:
+        first = [seed if s == slot(SEED) else initial_value(s.name, s.type, s.initial, seed) for s in slots]
+        return [Label(s.name)(value) for s, value in zip(slots, first, strict=True)]
+
+    return build(initial, [SEED.array_type])
+
+
+def _opened(term: Term) -> Opened:
+    parameters, opened = factor_parameters(evaluation(term))
+    buffers, opened = factor_buffers(opened)
+    numbers, opened = factor_run_numbers(opened)
+    counting = tuple(slot(number) for number in numbers if number.counts)
+    changes = bool(counting) or _has(term, lambda op: isinstance(op, Update))
+    slots = tuple(map(slot, numbers))
+    return Opened(opened, slots, buffers, parameters, counting, tuple(term.source.table), changes)
+
+
+def _union(tables: Iterable[Sequence[Slot]]) -> tuple[Slot, ...]:
+    found: dict[str, Slot] = {}
+    for each in (s for table in tables for s in table):
+        known = found.setdefault(each.name, each)
+        if known != each:
+            raise TermError(
+                "functions must mean the same array by the same name",
+                f"{each.name!r} is {known.type} in one and {each.type} in another, or begins otherwise",
+                "give one of them another name",
+            )
+    return tuple(found.values())
+
+
+def _check(name: str, term: Any) -> None:
+    if not isinstance(term, Term):
+        raise OptionError(
+            "functions must be terms by name", f"{name!r} is {term!r}", "build it with build(...)"
+        )
+    if name in RESERVED or name.startswith("init"):
+        raise OptionError(
+            f"functions must have other names than {', '.join(RESERVED)}, and none that begins with init",
+            f"one is {name!r}",
+            "write for example 'predict'",
+        )
+    remembers = _has(term, lambda op: isinstance(op, Update))
+    if remembers and _has(term, lambda op: op.evaluated is not None):
+        raise OptionError(
+            "a function that updates buffers must have neither dropout nor batch norm",
+            f"{name!r} has one of them",
+            "build it without",
+        )
+
+
+def _has(term: Term, wanted: Callable[[Op], bool]) -> bool:
+    return any_operation(term, wanted)

@@ -1,0 +1,272 @@
+"""Differential testing of emitted programs: each function in its real runtime, beside the reference.
+
+The reference is the meaning of the program that was emitted, computed by the `ref` of its operations with
+NumPy, before any pass of the target.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from catgrad.backend import Artifact
+from catgrad.dims import numbers
+from catgrad.errors import CatgradError, OptionError, ShapeError, ToolError, VerificationError, one_line
+from catgrad.program import GRADIENTS, Function, Program, interpret
+from catgrad.types import Array, Dtype, NdArrayType, as_numpy, symbols, widened
+
+SMALLEST_SIZE, LARGEST_SIZE = 3, 3 * 2**10
+"""Sizes that are tried for the first symbol, each twice the one before, until a function accepts them."""
+
+CLASSES = 3
+"""Whole numbers are drawn below this."""
+
+OWN_DOMAIN, NOISE = (0.1, 0.9), 0.1
+"""Where a function's own arguments are drawn from, and how far tables are above their first values."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One result of a function beside the reference.
+
+    `difference` is the greatest |y - r| / (1 + |r|), or infinite; `problem` says why it is, if that is not a
+    number's doing.
+    """
+
+    function: str
+    result: str
+    difference: float
+    tolerance: float
+    problem: str = ""
+
+    @property
+    def agrees(self) -> bool:
+        """Whether the result is the one of the reference, within the tolerance of the target."""
+        return self.difference <= self.tolerance
+
+
+@dataclass(frozen=True)
+class Verification:
+    """The comparisons of all results of all functions of an artifact."""
+
+    target: str
+    comparisons: tuple[Comparison, ...]
+
+    @property
+    def agrees(self) -> bool:
+        """Whether every result agrees with the reference."""
+        return all(each.agrees for each in self.comparisons)
+
+    @property
+    def worst(self) -> list[tuple[Comparison, int]]:
+        """For each function, the comparison nearest to its tolerance or beyond, and how many there are."""
+        by_function: dict[str, list[Comparison]] = {}
+        for each in self.comparisons:
+            by_function.setdefault(each.function, []).append(each)
+        return [(max(found, key=_share), len(found)) for found in by_function.values()]
+
+    def check(self) -> None:
+        """Raises: VerificationError, with the worst of the results that do not agree."""
+        wrong = [each for each in self.comparisons if not each.agrees]
+        if not wrong:
+            return
+        worst = max(wrong, key=_share)
+        found = worst.problem or f"{worst.result} is {worst.difference:.2g} off"
+        raise VerificationError(
+            f"what is emitted for {self.target} must compute what the reference does",
+            f"{len(wrong)} of {len(self.comparisons)} results do not agree: in {worst.function}, {found}",
+            "report it with the model, or mend the target",
+        )
+
+
+def verify(artifact: Artifact, seed: int = 0) -> Verification:
+    """Run each function of an emitted program on drawn arrays, and compare its results with the reference.
+
+    Weights are drawn too: those that files hold are not compared.
+
+    Raises: ToolError if the program cannot be built or run here; VerificationError if it does not load;
+    ShapeError or OptionError if no arrays suit a function
+    """
+    compiled = _loaded(artifact)
+    first = dict(_first_values(artifact.reference, seed))
+    found: list[Comparison] = []
+    for function in artifact.reference.functions:
+        arrays, reference = _example(artifact, function, first, seed)
+        found += _compared(artifact, compiled, function, arrays, reference)
+    return Verification(artifact.backend.name, tuple(found))
+
+
+def _share(comparison: Comparison) -> tuple[bool, float]:
+    """Order comparisons by how much of the tolerance they use."""
+    tolerance = comparison.tolerance
+    return not comparison.agrees, comparison.difference / tolerance if tolerance else comparison.difference
+
+
+def draw_arrays(
+    types: Sequence[NdArrayType],
+    domain: tuple[float, float] = (-2.0, 2.0),
+    seed: int = 0,
+    classes: int = CLASSES,
+) -> list[Array]:
+    """Draw arrays of these types: elements uniformly from the interval, whole ones from 0 to classes - 1."""
+    rng = np.random.default_rng(seed)
+    return [_draw(rng, type, domain, classes) for type in types]
+
+
+def _draw(rng: np.random.Generator, type: NdArrayType, domain: tuple[float, float], classes: int) -> Array:
+    drawn = rng.uniform(*domain, numbers(type.shape))
+    if type.dtype is Dtype.bool:
+        return np.asarray(drawn > np.mean(domain))
+    # Whole numbers may be those of rows, of which every example has three.
+    return np.asarray(drawn if type.dtype.is_floating else rng.integers(0, classes, drawn.shape)).astype(
+        type.dtype.numpy
+    )
+
+
+def _loaded(artifact: Artifact) -> Any:
+    try:
+        return artifact.load()()
+    except CatgradError:
+        raise
+    except Exception as error:  # emitted code may fail in any way, which is what is to be found out
+        raise VerificationError(
+            f"what is emitted for {artifact.backend.name} must load",
+            f"it raises {type(error).__name__}: {error}",
+            "report it with the model, or mend the target",
+        ) from error
+
+
+def _first_values(program: Program, seed: int) -> Iterator[tuple[str, list[Array]]]:
+    """Tables with values a little above those that training begins with, for zeros hide errors."""
+    for function in program.functions:
+        if _is_initial(program, function):
+            values = interpret(function, np.int64(seed))
+            noise = draw_arrays([function.types[v] for v in function.results], (0, NOISE), seed)
+            moved = [a + n if a.dtype.kind == "f" else a for a, n in zip(values, noise, strict=True)]
+            yield function.gives[0], [m.astype(a.dtype) for m, a in zip(moved, values, strict=True)]
+
+
+def _is_initial(program: Program, function: Function) -> bool:
+    """Whether it is a function from a seed to the first values of a table."""
+    return not function.takes and len(function.gives) == 1 and function.gives[0] in program.tables
+
+
+def _example(
+    artifact: Artifact, function: Function, first: Mapping[str, Sequence[Array]], seed: int
+) -> tuple[list[Array], list[Array]]:
+    """Draw arguments that a function accepts; returns them with the results of the reference.
+
+    Sizes grow until no operation has too little, and rows fall to 0 if there are fewer than drawn.
+    """
+    size = SMALLEST_SIZE
+    classes = CLASSES
+    while True:
+        try:
+            arrays = _arguments(artifact, function, first, size, classes, seed)
+            return arrays, interpret(function, *arrays)
+        except (ShapeError, OptionError):  # an operation has too little, or a size is negative
+            size *= 2
+            if size > LARGEST_SIZE:
+                raise
+        except IndexError:
+            if classes == 1:
+                raise
+            classes -= 1
+
+
+def _arguments(
+    artifact: Artifact,
+    function: Function,
+    first: Mapping[str, Sequence[Array]],
+    size: int,
+    classes: int,
+    seed: int,
+) -> list[Array]:
+    types = _sized(artifact, function, size)
+    if _is_initial(artifact.reference, function):
+        return [np.asarray(seed, types[0].dtype.numpy)]
+    arrays = draw_arrays(types, OWN_DOMAIN, seed, classes)
+    start = 0
+    for table in function.takes:
+        count = len(artifact.reference.tables[table])
+        arrays[start : start + count] = first.get(table, arrays[start : start + count])
+        start += count
+    return arrays
+
+
+def _sized(artifact: Artifact, function: Function, size: int) -> tuple[NdArrayType, ...]:
+    """The argument types with numbers for symbols, which the target may have chosen."""
+    printed = {each.name: each.argument_types for each in artifact.program.functions}
+    names, settled = symbols(function.argument_types), printed.get(function.name, ())
+    if names and settled and not symbols(settled):
+        return settled
+    sizes = {name: size + place for place, name in enumerate(names)}
+    return tuple(type.substitute(sizes) for type in function.argument_types)
+
+
+def _compared(
+    artifact: Artifact,
+    compiled: Any,
+    function: Function,
+    arrays: Sequence[Array],
+    reference: Sequence[Array],
+) -> list[Comparison]:
+    names = _results(artifact.reference, function)
+    tolerances = [
+        artifact.backend.tolerance.get(function.types[v].dtype.value, 0.0) for v in function.results
+    ]
+    # No library but NumPy takes its bfloat16, and every target takes float32 for it.
+    given = [widened(array) if array.dtype.name == "bfloat16" else array for array in arrays]
+    try:
+        found = [as_numpy(result) for result in getattr(compiled, function.name)(*given)]
+    except ToolError:
+        raise
+    except Exception as error:  # as above
+        said = str(error) if isinstance(error, CatgradError) else f"{type(error).__name__}: {error}"
+        return [Comparison(function.name, "all", np.inf, 0.0, one_line(f"it raises {said}"))]
+    if len(found) != len(reference):
+        problem = f"it returns {len(found)} arrays, not {len(reference)}"
+        return [Comparison(function.name, "all", np.inf, 0.0, problem)]
+    return [
+        _comparison(function.name, name, result, wanted, tolerance)
+        for name, result, wanted, tolerance in zip(names, found, reference, tolerances, strict=True)
+    ]
+
+
+def _results(program: Program, function: Function) -> list[str]:
+    """Name the results: an array of a table by its slot, others as the function does."""
+    if not function.gives:
+        return [function.names.get(v, f"result {k}") for k, v in enumerate(function.results)]
+    names = []
+    for given in function.gives:
+        table = "parameters" if given == GRADIENTS else given
+        prefix = "d_" if given == GRADIENTS else ""
+        names += (
+            [f"{prefix}{slot.name}" for slot in program.tables[table]] if table in program.tables else [given]
+        )
+    return names
+
+
+def _comparison(function: str, name: str, found: Array, reference: Array, tolerance: float) -> Comparison:
+    if found.shape != reference.shape or found.dtype != reference.dtype:
+        kinds = [f"{array.dtype}{list(array.shape)}" for array in (found, reference)]
+        return Comparison(function, name, np.inf, tolerance, f"{name} is {kinds[0]}, not {kinds[1]}")
+    return Comparison(function, name, difference(found, reference), tolerance)
+
+
+def difference(found: Array, reference: Array) -> float:
+    """Compute the greatest |y - r| / (1 + |r|), of whole numbers and truth values |y - r|.
+
+    It is infinite where only one of them is finite; what is no number is equal to itself.
+    """
+    if reference.dtype.kind in "iub":
+        high, low = np.maximum(found, reference), np.minimum(found, reference)
+        return float((high.astype(np.uint64) - low.astype(np.uint64)).max(initial=0))
+    y, r = (widened(array).astype(np.float64) for array in (found, reference))
+    with np.errstate(invalid="ignore", over="ignore"):
+        off = np.abs(y - r) / (1 + np.abs(r))
+    same = (y == r) | (np.isnan(y) & np.isnan(r))
+    return float(np.where(same, 0.0, np.where(np.isnan(off), np.inf, off)).max(initial=0))
