@@ -68,6 +68,7 @@ class Machine:
         self.touched: list[Touched] = []
         self.memory: dict[Stored, Array] = {}
         self.values: dict[Variable, Any] = {}
+        self.places: dict[tuple[int, int], tuple[Any, Index]] = {}
         self.workspace = np.full(self.size(plan.size) if plan else 0, 0xA5, np.uint8)
 
     def size(self, size: Size) -> int:
@@ -124,6 +125,8 @@ class Machine:
 
     def touch(self, array: Stored, indices: Sequence[Index], kind: str) -> None:
         """Note an element that is read or written; arrays of a kernel's own are there for each iteration."""
+        if not self.touched:
+            return
         if array.place == "turn":
             places: Any = [np.ravel(self.index(i)).tolist() for i in indices]
             elements = {(array, *at) for at in product(*places)}
@@ -159,8 +162,12 @@ class Machine:
 
     def place(self, array: Stored, indices: Sequence[Index]) -> Any:
         """Where an element lies, which must be within the array."""
-        place = self.index(array.flat(tuple(indices)))
-        if np.any(place < 0) or np.any(place >= self.size(array.size)):
+        key = id(array), id(indices)
+        if key not in self.places:  # the indices are kept, so that no others get their id
+            self.places[key] = indices, array.flat(tuple(indices))
+        place = self.index(self.places[key][1])
+        size = self.size(array.size)
+        if not (0 <= place < size if isinstance(place, int) else np.all((0 <= place) & (place < size))):
             raise AssertionError(f"{array.name} has no element {place}")
         return place
 
