@@ -198,7 +198,12 @@ class Backend:
         for name in options:
             if name not in known:
                 raise _unknown_option(self.name, name, known)
-        return replace(self, options=replace(self.options, **options)) if options else self
+        if not options:
+            return self
+        changed = replace(self, options=replace(self.options, **options))
+        # Templates do not depend on options: they are parsed once for all.
+        vars(changed).update(environment=self.environment, dialect=self.dialect)
+        return changed
 
     def emit(self, program: Program) -> Artifact:
         """The files of a program, whose definitions are already expanded to what the target has.

@@ -167,7 +167,7 @@ class Machine:
             self.places[key] = indices, array.flat(tuple(indices))
         place = self.index(self.places[key][1])
         size = self.size(array.size)
-        if not (0 <= place < size if isinstance(place, int) else np.all((0 <= place) & (place < size))):
+        if not (0 <= place < size if isinstance(place, int) else np.all((place >= 0) & (place < size))):
             raise AssertionError(f"{array.name} has no element {place}")
         return place
 

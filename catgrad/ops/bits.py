@@ -17,6 +17,8 @@ from catgrad.types import Array, Dtype
 class BitMap(WholeMap, register=False):
     """(T, …) -> T for whole T, bit by bit."""
 
+    remedy = "cast them, to bool if they are truth values"
+
 
 class Flat(BitMap, register=False):
     """(T, T) -> T, with the gradient 0."""

@@ -14,13 +14,15 @@ from catgrad.types import Array, Dtype, NdArrayType
 class WholeMap(ScalarMap, register=False):
     """(T, T) -> T for whole T, element by element."""
 
+    remedy = "cast them, or write floor(x / y) for x // y"
+
     def type(self, *types: NdArrayType) -> Types:
         first = numeric(*types)
         if first.dtype.is_floating:
             raise DtypeError(
                 "operands must be whole numbers",
                 f"they are {first}",
-                "cast them, or write floor(x / y) for x // y",
+                self.remedy,
             )
         return first
 
