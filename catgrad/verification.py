@@ -25,7 +25,7 @@ CLASSES = 3
 """Whole numbers are drawn below this."""
 
 OWN_DOMAIN, NOISE = (0.1, 0.9), 0.1
-"""Where a function's own arguments are drawn from, and how far tables are above their first values."""
+"""Interval of a function's own arguments, and the most that is added to first values of tables."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Comparison:
 
     @property
     def agrees(self) -> bool:
-        """Whether the result is the one of the reference, within the tolerance of the target."""
+        """Tell whether the result is the one of the reference, within the tolerance of the target."""
         return self.difference <= self.tolerance
 
 
@@ -57,7 +57,7 @@ class Verification:
 
     @property
     def agrees(self) -> bool:
-        """Whether every result agrees with the reference."""
+        """Tell whether every result agrees with the reference."""
         return all(each.agrees for each in self.comparisons)
 
     @property
@@ -150,7 +150,7 @@ def _first_values(program: Program, seed: int) -> Iterator[tuple[str, list[Array
 
 
 def _is_initial(program: Program, function: Function) -> bool:
-    """Whether it is a function from a seed to the first values of a table."""
+    """Tell whether it is a function from a seed to the first values of a table."""
     return not function.takes and len(function.gives) == 1 and function.gives[0] in program.tables
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import pairwise, zip_longest
+from itertools import pairwise
 
 from catgrad.backend import Backend
 from catgrad.loops.fuse import fused
@@ -69,12 +69,12 @@ class Renewal:
 
     @property
     def copies_per_turn(self) -> int:
-        """How many items one turn of the loop copies."""
+        """Count the items that one turn of the loop copies."""
         return next(n for n in range(AT_ONCE, 0, -1) if self.new.size % n == 0)
 
     @property
     def is_scaled(self) -> bool:
-        """Whether it lies in its list times a power of two."""
+        """Tell whether it lies in its list times a power of two."""
         return self.new.type.dtype.is_floating and not self.new.is_number
 
 
@@ -137,7 +137,7 @@ class Sprite:
 
     @property
     def zeros(self) -> dict[str, int]:
-        """How many zeros each list begins with: none if scripts fill it before they read it."""
+        """Count the zeros that each list begins with: none if scripts fill it before they read it."""
         lines = tuple(line for definition in self.definitions for line in definition.lines)
         filled = cleared(lines) - written(lines)
         return {name: 0 if name in filled else size for name, size in self.lists.items()}
@@ -232,7 +232,10 @@ class _Function:
         forward, rest = (tuple(self._lines(part)) for part in (steps[:cut], steps[cut:]))
         self.sprite.variables |= dict.fromkeys(changed((*forward, *rest)))
         slot_name = self.macros["slot_name"]
-        renewals = [Renewal(self._value(a), slot_name(name, a.type.rank)) for a, name in self.renewals]
+        renewals = [
+            Renewal(Value(a.name, self._name(a), a.type), slot_name(name, a.type.rank))
+            for a, name in self.renewals
+        ]
         return Entry(self.function, tuple(takes), tuple(self._results()), forward, rest, tuple(renewals))
 
     def _end_of_forward(self, steps: Sequence[Step]) -> int:
@@ -254,10 +257,8 @@ class _Function:
         renewed = self.program.renewed(self.function)
         own = [a for k, a in enumerate(self.lowered.results) if k not in renewed]
         names = [g for g in self.function.gives if g not in self.program.tables]
-        return [self._value(a, name) for a, name in zip_longest(own, names)]
-
-    def _value(self, array: Stored, name: str | None = None) -> Value:
-        return Value(name or array.name, self._name(array), array.type)
+        names = names or [a.name for a in own]
+        return [Value(name, self._name(a), a.type) for name, a in zip(names, own, strict=True)]
 
     def _name(self, array: Stored) -> str:
         array = array.alias or array

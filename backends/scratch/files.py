@@ -64,7 +64,7 @@ def spelled(backend: Backend, program: Program) -> dict[str, Any]:
 
 
 def is_called(backend: Backend, program: Program) -> bool:
-    """Whether others call its functions by shared lists: not so if they are steps of a sprite that writes."""
+    """Tell whether others call its functions by shared lists; they do not in a sprite that writes."""
     return backend.options.tokenizer is None and any(map(predicts, program.functions))
 
 

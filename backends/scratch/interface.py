@@ -44,13 +44,13 @@ class Reading:
     one_by_one: bool
 
     def reads_as(self, other: Reading) -> bool:
-        """Whether another reads the same list in the same way."""
+        """Tell whether another reads the same list in the same way."""
         mine, others = ((r.value.place, r.value.size, r.is_whole, r.below) for r in (self, other))
         return mine == others
 
     @property
     def is_whole(self) -> bool:
-        """Whether items must be whole numbers."""
+        """Tell whether items must be whole numbers."""
         return not self.value.type.dtype.is_floating
 
 
@@ -160,7 +160,7 @@ class Interface:
 
     @property
     def forgets(self) -> list[Reset]:
-        """How what functions remember from call to call gets its first values again."""
+        """Return the first values of what functions remember from call to call."""
         return self._resets(
             ("buffers",), [t for t in self.asked.values() if "buffers" in t.entry.function.gives]
         )
@@ -184,7 +184,7 @@ class Interface:
 
 
 def _count_classes(target: Value, outputs: Sequence[Value]) -> int:
-    """How many scores the only output has for each label; 0 if they are no scores of classes."""
+    """Count the scores that the only output has for each label; 0 if they are no scores of classes."""
     if len(outputs) != 1 or not target.size or outputs[0].size % target.size:
         return 0
     count = outputs[0].size // target.size

@@ -54,7 +54,7 @@ def _with_predictions(function: Function) -> Function:
 
 
 def predicts(function: Function) -> bool:
-    """Whether it gives outputs of a model or remembers something, and trains nothing."""
+    """Tell whether it gives outputs of a model or remembers something, and trains nothing."""
     remembers = "buffers" in function.takes and "buffers" in function.gives
     answers = any(name.startswith(PREDICTIONS) for name in function.gives)
     return function.name not in ("train_step", "trained") and (remembers or answers)
@@ -66,7 +66,7 @@ def streams(program: Program) -> list[int]:
 
 
 def uses_masks(program: Program) -> bool:
-    """Whether bits of one number are masked by those of another."""
+    """Tell whether bits of one number are masked by those of another."""
     return any(isinstance(op, BitAnd) for op in _printed(program))
 
 

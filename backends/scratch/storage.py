@@ -38,7 +38,7 @@ class Storage:
 
     @property
     def rows(self) -> list[int]:
-        """How many items of the list of texts stand before each."""
+        """Count the items of the list of texts before each."""
         return [0, *accumulate(len(text.items) for text in self.packed)]
 
 

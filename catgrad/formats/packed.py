@@ -47,7 +47,7 @@ class Text(ABC):
     @property
     @abstractmethod
     def size(self) -> int:
-        """How many numbers it has."""
+        """Count its numbers."""
 
     @abstractmethod
     def numbers(self) -> Array:
@@ -84,7 +84,7 @@ class Packed(Text):
 
     @property
     def size(self) -> int:
-        """How many numbers it has."""
+        """Count its numbers."""
         return len(self.text) // self.letters
 
     @property

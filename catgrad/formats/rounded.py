@@ -37,7 +37,7 @@ class Halves(Text):
 
     @property
     def size(self) -> int:
-        """How many numbers it has."""
+        """Count its numbers."""
         return self.count
 
     def numbers(self) -> Array:
@@ -82,7 +82,7 @@ class Steps(Text):
 
     @property
     def size(self) -> int:
-        """How many numbers it has."""
+        """Count its numbers."""
         return self.count
 
     def numbers(self) -> Array:

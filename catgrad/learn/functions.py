@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -12,7 +12,6 @@ from catgrad.build import build
 from catgrad.errors import OptionError, TermError
 from catgrad.functors import evaluation, factor_buffers, factor_parameters, factor_run_numbers
 from catgrad.naming import numbered, require_dotted
-from catgrad.op import Op
 from catgrad.ops.random import initial_value
 from catgrad.state import SEED, Slot, Update, slot
 from catgrad.structural import Label
@@ -126,7 +125,7 @@ def _opened(term: Term) -> Opened:
     buffers, opened = factor_buffers(opened)
     numbers, opened = factor_run_numbers(opened)
     counting = tuple(slot(number) for number in numbers if number.counts)
-    changes = bool(counting) or _has(term, lambda op: isinstance(op, Update))
+    changes = bool(counting) or any_operation(term, lambda op: isinstance(op, Update))
     slots = tuple(map(slot, numbers))
     return Opened(opened, slots, buffers, parameters, counting, tuple(term.source.table), changes)
 
@@ -155,14 +154,10 @@ def _check(name: str, term: Any) -> None:
             f"one is {name!r}",
             "write for example 'predict'",
         )
-    remembers = _has(term, lambda op: isinstance(op, Update))
-    if remembers and _has(term, lambda op: op.evaluated is not None):
+    remembers = any_operation(term, lambda op: isinstance(op, Update))
+    if remembers and any_operation(term, lambda op: op.evaluated is not None):
         raise OptionError(
             "a function that updates buffers must have neither dropout nor batch norm",
             f"{name!r} has one of them",
             "build it without",
         )
-
-
-def _has(term: Term, wanted: Callable[[Op], bool]) -> bool:
-    return any_operation(term, wanted)

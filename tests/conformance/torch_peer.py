@@ -1,4 +1,4 @@
-"""What cattorch 0.5.0 exports, by its documentation or when tried, and what else we do; by our cases."""
+"""Coverage of cattorch 0.5.0, by its documentation or when tried, and ours beyond it; by our cases."""
 
 from __future__ import annotations
 

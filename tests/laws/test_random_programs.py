@@ -15,7 +15,7 @@ TARGETS = {"numpy": 1, "torch": 1, "jax": 2, "c": 16, "scratch": 8}
 """Programs that are emitted as one, by target: to compile a library takes much longer than to run it."""
 EXACT = (Dtype.float64, Dtype.int32, Dtype.uint32, Dtype.bool, Dtype.int64)
 DRAWN = {"scratch": {"symbolic": False, "dtypes": EXACT}}
-"""What is drawn for targets on which other programs do not run: sizes and dtypes."""
+"""Sizes and dtypes that are drawn for targets on which other programs do not run."""
 
 
 def random_programs(target, **chosen):

@@ -130,7 +130,7 @@ def test_packed_weights_are_those_of_numbers(vm, sig_figs):
 
 
 NEAR = {"float16": 5e-4, "int8": 0.01, "int6": 0.04, "int4": 0.2}
-"""How far weights are off at most, over the greatest of their list."""
+"""Bounds of the error of weights, over the greatest of their list."""
 
 
 @on_machines

@@ -1,4 +1,4 @@
-"""What is emitted is run and compared with the reference; what is emitted wrong is found, on every target."""
+"""Verification of emitted programs: right ones agree on every target, and wrong ones are found."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ WRONG = {
     "c": ("= tanh_f32(", "= 0.9f * tanh_f32("),
     "scratch": ("(1 + exp(2 * (", "(1 + exp(3 * ("),
 }
-"""What emitted code is changed from and to."""
+"""Changes to emitted code, from and to."""
 
 
 def broken(target, old, new):

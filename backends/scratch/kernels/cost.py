@@ -88,7 +88,7 @@ def times(scalar: Compute, position: int) -> int:
 
 
 def wraps(dtype: Dtype) -> bool:
-    """Whether arithmetic wraps to the bits of a dtype: whole numbers of 64 bits have more than Scratch's."""
+    """Tell whether arithmetic wraps to the bits of a dtype: those of 64 have more than Scratch's numbers."""
     return dtype in (Dtype.int32, Dtype.uint32)
 
 

@@ -106,7 +106,7 @@ class Expressions(Numbering):
 
 
 def _is_choice_or_zero(scalar: Scalar) -> bool:
-    """Whether it is spelled as a product with a truth value, of what may be infinite."""
+    """Tell whether it is spelled as a product with a truth value, of what may be infinite."""
     if not scalar.dtype.is_floating:
         return False
     if isinstance(scalar, Guarded):
