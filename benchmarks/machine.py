@@ -17,7 +17,7 @@ from catgrad import Task
 from catgrad.errors import ToolError
 from catgrad.learn.entries import program
 from catgrad.ops.contract import Contract
-from catgrad.passes import optimise
+from catgrad.programs.passes import optimise
 
 # Contraction is the compiler's leave to use the very operation that is measured.
 FLAGS = ("-std=c11", "-O3", "-march=native", "-ffp-contract=fast")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from catgrad import Dtype, NdArrayType, Term, build, identity, layers, ops
-from catgrad.term import compose
+from catgrad.terms.term import compose
 from examples.char_gpt import GELU, SMALL, gpt
 
 

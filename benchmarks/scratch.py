@@ -18,7 +18,7 @@ from typing import Annotated
 
 import numpy as np
 import typer
-from catgrad.backends.scratch.machine import missing
+from catgrad.backends.scratch.machine.projects import missing
 from rich.console import Console
 
 from benchmarks import machine, sprite_tables

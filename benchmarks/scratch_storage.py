@@ -14,7 +14,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-from catgrad.backends.scratch.machine import Machine
+from catgrad.backends.scratch.formats import names, projects
+from catgrad.backends.scratch.formats.packed import NAME
+from catgrad.backends.scratch.machine.projects import Machine
 from rich import box
 from rich.console import Console
 from rich.table import Table
@@ -24,8 +26,6 @@ from benchmarks.sprite_cases import VMS
 from benchmarks.sprites import unzipped
 from catgrad import Dim, Dtype, NdArrayType, Task, emit, layers, mse, sgd
 from catgrad.backend import Artifact
-from catgrad.formats import paper, scratch
-from catgrad.formats.packed import NAME
 
 WAYS: tuple[dict[str, Any], ...] = (
     {},
@@ -66,7 +66,7 @@ def task() -> Task:
 def json_each(sprite: bytes, weights: Weights) -> float:
     """Divide the bytes of JSON that keep weights by how many there are."""
     lists = json.loads(unzipped(sprite)["sprite.json"])["lists"].values()
-    kept = [items for name, items in lists if paper.written(name) in {*weights, NAME}]
+    kept = [items for name, items in lists if names.written(name) in {*weights, NAME}]
     text = json.dumps(kept, ensure_ascii=False, separators=(",", ":"))
     return len(text.encode()) / sum(array.size for array in weights.values())
 
@@ -87,7 +87,7 @@ def measured(way: Mapping[str, Any], weights: Weights, right: np.ndarray) -> Row
     """Measure one way."""
     artifact: Artifact = emit(task(), "scratch", weights=weights, train=False, **way)
     sprite = bytes(artifact.files["net.sprite3"])  # type: ignore[arg-type]  # it is no text
-    kept = scratch.read_arrays(sprite, artifact.program.tables["parameters"])
+    kept = projects.read_arrays(sprite, artifact.program.tables["parameters"])
     found = {vm: unpacking(sprite, vm) for vm in VMS}
     count = sum(array.size for array in weights.values())
     return Row(

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from catgrad.backends.scratch.node import PACKAGES
+from catgrad.backends.scratch.machine.node import PACKAGES
 from rich import box
 from rich.console import Console
 from rich.table import Table

@@ -12,7 +12,7 @@ from math import ceil
 import numpy as np
 from catgrad.backends.scratch.assemble import sprite3
 from catgrad.backends.scratch.language import spell
-from catgrad.backends.scratch.machine import Machine
+from catgrad.backends.scratch.machine.projects import Machine
 
 LOOP = """
 sprite benchmark

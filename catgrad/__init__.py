@@ -1,7 +1,6 @@
 """catgrad compiles a model's training loop into source code you own."""
 
 from catgrad import ops
-from catgrad.build import Var, build
 from catgrad.dims import Dim
 from catgrad.errors import CatgradError
 from catgrad.learn import layers, losses, optimisers, schedules
@@ -12,7 +11,8 @@ from catgrad.learn.losses import mse
 from catgrad.learn.metrics import accuracy, evaluate
 from catgrad.learn.optimisers import sgd
 from catgrad.learn.task import Task
-from catgrad.term import Term, copy, discard, identity, obj, permutation
+from catgrad.terms.build import Var, build
+from catgrad.terms.term import Term, copy, discard, identity, obj, permutation
 from catgrad.types import Dtype, NdArrayType
 from catgrad.verification import verify
 

@@ -10,7 +10,6 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from catgrad.dialect import Dialect
 from catgrad.errors import (
     ArtifactError,
     CatgradWarning,
@@ -21,12 +20,13 @@ from catgrad.errors import (
     unknown,
 )
 from catgrad.files import reason, write_whole
-from catgrad.liveness import require_addressable
-from catgrad.op import OPS, Op
-from catgrad.passes import Pass, erase_barriers, optimise
-from catgrad.printing import FunctionPrinter
-from catgrad.program import Function, Program, nest, operations, requirements
-from catgrad.texts import fill
+from catgrad.printing.dialect import Dialect
+from catgrad.printing.printer import FunctionPrinter
+from catgrad.printing.statements import fill
+from catgrad.programs.passes import Pass, erase_barriers, optimise
+from catgrad.programs.peak_memory import require_addressable
+from catgrad.programs.program import Function, Program, nest, operations, requirements
+from catgrad.terms.op import OPS, Op
 from catgrad.tools import Tool
 
 if TYPE_CHECKING:

@@ -18,13 +18,13 @@ import numpy as np
 
 import catgrad.ops  # noqa: F401  # declares the operations
 from catgrad.backend import Backend, get_backend
-from catgrad.block import retyped
 from catgrad.functors import Expand, reverse
 from catgrad.functors.reverse import cotangents
-from catgrad.op import OPS
-from catgrad.program import Program, evaluate, lower
-from catgrad.structural import is_differentiable
-from catgrad.term import Term, edges, singleton
+from catgrad.programs.program import Program, evaluate, lower
+from catgrad.terms.block import retyped
+from catgrad.terms.op import OPS
+from catgrad.terms.structural import is_differentiable
+from catgrad.terms.term import Term, edges, singleton
 from catgrad.types import Array, Dtype, as_numpy, widened
 from catgrad.verification import draw_arrays
 

@@ -15,7 +15,7 @@ import numpy as np
 from catgrad.backend import Artifact
 from catgrad.dims import numbers
 from catgrad.errors import CatgradError, OptionError, ShapeError, ToolError, VerificationError, one_line
-from catgrad.program import GRADIENTS, Function, Program, interpret
+from catgrad.programs.program import GRADIENTS, Function, Program, interpret
 from catgrad.types import Array, Dtype, NdArrayType, as_numpy, symbols, widened
 
 SMALLEST_SIZE, LARGEST_SIZE = 3, 3 * 2**10

@@ -33,7 +33,7 @@ from catgrad import (
 )  # fmt: skip
 from catgrad.initialisers import Normal
 from catgrad.learn.schedules import cosine
-from catgrad.state import Slot
+from catgrad.terms.state import Slot
 from examples import text
 from examples.options import BatchSize, Plot, Seed, Steps, Target, run
 from examples.source import training_step

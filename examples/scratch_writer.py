@@ -64,7 +64,7 @@ def sprite(parameters: Any) -> Artifact:
 
 def write(artifact: Artifact, begin: str) -> str:
     """What the sprite makes of the beginning of a text, or why there is nothing."""
-    from catgrad.backends.scratch.machine import Machine, missing
+    from catgrad.backends.scratch.machine.projects import Machine, missing
 
     if reason := missing("vanilla"):
         return f"nothing, for {reason}"

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 
 from catgrad.backend import Artifact, Backend, get_backend
-from catgrad.block import map_blocks
 from catgrad.errors import ShapeError
 from catgrad.functors import Expand
-from catgrad.live import live
 from catgrad.ops.norms import AffineLayerNorm, GroupNorm, LayerNorm, RmsNorm
-from catgrad.program import Program as Emitted
-from catgrad.program import bind_symbols, evaluate, lower, operations
-from catgrad.term import Term, map_operations
+from catgrad.programs.program import Program as Emitted
+from catgrad.programs.program import bind_symbols, evaluate, lower, operations
+from catgrad.terms.block import map_blocks
+from catgrad.terms.dead_code import live
+from catgrad.terms.term import Term, map_operations
 from catgrad.types import Array, as_numpy, widened
 from tests.programs import Program
 from tests.rounding import needs_what_fails, spread, values

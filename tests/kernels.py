@@ -11,17 +11,17 @@ import numpy as np
 
 from catgrad.dims import Dim, Size
 from catgrad.loops import OPERATIONS
-from catgrad.loops.fuse import is_parallel
-from catgrad.loops.index import Index, Quotient, Read, Variable
-from catgrad.loops.nest import Check, Define, Item, Loop, Multiply, Sort, Update
-from catgrad.loops.plan import Plan
-from catgrad.loops.reductions import Differs
-from catgrad.loops.scalar import Compute, Guarded, Load, Number, Place, Scalar, Stored
-from catgrad.loops.steps import Either, Lowered, Repeat, Step
+from catgrad.loops.ir.index import Index, Quotient, Read, Variable
+from catgrad.loops.ir.nest import Check, Define, Item, Loop, Multiply, Sort, Update
+from catgrad.loops.ir.scalar import Compute, Guarded, Load, Number, Place, Scalar, Stored
+from catgrad.loops.ir.steps import Either, Lowered, Repeat, Step
+from catgrad.loops.lowering.reductions import Differs
+from catgrad.loops.memory_plan import Plan
+from catgrad.loops.passes.fuse import is_parallel
 from catgrad.ops.random import RandomBits
 from catgrad.ops.sort import ArgSort
-from catgrad.passes import erase_barriers, optimise
-from catgrad.program import Function, bind_symbols, nest
+from catgrad.programs.passes import erase_barriers, optimise
+from catgrad.programs.program import Function, bind_symbols, nest
 from catgrad.types import Array, Dtype, substitute
 
 

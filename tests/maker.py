@@ -9,10 +9,10 @@ from typing import Any
 from hypothesis import strategies as st
 
 from catgrad import ops
-from catgrad.build import Var
 from catgrad.dims import Dim
 from catgrad.errors import CatgradError
-from catgrad.structural import Constant
+from catgrad.terms.build import Var
+from catgrad.terms.structural import Constant
 from catgrad.types import Dtype, NdArrayType
 
 FLOATING = (Dtype.float32, Dtype.float64, Dtype.float16, Dtype.bfloat16)

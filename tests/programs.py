@@ -15,12 +15,12 @@ import numpy as np
 from hypothesis import strategies as st
 
 import tests.steps  # noqa: F401  # declares the rules
-from catgrad.block import blocks
-from catgrad.build import Var, build
 from catgrad.dims import Dim
 from catgrad.functors import reverse
-from catgrad.program import Function, lower, straighten
-from catgrad.term import Term
+from catgrad.programs.program import Function, lower, straighten
+from catgrad.terms.block import blocks
+from catgrad.terms.build import Var, build
+from catgrad.terms.term import Term
 from catgrad.types import Array, Dtype, NdArrayType, symbols
 from tests.maker import DTYPES, Maker
 

@@ -24,9 +24,9 @@ from catgrad.ops.reduce import Sum
 from catgrad.ops.scan import Scan
 from catgrad.ops.take import ScatterAddAlongAxis
 from catgrad.ops.window import Fold
-from catgrad.passes import prune
-from catgrad.program import Function, bind_symbols, straighten
-from catgrad.term import Term
+from catgrad.programs.passes import prune
+from catgrad.programs.program import Function, bind_symbols, straighten
+from catgrad.terms.term import Term
 from catgrad.types import Array, Dtype, NdArrayType, widened
 
 SUMS = (Sum, CumSum, Contract, ScatterAdd, ScatterAddAlongAxis, Fold)

@@ -9,10 +9,10 @@ import numpy as np
 from hypothesis import strategies as st
 
 from catgrad import ops
-from catgrad.block import HigherOrder
-from catgrad.build import Var
 from catgrad.errors import CatgradError
-from catgrad.op import OPS
+from catgrad.terms.block import HigherOrder
+from catgrad.terms.build import Var
+from catgrad.terms.op import OPS
 from catgrad.testing import in_dtype
 from catgrad.types import Dtype, NdArrayType
 from tests.maker import DTYPES, FLOATING, NUMERIC, SIZES, WHOLE, Maker, fitted, rule

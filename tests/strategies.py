@@ -8,10 +8,10 @@ import numpy as np
 from hypothesis import strategies as st
 
 from catgrad import ops
-from catgrad.build import Var, build
 from catgrad.dims import Dim
-from catgrad.structural import Constant
-from catgrad.term import Term
+from catgrad.terms.build import Var, build
+from catgrad.terms.structural import Constant
+from catgrad.terms.term import Term
 from catgrad.types import Dtype, NdArrayType
 
 I32 = Dtype.int32

@@ -5,7 +5,7 @@ from __future__ import annotations
 from catgrad.backend import Backend
 from catgrad.errors import OptionError
 from catgrad.loops import OPERATIONS
-from catgrad.program import Program
+from catgrad.programs.program import Program
 
 from .. import templates
 from . import interface

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from catgrad.dims import numbers
-from catgrad.program import Requirement, bind_symbols, symbol_sources
+from catgrad.programs.program import Requirement, bind_symbols, symbol_sources
 from catgrad.types import Array, NdArrayType, substitute
 
 

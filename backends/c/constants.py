@@ -11,8 +11,8 @@ import numpy as np
 from catgrad.backend import Backend
 from catgrad.errors import OptionError, ShapeError
 from catgrad.formats.weights import read_weights
-from catgrad.program import Program
-from catgrad.state import Slot
+from catgrad.programs.program import Program
+from catgrad.terms.state import Slot
 from catgrad.types import Array
 
 from .interface import Place, layouts

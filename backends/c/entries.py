@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from catgrad.backend import Backend
+from catgrad.loops.ir.nest import Kernel
+from catgrad.loops.ir.scalar import Stored
+from catgrad.loops.ir.steps import Either, Repeat, Step, kernels
 from catgrad.loops.lower import lower
-from catgrad.loops.nest import Kernel
-from catgrad.loops.plan import planned
-from catgrad.loops.scalar import Stored
-from catgrad.loops.steps import Either, Repeat, Step, kernels
+from catgrad.loops.memory_plan import planned
 from catgrad.naming import Namer
-from catgrad.program import GRADIENTS, Function, Program
+from catgrad.programs.program import GRADIENTS, Function, Program
 from catgrad.types import symbols
 
 from .halves import stored

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from catgrad.program import Program
+from catgrad.programs.program import Program
 from catgrad.types import NdArrayType
 
 from .interface import Layout

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from catgrad.structural import Constant
+from catgrad.terms.structural import Constant
 from catgrad.types import Dtype, NdArrayType
 
 HALVES = (Dtype.float16, Dtype.bfloat16)

@@ -12,7 +12,7 @@ import numpy as np
 from catgrad.backend import Artifact
 from catgrad.dims import numbers
 from catgrad.errors import ShapeError
-from catgrad.program import GRADIENTS, Function, Program
+from catgrad.programs.program import GRADIENTS, Function, Program
 from catgrad.types import Array, NdArrayType, substitute, symbols
 
 from .checks import Wanted

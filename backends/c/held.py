@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from catgrad.state import Slot
+from catgrad.terms.state import Slot
 from catgrad.types import Array
 
 from .checks import as_in_c

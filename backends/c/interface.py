@@ -14,8 +14,8 @@ from typing import Any
 from catgrad.dims import numbers
 from catgrad.formats.elements import FORMAT_NAMES
 from catgrad.naming import Namer
-from catgrad.program import GRADIENTS, Function, Program
-from catgrad.state import Slot
+from catgrad.programs.program import GRADIENTS, Function, Program
+from catgrad.terms.state import Slot
 
 ORDER = ("state", "buffers", "parameters")
 """The tables, in the order in which functions take them."""

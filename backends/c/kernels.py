@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 
-from catgrad.dialect import Dialect
-from catgrad.loops.index import Index, Variable
-from catgrad.loops.nest import (
+from catgrad.loops.ir.hashing import Signature
+from catgrad.loops.ir.index import Index, Variable
+from catgrad.loops.ir.nest import (
     Check,
     Define,
     Item,
@@ -21,13 +21,13 @@ from catgrad.loops.nest import (
     may_fail,
     statements,
 )
-from catgrad.loops.plan import Plan, is_local
-from catgrad.loops.scalar import Compute, Guarded, Load, Number, Place, Scalar, Stored, reads
-from catgrad.loops.signature import Signature
-from catgrad.loops.turns import at_once, is_number, is_worth_sharing, step
+from catgrad.loops.ir.scalar import Compute, Guarded, Load, Number, Place, Scalar, Stored, reads
+from catgrad.loops.memory_plan import Plan, is_local
+from catgrad.loops.passes.turns import at_once, is_number, is_worth_sharing, step
 from catgrad.naming import Namer
 from catgrad.ops.arithmetic import Maximum
 from catgrad.ops.compare import Select
+from catgrad.printing.dialect import Dialect
 from catgrad.types import Dtype
 
 from .scalars import LONGEST, Expressions

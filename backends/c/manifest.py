@@ -6,8 +6,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from catgrad.program import Program
-from catgrad.state import Slot
+from catgrad.programs.program import Program
+from catgrad.terms.state import Slot
 
 from .interface import ORDER, entry, is_initial, layouts, prefix
 from .options import Options

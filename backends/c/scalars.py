@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
-from catgrad.dialect import ATOM, Dialect, Literal
 from catgrad.dims import Dim, Size
-from catgrad.loops.index import Index, Modulo, Quotient, Read, Variable
-from catgrad.loops.numbering import Numbering
-from catgrad.loops.plan import largest
-from catgrad.loops.scalar import Compute, Guarded, Load, Number, Place, Scalar, Stored
+from catgrad.loops.ir.index import Index, Modulo, Quotient, Read, Variable
+from catgrad.loops.ir.scalar import Compute, Guarded, Load, Number, Place, Scalar, Stored
+from catgrad.loops.ir.value_numbering import Numbering
+from catgrad.loops.memory_plan import largest
 from catgrad.ops.compare import Comparison
+from catgrad.printing.dialect import ATOM, Dialect, Literal
 from catgrad.types import Dtype, NdArrayType
 
 from .halves import widened

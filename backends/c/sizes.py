@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from catgrad.dims import Dim, Size, product
-from catgrad.loops.index import Index, extent
+from catgrad.loops.ir.index import Index, extent
 from catgrad.naming import Namer
-from catgrad.program import Program
+from catgrad.programs.program import Program
 from catgrad.types import symbols
 
 

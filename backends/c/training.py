@@ -8,7 +8,7 @@ from typing import Any
 
 from catgrad.dims import Dim, Size
 from catgrad.formats.elements import FORMAT_NAMES
-from catgrad.program import Program, symbol_sources
+from catgrad.programs.program import Program, symbol_sources
 from catgrad.types import Dtype, NdArrayType, symbols
 
 from .interface import own_results

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from functools import reduce
 
 from catgrad.dims import Dim, Size
-from catgrad.loops.nest import Multiply, statements
-from catgrad.loops.plan import Plan, byte_size, largest
-from catgrad.loops.steps import Lowered, kernels
+from catgrad.loops.ir.nest import Multiply, statements
+from catgrad.loops.ir.steps import Lowered, kernels
+from catgrad.loops.memory_plan import Plan, byte_size, largest
 
 from .sizes import bound
 from .texts import KernelText

@@ -17,7 +17,7 @@ from catgrad.ops.softmax import LogSoftmax, LogSumExp, Softmax
 from catgrad.ops.take import ScatterAddAlongAxis
 from catgrad.ops.transcendental import Expm1, Log1p, Rsqrt
 from catgrad.ops.window import Fold
-from catgrad.program import Function, Nested, Program
+from catgrad.programs.program import Function, Nested, Program
 from catgrad.tools import Package
 from catgrad.types import Dtype, NdArrayType
 

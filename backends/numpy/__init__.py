@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from catgrad.backend import Backend
-from catgrad.op import Op
 from catgrad.ops.contract import Contract
 from catgrad.ops.cumulative import CumSum
 from catgrad.ops.gather import ScatterAdd
@@ -11,6 +10,7 @@ from catgrad.ops.reduce import Sum
 from catgrad.ops.sort import ArgSort
 from catgrad.ops.take import ScatterAddAlongAxis
 from catgrad.ops.window import Fold
+from catgrad.terms.op import Op
 from catgrad.tools import Package
 from catgrad.types import Dtype
 

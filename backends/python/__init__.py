@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from catgrad.op import Op
-from catgrad.passes import Pass
+from catgrad.programs.passes import Pass
+from catgrad.terms.op import Op
 from catgrad.types import Dtype
 
 from .broadcasting import BroadcastByOperators

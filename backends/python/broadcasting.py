@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from catgrad.dialect import Literal
-from catgrad.op import Op
 from catgrad.ops.random import Draw
 from catgrad.ops.reduce import Broadcast
-from catgrad.passes import prune
-from catgrad.passes.rewrite import Rewriter, Values
-from catgrad.program import Apply, Function
-from catgrad.structural import Constant
+from catgrad.printing.dialect import Literal
+from catgrad.programs.passes import prune
+from catgrad.programs.passes.rewrite import Rewriter, Values
+from catgrad.programs.program import Apply, Function
+from catgrad.terms.op import Op
+from catgrad.terms.structural import Constant
 from catgrad.types import Dtype
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from catgrad.op import Op
 from catgrad.ops.whole import FloorDivide, Remainder
-from catgrad.passes.rewrite import Rewriter, Values
-from catgrad.program import Apply, Function
+from catgrad.programs.passes.rewrite import Rewriter, Values
+from catgrad.programs.program import Apply, Function
+from catgrad.terms.op import Op
 
 
 class QuotientByNumber(Op, register=False):

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from catgrad.dims import product
-from catgrad.op import Op
 from catgrad.ops.contract import Contract
 from catgrad.ops.shape import Permute, Reshape
-from catgrad.passes.rewrite import Rewriter, Values
-from catgrad.program import Apply, Function
+from catgrad.programs.passes.rewrite import Rewriter, Values
+from catgrad.programs.program import Apply, Function
+from catgrad.terms.op import Op
 from catgrad.types import NdArrayType
 
 Axes = tuple[int, ...]

@@ -6,15 +6,15 @@ from catgrad.backend import TOLERANCE, Backend
 from catgrad.loops import OPERATIONS
 
 from .. import templates
-from .files import assembled, spelled
-from .harness import load
-from .interface import extent
+from .compile.files import assembled, spelled
+from .compile.interface import extent
+from .compile.limits import LIMITS
+from .compile.manifest import manifest
+from .compile.options import Options
+from .compile.sizes import arranged
 from .language import spell
-from .limits import LIMITS
-from .manifest import manifest
-from .node import NEEDS
-from .options import Options
-from .sizes import arranged
+from .machine.harness import load
+from .machine.node import NEEDS
 
 FILES = {
     "{name}.scratch": "sprite.j2",

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from catgrad.backend import Artifact, Backend
-from catgrad.op import Op
 from catgrad.ops.arithmetic import Add, Divide, Multiply, Subtract
 from catgrad.ops.compare import Comparison, Select
 from catgrad.ops.gather import ScatterAdd
 from catgrad.ops.power import Power
 from catgrad.ops.take import ScatterAddAlongAxis
 from catgrad.ops.window import Fold
+from catgrad.terms.op import Op
 from catgrad.tools import Package
 from catgrad.types import Dtype
 

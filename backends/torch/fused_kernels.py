@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from catgrad.dialect import Literal
-from catgrad.op import Op
 from catgrad.ops.arithmetic import Add, Multiply, Square, Subtract
 from catgrad.ops.reduce import Broadcast
-from catgrad.passes import prune
-from catgrad.passes.rewrite import Rewriter, Values
-from catgrad.program import Apply, Function
+from catgrad.printing.dialect import Literal
+from catgrad.programs.passes import prune
+from catgrad.programs.passes.rewrite import Rewriter, Values
+from catgrad.programs.program import Apply, Function
+from catgrad.terms.op import Op
 from catgrad.types import Dtype
 
 from ..python.matmul import MatMul

@@ -6,11 +6,11 @@ from dataclasses import replace
 from typing import Any
 
 from catgrad.functors.reverse import Reversed
-from catgrad.op import Op
 from catgrad.ops.attention import Attention
 from catgrad.ops.norms import AffineLayerNorm
-from catgrad.passes.rewrite import Values
-from catgrad.program import Apply, Function
+from catgrad.programs.passes.rewrite import Values
+from catgrad.programs.program import Apply, Function
+from catgrad.terms.op import Op
 
 name = "pullbacks"
 

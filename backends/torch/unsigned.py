@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from catgrad.block import retyped
-from catgrad.op import Op
 from catgrad.ops.arithmetic import Maximum, Minimum
 from catgrad.ops.bits import BitAnd, BitOr, BitXor, ShiftRight
 from catgrad.ops.cast import Cast
@@ -18,8 +16,10 @@ from catgrad.ops.slices import Concat, Pad, Split
 from catgrad.ops.take import TakeAlongAxis
 from catgrad.ops.whole import FloorDivide, Remainder
 from catgrad.ops.window import Window
-from catgrad.program import Apply, Function, Nested
-from catgrad.structural import Constant, NumberOf
+from catgrad.programs.program import Apply, Function, Nested
+from catgrad.terms.block import retyped
+from catgrad.terms.op import Op
+from catgrad.terms.structural import Constant, NumberOf
 from catgrad.types import Dtype
 
 U32, I64 = Dtype.uint32, Dtype.int64

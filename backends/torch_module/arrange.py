@@ -7,12 +7,12 @@ from typing import Any
 
 from catgrad.backend import Backend
 from catgrad.errors import DtypeError, OptionError
-from catgrad.op import Op
 from catgrad.ops.random import Draw
 from catgrad.ops.slices import Split
 from catgrad.ops.window import Window
-from catgrad.passes import optimise
-from catgrad.program import Apply, Function, Program
+from catgrad.programs.passes import optimise
+from catgrad.programs.program import Apply, Function, Program
+from catgrad.terms.op import Op
 from catgrad.types import NdArrayType
 
 from .constants import hoisted

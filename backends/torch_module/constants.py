@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 from catgrad.ops.reduce import Broadcast
-from catgrad.passes import prune
-from catgrad.program import Apply, Function, Program
-from catgrad.state import Slot
-from catgrad.structural import Constant
+from catgrad.programs.passes import prune
+from catgrad.programs.program import Apply, Function, Program
+from catgrad.terms.state import Slot
+from catgrad.terms.structural import Constant
 from catgrad.types import symbols
 
 Key = tuple[Any, ...]

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from catgrad.block import map_blocks
 from catgrad.functors.local import LocalFunctor
-from catgrad.op import Op
-from catgrad.program import Function
-from catgrad.structural import StopGradient
-from catgrad.term import Term, singleton
+from catgrad.programs.program import Function
+from catgrad.terms.block import map_blocks
+from catgrad.terms.op import Op
+from catgrad.terms.structural import StopGradient
+from catgrad.terms.term import Term, singleton
 from catgrad.types import NdArrayType
 
 

@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 
 from catgrad.backend import Artifact
 from catgrad.errors import ShapeError
-from catgrad.program import Function, Program
-from catgrad.structural import is_differentiable
+from catgrad.programs.program import Function, Program
+from catgrad.terms.structural import is_differentiable
 
 from ..python import load_module
 

@@ -7,9 +7,9 @@ from keyword import iskeyword
 
 from catgrad.backend import Backend
 from catgrad.errors import OptionError
-from catgrad.printing import FunctionText, Loop
-from catgrad.program import Program
-from catgrad.state import Slot
+from catgrad.printing.printer import FunctionText, Loop
+from catgrad.programs.program import Program
+from catgrad.terms.state import Slot
 
 from .options import class_name_of
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from catgrad.dims import Size
 from catgrad.learn.optimisers import adagrad, adam, adamw, rmsprop, sgd
-from catgrad.program import Program
+from catgrad.programs.program import Program
 from catgrad.types import NdArrayType, symbols
 
 

@@ -98,7 +98,7 @@ def ops() -> None:
     """
     import catgrad.ops  # noqa: F401  # declares them
     from catgrad.backend import capability_table
-    from catgrad.op import OPS
+    from catgrad.terms.op import OPS
 
     rows = []
     for name, printed in capability_table().items():
@@ -181,8 +181,8 @@ def draw(
 
     Example: `catgrad draw net:task -f step -o step.svg`
     """
-    from catgrad.draw import render
     from catgrad.learn.task import TERMS, Task
+    from catgrad.terms.draw import render
 
     if function not in TERMS:
         raise OptionError(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from catgrad.backend import Backend, backends, get_backend
-from catgrad.draw import GRAPHVIZ
 from catgrad.errors import ToolError
+from catgrad.terms.draw import GRAPHVIZ
 from catgrad.tools import Executable, Package, Tool
 
 TO_COME = "a target to come"

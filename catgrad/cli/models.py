@@ -30,7 +30,7 @@ def resolve(reference: str) -> Any:
     """
     from catgrad.learn.functions import Functions
     from catgrad.learn.task import Task
-    from catgrad.term import Term
+    from catgrad.terms.term import Term
 
     module_name, _, name = reference.partition(":")
     if not (module_name and name):

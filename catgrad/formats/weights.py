@@ -7,7 +7,7 @@ from math import prod
 from catgrad.dims import numbers
 from catgrad.formats import safetensors
 from catgrad.paths import require_file
-from catgrad.program import Program
+from catgrad.programs.program import Program
 from catgrad.types import Array
 
 MOST_TIMES, MOST_BESIDE = 4, 2**26

@@ -5,7 +5,7 @@ from catgrad.functors.expand import Expand
 from catgrad.functors.factor import factor_buffers, factor_run_numbers
 from catgrad.functors.parameters import factor_parameters, prefixed
 from catgrad.functors.reverse import Reverse, reverse, reverse_derivative
-from catgrad.term import substitute
+from catgrad.terms.term import substitute
 
 __all__ = [
     "Expand", "Reverse", "evaluation", "factor_buffers", "factor_parameters", "factor_run_numbers",

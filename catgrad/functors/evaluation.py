@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from catgrad.block import any_operation, map_blocks
-from catgrad.build import build
 from catgrad.functors.local import LocalFunctor
 from catgrad.functors.wide import in_wide
-from catgrad.op import Op
-from catgrad.term import Term, singleton
+from catgrad.terms.block import any_operation, map_blocks
+from catgrad.terms.build import build
+from catgrad.terms.op import Op
+from catgrad.terms.term import Term, singleton
 from catgrad.types import NdArrayType
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
-from catgrad.build import TermBuilder, build
 from catgrad.errors import TermError
-from catgrad.state import Buffer, Kept, RunNumber, Slot, Update, slot
-from catgrad.term import Edge, Term, assemble, edges
+from catgrad.terms.build import TermBuilder, build
+from catgrad.terms.state import Buffer, Kept, RunNumber, Slot, Update, slot
+from catgrad.terms.term import Edge, Term, assemble, edges
 
 K = TypeVar("K", bound=Kept)
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from open_hypergraphs import FiniteFunction, FrobeniusFunctor, IndexedCoproduct
 
-from catgrad.op import Op
-from catgrad.term import Term, tensor
+from catgrad.terms.op import Op
+from catgrad.terms.term import Term, tensor
 from catgrad.types import NdArrayType
 
 

@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TypeGuard
 
-from catgrad.block import blocks, map_blocks
 from catgrad.errors import DtypeError, ShapeError
 from catgrad.functors.factor import factor
-from catgrad.op import Op
-from catgrad.state import Parameter, RunNumber, Slot, Update, slot
-from catgrad.structural import Label, Named
-from catgrad.term import Term, map_operations
+from catgrad.terms.block import blocks, map_blocks
+from catgrad.terms.op import Op
+from catgrad.terms.state import Parameter, RunNumber, Slot, Update, slot
+from catgrad.terms.structural import Label, Named
+from catgrad.terms.term import Term, map_operations
 from catgrad.types import symbols
 
 

@@ -15,16 +15,16 @@ from typing import Any, cast
 import numpy as np
 from open_hypergraphs import FiniteFunction, IndexedCoproduct, Optic
 
-from catgrad.block import Block
-from catgrad.build import build
 from catgrad.dims import Size
 from catgrad.errors import TypeMismatch, UnsupportedOp
 from catgrad.functors.local import LocalFunctor
 from catgrad.functors.wide import in_wide
-from catgrad.live import live
-from catgrad.op import INPUTS, Examples, Op, Types
-from catgrad.structural import Constant, is_differentiable
-from catgrad.term import Term, check_functional, discard, identity, obj, singleton
+from catgrad.terms.block import Block
+from catgrad.terms.build import build
+from catgrad.terms.dead_code import live
+from catgrad.terms.op import INPUTS, Examples, Op, Types
+from catgrad.terms.structural import Constant, is_differentiable
+from catgrad.terms.term import Term, check_functional, discard, identity, obj, singleton
 from catgrad.types import Array, Dtype, NdArrayType
 
 Objects = tuple[NdArrayType, ...]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from catgrad.op import NOTHING, Op
 from catgrad.ops.cast import cast
+from catgrad.terms.op import NOTHING, Op
 from catgrad.types import NdArrayType
 
 Types = Sequence[NdArrayType]

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from inspect import signature
 from typing import Any
 
-from catgrad.build import Var
 from catgrad.errors import DtypeError, OptionError, ShapeError, TypeMismatch
 from catgrad.learn.optimiser import Optimiser, Run
-from catgrad.term import Term
+from catgrad.terms.build import Var
+from catgrad.terms.term import Term
 from catgrad.types import NdArrayType
 
 Loss = Callable[..., Any]

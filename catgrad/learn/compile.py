@@ -15,7 +15,7 @@ from catgrad.learn.entries import COMPILED, functions_program, program
 from catgrad.learn.functions import Functions
 from catgrad.learn.optimiser import Optimiser
 from catgrad.learn.task import Task
-from catgrad.term import Term
+from catgrad.terms.term import Term
 from catgrad.types import NdArrayType
 
 

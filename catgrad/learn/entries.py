@@ -10,9 +10,9 @@ from catgrad.functors.reverse import cotangents
 from catgrad.learn.functions import Functions, initial_term
 from catgrad.learn.task import Task
 from catgrad.naming import numbered
-from catgrad.op import Op
-from catgrad.program import GRADIENTS, Function, Program, lower
-from catgrad.state import Slot
+from catgrad.programs.program import GRADIENTS, Function, Program, lower
+from catgrad.terms.op import Op
+from catgrad.terms.state import Slot
 
 DOCS = {
     "predict": "{M}P × X → Ŷ: the model's output.",

@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from catgrad.block import any_operation
-from catgrad.build import build
 from catgrad.errors import OptionError, TermError
 from catgrad.functors import evaluation, factor_buffers, factor_parameters, factor_run_numbers
 from catgrad.naming import numbered, require_dotted
 from catgrad.ops.random import initial_value
-from catgrad.state import SEED, Slot, Update, slot
-from catgrad.structural import Label
-from catgrad.term import Term
+from catgrad.terms.block import any_operation
+from catgrad.terms.build import build
+from catgrad.terms.state import SEED, Slot, Update, slot
+from catgrad.terms.structural import Label
+from catgrad.terms.term import Term
 from catgrad.types import NdArrayType
 
 RESERVED = ("trained", "criterion", "loss", "rev", "rev_p", "grads", "update", "step", "train_step", "forget")

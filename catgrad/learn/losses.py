@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from catgrad import ops
-from catgrad.build import Var
 from catgrad.errors import OptionError, ShapeError
 from catgrad.ops import broadcast, select, zeros_like
-from catgrad.structural import Constant
+from catgrad.terms.build import Var
+from catgrad.terms.structural import Constant
 
 Reduction = Literal["mean", "sum"]
 

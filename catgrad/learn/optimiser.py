@@ -16,8 +16,8 @@ from typing import Any
 from catgrad import ops
 from catgrad.errors import OptionError
 from catgrad.learn.schedules import Rate, Schedule, adjustable, rate_now
-from catgrad.state import STEP, Slot
-from catgrad.structural import Constant, Label
+from catgrad.terms.state import STEP, Slot
+from catgrad.terms.structural import Constant, Label
 from catgrad.types import Dtype, NdArrayType
 
 Gradients = Callable[[Sequence[Any]], Sequence[Any]]

@@ -13,8 +13,8 @@ from catgrad.errors import OptionError
 from catgrad.learn.optimiser import Optimiser, Run, clipped, frozen, grouped, require_optimiser, scaled
 from catgrad.learn.options import check_whole, number, positive, share
 from catgrad.learn.schedules import RATE, Rate, Schedule
-from catgrad.state import STEP
-from catgrad.structural import Constant, Label
+from catgrad.terms.state import STEP
+from catgrad.terms.structural import Constant, Label
 from catgrad.types import Dtype, NdArrayType
 
 

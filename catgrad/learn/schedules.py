@@ -14,8 +14,8 @@ from typing import Any
 from catgrad import ops
 from catgrad.errors import OptionError
 from catgrad.learn.options import check_whole, number, positive
-from catgrad.state import STEP, learning_rate
-from catgrad.structural import Constant, Label
+from catgrad.terms.state import STEP, learning_rate
+from catgrad.terms.structural import Constant, Label
 from catgrad.types import Dtype, NdArrayType
 
 

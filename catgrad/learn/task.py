@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from catgrad.build import build
 from catgrad.functors import (
     Reverse,
     evaluation,
@@ -19,11 +18,12 @@ from catgrad.functors import (
 from catgrad.functors.reverse import cotangents
 from catgrad.learn.checks import Loss, check_is_loss, check_parts, check_takes, checked_put
 from catgrad.learn.optimiser import Optimiser, Run
-from catgrad.live import narrowed, selected, unread
 from catgrad.naming import numbered, require_dotted
-from catgrad.state import RunNumber, Slot, slot
-from catgrad.structural import Constant, Label
-from catgrad.term import Term
+from catgrad.terms.build import build
+from catgrad.terms.dead_code import narrowed, selected, unread
+from catgrad.terms.state import RunNumber, Slot, slot
+from catgrad.terms.structural import Constant, Label
+from catgrad.terms.term import Term
 from catgrad.types import NdArrayType
 
 TERMS = ("model", "predict", "loss", "rev", "rev_p", "grads", "update", "step", "train_step")

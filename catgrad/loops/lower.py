@@ -4,21 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-from catgrad.loops import moves, products, reductions, scatters  # noqa: F401  # register their operations
-from catgrad.loops.dead import without_dead_stores
-from catgrad.loops.element import Indices, Source
-from catgrad.loops.fuse import fused, shrink
-from catgrad.loops.index import Index, Variable, index
-from catgrad.loops.lanes import widened
-from catgrad.loops.nest import Define, Item, Kernel, nested
-from catgrad.loops.place import put_in_place
-from catgrad.loops.scalar import Load, Scalar, Stored
-from catgrad.loops.stages import Stages
-from catgrad.loops.steps import Either, Lowered, Repeat, Step, decisive, kernels
-from catgrad.loops.tidy import tidy
+from catgrad.loops.ir.index import Index, Variable, index
+from catgrad.loops.ir.nest import Define, Item, Kernel, nested
+from catgrad.loops.ir.scalar import Load, Scalar, Stored
+from catgrad.loops.ir.steps import Either, Lowered, Repeat, Step, decisive, kernels
+from catgrad.loops.lowering import (  # noqa: F401  # register their operations
+    data_movement,
+    products,
+    reductions,
+    scatters,
+)
+from catgrad.loops.lowering.index_maps import Indices, Source
+from catgrad.loops.lowering.rules import Stages
+from catgrad.loops.passes.dead_stores import without_dead_stores
+from catgrad.loops.passes.fuse import fused, shrink
+from catgrad.loops.passes.in_place import put_in_place
+from catgrad.loops.passes.lanes import widened
+from catgrad.loops.passes.tidy import tidy
 from catgrad.naming import Namer
 from catgrad.ops.scan import Scan
-from catgrad.program import Apply, Function, Nested
+from catgrad.programs.program import Apply, Function, Nested
 
 Fuse = Callable[[Sequence[Item]], list[Kernel]]
 """How nests become kernels."""

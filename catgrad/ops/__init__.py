@@ -72,7 +72,7 @@ from catgrad.ops.take import scatter_add_along_axis, take, take_along_axis
 from catgrad.ops.transcendental import cos, erf, exp, expm1, log, log1p, rsqrt, sin, sqrt, tanh
 from catgrad.ops.whole import floor_divide, remainder
 from catgrad.ops.window import window
-from catgrad.structural import stop_gradient, zeros_like
+from catgrad.terms.structural import stop_gradient, zeros_like
 
 __all__ = [
     "absolute", "adaptive_avg_pool", "adaptive_max_pool", "add", "affine_layer_norm", "all", "any",

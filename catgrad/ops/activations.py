@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from catgrad.op import INPUTS, OUTPUTS
 from catgrad.ops.arithmetic import absolute, maximum
 from catgrad.ops.compare import select
 from catgrad.ops.scalar import FloatMap
 from catgrad.ops.transcendental import Erf, erf, exp, expm1, log1p, tanh
-from catgrad.structural import zeros_like
+from catgrad.terms.op import INPUTS, OUTPUTS
+from catgrad.terms.structural import zeros_like
 from catgrad.types import Array
 
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from catgrad.op import INPUTS, NOTHING, Saves
 from catgrad.ops.compare import select
 from catgrad.ops.scalar import FloatMap, ScalarMap
-from catgrad.structural import zeros_like
+from catgrad.terms.op import INPUTS, NOTHING, Saves
+from catgrad.terms.structural import zeros_like
 from catgrad.types import Array
 
 

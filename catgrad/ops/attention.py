@@ -9,13 +9,13 @@ import numpy as np
 
 from catgrad.dims import Size
 from catgrad.errors import ShapeError
-from catgrad.op import Examples, Op, Types, floating
 from catgrad.ops.compare import select
 from catgrad.ops.contract import Contract
 from catgrad.ops.extrema import iota
 from catgrad.ops.reduce import broadcast
 from catgrad.ops.softmax import Softmax, softmax
-from catgrad.structural import Constant
+from catgrad.terms.op import Examples, Op, Types, floating
+from catgrad.terms.structural import Constant
 from catgrad.types import Array, NdArrayType
 
 

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from catgrad.errors import ShapeError
-from catgrad.op import INPUTS, Examples, Op, Types, floating
 from catgrad.ops.reduce import broadcast, mean, mean_of
 from catgrad.ops.shape import Axes
 from catgrad.ops.transcendental import sqrt
-from catgrad.structural import zeros_like
+from catgrad.terms.op import INPUTS, Examples, Op, Types, floating
+from catgrad.terms.structural import zeros_like
 from catgrad.types import Array, NdArrayType
 
 

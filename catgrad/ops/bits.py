@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from catgrad.op import NOTHING, SYMBOLS
 from catgrad.ops.compare import not_equal
 from catgrad.ops.logic import And, Not, Or
 from catgrad.ops.whole import WholeMap
-from catgrad.structural import Constant, zeros_like
+from catgrad.terms.op import NOTHING, SYMBOLS
+from catgrad.terms.structural import Constant, zeros_like
 from catgrad.types import Array, Dtype
 
 

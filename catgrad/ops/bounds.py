@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from catgrad.errors import OptionError
-from catgrad.op import INPUTS, Examples
 from catgrad.ops.arithmetic import absolute, floor, maximum, minimum, sign
 from catgrad.ops.compare import select
 from catgrad.ops.scalar import FloatMap
-from catgrad.structural import Constant, zeros_like
+from catgrad.terms.op import INPUTS, Examples
+from catgrad.terms.structural import Constant, zeros_like
 from catgrad.types import Array, NdArrayType
 
 

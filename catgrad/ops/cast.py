@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from catgrad.errors import DtypeError
-from catgrad.op import NOTHING, Examples, Op, Types
-from catgrad.structural import Constant
+from catgrad.terms.op import NOTHING, Examples, Op, Types
+from catgrad.terms.structural import Constant
 from catgrad.types import Array, Dtype, NdArrayType
 
 

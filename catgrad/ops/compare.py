@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from catgrad.errors import DtypeError
-from catgrad.op import NOTHING, Examples, Op, Saves, Types, floating, same
-from catgrad.structural import zeros_like
+from catgrad.terms.op import NOTHING, Examples, Op, Saves, Types, floating, same
+from catgrad.terms.structural import zeros_like
 from catgrad.types import Array, Dtype, NdArrayType
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from catgrad.dims import Size
 from catgrad.errors import DtypeError, OptionError, ShapeError
-from catgrad.op import INPUTS, SYMBOLS, Examples, Op, Types
+from catgrad.terms.op import INPUTS, SYMBOLS, Examples, Op, Types
 from catgrad.types import Array, Dtype, NdArrayType
 
 Axes = tuple[int, ...]

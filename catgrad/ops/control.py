@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from catgrad.block import Block, HigherOrder
-from catgrad.build import Var, build, build_inside
 from catgrad.dims import Size
 from catgrad.errors import DtypeError, OptionError, TermError, TypeMismatch
-from catgrad.live import kept_inputs, selected, with_inputs
-from catgrad.op import Examples, Op, Types
 from catgrad.ops.scan import Reverse, Scan
 from catgrad.ops.transcendental import tanh
-from catgrad.structural import Barrier, is_differentiable
-from catgrad.term import Term
+from catgrad.terms.block import Block, HigherOrder
+from catgrad.terms.build import Var, build, build_inside
+from catgrad.terms.dead_code import kept_inputs, selected, with_inputs
+from catgrad.terms.op import Examples, Op, Types
+from catgrad.terms.structural import Barrier, is_differentiable
+from catgrad.terms.term import Term
 from catgrad.types import Array, Dtype, NdArrayType
 
 

@@ -13,12 +13,12 @@ import numpy as np
 
 from catgrad.dims import numbers
 from catgrad.errors import OptionError
-from catgrad.op import Examples, Types, floating
 from catgrad.ops.contract import Contract
 from catgrad.ops.convolution import Convolution, for_each_axis
 from catgrad.ops.shape import Axes
 from catgrad.ops.slices import slice
 from catgrad.ops.window import Fold
+from catgrad.terms.op import Examples, Types, floating
 from catgrad.types import Array, NdArrayType
 
 

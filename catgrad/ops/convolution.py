@@ -8,10 +8,10 @@ import numpy as np
 
 from catgrad.dims import Size, numbers
 from catgrad.errors import OptionError, ShapeError
-from catgrad.op import Op
 from catgrad.ops.shape import Axes, Shape, reshape
 from catgrad.ops.slices import pad
 from catgrad.ops.window import Window, positions, window
+from catgrad.terms.op import Op
 from catgrad.types import Array, NdArrayType
 
 

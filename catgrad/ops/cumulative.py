@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from catgrad.op import NOTHING, Examples, Op, Types, numeric
 from catgrad.ops.shape import normalised
+from catgrad.terms.op import NOTHING, Examples, Op, Types, numeric
 from catgrad.types import Array, NdArrayType
 
 

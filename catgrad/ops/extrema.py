@@ -8,12 +8,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from catgrad.dims import Size, numbers, product
-from catgrad.op import NOTHING, Examples, Op, Saves, Types, numeric
 from catgrad.ops.bits import bitwise_not
 from catgrad.ops.compare import select
 from catgrad.ops.reduce import broadcast, sum
 from catgrad.ops.shape import Shape, normalised, permute, require_shape, reshape, without
-from catgrad.structural import zeros_like
+from catgrad.terms.op import NOTHING, Examples, Op, Saves, Types, numeric
+from catgrad.terms.structural import zeros_like
 from catgrad.types import Array, Dtype, NdArrayType
 
 WHOLE = (Dtype.int32, Dtype.int64, Dtype.uint32)

@@ -8,8 +8,8 @@ import numpy as np
 
 from catgrad.dims import Size, numbers
 from catgrad.errors import DtypeError, ShapeError
-from catgrad.op import Examples, Op, Saves, Types, numeric
-from catgrad.structural import zeros_like
+from catgrad.terms.op import Examples, Op, Saves, Types, numeric
+from catgrad.terms.structural import zeros_like
 from catgrad.types import Array, Dtype, NdArrayType
 
 WHOLE = (Dtype.int32, Dtype.int64)

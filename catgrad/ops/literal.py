@@ -10,8 +10,8 @@ import numpy as np
 
 from catgrad.dims import numbers
 from catgrad.errors import OptionError, ShapeError
-from catgrad.op import NOTHING, Examples, Op, Types
-from catgrad.structural import Constant
+from catgrad.terms.op import NOTHING, Examples, Op, Types
+from catgrad.terms.structural import Constant
 from catgrad.types import Dtype, NdArrayType
 
 MOST_ELEMENTS = 1000

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from catgrad.errors import DtypeError
-from catgrad.op import NOTHING, Examples, Op, Types, same
 from catgrad.ops.compare import select
 from catgrad.ops.reduce import Sum, sum
 from catgrad.ops.shape import Axes, Shape, normalised
-from catgrad.structural import Constant
+from catgrad.terms.op import NOTHING, Examples, Op, Types, same
+from catgrad.terms.structural import Constant
 from catgrad.types import Array, Dtype, NdArrayType
 
 

@@ -9,13 +9,13 @@ import numpy as np
 
 from catgrad.dims import exact_quotient, product
 from catgrad.errors import ShapeError
-from catgrad.op import Examples, Op, Types, floating
 from catgrad.ops.arithmetic import absolute
 from catgrad.ops.compare import select
 from catgrad.ops.reduce import broadcast, mean, mean_of, sum
 from catgrad.ops.shape import Axes, normalised, reshape
 from catgrad.ops.transcendental import sqrt
-from catgrad.structural import zeros_like
+from catgrad.terms.op import Examples, Op, Types, floating
+from catgrad.terms.structural import zeros_like
 from catgrad.types import Array, Dtype, NdArrayType
 
 

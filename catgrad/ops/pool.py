@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from catgrad.errors import OptionError, ShapeError
-from catgrad.op import Examples, Op, Types, floating
 from catgrad.ops.compare import select
 from catgrad.ops.convolution import for_each_axis
 from catgrad.ops.extrema import argmax, iota, max
@@ -16,7 +15,8 @@ from catgrad.ops.reduce import broadcast, mean, sum
 from catgrad.ops.shape import Axes, Shape, reshape
 from catgrad.ops.slices import concat, pad, slice
 from catgrad.ops.window import Fold, Window, positions, window
-from catgrad.structural import Constant, zeros_like
+from catgrad.terms.op import Examples, Op, Types, floating
+from catgrad.terms.structural import Constant, zeros_like
 from catgrad.types import Array, NdArrayType
 
 

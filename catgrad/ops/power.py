@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from catgrad.op import SYMBOLS, Saves
 from catgrad.ops.bits import BitAnd, ShiftRight
 from catgrad.ops.compare import select
 from catgrad.ops.control import repeat
 from catgrad.ops.scalar import FloatMap
 from catgrad.ops.transcendental import log
 from catgrad.ops.whole import WholeMap
-from catgrad.structural import Constant, zeros_like
+from catgrad.terms.op import SYMBOLS, Saves
+from catgrad.terms.structural import Constant, zeros_like
 from catgrad.types import Array, Dtype
 
 BITS = {Dtype.int32: 32, Dtype.uint32: 32, Dtype.int64: 64}

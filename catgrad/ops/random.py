@@ -11,13 +11,13 @@ import numpy as np
 from catgrad.dims import numbers
 from catgrad.errors import DtypeError, OptionError
 from catgrad.initialisers import Initialiser, Normal, Uniform
-from catgrad.op import NOTHING, Examples, Op, Saves, Types, floating
 from catgrad.ops.arithmetic import floor
 from catgrad.ops.cast import cast
 from catgrad.ops.compare import select
 from catgrad.ops.shape import Shape
 from catgrad.ops.transcendental import cos, log1p, sqrt
-from catgrad.structural import Constant, Named, zeros_like
+from catgrad.terms.op import NOTHING, Examples, Op, Saves, Types, floating
+from catgrad.terms.structural import Constant, Named, zeros_like
 from catgrad.types import Array, Dtype, NdArrayType
 
 KEY = NdArrayType((), Dtype.int64)

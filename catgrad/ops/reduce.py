@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from catgrad.dims import Dim, Size, numbers, product
-from catgrad.op import NOTHING, Examples, Op, Types, floating
 from catgrad.ops.shape import Axes, Shape, normalised, require_shape, without
-from catgrad.structural import Constant, NumberOf
+from catgrad.terms.op import NOTHING, Examples, Op, Types, floating
+from catgrad.terms.structural import Constant, NumberOf
 from catgrad.types import Array, Dtype, NdArrayType
 
 

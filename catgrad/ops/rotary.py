@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from catgrad.errors import OptionError, ShapeError
-from catgrad.op import NOTHING, Examples, Op, Types, floating
 from catgrad.ops.extrema import iota
 from catgrad.ops.reduce import broadcast
 from catgrad.ops.shape import reshape
 from catgrad.ops.slices import concat, split
 from catgrad.ops.transcendental import cos, exp, sin
+from catgrad.terms.op import NOTHING, Examples, Op, Types, floating
 from catgrad.types import Array, NdArrayType
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from catgrad.op import Op, Types, floating, numeric
+from catgrad.terms.op import Op, Types, floating, numeric
 from catgrad.types import NdArrayType
 
 

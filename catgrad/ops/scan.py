@@ -7,16 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from catgrad.block import Block, HigherOrder
-from catgrad.build import build
 from catgrad.dims import Size, numbers
 from catgrad.errors import ShapeError, TypeMismatch
-from catgrad.live import kept_inputs, selected, with_inputs
-from catgrad.op import Examples, Op, Types
 from catgrad.ops.transcendental import tanh
-from catgrad.split import split
-from catgrad.structural import Constant, is_differentiable
-from catgrad.term import Term
+from catgrad.terms.block import Block, HigherOrder
+from catgrad.terms.build import build
+from catgrad.terms.dead_code import kept_inputs, selected, with_inputs
+from catgrad.terms.op import Examples, Op, Types
+from catgrad.terms.partition import split
+from catgrad.terms.structural import Constant, is_differentiable
+from catgrad.terms.term import Term
 from catgrad.types import Array, NdArrayType
 
 Reverse = Callable[[Term], Term]

@@ -10,7 +10,7 @@ import numpy as np
 
 from catgrad.dims import Size, exact_quotient, numbers, product
 from catgrad.errors import OptionError, ShapeError
-from catgrad.op import NOTHING, Examples, Op, Types
+from catgrad.terms.op import NOTHING, Examples, Op, Types
 from catgrad.types import Array, NdArrayType
 
 Shape = tuple[Size, ...]

@@ -9,8 +9,8 @@ import numpy as np
 
 from catgrad.dims import Size, numbers
 from catgrad.errors import OptionError, ShapeError
-from catgrad.op import NOTHING, Examples, Op, Types
 from catgrad.ops.shape import Axes, Shape, expand_dims, normalised, require_shape, shape_text
+from catgrad.terms.op import NOTHING, Examples, Op, Types
 from catgrad.types import Array, NdArrayType
 
 

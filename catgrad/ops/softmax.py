@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 
 from catgrad.dims import Size
-from catgrad.op import OUTPUTS, Examples, Op, Saves, Types, floating
 from catgrad.ops.arithmetic import absolute
 from catgrad.ops.compare import select
 from catgrad.ops.extrema import Max, max
 from catgrad.ops.reduce import broadcast, sum
 from catgrad.ops.shape import Shape, normalised
 from catgrad.ops.transcendental import exp, log
-from catgrad.structural import zeros_like
+from catgrad.terms.op import OUTPUTS, Examples, Op, Saves, Types, floating
+from catgrad.terms.structural import zeros_like
 from catgrad.types import Array, NdArrayType
 
 

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from catgrad.errors import OptionError
-from catgrad.op import Examples, Op, Types, numeric
 from catgrad.ops.shape import normalised
 from catgrad.ops.slices import slice
 from catgrad.ops.take import take_along_axis
-from catgrad.structural import zeros_like
+from catgrad.terms.op import Examples, Op, Types, numeric
+from catgrad.terms.structural import zeros_like
 from catgrad.types import Array, Dtype, NdArrayType
 
 

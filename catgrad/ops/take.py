@@ -8,10 +8,10 @@ import numpy as np
 
 from catgrad.dims import Size, numbers
 from catgrad.errors import ShapeError
-from catgrad.op import Examples, Op, Saves, Types, numeric
 from catgrad.ops.gather import gather, require_whole, require_within
 from catgrad.ops.shape import normalised, permute
-from catgrad.structural import zeros_like
+from catgrad.terms.op import Examples, Op, Saves, Types, numeric
+from catgrad.terms.structural import zeros_like
 from catgrad.types import Array, Dtype, NdArrayType
 
 

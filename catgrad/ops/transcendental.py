@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from catgrad.op import INPUTS, OUTPUTS
 from catgrad.ops.scalar import FloatMap
+from catgrad.terms.op import INPUTS, OUTPUTS
 from catgrad.types import Array
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from catgrad.errors import DtypeError
-from catgrad.op import NOTHING, Examples, Saves, Types, numeric
 from catgrad.ops.scalar import ScalarMap
-from catgrad.structural import zeros_like
+from catgrad.terms.op import NOTHING, Examples, Saves, Types, numeric
+from catgrad.terms.structural import zeros_like
 from catgrad.types import Array, Dtype, NdArrayType
 
 

@@ -8,8 +8,8 @@ import numpy as np
 
 from catgrad.dims import Size, numbers
 from catgrad.errors import OptionError, ShapeError
-from catgrad.op import NOTHING, Examples, Op, Types
 from catgrad.ops.shape import Axes, Shape, require_shape
+from catgrad.terms.op import NOTHING, Examples, Op, Types
 from catgrad.types import Array, NdArrayType
 
 

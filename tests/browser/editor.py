@@ -8,7 +8,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from catgrad.backends.scratch.node import CHROMIUM, NODE
+from catgrad.backends.scratch.machine.node import CHROMIUM, NODE
 
 FOLDER = Path(__file__).parent
 

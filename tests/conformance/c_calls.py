@@ -12,7 +12,7 @@ import numpy as np
 from catgrad import Term
 from catgrad.backend import Artifact, get_backend
 from catgrad.functors import Expand
-from catgrad.program import Program, bind_symbols, lower
+from catgrad.programs.program import Program, bind_symbols, lower
 from catgrad.types import Array, substitute, symbols
 
 Case = tuple[Term, Sequence[Array]]

@@ -10,10 +10,10 @@ from catgrad.backend import get_backend
 from catgrad.errors import DtypeError
 from catgrad.functors import reverse
 from catgrad.learn.compile import emit
-from catgrad.op import OPS
-from catgrad.program import Program, evaluate, lower
-from catgrad.structural import Constant
-from catgrad.term import singleton
+from catgrad.programs.program import Program, evaluate, lower
+from catgrad.terms.op import OPS
+from catgrad.terms.structural import Constant
+from catgrad.terms.term import singleton
 from catgrad.testing import draw_arrays, in_dtype, run_on
 from catgrad.types import as_numpy, widened
 from tests.conformance.pytorch import torch

@@ -15,8 +15,8 @@ from catgrad import Dtype, NdArrayType, Term, build, ops
 from catgrad.backend import TOLERANCE
 from catgrad.functors import reverse
 from catgrad.ops.cast import Cast
-from catgrad.program import evaluate
-from catgrad.term import singleton
+from catgrad.programs.program import evaluate
+from catgrad.terms.term import singleton
 from catgrad.testing import draw_arrays, operation_cases
 from catgrad.types import Array, widened
 from tests.conformance import c_calls
@@ -172,7 +172,7 @@ def test_no_warning_and_nothing_undefined(folder, compiler):
 @NEEDS_WATCHER
 def test_no_race(tmp_path, monkeypatch):
     """With every loop shared among threads that may be, however little there is to do in it."""
-    monkeypatch.setattr("catgrad.loops.turns.SHARED", 0)
+    monkeypatch.setattr("catgrad.loops.passes.turns.SHARED", 0)
     c_calls.write("operations", [(e.term, e.arrays) for e in EXAMPLES], tmp_path)
     sources = ["main.c", "operations.c", "-o", "watched", "-lm"]
     built(compiler(), *FLAGS, "-DGEMM_PARALLEL_FLOPS=0", *sources, cwd=tmp_path)

@@ -14,10 +14,10 @@ from catgrad.backend import get_backend
 from catgrad.functors import reverse
 from catgrad.ops.cast import Cast
 from catgrad.ops.random import KEY
-from catgrad.passes import optimise
-from catgrad.program import evaluate, lower
-from catgrad.structural import Constant
-from catgrad.term import singleton
+from catgrad.programs.passes import optimise
+from catgrad.programs.program import evaluate, lower
+from catgrad.terms.structural import Constant
+from catgrad.terms.term import singleton
 from catgrad.testing import run_on
 from tests.targets import drawn, need, on_targets
 

@@ -10,7 +10,7 @@ from catgrad import Dtype, NdArrayType, build, ops
 from catgrad.backend import get_backend
 from catgrad.errors import DtypeError, OptionError, ShapeError
 from catgrad.ops.literal import ArrayLiteral
-from catgrad.program import Program, evaluate, lower
+from catgrad.programs.program import Program, evaluate, lower
 from catgrad.testing import run_on
 from tests.conformance.pytorch import arrays_with_axis, assert_as_torch, awkward, torch
 from tests.targets import drawn, need, on_targets, on_targets_with

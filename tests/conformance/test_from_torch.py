@@ -13,8 +13,8 @@ from catgrad.frontends.torch import from_torch
 from catgrad.frontends.torch.export import exported
 from catgrad.frontends.torch.registry import REGISTRY
 from catgrad.functors import factor_parameters, reverse
-from catgrad.program import evaluate
-from catgrad.structural import is_differentiable
+from catgrad.programs.program import evaluate
+from catgrad.terms.structural import is_differentiable
 from tests.conformance.test_pytorch_spatial import convolutions, pools
 
 torch = pytest.importorskip("torch", reason="PyTorch, the other side of the comparison, is not installed")

@@ -10,7 +10,7 @@ from catgrad import Dim, Dtype, NdArrayType, build, ops
 from catgrad.backend import get_backend
 from catgrad.errors import DtypeError, OptionError, ShapeError
 from catgrad.functors import reverse
-from catgrad.program import evaluate
+from catgrad.programs.program import evaluate
 from catgrad.testing import run_on
 from tests.conformance.pytorch import arrays_with_axis, assert_as_torch, awkward, torch
 from tests.targets import drawn, on_targets, on_targets_with

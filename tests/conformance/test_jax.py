@@ -13,7 +13,7 @@ import pytest
 from catgrad import Dim, Dtype, NdArrayType, Task, build, emit, layers, mse, ops, sgd
 from catgrad.backend import get_backend
 from catgrad.functors import Expand
-from catgrad.program import Program, evaluate, lower
+from catgrad.programs.program import Program, evaluate, lower
 from catgrad.testing import draw_arrays, operation_cases, run_on
 from tests.models import TASKS, arguments
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from catgrad import Dtype, NdArrayType, build, ops
 from catgrad.backend import get_backend
 from catgrad.functors import Expand, reverse
-from catgrad.program import Program, evaluate, lower
-from catgrad.term import singleton
+from catgrad.programs.program import Program, evaluate, lower
+from catgrad.terms.term import singleton
 from catgrad.testing import draw_arrays, in_dtype, run_on
 from tests.conformance.pytorch import arrays_with_axis, awkward
 from tests.conformance.test_16_bits import EPSILON, cases

@@ -11,7 +11,7 @@ from catgrad import Dim, Dtype, NdArrayType, Task, build, layers, losses, ops, o
 from catgrad.backend import get_backend
 from catgrad.functors import reverse
 from catgrad.learn.compile import emit
-from catgrad.program import evaluate
+from catgrad.programs.program import evaluate
 from catgrad.testing import run_on
 from tests.models import mlp
 from tests.targets import on_all_targets, on_all_targets_with, on_targets
@@ -91,8 +91,8 @@ KEEPS_NAN = {"Abs", "Sign", "Elu"}
 @pytest.mark.parametrize("name", POINTWISE)
 def test_scalar_maps_at_awkward_places(name):
     """Values and gradients at zeros, ties, infinities and NaN are those of PyTorch."""
-    from catgrad.op import OPS
-    from catgrad.term import singleton
+    from catgrad.terms.op import OPS
+    from catgrad.terms.term import singleton
 
     op = OPS[name]()
     grid = np.meshgrid(*[np.array(AWKWARD)] * op.arity(), indexing="ij")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from catgrad import Dtype, NdArrayType, Task, build, emit, layers, losses, ops, sgd
 from catgrad.errors import OptionError, ShapeError
 from catgrad.functors import reverse
-from catgrad.program import evaluate
+from catgrad.programs.program import evaluate
 from tests.conformance.twins import assert_same, normal
 from tests.targets import drawn, on, on_all_targets, on_targets, on_targets_with
 

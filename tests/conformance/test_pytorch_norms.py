@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from catgrad import Dim, Dtype, NdArrayType, build, ops
 from catgrad.errors import OptionError, ShapeError
 from catgrad.functors import reverse
-from catgrad.program import evaluate
+from catgrad.programs.program import evaluate
 from tests.conformance.twins import assert_same, normal
 from tests.targets import drawn, on_targets, on_targets_with
 

@@ -12,7 +12,7 @@ from catgrad.backend import get_backend
 from catgrad.errors import OptionError, ShapeError
 from catgrad.functors import reverse
 from catgrad.ops.conv import ConvWeight
-from catgrad.program import evaluate
+from catgrad.programs.program import evaluate
 from catgrad.testing import run_on
 from tests.conformance.twins import assert_same, normal
 from tests.targets import drawn, on_targets, on_targets_with

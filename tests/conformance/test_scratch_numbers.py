@@ -14,9 +14,9 @@ from hypothesis.extra.numpy import arrays
 from catgrad import Dtype, NdArrayType, build, ops
 from catgrad.backend import get_backend
 from catgrad.functors import Expand
-from catgrad.op import OPS
-from catgrad.program import Program, evaluate, lower
-from catgrad.structural import zeros_like
+from catgrad.programs.program import Program, evaluate, lower
+from catgrad.terms.op import OPS
+from catgrad.terms.structural import zeros_like
 from catgrad.testing import run_on
 from tests.scratch.machines import on_machines
 

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from catgrad.backends.scratch.machine import validate
+from catgrad.backends.scratch.machine.projects import validate
 
 from catgrad import emit
-from catgrad.program import evaluate
+from catgrad.programs.program import evaluate
 from tests.conformance.scratch_models import LOSSES, MODELS, ODD, OPTIMISERS, examples, mlp, of_classes
 from tests.scratch.machines import on_machines
 from tests.scratch.sprites import Sprite

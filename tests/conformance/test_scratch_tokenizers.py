@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 from catgrad.backends.scratch.assemble import sprite3
-from catgrad.backends.scratch.machine import Machine, validate
-from catgrad.backends.scratch.tokenizers import tables, transpile_tokenizer
+from catgrad.backends.scratch.machine.projects import Machine, validate
+from catgrad.backends.scratch.tokens.tokenizers import tables, transpile_tokenizer
 
 from catgrad.errors import ArtifactError, OptionError, UnknownName, UnsupportedOp
 from catgrad.tokenizers import (

@@ -11,12 +11,12 @@ from functools import cache
 
 import numpy as np
 import pytest
-from catgrad.backends.scratch.machine import Machine, validate
+from catgrad.backends.scratch.machine.projects import Machine, validate
 from scipy.stats import chisquare
 
 from catgrad import Dtype, NdArrayType, Task, emit, layers, losses, sgd
 from catgrad.errors import OptionError
-from catgrad.program import evaluate
+from catgrad.programs.program import evaluate
 from catgrad.tokenizers import BPETokenizer, CharTokenizer
 from examples.char_gpt import gpt
 from tests.scratch.machines import on_machines

@@ -7,14 +7,14 @@ from functools import cache
 
 import numpy as np
 import pytest
-from catgrad.backends.scratch.machine import missing
+from catgrad.backends.scratch.machine.projects import missing
 from hypothesis import given, settings
 
 from catgrad.backend import backends, get_backend
 from catgrad.functors import reverse
 from catgrad.learn.compile import emit
 from catgrad.learn.task import TERMS
-from catgrad.program import evaluate
+from catgrad.programs.program import evaluate
 from catgrad.testing import Case, check_conformance, operation_cases
 from tests.models import TASKS, arguments
 from tests.strategies import float_terms, integer_terms
@@ -73,8 +73,8 @@ def test_models(target, name, function, batch):
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_what_a_target_lacks_is_what_it_says_it_lacks(target):
-    from catgrad.op import OPS
-    from catgrad.state import Kept, Update
+    from catgrad.terms.op import OPS
+    from catgrad.terms.state import Kept, Update
 
     backend = get_backend(target)
     printed = backend.operations

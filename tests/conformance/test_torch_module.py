@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 
 from catgrad import Dim, Dtype, NdArrayType, Task, build, emit, layers, losses, mse, obj, ops, sgd
 from catgrad.backend import get_backend
-from catgrad.block import Block
 from catgrad.functors import Expand, reverse
 from catgrad.functors.reverse import cotangents
 from catgrad.initialisers import Filled, Uniform
-from catgrad.program import Program, evaluate, lower
-from catgrad.term import Term, edges, singleton
+from catgrad.programs.program import Program, evaluate, lower
+from catgrad.terms.block import Block
+from catgrad.terms.term import Term, edges, singleton
 from catgrad.testing import draw_arrays, in_float64, operation_cases
 from tests.conformance.test_pytorch import AWKWARD, KEEPS_NAN
 from tests.models import TASKS, mlp

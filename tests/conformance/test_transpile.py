@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from catgrad.backends.scratch.machine import Machine
+from catgrad.backends.scratch.machine.projects import Machine
 
 from catgrad import Dtype, NdArrayType, losses, mse, sgd
 

@@ -13,7 +13,7 @@ from catgrad import Dtype, NdArrayType, build, ops
 from catgrad.backend import get_backend
 from catgrad.errors import DtypeError
 from catgrad.functors import reverse
-from catgrad.program import evaluate
+from catgrad.programs.program import evaluate
 from catgrad.testing import run_on
 from tests.targets import drawn, on_all_targets_with
 

@@ -12,7 +12,7 @@ import pytest
 from catgrad import Dim, Dtype, NdArrayType, Task, build, emit, layers, ops
 from catgrad.learn.losses import cross_entropy, mse
 from catgrad.learn.optimisers import adam, adamw, rmsprop, sgd
-from catgrad.term import Term
+from catgrad.terms.term import Term
 from tests.targets import on_targets_with
 
 torch = pytest.importorskip("torch", reason="PyTorch, the other side of the comparison, is not installed")

@@ -7,7 +7,7 @@ import numpy as np
 from catgrad import Dtype, NdArrayType, build
 from catgrad.backend import get_backend
 from catgrad.functors import reverse
-from catgrad.program import evaluate
+from catgrad.programs.program import evaluate
 from catgrad.testing import run_on
 
 

@@ -21,8 +21,8 @@ import numpy as np
 import catgrad_plugin
 from catgrad import NdArrayType
 from catgrad.backend import backends
-from catgrad.program import evaluate
-from catgrad.term import singleton
+from catgrad.programs.program import evaluate
+from catgrad.terms.term import singleton
 from catgrad.functors import reverse
 from catgrad.testing import operation_cases, check_conformance, check_derivative, in_float64, run_on
 from catgrad.backend import get_backend

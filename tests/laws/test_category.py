@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from catgrad.errors import OptionError, ShapeError
-from catgrad.program import evaluate
-from catgrad.term import compose, copy, discard, identity, permutation, singleton, tensor
+from catgrad.programs.program import evaluate
+from catgrad.terms.term import compose, copy, discard, identity, permutation, singleton, tensor
 from catgrad.testing import isomorphic
 from tests.strategies import MATRIX, SQUARE, TYPES, VECTOR, integer_terms, integers_for
 

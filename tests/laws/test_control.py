@@ -12,16 +12,16 @@ from hypothesis import strategies as st
 
 from catgrad import Dim, Dtype, NdArrayType, Task, build, emit, layers, mse, ops, sgd
 from catgrad.backend import get_backend
-from catgrad.block import Block
 from catgrad.errors import CatgradError, DtypeError, OptionError, ShapeError, TypeMismatch
 from catgrad.functors import Expand, reverse, reverse_derivative
-from catgrad.liveness import peak
 from catgrad.ops.control import Checkpoint, Cond, Scan
-from catgrad.passes import erase_barriers, optimise
-from catgrad.program import Program, evaluate, interpret, lower
-from catgrad.split import split
-from catgrad.structural import Constant
-from catgrad.term import singleton
+from catgrad.programs.passes import erase_barriers, optimise
+from catgrad.programs.peak_memory import peak
+from catgrad.programs.program import Program, evaluate, interpret, lower
+from catgrad.terms.block import Block
+from catgrad.terms.partition import split
+from catgrad.terms.structural import Constant
+from catgrad.terms.term import singleton
 from catgrad.testing import check_derivative, draw_arrays, run_on
 from tests.strategies import (
     COLUMN,

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from catgrad.dims import Dim
-from catgrad.loops.element import flat, unflat
-from catgrad.loops.index import Index, Variable, extent, index, modulo, quotient
+from catgrad.loops.ir.index import Index, Variable, extent, index, modulo, quotient
+from catgrad.loops.lowering.index_maps import flat, unflat
 from tests.kernels import Machine
 
 N = 3

@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 from catgrad import Dim, Dtype, NdArrayType, build, ops
 from catgrad.backend import TOLERANCE
 from catgrad.functors import Expand, reverse
-from catgrad.loops.fuse import fused, shrink
-from catgrad.loops.lanes import widened as lanes
+from catgrad.loops.ir.nest import Kernel, statements
+from catgrad.loops.ir.steps import decisive, kernels
 from catgrad.loops.lower import lower, staged
-from catgrad.loops.nest import Kernel, statements
-from catgrad.loops.steps import decisive, kernels
-from catgrad.loops.tidy import tidy
-from catgrad.program import evaluate, interpret
-from catgrad.program import lower as straight
+from catgrad.loops.passes.fuse import fused, shrink
+from catgrad.loops.passes.lanes import widened as lanes
+from catgrad.loops.passes.tidy import tidy
+from catgrad.programs.program import evaluate, interpret
+from catgrad.programs.program import lower as straight
 from catgrad.testing import Case, draw_arrays, operation_cases
 from catgrad.types import widened
 from tests.differential import outcome, pruned

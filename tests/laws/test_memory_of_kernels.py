@@ -13,15 +13,15 @@ from hypothesis import strategies as st
 from catgrad import Dim, NdArrayType, build, ops
 from catgrad.backend import get_backend
 from catgrad.functors import Expand, reverse
+from catgrad.loops.ir.hashing import Signature
+from catgrad.loops.ir.nest import Multiply, statements
+from catgrad.loops.ir.steps import kernels
 from catgrad.loops.lower import lower
-from catgrad.loops.nest import Multiply, statements
-from catgrad.loops.plan import byte_size, planned
-from catgrad.loops.signature import Signature
-from catgrad.loops.steps import kernels
+from catgrad.loops.memory_plan import byte_size, planned
 from catgrad.ops.contract import Contract
-from catgrad.program import interpret
-from catgrad.program import lower as straight
-from catgrad.term import singleton
+from catgrad.programs.program import interpret
+from catgrad.programs.program import lower as straight
+from catgrad.terms.term import singleton
 from catgrad.testing import draw_arrays
 from tests.kernels import Machine, has, prepared, run
 from tests.strategies import MATRIX, SQUARE, VECTOR, integer_terms, integers_for, symbolic_terms

@@ -24,8 +24,8 @@ from catgrad.backend import get_backend
 from catgrad.errors import OptionError, one_line
 from catgrad.learn.entries import program
 from catgrad.naming import LONGEST, Namer
-from catgrad.program import Program, lower
-from catgrad.state import RunNumber, Slot
+from catgrad.programs.program import Program, lower
+from catgrad.terms.state import RunNumber, Slot
 from tests.unit.c.build import NEEDS_C
 
 PAIR = NdArrayType((2,))

@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from catgrad import ops
-from catgrad.build import build
 from catgrad.functors import Expand, reverse
-from catgrad.passes import PIPELINE, optimise
-from catgrad.program import interpret, lower
-from catgrad.structural import Constant, Copy, Discard, Label
+from catgrad.programs.passes import PIPELINE, optimise
+from catgrad.programs.program import interpret, lower
+from catgrad.terms.build import build
+from catgrad.terms.structural import Constant, Copy, Discard, Label
 from catgrad.testing import draw_arrays
 from catgrad.types import NdArrayType
 from tests.strategies import float_terms, integer_terms, integers_for

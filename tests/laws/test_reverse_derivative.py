@@ -12,12 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from catgrad import ops
-from catgrad.build import build
 from catgrad.functors import Expand, Reverse, reverse, reverse_derivative
-from catgrad.op import OPS, Op
-from catgrad.program import evaluate
-from catgrad.structural import Constant, Copy, is_differentiable
-from catgrad.term import edges, identity, singleton
+from catgrad.programs.program import evaluate
+from catgrad.terms.build import build
+from catgrad.terms.op import OPS, Op
+from catgrad.terms.structural import Constant, Copy, is_differentiable
+from catgrad.terms.term import edges, identity, singleton
 from catgrad.testing import check_derivative, draw_arrays, in_float64, isomorphic
 from catgrad.types import Dtype, NdArrayType
 from tests.strategies import MATRIX, VECTOR, integer_terms, integers_for

@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 
 from catgrad import Dtype, NdArrayType, build, ops
 from catgrad.backend import get_backend
-from catgrad.block import Block
 from catgrad.functors import Expand, reverse
-from catgrad.loops.index import Index, Quotient, Variable, index, modulo, quotient
+from catgrad.loops.ir.index import Index, Quotient, Variable, index, modulo, quotient
+from catgrad.loops.ir.nest import Multiply, Sort, statements
+from catgrad.loops.ir.steps import kernels
 from catgrad.loops.lower import lower
-from catgrad.loops.nest import Multiply, Sort, statements
-from catgrad.loops.steps import kernels
-from catgrad.program import interpret
-from catgrad.program import lower as straight
+from catgrad.programs.program import interpret
+from catgrad.programs.program import lower as straight
+from catgrad.terms.block import Block
 from catgrad.testing import draw_arrays, in_float64
 from tests.kernels import prepared, run
 from tests.strategies import float_terms, integer_terms

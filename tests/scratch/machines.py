@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from catgrad.backends.scratch.machine import missing
+from catgrad.backends.scratch.machine.projects import missing
 
 FOLDER = Path(__file__).parent
 

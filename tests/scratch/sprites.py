@@ -7,9 +7,8 @@ import json
 import zipfile
 
 import numpy as np
-from catgrad.backends.scratch.machine import Machine
-
-from catgrad.formats.paper import SHOWN
+from catgrad.backends.scratch.formats.names import SHOWN
+from catgrad.backends.scratch.machine.projects import Machine
 
 
 class Sprite:

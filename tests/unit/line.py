@@ -8,7 +8,7 @@ from catgrad import Dim, Dtype, NdArrayType, Task, build, emit, mse, ops, sgd
 from catgrad.backend import Artifact
 from catgrad.initialisers import Uniform
 from catgrad.learn.layers.parts import buffer, parameter, update
-from catgrad.op import scope
+from catgrad.terms.op import scope
 
 W, B, COUNT = NdArrayType((4, 3)), NdArrayType((3,)), NdArrayType((), Dtype.int64)
 

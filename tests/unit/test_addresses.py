@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from catgrad import Dim, Dtype, NdArrayType, Task, build, emit, layers, mse, ops, sgd
 from catgrad.backend import backends, get_backend
 from catgrad.errors import OptionError
-from catgrad.liveness import MOST_BYTES, require_addressable
-from catgrad.program import Program, lower
+from catgrad.programs.peak_memory import MOST_BYTES, require_addressable
+from catgrad.programs.program import Program, lower
 
 B = Dim("b")
 

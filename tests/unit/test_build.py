@@ -9,11 +9,11 @@ from open_hypergraphs import FiniteFunction, OpenHypergraph
 from catgrad import NdArrayType, build, layers, ops
 from catgrad.errors import OptionError, ShapeError, TermError, TypeMismatch
 from catgrad.functors import factor_parameters, reverse, reverse_derivative
-from catgrad.op import scope
-from catgrad.program import evaluate, lower
-from catgrad.state import Parameter
-from catgrad.structural import Copy, Discard, Label
-from catgrad.term import NO_OPS, Edge, Term, assemble, edges, identity, obj, singleton
+from catgrad.programs.program import evaluate, lower
+from catgrad.terms.op import scope
+from catgrad.terms.state import Parameter
+from catgrad.terms.structural import Copy, Discard, Label
+from catgrad.terms.term import NO_OPS, Edge, Term, assemble, edges, identity, obj, singleton
 
 S = NdArrayType(())
 V = NdArrayType((3,))

@@ -12,7 +12,7 @@ from catgrad import Dim, Dtype, NdArrayType, Task, build, emit, fit, layers, mse
 from catgrad.backend import get_backend
 from catgrad.errors import ToolError
 from catgrad.learn.checkpoint import load, save
-from catgrad.program import Program, lower
+from catgrad.programs.program import Program, lower
 from catgrad.testing import run_on
 from tests.unit.c.build import NEEDS_C
 from tests.unit.line import emitted, line

@@ -11,7 +11,7 @@ from catgrad.learn.layers import dense, sequential, sigmoid, tanh
 from catgrad.learn.losses import mse
 from catgrad.learn.optimisers import sgd
 from catgrad.learn.task import Task
-from catgrad.program import evaluate
+from catgrad.programs.program import evaluate
 from catgrad.testing import draw_arrays, run_on
 
 pytestmark = pytest.mark.skipif(bool(get_backend("c").missing()), reason="there is no C compiler")

@@ -18,8 +18,8 @@ from catgrad.backend import get_backend
 from catgrad.errors import ShapeError
 from catgrad.functors import Expand, reverse
 from catgrad.loops.lower import lower as kernels_of
-from catgrad.loops.plan import WIDTHS, planned
-from catgrad.program import Program, lower
+from catgrad.loops.memory_plan import WIDTHS, planned
+from catgrad.programs.program import Program, lower
 from catgrad.testing import run_on
 from catgrad.types import substitute, symbols
 from tests.unit.c.build import NEEDS_C, PROGRAMS, SANE, STRICT, built, run

@@ -9,7 +9,7 @@ import pytest
 from catgrad import Dim, NdArrayType, build, ops
 from catgrad.backend import get_backend
 from catgrad.functors import Expand
-from catgrad.program import Program, lower
+from catgrad.programs.program import Program, lower
 from tests.unit.c.build import NEEDS_C, PROGRAMS, SANE, STRICT, built, run
 
 pytestmark = NEEDS_C

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from catgrad.backends.scratch.machine import missing, validate
+from catgrad.backends.scratch.machine.projects import missing, validate
 
 from catgrad import Task, accuracy, emit, layers
 from catgrad.errors import ArtifactError, ToolError
@@ -89,7 +89,7 @@ def test_terms_draw_themselves_in_notebooks():
 
 
 def test_a_missing_dot_is_named(monkeypatch):
-    from catgrad.draw import render
+    from catgrad.terms.draw import render
 
     monkeypatch.setenv("PATH", "")
     with pytest.raises(ToolError, match="graphviz's program `dot`.*apt install graphviz"):

@@ -15,7 +15,7 @@ import pytest
 from catgrad import Dim, Dtype, NdArrayType, Task, build, compile_model, emit, layers, mse, ops, sgd
 from catgrad.backend import get_backend
 from catgrad.errors import OptionError, UnknownName
-from catgrad.program import Program, lower
+from catgrad.programs.program import Program, lower
 from catgrad.testing import run_on
 from tests.models import TASKS, mlp
 from tests.targets import on

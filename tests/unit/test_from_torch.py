@@ -14,8 +14,8 @@ from catgrad.errors import CatgradError, DtypeError, OptionError, ToolError, Uns
 from catgrad.frontends.torch import from_torch
 from catgrad.frontends.torch.registry import REGISTRY
 from catgrad.functors import factor_parameters
-from catgrad.program import evaluate
-from catgrad.structural import Label
+from catgrad.programs.program import evaluate
+from catgrad.terms.structural import Label
 
 torch = pytest.importorskip("torch", reason="PyTorch, which is imported from, is not installed")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from catgrad.backends.scratch.machine import Machine
+from catgrad.backends.scratch.machine.projects import Machine
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 

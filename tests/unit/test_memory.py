@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from catgrad import Dtype, NdArrayType, Task, emit, layers, losses, sgd
 from catgrad.backend import get_backend
 from catgrad.errors import ShapeError
-from catgrad.program import evaluate
+from catgrad.programs.program import evaluate
 from catgrad.testing import run_on
 from examples.char_gpt import gpt
 from tests.targets import on_targets

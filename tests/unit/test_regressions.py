@@ -13,11 +13,11 @@ from catgrad.errors import DtypeError, OptionError, ShapeError, TermError, TypeM
 from catgrad.functors import factor_parameters, reverse
 from catgrad.initialisers import Filled, Normal, Uniform
 from catgrad.learn.optimisers import Optimiser
-from catgrad.op import OPS, Op
-from catgrad.passes import optimise
-from catgrad.program import Program, evaluate, lower
-from catgrad.structural import Constant
-from catgrad.term import Edge, assemble, compose, identity
+from catgrad.programs.passes import optimise
+from catgrad.programs.program import Program, evaluate, lower
+from catgrad.terms.op import OPS, Op
+from catgrad.terms.structural import Constant
+from catgrad.terms.term import Edge, assemble, compose, identity
 from catgrad.testing import run_on
 
 N = Dim("n")

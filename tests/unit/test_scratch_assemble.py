@@ -12,13 +12,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from catgrad.backends.scratch.assemble import count_blocks, json_size, sb3, sprite3
+from catgrad.backends.scratch.formats.names import shown
 from catgrad.backends.scratch.language.palette import palette
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from catgrad.errors import ArtifactError, CatgradWarning, OptionError, TextError
-from catgrad.formats.paper import shown
 from catgrad.types import Dtype
 
 TOUR = (Path(__file__).parents[1] / "scratch" / "tour.txt").read_text(encoding="utf-8")

@@ -6,11 +6,11 @@ import math
 
 import numpy as np
 import pytest
-from catgrad.backends.scratch.machine import Machine, validate
+from catgrad.backends.scratch.formats.projects import read_arrays
+from catgrad.backends.scratch.machine.projects import Machine, validate
 
 from catgrad import CatgradError, Dim, Dtype, NdArrayType, Task, accuracy, emit, fit, layers, losses, mse, sgd
 from catgrad.errors import ArtifactError, DivergenceError, DtypeError, OptionError, ShapeError, UnsupportedOp
-from catgrad.formats.scratch import read_arrays
 from examples.iris import FEATURES, SPECIES, dense, load
 from tests.scratch.machines import on_machines
 

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 from catgrad.backends.scratch.assemble import sb3
-from catgrad.backends.scratch.machine import Machine, validate
+from catgrad.backends.scratch.machine.projects import Machine, validate
 
 from catgrad import Task, build, emit, layers, mse, ops, sgd
 from catgrad.errors import OptionError

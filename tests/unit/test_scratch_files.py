@@ -10,14 +10,14 @@ from contextlib import suppress
 import numpy as np
 import pytest
 from catgrad.backends.scratch.assemble import sb3, sprite3
+from catgrad.backends.scratch.formats import projects as scratch
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from catgrad import Dtype, NdArrayType
 from catgrad.errors import ArtifactError
-from catgrad.formats import scratch
-from catgrad.state import Slot
+from catgrad.terms.state import Slot
 
 
 def archive(content, name="project.json"):

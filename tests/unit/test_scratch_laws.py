@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from catgrad.backends.scratch.machine import Machine
+from catgrad.backends.scratch.machine.projects import Machine
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -7,8 +7,8 @@ import math
 
 import numpy as np
 import pytest
-from catgrad.backends.scratch.machine import Machine, missing, validate
-from catgrad.backends.scratch.node import PACKAGES
+from catgrad.backends.scratch.machine.node import PACKAGES
+from catgrad.backends.scratch.machine.projects import Machine, missing, validate
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -189,7 +189,7 @@ def test_what_a_project_lacks_is_an_error(vm, do, says):
 
 @on_machines
 def test_a_script_without_end_is_given_up(vm, monkeypatch):
-    monkeypatch.setattr("catgrad.backends.scratch.node._running", {})  # its process is ended
+    monkeypatch.setattr("catgrad.backends.scratch.machine.node._running", {})  # its process is ended
     machine = Machine(vm, limit=2)
     machine.load(blocks.project(*SCRIPTS, **NAMES))
     with pytest.raises(ToolError, match="`broadcast` must end within 2 seconds"):

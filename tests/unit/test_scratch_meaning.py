@@ -6,12 +6,12 @@ import math
 
 import pytest
 from catgrad.backends.scratch.assemble import sb3, sprite3
+from catgrad.backends.scratch.formats.projects import read
 from catgrad.backends.scratch.language.tree import Call, Constant
-from catgrad.backends.scratch.machine import Machine, validate
+from catgrad.backends.scratch.machine.projects import Machine, validate
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from catgrad.formats.scratch import read
 from tests.scratch.machines import on_machines
 from tests.scratch.texts import expression
 from tests.unit.test_scratch_assemble import TOUR, WEIGHTS

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from catgrad.backends.scratch.bits import bits_apart, odd_bits
+from catgrad.backends.scratch.compile.bits import bits_apart, odd_bits
 from hypothesis import given
 from hypothesis import strategies as st
 
 from catgrad import Dtype, NdArrayType, Task, build, emit, layers, mse, ops, sgd
 from catgrad.backend import get_backend
-from catgrad.program import evaluate
+from catgrad.programs.program import evaluate
 from catgrad.testing import run_on
 from tests.scratch.machines import on_machines
 

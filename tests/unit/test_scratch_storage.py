@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from catgrad.backends.scratch.assemble.limits import check_saved
-from catgrad.backends.scratch.machine import Machine
+from catgrad.backends.scratch.formats import projects as scratch
+from catgrad.backends.scratch.formats.packed import LETTERS, packed
+from catgrad.backends.scratch.formats.rounded import BITS, GROUP, halves, steps, unpacked
+from catgrad.backends.scratch.machine.projects import Machine
 from hypothesis import example, given
 from hypothesis.extra import numpy as arrays
 
 from catgrad import NdArrayType, Task, emit, layers, mse, sgd
 from catgrad.errors import ArtifactError, CatgradWarning
-from catgrad.formats import scratch
-from catgrad.formats.packed import LETTERS, packed
-from catgrad.formats.rounded import BITS, GROUP, halves, steps, unpacked
 from tests.scratch.machines import on_machines
 from tests.unit.test_scratch_files import project
 

@@ -14,8 +14,8 @@ from catgrad.functors import factor_buffers
 from catgrad.learn import optimisers, schedules
 from catgrad.learn.layers import buffer, dropout, update
 from catgrad.ops.random import philox, stream_of
-from catgrad.program import evaluate
-from catgrad.term import edges
+from catgrad.programs.program import evaluate
+from catgrad.terms.term import edges
 from catgrad.testing import run_on
 from tests.targets import on, on_all_targets, on_all_targets_with
 
@@ -102,7 +102,7 @@ def test_dropout_keeps_the_mean_and_its_reverse_the_mask():
     x = NdArrayType((1000,), Dtype.float64)
     op = ops.random.Dropout("d", 0.25)
     from catgrad.functors import reverse
-    from catgrad.term import singleton
+    from catgrad.terms.term import singleton
 
     keys = np.int64(3), np.int64(9)
     y, dx, *_ = evaluate(

@@ -12,7 +12,7 @@ import pytest
 
 from catgrad import Dtype, NdArrayType, Task, build, emit, layers, mse, ops, sgd
 from catgrad.errors import DtypeError, OptionError, ShapeError, UnknownName
-from catgrad.structural import Constant
+from catgrad.terms.structural import Constant
 from tests.conformance.test_torch_module import stateful
 from tests.models import mlp, two_inputs
 from tests.unit.test_cli import run

@@ -10,8 +10,8 @@ from catgrad.errors import OptionError, TermError
 from catgrad.functors import reverse
 from catgrad.learn import checkpoint, optimisers, schedules
 from catgrad.learn.layers import buffer, checkpointed, dropout, parameter, update
-from catgrad.program import evaluate
-from catgrad.state import DRAWS, SEED, STEP
+from catgrad.programs.program import evaluate
+from catgrad.terms.state import DRAWS, SEED, STEP
 from tests.targets import on_targets_with
 
 V, WIDE, KEYS = NdArrayType((3,)), NdArrayType((400,)), (np.int64(5), np.int64(0))

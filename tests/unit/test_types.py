@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from catgrad import Dim, Dtype, NdArrayType, build, ops
 from catgrad.errors import DtypeError, OptionError, ShapeError, ToolError, TypeMismatch
 from catgrad.functors import substitute
-from catgrad.program import bind_symbols, evaluate, symbol_sources
+from catgrad.programs.program import bind_symbols, evaluate, symbol_sources
 
 N = Dim("n")
 

@@ -15,7 +15,7 @@ from catgrad.backend import get_backend
 from catgrad.cli import main
 from catgrad.errors import OptionError, ToolError, VerificationError
 from catgrad.learn.compile import emit_with
-from catgrad.program import Program, lower
+from catgrad.programs.program import Program, lower
 from catgrad.verification import difference
 from tests.models import BATCH, INPUT, mlp
 from tests.targets import need, on

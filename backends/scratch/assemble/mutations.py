@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from catgrad.formats.paper import shown
+from catgrad.backends.scratch.formats.names import shown
 
 from .scope import Custom
 

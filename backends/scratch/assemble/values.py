@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from catgrad.formats.paper import shown
+from catgrad.backends.scratch.formats.names import shown
 
 from ..language.tree import List, Literal, Name, Section, Variable
 from .lists import Given

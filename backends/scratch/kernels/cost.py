@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from weakref import WeakKeyDictionary
 
-from catgrad.loops.index import Index, Variable
-from catgrad.loops.scalar import Compute, Guarded, Load, Number, Place, Scalar
-from catgrad.loops.turns import is_number
+from catgrad.loops.ir.index import Index, Variable
+from catgrad.loops.ir.scalar import Compute, Guarded, Load, Number, Place, Scalar
+from catgrad.loops.passes.turns import is_number
 from catgrad.types import Dtype
 
 STACK, REPORTER, VARIABLE, SHARED = 112, 45, 56, 106

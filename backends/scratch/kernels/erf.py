@@ -5,11 +5,11 @@ Source: Press et al. 2007, Numerical Recipes, section 6.2.2, for the form
 
 from __future__ import annotations
 
-from catgrad.loops.scalar import Compute, Number, Scalar
-from catgrad.op import Op
+from catgrad.loops.ir.scalar import Compute, Number, Scalar
 from catgrad.ops.arithmetic import Abs, Add, Divide, Multiply, Negate, Sign, Subtract
 from catgrad.ops.transcendental import Exp
-from catgrad.structural import Constant
+from catgrad.terms.op import Op
+from catgrad.terms.structural import Constant
 from catgrad.types import Dtype, NdArrayType
 
 COEFFICIENTS = (

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
-from catgrad.dialect import ATOM, Dialect, Literal
-from catgrad.loops.index import Index
-from catgrad.loops.numbering import Numbering
-from catgrad.loops.scalar import Compute, Guarded, Load, Number, Place, Scalar, Stored
+from catgrad.loops.ir.index import Index
+from catgrad.loops.ir.scalar import Compute, Guarded, Load, Number, Place, Scalar, Stored
+from catgrad.loops.ir.value_numbering import Numbering
+from catgrad.printing.dialect import ATOM, Dialect, Literal
 from catgrad.types import Dtype, NdArrayType
 
 from .places import Places

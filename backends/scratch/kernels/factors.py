@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from catgrad.loops.index import Variable
-from catgrad.loops.nest import Define, Item, Loop, Rewritten, Update
-from catgrad.loops.scalar import Compute, Guarded, Number, Place, Scalar, Stored
-from catgrad.loops.turns import is_number
+from catgrad.loops.ir.index import Variable
+from catgrad.loops.ir.nest import Define, Item, Loop, Rewritten, Update
+from catgrad.loops.ir.scalar import Compute, Guarded, Number, Place, Scalar, Stored
+from catgrad.loops.passes.turns import is_number
 from catgrad.ops.arithmetic import Divide, Maximum, Minimum, Multiply
 from catgrad.ops.cast import Cast
 from catgrad.ops.transcendental import Erf
-from catgrad.structural import Constant
+from catgrad.terms.structural import Constant
 from catgrad.types import Dtype, NdArrayType
 
 from .erf import erf

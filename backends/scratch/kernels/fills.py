@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from catgrad.loops.index import Index, Variable
-from catgrad.loops.nest import Define, Item, Loop, Statement
-from catgrad.loops.scalar import Stored
+from catgrad.loops.ir.index import Index, Variable
+from catgrad.loops.ir.nest import Define, Item, Loop, Statement
+from catgrad.loops.ir.scalar import Stored
 
 
 def filled_in_order(items: Sequence[Item]) -> Iterator[Stored]:

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from itertools import chain, count
 from typing import Any
 
-from catgrad.loops.index import Index, Modulo, Quotient, Read, Variable
-from catgrad.loops.scalar import Scalar
+from catgrad.loops.ir.index import Index, Modulo, Quotient, Read, Variable
+from catgrad.loops.ir.scalar import Scalar
 
 from .texts import Change, Line, Set
 

@@ -6,15 +6,15 @@ from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from itertools import count
 
-from catgrad.dialect import Dialect
-from catgrad.loops.index import Variable
-from catgrad.loops.nest import Check, Define, Item, Kernel, Loop, Statement, Update, loops, statements
-from catgrad.loops.scalar import Compute, Load, Number, Place, Scalar, Stored, reads
-from catgrad.loops.turns import is_number
+from catgrad.loops.ir.index import Variable
+from catgrad.loops.ir.nest import Check, Define, Item, Kernel, Loop, Statement, Update, loops, statements
+from catgrad.loops.ir.scalar import Compute, Load, Number, Place, Scalar, Stored, reads
+from catgrad.loops.passes.turns import is_number
 from catgrad.naming import Namer
 from catgrad.ops.arithmetic import Add, Minimum
 from catgrad.ops.bits import BitAnd
 from catgrad.ops.random import RandomBits
+from catgrad.printing.dialect import Dialect
 from catgrad.types import Dtype, NdArrayType
 
 from . import cost

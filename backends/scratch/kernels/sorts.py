@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from catgrad.loops.index import Index, Read, Variable, index
-from catgrad.loops.nest import Define, Item, Loop, Sort, Update, nested
-from catgrad.loops.scalar import Compute, Load, Number, Place, Scalar, Stored
+from catgrad.loops.ir.index import Index, Read, Variable, index
+from catgrad.loops.ir.nest import Define, Item, Loop, Sort, Update, nested
+from catgrad.loops.ir.scalar import Compute, Load, Number, Place, Scalar, Stored
 from catgrad.ops.arithmetic import Add
 from catgrad.ops.cast import Cast
 from catgrad.ops.compare import Equal, Greater, Less
 from catgrad.ops.logic import And, Or
-from catgrad.structural import Constant
+from catgrad.terms.structural import Constant
 from catgrad.types import Dtype, NdArrayType
 
 

@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from copy import copy
 
-from catgrad.loops.index import Index
-from catgrad.loops.nest import Access, Check, Define, Item, Loop, Rewritten, Statement, Update, statements
-from catgrad.loops.scalar import Compute, Load, Number, Place, Scalar, Stored
-from catgrad.loops.turns import is_number
+from catgrad.loops.ir.index import Index
+from catgrad.loops.ir.nest import Access, Check, Define, Item, Loop, Rewritten, Statement, Update, statements
+from catgrad.loops.ir.scalar import Compute, Load, Number, Place, Scalar, Stored
+from catgrad.loops.passes.turns import is_number
 from catgrad.ops.arithmetic import Add
 
 DEEP = 48

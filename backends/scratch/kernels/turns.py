@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from catgrad.loops.index import ZERO, Index, Variable, index
-from catgrad.loops.nest import Define, Item, Loop, Statement, Update, may_fail, statements, substituted
-from catgrad.loops.scalar import Compute, Load, Number, Scalar, Stored
+from catgrad.loops.ir.index import ZERO, Index, Variable, index
+from catgrad.loops.ir.nest import Define, Item, Loop, Statement, Update, may_fail, statements, substituted
+from catgrad.loops.ir.scalar import Compute, Load, Number, Scalar, Stored
 from catgrad.ops.arithmetic import Add
-from catgrad.structural import Constant
+from catgrad.terms.structural import Constant
 from catgrad.types import NdArrayType
 
 from .cost import REPORTER, STACK, of

@@ -1,6 +1,19 @@
 """Terms from `torch.nn.Module`, through `torch.export`."""
 
+from typing import TYPE_CHECKING, Any
+
 from catgrad.frontends.torch.imported import Imported, from_torch
-from catgrad.frontends.torch.transpile import transpile
+
+if TYPE_CHECKING:
+    from catgrad.backends.scratch.transpile import transpile
 
 __all__ = ["Imported", "from_torch", "transpile"]
+
+
+def __getattr__(name: str) -> Any:
+    """Load `transpile` at its first use: it belongs to the target scratch, which imports this package."""
+    if name != "transpile":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from catgrad.backends.scratch.transpile import transpile
+
+    return transpile

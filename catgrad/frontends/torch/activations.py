@@ -8,7 +8,7 @@ from typing import Any
 from catgrad import ops
 from catgrad.frontends.torch.operands import together
 from catgrad.frontends.torch.registry import aten
-from catgrad.structural import Constant
+from catgrad.terms.structural import Constant
 
 
 @aten("gelu.default")

@@ -9,7 +9,7 @@ from catgrad import ops
 from catgrad.frontends.torch.contractions import matmul
 from catgrad.frontends.torch.operands import common_shape, spread
 from catgrad.frontends.torch.registry import aten, require
-from catgrad.structural import Constant
+from catgrad.terms.structural import Constant
 from catgrad.types import Dtype
 
 

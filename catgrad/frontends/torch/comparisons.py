@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from catgrad import ops
-from catgrad.build import Var
 from catgrad.frontends.torch.operands import at, common_shape, promoted, spread, together
 from catgrad.frontends.torch.registry import aten, require
+from catgrad.terms.build import Var
 from catgrad.types import Dtype
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from catgrad import ops
 from catgrad.frontends.torch.operands import default_float, dtype_from
 from catgrad.frontends.torch.registry import aten, require
-from catgrad.structural import Constant, stop_gradient
+from catgrad.terms.structural import Constant, stop_gradient
 from catgrad.types import Dtype, NdArrayType
 
 

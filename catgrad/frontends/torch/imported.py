@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from catgrad import ops
-from catgrad.build import Var, build
 from catgrad.frontends.torch import (  # noqa: F401  # each registers a family of operations
     activations,
     attention,
@@ -32,8 +31,9 @@ from catgrad.frontends.torch.operands import type_of
 from catgrad.frontends.torch.registry import require
 from catgrad.initialisers import ZEROS, Filled, Initialiser, Normal
 from catgrad.ops.literal import MOST_ELEMENTS
-from catgrad.state import Buffer, Parameter
-from catgrad.term import Term
+from catgrad.terms.build import Var, build
+from catgrad.terms.state import Buffer, Parameter
+from catgrad.terms.term import Term
 from catgrad.types import Array, NdArrayType, as_numpy
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from catgrad import ops
 from catgrad.frontends.torch.operands import axes_of, common_shape, spread
 from catgrad.frontends.torch.registry import aten, require
-from catgrad.structural import stop_gradient
+from catgrad.terms.structural import stop_gradient
 from catgrad.types import Dtype
 
 

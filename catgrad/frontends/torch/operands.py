@@ -8,10 +8,10 @@ from itertools import zip_longest
 from typing import Any
 
 from catgrad import ops
-from catgrad.build import Var
 from catgrad.errors import DtypeError
 from catgrad.ops.shape import Shape
-from catgrad.structural import Constant
+from catgrad.terms.build import Var
+from catgrad.terms.structural import Constant
 from catgrad.types import Dtype, NdArrayType
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from catgrad import ops
 from catgrad.frontends.torch.operands import at, axes_of, common_dtype
 from catgrad.frontends.torch.registry import aten, require
-from catgrad.structural import Constant
+from catgrad.terms.structural import Constant
 
 
 @aten("cat.default")

@@ -10,7 +10,7 @@ from catgrad import ops
 from catgrad.frontends.torch.comparisons import truth
 from catgrad.frontends.torch.operands import as_floating, axes_of, dtype_from
 from catgrad.frontends.torch.registry import aten, require
-from catgrad.structural import Constant
+from catgrad.terms.structural import Constant
 from catgrad.types import Dtype
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from catgrad import ops
-from catgrad.build import build
 from catgrad.errors import ShapeError
 from catgrad.initialisers import ZEROS, Initial, fan_in_uniform, xavier_uniform
 from catgrad.learn.layers.basic import dense, linear
@@ -14,8 +13,9 @@ from catgrad.learn.layers.norms import layer_norm
 from catgrad.learn.layers.parts import Activation, gelu, identity, label
 from catgrad.learn.layers.stateful import dropout as drops
 from catgrad.learn.layers.structure import residual
-from catgrad.op import scope
-from catgrad.term import Term, obj
+from catgrad.terms.build import build
+from catgrad.terms.op import scope
+from catgrad.terms.term import Term, obj
 from catgrad.types import NdArrayType
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from catgrad import ops
-from catgrad.build import build
 from catgrad.initialisers import ZEROS, Initial, Normal, chosen, fan_in_uniform
 from catgrad.learn.layers.parts import Activation, copies, label, parameter, sigmoid
-from catgrad.op import scope
 from catgrad.ops.contract import Contract
-from catgrad.term import Term, obj
+from catgrad.terms.build import build
+from catgrad.terms.op import scope
+from catgrad.terms.term import Term, obj
 from catgrad.types import NdArrayType
 
 STANDARD_NORMAL = Normal()

@@ -6,16 +6,16 @@ from math import inf, sqrt
 from typing import Any
 
 from catgrad import ops
-from catgrad.build import build
 from catgrad.errors import ShapeError
 from catgrad.initialisers import ZEROS, Initial, chosen
 from catgrad.learn.layers.parts import buffer, label, parameter, update
-from catgrad.op import scope
 from catgrad.ops.contract import Contract
 from catgrad.ops.softmax import softmax
-from catgrad.state import RunNumber
-from catgrad.structural import Constant
-from catgrad.term import Term
+from catgrad.terms.build import build
+from catgrad.terms.op import scope
+from catgrad.terms.state import RunNumber
+from catgrad.terms.structural import Constant
+from catgrad.terms.term import Term
 from catgrad.types import Dtype, NdArrayType
 
 POSITION = RunNumber("position", NdArrayType((), Dtype.int64), counts=True)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from catgrad import ops
-from catgrad.build import build
 from catgrad.initialisers import ZEROS, Filled, Initial, chosen
 from catgrad.learn.layers.parts import copies, label, parameter
-from catgrad.op import scope
-from catgrad.term import Term
+from catgrad.terms.build import build
+from catgrad.terms.op import scope
+from catgrad.terms.term import Term
 from catgrad.types import NdArrayType
 
 ONES = Filled(1.0)

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from catgrad import ops
-from catgrad.build import build
 from catgrad.initialisers import ZEROS, Initialiser
-from catgrad.op import qualified
-from catgrad.state import Buffer, Parameter, Update
-from catgrad.structural import Label
-from catgrad.term import Term
+from catgrad.terms.build import build
+from catgrad.terms.op import qualified
+from catgrad.terms.state import Buffer, Parameter, Update
+from catgrad.terms.structural import Label
+from catgrad.terms.term import Term
 from catgrad.types import NdArrayType
 
 Activation = Callable[[Iterable[NdArrayType]], Term]

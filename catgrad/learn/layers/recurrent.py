@@ -6,13 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 from catgrad import ops
-from catgrad.build import build
 from catgrad.errors import ShapeError
 from catgrad.initialisers import Initial, chosen, fan_in_uniform
 from catgrad.learn.layers.parts import copies, label, parameter
-from catgrad.op import scope
-from catgrad.structural import Constant
-from catgrad.term import Term
+from catgrad.terms.build import build
+from catgrad.terms.op import scope
+from catgrad.terms.structural import Constant
+from catgrad.terms.term import Term
 from catgrad.types import NdArrayType
 
 Recurrent = Callable[[Any], Any]

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from catgrad import ops
-from catgrad.build import build
 from catgrad.dims import exact_quotient, product
 from catgrad.initialisers import Initial, chosen, fan_in_uniform
 from catgrad.learn.layers.parts import label, parameter
-from catgrad.op import scope
 from catgrad.ops.convolution import for_each_axis
-from catgrad.term import Term
+from catgrad.terms.build import build
+from catgrad.terms.op import scope
+from catgrad.terms.term import Term
 from catgrad.types import NdArrayType
 
 Sizes = int | tuple[int, ...]

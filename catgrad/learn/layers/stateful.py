@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from catgrad import ops
-from catgrad.build import build
 from catgrad.initialisers import Filled
 from catgrad.learn.layers.parts import buffer, label, parameter, update
-from catgrad.op import qualified, scope
 from catgrad.ops.batch_norm import BatchNorm, copied, moments, others
 from catgrad.ops.random import Dropout
-from catgrad.state import DRAWS, SEED
-from catgrad.structural import Constant, stop_gradient
-from catgrad.term import Term
+from catgrad.terms.build import build
+from catgrad.terms.op import qualified, scope
+from catgrad.terms.state import DRAWS, SEED
+from catgrad.terms.structural import Constant, stop_gradient
+from catgrad.terms.term import Term
 from catgrad.types import Dtype, NdArrayType
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from catgrad import ops
-from catgrad.build import build
 from catgrad.errors import ShapeError
 from catgrad.functors import prefixed
-from catgrad.term import Term, compose
+from catgrad.terms.build import build
+from catgrad.terms.term import Term, compose
 
 
 def sequential(*layers: Term) -> Term:

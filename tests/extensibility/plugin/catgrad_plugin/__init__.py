@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from catgrad.backend import Artifact, Backend
-from catgrad.op import Op, floating
+from catgrad.terms.op import Op, floating
 
 
 class Bell(Op):

@@ -1,0 +1,316 @@
+"""Functions of a program as custom blocks, and the lists and variables they use."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import pairwise
+
+from catgrad.backend import Backend
+from catgrad.loops.ir.hashing import Signature
+from catgrad.loops.ir.nest import Item, Kernel, may_fail
+from catgrad.loops.ir.scalar import Stored
+from catgrad.loops.ir.steps import Either, Step
+from catgrad.loops.ir.steps import Repeat as Turns
+from catgrad.loops.lower import lower
+from catgrad.loops.memory_plan import Plan
+from catgrad.loops.passes.fuse import fused
+from catgrad.loops.passes.turns import is_number
+from catgrad.programs.program import Function, Program
+from catgrad.types import NdArrayType
+
+from ..kernels.cuts import cut
+from ..kernels.expressions import Expressions
+from ..kernels.places import LETTERS, OUTER_LETTERS, Places, first_free
+from ..kernels.scripts import KEPT, Script
+from ..kernels.texts import Call, If, Line, Repeat, changed, cleared, written
+from ..kernels.turns import UNROLL
+from .sizes import PREDICTIONS
+
+
+@dataclass(frozen=True)
+class Definition:
+    """A custom block for a kernel."""
+
+    name: str
+    lines: tuple[Line, ...]
+
+
+@dataclass(frozen=True)
+class Value:
+    """An argument or a result of a function's own: the list or variable it lies in, and its type."""
+
+    name: str
+    place: str
+    type: NdArrayType
+
+    @property
+    def is_number(self) -> bool:
+        """Whether it is a variable rather than a list."""
+        return not self.type.rank
+
+    @property
+    def size(self) -> int:
+        """How many items it has."""
+        return int(self.type.size)
+
+
+AT_ONCE = 4
+"""Items that are copied in one turn of a loop, if that leaves no rest."""
+
+
+@dataclass(frozen=True)
+class Renewal:
+    """A new value of a table, and the list or variable that it goes into if all new values are numbers."""
+
+    new: Value
+    place: str
+
+    @property
+    def copies_per_turn(self) -> int:
+        """Count the items that one turn of the loop copies."""
+        return next(n for n in range(AT_ONCE, 0, -1) if self.new.size % n == 0)
+
+    @property
+    def is_scaled(self) -> bool:
+        """Tell whether it lies in its list times a power of two."""
+        return self.new.type.dtype.is_floating and not self.new.is_number
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A function: what it takes and gives of its own, and the calls that compute it.
+
+    `forward` are the calls up to the loss, `rest` those up to the new values of tables. Those of `renewals`
+    lie beside the old ones; all others are where these were.
+    """
+
+    function: Function
+    takes: tuple[Value, ...]
+    gives: tuple[Value, ...]
+    forward: tuple[Line, ...]
+    rest: tuple[Line, ...]
+    renewals: tuple[Renewal, ...] = ()
+
+    @property
+    def outputs(self) -> list[Value]:
+        """The model's outputs among what it gives."""
+        return [value for value in self.gives if value.name.startswith(PREDICTIONS)]
+
+
+@dataclass(frozen=True)
+class Printed:
+    """A kernel that has been printed: what calls it, and the lists it is for, in the order of its arrays."""
+
+    calls: tuple[Call, ...]
+    lists: list[str]
+
+
+@dataclass
+class Sprite:
+    """The functions of one program, and all that they have in common.
+
+    `lists` are those of arrays in the workspace with their sizes, `literals` those of arrays of the source.
+    """
+
+    backend: Backend
+    program: Program
+    definitions: list[Definition] = field(default_factory=list)
+    lists: dict[str, int] = field(default_factory=dict)
+    literals: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    variables: dict[str, None] = field(default_factory=dict)
+    numbers: set[str] = field(default_factory=set)
+    printed: dict[Hashable, Printed] = field(default_factory=dict)
+
+    @cached_property
+    def kept(self) -> frozenset[str]:
+        """The lists and variables of tables."""
+        slot_name = self.backend.dialect.macros["slot_name"]
+        slots = (slot for table in self.program.tables.values() for slot in table)
+        return frozenset(slot_name(slot.name, slot.type.rank) for slot in slots)
+
+    @cached_property
+    def own(self) -> frozenset[str]:
+        """What scripts call their loop variables, and the list of what they keep for a loop."""
+        return frozenset(map(self.backend.dialect.macros["local"], [*LETTERS, *OUTER_LETTERS, KEPT]))
+
+    @property
+    def zeros(self) -> dict[str, int]:
+        """Count the zeros that each list begins with: none if scripts fill it before they read it."""
+        lines = tuple(line for definition in self.definitions for line in definition.lines)
+        filled = cleared(lines) - written(lines)
+        return {name: 0 if name in filled else size for name, size in self.lists.items()}
+
+    def entry(self, function: Function) -> Entry:
+        """A function as calls of custom blocks, and the custom blocks that none before it has defined."""
+        return _Function(self, function).entry()
+
+    def room(self, wish: str, array: Stored) -> str:
+        """The list of this name, if it has the size of the array, else a new one."""
+        return wish if self.lists.get(wish) == array.size and array.order else self.reserve(wish, array)
+
+    def reserve(self, wish: str, array: Stored) -> str:
+        """A new list for an array, or a variable for a number."""
+        if array.place == "literal":
+            for name, elements in self.literals.items():
+                if elements == tuple(map(as_item, array.elements)):
+                    return name
+        name = self._fresh(wish)
+        if array.place == "literal":
+            self.literals[name] = tuple(map(as_item, array.elements))
+        elif array.order:
+            self.lists[name] = int(array.size)
+        else:
+            self.variables[name] = None
+            self.numbers.add(name)
+        return name
+
+    def is_taken(self, name: str) -> bool:
+        """Whether it is the name of a list, or of a variable that outlives a script."""
+        return name in self.lists or name in self.literals or name in self.numbers or name in self.own
+
+    def define(self, stem: str, lines: tuple[Line, ...]) -> str:
+        """A new custom block of these lines; its name."""
+        taken = {definition.name for definition in self.definitions}
+        name = first_free(stem, taken)
+        self.definitions.append(Definition(name, lines))
+        self.variables |= dict.fromkeys(v for v in changed(lines) if v not in self.kept)
+        return name
+
+    def _fresh(self, wish: str) -> str:
+        return first_free(wish, {*self.lists, *self.literals, *self.variables, *self.own})
+
+
+class _Function:
+    def __init__(self, sprite: Sprite, function: Function) -> None:
+        self.sprite, self.function = sprite, function
+        self.dialect, self.program = sprite.backend.dialect, sprite.program
+        self.macros = self.dialect.macros
+        options = sprite.backend.options
+        predicts = options.unroll == "auto" and "train_step" not in options.entries
+        self.unrolling = UNROLL["predict" if predicts else options.unroll]
+        self.loss = ("loss",) if "loss" in function.gives else ()
+        self.lowered = lower(function, (), self._in_place(), self._fused, vectors=False)
+        self.renewals = self._renewals()
+        self.scaled = frozenset(a for a, _ in self.renewals if a.order and a.type.dtype.is_floating)
+        self.names: dict[Stored, str] = {}
+        self.places = Places(self.macros)
+        self.expressions = Expressions(self.dialect, self.places, self._name)
+
+    def _in_place(self) -> dict[int, int]:
+        """The results that take the place of arguments: in training, only those that are arguments."""
+        renewed = self.program.renewed(self.function)
+        if not self.loss:
+            return renewed
+        return {k: n for k, n in renewed.items() if self.function.results[k] == self.function.arguments[n]}
+
+    def _renewals(self) -> list[tuple[Stored, str]]:
+        """The new values of tables that have a place of their own, and the old ones' names."""
+        renewed = self.program.renewed(self.function)
+        slots = [slot for table in self.function.takes for slot in self.program.tables[table]]
+        results = self.lowered.results
+        return [(results[k], slots[n].name) for k, n in renewed.items() if results[k].alias is None]
+
+    def _fused(self, items: Sequence[Item]) -> list[Kernel]:
+        """Kernels that end where the model's outputs and where the loss are known.
+
+        So predict and a step share the former, and a step may stop before it changes anything.
+        """
+        ends = [0]
+        for wanted in ([n for n in self.function.gives if n.startswith(PREDICTIONS)], self.loss):
+            last = [k for k, item in enumerate(items) if any(a.name in wanted for a, _ in item.writes)]
+            ends.append(max([ends[-1], *(k + 1 for k in last)]))
+        parts = [*pairwise(ends), (ends[-1], len(items))]
+        return [kernel for start, end in parts for kernel in fused(items[start:end], self.unrolling.fit)]
+
+    def entry(self) -> Entry:
+        """The function as calls."""
+        takes = self._arguments()
+        steps = self.lowered.steps
+        cut = self._end_of_forward(steps)
+        forward, rest = (tuple(self._lines(part)) for part in (steps[:cut], steps[cut:]))
+        self.sprite.variables |= dict.fromkeys(changed((*forward, *rest)))
+        slot_name = self.macros["slot_name"]
+        renewals = [
+            Renewal(Value(a.name, self._name(a), a.type), slot_name(name, a.type.rank))
+            for a, name in self.renewals
+        ]
+        return Entry(self.function, tuple(takes), tuple(self._results()), forward, rest, tuple(renewals))
+
+    def _end_of_forward(self, steps: Sequence[Step]) -> int:
+        """How many steps there are until the loss is known."""
+        last = [k for k, s in enumerate(steps) if any(a.name in self.loss for a, _ in s.writes)]
+        return max(last, default=len(steps) - 1) + 1
+
+    def _arguments(self) -> list[Value]:
+        names = [slot.name for table in self.function.takes for slot in self.program.tables[table]]
+        arguments = self.lowered.arguments
+        for array, name in zip(arguments, names, strict=False):
+            self.names[array] = self.macros["slot_name"](name, array.type.rank)
+        own = arguments[len(names) :]
+        for array in own:
+            self.names[array] = self.sprite.room(self.macros["local"](array.name), array)
+        return [Value(array.name, self.names[array], array.type) for array in own]
+
+    def _results(self) -> list[Value]:
+        renewed = self.program.renewed(self.function)
+        own = [a for k, a in enumerate(self.lowered.results) if k not in renewed]
+        names = [g for g in self.function.gives if g not in self.program.tables]
+        names = names or [a.name for a in own]
+        return [Value(name, self._name(a), a.type) for name, a in zip(names, own, strict=True)]
+
+    def _name(self, array: Stored) -> str:
+        array = array.alias or array
+        if array not in self.names:
+            self.names[array] = self.sprite.reserve(self.macros["local"](array.name), array)
+        return self.names[array]
+
+    def _lines(self, steps: Sequence[Step]) -> list[Line]:
+        lines: list[Line] = []
+        for step in steps:
+            if isinstance(step, Turns):
+                self.places.open(step.variable, step.backwards)
+                inside = self._lines(step.body)
+                before, after = self.places.close()
+                lines += [*before, Repeat(str(step.variable.extent), (*inside, *after))]
+            elif isinstance(step, Either):
+                condition = self.expressions.text(step.condition)
+                parts = (tuple(self._lines(part)) for part in step.parts)
+                lines.append(If(condition, *parts))
+            else:
+                lines += self._calls(step)
+        return lines
+
+    def _calls(self, kernel: Kernel) -> list[Line]:
+        signature = Signature(kernel, Plan())
+        key = signature.key, tuple(array in self.scaled for array in signature.arrays)
+        known = self.sprite.printed.get(key)
+        if known is not None and self._may_share(signature.arrays, known.lists):
+            self.names |= dict(zip(signature.arrays, known.lists, strict=True))
+            return list(known.calls)
+        script = Script(
+            kernel, self.dialect, self._name, self.sprite.is_taken, self.places, self.unrolling, self.scaled
+        )
+        lines = script.lines()
+        if not lines:
+            return []
+        written = next((a for a, _ in kernel.writes if not is_number(a)), None)
+        stem = self.macros["block_name"](written.name if written else "")
+        parts = cut(lines, self.unrolling.blocks, lambda part: self.sprite.define(stem, part))
+        calls = tuple(Call(self.sprite.define(stem, part), may_fail(kernel.body)) for part in parts)
+        lists = [self._name(a) if a.place != "turn" or a.order else "" for a in signature.arrays]
+        self.sprite.printed[key] = Printed(calls, lists)
+        return list(calls)
+
+    def _may_share(self, arrays: Sequence[Stored], lists: Sequence[str]) -> bool:
+        """Whether the lists that a kernel was printed for can be those of these arrays."""
+        taken = set(self.names.values())
+        pairs = [(a, n) for a, n in zip(arrays, lists, strict=True) if n]
+        return all(self.names[a] == n if a in self.names else n not in taken for a, n in pairs)
+
+
+def as_item(element: str) -> str:
+    """An element of the source as an item of a list, where nothing is true or false."""
+    words = {"True": "1", "False": "0", "-0.0": "0", "inf": "Infinity", "-inf": "-Infinity", "nan": "NaN"}
+    return words.get(element, element)

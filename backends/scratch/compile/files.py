@@ -1,0 +1,95 @@
+"""What templates are given, and the files that are assembled of their texts."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+from catgrad.backend import Backend
+from catgrad.errors import CatgradWarning
+from catgrad.programs.program import Program
+
+from ..assemble import sb3, sprite3
+from ..assemble.limits import check_saved
+from ..demo.examples import examples
+from ..demo.pace import POINTS, pace
+from ..demo.stage import monitors
+from ..kernels.scripts import KEPT, SLOTS
+from ..kernels.texts import blocks, written
+from ..tokens.writer import writer
+from . import bits
+from .classes import classes
+from .entries import Entry, Sprite
+from .interface import Interface, tables
+from .sizes import predicts, streams, uses_masks
+from .storage import storage
+from .values import first_values
+
+MANY = 4_000
+"""Blocks beyond which those that only save time are left out: the editor takes seconds for them."""
+
+
+def spelled(backend: Backend, program: Program) -> dict[str, Any]:
+    """What the templates of the target scratch are given."""
+    sprite, entries = printed(backend, program)
+    told = Interface(backend, sprite, entries) if is_called(backend, program) else None
+    first, taught, drawn = first_values(backend, program), examples(backend, program), streams(program)
+    masks = uses_masks(program)
+    named = classes(backend, told, taught) if told else None
+    kept = backend.dialect.macros["local"](KEPT)
+    if any(kept in written(definition.lines) for definition in sprite.definitions):
+        sprite.lists[kept] = SLOTS
+    return {
+        "sprite": sprite,
+        "writer": writer(backend, program, entries),
+        "entries": entries,
+        "told": told,
+        "tables": tables(backend, program),
+        "storage": storage(backend, program, first),
+        "first": first,
+        "macros": backend.dialect.macros,
+        "bits": bits.lists(backend) if drawn or masks else {},
+        "masks": masks,
+        "streams": drawn,
+        "examples": taught,
+        "classes": named,
+        "shown": monitors(program, told, first, taught, named) if told else [],
+        "points": POINTS,
+        "pace": pace(sprite, told, taught, named) if told and taught else None,
+        "loss": next((v.place for v in entries["train_step"].gives if v.name == "loss"), "")
+        if "train_step" in entries
+        else "",
+    }
+
+
+def is_called(backend: Backend, program: Program) -> bool:
+    """Tell whether others call its functions by shared lists; they do not in a sprite that writes."""
+    return backend.options.tokenizer is None and any(map(predicts, program.functions))
+
+
+def printed(backend: Backend, program: Program) -> tuple[Sprite, dict[str, Entry]]:
+    """The functions of a program as custom blocks: compact ones, if there were too many of them else."""
+    sprite = Sprite(backend, program)
+    entries = {f.name: sprite.entry(f) for f in program.functions if not f.name.startswith("init")}
+    many = sum(blocks(definition.lines) for definition in sprite.definitions) > MANY
+    if many and backend.options.unroll == "auto":
+        return printed(backend.configured(unroll="compact"), program)
+    return sprite, entries
+
+
+def assembled(told: Mapping[str, Any], files: dict[str, str]) -> Mapping[str, str | bytes]:
+    """The texts, the sprite, and a project with it, of what templates were told."""
+    name, kept = told["program"].name, told["storage"]
+    writes, taught = told["writer"], told["examples"]
+    check_saved({text.name: text.numbers().tolist() for text in kept.packed})
+    given = {**kept.given, **told["bits"], **(writes.t.lists if writes else {})}
+    if taught is not None:
+        given |= {column.name: column.array.reshape(-1) for column in taught.columns}
+    figures = told["backend"].options.sig_figs
+    texts = [text for file, text in files.items() if file.endswith(".scratch")]
+    project = sb3(texts, given, figures)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CatgradWarning)  # the project has warned of it
+        sprite = sprite3(texts[0], given, figures)
+    return {**files, f"{name}.sprite3": sprite, f"{name}.sb3": project}

@@ -1,0 +1,215 @@
+"""What others see of a sprite: lists and variables that they share, and how first values are drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain, count
+from typing import Any
+
+from catgrad.backend import Backend
+from catgrad.errors import OptionError
+from catgrad.initialisers import Filled, Normal, Uniform
+from catgrad.naming import numbered
+from catgrad.programs.program import Program
+from catgrad.terms.state import Slot
+from catgrad.types import Dtype, NdArrayType
+
+from ..kernels.texts import Append, Change, Clear, Line, Repeat, Set
+from ..language.spell import literal
+from .entries import Entry, Sprite, Value
+from .sizes import untouched
+
+FEW = 4
+"""Items that are copied one by one rather than in a loop."""
+
+TABLES = ("parameters", "buffers", "state")
+
+SHARED = ("loss", "error", "steps", "guess", "classes", "accuracy")
+"""What sprites share beside inputs, targets and outputs."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A custom block that copies a shared list into one of the sprite's own, if all of it is as it must be.
+
+    Items of an integer type must be whole numbers, and below `below` unless that is 0. They are copied one by
+    one or in a loop, which takes fewer blocks and more time.
+    """
+
+    block: str
+    shared: str
+    value: Value
+    below: int
+    one_by_one: bool
+
+    def reads_as(self, other: Reading) -> bool:
+        """Tell whether another reads the same list in the same way."""
+        mine, others = ((r.value.place, r.value.size, r.is_whole, r.below) for r in (self, other))
+        return mine == others
+
+    @property
+    def is_whole(self) -> bool:
+        """Tell whether items must be whole numbers."""
+        return not self.value.type.dtype.is_floating
+
+
+@dataclass(frozen=True)
+class Told:
+    """A function as others call it: the shared lists, what it reads first, and what it shows in the end."""
+
+    entry: Entry
+    inputs: tuple[tuple[str, Value], ...]
+    outputs: tuple[tuple[str, Value], ...]
+    readings: tuple[Reading, ...]
+    shows: tuple[Line, ...]
+
+
+@dataclass(frozen=True)
+class Reset:
+    """First values of a list of so many items, or of a variable, which has no count."""
+
+    place: str
+    count: int | None
+    value: str
+
+
+class Interface:
+    """The functions of a program as others call them: those that are `asked`, by their blocks, and a step.
+
+    Raises: OptionError for a parameter that has the name of a list or variable that is shared
+    """
+
+    def __init__(self, backend: Backend, sprite: Sprite, entries: Mapping[str, Entry]) -> None:
+        self.macros, self.sprite, self.program = backend.dialect.macros, sprite, sprite.program
+        sprite.variables[self.macros["local"]("i")] = None
+        # Blocks are left for it where there are none to train.
+        self.quick = "train_step" not in entries
+        self.readings: dict[str, Reading] = {}
+        asked = [entry for name, entry in entries.items() if name != "train_step"]
+        self.asked = {entry.function.name.replace("_", " "): self._asked(entry) for entry in asked}
+        self.step: Told | None = None
+        self.targets: tuple[tuple[str, Value], ...] = ()
+        if (step := entries.get("train_step")) is not None:
+            inputs = self.asked["predict"].inputs
+            x, y = step.takes[: len(inputs)], step.takes[len(inputs) :]
+            self.targets = (*zip(numbered_list("target", len(y)), y, strict=True),)
+            given = [(name, value) for (name, _), value in zip(inputs, x, strict=True)]
+            self.step = self._told(step, (*given, *self.targets))
+        self._check_names(tables(backend, sprite.program))
+
+    @property
+    def first(self) -> Told:
+        """The function that the stage shows: predict, if there is one."""
+        return next(iter(self.asked.values()))
+
+    @property
+    def shared(self) -> list[str]:
+        """The lists that are for all sprites."""
+        inputs = [name for told in self.asked.values() for name, _ in told.inputs]
+        outputs = [name for told in self.asked.values() for name, _ in told.outputs]
+        return [*dict.fromkeys([*inputs, *(name for name, _ in self.targets), *outputs])]
+
+    def _check_names(self, kept: Sequence[tuple[str, Slot, bool]]) -> None:
+        shared = {*SHARED, *self.shared}
+        for name, slot, _ in kept:
+            if name in shared:
+                raise OptionError(
+                    "a parameter must not be called like what a sprite shares with others",
+                    f"one is called {slot.name}",
+                    "give it another name",
+                )
+
+    def _asked(self, entry: Entry) -> Told:
+        return self._told(entry, zip(numbered_list("input", len(entry.takes)), entry.takes, strict=True))
+
+    def _told(self, entry: Entry, given: Iterable[tuple[str, Value]]) -> Told:
+        inputs, outputs = tuple(given), entry.outputs
+        named = (*zip(numbered_list("output", len(outputs)), outputs, strict=True),)
+        readings = tuple(self._reading(shared, value, outputs) for shared, value in inputs)
+        shows = tuple(line for shared, value in named for line in self._copied(value, shared))
+        return Told(entry, inputs, named, readings, shows)
+
+    def _reading(self, shared: str, value: Value, outputs: Sequence[Value]) -> Reading:
+        below = 2 if value.type.dtype is Dtype.bool else 0
+        if shared.startswith("target") and value.type.dtype in (Dtype.int32, Dtype.int64):
+            below = _count_classes(value, outputs)
+        one_by_one = self.quick and value.size <= FEW and not below
+        wish = f"~read {shared}"
+        for block in chain((wish, f"{wish} ({value.size})"), (f"{wish} {k}" for k in count(2))):
+            reading = Reading(block, shared, value, below, one_by_one)
+            if self.readings.setdefault(block, reading).reads_as(reading):
+                break
+        return self.readings[block]
+
+    def _copied(self, value: Value, shared: str) -> list[Line]:
+        """A list of the sprite's own into one that is shared."""
+        item = self.macros["item"]
+        if value.is_number:
+            return [Clear(shared), Append(shared, self.macros["variable"](value.place))]
+        if value.size <= FEW:
+            return [Clear(shared), *(Append(shared, item(value.place, k + 1)) for k in range(value.size))]
+        i = self.macros["local"]("i")
+        turn = (Append(shared, item(value.place, i)), Change(i, "1"))
+        return [Clear(shared), Set(i, "1"), Repeat(str(value.size), turn)]
+
+    @property
+    def resets(self) -> list[Reset]:
+        """How what a step changes of the tables gets its first values again."""
+        return self._resets(TABLES, [self.step] if self.step else [])
+
+    @property
+    def forgets(self) -> list[Reset]:
+        """Return the first values of what functions remember from call to call."""
+        return self._resets(
+            ("buffers",), [t for t in self.asked.values() if "buffers" in t.entry.function.gives]
+        )
+
+    def _resets(self, tables: Sequence[str], changed_by: Sequence[Told]) -> list[Reset]:
+        slots = (slot for table in tables for slot in self.program.tables.get(table, ()))
+        constant = [untouched(self.program, told.entry.function.name) for told in changed_by]
+        return [self._reset(slot) for slot in slots if any(slot.name not in each for each in constant)]
+
+    def _reset(self, slot: Slot) -> Reset:
+        place = self.macros["slot_name"](slot.name, slot.type.rank)
+        return Reset(place, int(slot.type.size) if slot.type.rank else None, self._drawn(slot.initial))
+
+    def _drawn(self, initial: Any) -> str:
+        if isinstance(initial, Uniform):
+            return self.macros["uniform"](*(_with_point(bound) for bound in (initial.low, initial.high)))  # type: ignore[no-any-return]
+        if isinstance(initial, Normal):
+            return self.macros["normal"](literal(initial.mean), literal(initial.deviation))  # type: ignore[no-any-return]
+        assert isinstance(initial, Filled)  # the last kind there is
+        return literal(initial.value)
+
+
+def _count_classes(target: Value, outputs: Sequence[Value]) -> int:
+    """Count the scores that the only output has for each label; 0 if they are no scores of classes."""
+    if len(outputs) != 1 or not target.size or outputs[0].size % target.size:
+        return 0
+    count = outputs[0].size // target.size
+    return count if count > 1 else 0
+
+
+def numbered_list(name: str, count: int) -> list[str]:
+    """The name for the first thing, and with numbers behind it for others."""
+    return [name, *numbered(name, count)[1:]] if count > 1 else numbered(name, count)
+
+
+def _with_point(bound: float) -> str:
+    """A bound as Scratch draws fractions from it: a whole number must be a text with a point."""
+    return literal(f"{bound:.1f}") if float(bound).is_integer() else literal(bound)
+
+
+def extent(type: NdArrayType) -> str:
+    """How many numbers an array has, for a comment, with its shape where that tells more."""
+    axes = [size for size in type.shape if size != 1]
+    shape = f", {' x '.join(map(str, axes))}" if len(axes) > 1 else ""
+    return f"{type.size} number{'s' if type.size != 1 else ''}{shape}"
+
+
+def tables(backend: Backend, program: Program) -> list[tuple[str, Slot, bool]]:
+    """The lists and variables that training changes: name, slot, and whether it is a list."""
+    macros = backend.dialect.macros
+    slots = [slot for table in TABLES for slot in program.tables.get(table, ())]
+    return [(macros["slot_name"](slot.name, slot.type.rank), slot, bool(slot.type.rank)) for slot in slots]

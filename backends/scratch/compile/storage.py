@@ -1,0 +1,110 @@
+"""How a sprite's file keeps the arrays of its tables: as numbers, or as texts that it unpacks once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+from catgrad.backends.scratch.formats.packed import LETTERS, NAME, Packed, Text, packed
+from catgrad.backends.scratch.formats.rounded import BITS, Halves, Steps, halves, steps
+
+from catgrad.backend import Backend
+from catgrad.programs.program import Program
+from catgrad.types import Array
+
+from ..assemble.limits import check_list
+from ..assemble.numbers import items
+from .interface import tables
+
+LETTERS_LIST, POWERS_LIST, HALVES_LIST = "~letters", "~powers of 10", "~powers of 2"
+
+POWERS = [2.0 ** (max(exponent, 1) - 25) for exponent in range(32)]
+"""By the exponent of a number in float16, what one unit of its fraction is."""
+
+
+@dataclass(frozen=True)
+class Storage:
+    """The lists that are given beside the text, and of which of them there are only texts.
+
+    `errors` says for each list that is rounded how far a number is off at most.
+    """
+
+    given: Mapping[str, Any]
+    packed: tuple[Text, ...] = ()
+    errors: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def rows(self) -> list[int]:
+        """Count the items of the list of texts before each."""
+        return [0, *accumulate(len(text.items) for text in self.packed)]
+
+
+def storage(backend: Backend, program: Program, first: Mapping[str, Array]) -> Storage:
+    """The tables of a program, of which these are the first values, as the option `storage` says.
+
+    Raises: ArtifactError if Scratch has no room for a list, or its numbers are not finite, have too many
+    digits or are too large for float16
+    """
+    options = backend.options
+    arrays = {place: first[slot.name] for place, slot, is_list in tables(backend, program) if is_list}
+    buffers = {slot.name for slot in program.tables.get("buffers", ())}
+    masks = {
+        place: _with_texts(items(place, np.where(np.isinf(array), 0, array), options.sig_figs), array)
+        for place, array in arrays.items()
+        if place in buffers and np.isinf(array).any()
+    }
+    if options.storage == "numbers":
+        return Storage({place: array.ravel() for place, array in arrays.items()} | masks)
+    weights = {slot.name for slot in program.tables["parameters"]}
+    lists = {
+        place: items(place, array.ravel(), options.sig_figs)
+        for place, array in arrays.items()
+        if place not in masks
+    }
+    for place, numbers in lists.items():
+        check_list(place, len(numbers))
+    texts = [
+        _text(options.storage if place in weights else "packed", place, numbers, arrays[place])
+        for place, numbers in lists.items()
+    ]
+    return Storage(
+        _beside(texts) | masks,
+        tuple(texts),
+        {text.name: _error(text, arrays[text.name]) for text in texts if not isinstance(text, Packed)},
+    )
+
+
+def _text(way: str, place: str, numbers: Sequence[Any], array: Array) -> Text:
+    """A list as a text; only matrices are rounded to few bits, for vectors weigh little and matter much."""
+    if way == "float16":
+        return halves(place, array)
+    if way in BITS and array.ndim > 1:
+        return steps(place, array, BITS[way])
+    return packed(place, numbers)
+
+
+def _beside(texts: Sequence[Text]) -> dict[str, Any]:
+    """The list of all texts, and those by which they are read."""
+    if not texts:
+        return {}
+    found: dict[str, Any] = {NAME: [item for each in texts for item in each.items], LETTERS_LIST: [*LETTERS]}
+    decimals = [text.scales if isinstance(text, Steps) else text for text in texts]
+    lasts = [text.last for text in decimals if isinstance(text, Packed)]
+    if lasts:
+        found[POWERS_LIST] = [10**k for k in range(1 + max(lasts))]
+    if any(isinstance(text, Halves) for text in texts):
+        found[HALVES_LIST] = POWERS
+    return found
+
+
+def _with_texts(numbers: Sequence[Any], array: Array) -> list[Any]:
+    """The items of a mask, with infinities as texts, for Scratch saves such numbers as 0."""
+    texts = {np.inf: "Infinity", -np.inf: "-Infinity"}
+    return [texts.get(x, number) for x, number in zip(array.ravel().tolist(), numbers, strict=True)]
+
+
+def _error(text: Text, array: Array) -> float:
+    return float(np.abs(text.numbers() - array.ravel()).max(initial=0))

@@ -1,0 +1,59 @@
+"""What the lists of a sprite hold when it is opened: weights that are given, or first values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from catgrad.backend import Backend
+from catgrad.errors import DtypeError, ShapeError
+from catgrad.formats.weights import read_weights
+from catgrad.programs.program import Program, interpret
+from catgrad.terms.state import Slot
+from catgrad.types import Array
+
+INITIAL = {"parameters": "init", "buffers": "init_buffers", "state": "init_state"}
+"""The functions that give the first values of tables."""
+
+
+def first_values(backend: Backend, program: Program) -> dict[str, Array]:
+    """For each array of the tables that functions take, what it begins with.
+
+    Raises: ArtifactError if the option `weights` names no safetensors file; ShapeError if an array of it is
+    missing, or has another shape; DtypeError if its elements are no numbers
+    """
+    weights = backend.options.weights
+    given: Mapping[str, Any] = (
+        read_weights(weights, program) if isinstance(weights, str) and weights else weights or {}
+    )
+    found: dict[str, Array] = {}
+    known = {f.name: f for f in program.functions}
+    for table, name in INITIAL.items():
+        slots = program.tables.get(table, ())
+        if name not in known:
+            continue
+        values = interpret(known[name], np.int64(0))
+        for slot, value in zip(slots, values, strict=True):
+            wanted = bool(given) and (table == "parameters" or slot.name in given)
+            found[slot.name] = _given(slot, given, weights) if wanted else value
+    return found
+
+
+def _given(slot: Slot, given: Mapping[str, Any], weights: object) -> Array:
+    where = weights if isinstance(weights, str) else "weights"
+    array = given.get(slot.name)
+    if array is None or np.shape(array) != slot.type.shape:
+        there = "is missing" if array is None else f"has shape {list(np.shape(array))}"
+        raise ShapeError(
+            f"{where} must hold {slot.name} with shape {list(slot.type.shape)}",
+            f"it {there}",
+            "give those of this model",
+        )
+    numbers = np.asarray(array)
+    if not np.can_cast(numbers.dtype, np.float64, "same_kind"):
+        raise DtypeError(
+            f"{where} must hold {slot.name} as numbers", f"it is {numbers.dtype}", "give those of this model"
+        )
+    return numbers

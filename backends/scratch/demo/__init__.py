@@ -1,0 +1,1 @@
+"""Projects that show a sprite train itself."""

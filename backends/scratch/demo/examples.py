@@ -1,0 +1,117 @@
+"""Examples that a sprite trains itself with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from catgrad.backend import Backend
+from catgrad.errors import DtypeError, OptionError, ShapeError
+from catgrad.programs.program import Program
+from catgrad.types import Array, NdArrayType
+
+from ..compile.interface import numbered_list
+
+AT_ONCE = 16
+"""Numbers of a row that are copied one by one rather than in a loop."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """A list of rows, one for each example, and the shared list that a row is copied into."""
+
+    name: str
+    shared: str
+    array: Array
+
+    @property
+    def width(self) -> int:
+        """How many numbers a row has."""
+        return int(self.array[0].size)
+
+    @property
+    def in_turns(self) -> bool:
+        """Whether a row is copied in a loop."""
+        return self.width > AT_ONCE
+
+    @property
+    def is_one_hot(self) -> bool:
+        """Whether each row is 1 in one place and 0 in all others."""
+        rows = self.array.reshape(len(self.array), -1)
+        return self.width > 1 and bool(np.isin(rows, (0, 1)).all() and (rows.sum(axis=1) == 1).all())
+
+
+@dataclass(frozen=True)
+class Examples:
+    """The columns of inputs, then those of targets."""
+
+    inputs: tuple[Column, ...]
+    targets: tuple[Column, ...]
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """All of them."""
+        return self.inputs + self.targets
+
+    @property
+    def rows(self) -> int:
+        """How many examples there are."""
+        return len(self.columns[0].array)
+
+
+def examples(backend: Backend, program: Program) -> Examples | None:
+    """The option `data` as lists, if it is given.
+
+    Raises: OptionError without a step of training; ShapeError or DtypeError if an array does not fit
+    """
+    data = backend.options.data
+    if data is None:
+        return None
+    known = {f.name: f for f in program.functions}
+    if "train_step" not in known:
+        raise OptionError("data must be for a task that trains", f"{program.name} does not", "leave data out")
+    step, predict = known["train_step"], known["predict"]
+    types = step.argument_types[program.common_arguments(step) :]
+    inputs = len(predict.argument_types) - program.common_arguments(predict)
+    names = [*numbered_list("input", inputs), *numbered_list("target", len(types) - inputs)]
+    if len(data) != len(types):
+        raise ShapeError(
+            f"data must be {len(types)} arrays, one each for {', '.join(names)}",
+            f"they are {len(data)}",
+            "give those",
+        )
+    batch = backend.options.batch
+    columns = [
+        Column(f"data {name}", name, _fitting(f"data {name}", values, type, batch))
+        for name, values, type in zip(names, data, types, strict=True)
+    ]
+    found = Examples(tuple(columns[:inputs]), tuple(columns[inputs:]))
+    if len(counts := {len(column.array) for column in columns}) > 1 or found.rows == 0:
+        raise ShapeError(
+            "the arrays of data must have a row for each example",
+            f"they have {' and '.join(map(str, sorted(counts)))} rows",
+            "give as many rows of each, and one or more",
+        )
+    return found
+
+
+def _fitting(name: str, values: Any, type: NdArrayType, batch: int) -> Array:
+    """Rows in the dtype of a type."""
+    array, dtype = np.asarray(values), type.dtype.numpy
+    row = type.shape[1:] if type.shape[:1] == (batch,) else type.shape if batch == 1 else None
+    if row is None or not array.ndim or array.shape[1:] != row:
+        wanted = (
+            f"shape ({', '.join(map(str, ('rows', *row)))})"
+            if row is not None
+            else f"the batch as first axis of {type}"
+        )
+        raise ShapeError(f"{name} must have {wanted}", f"it has shape {array.shape}", "reshape it")
+    if array.dtype.kind not in "biuf" or not np.isfinite(array).all():
+        raise DtypeError(f"{name} must hold finite numbers", "it holds others", "correct or leave out these")
+    with np.errstate(all="ignore"):
+        cast = array.astype(dtype)
+    if not (np.isfinite(cast).all() if type.dtype.is_floating else (cast == array).all()):
+        raise DtypeError(f"{name} must fit {type.dtype.value}", "it has values that do not", "rescale it")
+    return cast if type.dtype.is_floating else cast.astype(np.int64)

@@ -1,0 +1,69 @@
+"""What the stage of a project shows beside its charts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from catgrad.programs.program import Program
+from catgrad.types import Array
+
+from ..compile.classes import Classes
+from ..compile.interface import Interface
+from .examples import Examples
+
+COLUMN, BESIDE, WIDTH = 278, 380, 98
+"""Where monitors stand, in pixels from the left of the stage (480 x 360), and how wide lists are."""
+
+LINE, SLIDER, END = 28, 46, 325
+"""Heights of a monitor and of one with a slider, and where the column ends."""
+
+FITTING = 20
+"""Items of an input that one can change on the stage."""
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A monitor; `most` is where its slider ends, a list has a size."""
+
+    kind: str
+    name: str
+    place: tuple[int, int]
+    size: tuple[int, int] | None = None
+    most: float | None = None
+
+
+def monitors(
+    program: Program,
+    told: Interface,
+    first: Mapping[str, Array],
+    examples: Examples | None,
+    classes: Classes | None,
+) -> list[Shown]:
+    """How learning goes, in a column, then input and output side by side, and the error at the bottom."""
+    names = ["steps"] * bool(examples) + ["loss"] * bool(told.step)
+    names += ["accuracy"] * bool(classes and classes.label)
+    shown = [Shown("variable", name, (COLUMN, 5 + LINE * n)) for n, name in enumerate(names)]
+    y = 5 + LINE * len(shown)
+    for slot in program.tables.get("state", ()) if told.step else ():
+        if slot.name == "learning_rate":
+            rate = float(first[slot.name].item())
+            shown.append(Shown("variable", "learning rate", (COLUMN, y), most=_end(rate)))
+            y += SLIDER if _end(rate) else LINE
+    if classes and classes.names:
+        shown.append(Shown("variable", "guess", (COLUMN, y)))
+        y += LINE
+    return [*shown, *_lists(told, y), Shown("variable", "error", (5, 332))]
+
+
+def _end(rate: float) -> float | None:
+    """The end of a slider for the learning rate, which moves in hundredths: none for smaller rates."""
+    return round(2 * rate, 2) if rate >= 0.05 else None
+
+
+def _lists(told: Interface, y: int) -> list[Shown]:
+    inputs, outputs = told.first.inputs, told.first.outputs[:1]
+    if len(inputs) != 1 or inputs[0][1].size > FITTING:
+        return [Shown("list", name, (COLUMN, y), (2 * WIDTH, END - y)) for name, _ in outputs]
+    places = zip((*inputs, *outputs), (COLUMN, BESIDE), strict=False)
+    return [Shown("list", name, (x, y), (WIDTH, END - y)) for (name, _), x in places]

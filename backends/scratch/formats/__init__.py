@@ -1,0 +1,1 @@
+"""Formats of Scratch files: projects, packed numbers, names."""

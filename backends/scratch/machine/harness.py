@@ -1,0 +1,165 @@
+"""Sprites called from Python: each call runs a custom block in a virtual machine of Scratch."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+from catgrad.backends.scratch.formats.packed import NAME
+
+from catgrad.backend import Artifact
+from catgrad.errors import DivergenceError, ShapeError
+from catgrad.programs.program import Function, Program, interpret
+from catgrad.types import Array, Dtype, NdArrayType
+
+from ...c.checks import Wanted
+from ..compile.sizes import PREDICTIONS
+from .projects import Machine
+
+
+def load(artifact: Artifact) -> Any:
+    """The class `CompiledModel` of an emitted sprite. Raises: ToolError if there is no virtual machine."""
+    from .learner import Learner
+
+    program = artifact.program
+    blocks = opened(artifact, "sprite3")
+    initial = {f.name: Initial(f) for f in program.functions if f.name not in blocks}
+    attributes: dict[str, Any] = {"program": program, **initial, **blocks}
+    attributes |= {"machine": next(iter(blocks.values())).machine}
+    if "train_step" in blocks:
+        attributes["step"] = Step(blocks["train_step"])
+        attributes["learner"] = lambda self, seed=None: Learner(opened(artifact, "sb3"), initial, seed)
+    return type("CompiledModel", (Loaded,), attributes)
+
+
+def opened(artifact: Artifact, kind: str) -> dict[str, Block]:
+    """The custom blocks of the emitted sprite3 or sb3, in a virtual machine of its own."""
+    program = artifact.program
+    told = json.loads(artifact.text(f"{program.name}_manifest.json"))
+    machine = Machine(told["vm"])
+    machine.load(artifact.files[f"{program.name}.{kind}"])
+    if machine.has_list(NAME):
+        machine.call("unpack weights")  # or the first call would put them in place of those it is given
+    return {
+        name: Block(machine, program, program[name], how, told["tables"])
+        for name, how in told["functions"].items()
+    }
+
+
+class Loaded:
+    """A sprite in a virtual machine, and the program it was printed from; functions take and give arrays."""
+
+    program: ClassVar[Program]
+    machine: ClassVar[Machine]
+
+
+class Block:
+    """A function of the sprite on arrays: those of tables, then its own; it gives new ones."""
+
+    def __init__(
+        self,
+        machine: Machine,
+        program: Program,
+        function: Function,
+        how: Mapping[str, Any],
+        tables: Mapping[str, Mapping[str, str]],
+    ) -> None:
+        self.machine, self.program, self.function, self.how = machine, program, function, how
+        self.__name__, self.__doc__ = function.name, function.doc
+        slots = [slot for table in function.takes for slot in program.tables[table]]
+        self.slots = [(slot.type, tables[slot.name]) for slot in slots]
+        names = [function.names.get(v, "x") for v in function.arguments]
+        self.wanted = Wanted(function.name, names, function.argument_types)
+        self.tables = tables
+
+    def __call__(self, *values: Any) -> list[Array]:
+        """The results, in the order in which the function gives them."""
+        given = self.wanted.checked(values)
+        places = [*(place for _, place in self.slots), *self.how["takes"]]
+        for place, value in zip(places, given, strict=True):
+            self.put(place, value)
+        self.run()
+        return [self.get(place, type) for place, type in self._results()]
+
+    def run(self) -> None:
+        """Run the custom block. Raises: DivergenceError, IndexError or ShapeError with the error it finds."""
+        self.machine.call(self.how["block"])
+        error = str(self.machine.variable("error"))
+        if error.startswith("an index"):
+            raise IndexError(error)
+        if error:
+            diverged = error.startswith("the loss") or "too large" in error
+            kind = DivergenceError if diverged else ShapeError
+            raise kind(f"{self.how['block']} must find no error", f"it says: {error}", "give other values")
+
+    def _results(self) -> list[tuple[Mapping[str, Any], NdArrayType]]:
+        own, results = iter(self.how["gives"]), []
+        for given in self.function.gives or [""] * len(self.function.results):
+            if given in self.program.tables:
+                results += [(self.tables[slot.name], slot.type) for slot in self.program.tables[given]]
+            else:
+                place = next(own)
+                results.append((place, type_of(place)))
+        return results[: len(results) - self._extra]
+
+    @property
+    def _extra(self) -> int:
+        """The model's outputs, that a step shows but does not return."""
+        return (
+            sum(g.startswith(PREDICTIONS) for g in self.function.gives)
+            if self.function.name == "train_step"
+            else 0
+        )
+
+    def put(self, place: Mapping[str, str], value: Array) -> None:
+        """Write an array where the sprite has it."""
+        if "variable" in place:
+            self.machine.set_variable(place["variable"], value.item())
+        else:
+            self.machine.set_list(place["list"], value.reshape(-1).astype(np.float64))
+
+    def get(self, place: Mapping[str, str], type: NdArrayType) -> Array:
+        """Read an array where the sprite has it."""
+        if "variable" in place:
+            numbers = np.asarray([self.machine.variable(place["variable"])], np.float64)
+        else:
+            numbers = self.machine.array(place["list"])
+        return in_dtype(numbers, type.dtype).reshape(type.shape)
+
+
+def in_dtype(numbers: Array, dtype: Dtype) -> Array:
+    """Numbers of Scratch in a dtype: a float64 may be infinite as a float32, and 2⁶³ is beyond int64."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        if dtype.is_floating or dtype is Dtype.bool:
+            return numbers.astype(dtype.numpy)
+        greatest = np.iinfo(dtype.numpy).max
+        return np.where(numbers < greatest, numbers.astype(dtype.numpy), dtype.numpy.type(greatest))
+
+
+def type_of(place: Mapping[str, Any]) -> NdArrayType:
+    """The type of an argument or result of a function's own."""
+    return NdArrayType(tuple(place["shape"]), Dtype(place["dtype"]))
+
+
+class Step:
+    """A step of training that keeps its loss to itself."""
+
+    def __init__(self, block: Block) -> None:
+        self.block = block
+
+    def __call__(self, *values: Any) -> list[Array]:
+        """The new values of the tables."""
+        return self.block(*values)[1:]
+
+
+class Initial:
+    """A function from a seed to the first values of a table, which no sprite has: they are drawn here."""
+
+    def __init__(self, function: Function) -> None:
+        self.function = function
+
+    def __call__(self, seed: Any = 0) -> list[Array]:
+        """The first values, decided by the seed."""
+        return interpret(self.function, np.int64(seed))

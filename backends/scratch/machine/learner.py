@@ -1,0 +1,113 @@
+"""A learner whose arrays are the lists of a sprite, which its own blocks change."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from catgrad.backends.scratch.formats.projects import read_arrays
+
+from catgrad.errors import ArtifactError, UnsupportedOp
+from catgrad.files import write_whole
+from catgrad.terms.state import Slot
+from catgrad.types import Array
+
+from ...c.checks import Wanted
+from ...c.held import Holder, Table
+from ..compile.values import INITIAL
+from .harness import Block, Initial, type_of
+
+
+class Listed(Table):
+    """The lists and variables of a table; each is read when it is asked for."""
+
+    def __init__(self, table: str, slots: Sequence[Slot], block: Block) -> None:
+        super().__init__(table, slots)
+        self._block = block
+
+    def __getitem__(self, name: str) -> Array:
+        return self._block.get(self._block.tables[name], self._types[name])
+
+    def _put(self, name: str, array: Array) -> None:
+        self._block.put(self._block.tables[name], array)
+
+
+class Bound:
+    """A custom block on its own arguments, with the tables as the sprite has them."""
+
+    def __init__(self, block: Block) -> None:
+        self.block, count = block, len(block.slots)
+        self.wanted = Wanted(block.__name__, block.wanted.names[count:], block.wanted.types[count:])
+
+    def __call__(self, *values: Any) -> list[Array]:
+        """Its own results."""
+        for place, value in zip(self.block.how["takes"], self.wanted.checked(values), strict=True):
+            self.block.put(place, value)
+        self.block.run()
+        return [self.block.get(place, type_of(place)) for place in self.block.how["gives"]]
+
+    def batches(self, inputs: Sequence[Any]) -> list[Sequence[Any]]:
+        """Inputs of more examples than it takes at once, cut; others as they are."""
+        sizes = {type.shape[0] if type.rank else 0 for type in self.wanted.types}
+        rows = {len(x) if np.ndim(x) else 0 for x in inputs}
+        if len(sizes) > 1 or len(rows) > 1 or not (size := sizes.pop()) or (count := rows.pop()) % size:
+            return [inputs]
+        return [[x[n : n + size] for x in inputs] for n in range(0, count, size)] or [inputs]
+
+
+class Learner(Holder):
+    """Parameters, buffers and optimiser state by name, and the blocks that use and change them.
+
+    `machine` is where its project runs. Without a seed, weights begin as the project has them.
+    """
+
+    def __init__(
+        self, blocks: Mapping[str, Block], initial: Mapping[str, Initial], seed: int | None = None
+    ) -> None:
+        block = blocks["predict"]
+        self.program, self.machine = block.program, block.machine
+        self._predict, self._step = Bound(block), Bound(blocks["train_step"])
+        self._held = {table: Listed(table, self.program.tables.get(table, ()), block) for table in INITIAL}
+        for table, name in INITIAL.items() if seed is not None else ():
+            if name in initial:
+                self._held[table].set(dict(zip(self._held[table], initial[name](seed), strict=True)))
+
+    def predict(self, *inputs: Any) -> Any:
+        """The model's output, of as many examples as there are; a list if there are several outputs."""
+        parts = [self._predict(*batch) for batch in self._predict.batches(inputs)]
+        outputs = [np.concatenate(y) if len(y) > 1 else y[0] for y in zip(*parts, strict=True)]
+        return outputs[0] if len(outputs) == 1 else outputs
+
+    def step(self, *inputs_and_targets: Any) -> Any:
+        """Train on one batch; returns the loss before the step."""
+        return self._step(*inputs_and_targets)[0][()]
+
+    def loss(self, *inputs_and_targets: Any) -> Any:
+        """Raises: UnsupportedOp, for a sprite knows the loss only of what it is training on."""
+        raise UnsupportedOp(
+            "a model in Scratch must be judged by its predictions",
+            "it has no block for the loss alone",
+            "leave validation out, and compare predict with the targets",
+        )
+
+    def save(self, file: str | Path) -> None:
+        """Write the project as it is now, an .sb3 file for Scratch. Raises: ArtifactError if that fails."""
+        try:
+            write_whole(Path(file), [self.machine.save()])
+        except OSError as error:
+            raise ArtifactError(
+                "a project must be written to a folder that is there and writable",
+                f"{file} is not: {error.strerror}",
+                "choose another place",
+            ) from None
+
+    def load(self, file: str | Path) -> None:
+        """Go on with a project of this model that was saved here or in Scratch.
+
+        Raises: ArtifactError if it is none
+        """
+        slots = [slot for slot in self.program.tables["parameters"] if slot.type.rank]
+        read_arrays(file, slots)
+        self.machine.load(Path(file))

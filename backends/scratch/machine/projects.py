@@ -1,0 +1,173 @@
+"""Scratch files in the virtual machines that run them, driven from Python."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import weakref
+import zipfile
+from collections.abc import Sequence
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from catgrad.backends.scratch.formats.names import shown
+
+from catgrad.errors import ArtifactError, OptionError, ToolError
+
+from .node import LIMIT, PACKAGES, Node, missing, running
+
+__all__ = ["Machine", "Value", "missing", "validate"]
+
+Value = float | str | bool
+"""What a variable or an item of a list holds; numbers are float64."""
+
+_sessions = count(1)
+
+
+NOT_FINITE = ("Infinity", "-Infinity", "NaN")
+"""The texts as which files hold numbers that JSON has no digits for."""
+
+
+class Machine:
+    """One project in a virtual machine: "vanilla", Scratch's own, or "turbowarp", which compiles scripts.
+
+    Raises: OptionError for other names. Every method: ToolError if Node.js or the machine fails.
+    """
+
+    def __init__(self, vm: str = "vanilla", *, limit: float = LIMIT) -> None:
+        if vm not in PACKAGES:
+            raise OptionError(
+                f"a virtual machine must be one of {', '.join(PACKAGES)}", f"it is {vm!r}", "name one"
+            )
+        self.vm, self.limit = vm, limit
+        self._node: Node | None = None
+        self._session = next(_sessions)
+        self._assets: dict[str, bytes] = {}
+
+    def load(self, file: bytes | str | Path) -> None:
+        """Take a project (.sb3) or a sprite (.sprite3) in place of what was loaded; on errors that stays."""
+        data = file if isinstance(file, bytes) else Path(file).read_bytes()
+        description, files = _unzipped(data)
+        node = running(self.vm)
+        if node is not self._node:
+            self._node = node
+            weakref.finalize(self, node.dropped.append, self._session)
+        self._ask("load", file=_text(data), sprite=description == "sprite.json")
+        self._assets = {name: content for name, content in files.items() if name != description}
+
+    def save(self) -> bytes:
+        """The project as it is now, as an .sb3 file."""
+        archive = io.BytesIO()
+        with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as file:
+            for name, content in {"project.json": self._ask("json"), **self._assets}.items():
+                file.writestr(zipfile.ZipInfo(name), content, zipfile.ZIP_DEFLATED)
+        return archive.getvalue()
+
+    def has_list(self, name: str) -> bool:
+        """Whether there is a list of this name."""
+        return bool(self._ask("has", type="list", name=shown(name)))
+
+    def list(self, name: str) -> list[Value]:
+        """The items of a list: the stage's, or else the first sprite's that has one of this name."""
+        return _unpacked(self._ask("get", type="list", name=shown(name)))
+
+    def array(self, name: str) -> np.ndarray:
+        """The items of a list of numbers, as float64. Raises: ArtifactError if another item is among them."""
+        packed = self._ask("get", type="list", name=shown(name))
+        numbers = _numbers(packed)
+        for place, item in packed["others"].items():
+            if item in NOT_FINITE:
+                numbers[int(place)] = float(item)
+                continue
+            raise ArtifactError(
+                f'the list "{name}" must hold numbers',
+                f"item {int(place) + 1} is {item!r}",
+                "read it by `list`",
+            )
+        return numbers
+
+    def set_list(self, name: str, items: Sequence[Value] | np.ndarray) -> None:
+        """Put these items into a list; an array is put there in row-major order."""
+        self._ask("set", type="list", name=shown(name), value=_packed(items))
+
+    def variable(self, name: str) -> Value:
+        """The value of a variable: the stage's, or else the first sprite's that has one of this name."""
+        return _unpacked(self._ask("get", type="", name=shown(name)))[0]
+
+    def set_variable(self, name: str, value: Value) -> None:
+        """Give a variable this value."""
+        self._ask("set", type="", name=shown(name), value=_packed([value]))
+
+    def call(self, block: str, *arguments: Value) -> None:
+        """Run a custom block, named as in "train %s steps", until it ends; arguments are as if typed in."""
+        self._ask("call", block=shown(block), values=_packed(arguments))
+
+    def broadcast(self, message: str) -> None:
+        """Send a message and wait until the scripts it starts have ended."""
+        self._ask("broadcast", message=message)
+
+    def green_flag(self, frames: int | None = None) -> None:
+        """Click the green flag and run this many frames, or until every script has ended."""
+        self._ask("flag", frames=frames)
+
+    def run(self, frames: int | None = None) -> None:
+        """Go on for this many frames, or until every script has ended."""
+        self._ask("run", frames=frames)
+
+    def seconds(self, message: str, repeats: int, warm_up: int = 0) -> float:
+        """Processor time of a broadcast, in seconds: the mean over repeats, after some that do not count."""
+        return float(self._ask("seconds", message=message, repeats=repeats, warmUp=warm_up))
+
+    def blocks(self) -> int:
+        """How many blocks there are; variables and literals in their slots do not count."""
+        return sum(len(target["blocks"]) for target in json.loads(self._ask("json"))["targets"])
+
+    def _ask(self, command: str, **given: Any) -> Any:
+        if self._node is None:
+            raise ToolError(f"`{command}` must have a project", "none is loaded", "load one")
+        return self._node.ask(command, self._session, limit=self.limit, **given)
+
+
+def validate(file: bytes) -> None:
+    """Hold a project or sprite against Scratch's schema. Raises: ToolError with the parser's message."""
+    running("vanilla").ask("validate", file=_text(file), sprite=_unzipped(file)[0] == "sprite.json")
+
+
+def _unzipped(file: bytes) -> tuple[str, dict[str, bytes]]:
+    try:
+        with zipfile.ZipFile(io.BytesIO(file)) as archive:
+            files = {name: archive.read(name) for name in archive.namelist()}
+    except zipfile.BadZipFile as error:
+        raise ArtifactError("a Scratch file must be a zip archive", str(error), "name another") from error
+    for description in ("project.json", "sprite.json"):
+        if description in files:
+            return description, files
+    raise ArtifactError(
+        "a Scratch file must hold project.json or sprite.json", f"it holds {sorted(files)}", "name another"
+    )
+
+
+def _text(data: bytes) -> str:
+    return base64.b64encode(data).decode()
+
+
+def _packed(items: Sequence[Value] | np.ndarray) -> dict[str, Any]:
+    if isinstance(items, np.ndarray):
+        return {"numbers": _text(items.astype("<f8").tobytes()), "others": {}}
+    others = {place: item for place, item in enumerate(items) if isinstance(item, str | bool)}
+    numbers = [0.0 if place in others else item for place, item in enumerate(items)]
+    return {"numbers": _text(np.array(numbers, "<f8").tobytes()), "others": others}
+
+
+def _numbers(packed: dict[str, Any]) -> np.ndarray:
+    return np.frombuffer(base64.b64decode(packed["numbers"]), "<f8").astype(np.float64)
+
+
+def _unpacked(packed: dict[str, Any]) -> list[Value]:
+    items: list[Value] = _numbers(packed).tolist()
+    for place, item in packed["others"].items():
+        items[int(place)] = item
+    return items

@@ -1,0 +1,1 @@
+"""Tokenizers and writers of text as sprites."""

@@ -1,0 +1,52 @@
+"""Tokenizers as sprites: blocks that encode text to numbers and decode them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from catgrad.backend import get_backend
+from catgrad.errors import ArtifactError
+from catgrad.files import write_whole
+from catgrad.naming import require_dotted
+from catgrad.tokenizers import Tokenizer, from_hugging_face
+
+from ..assemble import sprite3
+from .tables import Tables, tables
+
+__all__ = ["Tables", "tables", "transpile_tokenizer"]
+
+
+def transpile_tokenizer(
+    tokenizer: Any, name: str = "tokenizer", folder: str | Path | None = None
+) -> dict[str, str | bytes]:
+    """A sprite with the blocks `encode`, from text to tokens, and `decode`, back: its text and its file.
+
+    They are written into the folder, if one is given. The tokenizer is one of `catgrad.tokenizers`, or what
+    `from_hugging_face` reads.
+
+    Raises: OptionError for another name than one of letters, digits, `_` and dots; UnsupportedOp for a
+    tokenizer that no sprite can be; ArtifactError if it is too large, or the folder cannot be written
+    """
+    require_dotted(name)
+    read = tokenizer if isinstance(tokenizer, Tokenizer) else from_hugging_face(tokenizer)
+    made = tables(read)
+    template = get_backend("scratch").environment.get_template("tokenizer_sprite.j2")
+    text = template.render(name=name, t=made)
+    files = {f"{name}.scratch": text, f"{name}.sprite3": sprite3(text, made.lists)}
+    if folder is not None:
+        _write(Path(folder), files)
+    return files
+
+
+def _write(folder: Path, files: dict[str, str | bytes]) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, content in files.items():
+            write_whole(folder / name, [content.encode() if isinstance(content, str) else content])
+    except OSError as error:
+        raise ArtifactError(
+            "the output folder must be writable",
+            f"{folder} is not: {error.strerror}",
+            "choose another folder",
+        ) from None

@@ -1,0 +1,80 @@
+"""Sprites that write: a tokenizer, a model that remembers the tokens before, and what draws the next."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from catgrad.backend import Backend
+from catgrad.errors import OptionError
+from catgrad.programs.program import Program
+from catgrad.tokenizers import Tokenizer, from_hugging_face
+
+from ..compile.entries import Entry
+from ..compile.sizes import streams
+from .tokenizers import Tables, tables
+
+
+@dataclass(frozen=True)
+class Writer:
+    """The tokenizer, where a token goes in and scores come out, how many there are and how many fit.
+
+    `end` is the token that ends a text, if there is one.
+    """
+
+    t: Tables
+    token: str
+    scores: str
+    count: int
+    memory: int
+    end: int | None
+
+
+def writer(backend: Backend, program: Program, entries: Mapping[str, Entry]) -> Writer | None:
+    """What writes in a sprite with the option `tokenizer`.
+
+    Raises: OptionError if its model cannot go on from one token, or options are for other sprites
+    """
+    given = backend.options.tokenizer
+    if given is None:
+        return None
+    if not isinstance(given, Tokenizer):
+        given = from_hugging_face(given)
+    _check_options(backend)
+    entry = entries["trained"]
+    memories = [s.type.shape[-2] for s in program.tables.get("buffers", ()) if s.name.endswith(".keys")]
+    scores = entry.outputs
+    if not memories or len(entry.takes) != 1 or entry.takes[0].size != 1 or len(scores) != 1:
+        raise OptionError(
+            "a model that writes must take one token at a time, and have attention with memory",
+            f"{program.name} takes {_sizes(entry)} and remembers {len(memories)} attentions",
+            "build it with the option `memory` of layers.attention",
+        )
+    if streams(program):
+        raise OptionError(
+            "a model that writes must draw no random numbers",
+            f"{program.name} has dropout",
+            "build it without",
+        )
+    count = len(given.vocabulary)
+    if scores[0].size != count:
+        raise OptionError(
+            f"the model must have a score for each of the tokenizer's {count} tokens",
+            f"it has {scores[0].size}",
+            "give the tokenizer that it was trained with",
+        )
+    # What ends a text must not stand where the text goes on.
+    opened = tables(replace(given, after=()))
+    end = given.after[0] if given.after else None
+    return Writer(opened, entry.takes[0].place, scores[0].place, count, min(memories), end)
+
+
+def _check_options(backend: Backend) -> None:
+    options = backend.options
+    for name in ("features", "classes"):
+        if getattr(options, name):
+            raise OptionError(f"a sprite that writes must have no {name}", "it has", f"leave out {name}")
+
+
+def _sizes(entry: Entry) -> str:
+    return " and ".join(f"{value.size} numbers" for value in entry.takes) or "nothing"

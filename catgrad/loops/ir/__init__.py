@@ -1,0 +1,1 @@
+"""Intermediate representation of kernels: indices, scalars, loop nests and steps."""

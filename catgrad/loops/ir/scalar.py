@@ -1,0 +1,196 @@
+"""Scalars: what one element of an array is, as a graph of operations on elements of stored arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import count
+
+from catgrad.dims import Size, product
+from catgrad.loops.ir.index import Index, Modulo, Quotient, Read, Variable
+from catgrad.terms.op import Op
+from catgrad.terms.structural import Constant
+from catgrad.types import Dtype, NdArrayType
+
+_NUMBERS = count()
+
+
+@dataclass(eq=False)
+class Stored:
+    """An array in memory: in which order its axes lie, outermost first, and which of them it has.
+
+    `place` says where: with the arguments or the results of the function, in its workspace, or in the
+    source as a literal.
+    """
+
+    name: str
+    type: NdArrayType
+    place: str = "workspace"
+    order: tuple[int, ...] = ()
+    elements: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        self.order = self.order or tuple(range(self.type.rank))
+        self.alias: Stored | None = None
+
+    @property
+    def size(self) -> Size:
+        """How many elements it has, along the axes that are stored."""
+        return product(tuple(self.type.shape[axis] for axis in self.order))
+
+    def flat(self, indices: tuple[Index, ...]) -> Index:
+        """Where an element lies."""
+        place = Index()
+        stride: Size = 1
+        for axis in reversed(self.order):
+            place += indices[axis] * stride
+            stride = stride * self.type.shape[axis]
+        return place
+
+
+class Scalar:
+    """A node of the graph. Nodes are compared by identity: what is equal is made once."""
+
+    operands: tuple[Scalar, ...] = ()
+    dtype: Dtype
+
+    def __post_init__(self) -> None:
+        self.number = next(_NUMBERS)
+
+    @cached_property
+    def variables(self) -> frozenset[Variable]:
+        """The loop variables it depends on."""
+        return frozenset().union(*(o.variables for o in self.operands), self._own())
+
+    def _own(self) -> Iterator[Variable]:
+        return iter(())
+
+    @cached_property
+    def depth(self) -> int:
+        """How many operations stand within each other."""
+        return 1 + max((operand.depth for operand in self.operands), default=0)
+
+    @property
+    def always(self) -> tuple[Scalar, ...]:
+        """The operands that are computed wherever it is: what is guarded is not."""
+        return self.operands
+
+    def loads(self) -> Iterator[Load]:
+        """Every element it reads, each once."""
+        seen: set[int] = set()
+        stack: list[Scalar] = [self]
+        while stack:
+            node = stack.pop()
+            if node.number not in seen:
+                seen.add(node.number)
+                if isinstance(node, Load):
+                    yield node
+                stack.extend(node.operands)
+
+
+@dataclass(eq=False)
+class Load(Scalar):
+    """An element of a stored array."""
+
+    array: Stored
+    indices: tuple[Index, ...]
+
+    @property
+    def dtype(self) -> Dtype:  # type: ignore[override]
+        """The dtype of the element."""
+        return self.array.type.dtype
+
+    def _own(self) -> Iterator[Variable]:
+        return (v for index in self.indices for v in index.variables())
+
+    @cached_property
+    def operands(self) -> tuple[Scalar, ...]:  # type: ignore[override]
+        """What its indices read."""
+        return reads(self.indices)
+
+
+@dataclass(eq=False)
+class Compute(Scalar):
+    """An operation on elements."""
+
+    op: Op
+    dtype: Dtype
+    operands: tuple[Scalar, ...]
+
+
+@dataclass(eq=False)
+class Number(Scalar):
+    """A number written down."""
+
+    constant: Constant
+
+    @property
+    def dtype(self) -> Dtype:  # type: ignore[override]
+        """The dtype of the number."""
+        return self.constant.array_type.dtype
+
+
+@dataclass(eq=False)
+class Place(Scalar):
+    """An index, or a size, as a number."""
+
+    index: Index
+    dtype: Dtype
+
+    def _own(self) -> Iterator[Variable]:
+        return self.index.variables()
+
+    @cached_property
+    def operands(self) -> tuple[Scalar, ...]:  # type: ignore[override]
+        """What its indices read."""
+        return reads((self.index,))
+
+
+@dataclass(frozen=True)
+class Within:
+    """The condition 0 ≤ index < size, of which a side that always holds is not asked."""
+
+    index: Index
+    size: Size
+    below: bool
+    above: bool
+
+
+@dataclass(eq=False)
+class Guarded(Scalar):
+    """One scalar where all conditions hold, which is not computed elsewhere; there it is another."""
+
+    conditions: tuple[Within, ...]
+    inside: Scalar
+    outside: Scalar
+    operands: tuple[Scalar, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.operands = (self.inside, self.outside, *reads(tuple(c.index for c in self.conditions)))
+
+    @property
+    def always(self) -> tuple[Scalar, ...]:
+        """What its conditions read."""
+        return self.operands[2:]
+
+    @property
+    def dtype(self) -> Dtype:  # type: ignore[override]
+        """The dtype of the element."""
+        return self.inside.dtype
+
+    def _own(self) -> Iterator[Variable]:
+        return (v for condition in self.conditions for v in condition.index.variables())
+
+
+def reads(indices: tuple[Index, ...]) -> tuple[Scalar, ...]:
+    """The scalars that indices read."""
+    found: list[Scalar] = []
+    for index in indices:
+        for atom, _ in index.terms:
+            if isinstance(atom, Read):
+                found.append(atom.scalar)
+            elif isinstance(atom, (Quotient, Modulo)):
+                found.extend(reads((atom.index,)))
+    return tuple(found)

@@ -1,0 +1,1 @@
+"""Lowering: operations on arrays as loop nests in canonical form."""

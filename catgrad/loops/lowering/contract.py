@@ -1,0 +1,82 @@
+"""Contractions as matrix products: which labels are rows, columns and sums, and which are looped over."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from catgrad.dims import Size, product
+from catgrad.loops.ir.index import Index, Variable, modulo, quotient
+from catgrad.loops.ir.nest import typical
+
+SMALL = 2**14
+"""Multiplications of a contraction that plain loops compute."""
+
+Labels = tuple[int, ...]
+Strides = tuple[Size, Size, Size]
+"""How far apart elements are along a label: in the left operand, the right one and the result."""
+
+
+@dataclass(frozen=True)
+class Form:
+    """A matrix product for each value of the `outer` labels; the groups m, n and k are one axis each.
+
+    In the result an element of n is beside the next.
+    """
+
+    outer: tuple[int, ...]
+    sums: tuple[int, ...]
+    m: tuple[int, ...]
+    n: tuple[int, ...]
+    k: tuple[int, ...]
+
+    def work(self, sizes: Mapping[int, Size]) -> int:
+        """Multiplications of one matrix product."""
+        return typical(product(tuple(sizes[label] for label in (*self.m, *self.n, *self.k))))
+
+
+def form(
+    left: Labels, right: Labels, out: Labels, sizes: Mapping[int, Size], strides: Mapping[int, Strides]
+) -> Form:
+    """The matrix product of a contraction whose right operand has the innermost label of the result."""
+    shared = [label for label in out if label in left and label in right and label in sizes]
+    m = [label for label in left if label in out and label not in right and label in sizes]
+    n = [label for label in right if label in out and label not in left and label in sizes]
+    k = [label for label in left if label not in out and label in sizes]
+    rows = _core(m, sizes, strides, (0, 2))
+    columns = _core(n, sizes, strides, (1, 2), innermost=2)
+    sums = _core(k, sizes, strides, (0, 1))
+    rest = [label for label in out if label in {*shared, *m, *n}.difference(rows, columns)]
+    return Form(tuple(rest), tuple(label for label in k if label not in sums), rows, columns, sums)
+
+
+def _core(
+    labels: Sequence[int],
+    sizes: Mapping[int, Size],
+    strides: Mapping[int, Strides],
+    sides: tuple[int, int],
+    innermost: int | None = None,
+) -> tuple[int, ...]:
+    """The largest group of labels that is one axis in both arrays."""
+    ordered = sorted(labels, key=lambda l: [-typical(strides[l][s]) for s in reversed(sides)])
+    groups: list[list[int]] = []
+    for label in ordered:
+        if groups and all(strides[groups[-1][-1]][s] == strides[label][s] * sizes[label] for s in sides):
+            groups[-1].append(label)
+        else:
+            groups.append([label])
+    if innermost is not None:
+        groups = [g for g in groups if strides[g[-1]][innermost] == 1]
+    return tuple(max(groups, key=lambda g: typical(product(tuple(sizes[l] for l in g))), default=()))
+
+
+def joined(labels: Sequence[int], sizes: Mapping[int, Size], name: str) -> tuple[Variable, dict[int, Index]]:
+    """One variable for a group of labels, and each label in terms of it."""
+    variable = Variable(product(tuple(sizes[label] for label in labels)), name)
+    place, indices = Index(((variable, 1),)), {}
+    for label in reversed(labels[1:]):
+        indices[label] = modulo(place, sizes[label])
+        place = quotient(place, sizes[label])
+    if labels:
+        indices[labels[0]] = place
+    return variable, indices

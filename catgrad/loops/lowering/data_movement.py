@@ -1,0 +1,67 @@
+"""What is written part by part: arrays padded, joined, given by their elements, and the places of sorting."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from catgrad.dims import Size
+from catgrad.loops.ir.index import Variable, index
+from catgrad.loops.ir.nest import Define, Item, Sort, nested
+from catgrad.loops.ir.scalar import Load, Stored
+from catgrad.loops.lowering.rules import Stages, number, places, regular, stage
+from catgrad.ops.literal import ArrayLiteral
+from catgrad.ops.slices import Concat, Pad
+from catgrad.ops.sort import ArgSort
+from catgrad.programs.program import Apply
+from catgrad.types import Dtype
+
+
+@stage.register
+def _(op: ArrayLiteral, stages: Stages, apply: Apply, position: int) -> None:
+    value = apply.outputs[0]
+    stages.arrays[value] = Stored(stages.name(value), stages.types[value], "literal", elements=op.digits)
+    stages.add([], value)
+
+
+@stage.register
+def _(op: Pad, stages: Stages, apply: Apply, position: int) -> None:
+    """Zeros, then what lies within them."""
+    value = apply.outputs[0]
+    array = stages.array(value)
+    zero = number(0, array.type.dtype)
+    stages.add(stages.copied(array, lambda _: zero))
+    stages.add(_part(stages, apply.inputs[0], array, op.starts), value)
+
+
+@stage.register
+def _(op: Concat, stages: Stages, apply: Apply, position: int) -> None:
+    """One part after the other."""
+    value, before = apply.outputs[0], 0
+    array = stages.array(value)
+    for part, size in zip(apply.inputs, op.sizes, strict=True):
+        starts = [0] * array.type.rank
+        starts[op.axis] = before
+        stages.add(_part(stages, part, array, starts))
+        before = before + size  # type: ignore[assignment]
+    stages.add([], value)
+
+
+def _part(stages: Stages, value: int, array: Stored, starts: Sequence[Size]) -> list[Item]:
+    """A value as the part of an array that begins there."""
+    axes, scalar = regular(stages.types[value].shape, lambda i: stages.elements.at(value, i))
+    at = tuple(i + start for i, start in zip(places(axes), starts, strict=True))
+    return nested([v for axis in axes for v in axis], [Define(array, at, scalar)])
+
+
+@stage.register
+def _(op: ArgSort, stages: Stages, apply: Apply, position: int) -> None:
+    (x,), value = apply.inputs, apply.outputs[0]
+    if stages.types[x].shape[op.axis] in (0, 1):  # in order as it is, and perhaps no array at all
+        zero = number(0, Dtype.int64)
+        stages.add(stages.copied(stages.array(value), lambda _: zero), value)
+        return
+    keys = stages.materialised(x)
+    loops = [Variable(size) for size in stages.types[x].shape]
+    at, along = tuple(map(index, loops)), loops[op.axis]
+    sort = Sort(stages.array(value), at, Load(keys, at), along, op.descending)
+    stages.add(nested([v for v in loops if v is not along], [sort]), value)

@@ -1,0 +1,216 @@
+"""What an element of a value is: index maps swallow all that only moves elements."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import singledispatchmethod
+
+from catgrad.dims import Size, product
+from catgrad.errors import UnsupportedOp
+from catgrad.loops.ir.index import ZERO, Index, Read, index, modulo, quotient
+from catgrad.loops.ir.scalar import Compute, Guarded, Load, Number, Place, Scalar, Stored, Within
+from catgrad.ops.extrema import Iota
+from catgrad.ops.gather import Gather
+from catgrad.ops.random import RandomBits
+from catgrad.ops.reduce import Broadcast
+from catgrad.ops.shape import Permute, Reshape
+from catgrad.ops.slices import Concat, Flip, Pad, Slice, Split
+from catgrad.ops.take import TakeAlongAxis
+from catgrad.ops.window import Window
+from catgrad.programs.program import Apply, Function
+from catgrad.terms.op import Op
+from catgrad.terms.structural import Constant, NumberOf
+from catgrad.types import Dtype, NdArrayType
+
+Indices = tuple[Index, ...]
+Source = Callable[[Indices], Scalar]
+
+VIEWS = (Broadcast, Permute, Reshape, Slice, Flip, Split, Window, Gather, TakeAlongAxis)
+"""What an index map swallows wholly."""
+AFFINE_VIEWS = (Broadcast, Permute, Reshape, Slice, Flip, Split, Window)
+"""Those whose indices are sums of multiples of loop variables, if nothing is cut."""
+GENERATORS = (Constant, Iota, NumberOf)
+"""What is computed where it is read."""
+
+
+class Elements:
+    """The elements of a function's values, read from memory where they are stored, else computed."""
+
+    def __init__(self, function: Function, given: Mapping[int, Source]) -> None:
+        self.types = function.types
+        self.producer: dict[int, tuple[Apply, int]] = {}
+        for apply in function.body:
+            for position, output in enumerate(apply.outputs):
+                self.producer[output] = apply, position
+        self.sources: dict[int, Source] = dict(given)
+        self._known: dict[tuple[int, Indices], Scalar] = {}
+
+    def store(self, value: int, array: Stored) -> None:
+        """From now on, read a value from memory."""
+        loads: dict[Indices, Load] = {}
+
+        def load(indices: Indices) -> Scalar:
+            if indices not in loads:
+                loads[indices] = Load(array, indices)
+            return loads[indices]
+
+        self.sources[value] = load
+        self._known.clear()
+
+    def at(self, value: int, indices: Indices) -> Scalar:
+        """The element of a value at these indices; 0 of an empty array, of which none is needed."""
+        if product(self.types[value].shape) == 0:
+            return _zero(self.types[value].dtype)
+        if value in self.sources:
+            return self.sources[value](indices)
+        key = value, indices
+        if key not in self._known:
+            apply, position = self.producer[value]
+            self._known[key] = self._element(apply.op, apply, position, indices)
+        return self._known[key]
+
+    @singledispatchmethod
+    def _element(self, op: Op, apply: Apply, position: int, indices: Indices) -> Scalar:
+        if not op.elementwise:
+            raise UnsupportedOp(
+                "kernels must know how elements are computed",
+                f"{op.macro} has no rule for that",
+                "register one in catgrad/loops/lowering/index_maps.py, or give the operation a body",
+            )
+        operands = tuple(self.at(value, indices) for value in apply.inputs)
+        return Compute(op, self.types[apply.outputs[0]].dtype, operands)
+
+    @_element.register
+    def _(self, op: Constant, apply: Apply, position: int, indices: Indices) -> Scalar:
+        return Number(op)
+
+    @_element.register
+    def _(self, op: NumberOf, apply: Apply, position: int, indices: Indices) -> Scalar:
+        return Place(Index((), op.size), op.dtype)
+
+    @_element.register
+    def _(self, op: Iota, apply: Apply, position: int, indices: Indices) -> Scalar:
+        return Place(indices[0], self.types[apply.outputs[0]].dtype)
+
+    @_element.register
+    def _(self, op: RandomBits, apply: Apply, position: int, indices: Indices) -> Scalar:
+        keys = tuple(self.at(value, ()) for value in apply.inputs)
+        place = Place(flat(indices, op.shape), self.types[apply.inputs[0]].dtype)
+        return Compute(op, op.dtype, (*keys, place))
+
+    @_element.register
+    def _(self, op: Broadcast, apply: Apply, position: int, indices: Indices) -> Scalar:
+        kept = tuple(i for axis, i in enumerate(indices) if axis not in op.axes)
+        return self.at(apply.inputs[0], kept)
+
+    @_element.register
+    def _(self, op: Permute, apply: Apply, position: int, indices: Indices) -> Scalar:
+        place = dict(zip(op.order, indices, strict=True))
+        return self.at(apply.inputs[0], tuple(place[axis] for axis in range(len(indices))))
+
+    @_element.register
+    def _(self, op: Reshape, apply: Apply, position: int, indices: Indices) -> Scalar:
+        shape = self.types[apply.inputs[0]].shape
+        whole = self.types[apply.outputs[0]].shape
+        return self.at(apply.inputs[0], unflat(flat(indices, whole), shape))
+
+    @_element.register
+    def _(self, op: Slice, apply: Apply, position: int, indices: Indices) -> Scalar:
+        return self.at(apply.inputs[0], tuple(i + s for i, s in zip(indices, op.starts, strict=True)))
+
+    @_element.register
+    def _(self, op: Flip, apply: Apply, position: int, indices: Indices) -> Scalar:
+        shape = self.types[apply.inputs[0]].shape
+        turned = [
+            i * -1 + (n - 1) if a in op.axes else i
+            for a, (i, n) in enumerate(zip(indices, shape, strict=True))
+        ]
+        return self.at(apply.inputs[0], tuple(turned))
+
+    @_element.register
+    def _(self, op: Split, apply: Apply, position: int, indices: Indices) -> Scalar:
+        before = sum(op.sizes[:position])
+        return self.at(apply.inputs[0], put(indices, op.axis, indices[op.axis] + before))
+
+    @_element.register
+    def _(self, op: Window, apply: Apply, position: int, indices: Indices) -> Scalar:
+        return self.at(apply.inputs[0], slid(op, indices))
+
+    @_element.register
+    def _(self, op: Gather, apply: Apply, position: int, indices: Indices) -> Scalar:
+        x, numbers = apply.inputs
+        rank = self.types[numbers].rank
+        row = index(Read(self.at(numbers, indices[:rank]), op.rows))
+        return self.at(x, (row, *indices[rank:]))
+
+    @_element.register
+    def _(self, op: TakeAlongAxis, apply: Apply, position: int, indices: Indices) -> Scalar:
+        x, numbers = apply.inputs
+        taken = index(Read(self.at(numbers, indices), op.size))
+        return self.at(x, put(indices, op.axis, taken))
+
+    @_element.register
+    def _(self, op: Pad, apply: Apply, position: int, indices: Indices) -> Scalar:
+        places, conditions = [], []
+        for i, start, size, whole in zip(indices, op.starts, op.sizes, op.whole, strict=True):
+            places.append(i - start)
+            if size != whole:
+                conditions.append(Within(i - start, size, start != 0, start + size != whole))
+        inside = self.at(apply.inputs[0], tuple(places))
+        return Guarded(tuple(conditions), inside, _zero(inside.dtype)) if conditions else inside
+
+    @_element.register
+    def _(self, op: Concat, apply: Apply, position: int, indices: Indices) -> Scalar:
+        i, before = indices[op.axis], sum(op.sizes)
+        result: Scalar | None = None
+        for value, size in reversed(list(zip(apply.inputs, op.sizes, strict=True))):
+            before = before - size
+            if size == 0:
+                continue
+            inside = self.at(value, put(indices, op.axis, i - before))
+            below = Within(i - before, size, False, True)
+            result = inside if result is None else Guarded((below,), inside, result)
+        return result or _zero(self.types[apply.outputs[0]].dtype)
+
+
+def _zero(dtype: Dtype) -> Scalar:
+    return Number(Constant(NdArrayType((), dtype), 0))
+
+
+def flat(indices: Indices, shape: tuple[Size, ...]) -> Index:
+    """The place of an element in row-major order."""
+    place = ZERO
+    stride: Size = 1
+    for i, size in zip(reversed(indices), reversed(shape), strict=True):
+        place += i * stride
+        stride = stride * size
+    return place
+
+
+def unflat(place: Index, shape: tuple[Size, ...]) -> Indices:
+    """The indices of the element at a place in row-major order."""
+    if product(shape) == 0:
+        return (ZERO,) * len(shape)
+    indices = []
+    for axis, size in reversed(list(enumerate(shape))):
+        if size == 1:
+            indices.append(ZERO)
+            continue
+        outermost = all(other == 1 for other in shape[:axis])
+        indices.append(place if outermost else modulo(place, size))
+        place = ZERO if outermost else quotient(place, size)
+    return tuple(reversed(indices))
+
+
+def put(indices: Indices, axis: int, new: Index) -> Indices:
+    """With another index for one axis."""
+    return (*indices[:axis], new, *indices[axis + 1 :])
+
+
+def slid(op: Window, indices: Indices) -> Indices:
+    """Where an element of a window lies: o · stride + k · dilation along each of its axes."""
+    rank = len(op.shape)
+    places = list(indices[:rank])
+    for k, (axis, stride, dilation) in enumerate(zip(op.axes, op.strides, op.dilations, strict=True)):
+        places[axis] = indices[axis] * stride + indices[rank + k] * dilation
+    return tuple(places)

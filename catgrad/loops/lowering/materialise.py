@@ -1,0 +1,134 @@
+"""Which values are stored: those costly and read more than once, and those that loops must end for."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+from catgrad.loops.ir.nest import typical
+from catgrad.loops.lowering.index_maps import AFFINE_VIEWS, GENERATORS, VIEWS, Source
+from catgrad.ops.contract import Contract
+from catgrad.ops.gather import Gather
+from catgrad.ops.literal import ArrayLiteral
+from catgrad.ops.random import RandomBits
+from catgrad.ops.reduce import Broadcast
+from catgrad.ops.shape import Permute, Reshape
+from catgrad.ops.slices import Concat, Pad
+from catgrad.ops.take import TakeAlongAxis
+from catgrad.ops.window import Fold, Window
+from catgrad.programs.program import Apply, Function, Nested
+from catgrad.terms.op import Op
+
+CHEAP = 6
+"""Operations that may be computed again where they are read again, rather than stored and read."""
+
+REPEATING = (Broadcast, Window, Gather, TakeAlongAxis)
+"""Views that read elements more than once."""
+
+
+class Choice:
+    """For each value of a function, whether it is stored, and in which order of its axes."""
+
+    def __init__(self, function: Function, given: Mapping[int, Source]) -> None:
+        self.function, self.given = function, given
+        self.producer = {v: apply for apply in function.body for v in apply.outputs}
+        self.orders: dict[int, tuple[int, ...]] = {}
+        self._stored: set[int] = set(function.results)
+        self._uses: Counter[int] = Counter()
+        self._repeated: set[int] = set()
+        self._readers: dict[int, list[Apply]] = {}
+        for apply in reversed(function.body):
+            self._read(apply)
+        self._cost: Counter[int] = Counter()
+        self._leaves: dict[int, frozenset[int]] = {}
+        for apply in function.body:
+            self._decide(apply)
+
+    def is_stored(self, value: int) -> bool:
+        """Whether a value is stored."""
+        return value in self._stored
+
+    def _read(self, apply: Apply) -> None:
+        """Count how often the inputs of an operation are read, by whom, and what must be stored for it."""
+        op, inputs, outputs = apply
+        if isinstance(op, Contract):
+            self._order(outputs[0])
+            for value in inputs:
+                self._store_root(value)
+        elif isinstance(op, Nested):
+            self._stored.update(v for v in inputs if not isinstance(self._op(v), GENERATORS))
+        through = isinstance(op, VIEWS)
+        for position, value in enumerate(inputs):
+            self._readers.setdefault(value, []).append(apply)
+            self._uses[value] += sum(self._uses[o] for o in outputs) if through else 1
+            repeated = through and any(o in self._repeated for o in outputs)
+            if repeated or (position == 0 and isinstance(op, REPEATING)):
+                self._repeated.add(value)
+
+    def _order(self, value: int) -> None:
+        """The order of axes in which the one reader of a product goes through it."""
+        readers = self._readers.get(value, [])
+        if len(readers) != 1:
+            return
+        reader = readers[0].op
+        if isinstance(reader, Permute):
+            self.orders[value] = reader.order
+        while isinstance(reader, Reshape) and len(self._readers.get(readers[0].outputs[0], ())) == 1:
+            readers = self._readers[readers[0].outputs[0]]
+            reader = readers[0].op
+        if isinstance(reader, Fold):
+            self._order_for_fold(value, reader)
+
+    def _order_for_fold(self, value: int, op: Fold) -> None:
+        """Windows are added up position by position, so positions are to lie side by side."""
+        axes = [axis for axis, size in enumerate(self.function.types[value].shape) if size != 1]
+        shape = [(axis, size) for axis, size in enumerate(op.windowed) if size != 1]
+        if [self.function.types[value].shape[axis] for axis in axes] != [size for _, size in shape]:
+            return
+        positions = [own for own, (axis, _) in zip(axes, shape, strict=True) if axis in op.axes]
+        rest = [axis for axis in range(self.function.types[value].rank) if axis not in positions]
+        self.orders[value] = (*rest, *positions)
+
+    def _decide(self, apply: Apply) -> None:
+        op, inputs, outputs = apply
+        own = 0 if isinstance(op, (*VIEWS, *GENERATORS)) else 2 * CHEAP if op.costly else 1
+        for value in outputs:
+            self._cost[value] = own + sum(self._cost[v] for v in inputs)
+            self._leaves[value] = frozenset[int]().union(
+                *(self._leaves.get(v, frozenset([v])) for v in inputs)
+            )
+            if value in self._stored or self._must_store(op, value):
+                self._stored.add(value)
+                self._cost[value], self._leaves[value] = 0, frozenset([value])
+
+    def _must_store(self, op: Op, value: int) -> bool:
+        if isinstance(op, (*VIEWS, *GENERATORS)):
+            return False
+        if isinstance(op, ArrayLiteral) or not (op.elementwise or isinstance(op, (Pad, Concat, RandomBits))):
+            return True
+        if self._is_of_scalars(value) or (self._uses[value] <= 1 and value not in self._repeated):
+            return False
+        return self._cost[value] > CHEAP or len(self._large_leaves(value)) > 1
+
+    def _large_leaves(self, value: int) -> list[int]:
+        """What it takes about as many elements of as it has itself."""
+        size = typical(self.function.types[value].size)
+        return [v for v in self._leaves[value] if 4 * typical(self.function.types[v].size) > size]
+
+    def _is_of_scalars(self, value: int) -> bool:
+        return not self._rank(value) and all(not self._rank(v) for v in self._leaves[value])
+
+    def _store_root(self, value: int) -> None:
+        """The operand of a matrix product is read in place; views of it that are affine are too."""
+        while value in self.producer and value not in self._stored:
+            op = self._op(value)
+            if not isinstance(op, AFFINE_VIEWS):
+                self._stored.add(value)
+            else:
+                (value,) = self.producer[value].inputs
+
+    def _op(self, value: int) -> Op | None:
+        return self.producer[value].op if value in self.producer else None
+
+    def _rank(self, value: int) -> int:
+        return self.function.types[value].rank

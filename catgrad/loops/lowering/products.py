@@ -1,0 +1,270 @@
+"""Contractions: matrix products where they are large, else sums of products."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from catgrad.dims import Size, product
+from catgrad.loops.ir.index import ZERO, Index, Variable, index
+from catgrad.loops.ir.nest import Define, Item, Multiply, nested, typical
+from catgrad.loops.ir.scalar import Compute, Load, Number, Scalar
+from catgrad.loops.lowering.contract import SMALL, Form, form, joined
+from catgrad.loops.lowering.rules import Stages, stage
+from catgrad.ops.arithmetic import Add
+from catgrad.ops.arithmetic import Multiply as Times
+from catgrad.ops.cast import Cast
+from catgrad.ops.contract import Contract
+from catgrad.programs.program import Apply
+from catgrad.terms.structural import Constant
+from catgrad.types import Dtype, NdArrayType
+
+Labels = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Operand:
+    """A value with a label for each axis; `order` is that of the labels if it is copied first, at a cost."""
+
+    value: int
+    labels: Labels
+    strides: Mapping[int, Size] | None
+    order: Labels = ()
+    copying: float = 0
+
+
+Plan = tuple[Operand, Operand, Labels, Form]
+"""Left and right operand, the order of the result's labels, and which of them are rows and columns."""
+
+
+@stage.register
+def _(op: Contract, stages: Stages, apply: Apply, position: int) -> None:
+    types = [stages.types[value] for value in apply.inputs]
+    sizes = {
+        label: size
+        for type, labels in zip(types, (op.left, op.right), strict=True)
+        for label, size in zip(labels, type.shape, strict=True)
+    }
+    kept = {label: size for label, size in sizes.items() if size != 1}
+    floating = types[0].dtype in (Dtype.float32, Dtype.float64)
+    if stages.vectors and floating and typical(product(tuple(kept.values()))) >= SMALL:
+        for plan in _plans(op, stages, apply, kept):
+            _multiply(stages, apply.outputs[0], op.out, sizes, *plan)
+            return
+    _add_products(op, stages, apply, sizes)
+
+
+def _plans(op: Contract, stages: Stages, apply: Apply, sizes: Mapping[int, Size]) -> list[Plan]:
+    """The best way to compute a contraction as matrix products, if there is one."""
+    x, y = (
+        Operand(value, labels, _strides(stages, value, labels))
+        for value, labels in zip(apply.inputs, (op.left, op.right), strict=True)
+    )
+    out = apply.outputs[0]
+    logical = tuple(range(len(op.out)))
+    fixed = out in stages.arrays or out in stages.function.results
+    wanted = logical if fixed else stages.choice.orders.get(out, logical)
+    liked = tuple(op.out[axis] for axis in (stages.arrays[out].order if out in stages.arrays else wanted))
+    found = []
+    for left, right in ((x, y), (y, x)):
+        orders = [liked] if fixed else [liked, op.out, _grouped(op, left, right, sizes)]
+        for order in dict.fromkeys(filter(None, orders)):
+            found += _arranged(op, left, right, order, sizes)
+    found = [plan for plan in found if plan[3].work(sizes) >= SMALL and _is_wide(plan[3], sizes)]
+    return sorted(found, key=lambda plan: _cost(plan, liked, sizes))[:1]
+
+
+def _is_wide(form: Form, sizes: Mapping[int, Size]) -> bool:
+    m, n, k = (typical(product(tuple(sizes[label] for label in group))) for group in (form.m, form.n, form.k))
+    return m >= 4 and n >= 4 and k >= 4
+
+
+def _cost(plan: Plan, liked: Labels, sizes: Mapping[int, Size]) -> float:
+    """Estimated time, in multiplications of vectors: more where sizes are small, and for elements moved."""
+    left, right, out, form = plan
+    turns, *core = (_count((*group,), sizes) for group in ((*form.outer, *form.sums), form.m, form.n, form.k))
+    m, n, k = core
+    packed = k * n * _apart(right, form.n, form.k)
+    broadcast = m * k * _apart(left, form.k, form.m) / 4
+    strange = 0 if _kept(out, sizes) == _kept(liked, sizes) else _count(out, sizes)
+    return (
+        turns * (-(-n // 16) * (m + 1) * (k + 8) + packed + broadcast + 500)
+        + left.copying
+        + right.copying
+        + 2 * strange
+    )
+
+
+def _apart(operand: Operand, near: Labels, far: Labels) -> float:
+    """What it costs to move an element, by the labels along which they lie side by side."""
+    strides = operand.strides or {}
+    beside = [label for label, stride in strides.items() if stride == 1]
+    if beside and beside[0] in near:
+        return 1
+    return 4 if beside and beside[0] in far else 16
+
+
+def _count(labels: Labels, sizes: Mapping[int, Size]) -> int:
+    return typical(product(tuple(sizes[label] for label in labels if label in sizes)))
+
+
+def _kept(labels: Labels, sizes: Mapping[int, Size]) -> Labels:
+    return tuple(label for label in labels if label in sizes)
+
+
+def _arranged(
+    op: Contract, left: Operand, right: Operand, out: Labels, sizes: Mapping[int, Size]
+) -> list[Plan]:
+    """Forms with the right operand for the columns, operands as they are or copied in a better order."""
+    inner = next((label for label in reversed(out) if label in sizes), None)
+    if inner is None or inner not in right.labels or inner in left.labels:
+        return []
+    of_out = _row_major(out, sizes)
+    plans = []
+    for a in _ways(left, right, out, of_out, sizes, columns=False):
+        for b in _ways(right, left, out, of_out, sizes, columns=True):
+            strides = {
+                label: (a.strides.get(label, 0), b.strides.get(label, 0), of_out.get(label, 0))  # type: ignore[union-attr]
+                for label in sizes
+            }
+            plans.append((a, b, out, form(left.labels, right.labels, out, sizes, strides)))
+    return plans
+
+
+def _ways(
+    operand: Operand,
+    other: Operand,
+    out: Labels,
+    of_out: Mapping[int, Size],
+    sizes: Mapping[int, Size],
+    columns: bool,
+) -> list[Operand]:
+    """An operand as it is, if its elements lie regularly, and copied."""
+    ways = [operand] if operand.strides is not None else []
+    labels = [label for label in operand.labels if label in sizes]
+    shared = [label for label in labels if label in other.labels and label in out]
+    turns, sums = _tail([label for label in labels if label not in out], other.strides, sizes)
+    rest, core = _tail([label for label in labels if label in out and label not in shared], of_out, sizes)
+    order = (*shared, *rest, *turns, *(sums if columns else core), *(core if columns else sums))
+    copying = _count(operand.labels, sizes) * _moving(operand, order, sizes)
+    return [*ways, Operand(operand.value, operand.labels, _row_major(order, sizes), order, copying)]
+
+
+def _moving(operand: Operand, order: Labels, sizes: Mapping[int, Size]) -> float:
+    """What it costs to copy an element: little, if many lie side by side before and after."""
+    strides = operand.strides or {order[-1]: 1}
+    run, stride = 1, 1
+    for label in reversed(order):
+        if strides.get(label) != stride:
+            break
+        run, stride = run * typical(sizes[label]), stride * sizes[label]  # type: ignore[assignment]
+    return 1 + 30 / run if run > 1 else 16
+
+
+def _tail(
+    labels: Sequence[int], strides: Mapping[int, Size] | None, sizes: Mapping[int, Size]
+) -> tuple[list[int], list[int]]:
+    """Labels in the order in which an array has them, cut where the last of them begin to be one axis."""
+    if strides is None:
+        return [], list(labels)
+    rest = sorted(labels, key=lambda label: -typical(strides[label]))
+    core = [rest.pop()] if rest else []
+    while rest and strides[rest[-1]] == strides[core[0]] * sizes[core[0]]:
+        core.insert(0, rest.pop())
+    return rest, core
+
+
+def _grouped(op: Contract, left: Operand, right: Operand, sizes: Mapping[int, Size]) -> Labels | None:
+    """The order of the result in which rows and columns are those of the operands."""
+    if left.strides is None or right.strides is None:
+        return None
+    shared = [label for label in op.out if label in left.labels and label in right.labels]
+    (outer, rows), (others, columns) = (
+        _tail([v for v in op.out if v in o.strides and v not in shared], o.strides, sizes)  # type: ignore[operator]
+        for o in (left, right)
+    )
+    ones = [label for label in op.out if label not in sizes]
+    return (*ones, *(label for label in shared if label in sizes), *outer, *others, *rows, *columns)
+
+
+def _row_major(labels: Labels, sizes: Mapping[int, Size]) -> dict[int, Size]:
+    strides: dict[int, Size] = {}
+    stride: Size = 1
+    for label in reversed(labels):
+        if label in sizes:
+            strides[label] = stride
+            stride = stride * sizes[label]
+    return strides
+
+
+def _strides(stages: Stages, value: int, labels: Labels) -> dict[int, Size] | None:
+    """How far apart elements are along each label, if they are stored and lie regularly."""
+    loops = {label: Variable(size) for label, size in zip(labels, stages.types[value].shape, strict=True)}
+    scalar = stages.elements.at(value, tuple(index(loops[label]) for label in labels))
+    if not isinstance(scalar, Load):
+        return None
+    place = scalar.array.flat(scalar.indices)
+    if any(atom not in loops.values() for atom, _ in place.terms):
+        return None
+    return {label: place.coefficient(v) for label, v in loops.items() if v.extent != 1}
+
+
+def _multiply(
+    stages: Stages,
+    value: int,
+    out: Labels,
+    sizes: Mapping[int, Size],
+    left: Operand,
+    right: Operand,
+    order: Labels,
+    form: Form,
+) -> None:
+    kept = {label: size for label, size in sizes.items() if size != 1}
+    array = stages.array(value, tuple(out.index(label) for label in order))
+    outer = {label: Variable(kept[label]) for label in (*form.outer, *form.sums)}
+    places: dict[int, Index] = {label: index(v) for label, v in outer.items()}
+    places |= {label: ZERO for label in sizes if label not in kept}
+    variables = []
+    for group, name in ((form.m, "m"), (form.n, "n"), (form.k, "k")):
+        variable, cut = joined(group, kept, name)
+        variables.append(variable)
+        places |= cut
+    m, n, k = variables
+    x, y = _load(stages, left, places), _load(stages, right, places)
+    indices = tuple(places[label] for label in out)
+    statement = Multiply(array, indices, x, y, m, n, k, add=bool(form.sums))
+    body: list[Item] = nested([outer[label] for label in form.sums], [statement])
+    if form.sums:
+        inner = {label: Variable(kept[label]) for label in (*form.m, *form.n)}
+        zero = Number(Constant(NdArrayType((), array.type.dtype), 0))
+        at = tuple(index(inner[label]) if label in inner else places[label] for label in out)
+        body = [
+            *nested([inner[label] for label in order if label in inner], [Define(array, at, zero)]),
+            *body,
+        ]
+    stages.add(nested([outer[label] for label in form.outer], body), value)
+
+
+def _load(stages: Stages, operand: Operand, places: Mapping[int, Index]) -> Load:
+    indices = tuple(places[label] for label in operand.labels)
+    if operand.order:
+        axes = tuple(operand.labels.index(label) for label in operand.order)
+        ones = tuple(axis for axis in range(len(operand.labels)) if axis not in axes)
+        array = stages.materialised(operand.value, (*ones, *axes))
+        return Load(array, indices)
+    return stages.elements.at(operand.value, indices)  # type: ignore[return-value]  # its strides are known
+
+
+def _add_products(op: Contract, stages: Stages, apply: Apply, sizes: Mapping[int, Size]) -> None:
+    loops = {label: Variable(size) for label, size in sizes.items()}
+    value, dtype = apply.outputs[0], stages.types[apply.outputs[0]].dtype
+    operands: list[Scalar] = [
+        stages.elements.at(v, tuple(index(loops[label]) for label in labels))
+        for v, labels in zip(apply.inputs, (op.left, op.right), strict=True)
+    ]
+    if dtype.wide is not dtype:
+        operands = [Compute(Cast(dtype, dtype.wide), dtype.wide, (o,)) for o in operands]
+    scalar = Compute(Times(), dtype.wide, tuple(operands))
+    free = [loops[label] for label in op.out]
+    summed = [v for label, v in loops.items() if label not in op.out]
+    stages.accumulate(value, tuple(map(index, free)), free, summed, Add(), 0, scalar)

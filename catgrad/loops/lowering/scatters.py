@@ -1,0 +1,70 @@
+"""Sums into places that are computed or read: the reverses of windows and of elements by number."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from catgrad.loops.ir.index import Read, Variable, index
+from catgrad.loops.ir.nest import Define, Update, nested
+from catgrad.loops.ir.scalar import Load, Scalar
+from catgrad.loops.lowering.index_maps import Indices, put, slid
+from catgrad.loops.lowering.rules import Stages, cast, number, stage
+from catgrad.ops.arithmetic import Add
+from catgrad.ops.gather import ScatterAdd
+from catgrad.ops.take import ScatterAddAlongAxis
+from catgrad.ops.window import Fold, Window
+from catgrad.programs.program import Apply
+from catgrad.types import NdArrayType
+
+
+@stage.register
+def _(op: Fold, stages: Stages, apply: Apply, position: int) -> None:
+    (x,), value = apply.inputs, apply.outputs[0]
+    window = Window(op.shape, op.axes, op.sizes, op.strides, op.dilations)
+    loops = [Variable(size) for size in op.windowed]
+    at, rank = tuple(map(index, loops)), len(op.shape)
+    others = [v for axis, v in enumerate(loops[:rank]) if axis not in op.axes]
+    order = [*others, *loops[rank:], *(loops[axis] for axis in op.axes)]
+    _scatter(stages, value, slid(window, at), order, stages.elements.at(x, at), len(others))
+
+
+@stage.register
+def _(op: ScatterAdd, stages: Stages, apply: Apply, position: int) -> None:
+    x, numbers = apply.inputs
+    loops = [Variable(size) for size in stages.types[x].shape]
+    at, rank = tuple(map(index, loops)), stages.types[numbers].rank
+    row = index(Read(stages.elements.at(numbers, at[:rank]), op.rows))
+    _scatter(stages, apply.outputs[0], (row, *at[rank:]), loops, stages.elements.at(x, at))
+
+
+@stage.register
+def _(op: ScatterAddAlongAxis, stages: Stages, apply: Apply, position: int) -> None:
+    x, numbers = apply.inputs
+    loops = [Variable(size) for size in stages.types[x].shape]
+    at = tuple(map(index, loops))
+    place = index(Read(stages.elements.at(numbers, at), op.size))
+    others = [v for axis, v in enumerate(loops) if axis != op.axis]
+    order, x_at = [*others, loops[op.axis]], stages.elements.at(x, at)
+    _scatter(stages, apply.outputs[0], put(at, op.axis, place), order, x_at, len(others))
+
+
+def _scatter(
+    stages: Stages, value: int, at: Indices, order: Sequence[Variable], scalar: Scalar, shared: int = 0
+) -> None:
+    """Zeros, to which scalars are added at indices; the first loops, so many, are those of both."""
+    array, dtype = stages.array(value), stages.types[value].dtype
+    total = array
+    if dtype.wide is not dtype:
+        total = stages.temporary("sum", NdArrayType(array.type.shape, dtype.wide))
+        scalar = cast(scalar, dtype.wide)
+    outer = [v for v in order[:shared] if v.extent != 1]
+    loops = [Variable(size) for size in array.type.shape]
+    places = [i if i.variable in outer else index(v) for i, v in zip(at, loops, strict=True)]
+    inner = [v for i, v in zip(at, loops, strict=True) if i.variable not in outer]
+    body = nested(inner, [Define(total, tuple(places), number(0, dtype.wide))])
+    body += nested(order[shared:], [Update(total, at, Add(), scalar)])
+    if total is not array:
+        again = {v: Variable(v.extent) for v in inner}
+        ends = tuple(place.substitute({v: index(n) for v, n in again.items()}) for place in places)
+        body += nested(list(again.values()), [Define(array, ends, cast(Load(total, ends), dtype))])
+    stages.add(nested(outer, body), value)

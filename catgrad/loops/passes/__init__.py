@@ -1,0 +1,1 @@
+"""Passes: transformations of kernels that keep their meaning."""

@@ -1,0 +1,134 @@
+"""New values in the place of old ones: an order of steps in which every old value is read before."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from heapq import heapify, heappop, heappush
+
+from catgrad.loops.ir.index import Variable, index
+from catgrad.loops.ir.nest import Define, Item, Kernel, Loop, may_fail, nested
+from catgrad.loops.ir.scalar import Load, Stored
+from catgrad.loops.ir.steps import Either, Lowered, Repeat, Step, kernels
+
+
+def put_in_place(lowered: Lowered) -> None:
+    """Order the steps so that results may take the places of arguments; those that cannot are copied last."""
+    order = _Order(lowered.steps)
+    for number, result in enumerate(lowered.results):
+        if result.alias is None:
+            continue
+        if not order.take(result, result.alias):
+            lowered.results[number] = _copied_last(lowered, order, result)
+    lowered.steps[:] = order.sorted()
+
+
+class _Order:
+    """Steps and which of them must come before which."""
+
+    def __init__(self, steps: Sequence[Step]) -> None:
+        self.steps = list(steps)
+        self.after: dict[int, set[int]] = defaultdict(set)
+        self.readers: dict[Stored, list[int]] = defaultdict(list)
+        self.writers: dict[Stored, list[int]] = defaultdict(list)
+        self.checks: list[int] = []
+        for number, step in enumerate(self.steps):
+            self._enter(number, step)
+
+    def _enter(self, number: int, step: Step) -> None:
+        reads = {array for array, _ in step.reads}
+        for array in reads:
+            for writer in self.writers[array]:
+                self.after[writer].add(number)
+            self.readers[array].append(number)
+        for array in {array for array, _ in step.writes}:
+            for before in (*self.writers[array], *self.readers[array]):
+                if before != number:
+                    self.after[before].add(number)
+            self.writers[array].append(number)
+        if any(may_fail(kernel.body) for kernel in kernels([step])):
+            self.checks.append(number)
+
+    def append(self, step: Step) -> None:
+        """Add a step at the end."""
+        self.steps.append(step)
+        self._enter(len(self.steps) - 1, step)
+
+    def take(self, result: Stored, old: Stored) -> bool:
+        """Let a result take the place of an argument, if all who read that can come before."""
+        writers = set(self.writers[result])
+        readers = [r for r in self.readers[old] if r not in writers]
+        if any(not _reads_first(self.steps[w], result, old) for w in writers.intersection(self.readers[old])):
+            return False
+        reached = self._reached(writers)
+        if not reached.isdisjoint(readers):
+            return False
+        for before in (*readers, *(c for c in self.checks if c not in reached and c not in writers)):
+            self.after[before] |= writers
+        return True
+
+    def _reached(self, start: set[int]) -> set[int]:
+        reached: set[int] = set()
+        stack = list(start)
+        while stack:
+            for later in self.after[stack.pop()]:
+                if later not in reached:
+                    reached.add(later)
+                    stack.append(later)
+        return reached
+
+    def sorted(self) -> list[Step]:
+        """The steps in an order that serves all, as near as can be to that they came in."""
+        waiting = [0] * len(self.steps)
+        for followers in self.after.values():
+            for follower in followers:
+                waiting[follower] += 1
+        ready = [number for number, count in enumerate(waiting) if not count]
+        heapify(ready)
+        done = []
+        while ready:
+            number = heappop(ready)
+            done.append(self.steps[number])
+            for later in self.after[number]:
+                waiting[later] -= 1
+                if not waiting[later]:
+                    heappush(ready, later)
+        return done
+
+
+def _reads_first(step: Step, result: Stored, old: Stored) -> bool:
+    """Whether in a kernel each element of the old array is read where its new value is written, or before."""
+    if isinstance(step, (Repeat, Either)):
+        return False
+    body = _body_that_defines(step, result)
+    if body is None:
+        return False
+    place = next(k for k, item in enumerate(body) if isinstance(item, Define) and item.array is result)
+    indices = body[place].indices  # type: ignore[union-attr]
+    early = sum(
+        access[0] is old and access[1] == indices for item in body[: place + 1] for access in item.reads
+    )
+    return early == sum(access[0] is old for access in step.reads)
+
+
+def _body_that_defines(item: Item | Kernel, array: Stored) -> list[Item] | None:
+    if not isinstance(item, (Loop, Kernel)):
+        return [item] if isinstance(item, Define) and item.array is array else None
+    if any(isinstance(each, Define) and each.array is array for each in item.body):
+        return item.body
+    found = [body for each in item.body if (body := _body_that_defines(each, array)) is not None]
+    return found[0] if len(found) == 1 else None
+
+
+def _copied_last(lowered: Lowered, order: _Order, result: Stored) -> Stored:
+    final = Stored(result.name, result.type, "result")
+    final.alias, result.alias, result.place = result.alias, None, "workspace"
+    result.name = f"next_{result.name}"
+    variables = [Variable(size) for size in result.type.shape]
+    at = tuple(map(index, variables))
+    for copy in nested(variables, [Define(final, at, Load(result, at))]):
+        order.append(Kernel([copy]))
+    for reader in order.readers[final.alias]:  # type: ignore[index]
+        if reader != len(order.steps) - 1:
+            order.after[reader].add(len(order.steps) - 1)
+    return final

@@ -1,0 +1,229 @@
+"""Lanes: where the loops for one row are short, sixteen rows go through them together, side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from catgrad.dims import numbers
+from catgrad.loops.ir.index import Index, Read, Variable, index
+from catgrad.loops.ir.nest import (
+    Check,
+    Define,
+    Indices,
+    Item,
+    Kernel,
+    Loop,
+    Multiply,
+    Sort,
+    Statement,
+    Update,
+    loops,
+    nested,
+    statements,
+    substituted,
+    typical,
+)
+from catgrad.loops.ir.scalar import Compute, Guarded, Load, Number, Place, Scalar, Stored
+from catgrad.ops.arithmetic import Add
+from catgrad.terms.structural import Constant
+from catgrad.types import NdArrayType
+
+LANES = 16
+"""Rows that go together: a vector of float32 where vectors are widest."""
+
+SHORT, MOST = 32, 2**10
+"""Turns of loops that are too short for vectors of their own, and elements of what rows are added up to."""
+
+
+def widened(kernel: Kernel) -> None:
+    """Let sixteen rows at a time go through the last nest of a kernel, and those left over one by one."""
+    place = max((k for k, item in enumerate(kernel.body) if isinstance(item, Loop)), default=None)
+    if place is None:
+        return
+    rows = kernel.body[place]
+    if not isinstance(rows, Loop) or not _is_fit(rows):
+        return
+    (count,) = numbers((rows.variable.extent,))
+    lanes = _Lanes(rows)
+    rest = []
+    if count % LANES:
+        row = Variable(count % LANES)
+        rest = nested([row], substituted_all(rows.body, rows.variable, index(row) + count // LANES * LANES))
+    kernel.body[place : place + 1] = [*lanes.begin, Loop(lanes.block, lanes.body), *lanes.end, *rest]
+
+
+def substituted_all(body: Sequence[Item], variable: Variable, place: Index) -> list[Item]:
+    """Items with an index for a variable."""
+    return [substituted(item, {variable: place}) for item in body]
+
+
+def _is_fit(rows: Loop) -> bool:
+    count = rows.variable.extent
+    inner = list(loops(rows.body))
+    if not isinstance(count, int) or count < LANES or not inner:
+        return False
+    sizes = [loop.variable.extent for loop in inner]
+    if not all(isinstance(size, int) and size < SHORT for size in sizes):
+        return False
+    parts = list(statements(rows.body))
+    if not any(isinstance(s, Update) for s in parts):
+        return False  # numbers by themselves are as fast one after the other
+    places = [array.flat(indices) for s in parts for array, indices in (*s.reads, *s.writes)]
+    if any(typical(place.coefficient(rows.variable)) > 2 * SHORT for place in places):
+        return False
+    return all(_is_plain(s, rows.variable) for s in parts)
+
+
+def _is_plain(s: Statement, row: Variable) -> bool:
+    """Whether a statement is of numbers that rows have each for themselves, or that they add up."""
+    if isinstance(s, (Multiply, Sort, Check)):
+        return False
+    size = s.array.size
+    if s.array.place == "turn" and not (isinstance(size, int) and size <= MOST):
+        return False
+    if any(isinstance(atom, Read) for i in s.indices for atom, _ in i.terms) or not _is_regular(s.scalar):
+        return False
+    has_row = any(i.coefficient(row) for i in s.indices)
+    return has_row or (
+        isinstance(s, Update) and isinstance(s.op, Add) and isinstance(size, int) and size <= MOST
+    )
+
+
+def _is_regular(scalar: Scalar) -> bool:
+    if isinstance(scalar, Guarded):
+        return False
+    loads_read = isinstance(scalar, Load) and any(
+        isinstance(a, Read) for i in scalar.indices for a, _ in i.terms
+    )
+    return not loads_read and all(map(_is_regular, scalar.operands))
+
+
+class _Lanes:
+    """The nest of the rows for sixteen at a time; `begin` and `end` are for the sums over rows."""
+
+    def __init__(self, rows: Loop) -> None:
+        self.row = rows.variable
+        (count,) = numbers((rows.variable.extent,))
+        self.block = Variable(count // LANES)
+        self.wide: dict[Stored, Stored] = {}
+        self.totals: dict[Stored, Stored] = {}
+        self.copies: dict[tuple[Stored, int], Stored] = {}
+        self.begin: list[Item] = []
+        self.end: list[Item] = []
+        self.written = {array for array, _ in rows.writes}
+        body = self._wide_items(rows.body)
+        copies = [item for key, copy in self.copies.items() for item in self._copied(*key, copy)]
+        self.body = [*copies, *body]
+        for array, total in self.totals.items():
+            self._add_up(array, total)
+
+    def _wide_items(self, items: Sequence[Item]) -> list[Item]:
+        """Items for sixteen rows: statements in a row share one loop over lanes."""
+        result: list[Item] = []
+        run: list[Statement] = []
+        for item in items:
+            if isinstance(item, Loop):
+                result += self._run(run)
+                run = []
+                result.append(Loop(item.variable, self._wide_items(item.body)))
+            else:
+                run.append(item)
+        return result + self._run(run)
+
+    def _run(self, run: Sequence[Statement]) -> list[Item]:
+        if not run:
+            return []
+        lane = Variable(LANES)
+        place = {self.row: index(self.block) * LANES + index(lane)}
+        return [Loop(lane, [self._statement(s, lane).substitute(place) for s in run])]
+
+    def _statement(self, s: Statement, lane: Variable) -> Statement:
+        """The statement of one lane."""
+        if not isinstance(s, (Define, Update)):
+            return s
+        scalar = self._scalar(s.scalar, lane, {})
+        array, indices = self._access(s.array, s.indices, lane)
+        if isinstance(s, Define):
+            return Define(array, indices, scalar)
+        return Update(array, indices, s.op, scalar)
+
+    def _access(self, array: Stored, indices: Indices, lane: Variable) -> tuple[Stored, Indices]:
+        at = tuple(indices[axis] for axis in array.order)
+        if any(i.coefficient(self.row) for i in at):
+            return array, indices
+        if any(i.coefficient(self.row) for i in indices):
+            return self._lane_of(self.wide, array), (*at, index(lane))
+        if array in self.written:
+            return self._lane_of(self.totals, array), (*at, index(lane))
+        return array, indices
+
+    def _lane_of(self, known: dict[Stored, Stored], array: Stored) -> Stored:
+        """The array that has one for each lane, side by side."""
+        if array not in known:
+            shape = (*(array.type.shape[axis] for axis in array.order), LANES)
+            known[array] = Stored(array.name, NdArrayType(shape, array.type.dtype), "turn")
+        return known[array]
+
+    def _scalar(self, old: Scalar, lane: Variable, done: dict[int, Scalar]) -> Scalar:
+        if old.number not in done:
+            done[old.number] = self._changed(old, lane, done)
+        return done[old.number]
+
+    def _changed(self, old: Scalar, lane: Variable, done: dict[int, Scalar]) -> Scalar:
+        if isinstance(old, Load):
+            array, indices = self._access(old.array, old.indices, lane)
+            if array is old.array and self._is_worth_copying(old):
+                rest = tuple(i for i in indices if i.variable is not self.row)
+                return Load(self._copy_of(array, indices), (*rest, index(lane)))
+            return old if array is old.array else Load(array, indices)
+        if isinstance(old, Compute):
+            operands = tuple(self._scalar(o, lane, done) for o in old.operands)
+            return old if operands == old.operands else Compute(old.op, old.dtype, operands)
+        assert isinstance(old, (Number, Place))  # nests with others are not fit
+        return old
+
+    def _is_worth_copying(self, load: Load) -> bool:
+        """Whether elements of rows lie apart, and all of a row's are few."""
+        rows = [i for i in load.indices if i.coefficient(self.row)]
+        others = [i for i in load.indices if not i.coefficient(self.row)]
+        if load.array in self.written or [i.variable for i in rows] != [self.row]:
+            return False
+        size = 1
+        for axis, i in enumerate(load.indices):
+            extent = load.array.type.shape[axis]
+            size *= extent if i in others and isinstance(extent, int) else 1
+        return bool(others) and size <= SHORT and load.array.place != "turn"
+
+    def _copy_of(self, array: Stored, indices: Indices) -> Stored:
+        """The copy of an array whose rows are along the axis that these indices have the row for."""
+        axis = next(a for a, i in enumerate(indices) if i.variable is self.row)
+        if (array, axis) not in self.copies:
+            rest = (*array.type.shape[:axis], *array.type.shape[axis + 1 :], LANES)
+            self.copies[array, axis] = Stored(array.name, NdArrayType(rest, array.type.dtype), "turn")
+        return self.copies[array, axis]
+
+    def _copied(self, array: Stored, axis: int, copy: Stored) -> list[Item]:
+        """The rows of an array, one beside the other."""
+        every = [Variable(size) for size in copy.type.shape]
+        *rest, lane = map(index, every)
+        row = index(self.block) * LANES + lane
+        at = (*rest[:axis], row, *rest[axis:])
+        return nested(every, [Define(copy, (*rest, lane), Load(array, at))])
+
+    def _add_up(self, array: Stored, total: Stored) -> None:
+        """Zeros before the rows, and after them the sum over the lanes."""
+        zero = Number(Constant(NdArrayType((), array.type.dtype), 0))
+        every = [Variable(size) for size in total.type.shape]
+        self.begin += nested(every, [Define(total, tuple(map(index, every)), zero)])
+        *free, lane = (Variable(size) for size in total.type.shape)
+        at = tuple(map(index, free))
+        lanes = Stored(array.name, NdArrayType((), array.type.dtype), "turn")
+        summed = nested([lane], [Update(lanes, (), Add(), Load(total, (*at, index(lane))))])
+        last = Update(array, _all_axes(array, at), Add(), Load(lanes, ()))
+        self.end += nested(free, [Define(lanes, (), zero), *summed, last])
+
+
+def _all_axes(array: Stored, kept: Indices) -> Indices:
+    """Indices for every axis, of which those that are not stored do not matter."""
+    places = dict(zip(array.order, kept, strict=True))
+    return tuple(places.get(axis, Index()) for axis in range(array.type.rank))

@@ -1,0 +1,1 @@
+"""Printing: programs as text, for languages that have arrays."""

@@ -1,0 +1,63 @@
+"""Dialects: a set of macros, one for each operation a target has, and a table of how tightly they bind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from catgrad.terms.op import Op
+from catgrad.terms.structural import Constant
+from catgrad.types import Dtype
+
+ATOM = 100
+"""How tightly names, calls and literals bind: no operand needs parentheses around them."""
+
+LARGEST_WHOLE = {Dtype.float16: 100, Dtype.bfloat16: 100}
+"""Up to which a floating-point number is written like an integer, by dtype, and 1000 for others: NumPy 1
+widens float32 for an integer of more than 16 bits, and float16 for one of more than 8.
+"""
+
+
+class Literal(Op, register=False):
+    """A number written where it is used. A `weak` one takes the dtype of what it meets."""
+
+    constant: Constant
+    weak: bool
+
+    @property
+    def is_negation(self) -> bool:
+        """Whether its text is a minus sign before a number, which binds less tightly than the number."""
+        return self.weak and self.constant.digits.startswith("-")
+
+    @property
+    def digits(self) -> str:
+        """The shortest digits that give the number back; small whole ones without a fraction."""
+        digits = self.constant.digits
+        largest = LARGEST_WHOLE.get(self.constant.array_type.dtype, 1000)
+        small = abs(self.constant.value) <= largest and digits != "-0.0"
+        return digits.removesuffix(".0") if small else digits
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """The macros of a target; `binding[name]` is how tightly a macro's text binds, then how
+    tightly each operand must. A macro without an entry spells a call.
+    """
+
+    macros: Mapping[str, Callable[..., str]]
+    binding: Mapping[str, Sequence[int]]
+    reserved: frozenset[str]
+
+    def has(self, op: Op) -> bool:
+        """Whether there is a macro for this operation."""
+        return op.macro in self.macros
+
+    def strength(self, op: Op) -> int:
+        """How tightly the text of an operation binds."""
+        name = "Negate" if isinstance(op, Literal) and op.is_negation else op.macro
+        return self.binding.get(name, (ATOM,))[0]
+
+    def required(self, op: Op, position: int) -> int:
+        """How tightly the operand at this position must bind to go without parentheses."""
+        needs = self.binding.get(op.macro, (ATOM,))[1:]
+        return needs[min(position, len(needs) - 1)] if needs else 0

@@ -1,0 +1,260 @@
+"""From a function to statements: which values get a line of their own, and what each line says.
+
+Everything is decided here; the macros of a dialect only spell.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import lru_cache
+
+import numpy as np
+
+from catgrad.dims import Dim, Size, numbers
+from catgrad.errors import OptionError
+from catgrad.naming import Namer
+from catgrad.ops.literal import ArrayLiteral
+from catgrad.ops.scan import Scan
+from catgrad.printing.dialect import ATOM, Dialect, Literal
+from catgrad.printing.statements import (
+    Argument,
+    Branch,
+    FunctionText,
+    Line,
+    Loop,
+    Part,
+    Stack,
+    Statement,
+    brackets,
+)
+from catgrad.programs.program import Apply, Function, Nested, Program, symbol_sources
+from catgrad.terms.op import Op
+from catgrad.types import NdArrayType, symbols
+
+MOST_OPERATIONS, MOST_CHARACTERS = 6, 40
+"""Of an expression inside another, beyond which it gets a line and a name of its own."""
+
+FIRST_ELEMENT = 40
+"""The column by which a short array literal begins, behind its name and the call."""
+
+LARGE = 2**16
+"""Elements of an array that is released as soon as nobody reads it any more."""
+
+
+class FunctionPrinter:
+    """Prints one function of a program in one dialect, and spells sizes for its macros."""
+
+    def __init__(self, program: Program, function: Function, dialect: Dialect) -> None:
+        self.common = program.common_arguments(function)
+        self.function, self.dialect = function, dialect
+        if function.name in dialect.reserved:
+            raise OptionError(
+                "a function must have a name that is free in the emitted file",
+                f"it is {function.name!r}",
+                "choose another name",
+            )
+        self.namer = Namer(dialect.reserved)
+        self.sizes_read: set[str] = set()
+        self.arguments = tuple(
+            self._argument(value, i < self.common) for i, value in enumerate(function.arguments)
+        )
+        sources = symbol_sources(function.argument_types)
+        self.symbols = {name: self.namer.fresh(name) for name in sources}
+
+    def print(self) -> FunctionText:
+        """The statements, names and shapes of the function."""
+        function = self.function
+        lines, results = Lines(self, function, [a.identifier for a in self.arguments]).print()
+        read = frozenset(self.sizes_read)  # before the types of arguments are spelled, which read all
+        places = symbol_sources(function.argument_types).items()
+        symbols = tuple((self.symbols[name], *place) for name, place in places)
+        return FunctionText(
+            name=function.name,
+            doc=function.doc,
+            takes=function.takes,
+            own_arguments=self.arguments[self.common :],
+            arguments=self.arguments,
+            statements=lines,
+            results=results,
+            symbols=symbols,
+            sizes_read=tuple(entry for entry in symbols if entry[0] in read),
+            shapes={type: self.shape(type.shape) for type in function.argument_types},
+            requirements=tuple((self.size(size), least) for size, least in function.requirements),
+        )
+
+    @property
+    def first_argument(self) -> str:
+        """The identifier of the first argument, from which a target may learn the device; or nothing."""
+        return self.arguments[0].identifier if self.arguments else ""
+
+    def shape(self, shape: Sequence[Size]) -> str:
+        """A shape in the target's words."""
+        return self.dialect.macros["shape"]([self.size(size) for size in shape])
+
+    def size(self, size: Size) -> str:
+        """A size in the target's words: a number, or a polynomial in the sizes read at run time."""
+        if not isinstance(size, Dim):
+            return str(size)
+        self.sizes_read.update(self.symbols[name] for name in size.symbols)
+        terms = [(c, [self.symbols[name] for name in m]) for m, c in size.terms]
+        return self.dialect.macros["polynomial"](terms)
+
+    def elements(self, literal: ArrayLiteral) -> str:
+        """The elements of an array literal in the target's words, in brackets nested as its axes are."""
+        texts = [self.dialect.macros["number"](digits) for digits in literal.digits]
+        nested = np.array(texts, object).reshape(numbers(literal.array_type.shape))
+        return brackets(nested.tolist(), FIRST_ELEMENT, 0)
+
+    def _argument(self, value: int, from_table: bool) -> Argument:
+        name = self.function.names[value]
+        # A target may keep the tables elsewhere than in arguments.
+        kept = self.dialect.macros.get("kept") if from_table else None
+        return Argument(kept(name) if kept else self.namer.fresh(name), name, self.function.types[value])
+
+
+class Lines:
+    """Prints straight-line code: a function's, or that of a block within it, given its arguments' texts."""
+
+    def __init__(self, printer: FunctionPrinter, function: Function, arguments: Sequence[str]) -> None:
+        self.printer, self.function, self.dialect = printer, function, printer.dialect
+        self.uses = function.uses()
+        self.text: dict[int, tuple[str, int, int]] = {}  # of each value: text, strength, operations
+        for value, text in zip(function.arguments, arguments, strict=True):
+            self.text[value] = text, ATOM, 0
+        self.lines: list[Line] = []
+        self.mentions: dict[int, frozenset[int]] = {}  # of each value: those whose variables its text has
+        self.last_read: dict[int, int] = {}  # of each variable's value: the line
+        self.read_inside = {v for op, ins, _ in function.body if isinstance(op, Nested) for v in ins}
+
+    def print(self) -> tuple[tuple[Line, ...], tuple[str, ...]]:
+        """The lines, and the texts of the results."""
+        for apply in self.function.body:
+            if isinstance(apply.op, Nested):
+                self._nested(apply.op, apply)
+            else:
+                self._apply(apply)
+        return self._with_releases(), tuple(self.text[value][0] for value in self.function.results)
+
+    def _apply(self, apply: Apply) -> None:
+        op, inputs, outputs = apply
+        operands = [self._operand(op, i, value) for i, value in enumerate(inputs)]
+        types = tuple(filter(None, (self.function.types[value] for value in outputs)))
+        macro = self.dialect.macros[op.macro]
+        expression = macro(self.printer, op, types[0], *operands)
+        size = 1 + sum(self.text[value][2] for value in inputs)
+        short = size <= MOST_OPERATIONS and len(expression) <= MOST_CHARACTERS
+        if len(outputs) == 1 and self._goes_inline(op, outputs[0], short):
+            self.text[outputs[0]] = expression, self.dialect.strength(op), size
+            self.mentions[outputs[0]] = self._variables(inputs)
+            return
+        targets = self._assigned(outputs, [self._wish(op, value) for value in outputs])
+        self._read(inputs)
+        self.lines.append(Statement(targets, expression, types))
+
+    def _nested(self, op: Nested, apply: Apply) -> None:
+        operands = [self.text[value][0] for value in apply.inputs]
+        self._read(apply.inputs)
+        if isinstance(op.op, Scan):
+            self._loop(op.op, op.functions[0], operands, apply.outputs)
+            return
+        printed = [Lines(self.printer, f, operands[1:]).print() for f in op.functions]
+        targets = self._assigned(apply.outputs, [self._wish(op.op, value) for value in apply.outputs])
+        types = [self.function.types[value] for value in apply.outputs]
+        parts = (Part(lines, tuple(zip(targets, results, types, strict=True))) for lines, results in printed)
+        self.lines.append(Branch(operands[0], tuple(parts)))
+
+    def _loop(self, op: Scan, body: Function, operands: Sequence[str], outputs: Sequence[int]) -> None:
+        (carried, arrays, constants), fresh = op.parts(operands), self.printer.namer.fresh
+        inside, read, _ = op.parts(body.arguments)
+        new, rows = body.results[: op.carried], body.results[op.carried :]
+        named = self.function.names.get
+        carries = self._assigned(
+            outputs[: op.carried],
+            [
+                body.names.get(v) or named(o) or body.names.get(n) or "carry"
+                for v, o, n in zip(inside, outputs, new, strict=False)
+            ],
+        )
+        elements = [
+            fresh(body.names.get(v) or f"{a.removesuffix('_rows') if a.isidentifier() else 'row'}_t")
+            for v, a in zip(read, arrays, strict=True)
+        ]
+        index = fresh("t")
+        filled = outputs[op.carried :]
+        wishes = [named(o) or f"{body.names.get(v, 'row')}_rows" for o, v in zip(filled, rows, strict=True)]
+        stacks = self._assigned(filled, wishes)
+        lines, results = Lines(self.printer, body, [*carries, *elements, *constants]).print()
+        renewed = results[: op.carried]
+        self.lines.append(
+            Loop(
+                index, self.printer.size(op.length), op.backwards,
+                carries=tuple(zip(carries, carried, [body.types[v] for v in inside], strict=True)),
+                rows=tuple(zip(elements, arrays, [body.types[v] for v in read], strict=True)),
+                lines=lines,
+                stacks=tuple(map(self._stack, stacks, results[op.carried :], filled)),
+                renewed=tuple((c, text) for c, text in zip(carries, renewed, strict=True) if c != text),
+                at_once=any(_mentions(text, set(carries[:i])) for i, text in enumerate(renewed)),
+            )
+        )  # fmt: skip
+
+    def _stack(self, name: str, value: str, filled: int) -> Stack:
+        type = self.function.types[filled]
+        return Stack(name, value, self.printer.shape(type.shape), type)
+
+    def _assigned(self, values: Sequence[int], wishes: Sequence[str]) -> tuple[str, ...]:
+        """New variables for these values."""
+        targets = tuple(self.printer.namer.fresh(wish) for wish in wishes)
+        self.text |= {value: (target, ATOM, 0) for value, target in zip(values, targets, strict=True)}
+        self.mentions |= {value: frozenset([value]) for value in values}
+        return targets
+
+    def _variables(self, values: Sequence[int]) -> frozenset[int]:
+        return frozenset[int]().union(*(self.mentions.get(value, ()) for value in values))
+
+    def _read(self, values: Sequence[int]) -> None:
+        """The next line reads these."""
+        self.last_read |= dict.fromkeys(self._variables(values), len(self.lines))
+
+    def _with_releases(self) -> tuple[Line, ...]:
+        """The lines, where each says what is read for the last time, if that is large."""
+        kept, types = self._variables(self.function.results), self.function.types
+        released: dict[int, list[str]] = {}
+        for value, line in sorted(self.last_read.items()):
+            if value not in kept and _is_large(types[value]):
+                released.setdefault(line, []).append(self.text[value][0])
+        return tuple(
+            replace(line, released=tuple(released[i])) if i in released else line
+            for i, line in enumerate(self.lines)
+        )
+
+    def _operand(self, op: Op, position: int, value: int) -> str:
+        text, strength, _ = self.text[value]
+        if strength < self.dialect.required(op, position):
+            text = self.dialect.macros["parenthesised"](text)
+        return text
+
+    def _goes_inline(self, op: Op, value: int, short: bool) -> bool:
+        if isinstance(op, Literal):
+            return True
+        # A loop would compute an expression again at each turn.
+        once = self.uses[value] == 1 and value not in self.read_inside
+        return short and once and value not in self.function.names
+
+    def _wish(self, op: Op, value: int) -> str:
+        return self.function.names.get(value) or op.result or type(op).__name__.lower()
+
+
+@lru_cache(maxsize=1 << 12)
+def _is_large(type: NdArrayType | None) -> bool:
+    """Whether an array is worth releasing before a function ends, if symbolic sizes are about 16."""
+    if type is None:
+        return False
+    (elements,) = numbers((type.substitute(dict.fromkeys(symbols((type,)), 16)).size,))
+    return elements >= LARGE
+
+
+def _mentions(text: str, names: set[str]) -> bool:
+    """Whether one of the names is a word of the text."""
+    return not names.isdisjoint(re.findall(r"\w+", text))

@@ -1,0 +1,1 @@
+"""Programs: named functions in A-normal form, and the passes that rewrite them."""

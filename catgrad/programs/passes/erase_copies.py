@@ -1,0 +1,26 @@
+"""Copies, discards, labels and the like are structure, not computation: values are simply read again."""
+
+from __future__ import annotations
+
+from catgrad.programs.passes.rewrite import Rewriter, Values
+from catgrad.programs.program import Apply, Function
+from catgrad.terms.structural import Copy, Discard, Label, StopGradient
+
+name = "erase-copies"
+
+
+def apply(function: Function) -> Function:
+    """Without Copy, Discard, Label and StopGradient; labels become the names of the values they label."""
+    return Rewriter(function).sweep(_erase)
+
+
+def _erase(rewriter: Rewriter, apply: Apply) -> Values | None:
+    op, inputs, _ = apply
+    if isinstance(op, Copy):
+        return inputs * 2
+    if isinstance(op, Discard):
+        return ()
+    if isinstance(op, Label):
+        rewriter.name(inputs[0], op.name)
+        return inputs
+    return inputs if isinstance(op, StopGradient) else None

@@ -1,0 +1,47 @@
+"""Constant folding, and zeros for what is empty, with which not every library computes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from catgrad.programs.passes.rewrite import Rewriter, Values
+from catgrad.programs.program import Apply, Function
+from catgrad.terms.op import Op
+from catgrad.terms.structural import Constant
+from catgrad.types import NdArrayType
+
+name = "fold-constants"
+
+
+def apply(function: Function) -> Function:
+    """With element-by-element operations and rearrangements of constants computed by `ref`."""
+    return Rewriter(function).sweep(_fold)
+
+
+def _fold(rewriter: Rewriter, apply: Apply) -> Values | None:
+    op, inputs, outputs = apply
+    types = [rewriter.types[value] for value in outputs]
+    if inputs and _is_zero(rewriter, op, inputs, types):
+        return tuple(rewriter.apply(Constant(type, 0)) for type in types)
+    if not inputs or not (op.elementwise or op.rearranges):
+        return None
+    constants = [rewriter.op(value) for value in inputs]
+    if not all(isinstance(c, Constant) for c in constants):
+        return None
+    (type,) = types
+    if op.rearranges:
+        number = constants[0].value  # type: ignore[union-attr]
+    else:
+        scalars = [np.full((), c.value, c.array_type.dtype.numpy) for c in constants]  # type: ignore[union-attr]
+        with np.errstate(all="ignore"):
+            number = np.asarray(op.compute(*scalars), type.dtype.numpy).item()
+    return (rewriter.apply(Constant(type, number)),)
+
+
+def _is_zero(rewriter: Rewriter, op: Op, inputs: Values, types: Sequence[NdArrayType]) -> bool:
+    """Decide whether the results have no elements, or only zeros because an operand has none."""
+    if not op.may_fail and all(type.size == 0 for type in types):
+        return True
+    return op.multilinear and any(rewriter.types[value].size == 0 for value in inputs)

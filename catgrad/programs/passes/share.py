@@ -1,0 +1,21 @@
+"""Common subexpressions: the same operation on the same values is computed once."""
+
+from __future__ import annotations
+
+from catgrad.programs.passes.rewrite import Rewriter, Values
+from catgrad.programs.program import Apply, Function
+from catgrad.terms.op import Op
+
+name = "share"
+
+
+def apply(function: Function) -> Function:
+    """With every repeated operation replaced by the first."""
+    first: dict[tuple[Op, Values], Values] = {}
+
+    def share(rewriter: Rewriter, apply: Apply) -> Values | None:
+        op, inputs, outputs = apply
+        known = first.setdefault((op, tuple(sorted(inputs)) if op.commutative else inputs), outputs)
+        return None if known is outputs else known
+
+    return Rewriter(function).sweep(share)

@@ -1,0 +1,100 @@
+"""How much memory straight-line code needs, whatever plan is made for it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+
+from catgrad.dims import Size, greatest_coefficient, numbers, product
+from catgrad.errors import OptionError
+from catgrad.programs.program import Function, Nested, straighten
+from catgrad.terms.block import blocks
+from catgrad.terms.op import Op
+from catgrad.terms.structural import Label
+from catgrad.types import NdArrayType
+
+MOST_BYTES = 2**63 - 1
+"""The greatest difference of two addresses that a signed 64-bit number, such as ptrdiff_t, can hold."""
+
+
+def peak(function: Function, sizes: Mapping[str, Size] | None = None) -> int:
+    """The greatest sum of sizes of values alive at once, where `sizes[name]` is put for each symbol.
+
+    A value lives from the operation that computes it until the last that reads it: arguments from
+    the start, results to the end, and arguments too, which are the caller's. While an operation
+    runs, its inputs and outputs are alive, and what the body of a loop or a branch computes inside.
+
+    Units:  bytes
+    Raises: ShapeError if a symbol has no size
+    """
+    known = sizes or {}
+    size = [_bytes(type, known) for type in function.types]
+    last = dict.fromkeys((*function.arguments, *function.results), len(function.body))
+    for step, apply in enumerate(function.body):
+        for value in (*apply.outputs, *apply.inputs):
+            last[value] = max(last.get(value, step), step)
+    ending: list[list[int]] = [[] for _ in range(len(function.body) + 1)]
+    for value, step in last.items():
+        ending[step].append(value)
+    alive = greatest = sum(size[value] for value in set(function.arguments))
+    for apply, done in zip(function.body, ending, strict=False):
+        alive += sum(size[value] for value in apply.outputs)
+        greatest = max(greatest, alive + _inside(apply.op, known))
+        alive -= sum(size[value] for value in done)
+    return greatest
+
+
+def _inside(op: Op, sizes: Mapping[str, Size]) -> int:
+    """What its blocks compute, beside their arguments, which are counted outside."""
+    own = (peak(f, sizes) - sum(_bytes(type, sizes) for type in f.argument_types) for f in _parts(op))
+    return max(own, default=0)
+
+
+def _parts(op: Op) -> tuple[Function, ...]:
+    """Return the blocks of a loop or a branch as functions."""
+    if isinstance(op, Nested):
+        return op.functions
+    return tuple(straighten(block.term) for block in blocks(op).values())
+
+
+def _bytes(type: NdArrayType, sizes: Mapping[str, Size]) -> int:
+    count = 1
+    for size in numbers(type.substitute(sizes).shape):
+        count *= size
+    return count * type.dtype.itemsize
+
+
+def require_addressable(function: Function) -> None:
+    """Raise OptionError unless all arrays of a function, side by side, have addresses in 64 bits.
+
+    Of symbolic sizes, every coefficient of the sum of bytes must be such a number; an axis of size 0
+    counts as 1, as it does in NumPy.
+    """
+    counts = Counter(_types(function))
+    spans = {type: _span(type) for type in counts}
+    total: Size = 0
+    for type, count in counts.items():
+        total = total + spans[type] * count
+    if greatest_coefficient(total) <= MOST_BYTES:
+        return
+    largest = max(spans, key=lambda each: greatest_coefficient(spans[each]))
+    labels = {outputs[0]: op.name for op, _, outputs in function.body if isinstance(op, Label)}
+    named = ({**labels, **function.names}).items()
+    name = next((f"{name}, " for value, name in named if function.types[value] is largest), "")
+    raise OptionError(
+        f"the arrays of {function.name} must take at most 2^63 - 1 bytes together",
+        f"they take {total}, of which the largest takes {spans[largest]}: {name}{largest}",
+        "choose smaller sizes",
+    )
+
+
+def _types(function: Function) -> Iterator[NdArrayType]:
+    """Yield the types of a function's values, those in loops and branches included."""
+    yield from filter(None, function.types)
+    for apply in function.body:
+        for part in _parts(apply.op):
+            yield from _types(part)
+
+
+def _span(type: NdArrayType) -> Size:
+    return product(tuple(size for size in type.shape if size != 0)) * type.dtype.itemsize

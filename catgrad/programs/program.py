@@ -1,0 +1,325 @@
+"""Programs: typed straight-line code (SSA), the level at which passes work and targets print."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from catgrad.dims import Dim, Size, numbers
+from catgrad.errors import DtypeError, OptionError, ShapeError, TermError, one_line
+from catgrad.naming import require_dotted
+from catgrad.terms.block import blocks
+from catgrad.terms.op import Op
+from catgrad.terms.state import Slot
+from catgrad.terms.structural import Label
+from catgrad.terms.term import Edge, Term, check_functional, edges
+from catgrad.terms.topological import schedule
+from catgrad.types import Array, NdArrayType, substitute, symbols
+
+GRADIENTS = "gradients"
+"""Among what a function gives: one array for each parameter."""
+
+
+class Apply(NamedTuple):
+    """One operation applied to values, which are numbered and assigned once."""
+
+    op: Op
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+
+
+class Requirement(NamedTuple):
+    """A symbolic size and the least value that it may have."""
+
+    size: Dim
+    least: int
+
+
+@dataclass(frozen=True)
+class Function:
+    """Straight-line code from arguments to results.
+
+    It takes all that the tables `takes` of its program name, then arguments of its own. `gives` says
+    in order what its results are: all of a table, under its name, one `GRADIENTS` for each parameter, or
+    one array, under its own name; nothing if all are arrays without names. `names` holds what values
+    are called; those without an entry are intermediate. Sizes that arrays tell at run time must meet the
+    `requirements`.
+    """
+
+    name: str
+    arguments: tuple[int, ...]
+    body: tuple[Apply, ...]
+    results: tuple[int, ...]
+    types: tuple[NdArrayType, ...]
+    names: Mapping[int, str] = field(default_factory=dict)
+    doc: str = ""
+    takes: tuple[str, ...] = ()
+    gives: tuple[str, ...] = ()
+    requirements: tuple[Requirement, ...] = ()
+
+    @property
+    def argument_types(self) -> tuple[NdArrayType, ...]:
+        """The types of the arguments."""
+        return tuple(self.types[value] for value in self.arguments)
+
+    def substitute(self, sizes: Mapping[str, Size]) -> Function:
+        """The function with these sizes for symbols."""
+        return replace(
+            self,
+            types=tuple(type and type.substitute(sizes) for type in self.types),
+            body=tuple(apply._replace(op=apply.op.substitute(sizes)) for apply in self.body),
+        )
+
+    def uses(self) -> list[int]:
+        """How often each value is read, results counted."""
+        count = [0] * len(self.types)
+        for apply in self.body:
+            for value in apply.inputs:
+                count[value] += 1
+        for value in self.results:
+            count[value] += 1
+        return count
+
+
+@dataclass(frozen=True)
+class Program:
+    """The functions of one model, with the tables of what they take in common: `parameters`, `state`, …
+
+    `optimiser` says by name and numbers what it is trained with, for targets that have the like.
+
+    Raises: TermError if one name stands for two things in the tables; OptionError if a function's name is
+            no identifier, or that of two
+    """
+
+    name: str
+    functions: tuple[Function, ...]
+    tables: Mapping[str, tuple[Slot, ...]] = field(default_factory=dict)
+    optimiser: tuple[str, Mapping[str, Any]] = ("", MappingProxyType({}))
+
+    def __post_init__(self) -> None:
+        require_dotted(self.name)
+        names = [function.name for function in self.functions]
+        for name in names:
+            if not (name.isascii() and name.isidentifier()) or names.count(name) > 1:
+                raise OptionError(
+                    "each function must have an identifier of its own for a name",
+                    f"one is {name!r}" if names.count(name) == 1 else f"{names.count(name)} are {name!r}",
+                    "use ASCII letters, digits and underscores, as in 'predict'",
+                )
+        seen: dict[str, str] = {}
+        for table, slots in self.tables.items():
+            for slot in slots:
+                if slot.name in seen:
+                    raise TermError(
+                        "what is kept between runs must have one name each",
+                        f"{slot.name!r} is in {seen[slot.name]} and in {table}",
+                        "give it another name",
+                    )
+                seen[slot.name] = table
+
+    def __getitem__(self, name: str) -> Function:
+        return next(function for function in self.functions if function.name == name)
+
+    @cached_property
+    def dtypes(self) -> frozenset[str]:
+        """The names of all dtypes in the functions and tables."""
+        kept = (slot.type.dtype.name for table in self.tables.values() for slot in table)
+        return frozenset(kept).union(*map(dtypes, self.functions))
+
+    def common_arguments(self, function: Function) -> int:
+        """How many of a function's arguments come from tables."""
+        return sum(len(self.tables[table]) for table in function.takes)
+
+    def renewed(self, function: Function) -> dict[int, int]:
+        """For results that are new values of a table, the positions of the arguments with the old ones."""
+        starts: dict[str, int] = {}
+        start = position = 0
+        for table in function.takes:
+            starts[table] = start
+            start += len(self.tables[table])
+        found: dict[int, int] = {}
+        for given in function.gives:
+            table = "parameters" if given == GRADIENTS else given
+            count = len(self.tables[table]) if table in self.tables else 1
+            if given in starts:
+                found |= {position + i: starts[given] + i for i in range(count)}
+            position += count
+        return found
+
+    def map(self, change: Callable[[Function], Function]) -> Program:
+        """The program with each function changed."""
+        return replace(self, functions=tuple(map(change, self.functions)))
+
+
+class Nested(Op, register=False):
+    """A loop or a branch whose blocks are straight-line code."""
+
+    op: Op
+    functions: tuple[Function, ...]
+
+
+def nest(function: Function, prepare: Callable[[Function], Function]) -> Function:
+    """The function with every block lowered and prepared."""
+
+    def nested(apply: Apply) -> Apply:
+        inside = [prepare(straighten(block.term)) for block in blocks(apply.op).values()]
+        return apply._replace(op=Nested(apply.op, tuple(inside))) if inside else apply
+
+    return replace(function, body=tuple(map(nested, function.body)))
+
+
+def dtypes(function: Function) -> frozenset[str]:
+    """The names of the dtypes of its values, those in loops and branches included."""
+    inside = (inner for op, _, _ in function.body if isinstance(op, Nested) for inner in op.functions)
+    return frozenset(type.dtype.name for type in set(function.types)).union(*map(dtypes, inside))
+
+
+def operations(function: Function) -> Iterator[Op]:
+    """The operations of a function, those in loops and branches included."""
+    for op, _, _ in function.body:
+        if isinstance(op, Nested):
+            yield op.op
+            for inside in op.functions:
+                yield from operations(inside)
+        else:
+            yield op
+            yield from (
+                inner for block in blocks(op).values() for inner in operations(straighten(block.term))
+            )
+
+
+def lower(term: Term, name: str = "f", arguments: Sequence[str] = (), doc: str = "") -> Function:
+    """A term as straight-line code, with names for its arguments.
+
+    Raises: TermError if a wire dangles or is merged, or if the term has a cycle; TypeMismatch if
+    an operation does not accept its wires; ShapeError if no argument tells the value of a symbol.
+    """
+    check_functional(term)
+    _check_symbols(term)
+    return straighten(term, name, arguments or [f"x{i}" for i in range(len(term.source))], doc)
+
+
+def straighten(
+    term: Term, name: str = "f", arguments: Sequence[str] | None = None, doc: str = ""
+) -> Function:
+    """A term that is a function as straight-line code; arguments without names have those of their labels."""
+    every = edges(term)
+    sources = tuple(term.s.table.tolist())
+    if arguments is None:
+        labels = {edge.sources[0]: edge.op.name for edge in every if isinstance(edge.op, Label)}
+        arguments = [labels.get(wire, "") for wire in sources]
+    for each in (name, *filter(None, arguments)):
+        require_dotted(each)
+    return Function(
+        name=name,
+        arguments=sources,
+        body=tuple(Apply(*every[i]) for i in schedule(term)),
+        results=tuple(term.t.table.tolist()),
+        types=tuple(term.H.w.table),
+        names={wire: name for wire, name in zip(sources, arguments, strict=True) if name},
+        doc=one_line(doc),
+    )
+
+
+def requirements(function: Function) -> tuple[Requirement, ...]:
+    """Collect what operations demand of symbolic sizes, and that no size is negative, loops included."""
+    found: dict[Requirement, None] = {}
+
+    def collect(types: Sequence[NdArrayType], body: Iterable[Apply | Edge]) -> None:
+        sizes = {size for type in set(types) for size in type.shape if isinstance(size, Dim)}
+        negative = (s for s in sizes if any(coefficient < 0 for _, coefficient in s.terms))
+        found.update(dict.fromkeys(Requirement(size, 0) for size in sorted(negative, key=repr)))
+        for op, inputs, _ in body:
+            for size, least in op.minimum_sizes(*(types[value] for value in inputs)):
+                if isinstance(size, Dim):
+                    found[Requirement(size, least)] = None
+            for block in blocks(op).values():
+                collect(block.term.H.w.table, edges(block.term))
+
+    collect(function.types, function.body)
+    return tuple(found)
+
+
+def interpret(function: Function, *arrays: Any) -> list[Array]:
+    """The meaning of a function: the `ref` of its operations, one after the other.
+
+    Raises: ShapeError, DtypeError if the arrays are not of the argument types.
+    """
+    given = [np.asarray(array) for array in arrays]
+    sizes = bind_symbols(function.argument_types, [array.shape for array in given])
+    for array, wanted in zip(given, function.argument_types, strict=True):
+        if array.dtype != wanted.dtype.numpy:
+            raise DtypeError(f"an argument must be {wanted.dtype.name}", f"it is {array.dtype}", "use astype")
+    _check_sizes(function, sizes)
+    values: dict[int, Array] = dict(zip(function.arguments, given, strict=True))
+    with np.errstate(all="ignore"):
+        for op, inputs, outputs in function.body:
+            results = op.substitute(sizes).compute(*(values[value] for value in inputs))
+            results = results if isinstance(results, tuple) else (results,)
+            for value, result in zip(outputs, results, strict=True):
+                # NumPy computes scalars of some types in others, and 16 bits are computed in 32.
+                values[value] = np.asarray(result, function.types[value].dtype.numpy)
+    return [values[value] for value in function.results]
+
+
+def _check_sizes(function: Function, sizes: Mapping[str, int]) -> None:
+    for size, least in requirements(function):
+        (value,) = numbers((size.substitute(sizes),))
+        if value < least:
+            where = ", ".join(f"{name} = {n}" for name, n in sizes.items())
+            raise ShapeError(f"{size} must be at least {least}", f"it is {value} where {where}", "enlarge it")
+
+
+def evaluate(term: Term, *arrays: Any) -> list[Array]:
+    """The meaning of a term at these arrays."""
+    return interpret(lower(term), *arrays)
+
+
+def symbol_sources(types: Sequence[NdArrayType]) -> dict[str, tuple[int, int]]:
+    """For each symbol, an argument and an axis whose size it is.
+
+    Raises: ShapeError if a symbol never stands alone, so that no shape tells its value.
+    """
+    found: dict[str, tuple[int, int]] = {}
+    for position, type in enumerate(types):
+        for axis, size in enumerate(type.shape):
+            if isinstance(size, Dim) and size == Dim(min(size.symbols)):
+                found.setdefault(min(size.symbols), (position, axis))
+    _require_told(symbols(tuple(types)), found, types)
+    return found
+
+
+def bind_symbols(types: Sequence[NdArrayType], shapes: Sequence[tuple[int, ...]]) -> dict[str, int]:
+    """The value of each symbol in the types at these shapes. Raises: ShapeError."""
+    if len(types) != len(shapes):
+        raise ShapeError(f"there must be {len(types)} arrays", f"there are {len(shapes)}", "pass all of them")
+    places = symbol_sources(types).items()
+    sizes = {name: shapes[i][axis] for name, (i, axis) in places if axis < len(shapes[i])}
+    for type, shape in zip(types, shapes, strict=True):
+        if substitute(type.shape, sizes) != tuple(shape):
+            raise ShapeError(
+                f"an argument must have the shape of {type}",
+                f"it is {list(shape)}" + (f" where {sizes}" if sizes else ""),
+                "reshape it, or change the model's types",
+            )
+    return sizes
+
+
+def _check_symbols(term: Term) -> None:
+    told = symbol_sources(tuple(term.source.table))
+    _require_told(symbols(tuple(set(term.H.w.table))), told, tuple(term.source.table))
+
+
+def _require_told(names: Sequence[str], told: Mapping[str, Any], types: Sequence[NdArrayType]) -> None:
+    for name in names:
+        if name not in told:
+            raise ShapeError(
+                "each symbolic dimension must be the whole size of some axis of an argument",
+                f"{name!r} is none in {', '.join(map(str, types)) or 'no arguments'}",
+                f"give an argument an axis of size Dim({name!r})",
+            )

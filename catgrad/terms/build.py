@@ -1,0 +1,265 @@
+"""From a Python function on variables to a term, in time linear in the operations it applies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from catgrad.dims import Size
+from catgrad.errors import CatgradError, OptionError, TermError, TypeMismatch
+from catgrad.terms.op import BUILDER, SYMBOLS, Op, qualified
+from catgrad.terms.state import Kept, Update
+from catgrad.terms.structural import Constant, Copy, Discard
+from catgrad.terms.term import Edge, Term, assemble, edges
+from catgrad.types import Dtype, NdArrayType
+
+
+class Var:
+    """A wire of a term under construction.
+
+    `+ - * / // % ** @ > >= < <= == != & | ^ ~ << >>` apply operations; a Python number among the operands
+    becomes a constant of the other operand's type. Variables never broadcast: shapes must be equal.
+    """
+
+    __slots__ = ("builder", "wire")
+    __hash__ = None  # type: ignore[assignment]  # == builds a comparison, so no Var equals another
+    __array_ufunc__ = None  # a NumPy array on the left must not take the operator over
+
+    def __init__(self, builder: TermBuilder, wire: int) -> None:
+        self.builder, self.wire = builder, wire
+
+    @property
+    def type(self) -> NdArrayType:
+        """The type of the array it stands for."""
+        return self.builder.types[self.wire]
+
+    @property
+    def shape(self) -> tuple[Size, ...]:
+        """The sizes of its axes."""
+        return self.type.shape
+
+    @property
+    def dtype(self) -> Dtype:
+        """The dtype of its elements."""
+        return self.type.dtype
+
+    def __neg__(self) -> Any:
+        return SYMBOLS["neg"](self)
+
+    def __invert__(self) -> Any:
+        return SYMBOLS["~"](self)
+
+    def __pow__(self, other: Any) -> Any:
+        if not isinstance(other, (int, float, np.number, Var)):
+            return NotImplemented
+        other = other.item() if isinstance(other, np.number) else other
+        return SYMBOLS["**"](self, other)  # a number stays one: whole powers of whole numbers are products
+
+    def __repr__(self) -> str:
+        return f"Var({self.type})"
+
+    def __bool__(self) -> bool:
+        raise TermError(
+            "a branch must not depend on an array's value",
+            f"it depends on {self!r}, which has none while the term is built",
+            "use select(condition, x, y)",
+        )
+
+    def __iter__(self) -> Any:
+        raise TypeError(f"{self!r} is one wire of a term and cannot be iterated")
+
+
+def _operator(symbol: str, swapped: bool = False) -> Callable[[Var, Any], Any]:
+    def method(self: Var, other: Any) -> Any:
+        if isinstance(other, (int, float, np.number)):
+            # Where it is used, which may be inside a loop that reads the variable from around it.
+            builder = BUILDER.get(self.builder)
+            number = other.item() if isinstance(other, np.number) else other
+            (other,) = builder.apply(Constant(self.type, number), ())
+        elif not isinstance(other, Var):
+            return NotImplemented
+        return SYMBOLS[symbol](*((other, self) if swapped else (self, other)))
+
+    return method
+
+
+for _name, _symbol in {
+    "add": "+",
+    "sub": "-",
+    "mul": "*",
+    "truediv": "/",
+    "floordiv": "//",
+    "mod": "%",
+    "and": "&",
+    "or": "|",
+    "xor": "^",
+    "lshift": "<<",
+    "rshift": ">>",
+    "matmul": "@",
+}.items():
+    setattr(Var, f"__{_name}__", _operator(_symbol))
+    setattr(Var, f"__r{_name}__", _operator(_symbol, swapped=True))
+Var.__rpow__ = _operator("**", swapped=True)  # type: ignore[attr-defined]
+for _name, _symbol in {"gt": ">", "ge": ">=", "lt": "<", "le": "<=", "eq": "==", "ne": "!="}.items():
+    setattr(Var, f"__{_name}__", _operator(_symbol))
+
+
+class TermBuilder:
+    """Wires and operations of a term, appended one by one."""
+
+    def __init__(self, around: TermBuilder | None = None) -> None:
+        self.types: list[NdArrayType] = []
+        self.edges: list[Edge] = []
+        self.finished = False
+        self.around, self.captured = around, dict[int, int]()
+
+    def wire(self, type: NdArrayType) -> int:
+        """A new wire."""
+        self.types.append(type)
+        return len(self.types) - 1
+
+    def apply(self, op: Op, arguments: tuple[Any, ...]) -> tuple[Var, ...]:
+        """Append an operation. Raises: TypeMismatch, with the dotted name of the current scope."""
+        if self.around is not None and isinstance(op, (Kept, Update)):
+            return self._outside(op)
+        sources = self._wires(arguments, type(op).__name__)
+        try:
+            outputs = op.outputs(*(self.types[wire] for wire in sources))
+        except CatgradError as error:
+            raise error.about(where=qualified()) from None
+        targets = tuple(self.wire(t) for t in outputs)
+        self.edges.append(Edge(op, sources, targets))
+        return tuple(Var(self, wire) for wire in targets)
+
+    def splice(self, term: Term, arguments: tuple[Any, ...]) -> tuple[Var, ...]:
+        """Append all operations of a term, whose inputs are `arguments`."""
+        sources = self._wires(arguments, "a term")
+        found, wanted = [self.types[wire] for wire in sources], list(term.source.table)
+        if found != wanted:
+            raise TypeMismatch(
+                f"a term from {wanted} must get arguments of these types",
+                f"they are {found}",
+                "check the layer's sizes",
+                where=qualified(),
+            )
+        place: dict[int, int] = dict(zip(term.s.table.tolist(), sources, strict=True))
+        every = edges(term)
+        if self.around is not None:
+            for edge in every:
+                if isinstance(edge.op, (Kept, Update)):
+                    outside = (variable.wire for variable in self._outside(edge.op))
+                    place |= dict(zip(edge.targets, outside, strict=True))
+            every = [edge for edge in every if not isinstance(edge.op, (Kept, Update))]
+        for wire, label in enumerate(term.H.w.table):
+            if wire not in place:
+                place[wire] = self.wire(label)
+        for op, ins, outs in every:
+            self.edges.append(Edge(op, tuple(place[w] for w in ins), tuple(place[w] for w in outs)))
+        return tuple(Var(self, place[wire]) for wire in term.t.table.tolist())
+
+    def finish(self, inputs: Sequence[int], results: Sequence[int]) -> Term:
+        """The term, with every copy and discard made explicit."""
+        self.finished = True
+        uses = [0] * len(self.types)
+        for wire in (*(w for edge in self.edges for w in edge.sources), *results):
+            uses[wire] += 1
+        structure: list[Edge] = []
+        readers = {wire: self._readers(wire, n, structure) for wire, n in enumerate(uses) if n != 1}
+
+        def read(wire: int) -> int:
+            return readers[wire].pop() if wire in readers else wire
+
+        body = [Edge(op, tuple(map(read, ins)), outs) for op, ins, outs in self.edges]
+        return assemble(self.types, body + structure, inputs, [read(wire) for wire in results])
+
+    def _readers(self, wire: int, count: int, structure: list[Edge]) -> list[int]:
+        """`count` wires that carry what `wire` does, one for each of its consumers."""
+        if count == 0:
+            structure.append(Edge(Discard(self.types[wire]), (wire,), ()))
+            return []
+        readers, rest = [], wire
+        for _ in range(count - 1):
+            one, other = self.wire(self.types[wire]), self.wire(self.types[wire])
+            structure.append(Edge(Copy(), (rest,), (one, other)))
+            readers.append(one)
+            rest = other
+        return [rest, *reversed(readers)]
+
+    def _wires(self, arguments: tuple[Any, ...], subject: str) -> tuple[int, ...]:
+        arguments = tuple(map(self._here, arguments))
+        for argument in arguments:
+            if not isinstance(argument, Var) or argument.builder is not self or self.finished:
+                raise TermError(
+                    f"{subject} must take and return variables of the function being built only",
+                    f"one is {argument!r}",
+                    "pass outside values in as arguments",
+                    where=qualified(),
+                )
+        return tuple(argument.wire for argument in arguments)
+
+    def _outside(self, op: Kept | Update) -> tuple[Var, ...]:
+        """What is kept between runs, read before the loop."""
+        if isinstance(op, Update) or self.around is None:
+            raise TermError(
+                "a buffer must be updated outside loops, branches and checkpoints",
+                f"{op.name} is updated inside one",
+                "return its new value, and update it afterwards",
+                where=qualified(),
+            )
+        return tuple(map(self._here, self.around.apply(op, ())))
+
+    def _here(self, argument: Any) -> Any:
+        """A variable of the construction around this one, as an input of this one."""
+        if self.around is None or not isinstance(argument, Var) or argument.builder is self:
+            return argument
+        (wire,) = self.around._wires((argument,), "the body of a loop")
+        if wire not in self.captured:
+            self.captured[wire] = self.wire(argument.type)
+        return Var(self, self.captured[wire])
+
+
+def build(function: Callable[..., Any], types: Sequence[NdArrayType]) -> Term:
+    """Run `function` on variables of these types and return the term of what it computes.
+
+    It may return one variable, a sequence of them, or None for no output.
+    Raises: TermError if it returns anything else; what the operations raise.
+    """
+    return _run(TermBuilder(), function, types)
+
+
+def build_inside(function: Callable[..., Any], types: Sequence[NdArrayType]) -> tuple[Term, tuple[Var, ...]]:
+    """Run `function` as `build` does, inside another; also the variables around it that it reads.
+
+    These are further inputs of the term, after those of the function, in the order of the first
+    reading. Parameters that it reads are among them.
+    Raises: TermError if nothing is being built around it; as build.
+    """
+    around = BUILDER.get(None)
+    if not isinstance(around, TermBuilder):
+        raise TermError("a loop must be inside a function that is being built", "it is not", "use build")
+    builder = TermBuilder(around)
+    term = _run(builder, function, types)
+    return term, tuple(Var(around, wire) for wire in builder.captured)
+
+
+def _run(builder: TermBuilder, function: Callable[..., Any], types: Sequence[NdArrayType]) -> Term:
+    if isinstance(types, NdArrayType) or not all(isinstance(type, NdArrayType) for type in types):
+        raise OptionError(
+            "build must be given the types of the function's arguments",
+            f"they are {types!r}",
+            "write for example [NdArrayType((2, 3))]",
+        )
+    inputs = [builder.wire(t) for t in types]
+    token = BUILDER.set(builder)
+    try:
+        results = function(*(Var(builder, wire) for wire in inputs))
+    finally:
+        BUILDER.reset(token)
+    if results is None:
+        results = ()
+    elif not isinstance(results, (tuple, list)):
+        results = (results,)
+    wires = builder._wires(tuple(results), "what build is given")
+    return builder.finish([*inputs, *builder.captured.values()], wires)

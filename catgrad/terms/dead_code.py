@@ -1,0 +1,81 @@
+"""Discarding is natural, f ; ! = !, so what leads to no output may be left out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from catgrad.terms.build import build
+from catgrad.terms.structural import Discard
+from catgrad.terms.term import Edge, Term, assemble, edges
+
+
+def live(term: Term) -> Term:
+    """The term without the operations that lead to no output; what they read is discarded instead."""
+    every = edges(term)
+    producer = {wire: k for k, edge in enumerate(every) for wire in edge.targets}
+    needed: set[int] = set()
+    stack = [producer[wire] for wire in term.t.table.tolist() if wire in producer]
+    while stack:
+        k = stack.pop()
+        if k not in needed:
+            needed.add(k)
+            stack.extend(producer[wire] for wire in every[k].sources if wire in producer)
+    if all(k in needed or isinstance(edge.op, Discard) for k, edge in enumerate(every)):
+        return term
+    types = term.H.w.table
+    kept = [edge for k, edge in enumerate(every) if k in needed]
+    read = {*term.t.table.tolist(), *(wire for edge in kept for wire in edge.sources)}
+    written = [*term.s.table.tolist(), *(wire for edge in kept for wire in edge.targets)]
+    discards = [Edge(Discard(types[wire]), (wire,), ()) for wire in written if wire not in read]
+    return _part(term, written, kept + discards, term.s.table.tolist())
+
+
+def unread(term: Term) -> frozenset[int]:
+    """The positions of the inputs that lead to no output."""
+    alive = live(term)
+    discarded = {edge.sources[0] for edge in edges(alive) if isinstance(edge.op, Discard)}
+    return frozenset(i for i, wire in enumerate(alive.s.table.tolist()) if wire in discarded)
+
+
+def narrowed(term: Term, kept: Sequence[bool]) -> Term:
+    """The term without the inputs that are not kept, all of which are unread."""
+    alive = live(term)
+    sources = alive.s.table.tolist()
+    dropped = {wire for wire, keep in zip(sources, kept, strict=True) if not keep}
+    rest = [edge for edge in edges(alive) if not dropped.intersection(edge.sources)]
+    wires = [wire for wire in range(alive.H.W) if wire not in dropped]
+    return _part(alive, wires, rest, [wire for wire in sources if wire not in dropped])
+
+
+def _part(term: Term, wires: Sequence[int], kept: Sequence[Edge], sources: Sequence[int]) -> Term:
+    """The term of these of its wires and operations, from these inputs to all its outputs."""
+    number = {wire: i for i, wire in enumerate(wires)}
+    return assemble(
+        [term.H.w.table[wire] for wire in wires],
+        [Edge(op, tuple(number[w] for w in ins), tuple(number[w] for w in outs)) for op, ins, outs in kept],
+        [number[wire] for wire in sources],
+        [number[wire] for wire in term.t.table.tolist()],
+    )
+
+
+def selected(term: Term, chosen: Sequence[int] | slice) -> Term:
+    """The term with these of its results."""
+    positions = range(len(term.target))[chosen] if isinstance(chosen, slice) else chosen
+
+    def some(*arguments: Any) -> Any:
+        results = term.apply(*arguments)
+        return [results[i] for i in positions]
+
+    return build(some, list(term.source.table))
+
+
+def kept_inputs(terms: Sequence[Term]) -> list[int]:
+    """The positions of the inputs that one of the terms reads."""
+    ignored = frozenset.intersection(*map(unread, terms))
+    return [i for i in range(len(terms[0].source)) if i not in ignored]
+
+
+def with_inputs(term: Term, kept: Sequence[int]) -> Term:
+    """The term with these of its inputs, of which it reads no others."""
+    return narrowed(term, [i in kept for i in range(len(term.source))])

@@ -1,0 +1,112 @@
+"""Terms as pictures: a box for each operation, a line for each wire with its type, by graphviz."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING
+
+from catgrad.errors import OptionError, ToolError, nearest
+from catgrad.terms.op import Op
+from catgrad.terms.state import Parameter
+from catgrad.terms.structural import Constant, Copy, Discard, Label
+from catgrad.terms.term import Term, edges
+from catgrad.terms.topological import schedule
+from catgrad.tools import Executable
+
+if TYPE_CHECKING:
+    import graphviz
+
+GRAPHVIZ = Executable(
+    name="graphviz's program `dot`",
+    names=("dot",),
+    flag="-V",
+    install="install it (apt install graphviz, or brew install graphviz)",
+    use="catgrad draw",
+)
+FORMATS = ("svg", "png", "pdf")
+FONT = {"fontname": "Helvetica", "fontsize": "11"}
+BOX = {"shape": "box", "style": "rounded,filled", "color": "#3b5b92", "fillcolor": "#eef3fb"}
+BOUNDARY = {"shape": "plaintext", "style": "", "fillcolor": "none"}
+DOT = {"shape": "point", "width": "0.06", "fillcolor": "#555555", "color": "#555555"}
+
+
+def dot(term: Term) -> graphviz.Digraph:
+    """The diagram of a term as a graphviz graph, read from left to right.
+
+    Labels are not boxes: they are written on the wires they name.
+    """
+    import graphviz
+
+    graph = graphviz.Digraph(
+        graph_attr={"rankdir": "LR", "bgcolor": "white", "ranksep": "0.3", **FONT},
+        node_attr={"height": "0.25", "margin": "0.1,0.04", **BOX, **FONT},
+        edge_attr={"arrowsize": "0.5", "color": "#555555", **FONT, "fontsize": "9"},
+    )
+    every, types = edges(term), term.H.w.table
+    origin = {}  # of each wire: the node it comes from, and what it is called
+    for position, wire in enumerate(term.s.table.tolist()):
+        graph.node(f"in{position}", f"input {position}", **BOUNDARY)
+        origin[wire] = f"in{position}", ""
+    for k in schedule(term):
+        op, sources, targets = every[k]
+        if isinstance(op, Label):
+            origin[targets[0]] = origin[sources[0]][0], f"{op.name}: "
+            continue
+        graph.node(f"op{k}", **_style(op))
+        for port, wire in enumerate(sources):
+            # Where the order of the operands matters, it is written at the arrow's head.
+            ordered = len(sources) > 1 and not op.commutative
+            _line(graph, origin[wire], f"op{k}", str(types[wire]), str(port) if ordered else "")
+        origin |= dict.fromkeys(targets, (f"op{k}", ""))
+    for position, wire in enumerate(term.t.table.tolist()):
+        graph.node(f"out{position}", f"output {position}", **BOUNDARY)
+        _line(graph, origin[wire], f"out{position}", str(types[wire]))
+    return graph
+
+
+def render(term: Term, format: str) -> bytes:
+    """The diagram of a term as an SVG, PNG or PDF file.
+
+    Raises: ToolError if graphviz's program `dot` is missing or fails; OptionError for other formats.
+    """
+    import graphviz
+
+    if format not in FORMATS:
+        raise OptionError(
+            f"a picture must be one of {', '.join(FORMATS)}",
+            f"it is {format!r}",
+            f"{nearest(format, FORMATS)}name the file so",
+        )
+    GRAPHVIZ.require("drawing")
+    try:
+        return bytes(dot(term).pipe(format=format))
+    except graphviz.CalledProcessError as error:
+        raise ToolError(
+            "graphviz's program `dot` must succeed",
+            f"it ended with status {error.returncode}",
+            "see whether `dot -V` works",
+        ) from None
+
+
+def svg_or_warning(term: Term) -> str | None:
+    """SVG for a notebook, or a warning and nothing, so that the text form is shown."""
+    try:
+        return render(term, "svg").decode()
+    except ToolError as error:
+        warnings.warn(str(error), stacklevel=3)
+        return None
+
+
+def _line(graph: graphviz.Digraph, origin: tuple[str, str], node: str, type: str, port: str = "") -> None:
+    producer, name = origin
+    graph.edge(producer, node, label=f" {name}{type} ", headlabel=port)
+
+
+def _style(op: Op) -> dict[str, str]:
+    if isinstance(op, (Copy, Discard)):
+        return {"label": "", **DOT}
+    if isinstance(op, Parameter):
+        return {"label": op.name, "fillcolor": "#fdf3d8", "color": "#a07a17"}
+    if isinstance(op, Constant):
+        return {"label": op.digits, "fillcolor": "#f2f2f2", "color": "#777777"}
+    return {"label": type(op).__name__}

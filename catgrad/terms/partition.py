@@ -1,0 +1,129 @@
+"""A term A ⊗ B′ → B ⊗ A′ in two parts, joined by the least that the second needs of the first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from catgrad.terms.build import build
+from catgrad.terms.op import Op
+from catgrad.terms.structural import Copy, Discard, Label
+from catgrad.terms.term import Term, edges
+from catgrad.terms.topological import schedule
+from catgrad.types import NdArrayType
+
+
+class Node(NamedTuple):
+    """An operation on values, which are numbered from those of the inputs on."""
+
+    op: Op
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+
+
+class Split(NamedTuple):
+    """`forward : A → B ⊗ M`, and `backward : M ⊗ A_free ⊗ B′ → A′`.
+
+    For each wire of M, `inputs` holds its position in A if it is one of A's, and `outputs` that in B
+    if it is one of B's; else None.
+    """
+
+    forward: Term
+    backward: Term
+    inputs: tuple[int | None, ...]
+    outputs: tuple[int | None, ...]
+
+
+def split(joint: Term, inputs: int, outputs: int, free: range) -> Split:
+    """A reverse A ⊗ B′ → B ⊗ A′ as its two parts, with `free` the positions in A that cost nothing to keep.
+
+    The first part computes what B needs. M is what the second needs of it; but what follows from
+    the free inputs alone, or only rearranges something else, is computed again.
+    """
+    values = _Values(joint)
+    results = values.results
+    forward = values.ancestors(results[:outputs], stop=frozenset())
+    produced = {value for node in forward for value in node.outputs}
+    loose = values.closure(free)
+    repeated = {
+        value
+        for node in forward
+        if node.op.rearranges or loose.issuperset(node.inputs)
+        for value in node.outputs
+    }
+    known = (frozenset(range(inputs)) | produced) - repeated - loose
+    backward = values.ancestors(results[outputs:], stop=known)
+    read = {value for node in backward for value in node.inputs} | set(results[outputs:])
+    saved = sorted(read & known)
+    place = {value: i for i, value in enumerate(results[:outputs])}
+    kept = [*saved, *free, *range(inputs, values.inputs)]
+    return Split(
+        values.term(range(inputs), forward, [*results[:outputs], *saved]),
+        values.term(kept, backward, results[outputs:]),
+        tuple(value if value < inputs else None for value in saved),
+        tuple(place.get(value) for value in saved),
+    )
+
+
+class _Values:
+    """A term as values and what computes them: copies and labels are read through, repetitions are one."""
+
+    def __init__(self, term: Term) -> None:
+        self.inputs = len(term.source)
+        self.types: list[NdArrayType] = list(term.source.table)
+        self.names: dict[int, str] = {}
+        self.nodes: list[Node] = []
+        every, first = edges(term), {}
+        of_wire = {wire: i for i, wire in enumerate(term.s.table.tolist())}
+        for k in schedule(term):
+            op, sources, targets = every[k]
+            ins = tuple(of_wire[wire] for wire in sources)
+            if isinstance(op, (Copy, Label, Discard)):
+                of_wire |= dict.fromkeys(targets, ins[0])
+                if isinstance(op, Label):
+                    self.names.setdefault(ins[0], op.name)
+                continue
+            if (op, ins) not in first:
+                first[op, ins] = self._add(op, ins, [term.H.w.table[wire] for wire in targets])
+            of_wire |= dict(zip(targets, first[op, ins], strict=True))
+        self.results = [of_wire[wire] for wire in term.t.table.tolist()]
+        self.producer = {value: node for node in self.nodes for value in node.outputs}
+
+    def _add(self, op: Op, inputs: tuple[int, ...], types: Sequence[NdArrayType]) -> tuple[int, ...]:
+        outputs = tuple(range(len(self.types), len(self.types) + len(types)))
+        self.types += types
+        self.nodes.append(Node(op, inputs, outputs))
+        return outputs
+
+    def ancestors(self, values: Sequence[int], stop: frozenset[int]) -> list[Node]:
+        """The nodes that compute these values, as far as those in `stop`; in order."""
+        found, stack = set(), [value for value in values if value not in stop]
+        while stack:
+            node = self.producer.get(stack.pop())
+            if node is not None and node not in found:
+                found.add(node)
+                stack += [value for value in node.inputs if value not in stop]
+        return [node for node in self.nodes if node in found]
+
+    def closure(self, inputs: range) -> frozenset[int]:
+        """The values that follow from these inputs alone."""
+        known = set(inputs)
+        for node in self.nodes:
+            if known.issuperset(node.inputs):
+                known.update(node.outputs)
+        return frozenset(known)
+
+    def term(self, inputs: Sequence[int], nodes: Sequence[Node], results: Sequence[int]) -> Term:
+        """The term of these nodes."""
+
+        def body(*arguments: Any) -> Any:
+            values = {v: self._named(v, a) for v, a in zip(inputs, arguments, strict=True)}
+            for op, ins, outs in nodes:
+                new = op.apply(*(values[value] for value in ins))
+                values |= {v: self._named(v, y) for v, y in zip(outs, new, strict=True)}
+            return [values[value] for value in results]
+
+        return build(body, [self.types[value] for value in inputs])
+
+    def _named(self, value: int, variable: Any) -> Any:
+        return Label(self.names[value])(variable) if value in self.names else variable

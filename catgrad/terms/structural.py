@@ -1,0 +1,243 @@
+"""The operations of every cartesian left-additive category, and those of names and sizes."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import field
+from typing import Any
+
+import numpy as np
+
+from catgrad.dims import Size, numbers
+from catgrad.errors import DtypeError
+from catgrad.naming import require_dotted
+from catgrad.terms.op import NOTHING, Examples, Op, Types, same
+from catgrad.types import Array, Dtype, NdArrayType
+
+
+def is_differentiable(type: NdArrayType) -> bool:
+    """Whether a wire of this type has a cotangent: numbers have one, truth values do not."""
+    return type.dtype is not Dtype.bool
+
+
+class Copy(Op):
+    """Two copies of one array: y, z = x.
+
+    Type:     (T) -> (T, T)
+    Gradient: dx = dy + dz
+    """
+
+    saves = NOTHING
+    structural = True
+
+    def type(self, x: NdArrayType) -> Types:
+        return x, x
+
+    def ref(self, x: Array) -> Any:
+        return x, x
+
+    def rev(self, dy: Any, dz: Any) -> Any:
+        return dy + dz
+
+
+class Discard(Op):
+    """An array nobody reads.
+
+    Type:     (T) -> ()
+    Gradient: dx = 0
+    """
+
+    array_type: NdArrayType
+    saves = NOTHING
+    structural = True
+
+    def type(self, x: NdArrayType) -> Types:
+        same(self.array_type, x)
+        return ()
+
+    def ref(self, x: Array) -> Any:
+        return ()
+
+    @classmethod
+    def examples(cls) -> Examples:
+        type = NdArrayType((2, 3))
+        return [(Discard(type), (type,))]
+
+
+class Constant(Op):
+    """An array filled with one number: y = c.
+
+    Type:     () -> T
+    Gradient: none, for there is no input
+    """
+
+    array_type: NdArrayType
+    value: float = field(compare=False)
+    # Floats compare by their digits, so that NaN equals NaN and -0.0 differs from 0.0.
+    digits: str = field(default="", repr=False)
+    saves = NOTHING
+
+    def __post_init__(self) -> None:
+        stored = _stored(self.value, self.array_type.dtype)
+        if stored is None:
+            raise DtypeError(
+                f"a number must fit the dtype {self.array_type.dtype.name}",
+                f"it is {self.value!r}",
+                "use another number, or another dtype for the other operand",
+            ).about("Constant")
+        # One NaN for all: others hash by identity, and equal constants must hash alike.
+        object.__setattr__(self, "value", math.nan if stored != stored else stored.item())
+        object.__setattr__(self, "digits", _digits(stored, self.array_type.dtype))
+
+    def type(self) -> Types:
+        return self.array_type
+
+    def ref(self) -> Any:
+        return np.full(numbers(self.array_type.shape), self.value, self.array_type.dtype.numpy)
+
+    def rev(self, dy: Any) -> Any:
+        return ()
+
+    @classmethod
+    def examples(cls) -> Examples:
+        return [(Constant(NdArrayType((2, 3)), 0.1), ()), (Constant(NdArrayType(()), -1e30), ())]
+
+
+class NumberOf(Op):
+    """A size as a number: y = n, read at run time where n is symbolic.
+
+    Type:     () -> T[] for the dtype T
+    Gradient: none, for there is no input
+    """
+
+    size: Size
+    dtype: Dtype = Dtype.float32
+    saves = NOTHING
+    result = "count"
+
+    def type(self) -> Types:
+        return NdArrayType((), self.dtype)
+
+    def ref(self) -> Any:
+        return np.full((), numbers((self.size,))[0], self.dtype.numpy)
+
+    def rev(self, dy: Any) -> Any:
+        return ()
+
+    @classmethod
+    def examples(cls) -> Examples:
+        return [(NumberOf(6), ())]
+
+
+class Named(Op, register=False):
+    """An operation with a dotted name."""
+
+    name: str
+
+    def __post_init__(self) -> None:
+        require_dotted(self.name)
+
+
+class Label(Named):
+    """The identity, with a name for messages, diagrams and emitted code: y = x.
+
+    Type:     (T) -> T
+    Gradient: dx = dy, and is named d_<name>
+    """
+
+    saves = NOTHING
+    structural = True
+
+    def type(self, x: NdArrayType) -> Types:
+        return x
+
+    def ref(self, x: Array) -> Any:
+        return x
+
+    def rev(self, dy: Any) -> Any:
+        return Label(f"d_{self.name}")(dy)
+
+    @classmethod
+    def examples(cls) -> Examples:
+        return [(Label("x"), (NdArrayType((2, 3)),))]
+
+
+class StopGradient(Op):
+    """The identity, beyond which no gradient goes: y = x.
+
+    Type:     (T) -> T
+    Gradient: 0, on purpose; it is the one operation whose reverse is not that of its meaning
+    """
+
+    saves = NOTHING
+    structural = True
+
+    def type(self, x: NdArrayType) -> Types:
+        return x
+
+    def ref(self, x: Array) -> Any:
+        return x
+
+    def rev(self, dy: Any) -> Any:
+        return zeros_like(dy)
+
+    @classmethod
+    def examples(cls) -> Examples:
+        return []
+
+
+stop_gradient = StopGradient()
+
+
+class Barrier(Op):
+    """The identity on several arrays, none of which is read before all are there.
+
+    Nothing before it is taken for the same as something behind it. It is gone before printing.
+
+    Type:     (T…) -> (T…)
+    Gradient: the identity
+    """
+
+    count: int
+    saves = NOTHING
+    structural = True
+
+    def type(self, *types: NdArrayType) -> Types:
+        return types
+
+    def ref(self, *arrays: Array) -> Any:
+        return arrays
+
+    def rev(self, *cotangents: Any) -> Any:
+        return cotangents
+
+    @classmethod
+    def examples(cls) -> Examples:
+        return [(cls(2), (NdArrayType((2, 3)), NdArrayType((2,))))]
+
+
+def zeros_like(x: Any) -> Any:
+    """Zeros of the type of x."""
+    return Constant(x.type, 0)()
+
+
+def _digits(stored: Any, dtype: Dtype) -> str:
+    """The shortest digits that give the number back."""
+    if dtype is Dtype.bfloat16 and stored == stored:
+        # Its text has more digits than it needs, unlike NumPy's own.
+        tries = (f"{float(stored):.{count}g}" for count in range(1, 10))
+        return repr(float(next(text for text in tries if dtype.numpy.type(float(text)) == stored)))
+    return repr(float(str(stored))) if dtype.is_floating else str(stored)
+
+
+def _stored(value: float, dtype: Dtype) -> Any:
+    """The number as the dtype stores it; None if it overflows, or is to be whole and is not."""
+    if not isinstance(value, (int, float, np.number)):
+        return None
+    try:
+        with np.errstate(over="ignore"):
+            stored = dtype.numpy.type(value)
+    except (OverflowError, ValueError):
+        return None
+    kept = np.isfinite(stored) == np.isfinite(float(value)) if dtype.is_floating else stored == value
+    return stored if kept else None

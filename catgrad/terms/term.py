@@ -1,0 +1,254 @@
+"""Terms: open hypergraphs whose wires are array types and whose hyperedges are operations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+from open_hypergraphs import FiniteFunction, Hypergraph, IndexedCoproduct, OpenHypergraph
+
+from catgrad.dims import Size
+from catgrad.errors import OptionError, ShapeError, TermError, TypeMismatch
+from catgrad.terms.op import Op, builder_of
+from catgrad.terms.structural import Copy, Discard
+from catgrad.types import Array, NdArrayType
+
+
+class Edge(NamedTuple):
+    """One operation of a term, with the numbers of the wires it reads and writes."""
+
+    op: Op
+    sources: tuple[int, ...]
+    targets: tuple[int, ...]
+
+
+class Term(OpenHypergraph):  # type: ignore[misc]  # open-hypergraphs is not annotated
+    """A morphism A₁ ⊗ … ⊗ Aₘ → B₁ ⊗ … ⊗ Bₙ. Compose with `f >> g`, tensor with `f @ g`.
+
+    A term is also a function on variables: inside `build`, `f(x, y)` applies it.
+    Raises: ShapeError from `>>` if the wires between the two do not agree.
+    """
+
+    def compose(f, g: Term) -> Term:
+        return compose(f, g)
+
+    def __rshift__(f, g: Term) -> Term:
+        return compose(f, g) if isinstance(g, Term) else NotImplemented
+
+    def __matmul__(f, g: Term) -> Term:
+        return tensor(f, g) if isinstance(g, Term) else NotImplemented
+
+    def apply(self, *arguments: Any) -> tuple[Any, ...]:
+        """Apply to variables; the outputs, always as a tuple."""
+        return builder_of(arguments, "a term").splice(self, arguments)
+
+    def __call__(self, *arguments: Any) -> Any:
+        results = self.apply(*arguments)
+        return results[0] if len(results) == 1 else results
+
+    def __repr__(self) -> str:
+        return f"Term({_object_text(self.source)} -> {_object_text(self.target)}, {self.H.X} operations)"
+
+    def _repr_svg_(self) -> str | None:
+        from catgrad.terms.draw import svg_or_warning
+
+        return svg_or_warning(self)
+
+
+NO_TYPES = FiniteFunction(None, np.array([], dtype=object))
+NO_OPS = FiniteFunction(None, np.array([], dtype=object))
+
+
+def obj(*types: NdArrayType) -> FiniteFunction:
+    """The object A₁ ⊗ … ⊗ Aₙ."""
+    return FiniteFunction(None, _labels(types))
+
+
+def wires(indices: Iterable[int], count: int) -> FiniteFunction:
+    """A finite function into `count` wires."""
+    return FiniteFunction(count, np.fromiter(indices, dtype=FiniteFunction.Dtype))
+
+
+def assemble(
+    types: Sequence[NdArrayType], edges: Sequence[Edge], sources: Sequence[int], targets: Sequence[int]
+) -> Term:
+    """The term with these wires, operations and boundaries, in time linear in their number."""
+    count = len(types)
+    hypergraph = Hypergraph(
+        s=_segments([edge.sources for edge in edges], count),
+        t=_segments([edge.targets for edge in edges], count),
+        w=obj(*types),
+        x=FiniteFunction(None, _labels([edge.op for edge in edges])),
+    )
+    return Term(wires(sources, count), wires(targets, count), hypergraph)
+
+
+def edges(term: Term) -> list[Edge]:
+    """The operations of a term, in the order in which it holds them."""
+    sources, targets = _lists(term.H.s), _lists(term.H.t)
+    return [Edge(op, s, t) for op, s, t in zip(term.H.x.table, sources, targets, strict=True)]
+
+
+def identity(*types: NdArrayType) -> Term:
+    """A → A, the wires themselves."""
+    return permutation(types, range(len(types)))
+
+
+def permutation(types: Sequence[NdArrayType], order: Sequence[int]) -> Term:
+    """A₁ ⊗ … ⊗ Aₙ → A_{p(1)} ⊗ … ⊗ A_{p(n)}. Raises: OptionError if p is no permutation."""
+    if sorted(order) != list(range(len(types))):
+        raise OptionError(
+            f"the order of {len(types)} wires must hold each of 0 … {len(types) - 1} once",
+            f"it is {list(order)}",
+            "name every position exactly once",
+        )
+    return assemble(types, [], range(len(types)), order)
+
+
+def copy(*types: NdArrayType) -> Term:
+    """A → A ⊗ A, by the operation Copy on each wire (never by a Frobenius spider)."""
+    n = len(types)
+    copies = [Edge(Copy(), (i,), (n + i, 2 * n + i)) for i in range(n)]
+    return assemble([*types, *types, *types], copies, range(n), range(n, 3 * n))
+
+
+def discard(*types: NdArrayType) -> Term:
+    """A → I."""
+    return assemble(types, [Edge(Discard(t), (i,), ()) for i, t in enumerate(types)], range(len(types)), [])
+
+
+def singleton(op: Op, *inputs: NdArrayType) -> Term:
+    """The term of one operation at these input types."""
+    outputs = op.outputs(*inputs)
+    m, n = len(inputs), len(outputs)
+    edge = Edge(op, tuple(range(m)), tuple(range(m, m + n)))
+    return assemble([*inputs, *outputs], [edge], edge.sources, edge.targets)
+
+
+def tensor(*terms: Term) -> Term:
+    """f₁ ⊗ … ⊗ fₙ, assembled once."""
+    return cast(Term, Term.tensor_list(list(terms), NO_TYPES, NO_OPS))
+
+
+def compose(*terms: Term) -> Term:
+    """f₁ ; … ; fₙ, assembled once: linear in the sum of the sizes.
+
+    Raises: ShapeError if the target of one is not the source of the next; OptionError if empty.
+    """
+    if not terms:
+        raise OptionError("a composition must have a term", "there is none", "use identity(...)")
+    for f, g in pairwise(terms):
+        _check_composable(f, g)
+    start = np.cumsum([0, *(f.H.W for f in terms)])
+    count = int(start[-1])
+    ends = [f.t.table + offset for f, offset in zip(terms[:-1], start, strict=False)]
+    begins = [g.s.table + offset for g, offset in zip(terms[1:], start[1:-1], strict=True)]
+    glued = wires(_joined(ends), count).coequalizer(wires(_joined(begins), count))
+    all_of_them = tensor(*terms)
+    return Term(
+        s=wires(terms[0].s.table, count) >> glued,
+        t=wires(terms[-1].t.table + start[-2], count) >> glued,
+        H=all_of_them.H.coequalize_vertices(glued),
+    )
+
+
+def map_operations(term: Term, change: Callable[[Op], Op]) -> Term:
+    """The same diagram with each operation replaced by one of the same type."""
+    h = term.H
+    relabelled = FiniteFunction(None, _labels([change(op) for op in h.x.table]))
+    return Term(term.s, term.t, Hypergraph(h.s, h.t, h.w, relabelled))
+
+
+def substitute(term: Term, sizes: Mapping[str, Size]) -> Term:
+    """The term with `sizes[name]` put for each symbolic dimension: a functor that keeps the diagram.
+
+    Raises: ShapeError if the operations do not type-check at these sizes.
+    """
+    changed = [Edge(edge.op.substitute(sizes), edge.sources, edge.targets) for edge in edges(term)]
+    types = [t.substitute(sizes) for t in term.H.w.table]
+    for op, ins, _ in changed:
+        op.outputs(*(types[wire] for wire in ins))
+    return assemble(types, changed, term.s.table.tolist(), term.t.table.tolist())
+
+
+def check_functional(term: Term) -> None:
+    """Raises unless the term denotes a function on arrays.
+
+    TermError unless every wire has exactly one producer and one consumer; TypeMismatch unless
+    every operation accepts the types of its wires.
+
+    A spider would be differentiated as a merge of wires, which is not addition, and a dangling
+    or doubly written wire would be printed as code that reads or overwrites it at random.
+    Source: monogamous cospans, Bonchi et al. 2022, String diagram rewrite theory II, section 3.
+    """
+    _check_wires(term)
+    types = term.H.w.table
+    for op, sources, targets in edges(term):
+        outputs = op.outputs(*[types[wire] for wire in sources])
+        if outputs != tuple([types[wire] for wire in targets]):
+            raise TypeMismatch(
+                f"{type(op).__name__} must write wires of types {_object_text(outputs)}",
+                f"they are {_object_text(types[wire] for wire in targets)}",
+                "assemble terms by build, which infers types",
+            )
+
+
+def _check_wires(term: Term) -> None:
+    h = term.H
+    produced = np.bincount(np.concatenate([term.s.table, h.t.values.table]), minlength=h.W)
+    consumed = np.bincount(np.concatenate([term.t.table, h.s.values.table]), minlength=h.W)
+    wrong = np.flatnonzero((produced != 1) | (consumed != 1))
+    if len(wrong):
+        wire = int(wrong[0])
+        makers, users = _ends(term, wire)
+        raise TermError(
+            "every wire must have one producer and one consumer",
+            f"wire {wire} of type {h.w.table[wire]} is produced by {makers} and consumed by {users}",
+            "use copy and discard, or the function form of build, which inserts them",
+        )
+
+
+def _ends(term: Term, wire: int) -> tuple[str, str]:
+    makers = [f"input {i}" for i in np.flatnonzero(term.s.table == wire)]
+    users = [f"output {i}" for i in np.flatnonzero(term.t.table == wire)]
+    for op, sources, targets in edges(term):
+        users += [f"argument {i} of {op}" for i, w in enumerate(sources) if w == wire]
+        makers += [f"result {i} of {op}" for i, w in enumerate(targets) if w == wire]
+    return " and ".join(makers) or "nothing", " and ".join(users) or "nothing"
+
+
+def _check_composable(f: Term, g: Term) -> None:
+    left, right = list(f.target.table), list(g.source.table)
+    if left != right:
+        raise ShapeError(
+            "f >> g: the target of f must be the source of g",
+            f"they are {_object_text(left)} and {_object_text(right)}",
+            "check the types of the layers on both sides",
+        )
+
+
+def _object_text(types: Iterable[NdArrayType]) -> str:
+    return " ⊗ ".join(map(str, types)) or "I"
+
+
+def _joined(tables: list[Array]) -> Array:
+    return np.concatenate([np.array([], dtype=FiniteFunction.Dtype), *tables])
+
+
+def _labels(labels: Sequence[Any]) -> Array:
+    # np.array would read labels that are themselves sequences as a further axis.
+    return np.fromiter(labels, dtype=object, count=len(labels))
+
+
+def _segments(lists: Sequence[Sequence[int]], count: int) -> IndexedCoproduct:
+    lengths = np.fromiter(map(len, lists), dtype=FiniteFunction.Dtype, count=len(lists))
+    flat = [wire for wires_of_one in lists for wire in wires_of_one]
+    return IndexedCoproduct(FiniteFunction(None, lengths), wires(flat, count))
+
+
+def _lists(segments: IndexedCoproduct) -> list[tuple[int, ...]]:
+    values = segments.values.table.tolist()
+    ends = np.cumsum(segments.sources.table).tolist()
+    return [tuple(values[a:b]) for a, b in zip([0, *ends], ends, strict=False)]

@@ -1,0 +1,49 @@
+"""An order in which to compute a term's operations."""
+
+from __future__ import annotations
+
+from heapq import heapify, heappop, heappush
+
+from catgrad.errors import TermError
+from catgrad.terms.term import Term, edges
+
+
+def schedule(term: Term) -> list[int]:
+    """The numbers of the operations in a topological order, ties broken by number.
+
+    Kahn's algorithm with a heap: O(n log n), and the same order on every run. Copies, discards
+    and labels go first, because they cost nothing and would only hold back what follows them.
+    Raises: TermError if the term has a cycle.
+    """
+    every = edges(term)
+    consumers: list[list[int]] = [[] for _ in range(term.H.W)]
+    missing = [len(edge.sources) for edge in every]
+    for i, edge in enumerate(every):
+        for wire in edge.sources:
+            consumers[wire].append(i)
+    for wire in term.s.table.tolist():
+        for i in consumers[wire]:
+            missing[i] -= 1
+
+    def priority(i: int) -> tuple[bool, int]:
+        return not every[i].op.structural, i
+
+    ready = [priority(i) for i, count in enumerate(missing) if count == 0]
+    heapify(ready)
+    order = []
+    while ready:
+        _, i = heappop(ready)
+        order.append(i)
+        for wire in every[i].targets:
+            for j in consumers[wire]:
+                missing[j] -= 1
+                if missing[j] == 0:
+                    heappush(ready, priority(j))
+    if len(order) < len(every):
+        stuck = next(edge.op for i, edge in enumerate(every) if missing[i] > 0)
+        raise TermError(
+            "a term must have no cycle to be computed",
+            f"{stuck} waits for its own result",
+            "feed a value back through a state or a loop, not through a wire",
+        )
+    return order
