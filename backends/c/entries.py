@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from catgrad.backend import Backend
+from catgrad.loops.compile import compile_kernels
 from catgrad.loops.ir.nest import Kernel
-from catgrad.loops.ir.scalar import Buffer
+from catgrad.loops.ir.scalar import Buffer, Space
 from catgrad.loops.ir.steps import For, If, Step, kernels
-from catgrad.loops.lower import lower
 from catgrad.loops.memory_plan import planned
 from catgrad.naming import Namer
 from catgrad.programs.program import GRADIENTS, Function, Program
@@ -19,6 +19,7 @@ from catgrad.types import symbols
 from .halves import stored
 from .interface import prefix
 from .kernels import KernelPrinter
+from .machine import MACHINE
 from .scalars import Expressions
 from .texts import Branches, Call, CallLine, KernelText, Literal, Pointer, Turns
 from .workspace import workspace
@@ -94,7 +95,7 @@ class _Entry:
         self.dialect = library.dialect
         self.macros = {**library.dialect.macros, "helper": library.helper}
         self.kept = self.program.common_arguments(function)
-        self.lowered = lower(function, self.dialect.reserved, library.program.renewed(function))
+        self.lowered = compile_kernels(function, MACHINE, library.program.renewed(function))
         self.plan = planned(self.lowered)
         self.expressions = Expressions(self.dialect, lambda array: array.name)
         self.namer = Namer([*self.dialect.reserved, *KERNELS, *symbols(function.argument_types)])
@@ -102,6 +103,7 @@ class _Entry:
         self.new: list[KernelText] = []
         self.known: dict[Kernel, tuple[KernelText, list[Buffer], list[Any]]] = {}
         self.new_literals: list[Literal] = []
+        self.literal_names: dict[Buffer, str] = {}
 
     def print(self) -> CFunction:
         inputs, outputs = self._own_arguments(), self._own_results()
@@ -148,18 +150,18 @@ class _Entry:
                     self.places[next(results)] = self.dialect.macros["member"](given, identifier)
             else:
                 array = next(results)
-                array.name = given
-                own.append(self._named(array, place=True))
+                own.append(self._named(array, place=True, name=given))
         return own
 
     def _parameters(self) -> list[tuple[str, str]]:
         return [self.library.members[slot.name] for slot in self.program.tables["parameters"]]
 
-    def _named(self, array: Buffer, place: bool = False) -> CArgument:
-        identifier = self.namer.fresh(array.name)
+    def _named(self, array: Buffer, place: bool = False, name: str = "") -> CArgument:
+        name = name or array.name
+        identifier = self.namer.fresh(name)
         if place:
             self.places[array] = identifier
-        return CArgument(identifier, array.name, array.type, self.expressions.size(array.type.size))
+        return CArgument(identifier, name, array.type, self.expressions.size(array.type.size))
 
     def _pointer(self, array: Buffer) -> Pointer:
         self.places[array] = self.namer.fresh(array.name)
@@ -203,11 +205,11 @@ class _Entry:
         return self.known[kernel]
 
     def _found(self, kernel: Kernel) -> tuple[KernelText, list[Buffer], list[Any]]:
-        printer = KernelPrinter(kernel, self.dialect, self.plan)
+        printer = KernelPrinter(kernel, self.dialect, self.plan, self.literal_names)
         self._declare(printer.arrays)
         key = printer.signature.key
         if key not in self.library.printed:
-            written = next((a for a in printer.arrays if a in printer.changed and a.place != "turn"), None)
+            written = next((a for a in printer.arrays if a in printer.changed and not a.is_of_kernel), None)
             name = self.library.namer.fresh(f"compute_{written.name}" if written else "check")
             text = self.library.printed[key] = printer.print(name)
             self.library.helpers |= text.helpers
@@ -216,14 +218,14 @@ class _Entry:
 
     def _declare(self, arrays: Sequence[Buffer]) -> None:
         for array in arrays:
-            if array.place == "literal":
+            if array.space is Space.LITERAL:
                 length = self.expressions.size(array.type.size)
                 elements = tuple(stored(element, array.type.dtype) for element in array.elements)
                 literal = Literal(array.type.dtype, "", length, elements)
                 if literal not in self.library.literals:
                     self.library.literals[literal] = self.library.namer.fresh(array.name)
                     self.new_literals.append(replace(literal, name=self.library.literals[literal]))
-                array.name = self.library.literals[literal]
+                self.literal_names[array] = self.library.literals[literal]
 
     def _names_used(self, lines: Sequence[CallLine]) -> list[str]:
         found: list[str] = []
