@@ -148,7 +148,7 @@ def test_products_of_any_arrangement(left, right, out, sizes, seed):
     op = Contract(tuple(x), tuple(y), tuple(z))
     types = [NdArrayType(tuple(sizes[v] for v in labels)) for labels in (x, y)]
     arrays = draw_arrays(types, (-1.0, 1.0), seed)
-    [found] = run(compile_kernels(function_of(singleton(op, *types), VECTORS)), *arrays)
+    [found] = run(compile_kernels(function_of(singleton(op, *types)), VECTORS), *arrays)
     np.testing.assert_allclose(found, op.ref(*arrays), rtol=1e-3, atol=1e-4)
 
 
