@@ -11,6 +11,7 @@ A package that adds a target gets the whole suite in two lines:
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,7 @@ import catgrad.ops  # noqa: F401  # declares the operations
 from catgrad.backend import Backend, get_backend
 from catgrad.functors import Expand, reverse
 from catgrad.functors.reverse import cotangents
+from catgrad.naming import Namer
 from catgrad.programs.program import Program, evaluate, lower
 from catgrad.terms.block import retyped
 from catgrad.terms.op import OPS
@@ -58,18 +60,78 @@ def operation_cases() -> list[Case]:
 
 def run_on(backend: Backend, term: Term, *arrays: Array) -> list[Array]:
     """Emit one term for a target, load it and call it."""
-    function = lower(Expand(backend.has)(term), "f", doc="The term under test.")
-    compiled = backend.emit(Program("case", (function,))).load()()
+    [function] = _built(backend, [term])
+    return _called(function, arrays)
+
+
+class Batches:
+    """Terms by name, emitted `size` to a program, for targets on which building one takes most of a test.
+
+    A batch is built when the first of its terms is run. If that fails, each of its terms gets a program of its
+    own, so that only those at fault fail; if none is, all of them fail by what the batch has raised.
+    """
+
+    def __init__(self, terms: Mapping[str, Term], size: int = 32) -> None:
+        self._terms = list(terms.values())
+        self._places = {name: divmod(k, size) for k, name in enumerate(terms)}
+        self._size = size
+        self._functions: dict[tuple[str, Any, int], list[Callable[..., Any] | Exception]] = {}
+
+    def run_on(self, backend: Backend, name: str, *arrays: Array) -> list[Array]:
+        """Call the emitted term of this name."""
+        batch, place = self._places[name]
+        key = backend.name, backend.options, batch
+        if key not in self._functions:
+            self._functions[key] = self._build(backend, batch)
+        function = self._functions[key][place]
+        if isinstance(function, Exception):
+            raise function
+        return _called(function, arrays)
+
+    def _build(self, backend: Backend, batch: int) -> list[Callable[..., Any] | Exception]:
+        terms = self._terms[batch * self._size : (batch + 1) * self._size]
+        try:
+            return [*_built(backend, terms)]
+        except Exception as error:
+            alone = [_built_alone(backend, term) for term in terms]
+            return alone if any(isinstance(f, Exception) for f in alone) else [error] * len(terms)
+
+
+def _built(backend: Backend, terms: Sequence[Term]) -> list[Callable[..., Any]]:
+    """Emit terms as the functions of one program, and load it."""
+    namer, expand = Namer(), Expand(backend.has)
+    functions = [lower(expand(term), namer.fresh("f"), doc="A term under test.") for term in terms]
+    compiled = backend.emit(Program("case", tuple(functions))).load()()
+    return [getattr(compiled, function.name) for function in functions]
+
+
+def _built_alone(backend: Backend, term: Term) -> Callable[..., Any] | Exception:
+    """Build one term; an error is for the test of that term to raise."""
+    try:
+        return _built(backend, [term])[0]
+    except Exception as error:
+        return error
+
+
+def _called(function: Callable[..., Any], arrays: Sequence[Array]) -> list[Array]:
     # No library but NumPy takes its bfloat16, and every target takes float32 for it.
     given = [widened(array) if array.dtype.name == "bfloat16" else array for array in map(np.asarray, arrays)]
-    return [as_numpy(result) for result in compiled.f(*given)]
+    return [as_numpy(result) for result in function(*given)]
 
 
-def check_conformance(target: str, case: Case, seed: int = 0, **options: Any) -> None:
-    """Raises AssertionError unless the target with these options computes the case as `ref` does."""
+def check_conformance(
+    target: str, case: Case, seed: int = 0, *, batches: Batches | None = None, **options: Any
+) -> None:
+    """Raises AssertionError unless the target with these options computes the case as `ref` does.
+
+    With `batches`, the case is run in the program of its batch.
+    """
     backend = get_backend(target).configured(**options)
     arrays = draw_arrays(tuple(case.term.source.table), case.domain, seed)
-    results = run_on(backend, case.term, *arrays)
+    if batches is None:
+        results = run_on(backend, case.term, *arrays)
+    else:
+        results = batches.run_on(backend, case.name, *arrays)
     wanted = evaluate(case.term, *arrays)
     if len(results) != len(wanted):
         raise AssertionError(f"{target} returns {len(results)} arrays for {case}, not {len(wanted)}")

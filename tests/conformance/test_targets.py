@@ -15,10 +15,10 @@ from catgrad.functors import reverse
 from catgrad.learn.compile import emit
 from catgrad.learn.task import TERMS
 from catgrad.programs.program import evaluate
-from catgrad.testing import Case, check_conformance, operation_cases
+from catgrad.testing import Batches, Case, check_conformance, operation_cases
 from tests.models import TASKS, arguments
 from tests.strategies import float_terms, integer_terms
-from tests.targets import need
+from tests.targets import SHARES, need
 
 TARGETS = [
     pytest.param(name, marks=pytest.mark.skipif(bool(reason), reason=f"target {name}: {reason}"))
@@ -27,17 +27,21 @@ TARGETS = [
 ]
 
 
+CASES = operation_cases()
+BATCHES = Batches({case.name: case.term for case in CASES})
+
+
 @pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("case", operation_cases(), ids=str)
+@pytest.mark.parametrize("case", CASES, ids=str)
 def test_operations(target, case):
-    check_conformance(target, case)
+    check_conformance(target, case, batches=BATCHES if target in SHARES else None)
 
 
 @pytest.mark.skipif(bool(missing("turbowarp")), reason=f"Scratch: {missing('turbowarp')}")
-@pytest.mark.parametrize("case", operation_cases(), ids=str)
+@pytest.mark.parametrize("case", CASES, ids=str)
 def test_operations_in_turbowarp(case):
     """In the virtual machine that compiles scripts, with loops where Scratch's own gets straight lines."""
-    check_conformance("scratch", case, vm="turbowarp", unroll="compact")
+    check_conformance("scratch", case, batches=BATCHES, vm="turbowarp", unroll="compact")
 
 
 @cache
