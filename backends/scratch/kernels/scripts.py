@@ -55,7 +55,8 @@ class Script:
         self.expressions = Expressions(dialect, self.places, self._name, changed, scaled)
         self.slots = 0
         self.appended = set(filled_in_order(items))
-        for array in dict.fromkeys(a for s in statements(items) for a, _ in (*s.reads, *s.writes)):
+        arrays = dict.fromkeys(a for s in statements(items) for a, _ in (*s.reads, *s.writes))
+        for array in sorted(arrays, key=is_number):  # lists first: numbers avoid their names, not vice versa
             self._name(array)
 
     def lines(self) -> tuple[Line, ...]:
