@@ -96,6 +96,13 @@ class Dim:
     def __rfloordiv__(self, other: int) -> Size:
         return exact_quotient(other, self)
 
+    def __int__(self) -> int:
+        raise ShapeError(
+            "a size must be known to compute with it",
+            f"{self} is symbolic",
+            "substitute numbers for its symbols",
+        )
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Dim) and self.terms == other.terms
 
@@ -136,15 +143,8 @@ def exact_quotient(dividend: Size, divisor: Size) -> Size:
 
 
 def numbers(sizes: tuple[Size, ...]) -> tuple[int, ...]:
-    """The sizes, none of which is symbolic. Raises: ShapeError if one is."""
-    for size in sizes:
-        if isinstance(size, Dim):
-            raise ShapeError(
-                "a size must be known to compute with it",
-                f"{size} is symbolic",
-                "substitute numbers for its symbols",
-            )
-    return tuple(int(size) for size in sizes if not isinstance(size, Dim))
+    """Return the sizes as integers. Raises: ShapeError if one is symbolic."""
+    return tuple(map(int, sizes))
 
 
 def product(sizes: tuple[Size, ...]) -> Size:

@@ -13,8 +13,8 @@ from typing import Any, Literal
 from catgrad import ops
 from catgrad.errors import OptionError, ShapeError
 from catgrad.ops import broadcast, select, zeros_like
-from catgrad.terms.build import Var
 from catgrad.terms.structural import Constant
+from catgrad.terms.var import Var
 
 Reduction = Literal["mean", "sum"]
 

@@ -10,11 +10,12 @@ from catgrad.errors import DtypeError, OptionError, TermError, TypeMismatch
 from catgrad.ops.scan import Reverse, Scan
 from catgrad.ops.transcendental import tanh
 from catgrad.terms.block import Block, HigherOrder
-from catgrad.terms.build import Var, build, build_inside
+from catgrad.terms.build import build, build_inside
 from catgrad.terms.dead_code import kept_inputs, selected, with_inputs
 from catgrad.terms.op import Examples, Op, Types
 from catgrad.terms.structural import Barrier, is_differentiable
 from catgrad.terms.term import Term
+from catgrad.terms.var import Var
 from catgrad.types import Array, Dtype, NdArrayType
 
 

@@ -5,105 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
-from catgrad.dims import Size
 from catgrad.errors import CatgradError, OptionError, TermError, TypeMismatch
-from catgrad.terms.op import BUILDER, SYMBOLS, Op, qualified
+from catgrad.terms.op import BUILDER, Op, qualified
 from catgrad.terms.state import Kept, Update
-from catgrad.terms.structural import Constant, Copy, Discard
+from catgrad.terms.structural import Copy, Discard
 from catgrad.terms.term import Edge, Term, assemble, edges
-from catgrad.types import Dtype, NdArrayType
-
-
-class Var:
-    """A wire of a term under construction.
-
-    `+ - * / // % ** @ > >= < <= == != & | ^ ~ << >>` apply operations; a Python number among the operands
-    becomes a constant of the other operand's type. Variables never broadcast: shapes must be equal.
-    """
-
-    __slots__ = ("builder", "wire")
-    __hash__ = None  # type: ignore[assignment]  # == builds a comparison, so no Var equals another
-    __array_ufunc__ = None  # a NumPy array on the left must not take the operator over
-
-    def __init__(self, builder: TermBuilder, wire: int) -> None:
-        self.builder, self.wire = builder, wire
-
-    @property
-    def type(self) -> NdArrayType:
-        """The type of the array it stands for."""
-        return self.builder.types[self.wire]
-
-    @property
-    def shape(self) -> tuple[Size, ...]:
-        """The sizes of its axes."""
-        return self.type.shape
-
-    @property
-    def dtype(self) -> Dtype:
-        """The dtype of its elements."""
-        return self.type.dtype
-
-    def __neg__(self) -> Any:
-        return SYMBOLS["neg"](self)
-
-    def __invert__(self) -> Any:
-        return SYMBOLS["~"](self)
-
-    def __pow__(self, other: Any) -> Any:
-        if not isinstance(other, (int, float, np.number, Var)):
-            return NotImplemented
-        other = other.item() if isinstance(other, np.number) else other
-        return SYMBOLS["**"](self, other)  # a number stays one: whole powers of whole numbers are products
-
-    def __repr__(self) -> str:
-        return f"Var({self.type})"
-
-    def __bool__(self) -> bool:
-        raise TermError(
-            "a branch must not depend on an array's value",
-            f"it depends on {self!r}, which has none while the term is built",
-            "use select(condition, x, y)",
-        )
-
-    def __iter__(self) -> Any:
-        raise TypeError(f"{self!r} is one wire of a term and cannot be iterated")
-
-
-def _operator(symbol: str, swapped: bool = False) -> Callable[[Var, Any], Any]:
-    def method(self: Var, other: Any) -> Any:
-        if isinstance(other, (int, float, np.number)):
-            # Where it is used, which may be inside a loop that reads the variable from around it.
-            builder = BUILDER.get(self.builder)
-            number = other.item() if isinstance(other, np.number) else other
-            (other,) = builder.apply(Constant(self.type, number), ())
-        elif not isinstance(other, Var):
-            return NotImplemented
-        return SYMBOLS[symbol](*((other, self) if swapped else (self, other)))
-
-    return method
-
-
-for _name, _symbol in {
-    "add": "+",
-    "sub": "-",
-    "mul": "*",
-    "truediv": "/",
-    "floordiv": "//",
-    "mod": "%",
-    "and": "&",
-    "or": "|",
-    "xor": "^",
-    "lshift": "<<",
-    "rshift": ">>",
-    "matmul": "@",
-}.items():
-    setattr(Var, f"__{_name}__", _operator(_symbol))
-    setattr(Var, f"__r{_name}__", _operator(_symbol, swapped=True))
-Var.__rpow__ = _operator("**", swapped=True)  # type: ignore[attr-defined]
-for _name, _symbol in {"gt": ">", "ge": ">=", "lt": "<", "le": "<=", "eq": "==", "ne": "!="}.items():
-    setattr(Var, f"__{_name}__", _operator(_symbol))
+from catgrad.terms.var import Var
+from catgrad.types import NdArrayType
 
 
 class TermBuilder:

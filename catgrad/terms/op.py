@@ -59,6 +59,9 @@ OUTPUTS = Saves(outputs=...)
 class Builder(Protocol):
     """The term under construction that variables belong to."""
 
+    types: list[NdArrayType]
+    """The type of each wire."""
+
     def apply(self, op: Op, arguments: tuple[Any, ...]) -> tuple[Any, ...]: ...
 
     def splice(self, term: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]: ...

@@ -8,7 +8,7 @@ from typing import Any
 from catgrad import ops
 from catgrad.frontends.torch.operands import at, common_shape, promoted, spread, together
 from catgrad.frontends.torch.registry import aten, require
-from catgrad.terms.build import Var
+from catgrad.terms.var import Var
 from catgrad.types import Dtype
 
 

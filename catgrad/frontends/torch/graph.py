@@ -11,9 +11,9 @@ from typing import Any
 from catgrad.errors import CatgradError, UnsupportedOp
 from catgrad.frontends.torch.operands import type_of
 from catgrad.frontends.torch.registry import DO, REGISTRY, require
-from catgrad.terms.build import Var
 from catgrad.terms.op import scope
 from catgrad.terms.structural import Label
+from catgrad.terms.var import Var
 
 PLACEMENT = {"device", "layout", "pin_memory", "memory_format", "non_blocking"}
 """Arguments that say where an array lies, which is the target's business."""

@@ -31,9 +31,10 @@ from catgrad.frontends.torch.operands import type_of
 from catgrad.frontends.torch.registry import require
 from catgrad.initialisers import ZEROS, Filled, Initialiser, Normal
 from catgrad.ops.literal import MOST_ELEMENTS
-from catgrad.terms.build import Var, build
+from catgrad.terms.build import build
 from catgrad.terms.state import Buffer, Parameter
 from catgrad.terms.term import Term
+from catgrad.terms.var import Var
 from catgrad.types import Array, NdArrayType, as_numpy
 
 

@@ -10,8 +10,8 @@ from typing import Any
 from catgrad import ops
 from catgrad.errors import DtypeError
 from catgrad.ops.shape import Shape
-from catgrad.terms.build import Var
 from catgrad.terms.structural import Constant
+from catgrad.terms.var import Var
 from catgrad.types import Dtype, NdArrayType
 
 
