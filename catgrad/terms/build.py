@@ -1,4 +1,4 @@
-"""From a Python function on variables to a term, in time linear in the operations it applies."""
+"""Trace a Python function on variables to a term, in time linear in the number of operations."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from catgrad.types import NdArrayType
 
 
 class TermBuilder:
-    """Wires and operations of a term, appended one by one."""
+    """A term under construction: wires and operations are appended one by one."""
 
     def __init__(self, around: TermBuilder | None = None) -> None:
         self.types: list[NdArrayType] = []
@@ -24,7 +24,7 @@ class TermBuilder:
         self.around, self.captured = around, dict[int, int]()
 
     def wire(self, type: NdArrayType) -> int:
-        """A new wire."""
+        """Append a wire, and return its number."""
         self.types.append(type)
         return len(self.types) - 1
 
@@ -42,7 +42,7 @@ class TermBuilder:
         return tuple(Var(self, wire) for wire in targets)
 
     def splice(self, term: Term, arguments: tuple[Any, ...]) -> tuple[Var, ...]:
-        """Append all operations of a term, whose inputs are `arguments`."""
+        """Append all operations of a term, applied to `arguments`."""
         sources = self._wires(arguments, "a term")
         found, wanted = [self.types[wire] for wire in sources], list(term.source.table)
         if found != wanted:
@@ -68,7 +68,7 @@ class TermBuilder:
         return tuple(Var(self, place[wire]) for wire in term.t.table.tolist())
 
     def finish(self, inputs: Sequence[int], results: Sequence[int]) -> Term:
-        """The term, with every copy and discard made explicit."""
+        """Return the term, with explicit copies and discards."""
         self.finished = True
         uses = [0] * len(self.types)
         for wire in (*(w for edge in self.edges for w in edge.sources), *results):
@@ -83,7 +83,7 @@ class TermBuilder:
         return assemble(self.types, body + structure, inputs, [read(wire) for wire in results])
 
     def _readers(self, wire: int, count: int, structure: list[Edge]) -> list[int]:
-        """`count` wires that carry what `wire` does, one for each of its consumers."""
+        """Return `count` copies of `wire`, one for each of its consumers."""
         if count == 0:
             structure.append(Edge(Discard(self.types[wire]), (wire,), ()))
             return []
@@ -108,7 +108,7 @@ class TermBuilder:
         return tuple(argument.wire for argument in arguments)
 
     def _outside(self, op: Kept | Update) -> tuple[Var, ...]:
-        """What is kept between runs, read before the loop."""
+        """Read an array that is kept between runs in the enclosing construction, before the loop."""
         if isinstance(op, Update) or self.around is None:
             raise TermError(
                 "a buffer must be updated outside loops, branches and checkpoints",
@@ -119,7 +119,7 @@ class TermBuilder:
         return tuple(map(self._here, self.around.apply(op, ())))
 
     def _here(self, argument: Any) -> Any:
-        """A variable of the construction around this one, as an input of this one."""
+        """Capture a variable of the enclosing construction, as a further input of this one."""
         if self.around is None or not isinstance(argument, Var) or argument.builder is self:
             return argument
         (wire,) = self.around._wires((argument,), "the body of a loop")
@@ -129,20 +129,20 @@ class TermBuilder:
 
 
 def build(function: Callable[..., Any], types: Sequence[NdArrayType]) -> Term:
-    """Run `function` on variables of these types and return the term of what it computes.
+    """Trace `function` on variables of these types, and return its term.
 
     It may return one variable, a sequence of them, or None for no output.
-    Raises: TermError if it returns anything else; what the operations raise.
+    Raises: TermError if it returns anything else; the errors of the operations.
     """
     return _run(TermBuilder(), function, types)
 
 
 def build_inside(function: Callable[..., Any], types: Sequence[NdArrayType]) -> tuple[Term, tuple[Var, ...]]:
-    """Run `function` as `build` does, inside another; also the variables around it that it reads.
+    """Trace `function` inside another trace; return its term and the captured variables.
 
-    These are further inputs of the term, after those of the function, in the order of the first
-    reading. Parameters that it reads are among them.
-    Raises: TermError if nothing is being built around it; as build.
+    Captured variables, parameters among them, are further inputs of the term, after those of the
+    function, in the order of their first use.
+    Raises: TermError if no enclosing function is being built; as build.
     """
     around = BUILDER.get(None)
     if not isinstance(around, TermBuilder):

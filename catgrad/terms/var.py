@@ -140,7 +140,7 @@ class Var:
     def __pow__(self, other: Operand) -> Var:
         if not isinstance(other, (int, float, np.number, Var)):
             return NotImplemented
-        # A number stays one: whole powers of whole numbers are products.
+        # A number stays one: whole powers of integers are products.
         return _apply("**", self, other.item() if isinstance(other, np.number) else other)
 
     def __rpow__(self, other: Operand) -> Var:
