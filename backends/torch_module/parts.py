@@ -7,7 +7,7 @@ from keyword import iskeyword
 
 from catgrad.backend import Backend
 from catgrad.errors import OptionError
-from catgrad.printing.printer import FunctionText, Loop
+from catgrad.printing.statements import FunctionText, Loop
 from catgrad.programs.program import Program
 from catgrad.terms.state import Slot
 

@@ -42,7 +42,7 @@ def writer(backend: Backend, program: Program, entries: Mapping[str, Entry]) -> 
         given = from_hugging_face(given)
     _check_options(backend)
     entry = entries["trained"]
-    memories = [s.type.shape[-2] for s in program.tables.get("buffers", ()) if s.name.endswith(".keys")]
+    memories = [int(s.type.shape[-2]) for s in program.tables.get("buffers", ()) if s.name.endswith(".keys")]
     scores = entry.outputs
     if not memories or len(entry.takes) != 1 or entry.takes[0].size != 1 or len(scores) != 1:
         raise OptionError(
