@@ -24,7 +24,7 @@ class Bound:
     def __init__(self, entry: Entry, tables: Mapping[str, Mapping[str, Array]], structs: Mapping[str, Any]):
         self.entry, self.library = entry, entry.library
         self.call, self.gradients = entry.call, entry.entry.gradients
-        common = [array for table in entry.function.takes for array in tables[table].values()]
+        common = [array for table in entry.function.tables for array in tables[table].values()]
         self.plans = Plans(entry.wanted, entry.plan, common)
         self.tables = [ctypes.addressof(structs[table]) for table, _ in entry.entry.tables]
         # Two calls that change the tables cannot run at once, so they may write numbers to one place.

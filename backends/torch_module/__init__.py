@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from catgrad.backend import Artifact, Backend
+from catgrad.programs.ports import Kind
 
 from .. import templates
 from ..torch import LIMITS, PASSES, PYTORCH
@@ -31,7 +32,7 @@ BACKEND = Backend(
     passes=PASSES,
     limits=LIMITS,
     options=Options(),
-    entries=lambda options: ("trained", "predict", "criterion"),
+    entries=lambda options: (Kind.TRAINED, Kind.PREDICT, Kind.CRITERION),
     arrange=arrange,
     helpers={
         "always_turns": always_turns,

@@ -29,7 +29,8 @@ from catgrad.printing.statements import (
     Statement,
     brackets,
 )
-from catgrad.programs.program import Apply, Function, Nested, Program, symbol_sources
+from catgrad.programs.ports import Role
+from catgrad.programs.program import Apply, Function, Nested, symbol_sources
 from catgrad.terms.op import Op
 from catgrad.types import NdArrayType, symbols
 
@@ -44,10 +45,9 @@ LARGE = 2**16
 
 
 class FunctionPrinter:
-    """Prints one function of a program in one dialect, and spells sizes for its macros."""
+    """Prints one function in one dialect, and spells sizes for its macros."""
 
-    def __init__(self, program: Program, function: Function, dialect: Dialect) -> None:
-        self.common = program.common_arguments(function)
+    def __init__(self, function: Function, dialect: Dialect) -> None:
         self.function, self.dialect = function, dialect
         if function.name in dialect.reserved:
             raise OptionError(
@@ -57,9 +57,8 @@ class FunctionPrinter:
             )
         self.namer = Namer(dialect.reserved)
         self.sizes_read: set[str] = set()
-        self.arguments = tuple(
-            self._argument(value, i < self.common) for i, value in enumerate(function.arguments)
-        )
+        arguments = zip(function.arguments, function.inputs, strict=True)
+        self.arguments = tuple(self._argument(value, port.role) for value, port in arguments)
         sources = symbol_sources(function.argument_types)
         self.symbols = {name: self.namer.fresh(name) for name in sources}
 
@@ -73,8 +72,10 @@ class FunctionPrinter:
         return FunctionText(
             name=function.name,
             doc=function.doc,
-            takes=function.takes,
-            own_arguments=self.arguments[self.common :],
+            kind=function.kind,
+            tables=function.tables,
+            changes=function.changes,
+            own_arguments=tuple(a for a in self.arguments if not a.role.is_table),
             arguments=self.arguments,
             statements=lines,
             results=results,
@@ -107,11 +108,12 @@ class FunctionPrinter:
         nested = np.array(texts, object).reshape(numbers(literal.array_type.shape))
         return brackets(nested.tolist(), FIRST_ELEMENT, 0)
 
-    def _argument(self, value: int, from_table: bool) -> Argument:
+    def _argument(self, value: int, role: Role) -> Argument:
         name = self.function.names[value]
         # A target may keep the tables elsewhere than in arguments.
-        kept = self.dialect.macros.get("kept") if from_table else None
-        return Argument(kept(name) if kept else self.namer.fresh(name), name, self.function.types[value])
+        kept = self.dialect.macros.get("kept") if role.is_table else None
+        identifier = kept(name) if kept else self.namer.fresh(name)
+        return Argument(identifier, name, self.function.types[value], role)
 
 
 class Lines:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from catgrad.programs.ports import Kind, Role
 from catgrad.types import NdArrayType
 
 
@@ -77,11 +78,12 @@ Line = Statement | Loop | Branch
 
 @dataclass(frozen=True)
 class Argument:
-    """An argument: its identifier, the name users know it by, and its type."""
+    """An argument: its identifier, the name users know it by, its type and its role."""
 
     identifier: str
     name: str
     type: NdArrayType
+    role: Role
 
 
 @dataclass(frozen=True)
@@ -90,13 +92,15 @@ class FunctionText:
 
     `symbols` holds each size read at run time: identifier, position of an argument, axis.
     `sizes_read` are those of them the statements mention. `requirements` are expressions of sizes, with the
-    least value of each. The arguments are those of the tables it
-    `takes`, then `own_arguments`.
+    least value of each. The arguments are those of `tables`, then `own_arguments`; `changes` are the tables
+    of which it returns new values.
     """
 
     name: str
     doc: str
-    takes: tuple[str, ...]
+    kind: Kind
+    tables: tuple[Role, ...]
+    changes: tuple[Role, ...]
     own_arguments: tuple[Argument, ...]
     arguments: tuple[Argument, ...]
     statements: tuple[Line, ...]

@@ -17,6 +17,7 @@ from catgrad.loops.lower import lower
 from catgrad.loops.memory_plan import Plan
 from catgrad.loops.passes.fuse import fused
 from catgrad.loops.passes.turns import is_number
+from catgrad.programs.ports import Kind, Port, Role
 from catgrad.programs.program import Function, Program
 from catgrad.types import NdArrayType
 
@@ -26,7 +27,6 @@ from ..kernels.places import LETTERS, OUTER_LETTERS, Places, first_free
 from ..kernels.scripts import KEPT, Script
 from ..kernels.texts import Call, If, Line, Repeat, changed, cleared, written
 from ..kernels.turns import UNROLL
-from .sizes import PREDICTIONS
 
 
 @dataclass(frozen=True)
@@ -39,11 +39,12 @@ class Definition:
 
 @dataclass(frozen=True)
 class Value:
-    """An argument or a result of a function's own: the list or variable it lies in, and its type."""
+    """An argument or a result of a function's own: the list or variable it lies in, its type and its role."""
 
     name: str
     place: str
     type: NdArrayType
+    role: Role
 
     @property
     def is_number(self) -> bool:
@@ -96,7 +97,7 @@ class Entry:
     @property
     def outputs(self) -> list[Value]:
         """The model's outputs among what it gives."""
-        return [value for value in self.gives if value.name.startswith(PREDICTIONS)]
+        return [value for value in self.gives if value.role is Role.OUTPUT]
 
 
 @dataclass(frozen=True)
@@ -188,9 +189,9 @@ class _Function:
         self.dialect, self.program = sprite.backend.dialect, sprite.program
         self.macros = self.dialect.macros
         options = sprite.backend.options
-        predicts = options.unroll == "auto" and "train_step" not in options.entries
+        predicts = options.unroll == "auto" and Kind.TRAIN_STEP not in options.entries
         self.unrolling = UNROLL["predict" if predicts else options.unroll]
-        self.loss = ("loss",) if "loss" in function.gives else ()
+        self.loss = tuple(port.name for port in function.outputs if port.role is Role.LOSS)
         self.lowered = lower(function, (), self._in_place(), self._fused, vectors=False)
         self.renewals = self._renewals()
         self.scaled = frozenset(a for a, _ in self.renewals if a.order and a.type.dtype.is_floating)
@@ -200,17 +201,16 @@ class _Function:
 
     def _in_place(self) -> dict[int, int]:
         """The results that take the place of arguments: in training, only those that are arguments."""
-        renewed = self.program.renewed(self.function)
+        renewed = self.function.renewed()
         if not self.loss:
             return renewed
         return {k: n for k, n in renewed.items() if self.function.results[k] == self.function.arguments[n]}
 
-    def _renewals(self) -> list[tuple[Stored, str]]:
-        """The new values of tables that have a place of their own, and the old ones' names."""
-        renewed = self.program.renewed(self.function)
-        slots = [slot for table in self.function.takes for slot in self.program.tables[table]]
-        results = self.lowered.results
-        return [(results[k], slots[n].name) for k, n in renewed.items() if results[k].alias is None]
+    def _renewals(self) -> list[tuple[Stored, Port]]:
+        """The new values of tables that have a place of their own, and what the old ones are."""
+        results, inputs = self.lowered.results, self.function.inputs
+        renewed = self.function.renewed().items()
+        return [(results[k], inputs[n]) for k, n in renewed if results[k].alias is None]
 
     def _fused(self, items: Sequence[Item]) -> list[Kernel]:
         """Kernels that end where the model's outputs and where the loss are known.
@@ -218,8 +218,9 @@ class _Function:
         So predict and a step share the former, and a step may stop before it changes anything.
         """
         ends = [0]
-        for wanted in ([n for n in self.function.gives if n.startswith(PREDICTIONS)], self.loss):
-            last = [k for k, item in enumerate(items) if any(a.name in wanted for a, _ in item.writes)]
+        outputs = tuple(port.name for port in self.function.outputs if port.role is Role.OUTPUT)
+        for names in (outputs, self.loss):
+            last = [k for k, item in enumerate(items) if any(a.name in names for a, _ in item.writes)]
             ends.append(max([ends[-1], *(k + 1 for k in last)]))
         parts = [*pairwise(ends), (ends[-1], len(items))]
         return [kernel for start, end in parts for kernel in fused(items[start:end], self.unrolling.fit)]
@@ -233,8 +234,8 @@ class _Function:
         self.sprite.variables |= dict.fromkeys(changed((*forward, *rest)))
         slot_name = self.macros["slot_name"]
         renewals = [
-            Renewal(Value(a.name, self._name(a), a.type), slot_name(name, a.type.rank))
-            for a, name in self.renewals
+            Renewal(self._value(a.name, a, port.role), slot_name(port.name, a.type.rank))
+            for a, port in self.renewals
         ]
         return Entry(self.function, tuple(takes), tuple(self._results()), forward, rest, tuple(renewals))
 
@@ -244,21 +245,22 @@ class _Function:
         return max(last, default=len(steps) - 1) + 1
 
     def _arguments(self) -> list[Value]:
-        names = [slot.name for table in self.function.takes for slot in self.program.tables[table]]
-        arguments = self.lowered.arguments
-        for array, name in zip(arguments, names, strict=False):
-            self.names[array] = self.macros["slot_name"](name, array.type.rank)
-        own = arguments[len(names) :]
-        for array in own:
-            self.names[array] = self.sprite.room(self.macros["local"](array.name), array)
-        return [Value(array.name, self.names[array], array.type) for array in own]
+        own = []
+        for array, port in zip(self.lowered.arguments, self.function.inputs, strict=True):
+            if port.role.is_table:
+                self.names[array] = self.macros["slot_name"](port.name, array.type.rank)
+            else:
+                self.names[array] = self.sprite.room(self.macros["local"](array.name), array)
+                own.append(self._value(array.name, array, port.role))
+        return own
 
     def _results(self) -> list[Value]:
-        renewed = self.program.renewed(self.function)
-        own = [a for k, a in enumerate(self.lowered.results) if k not in renewed]
-        names = [g for g in self.function.gives if g not in self.program.tables]
-        names = names or [a.name for a in own]
-        return [Value(name, self._name(a), a.type) for name, a in zip(names, own, strict=True)]
+        renewed = self.function.renewed()
+        results = enumerate(zip(self.lowered.results, self.function.outputs, strict=True))
+        return [self._value(p.name or a.name, a, p.role) for k, (a, p) in results if k not in renewed]
+
+    def _value(self, name: str, array: Stored, role: Role) -> Value:
+        return Value(name, self._name(array), array.type, role)
 
     def _name(self, array: Stored) -> str:
         array = array.alias or array

@@ -8,6 +8,7 @@ from typing import Any
 
 from catgrad.backend import Backend
 from catgrad.errors import CatgradWarning
+from catgrad.programs.ports import Role
 from catgrad.programs.program import Program
 
 from ..assemble import sb3, sprite3
@@ -57,9 +58,7 @@ def spelled(backend: Backend, program: Program) -> dict[str, Any]:
         "shown": monitors(program, told, first, taught, named) if told else [],
         "points": POINTS,
         "pace": pace(sprite, told, taught, named) if told and taught else None,
-        "loss": next((v.place for v in entries["train_step"].gives if v.name == "loss"), "")
-        if "train_step" in entries
-        else "",
+        "loss": next((v.place for e in entries.values() for v in e.gives if v.role is Role.LOSS), ""),
     }
 
 
@@ -71,7 +70,7 @@ def is_called(backend: Backend, program: Program) -> bool:
 def printed(backend: Backend, program: Program) -> tuple[Sprite, dict[str, Entry]]:
     """The functions of a program as custom blocks: compact ones, if there were too many of them else."""
     sprite = Sprite(backend, program)
-    entries = {f.name: sprite.entry(f) for f in program.functions if not f.name.startswith("init")}
+    entries = {f.name: sprite.entry(f) for f in program.functions if not f.kind.is_initial}
     many = sum(blocks(definition.lines) for definition in sprite.definitions) > MANY
     if many and backend.options.unroll == "auto":
         return printed(backend.configured(unroll="compact"), program)

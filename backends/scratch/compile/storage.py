@@ -12,6 +12,7 @@ from catgrad.backends.scratch.formats.packed import LETTERS, NAME, Packed, Text,
 from catgrad.backends.scratch.formats.rounded import BITS, Halves, Steps, halves, steps
 
 from catgrad.backend import Backend
+from catgrad.programs.ports import Role
 from catgrad.programs.program import Program
 from catgrad.types import Array
 
@@ -50,7 +51,7 @@ def storage(backend: Backend, program: Program, first: Mapping[str, Array]) -> S
     """
     options = backend.options
     arrays = {place: first[slot.name] for place, slot, is_list in tables(backend, program) if is_list}
-    buffers = {slot.name for slot in program.tables.get("buffers", ())}
+    buffers = {slot.name for slot in program.tables.get(Role.BUFFER, ())}
     masks = {
         place: _with_texts(items(place, np.where(np.isinf(array), 0, array), options.sig_figs), array)
         for place, array in arrays.items()
@@ -58,7 +59,7 @@ def storage(backend: Backend, program: Program, first: Mapping[str, Array]) -> S
     }
     if options.storage == "numbers":
         return Storage({place: array.ravel() for place, array in arrays.items()} | masks)
-    weights = {slot.name for slot in program.tables["parameters"]}
+    weights = {slot.name for slot in program.tables[Role.PARAMETER]}
     lists = {
         place: items(place, array.ravel(), options.sig_figs)
         for place, array in arrays.items()

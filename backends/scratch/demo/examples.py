@@ -9,6 +9,7 @@ import numpy as np
 
 from catgrad.backend import Backend
 from catgrad.errors import DtypeError, OptionError, ShapeError
+from catgrad.programs.ports import Kind, Role
 from catgrad.programs.program import Program
 from catgrad.types import Array, NdArrayType
 
@@ -69,12 +70,11 @@ def examples(backend: Backend, program: Program) -> Examples | None:
     data = backend.options.data
     if data is None:
         return None
-    known = {f.name: f for f in program.functions}
-    if "train_step" not in known:
+    step = program.kinds.get(Kind.TRAIN_STEP)
+    if step is None:
         raise OptionError("data must be for a task that trains", f"{program.name} does not", "leave data out")
-    step, predict = known["train_step"], known["predict"]
-    types = step.argument_types[program.common_arguments(step) :]
-    inputs = len(predict.argument_types) - program.common_arguments(predict)
+    types = [port.type for port in step.inputs if not port.role.is_table]
+    inputs = sum(port.role is Role.INPUT for port in step.inputs)
     names = [*numbered_list("input", inputs), *numbered_list("target", len(types) - inputs)]
     if len(data) != len(types):
         raise ShapeError(

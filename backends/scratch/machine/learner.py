@@ -11,12 +11,12 @@ from catgrad.backends.scratch.formats.projects import read_arrays
 
 from catgrad.errors import ArtifactError, UnsupportedOp
 from catgrad.files import write_whole
+from catgrad.programs.ports import INITIAL, TABLES, Kind, Role
 from catgrad.terms.state import Slot
 from catgrad.types import Array
 
 from ...c.checks import Wanted
 from ...c.held import Holder, Table
-from ..compile.values import INITIAL
 from .harness import Block, Initial, type_of
 
 
@@ -66,13 +66,15 @@ class Learner(Holder):
     def __init__(
         self, blocks: Mapping[str, Block], initial: Mapping[str, Initial], seed: int | None = None
     ) -> None:
-        block = blocks["predict"]
+        block = next(iter(blocks.values()))
         self.program, self.machine = block.program, block.machine
-        self._predict, self._step = Bound(block), Bound(blocks["train_step"])
-        self._held = {table: Listed(table, self.program.tables.get(table, ()), block) for table in INITIAL}
-        for table, name in INITIAL.items() if seed is not None else ():
-            if name in initial:
-                self._held[table].set(dict(zip(self._held[table], initial[name](seed), strict=True)))
+        kinds = self.program.kinds
+        self._predict = Bound(blocks[kinds[Kind.PREDICT].name])
+        self._step = Bound(blocks[kinds[Kind.TRAIN_STEP].name])
+        self._held = {table: Listed(table, self.program.tables.get(table, ()), block) for table in TABLES}
+        for table in self.program.tables if seed is not None else ():
+            values = initial[kinds[INITIAL[table]].name](seed)
+            self._held[table].set(dict(zip(self._held[table], values, strict=True)))
 
     def predict(self, *inputs: Any) -> Any:
         """The model's output, of as many examples as there are; a list if there are several outputs."""
@@ -108,6 +110,6 @@ class Learner(Holder):
 
         Raises: ArtifactError if it is none
         """
-        slots = [slot for slot in self.program.tables["parameters"] if slot.type.rank]
+        slots = [slot for slot in self.program.tables[Role.PARAMETER] if slot.type.rank]
         read_arrays(file, slots)
         self.machine.load(Path(file))
