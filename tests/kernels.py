@@ -12,9 +12,9 @@ import numpy as np
 from catgrad.dims import Dim, Size
 from catgrad.loops import OPERATIONS
 from catgrad.loops.ir.index import Index, Quotient, Read, Variable
-from catgrad.loops.ir.nest import Check, Define, Item, Loop, Multiply, Sort, Update
-from catgrad.loops.ir.scalar import Compute, Guarded, Load, Number, Place, Scalar, Stored
-from catgrad.loops.ir.steps import Either, Lowered, Repeat, Step
+from catgrad.loops.ir.nest import Accumulate, Check, Item, Loop, MatMul, Sort, Store
+from catgrad.loops.ir.scalar import Buffer, Compute, IndexValue, Load, Masked, Number, Scalar
+from catgrad.loops.ir.steps import For, If, Lowered, Step
 from catgrad.loops.lowering.reductions import Differs
 from catgrad.loops.memory_plan import Plan
 from catgrad.loops.passes.fuse import is_parallel
@@ -66,7 +66,7 @@ class Machine:
         self.sizes, self.plan = sizes, plan
         self.random = Random(0) if shuffled else None
         self.touched: list[Touched] = []
-        self.memory: dict[Stored, Array] = {}
+        self.memory: dict[Buffer, Array] = {}
         self.values: dict[Variable, Any] = {}
         self.places: dict[tuple[int, int], tuple[Any, Index]] = {}
         self.workspace = np.full(self.size(plan.size) if plan else 0, 0xA5, np.uint8)
@@ -74,14 +74,14 @@ class Machine:
     def size(self, size: Size) -> int:
         return int(size.substitute(self.sizes)) if isinstance(size, Dim) else size  # type: ignore[call-overload]
 
-    def memory_of(self, array: Stored) -> Array:
+    def memory_of(self, array: Buffer) -> Array:
         """Where an array lies, all its elements in a row; nothing is known of what is there at first."""
         place = array.alias or array
         if place not in self.memory:
             self.memory[place] = self._new(place)
         return self.memory[place]
 
-    def _new(self, array: Stored) -> Array:
+    def _new(self, array: Buffer) -> Array:
         dtype, count = array.type.dtype.numpy, self.size(array.size)
         if array.place == "literal":
             whole = int if array.type.dtype is not Dtype.bool else "True".__eq__
@@ -92,12 +92,12 @@ class Machine:
 
     def steps(self, steps: Sequence[Step]) -> None:
         for step in steps:
-            if isinstance(step, Repeat):
+            if isinstance(step, For):
                 count = self.size(step.variable.extent)
                 for turn in reversed(range(count)) if step.backwards else range(count):
                     self.values[step.variable] = turn
                     self.steps(step.body)
-            elif isinstance(step, Either):
+            elif isinstance(step, If):
                 self.steps(step.parts[0 if self.scalar(step.condition) else 1])
             else:
                 self.items(step.body)
@@ -123,7 +123,7 @@ class Machine:
         self.touched = around
         assert_independent(own)
 
-    def touch(self, array: Stored, indices: Sequence[Index], kind: str) -> None:
+    def touch(self, array: Buffer, indices: Sequence[Index], kind: str) -> None:
         """Note an element that is read or written; arrays of a kernel's own are there for each iteration."""
         if not self.touched:
             return
@@ -140,27 +140,27 @@ class Machine:
         if isinstance(s, Check):
             if not 0 <= self.scalar(s.scalar) < self.size(s.size):
                 raise IndexError("a number of an element is none")
-        elif isinstance(s, Define):
-            self.write(s.array, s.indices, self.scalar(s.scalar))
-        elif isinstance(s, Update):
+        elif isinstance(s, Store):
+            self.write(s.buffer, s.indices, self.scalar(s.scalar))
+        elif isinstance(s, Accumulate):
             value = self.scalar(s.scalar)
-            self.write(s.array, s.indices, s.op.compute(self.read(s.array, s.indices), value))
+            self.write(s.buffer, s.indices, s.op.compute(self.read(s.buffer, s.indices), value))
         elif isinstance(s, Sort):
             self.values[s.along] = np.arange(self.size(s.along.extent))
-            self.write(s.array, s.indices, ArgSort(0, s.descending).compute(self.scalar(s.keys)))
+            self.write(s.buffer, s.indices, ArgSort(0, s.descending).compute(self.scalar(s.keys)))
         else:
             self.multiply(s)
 
-    def multiply(self, s: Multiply) -> None:
+    def multiply(self, s: MatMul) -> None:
         """All of a product at once: its variables have all their values, each along an axis."""
         axes = np.ix_(*(np.arange(self.size(v.extent)) for v in (s.m, s.n, s.k)))
         self.values |= dict(zip((s.m, s.n, s.k), axes, strict=True))
         total = np.sum(self.scalar(s.left) * self.scalar(s.right), axis=2)
         self.values[s.k] = 0
         self.values |= {s.m: axes[0][:, :, 0], s.n: axes[1][:, :, 0]}
-        self.write(s.array, s.indices, total + self.read(s.array, s.indices) if s.add else total)
+        self.write(s.buffer, s.indices, total + self.read(s.buffer, s.indices) if s.add else total)
 
-    def place(self, array: Stored, indices: Sequence[Index]) -> Any:
+    def place(self, array: Buffer, indices: Sequence[Index]) -> Any:
         """Where an element lies, which must be within the array."""
         key = id(array), id(indices)
         if key not in self.places:  # the indices are kept, so that no others get their id
@@ -171,11 +171,11 @@ class Machine:
             raise AssertionError(f"{array.name} has no element {place}")
         return place
 
-    def read(self, array: Stored, indices: Sequence[Index]) -> Any:
+    def read(self, array: Buffer, indices: Sequence[Index]) -> Any:
         self.touch(array, indices, "read")
         return self.memory_of(array)[self.place(array, indices)]
 
-    def write(self, array: Stored, indices: Sequence[Index], value: Any) -> None:
+    def write(self, array: Buffer, indices: Sequence[Index], value: Any) -> None:
         self.touch(array, indices, "written")
         self.memory_of(array)[self.place(array, indices)] = np.asarray(value, array.type.dtype.numpy)
 
@@ -201,12 +201,12 @@ class Machine:
 
     def _value(self, scalar: Scalar, known: dict[int, Any]) -> Any:
         if isinstance(scalar, Load):
-            return self.read(scalar.array, scalar.indices)
+            return self.read(scalar.buffer, scalar.indices)
         if isinstance(scalar, Number):
             return np.asarray(scalar.constant.value, scalar.dtype.numpy)[()]
-        if isinstance(scalar, Place):
+        if isinstance(scalar, IndexValue):
             return np.asarray(self.index(scalar.index), scalar.dtype.numpy)[()]
-        if isinstance(scalar, Guarded):
+        if isinstance(scalar, Masked):
             places = ((self.index(c.index), self.size(c.size), c) for c in scalar.conditions)
             holds = all((not c.below or i >= 0) and (not c.above or i < n) for i, n, c in places)
             return self.scalar(scalar.inside if holds else scalar.outside, known)

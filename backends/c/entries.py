@@ -8,8 +8,8 @@ from typing import Any
 
 from catgrad.backend import Backend
 from catgrad.loops.ir.nest import Kernel
-from catgrad.loops.ir.scalar import Stored
-from catgrad.loops.ir.steps import Either, Repeat, Step, kernels
+from catgrad.loops.ir.scalar import Buffer
+from catgrad.loops.ir.steps import For, If, Step, kernels
 from catgrad.loops.lower import lower
 from catgrad.loops.memory_plan import planned
 from catgrad.naming import Namer
@@ -96,9 +96,9 @@ class _Entry:
         self.plan = planned(self.lowered)
         self.expressions = Expressions(self.dialect, lambda array: array.name)
         self.namer = Namer([*self.dialect.reserved, *KERNELS, *symbols(function.argument_types)])
-        self.places: dict[Stored, str] = {}
+        self.places: dict[Buffer, str] = {}
         self.new: list[KernelText] = []
-        self.known: dict[Kernel, tuple[KernelText, list[Stored], list[Any]]] = {}
+        self.known: dict[Kernel, tuple[KernelText, list[Buffer], list[Any]]] = {}
         self.new_literals: list[Literal] = []
 
     def print(self) -> CFunction:
@@ -145,11 +145,11 @@ class _Entry:
         """The member of a table's struct, or of that of the gradients, which has the same members."""
         return self.dialect.macros["member"](port.role, self.library.members[port.name])
 
-    def _named(self, array: Stored) -> CArgument:
+    def _named(self, array: Buffer) -> CArgument:
         identifier = self.places[array] = self.namer.fresh(array.name)
         return CArgument(identifier, array.name, array.type, self.expressions.size(array.type.size))
 
-    def _pointer(self, array: Stored) -> Pointer:
+    def _pointer(self, array: Buffer) -> Pointer:
         self.places[array] = self.namer.fresh(array.name)
         shape = tuple(array.type.shape[axis] for axis in array.order)
         offset = self.expressions.size(self.plan.offsets[array])
@@ -158,13 +158,13 @@ class _Entry:
     def _calls(self, steps: Sequence[Step], around: dict[Any, str]) -> tuple[CallLine, ...]:
         lines: list[CallLine] = []
         for step in steps:
-            if isinstance(step, Repeat):
+            if isinstance(step, For):
                 name = self.namer.fresh("t")
                 inside = {**around, step.variable: name}
                 extent = self.expressions.size(step.variable.extent)
                 lines.append(Turns(name, extent, step.backwards, self._calls(step.body, inside)))
-            elif isinstance(step, Either):
-                array = step.condition.array
+            elif isinstance(step, If):
+                array = step.condition.buffer
                 self.expressions.variables |= around
                 index = self.expressions.index(array.flat(step.condition.indices))
                 condition = self.dialect.macros["element"](self._place(array), index)
@@ -173,7 +173,7 @@ class _Entry:
                 lines.append(self._call(step, around))
         return tuple(lines)
 
-    def _place(self, array: Stored) -> str:
+    def _place(self, array: Buffer) -> str:
         return self.places[array.alias if array.alias is not None else array]
 
     def _call(self, kernel: Kernel, around: dict[Any, str]) -> Call:
@@ -184,13 +184,13 @@ class _Entry:
         failure = f"{prefix(self.program).upper()}_BAD_INDEX"
         return Call(text.name, (*arguments, *given_memory), text.checks, failure)
 
-    def _kernel(self, kernel: Kernel) -> tuple[KernelText, list[Stored], list[Any]]:
+    def _kernel(self, kernel: Kernel) -> tuple[KernelText, list[Buffer], list[Any]]:
         """The kernel's function, which may be that of an equal one, and what it is called with."""
         if kernel not in self.known:
             self.known[kernel] = self._found(kernel)
         return self.known[kernel]
 
-    def _found(self, kernel: Kernel) -> tuple[KernelText, list[Stored], list[Any]]:
+    def _found(self, kernel: Kernel) -> tuple[KernelText, list[Buffer], list[Any]]:
         printer = KernelPrinter(kernel, self.dialect, self.plan)
         self._declare(printer.arrays)
         key = printer.signature.key
@@ -202,7 +202,7 @@ class _Entry:
             self.new.append(text)
         return self.library.printed[key], printer.given, printer.free
 
-    def _declare(self, arrays: Sequence[Stored]) -> None:
+    def _declare(self, arrays: Sequence[Buffer]) -> None:
         for array in arrays:
             if array.place == "literal":
                 length = self.expressions.size(array.type.size)

@@ -10,18 +10,18 @@ from catgrad.loops.ir.hashing import Signature
 from catgrad.loops.ir.index import Index, Variable
 from catgrad.loops.ir.nest import (
     Check,
-    Define,
     Item,
     Kernel,
     Loop,
-    Multiply,
+    MatMul,
     Sort,
     Statement,
+    Store,
     loops,
     may_fail,
     statements,
 )
-from catgrad.loops.ir.scalar import Compute, Guarded, Load, Number, Place, Scalar, Stored, reads
+from catgrad.loops.ir.scalar import Buffer, Compute, IndexValue, Load, Masked, Number, Scalar, reads
 from catgrad.loops.memory_plan import Plan, is_local
 from catgrad.loops.passes.turns import at_once, is_number, is_worth_sharing, step
 from catgrad.naming import Namer
@@ -46,7 +46,7 @@ class KernelPrinter:
     def __init__(self, kernel: Kernel, dialect: Dialect, plan: Plan) -> None:
         self.kernel, self.plan = kernel, plan
         self.namer = Namer(dialect.reserved)
-        self.names: dict[Stored, str] = {}
+        self.names: dict[Buffer, str] = {}
         self.signature = Signature(kernel, plan)
         touched = dict.fromkeys(a for a, _ in (*kernel.reads, *kernel.writes))
         self.arrays = [array for array in touched if self.signature.has(array)]
@@ -54,7 +54,7 @@ class KernelPrinter:
         self.changed, self.count = set(writes), Counter(writes)
         self.expressions = Expressions(dialect, self._name, self.changed)
         self.first = {array: s for s in reversed([*statements(kernel.body)]) for array, _ in s.writes}
-        self.declared: set[Stored] = set()
+        self.declared: set[Buffer] = set()
         self.is_shared = self.per_thread = False
         self.given = [
             a for a in self.arrays if a.place not in ("turn", "literal") and not (a.alias and self._twin(a))
@@ -71,7 +71,7 @@ class KernelPrinter:
             self.expressions.variables[variable] = self.namer.fresh(variable.name)
         lines = self._block(self.kernel.body, 0)
         parts = list(statements(self.kernel.body))
-        scratch = any(isinstance(s, Multiply) for s in parts) or any(
+        scratch = any(isinstance(s, MatMul) for s in parts) or any(
             a in self.plan.scratch for a in self.arrays
         )
         sizes = (*sorted(self.expressions.symbols), *(self.expressions.variables[v] for v in self.free))
@@ -91,24 +91,24 @@ class KernelPrinter:
     def _comments(self) -> tuple[str, ...]:
         """What the kernel writes, with shapes, and the matrix products in it."""
         written = dict.fromkeys(a for a in self.arrays if a in self.changed and a.place != "turn")
-        products = [s for s in statements(self.kernel.body) if isinstance(s, Multiply)]
+        products = [s for s in statements(self.kernel.body) if isinstance(s, MatMul)]
         return (*map(self._with_shape, written), *map(self._equation, products))
 
-    def _with_shape(self, array: Stored) -> str:
+    def _with_shape(self, array: Buffer) -> str:
         shape = self.expressions.shape(tuple(array.type.shape[axis] for axis in array.order))
         return f"{self._name(array)} [{shape}]"
 
-    def _equation(self, s: Multiply) -> str:
+    def _equation(self, s: MatMul) -> str:
         """A product in words: sizes of rows, of the sum and of columns."""
-        names = [self._name(array) for array in (s.array, s.left.array, s.right.array)]
+        names = [self._name(array) for array in (s.buffer, s.left.buffer, s.right.buffer)]
         sizes = [self.expressions.size(v.extent) for v in (s.m, s.k, s.n)]
         return self.expressions.dialect.macros["equation"](names, sizes, s.add)
 
-    def _twin(self, array: Stored) -> bool:
+    def _twin(self, array: Buffer) -> bool:
         """Whether the array whose place another takes is given too."""
         return array.alias in self.arrays
 
-    def _name(self, array: Stored) -> str:
+    def _name(self, array: Buffer) -> str:
         if array.place == "literal":
             return array.name
         twin = array.alias if array.alias is not None and self._twin(array) else array
@@ -119,7 +119,7 @@ class KernelPrinter:
     def _free_variables(self) -> list[Variable]:
         """Variables of loops around the kernel."""
         bound = {loop.variable for loop in loops(self.kernel.body)}
-        bound |= {v for s in statements(self.kernel.body) if isinstance(s, Multiply) for v in (s.m, s.n, s.k)}
+        bound |= {v for s in statements(self.kernel.body) if isinstance(s, MatMul) for v in (s.m, s.n, s.k)}
         bound |= {s.along for s in statements(self.kernel.body) if isinstance(s, Sort)}
         found: dict[Variable, None] = {}
         for s in statements(self.kernel.body):
@@ -157,7 +157,7 @@ class KernelPrinter:
                 rooms.append(Room(array.type.dtype, self._name(array), length, offset, self.is_shared))
         return rooms
 
-    def _innermost_owner(self, array: Stored) -> Variable | None:
+    def _innermost_owner(self, array: Buffer) -> Variable | None:
         indices = next(i for a, i in (*self.kernel.writes, *self.kernel.reads) if a is array)
         dropped = {indices[axis].variable for axis in range(array.type.rank) if axis not in array.order}
         return next(
@@ -192,24 +192,24 @@ class KernelPrinter:
         copies: list[Line] = []
         length = self.expressions.size(loop.variable.extent)
         for s in loop.body:
-            if not (isinstance(s, Define) and isinstance(s.scalar, Load) and not is_number(s.array)):
+            if not (isinstance(s, Store) and isinstance(s.scalar, Load) and not is_number(s.buffer)):
                 return None
-            to, source = s.array.flat(s.indices), s.scalar.array.flat(s.scalar.indices)
-            same = s.array in (s.scalar.array, s.scalar.array.alias) or s.array.alias is s.scalar.array
+            to, source = s.buffer.flat(s.indices), s.scalar.buffer.flat(s.scalar.indices)
+            same = s.buffer in (s.scalar.buffer, s.scalar.buffer.alias) or s.buffer.alias is s.scalar.buffer
             if same or step(to, loop.variable) != 1 or step(source, loop.variable) != 1:
                 return None
             copies.append(
                 Copying(
-                    s.array.type.dtype,
-                    self._start(s.array, to, (loop.variable,)),
-                    self._start(s.scalar.array, source, (loop.variable,)),
+                    s.buffer.type.dtype,
+                    self._start(s.buffer, to, (loop.variable,)),
+                    self._start(s.scalar.buffer, source, (loop.variable,)),
                     length,
                 )
             )
-            self.expressions.written(s.array)
+            self.expressions.written(s.buffer)
         return copies
 
-    def _start(self, array: Stored, place: Index, own: Collection[Variable]) -> str:
+    def _start(self, array: Buffer, place: Index, own: Collection[Variable]) -> str:
         """Where elements begin that variables of a statement's own go through."""
         rest = Index(tuple(t for t in place.terms if t[0] not in own), place.constant)
         at = self.expressions.index(rest)
@@ -220,9 +220,9 @@ class KernelPrinter:
         reductions = at_once(loop, self.first)
         if reductions is None:
             return line
-        sums = [s.array for s in reductions if not isinstance(s.op, Maximum)]
+        sums = [s.buffer for s in reductions if not isinstance(s.op, Maximum)]
         wrapping = self._beside([array for array in sums if array.type.dtype in SIGNED], "bits")
-        peaks = [s.array for s in reductions if isinstance(s.op, Maximum)]
+        peaks = [s.buffer for s in reductions if isinstance(s.op, Maximum)]
         greatest = self._beside([array for array in peaks if array.type.dtype.is_floating], "is_nan")
         bits, flags = ({name: other for name, other, _ in each} for each in (wrapping, greatest))
         lines = tuple(
@@ -236,7 +236,7 @@ class KernelPrinter:
         greatest += tuple((self._name(array), "", array.type.dtype) for array in whole)
         return replace(line, lines=lines, at_once=True, sums=added, wrapping=wrapping, greatest=greatest)
 
-    def _beside(self, numbers: Sequence[Stored], suffix: str) -> tuple[tuple[str, str, Dtype], ...]:
+    def _beside(self, numbers: Sequence[Buffer], suffix: str) -> tuple[tuple[str, str, Dtype], ...]:
         """Numbers of the kernel, each with the name of another that a loop computes along with it."""
         names = [(self._name(array), array.type.dtype) for array in numbers]
         return tuple((name, self.namer.fresh(f"{name}_{suffix}"), dtype) for name, dtype in names)
@@ -249,23 +249,23 @@ class KernelPrinter:
         for s in parts:
             for scalar in _scalars_of(s):
                 for part in _largest(scalar, lambda node: self._stays(node, inside, written)):
-                    if self.expressions.name(part) is None and not isinstance(part, (Number, Place)):
-                        if isinstance(part, Load) and is_number(part.array):
+                    if self.expressions.name(part) is None and not isinstance(part, (Number, IndexValue)):
+                        if isinstance(part, Load) and is_number(part.buffer):
                             continue
                         lines += self._shared(part, Counter())
                         lines.append(self._named(part))
         return lines
 
-    def _stays(self, node: Scalar, inside: set[Variable], written: set[Stored]) -> bool:
+    def _stays(self, node: Scalar, inside: set[Variable], written: set[Buffer]) -> bool:
         if not inside.isdisjoint(node.variables):
             return False
-        return all(load.array not in written for load in node.loads())
+        return all(load.buffer not in written for load in node.loads())
 
     def _named(self, scalar: Scalar) -> Local:
         if isinstance(scalar, Compute):
             wish = scalar.op.result or scalar.op.macro.lower()
         elif isinstance(scalar, Load):
-            wish = f"{self._name(scalar.array)}_value"
+            wish = f"{self._name(scalar.buffer)}_value"
         else:
             wish = "value"
         name = self.namer.fresh(wish)
@@ -289,14 +289,14 @@ class KernelPrinter:
     def _shared(self, scalar: Scalar, counts: Counter[object]) -> list[Line]:
         """Names for the parts of a scalar that occur more than once, the innermost first."""
         lines: list[Line] = []
-        if self.expressions.name(scalar) is not None or isinstance(scalar, (Number, Place)):
+        if self.expressions.name(scalar) is not None or isinstance(scalar, (Number, IndexValue)):
             return lines
         for operand in scalar.always:
             lines += self._shared(operand, counts)
         if isinstance(scalar, Compute) and isinstance(scalar.op, Select):
             lines += [self._named(load) for load in self._read_in_branches(scalar)]
         if counts[self.expressions.key(scalar)] > 1 and not (
-            isinstance(scalar, Load) and is_number(scalar.array)
+            isinstance(scalar, Load) and is_number(scalar.buffer)
         ):
             lines.append(self._named(scalar))
         elif isinstance(scalar, Compute) and len(self.expressions.text(scalar)) > LONGEST:
@@ -317,27 +317,27 @@ class KernelPrinter:
         while stack:
             node = stack.pop()
             key = self.expressions.key(node)
-            if key in seen or self.expressions.name(node) is not None or isinstance(node, Guarded):
+            if key in seen or self.expressions.name(node) is not None or isinstance(node, Masked):
                 continue
             seen.add(key)
             if not isinstance(node, Load):
                 stack += node.operands
-            elif not is_number(node.array):
+            elif not is_number(node.buffer):
                 yield node
 
     def _statement(self, s: Statement) -> list[Line]:
-        if isinstance(s, Multiply):
+        if isinstance(s, MatMul):
             return [self._product(s)]
         if isinstance(s, Sort):
             return [self._sorting(s)]
         if isinstance(s, Check):
             return self._require(s)
-        if isinstance(s, Define):
-            return self._number(s) if is_number(s.array) else self._element(s)
-        text, in_memory = self.expressions.text(s.scalar), not is_number(s.array)
-        target = self.expressions.element(s.array, s.indices) if in_memory else self._name(s.array)
-        self.expressions.written(s.array)
-        return [Assign(s.array.type.dtype, target, text, s.op.macro, in_memory)]
+        if isinstance(s, Store):
+            return self._number(s) if is_number(s.buffer) else self._element(s)
+        text, in_memory = self.expressions.text(s.scalar), not is_number(s.buffer)
+        target = self.expressions.element(s.buffer, s.indices) if in_memory else self._name(s.buffer)
+        self.expressions.written(s.buffer)
+        return [Assign(s.buffer.type.dtype, target, text, s.op.macro, in_memory)]
 
     def _require(self, s: Check) -> list[Line]:
         """The check of an index, which has a name if it is computed: it is compared twice."""
@@ -345,11 +345,11 @@ class KernelPrinter:
         lines: list[Line] = [self._named(s.scalar)] if computed else []
         return [*lines, Require(self.expressions.text(s.scalar), self.expressions.size(s.size))]
 
-    def _number(self, s: Define) -> list[Line]:
+    def _number(self, s: Store) -> list[Line]:
         """The definition of a number of the kernel."""
-        array, dtype = s.array, s.array.type.dtype
-        if isinstance(s.scalar, Load) and is_number(s.scalar.array) and self.count[array] == 1:
-            self.names[array] = self._name(s.scalar.array)  # a copy of a number needs no name of its own
+        array, dtype = s.buffer, s.buffer.type.dtype
+        if isinstance(s.scalar, Load) and is_number(s.scalar.buffer) and self.count[array] == 1:
+            self.names[array] = self._name(s.scalar.buffer)  # a copy of a number needs no name of its own
             return []
         text, name = self.expressions.text(s.scalar), self._name(array)
         self.expressions.written(array)
@@ -358,56 +358,56 @@ class KernelPrinter:
         self.declared.add(array)
         return [Local(dtype, name, text, self.count[array] > 1)]
 
-    def _element(self, s: Define) -> list[Line]:
+    def _element(self, s: Store) -> list[Line]:
         """The definition of an element, which has a name as well if it is read again."""
         lines: list[Line] = []
         again = self._is_read_again(s) and not isinstance(s.scalar, Number)
         if again and self.expressions.name(s.scalar) is None:
             lines.append(self._named(s.scalar))
-        text, target = self.expressions.text(s.scalar), self.expressions.element(s.array, s.indices)
-        self.expressions.written(s.array)
+        text, target = self.expressions.text(s.scalar), self.expressions.element(s.buffer, s.indices)
+        self.expressions.written(s.buffer)
         if again:
-            self.expressions.give(Load(s.array, s.indices), text)
-        return [*lines, Assign(s.array.type.dtype, target, text)]
+            self.expressions.give(Load(s.buffer, s.indices), text)
+        return [*lines, Assign(s.buffer.type.dtype, target, text)]
 
-    def _is_read_again(self, s: Define) -> bool:
-        return any(array is s.array and indices == s.indices for array, indices in self.kernel.reads)
+    def _is_read_again(self, s: Store) -> bool:
+        return any(array is s.buffer and indices == s.indices for array, indices in self.kernel.reads)
 
-    def _product(self, s: Multiply) -> Product:
-        e, dtype = self.expressions, s.array.type.dtype
-        left, right = s.left.array.flat(s.left.indices), s.right.array.flat(s.right.indices)
-        place = s.array.flat(s.indices)
+    def _product(self, s: MatMul) -> Product:
+        e, dtype = self.expressions, s.buffer.type.dtype
+        left, right = s.left.buffer.flat(s.left.indices), s.right.buffer.flat(s.right.indices)
+        place = s.buffer.flat(s.indices)
         own = (s.m, s.n, s.k)
         self.per_thread |= self.is_shared
         line = Product(
             dtype,
             (e.size(s.m.extent), e.size(s.n.extent), e.size(s.k.extent)),
-            (self._start(s.left.array, left, own), *(e.size(left.coefficient(v)) for v in (s.m, s.k))),
-            (self._start(s.right.array, right, own), *(e.size(right.coefficient(v)) for v in (s.k, s.n))),
-            (self._start(s.array, place, own), e.size(place.coefficient(s.m))),
+            (self._start(s.left.buffer, left, own), *(e.size(left.coefficient(v)) for v in (s.m, s.k))),
+            (self._start(s.right.buffer, right, own), *(e.size(right.coefficient(v)) for v in (s.k, s.n))),
+            (self._start(s.buffer, place, own), e.size(place.coefficient(s.m))),
             s.add,
             self.is_shared,
         )
-        self.expressions.written(s.array)
+        self.expressions.written(s.buffer)
         return line
 
     def _sorting(self, s: Sort) -> Sorting:
         e, dtype = self.expressions, s.keys.dtype
-        keys, places = s.keys.array.flat(s.keys.indices), s.array.flat(s.indices)
+        keys, places = s.keys.buffer.flat(s.keys.indices), s.buffer.flat(s.indices)
 
         line = Sorting(
             dtype,
             e.size(s.along.extent),
-            (self._start(s.keys.array, keys, (s.along,)), e.size(keys.coefficient(s.along))),
-            (self._start(s.array, places, (s.along,)), e.size(places.coefficient(s.along))),
+            (self._start(s.keys.buffer, keys, (s.along,)), e.size(keys.coefficient(s.along))),
+            (self._start(s.buffer, places, (s.along,)), e.size(places.coefficient(s.along))),
             s.descending,
         )
-        self.expressions.written(s.array)
+        self.expressions.written(s.buffer)
         return line
 
 
 def _indices_of(s: Statement) -> tuple[Index, ...]:
-    if isinstance(s, Multiply):
+    if isinstance(s, MatMul):
         return (*s.indices, *s.left.indices, *s.right.indices)
     if isinstance(s, Sort):
         return (*s.indices, *s.keys.indices)
@@ -416,7 +416,7 @@ def _indices_of(s: Statement) -> tuple[Index, ...]:
 
 def _scalars_of(s: Statement) -> list[Scalar]:
     """The scalars a statement computes, those its indices read included."""
-    if isinstance(s, (Multiply, Sort)):
+    if isinstance(s, (MatMul, Sort)):
         return []
     return [*(() if isinstance(s, Check) else reads(s.indices)), s.scalar]
 

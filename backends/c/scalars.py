@@ -7,7 +7,7 @@ from typing import Any
 
 from catgrad.dims import Dim, Size
 from catgrad.loops.ir.index import Index, Modulo, Quotient, Read, Variable
-from catgrad.loops.ir.scalar import Compute, Guarded, Load, Number, Place, Scalar, Stored
+from catgrad.loops.ir.scalar import Buffer, Compute, IndexValue, Load, Masked, Number, Scalar
 from catgrad.loops.ir.value_numbering import Numbering
 from catgrad.loops.memory_plan import largest
 from catgrad.ops.compare import Comparison
@@ -28,7 +28,7 @@ class Expressions(Numbering):
     """
 
     def __init__(
-        self, dialect: Dialect, name_of: Callable[[Stored], str], changing: Collection[Stored] = ()
+        self, dialect: Dialect, name_of: Callable[[Buffer], str], changing: Collection[Buffer] = ()
     ) -> None:
         super().__init__(changing)
         self.dialect, self.name_of = dialect, name_of
@@ -56,10 +56,10 @@ class Expressions(Numbering):
         if isinstance(scalar, Number):
             literal = Literal(widened(scalar.constant), weak=False)
             return self._macro(literal, scalar.dtype, ())
-        if isinstance(scalar, Place):
+        if isinstance(scalar, IndexValue):
             text = self.dialect.macros["as_number"](self.index(scalar.index), scalar.dtype)
             return text, ATOM
-        if isinstance(scalar, Guarded):
+        if isinstance(scalar, Masked):
             conditions = [self.condition(c) for c in scalar.conditions]
             inside, outside = self._text(scalar.inside), self._text(scalar.outside)
             return self.dialect.macros["guarded"](conditions, inside[0], outside[0]), ATOM
@@ -69,7 +69,9 @@ class Expressions(Numbering):
     def _comparison(self, scalar: Compute) -> tuple[str, int] | None:
         """Two indices compared as they are, for whole numbers of 64 bits take twice the room of others."""
         x, y = scalar.operands if len(scalar.operands) == 2 else (scalar, scalar)
-        if not (isinstance(x, Place) and isinstance(y, Place) and isinstance(scalar.op, Comparison)):
+        if not (
+            isinstance(x, IndexValue) and isinstance(y, IndexValue) and isinstance(scalar.op, Comparison)
+        ):
             return None
         if not all(isinstance(p.index.greatest, int) and p.index.greatest < 2**31 for p in (x, y)):
             return None
@@ -92,13 +94,13 @@ class Expressions(Numbering):
         return text, self.dialect.strength(op)
 
     def _load(self, load: Load) -> tuple[str, int]:
-        array = load.array
+        array = load.buffer
         if not array.order and array.place == "turn":
             return self.name_of(array), ATOM
         element = self.element(array, load.indices)
         return self.dialect.macros["loaded"](self, element, array.type.dtype), ATOM
 
-    def element(self, array: Stored, indices: tuple[Index, ...]) -> str:
+    def element(self, array: Buffer, indices: tuple[Index, ...]) -> str:
         """An element where it lies."""
         return self.dialect.macros["element"](self.name_of(array), self.index(array.flat(indices)))
 

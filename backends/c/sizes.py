@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from catgrad.dims import Dim, Size, product
 from catgrad.loops.ir.index import Index, extent
 from catgrad.naming import Namer
-from catgrad.programs.ports import TABLES, Role
 from catgrad.programs.program import Program
 from catgrad.types import symbols
 
@@ -16,7 +15,7 @@ def with_free_sizes(program: Program, reserved: Iterable[str]) -> Program:
     """The program with another name for each size that is called like a word of C or an array."""
     names = {name for f in program.functions for name in symbols(f.argument_types)}
     arrays = (name for f in program.functions for name in (*f.names.values(), *(p.name for p in f.outputs)))
-    taken = {*reserved, *arrays, *TABLES, Role.GRADIENT}
+    taken = {*reserved, *arrays}
     namer, words = Namer({*taken, *names}), tuple(reserved)
     wanting = (name for name in sorted(names) if name in taken or Namer(words).fresh(name) != name)
     fresh: dict[str, Size] = {name: Dim(namer.fresh(name)) for name in wanting}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import reduce
 
 from catgrad.dims import Dim, Size
-from catgrad.loops.ir.nest import Multiply, statements
+from catgrad.loops.ir.nest import MatMul, statements
 from catgrad.loops.ir.steps import Lowered, kernels
 from catgrad.loops.memory_plan import Plan, byte_size, largest
 
@@ -42,7 +42,7 @@ def workspace(
 ) -> Workspace:
     """Describe the workspace of a function whose own sizes and indices are bounded by `reach`."""
     every = [s for kernel in kernels(lowered.steps) for s in statements(kernel.body)]
-    needs_some = any(isinstance(s, Multiply) for s in every) or any(
+    needs_some = any(isinstance(s, MatMul) for s in every) or any(
         map(_has_constant, (plan.size, plan.scratch_size))
     )
     texts = tuple(texts)

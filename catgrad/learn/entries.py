@@ -9,6 +9,7 @@ from catgrad.functors import Expand
 from catgrad.learn.functions import Functions, initial_term
 from catgrad.learn.signatures import FIRST_VALUES, LETTERS, described
 from catgrad.learn.task import COMPILED, Task
+from catgrad.programs import ports
 from catgrad.programs.ports import INITIAL, TABLES, Kind, Port, Role
 from catgrad.programs.program import Function, Program, lower
 from catgrad.terms.op import Op
@@ -34,8 +35,7 @@ def functions_program(functions: Functions, has: Callable[[Op], bool] = lambda o
     lowered = []
     for name, opened in functions.opened.items():
         term, inputs, outputs = functions.entry(name)
-        taken = dict.fromkeys(port.role for port in inputs if port.role.is_table)
-        letters = "".join(f"{LETTERS[role]} × " for role in taken)
+        letters = "".join(f"{LETTERS[role]} × " for role in ports.tables(inputs))
         doc = f"{letters}X → {'M × ' if opened.changes else ''}Y."
         lowered.append(_lowered(expand(term), name, Kind.FUNCTION, inputs, outputs, doc))
     return Program(functions.name, (*_initial(tables, lowered, expand), *lowered), tables)

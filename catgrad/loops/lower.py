@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from catgrad.loops.ir.index import Index, Variable, index
-from catgrad.loops.ir.nest import Define, Item, Kernel, nested
-from catgrad.loops.ir.scalar import Load, Scalar, Stored
-from catgrad.loops.ir.steps import Either, Lowered, Repeat, Step, decisive, kernels
+from catgrad.loops.ir.nest import Item, Kernel, Store, nested
+from catgrad.loops.ir.scalar import Buffer, Load, Scalar
+from catgrad.loops.ir.steps import For, If, Lowered, Step, decisive, kernels
 from catgrad.loops.lowering import (  # noqa: F401  # register their operations
     data_movement,
     products,
@@ -58,7 +58,7 @@ def staged(
     """Kernels of a function as `fuse` makes them, before any other pass over kernels."""
     namer = Namer(reserved)
     arguments = [
-        Stored(namer.fresh(function.names.get(v, "x")), function.types[v], "argument")
+        Buffer(namer.fresh(function.names.get(v, "x")), function.types[v], "argument")
         for v in function.arguments
     ]
     given = {v: _source(a) for v, a in zip(function.arguments, arguments, strict=True)}
@@ -68,7 +68,7 @@ def staged(
     return Lowered(function, [*body.steps, *map(_kernel, copies)], arguments, results)
 
 
-def _source(array: Stored, prefix: Indices = ()) -> Source:
+def _source(array: Buffer, prefix: Indices = ()) -> Source:
     loads: dict[Indices, Load] = {}
 
     def at(indices: Indices) -> Scalar:
@@ -108,15 +108,15 @@ class _Body:
         self.stages.items, self.stages.checks = [], []
 
     def results(
-        self, arguments: Sequence[Stored], in_place: Mapping[int, int]
-    ) -> tuple[list[Stored], list[Item]]:
+        self, arguments: Sequence[Buffer], in_place: Mapping[int, int]
+    ) -> tuple[list[Buffer], list[Item]]:
         """The arrays of the results, and copies of those that are no arrays of their own."""
         results, copies, seen = [], [], set(arguments)
         for position, value in enumerate(self.function.results):
             array = self.stages.arrays.get(value)
             if array is None or array in seen or array.place == "literal":
                 name = self.function.names.get(value, "result")
-                array = Stored(self.namer.fresh(name), self.function.types[value])
+                array = Buffer(self.namer.fresh(name), self.function.types[value])
                 copies += self.stages.copied(array, self._element(value))
             seen.add(array)
             array.place = "result"
@@ -148,11 +148,11 @@ class _Body:
         within = _Body(body, given, self.namer, self.fuse, self.vectors)
         within.run()
         last = self._turn(op, within, carries, outputs, index(t))
-        self.steps.append(Repeat(t, op.backwards, [*within.steps, *last]))
+        self.steps.append(For(t, op.backwards, [*within.steps, *last]))
         self._known_from_now_on(outputs)
 
     def _turn(
-        self, op: Scan, body: _Body, carries: Sequence[Stored], outputs: Sequence[int], turn: Index
+        self, op: Scan, body: _Body, carries: Sequence[Buffer], outputs: Sequence[int], turn: Index
     ) -> list[Kernel]:
         """What a turn leaves to the next, and the rows it fills."""
         items: list[Item] = []
@@ -162,7 +162,7 @@ class _Body:
         held = []
         for value, carry in zip(new[: op.carried], carries, strict=True):
             # A carry that reads another must have the value of this turn.
-            again = Stored(self.namer.fresh(f"next_{carry.name}"), carry.type)
+            again = Buffer(self.namer.fresh(f"next_{carry.name}"), carry.type)
             items += body.stages.copied(again, body._element(value))
             held.append((carry, again))
         for carry, again in held:
@@ -186,7 +186,7 @@ class _Body:
             for array, value in zip(arrays, function.results, strict=True):
                 items += within.stages.copied(array, within._element(value))
             parts.append([*within.steps, *map(_kernel, items)])
-        self.steps.append(Either(decided, (parts[0], parts[1])))
+        self.steps.append(If(decided, (parts[0], parts[1])))
         self._known_from_now_on(apply.outputs)
 
 
@@ -194,13 +194,13 @@ def _kernel(item: Item) -> Kernel:
     return Kernel([item])
 
 
-def _row(stack: Stored, turn: Index, element: Source) -> list[Item]:
+def _row(stack: Buffer, turn: Index, element: Source) -> list[Item]:
     loops = [Variable(size) for size in stack.type.shape[1:]]
     at = tuple(map(index, loops))
-    return nested(loops, [Define(stack, (turn, *at), element(at))])
+    return nested(loops, [Store(stack, (turn, *at), element(at))])
 
 
-def finish(every: Sequence[Kernel], kept: Collection[Stored], vectors: bool = True) -> None:
+def finish(every: Sequence[Kernel], kept: Collection[Buffer], vectors: bool = True) -> None:
     """What kernels gain when all of them are known: arrays without needless axes, lanes, fewer loops."""
     shrink(every, kept)
     if vectors:

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from catgrad.dims import Dim, Size
-from catgrad.loops.ir.nest import typical
-from catgrad.loops.ir.scalar import Stored
+from catgrad.loops.ir.nest import size_hint
+from catgrad.loops.ir.scalar import Buffer
 from catgrad.loops.ir.steps import Lowered, kernels
 from catgrad.types import Dtype
 
@@ -31,10 +31,10 @@ class Plan:
     `scratch` are places in memory that each thread has for itself, for kernels that need it.
     """
 
-    offsets: dict[Stored, Size] = field(default_factory=dict)
+    offsets: dict[Buffer, Size] = field(default_factory=dict)
     size: Size = 0
     least: Size = 0
-    scratch: dict[Stored, Size] = field(default_factory=dict)
+    scratch: dict[Buffer, Size] = field(default_factory=dict)
     scratch_size: Size = 0
 
 
@@ -43,8 +43,8 @@ def planned(lowered: Lowered) -> Plan:
     plan = Plan()
     alive = _lifetimes(lowered)
     _place_scratch(plan, lowered)
-    order = sorted(alive, key=lambda a: (-typical(byte_size(a)), alive[a]))
-    placed: list[tuple[Stored, Size, Size]] = []
+    order = sorted(alive, key=lambda a: (-size_hint(byte_size(a)), alive[a]))
+    placed: list[tuple[Buffer, Size, Size]] = []
     for array in order:
         first, last = alive[array]
         met = [(o, e) for a, o, e in placed if alive[a][0] <= last and first <= alive[a][1]]
@@ -57,12 +57,12 @@ def planned(lowered: Lowered) -> Plan:
     return plan
 
 
-def byte_size(array: Stored) -> Size:
+def byte_size(array: Buffer) -> Size:
     """How many bytes an array takes."""
     return array.size * WIDTHS[array.type.dtype]
 
 
-def is_local(array: Stored) -> bool:
+def is_local(array: Buffer) -> bool:
     """Whether a kernel declares an array itself."""
     size = byte_size(array)
     return array.place == "turn" and isinstance(size, int) and size <= SMALL
@@ -108,7 +108,7 @@ def _at_most(a: Size, b: Size) -> bool:
 
 
 def _lowest(size: Size, met: Sequence[tuple[Size, Size]]) -> Size:
-    for offset in sorted({0, *(end for _, end in met)}, key=typical):
+    for offset in sorted({0, *(end for _, end in met)}, key=size_hint):
         if all(_at_most(offset + size, o) or _at_most(e, offset) for o, e in met):
             return offset
     total: Size = 0
@@ -117,8 +117,8 @@ def _lowest(size: Size, met: Sequence[tuple[Size, Size]]) -> Size:
     return total
 
 
-def _lifetimes(lowered: Lowered) -> dict[Stored, tuple[int, int]]:
-    alive: dict[Stored, tuple[int, int]] = {}
+def _lifetimes(lowered: Lowered) -> dict[Buffer, tuple[int, int]]:
+    alive: dict[Buffer, tuple[int, int]] = {}
     for number, step in enumerate(lowered.steps):
         for array, _ in (*step.reads, *step.writes):
             if array.place == "workspace":
@@ -136,7 +136,7 @@ def _place_scratch(plan: Plan, lowered: Lowered) -> None:
         plan.scratch_size = largest(plan.scratch_size, end)
 
 
-def _least(alive: dict[Stored, tuple[int, int]], steps: int) -> Size:
+def _least(alive: dict[Buffer, tuple[int, int]], steps: int) -> Size:
     """The most bytes that are alive in one step."""
     needed: Size = 0
     for number in range(steps):
@@ -144,6 +144,6 @@ def _least(alive: dict[Stored, tuple[int, int]], steps: int) -> Size:
         for array, (first, last) in alive.items():
             if first <= number <= last:
                 now = now + byte_size(array)
-        if typical(now) > typical(needed):
+        if size_hint(now) > size_hint(needed):
             needed = now
     return needed

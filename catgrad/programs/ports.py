@@ -7,7 +7,7 @@ and is sharded along that.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -98,3 +98,8 @@ class Port:
     def substitute(self, sizes: Mapping[str, Size]) -> Port:
         """Return the port with these sizes for symbols."""
         return replace(self, type=self.type.substitute(sizes))
+
+
+def tables(ports: Iterable[Port]) -> tuple[Role, ...]:
+    """List the tables that these arrays belong to, in order."""
+    return tuple(dict.fromkeys(port.role for port in ports if port.role.is_table))

@@ -13,7 +13,7 @@ import numpy as np
 from catgrad.dims import Dim, Size, numbers
 from catgrad.errors import DtypeError, OptionError, ShapeError, TermError, one_line
 from catgrad.naming import require_dotted
-from catgrad.programs.ports import Kind, Port, Role
+from catgrad.programs.ports import Kind, Port, Role, tables
 from catgrad.terms.block import blocks
 from catgrad.terms.op import Op
 from catgrad.terms.state import Slot
@@ -67,12 +67,12 @@ class Function:
     @property
     def tables(self) -> tuple[Role, ...]:
         """The tables that it takes, in order."""
-        return tuple(dict.fromkeys(port.role for port in self.inputs if port.role.is_table))
+        return tables(self.inputs)
 
     @property
     def changes(self) -> tuple[Role, ...]:
         """The tables of which it returns new values, in order."""
-        return tuple(dict.fromkeys(port.role for port in self.outputs if port.role.is_table))
+        return tables(self.outputs)
 
     @property
     def common(self) -> int:

@@ -14,7 +14,7 @@ from catgrad import Dim, NdArrayType, build, ops
 from catgrad.backend import get_backend
 from catgrad.functors import Expand, reverse
 from catgrad.loops.ir.hashing import Signature
-from catgrad.loops.ir.nest import Multiply, statements
+from catgrad.loops.ir.nest import MatMul, statements
 from catgrad.loops.ir.steps import kernels
 from catgrad.loops.lower import lower
 from catgrad.loops.memory_plan import byte_size, planned
@@ -150,7 +150,7 @@ def test_products_of_any_arrangement(left, right, out, sizes, seed):
 
 
 def multiplications(function):
-    return sum(isinstance(s, Multiply) for k in kernels(lower(function).steps) for s in statements(k.body))
+    return sum(isinstance(s, MatMul) for k in kernels(lower(function).steps) for s in statements(k.body))
 
 
 def test_what_becomes_a_matrix_product():

@@ -16,7 +16,7 @@ from catgrad import Dtype, NdArrayType, build, ops
 from catgrad.backend import get_backend
 from catgrad.functors import Expand, reverse
 from catgrad.loops.ir.index import Index, Quotient, Variable, index, modulo, quotient
-from catgrad.loops.ir.nest import Multiply, Sort, statements
+from catgrad.loops.ir.nest import MatMul, Sort, statements
 from catgrad.loops.ir.steps import kernels
 from catgrad.loops.lower import lower
 from catgrad.programs.program import interpret
@@ -62,7 +62,7 @@ def assert_kept(f, unrolling, names, seed=0):
         kernel.body = without_sorts(kernel.body)
         for name in names:
             kernel.body = passes[name](kernel.body)
-        assert not any(isinstance(s, (Multiply, Sort)) for s in statements(kernel.body))
+        assert not any(isinstance(s, (MatMul, Sort)) for s in statements(kernel.body))
     for found, reference in zip(run(lowered, *arrays), interpret(straight(term), *arrays), strict=True):
         np.testing.assert_allclose(found, reference, rtol=1e-9, atol=1e-9)
 

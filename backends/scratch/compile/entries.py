@@ -10,9 +10,10 @@ from itertools import pairwise
 from catgrad.backend import Backend
 from catgrad.loops.ir.hashing import Signature
 from catgrad.loops.ir.nest import Item, Kernel, may_fail
-from catgrad.loops.ir.scalar import Stored
-from catgrad.loops.ir.steps import Either, Step
-from catgrad.loops.ir.steps import Repeat as Turns
+from catgrad.loops.ir.scalar import Buffer
+from catgrad.loops.ir.steps import For as StepFor
+from catgrad.loops.ir.steps import If as StepIf
+from catgrad.loops.ir.steps import Step
 from catgrad.loops.lower import lower
 from catgrad.loops.memory_plan import Plan
 from catgrad.loops.passes.fuse import fused
@@ -147,11 +148,11 @@ class Sprite:
         """A function as calls of custom blocks, and the custom blocks that none before it has defined."""
         return _Function(self, function).entry()
 
-    def room(self, wish: str, array: Stored) -> str:
+    def room(self, wish: str, array: Buffer) -> str:
         """The list of this name, if it has the size of the array, else a new one."""
         return wish if self.lists.get(wish) == array.size and array.order else self.reserve(wish, array)
 
-    def reserve(self, wish: str, array: Stored) -> str:
+    def reserve(self, wish: str, array: Buffer) -> str:
         """A new list for an array, or a variable for a number."""
         if array.place == "literal":
             for name, elements in self.literals.items():
@@ -195,7 +196,7 @@ class _Function:
         self.lowered = lower(function, (), self._in_place(), self._fused, vectors=False)
         self.renewals = self._renewals()
         self.scaled = frozenset(a for a, _ in self.renewals if a.order and a.type.dtype.is_floating)
-        self.names: dict[Stored, str] = {}
+        self.names: dict[Buffer, str] = {}
         self.places = Places(self.macros)
         self.expressions = Expressions(self.dialect, self.places, self._name)
 
@@ -206,7 +207,7 @@ class _Function:
             return renewed
         return {k: n for k, n in renewed.items() if self.function.results[k] == self.function.arguments[n]}
 
-    def _renewals(self) -> list[tuple[Stored, Port]]:
+    def _renewals(self) -> list[tuple[Buffer, Port]]:
         """The new values of tables that have a place of their own, and what the old ones are."""
         results, inputs = self.lowered.results, self.function.inputs
         renewed = self.function.renewed().items()
@@ -259,10 +260,10 @@ class _Function:
         results = enumerate(zip(self.lowered.results, self.function.outputs, strict=True))
         return [self._value(p.name or a.name, a, p.role) for k, (a, p) in results if k not in renewed]
 
-    def _value(self, name: str, array: Stored, role: Role) -> Value:
+    def _value(self, name: str, array: Buffer, role: Role) -> Value:
         return Value(name, self._name(array), array.type, role)
 
-    def _name(self, array: Stored) -> str:
+    def _name(self, array: Buffer) -> str:
         array = array.alias or array
         if array not in self.names:
             self.names[array] = self.sprite.reserve(self.macros["local"](array.name), array)
@@ -271,12 +272,12 @@ class _Function:
     def _lines(self, steps: Sequence[Step]) -> list[Line]:
         lines: list[Line] = []
         for step in steps:
-            if isinstance(step, Turns):
+            if isinstance(step, StepFor):
                 self.places.open(step.variable, step.backwards)
                 inside = self._lines(step.body)
                 before, after = self.places.close()
                 lines += [*before, Repeat(str(step.variable.extent), (*inside, *after))]
-            elif isinstance(step, Either):
+            elif isinstance(step, StepIf):
                 condition = self.expressions.text(step.condition)
                 parts = (tuple(self._lines(part)) for part in step.parts)
                 lines.append(If(condition, *parts))
@@ -305,7 +306,7 @@ class _Function:
         self.sprite.printed[key] = Printed(calls, lists)
         return list(calls)
 
-    def _may_share(self, arrays: Sequence[Stored], lists: Sequence[str]) -> bool:
+    def _may_share(self, arrays: Sequence[Buffer], lists: Sequence[str]) -> bool:
         """Whether the lists that a kernel was printed for can be those of these arrays."""
         taken = set(self.names.values())
         pairs = [(a, n) for a, n in zip(arrays, lists, strict=True) if n]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from weakref import WeakKeyDictionary
 
 from catgrad.loops.ir.index import Index, Variable
-from catgrad.loops.ir.scalar import Compute, Guarded, Load, Number, Place, Scalar
+from catgrad.loops.ir.scalar import Compute, IndexValue, Load, Masked, Number, Scalar
 from catgrad.loops.passes.turns import is_number
 from catgrad.types import Dtype
 
@@ -62,12 +62,12 @@ def _of(scalar: Scalar) -> int:
     if isinstance(scalar, Number):
         return 0
     if isinstance(scalar, Load):
-        if not scalar.array.order:
-            return SHARED if scalar.array.place == "argument" else VARIABLE
-        return REPORTER + of_index(scalar.array.flat(scalar.indices))
-    if isinstance(scalar, Place):
+        if not scalar.buffer.order:
+            return SHARED if scalar.buffer.place == "argument" else VARIABLE
+        return REPORTER + of_index(scalar.buffer.flat(scalar.indices))
+    if isinstance(scalar, IndexValue):
         return of_index(scalar.index)
-    if isinstance(scalar, Guarded):
+    if isinstance(scalar, Masked):
         return of(scalar.inside) + of(scalar.outside) + 4 * REPORTER * len(scalar.conditions)
     assert isinstance(scalar, Compute)  # the last kind there is
     return REPORTER * weight(scalar) + sum(
@@ -94,4 +94,4 @@ def wraps(dtype: Dtype) -> bool:
 
 def is_variable(scalar: Scalar) -> bool:
     """Whether it is a number of its kernel, which is a variable already."""
-    return isinstance(scalar, Load) and is_number(scalar.array)
+    return isinstance(scalar, Load) and is_number(scalar.buffer)

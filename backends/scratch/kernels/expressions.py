@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from catgrad.loops.ir.index import Index
-from catgrad.loops.ir.scalar import Compute, Guarded, Load, Number, Place, Scalar, Stored
+from catgrad.loops.ir.scalar import Buffer, Compute, IndexValue, Load, Masked, Number, Scalar
 from catgrad.loops.ir.value_numbering import Numbering
 from catgrad.printing.dialect import ATOM, Dialect, Literal
 from catgrad.types import Dtype, NdArrayType
@@ -29,9 +29,9 @@ class Expressions(Numbering):
         self,
         dialect: Dialect,
         places: Places,
-        name_of: Callable[[Stored], str],
-        changing: Collection[Stored] = (),
-        scaled: Collection[Stored] = (),
+        name_of: Callable[[Buffer], str],
+        changing: Collection[Buffer] = (),
+        scaled: Collection[Buffer] = (),
     ) -> None:
         super().__init__(changing)
         self.dialect, self.places, self.name_of, self.scaled = dialect, places, name_of, scaled
@@ -41,14 +41,14 @@ class Expressions(Numbering):
         """The scalar as an expression for the operation that reads it; a `fresh` one has no name yet."""
         return self._text(scalar, fresh, reader)[0]
 
-    def stored(self, scalar: Scalar, array: Stored | None = None, reader: str = "") -> str:
+    def stored(self, scalar: Scalar, array: Buffer | None = None, reader: str = "") -> str:
         """The scalar as the list of an array holds it: no list holds what is true or false."""
         text = self.text(scalar, reader=reader)
         if array in self.scaled:
             return self._call("as_scaled", text)
         return self._call("as_number", text) if scalar.dtype is Dtype.bool else text
 
-    def element(self, array: Stored, indices: Sequence[Index]) -> str:
+    def element(self, array: Buffer, indices: Sequence[Index]) -> str:
         """An element where it lies."""
         if not array.order:
             return self._call("variable", self.name_of(array))
@@ -65,12 +65,12 @@ class Expressions(Numbering):
 
     def _spelled(self, scalar: Scalar) -> tuple[str, int]:
         if isinstance(scalar, Load):
-            return self._loaded(self.element(scalar.array, scalar.indices), scalar)
+            return self._loaded(self.element(scalar.buffer, scalar.indices), scalar)
         if isinstance(scalar, Number):
             return self._macro(Literal(scalar.constant, weak=True), scalar.dtype, ())
-        if isinstance(scalar, Place):
+        if isinstance(scalar, IndexValue):
             return self.places.at(scalar.index, 0), self.dialect.binding["Add"][0]
-        if isinstance(scalar, Guarded):
+        if isinstance(scalar, Masked):
             return self._guarded(scalar), self.dialect.binding["Add"][0]
         assert isinstance(scalar, Compute)  # the last kind there is
         return self._macro(scalar.op, scalar.dtype, scalar.operands)
@@ -78,11 +78,11 @@ class Expressions(Numbering):
     def _loaded(self, text: str, load: Load) -> tuple[str, int]:
         if load.dtype is Dtype.bool:
             return self._call("as_truth", text), self.dialect.binding["Equal"][0]
-        if load.array in self.scaled:
+        if load.buffer in self.scaled:
             return self._call("from_scaled", text), self.dialect.binding["Divide"][0]
         return text, ATOM
 
-    def _guarded(self, scalar: Guarded) -> str:
+    def _guarded(self, scalar: Masked) -> str:
         conditions = [
             self._call("within", self.places.at(c.index, 1), c.size, c.below, c.above)
             for c in scalar.conditions
@@ -109,7 +109,7 @@ def _is_choice_or_zero(scalar: Scalar) -> bool:
     """Tell whether it is spelled as a product with a truth value, of what may be infinite."""
     if not scalar.dtype.is_floating:
         return False
-    if isinstance(scalar, Guarded):
+    if isinstance(scalar, Masked):
         return _is_zero(scalar.outside)
     return isinstance(scalar, Compute) and scalar.op.macro in CHOICES and any(map(_is_zero, scalar.operands))
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from catgrad.loops.ir.index import Variable
-from catgrad.loops.ir.nest import Define, Item, Loop, Rewritten, Update
-from catgrad.loops.ir.scalar import Compute, Guarded, Number, Place, Scalar, Stored
+from catgrad.loops.ir.nest import Accumulate, Item, Loop, Rewritten, Store
+from catgrad.loops.ir.scalar import Buffer, Compute, IndexValue, Masked, Number, Scalar
 from catgrad.loops.passes.turns import is_number
 from catgrad.ops.arithmetic import Divide, Maximum, Minimum, Multiply
 from catgrad.ops.cast import Cast
@@ -25,7 +25,7 @@ LIMITS = {
 }
 """The least and the greatest whole number of a dtype; in float64, 2⁶³ is the nearest to that of int64."""
 
-Depths = Mapping[Variable | Stored, int]
+Depths = Mapping[Variable | Buffer, int]
 """For loop variables and numbers, how many loops are around what changes them."""
 
 
@@ -38,13 +38,13 @@ def ordered(items: Sequence[Item], depths: Depths | None = None, depth: int = 0)
             result.append(
                 Loop(item.variable, ordered(item.body, {**known, item.variable: depth + 1}, depth + 1))
             )
-        elif isinstance(item, Define):
-            if is_number(item.array):
-                known[item.array] = depth
-            result.append(Define(item.array, item.indices, _Ordered(known).scalar(item.scalar)))
-        elif isinstance(item, Update):
-            known[item.array] = depth
-            result.append(Update(item.array, item.indices, item.op, _Ordered(known).scalar(item.scalar)))
+        elif isinstance(item, Store):
+            if is_number(item.buffer):
+                known[item.buffer] = depth
+            result.append(Store(item.buffer, item.indices, _Ordered(known).scalar(item.scalar)))
+        elif isinstance(item, Accumulate):
+            known[item.buffer] = depth
+            result.append(Accumulate(item.buffer, item.indices, item.op, _Ordered(known).scalar(item.scalar)))
         else:
             result.append(item)
     return result
@@ -56,9 +56,9 @@ class _Ordered(Rewritten):
         self.depths = depths
 
     def _changed(self, old: Scalar) -> Scalar:
-        if isinstance(old, Place) and not old.index.terms:
+        if isinstance(old, IndexValue) and not old.index.terms:
             return _number(old.index.constant, old.dtype)
-        if isinstance(old, Guarded):
+        if isinstance(old, Masked):
             return self._decided(old)
         if not isinstance(old, Compute):
             return super()._changed(old)
@@ -79,7 +79,7 @@ class _Ordered(Rewritten):
             product = Compute(Multiply(), old.dtype, (product, factor))
         return product
 
-    def _decided(self, old: Guarded) -> Scalar:
+    def _decided(self, old: Masked) -> Scalar:
         """Without the conditions that a loop written out has decided."""
         known = [c for c in old.conditions if not c.index.terms]
         if not all(0 <= c.index.constant < c.size for c in known):
@@ -91,7 +91,7 @@ class _Ordered(Rewritten):
         if isinstance(scalar, Number):
             return -1
         own = [self.depths.get(v, 0) for v in scalar.variables]
-        numbers = [self.depths.get(a.array, 0) for a in scalar.loads() if not a.array.order]
+        numbers = [self.depths.get(a.buffer, 0) for a in scalar.loads() if not a.buffer.order]
         return max([*own, *numbers, 0])
 
 

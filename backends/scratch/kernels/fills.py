@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from catgrad.loops.ir.index import Index, Variable
-from catgrad.loops.ir.nest import Define, Item, Loop, Statement
-from catgrad.loops.ir.scalar import Stored
+from catgrad.loops.ir.nest import Item, Loop, Statement, Store
+from catgrad.loops.ir.scalar import Buffer
 
 
-def filled_in_order(items: Sequence[Item]) -> Iterator[Stored]:
+def filled_in_order(items: Sequence[Item]) -> Iterator[Buffer]:
     """The arrays whose elements are defined one after the other, before any other statement."""
-    found: dict[Stored, list[tuple[Define, tuple[Variable, ...]]]] = {}
-    others: set[Stored] = set()
+    found: dict[Buffer, list[tuple[Store, tuple[Variable, ...]]]] = {}
+    others: set[Buffer] = set()
     for s, around in _with_loops(items, ()):
         for array, _ in s.reads:
             if array not in found:
                 others.add(array)  # its old elements are read
         for array, _ in s.writes:
-            if isinstance(s, Define) and array.order and array.alias is None and array.place != "argument":
+            if isinstance(s, Store) and array.order and array.alias is None and array.place != "argument":
                 found.setdefault(array, []).append((s, around))
             else:
                 others.add(array)
@@ -37,7 +37,7 @@ def _with_loops(
             yield item, around
 
 
-def _is_in_order(array: Stored, defines: Sequence[tuple[Define, tuple[Variable, ...]]]) -> bool:
+def _is_in_order(array: Buffer, defines: Sequence[tuple[Store, tuple[Variable, ...]]]) -> bool:
     loops = defines[0][1]
     stride, wanted = len(defines), []
     for variable in reversed(loops):

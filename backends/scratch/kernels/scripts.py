@@ -7,8 +7,8 @@ from collections.abc import Callable, Collection, Sequence
 from itertools import count
 
 from catgrad.loops.ir.index import Variable
-from catgrad.loops.ir.nest import Check, Define, Item, Kernel, Loop, Statement, Update, loops, statements
-from catgrad.loops.ir.scalar import Compute, Load, Number, Place, Scalar, Stored, reads
+from catgrad.loops.ir.nest import Accumulate, Check, Item, Kernel, Loop, Statement, Store, loops, statements
+from catgrad.loops.ir.scalar import Buffer, Compute, IndexValue, Load, Number, Scalar, reads
 from catgrad.loops.passes.turns import is_number
 from catgrad.naming import Namer
 from catgrad.ops.arithmetic import Add, Minimum
@@ -41,16 +41,16 @@ class Script:
         self,
         kernel: Kernel,
         dialect: Dialect,
-        name_of: Callable[[Stored], str],
+        name_of: Callable[[Buffer], str],
         is_taken: Callable[[str], bool],
         outer: Places,
         unrolling: Unrolling,
-        scaled: Collection[Stored] = (),
+        scaled: Collection[Buffer] = (),
     ) -> None:
         items = ordered(gathered(unrolling.written_out(without_sorts(kernel.body))))
         self.items, self.macros, self._given, self._is_taken = items, dialect.macros, name_of, is_taken
         self.namer = Namer(LETTERS + OUTER_LETTERS)
-        self.names: dict[Stored, str] = {}
+        self.names: dict[Buffer, str] = {}
         self.places = Places(dialect.macros, outer)
         changed = {array for s in statements(items) for array, _ in s.writes}
         self.expressions = Expressions(dialect, self.places, self._name, changed, scaled)
@@ -64,7 +64,7 @@ class Script:
         begin: list[Line] = [Clear(self._name(array)) for array in sorted(self.appended, key=self._name)]
         return (*begin, *self._block(self.items))
 
-    def _name(self, array: Stored) -> str:
+    def _name(self, array: Buffer) -> str:
         if not is_number(array):
             return self._given(array)
         if array not in self.names:
@@ -133,7 +133,7 @@ class Script:
         return lines
 
     def _is_worth_keeping(self, part: Scalar, turns: int) -> bool:
-        if isinstance(part, (Number, Place)) or part.dtype is Dtype.bool or cost.is_variable(part):
+        if isinstance(part, (Number, IndexValue)) or part.dtype is Dtype.bool or cost.is_variable(part):
             return False
         price = cost.of(part)
         return turns * (price - cost.VARIABLE) > price + cost.STACK
@@ -146,7 +146,7 @@ class Script:
         if isinstance(scalar, Compute):
             wish = scalar.op.result or scalar.op.macro.lower()
         else:
-            wish = scalar.array.name if isinstance(scalar, Load) else "value"
+            wish = scalar.buffer.name if isinstance(scalar, Load) else "value"
         text, name = self.expressions.text(scalar, fresh=True), self._fresh(wish)
         self.expressions.give(scalar, self.macros["variable"](name))
         return [*lines, Set(name, text)]
@@ -221,44 +221,44 @@ class Script:
             computed = isinstance(s.scalar, Compute) and self.expressions.name(s.scalar) is None
             lines = self._named(s.scalar) if computed else []
             return [*lines, Require(self.expressions.text(s.scalar), str(s.size))]
-        assert isinstance(s, (Define, Update))  # products and sorts are loops here
-        if isinstance(s, Define) and _is_itself(s):
-            self.expressions.written(s.array)
+        assert isinstance(s, (Store, Accumulate))  # products and sorts are loops here
+        if isinstance(s, Store) and _is_itself(s):
+            self.expressions.written(s.buffer)
             return []
-        if isinstance(s, Update):
+        if isinstance(s, Accumulate):
             lines = self._update(s)
-        elif not s.array.order:
-            lines = [Set(self._name(s.array), self.expressions.stored(s.scalar, s.array))]
+        elif not s.buffer.order:
+            lines = [Set(self._name(s.buffer), self.expressions.stored(s.scalar, s.buffer))]
         else:
             return self._element(s, later)
-        self.expressions.written(s.array)
+        self.expressions.written(s.buffer)
         return lines
 
-    def _update(self, s: Update) -> list[Line]:
+    def _update(self, s: Accumulate) -> list[Line]:
         named = not isinstance(s.op, Add) and self._price(s.scalar) > cost.VARIABLE
         lines = self._named(s.scalar) if named and self.expressions.name(s.scalar) is None else []
         return [*lines, self._updated(s)]
 
-    def _updated(self, s: Update) -> Line:
-        text = self.expressions.stored(s.scalar, s.array, s.op.macro)
-        target = self.expressions.element(s.array, s.indices)
+    def _updated(self, s: Accumulate) -> Line:
+        text = self.expressions.stored(s.scalar, s.buffer, s.op.macro)
+        target = self.expressions.element(s.buffer, s.indices)
         if not isinstance(s.op, Add):
             sign = "is_less" if isinstance(s.op, Minimum) else "is_greater"
             return If(self.macros[sign](text, target), (self._put(s, text),))
-        if not s.array.order and not cost.wraps(s.array.type.dtype):
-            return Change(self._name(s.array), text)
-        return self._put(s, self.macros["sum"](NdArrayType((), s.array.type.dtype), target, text))
+        if not s.buffer.order and not cost.wraps(s.buffer.type.dtype):
+            return Change(self._name(s.buffer), text)
+        return self._put(s, self.macros["sum"](NdArrayType((), s.buffer.type.dtype), target, text))
 
-    def _put(self, s: Update, text: str) -> Line:
-        if not s.array.order:
-            return Set(self._name(s.array), text)
-        return Replace(self._name(s.array), self.places.at(s.array.flat(s.indices)), text)
+    def _put(self, s: Accumulate, text: str) -> Line:
+        if not s.buffer.order:
+            return Set(self._name(s.buffer), text)
+        return Replace(self._name(s.buffer), self.places.at(s.buffer.flat(s.indices)), text)
 
-    def _element(self, s: Define, later: Sequence[Statement]) -> list[Line]:
+    def _element(self, s: Store, later: Sequence[Statement]) -> list[Line]:
         """The definition of an element, which is a variable as well if it is read often afterwards."""
         lines: list[Line] = []
-        again = sum(a is s.array and i == s.indices for t in later for a, i in t.reads)
-        price = cost.REPORTER + cost.of_index(s.array.flat(s.indices))
+        again = sum(a is s.buffer and i == s.indices for t in later for a, i in t.reads)
+        price = cost.REPORTER + cost.of_index(s.buffer.flat(s.indices))
         known = self.expressions.name(s.scalar)
         if (
             known is None
@@ -267,26 +267,26 @@ class Script:
         ):
             lines += self._named(s.scalar)
             known = self.expressions.name(s.scalar)
-        name, text = self._name(s.array), self.expressions.stored(s.scalar, s.array)
-        if s.array in self.appended:
+        name, text = self._name(s.buffer), self.expressions.stored(s.scalar, s.buffer)
+        if s.buffer in self.appended:
             line: Line = Append(name, text)
         else:
-            line = Replace(name, self.places.at(s.array.flat(s.indices)), text)
-        self.expressions.written(s.array)
+            line = Replace(name, self.places.at(s.buffer.flat(s.indices)), text)
+        self.expressions.written(s.buffer)
         if known is not None:
-            self.expressions.give(Load(s.array, s.indices), known)
+            self.expressions.give(Load(s.buffer, s.indices), known)
         return [*lines, line]
 
 
-def _is_itself(s: Define) -> bool:
+def _is_itself(s: Store) -> bool:
     """Whether an element gets the value it has."""
     old = s.scalar
-    return isinstance(old, Load) and old.array in (s.array, s.array.alias) and old.indices == s.indices
+    return isinstance(old, Load) and old.buffer in (s.buffer, s.buffer.alias) and old.indices == s.indices
 
 
 def _scalars_of(s: Statement) -> list[Scalar]:
     """The scalars a statement computes, those its indices read included."""
-    assert isinstance(s, (Define, Update, Check))
+    assert isinstance(s, (Store, Accumulate, Check))
     return [*(() if isinstance(s, Check) else reads(s.indices)), s.scalar]
 
 
@@ -297,7 +297,7 @@ def _largest(scalar: Scalar, holds: Callable[[Scalar], bool]) -> list[Scalar]:
     return [part for operand in scalar.operands for part in _largest(operand, holds)]
 
 
-def _stays(node: Scalar, inside: set[Variable], written: set[Stored]) -> bool:
+def _stays(node: Scalar, inside: set[Variable], written: set[Buffer]) -> bool:
     if not inside.isdisjoint(node.variables):
         return False
-    return all((load.array.alias or load.array) not in written for load in node.loads())
+    return all((load.buffer.alias or load.buffer) not in written for load in node.loads())

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from catgrad.loops.ir.index import Index, Read, Variable, index
-from catgrad.loops.ir.nest import Define, Item, Loop, Sort, Update, nested
-from catgrad.loops.ir.scalar import Compute, Load, Number, Place, Scalar, Stored
+from catgrad.loops.ir.nest import Accumulate, Item, Loop, Sort, Store, nested
+from catgrad.loops.ir.scalar import Buffer, Compute, IndexValue, Load, Number, Scalar
 from catgrad.ops.arithmetic import Add
 from catgrad.ops.cast import Cast
 from catgrad.ops.compare import Equal, Greater, Less
@@ -30,7 +30,7 @@ def _counted(s: Sort) -> list[Item]:
     """For each element, how many others go before it; equal ones stay in order."""
     i, j = Variable(s.along.extent), Variable(s.along.extent)
     here, there = (_at(s, v) for v in (i, j))
-    count = Stored("rank", NdArrayType((), Dtype.int64), "turn")
+    count = Buffer("rank", NdArrayType((), Dtype.int64), "turn")
     before = Compute(Greater() if s.descending else Less(), Dtype.bool, (there, here))
     earlier = Compute(Less(), Dtype.bool, (_number(j), _number(i)))
     same = Compute(Equal(), Dtype.bool, (there, here))
@@ -40,16 +40,16 @@ def _counted(s: Sort) -> list[Item]:
     indices = tuple(each.substitute({s.along: rank}) for each in s.indices)
     zero = Number(Constant(NdArrayType((), Dtype.int64), 0))
     body: list[Item] = [
-        Define(count, (), zero),
-        *nested([j], [Update(count, (), Add(), counted)]),
-        Define(s.array, indices, _number(i)),
+        Store(count, (), zero),
+        *nested([j], [Accumulate(count, (), Add(), counted)]),
+        Store(s.buffer, indices, _number(i)),
     ]
     return nested([i], body)
 
 
 def _at(s: Sort, v: Variable) -> Scalar:
-    return Load(s.keys.array, tuple(each.substitute({s.along: index(v)}) for each in s.keys.indices))
+    return Load(s.keys.buffer, tuple(each.substitute({s.along: index(v)}) for each in s.keys.indices))
 
 
-def _number(v: Variable) -> Place:
-    return Place(index(v), Dtype.int64)
+def _number(v: Variable) -> IndexValue:
+    return IndexValue(index(v), Dtype.int64)

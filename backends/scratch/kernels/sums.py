@@ -7,8 +7,18 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from copy import copy
 
 from catgrad.loops.ir.index import Index
-from catgrad.loops.ir.nest import Access, Check, Define, Item, Loop, Rewritten, Statement, Update, statements
-from catgrad.loops.ir.scalar import Compute, Load, Number, Place, Scalar, Stored
+from catgrad.loops.ir.nest import (
+    Access,
+    Accumulate,
+    Check,
+    Item,
+    Loop,
+    Rewritten,
+    Statement,
+    Store,
+    statements,
+)
+from catgrad.loops.ir.scalar import Buffer, Compute, IndexValue, Load, Number, Scalar
 from catgrad.loops.passes.turns import is_number
 from catgrad.ops.arithmetic import Add
 
@@ -24,11 +34,11 @@ def gathered(items: Sequence[Item]) -> list[Item]:
 
 def _named_apart(items: Sequence[Item]) -> list[Item]:
     """The items with a number of its own for each definition, as far as all are in one block."""
-    blocks: dict[Stored, set[int]] = {}
+    blocks: dict[Buffer, set[int]] = {}
     for number, block in enumerate(_blocks(items)):
         for s in block:
-            if isinstance(s, Define) and is_number(s.array):
-                blocks.setdefault(s.array, set()).add(number)
+            if isinstance(s, Store) and is_number(s.buffer):
+                blocks.setdefault(s.buffer, set()).add(number)
     return _renamed(items, {a for a, where in blocks.items() if len(where) == 1}, {})
 
 
@@ -39,18 +49,18 @@ def _blocks(items: Sequence[Item]) -> Iterator[Sequence[Item]]:
             yield from _blocks(item.body)
 
 
-def _renamed(items: Sequence[Item], free: Collection[Stored], names: Mapping[Stored, Stored]) -> list[Item]:
+def _renamed(items: Sequence[Item], free: Collection[Buffer], names: Mapping[Buffer, Buffer]) -> list[Item]:
     names, result = dict(names), list[Item]()
     for item in items:
         if isinstance(item, Loop):
             result.append(Loop(item.variable, _renamed(item.body, free, names)))
             continue
         s = Values({old: Load(new, ()) for old, new in names.items()}).statement(item) if names else item
-        if isinstance(s, Define) and s.array in free:
-            names[s.array] = copy(s.array)
-            s = Define(names[s.array], s.indices, s.scalar)
-        elif isinstance(s, Update) and s.array in names:
-            s = Update(names[s.array], s.indices, s.op, s.scalar)
+        if isinstance(s, Store) and s.buffer in free:
+            names[s.buffer] = copy(s.buffer)
+            s = Store(names[s.buffer], s.indices, s.scalar)
+        elif isinstance(s, Accumulate) and s.buffer in names:
+            s = Accumulate(names[s.buffer], s.indices, s.op, s.scalar)
         result.append(s)
     return result
 
@@ -59,24 +69,24 @@ class Mentions:
     """How often each number of a kernel is read."""
 
     def __init__(self, items: Sequence[Item]) -> None:
-        self._known: dict[int, Counter[Stored]] = {}
-        self.total: Counter[Stored] = Counter()
+        self._known: dict[int, Counter[Buffer]] = {}
+        self.total: Counter[Buffer] = Counter()
         for s in statements(items):
             self.total += self.of(s)
 
-    def of(self, s: Statement) -> Counter[Stored]:
+    def of(self, s: Statement) -> Counter[Buffer]:
         """By a statement."""
-        found: Counter[Stored] = Counter()
+        found: Counter[Buffer] = Counter()
         for scalar in scalars(s):
             found += self.within(scalar)
         return found
 
-    def within(self, scalar: Scalar) -> Counter[Stored]:
+    def within(self, scalar: Scalar) -> Counter[Buffer]:
         """By an expression."""
         if scalar.number not in self._known:
-            found: Counter[Stored] = Counter()
-            if isinstance(scalar, Load) and is_number(scalar.array):
-                found[scalar.array] = 1
+            found: Counter[Buffer] = Counter()
+            if isinstance(scalar, Load) and is_number(scalar.buffer):
+                found[scalar.buffer] = 1
             for operand in scalar.operands:
                 found += self.within(operand)
             self._known[scalar.number] = found
@@ -85,9 +95,9 @@ class Mentions:
 
 def scalars(s: Statement) -> list[Scalar]:
     """What a statement computes, and what its indices read."""
-    own = [s.scalar] if isinstance(s, (Define, Update, Check)) else []
+    own = [s.scalar] if isinstance(s, (Store, Accumulate, Check)) else []
     at = () if isinstance(s, Check) else s.indices
-    return [*own, *(Place(i, own[0].dtype) for i in at if i.terms)] if own else []
+    return [*own, *(IndexValue(i, own[0].dtype) for i in at if i.terms)] if own else []
 
 
 class _Block:
@@ -95,8 +105,8 @@ class _Block:
 
     def __init__(self, mentions: Mentions) -> None:
         self.mentions = mentions
-        self.waiting: dict[Stored, Scalar] = {}
-        self.late: list[Define] = []
+        self.waiting: dict[Buffer, Scalar] = {}
+        self.late: list[Store] = []
         self.left = Counter(mentions.total)
         self.done: list[Item] = []
 
@@ -106,10 +116,10 @@ class _Block:
             self._write(max((n + 1 for n, s in enumerate(self.late) if _meet(s, item)), default=0))
             if isinstance(item, Loop):
                 self._loop(item)
-            elif isinstance(item, Define) and item.array.alias is not None:
+            elif isinstance(item, Store) and item.buffer.alias is not None:
                 # It may read, by what was put in, old elements that those before it change: it goes first.
                 self.late.insert(0, self._with_known(item))  # type: ignore[arg-type]
-            elif isinstance(item, (Define, Update)) and is_number(item.array):
+            elif isinstance(item, (Store, Accumulate)) and is_number(item.buffer):
                 self._number(item)
             else:
                 self._emit(self._with_known(item))
@@ -131,9 +141,9 @@ class _Block:
         block.left = self.left
         self.done.append(Loop(loop.variable, block.run(loop.body)))
 
-    def _number(self, s: Define | Update) -> None:
-        s, array = self._with_known(s), s.array  # type: ignore[assignment]
-        if isinstance(s, Define):
+    def _number(self, s: Store | Accumulate) -> None:
+        s, array = self._with_known(s), s.buffer  # type: ignore[assignment]
+        if isinstance(s, Store):
             self._settle([a for a in self.waiting if a is not array and self._reads(a, {array})])
             self.waiting[array] = s.scalar
         elif isinstance(s.op, Add) and array in self.waiting and self.waiting[array].depth < DEEP:
@@ -150,7 +160,7 @@ class _Block:
         for array in [a for a in self.waiting if a in read]:
             value = self.waiting[array]
             alone = self.mentions.total[array] == 1 and value.depth < DEEP
-            if alone or (isinstance(value, Load) and is_number(value.array)) or isinstance(value, Number):
+            if alone or (isinstance(value, Load) and is_number(value.buffer)) or isinstance(value, Number):
                 put_in[array] = value
                 self.left[array] -= read[array]
                 if not self.left[array]:
@@ -163,31 +173,33 @@ class _Block:
         written = {array for array, _ in s.writes}
         self._settle([a for a in self.waiting if self._reads(a, written)])
         before = self.done[-1] if self.done else None
-        if isinstance(s, Update) and isinstance(before, Update) and _are_one(before, s):
-            self.done[-1] = Update(s.array, s.indices, s.op, _plus(before.scalar, s.scalar))
+        if isinstance(s, Accumulate) and isinstance(before, Accumulate) and _are_one(before, s):
+            self.done[-1] = Accumulate(s.buffer, s.indices, s.op, _plus(before.scalar, s.scalar))
         else:
             self.done.append(s)
 
-    def _reads(self, waiting: Stored, arrays: set[Stored]) -> bool:
+    def _reads(self, waiting: Buffer, arrays: set[Buffer]) -> bool:
         """Whether what waits reads one of these arrays, or that whose place one takes."""
         places = {a.alias or a for a in arrays}
-        return any((load.array.alias or load.array) in places for load in self.waiting[waiting].loads())
+        return any((load.buffer.alias or load.buffer) in places for load in self.waiting[waiting].loads())
 
-    def _settle(self, arrays: Sequence[Stored]) -> None:
-        """Define numbers after all."""
+    def _settle(self, arrays: Sequence[Buffer]) -> None:
+        """Store numbers after all."""
         for array in arrays:
-            self.done.append(Define(array, (), self.waiting.pop(array)))
+            self.done.append(Store(array, (), self.waiting.pop(array)))
 
 
-def _are_one(before: Update, s: Update) -> bool:
+def _are_one(before: Accumulate, s: Accumulate) -> bool:
     """Whether two statements add to one element, which the second does not read otherwise."""
-    same = before.array is s.array and before.indices == s.indices and before.scalar.depth < DEEP
-    return same and before.op == s.op == Add() and all(load.array is not s.array for load in s.scalar.loads())
+    same = before.buffer is s.buffer and before.indices == s.indices and before.scalar.depth < DEEP
+    return (
+        same and before.op == s.op == Add() and all(load.buffer is not s.buffer for load in s.scalar.loads())
+    )
 
 
-def _meet(late: Define, item: Item) -> bool:
+def _meet(late: Store, item: Item) -> bool:
     """Whether an item may touch the element that a definition changes, or change what that reads."""
-    changed = [(late.array, late.indices)]
+    changed = [(late.buffer, late.indices)]
     touched = [*item.reads, *item.writes]
     return _overlap(changed, touched) or _overlap(late.reads, item.writes)
 
@@ -214,18 +226,18 @@ def _plus(total: Scalar, term: Scalar) -> Scalar:
 class Values(Rewritten):
     """Statements with scalars in the place of numbers."""
 
-    def __init__(self, values: Mapping[Stored, Scalar]) -> None:
+    def __init__(self, values: Mapping[Buffer, Scalar]) -> None:
         super().__init__()
         self.values = values
 
     def statement(self, s: Statement) -> Statement:
         """The statement with these values."""
-        if isinstance(s, Define):
-            return Define(s.array, self.indices(s.indices), self.scalar(s.scalar))
-        if isinstance(s, Update):
-            return Update(s.array, self.indices(s.indices), s.op, self.scalar(s.scalar))
+        if isinstance(s, Store):
+            return Store(s.buffer, self.indices(s.indices), self.scalar(s.scalar))
+        if isinstance(s, Accumulate):
+            return Accumulate(s.buffer, self.indices(s.indices), s.op, self.scalar(s.scalar))
         return Check(self.scalar(s.scalar), s.size) if isinstance(s, Check) else s
 
     def _changed(self, old: Scalar) -> Scalar:
-        value = self.values.get(old.array) if isinstance(old, Load) else None
+        value = self.values.get(old.buffer) if isinstance(old, Load) else None
         return super()._changed(old) if value is None else value

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from catgrad.loops.ir.index import ZERO, Index, Variable, index
-from catgrad.loops.ir.nest import Define, Item, Loop, Statement, Update, may_fail, statements, substituted
-from catgrad.loops.ir.scalar import Compute, Load, Number, Scalar, Stored
+from catgrad.loops.ir.nest import Accumulate, Item, Loop, Statement, Store, may_fail, statements, substituted
+from catgrad.loops.ir.scalar import Buffer, Compute, Load, Number, Scalar
 from catgrad.ops.arithmetic import Add
 from catgrad.terms.structural import Constant
 from catgrad.types import NdArrayType
@@ -100,17 +100,17 @@ UNROLL = {
 
 def _is_sum(loop: Loop) -> bool:
     """Whether turns do nothing but add to numbers."""
-    return all(isinstance(s, Update) and isinstance(s.op, Add) and not s.array.order for s in loop.body)
+    return all(isinstance(s, Accumulate) and isinstance(s.op, Add) and not s.buffer.order for s in loop.body)
 
 
 def _cost(items: Sequence[Item]) -> int:
     parts = list(statements(items))
-    return sum(of(s.scalar) + _own(s) for s in parts if isinstance(s, (Define, Update)))
+    return sum(of(s.scalar) + _own(s) for s in parts if isinstance(s, (Store, Accumulate)))
 
 
-def _own(s: Define | Update) -> int:
+def _own(s: Store | Accumulate) -> int:
     """What a statement costs beside its expression; one that adds to a number is an addition there."""
-    return STACK + REPORTER if s.array.order or isinstance(s, Define) else REPORTER
+    return STACK + REPORTER if s.buffer.order or isinstance(s, Store) else REPORTER
 
 
 def _turns(loop: Loop, turns: Sequence[int], start: Index = ZERO) -> list[Item]:
@@ -138,33 +138,33 @@ def _shared(loop: Loop) -> list[Item]:
     place = places[0]
     before, inner, after = loop.body[:place], loop.body[place], loop.body[place + 1 :]
     assert isinstance(inner, Loop)
-    updated = {s.array for s in inner.body if isinstance(s, Update)}
+    updated = {s.buffer for s in inner.body if isinstance(s, Accumulate)}
     if len(updated) != 1 or not _is_sum(inner) or not _begins(before, updated) or not _shares(inner, loop):
         return [loop]
     [total] = updated
     count = next(
-        (k for k, s in enumerate(after) if not (isinstance(s, Update) and s.array is total)), len(after)
+        (k for k, s in enumerate(after) if not (isinstance(s, Accumulate) and s.buffer is total)), len(after)
     )
     return _exchanged(loop, inner, total, after[:count], after[count:])
 
 
-def _begins(before: Sequence[Item], updated: set[Stored]) -> bool:
+def _begins(before: Sequence[Item], updated: set[Buffer]) -> bool:
     return len(before) == 1 and all(
-        isinstance(s, Define) and s.array in updated and isinstance(s.scalar, Number) for s in before
+        isinstance(s, Store) and s.buffer in updated and isinstance(s.scalar, Number) for s in before
     )
 
 
 def _shares(inner: Loop, loop: Loop) -> bool:
     """Whether there is what a part reads at the same places in every turn of the loop around it."""
-    loads = [load for s in statements(inner.body) if isinstance(s, Update) for load in s.scalar.loads()]
+    loads = [load for s in statements(inner.body) if isinstance(s, Accumulate) for load in s.scalar.loads()]
     return any(loop.variable not in load.variables and inner.variable in load.variables for load in loads)
 
 
 def _exchanged(
-    loop: Loop, inner: Loop, total: Stored, rest: Sequence[Item], after: Sequence[Item]
+    loop: Loop, inner: Loop, total: Buffer, rest: Sequence[Item], after: Sequence[Item]
 ) -> list[Item]:
     own = loop.variable
-    sums = Stored(f"{total.name}s", NdArrayType((own.extent,), total.type.dtype))
+    sums = Buffer(f"{total.name}s", NdArrayType((own.extent,), total.type.dtype))
     zero = Number(Constant(NdArrayType((), total.type.dtype), 0))
     first = _sum(rest, zero)
 
@@ -172,15 +172,15 @@ def _exchanged(
         again = Variable(own.extent)
         return Loop(again, [substituted(statement, {own: index(again)})])
 
-    begin = over(Define(sums, (index(own),), first))
-    parts = Loop(inner.variable, [over(Update(sums, (index(own),), Add(), _sum(inner.body)))])
+    begin = over(Store(sums, (index(own),), first))
+    parts = Loop(inner.variable, [over(Accumulate(sums, (index(own),), Add(), _sum(inner.body)))])
     end = Variable(own.extent)
-    finished = [Define(total, (), Load(sums, (index(own),))), *after]
+    finished = [Store(total, (), Load(sums, (index(own),))), *after]
     return [begin, parts, Loop(end, [substituted(each, {own: index(end)}) for each in finished])]
 
 
 def _sum(updates: Sequence[Item], start: Scalar | None = None) -> Scalar:
-    terms = [s.scalar for s in updates if isinstance(s, Update)]
+    terms = [s.scalar for s in updates if isinstance(s, Accumulate)]
     total = terms[0] if terms else start
     for term in terms[1:]:
         total = Compute(Add(), term.dtype, (total, term))  # type: ignore[arg-type]

@@ -6,8 +6,8 @@ from collections.abc import Hashable, Sequence
 from typing import Any
 
 from catgrad.loops.ir.index import Index, Quotient, Read, Variable
-from catgrad.loops.ir.nest import Check, Define, Item, Kernel, Loop, Multiply, Sort, Update
-from catgrad.loops.ir.scalar import Compute, Guarded, Load, Number, Place, Scalar, Stored
+from catgrad.loops.ir.nest import Accumulate, Check, Item, Kernel, Loop, MatMul, Sort, Store
+from catgrad.loops.ir.scalar import Buffer, Compute, IndexValue, Load, Masked, Number, Scalar
 from catgrad.loops.memory_plan import Plan, is_local
 
 
@@ -24,24 +24,24 @@ class Signature:
         self.key: Hashable = items, tuple(self._scalars)
 
     @property
-    def arrays(self) -> list[Stored]:
+    def arrays(self) -> list[Buffer]:
         """The arrays, in the order in which they occur; not those that are literals."""
-        return [thing for thing in self._numbers if isinstance(thing, Stored)]
+        return [thing for thing in self._numbers if isinstance(thing, Buffer)]
 
-    def has(self, thing: Variable | Stored) -> bool:
+    def has(self, thing: Variable | Buffer) -> bool:
         """Tell whether a variable or an array occurs: where elements lie does not depend on every index."""
-        if isinstance(thing, Stored):
+        if isinstance(thing, Buffer):
             return thing.place == "literal" or self._twin(thing) in self._numbers
         return thing in self._numbers
 
-    def _twin(self, array: Stored) -> Stored:
+    def _twin(self, array: Buffer) -> Buffer:
         """The array whose place another takes, if the kernel is given both."""
         return array.alias if array.alias is not None and array.alias in self.given else array
 
-    def _number(self, thing: Variable | Stored) -> int:
+    def _number(self, thing: Variable | Buffer) -> int:
         return self._numbers.setdefault(thing, len(self._numbers))
 
-    def _array(self, array: Stored) -> Hashable:
+    def _array(self, array: Buffer) -> Hashable:
         if array.place == "literal":
             return "literal", array.type, array.elements
         local = array.place == "turn"
@@ -56,17 +56,17 @@ class Signature:
             return "loop", self._number(item.variable), item.variable.extent, self._items(item.body)
         if isinstance(item, Check):
             return "check", self._scalar(item.scalar), item.size
-        target = self._array(item.array), self._index(item.array.flat(item.indices))
-        if isinstance(item, Define):
+        target = self._array(item.buffer), self._index(item.buffer.flat(item.indices))
+        if isinstance(item, Store):
             return "define", target, self._scalar(item.scalar)
-        if isinstance(item, Update):
+        if isinstance(item, Accumulate):
             return "update", target, item.op, self._scalar(item.scalar)
         if isinstance(item, Sort):
             along = self._number(item.along), item.along.extent
             return "sort", target, self._scalar(item.keys), along, item.descending
         return self._product(item, target)
 
-    def _product(self, item: Multiply, target: Hashable) -> Hashable:
+    def _product(self, item: MatMul, target: Hashable) -> Hashable:
         sizes = [(self._number(v), v.extent) for v in (item.m, item.n, item.k)]
         return "product", target, *sizes, self._scalar(item.left), self._scalar(item.right), item.add
 
@@ -89,15 +89,15 @@ class Signature:
 
     def _node(self, scalar: Scalar) -> Hashable:
         if isinstance(scalar, Load):
-            return "load", self._array(scalar.array), self._index(scalar.array.flat(scalar.indices))
+            return "load", self._array(scalar.buffer), self._index(scalar.buffer.flat(scalar.indices))
         if isinstance(scalar, Number):
             return scalar.constant
-        if isinstance(scalar, Place):
+        if isinstance(scalar, IndexValue):
             return "place", self._index(scalar.index), scalar.dtype
         operands = tuple(map(self._scalar, scalar.operands))
         if isinstance(scalar, Compute):
             return scalar.op, scalar.dtype, operands
-        conditions = scalar.conditions if isinstance(scalar, Guarded) else ()
+        conditions = scalar.conditions if isinstance(scalar, Masked) else ()
         return (
             "guarded",
             tuple((self._index(c.index), c.size, c.below, c.above) for c in conditions),

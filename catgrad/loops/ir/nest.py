@@ -8,19 +8,19 @@ from functools import cached_property
 
 from catgrad.dims import Dim, Size, numbers
 from catgrad.loops.ir.index import Index, Modulo, Quotient, Read, Variable, index
-from catgrad.loops.ir.scalar import Compute, Guarded, Load, Place, Scalar, Stored, reads
+from catgrad.loops.ir.scalar import Buffer, Compute, IndexValue, Load, Masked, Scalar, reads
 from catgrad.terms.op import Op
 
 Indices = tuple[Index, ...]
-Access = tuple[Stored, Indices]
+Access = tuple[Buffer, Indices]
 Substitution = Mapping[Variable, Index]
 
 
 @dataclass(eq=False)
-class Define:
+class Store:
     """array[indices] = scalar."""
 
-    array: Stored
+    buffer: Buffer
     indices: Indices
     scalar: Scalar
 
@@ -32,19 +32,19 @@ class Define:
     @property
     def writes(self) -> list[Access]:
         """The elements written."""
-        return [(self.array, self.indices)]
+        return [(self.buffer, self.indices)]
 
-    def substitute(self, values: Substitution) -> Define:
+    def substitute(self, values: Substitution) -> Store:
         """With indices for variables."""
         change = Substituted(values)
-        return Define(self.array, change.indices(self.indices), change.scalar(self.scalar))
+        return Store(self.buffer, change.indices(self.indices), change.scalar(self.scalar))
 
 
 @dataclass(eq=False)
-class Update:
+class Accumulate:
     """array[indices] = array[indices] ∘ scalar, for an operation ∘ of which any order gives the same."""
 
-    array: Stored
+    buffer: Buffer
     indices: Indices
     op: Op
     scalar: Scalar
@@ -52,24 +52,24 @@ class Update:
     @cached_property
     def reads(self) -> list[Access]:
         """The elements read, those updated included."""
-        return [(self.array, self.indices), *_accesses([self.scalar], self.indices)]
+        return [(self.buffer, self.indices), *_accesses([self.scalar], self.indices)]
 
     @property
     def writes(self) -> list[Access]:
         """The elements written."""
-        return [(self.array, self.indices)]
+        return [(self.buffer, self.indices)]
 
-    def substitute(self, values: Substitution) -> Update:
+    def substitute(self, values: Substitution) -> Accumulate:
         """With indices for variables."""
         change = Substituted(values)
-        return Update(self.array, change.indices(self.indices), self.op, change.scalar(self.scalar))
+        return Accumulate(self.buffer, change.indices(self.indices), self.op, change.scalar(self.scalar))
 
 
 @dataclass(eq=False)
-class Multiply:
+class MatMul:
     """The matrix product array = left · right over variables m, n and k of its own; added if `add`."""
 
-    array: Stored
+    buffer: Buffer
     indices: Indices
     left: Load
     right: Load
@@ -81,27 +81,27 @@ class Multiply:
     @cached_property
     def reads(self) -> list[Access]:
         """The elements read."""
-        loads = [(load.array, load.indices) for load in (self.left, self.right)]
-        return [*loads, (self.array, self.indices)] if self.add else loads
+        loads = [(load.buffer, load.indices) for load in (self.left, self.right)]
+        return [*loads, (self.buffer, self.indices)] if self.add else loads
 
     @property
     def writes(self) -> list[Access]:
         """The elements written."""
-        return [(self.array, self.indices)]
+        return [(self.buffer, self.indices)]
 
-    def substitute(self, values: Substitution) -> Multiply:
+    def substitute(self, values: Substitution) -> MatMul:
         """With indices for variables."""
         change = Substituted(values)
         left, right = change.scalar(self.left), change.scalar(self.right)
         indices = change.indices(self.indices)
-        return Multiply(self.array, indices, left, right, self.m, self.n, self.k, self.add)  # type: ignore[arg-type]
+        return MatMul(self.buffer, indices, left, right, self.m, self.n, self.k, self.add)  # type: ignore[arg-type]
 
 
 @dataclass(eq=False)
 class Sort:
     """The places of the elements along one axis in order, which `along` counts."""
 
-    array: Stored
+    buffer: Buffer
     indices: Indices
     keys: Load
     along: Variable
@@ -110,18 +110,18 @@ class Sort:
     @property
     def reads(self) -> list[Access]:
         """The elements read."""
-        return [(self.keys.array, self.keys.indices)]
+        return [(self.keys.buffer, self.keys.indices)]
 
     @property
     def writes(self) -> list[Access]:
         """The elements written."""
-        return [(self.array, self.indices)]
+        return [(self.buffer, self.indices)]
 
     def substitute(self, values: Substitution) -> Sort:
         """With indices for variables."""
         change = Substituted(values)
         keys = change.scalar(self.keys)
-        return Sort(self.array, change.indices(self.indices), keys, self.along, self.descending)  # type: ignore[arg-type]
+        return Sort(self.buffer, change.indices(self.indices), keys, self.along, self.descending)  # type: ignore[arg-type]
 
 
 @dataclass(eq=False)
@@ -179,7 +179,7 @@ class Kernel:
         return [access for item in self.body for access in item.writes]
 
 
-Statement = Define | Update | Multiply | Sort | Check
+Statement = Store | Accumulate | MatMul | Sort | Check
 Item = Loop | Statement
 
 
@@ -227,7 +227,7 @@ def may_fail(items: Sequence[Item]) -> bool:
     return any(isinstance(s, Check) for s in statements(items))
 
 
-def typical(size: Size) -> int:
+def size_hint(size: Size) -> int:
     """A size, if each symbol is 64: what decisions rest on that any outcome leaves right."""
     if isinstance(size, Dim):
         (size,) = numbers((size.substitute(dict.fromkeys(size.symbols, 64)),))
@@ -259,14 +259,14 @@ class Rewritten:
 
     def _changed(self, old: Scalar) -> Scalar:
         if isinstance(old, Load):
-            return Load(old.array, self.indices(old.indices))
+            return Load(old.buffer, self.indices(old.indices))
         if isinstance(old, Compute):
             return Compute(old.op, old.dtype, tuple(map(self.scalar, old.operands)))
-        if isinstance(old, Place):
-            return Place(self.index(old.index), old.dtype)
-        if isinstance(old, Guarded):
+        if isinstance(old, IndexValue):
+            return IndexValue(self.index(old.index), old.dtype)
+        if isinstance(old, Masked):
             conditions = tuple(replace(c, index=self.index(c.index)) for c in old.conditions)
-            return Guarded(conditions, self.scalar(old.inside), self.scalar(old.outside))
+            return Masked(conditions, self.scalar(old.inside), self.scalar(old.outside))
         return old
 
 
@@ -286,4 +286,4 @@ class Substituted(Rewritten):
 
 
 def _accesses(scalars: Sequence[Scalar], indices: Indices) -> list[Access]:
-    return [(load.array, load.indices) for scalar in (*scalars, *reads(indices)) for load in scalar.loads()]
+    return [(load.buffer, load.indices) for scalar in (*scalars, *reads(indices)) for load in scalar.loads()]

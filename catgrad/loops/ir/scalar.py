@@ -17,7 +17,7 @@ _NUMBERS = count()
 
 
 @dataclass(eq=False)
-class Stored:
+class Buffer:
     """An array in memory: in which order its axes lie, outermost first, and which of them it has.
 
     `place` says where: with the arguments or the results of the function, in its workspace, or in the
@@ -32,7 +32,7 @@ class Stored:
 
     def __post_init__(self) -> None:
         self.order = self.order or tuple(range(self.type.rank))
-        self.alias: Stored | None = None
+        self.alias: Buffer | None = None
 
     @property
     def size(self) -> Size:
@@ -93,13 +93,13 @@ class Scalar:
 class Load(Scalar):
     """An element of a stored array."""
 
-    array: Stored
+    buffer: Buffer
     indices: tuple[Index, ...]
 
     @property
     def dtype(self) -> Dtype:  # type: ignore[override]
         """The dtype of the element."""
-        return self.array.type.dtype
+        return self.buffer.type.dtype
 
     def _own(self) -> Iterator[Variable]:
         return (v for index in self.indices for v in index.variables())
@@ -132,7 +132,7 @@ class Number(Scalar):
 
 
 @dataclass(eq=False)
-class Place(Scalar):
+class IndexValue(Scalar):
     """An index, or a size, as a number."""
 
     index: Index
@@ -148,7 +148,7 @@ class Place(Scalar):
 
 
 @dataclass(frozen=True)
-class Within:
+class Bounds:
     """The condition 0 ≤ index < size, of which a side that always holds is not asked."""
 
     index: Index
@@ -158,10 +158,10 @@ class Within:
 
 
 @dataclass(eq=False)
-class Guarded(Scalar):
+class Masked(Scalar):
     """One scalar where all conditions hold, which is not computed elsewhere; there it is another."""
 
-    conditions: tuple[Within, ...]
+    conditions: tuple[Bounds, ...]
     inside: Scalar
     outside: Scalar
     operands: tuple[Scalar, ...] = field(init=False)

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 from catgrad.loops.ir.index import Variable
 from catgrad.loops.ir.nest import Access, Kernel
-from catgrad.loops.ir.scalar import Load, Stored
+from catgrad.loops.ir.scalar import Buffer, Load
 from catgrad.programs.program import Function
 
 
 @dataclass(eq=False)
-class Repeat:
+class For:
     """Kernels run for each value of a variable, or from the last to the first."""
 
     variable: Variable
@@ -31,7 +31,7 @@ class Repeat:
 
 
 @dataclass(eq=False)
-class Either:
+class If:
     """Kernels of which the first run where a condition holds, and the others where it does not."""
 
     condition: Load
@@ -41,7 +41,7 @@ class Either:
     def reads(self) -> list[Access]:
         """The elements read within."""
         within = [access for part in self.parts for step in part for access in step.reads]
-        return [(self.condition.array, self.condition.indices), *within]
+        return [(self.condition.buffer, self.condition.indices), *within]
 
     @property
     def writes(self) -> list[Access]:
@@ -49,7 +49,7 @@ class Either:
         return [access for part in self.parts for step in part for access in step.writes]
 
 
-Step = Kernel | Repeat | Either
+Step = Kernel | For | If
 """A kernel, or a loop or branch of kernels."""
 
 
@@ -59,18 +59,18 @@ class Lowered:
 
     function: Function
     steps: list[Step]
-    arguments: list[Stored]
-    results: list[Stored]
+    arguments: list[Buffer]
+    results: list[Buffer]
 
 
-def decisive(steps: Sequence[Step]) -> set[Stored]:
+def decisive(steps: Sequence[Step]) -> set[Buffer]:
     """The arrays that decide which part of a branch runs, which are read outside of kernels."""
-    found: set[Stored] = set()
+    found: set[Buffer] = set()
     for step in steps:
-        if isinstance(step, Repeat):
+        if isinstance(step, For):
             found |= decisive(step.body)
-        elif isinstance(step, Either):
-            found |= {step.condition.array}.union(*map(decisive, step.parts))
+        elif isinstance(step, If):
+            found |= {step.condition.buffer}.union(*map(decisive, step.parts))
     return found
 
 
@@ -78,9 +78,9 @@ def kernels(steps: Sequence[Step]) -> list[Kernel]:
     """All kernels, those in loops and branches included, in order."""
     found: list[Kernel] = []
     for step in steps:
-        if isinstance(step, Repeat):
+        if isinstance(step, For):
             found += kernels(step.body)
-        elif isinstance(step, Either):
+        elif isinstance(step, If):
             found += [kernel for part in step.parts for kernel in kernels(part)]
         else:
             found.append(step)

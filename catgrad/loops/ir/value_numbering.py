@@ -5,22 +5,22 @@ from __future__ import annotations
 from collections.abc import Collection, Hashable
 
 from catgrad.loops.ir.index import Index, Read
-from catgrad.loops.ir.scalar import Compute, Guarded, Load, Number, Place, Scalar, Stored
+from catgrad.loops.ir.scalar import Buffer, Compute, IndexValue, Load, Masked, Number, Scalar
 
 
 class Numbering:
     """Numbers for scalars, equal for equal ones as long as no array they read is written."""
 
-    def __init__(self, changing: Collection[Stored] = ()) -> None:
+    def __init__(self, changing: Collection[Buffer] = ()) -> None:
         self.changing = changing
-        self.versions: dict[Stored, int] = {}
+        self.versions: dict[Buffer, int] = {}
         self.known: list[dict[int, str]] = [{}]
         self.epoch = 1
         self._keys: dict[tuple[int, int], int] = {}
         self._numbers: dict[Hashable, int] = {}
         self._steady: dict[int, bool] = {}
 
-    def written(self, array: Stored) -> None:
+    def written(self, array: Buffer) -> None:
         """What was read from the array before is not what is there now."""
         self.versions[array] = self.versions.get(array, 0) + 1
         self.epoch += 1
@@ -35,7 +35,7 @@ class Numbering:
     def _is_steady(self, scalar: Scalar) -> bool:
         """Whether nothing it reads is changed in the kernel."""
         if scalar.number not in self._steady:
-            own = not (isinstance(scalar, Load) and scalar.array in self.changing)
+            own = not (isinstance(scalar, Load) and scalar.buffer in self.changing)
             self._steady[scalar.number] = own and all(map(self._is_steady, scalar.operands))
         return self._steady[scalar.number]
 
@@ -45,15 +45,15 @@ class Numbering:
     def _new_key(self, scalar: Scalar) -> Hashable:
         if isinstance(scalar, Load):
             places = tuple(self._index_key(i) for i in scalar.indices)
-            return "load", scalar.array, self.versions.get(scalar.array, 0), places
+            return "load", scalar.buffer, self.versions.get(scalar.buffer, 0), places
         operands = tuple(self.key(o) for o in scalar.operands)
         if isinstance(scalar, Compute):
             return scalar.op, scalar.dtype, operands
         if isinstance(scalar, Number):
             return scalar.constant
-        if isinstance(scalar, Place):
+        if isinstance(scalar, IndexValue):
             return "place", self._index_key(scalar.index), scalar.dtype
-        conditions = scalar.conditions if isinstance(scalar, Guarded) else ()
+        conditions = scalar.conditions if isinstance(scalar, Masked) else ()
         return (
             "guarded",
             tuple((self._index_key(c.index), c.size, c.below, c.above) for c in conditions),

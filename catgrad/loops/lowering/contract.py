@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from catgrad.dims import Size, product
 from catgrad.loops.ir.index import Index, Variable, modulo, quotient
-from catgrad.loops.ir.nest import typical
+from catgrad.loops.ir.nest import size_hint
 
 SMALL = 2**14
 """Multiplications of a contraction that plain loops compute."""
@@ -32,7 +32,7 @@ class Form:
 
     def work(self, sizes: Mapping[int, Size]) -> int:
         """Multiplications of one matrix product."""
-        return typical(product(tuple(sizes[label] for label in (*self.m, *self.n, *self.k))))
+        return size_hint(product(tuple(sizes[label] for label in (*self.m, *self.n, *self.k))))
 
 
 def form(
@@ -58,7 +58,7 @@ def _core(
     innermost: int | None = None,
 ) -> tuple[int, ...]:
     """The largest group of labels that is one axis in both arrays."""
-    ordered = sorted(labels, key=lambda l: [-typical(strides[l][s]) for s in reversed(sides)])
+    ordered = sorted(labels, key=lambda l: [-size_hint(strides[l][s]) for s in reversed(sides)])
     groups: list[list[int]] = []
     for label in ordered:
         if groups and all(strides[groups[-1][-1]][s] == strides[label][s] * sizes[label] for s in sides):
@@ -67,7 +67,7 @@ def _core(
             groups.append([label])
     if innermost is not None:
         groups = [g for g in groups if strides[g[-1]][innermost] == 1]
-    return tuple(max(groups, key=lambda g: typical(product(tuple(sizes[l] for l in g))), default=()))
+    return tuple(max(groups, key=lambda g: size_hint(product(tuple(sizes[l] for l in g))), default=()))
 
 
 def joined(labels: Sequence[int], sizes: Mapping[int, Size], name: str) -> tuple[Variable, dict[int, Index]]:

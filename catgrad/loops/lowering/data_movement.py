@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from catgrad.dims import Size
 from catgrad.loops.ir.index import Variable, index
-from catgrad.loops.ir.nest import Define, Item, Sort, nested
-from catgrad.loops.ir.scalar import Load, Stored
+from catgrad.loops.ir.nest import Item, Sort, Store, nested
+from catgrad.loops.ir.scalar import Buffer, Load
 from catgrad.loops.lowering.rules import Stages, number, places, regular, stage
 from catgrad.ops.literal import ArrayLiteral
 from catgrad.ops.slices import Concat, Pad
@@ -19,7 +19,7 @@ from catgrad.types import Dtype
 @stage.register
 def _(op: ArrayLiteral, stages: Stages, apply: Apply, position: int) -> None:
     value = apply.outputs[0]
-    stages.arrays[value] = Stored(stages.name(value), stages.types[value], "literal", elements=op.digits)
+    stages.arrays[value] = Buffer(stages.name(value), stages.types[value], "literal", elements=op.digits)
     stages.add([], value)
 
 
@@ -46,11 +46,11 @@ def _(op: Concat, stages: Stages, apply: Apply, position: int) -> None:
     stages.add([], value)
 
 
-def _part(stages: Stages, value: int, array: Stored, starts: Sequence[Size]) -> list[Item]:
+def _part(stages: Stages, value: int, array: Buffer, starts: Sequence[Size]) -> list[Item]:
     """A value as the part of an array that begins there."""
     axes, scalar = regular(stages.types[value].shape, lambda i: stages.elements.at(value, i))
     at = tuple(i + start for i, start in zip(places(axes), starts, strict=True))
-    return nested([v for axis in axes for v in axis], [Define(array, at, scalar)])
+    return nested([v for axis in axes for v in axis], [Store(array, at, scalar)])
 
 
 @stage.register

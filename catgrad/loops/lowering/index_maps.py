@@ -8,7 +8,7 @@ from functools import singledispatchmethod
 from catgrad.dims import Size, product
 from catgrad.errors import UnsupportedOp
 from catgrad.loops.ir.index import ZERO, Index, Read, index, modulo, quotient
-from catgrad.loops.ir.scalar import Compute, Guarded, Load, Number, Place, Scalar, Stored, Within
+from catgrad.loops.ir.scalar import Bounds, Buffer, Compute, IndexValue, Load, Masked, Number, Scalar
 from catgrad.ops.extrema import Iota
 from catgrad.ops.gather import Gather
 from catgrad.ops.random import RandomBits
@@ -45,7 +45,7 @@ class Elements:
         self.sources: dict[int, Source] = dict(given)
         self._known: dict[tuple[int, Indices], Scalar] = {}
 
-    def store(self, value: int, array: Stored) -> None:
+    def store(self, value: int, array: Buffer) -> None:
         """From now on, read a value from memory."""
         loads: dict[Indices, Load] = {}
 
@@ -86,16 +86,16 @@ class Elements:
 
     @_element.register
     def _(self, op: NumberOf, apply: Apply, position: int, indices: Indices) -> Scalar:
-        return Place(Index((), op.size), op.dtype)
+        return IndexValue(Index((), op.size), op.dtype)
 
     @_element.register
     def _(self, op: Iota, apply: Apply, position: int, indices: Indices) -> Scalar:
-        return Place(indices[0], self.types[apply.outputs[0]].dtype)
+        return IndexValue(indices[0], self.types[apply.outputs[0]].dtype)
 
     @_element.register
     def _(self, op: RandomBits, apply: Apply, position: int, indices: Indices) -> Scalar:
         keys = tuple(self.at(value, ()) for value in apply.inputs)
-        place = Place(flat(indices, op.shape), self.types[apply.inputs[0]].dtype)
+        place = IndexValue(flat(indices, op.shape), self.types[apply.inputs[0]].dtype)
         return Compute(op, op.dtype, (*keys, place))
 
     @_element.register
@@ -155,9 +155,9 @@ class Elements:
         for i, start, size, whole in zip(indices, op.starts, op.sizes, op.whole, strict=True):
             places.append(i - start)
             if size != whole:
-                conditions.append(Within(i - start, size, start != 0, start + size != whole))
+                conditions.append(Bounds(i - start, size, start != 0, start + size != whole))
         inside = self.at(apply.inputs[0], tuple(places))
-        return Guarded(tuple(conditions), inside, _zero(inside.dtype)) if conditions else inside
+        return Masked(tuple(conditions), inside, _zero(inside.dtype)) if conditions else inside
 
     @_element.register
     def _(self, op: Concat, apply: Apply, position: int, indices: Indices) -> Scalar:
@@ -168,8 +168,8 @@ class Elements:
             if size == 0:
                 continue
             inside = self.at(value, put(indices, op.axis, i - before))
-            below = Within(i - before, size, False, True)
-            result = inside if result is None else Guarded((below,), inside, result)
+            below = Bounds(i - before, size, False, True)
+            result = inside if result is None else Masked((below,), inside, result)
         return result or _zero(self.types[apply.outputs[0]].dtype)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
-from catgrad.loops.ir.nest import typical
+from catgrad.loops.ir.nest import size_hint
 from catgrad.loops.lowering.index_maps import AFFINE_VIEWS, GENERATORS, VIEWS, Source
 from catgrad.ops.contract import Contract
 from catgrad.ops.gather import Gather
@@ -112,8 +112,8 @@ class Choice:
 
     def _large_leaves(self, value: int) -> list[int]:
         """What it takes about as many elements of as it has itself."""
-        size = typical(self.function.types[value].size)
-        return [v for v in self._leaves[value] if 4 * typical(self.function.types[v].size) > size]
+        size = size_hint(self.function.types[value].size)
+        return [v for v in self._leaves[value] if 4 * size_hint(self.function.types[v].size) > size]
 
     def _is_of_scalars(self, value: int) -> bool:
         return not self._rank(value) and all(not self._rank(v) for v in self._leaves[value])

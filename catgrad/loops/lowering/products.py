@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from catgrad.dims import Size, product
 from catgrad.loops.ir.index import ZERO, Index, Variable, index
-from catgrad.loops.ir.nest import Define, Item, Multiply, nested, typical
+from catgrad.loops.ir.nest import Item, MatMul, Store, nested, size_hint
 from catgrad.loops.ir.scalar import Compute, Load, Number, Scalar
 from catgrad.loops.lowering.contract import SMALL, Form, form, joined
 from catgrad.loops.lowering.rules import Stages, stage
@@ -47,7 +47,7 @@ def _(op: Contract, stages: Stages, apply: Apply, position: int) -> None:
     }
     kept = {label: size for label, size in sizes.items() if size != 1}
     floating = types[0].dtype in (Dtype.float32, Dtype.float64)
-    if stages.vectors and floating and typical(product(tuple(kept.values()))) >= SMALL:
+    if stages.vectors and floating and size_hint(product(tuple(kept.values()))) >= SMALL:
         for plan in _plans(op, stages, apply, kept):
             _multiply(stages, apply.outputs[0], op.out, sizes, *plan)
             return
@@ -75,7 +75,9 @@ def _plans(op: Contract, stages: Stages, apply: Apply, sizes: Mapping[int, Size]
 
 
 def _is_wide(form: Form, sizes: Mapping[int, Size]) -> bool:
-    m, n, k = (typical(product(tuple(sizes[label] for label in group))) for group in (form.m, form.n, form.k))
+    m, n, k = (
+        size_hint(product(tuple(sizes[label] for label in group))) for group in (form.m, form.n, form.k)
+    )
     return m >= 4 and n >= 4 and k >= 4
 
 
@@ -105,7 +107,7 @@ def _apart(operand: Operand, near: Labels, far: Labels) -> float:
 
 
 def _count(labels: Labels, sizes: Mapping[int, Size]) -> int:
-    return typical(product(tuple(sizes[label] for label in labels if label in sizes)))
+    return size_hint(product(tuple(sizes[label] for label in labels if label in sizes)))
 
 
 def _kept(labels: Labels, sizes: Mapping[int, Size]) -> Labels:
@@ -157,7 +159,7 @@ def _moving(operand: Operand, order: Labels, sizes: Mapping[int, Size]) -> float
     for label in reversed(order):
         if strides.get(label) != stride:
             break
-        run, stride = run * typical(sizes[label]), stride * sizes[label]  # type: ignore[assignment]
+        run, stride = run * size_hint(sizes[label]), stride * sizes[label]  # type: ignore[assignment]
     return 1 + 30 / run if run > 1 else 16
 
 
@@ -167,7 +169,7 @@ def _tail(
     """Labels in the order in which an array has them, cut where the last of them begin to be one axis."""
     if strides is None:
         return [], list(labels)
-    rest = sorted(labels, key=lambda label: -typical(strides[label]))
+    rest = sorted(labels, key=lambda label: -size_hint(strides[label]))
     core = [rest.pop()] if rest else []
     while rest and strides[rest[-1]] == strides[core[0]] * sizes[core[0]]:
         core.insert(0, rest.pop())
@@ -203,7 +205,7 @@ def _strides(stages: Stages, value: int, labels: Labels) -> dict[int, Size] | No
     scalar = stages.elements.at(value, tuple(index(loops[label]) for label in labels))
     if not isinstance(scalar, Load):
         return None
-    place = scalar.array.flat(scalar.indices)
+    place = scalar.buffer.flat(scalar.indices)
     if any(atom not in loops.values() for atom, _ in place.terms):
         return None
     return {label: place.coefficient(v) for label, v in loops.items() if v.extent != 1}
@@ -232,14 +234,14 @@ def _multiply(
     m, n, k = variables
     x, y = _load(stages, left, places), _load(stages, right, places)
     indices = tuple(places[label] for label in out)
-    statement = Multiply(array, indices, x, y, m, n, k, add=bool(form.sums))
+    statement = MatMul(array, indices, x, y, m, n, k, add=bool(form.sums))
     body: list[Item] = nested([outer[label] for label in form.sums], [statement])
     if form.sums:
         inner = {label: Variable(kept[label]) for label in (*form.m, *form.n)}
         zero = Number(Constant(NdArrayType((), array.type.dtype), 0))
         at = tuple(index(inner[label]) if label in inner else places[label] for label in out)
         body = [
-            *nested([inner[label] for label in order if label in inner], [Define(array, at, zero)]),
+            *nested([inner[label] for label in order if label in inner], [Store(array, at, zero)]),
             *body,
         ]
     stages.add(nested([outer[label] for label in form.outer], body), value)

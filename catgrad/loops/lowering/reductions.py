@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from catgrad.loops.ir.index import ZERO, Variable, index
-from catgrad.loops.ir.nest import Define, Item, Update, nested
-from catgrad.loops.ir.scalar import Compute, Load, Place, Scalar
+from catgrad.loops.ir.nest import Accumulate, Item, Store, nested
+from catgrad.loops.ir.scalar import Compute, IndexValue, Load, Scalar
 from catgrad.loops.lowering.index_maps import put
 from catgrad.loops.lowering.rules import Stages, cast, number, places, regular, stage
 from catgrad.ops.arithmetic import Add, Maximum, Minimum
@@ -60,10 +60,10 @@ def _(op: CumSum, stages: Stages, apply: Apply, position: int) -> None:
     x_at = stages.elements.at(x, at)
     same = dtype.wide is dtype
     step: list[Item] = [
-        Update(total, rest, Add(), x_at if same else cast(x_at, dtype.wide)),
-        Define(array, at, Load(total, rest) if same else cast(Load(total, rest), dtype)),
+        Accumulate(total, rest, Add(), x_at if same else cast(x_at, dtype.wide)),
+        Store(array, at, Load(total, rest) if same else cast(Load(total, rest), dtype)),
     ]
-    begin = Define(total, rest, number(0, dtype.wide))
+    begin = Store(total, rest, number(0, dtype.wide))
     stages.add(nested(free, [begin, *nested([loops[op.axis]], step)]), value)
 
 
@@ -85,7 +85,7 @@ def _place_of(stages: Stages, apply: Apply, axis: int, greatest: bool) -> None:
     # Places of 32 bits are compared beside elements of as many.
     where = stages.temporary("where", NdArrayType(stages.types[value].shape, Dtype.int32))
     x_at, old = stages.elements.at(x, at), Load(best, indices)
-    begin: list[Item] = [Define(where, indices, number(0, Dtype.int32))]
+    begin: list[Item] = [Store(where, indices, number(0, Dtype.int32))]
     if dtype.is_floating:
         # A NaN once found is never replaced, as nothing is greater or less than it.
         start, new = number(float("-inf" if greatest else "inf"), dtype), Maximum() if greatest else Minimum()
@@ -95,11 +95,11 @@ def _place_of(stages: Stages, apply: Apply, axis: int, greatest: bool) -> None:
         start = stages.elements.at(x, put(at, axis, ZERO))  # type: ignore[assignment]
         better = Compute(Greater() if greatest else Less(), Dtype.bool, (x_at, old))
         best_so_far = Compute(Select(), dtype, (better, x_at, old))
-    here = Place(index(loops[axis]), Dtype.int32)
+    here = IndexValue(index(loops[axis]), Dtype.int32)
     turn: list[Item] = [
-        Define(where, indices, Compute(Select(), Dtype.int32, (better, here, Load(where, indices)))),
-        Define(best, indices, best_so_far),
+        Store(where, indices, Compute(Select(), Dtype.int32, (better, here, Load(where, indices)))),
+        Store(best, indices, best_so_far),
     ]
-    end = Define(place, indices, cast(Load(where, indices), Dtype.int64))
-    begin.append(Define(best, indices, start))
+    end = Store(place, indices, cast(Load(where, indices), Dtype.int64))
+    begin.append(Store(best, indices, start))
     stages.add(nested(free, [*begin, *nested([loops[axis]], turn), end]), value)

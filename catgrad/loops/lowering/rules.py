@@ -7,8 +7,8 @@ from functools import singledispatch
 
 from catgrad.dims import Size, product
 from catgrad.loops.ir.index import Index, Modulo, Quotient, Variable, index
-from catgrad.loops.ir.nest import Check, Define, Item, Loop, Substituted, Update, nested, typical
-from catgrad.loops.ir.scalar import Compute, Load, Number, Place, Scalar, Stored
+from catgrad.loops.ir.nest import Accumulate, Check, Item, Loop, Store, Substituted, nested, size_hint
+from catgrad.loops.ir.scalar import Buffer, Compute, IndexValue, Load, Number, Scalar
 from catgrad.loops.lowering.index_maps import Elements, Indices, Source
 from catgrad.loops.lowering.materialise import Choice
 from catgrad.loops.passes.tidy import FEW
@@ -47,7 +47,7 @@ class Stages:
         self.function, self.types, self.namer, self.vectors = function, function.types, namer, vectors
         self.elements = Elements(function, given)
         self.choice = Choice(function, given)
-        self.arrays: dict[int, Stored] = {}
+        self.arrays: dict[int, Buffer] = {}
         self.items: list[Item] = []
         self.checks: list[Item] = []
 
@@ -64,10 +64,10 @@ class Stages:
         if value is not None:
             self.elements.store(value, self.arrays[value])
 
-    def array(self, value: int, order: tuple[int, ...] = ()) -> Stored:
+    def array(self, value: int, order: tuple[int, ...] = ()) -> Buffer:
         """The array for a value, with its axes in this order unless it is known already."""
         if value not in self.arrays:
-            self.arrays[value] = Stored(self.name(value), self.types[value], order=order)
+            self.arrays[value] = Buffer(self.name(value), self.types[value], order=order)
         return self.arrays[value]
 
     def name(self, value: int) -> str:
@@ -78,25 +78,25 @@ class Stages:
             known = op.result or type(op).__name__.lower()
         return self.namer.fresh(known)
 
-    def temporary(self, name: str, type: NdArrayType) -> Stored:
+    def temporary(self, name: str, type: NdArrayType) -> Buffer:
         """A new array for something that is no value."""
-        return Stored(self.namer.fresh(name), type)
+        return Buffer(self.namer.fresh(name), type)
 
-    def copied(self, array: Stored, element: Callable[[Indices], Scalar]) -> list[Item]:
+    def copied(self, array: Buffer, element: Callable[[Indices], Scalar]) -> list[Item]:
         """Loops that define each element of an array."""
         axes, scalar = regular(array.type.shape, element)
         variables = [v for axis in array.order for v in axes[axis]]
         if not self.vectors:
             variables = _short_last(variables)
-        return nested(variables, [Define(array, places(axes), scalar)])
+        return nested(variables, [Store(array, places(axes), scalar)])
 
-    def materialised(self, value: int, order: tuple[int, ...] = ()) -> Stored:
+    def materialised(self, value: int, order: tuple[int, ...] = ()) -> Buffer:
         """An array that holds a value, for those who cannot compute its elements."""
         probe = tuple(index(Variable(size)) for size in self.types[value].shape)
         scalar = self.elements.at(value, probe)
         if not order and isinstance(scalar, Load) and scalar.indices == probe:
-            return scalar.array
-        array = Stored(self.name(value), self.types[value], order=order)
+            return scalar.buffer
+        array = Buffer(self.name(value), self.types[value], order=order)
         copies = self.copied(array, lambda i: self.elements.at(value, i))
         for nest in copies:
             if isinstance(nest, Loop):
@@ -132,25 +132,25 @@ class Stages:
         long = self.vectors and _is_long(order[first:])
         if long and isinstance(op, Add) and wide is Dtype.float32 and not inside:
             items, last = self._added_in_two(order[first], order[first + 1 :], own, total, scalar)
-            body = [*items, Define(array, indices, last if wide is dtype else cast(last, dtype))]
+            body = [*items, Store(array, indices, last if wide is dtype else cast(last, dtype))]
             self.add(nested(order[:first], body), value)
             return
-        body = _again(inside, Define(total, own, number(start, wide)))
-        body += nested(order[first:], [Update(total, own, op, scalar)])
-        body += _again(inside, Define(array, indices, last if wide is dtype else cast(last, dtype)))
+        body = _again(inside, Store(total, own, number(start, wide)))
+        body += nested(order[first:], [Accumulate(total, own, op, scalar)])
+        body += _again(inside, Store(array, indices, last if wide is dtype else cast(last, dtype)))
         self.add(nested(order[:first], body), value)
 
     def _added_in_two(
-        self, outer: Variable, inner: Sequence[Variable], own: Indices, part: Stored, scalar: Scalar
+        self, outer: Variable, inner: Sequence[Variable], own: Indices, part: Buffer, scalar: Scalar
     ) -> tuple[list[Item], Scalar]:
         """A sum of sums, the outer one formed in float64: a float32 would lose what it gets late."""
         total = self.temporary("total", NdArrayType(part.type.shape, Dtype.float64))
         turn: list[Item] = [
-            Define(part, own, number(0, Dtype.float32)),
-            *nested(inner, [Update(part, own, Add(), scalar)]),
-            Update(total, own, Add(), cast(Load(part, own), Dtype.float64)),
+            Store(part, own, number(0, Dtype.float32)),
+            *nested(inner, [Accumulate(part, own, Add(), scalar)]),
+            Accumulate(total, own, Add(), cast(Load(part, own), Dtype.float64)),
         ]
-        items = [Define(total, own, number(0, Dtype.float64)), *nested([outer], turn)]
+        items = [Store(total, own, number(0, Dtype.float64)), *nested([outer], turn)]
         return items, cast(Load(total, own), Dtype.float32)
 
     def _check(self, apply: Apply) -> None:
@@ -161,8 +161,8 @@ class Stages:
         size: Size = op.rows if isinstance(op, (Gather, ScatterAdd)) else op.size
         loops = [Variable(n) for n in self.types[apply.inputs[1]].shape]
         scalar = self.elements.at(apply.inputs[1], tuple(map(index, loops)))
-        if not isinstance(scalar, Place):
-            of_arguments = all(load.array.place == "argument" for load in scalar.loads())
+        if not isinstance(scalar, IndexValue):
+            of_arguments = all(load.buffer.place == "argument" for load in scalar.loads())
             (self.checks if of_arguments else self.items).extend(nested(loops, [Check(scalar, size)]))
 
 
@@ -233,7 +233,7 @@ def _indices(scalar: Scalar) -> list[Index]:
     stack: list[Scalar] = [scalar]
     while stack:
         node = stack.pop()
-        if isinstance(node, Place):
+        if isinstance(node, IndexValue):
             found.append(node.index)
         stack.extend(node.operands)
     return found
@@ -244,39 +244,39 @@ def _memory_order(scalar: Scalar, free: Sequence[Variable], summed: Sequence[Var
 
     Where those summed over come last anyway, all others come first.
     """
-    loads = [(load, load.array.flat(load.indices)) for load in scalar.loads()]
+    loads = [(load, load.buffer.flat(load.indices)) for load in scalar.loads()]
     if not loads or not (free or summed):
         return [*free, *summed]
     _, main = max(loads, key=lambda pair: sum(pair[1].coefficient(v) != 0 for v in (*free, *summed)))
 
     def distance(v: Variable) -> int:
-        return abs(typical(main.coefficient(v))) or (0 if v in summed else 1 << 60)
+        return abs(size_hint(main.coefficient(v))) or (0 if v in summed else 1 << 60)
 
     order = sorted((*free, *summed), key=lambda v: -distance(v))
     if order[-1] in summed:
         return [*free, *(v for v in order if v in summed)]
     rows = [v for v in order if v in free and any(_is_outside(v, summed, place) for _, place in loads)]
     columns = [v for v in order if v in free and v not in rows]
-    if typical(product(tuple(v.extent for v in columns))) <= LITTLE:
+    if size_hint(product(tuple(v.extent for v in columns))) <= LITTLE:
         return [*rows, *(v for v in order if v in summed), *columns]
     return order
 
 
 def _one_by_one(free: Sequence[Variable], summed: Sequence[Variable]) -> list[Variable]:
     """Variables such that one sum is finished before the next begins."""
-    few = typical(product(tuple(v.extent for v in summed))) <= FEW
+    few = size_hint(product(tuple(v.extent for v in summed))) <= FEW
     return [*(_short_last(free) if few else free), *summed]
 
 
 def _short_last(free: Sequence[Variable]) -> list[Variable]:
     """Variables with those of few values innermost, whose turns will be written out."""
-    return sorted(free, key=lambda v: typical(v.extent) <= FEW)
+    return sorted(free, key=lambda v: size_hint(v.extent) <= FEW)
 
 
 def _is_outside(v: Variable, summed: Sequence[Variable], place: Index) -> bool:
     """Whether an array moves on further along a variable than along those summed over."""
-    steps = [abs(typical(place.coefficient(s))) for s in summed if place.coefficient(s) != 0]
-    return bool(steps) and abs(typical(place.coefficient(v))) > max(steps)
+    steps = [abs(size_hint(place.coefficient(s))) for s in summed if place.coefficient(s) != 0]
+    return bool(steps) and abs(size_hint(place.coefficient(v))) > max(steps)
 
 
 def _is_long(summed: Sequence[Variable]) -> bool:
@@ -294,7 +294,7 @@ def _in_blocks(columns: Variable) -> tuple[Variable, Variable] | None:
     return Variable(extent // COLUMNS), Variable(COLUMNS)
 
 
-def _again(variables: Sequence[Variable], define: Define) -> list[Item]:
+def _again(variables: Sequence[Variable], define: Store) -> list[Item]:
     """A definition in loops of its own over these variables."""
     new = {v: Variable(v.extent) for v in variables}
     return nested(list(new.values()), [define.substitute({v: index(n) for v, n in new.items()})])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from catgrad.loops.ir.index import Read, Variable, index
-from catgrad.loops.ir.nest import Define, Update, nested
+from catgrad.loops.ir.nest import Accumulate, Store, nested
 from catgrad.loops.ir.scalar import Load, Scalar
 from catgrad.loops.lowering.index_maps import Indices, put, slid
 from catgrad.loops.lowering.rules import Stages, cast, number, stage
@@ -61,10 +61,10 @@ def _scatter(
     loops = [Variable(size) for size in array.type.shape]
     places = [i if i.variable in outer else index(v) for i, v in zip(at, loops, strict=True)]
     inner = [v for i, v in zip(at, loops, strict=True) if i.variable not in outer]
-    body = nested(inner, [Define(total, tuple(places), number(0, dtype.wide))])
-    body += nested(order[shared:], [Update(total, at, Add(), scalar)])
+    body = nested(inner, [Store(total, tuple(places), number(0, dtype.wide))])
+    body += nested(order[shared:], [Accumulate(total, at, Add(), scalar)])
     if total is not array:
         again = {v: Variable(v.extent) for v in inner}
         ends = tuple(place.substitute({v: index(n) for v, n in again.items()}) for place in places)
-        body += nested(list(again.values()), [Define(array, ends, cast(Load(total, ends), dtype))])
+        body += nested(list(again.values()), [Store(array, ends, cast(Load(total, ends), dtype))])
     stages.add(nested(outer, body), value)

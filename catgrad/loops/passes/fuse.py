@@ -7,20 +7,20 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from catgrad.dims import Size
 from catgrad.loops.ir.index import Atom, Index, Variable, index
 from catgrad.loops.ir.nest import (
-    Define,
+    Accumulate,
     Indices,
     Item,
     Kernel,
     Loop,
-    Multiply,
+    MatMul,
     Sort,
-    Update,
+    Store,
     may_fail,
+    size_hint,
     statements,
     substituted,
-    typical,
 )
-from catgrad.loops.ir.scalar import Number, Stored
+from catgrad.loops.ir.scalar import Buffer, Number
 
 Fit = Callable[[Loop, Loop], bool]
 """Whether a nest may become part of an earlier one, as far as their sizes go."""
@@ -42,7 +42,7 @@ def _grouped(block: Sequence[Item]) -> list[Kernel]:
     kernels: list[Kernel] = []
     waiting: list[Item] = []
     updated = [_updated(item) for item in block]
-    everything = set[Stored]().union(*updated)
+    everything = set[Buffer]().union(*updated)
     for item, mine in zip(block, updated, strict=True):
         if _is_beginning(item) and not everything.isdisjoint(a for a, _ in item.writes):
             waiting.append(item)
@@ -67,14 +67,14 @@ def _home(kernels: Sequence[Kernel], item: Item) -> Kernel | None:
     return None
 
 
-def _updated(item: Item) -> set[Stored]:
-    parts = [s for s in statements([item]) if isinstance(s, Update) or (isinstance(s, Multiply) and s.add)]
-    return {s.array for s in parts}
+def _updated(item: Item) -> set[Buffer]:
+    parts = [s for s in statements([item]) if isinstance(s, Accumulate) or (isinstance(s, MatMul) and s.add)]
+    return {s.buffer for s in parts}
 
 
 def _is_beginning(item: Item) -> bool:
     """Whether a nest does nothing but set elements to a number."""
-    return all(isinstance(s, Define) and isinstance(s.scalar, Number) for s in statements([item]))
+    return all(isinstance(s, Store) and isinstance(s.scalar, Number) for s in statements([item]))
 
 
 def _insert(block: list[Item], item: Item, values: dict[Variable, Index], fit: Fit | None = None) -> None:
@@ -118,7 +118,7 @@ def _place(block: list[Item], item: Loop, values: Mapping[Variable, Index], fit:
     return None
 
 
-def _is_worth_joining(loop: Loop, item: Loop, shared: Collection[Stored]) -> bool:
+def _is_worth_joining(loop: Loop, item: Loop, shared: Collection[Buffer]) -> bool:
     """Whether turns have something in common: an array through which both loops move alike."""
     there, here = _touched(loop), _touched(item)
     return any(
@@ -127,7 +127,7 @@ def _is_worth_joining(loop: Loop, item: Loop, shared: Collection[Stored]) -> boo
     )
 
 
-def _steps(array: Stored, accesses: Sequence[Indices], variable: Variable) -> set[Size]:
+def _steps(array: Buffer, accesses: Sequence[Indices], variable: Variable) -> set[Size]:
     return {array.flat(indices).coefficient(variable) for indices in accesses}
 
 
@@ -188,7 +188,7 @@ def _below(rest: Index, size: object) -> bool:
 def is_parallel(loop: Loop) -> bool:
     """Prove that a loop carries no dependence: no two iterations write the same element."""
     inner = {v for item in loop.body for v in _variables(item)}
-    written: dict[Stored, list[Indices]] = {}
+    written: dict[Buffer, list[Indices]] = {}
     for array, indices in loop.writes:
         written.setdefault(array, []).append(indices)
     return all(
@@ -198,7 +198,7 @@ def is_parallel(loop: Loop) -> bool:
 
 
 def _separates(
-    array: Stored, axis: int, accesses: Sequence[Indices], variable: Variable, inner: set[Variable]
+    array: Buffer, axis: int, accesses: Sequence[Indices], variable: Variable, inner: set[Variable]
 ) -> bool:
     """Prove that two iterations never meet along an axis, whichever accesses they make."""
     along = [indices[axis] for indices in accesses]
@@ -216,7 +216,7 @@ def _separates(
     return apart and (len(along) == 1 or _stays_within(array, axis, accesses))
 
 
-def _stays_within(array: Stored, axis: int, accesses: Sequence[Indices]) -> bool:
+def _stays_within(array: Buffer, axis: int, accesses: Sequence[Indices]) -> bool:
     """Prove that equal elements have equal indices along an axis.
 
     Collapsed loops have one index that runs on beyond its axis, into the next element of the axis around.
@@ -235,17 +235,17 @@ def _variables(item: Item) -> set[Variable]:
 def _turns(item: Item) -> int:
     if not isinstance(item, Loop):
         return 1
-    return typical(item.variable.extent) * sum(map(_turns, item.body))
+    return size_hint(item.variable.extent) * sum(map(_turns, item.body))
 
 
-def _touched(item: Item) -> dict[Stored, list[Indices]]:
-    touched: dict[Stored, list[Indices]] = {}
+def _touched(item: Item) -> dict[Buffer, list[Indices]]:
+    touched: dict[Buffer, list[Indices]] = {}
     for array, indices in (*item.reads, *item.writes):
         touched.setdefault(array, []).append(indices)
     return touched
 
 
-def shrink(nests: Sequence[Kernel], kept: Collection[Stored]) -> None:
+def shrink(nests: Sequence[Kernel], kept: Collection[Buffer]) -> None:
     """Take from each temporary array the axes along which only one turn of a loop reads what it wrote.
 
     Those that are `kept` are read elsewhere too. What products and sorts touch does not become a number, for
@@ -255,11 +255,11 @@ def shrink(nests: Sequence[Kernel], kept: Collection[Stored]) -> None:
         array
         for nest in nests
         for s in statements(nest.body)
-        if isinstance(s, (Multiply, Sort))
+        if isinstance(s, (MatMul, Sort))
         for array, _ in (*s.reads, *s.writes)
     }
-    where: dict[Stored, set[int]] = {}
-    accesses: dict[Stored, list[Indices]] = {}
+    where: dict[Buffer, set[int]] = {}
+    accesses: dict[Buffer, list[Indices]] = {}
     for number, nest in enumerate(nests):
         for array, indices in (*nest.reads, *nest.writes):
             where.setdefault(array, set()).add(number)

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from heapq import heapify, heappop, heappush
 
 from catgrad.loops.ir.index import Variable, index
-from catgrad.loops.ir.nest import Define, Item, Kernel, Loop, may_fail, nested
-from catgrad.loops.ir.scalar import Load, Stored
-from catgrad.loops.ir.steps import Either, Lowered, Repeat, Step, kernels
+from catgrad.loops.ir.nest import Item, Kernel, Loop, Store, may_fail, nested
+from catgrad.loops.ir.scalar import Buffer, Load
+from catgrad.loops.ir.steps import For, If, Lowered, Step, kernels
 
 
 def put_in_place(lowered: Lowered) -> None:
@@ -29,8 +29,8 @@ class _Order:
     def __init__(self, steps: Sequence[Step]) -> None:
         self.steps = list(steps)
         self.after: dict[int, set[int]] = defaultdict(set)
-        self.readers: dict[Stored, list[int]] = defaultdict(list)
-        self.writers: dict[Stored, list[int]] = defaultdict(list)
+        self.readers: dict[Buffer, list[int]] = defaultdict(list)
+        self.writers: dict[Buffer, list[int]] = defaultdict(list)
         self.checks: list[int] = []
         for number, step in enumerate(self.steps):
             self._enter(number, step)
@@ -54,7 +54,7 @@ class _Order:
         self.steps.append(step)
         self._enter(len(self.steps) - 1, step)
 
-    def take(self, result: Stored, old: Stored) -> bool:
+    def take(self, result: Buffer, old: Buffer) -> bool:
         """Let a result take the place of an argument, if all who read that can come before."""
         writers = set(self.writers[result])
         readers = [r for r in self.readers[old] if r not in writers]
@@ -96,14 +96,14 @@ class _Order:
         return done
 
 
-def _reads_first(step: Step, result: Stored, old: Stored) -> bool:
+def _reads_first(step: Step, result: Buffer, old: Buffer) -> bool:
     """Whether in a kernel each element of the old array is read where its new value is written, or before."""
-    if isinstance(step, (Repeat, Either)):
+    if isinstance(step, (For, If)):
         return False
     body = _body_that_defines(step, result)
     if body is None:
         return False
-    place = next(k for k, item in enumerate(body) if isinstance(item, Define) and item.array is result)
+    place = next(k for k, item in enumerate(body) if isinstance(item, Store) and item.buffer is result)
     indices = body[place].indices  # type: ignore[union-attr]
     early = sum(
         access[0] is old and access[1] == indices for item in body[: place + 1] for access in item.reads
@@ -111,22 +111,22 @@ def _reads_first(step: Step, result: Stored, old: Stored) -> bool:
     return early == sum(access[0] is old for access in step.reads)
 
 
-def _body_that_defines(item: Item | Kernel, array: Stored) -> list[Item] | None:
+def _body_that_defines(item: Item | Kernel, array: Buffer) -> list[Item] | None:
     if not isinstance(item, (Loop, Kernel)):
-        return [item] if isinstance(item, Define) and item.array is array else None
-    if any(isinstance(each, Define) and each.array is array for each in item.body):
+        return [item] if isinstance(item, Store) and item.buffer is array else None
+    if any(isinstance(each, Store) and each.buffer is array for each in item.body):
         return item.body
     found = [body for each in item.body if (body := _body_that_defines(each, array)) is not None]
     return found[0] if len(found) == 1 else None
 
 
-def _copied_last(lowered: Lowered, order: _Order, result: Stored) -> Stored:
-    final = Stored(result.name, result.type, "result")
+def _copied_last(lowered: Lowered, order: _Order, result: Buffer) -> Buffer:
+    final = Buffer(result.name, result.type, "result")
     final.alias, result.alias, result.place = result.alias, None, "workspace"
     result.name = f"next_{result.name}"
     variables = [Variable(size) for size in result.type.shape]
     at = tuple(map(index, variables))
-    for copy in nested(variables, [Define(final, at, Load(result, at))]):
+    for copy in nested(variables, [Store(final, at, Load(result, at))]):
         order.append(Kernel([copy]))
     for reader in order.readers[final.alias]:  # type: ignore[index]
         if reader != len(order.steps) - 1:

@@ -7,23 +7,23 @@ from collections.abc import Sequence
 from catgrad.dims import numbers
 from catgrad.loops.ir.index import Index, Read, Variable, index
 from catgrad.loops.ir.nest import (
+    Accumulate,
     Check,
-    Define,
     Indices,
     Item,
     Kernel,
     Loop,
-    Multiply,
+    MatMul,
     Sort,
     Statement,
-    Update,
+    Store,
     loops,
     nested,
+    size_hint,
     statements,
     substituted,
-    typical,
 )
-from catgrad.loops.ir.scalar import Compute, Guarded, Load, Number, Place, Scalar, Stored
+from catgrad.loops.ir.scalar import Buffer, Compute, IndexValue, Load, Masked, Number, Scalar
 from catgrad.ops.arithmetic import Add
 from catgrad.terms.structural import Constant
 from catgrad.types import NdArrayType
@@ -66,31 +66,31 @@ def _is_fit(rows: Loop) -> bool:
     if not all(isinstance(size, int) and size < SHORT for size in sizes):
         return False
     parts = list(statements(rows.body))
-    if not any(isinstance(s, Update) for s in parts):
+    if not any(isinstance(s, Accumulate) for s in parts):
         return False  # numbers by themselves are as fast one after the other
     places = [array.flat(indices) for s in parts for array, indices in (*s.reads, *s.writes)]
-    if any(typical(place.coefficient(rows.variable)) > 2 * SHORT for place in places):
+    if any(size_hint(place.coefficient(rows.variable)) > 2 * SHORT for place in places):
         return False
     return all(_is_plain(s, rows.variable) for s in parts)
 
 
 def _is_plain(s: Statement, row: Variable) -> bool:
     """Whether a statement is of numbers that rows have each for themselves, or that they add up."""
-    if isinstance(s, (Multiply, Sort, Check)):
+    if isinstance(s, (MatMul, Sort, Check)):
         return False
-    size = s.array.size
-    if s.array.place == "turn" and not (isinstance(size, int) and size <= MOST):
+    size = s.buffer.size
+    if s.buffer.place == "turn" and not (isinstance(size, int) and size <= MOST):
         return False
     if any(isinstance(atom, Read) for i in s.indices for atom, _ in i.terms) or not _is_regular(s.scalar):
         return False
     has_row = any(i.coefficient(row) for i in s.indices)
     return has_row or (
-        isinstance(s, Update) and isinstance(s.op, Add) and isinstance(size, int) and size <= MOST
+        isinstance(s, Accumulate) and isinstance(s.op, Add) and isinstance(size, int) and size <= MOST
     )
 
 
 def _is_regular(scalar: Scalar) -> bool:
-    if isinstance(scalar, Guarded):
+    if isinstance(scalar, Masked):
         return False
     loads_read = isinstance(scalar, Load) and any(
         isinstance(a, Read) for i in scalar.indices for a, _ in i.terms
@@ -105,9 +105,9 @@ class _Lanes:
         self.row = rows.variable
         (count,) = numbers((rows.variable.extent,))
         self.block = Variable(count // LANES)
-        self.wide: dict[Stored, Stored] = {}
-        self.totals: dict[Stored, Stored] = {}
-        self.copies: dict[tuple[Stored, int], Stored] = {}
+        self.wide: dict[Buffer, Buffer] = {}
+        self.totals: dict[Buffer, Buffer] = {}
+        self.copies: dict[tuple[Buffer, int], Buffer] = {}
         self.begin: list[Item] = []
         self.end: list[Item] = []
         self.written = {array for array, _ in rows.writes}
@@ -139,15 +139,15 @@ class _Lanes:
 
     def _statement(self, s: Statement, lane: Variable) -> Statement:
         """The statement of one lane."""
-        if not isinstance(s, (Define, Update)):
+        if not isinstance(s, (Store, Accumulate)):
             return s
         scalar = self._scalar(s.scalar, lane, {})
-        array, indices = self._access(s.array, s.indices, lane)
-        if isinstance(s, Define):
-            return Define(array, indices, scalar)
-        return Update(array, indices, s.op, scalar)
+        array, indices = self._access(s.buffer, s.indices, lane)
+        if isinstance(s, Store):
+            return Store(array, indices, scalar)
+        return Accumulate(array, indices, s.op, scalar)
 
-    def _access(self, array: Stored, indices: Indices, lane: Variable) -> tuple[Stored, Indices]:
+    def _access(self, array: Buffer, indices: Indices, lane: Variable) -> tuple[Buffer, Indices]:
         at = tuple(indices[axis] for axis in array.order)
         if any(i.coefficient(self.row) for i in at):
             return array, indices
@@ -157,11 +157,11 @@ class _Lanes:
             return self._lane_of(self.totals, array), (*at, index(lane))
         return array, indices
 
-    def _lane_of(self, known: dict[Stored, Stored], array: Stored) -> Stored:
+    def _lane_of(self, known: dict[Buffer, Buffer], array: Buffer) -> Buffer:
         """The array that has one for each lane, side by side."""
         if array not in known:
             shape = (*(array.type.shape[axis] for axis in array.order), LANES)
-            known[array] = Stored(array.name, NdArrayType(shape, array.type.dtype), "turn")
+            known[array] = Buffer(array.name, NdArrayType(shape, array.type.dtype), "turn")
         return known[array]
 
     def _scalar(self, old: Scalar, lane: Variable, done: dict[int, Scalar]) -> Scalar:
@@ -171,59 +171,59 @@ class _Lanes:
 
     def _changed(self, old: Scalar, lane: Variable, done: dict[int, Scalar]) -> Scalar:
         if isinstance(old, Load):
-            array, indices = self._access(old.array, old.indices, lane)
-            if array is old.array and self._is_worth_copying(old):
+            array, indices = self._access(old.buffer, old.indices, lane)
+            if array is old.buffer and self._is_worth_copying(old):
                 rest = tuple(i for i in indices if i.variable is not self.row)
                 return Load(self._copy_of(array, indices), (*rest, index(lane)))
-            return old if array is old.array else Load(array, indices)
+            return old if array is old.buffer else Load(array, indices)
         if isinstance(old, Compute):
             operands = tuple(self._scalar(o, lane, done) for o in old.operands)
             return old if operands == old.operands else Compute(old.op, old.dtype, operands)
-        assert isinstance(old, (Number, Place))  # nests with others are not fit
+        assert isinstance(old, (Number, IndexValue))  # nests with others are not fit
         return old
 
     def _is_worth_copying(self, load: Load) -> bool:
         """Whether elements of rows lie apart, and all of a row's are few."""
         rows = [i for i in load.indices if i.coefficient(self.row)]
         others = [i for i in load.indices if not i.coefficient(self.row)]
-        if load.array in self.written or [i.variable for i in rows] != [self.row]:
+        if load.buffer in self.written or [i.variable for i in rows] != [self.row]:
             return False
         size = 1
         for axis, i in enumerate(load.indices):
-            extent = load.array.type.shape[axis]
+            extent = load.buffer.type.shape[axis]
             size *= extent if i in others and isinstance(extent, int) else 1
-        return bool(others) and size <= SHORT and load.array.place != "turn"
+        return bool(others) and size <= SHORT and load.buffer.place != "turn"
 
-    def _copy_of(self, array: Stored, indices: Indices) -> Stored:
+    def _copy_of(self, array: Buffer, indices: Indices) -> Buffer:
         """The copy of an array whose rows are along the axis that these indices have the row for."""
         axis = next(a for a, i in enumerate(indices) if i.variable is self.row)
         if (array, axis) not in self.copies:
             rest = (*array.type.shape[:axis], *array.type.shape[axis + 1 :], LANES)
-            self.copies[array, axis] = Stored(array.name, NdArrayType(rest, array.type.dtype), "turn")
+            self.copies[array, axis] = Buffer(array.name, NdArrayType(rest, array.type.dtype), "turn")
         return self.copies[array, axis]
 
-    def _copied(self, array: Stored, axis: int, copy: Stored) -> list[Item]:
+    def _copied(self, array: Buffer, axis: int, copy: Buffer) -> list[Item]:
         """The rows of an array, one beside the other."""
         every = [Variable(size) for size in copy.type.shape]
         *rest, lane = map(index, every)
         row = index(self.block) * LANES + lane
         at = (*rest[:axis], row, *rest[axis:])
-        return nested(every, [Define(copy, (*rest, lane), Load(array, at))])
+        return nested(every, [Store(copy, (*rest, lane), Load(array, at))])
 
-    def _add_up(self, array: Stored, total: Stored) -> None:
+    def _add_up(self, array: Buffer, total: Buffer) -> None:
         """Zeros before the rows, and after them the sum over the lanes."""
         zero = Number(Constant(NdArrayType((), array.type.dtype), 0))
         every = [Variable(size) for size in total.type.shape]
-        self.begin += nested(every, [Define(total, tuple(map(index, every)), zero)])
+        self.begin += nested(every, [Store(total, tuple(map(index, every)), zero)])
         *free, lane = (Variable(size) for size in total.type.shape)
         at = tuple(map(index, free))
-        lanes = Stored(array.name, NdArrayType((), array.type.dtype), "turn")
-        summed = nested([lane], [Update(lanes, (), Add(), Load(total, (*at, index(lane))))])
-        last = Update(array, _all_axes(array, at), Add(), Load(lanes, ()))
-        self.end += nested(free, [Define(lanes, (), zero), *summed, last])
+        lanes = Buffer(array.name, NdArrayType((), array.type.dtype), "turn")
+        summed = nested([lane], [Accumulate(lanes, (), Add(), Load(total, (*at, index(lane))))])
+        last = Accumulate(array, _all_axes(array, at), Add(), Load(lanes, ()))
+        self.end += nested(free, [Store(lanes, (), zero), *summed, last])
 
 
-def _all_axes(array: Stored, kept: Indices) -> Indices:
+def _all_axes(array: Buffer, kept: Indices) -> Indices:
     """Indices for every axis, of which those that are not stored do not matter."""
     places = dict(zip(array.order, kept, strict=True))
     return tuple(places.get(axis, Index()) for axis in range(array.type.rank))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from catgrad.loops.ir.index import ZERO, Index, Modulo, Quotient, Variable
-from catgrad.loops.ir.nest import Item, Kernel, Loop, Multiply, Sort, Statement, statements, substituted
-from catgrad.loops.ir.scalar import Guarded, Load, Place, Scalar, reads
+from catgrad.loops.ir.nest import Item, Kernel, Loop, MatMul, Sort, Statement, statements, substituted
+from catgrad.loops.ir.scalar import IndexValue, Load, Masked, Scalar, reads
 
 FEW, MOST = 4, 16
 """Turns of a loop that are written out, so that loops around it can be taken at once, and statements."""
@@ -40,7 +40,7 @@ def _unrolled(item: Item) -> list[Item]:
 
 
 def _has_products(item: Item) -> bool:
-    return any(isinstance(s, (Multiply, Sort)) for s in statements([item]))
+    return any(isinstance(s, (MatMul, Sort)) for s in statements([item]))
 
 
 def _collapsed(loop: Loop) -> Loop:
@@ -66,18 +66,18 @@ def _moves_on(place: Index, u: Variable, v: Variable) -> bool:
 def _places(s: Statement) -> list[Index]:
     """Where a statement reads and writes, and the indices it asks or makes numbers of."""
     places = [array.flat(indices) for array, indices in (*s.reads, *s.writes)]
-    if isinstance(s, (Multiply, Sort)):
+    if isinstance(s, (MatMul, Sort)):
         return places
     stack: list[Scalar] = [s.scalar]
     stack += reads(tuple(i for _, indices in s.writes for i in indices))
     while stack:
         node = stack.pop()
-        if isinstance(node, Place):
+        if isinstance(node, IndexValue):
             places.append(node.index)
-        elif isinstance(node, Guarded):
+        elif isinstance(node, Masked):
             places += [condition.index for condition in node.conditions]
         elif isinstance(node, Load):
-            places.append(node.array.flat(node.indices))
+            places.append(node.buffer.flat(node.indices))
         stack.extend(node.operands)
     return places
 

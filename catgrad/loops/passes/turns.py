@@ -7,17 +7,17 @@ from collections.abc import Mapping
 from catgrad.dims import Size
 from catgrad.loops.ir.index import Index, Variable
 from catgrad.loops.ir.nest import (
-    Define,
+    Accumulate,
     Item,
     Loop,
-    Multiply,
+    MatMul,
     Statement,
-    Update,
+    Store,
     may_fail,
+    size_hint,
     statements,
-    typical,
 )
-from catgrad.loops.ir.scalar import Stored
+from catgrad.loops.ir.scalar import Buffer
 from catgrad.loops.passes.fuse import is_parallel
 
 SHARED = 2**16
@@ -27,7 +27,7 @@ FEW = 4
 """Turns of a loop that vectors are not worth."""
 
 
-def at_once(loop: Loop, first: Mapping[Stored, Statement]) -> list[Update] | None:
+def at_once(loop: Loop, first: Mapping[Buffer, Statement]) -> list[Accumulate] | None:
     """The reductions to numbers in a loop whose turns may be taken at once; None if they may not.
 
     `first` are the statements that write arrays first: what a turn defines first, it has for itself.
@@ -38,16 +38,16 @@ def at_once(loop: Loop, first: Mapping[Stored, Statement]) -> list[Update] | Non
     own, reductions = {id(part) for part in parts}, []
     stored: list[Item] = []
     for s in parts:
-        if not isinstance(s, (Define, Update)):
+        if not isinstance(s, (Store, Accumulate)):
             return None
-        if is_number(s.array) and id(first[s.array]) in own:
+        if is_number(s.buffer) and id(first[s.buffer]) in own:
             continue
-        if isinstance(s, Update) and not any(i.coefficient(loop.variable) for i in s.indices):
-            reads = sum(array is s.array for part in parts for array, _ in part.reads)
-            if not is_number(s.array) or reads > 1:
+        if isinstance(s, Accumulate) and not any(i.coefficient(loop.variable) for i in s.indices):
+            reads = sum(array is s.buffer for part in parts for array, _ in part.reads)
+            if not is_number(s.buffer) or reads > 1:
                 return None
             reductions.append(s)
-        elif is_number(s.array):
+        elif is_number(s.buffer):
             return None
         else:
             stored.append(s)
@@ -58,20 +58,20 @@ def is_worth_sharing(loop: Loop) -> bool:
     """Whether threads may share the turns of a loop, and there is enough to do in them."""
     if may_fail([loop]) or not is_parallel(loop):
         return False
-    turns = typical(loop.variable.extent)
+    turns = size_hint(loop.variable.extent)
     return turns > 1 and turns * sum(map(work, loop.body)) >= SHARED
 
 
 def work(item: Item) -> int:
     """About how many operations an item takes, of vectors in matrix products."""
     if isinstance(item, Loop):
-        return typical(item.variable.extent) * sum(map(work, item.body))
-    if isinstance(item, Multiply):
-        return typical(item.m.extent * item.n.extent * item.k.extent) // 8
+        return size_hint(item.variable.extent) * sum(map(work, item.body))
+    if isinstance(item, MatMul):
+        return size_hint(item.m.extent * item.n.extent * item.k.extent) // 8
     return 1
 
 
-def is_number(array: Stored) -> bool:
+def is_number(array: Buffer) -> bool:
     """Whether an array has become a number of its kernel."""
     return not array.order and array.place == "turn"
 
