@@ -15,7 +15,7 @@ from .compiler import NEEDS
 from .constants import weights
 from .entries import KERNELS, spelled
 from .files import longest_name, most_axes
-from .harness import load
+from .loading import load
 from .manifest import manifest
 from .options import Options
 from .sizes import with_free_sizes

@@ -2,54 +2,25 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from ctypes import c_int64, c_size_t, c_ssize_t, c_void_p
-from typing import Any, ClassVar
+from ctypes import c_size_t, c_ssize_t, c_void_p
+from typing import Any
 
 import numpy as np
 
-from catgrad.backend import Artifact
 from catgrad.dims import numbers
 from catgrad.errors import ShapeError
-from catgrad.programs.ports import TABLES, Kind, Role
+from catgrad.programs.ports import Role
 from catgrad.programs.program import Function, Program
 from catgrad.types import Array, substitute, symbols
 
-from .checks import Wanted
-from .compiler import shared_library
+from ..host.checks import Expected
 from .interface import entry, own
 from .library import Library, address, table_of
 from .plans import Plan, Plans
 
 TOO_LARGE = c_size_t(-1).value
 """The bytes of workspace where sizes are such that bytes cannot be counted."""
-
-
-def load(artifact: Artifact) -> Any:
-    """The class `CompiledModel` of an emitted library. Raises: ToolError if it cannot be compiled."""
-    from .learner import Learner
-
-    program, told = artifact.program, json.loads(artifact.files["manifest.json"])
-    [source] = [name for name in artifact.files if name == f"{program.name}.c"]
-    needed = {name: artifact.files[name] for name in (source, f"{program.name}.h")}
-    flags = ["-fopenmp"] if told["openmp"] else []
-    library = Library(shared_library(told["prefix"], needed, source, flags), told["prefix"])
-    attributes: dict[str, Any] = {"program": program, "library": library}
-    for function in program.functions:
-        kind = Initial if function.kind.is_initial else Entry
-        attributes[function.name] = kind(library, program, function)
-    if Kind.TRAIN_STEP in program.kinds:
-        attributes["step"] = Step(library, program, program.kinds[Kind.TRAIN_STEP])
-        attributes["learner"] = lambda self, seed=0: Learner(type(self), seed)
-    return type("CompiledModel", (Loaded,), attributes)
-
-
-class Loaded:
-    """A library, and the program it was printed from; its functions take and give lists of arrays."""
-
-    program: ClassVar[Program]
-    library: ClassVar[Library]
 
 
 class Entry:
@@ -60,11 +31,11 @@ class Entry:
         self.entry = entry(function)
         self.__name__, self.__doc__ = function.name, function.doc
         names = tuple(function.names[v] for v in function.arguments)
-        self.wanted = Wanted(function.name, names, function.argument_types, function.requirements)
+        self.expected = Expected(function.name, names, function.argument_types, function.requirements)
         self.own_types = tuple(port.type for port in own(function.inputs))
         self.results = [port.type for port in own(function.outputs)]
         self.symbols = tuple(symbols(function.argument_types))
-        self.plans = Plans(self.wanted, self.plan)
+        self.plans = Plans(self.expected, self.plan)
         pointers = len(self.entry.tables) + bool(self.entry.gradients) + len(self.own_types)
         self.takes_sizes = [c_ssize_t] * len(self.symbols)
         tables = [c_void_p] * len(self.entry.tables)
@@ -132,34 +103,3 @@ class Step(Entry):
         """The new values of the tables."""
         _, *new = super().__call__(*values)
         return new
-
-
-class Initial:
-    """A function from a seed to the first values of a table."""
-
-    def __init__(self, library: Library, program: Program, function: Function) -> None:
-        self.library, self.program, self.function = library, program, function
-        self.__name__, self.__doc__ = function.name, function.doc
-        self.wanted = Wanted(function.name, ("seed",), function.argument_types)
-
-    def __call__(self, seed: Any = 0) -> list[Array]:
-        """The first values, decided by the seed."""
-        [checked] = self.wanted.checked([seed])
-        first = initialise(self.library, self.program, int(checked))
-        return [array for table in self.function.changes for array in first[table]]
-
-
-def initialise(library: Library, program: Program, seed: int) -> dict[Role, list[Array]]:
-    """The first values of every table that is not empty."""
-    tables = {
-        table: [np.empty(numbers(slot.type.shape), slot.type.dtype.numpy) for slot in program.tables[table]]
-        for table in TABLES
-        if program.tables.get(table)
-    }
-    if tables:
-        call = library.function("init", [c_int64, *[c_void_p] * len(tables), c_void_p])
-        bytes = library.function("init_workspace_bytes", [], c_size_t)()
-        code = call(seed, *map(table_of, tables.values()), library.workspace.at_least(bytes))
-        if code:
-            raise library.refuse(code, "init")
-    return tables

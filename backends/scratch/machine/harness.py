@@ -1,57 +1,19 @@
-"""Sprites called from Python: each call runs a custom block in a virtual machine of Scratch."""
+"""Functions of sprites on arrays: each call runs a custom block in a virtual machine of Scratch."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
-from catgrad.backends.scratch.formats.packed import NAME
 
 from catgrad.backend import Artifact
 from catgrad.errors import DivergenceError, ShapeError
-from catgrad.programs.ports import Kind
-from catgrad.programs.program import Function, Program, interpret
+from catgrad.programs.program import Function, interpret
 from catgrad.types import Array, Dtype, NdArrayType
 
-from ...c.checks import Wanted
+from ...host.checks import Expected
 from .projects import Machine
-
-
-def load(artifact: Artifact) -> Any:
-    """The class `CompiledModel` of an emitted sprite. Raises: ToolError if there is no virtual machine."""
-    from .learner import Learner
-
-    program = artifact.program
-    blocks = opened(artifact, "sprite3")
-    initial = {f.name: Initial(f) for f in program.functions if f.name not in blocks}
-    attributes: dict[str, Any] = {"program": program, **initial, **blocks}
-    attributes |= {"machine": next(iter(blocks.values())).machine}
-    if (step := program.kinds.get(Kind.TRAIN_STEP)) is not None:
-        attributes["step"] = Step(blocks[step.name])
-        attributes["learner"] = lambda self, seed=None: Learner(opened(artifact, "sb3"), initial, seed)
-    return type("CompiledModel", (Loaded,), attributes)
-
-
-def opened(artifact: Artifact, kind: str) -> dict[str, Block]:
-    """The custom blocks of the emitted sprite3 or sb3, in a virtual machine of its own."""
-    program = artifact.program
-    told = json.loads(artifact.text(f"{program.name}_manifest.json"))
-    machine = Machine(told["vm"])
-    machine.load(artifact.files[f"{program.name}.{kind}"])
-    if machine.has_list(NAME):
-        machine.call("unpack weights")  # or the first call would put them in place of those it is given
-    return {
-        name: Block(machine, artifact, name, how, told["tables"]) for name, how in told["functions"].items()
-    }
-
-
-class Loaded:
-    """A sprite in a virtual machine, and the program it was printed from; functions take and give arrays."""
-
-    program: ClassVar[Program]
-    machine: ClassVar[Machine]
 
 
 class Block:
@@ -72,12 +34,12 @@ class Block:
         self.__name__, self.__doc__ = function.name, function.doc
         self.slots = [tables[port.name] for port in function.inputs if port.role.is_table]
         names = [function.names.get(v, "x") for v in function.arguments]
-        self.wanted = Wanted(function.name, names, function.argument_types)
+        self.expected = Expected(function.name, names, function.argument_types)
         self.tables = tables
 
     def __call__(self, *values: Any) -> list[Array]:
         """The results, in the order in which the function gives them."""
-        given = self.wanted.checked(values)
+        given = self.expected.checked(values)
         places = [*self.slots, *self.how["takes"]]
         for place, value in zip(places, given, strict=True):
             self.put(place, value)
