@@ -71,11 +71,12 @@ class Library:
         self.printed: dict[Hashable, KernelText] = {}
         self.literals: dict[Literal, str] = {}
         self.helpers: set[str] = set()
-        self.members = {
-            slot.name: identifier
+        self.tables = {
+            table: members(program, table, self.dialect.reserved)
             for table in TABLES
-            for slot, identifier in members(program, table, self.dialect.reserved)
+            if program.tables.get(table)
         }
+        self.members = {slot.name: identifier for each in self.tables.values() for slot, identifier in each}
 
     def helper(self, name: str) -> str:
         """Record that a line needs a function or number of the runtime; returns its name."""
@@ -238,14 +239,9 @@ def spelled(backend: Backend, program: Program) -> dict[str, Any]:
     """What the templates of the target c are given."""
     library = Library(backend, program)
     functions = {f.name: library.function(f) for f in program.functions}
-    tables = {
-        table: members(program, table, backend.dialect.reserved)
-        for table in TABLES
-        if program.tables.get(table)
-    }
     return {
         "functions": functions,
         "kinds": {kind: functions[f.name] for kind, f in program.kinds.items()},
-        "tables": tables,
+        "tables": library.tables,
         "helpers": frozenset(library.helpers),
     }

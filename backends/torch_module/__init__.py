@@ -12,7 +12,7 @@ from ..torch import LIMITS, PASSES, PYTORCH
 from .arrange import arrange
 from .harness import harness
 from .options import Options
-from .parts import always_turns, class_name, containers, one_way, path, renewed
+from .parts import class_name, containers, one_way, path, renewed
 from .skeleton import examples, optimizers
 
 
@@ -35,7 +35,6 @@ BACKEND = Backend(
     entries=lambda options: (Kind.TRAINED, Kind.PREDICT, Kind.CRITERION),
     arrange=arrange,
     helpers={
-        "always_turns": always_turns,
         "class_name": class_name,
         "containers": containers,
         "examples": examples,

@@ -5,7 +5,6 @@ Everything is decided here; the macros of a dialect only spell.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -126,7 +125,8 @@ class Lines:
         for value, text in zip(function.arguments, arguments, strict=True):
             self.text[value] = text, ATOM, 0
         self.lines: list[Line] = []
-        self.mentions: dict[int, frozenset[int]] = {}  # of each value: those whose variables its text has
+        # Of each value: those whose variables its text has.
+        self.mentions = {value: frozenset([value]) for value in function.arguments}
         self.last_read: dict[int, int] = {}  # of each variable's value: the line
         self.read_inside = {v for op, ins, _ in function.body if isinstance(op, Nested) for v in ins}
 
@@ -187,8 +187,10 @@ class Lines:
         filled = outputs[op.carried :]
         wishes = [named(o) or f"{body.names.get(v, 'row')}_rows" for o, v in zip(filled, rows, strict=True)]
         stacks = self._assigned(filled, wishes)
-        lines, results = Lines(self.printer, body, [*carries, *elements, *constants]).print()
-        renewed = results[: op.carried]
+        block = Lines(self.printer, body, [*carries, *elements, *constants])
+        lines, results = block.print()
+        old = inside[: op.carried]
+        renewals = zip(old, new, carries, results, strict=False)
         self.lines.append(
             Loop(
                 index, self.printer.size(op.length), op.backwards,
@@ -196,8 +198,9 @@ class Lines:
                 rows=tuple(zip(elements, arrays, [body.types[v] for v in read], strict=True)),
                 lines=lines,
                 stacks=tuple(map(self._stack, stacks, results[op.carried :], filled)),
-                renewed=tuple((c, text) for c, text in zip(carries, renewed, strict=True) if c != text),
-                at_once=any(_mentions(text, set(carries[:i])) for i, text in enumerate(renewed)),
+                renewed=tuple((carry, text) for v, n, carry, text in renewals if v != n),
+                at_once=any(not block.mentions[n].isdisjoint(old[:i]) for i, n in enumerate(new)),
+                always_runs=isinstance(op.length, int) and op.length > 0,
             )
         )  # fmt: skip
 
@@ -221,7 +224,8 @@ class Lines:
 
     def _with_releases(self) -> tuple[Line, ...]:
         """The lines, where each says what is read for the last time, if that is large."""
-        kept, types = self._variables(self.function.results), self.function.types
+        kept = self._variables(self.function.results).union(self.function.arguments)
+        types = self.function.types
         released: dict[int, list[str]] = {}
         for value, line in sorted(self.last_read.items()):
             if value not in kept and _is_large(types[value]):
@@ -255,8 +259,3 @@ def _is_large(type: NdArrayType | None) -> bool:
         return False
     (elements,) = numbers((type.substitute(dict.fromkeys(symbols((type,)), 16)).size,))
     return elements >= LARGE
-
-
-def _mentions(text: str, names: set[str]) -> bool:
-    """Whether one of the names is a word of the text."""
-    return not names.isdisjoint(re.findall(r"\w+", text))

@@ -39,7 +39,8 @@ class Stack:
 class Loop:
     """Lines repeated: `carries` are names with first values, `rows` names with the arrays they are rows of.
 
-    After the lines each carry gets its new value, all of them `at_once` where one reads another.
+    After the lines each carry gets its new value, all of them `at_once` where one reads another. A loop that
+    `always_runs` does so at every size.
     """
 
     index: str
@@ -51,6 +52,7 @@ class Loop:
     stacks: tuple[Stack, ...]
     renewed: tuple[tuple[str, str], ...]
     at_once: bool
+    always_runs: bool
     released: tuple[str, ...] = ()
     kind: str = "Scan"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
@@ -18,7 +18,7 @@ from catgrad.loops.lower import lower
 from catgrad.loops.memory_plan import Plan
 from catgrad.loops.passes.fuse import fused
 from catgrad.loops.passes.turns import is_number
-from catgrad.programs.ports import Kind, Port, Role
+from catgrad.programs.ports import TABLES, Kind, Port, Role
 from catgrad.programs.program import Function, Program
 from catgrad.types import NdArrayType
 
@@ -126,11 +126,11 @@ class Sprite:
     printed: dict[Hashable, Printed] = field(default_factory=dict)
 
     @cached_property
-    def kept(self) -> frozenset[str]:
-        """The lists and variables of tables."""
+    def persistent(self) -> Mapping[str, str]:
+        """The lists and variables of tables, by the names of slots."""
         slot_name = self.backend.dialect.macros["slot_name"]
-        slots = (slot for table in self.program.tables.values() for slot in table)
-        return frozenset(slot_name(slot.name, slot.type.rank) for slot in slots)
+        slots = (slot for table in TABLES[::-1] for slot in self.program.tables.get(table, ()))
+        return {slot.name: slot_name(slot.name, slot.type.rank) for slot in slots}
 
     @cached_property
     def own(self) -> frozenset[str]:
@@ -177,7 +177,7 @@ class Sprite:
         taken = {definition.name for definition in self.definitions}
         name = first_free(stem, taken)
         self.definitions.append(Definition(name, lines))
-        self.variables |= dict.fromkeys(v for v in changed(lines) if v not in self.kept)
+        self.variables |= dict.fromkeys(v for v in changed(lines) if v not in self.persistent.values())
         return name
 
     def _fresh(self, wish: str) -> str:
@@ -233,10 +233,9 @@ class _Function:
         cut = self._end_of_forward(steps)
         forward, rest = (tuple(self._lines(part)) for part in (steps[:cut], steps[cut:]))
         self.sprite.variables |= dict.fromkeys(changed((*forward, *rest)))
-        slot_name = self.macros["slot_name"]
+        persistent = self.sprite.persistent
         renewals = [
-            Renewal(self._value(a.name, a, port.role), slot_name(port.name, a.type.rank))
-            for a, port in self.renewals
+            Renewal(self._value(a.name, a, port.role), persistent[port.name]) for a, port in self.renewals
         ]
         return Entry(self.function, tuple(takes), tuple(self._results()), forward, rest, tuple(renewals))
 
@@ -249,7 +248,7 @@ class _Function:
         own = []
         for array, port in zip(self.lowered.arguments, self.function.inputs, strict=True):
             if port.role.is_table:
-                self.names[array] = self.macros["slot_name"](port.name, array.type.rank)
+                self.names[array] = self.sprite.persistent[port.name]
             else:
                 self.names[array] = self.sprite.room(self.macros["local"](array.name), array)
                 own.append(self._value(array.name, array, port.role))

@@ -35,7 +35,7 @@ def spelled(backend: Backend, program: Program) -> dict[str, Any]:
     """What the templates of the target scratch are given."""
     sprite, entries = printed(backend, program)
     told = Interface(backend, sprite, entries) if is_called(backend, program) else None
-    first, taught, drawn = first_values(backend, program), examples(backend, program), streams(program)
+    first, taught, drawn = first_values(backend, program), examples(backend, told), streams(program)
     masks = uses_masks(program)
     named = classes(backend, told, taught) if told else None
     kept = backend.dialect.macros["local"](KEPT)
@@ -46,8 +46,8 @@ def spelled(backend: Backend, program: Program) -> dict[str, Any]:
         "writer": writer(backend, program, entries),
         "entries": entries,
         "told": told,
-        "tables": tables(backend, program),
-        "storage": storage(backend, program, first),
+        "tables": tables(sprite),
+        "storage": storage(sprite, first),
         "first": first,
         "macros": backend.dialect.macros,
         "bits": bits.lists(backend) if drawn or masks else {},

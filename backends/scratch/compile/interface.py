@@ -12,7 +12,6 @@ from catgrad.errors import OptionError
 from catgrad.initialisers import Filled, Normal, Uniform
 from catgrad.naming import numbered
 from catgrad.programs.ports import TABLES, Kind, Role
-from catgrad.programs.program import Program
 from catgrad.terms.state import Slot
 from catgrad.types import Dtype, NdArrayType
 
@@ -90,7 +89,7 @@ class Interface:
         asked = [self._told(entry) for entry in entries.values() if entry not in steps]
         self.asked = {told.block: told for told in asked}
         self.step = next(map(self._told, steps), None)
-        self._check_names(tables(backend, sprite.program))
+        self._check_names(tables(sprite))
 
     @property
     def functions(self) -> list[Told]:
@@ -171,7 +170,7 @@ class Interface:
         return [self._reset(slot) for slot in slots if any(slot.name not in each for each in constant)]
 
     def _reset(self, slot: Slot) -> Reset:
-        place = self.macros["slot_name"](slot.name, slot.type.rank)
+        place = self.sprite.persistent[slot.name]
         return Reset(place, int(slot.type.size) if slot.type.rank else None, self._drawn(slot.initial))
 
     def _drawn(self, initial: Any) -> str:
@@ -208,8 +207,7 @@ def extent(type: NdArrayType) -> str:
     return f"{type.size} number{'s' if type.size != 1 else ''}{shape}"
 
 
-def tables(backend: Backend, program: Program) -> list[tuple[str, Slot, bool]]:
+def tables(sprite: Sprite) -> list[tuple[str, Slot, bool]]:
     """The lists and variables that training changes: name, slot, and whether it is a list."""
-    macros = backend.dialect.macros
-    slots = [slot for table in TABLES[::-1] for slot in program.tables.get(table, ())]
-    return [(macros["slot_name"](slot.name, slot.type.rank), slot, bool(slot.type.rank)) for slot in slots]
+    slots = [slot for table in TABLES[::-1] for slot in sprite.program.tables.get(table, ())]
+    return [(sprite.persistent[slot.name], slot, bool(slot.type.rank)) for slot in slots]
