@@ -1,7 +1,7 @@
-"""Differential testing of emitted programs: each function, in its real runtime, against the reference.
+"""Differential testing of emitted programs: each function in its real runtime, beside the reference.
 
-The reference is computed from the program before any pass of the target, by the `ref` of its operations in
-NumPy.
+The reference is the meaning of the program that was emitted, computed by the `ref` of its operations with
+NumPy, before any pass of the target.
 """
 
 from __future__ import annotations
@@ -15,25 +15,26 @@ import numpy as np
 from catgrad.backend import Artifact
 from catgrad.dims import numbers
 from catgrad.errors import CatgradError, OptionError, ShapeError, ToolError, VerificationError, one_line
-from catgrad.programs.program import GRADIENTS, Function, Program, interpret
+from catgrad.programs.ports import Port, Role
+from catgrad.programs.program import Function, Program, interpret
 from catgrad.types import Array, Dtype, NdArrayType, as_numpy, symbols, widened
 
 SMALLEST_SIZE, LARGEST_SIZE = 3, 3 * 2**10
-"""Sizes to try for the first symbol, each twice the previous, until a function accepts them."""
+"""Sizes that are tried for the first symbol, each twice the one before, until a function accepts them."""
 
 CLASSES = 3
-"""Integers are drawn below this."""
+"""Whole numbers are drawn below this."""
 
 OWN_DOMAIN, NOISE = (0.1, 0.9), 0.1
-"""The interval of inputs and targets, and the maximum added to initial values of tables."""
+"""Interval of a function's own arguments, and the most that is added to first values of tables."""
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """The comparison of one result of a function with the reference.
+    """One result of a function beside the reference.
 
-    `difference` is the greatest |y - r| / (1 + |r|), or infinite; `problem` explains an infinite one that is
-    not caused by a number.
+    `difference` is the greatest |y - r| / (1 + |r|), or infinite; `problem` says why it is, if that is not a
+    number's doing.
     """
 
     function: str
@@ -44,7 +45,7 @@ class Comparison:
 
     @property
     def agrees(self) -> bool:
-        """Return whether the result agrees with the reference within the tolerance of the target."""
+        """Tell whether the result is the one of the reference, within the tolerance of the target."""
         return self.difference <= self.tolerance
 
 
@@ -57,19 +58,19 @@ class Verification:
 
     @property
     def agrees(self) -> bool:
-        """Return whether all results agree with the reference."""
+        """Tell whether every result agrees with the reference."""
         return all(each.agrees for each in self.comparisons)
 
     @property
     def worst(self) -> list[tuple[Comparison, int]]:
-        """For each function, the comparison closest to or above its tolerance, and the number of results."""
+        """For each function, the comparison nearest to its tolerance or beyond, and how many there are."""
         by_function: dict[str, list[Comparison]] = {}
         for each in self.comparisons:
             by_function.setdefault(each.function, []).append(each)
         return [(max(found, key=_share), len(found)) for found in by_function.values()]
 
     def check(self) -> None:
-        """Raise VerificationError unless all results agree, with the worst one."""
+        """Raises: VerificationError, with the worst of the results that do not agree."""
         wrong = [each for each in self.comparisons if not each.agrees]
         if not wrong:
             return
@@ -83,12 +84,12 @@ class Verification:
 
 
 def verify(artifact: Artifact, seed: int = 0) -> Verification:
-    """Run each function of an emitted program on random arrays, and compare its results with the reference.
+    """Run each function of an emitted program on drawn arrays, and compare its results with the reference.
 
-    Weights are drawn too; those in files are not compared.
+    Weights are drawn too: those that files hold are not compared.
 
     Raises: ToolError if the program cannot be built or run here; VerificationError if it does not load;
-    ShapeError or OptionError if no sizes are valid for a function
+    ShapeError or OptionError if no arrays suit a function
     """
     compiled = _loaded(artifact)
     first = dict(_first_values(artifact.reference, seed))
@@ -100,7 +101,7 @@ def verify(artifact: Artifact, seed: int = 0) -> Verification:
 
 
 def _share(comparison: Comparison) -> tuple[bool, float]:
-    """Order comparisons by difference relative to the tolerance."""
+    """Order comparisons by how much of the tolerance they use."""
     tolerance = comparison.tolerance
     return not comparison.agrees, comparison.difference / tolerance if tolerance else comparison.difference
 
@@ -120,7 +121,7 @@ def _draw(rng: np.random.Generator, type: NdArrayType, domain: tuple[float, floa
     drawn = rng.uniform(*domain, numbers(type.shape))
     if type.dtype is Dtype.bool:
         return np.asarray(drawn > np.mean(domain))
-    # Integers may be indices of rows, of which every example has three.
+    # Whole numbers may be those of rows, of which every example has three.
     return np.asarray(drawn if type.dtype.is_floating else rng.integers(0, classes, drawn.shape)).astype(
         type.dtype.numpy
     )
@@ -131,7 +132,7 @@ def _loaded(artifact: Artifact) -> Any:
         return artifact.load()()
     except CatgradError:
         raise
-    except Exception as error:  # emitted code may fail in any way
+    except Exception as error:  # emitted code may fail in any way, which is what is to be found out
         raise VerificationError(
             f"what is emitted for {artifact.backend.name} must load",
             f"it raises {type(error).__name__}: {error}",
@@ -139,27 +140,23 @@ def _loaded(artifact: Artifact) -> Any:
         ) from error
 
 
-def _first_values(program: Program, seed: int) -> Iterator[tuple[str, list[Array]]]:
-    """Return tables with values slightly above the initial ones, as zeros hide errors."""
+def _first_values(program: Program, seed: int) -> Iterator[tuple[tuple[Role, str], Array]]:
+    """Tables with values a little above those that training begins with, for zeros hide errors."""
     for function in program.functions:
-        if _is_initial(program, function):
+        if function.kind.is_initial:
             values = interpret(function, np.int64(seed))
             noise = draw_arrays([function.types[v] for v in function.results], (0, NOISE), seed)
-            moved = [a + n if a.dtype.kind == "f" else a for a, n in zip(values, noise, strict=True)]
-            yield function.gives[0], [m.astype(a.dtype) for m, a in zip(moved, values, strict=True)]
-
-
-def _is_initial(program: Program, function: Function) -> bool:
-    """Return whether it is a function from a seed to the initial values of a table."""
-    return not function.takes and len(function.gives) == 1 and function.gives[0] in program.tables
+            for port, a, n in zip(function.outputs, values, noise, strict=True):
+                moved = a + n if a.dtype.kind == "f" else a
+                yield (port.role, port.name), moved.astype(a.dtype)
 
 
 def _example(
-    artifact: Artifact, function: Function, first: Mapping[str, Sequence[Array]], seed: int
+    artifact: Artifact, function: Function, first: Mapping[tuple[Role, str], Array], seed: int
 ) -> tuple[list[Array], list[Array]]:
-    """Draw valid arguments of a function; return them with the results of the reference.
+    """Draw arguments that a function accepts; returns them with the results of the reference.
 
-    Sizes grow until all operations accept them; indices become 0 if there are fewer rows.
+    Sizes grow until no operation has too little, and rows fall to 0 if there are fewer than drawn.
     """
     size = SMALLEST_SIZE
     classes = CLASSES
@@ -167,7 +164,7 @@ def _example(
         try:
             arrays = _arguments(artifact, function, first, size, classes, seed)
             return arrays, interpret(function, *arrays)
-        except (ShapeError, OptionError):  # a size is too small for an operation, or negative
+        except (ShapeError, OptionError):  # an operation has too little, or a size is negative
             size *= 2
             if size > LARGEST_SIZE:
                 raise
@@ -180,25 +177,20 @@ def _example(
 def _arguments(
     artifact: Artifact,
     function: Function,
-    first: Mapping[str, Sequence[Array]],
+    first: Mapping[tuple[Role, str], Array],
     size: int,
     classes: int,
     seed: int,
 ) -> list[Array]:
     types = _sized(artifact, function, size)
-    if _is_initial(artifact.reference, function):
+    if function.kind.is_initial:
         return [np.asarray(seed, types[0].dtype.numpy)]
-    arrays = draw_arrays(types, OWN_DOMAIN, seed, classes)
-    start = 0
-    for table in function.takes:
-        count = len(artifact.reference.tables[table])
-        arrays[start : start + count] = first.get(table, arrays[start : start + count])
-        start += count
-    return arrays
+    drawn = draw_arrays(types, OWN_DOMAIN, seed, classes)
+    return [first.get((p.role, p.name), a) for p, a in zip(function.inputs, drawn, strict=True)]
 
 
 def _sized(artifact: Artifact, function: Function, size: int) -> tuple[NdArrayType, ...]:
-    """Return the argument types with numbers for symbols, which the target may have chosen."""
+    """The argument types with numbers for symbols, which the target may have chosen."""
     printed = {each.name: each.argument_types for each in artifact.program.functions}
     names, settled = symbols(function.argument_types), printed.get(function.name, ())
     if names and settled and not symbols(settled):
@@ -214,11 +206,11 @@ def _compared(
     arrays: Sequence[Array],
     reference: Sequence[Array],
 ) -> list[Comparison]:
-    names = _results(artifact.reference, function)
+    names = [_name(function, port, k) for k, port in enumerate(function.outputs)]
     tolerances = [
         artifact.backend.tolerance.get(function.types[v].dtype.value, 0.0) for v in function.results
     ]
-    # Only NumPy accepts ml_dtypes' bfloat16; all targets accept float32 in its place.
+    # No library but NumPy takes its bfloat16, and every target takes float32 for it.
     given = [widened(array) if array.dtype.name == "bfloat16" else array for array in arrays]
     try:
         found = [as_numpy(result) for result in getattr(compiled, function.name)(*given)]
@@ -236,18 +228,8 @@ def _compared(
     ]
 
 
-def _results(program: Program, function: Function) -> list[str]:
-    """Return the names of the results: arrays of tables by slot, others as in the function."""
-    if not function.gives:
-        return [function.names.get(v, f"result {k}") for k, v in enumerate(function.results)]
-    names = []
-    for given in function.gives:
-        table = "parameters" if given == GRADIENTS else given
-        prefix = "d_" if given == GRADIENTS else ""
-        names += (
-            [f"{prefix}{slot.name}" for slot in program.tables[table]] if table in program.tables else [given]
-        )
-    return names
+def _name(function: Function, port: Port, place: int) -> str:
+    return port.label or function.names.get(function.results[place], f"result {place}")
 
 
 def _comparison(function: str, name: str, found: Array, reference: Array, tolerance: float) -> Comparison:
@@ -258,9 +240,9 @@ def _comparison(function: str, name: str, found: Array, reference: Array, tolera
 
 
 def difference(found: Array, reference: Array) -> float:
-    """Compute the greatest |y - r| / (1 + |r|), or |y - r| for integers and booleans.
+    """Compute the greatest |y - r| / (1 + |r|), of whole numbers and truth values |y - r|.
 
-    It is infinite where only one of them is finite; NaN equals NaN.
+    It is infinite where only one of them is finite; what is no number is equal to itself.
     """
     if reference.dtype.kind in "iub":
         high, low = np.maximum(found, reference), np.minimum(found, reference)

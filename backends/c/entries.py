@@ -13,18 +13,17 @@ from catgrad.loops.ir.scalar import Buffer, Space
 from catgrad.loops.ir.steps import For, If, Step, kernels
 from catgrad.loops.memory_plan import planned
 from catgrad.naming import Namer
-from catgrad.programs.program import GRADIENTS, Function, Program
+from catgrad.programs.ports import TABLES, Kind, Port, Role
+from catgrad.programs.program import Function, Program
 from catgrad.types import symbols
 
 from .halves import stored
-from .interface import prefix
+from .interface import Entry, entry, prefix
 from .kernels import KernelPrinter
 from .machine import MACHINE
 from .scalars import Expressions
 from .texts import Branches, Call, CallLine, KernelText, Literal, Pointer, Turns
 from .workspace import workspace
-
-TABLES = ("state", "buffers", "parameters")
 
 KERNELS = ("check", "compute_*")
 """Names of kernels, as words and patterns that are reserved in the functions that call them."""
@@ -51,8 +50,8 @@ class CFunction:
 
     name: str
     doc: str
-    takes: tuple[str, ...]
-    gives: tuple[str, ...]
+    kind: Kind
+    entry: Entry
     sizes: tuple[str, ...]
     inputs: tuple[CArgument, ...]
     outputs: tuple[CArgument, ...]
@@ -73,11 +72,12 @@ class Library:
         self.printed: dict[Hashable, KernelText] = {}
         self.literals: dict[Literal, str] = {}
         self.helpers: set[str] = set()
-        self.members = {
-            slot.name: (table, identifier)
+        self.tables = {
+            table: members(program, table, self.dialect.reserved)
             for table in TABLES
-            for slot, identifier in members(program, table, self.dialect.reserved)
+            if program.tables.get(table)
         }
+        self.members = {slot.name: identifier for each in self.tables.values() for slot, identifier in each}
 
     def helper(self, name: str) -> str:
         """Record that a line needs a function or number of the runtime; returns its name."""
@@ -94,8 +94,7 @@ class _Entry:
         self.library, self.function, self.program = library, function, library.program
         self.dialect = library.dialect
         self.macros = {**library.dialect.macros, "helper": library.helper}
-        self.kept = self.program.common_arguments(function)
-        self.lowered = compile_kernels(function, MACHINE, library.program.renewed(function))
+        self.lowered = compile_kernels(function, MACHINE, function.renewed())
         self.plan = planned(self.lowered)
         self.expressions = Expressions(self.dialect, lambda array: array.name)
         self.namer = Namer([*self.dialect.reserved, *KERNELS, *symbols(function.argument_types)])
@@ -118,49 +117,39 @@ class _Entry:
         memory = workspace(self.lowered, self.plan, texts, reach, size)
         body = macros["body"](macros, calls, [p for p in pointers if p.name in used], memory)
         return CFunction(
-            self.function.name, self.function.doc, self.function.takes, self.function.gives,
+            self.function.name, self.function.doc, self.function.kind, entry(self.function),
             symbols(self.function.argument_types), tuple(inputs), tuple(outputs), body,
             macros["workspace"](macros, memory), memory.may_be_empty, macros["limit"](macros, memory),
             requirements, macros["kernels"](macros, self.new_literals, self.new),
         )  # fmt: skip
 
     def _own_arguments(self) -> list[CArgument]:
-        names = [slot.name for table in self.function.takes for slot in self.program.tables[table]]
-        arguments = self.lowered.arguments
-        for array, name in zip(arguments, names, strict=False):
-            table, identifier = self.library.members[name]
-            self.places[array] = self.dialect.macros["member"](table, identifier)
-        own = arguments[len(names) :]
-        if self.function.name == "update" and "parameters" in self.function.takes:
-            for array, (_, identifier) in zip(own, self._parameters(), strict=True):
-                self.places[array] = self.dialect.macros["member"](GRADIENTS, identifier)
-            return [self._named(a) for a in own]
-        return [self._named(array, place=True) for array in own]
-
-    def _own_results(self) -> list[CArgument]:
-        results = iter(self.lowered.results)
-        if not self.function.gives:
-            return [self._named(a, place=True) for a in results]
+        """Place every argument; returns those that are passed one by one."""
         own = []
-        for given in self.function.gives:
-            if given in self.program.tables or given == GRADIENTS:
-                table = "parameters" if given == GRADIENTS else given
-                for slot in self.program.tables[table]:
-                    _, identifier = self.library.members[slot.name]
-                    self.places[next(results)] = self.dialect.macros["member"](given, identifier)
+        for array, port in zip(self.lowered.arguments, self.function.inputs, strict=True):
+            if port.role.is_table or port.role is Role.GRADIENT:
+                self.places[array] = self._member(port)
             else:
-                array = next(results)
-                own.append(self._named(array, place=True, name=given))
+                own.append(self._named(array))
         return own
 
-    def _parameters(self) -> list[tuple[str, str]]:
-        return [self.library.members[slot.name] for slot in self.program.tables["parameters"]]
+    def _own_results(self) -> list[CArgument]:
+        """Place every result; returns those that are passed one by one."""
+        own = []
+        for array, port in zip(self.lowered.results, self.function.outputs, strict=True):
+            if port.role.is_table or port.role is Role.GRADIENT:
+                self.places[array] = self._member(port)
+            else:
+                own.append(self._named(array, port.name))
+        return own
 
-    def _named(self, array: Buffer, place: bool = False, name: str = "") -> CArgument:
+    def _member(self, port: Port) -> str:
+        """The member of a table's struct, or of that of the gradients, which has the same members."""
+        return self.dialect.macros["member"](port.role, self.library.members[port.name])
+
+    def _named(self, array: Buffer, name: str = "") -> CArgument:
         name = name or array.name
-        identifier = self.namer.fresh(name)
-        if place:
-            self.places[array] = identifier
+        identifier = self.places[array] = self.namer.fresh(name)
         return CArgument(identifier, name, array.type, self.expressions.size(array.type.size))
 
     def _pointer(self, array: Buffer) -> Pointer:
@@ -242,7 +231,7 @@ class _Entry:
         return found
 
 
-def members(program: Program, table: str, reserved: frozenset[str]) -> list[tuple[Any, str]]:
+def members(program: Program, table: Role, reserved: frozenset[str]) -> list[tuple[Any, str]]:
     """The slots of a table, and what they are called in its struct."""
     namer = Namer(reserved)
     return [(slot, namer.fresh(slot.name)) for slot in program.tables.get(table, ())]
@@ -252,9 +241,9 @@ def spelled(backend: Backend, program: Program) -> dict[str, Any]:
     """What the templates of the target c are given."""
     library = Library(backend, program)
     functions = {f.name: library.function(f) for f in program.functions}
-    tables = {
-        table: members(program, table, backend.dialect.reserved)
-        for table in TABLES
-        if program.tables.get(table)
+    return {
+        "functions": functions,
+        "kinds": {kind: functions[f.name] for kind, f in program.kinds.items()},
+        "tables": library.tables,
+        "helpers": frozenset(library.helpers),
     }
-    return {"functions": functions, "tables": tables, "helpers": frozenset(library.helpers)}
