@@ -6,6 +6,7 @@ from catgrad.backend import Backend
 from catgrad.errors import OptionError
 from catgrad.learn.task import COMPILED
 from catgrad.loops import OPERATIONS
+from catgrad.loops.printing.functions import KERNELS
 from catgrad.programs.ports import Kind
 from catgrad.programs.program import Program
 
@@ -13,7 +14,7 @@ from .. import templates
 from . import interface
 from .compiler import NEEDS
 from .constants import weights
-from .entries import KERNELS, spelled
+from .entries import spelled
 from .files import longest_name, most_axes
 from .loading import load
 from .manifest import manifest
