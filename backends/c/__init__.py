@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from catgrad.backend import Backend
 from catgrad.errors import OptionError
-from catgrad.learn.task import COMPILED
 from catgrad.loops import OPERATIONS
 from catgrad.programs.ports import Kind
 from catgrad.programs.program import Program
@@ -43,7 +42,7 @@ def arrange(backend: Backend, program: Program) -> Program:
             is called like it, and its name is a word of C, C++ or the emitted files
     """
     prefix, reserved = interface.prefix(program), backend.dialect.reserved
-    if prefix == "train" or (Kind.TRAIN_STEP in program.kinds and prefix in reserved):
+    if prefix == "train" or (Kind.STEP in program.kinds and prefix in reserved):
         raise OptionError(
             "a model in C must have a name that C, C++ and the emitted files do not use",
             f"it is {program.name!r}",
@@ -60,7 +59,6 @@ BACKEND = Backend(
     load=load,
     needs=NEEDS,
     options=Options(),
-    entries=lambda options: tuple(kind for kind in COMPILED if kind is not Kind.STEP),
     arrange=arrange,
     spell=spelled,
     dissolves=OPERATIONS,

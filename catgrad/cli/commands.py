@@ -171,7 +171,7 @@ def draw(
             metavar="NAME",
             help="The term of a Task to draw: model, predict, loss, rev (the reverse derivative of predict), "
             "rev_p (its part for the parameters), grads (the gradient of the loss), update (the part of the "
-            "optimiser in a step), step, or train_step (a step that gives the loss too).",
+            "optimiser in a step), or step.",
         ),
     ] = "model",
 ) -> None:

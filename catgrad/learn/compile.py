@@ -87,16 +87,23 @@ def compile_model(
         y_hat = learner.predict(x)
         learner.parameters["dense.weight"]
 
+    This `step` alone leaves the loss out, as in the published snippets of Python catgrad. That of the emitted
+    source, and of `emit(task, target).load()`, returns the loss before the step, then the new S, M and P.
+
     Raises: as Task; UnknownName if there is no such target; UnsupportedOp if it lacks an operation.
     """
     task = Task(model, optimiser, loss, name, labels)
     artifact = emit(task, target)
-    model_class = _without_arguments(artifact.load())
-    return Compiled(model_class, tuple(slot.type for slot in task.parameters), artifact.source)
+    types = tuple(slot.type for slot in task.parameters)
+    return Compiled(_published(artifact.load()), types, artifact.source)
 
 
-def _without_arguments(loaded: type) -> type:
-    """Let the class say what to do with an array library, which its namesake in other versions takes."""
+def _published(loaded: Any) -> type:
+    """Give an emitted class the shape that the published snippets of Python catgrad expect.
+
+    They pass all that `step` returns on as the next arguments, so the loss is left out; and the class says
+    what to do with an array library, which its namesake in other versions takes.
+    """
 
     def init(self: Any, *arguments: Any) -> None:
         if arguments:
@@ -105,6 +112,13 @@ def _without_arguments(loaded: type) -> type:
                 f"it gets {arguments[0]!r}",
                 "name the target where the model is compiled, as in compile_model(..., target='numpy')",
             )
-        loaded.__init__(self)  # type: ignore[misc]
+        loaded.__init__(self)
 
-    return type(loaded.__name__, (loaded,), {"__init__": init, "__doc__": loaded.__doc__})
+    def step(*arrays: Any) -> Any:
+        """S × M × P × X × Y → S × M × P: one step of training."""
+        return loaded.step(*arrays)[1:]
+
+    body: dict[str, Any] = {"__init__": init, "__doc__": loaded.__doc__}
+    if hasattr(loaded, "step"):
+        body["step"] = staticmethod(step)
+    return type(loaded.__name__, (loaded,), body)

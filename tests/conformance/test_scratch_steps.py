@@ -43,10 +43,10 @@ def assert_trains(task, vm, batch=4, **options):
     tables = {name: first(model, name) for name in TABLES}
     for seed in range(STEPS):
         given = examples(task, batch, seed)
-        sprite.give("train_step", *given)
+        sprite.give("step", *given)
         sprite.call("train step")
         arrays = [array for name in TABLES for array in tables[name]]
-        loss, *new = evaluate(task.term("train_step"), *arrays, *given)
+        loss, *new = evaluate(task.term("step"), *arrays, *given)
         near(sprite.machine.variable("loss"), loss, "loss")
         for name in TABLES:
             count = len(slots[name])

@@ -83,7 +83,7 @@ class Interface:
         self.macros, self.sprite, self.program = backend.dialect.macros, sprite, sprite.program
         sprite.variables[self.macros["local"]("i")] = None
         # Blocks are left for it where there are none to train.
-        steps = [entry for entry in entries.values() if entry.function.kind is Kind.TRAIN_STEP]
+        steps = [entry for entry in entries.values() if entry.function.kind is Kind.STEP]
         self.quick = not steps
         self.readings: dict[str, Reading] = {}
         asked = [self._told(entry) for entry in entries.values() if entry not in steps]
@@ -126,7 +126,7 @@ class Interface:
         named = (*zip(numbered_list("output", len(outputs)), outputs, strict=True),)
         readings = tuple(self._reading(shared, value, outputs) for shared, value in inputs)
         shows = tuple(line for shared, value in named for line in self._copied(value, shared))
-        trains = entry.function.kind is Kind.TRAIN_STEP
+        trains = entry.function.kind is Kind.STEP
         block = "train step" if trains else entry.function.name.replace("_", " ")
         return Told(block, entry, inputs, named, readings, shows)
 
