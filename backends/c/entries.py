@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from catgrad.backend import Backend
+from catgrad.loops.compile import compile_kernels
 from catgrad.loops.ir.nest import Kernel
-from catgrad.loops.ir.scalar import Buffer
+from catgrad.loops.ir.scalar import Buffer, Space
 from catgrad.loops.ir.steps import For, If, Step, kernels
-from catgrad.loops.lower import lower
 from catgrad.loops.memory_plan import planned
 from catgrad.naming import Namer
 from catgrad.programs.ports import TABLES, Kind, Port, Role
@@ -20,6 +20,7 @@ from catgrad.types import symbols
 from .halves import stored
 from .interface import Entry, entry, prefix
 from .kernels import KernelPrinter
+from .machine import MACHINE
 from .scalars import Expressions
 from .texts import Branches, Call, CallLine, KernelText, Literal, Pointer, Turns
 from .workspace import workspace
@@ -93,7 +94,7 @@ class _Entry:
         self.library, self.function, self.program = library, function, library.program
         self.dialect = library.dialect
         self.macros = {**library.dialect.macros, "helper": library.helper}
-        self.lowered = lower(function, self.dialect.reserved, function.renewed())
+        self.lowered = compile_kernels(function, MACHINE, function.renewed())
         self.plan = planned(self.lowered)
         self.expressions = Expressions(self.dialect, lambda array: array.name)
         self.namer = Namer([*self.dialect.reserved, *KERNELS, *symbols(function.argument_types)])
@@ -101,6 +102,7 @@ class _Entry:
         self.new: list[KernelText] = []
         self.known: dict[Kernel, tuple[KernelText, list[Buffer], list[Any]]] = {}
         self.new_literals: list[Literal] = []
+        self.literal_names: dict[Buffer, str] = {}
 
     def print(self) -> CFunction:
         inputs, outputs = self._own_arguments(), self._own_results()
@@ -138,17 +140,17 @@ class _Entry:
             if port.role.is_table or port.role is Role.GRADIENT:
                 self.places[array] = self._member(port)
             else:
-                array.name = port.name or array.name
-                own.append(self._named(array))
+                own.append(self._named(array, port.name))
         return own
 
     def _member(self, port: Port) -> str:
         """The member of a table's struct, or of that of the gradients, which has the same members."""
         return self.dialect.macros["member"](port.role, self.library.members[port.name])
 
-    def _named(self, array: Buffer) -> CArgument:
-        identifier = self.places[array] = self.namer.fresh(array.name)
-        return CArgument(identifier, array.name, array.type, self.expressions.size(array.type.size))
+    def _named(self, array: Buffer, name: str = "") -> CArgument:
+        name = name or array.name
+        identifier = self.places[array] = self.namer.fresh(name)
+        return CArgument(identifier, name, array.type, self.expressions.size(array.type.size))
 
     def _pointer(self, array: Buffer) -> Pointer:
         self.places[array] = self.namer.fresh(array.name)
@@ -192,11 +194,11 @@ class _Entry:
         return self.known[kernel]
 
     def _found(self, kernel: Kernel) -> tuple[KernelText, list[Buffer], list[Any]]:
-        printer = KernelPrinter(kernel, self.dialect, self.plan)
+        printer = KernelPrinter(kernel, self.dialect, self.plan, self.literal_names)
         self._declare(printer.arrays)
         key = printer.signature.key
         if key not in self.library.printed:
-            written = next((a for a in printer.arrays if a in printer.changed and a.place != "turn"), None)
+            written = next((a for a in printer.arrays if a in printer.changed and not a.is_of_kernel), None)
             name = self.library.namer.fresh(f"compute_{written.name}" if written else "check")
             text = self.library.printed[key] = printer.print(name)
             self.library.helpers |= text.helpers
@@ -205,14 +207,14 @@ class _Entry:
 
     def _declare(self, arrays: Sequence[Buffer]) -> None:
         for array in arrays:
-            if array.place == "literal":
+            if array.space is Space.LITERAL:
                 length = self.expressions.size(array.type.size)
                 elements = tuple(stored(element, array.type.dtype) for element in array.elements)
                 literal = Literal(array.type.dtype, "", length, elements)
                 if literal not in self.library.literals:
                     self.library.literals[literal] = self.library.namer.fresh(array.name)
                     self.new_literals.append(replace(literal, name=self.library.literals[literal]))
-                array.name = self.library.literals[literal]
+                self.literal_names[array] = self.library.literals[literal]
 
     def _names_used(self, lines: Sequence[CallLine]) -> list[str]:
         found: list[str] = []

@@ -8,16 +8,22 @@ from functools import cached_property
 from itertools import pairwise
 
 from catgrad.backend import Backend
+from catgrad.loops.compile import compile_kernels
 from catgrad.loops.ir.hashing import Signature
-from catgrad.loops.ir.nest import Item, Kernel, may_fail
-from catgrad.loops.ir.scalar import Buffer
+from catgrad.loops.ir.nest import Kernel, may_fail
+from catgrad.loops.ir.scalar import Buffer, Space
 from catgrad.loops.ir.steps import For as StepFor
 from catgrad.loops.ir.steps import If as StepIf
-from catgrad.loops.ir.steps import Step
-from catgrad.loops.lower import lower
+from catgrad.loops.ir.steps import Lowered, Step
+from catgrad.loops.machine import Machine
 from catgrad.loops.memory_plan import Plan
-from catgrad.loops.passes.fuse import fused
-from catgrad.loops.passes.turns import is_number
+from catgrad.loops.passes.contract_arrays import contract_arrays
+from catgrad.loops.passes.dead_stores import eliminate_dead_stores
+from catgrad.loops.passes.fuse import fused_steps
+from catgrad.loops.passes.in_place import put_in_place
+from catgrad.loops.passes.interchange import interchange_short_loops
+from catgrad.loops.passes.reductions import schedule_reductions
+from catgrad.loops.passes.unroll import unroll
 from catgrad.programs.ports import TABLES, Kind, Port, Role
 from catgrad.programs.program import Function, Program
 from catgrad.types import NdArrayType
@@ -154,12 +160,12 @@ class Sprite:
 
     def reserve(self, wish: str, array: Buffer) -> str:
         """A new list for an array, or a variable for a number."""
-        if array.place == "literal":
+        if array.space is Space.LITERAL:
             for name, elements in self.literals.items():
                 if elements == tuple(map(as_item, array.elements)):
                     return name
         name = self._fresh(wish)
-        if array.place == "literal":
+        if array.space is Space.LITERAL:
             self.literals[name] = tuple(map(as_item, array.elements))
         elif array.order:
             self.lists[name] = int(array.size)
@@ -193,7 +199,18 @@ class _Function:
         predicts = options.unroll == "auto" and Kind.STEP not in options.entries
         self.unrolling = UNROLL["predict" if predicts else options.unroll]
         self.loss = tuple(port.name for port in function.outputs if port.role is Role.LOSS)
-        self.lowered = lower(function, (), self._in_place(), self._fused, vectors=False)
+        self.machine = Machine(
+            (
+                interchange_short_loops,
+                schedule_reductions,
+                self._fuse,
+                eliminate_dead_stores,
+                put_in_place,
+                contract_arrays,
+            ),
+            (unroll,),
+        )
+        self.lowered = compile_kernels(function, self.machine, self._in_place())
         self.renewals = self._renewals()
         self.scaled = frozenset(a for a, _ in self.renewals if a.order and a.type.dtype.is_floating)
         self.names: dict[Buffer, str] = {}
@@ -213,18 +230,27 @@ class _Function:
         renewed = self.function.renewed().items()
         return [(results[k], inputs[n]) for k, n in renewed if results[k].alias is None]
 
-    def _fused(self, items: Sequence[Item]) -> list[Kernel]:
-        """Kernels that end where the model's outputs and where the loss are known.
+    def _fuse(self, lowered: Lowered, machine: Machine) -> Lowered:
+        """Fuse kernels, which end where the model's outputs and where the loss are known.
 
         So predict and a step share the former, and a step may stop before it changes anything.
         """
-        ends = [0]
-        outputs = tuple(port.name for port in self.function.outputs if port.role is Role.OUTPUT)
-        for names in (outputs, self.loss):
-            last = [k for k, item in enumerate(items) if any(a.name in names for a, _ in item.writes)]
-            ends.append(max([ends[-1], *(k + 1 for k in last)]))
-        parts = [*pairwise(ends), (ends[-1], len(items))]
-        return [kernel for start, end in parts for kernel in fused(items[start:end], self.unrolling.fit)]
+        wanted = [self._results_of(lowered, role) for role in (Role.OUTPUT, Role.LOSS)]
+
+        def fused(steps: list[Step]) -> list[Step]:
+            ends = [0]
+            for buffers in wanted:
+                last = [k + 1 for k, step in enumerate(steps) if any(b in buffers for b, _ in step.writes)]
+                ends.append(max([ends[-1], *last]))
+            parts = [*pairwise(ends), (ends[-1], len(steps))]
+            return [s for start, end in parts for s in fused_steps(steps[start:end], self.unrolling.fit)]
+
+        return lowered.map(fused)
+
+    def _results_of(self, lowered: Lowered, role: Role) -> set[Buffer]:
+        """The results of one role."""
+        ports = self.function.outputs
+        return {buffer for buffer, port in zip(lowered.results, ports, strict=True) if port.role is role}
 
     def entry(self) -> Entry:
         """The function as calls."""
@@ -241,7 +267,8 @@ class _Function:
 
     def _end_of_forward(self, steps: Sequence[Step]) -> int:
         """How many steps there are until the loss is known."""
-        last = [k for k, s in enumerate(steps) if any(a.name in self.loss for a, _ in s.writes)]
+        loss = self._results_of(self.lowered, Role.LOSS)
+        last = [k for k, s in enumerate(steps) if any(a in loss for a, _ in s.writes)]
         return max(last, default=len(steps) - 1) + 1
 
     def _arguments(self) -> list[Value]:
@@ -292,16 +319,22 @@ class _Function:
             self.names |= dict(zip(signature.arrays, known.lists, strict=True))
             return list(known.calls)
         script = Script(
-            kernel, self.dialect, self._name, self.sprite.is_taken, self.places, self.unrolling, self.scaled
+            self.machine.finish(kernel),
+            self.dialect,
+            self._name,
+            self.sprite.is_taken,
+            self.places,
+            self.unrolling,
+            self.scaled,
         )
         lines = script.lines()
         if not lines:
             return []
-        written = next((a for a, _ in kernel.writes if not is_number(a)), None)
+        written = next((a for a, _ in kernel.writes if not a.is_register), None)
         stem = self.macros["block_name"](written.name if written else "")
         parts = cut(lines, self.unrolling.blocks, lambda part: self.sprite.define(stem, part))
         calls = tuple(Call(self.sprite.define(stem, part), may_fail(kernel.body)) for part in parts)
-        lists = [self._name(a) if a.place != "turn" or a.order else "" for a in signature.arrays]
+        lists = [self._name(a) if not a.is_register else "" for a in signature.arrays]
         self.sprite.printed[key] = Printed(calls, lists)
         return list(calls)
 
