@@ -12,7 +12,7 @@ from .. import templates
 from . import interface
 from .compiler import NEEDS
 from .constants import weights
-from .entries import KERNELS, spelled
+from .entries import KERNELS, template_context
 from .files import longest_name, most_axes
 from .loading import load
 from .manifest import manifest
@@ -35,7 +35,7 @@ FILES = {
 }
 
 
-def arrange(backend: Backend, program: Program) -> Program:
+def prepare(backend: Backend, program: Program) -> Program:
     """The program with sizes that C can name.
 
     Raises: OptionError if its name is that of the program that trains; or if it trains, so that a namespace
@@ -59,9 +59,9 @@ BACKEND = Backend(
     load=load,
     needs=NEEDS,
     options=Options(),
-    arrange=arrange,
-    spell=spelled,
-    dissolves=OPERATIONS,
+    prepare=prepare,
+    template_context=template_context,
+    lowers_to_loops=OPERATIONS,
     helpers={
         "codes": lambda: interface.CODES,
         "every_size": interface.every_size,

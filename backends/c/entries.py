@@ -237,7 +237,7 @@ def members(program: Program, table: Role, reserved: frozenset[str]) -> list[tup
     return [(slot, namer.fresh(slot.name)) for slot in program.tables.get(table, ())]
 
 
-def spelled(backend: Backend, program: Program) -> dict[str, Any]:
+def template_context(backend: Backend, program: Program) -> dict[str, Any]:
     """What the templates of the target c are given."""
     library = Library(backend, program)
     functions = {f.name: library.function(f) for f in program.functions}

@@ -40,7 +40,7 @@ def emit_with(task: Task | Functions, backend: Backend) -> Artifact:
     """Emit the source of a task's functions for a target whose options are set. Raises: as `emit`."""
     if isinstance(task, Functions):
         return backend.emit(functions_program(task, backend.has))
-    task = replace(task, adjustable=True) if backend.adjustable else task
+    task = replace(task, runtime_learning_rate=True) if backend.runtime_learning_rate else task
     with _collector_paused():
         entries = backend.entries(backend.options) or COMPILED
         return backend.emit(program(task, backend.has, entries))

@@ -41,8 +41,8 @@ TERMS = ("model", *COMPILED)
 class Task:
     """A model X → Ŷ, the optimiser that moves its parameters P, and the loss (Ŷ, Y) -> number.
 
-    Y has the types of `labels`, by default those of the model's outputs. If it is `adjustable`, a learning
-    rate that is a number becomes one of the state S, `learning_rate`. Its terms, where S is the
+    Y has the types of `labels`, by default those of the model's outputs. With `runtime_learning_rate`, a
+    learning rate that is a number becomes one of the state S, `learning_rate`. Its terms, where S is the
     optimiser's state and M the model's own (running statistics, the counter of random numbers),
     which a term leaves out if it does not read them:
 
@@ -65,7 +65,7 @@ class Task:
     loss: Loss
     name: str = "model"
     labels: tuple[NdArrayType, ...] | None = None
-    adjustable: bool = False
+    runtime_learning_rate: bool = False
 
     def __post_init__(self) -> None:
         require_dotted(self.name)
@@ -178,7 +178,7 @@ class Task:
 
         def update(*arguments: Any) -> Any:
             count = len(arguments) - len(p)
-            lenses, run = self._lenses(arguments[:count]), Run(self.adjustable)
+            lenses, run = self._lenses(arguments[:count]), Run(self.runtime_learning_rate)
             prepared = self.optimiser.prepare(arguments[count:])
             new = [
                 checked_put(optimiser, run, lens, dp)

@@ -38,7 +38,7 @@ def assert_trains(task, vm, batch=4, **options):
     artifact = emit(task, "scratch", batch=batch, predict_batch=batch, vm=vm, **options)
     for kind in ("sprite3", "sb3"):
         validate(artifact.files[f"{task.name}.{kind}"])
-    sprite, model, task = Sprite(artifact, vm), artifact.load()(), replace(task, adjustable=True)
+    sprite, model, task = Sprite(artifact, vm), artifact.load()(), replace(task, runtime_learning_rate=True)
     slots = {name: artifact.program.tables.get(name, ()) for name in TABLES}
     tables = {name: first(model, name) for name in TABLES}
     for seed in range(STEPS):

@@ -37,11 +37,11 @@ def broken(target, old, new):
     """A target that emits something else than it should."""
     backend = get_backend(target)
 
-    def assemble(told, files):
+    def postprocess(context, files):
         assert any(old in text for text in files.values())
-        return backend.assemble(told, {name: text.replace(old, new) for name, text in files.items()})
+        return backend.postprocess(context, {name: text.replace(old, new) for name, text in files.items()})
 
-    return replace(backend, name="broken", assemble=assemble)
+    return replace(backend, name="broken", postprocess=postprocess)
 
 
 @on(*TARGETS)

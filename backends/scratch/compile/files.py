@@ -31,7 +31,7 @@ MANY = 4_000
 """Blocks beyond which those that only save time are left out: the editor takes seconds for them."""
 
 
-def spelled(backend: Backend, program: Program) -> dict[str, Any]:
+def template_context(backend: Backend, program: Program) -> dict[str, Any]:
     """What the templates of the target scratch are given."""
     sprite, entries = printed(backend, program)
     told = Interface(backend, sprite, entries) if is_called(backend, program) else None
@@ -77,15 +77,15 @@ def printed(backend: Backend, program: Program) -> tuple[Sprite, dict[str, Entry
     return sprite, entries
 
 
-def assembled(told: Mapping[str, Any], files: dict[str, str]) -> Mapping[str, str | bytes]:
-    """The texts, the sprite, and a project with it, of what templates were told."""
-    name, kept = told["program"].name, told["storage"]
-    writes, taught = told["writer"], told["examples"]
+def postprocess(context: Mapping[str, Any], files: dict[str, str]) -> Mapping[str, str | bytes]:
+    """The texts, the sprite, and a project with it, of what templates were context."""
+    name, kept = context["program"].name, context["storage"]
+    writes, taught = context["writer"], context["examples"]
     check_saved({text.name: text.numbers().tolist() for text in kept.packed})
-    given = {**kept.given, **told["bits"], **(writes.t.lists if writes else {})}
+    given = {**kept.given, **context["bits"], **(writes.t.lists if writes else {})}
     if taught is not None:
         given |= {column.name: column.array.reshape(-1) for column in taught.columns}
-    figures = told["backend"].options.sig_figs
+    figures = context["backend"].options.sig_figs
     texts = [text for file, text in files.items() if file.endswith(".scratch")]
     project = sb3(texts, given, figures)
     with warnings.catch_warnings():

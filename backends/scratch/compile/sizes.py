@@ -16,7 +16,7 @@ from catgrad.terms.structural import Label
 from catgrad.types import symbols
 
 
-def arranged(backend: Backend, program: Program) -> Program:
+def prepare(backend: Backend, program: Program) -> Program:
     """The program with a number for its symbolic size, and the outputs of the model as results of its step.
 
     Raises: OptionError if it has more than one symbolic size
