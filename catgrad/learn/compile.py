@@ -27,17 +27,13 @@ class Compiled(NamedTuple):
     source: str
 
 
-def emit(task: Task | Functions, target: str = "numpy", **options: Any) -> Artifact:
-    """The source of a task's functions for a target, or of `Functions`, with the target's options.
+def emit(task: Task | Functions, target: str | Backend = "numpy", **options: Any) -> Artifact:
+    """Emit the source of a task's functions, or of `Functions`, for a target with the target's options.
 
     Raises: UnknownName if there is no such target or option; OptionError for an option's value;
     UnsupportedOp if the target lacks an operation.
     """
-    return emit_with(task, get_backend(target).configured(**options))
-
-
-def emit_with(task: Task | Functions, backend: Backend) -> Artifact:
-    """Emit the source of a task's functions for a target whose options are set. Raises: as `emit`."""
+    backend = (target if isinstance(target, Backend) else get_backend(target)).configured(**options)
     if isinstance(task, Functions):
         return backend.emit(functions_program(task, backend.has))
     task = replace(task, runtime_learning_rate=True) if backend.runtime_learning_rate else task
