@@ -70,7 +70,6 @@ BACKEND = Backend(
         "listed": interface.listed,
         "longest_name": longest_name,
         "manifest": manifest,
-        "mentions": interface.mentions,
         "most_axes": most_axes,
         "prefix": interface.prefix,
         "training": training,

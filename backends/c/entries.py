@@ -45,7 +45,7 @@ class CFunction:
 
     Its `workspace` is how many bytes it takes, which for some sizes may be none, and `limit` are lines that
     compute the `most` that any size, index or number of bytes comes to; `requirements` are sizes with the
-    least value of each.
+    least value of each. The body reads all arguments but the `unread`.
     """
 
     name: str
@@ -61,6 +61,7 @@ class CFunction:
     limit: str
     requirements: tuple[tuple[str, int], ...]
     kernels: str
+    unread: tuple[str, ...]
 
 
 class Library:
@@ -115,12 +116,15 @@ class _Entry:
         requirements = tuple((size(r.size), r.least) for r in self.function.requirements)
         reach = self.expressions.reach
         memory = workspace(self.lowered, self.plan, texts, reach, size)
-        body = macros["body"](macros, calls, [p for p in pointers if p.name in used], memory)
+        read = [p for p in pointers if p.name in used]
+        body = macros["body"](macros, calls, read, memory)
+        unread = [x.identifier for x in inputs if x.identifier not in used]
+        unread += [] if read or memory.has_scratch else ["workspace"]
         return CFunction(
             self.function.name, self.function.doc, self.function.kind, entry(self.function),
             symbols(self.function.argument_types), tuple(inputs), tuple(outputs), body,
             macros["workspace"](macros, memory), memory.may_be_empty, macros["limit"](macros, memory),
-            requirements, macros["kernels"](macros, self.new_literals, self.new),
+            requirements, macros["kernels"](macros, self.new_literals, self.new), tuple(unread),
         )  # fmt: skip
 
     def _own_arguments(self) -> list[CArgument]:
@@ -170,8 +174,10 @@ class _Entry:
                 array = step.condition.buffer
                 self.expressions.variables |= around
                 index = self.expressions.index(array.flat(step.condition.indices))
-                condition = self.dialect.macros["element"](self._place(array), index)
-                lines.append(Branches(condition, tuple(self._calls(p, around) for p in step.parts)))  # type: ignore[arg-type]
+                place = self._place(array)
+                condition = self.dialect.macros["element"](place, index)
+                then, otherwise = (self._calls(part, around) for part in step.parts)
+                lines.append(Branches(place, condition, (then, otherwise)))
             else:
                 lines.append(self._call(step, around))
         return tuple(lines)
@@ -224,10 +230,7 @@ class _Entry:
             elif isinstance(line, Turns):
                 found += self._names_used(line.lines)
             else:
-                found += [
-                    line.condition.split("[")[0],
-                    *(n for part in line.parts for n in self._names_used(part)),
-                ]
+                found += [line.array, *(n for part in line.parts for n in self._names_used(part))]
         return found
 
 

@@ -5,7 +5,6 @@ The templates spell it as C, and the harness calls by it; so that both agree, it
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
@@ -78,11 +77,6 @@ def initials(functions: Mapping[str, Any]) -> list[Any]:
 def every_size(functions: Mapping[str, Any]) -> tuple[str, ...]:
     """The sizes of all functions, each once."""
     return tuple(dict.fromkeys(size for f in functions.values() for size in f.sizes))
-
-
-def mentions(text: Any, word: str) -> bool:
-    """Whether a text has this word."""
-    return re.search(rf"\b{re.escape(word)}\b", str(text)) is not None
 
 
 def listed(items: str | Sequence[str], start: int, separator: str = ", ", width: int = 110) -> str:

@@ -175,8 +175,9 @@ class Turns:
 
 @dataclass(frozen=True)
 class Branches:
-    """Calls of which one part runs."""
+    """Calls of which one part runs, as an element of an array says."""
 
+    array: str
     condition: str
     parts: tuple[tuple[CallLine, ...], tuple[CallLine, ...]]
     kind: str = "Branches"
