@@ -23,9 +23,9 @@ def tables(learner: Learner) -> Tables:
     return {str(table): getattr(learner, table) for table in TABLES if hasattr(learner, table)}
 
 
-def put_back(learner: Learner, held: Tables) -> None:
+def put_back(learner: Learner, values: Tables) -> None:
     """Let the learner hold these tables again."""
-    for table, arrays in held.items():
+    for table, arrays in values.items():
         setattr(learner, table, arrays)
 
 
@@ -96,8 +96,8 @@ def _without_aliases(found: dict[str, Any], aliases: Mapping[str, str], path: st
     return found
 
 
-def _all(held: Tables) -> dict[str, Any]:
-    return {name: array for arrays in held.values() for name, array in arrays.items()}
+def _all(values: Tables) -> dict[str, Any]:
+    return {name: array for arrays in values.values() for name, array in arrays.items()}
 
 
 def _type(array: Any) -> tuple[tuple[int, ...], str]:

@@ -34,10 +34,10 @@ MANY = 4_000
 def template_context(backend: Backend, program: Program) -> dict[str, Any]:
     """What the templates of the target scratch are given."""
     sprite, entries = printed(backend, program)
-    told = Interface(backend, sprite, entries) if is_called(backend, program) else None
-    first, taught, drawn = first_values(backend, program), examples(backend, told), streams(program)
+    interface = Interface(backend, sprite, entries) if is_called(backend, program) else None
+    first, taught, drawn = first_values(backend, program), examples(backend, interface), streams(program)
     masks = uses_masks(program)
-    named = classes(backend, told, taught) if told else None
+    named = classes(backend, interface, taught) if interface else None
     kept = backend.dialect.macros["local"](KEPT)
     if any(kept in written(definition.lines) for definition in sprite.definitions):
         sprite.lists[kept] = SLOTS
@@ -45,7 +45,7 @@ def template_context(backend: Backend, program: Program) -> dict[str, Any]:
         "sprite": sprite,
         "writer": writer(backend, program, entries),
         "entries": entries,
-        "told": told,
+        "interface": interface,
         "tables": tables(sprite),
         "storage": storage(sprite, first),
         "first": first,
@@ -55,9 +55,9 @@ def template_context(backend: Backend, program: Program) -> dict[str, Any]:
         "streams": drawn,
         "examples": taught,
         "classes": named,
-        "shown": monitors(program, told, first, taught, named) if told else [],
+        "shown": monitors(program, interface, first, taught, named) if interface else [],
         "points": POINTS,
-        "pace": pace(sprite, told, taught, named) if told and taught else None,
+        "pace": pace(sprite, interface, taught, named) if interface and taught else None,
         "loss": next((v.place for e in entries.values() for v in e.gives if v.role is Role.LOSS), ""),
     }
 
