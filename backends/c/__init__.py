@@ -14,7 +14,7 @@ from .. import templates
 from . import interface
 from .compiler import NEEDS
 from .constants import weights
-from .entries import spelled
+from .entries import template_context
 from .files import longest_name, most_axes
 from .loading import load
 from .manifest import manifest

@@ -36,7 +36,7 @@ class CFunction:
 
     Its `workspace` is how many bytes it takes, which for some sizes may be none, and `limit` are lines that
     compute the `most` that any size, index or number of bytes comes to; `requirements` are sizes with the
-    least value of each.
+    least value of each. The body reads all arguments but the `unread`.
     """
 
     name: str
@@ -52,6 +52,7 @@ class CFunction:
     limit: str
     requirements: tuple[tuple[str, int], ...]
     kernels: str
+    unread: tuple[str, ...]
 
 
 class Library:
@@ -89,11 +90,13 @@ class Library:
         requirements = tuple((size(r.size), r.least) for r in function.requirements)
         memory = workspace(printer.lowered, printer.plan, texts, printer.expressions.reach, size)
         body = macros["body"](macros, calls, printer.pointers, memory)
+        unread = [x.identifier for x in inputs if x.identifier not in printer.mentioned]
+        unread += [] if printer.pointers or memory.has_scratch else ["workspace"]
         return CFunction(
             function.name, function.doc, function.kind, entry(function),
             symbols(function.argument_types), inputs, outputs, body,
             macros["workspace"](macros, memory), memory.may_be_empty, macros["limit"](macros, memory),
-            requirements, macros["kernels"](macros, printer.new_literals, printer.new),
+            requirements, macros["kernels"](macros, printer.new_literals, printer.new), tuple(unread),
         )  # fmt: skip
 
     def _passed(
@@ -118,7 +121,7 @@ def members(program: Program, table: Role, reserved: frozenset[str]) -> list[tup
     return [(slot, namer.fresh(slot.name)) for slot in program.tables.get(table, ())]
 
 
-def spelled(backend: Backend, program: Program) -> dict[str, Any]:
+def template_context(backend: Backend, program: Program) -> dict[str, Any]:
     """What the templates of the target c are given."""
     library = Library(backend, program)
     functions = {f.name: library.function(f) for f in program.functions}

@@ -77,6 +77,11 @@ class FunctionPrinter:
         return tuple(self._calls(self.lowered.steps, {}))
 
     @property
+    def mentioned(self) -> set[str]:
+        """The names of the buffers that calls mention."""
+        return {self.names[buffer] for buffer in self._used}
+
+    @property
     def texts(self) -> list[KernelText]:
         """The kernels of the function, in order."""
         return [self._kernel(s)[0] for s in every_step(self.lowered.steps) if isinstance(s, Kernel)]
