@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Case:
-    """A function, or where `reversed` its reverse derivative, and the interval its inputs are drawn from."""
+    """A function to test on every target, or its reverse derivative, and the interval of its inputs."""
 
     name: str
     function: Term
@@ -54,7 +54,7 @@ class Case:
 
 
 def operation_cases() -> list[Case]:
-    """Every example of every registered operation, forward and reverse."""
+    """Return every example of every registered operation, forward and reverse."""
     # mypy holds the class to the __hash__ of its instances
     return [case for op_class in OPS.values() for case in _cases_of(op_class)]  # type: ignore[arg-type]
 

@@ -9,7 +9,6 @@ from itertools import count
 from catgrad.loops.ir.index import Variable
 from catgrad.loops.ir.nest import Accumulate, Check, Item, Kernel, Loop, Statement, Store, loops, statements
 from catgrad.loops.ir.scalar import Buffer, Compute, IndexValue, Load, Number, Scalar, reads
-from catgrad.loops.passes.turns import is_number
 from catgrad.naming import Namer
 from catgrad.ops.arithmetic import Add, Minimum
 from catgrad.ops.bits import BitAnd
@@ -57,7 +56,9 @@ class Script:
         self.slots = 0
         self.appended = set(filled_in_order(items))
         arrays = dict.fromkeys(a for s in statements(items) for a, _ in (*s.reads, *s.writes))
-        for array in sorted(arrays, key=is_number):  # lists first: numbers avoid their names, not vice versa
+        for array in sorted(
+            arrays, key=lambda array: array.is_register
+        ):  # lists first: numbers avoid their names, not vice versa
             self._name(array)
 
     def lines(self) -> tuple[Line, ...]:
@@ -66,7 +67,7 @@ class Script:
         return (*begin, *self._block(self.items))
 
     def _name(self, array: Buffer) -> str:
-        if not is_number(array):
+        if not array.is_register:
             return self._given(array)
         if array not in self.names:
             self.names[array] = self._fresh(array.name)
