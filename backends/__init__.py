@@ -10,7 +10,7 @@ from pathlib import Path
 from pkgutil import iter_modules
 from typing import Any
 
-FAMILIES = frozenset({"python"})
+FAMILIES = frozenset({"host", "python"})
 """Folders that targets build on and that are not targets."""
 
 
@@ -21,7 +21,7 @@ def provide() -> dict[str, Callable[[], Any]]:
 
 
 def templates(name: str) -> Path:
-    """The template folder of a target."""
+    """Return the template folder of a target."""
     return Path(str(files("catgrad.templates"))) / name
 
 

@@ -1,8 +1,8 @@
 """Storage of a sprite's weights: `python -m benchmarks.scratch_storage`.
 
-A perceptron 784-64-10 with PyTorch's initial weights. Errors of weights are relative to the greatest weight of
-a list, those of outputs to the greatest output of one prediction. The time to unpack is the difference of the
-processor times of the first and second prediction, the minimum of three rounds. A run takes a minute; its
+A perceptron 784-64-10 with PyTorch's initial weights. Errors of weights are relative to the greatest weight
+of a list, those of outputs to the greatest output of one prediction. The time to unpack is the difference of
+the processor times of the first and second prediction, the minimum of three rounds. A run takes a minute; its
 figures are kept in benchmarks/results/scratch_storage.json.
 """
 

@@ -15,15 +15,16 @@ from hypothesis import strategies as st
 from catgrad import Dtype, NdArrayType, build, ops
 from catgrad.backend import get_backend
 from catgrad.functors import Expand, reverse
+from catgrad.loops.compile import compile_kernels
 from catgrad.loops.ir.index import Index, Quotient, Variable, index, modulo, quotient
 from catgrad.loops.ir.nest import MatMul, Sort, statements
 from catgrad.loops.ir.steps import kernels
-from catgrad.loops.lower import lower
+from catgrad.loops.reference import run
 from catgrad.programs.program import interpret
 from catgrad.programs.program import lower as straight
 from catgrad.terms.block import Block
 from catgrad.testing import draw_arrays, in_float64
-from tests.kernels import prepared, run
+from tests.kernels import SCALARS, prepared
 from tests.strategies import float_terms, integer_terms
 
 EXPAND = Expand(get_backend("scratch").has)
@@ -57,7 +58,8 @@ def assert_kept(f, unrolling, names, seed=0):
     function = prepared(straight(EXPAND(term)))
     arrays = draw_arrays(tuple(term.source.table), (-1.0, 1.0), seed)
     passes = {"turns": unrolling.written_out, "sums": gathered, "factors": ordered}
-    lowered = lower(function, (), {values + n: n for n in range(inputs)}, vectors=False)
+    lowered = compile_kernels(function, SCALARS, {values + n: n for n in range(inputs)})
+    lowered = lowered.map_kernels(SCALARS.finish)
     for kernel in kernels(lowered.steps):
         kernel.body = without_sorts(kernel.body)
         for name in names:

@@ -46,7 +46,7 @@ def pace(sprite: Sprite, told: Interface, examples: Examples, classes: Classes |
     steps = _round_down(FRAME // _of(sprite, told.step))
     if classes is None or not classes.label:
         return Pace(steps, POINTS)
-    measuring = examples.rows * _of(sprite, told.asked["predict"])
+    measuring = examples.rows * _of(sprite, told.first)
     wanted = SHARE * measuring // max(FRAME, steps * _of(sprite, told.step))
     return Pace(
         steps, next((n for n in (4, 5, 6, 8, 10, 12, 15, 20, 24, 30, 40, 60, 80, 120) if n >= wanted), POINTS)

@@ -8,8 +8,7 @@ from __future__ import annotations
 from weakref import WeakKeyDictionary
 
 from catgrad.loops.ir.index import Index, Variable
-from catgrad.loops.ir.scalar import Compute, IndexValue, Load, Masked, Number, Scalar
-from catgrad.loops.passes.turns import is_number
+from catgrad.loops.ir.scalar import Compute, IndexValue, Load, Masked, Number, Scalar, Space
 from catgrad.types import Dtype
 
 STACK, REPORTER, VARIABLE, SHARED = 112, 45, 56, 106
@@ -63,7 +62,7 @@ def _of(scalar: Scalar) -> int:
         return 0
     if isinstance(scalar, Load):
         if not scalar.buffer.order:
-            return SHARED if scalar.buffer.place == "argument" else VARIABLE
+            return SHARED if scalar.buffer.space is Space.ARGUMENT else VARIABLE
         return REPORTER + of_index(scalar.buffer.flat(scalar.indices))
     if isinstance(scalar, IndexValue):
         return of_index(scalar.index)
@@ -94,4 +93,4 @@ def wraps(dtype: Dtype) -> bool:
 
 def is_variable(scalar: Scalar) -> bool:
     """Whether it is a number of its kernel, which is a variable already."""
-    return isinstance(scalar, Load) and is_number(scalar.buffer)
+    return isinstance(scalar, Load) and scalar.buffer.is_register

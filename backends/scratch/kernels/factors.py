@@ -7,9 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from catgrad.loops.ir.index import Variable
-from catgrad.loops.ir.nest import Accumulate, Item, Loop, Rewritten, Store
+from catgrad.loops.ir.nest import Accumulate, Item, Loop, Rewriter, Store
 from catgrad.loops.ir.scalar import Buffer, Compute, IndexValue, Masked, Number, Scalar
-from catgrad.loops.passes.turns import is_number
 from catgrad.ops.arithmetic import Divide, Maximum, Minimum, Multiply
 from catgrad.ops.cast import Cast
 from catgrad.ops.transcendental import Erf
@@ -39,7 +38,7 @@ def ordered(items: Sequence[Item], depths: Depths | None = None, depth: int = 0)
                 Loop(item.variable, ordered(item.body, {**known, item.variable: depth + 1}, depth + 1))
             )
         elif isinstance(item, Store):
-            if is_number(item.buffer):
+            if item.buffer.is_register:
                 known[item.buffer] = depth
             result.append(Store(item.buffer, item.indices, _Ordered(known).scalar(item.scalar)))
         elif isinstance(item, Accumulate):
@@ -50,7 +49,7 @@ def ordered(items: Sequence[Item], depths: Depths | None = None, depth: int = 0)
     return result
 
 
-class _Ordered(Rewritten):
+class _Ordered(Rewriter):
     def __init__(self, depths: Depths) -> None:
         super().__init__()
         self.depths = depths

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from catgrad.loops.ir.index import Index, Variable
 from catgrad.loops.ir.nest import Item, Loop, Statement, Store
-from catgrad.loops.ir.scalar import Buffer
+from catgrad.loops.ir.scalar import Buffer, Space
 
 
 def filled_in_order(items: Sequence[Item]) -> Iterator[Buffer]:
@@ -18,7 +18,12 @@ def filled_in_order(items: Sequence[Item]) -> Iterator[Buffer]:
             if array not in found:
                 others.add(array)  # its old elements are read
         for array, _ in s.writes:
-            if isinstance(s, Store) and array.order and array.alias is None and array.place != "argument":
+            if (
+                isinstance(s, Store)
+                and array.order
+                and array.alias is None
+                and array.space is not Space.ARGUMENT
+            ):
                 found.setdefault(array, []).append((s, around))
             else:
                 others.add(array)

@@ -8,8 +8,7 @@ from itertools import count
 
 from catgrad.loops.ir.index import Variable
 from catgrad.loops.ir.nest import Accumulate, Check, Item, Kernel, Loop, Statement, Store, loops, statements
-from catgrad.loops.ir.scalar import Buffer, Compute, IndexValue, Load, Number, Scalar, reads
-from catgrad.loops.passes.turns import is_number
+from catgrad.loops.ir.scalar import Buffer, Compute, IndexValue, Load, Number, Scalar, Space, reads
 from catgrad.naming import Namer
 from catgrad.ops.arithmetic import Add, Minimum
 from catgrad.ops.bits import BitAnd
@@ -56,7 +55,9 @@ class Script:
         self.expressions = Expressions(dialect, self.places, self._name, changed, scaled)
         self.slots = 0
         self.appended = set(filled_in_order(items))
-        for array in dict.fromkeys(a for s in statements(items) for a, _ in (*s.reads, *s.writes)):
+        arrays = dict.fromkeys(a for s in statements(items) for a, _ in (*s.reads, *s.writes))
+        # Lists first: numbers avoid their names, not vice versa.
+        for array in sorted(arrays, key=lambda array: array.space is Space.REGISTER):
             self._name(array)
 
     def lines(self) -> tuple[Line, ...]:
@@ -65,7 +66,7 @@ class Script:
         return (*begin, *self._block(self.items))
 
     def _name(self, array: Buffer) -> str:
-        if not is_number(array):
+        if not array.is_register:
             return self._given(array)
         if array not in self.names:
             self.names[array] = self._fresh(array.name)

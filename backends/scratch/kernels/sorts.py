@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from catgrad.loops.ir.index import Index, Read, Variable, index
 from catgrad.loops.ir.nest import Accumulate, Item, Loop, Sort, Store, nested
-from catgrad.loops.ir.scalar import Buffer, Compute, IndexValue, Load, Number, Scalar
+from catgrad.loops.ir.scalar import Buffer, Compute, IndexValue, Load, Number, Scalar, Space
 from catgrad.ops.arithmetic import Add
 from catgrad.ops.cast import Cast
 from catgrad.ops.compare import Equal, Greater, Less
@@ -30,7 +30,7 @@ def _counted(s: Sort) -> list[Item]:
     """For each element, how many others go before it; equal ones stay in order."""
     i, j = Variable(s.along.extent), Variable(s.along.extent)
     here, there = (_at(s, v) for v in (i, j))
-    count = Buffer("rank", NdArrayType((), Dtype.int64), "turn")
+    count = Buffer("rank", NdArrayType((), Dtype.int64), Space.REGISTER)
     before = Compute(Greater() if s.descending else Less(), Dtype.bool, (there, here))
     earlier = Compute(Less(), Dtype.bool, (_number(j), _number(i)))
     same = Compute(Equal(), Dtype.bool, (there, here))

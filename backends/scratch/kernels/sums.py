@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from copy import copy
+from dataclasses import replace
 
 from catgrad.loops.ir.index import Index
 from catgrad.loops.ir.nest import (
@@ -13,13 +13,12 @@ from catgrad.loops.ir.nest import (
     Check,
     Item,
     Loop,
-    Rewritten,
+    Rewriter,
     Statement,
     Store,
     statements,
 )
 from catgrad.loops.ir.scalar import Buffer, Compute, IndexValue, Load, Number, Scalar
-from catgrad.loops.passes.turns import is_number
 from catgrad.ops.arithmetic import Add
 
 DEEP = 48
@@ -37,7 +36,7 @@ def _named_apart(items: Sequence[Item]) -> list[Item]:
     blocks: dict[Buffer, set[int]] = {}
     for number, block in enumerate(_blocks(items)):
         for s in block:
-            if isinstance(s, Store) and is_number(s.buffer):
+            if isinstance(s, Store) and s.buffer.is_register:
                 blocks.setdefault(s.buffer, set()).add(number)
     return _renamed(items, {a for a, where in blocks.items() if len(where) == 1}, {})
 
@@ -57,7 +56,7 @@ def _renamed(items: Sequence[Item], free: Collection[Buffer], names: Mapping[Buf
             continue
         s = Values({old: Load(new, ()) for old, new in names.items()}).statement(item) if names else item
         if isinstance(s, Store) and s.buffer in free:
-            names[s.buffer] = copy(s.buffer)
+            names[s.buffer] = replace(s.buffer)
             s = Store(names[s.buffer], s.indices, s.scalar)
         elif isinstance(s, Accumulate) and s.buffer in names:
             s = Accumulate(names[s.buffer], s.indices, s.op, s.scalar)
@@ -85,7 +84,7 @@ class Mentions:
         """By an expression."""
         if scalar.number not in self._known:
             found: Counter[Buffer] = Counter()
-            if isinstance(scalar, Load) and is_number(scalar.buffer):
+            if isinstance(scalar, Load) and scalar.buffer.is_register:
                 found[scalar.buffer] = 1
             for operand in scalar.operands:
                 found += self.within(operand)
@@ -119,7 +118,7 @@ class _Block:
             elif isinstance(item, Store) and item.buffer.alias is not None:
                 # It may read, by what was put in, old elements that those before it change: it goes first.
                 self.late.insert(0, self._with_known(item))  # type: ignore[arg-type]
-            elif isinstance(item, (Store, Accumulate)) and is_number(item.buffer):
+            elif isinstance(item, (Store, Accumulate)) and item.buffer.is_register:
                 self._number(item)
             else:
                 self._emit(self._with_known(item))
@@ -160,7 +159,7 @@ class _Block:
         for array in [a for a in self.waiting if a in read]:
             value = self.waiting[array]
             alone = self.mentions.total[array] == 1 and value.depth < DEEP
-            if alone or (isinstance(value, Load) and is_number(value.buffer)) or isinstance(value, Number):
+            if alone or (isinstance(value, Load) and value.buffer.is_register) or isinstance(value, Number):
                 put_in[array] = value
                 self.left[array] -= read[array]
                 if not self.left[array]:
@@ -223,7 +222,7 @@ def _plus(total: Scalar, term: Scalar) -> Scalar:
     return Compute(Add(), term.dtype, (total, term))
 
 
-class Values(Rewritten):
+class Values(Rewriter):
     """Statements with scalars in the place of numbers."""
 
     def __init__(self, values: Mapping[Buffer, Scalar]) -> None:

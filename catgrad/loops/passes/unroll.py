@@ -1,42 +1,56 @@
-"""Loops made fit to run: short ones written out, and those that move on where the next one ends made one."""
+"""Loop unrolling and collapsing: short loops are written out, nests over contiguous elements are one loop."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import replace
 
 from catgrad.loops.ir.index import ZERO, Index, Modulo, Quotient, Variable
-from catgrad.loops.ir.nest import Item, Kernel, Loop, MatMul, Sort, Statement, statements, substituted
+from catgrad.loops.ir.nest import (
+    Item,
+    Kernel,
+    Loop,
+    MatMul,
+    Sort,
+    Statement,
+    Substituted,
+    rewritten,
+    statements,
+)
 from catgrad.loops.ir.scalar import IndexValue, Load, Masked, Scalar, reads
+from catgrad.loops.machine import Machine
 
-FEW, MOST = 4, 16
-"""Turns of a loop that are written out, so that loops around it can be taken at once, and statements."""
+MAX_UNROLLED_ITERATIONS, MAX_UNROLLED_STATEMENTS = 4, 16
+"""Of a loop that is written out, so that the loop around it can be vectorised."""
 
 
-def tidied(kernel: Kernel) -> None:
+def unroll(kernel: Kernel, machine: Machine) -> Kernel:
     """Collapse and unroll the loops of a kernel."""
-    kernel.body = [_tidied(item, depth=0) for item in kernel.body]
+    return Kernel([_unrolled_within(item, depth=0) for item in kernel.body])
 
 
-def _tidied(item: Item, depth: int) -> Item:
+def _unrolled_within(item: Item, depth: int) -> Item:
     if not isinstance(item, Loop):
         return item
-    body = [new for each in item.body for new in _unrolled(_tidied(each, depth + 1))]
-    loop = Loop(item.variable, body)
+    body = [new for each in item.body for new in _unrolled(_unrolled_within(each, depth + 1))]
+    loop = replace(item, body=body)
     return _collapsed(loop) if depth else loop
 
 
 def _unrolled(item: Item) -> list[Item]:
-    """The turns of a short loop that has none within, one after the other."""
+    """The iterations of a short innermost loop, one after the other."""
     if not isinstance(item, Loop) or any(isinstance(each, Loop) for each in item.body):
         return [item]
     count = item.variable.extent
-    if not isinstance(count, int) or not 0 < count <= FEW or count * len(item.body) > MOST:
-        return [item]  # what stands around one without turns may be of use to it alone
+    if (
+        not isinstance(count, int)
+        or not 0 < count <= MAX_UNROLLED_ITERATIONS
+        or count * len(item.body) > MAX_UNROLLED_STATEMENTS
+    ):
+        return [item]  # what stands around one without iterations may be of use to it alone
     if _has_products(item):
         return [item]
-    return [
-        substituted(each, {item.variable: Index((), turn)}) for turn in range(count) for each in item.body
-    ]
+    iterations = (Substituted({item.variable: Index((), number)}) for number in range(count))
+    return [new for change in iterations for new in rewritten(item.body, change)]
 
 
 def _has_products(item: Item) -> bool:
@@ -44,7 +58,7 @@ def _has_products(item: Item) -> bool:
 
 
 def _collapsed(loop: Loop) -> Loop:
-    """A loop with nothing but a loop in it as one, if every index moves on as if it were one."""
+    """Collapse a perfect nest of two loops, if every index moves on as if they were one."""
     if len(loop.body) != 1 or not isinstance(loop.body[0], Loop):
         return loop
     inner = loop.body[0]
@@ -53,7 +67,7 @@ def _collapsed(loop: Loop) -> Loop:
         return loop
     whole = Variable(u.extent * v.extent)
     values = {u: ZERO, v: Index(((whole, 1),))}
-    return Loop(whole, [substituted(each, values) for each in inner.body])
+    return Loop(whole, rewritten(inner.body, Substituted(values)))
 
 
 def _moves_on(place: Index, u: Variable, v: Variable) -> bool:
@@ -64,7 +78,7 @@ def _moves_on(place: Index, u: Variable, v: Variable) -> bool:
 
 
 def _places(s: Statement) -> list[Index]:
-    """Where a statement reads and writes, and the indices it asks or makes numbers of."""
+    """Collect the offsets at which a statement reads and writes, and the indices it computes with."""
     places = [array.flat(indices) for array, indices in (*s.reads, *s.writes)]
     if isinstance(s, (MatMul, Sort)):
         return places
@@ -80,9 +94,3 @@ def _places(s: Statement) -> list[Index]:
             places.append(node.buffer.flat(node.indices))
         stack.extend(node.operands)
     return places
-
-
-def tidy(kernels: Sequence[Kernel]) -> None:
-    """Tidy every kernel."""
-    for kernel in kernels:
-        tidied(kernel)
