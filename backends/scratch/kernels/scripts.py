@@ -8,7 +8,7 @@ from itertools import count
 
 from catgrad.loops.ir.index import Variable
 from catgrad.loops.ir.nest import Accumulate, Check, Item, Kernel, Loop, Statement, Store, loops, statements
-from catgrad.loops.ir.scalar import Buffer, Compute, IndexValue, Load, Number, Scalar, Space, reads
+from catgrad.loops.ir.scalar import Buffer, Compute, IndexValue, Load, Number, Scalar, reads
 from catgrad.naming import Namer
 from catgrad.ops.arithmetic import Add, Minimum
 from catgrad.ops.bits import BitAnd
@@ -56,8 +56,7 @@ class Script:
         self.slots = 0
         self.appended = set(filled_in_order(items))
         arrays = dict.fromkeys(a for s in statements(items) for a, _ in (*s.reads, *s.writes))
-        # Lists first: numbers avoid their names, not vice versa.
-        for array in sorted(arrays, key=lambda array: array.space is Space.REGISTER):
+        for array in sorted(arrays, key=lambda array: array.is_register):  # lists first: numbers avoid their names, not vice versa
             self._name(array)
 
     def lines(self) -> tuple[Line, ...]:
