@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from itertools import product
 from random import Random
 from typing import Any
@@ -12,7 +13,7 @@ import numpy as np
 from catgrad.dims import Dim, Size
 from catgrad.loops import OPERATIONS
 from catgrad.loops.ir.index import Index, Quotient, Read, Variable
-from catgrad.loops.ir.nest import Accumulate, Check, Item, Loop, MatMul, Sort, Store
+from catgrad.loops.ir.nest import Accumulate, Check, Item, Kernel, Loop, MatMul, Sort, Store
 from catgrad.loops.ir.scalar import Buffer, Compute, IndexValue, Load, Masked, Number, Scalar
 from catgrad.loops.ir.steps import For, If, Lowered, Step
 from catgrad.loops.lowering.reductions import Differs
@@ -49,6 +50,20 @@ def run(lowered: Lowered, *arrays: Any, plan: Plan | None = None, shuffled: bool
     with np.errstate(all="ignore"):
         machine.steps(lowered.steps)
     return [machine.memory_of(r).reshape(substitute(r.type.shape, sizes)).copy() for r in lowered.results]
+
+
+def transformed(lowered: Lowered, change: Callable[[Sequence[Item]], list[Item]]) -> Lowered:
+    """The function with a pass applied to the items of every kernel."""
+
+    def step(old: Step) -> Step:
+        if isinstance(old, Kernel):
+            return replace(old, body=change(old.body))
+        if isinstance(old, For):
+            return replace(old, body=[*map(step, old.body)])
+        then, otherwise = old.parts
+        return replace(old, parts=([*map(step, then)], [*map(step, otherwise)]))
+
+    return replace(lowered, steps=[*map(step, lowered.steps)])
 
 
 class Touched:

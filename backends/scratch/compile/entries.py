@@ -24,9 +24,9 @@ from catgrad.types import NdArrayType
 from ..kernels.cuts import cut
 from ..kernels.expressions import Expressions
 from ..kernels.places import LETTERS, OUTER_LETTERS, Places, first_free
+from ..kernels.schedule import SCHEDULES
 from ..kernels.scripts import KEPT, Script
 from ..kernels.texts import Call, If, Line, Repeat, changed, cleared, written
-from ..kernels.turns import UNROLL
 from .sizes import PREDICTIONS
 
 
@@ -190,7 +190,7 @@ class _Function:
         self.macros = self.dialect.macros
         options = sprite.backend.options
         predicts = options.unroll == "auto" and "train_step" not in options.entries
-        self.unrolling = UNROLL["predict" if predicts else options.unroll]
+        self.schedule = SCHEDULES["predict" if predicts else options.unroll]
         self.loss = ("loss",) if "loss" in function.gives else ()
         self.lowered = lower(function, (), self._in_place(), self._fused, vectors=False)
         self.renewals = self._renewals()
@@ -223,7 +223,7 @@ class _Function:
             last = [k for k, item in enumerate(items) if any(a.name in wanted for a, _ in item.writes)]
             ends.append(max([ends[-1], *(k + 1 for k in last)]))
         parts = [*pairwise(ends), (ends[-1], len(items))]
-        return [kernel for start, end in parts for kernel in fused(items[start:end], self.unrolling.fit)]
+        return [kernel for start, end in parts for kernel in fused(items[start:end], self.schedule.fits)]
 
     def entry(self) -> Entry:
         """The function as calls."""
@@ -291,14 +291,14 @@ class _Function:
             self.names |= dict(zip(signature.arrays, known.lists, strict=True))
             return list(known.calls)
         script = Script(
-            kernel, self.dialect, self._name, self.sprite.is_taken, self.places, self.unrolling, self.scaled
+            kernel, self.dialect, self._name, self.sprite.is_taken, self.places, self.schedule, self.scaled
         )
         lines = script.lines()
         if not lines:
             return []
         written = next((a for a, _ in kernel.writes if not is_number(a)), None)
         stem = self.macros["block_name"](written.name if written else "")
-        parts = cut(lines, self.unrolling.blocks, lambda part: self.sprite.define(stem, part))
+        parts = cut(lines, self.schedule.script_blocks, lambda part: self.sprite.define(stem, part))
         calls = tuple(Call(self.sprite.define(stem, part), may_fail(kernel.body)) for part in parts)
         lists = [self._name(a) if a.place != "turn" or a.order else "" for a in signature.arrays]
         self.sprite.printed[key] = Printed(calls, lists)

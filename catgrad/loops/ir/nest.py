@@ -205,6 +205,14 @@ def statements(items: Sequence[Item]) -> Iterator[Statement]:
             yield item
 
 
+def scalars(s: Statement) -> list[Scalar]:
+    """List the scalars that a statement computes: those its indices read, and its own."""
+    if isinstance(s, Check):
+        return [s.scalar]
+    own = (s.left, s.right) if isinstance(s, MatMul) else (s.keys if isinstance(s, Sort) else s.scalar,)
+    return [*reads(s.indices), *own]
+
+
 def substituted(item: Item, values: Substitution) -> Item:
     """An item with indices for variables; loops keep theirs."""
     if not values:
@@ -239,6 +247,24 @@ class Rewritten:
 
     def __init__(self) -> None:
         self._done: dict[int, Scalar] = {}
+
+    def items(self, items: Sequence[Item]) -> list[Item]:
+        """Rewrite every statement, those in loops included."""
+        return [
+            replace(each, body=self.items(each.body)) if isinstance(each, Loop) else self.statement(each)
+            for each in items
+        ]
+
+    def statement(self, s: Statement) -> Statement:
+        """Rewrite what a statement computes, and where it reads and writes."""
+        if isinstance(s, Check):
+            return Check(self.scalar(s.scalar), s.size)
+        indices = self.indices(s.indices)
+        if isinstance(s, MatMul):
+            return replace(s, indices=indices, left=self.scalar(s.left), right=self.scalar(s.right))  # type: ignore[arg-type]
+        if isinstance(s, Sort):
+            return replace(s, indices=indices, keys=self.scalar(s.keys))  # type: ignore[arg-type]
+        return replace(s, indices=indices, scalar=self.scalar(s.scalar))
 
     def scalar(self, scalar: Scalar) -> Scalar:
         """The scalar rewritten."""
