@@ -10,7 +10,7 @@ from pathlib import Path
 from pkgutil import iter_modules
 from typing import Any
 
-FAMILIES = frozenset({"python"})
+FAMILIES = frozenset({"host", "python"})
 """Folders that targets build on and that are no target themselves."""
 
 

@@ -11,8 +11,9 @@ from catgrad.learn.losses import mse
 from catgrad.learn.metrics import accuracy, evaluate
 from catgrad.learn.optimisers import sgd
 from catgrad.learn.task import Task
-from catgrad.terms.build import Var, build
+from catgrad.terms.build import build
 from catgrad.terms.term import Term, copy, discard, identity, obj, permutation
+from catgrad.terms.var import Var
 from catgrad.types import Dtype, NdArrayType
 from catgrad.verification import verify
 

@@ -25,6 +25,7 @@ from catgrad.printing.printer import FunctionPrinter
 from catgrad.printing.statements import fill
 from catgrad.programs.passes import Pass, erase_barriers, optimise
 from catgrad.programs.peak_memory import require_addressable
+from catgrad.programs.ports import INITIAL, TABLES, Kind
 from catgrad.programs.program import Function, Program, nest, operations, requirements
 from catgrad.terms.op import OPS, Op
 from catgrad.tools import Tool
@@ -91,9 +92,9 @@ class NoOptions:
 
 
 def statements(backend: Backend, program: Program) -> dict[str, Any]:
-    """The functions of a prepared program as statements, by name, for templates."""
-    printed = {f.name: FunctionPrinter(program, f, backend.dialect).print() for f in program.functions}
-    return {"functions": printed}
+    """The functions of a prepared program as statements, by name and by kind, for templates."""
+    printed = {f.name: FunctionPrinter(f, backend.dialect).print() for f in program.functions}
+    return {"functions": printed, "kinds": {kind: printed[f.name] for kind, f in program.kinds.items()}}
 
 
 def texts_alone(given: Mapping[str, Any], files: dict[str, str]) -> Mapping[str, str | bytes]:
@@ -133,7 +134,7 @@ class Backend:
     lacks: Mapping[str, str] = field(default_factory=dict)
     tolerance: Mapping[str, float] = field(default_factory=lambda: dict(TOLERANCE))
     options: Any = field(default_factory=NoOptions)
-    entries: Callable[[Any], Sequence[str]] = lambda options: ()
+    entries: Callable[[Any], Sequence[Kind]] = lambda options: ()
     arrange: Callable[[Backend, Program], Program] = lambda backend, program: program
     spell: Callable[[Backend, Program], Mapping[str, Any]] = statements
     dissolves: frozenset[str] = frozenset()
@@ -155,7 +156,7 @@ class Backend:
             keep_trailing_newline=True,
         )
         environment.filters["fill"] = fill
-        environment.globals |= self.helpers
+        environment.globals |= {"TABLES": TABLES, "INITIAL": INITIAL, **self.helpers}
         return environment
 
     def _loader(self, *folders: Path) -> jinja2.BaseLoader:

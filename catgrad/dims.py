@@ -16,7 +16,7 @@ from catgrad.errors import OptionError, ShapeError
 
 Size = Union[int, "Dim"]
 Monomial = tuple[str, ...]
-"""A product of symbols, sorted, repeated as often as its power: `n²·t` is `("n", "n", "t")`."""
+"""A product of symbols, sorted, each repeated by its power: `n²·t` is `("n", "n", "t")`."""
 
 
 class Dim:
@@ -48,11 +48,11 @@ class Dim:
 
     @property
     def symbols(self) -> frozenset[str]:
-        """The names that occur."""
+        """The names of its symbols."""
         return frozenset(name for monomial, _ in self.terms for name in monomial)
 
     def substitute(self, sizes: Mapping[str, Size]) -> Size:
-        """The polynomial with `sizes[name]` put for each name it holds."""
+        """Substitute `sizes[name]` for each of its symbols."""
         total: Size = 0
         for monomial, coefficient in self.terms:
             product: Size = coefficient
@@ -96,6 +96,13 @@ class Dim:
     def __rfloordiv__(self, other: int) -> Size:
         return exact_quotient(other, self)
 
+    def __int__(self) -> int:
+        raise ShapeError(
+            "a size must be known to compute with it",
+            f"{self} is symbolic",
+            "substitute numbers for its symbols",
+        )
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Dim) and self.terms == other.terms
 
@@ -111,7 +118,7 @@ class Dim:
 
 
 def exact_quotient(dividend: Size, divisor: Size) -> Size:
-    """The polynomial q with q · divisor = dividend.
+    """Return the polynomial q with q · divisor = dividend.
 
     Raises: ShapeError if there is none (so no size is ever rounded), or if the divisor is 0.
     """
@@ -136,19 +143,12 @@ def exact_quotient(dividend: Size, divisor: Size) -> Size:
 
 
 def numbers(sizes: tuple[Size, ...]) -> tuple[int, ...]:
-    """The sizes, none of which is symbolic. Raises: ShapeError if one is."""
-    for size in sizes:
-        if isinstance(size, Dim):
-            raise ShapeError(
-                "a size must be known to compute with it",
-                f"{size} is symbolic",
-                "substitute numbers for its symbols",
-            )
-    return tuple(int(size) for size in sizes if not isinstance(size, Dim))
+    """Return the sizes as integers. Raises: ShapeError if one is symbolic."""
+    return tuple(map(int, sizes))
 
 
 def product(sizes: tuple[Size, ...]) -> Size:
-    """The product of sizes: 1 for none."""
+    """Return the product of sizes."""
     total: Size = 1
     for size in sizes:
         total = total * size

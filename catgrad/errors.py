@@ -1,4 +1,4 @@
-"""The one exception tree: every error says what must hold, what was found, where, and what to do.
+"""Exceptions, all under CatgradError: each says what must hold, what was found, where, and what to do.
 
 CatgradError
 ├── TypeMismatch (TypeError)      arrays, wires or terms that do not fit together
@@ -6,13 +6,13 @@ CatgradError
 │   └── DtypeError                … because of their element types
 ├── TermError (ValueError)        a term that is not a function: cyclic, or a wire dangling or merged
 ├── OptionError (ValueError)      an attribute or option outside its range
-├── TextError (ValueError)        a text that is no program of its language
+├── TextError (ValueError)        a text that is not a program of its language
 ├── UnsupportedOp (NotImplementedError)   a target that lacks an operation
 ├── UnknownName (LookupError)     no such target, operation, module or attribute
-├── DivergenceError (ArithmeticError)     a training whose loss is no finite number any more
+├── DivergenceError (ArithmeticError)     a training whose loss is not finite
 ├── VerificationError (ArithmeticError)   an emitted program whose results differ from the reference
 ├── ArtifactError (OSError)       files that cannot be written or read
-└── ToolError (RuntimeError)      a program of the machine that is missing or failed
+└── ToolError (RuntimeError)      an external tool that is missing or failed
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class CatgradError(Exception):
         self.subject, self.where = subject, where
 
     def about(self, subject: str = "", where: str = "") -> Self:
-        """The same error, with its subject and place filled in where they were still empty."""
+        """Fill in the subject and place of an error where they are empty."""
         self.subject = self.subject or subject
         self.where = self.where or where
         return self
@@ -43,9 +43,9 @@ class CatgradError(Exception):
 
 
 def one_line(text: str) -> str:
-    r"""Join the lines of a text by spaces, and escape what has no glyph, as in `\x1b` and `\u202e`.
+    r"""Join the lines of a text by spaces, and escape characters that are not printable.
 
-    Text that is not ours then ends no comment, no message and no line in a terminal.
+    Then a text from outside cannot end a comment, a message or a line in a terminal.
     """
     if text.isprintable():
         return text
@@ -75,7 +75,7 @@ class OptionError(CatgradError, ValueError):
 
 
 class TextError(CatgradError, ValueError):
-    """A text that is no program of its language."""
+    """A text that is not a program of its language."""
 
 
 class UnsupportedOp(CatgradError, NotImplementedError):
@@ -87,7 +87,7 @@ class UnknownName(CatgradError, LookupError):
 
 
 def unknown(kind: str, name: str, known: Iterable[str], command: str) -> UnknownName:
-    """The error for a name that is not among those known, with the nearest that is."""
+    """Return the error for an unknown name, with a suggestion of the nearest known one."""
     names = sorted(known)
     return UnknownName(
         f"a {kind} must be one of {', '.join(names)}",
@@ -97,13 +97,13 @@ def unknown(kind: str, name: str, known: Iterable[str], command: str) -> Unknown
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """The question whether the nearest of these names was meant; empty if none is near."""
+    """Return a suggestion of the nearest of these names; empty if none is near."""
     near = get_close_matches(str(name), list(known), n=1)
     return f"did you mean {near[0]!r}? " if near else ""
 
 
 class DivergenceError(CatgradError, ArithmeticError):
-    """A training whose loss is no finite number any more."""
+    """A training whose loss is not finite."""
 
 
 class VerificationError(CatgradError, ArithmeticError):
@@ -115,8 +115,8 @@ class ArtifactError(CatgradError, OSError):
 
 
 class ToolError(CatgradError, RuntimeError):
-    """A program of the machine (dot, a compiler) that is missing or failed."""
+    """An external tool (dot, a compiler) that is missing or failed."""
 
 
 class CatgradWarning(UserWarning):
-    """Something that works, but not as well as its user may expect."""
+    """A warning: something works, but not as well as its user may expect."""

@@ -1,4 +1,4 @@
-"""Files that are whole or not there."""
+"""Atomic file writes: a file is replaced as a whole, or not at all."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ if sys.platform != "win32":
     import fcntl
 
 RANDOM_BYTES = 8
-"""Of the name of a file that is being written; as hexadecimal digits they are twice as many."""
+"""Random bytes in the name of a temporary file, written in hexadecimal."""
 
 STRAY_SECONDS = 3600
-"""Seconds without a write after which the writer of a temporary file is taken for dead."""
+"""Seconds without a write after which the writer of a temporary file is considered dead."""
 
 
 def write_whole(path: Path, blocks: Iterable[bytes]) -> None:
-    """Write the blocks one after the other; an older file is replaced only once the new one is on disk.
+    """Write the blocks to a temporary file, and replace the old file once it is on disk.
 
-    Until then they are in a file beside it, `.NAME.RANDOM.part`, which is made anew and belongs to this call
-    alone. A link is followed: the file it leads to is replaced, and the link stays.
+    The temporary file `.NAME.RANDOM.part` is in the same folder and belongs to this call only. A link is
+    followed: its target is replaced, and the link stays.
 
-    Raises: OSError if that fails; then the older file is as it was.
+    Raises: OSError if that fails; then the old file is unchanged.
     """
     target = _target(path)
-    # The beginning of a long name is enough, for names have 255 bytes at most.
+    # A long name is truncated, as names have at most 255 bytes.
     prefix = f".{os.fsencode(target.name)[:100].decode(errors='ignore')}."
     _remove_strays(target.parent, prefix)
     temporary = target.with_name(f"{prefix}{secrets.token_hex(RANDOM_BYTES)}.part")
@@ -54,15 +54,15 @@ def write_whole(path: Path, blocks: Iterable[bytes]) -> None:
 
 
 def reason(error: OSError | ValueError) -> str:
-    """Return the system's words for why a file cannot be used, or Python's if its path is none."""
+    """Return the reason why a file cannot be used, by the system or by Python."""
     return getattr(error, "strerror", None) or str(error)
 
 
 def _target(path: Path) -> Path:
-    """Follow links. Raises: OSError if what is there cannot be replaced, such as a folder or a device."""
+    """Follow links. Raises: OSError if the target cannot be replaced, such as a folder or a device."""
     try:
         target = Path(os.path.realpath(path))
-    except ValueError as error:  # the path has a character that no path may have
+    except ValueError as error:  # the path has a character that is not allowed in paths
         raise OSError(errno.EINVAL, str(error)) from None
     if target.is_symlink() or (target.exists() and not target.is_file()):
         raise OSError(errno.EINVAL, "it is neither a file nor a link to one")
@@ -70,10 +70,10 @@ def _target(path: Path) -> Path:
 
 
 def _remove_strays(folder: Path, prefix: str) -> None:
-    """Remove files that writers left behind when they were killed.
+    """Remove temporary files of writers that were killed.
 
-    A writer that lives has its file locked, whatever container it runs in. It may be suspended before it
-    has the lock, or on a machine that does not share its locks; so the file must be old as well.
+    A live writer has its file locked, also in another container. But it may be suspended before it takes
+    the lock, or run on a machine that does not share locks; so the file must be old as well.
     """
     for stray in folder.glob(f"{escape(prefix)}{'[0-9a-f]' * 2 * RANDOM_BYTES}.part"):
         with suppress(OSError):
@@ -85,7 +85,7 @@ def _remove_strays(folder: Path, prefix: str) -> None:
 
 
 def _lock(file: IO[bytes]) -> bool:
-    """Lock a file until it is closed or its process ends; returns False if it is locked, or cannot be."""
+    """Lock a file until it is closed or its process ends; return False if that is not possible."""
     if sys.platform == "win32":
         return False
     try:
@@ -96,7 +96,7 @@ def _lock(file: IO[bytes]) -> bool:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Bring new names in a folder to disk, where the system can."""
+    """Flush the names in a folder to disk, where the system supports it."""
     with suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)
         try:

@@ -1,4 +1,4 @@
-"""How a parameter gets its first value: a distribution each target draws from, or a constant."""
+"""Initialisers of parameters: distributions that targets draw from, and constants."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Normal:
 
 @dataclass(frozen=True)
 class Filled:
-    """The same value everywhere."""
+    """A constant."""
 
     value: float = 0.0
 
@@ -52,11 +52,11 @@ class Filled:
 ZEROS = Filled(0.0)
 Initialiser = Uniform | Normal | Filled
 Initial = Initialiser | Callable[[Size, Size], Initialiser]
-"""What a layer is told: an initialiser, or a function that gives one from fan-in and fan-out."""
+"""An argument of layers: an initialiser, or a function from fan-in and fan-out to one."""
 
 
 def chosen(initial: Initial, fan_in: Size, fan_out: Size) -> Initialiser:
-    """The initialiser of a parameter of a layer with so many incoming and outgoing connections."""
+    """Return the initialiser of a parameter, given the fan-in and fan-out of its layer."""
     return initial(fan_in, fan_out) if callable(initial) else initial
 
 
@@ -106,7 +106,7 @@ def xavier_normal(fan_in: Size, fan_out: Size, gain: float = 1.0) -> Normal:
 
 
 def gain(nonlinearity: str, slope: float = 0.01) -> float:
-    """By how much weights are to be larger before this nonlinearity: √(1 / E f(z)²) or near it.
+    """Return the gain of weights before a nonlinearity: √(1 / E f(z)²), or an approximation.
 
     `slope` is that of leaky_relu where x < 0. The numbers are those of torch.nn.init.calculate_gain.
 
@@ -144,5 +144,5 @@ def _uniform(bound: float) -> Uniform:
 
 
 def _short(number: float) -> float:
-    """The float32 nearest to it, which has few digits in emitted code."""
+    """Round to float32, which has few digits in emitted code."""
     return float(str(np.float32(number)))

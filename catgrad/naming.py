@@ -1,4 +1,4 @@
-"""Names: what users may call things, and the identifiers that stand for them in emitted code."""
+"""Names: validation of user names, and unique identifiers for emitted code."""
 
 from __future__ import annotations
 
@@ -13,14 +13,13 @@ from catgrad.errors import OptionError
 _DOTTED = re.compile(r"[A-Za-z0-9_]+(\.[A-Za-z0-9_]+)*")
 
 LONGEST = 200
-"""Characters of a name, which names files too: most systems allow them 255, with what is added to it."""
+"""The maximum length of a name, which also names files: most systems allow 255 characters."""
 
 
 def require_dotted(name: str) -> None:
-    """Raises OptionError unless the name is made of ASCII letters, digits, `_`, joined by dots.
+    """Raise OptionError unless the name is made of ASCII letters, digits, `_`, joined by dots.
 
-    Names reach emitted source as identifiers, strings and comments; this one rule keeps them
-    from being anything else there.
+    Names are identifiers, strings and comments in emitted source; this rule prevents injection.
     """
     if not isinstance(name, str) or not _DOTTED.fullmatch(name):
         raise OptionError(
@@ -37,9 +36,9 @@ def require_dotted(name: str) -> None:
 
 
 class Namer:
-    """Identifiers for one scope of emitted code, each different from all others.
+    """Unique identifiers for one scope of emitted code.
 
-    A reserved word with `*` is a pattern of file names (`fnmatch`): of names that macros or helpers may have.
+    A reserved word with `*` is a wildcard pattern (`fnmatch`), for names of macros and helpers.
     """
 
     def __init__(self, reserved: Iterable[str] = ()) -> None:
@@ -48,10 +47,10 @@ class Namer:
         self._tried: Counter[str] = Counter()
 
     def fresh(self, wish: str) -> str:
-        """`wish` as an ASCII identifier: other characters become underscores, and a number follows if it
-        is taken.
+        """Return `wish` as a unique ASCII identifier: other characters become underscores, and a number
+        is appended if the name is taken.
 
-        What a compiler keeps for itself begins with an underscore, so no identifier does.
+        Compilers reserve names that begin with an underscore, so no identifier does.
         """
         base = re.sub(r"\W", "_", wish, flags=re.ASCII)
         if not base[:1].isalpha():
@@ -72,5 +71,5 @@ def _matcher(patterns: tuple[str, ...]) -> re.Pattern[str]:
 
 
 def numbered(name: str, count: int) -> list[str]:
-    """The name for one thing, or one with a number behind it for each of several."""
+    """Return the name for one item, or numbered names for several."""
     return [name] if count == 1 else [f"{name}_{i}" for i in range(count)]

@@ -1,4 +1,4 @@
-"""Paths that users give: of regular files whose size is plausible."""
+"""Validation of paths given by users: regular files of a plausible size."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from catgrad.errors import ArtifactError
 
 
 def require_file(what: str, path: str | Path, most: int) -> None:
-    """Raise ArtifactError unless there is a regular file of so many bytes at most, and not empty.
+    """Raise ArtifactError unless the path is a regular file that is not empty and has at most `most` bytes.
 
-    A device or a pipe may never end, and so may files that the system makes up, which say they are empty.
+    A device or a pipe may never end, nor may virtual files of the system, whose size is 0.
     """
     try:
         found = Path(path).stat()
-    except (OSError, ValueError) as error:  # ValueError: of a path that no system can have
+    except (OSError, ValueError) as error:  # ValueError: a character that paths cannot have
         raise ArtifactError(
             f"{what} must be readable",
             f"{str(path)!r} is not: {getattr(error, 'strerror', error)}",

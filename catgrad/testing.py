@@ -11,7 +11,9 @@ A package that adds a target gets the whole suite in two lines:
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,9 +22,10 @@ import catgrad.ops  # noqa: F401  # declares the operations
 from catgrad.backend import Backend, get_backend
 from catgrad.functors import Expand, reverse
 from catgrad.functors.reverse import cotangents
+from catgrad.naming import Namer
 from catgrad.programs.program import Program, evaluate, lower
 from catgrad.terms.block import retyped
-from catgrad.terms.op import OPS
+from catgrad.terms.op import OPS, Op
 from catgrad.terms.structural import is_differentiable
 from catgrad.terms.term import Term, edges, singleton
 from catgrad.types import Array, Dtype, as_numpy, widened
@@ -34,42 +37,111 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Case:
-    """A term to compute on every target, with the interval its inputs are drawn from."""
+    """A function to test on every target, or its reverse derivative, and the interval of its inputs."""
 
     name: str
-    term: Term
+    function: Term
     domain: tuple[float, float] = (-2.0, 2.0)
+    reversed: bool = False
+
+    @cached_property
+    def term(self) -> Term:
+        """Return the term to compute, derived when it is first needed: most sessions run some cases only."""
+        return reverse(self.function) if self.reversed else self.function
 
     def __str__(self) -> str:
         return self.name
 
 
 def operation_cases() -> list[Case]:
-    """Every example of every registered operation, forward and reverse."""
+    """Return every example of every registered operation, forward and reverse."""
+    # mypy holds the class to the __hash__ of its instances
+    return [case for op_class in OPS.values() for case in _cases_of(op_class)]  # type: ignore[arg-type]
+
+
+@cache
+def _cases_of(op_class: type[Op]) -> tuple[Case, ...]:
     cases = []
-    for op_class in OPS.values():
-        for number, (op, types) in enumerate(op_class.examples()):
-            name = f"{op_class.__name__}-{number}"
-            term = singleton(op, *types)
-            cases.append(Case(name, term, op_class.domain))
-            cases.append(Case(f"{name}-reverse", reverse(term), op_class.domain))
-    return cases
+    for number, (op, types) in enumerate(op_class.examples()):
+        name, function = f"{op_class.__name__}-{number}", singleton(op, *types)
+        cases.append(Case(name, function, op_class.domain))
+        cases.append(Case(f"{name}-reverse", function, op_class.domain, reversed=True))
+    return tuple(cases)
 
 
 def run_on(backend: Backend, term: Term, *arrays: Array) -> list[Array]:
     """Emit one term for a target, load it and call it."""
-    function = lower(Expand(backend.has)(term), "f", doc="The term under test.")
-    compiled = backend.emit(Program("case", (function,))).load()()
+    [function] = _built(backend, [term])
+    return _called(function, arrays)
+
+
+class Batches:
+    """Cases built many to a program, for targets on which building a program takes most of a test.
+
+    `sizes` says how many share a program, by target; one where it has no entry. A batch is built when the
+    first of its cases is run. If that fails, each of its cases is built alone, so that only those at fault
+    fail; if none is, all of them fail with the error of the batch.
+    """
+
+    def __init__(self, cases: Sequence[Case], sizes: Mapping[str, int]) -> None:
+        self._cases, self._sizes = cases, sizes
+        self._places = {case.name: k for k, case in enumerate(cases)}
+        self._functions: dict[tuple[str, Any, int], list[Callable[..., Any] | Exception]] = {}
+
+    def run_on(self, backend: Backend, case: Case, *arrays: Array) -> list[Array]:
+        """Call the function that was emitted for a case."""
+        size = self._sizes.get(backend.name, 1)
+        if size == 1:
+            return run_on(backend, case.term, *arrays)
+        number, place = divmod(self._places[case.name], size)
+        key = backend.name, backend.options, number
+        if key not in self._functions:
+            batch = self._cases[number * size : (number + 1) * size]
+            self._functions[key] = _built_together(backend, [each.term for each in batch])
+        function = self._functions[key][place]
+        if isinstance(function, Exception):
+            raise function
+        return _called(function, arrays)
+
+
+def _built_together(backend: Backend, terms: Sequence[Term]) -> list[Callable[..., Any] | Exception]:
+    """Build terms as one program, or each as one where that fails; an error stands for what has none."""
+    try:
+        return [*_built(backend, terms)]
+    except Exception as error:
+        if len(terms) == 1:
+            return [error]
+        alone = [f for term in terms for f in _built_together(backend, [term])]
+        return alone if any(isinstance(f, Exception) for f in alone) else [error] * len(terms)
+
+
+def _built(backend: Backend, terms: Sequence[Term]) -> list[Callable[..., Any]]:
+    """Emit terms as the functions of one program, and load it."""
+    namer, expand = Namer(), Expand(backend.has)
+    functions = [lower(expand(term), namer.fresh("f"), doc="A term under test.") for term in terms]
+    compiled = backend.emit(Program("case", tuple(functions))).load()()
+    return [getattr(compiled, function.name) for function in functions]
+
+
+def _called(function: Callable[..., Any], arrays: Sequence[Array]) -> list[Array]:
     # No library but NumPy takes its bfloat16, and every target takes float32 for it.
     given = [widened(array) if array.dtype.name == "bfloat16" else array for array in map(np.asarray, arrays)]
-    return [as_numpy(result) for result in compiled.f(*given)]
+    return [as_numpy(result) for result in function(*given)]
 
 
-def check_conformance(target: str, case: Case, seed: int = 0, **options: Any) -> None:
-    """Raises AssertionError unless the target with these options computes the case as `ref` does."""
+def check_conformance(
+    target: str, case: Case, seed: int = 0, *, batches: Batches | None = None, **options: Any
+) -> None:
+    """Raises AssertionError unless the target with these options computes the case as `ref` does.
+
+    With `batches`, the case is run in the program of its batch.
+    """
     backend = get_backend(target).configured(**options)
     arrays = draw_arrays(tuple(case.term.source.table), case.domain, seed)
-    results = run_on(backend, case.term, *arrays)
+    if batches is None:
+        results = run_on(backend, case.term, *arrays)
+    else:
+        results = batches.run_on(backend, case, *arrays)
     wanted = evaluate(case.term, *arrays)
     if len(results) != len(wanted):
         raise AssertionError(f"{target} returns {len(results)} arrays for {case}, not {len(wanted)}")

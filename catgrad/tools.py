@@ -1,4 +1,4 @@
-"""Programs and packages of this machine: whether they are here, in which version, and how to get them."""
+"""External tools and packages: detection, version, and advice for installation."""
 
 from __future__ import annotations
 
@@ -17,46 +17,46 @@ from threading import Thread
 from catgrad.errors import ToolError, one_line
 
 SECONDS = 2.0
-"""Time in which a program must say its version, or it is ended."""
+"""Seconds in which a program must print its version before it is killed."""
 
 MOST_OUTPUT = 4096
-"""Bytes that are read of what a program says; some never stop."""
+"""Bytes of output that are read; some programs never stop."""
 
 LONGEST_VERSION = 40
-"""Characters of a version that are shown."""
+"""The maximum length of a version that is shown."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Tool:
-    """A program or a package, and how to install it. If `use` names something, only that needs it."""
+    """A program or a package that a target needs, or only for one `use`, and how to install it."""
 
     name: str
     install: str
     use: str = ""
 
     def missing(self) -> str | None:
-        """Say why it cannot be used here, and what to do about it; None if it can."""
+        """Return why it cannot be used, and what to do about it; None if it can."""
         return None if self.is_here() else f"{self.absence()}; {self.remedy()}"
 
     def require(self, what: str) -> None:
-        """Raise ToolError unless it is here, for something that must have it."""
+        """Raise ToolError unless it is installed."""
         if not self.is_here():
             raise ToolError(f"{what} must have {self.name}", self.absence(), self.remedy())
 
     def absence(self) -> str:
-        """Say that it is not here."""
+        """Return the sentence that it is missing."""
         return f"there is no {self.name}"
 
     def remedy(self) -> str:
-        """Say how to install it."""
+        """Return how to install it."""
         return self.install
 
     def is_here(self) -> bool:
-        """Look for it, without running or importing it."""
+        """Return whether it is installed, without running or importing it."""
         raise NotImplementedError
 
     def version(self) -> str:
-        """Ask for its version; empty if it does not say."""
+        """Return its version; empty if unknown."""
         raise NotImplementedError
 
 
@@ -72,23 +72,23 @@ class Package(Tool):
         return spec is not None and spec.origin is not None
 
     def version(self) -> str:
-        """Read it from the metadata of the installation."""
+        """Return the version in the metadata of the installation."""
         try:
             return version_in(metadata.version(self.module))
-        except Exception:  # metadata can be broken in as many ways as files can
+        except Exception:  # the metadata may be damaged in any way
             return ""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Executable(Tool):
-    """The first program on the PATH of these names, or the command that the variable holds."""
+    """The first program on the PATH with one of these names, or the command in an environment variable."""
 
     names: tuple[str, ...]
     flag: str = "--version"
     variable: str = ""
 
     def command(self) -> list[str]:
-        """Return the path, and the options that the variable may hold; empty if there is no such program."""
+        """Return the path, with the options in the variable; empty if there is no such program."""
         chosen = _words(os.environ.get(self.variable, ""))
         for name, *options in [chosen] if chosen else [[name] for name in self.names]:
             path = shutil.which(name)
@@ -101,7 +101,7 @@ class Executable(Tool):
         return bool(self.command())
 
     def absence(self) -> str:
-        """Say by which names it was looked for."""
+        """Return the names it is searched by."""
         chosen = os.environ.get(self.variable, "").strip()
         if chosen:
             return f"there is no {self.name}: ${self.variable} is {chosen!r}, which names no program"
@@ -110,12 +110,12 @@ class Executable(Tool):
         return f"there is no {self.name}: none of {', '.join(self.names)} is one"
 
     def version(self) -> str:
-        """Run it with its flag."""
+        """Run it with its version flag."""
         return version_in(_said([*self.command(), self.flag]))
 
 
 def version_in(text: str) -> str:
-    """Find the first version number in a text, or else its first line, in short."""
+    """Return the first version number in a text, or else its first line, shortened."""
     number = re.search(r"\d+(\.\d+)+", text)
     line = next((one_line(line.strip()) for line in text.splitlines() if line.strip()), "")
     return number[0][:LONGEST_VERSION] if number else line[:LONGEST_VERSION]
@@ -124,12 +124,12 @@ def version_in(text: str) -> str:
 def _words(command: str) -> list[str]:
     try:
         return shlex.split(command)
-    except ValueError:  # a quotation without an end: no program has that name
+    except ValueError:  # an unterminated quotation: no program has that name
         return [command]
 
 
 def _said(command: list[str]) -> str:
-    """Read the beginning of what a command says within the time; nothing if it cannot be run."""
+    """Return the beginning of the output of a command; empty if it cannot be run in time."""
     said = bytearray()
     pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
     try:
@@ -141,14 +141,14 @@ def _said(command: list[str]) -> str:
         while len(said) < MOST_OUTPUT and (piece := process.stdout.read(MOST_OUTPUT)):
             said.extend(piece)
 
-    # A thread that can be left behind: children that outlive the program may hold its output open.
+    # A daemon thread: children that outlive the program may keep its output open.
     reader = Thread(target=read, daemon=True)
     reader.start()
     reader.join(SECONDS)
     with suppress(OSError):
         if hasattr(os, "killpg"):
             os.killpg(process.pid, signal.SIGKILL)
-        else:  # Windows, which has no groups of processes
+        else:  # Windows has no process groups
             process.kill()
     process.wait()
     reader.join(SECONDS / 10)

@@ -32,17 +32,17 @@ class Dtype(Enum):
 
     @cached_property
     def numpy(self) -> np.dtype[np.generic]:
-        """The NumPy dtype that stores it. Raises: ToolError for bfloat16 without ml_dtypes."""
+        """The NumPy dtype. Raises: ToolError for bfloat16 without ml_dtypes."""
         return np.dtype(_ml_dtypes().bfloat16 if self is Dtype.bfloat16 else self.name)
 
     @property
     def itemsize(self) -> int:
-        """Bytes of an element."""
+        """The size of an element in bytes."""
         return 1 if self is Dtype.bool else int(self.value.strip("bfiu")) // 8
 
     @property
     def is_floating(self) -> bool:  # type: ignore[valid-type]  # `bool` is a member here
-        """Whether its elements are approximations of real numbers."""
+        """Return whether its elements are approximations of real numbers."""
         return self in (Dtype.float32, Dtype.float64, Dtype.float16, Dtype.bfloat16)
 
     @property
@@ -52,7 +52,7 @@ class Dtype(Enum):
 
     @cached_property
     def limits(self) -> Any:
-        """The greatest number and the others that `np.finfo` gives, or `np.iinfo` of a whole dtype."""
+        """The limits of the dtype, as `np.finfo` or `np.iinfo` describes them."""
         if self is Dtype.bfloat16:
             return _ml_dtypes().finfo(self.numpy)
         return np.finfo(self.name) if self.is_floating else np.iinfo(self.name)
@@ -121,11 +121,11 @@ class NdArrayType:
         return product(self.shape)
 
     def with_shape(self, shape: tuple[Size, ...]) -> NdArrayType:
-        """The type of the same dtype with another shape."""
+        """Return the type of the same dtype with another shape."""
         return NdArrayType(shape, self.dtype)
 
     def substitute(self, sizes: Mapping[str, Size]) -> NdArrayType:
-        """The type with `sizes[name]` put for each symbolic dimension it holds."""
+        """Substitute `sizes[name]` for each symbolic dimension."""
         return NdArrayType(substitute(self.shape, sizes), self.dtype)
 
     def __repr__(self) -> str:
@@ -133,17 +133,17 @@ class NdArrayType:
 
 
 def substitute(shape: tuple[Size, ...], sizes: Mapping[str, Size]) -> tuple[Size, ...]:
-    """The shape with `sizes[name]` put for each symbolic dimension it holds."""
+    """Substitute `sizes[name]` for each symbolic dimension of a shape."""
     return tuple(size.substitute(sizes) if isinstance(size, Dim) else size for size in shape)
 
 
 def widened(array: Array) -> Array:
-    """The array, in float32 if its elements have 16 bits."""
+    """Widen an array to float32 if its elements have 16 bits."""
     return array.astype(np.float32) if array.dtype.name in ("float16", "bfloat16") else array
 
 
 def as_numpy(array: Any) -> Array:
-    """An array of any library as NumPy's, which PyTorch does not give of bfloat16, or from a GPU."""
+    """Convert an array of any library to NumPy; PyTorch itself does not for bfloat16, or from a GPU."""
     if hasattr(array, "cpu"):
         array = array.detach().cpu()
     if str(getattr(array, "dtype", "")) == "torch.bfloat16":
@@ -152,7 +152,7 @@ def as_numpy(array: Any) -> Array:
 
 
 def symbols(types: tuple[NdArrayType, ...]) -> list[str]:
-    """The names of all symbolic dimensions, sorted."""
+    """Return the names of all symbolic dimensions, sorted."""
     sizes = (size for type in types for size in type.shape)
     return sorted({name for size in sizes if isinstance(size, Dim) for name in size.symbols})
 
@@ -170,7 +170,7 @@ def _ml_dtypes() -> Any:
 
 
 def _whole(size: object, shape: tuple[Size, ...]) -> int:
-    """NumPy's integers as Python's. A float or a bool equals an integer, but is no size."""
+    """Convert an integer of NumPy to Python's. A float or bool may equal an integer, but is not a size."""
     if not isinstance(size, np.integer):
         raise _no_size(shape)
     return int(size)

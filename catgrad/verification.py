@@ -15,7 +15,8 @@ import numpy as np
 from catgrad.backend import Artifact
 from catgrad.dims import numbers
 from catgrad.errors import CatgradError, OptionError, ShapeError, ToolError, VerificationError, one_line
-from catgrad.programs.program import GRADIENTS, Function, Program, interpret
+from catgrad.programs.ports import Port, Role
+from catgrad.programs.program import Function, Program, interpret
 from catgrad.types import Array, Dtype, NdArrayType, as_numpy, symbols, widened
 
 SMALLEST_SIZE, LARGEST_SIZE = 3, 3 * 2**10
@@ -139,23 +140,19 @@ def _loaded(artifact: Artifact) -> Any:
         ) from error
 
 
-def _first_values(program: Program, seed: int) -> Iterator[tuple[str, list[Array]]]:
+def _first_values(program: Program, seed: int) -> Iterator[tuple[tuple[Role, str], Array]]:
     """Tables with values a little above those that training begins with, for zeros hide errors."""
     for function in program.functions:
-        if _is_initial(program, function):
+        if function.kind.is_initial:
             values = interpret(function, np.int64(seed))
             noise = draw_arrays([function.types[v] for v in function.results], (0, NOISE), seed)
-            moved = [a + n if a.dtype.kind == "f" else a for a, n in zip(values, noise, strict=True)]
-            yield function.gives[0], [m.astype(a.dtype) for m, a in zip(moved, values, strict=True)]
-
-
-def _is_initial(program: Program, function: Function) -> bool:
-    """Tell whether it is a function from a seed to the first values of a table."""
-    return not function.takes and len(function.gives) == 1 and function.gives[0] in program.tables
+            for port, a, n in zip(function.outputs, values, noise, strict=True):
+                moved = a + n if a.dtype.kind == "f" else a
+                yield (port.role, port.name), moved.astype(a.dtype)
 
 
 def _example(
-    artifact: Artifact, function: Function, first: Mapping[str, Sequence[Array]], seed: int
+    artifact: Artifact, function: Function, first: Mapping[tuple[Role, str], Array], seed: int
 ) -> tuple[list[Array], list[Array]]:
     """Draw arguments that a function accepts; returns them with the results of the reference.
 
@@ -180,21 +177,16 @@ def _example(
 def _arguments(
     artifact: Artifact,
     function: Function,
-    first: Mapping[str, Sequence[Array]],
+    first: Mapping[tuple[Role, str], Array],
     size: int,
     classes: int,
     seed: int,
 ) -> list[Array]:
     types = _sized(artifact, function, size)
-    if _is_initial(artifact.reference, function):
+    if function.kind.is_initial:
         return [np.asarray(seed, types[0].dtype.numpy)]
-    arrays = draw_arrays(types, OWN_DOMAIN, seed, classes)
-    start = 0
-    for table in function.takes:
-        count = len(artifact.reference.tables[table])
-        arrays[start : start + count] = first.get(table, arrays[start : start + count])
-        start += count
-    return arrays
+    drawn = draw_arrays(types, OWN_DOMAIN, seed, classes)
+    return [first.get((p.role, p.name), a) for p, a in zip(function.inputs, drawn, strict=True)]
 
 
 def _sized(artifact: Artifact, function: Function, size: int) -> tuple[NdArrayType, ...]:
@@ -214,7 +206,7 @@ def _compared(
     arrays: Sequence[Array],
     reference: Sequence[Array],
 ) -> list[Comparison]:
-    names = _results(artifact.reference, function)
+    names = [_name(function, port, k) for k, port in enumerate(function.outputs)]
     tolerances = [
         artifact.backend.tolerance.get(function.types[v].dtype.value, 0.0) for v in function.results
     ]
@@ -236,18 +228,8 @@ def _compared(
     ]
 
 
-def _results(program: Program, function: Function) -> list[str]:
-    """Name the results: an array of a table by its slot, others as the function does."""
-    if not function.gives:
-        return [function.names.get(v, f"result {k}") for k, v in enumerate(function.results)]
-    names = []
-    for given in function.gives:
-        table = "parameters" if given == GRADIENTS else given
-        prefix = "d_" if given == GRADIENTS else ""
-        names += (
-            [f"{prefix}{slot.name}" for slot in program.tables[table]] if table in program.tables else [given]
-        )
-    return names
+def _name(function: Function, port: Port, place: int) -> str:
+    return port.label or function.names.get(function.results[place], f"result {place}")
 
 
 def _comparison(function: str, name: str, found: Array, reference: Array, tolerance: float) -> Comparison:

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from catgrad import ops
 from catgrad.dims import Dim
 from catgrad.errors import CatgradError
-from catgrad.terms.build import Var
 from catgrad.terms.structural import Constant
+from catgrad.terms.var import Var
 from catgrad.types import Dtype, NdArrayType
 
 FLOATING = (Dtype.float32, Dtype.float64, Dtype.float16, Dtype.bfloat16)

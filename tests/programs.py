@@ -19,8 +19,9 @@ from catgrad.dims import Dim
 from catgrad.functors import reverse
 from catgrad.programs.program import Function, lower, straighten
 from catgrad.terms.block import blocks
-from catgrad.terms.build import Var, build
+from catgrad.terms.build import build
 from catgrad.terms.term import Term
+from catgrad.terms.var import Var
 from catgrad.types import Array, Dtype, NdArrayType, symbols
 from tests.maker import DTYPES, Maker
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from catgrad import ops
 from catgrad.errors import CatgradError
 from catgrad.terms.block import HigherOrder
-from catgrad.terms.build import Var
 from catgrad.terms.op import OPS
+from catgrad.terms.var import Var
 from catgrad.testing import in_dtype
 from catgrad.types import Dtype, NdArrayType
 from tests.maker import DTYPES, FLOATING, NUMERIC, SIZES, WHOLE, Maker, fitted, rule

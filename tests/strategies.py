@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 
 from catgrad import ops
 from catgrad.dims import Dim
-from catgrad.terms.build import Var, build
+from catgrad.terms.build import build
 from catgrad.terms.structural import Constant
 from catgrad.terms.term import Term
+from catgrad.terms.var import Var
 from catgrad.types import Dtype, NdArrayType
 
 I32 = Dtype.int32

@@ -13,6 +13,9 @@ from catgrad.backend import get_backend
 SHARES = {"c": 5, "scratch": 5}
 """One example in so many is drawn there, for each is a library to compile or a project to load."""
 
+TOGETHER = {"c": 32}
+"""Cases that are emitted to one program, by target: to compile a library takes far longer than to run it."""
+
 UNSHRUNK = [phase for phase in Phase if phase not in (Phase.shrink, Phase.explain)]
 """For the same reason, one that fails is shown as it is."""
 

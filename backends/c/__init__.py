@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from catgrad.backend import Backend
 from catgrad.errors import OptionError
+from catgrad.learn.task import COMPILED
 from catgrad.loops import OPERATIONS
+from catgrad.programs.ports import Kind
 from catgrad.programs.program import Program
 
 from .. import templates
@@ -13,7 +15,7 @@ from .compiler import NEEDS
 from .constants import weights
 from .entries import KERNELS, spelled
 from .files import longest_name, most_axes
-from .harness import load
+from .loading import load
 from .manifest import manifest
 from .options import Options
 from .sizes import with_free_sizes
@@ -41,8 +43,7 @@ def arrange(backend: Backend, program: Program) -> Program:
             is called like it, and its name is a word of C, C++ or the emitted files
     """
     prefix, reserved = interface.prefix(program), backend.dialect.reserved
-    trains = any(function.name == "train_step" for function in program.functions)
-    if prefix == "train" or (trains and prefix in reserved):
+    if prefix == "train" or (Kind.TRAIN_STEP in program.kinds and prefix in reserved):
         raise OptionError(
             "a model in C must have a name that C, C++ and the emitted files do not use",
             f"it is {program.name!r}",
@@ -59,16 +60,14 @@ BACKEND = Backend(
     load=load,
     needs=NEEDS,
     options=Options(),
-    entries=lambda options: ("predict", "loss", "rev", "rev_p", "grads", "update", "train_step"),
+    entries=lambda options: tuple(kind for kind in COMPILED if kind is not Kind.STEP),
     arrange=arrange,
     spell=spelled,
     dissolves=OPERATIONS,
     helpers={
         "codes": lambda: interface.CODES,
-        "entry": interface.entry,
         "every_size": interface.every_size,
         "initials": interface.initials,
-        "is_initial": interface.is_initial,
         "layouts": interface.layouts,
         "listed": interface.listed,
         "longest_name": longest_name,

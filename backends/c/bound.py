@@ -12,20 +12,20 @@ from catgrad.dims import Dim
 from catgrad.naming import Namer
 from catgrad.types import Array, NdArrayType, symbols
 
-from .checks import Wanted
+from ..host.checks import Expected
 from .harness import Entry
 from .library import address, table_of
 from .plans import Plan, Plans
 
 
-class Bound:
+class BoundFunction:
     """A function on its own arrays; the tables are changed where they are. It gives its own results."""
 
     def __init__(self, entry: Entry, tables: Mapping[str, Mapping[str, Array]], structs: Mapping[str, Any]):
         self.entry, self.library = entry, entry.library
         self.call, self.gradients = entry.call, entry.entry.gradients
-        common = [array for table in entry.function.takes for array in tables[table].values()]
-        self.plans = Plans(entry.wanted, entry.plan, common)
+        common = [array for table in entry.function.tables for array in tables[table].values()]
+        self.plans = Plans(entry.expected, entry.plan, common)
         self.tables = [ctypes.addressof(structs[table]) for table, _ in entry.entry.tables]
         # Two calls that change the tables cannot run at once, so they may write numbers to one place.
         changes = any(changed for _, changed in entry.entry.tables)
@@ -45,18 +45,18 @@ class Bound:
         workspace = self.library.workspace.at_least(plan.workspace)
         code = self.call(*self.tables, *plan.sizes, *own, *places, workspace)
         if code:
-            raise self.library.refuse(code, self.plans.wanted.function)
+            raise self.library.refuse(code, self.plans.expected.function)
         return [*(y if y.ndim else y[()] for y in outputs), *gradients]
 
 
-class Many(Bound):
+class BatchedFunction(BoundFunction):
     """A step on each of several batches, given as arrays with one more axis before the others."""
 
     def __init__(self, entry: Entry, tables: Mapping[str, Mapping[str, Array]], structs: Mapping[str, Any]):
         super().__init__(entry, tables, structs)
         self.steps = Namer(symbols(entry.own_types)).fresh("steps")
-        names = entry.wanted.names[-len(entry.own_types) :]
-        self.plans = Plans(Wanted("step_many", names, tuple(map(self._many, entry.own_types))), self.plan)
+        names = entry.expected.names[-len(entry.own_types) :]
+        self.plans = Plans(Expected("step_many", names, tuple(map(self._many, entry.own_types))), self.plan)
         self.fixed, self.places = [], []
         pointers = [ctypes.c_void_p] * (len(names) + 2)
         takes = [ctypes.c_void_p] * len(self.tables) + [ctypes.c_ssize_t] * (len(entry.symbols) + 1)

@@ -7,23 +7,23 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from catgrad.backend import Backend
+from catgrad.loops.compile import compile_kernels
 from catgrad.loops.ir.nest import Kernel
-from catgrad.loops.ir.scalar import Buffer
+from catgrad.loops.ir.scalar import Buffer, Space
 from catgrad.loops.ir.steps import For, If, Step, kernels
-from catgrad.loops.lower import lower
 from catgrad.loops.memory_plan import planned
 from catgrad.naming import Namer
-from catgrad.programs.program import GRADIENTS, Function, Program
+from catgrad.programs.ports import TABLES, Kind, Port, Role
+from catgrad.programs.program import Function, Program
 from catgrad.types import symbols
 
 from .halves import stored
-from .interface import prefix
+from .interface import Entry, entry, prefix
 from .kernels import KernelPrinter
+from .machine import MACHINE
 from .scalars import Expressions
 from .texts import Branches, Call, CallLine, KernelText, Literal, Pointer, Turns
 from .workspace import workspace
-
-TABLES = ("state", "buffers", "parameters")
 
 KERNELS = ("check", "compute_*")
 """Names of kernels, as words and patterns that are reserved in the functions that call them."""
@@ -50,8 +50,8 @@ class CFunction:
 
     name: str
     doc: str
-    takes: tuple[str, ...]
-    gives: tuple[str, ...]
+    kind: Kind
+    entry: Entry
     sizes: tuple[str, ...]
     inputs: tuple[CArgument, ...]
     outputs: tuple[CArgument, ...]
@@ -72,11 +72,12 @@ class Library:
         self.printed: dict[Hashable, KernelText] = {}
         self.literals: dict[Literal, str] = {}
         self.helpers: set[str] = set()
-        self.members = {
-            slot.name: (table, identifier)
+        self.tables = {
+            table: members(program, table, self.dialect.reserved)
             for table in TABLES
-            for slot, identifier in members(program, table, self.dialect.reserved)
+            if program.tables.get(table)
         }
+        self.members = {slot.name: identifier for each in self.tables.values() for slot, identifier in each}
 
     def helper(self, name: str) -> str:
         """Record that a line needs a function or number of the runtime; returns its name."""
@@ -93,8 +94,7 @@ class _Entry:
         self.library, self.function, self.program = library, function, library.program
         self.dialect = library.dialect
         self.macros = {**library.dialect.macros, "helper": library.helper}
-        self.kept = self.program.common_arguments(function)
-        self.lowered = lower(function, self.dialect.reserved, library.program.renewed(function))
+        self.lowered = compile_kernels(function, MACHINE, function.renewed())
         self.plan = planned(self.lowered)
         self.expressions = Expressions(self.dialect, lambda array: array.name)
         self.namer = Namer([*self.dialect.reserved, *KERNELS, *symbols(function.argument_types)])
@@ -102,6 +102,7 @@ class _Entry:
         self.new: list[KernelText] = []
         self.known: dict[Kernel, tuple[KernelText, list[Buffer], list[Any]]] = {}
         self.new_literals: list[Literal] = []
+        self.literal_names: dict[Buffer, str] = {}
 
     def print(self) -> CFunction:
         inputs, outputs = self._own_arguments(), self._own_results()
@@ -116,50 +117,40 @@ class _Entry:
         memory = workspace(self.lowered, self.plan, texts, reach, size)
         body = macros["body"](macros, calls, [p for p in pointers if p.name in used], memory)
         return CFunction(
-            self.function.name, self.function.doc, self.function.takes, self.function.gives,
+            self.function.name, self.function.doc, self.function.kind, entry(self.function),
             symbols(self.function.argument_types), tuple(inputs), tuple(outputs), body,
             macros["workspace"](macros, memory), memory.may_be_empty, macros["limit"](macros, memory),
             requirements, macros["kernels"](macros, self.new_literals, self.new),
         )  # fmt: skip
 
     def _own_arguments(self) -> list[CArgument]:
-        names = [slot.name for table in self.function.takes for slot in self.program.tables[table]]
-        arguments = self.lowered.arguments
-        for array, name in zip(arguments, names, strict=False):
-            table, identifier = self.library.members[name]
-            self.places[array] = self.dialect.macros["member"](table, identifier)
-        own = arguments[len(names) :]
-        if self.function.name == "update" and "parameters" in self.function.takes:
-            for array, (_, identifier) in zip(own, self._parameters(), strict=True):
-                self.places[array] = self.dialect.macros["member"](GRADIENTS, identifier)
-            return [self._named(a) for a in own]
-        return [self._named(array, place=True) for array in own]
-
-    def _own_results(self) -> list[CArgument]:
-        results = iter(self.lowered.results)
-        if not self.function.gives:
-            return [self._named(a, place=True) for a in results]
+        """Place every argument; returns those that are passed one by one."""
         own = []
-        for given in self.function.gives:
-            if given in self.program.tables or given == GRADIENTS:
-                table = "parameters" if given == GRADIENTS else given
-                for slot in self.program.tables[table]:
-                    _, identifier = self.library.members[slot.name]
-                    self.places[next(results)] = self.dialect.macros["member"](given, identifier)
+        for array, port in zip(self.lowered.arguments, self.function.inputs, strict=True):
+            if port.role.is_table or port.role is Role.GRADIENT:
+                self.places[array] = self._member(port)
             else:
-                array = next(results)
-                array.name = given
-                own.append(self._named(array, place=True))
+                own.append(self._named(array))
         return own
 
-    def _parameters(self) -> list[tuple[str, str]]:
-        return [self.library.members[slot.name] for slot in self.program.tables["parameters"]]
+    def _own_results(self) -> list[CArgument]:
+        """Place every result; returns those that are passed one by one."""
+        own = []
+        for array, port in zip(self.lowered.results, self.function.outputs, strict=True):
+            if port.role.is_table or port.role is Role.GRADIENT:
+                self.places[array] = self._member(port)
+            else:
+                own.append(self._named(array, port.name))
+        return own
 
-    def _named(self, array: Buffer, place: bool = False) -> CArgument:
-        identifier = self.namer.fresh(array.name)
-        if place:
-            self.places[array] = identifier
-        return CArgument(identifier, array.name, array.type, self.expressions.size(array.type.size))
+    def _member(self, port: Port) -> str:
+        """The member of a table's struct, or of that of the gradients, which has the same members."""
+        return self.dialect.macros["member"](port.role, self.library.members[port.name])
+
+    def _named(self, array: Buffer, name: str = "") -> CArgument:
+        name = name or array.name
+        identifier = self.places[array] = self.namer.fresh(name)
+        return CArgument(identifier, name, array.type, self.expressions.size(array.type.size))
 
     def _pointer(self, array: Buffer) -> Pointer:
         self.places[array] = self.namer.fresh(array.name)
@@ -203,11 +194,11 @@ class _Entry:
         return self.known[kernel]
 
     def _found(self, kernel: Kernel) -> tuple[KernelText, list[Buffer], list[Any]]:
-        printer = KernelPrinter(kernel, self.dialect, self.plan)
+        printer = KernelPrinter(kernel, self.dialect, self.plan, self.literal_names)
         self._declare(printer.arrays)
         key = printer.signature.key
         if key not in self.library.printed:
-            written = next((a for a in printer.arrays if a in printer.changed and a.place != "turn"), None)
+            written = next((a for a in printer.arrays if a in printer.changed and not a.is_of_kernel), None)
             name = self.library.namer.fresh(f"compute_{written.name}" if written else "check")
             text = self.library.printed[key] = printer.print(name)
             self.library.helpers |= text.helpers
@@ -216,14 +207,14 @@ class _Entry:
 
     def _declare(self, arrays: Sequence[Buffer]) -> None:
         for array in arrays:
-            if array.place == "literal":
+            if array.space is Space.LITERAL:
                 length = self.expressions.size(array.type.size)
                 elements = tuple(stored(element, array.type.dtype) for element in array.elements)
                 literal = Literal(array.type.dtype, "", length, elements)
                 if literal not in self.library.literals:
                     self.library.literals[literal] = self.library.namer.fresh(array.name)
                     self.new_literals.append(replace(literal, name=self.library.literals[literal]))
-                array.name = self.library.literals[literal]
+                self.literal_names[array] = self.library.literals[literal]
 
     def _names_used(self, lines: Sequence[CallLine]) -> list[str]:
         found: list[str] = []
@@ -240,7 +231,7 @@ class _Entry:
         return found
 
 
-def members(program: Program, table: str, reserved: frozenset[str]) -> list[tuple[Any, str]]:
+def members(program: Program, table: Role, reserved: frozenset[str]) -> list[tuple[Any, str]]:
     """The slots of a table, and what they are called in its struct."""
     namer = Namer(reserved)
     return [(slot, namer.fresh(slot.name)) for slot in program.tables.get(table, ())]
@@ -250,9 +241,9 @@ def spelled(backend: Backend, program: Program) -> dict[str, Any]:
     """What the templates of the target c are given."""
     library = Library(backend, program)
     functions = {f.name: library.function(f) for f in program.functions}
-    tables = {
-        table: members(program, table, backend.dialect.reserved)
-        for table in TABLES
-        if program.tables.get(table)
+    return {
+        "functions": functions,
+        "kinds": {kind: functions[f.name] for kind, f in program.kinds.items()},
+        "tables": library.tables,
+        "helpers": frozenset(library.helpers),
     }
-    return {"functions": functions, "tables": tables, "helpers": frozenset(library.helpers)}

@@ -14,11 +14,9 @@ from typing import Any
 from catgrad.dims import numbers
 from catgrad.formats.elements import FORMAT_NAMES
 from catgrad.naming import Namer
-from catgrad.programs.program import GRADIENTS, Function, Program
+from catgrad.programs.ports import TABLES, Kind, Port, Role
+from catgrad.programs.program import Function, Program
 from catgrad.terms.state import Slot
-
-ORDER = ("state", "buffers", "parameters")
-"""The tables, in the order in which functions take them."""
 
 ALIGNMENT = 64
 """Bytes of a cache line, at whose multiples the workspace and the arrays of a table begin."""
@@ -48,7 +46,7 @@ class Entry:
     """
 
     name: str
-    tables: tuple[tuple[str, bool], ...]
+    tables: tuple[tuple[Role, bool], ...]
     gradients: str = ""
 
 
@@ -57,42 +55,25 @@ def prefix(program: Program) -> str:
     return Namer().fresh(program.name)
 
 
-def is_initial(function: Any) -> bool:
-    """Whether a function gives first values."""
-    return bool(function.name.startswith("init"))
-
-
-def entry(function: Any, program: Program) -> Entry:
+def entry(function: Function) -> Entry:
     """How a function of a program is called in C: the step that returns its loss is `step` there."""
-    tables = tuple(
-        (table, table in function.gives)
-        for table in ORDER
-        if program.tables.get(table) and table in (*function.takes, *function.gives)
-    )
-    has_gradients = bool(program.tables.get("parameters"))
-    read = function.name == "update" and "parameters" in function.takes
-    gradients = "read" if read else "written" if GRADIENTS in function.gives else ""
-    name = "step" if function.name == "train_step" else function.name
-    return Entry(name, tables, gradients if has_gradients else "")
+    tables = [table for table in TABLES if table in (*function.tables, *function.changes)]
+    gradients = ""
+    for usage, ports in (("read", function.inputs), ("written", function.outputs)):
+        if any(port.role is Role.GRADIENT for port in ports):
+            gradients = usage
+    name = "step" if function.kind is Kind.TRAIN_STEP else function.name
+    return Entry(name, tuple((table, table in function.changes) for table in tables), gradients)
 
 
-def own_results(function: Function, program: Program) -> tuple[int, ...]:
-    """The values a function gives that are no part of a table or of gradients."""
-    given = function.gives or ("",) * len(function.results)
-    results, own = iter(function.results), []
-    for name in given:
-        table = "parameters" if name == GRADIENTS else name
-        if table in ORDER and function.gives:
-            for _ in program.tables[table]:
-                next(results)
-        else:
-            own.append(next(results))
-    return tuple(own)
+def own(ports: Sequence[Port]) -> list[Port]:
+    """List the arrays that are passed one by one: no parts of a table, and no gradients of one."""
+    return [port for port in ports if not port.role.is_table and port.role is not Role.GRADIENT]
 
 
-def initials(functions: Mapping[str, Any], program: Program) -> list[Any]:
+def initials(functions: Mapping[str, Any]) -> list[Any]:
     """The functions that give first values to a table, if it has any."""
-    return [f for f in functions.values() if is_initial(f) and program.tables.get(f.gives[0])]
+    return [f for f in functions.values() if f.kind.is_initial and f.entry.tables]
 
 
 def every_size(functions: Mapping[str, Any]) -> tuple[str, ...]:
@@ -178,7 +159,7 @@ def aligned(bytes: int) -> int:
 
 def layouts(tables: Mapping[str, Sequence[tuple[Slot, str]]]) -> dict[str, Layout]:
     """How the tables that are not empty lie in memory, in the order in which functions take them."""
-    return {table: _layout(tables[table]) for table in ORDER if tables.get(table)}
+    return {table: _layout(tables[table]) for table in TABLES if tables.get(table)}
 
 
 def _layout(members: Sequence[tuple[Slot, str]]) -> Layout:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from catgrad.loops.ir.dependence import first_writes, vector_sums
 from catgrad.loops.ir.hashing import Signature
-from catgrad.loops.ir.index import Index, Variable
+from catgrad.loops.ir.index import Index, Variable, stride
 from catgrad.loops.ir.nest import (
+    Axis,
     Check,
     Item,
     Kernel,
@@ -21,15 +23,15 @@ from catgrad.loops.ir.nest import (
     may_fail,
     statements,
 )
-from catgrad.loops.ir.scalar import Buffer, Compute, IndexValue, Load, Masked, Number, Scalar, reads
+from catgrad.loops.ir.scalar import Buffer, Compute, IndexValue, Load, Masked, Number, Scalar, Space, reads
 from catgrad.loops.memory_plan import Plan, is_local
-from catgrad.loops.passes.turns import at_once, is_number, is_worth_sharing, step
 from catgrad.naming import Namer
 from catgrad.ops.arithmetic import Maximum
 from catgrad.ops.compare import Select
 from catgrad.printing.dialect import Dialect
 from catgrad.types import Dtype
 
+from .machine import MACHINE
 from .scalars import LONGEST, Expressions
 from .texts import Assign, Copying, For, KernelText, Line, Local, Parameter, Product, Require, Room, Sorting
 
@@ -43,8 +45,8 @@ LETTERS = "ijklpqrs"
 class KernelPrinter:
     """Prints one kernel. It is `given` arrays, and the variables that are `free` in it."""
 
-    def __init__(self, kernel: Kernel, dialect: Dialect, plan: Plan) -> None:
-        self.kernel, self.plan = kernel, plan
+    def __init__(self, kernel: Kernel, dialect: Dialect, plan: Plan, literals: Mapping[Buffer, str]) -> None:
+        self.kernel, self.plan, self.literals = kernel, plan, literals
         self.namer = Namer(dialect.reserved)
         self.names: dict[Buffer, str] = {}
         self.signature = Signature(kernel, plan)
@@ -53,16 +55,21 @@ class KernelPrinter:
         writes = [array for s in statements(kernel.body) for array, _ in s.writes]
         self.changed, self.count = set(writes), Counter(writes)
         self.expressions = Expressions(dialect, self._name, self.changed)
-        self.first = {array: s for s in reversed([*statements(kernel.body)]) for array, _ in s.writes}
         self.declared: set[Buffer] = set()
         self.is_shared = self.per_thread = False
         self.given = [
-            a for a in self.arrays if a.place not in ("turn", "literal") and not (a.alias and self._twin(a))
+            a
+            for a in self.arrays
+            if not (a.is_of_kernel or a.space is Space.LITERAL or (a.alias and self._twin(a)))
         ]
         self.free = self._free_variables()
 
     def print(self, name: str) -> KernelText:
         """The kernel as a function of this name."""
+        self.kernel = MACHINE.finish(self.kernel)
+        writes = [array for s in statements(self.kernel.body) for array, _ in s.writes]
+        self.count = Counter(writes)
+        self.first = first_writes(self.kernel.body)
         replaced = {a.alias for a in self.changed}
         parameters = tuple(
             Parameter(a.type.dtype, self._name(a), a in self.changed or a in replaced) for a in self.given
@@ -90,7 +97,7 @@ class KernelPrinter:
 
     def _comments(self) -> tuple[str, ...]:
         """What the kernel writes, with shapes, and the matrix products in it."""
-        written = dict.fromkeys(a for a in self.arrays if a in self.changed and a.place != "turn")
+        written = dict.fromkeys(a for a in self.arrays if a in self.changed and not a.is_of_kernel)
         products = [s for s in statements(self.kernel.body) if isinstance(s, MatMul)]
         return (*map(self._with_shape, written), *map(self._equation, products))
 
@@ -109,8 +116,8 @@ class KernelPrinter:
         return array.alias in self.arrays
 
     def _name(self, array: Buffer) -> str:
-        if array.place == "literal":
-            return array.name
+        if array.space is Space.LITERAL:
+            return self.literals[array]
         twin = array.alias if array.alias is not None and self._twin(array) else array
         if twin not in self.names:
             self.names[twin] = self.namer.fresh(twin.name)
@@ -150,7 +157,7 @@ class KernelPrinter:
         """Arrays of the kernel's own that each turn of the loop over a variable has for itself."""
         rooms: list[Line] = []
         for array in self.arrays:
-            if array.place == "turn" and array.order and self._innermost_owner(array) is variable:
+            if array.space is Space.LOCAL and self._innermost_owner(array) is variable:
                 length = self.expressions.size(array.size)
                 offset = "" if is_local(array) else self.expressions.size(self.plan.scratch[array])
                 self.per_thread |= self.is_shared and bool(offset)
@@ -171,7 +178,7 @@ class KernelPrinter:
         parts = list(statements([loop]))
         lines = self._hoisted(loop, parts)
         if depth == 0:
-            self.is_shared = is_worth_sharing(loop)
+            self.is_shared = loop.axis is Axis.PARALLEL
         name = LETTERS[depth] if depth < len(LETTERS) else f"i{depth}"
         self.expressions.variables[loop.variable] = name
         extent = self.expressions.size(loop.variable.extent)
@@ -192,11 +199,11 @@ class KernelPrinter:
         copies: list[Line] = []
         length = self.expressions.size(loop.variable.extent)
         for s in loop.body:
-            if not (isinstance(s, Store) and isinstance(s.scalar, Load) and not is_number(s.buffer)):
+            if not (isinstance(s, Store) and isinstance(s.scalar, Load) and not s.buffer.is_register):
                 return None
             to, source = s.buffer.flat(s.indices), s.scalar.buffer.flat(s.scalar.indices)
             same = s.buffer in (s.scalar.buffer, s.scalar.buffer.alias) or s.buffer.alias is s.scalar.buffer
-            if same or step(to, loop.variable) != 1 or step(source, loop.variable) != 1:
+            if same or stride(to, loop.variable) != 1 or stride(source, loop.variable) != 1:
                 return None
             copies.append(
                 Copying(
@@ -217,7 +224,7 @@ class KernelPrinter:
 
     def _at_once(self, loop: Loop, line: For) -> For:
         """The loop with what its turns add up or find the greatest of, if they may be taken at once."""
-        reductions = at_once(loop, self.first)
+        reductions = vector_sums(loop, self.first) if loop.axis is Axis.VECTOR else None
         if reductions is None:
             return line
         sums = [s.buffer for s in reductions if not isinstance(s.op, Maximum)]
@@ -250,7 +257,7 @@ class KernelPrinter:
             for scalar in _scalars_of(s):
                 for part in _largest(scalar, lambda node: self._stays(node, inside, written)):
                     if self.expressions.name(part) is None and not isinstance(part, (Number, IndexValue)):
-                        if isinstance(part, Load) and is_number(part.buffer):
+                        if isinstance(part, Load) and part.buffer.is_register:
                             continue
                         lines += self._shared(part, Counter())
                         lines.append(self._named(part))
@@ -296,7 +303,7 @@ class KernelPrinter:
         if isinstance(scalar, Compute) and isinstance(scalar.op, Select):
             lines += [self._named(load) for load in self._read_in_branches(scalar)]
         if counts[self.expressions.key(scalar)] > 1 and not (
-            isinstance(scalar, Load) and is_number(scalar.buffer)
+            isinstance(scalar, Load) and scalar.buffer.is_register
         ):
             lines.append(self._named(scalar))
         elif isinstance(scalar, Compute) and len(self.expressions.text(scalar)) > LONGEST:
@@ -322,7 +329,7 @@ class KernelPrinter:
             seen.add(key)
             if not isinstance(node, Load):
                 stack += node.operands
-            elif not is_number(node.buffer):
+            elif not node.buffer.is_register:
                 yield node
 
     def _statement(self, s: Statement) -> list[Line]:
@@ -333,8 +340,8 @@ class KernelPrinter:
         if isinstance(s, Check):
             return self._require(s)
         if isinstance(s, Store):
-            return self._number(s) if is_number(s.buffer) else self._element(s)
-        text, in_memory = self.expressions.text(s.scalar), not is_number(s.buffer)
+            return self._number(s) if s.buffer.is_register else self._element(s)
+        text, in_memory = self.expressions.text(s.scalar), not s.buffer.is_register
         target = self.expressions.element(s.buffer, s.indices) if in_memory else self._name(s.buffer)
         self.expressions.written(s.buffer)
         return [Assign(s.buffer.type.dtype, target, text, s.op.macro, in_memory)]
@@ -348,7 +355,7 @@ class KernelPrinter:
     def _number(self, s: Store) -> list[Line]:
         """The definition of a number of the kernel."""
         array, dtype = s.buffer, s.buffer.type.dtype
-        if isinstance(s.scalar, Load) and is_number(s.scalar.buffer) and self.count[array] == 1:
+        if isinstance(s.scalar, Load) and s.scalar.buffer.is_register and self.count[array] == 1:
             self.names[array] = self._name(s.scalar.buffer)  # a copy of a number needs no name of its own
             return []
         text, name = self.expressions.text(s.scalar), self._name(array)

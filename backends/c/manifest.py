@@ -9,7 +9,7 @@ from typing import Any
 from catgrad.programs.program import Program
 from catgrad.terms.state import Slot
 
-from .interface import ORDER, entry, is_initial, layouts, prefix
+from .interface import layouts, prefix
 from .options import Options
 
 
@@ -27,7 +27,7 @@ def manifest(
         "openmp": options.openmp,
         "optimiser": {"name": optimiser, **dict(settings)},
         "tables": {table: [_array(p) for p in layout] for table, layout in layouts(tables).items()},
-        "functions": [_function(f, program) for f in functions.values() if not is_initial(f)],
+        "functions": [_function(f, program) for f in functions.values() if not f.kind.is_initial],
     }
     return json.dumps(described, indent=2, ensure_ascii=False, default=str)
 
@@ -43,16 +43,15 @@ def _array(place: Any) -> dict[str, Any]:
 
 
 def _function(function: Any, program: Program) -> dict[str, Any]:
-    called = entry(function, program)
-    changed = [table for table in ORDER if (table, True) in called.tables]
+    called = function.entry
     return {
         "name": f"{prefix(program)}_{called.name}",
         "doc": function.doc,
         "tables": [table for table, _ in called.tables],
-        "changed": changed,
+        "changed": [table for table, changed in called.tables if changed],
         "gradients": called.gradients,
         "sizes": list(function.sizes),
-        "inputs": [] if called.gradients == "read" else [_own(x) for x in function.inputs],
+        "inputs": [_own(x) for x in function.inputs],
         "outputs": [_own(y) for y in function.outputs],
         "workspace_bytes": function.workspace,
     }

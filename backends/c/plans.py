@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from catgrad.types import Array
 
-from .checks import Wanted, signature
+from ..host.checks import Expected, signature
 
 MOST = 100
 """Plans that are remembered for each function."""
@@ -25,22 +25,22 @@ class Plans:
     """The plans of a function for its arguments, of which those in common with other functions are fixed."""
 
     def __init__(
-        self, wanted: Wanted, plan: Callable[[dict[str, int]], Plan], common: Sequence[Array] = ()
+        self, expected: Expected, plan: Callable[[dict[str, int]], Plan], common: Sequence[Array] = ()
     ) -> None:
-        self.wanted, self.plan, self.common = wanted, plan, common
+        self.expected, self.plan, self.common = expected, plan, common
         self._known: dict[tuple[Any, ...], Plan] = {}
 
     def of(self, values: Sequence[Any]) -> tuple[Plan, list[Array]]:
         """The plan for these values, and the values as arrays that fit, checked unless such ones have been.
 
-        Raises: as Wanted.checked
+        Raises: as Expected.checked
         """
         seen = signature(values)
         plan = self._known.get(seen)
         if plan is not None:
             return plan, list(values)
-        every = self.wanted.checked([*self.common, *values])
-        plan, arrays = self.plan(self.wanted.sizes(every)), every[len(self.common) :]
+        every = self.expected.checked([*self.common, *values])
+        plan, arrays = self.plan(self.expected.sizes(every)), every[len(self.common) :]
         if all(array is value for array, value in zip(arrays, values, strict=True)):
             if len(self._known) >= MOST:
                 self._known.clear()

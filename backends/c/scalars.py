@@ -95,7 +95,7 @@ class Expressions(Numbering):
 
     def _load(self, load: Load) -> tuple[str, int]:
         array = load.buffer
-        if not array.order and array.place == "turn":
+        if array.is_register:
             return self.name_of(array), ATOM
         element = self.element(array, load.indices)
         return self.dialect.macros["loaded"](self, element, array.type.dtype), ATOM

@@ -14,7 +14,8 @@ from catgrad.types import symbols
 def with_free_sizes(program: Program, reserved: Iterable[str]) -> Program:
     """The program with another name for each size that is called like a word of C or an array."""
     names = {name for f in program.functions for name in symbols(f.argument_types)}
-    taken = {*reserved, *(arrays for f in program.functions for arrays in (*f.names.values(), *f.gives))}
+    arrays = (name for f in program.functions for name in (*f.names.values(), *(p.name for p in f.outputs)))
+    taken = {*reserved, *arrays}
     namer, words = Namer({*taken, *names}), tuple(reserved)
     wanting = (name for name in sorted(names) if name in taken or Namer(words).fresh(name) != name)
     fresh: dict[str, Size] = {name: Dim(namer.fresh(name)) for name in wanting}

@@ -8,10 +8,11 @@ from typing import Any
 
 from catgrad.dims import Dim, Size
 from catgrad.formats.elements import FORMAT_NAMES
+from catgrad.programs.ports import Kind, Role
 from catgrad.programs.program import Program, symbol_sources
 from catgrad.types import Dtype, NdArrayType, symbols
 
-from .interface import own_results
+from .interface import own
 
 PRINTED = (Dtype.float32, Dtype.float64)
 """The dtypes of losses that C can print."""
@@ -53,11 +54,12 @@ def training(program: Program, functions: Mapping[str, Any]) -> Data | None:
     """What a training program reads; none if the step is not one on rows of examples, or if its loss
     has 16 bits.
     """
-    if "train_step" not in functions or not program.tables.get("parameters"):
+    step = program.kinds.get(Kind.TRAIN_STEP)
+    if step is None or Role.PARAMETER not in step.tables:
         return None
-    step = program["train_step"]
-    types = [step.types[v] for v in step.arguments[program.common_arguments(step) :]]
-    [loss] = [step.types[v].dtype for v in own_results(step, program)]
+    printed = functions[step.name]
+    types = [port.type for port in own(step.inputs)]
+    [loss] = [port.type.dtype for port in own(step.outputs)]
     first = {type.shape[0] if type.rank else None for type in types}
     [batch] = first if len(first) == 1 else [None]
     if batch is None or loss not in PRINTED or not (isinstance(batch, int) or _is_symbol(batch)):
@@ -65,11 +67,8 @@ def training(program: Program, functions: Mapping[str, Any]) -> Data | None:
     free = "" if isinstance(batch, int) else str(batch)
     if free and any(isinstance(n, Dim) and free in n.symbols for type in types for n in type.shape[1:]):
         return None
-    identifiers = dict(zip(symbols(step.argument_types), functions["train_step"].sizes, strict=True))
-    arrays = [
-        _column(x.name, type, identifiers)
-        for x, type in zip(functions["train_step"].inputs, types, strict=True)
-    ]
+    identifiers = dict(zip(symbols(step.argument_types), printed.sizes, strict=True))
+    arrays = [_column(x.name, type, identifiers) for x, type in zip(printed.inputs, types, strict=True)]
     told = [(identifiers[s], *place) for s, place in symbol_sources(types).items() if s != free]
     return Data(
         tuple(arrays), identifiers.get(free, ""), 0 if free else int(str(batch)), tuple(told), loss.value

@@ -13,7 +13,7 @@ from .compile.manifest import manifest
 from .compile.options import Options
 from .compile.sizes import arranged
 from .language import spell
-from .machine.harness import load
+from .machine.loading import load
 from .machine.node import NEEDS
 
 FILES = {

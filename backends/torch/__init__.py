@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from catgrad.backend import Artifact, Backend
 from catgrad.ops.arithmetic import Add, Divide, Multiply, Subtract
@@ -11,6 +11,7 @@ from catgrad.ops.gather import ScatterAdd
 from catgrad.ops.power import Power
 from catgrad.ops.take import ScatterAddAlongAxis
 from catgrad.ops.window import Fold
+from catgrad.programs.passes import Pass
 from catgrad.terms.op import Op
 from catgrad.tools import Package
 from catgrad.types import Dtype
@@ -46,10 +47,10 @@ def takes_numbers(op: Op, dtype: Dtype) -> bool:
     return isinstance(op, OPERATORS)
 
 
-PASSES = (
+PASSES: tuple[Pass, ...] = (
     Uint32InInt64(),
     DivisionByNumbers(),
-    *passes(takes_numbers, SUMS, scalars_keep_dtype=True, own=(AffineMaps(), pullbacks)),
+    *passes(takes_numbers, SUMS, scalars_keep_dtype=True, own=(AffineMaps(), cast(Pass, pullbacks))),
     ScaledSums(),
 )
 """What suits a function to PyTorch."""

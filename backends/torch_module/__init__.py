@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from catgrad.backend import Artifact, Backend
+from catgrad.programs.ports import Kind
 
 from .. import templates
 from ..torch import LIMITS, PASSES, PYTORCH
 from .arrange import arrange
 from .harness import harness
 from .options import Options
-from .parts import always_turns, class_name, containers, one_way, path, renewed
+from .parts import class_name, containers, one_way, path, renewed
 from .skeleton import examples, optimizers
 
 
@@ -31,10 +32,9 @@ BACKEND = Backend(
     passes=PASSES,
     limits=LIMITS,
     options=Options(),
-    entries=lambda options: ("trained", "predict", "criterion"),
+    entries=lambda options: (Kind.TRAINED, Kind.PREDICT, Kind.CRITERION),
     arrange=arrange,
     helpers={
-        "always_turns": always_turns,
         "class_name": class_name,
         "containers": containers,
         "examples": examples,

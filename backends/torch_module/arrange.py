@@ -11,6 +11,7 @@ from catgrad.ops.random import Draw
 from catgrad.ops.slices import Split
 from catgrad.ops.window import Window
 from catgrad.programs.passes import optimise
+from catgrad.programs.ports import Kind, Role
 from catgrad.programs.program import Apply, Function, Program
 from catgrad.terms.op import Op
 from catgrad.types import NdArrayType
@@ -46,30 +47,27 @@ def arrange(backend: Backend, program: Program) -> Program:
     dtype is not that of the option
     """
     options: Options = backend.options
-    if program.tables and not any(f.name == "criterion" for f in program.functions):
+    if program.tables and Kind.CRITERION not in program.kinds:
         raise OptionError(
             "a module must be made of a Task",
             f"{program.name} is functions that keep arrays between calls",
             "choose another target for Functions",
         )
-    check_names(slot for table, slots in program.tables.items() if table != "state" for slot in slots)
+    check_names(slot for table, slots in program.tables.items() if table is not Role.STATE for slot in slots)
     if options.class_name in {*backend.dialect.reserved, *(f.name for f in program.functions)}:
         raise OptionError(
             "class_name must be free in the emitted file", f"it is {options.class_name!r}", "write another"
         )
     _check_dtype(options.dtype, program)
-    simple = program.map(lambda f: optimise(detached(f, len(_buffers(program, f)))))
+    simple = program.map(lambda f: optimise(detached(f, len(_buffers(f)))))
     if options.constants != "inline":
         simple = hoisted(simple, options.compress)
-    return simple.map(lambda f: _apart(f) if f.name.startswith("init") else _saved(f, _buffers(simple, f)))
+    return simple.map(lambda f: _apart(f) if f.kind.is_initial else _saved(f, _buffers(f)))
 
 
-def _buffers(program: Program, function: Function) -> tuple[int, ...]:
+def _buffers(function: Function) -> tuple[int, ...]:
     """Its arguments that are buffers of which it returns new values, as its first results."""
-    if function.name != "trained" or "buffers" not in function.takes:
-        return ()
-    start = len(program.tables["constants"]) if "constants" in function.takes else 0
-    return function.arguments[start : start + len(program.tables["buffers"])]
+    return tuple(function.taking(Role.BUFFER)) if Role.BUFFER in function.changes else ()
 
 
 def _check_dtype(wanted: str, program: Program) -> None:

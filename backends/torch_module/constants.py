@@ -8,6 +8,7 @@ from typing import Any
 
 from catgrad.ops.reduce import Broadcast
 from catgrad.programs.passes import prune
+from catgrad.programs.ports import Kind, Port, Role
 from catgrad.programs.program import Apply, Function, Program
 from catgrad.terms.state import Slot
 from catgrad.terms.structural import Constant
@@ -46,9 +47,17 @@ class Tables:
     def function(self, names: Iterable[str]) -> Function:
         """() -> the tables kept."""
         named = dict(zip(self.kept, names, strict=True))
-        doc = "The tables."
         return Function(
-            "init_constants", (), tuple(self.body), tuple(self.kept), tuple(self.types), named, doc
+            name=Kind.INIT_CONSTANTS.value,
+            arguments=(),
+            body=tuple(self.body),
+            results=tuple(self.kept),
+            types=tuple(self.types),
+            inputs=(),
+            outputs=tuple(Port(Role.CONSTANT, name, self.types[v]) for v, name in named.items()),
+            names=named,
+            doc="The tables.",
+            kind=Kind.INIT_CONSTANTS,
         )
 
 
@@ -63,11 +72,11 @@ def hoisted(program: Program, compress: bool) -> Program:
         return program
     changed = [_given(f, slots, chosen[f.name]) if f.name in chosen else f for f in program.functions]
     functions = (tables.function(slot.name for slot in slots), *changed)
-    return replace(program, functions=functions, tables={**program.tables, "constants": slots})
+    return replace(program, functions=functions, tables={**program.tables, Role.CONSTANT: slots})
 
 
 def _is_model(function: Function) -> bool:
-    return function.name != "criterion" and not function.name.startswith("init")
+    return function.kind is not Kind.CRITERION and not function.kind.is_initial
 
 
 def _tables(function: Function, tables: Tables, compress: bool) -> dict[int, int]:
@@ -107,6 +116,6 @@ def _given(function: Function, slots: tuple[Slot, ...], places: dict[int, int]) 
             results=tuple(stands_for.get(v, v) for v in function.results),
             types=(*function.types, *(slot.type for slot in slots)),
             names={**function.names, **{v: s.name for v, s in zip(arguments, slots, strict=True)}},
-            takes=("constants", *function.takes),
+            inputs=(*(Port(Role.CONSTANT, s.name, s.type) for s in slots), *function.inputs),
         )
     )

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from catgrad.backend import Artifact
 from catgrad.errors import ShapeError
+from catgrad.programs.ports import Kind, Role
 from catgrad.programs.program import Function, Program
 from catgrad.terms.structural import is_differentiable
 
@@ -19,7 +20,7 @@ def harness(artifact: Artifact) -> Any:
 
     A program of a task has predict, loss, rev, rev_p and grads, another the function it is of.
     """
-    base = Trained if "predict" in {f.name for f in artifact.program.functions} else Applied
+    base = Trained if Kind.PREDICT in artifact.program.kinds else Applied
     return load_module(artifact, lambda module: _compiled(base, module, artifact.program))
 
 
@@ -45,8 +46,8 @@ class Emitted:
 
         Raises: ShapeError if there are fewer
         """
-        tables = {slot.name for slot in self.program.tables.get("constants", ())}
-        wanted = [v for v in function.arguments if function.names[v] not in tables]
+        ports = zip(function.arguments, function.inputs, strict=True)
+        wanted = [v for v, port in ports if port.role is not Role.CONSTANT]
         if len(arrays) < len(wanted):
             names = ", ".join(function.names[v] for v in wanted)
             raise ShapeError(
@@ -69,47 +70,47 @@ class Trained(Emitted):
 
     def init(self, seed: int = 0) -> list[Any]:
         """First values of the parameters."""
-        return self._first("parameters", seed)
+        return self._first(Role.PARAMETER, seed)
 
     def init_buffers(self, seed: int = 0) -> list[Any]:
         """First values of the buffers."""
-        return self._first("buffers", seed)
+        return self._first(Role.BUFFER, seed)
 
     def predict(self, *arrays: Any) -> list[Any]:
         """M × P × X → Ŷ."""
-        return [y.detach() for y in Run(self, "predict", arrays).outputs]
+        return [y.detach() for y in Run(self, Kind.PREDICT, arrays).outputs]
 
     def trained(self, *arrays: Any) -> list[Any]:
         """M × P × X → M × Ŷ, in training."""
-        run = Run(self, "trained", arrays)
+        run = Run(self, Kind.TRAINED, arrays)
         return [y.detach() for y in (*run.buffers, *run.outputs)]
 
     def criterion(self, *arrays: Any) -> list[Any]:
         """Ŷ × Y → R."""
-        return [self.file.criterion(*self.tensors(self.program["criterion"], arrays)).detach()]
+        return [self.file.criterion(*self.tensors(self.program.kinds[Kind.CRITERION], arrays)).detach()]
 
     def loss(self, *arrays: Any) -> list[Any]:
         """M × P × X × Y → R."""
-        return [Run(self, "predict", arrays).loss().detach()]
+        return [Run(self, Kind.PREDICT, arrays).loss().detach()]
 
     def rev(self, *arrays: Any) -> list[Any]:
         """M × P × X × Ŷ′ → P′ × X′."""
-        run = Run(self, "predict", arrays)
-        types = [self.program["predict"].types[v] for v in self.program["predict"].results]
+        run = Run(self, Kind.PREDICT, arrays)
+        types = [port.type for port in self.program.kinds[Kind.PREDICT].outputs]
         outputs = [y for y, type in zip(run.outputs, types, strict=True) if is_differentiable(type)]
         return gradients(outputs, run.rest, [*run.parameters, *run.inputs])
 
     def rev_p(self, *arrays: Any) -> list[Any]:
         """M × P × X × Ŷ′ → P′."""
-        return self.rev(*arrays)[: len(self.program.tables["parameters"])]
+        return self.rev(*arrays)[: len(self.program.tables[Role.PARAMETER])]
 
     def grads(self, *arrays: Any) -> list[Any]:
         """M × P × X × Y → R × M × P′."""
-        run = Run(self, "trained", arrays)
+        run = Run(self, Kind.TRAINED, arrays)
         loss = run.loss()
         return [loss.detach(), *run.buffers, *gradients([loss], [None], run.parameters)]
 
-    def _first(self, table: str, seed: int) -> list[Any]:
+    def _first(self, table: Role, seed: int) -> list[Any]:
         module = self.Module(seed)
         return [module.state_dict()[slot.name] for slot in self.program.tables[table]]
 
@@ -117,27 +118,27 @@ class Trained(Emitted):
 class Run:
     """One forward pass of a module, in training or in use, on arrays for all that it keeps."""
 
-    def __init__(self, model: Trained, entry: str, arrays: Sequence[Any]) -> None:
+    def __init__(self, model: Trained, kind: Kind, arrays: Sequence[Any]) -> None:
         from torch.func import functional_call
 
-        self.model, function = model, model.program[entry]
+        self.model, function = model, model.program.kinds[kind]
         given = model.tensors(function, arrays)
         self.rest = list(arrays[len(given) :])
-        held: dict[str, dict[str, Any]] = {"buffers": {}, "parameters": {}}
-        for table in (t for t in function.takes if t in held):
-            held[table] = {slot.name: given.pop(0) for slot in model.program.tables[table]}
-        self.buffers, self.parameters = (list(tensors.values()) for tensors in held.values())
-        self.inputs = given
+        tables: dict[Role, dict[str, Any]] = {Role.BUFFER: {}, Role.PARAMETER: {}, Role.INPUT: {}}
+        ports = (port for port in function.inputs if port.role is not Role.CONSTANT)
+        for port, tensor in zip(ports, given, strict=True):
+            tables[port.role][port.name] = tensor
+        self.buffers, self.parameters, self.inputs = (list(tensors.values()) for tensors in tables.values())
         for leaf in (*self.parameters, *self.inputs):
             leaf.requires_grad_(leaf.is_floating_point())
-        module = model.Module().train(entry == "trained")
-        state = held["buffers"] | held["parameters"]
+        module = model.Module().train(kind is Kind.TRAINED)
+        state = tables[Role.BUFFER] | tables[Role.PARAMETER]
         self.outputs = as_list(functional_call(module, state, tuple(self.inputs)))
 
     def loss(self) -> Any:
         """How far the outputs are from the rest of the arguments."""
-        criterion = self.model.program["criterion"]
-        types = [criterion.types[v].dtype.name for v in criterion.arguments[len(self.outputs) :]]
+        criterion = self.model.program.kinds[Kind.CRITERION]
+        types = [port.type.dtype.name for port in criterion.inputs if port.role is Role.TARGET]
         targets = [as_tensor(y, dtype) for y, dtype in zip(self.rest, types, strict=True)]
         return self.model.file.criterion(*self.outputs, *targets)
 

@@ -7,7 +7,8 @@ from keyword import iskeyword
 
 from catgrad.backend import Backend
 from catgrad.errors import OptionError
-from catgrad.printing.printer import FunctionText, Loop
+from catgrad.printing.statements import FunctionText
+from catgrad.programs.ports import Kind
 from catgrad.programs.program import Program
 from catgrad.terms.state import Slot
 
@@ -66,15 +67,10 @@ def class_name(backend: Backend, program: Program) -> str:
     return backend.options.class_name or class_name_of(program.name)
 
 
-def one_way(functions: Mapping[str, FunctionText]) -> bool:
+def one_way(kinds: Mapping[Kind, FunctionText]) -> bool:
     """Whether the model computes in training what it computes in use."""
-    trained, used = functions["trained"], functions["predict"]
+    trained, used = kinds[Kind.TRAINED], kinds[Kind.PREDICT]
     return (trained.statements, trained.results) == (used.statements, used.results)
-
-
-def always_turns(loop: Loop) -> bool:
-    """Whether the loop has a turn at every size."""
-    return loop.length.isdigit() and int(loop.length) > 0
 
 
 def renewed(function: FunctionText, buffers: Sequence[Slot]) -> list[tuple[str, str]]:

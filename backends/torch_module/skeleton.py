@@ -8,6 +8,7 @@ from typing import Any
 
 from catgrad.dims import Size
 from catgrad.learn.optimisers import adagrad, adam, adamw, rmsprop, sgd
+from catgrad.programs.ports import Kind, Role
 from catgrad.programs.program import Program
 from catgrad.types import NdArrayType, symbols
 
@@ -34,9 +35,8 @@ def optimizers(program: Program) -> Optimizers:
 
 def examples(program: Program, size: int = 8) -> list[tuple[NdArrayType, tuple[Size, ...]]]:
     """The types and shapes of the model's inputs and of its targets, with this size for each symbol."""
-    predict, criterion = program["predict"], program["criterion"]
-    inputs = predict.arguments[program.common_arguments(predict) :]
-    types = [predict.types[v] for v in inputs]
-    types += [criterion.types[v] for v in criterion.arguments[len(predict.results) :]]
+    predict, criterion = program.kinds[Kind.PREDICT], program.kinds[Kind.CRITERION]
+    types = [port.type for port in predict.inputs if port.role is Role.INPUT]
+    types += [port.type for port in criterion.inputs if port.role is Role.TARGET]
     sizes = dict.fromkeys(symbols(tuple(types)), size)
     return [(type, type.substitute(sizes).shape) for type in types]

@@ -90,9 +90,9 @@ def targets(
 
 @app.command()
 def ops() -> None:
-    """List the operations, what each computes, and which targets have code of their own for it.
+    """List the operations, what each computes, and the targets that print it.
 
-    Every target has every definition: one without code of its own gets the primitives that define it.
+    Every target supports every definition: it prints it, or the primitives that define it.
 
     Example: `catgrad ops`
     """
@@ -136,11 +136,11 @@ def verify(
     target: Target = "numpy",
     option: Options = [],  # noqa: B006  # read and never changed
 ) -> None:
-    """Run what is emitted for a model, and compare every result of every function with the reference.
+    """Run the emitted program of a model, and compare every result of every function with the reference.
 
-    The reference is NumPy, operation by operation; arrays are drawn at random. What is emitted runs where it
-    is meant to: in C by a compiler, in Scratch by its virtual machine. The table has for each function the
-    largest of |y - r| / (1 + |r|), and what the target may be off. The exit status is 1 if a result differs.
+    The reference is NumPy, operation by operation; arrays are random. The program runs in its real runtime: C
+    by a compiler, Scratch by its virtual machine. The table has for each function the largest
+    |y - r| / (1 + |r|), and the tolerance of the target. The exit status is 1 if a result differs.
 
     Example: `catgrad verify net:task --target c`
     """
@@ -177,7 +177,7 @@ def draw(
 ) -> None:
     """Draw a model as a diagram of boxes and wires with their types.
 
-    It takes graphviz's program `dot`; `catgrad doctor` says whether it is here.
+    It needs graphviz's program `dot`; `catgrad doctor` says whether it is installed.
 
     Example: `catgrad draw net:task -f step -o step.svg`
     """
@@ -209,9 +209,9 @@ def draw(
 
 @app.command()
 def doctor() -> None:
-    """Say which targets can run on this machine, what the others lack, and which tools are here.
+    """List the targets that can run on this machine, what the others need, and the installed tools.
 
-    Every target can be emitted everywhere: to run what is emitted is what takes tools.
+    Every target can be emitted anywhere; only running the emitted program needs tools.
 
     Example: `catgrad doctor`
     """
@@ -223,7 +223,7 @@ def doctor() -> None:
 
 
 def _emitted(model: str, target: str, option: list[str]) -> Artifact:
-    """Emit a Task or Functions. Raises: OptionError if the model is neither, or does not compile."""
+    """Emit a Task or Functions. Raises: OptionError if the model is neither or does not compile."""
     from catgrad.backend import get_backend
     from catgrad.learn.compile import emit_with
     from catgrad.learn.functions import Functions
@@ -246,7 +246,7 @@ def _yes(agrees: bool) -> str:
 
 
 def _named(path: str, what: str) -> Path:
-    """Return the path. Raises: OptionError if it is empty, which would be this folder."""
+    """Return the path. Raises: OptionError if it is empty, which would mean the current folder."""
     if not path:
         raise OptionError(f"the {what} must have a name", "it is empty", "write . for this folder")
     return Path(path)

@@ -1,4 +1,4 @@
-"""The tools of this machine, and the targets that can run with them."""
+"""Diagnosis of this machine: installed tools, and the targets that can run with them."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ OUTSIDE = (
     Executable(name="CUDA's compiler", install="install NVIDIA's CUDA toolkit", use=TO_COME, names=("nvcc",)),
     Package(name="ggml", install="pip install ggml-python", use=TO_COME, module="ggml"),
 )
-"""Tools that no target needs today."""
+"""Tools that no target needs."""
 
 Row = Sequence[str]
 
 
 def examine() -> tuple[list[Row], list[Row]]:
-    """Rows of targets: name, whether emitted code runs here, what to do; and of tools: name, version,
-    what needs it, how to install it.
+    """Return rows of targets: name, whether emitted code runs here, advice; and of tools: name, version,
+    users, advice for installation.
     """
     found: dict[str, Backend | ToolError] = {}
     for name in sorted(backends()):
@@ -40,7 +40,7 @@ def _target(name: str, backend: Backend | ToolError) -> Row:
 
 
 def _tools(found: dict[str, Backend | ToolError]) -> Iterator[Row]:
-    """Each tool once, with the targets that need it, or what it is good for."""
+    """Yield each tool once, with the targets that need it, or its use."""
     uses: dict[Tool, list[str]] = {}
     for name, backend in found.items():
         for tool in backend.needs if isinstance(backend, Backend) else ():

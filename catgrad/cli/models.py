@@ -1,4 +1,4 @@
-"""The model that `MODULE:NAME` names: users' code, which may do anything."""
+"""Load the model `MODULE:NAME` from users' code, which may raise any error."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from catgrad.errors import CatgradError, OptionError, UnknownName, nearest, unkn
 
 PACKAGES = ("catgrad", "catgrad.backends", "catgrad.templates")
 LIBRARIES = (*(f"{files(name)}{os.sep}" for name in PACKAGES), sysconfig.get_path("stdlib"), "<")
-"""Prefixes of the paths of files that are not users' code; those of installed packages are not, either."""
+"""Prefixes of paths of files that are not users' code, besides those of installed packages."""
 
 
 def resolve(reference: str) -> Any:
     """Import the Task or term that `module:name` refers to, or call the function that returns it.
 
-    Raises: UnknownName, OptionError, also for whatever the module raises, but for KeyboardInterrupt
+    Raises: UnknownName, OptionError, also for any error that the module raises except KeyboardInterrupt
     """
     from catgrad.learn.functions import Functions
     from catgrad.learn.task import Task
@@ -62,19 +62,19 @@ def resolve(reference: str) -> Any:
 
 @contextmanager
 def guarded(must: str, do: str, kind: type[CatgradError] = OptionError) -> Iterator[None]:
-    """Let users' code run; whatever it raises becomes an error of this kind, with the line it came from."""
+    """Run users' code; turn any error into one of this kind, with its line."""
     try:
         yield
     except CatgradError as error:
         raise error.about(where=place(error))  # noqa: B904  # the same error
     except KeyboardInterrupt:
         raise
-    except BaseException as error:  # SystemExit too, or the command would end without a word
+    except BaseException as error:  # SystemExit too, or the command would end silently
         raise kind(must, f"it raised {described(error)}", do, where=place(error)) from error
 
 
 def described(error: BaseException) -> str:
-    """Describe any exception by type and message, even one whose message cannot be had."""
+    """Describe any exception by type and message, even one whose message raises an error."""
     try:
         message = str(error)
     except Exception:
@@ -83,7 +83,7 @@ def described(error: BaseException) -> str:
 
 
 def place(error: BaseException) -> str:
-    """Find the line of users' code that an exception came from; empty if it came from none."""
+    """Return the line of users' code that raised an exception; empty if there is none."""
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if not _is_library(frame.filename)]
     return f"line {own[-1].lineno} of {Path(own[-1].filename).name}" if own else ""
@@ -104,7 +104,7 @@ def _imported(name: str) -> ModuleType:
 
 
 def _nearest_module(name: str) -> str:
-    """Ask whether a module was meant that lies where this one would; empty if none is near."""
+    """Suggest a module with a similar name in the same folder; empty if there is none."""
     parent, _, last = name.rpartition(".")
     folder = Path(*parent.split(".")) if parent else Path()
     try:

@@ -1,4 +1,4 @@
-"""Options of a target as they are written on a command line."""
+"""Options of a target on the command line."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def parsed(texts: Sequence[str]) -> dict[str, Any]:
 
 
 def spelled(value: Any) -> str:
-    """Write a value as `parsed` reads it; nothing for one that stands for none."""
+    """Format a value such that `parsed` reads it; empty for None."""
     return str(value).lower() if isinstance(value, bool) else "" if value in (None, ()) else str(value)
 
 
@@ -35,6 +35,6 @@ def _value(text: str) -> Any:
     if text.isascii() and text.isdigit():
         try:
             return int(text)
-        except ValueError:  # Python reads no more than some thousand digits
+        except ValueError:  # Python limits the number of digits
             return text
     return {"true": True, "false": False}.get(text, text)

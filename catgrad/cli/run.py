@@ -1,4 +1,4 @@
-"""From a command line to an exit status, with one line on standard error for what went wrong."""
+"""Run a command line to an exit status, with one line on standard error for an error."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from catgrad.cli.models import described, place
 from catgrad.errors import CatgradError, CatgradWarning, VerificationError, one_line
 
 FAILED, REFUSED, INTERRUPTED = 1, 2, 130
-"""Exit statuses: a wrong program, a defect or a reader that went away; an error of its input; Ctrl-C."""
+"""Exit statuses: a wrong program, a defect or a broken pipe; an error of the input; Ctrl-C."""
 
-UsageError: Any = typer.BadParameter.__bases__[0]  # Typer exports it under no name, and brings its own click
+UsageError: Any = typer.BadParameter.__bases__[0]  # Typer bundles click, and does not export this name
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
-    """Run the command line and exit: 0 if all went well, 1 if what it verifies is wrong, 2 after an error,
-    130 if interrupted.
+    """Run the command line and exit: 0 for success, 1 if verification fails, 2 after an error, 130 if
+    interrupted.
 
     With CATGRAD_TRACEBACK in the environment, the traceback of an error precedes its line.
     """
     for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):  # what the terminal has no code for is escaped
+        if hasattr(stream, "reconfigure"):  # characters that the terminal cannot encode are escaped
             stream.reconfigure(errors="backslashreplace")
     with _short_warnings():
         status = _run(sys.argv[1:] if arguments is None else list(arguments))
@@ -42,7 +42,7 @@ def _run(arguments: list[str]) -> int:
         if sys.stdout is not None:
             sys.stdout.flush()
         return status
-    except BrokenPipeError:  # who read the output wants no more of it
+    except BrokenPipeError:  # the reader of the output closed the pipe
         _forget_output()
         return FAILED
     except (Exception, KeyboardInterrupt) as error:
@@ -56,7 +56,7 @@ def _run(arguments: list[str]) -> int:
 
 
 def _invoke(arguments: list[str]) -> int:
-    """Run a command by Typer's parts, for its own `main` has other words for errors."""
+    """Run a command by Typer's parts, as its own `main` prints errors differently."""
     try:
         command = typer.main.get_command(app)
         with command.make_context("catgrad", arguments) as context:
@@ -67,12 +67,12 @@ def _invoke(arguments: list[str]) -> int:
 
 
 def _forget_output() -> None:
-    """Let what is still to be written go nowhere, or Python would complain about it at its end."""
+    """Discard pending output, about which Python would complain at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
 def _explained(error: BaseException) -> tuple[int, str]:
-    """Return the exit status for an error, and a sentence about it."""
+    """Return the exit status and the sentence for an error."""
     if isinstance(error, CatgradError):
         return FAILED if isinstance(error, VerificationError) else REFUSED, str(error)
     if isinstance(error, UsageError):
@@ -96,7 +96,7 @@ def _explained(error: BaseException) -> tuple[int, str]:
 
 @contextmanager
 def _short_warnings() -> Iterator[None]:
-    """Show a warning of ours as one line, and those of others as ever."""
+    """Show a warning of catgrad as one line, others as usual."""
     others = warnings.formatwarning
 
     def formatted(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> str:

@@ -8,7 +8,7 @@ from catgrad.errors import one_line
 
 
 def show(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print a table whose cells are text as it is, without markup."""
+    """Print a table whose cells are plain text, without markup."""
     from rich import box
     from rich.console import Console
     from rich.table import Table

@@ -1,1 +1,1 @@
-"""File formats: what models are kept in between programs."""
+"""File formats for arrays."""

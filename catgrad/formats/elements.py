@@ -19,11 +19,11 @@ DTYPES = {
 """The names of dtypes in the format, and in NumPy or ml_dtypes."""
 
 FORMAT_NAMES = {name: format for format, name in DTYPES.items()}
-"""The other way."""
+"""The names in the format, by those in NumPy or ml_dtypes."""
 
 
 def format_name(name: str, array: Array) -> str:
-    """Find the format's name of an array's dtype. Raises: ArtifactError if it has none."""
+    """Return the format's name of an array's dtype. Raises: ArtifactError if it has none."""
     if array.dtype.name not in FORMAT_NAMES:
         raise ArtifactError(
             f"an array must have one of the dtypes {', '.join(FORMAT_NAMES)}",
@@ -34,14 +34,14 @@ def format_name(name: str, array: Array) -> str:
 
 
 def to_bytes(array: Array) -> bytes:
-    """Return the elements, row-major and little-endian."""
+    """Serialise the elements, row-major and little-endian."""
     return array.astype(array.dtype.newbyteorder("<"), copy=False).tobytes()
 
 
 def from_bytes(data: bytearray, dtype: str, shape: list[int]) -> Array:
-    """Make an array of its elements. Raises: ValueError or OverflowError if NumPy has no such shape."""
+    """Deserialise an array. Raises: ValueError or OverflowError if NumPy has no such shape."""
     if dtype == "BOOL":
-        # Whatever is not 0 is true, as in C; to NumPy a 2 among truth values is another than a 1.
+        # Any byte other than 0 is true, as in C; NumPy would distinguish a 2 from a 1.
         truths: Array = np.frombuffer(data, np.uint8) != 0
         return truths.reshape(shape)
     element = _numpy(DTYPES.get(dtype))
@@ -54,12 +54,12 @@ def from_bytes(data: bytearray, dtype: str, shape: list[int]) -> Array:
 
 
 def _numpy(name: str | None) -> np.dtype[Any] | None:
-    """Find a dtype by name, unless neither NumPy nor an installed ml_dtypes has it."""
+    """Return a dtype by name, or None if neither NumPy nor an installed ml_dtypes has it."""
     if name is None:
         return None
     try:
         return np.dtype(name)
-    except TypeError:  # it is not NumPy's own
+    except TypeError:  # not a dtype of NumPy
         pass
     try:
         import ml_dtypes

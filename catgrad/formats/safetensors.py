@@ -1,9 +1,8 @@
 """The safetensors format: named arrays behind a JSON header, and no code.
 
-The package `safetensors` parses files and checks them. What it leaves open is decided here: no name occurs
-twice, arrays come in the order of the header, and errors are ours. Files are written here, for the package
-sorts arrays by dtype and gives metadata in another order on each run; ours are the same bytes for the same
-arrays.
+The package `safetensors` parses and checks files. This module also checks that names are unique, returns
+arrays in the order of the header, and raises errors of catgrad. It writes files itself, because the package
+sorts arrays by dtype and writes metadata in a random order; here equal arrays give equal bytes.
 
 Source: the format's specification, github.com/huggingface/safetensors, README, "Format".
 """
@@ -24,19 +23,19 @@ from catgrad.formats.elements import format_name, from_bytes, to_bytes
 from catgrad.types import Array, as_numpy
 
 LONGEST_HEADER = 100_000_000
-"""In bytes; readers refuse more."""
+"""The maximum size of a header in bytes; readers refuse larger ones."""
 
 METADATA = "__metadata__"
-"""The name of the texts in a header, so that no array has it."""
+"""The key of the metadata in a header, which no array may have."""
 
 INDEX = ".index.json"
-"""The end of the name of a file that says which arrays are in which of several files."""
+"""The suffix of an index, which maps arrays to files."""
 
 
 def write(path: str | Path, arrays: Mapping[str, Any], metadata: Mapping[str, str] | None = None) -> None:
-    """Write named arrays; an older file is replaced only once the new one is whole.
+    """Write named arrays; an old file is replaced only when the new one is complete.
 
-    Raises: ArtifactError if the format lacks the dtype or the name of an array, if metadata are no texts by
+    Raises: ArtifactError if the format lacks the dtype or the name of an array, if metadata are not texts by
             name, or the file cannot be written
     """
     blocks = {name: as_numpy(array) for name, array in arrays.items()}
@@ -53,23 +52,23 @@ def write(path: str | Path, arrays: Mapping[str, Any], metadata: Mapping[str, st
 def read(path: str | Path) -> dict[str, Array]:
     """Read the named arrays of a file, or of all files that a `….index.json` lists.
 
-    Elements of dtypes that NumPy and ml_dtypes lack, or of those of ml_dtypes where it is not installed,
-    come as raw bytes: of the dtype numpy.void, with which nothing computes by mistake.
+    Elements of dtypes that neither NumPy nor an installed ml_dtypes has are returned as raw bytes, with
+    the dtype numpy.void, which prevents accidental arithmetic.
 
-    Raises: ArtifactError if the file cannot be read or is not what the format says, or if a file of an
-            index has other arrays than the index says
+    Raises: ArtifactError if the file cannot be read or violates the format, or if a file of an index has
+            other arrays than the index lists
     """
     path = Path(path)
     return _read_shards(path) if path.name.endswith(INDEX) else _read_file(path)
 
 
 def read_metadata(path: str | Path) -> dict[str, str]:
-    """Read the texts that go with the arrays of a file, by name.
+    """Read the metadata of a file: texts by name.
 
-    Raises: ArtifactError if the file cannot be read or is not what the format says.
+    Raises: ArtifactError if the file cannot be read or violates the format.
     """
     try:
-        # Opened first, for an error that says why it cannot be.
+        # Open it first, for an error that gives the reason.
         with Path(path).open("rb"), safe_open(path, framework="np") as file:
             return file.metadata() or {}
     except SafetensorError as error:
@@ -79,7 +78,7 @@ def read_metadata(path: str | Path) -> dict[str, str]:
 
 
 def _header(path: str | Path, blocks: Mapping[str, Array], metadata: Mapping[str, str]) -> bytes:
-    """Describe arrays that lie one after the other. Raises: ArtifactError if no reader would take it."""
+    """Return the header of consecutive arrays. Raises: ArtifactError if readers would refuse it."""
     _check_texts("the name of an array", blocks)
     _check_texts("metadata", chain.from_iterable(metadata.items()))
     if METADATA in blocks:
@@ -102,7 +101,7 @@ def _header(path: str | Path, blocks: Mapping[str, Array], metadata: Mapping[str
 
 
 def _check_texts(what: str, texts: Iterable[Any]) -> None:
-    """Raises: ArtifactError unless all are texts that UTF-8 can express."""
+    """Raise ArtifactError unless all are texts that UTF-8 can encode."""
     for text in texts:
         try:
             str.encode(text)
@@ -111,7 +110,7 @@ def _check_texts(what: str, texts: Iterable[Any]) -> None:
 
 
 def _read_file(path: Path) -> dict[str, Array]:
-    # Read at once, not mapped: a file that shrinks while it is mapped ends the process.
+    # Read, not mapped: if a mapped file shrinks, the process is killed.
     content = _content(path)
     try:
         found = dict(deserialize(content))  # type: ignore[no-untyped-call]
@@ -139,7 +138,7 @@ def _read_shards(index: Path) -> dict[str, Array]:
 
 
 def _places(index: Path) -> dict[str, str]:
-    """Read the name of the file that each array is in, which lies beside the index."""
+    """Read an index: the file of each array, in the folder of the index."""
     try:
         places = _table(_content(index))["weight_map"]
         if not all(PurePath(shard).name == shard for shard in places.values()):
@@ -161,7 +160,7 @@ def _content(path: Path) -> bytes:
 
 
 def _table(text: bytes) -> dict[str, Any]:
-    """Parse a JSON table. Raises: ValueError if it is none, or a name occurs twice; RecursionError."""
+    """Parse a JSON object. Raises: ValueError if it is not one, or a name occurs twice; RecursionError."""
     table = json.loads(text.decode(), object_pairs_hook=_without_repeats)
     if not isinstance(table, dict):
         raise ValueError("its JSON is no table")
@@ -182,6 +181,6 @@ def _unreadable(path: str | Path, error: OSError | ValueError) -> ArtifactError:
 
 
 def _malformed(path: str | Path, error: Exception) -> ArtifactError:
-    # Of what the error repeats from the file, as much as fits in a sentence.
+    # The error may quote the file, so it is shortened to a sentence.
     found = " ".join(str(error).split())[:200]
     return ArtifactError(f"{path} must be a safetensors file", found, "check that it is whole")

@@ -1,4 +1,4 @@
-"""The file of weights that an option of a target names."""
+"""Files of weights that options of targets name."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from catgrad.programs.program import Program
 from catgrad.types import Array
 
 MOST_TIMES, MOST_BESIDE = 4, 2**26
-"""Limits of a file, over the bytes of the model's arrays: a multiple, and bytes beside for texts and more."""
+"""The maximum size of a file: a multiple of the size of the model's arrays, plus bytes for metadata."""
 
 
 def read_weights(path: str, program: Program) -> dict[str, Array]:
-    """Read the arrays of a file by name, unless its size shows that it cannot be one for this program.
+    """Read the arrays of a file by name, if its size is plausible for this program.
 
-    Raises: ArtifactError if it is no regular file, empty, far too large, or no safetensors
+    Raises: ArtifactError unless it is a safetensors file of a plausible size
     """
     require_file("the file of weights", path, MOST_TIMES * _table_bytes(program) + MOST_BESIDE)
     return safetensors.read(path)

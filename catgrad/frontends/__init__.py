@@ -1,1 +1,1 @@
-"""Front ends: terms made of what other libraries write."""
+"""Front ends: models of other libraries, imported as terms."""

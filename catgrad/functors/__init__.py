@@ -1,4 +1,4 @@
-"""Structure-preserving maps of terms: each says what happens to one operation, the rest follows."""
+"""Functors: structure-preserving maps of terms, defined by the image of each operation."""
 
 from catgrad.functors.evaluation import evaluation
 from catgrad.functors.expand import Expand

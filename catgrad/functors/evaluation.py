@@ -1,4 +1,4 @@
-"""Models behave differently while they are trained (dropout, batch norm) and when they are used."""
+"""Evaluation mode: a functor that replaces dropout, batch norm and other operations of training."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from catgrad.types import NdArrayType
 
 
 class Evaluation(LocalFunctor):
-    """The functor that puts `evaluated` for each operation that has it."""
+    """The functor that replaces each operation by its `evaluated`, if it has one."""
 
     def map_op(self, op: Op, inputs: tuple[NdArrayType, ...]) -> Term:
         if op.evaluated is not None:
@@ -21,13 +21,13 @@ class Evaluation(LocalFunctor):
         shorter = changed.pruned([True] * len(op.outputs(*inputs)))
         if shorter is None:
             return singleton(changed, *inputs)
-        # What only training reads, as the key of random numbers, does not go in any more.
+        # Inputs that only training reads, such as the seed of random numbers, are removed.
         narrow, kept, _ = shorter
         return build(lambda *x: list(narrow.apply(*(x[i] for i in kept))), inputs)
 
 
 def evaluation(term: Term) -> Term:
-    """The model as it is used: f for use, where f is for training."""
+    """Return the model in evaluation mode."""
     if not any_operation(term, lambda op: op.evaluated is not None):
         return term
     return Evaluation()(term)  # type: ignore[no-any-return]

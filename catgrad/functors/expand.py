@@ -1,4 +1,4 @@
-"""Definitions become their bodies, all the way down to what a target has."""
+"""Expansion of definitions: each is replaced by its body, recursively, unless the target prints it."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from catgrad.types import NdArrayType
 
 
 class Expand(LocalFunctor):
-    """The functor that is the identity on operations a target `has`, and unfolds the others.
+    """The functor that is the identity on operations that a target `has`, and expands the others.
 
-    Use one for all terms of a program: it remembers what each operation becomes.
+    Use one instance for all terms of a program: images are cached.
     """
 
     def __init__(self, has: Callable[[Op], bool] = lambda op: False) -> None:

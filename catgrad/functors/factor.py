@@ -1,4 +1,4 @@
-"""What is kept inside a term becomes arguments, and its new values results."""
+"""Turn the state inside a term into arguments, and its new values into results."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ K = TypeVar("K", bound=Kept)
 
 
 def factor(term: Term, kind: type[K]) -> tuple[tuple[K, ...], Term]:
-    """F : X → Y as the kept things K of one kind, and K ⊗ X → Y where they are arguments.
+    """Factor F : X → Y into the state K of one kind and a term K ⊗ X → Y.
 
-    What is read twice under one name is one argument, in the order of the first reading.
-    Raises: TermError if two things of one name differ.
+    State that is read repeatedly under one name is one argument, in the order of the first use.
+    Raises: TermError if two generators with one name differ.
     """
     builder, kept = TermBuilder(), _by_name(term, kind)
     arguments = {name: builder.wire(op.array_type) for name, op in kept.items()}
@@ -37,12 +37,12 @@ def factor(term: Term, kind: type[K]) -> tuple[tuple[K, ...], Term]:
 
 
 def factor_run_numbers(term: Term) -> tuple[tuple[RunNumber, ...], Term]:
-    """F : X → Y as its numbers of the run R, and R ⊗ X → Y."""
+    """Factor F : X → Y into its run numbers R and a term R ⊗ X → Y."""
     return factor(term, RunNumber)
 
 
 def factor_buffers(term: Term) -> tuple[tuple[Slot, ...], Term]:
-    """F : X → Y as its buffers M, and M ⊗ X → M ⊗ Y with their new values.
+    """Factor F : X → Y into its buffers M and a term M ⊗ X → M ⊗ Y, with their new values.
 
     A buffer without an Update keeps its value.
     Raises: TermError if two buffers have one name, or an Update has no buffer.

@@ -1,4 +1,4 @@
-"""Functors that are the identity on objects and give one term for each operation."""
+"""Functors that are the identity on objects, defined by one term for each operation."""
 
 from __future__ import annotations
 
@@ -13,10 +13,9 @@ from catgrad.types import NdArrayType
 
 
 class LocalFunctor(FrobeniusFunctor):  # type: ignore[misc]  # open-hypergraphs is not annotated
-    """F(A) = A on objects; subclasses say what F is on one operation, in `map_op`.
+    """F(A) = A on objects; subclasses define the image of an operation, in `map_op`.
 
-    The image of an operation is built once for each operation and input types, however often it
-    occurs, which is what makes functors linear with a small constant.
+    The image is cached by operation and input types, which makes functors linear with a small constant.
     """
 
     def __init__(self) -> None:
@@ -42,4 +41,4 @@ class LocalFunctor(FrobeniusFunctor):  # type: ignore[misc]  # open-hypergraphs 
 
     @abstractmethod
     def map_op(self, op: Op, inputs: tuple[NdArrayType, ...]) -> Term:
-        """The image of one operation at these input types."""
+        """Return the image of one operation at these input types."""

@@ -1,4 +1,4 @@
-"""Parameters: hidden inside a model while it is composed, arguments once it is compiled."""
+"""Parameters: generators inside a model while it is composed, arguments when it is compiled."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from catgrad.types import symbols
 
 
 def prefixed(name: str, term: Term) -> Term:
-    """The same term, with `name.` put before the names of its parameters and labels."""
+    """Prefix the names of parameters and labels with `name.`."""
     return map_operations(term, lambda op: _renamed(op, lambda old: f"{name}.{old}"))
 
 
 def factor_parameters(model: Term) -> tuple[tuple[Slot, ...], Term]:
-    """model : X → Y as its parameters P and f : P ⊗ X → Y with model = (p ⊗ id) ; f.
+    """Factor a model X → Y into its parameters P and f : P ⊗ X → Y with model = (p ⊗ id) ; f.
 
-    Parameters come in the order in which the model was composed. Where several layers have one
-    name, as after composing two dense ones, the k-th gets k behind it: `dense_0.weight`.
+    Parameters are in the order of composition. Where several layers have the same name, the k-th gets
+    the suffix k: `dense_0.weight`.
     Raises: ShapeError if the shape of a parameter is symbolic; DtypeError if it is not floating.
     """
     names = iter(_distinct_names(list(_local(model))))
@@ -39,12 +39,12 @@ def factor_parameters(model: Term) -> tuple[tuple[Slot, ...], Term]:
 
 
 def _is_local(op: Op) -> TypeGuard[Named]:
-    """Whether its name is that of something in one layer."""
+    """Return whether its name belongs to one layer."""
     return isinstance(op, Named) and not isinstance(op, RunNumber)
 
 
 def _local(term: Term) -> Iterator[Named]:
-    """What has the name of something in one layer, in blocks too; in the order in which it is renamed."""
+    """Yield operations named in one layer, also those in blocks, in the order of renaming."""
     for op in term.H.x.table:
         if _is_local(op):
             yield op
@@ -53,15 +53,15 @@ def _local(term: Term) -> Iterator[Named]:
 
 
 def _renamed(op: Op, change: Callable[[str], str]) -> Op:
-    """The operation, and those in its blocks, with another name."""
+    """Rename an operation, and those in its blocks."""
     if _is_local(op):
         return replace(op, name=change(op.name))
     return map_blocks(op, lambda term: map_operations(term, lambda inner: _renamed(inner, change)))
 
 
 def _distinct_names(ops: list[Named]) -> list[str]:
-    """A new name for each. A layer's operations stand together, so a layer's name begins a new layer
-    where it would otherwise hold one thing twice.
+    """Return unique names. The operations of a layer are adjacent, so a name that repeats within a layer
+    begins another layer.
     """
     instance: Counter[str] = Counter()
     held: dict[str, set[str]] = {}

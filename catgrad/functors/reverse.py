@@ -2,7 +2,7 @@
 
 The functor R takes an object A to the pair (A, A′) of values and cotangents, and an operation
 f : A → B to its forward map A → B ⊗ M and its reverse map M ⊗ B′ → A′, joined along the residual
-M. Composition of optics is the chain rule, so nothing else has to be said.
+M. Composition of optics is the chain rule.
 
 Source: Cockett et al. 2019, Reverse derivative categories (arXiv:1910.07065);
 Wilson and Zanasi 2023, Data-parallel algorithms for string diagrams (arXiv:2305.01041), section 9.
@@ -36,10 +36,10 @@ def cotangents(types: Objects) -> Objects:
 
 
 class Reversed(Op):
-    """The reverse derivative of a definition f that keeps its inputs, so many of them: R[f].
+    """R[f], the reverse derivative of a definition f that saves its `count` inputs.
 
-    It is a definition itself, so a target that has better prints it whole, by a macro that is called
-    as that of f with Reverse before it.
+    It is a definition too, so a target with a better implementation prints it by a macro, whose name is
+    that of f with the prefix `Reverse`.
 
     Type:     (A…, B′…) -> (A′…), for f : A -> B
     Gradient: of the body
@@ -50,12 +50,12 @@ class Reversed(Op):
 
     @property
     def macro(self) -> str:
-        """The name of the macro that spells it."""
+        """The name of the macro that prints it."""
         return f"Reverse{self.op.macro}"
 
     @property
     def rounds_once(self) -> bool:  # type: ignore[override]
-        """Whether it needs no care with 16 bits: it is as careful as f."""
+        """Return whether it rounds each element once: it does if f does."""
         return self.op.rounds_once
 
     def type(self, *types: NdArrayType) -> Types:
@@ -101,13 +101,13 @@ def _no_body(*_: Any) -> Any:
 
 
 class Optics:
-    """The two maps of each operation that says them whole, made once for each operation and types."""
+    """The forward and reverse maps of operations with an `optic`, cached by operation and types."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[Op, Objects], tuple[Term, Term]] = {}
 
     def of(self, op: Op, inputs: Objects) -> tuple[Term, Term]:
-        """A → B ⊗ M and M ⊗ B′ → A′."""
+        """Return the maps A → B ⊗ M and M ⊗ B′ → A′."""
         if op.optic is None:
             raise UnsupportedOp("an operation must say its optic", f"{op} does not", "declare rev")
         if (op, inputs) not in self._known:
@@ -116,7 +116,7 @@ class Optics:
 
 
 class Forward(LocalFunctor):
-    """f : A → B becomes A → B ⊗ M: apply f and keep what its reverse needs."""
+    """Map f : A → B to A → B ⊗ M: apply f, and save the residual of its reverse."""
 
     def __init__(self, optics: Optics) -> None:
         super().__init__()
@@ -134,7 +134,7 @@ class Forward(LocalFunctor):
 
 
 class Backward(LocalFunctor):
-    """f : A → B becomes M ⊗ B′ → A′."""
+    """Map f : A → B to M ⊗ B′ → A′."""
 
     def __init__(self, optics: Optics) -> None:
         super().__init__()
@@ -195,11 +195,10 @@ class Reverse(Optic):  # type: ignore[misc]  # open-hypergraphs is not annotated
 
 
 def reverse(f: Term, functor: Reverse | None = None) -> Term:
-    """F : A → B as A ⊗ B′ → B ⊗ A′: its value beside its vector-Jacobian product.
+    """Return A ⊗ B′ → B ⊗ A′ for F : A → B: the value and the vector-Jacobian product.
 
-    A branch that leads to no output is left out first: its cotangent is 0, and 0 times an infinite
-    slope would be NaN. Terms with operations in common are faster with one `functor`, which
-    remembers their images.
+    Dead code is eliminated first: its cotangent is 0, and 0 times an infinite slope would be NaN.
+    Use one `functor` for several terms with common operations: it caches their images.
     Raises: TermError if a wire dangles or is merged; UnsupportedOp.
     """
     check_functional(f)
@@ -209,6 +208,6 @@ def reverse(f: Term, functor: Reverse | None = None) -> Term:
 
 
 def reverse_derivative(f: Term) -> Term:
-    """R[f] : A ⊗ B′ → A′, for f : A → B."""
+    """Return R[f] : A ⊗ B′ → A′, for f : A → B."""
     values, cotangent = tuple(f.target.table), cotangents(tuple(f.source.table))
     return reverse(f) >> discard(*values) @ identity(*cotangent)

@@ -1,4 +1,4 @@
-"""16-bit numbers are stored in 16 bits and computed with in 32."""
+"""Mixed precision: 16-bit numbers are stored in 16 bits and computed with in 32."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ Types = Sequence[NdArrayType]
 
 
 def in_wide(op: Op, function: Callable[..., Any], inputs: Types, outputs: Types) -> Callable[..., Any]:
-    """An operation's body or reverse, in float32 where it has 16 bits, and rounded at the end only.
+    """Compute the body or reverse of a 16-bit operation in float32, and round only the results.
 
-    Between, a sum of exponentials or of squares would overflow, and every step would round. Linear
-    maps have a reverse that is one operation, and need no care.
+    In 16 bits, an intermediate sum of exponentials or of squares would overflow, and every operation
+    would round. The reverse of a linear map is one operation, which rounds once anyway.
     """
     once = op.rounds_once or (op.saves == NOTHING and op.body is None)
     if once or all(type.dtype.wide is type.dtype for type in inputs):

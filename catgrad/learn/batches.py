@@ -1,4 +1,4 @@
-"""Data in batches: arrays in an order drawn anew for each epoch, or a stream as it comes."""
+"""Batches of data: arrays, shuffled in each epoch, or a stream in its own order."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from catgrad.learn.options import check_whole
 
 Batch = tuple[Any, ...]
 Data = tuple[Any, ...] | Iterable[Batch] | Callable[[int], Iterable[Batch]]
-"""Arrays with one first axis, inputs before labels; or batches of them; or a function from the
-number of the epoch, 1 at first, to batches. A tuple is always arrays.
+"""Arrays with equal first axes, inputs before labels; or batches of them; or a function from the
+number of the epoch, starting at 1, to batches. A tuple is always arrays.
 """
 
 Source = Callable[[int], Iterator[Batch]]
-"""The batches of each epoch, by its number; 0 is the order in which data is evaluated."""
+"""A function from the number of an epoch to its batches; epoch 0 is the order of evaluation."""
 
 
 def batches(data: Data, batch_size: int = 64, seed: int | None = 0, drop_last: bool = False) -> Source:
-    """The batches of an epoch: every example of the arrays once, in an order that seed and epoch decide.
+    """Yield the batches of an epoch: each example once, in an order that depends on seed and epoch.
 
-    Epoch 0, `seed` None and a batch that holds all examples leave the order as it is. The last batch
-    is smaller where the size does not divide the number of examples, unless `drop_last` leaves it out.
-    A stream is asked for its batches in each epoch; sizes and order are its own.
+    There is no shuffling in epoch 0, with `seed` None, or with all examples in one batch. The last batch
+    is smaller if the size does not divide the number of examples, unless `drop_last` omits it. A stream
+    is asked for its batches in each epoch, and determines sizes and order.
 
     Raises: ShapeError if the arrays differ in their first axis, or are empty; OptionError if a size
             or seed is out of its range
@@ -59,7 +59,7 @@ def batches(data: Data, batch_size: int = 64, seed: int | None = 0, drop_last: b
 
 
 def batch_count(data: Data, batch_size: int, drop_last: bool = False) -> int | None:
-    """How many batches an epoch has, where that is known beforehand."""
+    """Return the number of batches of an epoch, if it is known in advance."""
     if not isinstance(data, tuple):
         return len(data) if isinstance(data, Sized) else None
     count = len(data[0])
@@ -67,7 +67,7 @@ def batch_count(data: Data, batch_size: int, drop_last: bool = False) -> int | N
 
 
 def examples_in(batch: Batch) -> int:
-    """The number of examples in a batch: the size of its first axis."""
+    """Return the number of examples in a batch: the size of its first axis."""
     shape = np.shape(batch[0])
     return int(shape[0]) if shape else 1
 
@@ -102,7 +102,7 @@ def _stream(data: Any) -> Source:
 
 
 def _indexable(array: Any) -> Any:
-    # Tensors stay what they are, and where they are; tables and lists become arrays.
+    # Tensors keep their type and device; tables and lists become arrays.
     return array if hasattr(array, "shape") and hasattr(array, "reshape") else np.asarray(array)
 
 

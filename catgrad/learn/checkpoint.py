@@ -11,17 +11,15 @@ import numpy as np
 
 from catgrad.errors import ShapeError, unknown
 from catgrad.formats import safetensors
+from catgrad.programs.ports import TABLES
 from catgrad.types import as_numpy, widened
 
 Tables = dict[str, dict[str, Any]]
 
-TABLES = ("state", "buffers", "parameters")
-"""What a learner holds arrays in, by name."""
-
 
 def tables(learner: Any) -> Tables:
     """All that a learner holds. One that is not emitted may lack a table."""
-    return {table: getattr(learner, table) for table in TABLES if hasattr(learner, table)}
+    return {str(table): getattr(learner, table) for table in TABLES if hasattr(learner, table)}
 
 
 def put_back(learner: Any, held: Tables) -> None:

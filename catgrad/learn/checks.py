@@ -8,8 +8,8 @@ from typing import Any
 
 from catgrad.errors import DtypeError, OptionError, ShapeError, TypeMismatch
 from catgrad.learn.optimiser import Optimiser, Run
-from catgrad.terms.build import Var
 from catgrad.terms.term import Term
+from catgrad.terms.var import Var
 from catgrad.types import NdArrayType
 
 Loss = Callable[..., Any]

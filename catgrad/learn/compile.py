@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 from catgrad.backend import Artifact, Backend, get_backend
 from catgrad.errors import OptionError
 from catgrad.learn.checks import Loss
-from catgrad.learn.entries import COMPILED, functions_program, program
+from catgrad.learn.entries import functions_program, program
 from catgrad.learn.functions import Functions
 from catgrad.learn.optimiser import Optimiser
-from catgrad.learn.task import Task
+from catgrad.learn.task import COMPILED, Task
 from catgrad.terms.term import Term
 from catgrad.types import NdArrayType
 

@@ -11,6 +11,7 @@ from catgrad.errors import OptionError, TermError
 from catgrad.functors import evaluation, factor_buffers, factor_parameters, factor_run_numbers
 from catgrad.naming import numbered, require_dotted
 from catgrad.ops.random import initial_value
+from catgrad.programs.ports import Port, Role
 from catgrad.terms.block import any_operation
 from catgrad.terms.build import build
 from catgrad.terms.state import SEED, Slot, Update, slot
@@ -62,13 +63,13 @@ class Functions:
         numbers = _union(each.numbers for each in self.opened.values())
         return (*numbers, *_union(each.buffers for each in self.opened.values()))
 
-    def entry(self, name: str) -> tuple[Term, tuple[str, ...], tuple[str, ...]]:
-        """One of the functions: its term, the tables it takes, and what it gives."""
+    def entry(self, name: str) -> tuple[Term, tuple[Port, ...], tuple[Port, ...]]:
+        """One of the functions: its term, and what its arguments and its results are."""
         opened = self.opened[name]
-        tables = {"buffers": self.buffers, "parameters": self.parameters}
-        read = {"buffers": (*opened.numbers, *opened.buffers), "parameters": opened.parameters}
-        takes = tuple(table for table in tables if read[table])
-        slots = [each for table in takes for each in tables[table]]
+        tables = {Role.BUFFER: self.buffers, Role.PARAMETER: self.parameters}
+        read = {Role.BUFFER: (*opened.numbers, *opened.buffers), Role.PARAMETER: opened.parameters}
+        taken = [Port(role, s.name, s.type) for role in tables if read[role] for s in tables[role]]
+        slots = [slot for role in tables if read[role] for slot in tables[role]]
         renewed = self.buffers if opened.changes else ()
 
         def function(*arguments: Any) -> Any:
@@ -86,7 +87,11 @@ class Functions:
             ]
 
         term = build(function, [*(s.type for s in slots), *opened.inputs])
-        return term, takes, (*(("buffers",) if renewed else ()), *opened.outputs)
+        x = zip(numbered("x", len(opened.inputs)), opened.inputs, strict=True)
+        y = zip(opened.outputs, opened.term.target.table[len(opened.buffers) :], strict=True)
+        inputs = (*taken, *(Port(Role.INPUT, n, type) for n, type in x))
+        new = (Port(Role.BUFFER, s.name, s.type) for s in renewed)
+        return term, inputs, (*new, *(Port(Role.OUTPUT, n, type) for n, type in y))
 
 
 @dataclass(frozen=True)

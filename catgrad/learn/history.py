@@ -1,4 +1,4 @@
-"""What a training did: the loss of every step, and a record of every epoch."""
+"""The history of a training: the loss of every step, and a record of every epoch."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ class Epoch:
     """One pass over the data: its mean loss, weighted by the sizes of the batches, and its evaluation."""
 
     number: int
-    """1 for the first."""
+    """The number of the epoch, starting at 1."""
     steps: int
-    """The number of steps from the beginning of the training to the end of this epoch."""
+    """The number of steps up to the end of this epoch."""
     loss: float
-    """The mean over its steps, each before its change."""
+    """The mean loss over its steps, each before the update."""
     validation: Mapping[str, float] = field(default_factory=dict)
-    """The loss and the metrics on the validation data, after it."""
+    """The loss and the metrics on the validation data, after the epoch."""
     whole: bool = True
-    """Whether it saw all batches; the last one may be cut by a number of steps."""
+    """False if a number of steps ended the epoch before its last batch."""
 
 
 @dataclass
 class History:
-    """The loss before each step, the epochs, and the first whole one with the least validation loss."""
+    """The loss before each step, the epochs, and the first complete epoch with the least validation loss."""
 
     losses: list[float] = field(default_factory=list)
     epochs: list[Epoch] = field(default_factory=list)
     best: Epoch | None = None
 
     def add(self, epoch: Epoch) -> bool:
-        """Add an epoch; returns whether it is the best so far."""
+        """Append an epoch; return whether it is the best so far."""
         self.epochs.append(epoch)
         if not epoch.whole or not epoch.validation:
             return False
@@ -68,12 +68,12 @@ class History:
         save(picture, path)
 
     def to_json(self) -> str:
-        """As text; floats keep all their digits."""
+        """Return the history as text; floats keep all digits."""
         return json.dumps({"losses": self.losses, "epochs": [asdict(epoch) for epoch in self.epochs]})
 
     @classmethod
     def from_json(cls, text: str, path: object) -> History:
-        """From text found in the file `path`. Raises: ArtifactError if it is no history."""
+        """Parse the text in the file `path`. Raises: ArtifactError if it is not a history."""
         try:
             found = json.loads(text)
             history = cls(_finite(found["losses"]))
@@ -91,7 +91,7 @@ class History:
 
 
 def _epoch(entry: Any, before: Sequence[Epoch]) -> Epoch:
-    """Check an epoch that comes after others. Raises: ValueError or TypeError if fit writes no such one."""
+    """Check an epoch against its predecessors. Raises: ValueError or TypeError if fit writes no such one."""
     epoch = Epoch(**entry)
     steps, is_whole = (before[-1].steps, before[-1].whole) if before else (0, True)
     if not (
@@ -110,7 +110,7 @@ def _epoch(entry: Any, before: Sequence[Epoch]) -> Epoch:
 
 
 def _finite(numbers: Any) -> list[float]:
-    """Return a list of finite numbers. Raises: ValueError or OverflowError if it is none."""
+    """Check a list of finite numbers, and return it. Raises: ValueError or OverflowError."""
     if type(numbers) is not list or not all(type(n) in (int, float) and isfinite(n) for n in numbers):
         raise ValueError
     return [float(n) for n in numbers]

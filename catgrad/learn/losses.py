@@ -1,8 +1,8 @@
-"""Losses: functions of a prediction and what it should have been, with one number as value.
+"""Losses: functions of a prediction and its target, whose value is one number.
 
-Each has the numbers of `torch.nn.functional`, gradients included. Options are keyword arguments:
+Values and gradients are those of `torch.nn.functional`. Options are keyword arguments:
 `functools.partial(cross_entropy, label_smoothing=0.1)` is a loss too. With `reduction="sum"` each is
-the sum instead of the mean, which leaves out the division by n. Raises: OptionError for another word.
+the sum in place of the mean, without the division by n. Raises: OptionError for another reduction.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Any, Literal
 from catgrad import ops
 from catgrad.errors import OptionError, ShapeError
 from catgrad.ops import broadcast, select, zeros_like
-from catgrad.terms.build import Var
 from catgrad.terms.structural import Constant
+from catgrad.terms.var import Var
 
 Reduction = Literal["mean", "sum"]
 
@@ -40,7 +40,7 @@ def l1(y_hat: Any, y: Any, *, reduction: Reduction = "mean") -> Any:
 
 
 def huber(y_hat: Any, y: Any, delta: float = 1.0, *, reduction: Reduction = "mean") -> Any:
-    """Mean of e²/2 where |e| ≤ δ and δ (|e| − δ/2) elsewhere, with e = ŷ − y.
+    """Huber loss: the mean of e²/2 where |e| ≤ δ and δ (|e| − δ/2) elsewhere, with e = ŷ − y.
 
     Type:     (T, T) -> T[] for floating T
     Raises:   OptionError unless δ > 0
@@ -74,7 +74,7 @@ def kl_div(log_q: Any, p: Any, *, reduction: Reduction = "mean") -> Any:
     positive = p > 0
     entropy = select(positive, p * ops.log(select(positive, p, zeros_like(p) + 1)), zeros_like(p))
     total = ops.sum(ops.cast(entropy - p * log_q, p.dtype.wide))
-    # float16 cannot count as many distributions as a batch may have.
+    # float16 cannot represent the number of distributions in a batch.
     loss = total if _is_sum(reduction) else total / ops.number_of(p.shape[0], total.dtype)
     return ops.cast(loss, p.dtype)
 
@@ -93,7 +93,7 @@ def nll(
 
     Type:     (T[…, classes], I[…]) -> T[] for floating T and whole I
     Raises:   ShapeError if the shapes do not agree, or the weights with the classes; at run time,
-              IndexError for a label that is no class, where a target that cannot raise has NaN
+              IndexError for a label that is not a class, or NaN on a target that cannot raise
     Gradient: d ln p = −w / Σ w at the labels
     """
     return _negative_likelihood(log_p, labels, ignore_index, 0.0, weight, reduction)
@@ -133,7 +133,7 @@ def _negative_likelihood(
             "give labels of whole numbers, without the axis of classes",
         )
     dtype = log_p.dtype
-    log_p = ops.cast(log_p, dtype.wide)  # float16 cannot count as many labels as a batch may have
+    log_p = ops.cast(log_p, dtype.wide)  # float16 cannot represent the number of labels in a batch
     zero, last = zeros_like(log_p), log_p.type.rank - 1
     weights = _ones(log_p) if weight is None else _as_array(weight, log_p)
     classes = broadcast(ops.iota(log_p.shape[-1], labels.dtype), log_p.shape)
@@ -143,7 +143,7 @@ def _negative_likelihood(
     def counted(x: Any) -> Any:
         return select(ignored, zeros_like(x), x)
 
-    # What weights are read by must be classes, so other labels are refused here.
+    # Weights are read at the labels, so all labels must be classes here.
     share = counted(ops.gather(weights, counted(labels)))
     total = ops.sum(share * counted(ops.sum(select(hit, log_p, zero), last)))
     if smoothing:
@@ -153,7 +153,7 @@ def _negative_likelihood(
 
 
 def _as_array(weight: Sequence[float] | Var, log_p: Any) -> Any:
-    """The weights of the classes as an array of the term."""
+    """Return the weights of the classes as an array of the term."""
     array = ops.cast(weight, log_p.dtype) if isinstance(weight, Var) else _array(weight, log_p)
     if array.shape != log_p.shape[-1:]:
         raise ShapeError(

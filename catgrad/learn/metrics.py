@@ -1,4 +1,4 @@
-"""How good a model is: its loss and metrics on data, as means over the examples."""
+"""Evaluation: the loss and metrics of a model on data, as means over the examples."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from catgrad.errors import DivergenceError, OptionError, ShapeError
 from catgrad.learn.batches import Data, Source, batches, examples_in
 
 Metric = Callable[..., Any]
-"""A function (ŷ, y) -> number on NumPy arrays; of all outputs, then all labels, if there are several."""
+"""A function (ŷ, y) -> number on NumPy arrays; with several, all outputs, then all labels."""
 
 Metrics = Metric | Mapping[str, Metric] | None
-"""One metric, which goes by the name of the function; or several by name."""
+"""One metric, named after its function, or several by name."""
 
 
 def accuracy(y_hat: Any, y: Any) -> float:
-    """The share of labels that are the class with the greatest score: mean of [argmax ŷ = y].
+    """Accuracy: the proportion of labels with the greatest score, mean of [argmax ŷ = y].
 
-    Labels are the numbers of classes, or one-hot.
+    Labels are indices of classes, or one-hot.
 
     Type:   (T[…, classes], I[…]) or (T[…, classes], T[…, classes]) -> number, for 2 classes or more
     Raises: ShapeError if the shapes are not these
@@ -41,12 +41,12 @@ def accuracy(y_hat: Any, y: Any) -> float:
 def evaluate(
     learner: Any, data: Data, *, batch_size: int = 64, inputs: int = 1, metric: Metrics = None
 ) -> dict[str, float]:
-    """The loss on data, as "loss", and each metric by its name; nothing is trained.
+    """Evaluate the loss on data, as "loss", and each metric by its name, without training.
 
     Each is the mean over the batches, weighted by their sizes; so a metric is exact where it is a mean
     over examples, as `accuracy` is. The first `inputs` arrays of a batch are the model's.
 
-    Raises: ShapeError and OptionError as `batches`; DivergenceError if the loss is no finite number
+    Raises: ShapeError and OptionError as `batches`; DivergenceError if the loss is not finite
     """
     return evaluate_batches(learner, batches(data, batch_size, None), named(metric), inputs)
 
@@ -54,7 +54,7 @@ def evaluate(
 def evaluate_batches(
     learner: Any, source: Source, metrics: Mapping[str, Metric], inputs: int
 ) -> dict[str, float]:
-    """The same, for data and metrics that have been checked."""
+    """Evaluate, with data and metrics that have been checked."""
     totals, examples = dict.fromkeys(("loss", *metrics), 0.0), 0
     for batch in source(0):
         size = examples_in(batch)
@@ -71,7 +71,7 @@ def evaluate_batches(
 
 
 def finite(loss: Any, where: str) -> float:
-    """The loss as a number. Raises: DivergenceError if it is NaN or infinite."""
+    """Return the loss as a number. Raises: DivergenceError if it is NaN or infinite."""
     value = float(loss)
     if not math.isfinite(value):
         raise DivergenceError(
@@ -84,7 +84,7 @@ def finite(loss: Any, where: str) -> float:
 
 
 def named(metric: Metrics) -> dict[str, Metric]:
-    """Metrics by name. Raises: OptionError if one is no function, or is called loss."""
+    """Return metrics by name. Raises: OptionError if one is not a function, or is called loss."""
     if metric is None:
         return {}
     table = dict(metric) if isinstance(metric, Mapping) else {getattr(metric, "__name__", "metric"): metric}

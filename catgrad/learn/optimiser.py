@@ -1,4 +1,4 @@
-"""What an optimiser is: a lens with state, and the ways to make one of others.
+"""Optimisers as lenses with state, and combinators: grouped, frozen, clipped.
 
 Forward, S ⊗ P → P gives the parameter at which the model is evaluated; back, S ⊗ P ⊗ P′ → S ⊗ P
 takes the gradient found there and gives the new state and parameter.
@@ -34,7 +34,7 @@ class Run:
         self._adjustable: dict[float, Schedule] | None = {} if adjustable else None
 
     def once(self, key: Hashable, compute: Callable[[], Any]) -> Any:
-        """What `compute` gives, computed at the first call with this key."""
+        """Return compute(), cached by key."""
         if key not in self._known:
             self._known[key] = compute()
         return self._known[key]

@@ -1,4 +1,4 @@
-"""Optimisers. Each has the numbers of `torch.optim` where it is there.
+"""Optimisers, with the numbers of `torch.optim` where it has them.
 
 A learning rate is a number, or a schedule of `catgrad.learn.schedules`.
 """
@@ -190,7 +190,7 @@ def lion(
 
 
 NEWTON_SCHULZ = (3.4445, -4.7750, 2.0315)
-"""The coefficients of the iteration of Muon, whose slope at 0 is the greatest possible."""
+"""The coefficients of Muon's Newton-Schulz iteration, chosen for the greatest slope at 0."""
 
 
 def muon(
@@ -203,8 +203,8 @@ def muon(
     """Muon, for matrices: v ← μ v + (1−μ) dp, p ← (1 − η λ) p − η √max(1, n/m) O.
 
     p has m inputs and n outputs. O is (1−μ) dp + μ v with its singular values brought near 1 by
-    Newton-Schulz iterations X ← a X + (b XXᵀ + c (XXᵀ)²) X. Parameters that are no matrices are
-    left to `others`, by default AdamW of the same rate.
+    Newton-Schulz iterations X ← a X + (b XXᵀ + c (XXᵀ)²) X. Parameters that are not matrices are
+    updated by `others`, by default AdamW of the same rate.
 
     Units:  η > 0; 0 ≤ μ < 1; λ ≥ 0
     State:  `momentum_buffer` v, as in torch.optim.Muon, which iterates in bfloat16 however
@@ -228,12 +228,12 @@ def muon(
 
 
 def decayed(p: Any, dp: Any, decay: float) -> Any:
-    """The gradient of the loss with decay · |p|² / 2 added to it."""
+    """Return the gradient of the loss + decay · |p|² / 2."""
     return dp + decay * p if decay else dp
 
 
 def _shrunk(run: Run, p: Any, rate: Rate, decay: float) -> Any:
-    """(1 − η λ) p."""
+    """Return (1 − η λ) p."""
     return scaled(1 - run.rate(rate, p.dtype) * decay, p) if decay else p
 
 
@@ -244,7 +244,7 @@ def _moments(amsgrad: bool) -> tuple[str, ...]:
 def _adam(
     run: Run, state: list[Any], dp: Any, rate: Rate, beta1: float, beta2: float, epsilon: float
 ) -> tuple[Any, ...]:
-    """The new moments, and how far Adam moves the parameter."""
+    """Return the new moments and Adam's update of the parameter."""
     m, v, *greatest = state
     dtype = dp.dtype
     t = run.count()
@@ -255,7 +255,7 @@ def _adam(
     def second() -> Any:
         return Label("correction")(ops.cast(ops.sqrt(1 - beta2**t), dtype))
 
-    # In float32, 1 - 0.999 would have three digits fewer than 0.001.
+    # In float32, 1 - 0.999 would lose three digits.
     step_size = run.once(("step size", rate, beta1, dtype), first)
     correction = run.once(("correction", beta2, dtype), second)
     m = beta1 * m + (1 - beta1) * dp
@@ -294,7 +294,7 @@ def _is_first(run: Run, p: Any) -> Any:
 
 
 def _checked(learning_rate: Rate, weight_decay: float, epsilon: float = 0.0, **decays: float) -> None:
-    """Raises: OptionError unless decays lie in [0, 1), and the others are what they must be."""
+    """Raise OptionError unless decays lie in [0, 1), and all other values in their ranges."""
     for name, value in decays.items():
         share(name, value)
     if not isinstance(learning_rate, Schedule):

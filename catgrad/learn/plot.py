@@ -1,4 +1,4 @@
-"""Pictures of a training, by matplotlib."""
+"""Plots of a training, by matplotlib."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ COLOURS = ("#4477aa", "#ddaa33", "#bb5566")
 
 
 def figure(width: float, height: float) -> Any:
-    """An empty picture of this size, in inches. Raises: ToolError without matplotlib."""
+    """Return an empty figure of this size, in inches. Raises: ToolError without matplotlib."""
     try:
         from matplotlib.figure import Figure
     except ImportError:
@@ -25,7 +25,7 @@ def figure(width: float, height: float) -> Any:
 
 
 def save(figure: Any, path: str | Path) -> None:
-    """Write a picture. Raises: ArtifactError if that fails, or the format is unknown."""
+    """Write a figure. Raises: ArtifactError if that fails, or the format is unknown."""
     try:
         figure.savefig(path, dpi=120)
     except (OSError, ValueError) as error:
@@ -37,7 +37,7 @@ def save(figure: Any, path: str | Path) -> None:
 
 
 def draw_losses(axes: Any, losses: Sequence[float], title: str) -> None:
-    """The loss of each step, pale, and over it the mean of the last fiftieth of all steps."""
+    """Plot the loss of each step, pale, and its moving average over a fiftieth of all steps."""
     steps = np.arange(1, len(losses) + 1)
     window = max(len(losses) // 50, 1)
     mean = np.convolve(losses, np.full(window, 1 / window), "valid")

@@ -1,4 +1,4 @@
-"""A progress bar on the standard error."""
+"""A progress bar on standard error."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from time import monotonic
 from catgrad.learn.history import History
 
 PERIOD = 0.1
-"""Seconds between two looks at the history: a step may take less time than a bar does."""
+"""Seconds between two updates of the bar, as a step may be faster than drawing it."""
 
 
 @contextmanager
 def progress_bar(history: History, total: int | None, shown: bool = True) -> Iterator[Callable[[], None]]:
-    """A function to call after each step, which shows the history on a bar of `total` steps, if known.
+    """Yield a function to call after each step, which updates a bar of `total` steps, if known.
 
     Without a terminal, only the last state is printed.
     """
@@ -43,7 +43,7 @@ def progress_bar(history: History, total: int | None, shown: bool = True) -> Ite
 
 
 def summary(history: History) -> str:
-    """The last epoch, loss and evaluation in a few words."""
+    """Summarise the last epoch, loss and evaluation."""
     words = [f"epoch {len(history.epochs)}"] if history.epochs else []
     words += [f"loss {history.losses[-1]:.4f}"] if history.losses else []
     if history.epochs:

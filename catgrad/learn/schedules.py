@@ -1,6 +1,6 @@
-"""Learning rates that change while training goes on: functions of the step, emitted with it.
+"""Learning rate schedules: functions of the step, which are part of the emitted step.
 
-An optimiser takes a number, which is written into the source, or one of these. The step t is 0 at
+An optimiser takes a number, which is a constant in the source, or a schedule. The step t is 0 at
 the first update, as in torch.optim.lr_scheduler.
 """
 
@@ -23,7 +23,7 @@ from catgrad.types import Dtype, NdArrayType
 class Schedule:
     """A learning rate η(t). `rate` maps the step, a float64 number of the term, to the rate.
 
-    One that is not `timed` is given no step, so that none is counted for it.
+    One that is not `timed` does not depend on the step, so no step is counted for it.
     """
 
     name: str
@@ -32,16 +32,16 @@ class Schedule:
 
 
 RATE = "a learning rate"
-"""What messages call one."""
+"""The subject of error messages."""
 
 Rate = float | Schedule
-"""What an optimiser takes as its learning rate."""
+"""The learning rate of an optimiser: a number or a schedule."""
 
 
 def adjustable(rate: float, name: str = "learning_rate") -> Schedule:
-    """η, a number of the run that may be set at any time: `learner.state["learning_rate"] = 0.001`.
+    """A rate η that can be set at any time, as a run number: `learner.state["learning_rate"] = 0.001`.
 
-    Groups that share a schedule share the number; schedules of other rates must have other names.
+    Groups that share a schedule share the number; schedules with different rates need different names.
 
     Raises: OptionError unless the name is letters, digits and underscores, with dots between parts
     """
@@ -116,9 +116,9 @@ def one_cycle(rate: float, steps: int, rise: float = 0.3, start: float = 25.0, e
 
 
 def rate_now(rate: Rate, dtype: Dtype) -> Any:
-    """The learning rate at the current step, as a number of the term; a float stays one.
+    """Return the learning rate at the current step, as a scalar of the term; a float stays a float.
 
-    It is computed in float64, for powers of a factor near 1 lose their digits in float32.
+    It is computed in float64, as powers of a factor near 1 lose digits in float32.
     """
     if not isinstance(rate, Schedule):
         return positive(RATE, rate)
@@ -131,7 +131,7 @@ def _falling(first: float, last: float, progress: Any) -> Any:
 
 
 def _progress(t: Any, begin: float, end: float) -> Any:
-    """How far t is from `begin` to `end`, from 0 to 1."""
+    """Interpolate: 0 for t at `begin`, 1 at `end`."""
     share = (t - begin) / (end - begin) if begin else t / end
     return ops.minimum(ops.maximum(share, ops.zeros_like(t)), _number(t, 1.0))
 

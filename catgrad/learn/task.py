@@ -18,7 +18,9 @@ from catgrad.functors import (
 from catgrad.functors.reverse import cotangents
 from catgrad.learn.checks import Loss, check_is_loss, check_parts, check_takes, checked_put
 from catgrad.learn.optimiser import Optimiser, Run
+from catgrad.learn.signatures import SIGNATURES
 from catgrad.naming import numbered, require_dotted
+from catgrad.programs.ports import Kind, Port, Role
 from catgrad.terms.build import build
 from catgrad.terms.dead_code import narrowed, selected, unread
 from catgrad.terms.state import RunNumber, Slot, slot
@@ -26,11 +28,13 @@ from catgrad.terms.structural import Constant, Label
 from catgrad.terms.term import Term
 from catgrad.types import NdArrayType
 
-TERMS = ("model", "predict", "loss", "rev", "rev_p", "grads", "update", "step", "train_step")
-"""The terms of a task, by name."""
+COMPILED = (
+    Kind.PREDICT, Kind.LOSS, Kind.REV, Kind.REV_P, Kind.GRADS, Kind.UPDATE, Kind.STEP, Kind.TRAIN_STEP,
+)  # fmt: skip
+"""The functions that a target prints which does not choose others."""
 
-TRAINING = ("grads", "update", "step", "train_step")
-"""Those that return all they take of the state and the buffers."""
+TERMS = ("model", *COMPILED)
+"""The terms of a task, by name."""
 
 
 @dataclass(frozen=True)
@@ -223,30 +227,38 @@ class Task:
 
     def term(self, name: str) -> Term:
         """One of the terms, by its name among TERMS."""
-        return self.model if name == "model" else self.entry(name)[0]
+        return self.model if name == "model" else self.entry(Kind(name))[0]
 
-    def entry(self, name: str) -> tuple[Term, tuple[str, ...]]:
-        """One of the terms but the model, and which of the tables state, buffers, parameters it takes.
+    def entry(self, kind: Kind) -> tuple[Term, tuple[Port, ...], tuple[Port, ...]]:
+        """One of the functions: its term, and what its arguments and its results are."""
+        term: Term = getattr(self, f"{kind}_term")
+        taken, returned = SIGNATURES[kind]
+        inputs = [port for role in taken for port in self.ports(role)]
+        ignored = unread(term)
+        needed = {port.role for k, port in enumerate(inputs) if k not in ignored}
+        optional = {Role.STATE, Role.BUFFER}.difference(needed, returned)
+        kept = [port.role not in optional for port in inputs]
+        outputs = tuple(port for role in returned for port in self.ports(role))
+        if not all(kept):
+            term = narrowed(term, kept)
+        return term, tuple(port for port, is_kept in zip(inputs, kept, strict=True) if is_kept), outputs
 
-        It takes no buffers if it reads and returns none.
-        """
-        term: Term = getattr(self, f"{name}_term")
-        if name == "criterion":
-            return term, ()
-        ignored, kept, takes = unread(term), [True] * len(term.source), []
-        tables = {
-            "state": self.state if name in ("update", "step", "train_step") else (),
-            "buffers": self.buffers if name != "update" else (),
-        }
-        start = 0
-        for table, slots in tables.items():
-            places = range(start, start + len(slots))
-            start += len(slots)
-            if places and (name in TRAINING or not ignored.issuperset(places)):
-                takes.append(table)
-            else:
-                kept[places.start : places.stop] = [False] * len(places)
-        return term if all(kept) else narrowed(term, kept), (*takes, "parameters")
+    def ports(self, role: Role) -> tuple[Port, ...]:
+        """All arrays of a role."""
+        tables = {Role.STATE: self.state, Role.BUFFER: self.buffers, Role.PARAMETER: self.parameters}
+        if role in tables or role is Role.GRADIENT:
+            slots = self.parameters if role is Role.GRADIENT else tables[role]
+            return tuple(Port(role, slot.name, slot.type) for slot in slots)
+        if role is Role.LOSS:
+            return (Port(role, "loss", self.criterion_term.target.table[0]),)
+        name, types = {
+            Role.INPUT: ("x", self.inputs),
+            Role.OUTPUT: ("y_hat", self.outputs),
+            Role.TARGET: ("y", self.targets),
+            Role.INPUT_COTANGENT: ("d_x", cotangents(self.inputs)),
+            Role.OUTPUT_COTANGENT: ("d_y_hat", cotangents(self.outputs)),
+        }[role]
+        return tuple(Port(role, n, type) for n, type in zip(numbered(name, len(types)), types, strict=True))
 
     @cached_property
     def _optimisers(self) -> list[Optimiser]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from catgrad.dims import Dim, Size
 from catgrad.loops.ir.nest import size_hint
-from catgrad.loops.ir.scalar import Buffer
+from catgrad.loops.ir.scalar import Buffer, Space
 from catgrad.loops.ir.steps import Lowered, kernels
 from catgrad.types import Dtype
 
@@ -65,7 +65,7 @@ def byte_size(array: Buffer) -> Size:
 def is_local(array: Buffer) -> bool:
     """Whether a kernel declares an array itself."""
     size = byte_size(array)
-    return array.place == "turn" and isinstance(size, int) and size <= SMALL
+    return array.is_of_kernel and isinstance(size, int) and size <= SMALL
 
 
 def rounded(size: Size) -> Size:
@@ -121,7 +121,7 @@ def _lifetimes(lowered: Lowered) -> dict[Buffer, tuple[int, int]]:
     alive: dict[Buffer, tuple[int, int]] = {}
     for number, step in enumerate(lowered.steps):
         for array, _ in (*step.reads, *step.writes):
-            if array.place == "workspace":
+            if array.space is Space.WORKSPACE:
                 alive[array] = alive.get(array, (number, number))[0], number
     return alive
 
@@ -130,7 +130,7 @@ def _place_scratch(plan: Plan, lowered: Lowered) -> None:
     for kernel in kernels(lowered.steps):
         end: Size = 0
         for array in dict.fromkeys(array for array, _ in (*kernel.writes, *kernel.reads)):
-            if array.place == "turn" and not is_local(array):
+            if array.is_of_kernel and not is_local(array):
                 plan.scratch[array] = end
                 end = end + rounded(byte_size(array))
         plan.scratch_size = largest(plan.scratch_size, end)

@@ -1,6 +1,6 @@
 """The operations. Every module here declares some; importing the package registers them all."""
 
-# Their names are those of the literature and of NumPy, some of which Python has for itself too.
+# The names are those of the literature and of NumPy, some of which shadow builtins.
 from catgrad.ops.activations import (
     elu,
     gelu,

@@ -1,4 +1,4 @@
-"""Activations: definitions, with a reverse of their own where it is shorter or stabler."""
+"""Activations: definitions, with an explicit reverse where that is shorter or more stable."""
 
 from __future__ import annotations
 

@@ -125,7 +125,7 @@ class Square(ScalarMap):
         return x * x
 
     def rev(self, x: Any, dy: Any) -> Any:
-        # The factor meets the cotangent first: for a mean it is one number, not an array.
+        # Multiply the cotangent first: for a mean it is a scalar, broadcast later.
         return (2 * dy) * x
 
 
@@ -162,7 +162,7 @@ class Sign(ScalarMap):
 
 
 class Floor(FloatMap):
-    """The greatest whole number not above x: y = ⌊x⌋, for floating T.
+    """The greatest integer not above x: y = ⌊x⌋, for floating T.
 
     Type:     (T) -> T
     Gradient: 0
@@ -178,7 +178,7 @@ class Floor(FloatMap):
 
 
 class Round(FloatMap):
-    """The nearest whole number, the even one at ties, for floating T.
+    """The nearest integer, the even one at ties, for floating T.
 
     Type:     (T) -> T
     Gradient: 0
@@ -198,7 +198,7 @@ class Maximum(ScalarMap):
 
     Type:     (T, T) -> T
     Gradient: dz to the greater one, half to each at ties, and to both beside a NaN (as torch.maximum);
-              for whole T to x at ties
+              for integer T to x at ties
     """
 
     saves = INPUTS
@@ -217,7 +217,7 @@ class Minimum(ScalarMap):
 
     Type:     (T, T) -> T
     Gradient: dz to the lesser one, half to each at ties, and to both beside a NaN (as torch.minimum);
-              for whole T to x at ties
+              for integer T to x at ties
     """
 
     saves = INPUTS
@@ -232,7 +232,7 @@ class Minimum(ScalarMap):
 
 
 def _to_chosen(not_x: Any, not_y: Any, ties: Any, dz: Any) -> tuple[Any, Any]:
-    """The cotangents of two numbers of which one is chosen, or either where they are equal."""
+    """Return the cotangents of two numbers, one of which is selected; halves where they are equal."""
     zero = zeros_like(dz)
     if not dz.dtype.is_floating:
         return select(not_x, zero, dz), select(not_x, dz, zero)
@@ -246,5 +246,5 @@ floor, round, maximum, minimum = Floor(), Round(), Maximum(), Minimum()
 
 
 def reciprocal(x: Any) -> Any:
-    """1 / x, for floating T."""
+    """Return 1 / x, for floating T."""
     return 1 / x

@@ -1,4 +1,4 @@
-"""Attention: a definition that targets with a kernel for it print whole."""
+"""Scaled dot-product attention: a definition, for which some targets have a kernel."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def _scale(q: Any) -> float:
 
 
 def _not_later(scores: Any) -> Any:
-    """Where the key's position is not beyond the query's."""
+    """Return the causal mask: true where the position of the key is at most that of the query."""
     *_, t, s = scores.shape
     last = scores.type.rank - 1
     queries = broadcast(iota(t), scores.shape, (*range(last - 1), last))

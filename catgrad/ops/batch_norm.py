@@ -1,4 +1,4 @@
-"""Batch normalisation: over the batch while training, by running statistics in use."""
+"""Batch normalisation: by statistics of the batch in training, by running statistics in evaluation."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from catgrad.types import Array, NdArrayType
 class BatchNorm(Op):
     """Batch normalisation: y = (x - μ) / √(σ² + ε), with mean and variance of each channel in the batch.
 
-    Where a model is used, not trained, the running mean and variance stand for μ and σ².
+    In evaluation, μ and σ² are the running mean and variance.
 
     Type:     (T[N, C, …], T[C], T[C]) -> T[N, C, …] for floating T: x, running mean, running variance
     Raises:   ShapeError if the statistics are not one number for each channel
@@ -69,16 +69,16 @@ batch_norm = BatchNorm()
 
 
 def others(x: Any) -> Axes:
-    """All axes but that of the channels."""
+    """Return all axes but the channels."""
     return (0, *range(2, x.type.rank))
 
 
 def copied(channels: Any, x: Any) -> Any:
-    """A number for each channel, copied to the shape of x."""
+    """Broadcast a number for each channel to the shape of x."""
     return broadcast(channels, x.shape, others(x))
 
 
 def moments(x: Any) -> tuple[Any, Any]:
-    """x less the mean of its channel, and the variance of each channel."""
+    """Return x minus the mean of its channel, and the variance of each channel."""
     centred = x - copied(mean(x, others(x)), x)
     return centred, mean(centred * centred, others(x))

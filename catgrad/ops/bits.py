@@ -1,4 +1,4 @@
-"""Operations on the bits of whole numbers, in two's complement."""
+"""Operations on the bits of integers, in two's complement."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from catgrad.types import Array, Dtype
 
 
 class BitMap(WholeMap, register=False):
-    """(T, …) -> T for whole T, bit by bit."""
+    """(T, …) -> T for integer T, bit by bit."""
 
     remedy = "cast them, to bool if they are truth values"
 
@@ -30,7 +30,7 @@ class Flat(BitMap, register=False):
 
 
 class BitAnd(Flat):
-    """The bits set in both: z = x ∧ y, for whole T.
+    """The bits set in both: z = x ∧ y, for integer T.
 
     Type:     (T, T) -> T
     Gradient: 0
@@ -44,7 +44,7 @@ class BitAnd(Flat):
 
 
 class BitOr(BitMap):
-    """The bits set in one or both: z = x ∨ y = x + y - (x ∧ y), for whole T.
+    """The bits set in one or both: z = x ∨ y = x + y - (x ∧ y), for integer T.
 
     Type:     (T, T) -> T
     Gradient: dx = dz, dy = dz
@@ -62,7 +62,7 @@ class BitOr(BitMap):
 
 
 class BitXor(BitMap):
-    """The bits set in one of the two: z = x ⊕ y = x + y - 2 (x ∧ y), for whole T.
+    """The bits set in one of the two: z = x ⊕ y = x + y - 2 (x ∧ y), for integer T.
 
     Type:     (T, T) -> T
     Gradient: dx = dz, dy = dz
@@ -80,7 +80,7 @@ class BitXor(BitMap):
 
 
 class BitNot(BitMap):
-    """The bits not set: y = ¬x = -x - 1, for whole T.
+    """The bits not set: y = ¬x = -x - 1, for integer T.
 
     Type:     (T) -> T
     Gradient: dx = -dy
@@ -97,7 +97,7 @@ class BitNot(BitMap):
 
 
 class ShiftLeft(Flat, symbol="<<"):
-    """Bits moved up: z = x · 2ʸ modulo the range of T, for whole T.
+    """Bits moved up: z = x · 2ʸ modulo the range of T, for integer T.
 
     Type:     (T, T) -> T
     Domain:   0 where y is negative or at least the number of bits
@@ -112,7 +112,7 @@ class ShiftLeft(Flat, symbol="<<"):
 
 
 class ShiftRight(Flat, symbol=">>"):
-    """Bits moved down: z = ⌊x / 2ʸ⌋, for whole T.
+    """Bits moved down: z = ⌊x / 2ʸ⌋, for integer T.
 
     Type:     (T, T) -> T
     Domain:   0, or -1 for a negative x, where y is negative or at least the number of bits
@@ -130,22 +130,22 @@ shift_left, shift_right = ShiftLeft(), ShiftRight()
 
 
 def bitwise_and(x: Any, y: Any) -> Any:
-    """The bits set in both, or the conjunction of truth values."""
+    """Return the bits set in both, or the conjunction of booleans."""
     return And()(x, y) if x.dtype is Dtype.bool else BitAnd()(x, y)
 
 
 def bitwise_or(x: Any, y: Any) -> Any:
-    """The bits set in one or both, or the disjunction of truth values."""
+    """Return the bits set in one or both, or the disjunction of booleans."""
     return Or()(x, y) if x.dtype is Dtype.bool else BitOr()(x, y)
 
 
 def bitwise_xor(x: Any, y: Any) -> Any:
-    """The bits set in one of the two; of truth values, whether they differ."""
+    """Return the bits set in one of the two; of booleans, whether they differ."""
     return not_equal(x, y) if x.dtype is Dtype.bool else BitXor()(x, y)
 
 
 def bitwise_not(x: Any) -> Any:
-    """The bits not set, or the negation of truth values."""
+    """Return the bits not set, or the negation of booleans."""
     return Not()(x) if x.dtype is Dtype.bool else BitNot()(x)
 
 

@@ -1,4 +1,4 @@
-"""Bounds: elements kept within an interval, or within a period."""
+"""Clamping to an interval, and remainders."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From one dtype to another."""
+"""Casts between dtypes."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from catgrad.types import Array, Dtype, NdArrayType
 
 
 class Cast(Op):
-    """The same numbers in another dtype: y = x, rounded to the nearest that it holds.
+    """The same numbers in another dtype: y = x, rounded to nearest.
 
-    From floating-point to whole numbers the fraction is dropped, what lies beyond the range of B becomes
-    its nearest number, and NaN 0 (as in XLA, Rust and WebAssembly). Whole numbers beyond the range
-    of B wrap around. Truth values become 0 and 1, and a number is true where it is not 0, as NaN is.
+    Floating-point numbers are truncated to integers, saturate at the range of B, and NaN becomes 0
+    (as in XLA, Rust and WebAssembly). Integers out of the range of B wrap. Booleans become 0 and 1;
+    a number is true where it is not 0, so NaN is.
 
     Type:     A[S] -> B[S], for the dtypes A and B
     Gradient: dx = dy cast back; 0 unless both are floating-point
@@ -30,7 +30,7 @@ class Cast(Op):
 
     @property
     def macro(self) -> str:
-        """The name of the macro that spells it: casts to whole numbers must bring them into range."""
+        """The name of the macro that prints it; casts to integers need one that saturates."""
         whole = self.before.is_floating and self.after in (Dtype.int32, Dtype.int64, Dtype.uint32)
         return "CastToWhole" if whole else "Cast"
 
@@ -65,9 +65,9 @@ class Cast(Op):
 
 
 def saturated(x: Array, dtype: np.dtype[Any]) -> Array:
-    """Round floating-point numbers towards 0 and into the range of a whole dtype; NaN becomes 0."""
+    """Round floating-point numbers towards 0 and into the range of an integer dtype; NaN becomes 0."""
     limits = np.iinfo(dtype)
-    # Powers of 2, which every floating-point dtype holds or has infinity for.
+    # Powers of 2, which each floating-point dtype represents exactly or as infinity.
     low, high = float(limits.min), float(limits.max) + (limits.bits < 64)
     with np.errstate(invalid="ignore", over="ignore"):
         inside = np.where((x > low) & (x < high), x, np.zeros_like(x)).astype(dtype)
@@ -75,5 +75,5 @@ def saturated(x: Array, dtype: np.dtype[Any]) -> Array:
 
 
 def cast(x: Any, dtype: Dtype) -> Any:
-    """X in another dtype."""
+    """Cast x to another dtype."""
     return Cast(x.dtype, dtype)(x) if x.dtype is not dtype else x

@@ -1,4 +1,4 @@
-"""Comparisons, and the choices made by them."""
+"""Comparisons, and selection by a condition."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from catgrad.types import Array, Dtype, NdArrayType
 
 
 class Comparison(Op, register=False):
-    """Where a relation holds between two arrays: (T, T) -> bool. It has gradient 0."""
+    """A relation between two arrays, element by element: (T, T) -> bool. It has gradient 0."""
 
     saves = NOTHING
     elementwise = True
@@ -23,35 +23,35 @@ class Comparison(Op, register=False):
 
 
 class Greater(Comparison, symbol=">"):
-    """Where x > y: (T, T) -> bool."""
+    """Greater: x > y, (T, T) -> bool."""
 
     def ref(self, x: Array, y: Array) -> Any:
         return x > y
 
 
 class Less(Comparison, symbol="<"):
-    """Where x < y: (T, T) -> bool."""
+    """Less: x < y, (T, T) -> bool."""
 
     def ref(self, x: Array, y: Array) -> Any:
         return x < y
 
 
 class GreaterEqual(Comparison, symbol=">="):
-    """Where x ≥ y: (T, T) -> bool."""
+    """Greater or equal: x ≥ y, (T, T) -> bool."""
 
     def ref(self, x: Array, y: Array) -> Any:
         return x >= y
 
 
 class LessEqual(Comparison, symbol="<="):
-    """Where x ≤ y: (T, T) -> bool."""
+    """Less or equal: x ≤ y, (T, T) -> bool."""
 
     def ref(self, x: Array, y: Array) -> Any:
         return x <= y
 
 
 class Equal(Comparison, symbol="=="):
-    """Where x = y: (T, T) -> bool. NaN equals nothing."""
+    """Equality: x = y, (T, T) -> bool. NaN equals nothing."""
 
     commutative = True
 
@@ -60,7 +60,7 @@ class Equal(Comparison, symbol="=="):
 
 
 class NotEqual(Comparison, symbol="!="):
-    """Where x ≠ y: (T, T) -> bool. NaN differs from everything."""
+    """Inequality: x ≠ y, (T, T) -> bool. NaN differs from everything."""
 
     commutative = True
 
@@ -69,7 +69,7 @@ class NotEqual(Comparison, symbol="!="):
 
 
 class FloatTest(Op, register=False):
-    """What holds of each element by itself: (T) -> bool for floating T. It has gradient 0."""
+    """A predicate of each element: (T) -> bool for floating T. It has gradient 0."""
 
     saves = NOTHING
     rounds_once = True
@@ -80,7 +80,7 @@ class FloatTest(Op, register=False):
 
 
 class IsNan(FloatTest):
-    """Where x is NaN: (T) -> bool for floating T."""
+    """Test for NaN: (T) -> bool for floating T."""
 
     def ref(self, x: Array) -> Any:
         return np.isnan(x)
@@ -90,7 +90,7 @@ class IsNan(FloatTest):
 
 
 class IsFinite(FloatTest):
-    """Where x is neither NaN nor an infinity: (T) -> bool for floating T."""
+    """Test for finite numbers, neither NaN nor infinite: (T) -> bool for floating T."""
 
     def ref(self, x: Array) -> Any:
         return np.isfinite(x)
@@ -100,7 +100,7 @@ class IsFinite(FloatTest):
 
 
 class Select(Op):
-    """Choice: z = x where the condition holds, y elsewhere.
+    """Selection: z = x where the condition holds, y elsewhere.
 
     Type:     (bool[S], T[S], T[S]) -> T[S]
     Gradient: dx = dz where the condition holds, else 0; dy the other way round

@@ -1,4 +1,4 @@
-"""The one contraction: products of elements of two arrays, summed over shared axes."""
+"""Contraction: products of elements of two arrays, summed over shared axes (einsum)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Contract(Op):
     result = "product"
 
     def __post_init__(self) -> None:
-        # Only which labels are equal matters: numbered by first use, equal contractions are equal.
+        # Labels are numbered by first use, so equal contractions compare equal.
         number = {label: k for k, label in enumerate(dict.fromkeys((*self.left, *self.right, *self.out)))}
         for side in ("left", "right", "out"):
             object.__setattr__(self, side, tuple(number[label] for label in getattr(self, side)))

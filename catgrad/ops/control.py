@@ -10,19 +10,20 @@ from catgrad.errors import DtypeError, OptionError, TermError, TypeMismatch
 from catgrad.ops.scan import Reverse, Scan
 from catgrad.ops.transcendental import tanh
 from catgrad.terms.block import Block, HigherOrder
-from catgrad.terms.build import Var, build, build_inside
+from catgrad.terms.build import build, build_inside
 from catgrad.terms.dead_code import kept_inputs, selected, with_inputs
 from catgrad.terms.op import Examples, Op, Types
 from catgrad.terms.structural import Barrier, is_differentiable
 from catgrad.terms.term import Term
+from catgrad.terms.var import Var
 from catgrad.types import Array, Dtype, NdArrayType
 
 
 class Cond(HigherOrder):
-    """A branch: y = then(x) where the condition holds, otherwise(x) where it does not.
+    """Branch: y = then(x) if the condition holds, else otherwise(x).
 
     Type:     (bool[], X…) -> (Y…), for then, otherwise : (X…) -> (Y…)
-    Raises:   DtypeError, ShapeError if the condition is not one truth value; TypeMismatch if the
+    Raises:   DtypeError, ShapeError if the condition is not one boolean; TypeMismatch if the
               branches do not fit
     Gradient: the branch of the reverses
     """
@@ -51,7 +52,7 @@ class Cond(HigherOrder):
         return tuple((self.then if condition else self.otherwise).evaluate(*arrays))
 
     def pruned(self, needed: Sequence[bool]) -> tuple[Op, Sequence[int], Sequence[int]] | None:
-        """Without the results nobody reads, and without what only they needed."""
+        """Remove unused results, and dead code and inputs that only they needed."""
         outputs = [i for i, wanted in enumerate(needed) if wanted]
         branches = [selected(block.term, outputs) for block in (self.then, self.otherwise)]
         inputs = kept_inputs(branches)
@@ -61,7 +62,7 @@ class Cond(HigherOrder):
         return Cond(then, otherwise), [0, *(1 + i for i in inputs)], outputs
 
     def optic(self, reverse: Reverse, *types: NdArrayType) -> tuple[Term, Term]:
-        """The branch beside all its arguments, and the branch of the reverses."""
+        """Return the branch with its arguments as residual, and the branch between the reverses."""
         values = len(self.then.outputs)
         then, otherwise = (
             Block(selected(joint, range(values, len(joint.target))))
@@ -82,10 +83,10 @@ class Cond(HigherOrder):
 
 
 class Checkpoint(HigherOrder):
-    """A term whose inner values are computed again for the reverse: the residual is its arguments.
+    """Checkpoint: a term whose inner values are recomputed in the reverse; the residual is its arguments.
 
     Type:     (X…) -> (Y…), for block : (X…) -> (Y…)
-    Gradient: that of the block, computed from its arguments once the cotangents are there
+    Gradient: that of the block, recomputed from its arguments
     Source:   Chen et al. 2016 (arXiv:1604.06174), section 4
     """
 
@@ -105,7 +106,7 @@ class Checkpoint(HigherOrder):
         return list(self.block.term.apply(*x))
 
     def pruned(self, needed: Sequence[bool]) -> tuple[Op, Sequence[int], Sequence[int]] | None:
-        """Without the results nobody reads, and without what only they needed."""
+        """Remove unused results, and dead code and inputs that only they needed."""
         outputs = [i for i, wanted in enumerate(needed) if wanted]
         term = selected(self.block.term, outputs)
         inputs = kept_inputs([term])
@@ -114,12 +115,12 @@ class Checkpoint(HigherOrder):
         return Checkpoint(Block(with_inputs(term, inputs))), inputs, outputs
 
     def optic(self, reverse: Reverse, *types: NdArrayType) -> tuple[Term, Term]:
-        """The term beside its arguments, and its whole reverse behind a barrier."""
+        """Return the term with its arguments as residual, and its reverse after a barrier."""
         joint = reverse(self.block.term)
         cotangents = tuple(filter(is_differentiable, self.block.outputs))
 
         def again(*arguments: Any) -> Any:
-            # Without the barrier, what the forward map computed would be kept and read.
+            # Without the barrier, common subexpressions with the forward map would be shared and stored.
             return list(joint.apply(*Barrier(len(arguments)).apply(*arguments))[len(self.block.outputs) :])
 
         return build(lambda *x: [*self.apply(*x), *x], types), build(again, [*types, *cotangents])
@@ -137,13 +138,13 @@ def scan(
     length: Size | None = None,
     backwards: bool = False,
 ) -> tuple[Any, Any]:
-    """Run (c, y) = body(c, x) over the rows x of arrays; returns the last c, and all y in rows.
+    """Apply (c, y) = body(c, x) to the rows x of arrays; return the last c, and all y stacked.
 
-    `initial`, `arrays` and what the body returns are each a variable or a tuple of them. The body
-    may read variables, and parameters, from around it.
+    `initial`, `arrays` and the results of the body are each a variable or a tuple of them. The body
+    may read variables and parameters of the enclosing function.
 
     Raises: OptionError if there are no arrays and no length; ShapeError if rows differ in number;
-            TypeMismatch if what is carried changes its type; TermError for what is no variable
+            TypeMismatch if the carry changes its type; TermError for a result that is not a variable
     """
     carry, rows = _tuple(initial), _tuple(arrays)
     _check_variables("scan", *carry, *rows)
@@ -167,7 +168,7 @@ def scan(
 
 
 def _turned(result: Any, carried: int) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-    """What the body of a loop returned: what it carries, and what it lays in rows."""
+    """Split the results of a loop body into carry and stacked rows."""
     if not isinstance(result, tuple) or len(result) != 2:
         raise OptionError(
             "the body of scan must return what it carries and what it lays in a row",
@@ -176,7 +177,7 @@ def _turned(result: Any, carried: int) -> tuple[tuple[Any, ...], tuple[Any, ...]
         )
     new, laid = map(_tuple, result)
     if len(new) != carried:
-        # The last of them would be taken for what is laid in rows.
+        # Otherwise the last of them would be taken for the stacked rows.
         raise TypeMismatch(
             "the body of scan must carry on as many arrays as it got",
             f"it got {carried} and returns {len(new)}",
@@ -186,7 +187,7 @@ def _turned(result: Any, carried: int) -> tuple[tuple[Any, ...], tuple[Any, ...]
 
 
 def repeat(body: Callable[..., Any], times: Size, *initial: Any) -> Any:
-    """body(… body(body(x))), so many times.
+    """Apply body to x `times` times: body(… body(body(x))).
 
     Raises: TypeMismatch if the body changes the types; as scan
     """
@@ -196,11 +197,11 @@ def repeat(body: Callable[..., Any], times: Size, *initial: Any) -> Any:
 
 
 def cond(condition: Any, then: Callable[..., Any], otherwise: Callable[..., Any], *operands: Any) -> Any:
-    """then(*operands) where the condition, one truth value, holds, otherwise(*operands) where not.
+    """Return then(*operands) if the condition, one boolean, holds, else otherwise(*operands).
 
-    Both may read variables, and parameters, from around them.
+    Both may read variables and parameters of the enclosing function.
 
-    Raises: DtypeError unless the condition is one truth value; TypeMismatch if the branches return
+    Raises: DtypeError unless the condition is one boolean; TypeMismatch if the branches return
             other types; TermError for what is no variable
     """
     _check_variables("cond", condition, *operands)
@@ -219,7 +220,7 @@ def cond(condition: Any, then: Callable[..., Any], otherwise: Callable[..., Any]
 
 
 def checkpoint(function: Callable[..., Any], *operands: Any) -> Any:
-    """function(*operands), whose inner values are not kept for the reverse but computed again.
+    """Return function(*operands), whose inner values are recomputed in the reverse and not stored.
 
     Raises: TermError for an operand that is no variable
     """

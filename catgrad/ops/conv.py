@@ -98,12 +98,12 @@ class ConvTranspose(Convolution):
         return floating(x).with_shape((x.shape[0], w.shape[1] * self.groups, *sizes))
 
     def image(self, x: Any, w: Any) -> Axes:
-        """The sizes of y."""
+        """Return the sizes of y."""
         shortest = self.shortest(x.shape[2:], w.shape[2:])
         return tuple(n + rest for n, rest in zip(shortest, self.output_padding, strict=True))
 
     def fold(self, x: Any, w: Any) -> Fold:
-        """How windows add up to the padded image."""
+        """The Fold of windows to the padded image."""
         padded = tuple(n + 2 * p for n, p in zip(self.image(x, w), self.padding, strict=True))
         shape = (x.shape[0], w.shape[1] * self.groups, *padded)
         return Fold(shape, self.spatial, tuple(w.shape[2:]), self.strides, self.dilations)
@@ -226,7 +226,7 @@ def conv_transpose(
 
 
 def _transpose(op: Convolution, y: Any, w: Any, image: Axes) -> Any:
-    """The transposed convolution of y that gives an image of these sizes."""
+    """Return the transposed convolution of y that gives an image of these sizes."""
     shortest = op.shortest(y.shape[2:], w.shape[2:])
     rest = tuple(n - size for n, size in zip(image, shortest, strict=True))
     return ConvTranspose(op.strides, op.padding, op.dilations, op.groups, rest)(y, w)

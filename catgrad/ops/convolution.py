@@ -1,4 +1,4 @@
-"""What convolution, its transpose and its weights' gradient share: windows of a padded image, in groups."""
+"""Common parts of convolution, its transpose and the gradient of its weights: padded windows in groups."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Convolution(Op, register=False):
 
     @property
     def labels(self) -> tuple[Axes, Axes, Axes]:
-        """Those of windows, weights and outputs: batch, group, channel, output, positions, offsets."""
+        """The labels of windows, weights and outputs: batch, group, channel, output, positions, offsets."""
         n, g, c, o, *rest = range(4 + 2 * len(self.strides))
         p, k = rest[: len(self.strides)], rest[len(self.strides) :]
         group = (g,) if self.groups > 1 else ()
@@ -53,11 +53,11 @@ class Convolution(Op, register=False):
         return 2 + len(self.strides)
 
     def divides(self, *channels: Size) -> bool:
-        """Whether each group gets as many of these channels."""
+        """Return whether each group gets as many of these channels."""
         return all(isinstance(count, int) and count % self.groups == 0 for count in channels)
 
     def require(self, fits: bool, x: NdArrayType, y: NdArrayType, shapes: str) -> None:
-        """Raises ShapeError unless the arrays fit, and have one dtype."""
+        """Raise ShapeError unless the arrays fit, and have one dtype."""
         if not fits or x.dtype is not y.dtype:
             raise ShapeError(
                 f"the arrays must be {shapes} of one dtype, in {len(self.strides)} spatial axes"
@@ -67,17 +67,17 @@ class Convolution(Op, register=False):
             )
 
     def places(self, image: Shape, sizes: Shape) -> Axes:
-        """How many windows of these sizes fit along each spatial axis of the image. Raises: ShapeError."""
+        """Return the number of windows along each spatial axis of the image. Raises: ShapeError."""
         each = zip(numbers(image), numbers(sizes), self.strides, self.padding, self.dilations, strict=True)
         return tuple(positions(n + 2 * p, k, s, d) for n, k, s, p, d in each)
 
     def windows(self, x: Any, sizes: Axes) -> Any:
-        """The windows of the padded image."""
+        """Return the windows of the padded image."""
         padded = pad(x, [(0, 0), (0, 0), *((p, p) for p in self.padding)])
         return window(padded, self.spatial, sizes, self.strides, self.dilations)
 
     def windows_ref(self, x: Array, sizes: Axes) -> Array:
-        """The same on arrays: [n, group, c, position, offset]."""
+        """Return the same on arrays: [n, group, c, position, offset]."""
         padded = np.pad(x, [(0, 0), (0, 0), *((p, p) for p in self.padding)])
         windows = Window(padded.shape, self.spatial, sizes, self.strides, self.dilations).ref(padded)
         n, c = x.shape[:2]
@@ -86,27 +86,27 @@ class Convolution(Op, register=False):
         return split
 
     def grouped(self, x: Any, axis: int) -> Any:
-        """x with the channels of each group apart, if there are several."""
+        """Split the channels of x into groups, if there are several."""
         if self.groups == 1:
             return x
         shape = x.shape
         return reshape(x, *shape[:axis], self.groups, shape[axis] // self.groups, *shape[axis + 1 :])
 
     def joined(self, x: Any, axis: int) -> Any:
-        """x with the channels of all groups together again."""
+        """Join the channels of all groups of x."""
         if self.groups == 1:
             return x
         shape = x.shape
         return reshape(x, *shape[:axis], shape[axis] * shape[axis + 1], *shape[axis + 2 :])
 
     def shortest(self, places: Shape, sizes: Shape) -> Axes:
-        """The shortest image in which so many windows of these sizes fit: (n - 1) s + (k - 1) d + 1 - 2 p."""
+        """Return the least size of an image with n windows: (n - 1) s + (k - 1) d + 1 - 2 p."""
         each = zip(numbers(places), numbers(sizes), self.strides, self.padding, self.dilations, strict=True)
         return tuple((n - 1) * s + (k - 1) * d + 1 - 2 * p for n, k, s, p, d in each)
 
 
 def for_each_axis(value: int | Axes, count: int) -> Axes:
-    """One value for all spatial axes, or one for each. Raises: OptionError."""
+    """Return a value for each spatial axis; one value stands for all. Raises: OptionError."""
     values = (value,) * count if isinstance(value, int) else tuple(value)
     if len(values) != count:
         raise OptionError(

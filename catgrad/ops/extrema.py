@@ -1,4 +1,4 @@
-"""The greatest and the least element along an axis, and where they are; counting along an axis."""
+"""Extrema along an axis, their positions (argmax, argmin), and iota."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ WHOLE = (Dtype.int32, Dtype.int64, Dtype.uint32)
 
 
 class PlaceOfExtremum(Op, register=False):
-    """T[shape] -> i64[shape without axis] for numeric T: a place along the axis. It has gradient 0."""
+    """T[shape] -> i64[shape without axis] for numeric T: a position along the axis. It has gradient 0."""
 
     shape: Shape
     axis: int
@@ -42,7 +42,7 @@ class PlaceOfExtremum(Op, register=False):
 
 
 class ArgMax(PlaceOfExtremum):
-    """Place of the greatest element along an axis: the first of several; a NaN counts as greatest.
+    """Position of the greatest element along an axis: the first of several; a NaN counts as greatest.
 
     Type:     T[shape] -> i64[shape without axis]
     Raises:   ShapeError if the axis is empty
@@ -54,7 +54,7 @@ class ArgMax(PlaceOfExtremum):
 
 
 class ArgMin(PlaceOfExtremum):
-    """Place of the least element along an axis: the first of several; a NaN counts as least.
+    """Position of the least element along an axis: the first of several; a NaN counts as least.
 
     Type:     T[shape] -> i64[shape without axis]
     Raises:   ShapeError if the axis is empty
@@ -68,14 +68,14 @@ class ArgMin(PlaceOfExtremum):
 class Extremum(Op, register=False):
     """T[shape] -> T[shape without axis] for numeric T: one of the elements along the axis.
 
-    The cotangent goes in equal shares to all elements that equal it; for whole T to the first of them.
+    The cotangent goes in equal shares to all elements that equal it; for integer T to the first of them.
     """
 
     shape: Shape
     axis: int
     saves = Saves(inputs=..., outputs=...)
     place: ClassVar[type[PlaceOfExtremum]]
-    """Return the place of the element."""
+    """Return the position of the element."""
 
     def type(self, x: NdArrayType) -> Types:
         require_shape(numeric(x), self.shape)
@@ -103,11 +103,11 @@ class Extremum(Op, register=False):
 
 
 class Max(Extremum):
-    """The greatest element along an axis, which is gone: y = maxᵢ xᵢ; NaN if one is.
+    """Maximum along an axis, which is removed: y = maxᵢ xᵢ; NaN if one is.
 
     Type:     T[shape] -> T[shape without axis] for numeric T
     Raises:   ShapeError if the axis is empty
-    Gradient: dy in equal shares to all that are greatest (as torch.amax); for whole T to the first
+    Gradient: dy in equal shares to all that are greatest (as torch.amax); for integer T to the first
     """
 
     result = "greatest"
@@ -118,11 +118,11 @@ class Max(Extremum):
 
 
 class Min(Extremum):
-    """The least element along an axis, which is gone: y = minᵢ xᵢ; NaN if one is.
+    """Minimum along an axis, which is removed: y = minᵢ xᵢ; NaN if one is.
 
     Type:     T[shape] -> T[shape without axis] for numeric T
     Raises:   ShapeError if the axis is empty
-    Gradient: dy in equal shares to all that are least (as torch.amin); for whole T to the first
+    Gradient: dy in equal shares to all that are least (as torch.amin); for integer T to the first
     """
 
     result = "least"
@@ -136,7 +136,7 @@ class Min(Extremum):
         greatest = Max(self.shape, self.axis)
         if x.dtype.is_floating:
             return -greatest(-x)
-        # The negative of the least whole number is itself, so the order is reversed bit by bit.
+        # The negative of the least integer is itself, so the order is reversed bit by bit.
         return bitwise_not(greatest(bitwise_not(x)))
 
 
@@ -166,12 +166,12 @@ class Iota(Op):
 
 
 def max(x: Any, axes: int | Sequence[int] | None = -1) -> Any:
-    """The greatest element along an axis, by default the last, or over several, or over all (None)."""
+    """Return the greatest element along an axis, by default the last, or over several, or over all (None)."""
     return _extremum(Max, x, axes)
 
 
 def min(x: Any, axes: int | Sequence[int] | None = -1) -> Any:
-    """The least element along an axis, by default the last, or over several, or over all (None)."""
+    """Return the least element along an axis, by default the last, or over several, or over all (None)."""
     return _extremum(Min, x, axes)
 
 
@@ -187,15 +187,15 @@ def _extremum(kind: type[Extremum], x: Any, axes: int | Sequence[int] | None) ->
 
 
 def argmax(x: Any, axis: int = -1) -> Any:
-    """Where the greatest element along an axis is."""
+    """Return the position of the greatest element along an axis."""
     return ArgMax(x.shape, *normalised(axis, x.type.rank))(x)
 
 
 def argmin(x: Any, axis: int = -1) -> Any:
-    """Where the least element along an axis is."""
+    """Return the position of the least element along an axis."""
     return ArgMin(x.shape, *normalised(axis, x.type.rank))(x)
 
 
 def iota(size: Size, dtype: Dtype = Dtype.int64) -> Any:
-    """The numbers 0, 1, …, size - 1."""
+    """Return the numbers 0, 1, …, size - 1."""
     return Iota(size, dtype)()

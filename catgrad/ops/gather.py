@@ -1,4 +1,4 @@
-"""Rows by number: Gather reads them, and its reverse ScatterAdd adds to them."""
+"""Gather, which reads rows by index, and ScatterAdd, its reverse."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ WHOLE = (Dtype.int32, Dtype.int64)
 
 
 class Gather(Op):
-    """Rows of an array by their numbers: y[i…] = x[index[i…]].
+    """Gather: rows of an array by their indices, y[i…] = x[index[i…]].
 
-    Type:     (T[rows, …], I[m…]) -> T[m…, …] for whole I
+    Type:     (T[rows, …], I[m…]) -> T[m…, …] for integer I
     Raises:   DtypeError unless the numbers are whole; at run time, IndexError for one outside
               0 … rows - 1, negative ones included, or NaN in its place on a target that cannot raise
     Gradient: dx gets each row of dy where it was read (the reverse is ScatterAdd)
@@ -53,7 +53,7 @@ class Gather(Op):
 
 
 class ScatterAdd(Op):
-    """Rows added up by their numbers: y[r] = Σ x[i…] over all i… with index[i…] = r.
+    """Scatter-add: sums of rows by index, y[r] = Σ x[i…] over all i… with index[i…] = r.
 
     Type:     (T[m…, …], I[m…]) -> T[rows, …] for numeric T and whole I
     Raises:   as Gather
@@ -93,22 +93,22 @@ class ScatterAdd(Op):
 
 
 def gather(x: Any, index: Any) -> Any:
-    """The rows of x with these numbers."""
+    """Return the rows of x at these indices."""
     return Gather(x.shape[0] if x.shape else 0)(x, index)
 
 
 def scatter_add(x: Any, index: Any, rows: Size) -> Any:
-    """An array of so many rows, to which the rows of x are added by number."""
+    """Return the sums of the rows of x by index, in an array with `rows` rows."""
     return ScatterAdd(rows)(x, index)
 
 
 def require_whole(index: NdArrayType) -> None:
-    """Raises DtypeError unless the numbers are whole."""
+    """Raise DtypeError unless the indices are integers."""
     if index.dtype not in WHOLE:
         raise DtypeError("the numbers of an index must be whole", f"they are {index}", "give them as int64")
 
 
 def require_within(index: Array, rows: int) -> None:
-    """Raises IndexError unless the numbers lie in 0 … rows - 1."""
+    """Raise IndexError unless the indices are in 0 … rows - 1."""
     if index.size and not (index.min() >= 0 and index.max() < rows):
         raise IndexError(f"an index must lie in 0 … {rows - 1}, but it reaches {index.min()} … {index.max()}")

@@ -1,4 +1,4 @@
-"""Arrays given by their elements."""
+"""Array literals."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from catgrad.terms.structural import Constant
 from catgrad.types import Dtype, NdArrayType
 
 MOST_ELEMENTS = 1000
-"""Of an array literal, which becomes part of the text that is emitted."""
+"""The maximum size of an array literal, which is part of the emitted text."""
 
 
 class ArrayLiteral(Op):
-    """An array given by its elements, in row-major order: y = elements.
+    """Array literal: y = elements, in row-major order.
 
     Type:     () -> T
     Raises:   ShapeError unless there are as many as the shape has; DtypeError if one does not fit T;
@@ -29,7 +29,7 @@ class ArrayLiteral(Op):
 
     array_type: NdArrayType
     elements: tuple[float, ...] = field(compare=False, repr=False)
-    # Elements compare by their digits, as the numbers of constants do.
+    # Elements are compared by their digits, like constants.
     digits: tuple[str, ...] = field(default=(), repr=False)
     saves = NOTHING
     result = "array"
@@ -75,9 +75,9 @@ class ArrayLiteral(Op):
 
 
 def array(values: Any, dtype: Dtype | None = None) -> Any:
-    """The array with these elements, a number or nested lists of them or a NumPy array.
+    """Return the array with these elements, a number or nested lists of them or a NumPy array.
 
-    Without a dtype, truth values make an array of bool, and numbers one of float32.
+    Without a dtype, booleans make an array of bool, and numbers one of float32.
 
     Raises: OptionError if rows differ in length, or for more than 1000 elements that are not all
     equal; DtypeError if one does not fit the dtype.
@@ -91,6 +91,6 @@ def array(values: Any, dtype: Dtype | None = None) -> Any:
     if dtype is None:
         dtype = Dtype.bool if given.dtype == bool and given.size else Dtype.float32
     type, elements = NdArrayType(given.shape, dtype), tuple(given.ravel().tolist())
-    if len(set(map(repr, elements))) <= 1:  # 0.0 equals -0.0, but is another number
+    if len(set(map(repr, elements))) <= 1:  # 0.0 equals -0.0, but is a different number
         return Constant(type, elements[0] if elements else 0)()
     return ArrayLiteral(type, elements)()

@@ -1,4 +1,4 @@
-"""Truth values: connectives, element by element, and quantifiers over axes."""
+"""Boolean operations: connectives, element by element, and quantifiers over axes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Connective(Op, register=False):
 
 
 class And(Connective):
-    """Where both hold, x ∧ y: (bool, bool) -> bool."""
+    """Conjunction x ∧ y: (bool, bool) -> bool."""
 
     result = "both"
     commutative = True
@@ -43,7 +43,7 @@ class And(Connective):
 
 
 class Or(Connective):
-    """Where one of them holds, or both, x ∨ y: (bool, bool) -> bool."""
+    """Disjunction x ∨ y: (bool, bool) -> bool."""
 
     result = "either"
     commutative = True
@@ -54,7 +54,7 @@ class Or(Connective):
 
 
 class Not(Connective):
-    """Where it does not hold, ¬x: (bool) -> bool."""
+    """Negation ¬x: (bool) -> bool."""
 
     result = "opposite"
     involution = True
@@ -86,7 +86,7 @@ class Quantifier(Op, register=False):
 
 
 class Exists(Quantifier):
-    """Whether any element along the axes holds: y = ∃ x, false where there are none.
+    """Existential quantifier: y = ∃ x over the axes; false for no elements.
 
     Type:     bool[shape] -> bool[shape without axes]
     Raises:   ShapeError, OptionError
@@ -103,7 +103,7 @@ class Exists(Quantifier):
 
 
 class ForAll(Quantifier):
-    """Whether all elements along the axes hold: y = ∀ x, true where there are none.
+    """Universal quantifier: y = ∀ x over the axes; true for no elements.
 
     Type:     bool[shape] -> bool[shape without axes]
     Raises:   ShapeError, OptionError
@@ -122,17 +122,17 @@ logical_and, logical_or, logical_not = And(), Or(), Not()
 
 
 def any(x: Any, axes: int | Sequence[int] | None = None) -> Any:
-    """Whether any element holds over `axes`, by default over all."""
+    """Return whether any element holds over `axes`, by default over all."""
     return Exists(x.shape, normalised(axes, x.type.rank))(x)
 
 
 def all(x: Any, axes: int | Sequence[int] | None = None) -> Any:
-    """Whether all elements hold over `axes`, by default over all."""
+    """Return whether all elements hold over `axes`, by default over all."""
     return ForAll(x.shape, normalised(axes, x.type.rank))(x)
 
 
 def truth(*types: NdArrayType) -> NdArrayType:
-    """The one type of truth values that all of `types` are. Raises: ShapeError, DtypeError."""
+    """Return the one type of booleans that all of `types` are. Raises: ShapeError, DtypeError."""
     first = same(*types)
     if first.dtype is not Dtype.bool:
         raise DtypeError(

@@ -34,11 +34,11 @@ class Normalisation(Op, register=False):
         return [(cls(), (NdArrayType((2, 3)),)), (cls(2, 1e-3), (NdArrayType((4, 3, 2)),))]
 
     def axes(self, x: Any) -> Axes:
-        """The axes normalised over."""
+        """Return the axes normalised over."""
         return tuple(range(x.type.rank - self.rank, x.type.rank))
 
     def average(self, x: Any) -> Any:
-        """The mean of x over these axes, copied along them."""
+        """Return the mean of x over these axes, broadcast to the shape of x."""
         return broadcast(mean(x, self.axes(x)), x.shape, self.axes(x))
 
     def size(self, x: Any) -> Any:
@@ -47,10 +47,10 @@ class Normalisation(Op, register=False):
         Source: Blue 1978, A portable Fortran program to find the Euclidean norm of a vector
         """
         scale, least = (0.5**n for n in ((560, 500) if x.dtype is Dtype.float64 else (72, 60)))
-        small = absolute(x) * scale + least  # else most squares were subnormal, and slow
+        small = absolute(x) * scale + least  # otherwise most squares would be subnormal, and slow
         squares, scaled = self.average(x * x), self.average(small * small)
         fits = squares < inf
-        # A root that is not chosen must have a derivative, too.
+        # The branch that is not selected must have a finite derivative too.
         large = sqrt(select(fits, zeros_like(scaled) + 1, scaled)) * (1 / scale)
         return select(fits, sqrt(squares + self.epsilon), large)
 

@@ -52,7 +52,7 @@ class Pool(Op, register=False):
         return floating(x).with_shape((*x.shape[:2], *(positions(n, k, s, d) for n, k, s, d in each)))
 
     def padded(self, x: Any) -> Shape:
-        """The sizes of the spatial axes with the padding."""
+        """Return the sizes of the spatial axes with the padding."""
         return tuple(n + 2 * p for n, p in zip(x.shape[2:], self.padding, strict=True))
 
     @property
@@ -61,14 +61,14 @@ class Pool(Op, register=False):
         return [(0, 0), (0, 0), *((p, p) for p in self.padding)]
 
     def windows(self, padded: Any) -> Any:
-        """The windows of the padded array, with the places within one as the last axis."""
+        """Return the windows of the padded array, with the offsets within one as the last axis."""
         first = padded.type.rank - len(self.sizes)
         axes = tuple(range(first, padded.type.rank))
         windows = window(padded, axes, self.sizes, self.strides, self.dilations)
         return reshape(windows, *windows.shape[: padded.type.rank], int(np.prod(self.sizes)))
 
     def windows_ref(self, padded: Array) -> Array:
-        """The same on arrays."""
+        """Return the same on arrays."""
         axes = tuple(range(2, padded.ndim))
         windows = Window(padded.shape, axes, self.sizes, self.strides, self.dilations).ref(padded)
         flat: Array = windows.reshape(*windows.shape[: padded.ndim], int(np.prod(self.sizes)))
@@ -125,7 +125,7 @@ class MaxPool(Pool):
 class AvgPool(Pool):
     """The mean of each window: y[n, c, p] = Σ x[n, c, p · stride + k · dilation] / count over k.
 
-    Padding is with zeros, which `counts_padding` says whether to count.
+    Padding is with zeros; `counts_padding` includes them in the count.
 
     Type:     T[N, C, …] -> T[N, C, …] for floating T
     Raises:   ShapeError; OptionError if the padding is more than half a window
@@ -165,7 +165,7 @@ def max_pool(
     padding: int | Axes = 0,
     dilation: int | Axes = 1,
 ) -> Any:
-    """The greatest element of each window of x : [N, C, …]; windows side by side unless a stride is given."""
+    """Max pooling of x : [N, C, …]; the stride is the window unless given."""
     sizes = for_each_axis(size, x.type.rank - 2)
     return MaxPool(sizes, *_placed(sizes, stride, padding, dilation))(x)
 
@@ -177,13 +177,13 @@ def avg_pool(
     padding: int | Axes = 0,
     count_include_pad: bool = True,
 ) -> Any:
-    """The mean of each window of x : [N, C, …]; windows side by side unless a stride is given."""
+    """Average pooling of x : [N, C, …]; the stride is the window unless given."""
     sizes = for_each_axis(size, x.type.rank - 2)
     return AvgPool(sizes, *_placed(sizes, stride, padding, 1), count_include_pad)(x)
 
 
 def global_avg_pool(x: Any) -> Any:
-    """The mean of x : [N, C, …] over all spatial axes: [N, C]."""
+    """Return the mean of x : [N, C, …] over all spatial axes: [N, C]."""
     return mean(x, range(2, x.type.rank))
 
 

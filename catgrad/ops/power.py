@@ -1,4 +1,4 @@
-"""Powers: of floating-point numbers, and of whole numbers by repeated squaring."""
+"""Powers: of floating-point numbers, and of integers by repeated squaring."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Power(FloatMap):
     """Power: z = xʸ, for floating T.
 
     Type:     (T, T) -> T
-    Domain:   x > 0, or x = 0 and y ≥ 0, or whole y; elsewhere NaN
+    Domain:   x > 0, or x = 0 and y ≥ 0, or integer y; elsewhere NaN
     Gradient: dx = dz · y · xʸ⁻¹ (0 where y = 0), dy = dz · z · ln x (0 where x = 0 and y ≥ 0)
     """
 
@@ -43,7 +43,7 @@ class Power(FloatMap):
 
 
 class WholePower(WholeMap):
-    """Power of whole numbers, modulo 2ⁿ for the n bits of T: z = xʸ, for whole T.
+    """Power of integers, modulo 2ⁿ for the n bits of T: z = xʸ, for integer T.
 
     Type:     (T, T) -> T
     Domain:   the bits of y are read as a number that is not negative: for odd x, a negative power is

@@ -1,4 +1,4 @@
-"""Random numbers by counting: each is a function of a key and a counter, so all targets draw the same."""
+"""Counter-based random numbers (Philox): functions of a key and a counter, equal on all targets."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LOW, WIDE = np.uint64(0xFFFFFFFF), np.uint64(32)
 
 
 class Draw(Op, register=False):
-    """(seed: i64[], counter: i64[]) -> T[shape]. The numbers of two streams have nothing in common."""
+    """(seed: i64[], counter: i64[]) -> T[shape]. Streams are independent."""
 
     shape: Shape
     stream: int
@@ -141,8 +141,8 @@ class RandomNormal(Draw):
 class Dropout(Named):
     """Dropout: y = x / (1 - rate) where a uniform random number is at least `rate`, else 0.
 
-    Its numbers are those of the stream of its name, so that layers differ. The residual is the seed
-    and the counter, from which the reverse says the same mask again.
+    The stream is that of its name, so that layers differ. The residual is the seed and the counter, from
+    which the reverse computes the same mask.
 
     Type:     (T, i64[], i64[]) -> T for floating T
     Raises:   OptionError unless 0 ≤ rate < 1
@@ -214,12 +214,12 @@ def random_normal(shape: Shape, stream: int, seed: Any, counter: Any, dtype: Dty
 
 
 def stream_of(name: str) -> int:
-    """The number of the stream that belongs to a dotted name."""
+    """Return the number of the stream that belongs to a dotted name."""
     return crc32(name.encode())
 
 
 def initial_value(name: str, type: NdArrayType, initial: Initialiser, seed: Any) -> Any:
-    """The first value of what is called so, drawn from the stream of its name at counter 0."""
+    """Draw the initial value of an array, from the stream of its name at counter 0."""
     if not isinstance(initial, (Uniform, Normal)):
         return Constant(type, initial.value)()
     start, stream = Constant(KEY, 0)(), stream_of(name)

@@ -1,4 +1,4 @@
-"""Reductions over axes, and their dual: copies along axes."""
+"""Reductions over axes, and their dual, broadcasting."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from catgrad.types import Array, Dtype, NdArrayType
 
 
 class Broadcast(Op):
-    """Copies along new axes: the axes `axes` of the output are new, the others are the input's.
+    """Broadcast: `axes` of the output are new, the others are those of the input.
 
     Type:     T[shape without axes] -> T[shape]
     Raises:   ShapeError, OptionError
@@ -51,11 +51,11 @@ class Broadcast(Op):
 
 
 class Sum(Op):
-    """Sum over axes: y = Σ x, with these axes gone; that of 16-bit numbers is formed in float32.
+    """Sum over axes, which are removed: y = Σ x; 16-bit numbers are summed in float32.
 
     Type:     T[shape] -> T[shape without axes]
     Raises:   ShapeError, OptionError
-    Gradient: dx is dy copied along the axes (the dual is Broadcast)
+    Gradient: dx is dy broadcast along the axes (the dual is Broadcast)
     """
 
     shape: Shape
@@ -85,7 +85,7 @@ class Sum(Op):
 
 
 class Mean(Op):
-    """Mean over axes: y = Σ x / n, with these axes gone; n is the number of elements summed.
+    """Mean over axes, which are removed: y = Σ x / n; n is the number of elements summed.
 
     Type:     T[shape] -> T[shape without axes] for floating T
     Raises:   ShapeError, OptionError
@@ -135,21 +135,21 @@ def mean_of(x: Array, axes: Axes) -> Array:
 
 
 def broadcast(x: Any, shape: Shape, axes: Sequence[int] | None = None) -> Any:
-    """X copied along the axes `axes` of `shape`; by default along its leading axes."""
+    """Broadcast x along the axes `axes` of `shape`; by default along its leading axes."""
     new = range(len(shape) - x.type.rank) if axes is None else axes
     return Broadcast(x.type.with_shape(shape).shape, normalised(new, len(shape)))(x)
 
 
 def sum(x: Any, axes: int | Sequence[int] | None = None) -> Any:
-    """Y = Σ x over `axes`, by default over all."""
+    """Sum: y = Σ x over `axes`, by default over all."""
     return Sum(x.shape, normalised(axes, x.type.rank))(x)
 
 
 def mean(x: Any, axes: int | Sequence[int] | None = None) -> Any:
-    """Y = Σ x / n over `axes`, by default over all; n is the number of elements summed."""
+    """Mean: y = Σ x / n over `axes`, by default over all; n is the number of elements summed."""
     return Mean(x.shape, normalised(axes, x.type.rank))(x)
 
 
 def number_of(size: Size, dtype: Dtype = Dtype.float32) -> Any:
-    """A size as a scalar of the term: a constant if it is known, else read at run time."""
+    """Return a size as a scalar of the term: a constant if it is known, else read at run time."""
     return NumberOf(size, dtype)() if isinstance(size, Dim) else Constant(NdArrayType((), dtype), size)()

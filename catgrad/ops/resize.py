@@ -1,4 +1,4 @@
-"""Other sizes of the spatial axes: adaptive pooling to so many bins, and repeated elements."""
+"""Resizing of spatial axes: adaptive pooling and nearest-neighbour upsampling."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from catgrad.ops.slices import concat, slice
 
 
 def adaptive_avg_pool(x: Any, size: int | Axes) -> Any:
-    """The means of so many bins along each spatial axis of x : [N, C, …].
+    """Adaptive average pooling: the means of `size` bins along each spatial axis of x : [N, C, …].
 
     Bin i of m along n elements is ⌊i n / m⌋ … ⌈(i + 1) n / m⌉ - 1, as in torch.nn.functional.
     """
@@ -23,12 +23,12 @@ def adaptive_avg_pool(x: Any, size: int | Axes) -> Any:
 
 
 def adaptive_max_pool(x: Any, size: int | Axes) -> Any:
-    """The greatest elements of so many bins along each spatial axis, as in adaptive_avg_pool."""
+    """Adaptive max pooling, with the bins of adaptive_avg_pool."""
     return _adaptive(max_pool, x, size)
 
 
 def upsample_nearest(x: Any, factor: int | Axes) -> Any:
-    """x : [N, C, …] with each element repeated so many times along each spatial axis."""
+    """Nearest-neighbour upsampling: repeat each element of x : [N, C, …] along each spatial axis."""
     factors = for_each_axis(factor, x.type.rank - 2)
     if min(factors, default=1) < 1:
         raise OptionError("the factors must be at least 1", f"they are {factors}", "choose others")
@@ -40,7 +40,7 @@ def upsample_nearest(x: Any, factor: int | Axes) -> Any:
 
 def _adaptive(pool: Callable[..., Any], x: Any, size: int | Axes) -> Any:
     counts = for_each_axis(size, x.type.rank - 2)
-    # The last axis first: of equals, the first in row-major order stays the first.
+    # Last axis first: of equal elements, the first in row-major order is selected.
     for axis in reversed(range(2, x.type.rank)):
         x = _pooled_bins(pool, x, axis, counts[axis - 2])
     return x

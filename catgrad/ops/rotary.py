@@ -86,7 +86,7 @@ class Rotary(Op):
         return slice(0, d // 2), slice(d // 2, d)
 
     def _pairs(self, x: Any) -> tuple[Any, ...]:
-        """The first and the second features of all pairs."""
+        """Return the first and the second features of all pairs."""
         *lead, d = x.shape
         if not self.interleaved:
             return split(x, (d // 2, d // 2), -1)

@@ -1,4 +1,4 @@
-"""What maps of scalars have in common: applied element by element, they keep the type."""
+"""Elementwise operations: base classes of maps of scalars, which preserve the type."""
 
 from __future__ import annotations
 

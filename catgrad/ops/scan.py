@@ -1,4 +1,4 @@
-"""Loops: an operation whose body is a term."""
+"""Scan: a loop over rows whose body is a term."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ Objects = tuple[NdArrayType, ...]
 
 
 class Scan(HigherOrder):
-    """A loop: (cᵗ⁺¹, yᵗ) = body(cᵗ, xᵗ, k) for t = 0 … length - 1, with c carried on and y laid in a row.
+    """Scan: (cᵗ⁺¹, yᵗ) = body(cᵗ, xᵗ, k) for t = 0 … length - 1, with carry c and stacked rows y.
 
     `backwards`, t runs from length - 1 to 0; x and y keep their places.
 
     Type:     (C…, X[length, …]…, K…) -> (C…, Y[length, …]…), for body : (C…, X…, K…) -> (C…, Y…), with
               `carried` arrays C and `scanned` arrays X
     Raises:   TypeMismatch if the body does not fit
-    Gradient: a loop the other way, with the reverse of the body; it keeps what that needs of each turn,
-              and nothing that follows from K alone
+    Gradient: a backward loop with the reverse of the body; the residual of each iteration is stacked,
+              except for loop invariants, which depend on K only
     """
 
     block: Block
@@ -72,12 +72,12 @@ class Scan(HigherOrder):
         return (*carry, *stacks)
 
     def parts(self, values: Sequence[Any]) -> tuple[tuple[Any, ...], tuple[Any, ...], tuple[Any, ...]]:
-        """Arguments, or what belongs to them: carried, scanned and constant ones."""
+        """Split a sequence like the arguments: carried, scanned and constant."""
         c, x = self.carried, self.carried + self.scanned
         return tuple(values[:c]), tuple(values[c:x]), tuple(values[x:])
 
     def pruned(self, needed: Sequence[bool]) -> tuple[Op, Sequence[int], Sequence[int]] | None:
-        """Without the rows nobody reads, what is carried on only for itself, and what only they needed."""
+        """Remove unused rows, carries that only they themselves read, and dead code."""
         outputs, term = self._live([i for i, wanted in enumerate(needed) if wanted])
         inputs = sorted({*kept_inputs([term]), *(i for i in outputs if i < self.carried)})
         if len(outputs) == len(needed) and len(inputs) == len(self.block.inputs):
@@ -88,7 +88,7 @@ class Scan(HigherOrder):
         return Scan(block, self.length, carried, scanned, self.backwards), inputs, outputs
 
     def _live(self, outputs: Sequence[int]) -> tuple[Sequence[int], Term]:
-        """These outputs, the carries that a turn reads for them of the one before, and the body to all."""
+        """Return these outputs with the carries that they depend on, and the body restricted to both."""
         while True:
             term = selected(self.block.term, outputs)
             carries = {i for i in kept_inputs([term]) if i < self.carried}
@@ -97,12 +97,12 @@ class Scan(HigherOrder):
             outputs = sorted(carries.union(outputs))
 
     def optic(self, reverse: Reverse, *types: NdArrayType) -> tuple[Term, Term]:
-        """The loop that keeps what its reverse needs, and the reverse."""
+        """Return the loop that saves the residual, and its reverse."""
         inside, first_constant = self.block.inputs, self.carried + self.scanned
         constants = range(first_constant, len(inside))
         halves = split(reverse(self.block.term), len(inside), len(self.block.outputs), constants)
         count = len(self.block.outputs)
-        # What lies in a row already, as X or Y, need not be laid in another.
+        # Rows of X or Y exist already and are not stacked again.
         rows = [p is not None and p >= self.carried for p in halves.inputs]
         results = [p is not None and p >= self.carried for p in halves.outputs]
         stacked = [i for i, known in enumerate(zip(rows, results, strict=True)) if not any(known)]
@@ -127,7 +127,7 @@ class Scan(HigherOrder):
         return term, self._reversed(halves.backward, residual, len(halves.inputs))
 
     def _reversed(self, body: Term, residual: Objects, saved: int) -> Term:
-        """M ⊗ B′ → A′: a loop the other way, that adds up the cotangents of the constants."""
+        """Return M ⊗ B′ → A′: the backward loop, which accumulates the cotangents of constants."""
         carry, rows, constants = (tuple(filter(is_differentiable, p)) for p in self.parts(self.block.inputs))
         outputs = tuple(filter(is_differentiable, self.block.outputs))
         c, m = len(carry), len(residual)

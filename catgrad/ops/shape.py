@@ -1,4 +1,4 @@
-"""Rearrangements: the output holds elements of the input and nothing else."""
+"""Data movement: reshape and permutation of axes."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Reshape(Op):
 
 
 class Permute(Op):
-    """Axes in another order: axis i of the output is axis order[i] of the input.
+    """Permutation of axes: axis i of the output is axis order[i] of the input.
 
     Type:     T[s₀, …] -> T[s_order[0], …]
     Raises:   OptionError if `order` is no permutation of the axes
@@ -109,7 +109,7 @@ class Permute(Op):
 
 
 def without(shape: Shape, axes: Axes) -> Shape:
-    """The shape with these axes removed. Raises: OptionError if one is missing or named twice."""
+    """Return the shape with these axes removed. Raises: OptionError if one is missing or named twice."""
     if sorted(set(axes)) != list(axes) or not all(0 <= axis < len(shape) for axis in axes):
         raise OptionError(
             f"axes must be distinct, ascending and within {shape_text(shape)}",
@@ -120,7 +120,7 @@ def without(shape: Shape, axes: Axes) -> Shape:
 
 
 def normalised(axes: int | Sequence[int] | None, rank: int) -> Axes:
-    """Axes as ascending non-negative numbers; None means all. Raises: OptionError."""
+    """Return axes as ascending non-negative numbers; None means all. Raises: OptionError."""
     if axes is None:
         return tuple(range(rank))
     try:
@@ -138,7 +138,7 @@ def normalised(axes: int | Sequence[int] | None, rank: int) -> Axes:
 
 
 def reshape(x: Any, *shape: Size) -> Any:
-    """X in another shape; one size may be -1 and follows from the others.
+    """Reshape x; one size may be -1, and follows from the others.
 
     Raises: ShapeError if the sizes do not fit.
     """
@@ -150,13 +150,13 @@ def reshape(x: Any, *shape: Size) -> Any:
 
 
 def permute(x: Any, *order: int) -> Any:
-    """X with its axes in this order."""
+    """Permute the axes of x to this order."""
     rank = x.type.rank
     return Permute(tuple(index(axis) + rank * (-rank <= axis < 0) for axis in order))(x)
 
 
 def transpose(x: Any) -> Any:
-    """X with its last two axes exchanged. Raises: OptionError for fewer than two axes."""
+    """Transpose x: exchange its last two axes. Raises: OptionError for fewer than two axes."""
     if x.type.rank < 2:
         raise OptionError(
             "an array must have two axes to be transposed", f"it is {x.type}", "reshape it first"
@@ -165,7 +165,7 @@ def transpose(x: Any) -> Any:
 
 
 def squeeze(x: Any, axes: int | Sequence[int] | None = None) -> Any:
-    """X without these axes of size 1, by default without all of them.
+    """Remove these axes of size 1 from x, by default all of them.
 
     Raises: ShapeError if one has another size.
     """
@@ -179,7 +179,7 @@ def squeeze(x: Any, axes: int | Sequence[int] | None = None) -> Any:
 
 
 def expand_dims(x: Any, axes: int | Sequence[int]) -> Any:
-    """X with new axes of size 1, which are `axes` of the result."""
+    """Insert axes of size 1 into x, which are `axes` of the result."""
     rank = x.type.rank + (1 if isinstance(axes, int) else len(axes))
     old = iter(x.shape)
     new = normalised(axes, rank)
@@ -187,12 +187,12 @@ def expand_dims(x: Any, axes: int | Sequence[int]) -> Any:
 
 
 def shape_text(shape: Shape) -> str:
-    """A shape as messages show it."""
+    """Return a shape as text for messages."""
     return f"[{','.join(map(str, shape))}]"
 
 
 def require_shape(x: NdArrayType, shape: Shape) -> None:
-    """Raises ShapeError unless x has this shape."""
+    """Raise ShapeError unless x has this shape."""
     if x.shape != shape:
         raise ShapeError(
             f"the array must have the shape {shape_text(shape)}",

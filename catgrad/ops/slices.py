@@ -1,4 +1,4 @@
-"""Parts of arrays and arrays from parts: Slice and Pad, Split and Concat are each other's reverse."""
+"""Slice and Pad, Split and Concat, which are each other's reverse; Flip."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Slice(Op):
 
     @property
     def ranges(self) -> list[tuple[int, Size] | None]:
-        """Start and stop along each axis; None where the whole axis is taken."""
+        """Start and stop along each axis; None for the whole axis."""
         return [
             None if size == whole else (start, start + size)
             for whole, start, size in zip(self.whole, self.starts, self.sizes, strict=True)
@@ -178,7 +178,7 @@ class Split(Op):
 
     @property
     def cuts(self) -> list[Size]:
-        """Where each part but the first begins."""
+        """The start of each part but the first."""
         return [sum(self.sizes[:k]) for k in range(1, len(self.sizes))]
 
     @classmethod
@@ -215,7 +215,7 @@ class Flip(Op):
 
 
 def slice(x: Any, starts: Sequence[int], sizes: Sequence[Size]) -> Any:
-    """The block of x that begins at `starts` and has these sizes."""
+    """Return the block of x that begins at `starts` and has these sizes."""
     return Slice(x.shape, tuple(starts), x.type.with_shape(tuple(sizes)).shape)(x)
 
 
@@ -260,12 +260,12 @@ def flip(x: Any, axes: int | Sequence[int] | None = None) -> Any:
 
 
 def block(starts: Axes, sizes: tuple[int, ...]) -> tuple[Any, ...]:
-    """The index of a block."""
+    """Return the index of a block."""
     return tuple(np.s_[start : start + size] for start, size in zip(starts, sizes, strict=True))
 
 
 def require_block(whole: Shape, starts: Axes, sizes: Shape) -> None:
-    """Raises ShapeError unless the block lies within the whole; a symbolic axis is taken whole."""
+    """Raise ShapeError unless the block lies within the array; a symbolic axis must be whole."""
     fits = len(whole) == len(starts) == len(sizes) and all(
         (size == total and start == 0)
         or (

@@ -39,11 +39,11 @@ class AlongAxis(Op, register=False):
         return ((x.shape[self.axis], 1),)
 
     def copies(self, x: Any, like: Any) -> Any:
-        """x, which has lost the axis, copied along it."""
+        """Broadcast x along the axis that was removed."""
         return broadcast(x, like.shape, (self.axis,))
 
     def shifted(self, x: Any) -> Any:
-        """x less its greatest element along the axis, so that no exponential overflows."""
+        """Subtract the maximum along the axis, so that no exponential overflows."""
         return x - self.copies(max(x, self.axis), x)
 
 
@@ -88,7 +88,7 @@ class LogSoftmax(AlongAxis):
 
 
 class LogSumExp(Op):
-    """Logarithm of a sum of exponentials along an axis, which is gone: y = ln Σᵢ e^xᵢ, for floating T.
+    """Logarithm of a sum of exponentials along an axis, which is removed: y = ln Σᵢ e^xᵢ, for floating T.
 
     Type:     T[shape] -> T[shape without axis]
     Raises:   ShapeError if the axis is empty
@@ -110,7 +110,7 @@ class LogSumExp(Op):
 
     def body(self, x: Any) -> Any:
         greatest = max(x, self.axis)
-        # An infinity less itself would be NaN.
+        # An infinity minus itself would be NaN.
         shift = select(absolute(greatest) < inf, greatest, zeros_like(greatest))
         return log(sum(exp(x - self._copies(shift)), self.axis)) + shift
 
@@ -137,5 +137,5 @@ def log_softmax(x: Any, axis: int = -1) -> Any:
 
 
 def logsumexp(x: Any, axis: int = -1) -> Any:
-    """ln Σᵢ e^xᵢ along an axis, by default the last, which is gone."""
+    """ln Σᵢ e^xᵢ along an axis, by default the last, which is removed."""
     return LogSumExp(x.shape, *normalised(axis, x.type.rank))(x)

@@ -1,4 +1,4 @@
-"""Sorting along an axis: one primitive gives the places, and elements are read by them."""
+"""Sorting along an axis: the primitive argsort, and sort and top-k by its indices."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from catgrad.types import Array, Dtype, NdArrayType
 
 
 class ArgSort(Op):
-    """The places of the elements along an axis in ascending or descending order: y = argsort x.
+    """Argsort: the indices that sort the elements along an axis, ascending or descending.
 
     Equal elements keep their order, and a NaN counts as greatest.
 
@@ -36,7 +36,7 @@ class ArgSort(Op):
     def ref(self, x: Array) -> Any:
         if not self.descending:
             return np.argsort(x, axis=self.axis, kind="stable")
-        # Backwards twice: the order is turned round, and that of equal elements is not.
+        # Reversed twice: the order is reversed, but equal elements keep theirs.
         places = np.argsort(np.flip(x, self.axis), axis=self.axis, kind="stable")
         return x.shape[self.axis] - 1 - np.flip(places, self.axis)
 
@@ -55,13 +55,13 @@ class ArgSort(Op):
 
 
 def argsort(x: Any, axis: int = -1, descending: bool = False) -> Any:
-    """The places of the elements in order along an axis; equal ones keep theirs, a NaN counts as greatest."""
+    """Return the indices that sort along an axis; the sort is stable, NaN counts as greatest."""
     (place,) = normalised(axis, x.type.rank)
     return ArgSort(place, descending)(x)
 
 
 def sort(x: Any, axis: int = -1, descending: bool = False) -> tuple[Any, Any]:
-    """The elements in order along an axis, and their places before.
+    """Sort along an axis; return the elements and their indices.
 
     Type:     (T) -> (T, i64)
     Gradient: each element of dy goes back to the place its element came from
@@ -71,7 +71,7 @@ def sort(x: Any, axis: int = -1, descending: bool = False) -> tuple[Any, Any]:
 
 
 def top_k(x: Any, k: int, axis: int = -1, largest: bool = True) -> tuple[Any, Any]:
-    """The k greatest elements along an axis, or the k least, in order, and their places.
+    """Return the k greatest, or least, elements along an axis in order, and their indices.
 
     Of equal elements the first are taken, and a NaN counts as greatest.
 

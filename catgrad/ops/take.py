@@ -1,4 +1,4 @@
-"""Elements by number along an axis: TakeAlongAxis reads them, its reverse adds to them."""
+"""TakeAlongAxis, which reads elements by index, and ScatterAddAlongAxis, its reverse."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from catgrad.types import Array, Dtype, NdArrayType
 
 
 class TakeAlongAxis(Op):
-    """Elements by their numbers along an axis: y[…, i, …] = x[…, index[…, i, …], …].
+    """Elements by their indices along an axis: y[…, i, …] = x[…, index[…, i, …], …].
 
-    Type:     (T[…, size, …], I[…, m, …]) -> T[…, m, …] for whole I, equal along the other axes
+    Type:     (T[…, size, …], I[…, m, …]) -> T[…, m, …] for integer I, equal along the other axes
     Raises:   ShapeError, DtypeError; at run time, IndexError for a number outside 0 … size - 1
     Gradient: dx gets each element of dy where it was read (the reverse is ScatterAddAlongAxis)
     """
@@ -60,7 +60,7 @@ class TakeAlongAxis(Op):
 
 
 class ScatterAddAlongAxis(Op):
-    """Elements added up by number along an axis: y[…, r, …] = Σ x[…, i, …] over index[…, i, …] = r.
+    """Sums of elements by index along an axis: y[…, r, …] = Σ x[…, i, …] over index[…, i, …] = r.
 
     Type:     (T[…, m, …], I[…, m, …]) -> T[…, size, …] for numeric T and whole I
     Raises:   as TakeAlongAxis
@@ -105,21 +105,21 @@ class ScatterAddAlongAxis(Op):
 
 
 def take_along_axis(x: Any, index: Any, axis: int = -1) -> Any:
-    """The elements of x with these numbers along an axis; elsewhere they stay at their places."""
+    """Return the elements of x at these indices along an axis; other indices are unchanged."""
     (place,) = normalised(axis, x.type.rank)
     return TakeAlongAxis(place, x.shape[place])(x, index)
 
 
 def scatter_add_along_axis(x: Any, index: Any, size: Size, axis: int = -1) -> Any:
-    """An array of so many elements along an axis, to which those of x are added by number."""
+    """Return the sums of the elements of x by index, in an array with `size` elements along an axis."""
     (place,) = normalised(axis, x.type.rank)
     return ScatterAddAlongAxis(place, size)(x, index)
 
 
 def take(x: Any, index: Any, axis: int = 0) -> Any:
-    """The parts of x with these numbers along an axis: y[a…, i…, b…] = x[a…, index[i…], b…].
+    """Return the slices of x at these indices along an axis: y[a…, i…, b…] = x[a…, index[i…], b…].
 
-    Type: (T[a…, size, b…], I[m…]) -> T[a…, m…, b…] for whole I
+    Type: (T[a…, size, b…], I[m…]) -> T[a…, m…, b…] for integer I
     """
     rank, added = x.type.rank, index.type.rank
     (place,) = normalised(axis, rank)

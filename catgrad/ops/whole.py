@@ -1,4 +1,4 @@
-"""Division of whole numbers, rounded towards minus infinity."""
+"""Integer division, rounded towards minus infinity."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from catgrad.types import Array, Dtype, NdArrayType
 
 
 class WholeMap(ScalarMap, register=False):
-    """(T, T) -> T for whole T, element by element."""
+    """(T, T) -> T for integer T, element by element."""
 
     remedy = "cast them, or write floor(x / y) for x // y"
 
@@ -33,7 +33,7 @@ class WholeMap(ScalarMap, register=False):
 
 
 class FloorDivide(WholeMap, symbol="//"):
-    """Whole quotient, rounded towards minus infinity: z = ⌊x / y⌋, for whole T.
+    """Whole quotient, rounded towards minus infinity: z = ⌊x / y⌋, for integer T.
 
     Type:     (T, T) -> T
     Domain:   0 where y = 0 (as NumPy); the least number over -1 is itself, for its negative does not fit
@@ -53,7 +53,7 @@ class FloorDivide(WholeMap, symbol="//"):
 
 
 class Remainder(WholeMap, symbol="%"):
-    """Remainder with the sign of the divisor: z = x - y · ⌊x / y⌋, for whole T.
+    """Remainder with the sign of the divisor: z = x - y · ⌊x / y⌋, for integer T.
 
     Type:     (T, T) -> T
     Domain:   0 where y = 0 (as NumPy)

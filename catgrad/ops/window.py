@@ -1,4 +1,4 @@
-"""Sliding windows: Window lays them out (im2col), and its reverse Fold adds them up (col2im)."""
+"""Sliding windows: Window (im2col), and its reverse Fold (col2im)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from catgrad.types import Array, NdArrayType
 
 
 class Sliding(Op, register=False):
-    """What Window and Fold share: windows of `sizes` along `axes` of an array of this shape."""
+    """Base class of Window and Fold: windows of `sizes` along `axes` of an array of this shape."""
 
     shape: Shape
     axes: Axes
@@ -80,7 +80,7 @@ class Window(Sliding):
 
 
 class Fold(Sliding):
-    """Windows added up: y[…, i, …] = Σ x[…, o, …, k] over all o · stride + k · dilation = i.
+    """Sums of windows: y[…, i, …] = Σ x[…, o, …, k] over all o · stride + k · dilation = i.
 
     Type:     T[windowed] -> T[shape]
     Raises:   as Window
@@ -116,7 +116,7 @@ class Fold(Sliding):
 
 
 def positions(length: Size, size: int, stride: int, dilation: int) -> int:
-    """How many windows fit: ⌊(length - (size - 1) · dilation - 1) / stride⌋ + 1. Raises: ShapeError."""
+    """Count the windows: ⌊(length - (size - 1) · dilation - 1) / stride⌋ + 1. Raises: ShapeError."""
     span = (size - 1) * dilation + 1
     if not isinstance(length, int) or length < span:
         raise ShapeError(
@@ -128,5 +128,5 @@ def positions(length: Size, size: int, stride: int, dilation: int) -> int:
 
 
 def window(x: Any, axes: Axes, sizes: Axes, strides: Axes, dilations: Axes) -> Any:
-    """The windows of x along these axes, with the axes within a window last."""
+    """Return the windows of x along these axes, with the axes within a window last."""
     return Window(x.shape, axes, sizes, strides, dilations)(x)

@@ -5,7 +5,6 @@ Everything is decided here; the macros of a dialect only spell.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -29,7 +28,8 @@ from catgrad.printing.statements import (
     Statement,
     brackets,
 )
-from catgrad.programs.program import Apply, Function, Nested, Program, symbol_sources
+from catgrad.programs.ports import Role
+from catgrad.programs.program import Apply, Function, Nested, symbol_sources
 from catgrad.terms.op import Op
 from catgrad.types import NdArrayType, symbols
 
@@ -44,10 +44,9 @@ LARGE = 2**16
 
 
 class FunctionPrinter:
-    """Prints one function of a program in one dialect, and spells sizes for its macros."""
+    """Prints one function in one dialect, and spells sizes for its macros."""
 
-    def __init__(self, program: Program, function: Function, dialect: Dialect) -> None:
-        self.common = program.common_arguments(function)
+    def __init__(self, function: Function, dialect: Dialect) -> None:
         self.function, self.dialect = function, dialect
         if function.name in dialect.reserved:
             raise OptionError(
@@ -57,9 +56,8 @@ class FunctionPrinter:
             )
         self.namer = Namer(dialect.reserved)
         self.sizes_read: set[str] = set()
-        self.arguments = tuple(
-            self._argument(value, i < self.common) for i, value in enumerate(function.arguments)
-        )
+        arguments = zip(function.arguments, function.inputs, strict=True)
+        self.arguments = tuple(self._argument(value, port.role) for value, port in arguments)
         sources = symbol_sources(function.argument_types)
         self.symbols = {name: self.namer.fresh(name) for name in sources}
 
@@ -73,8 +71,10 @@ class FunctionPrinter:
         return FunctionText(
             name=function.name,
             doc=function.doc,
-            takes=function.takes,
-            own_arguments=self.arguments[self.common :],
+            kind=function.kind,
+            tables=function.tables,
+            changes=function.changes,
+            own_arguments=tuple(a for a in self.arguments if not a.role.is_table),
             arguments=self.arguments,
             statements=lines,
             results=results,
@@ -107,11 +107,12 @@ class FunctionPrinter:
         nested = np.array(texts, object).reshape(numbers(literal.array_type.shape))
         return brackets(nested.tolist(), FIRST_ELEMENT, 0)
 
-    def _argument(self, value: int, from_table: bool) -> Argument:
+    def _argument(self, value: int, role: Role) -> Argument:
         name = self.function.names[value]
         # A target may keep the tables elsewhere than in arguments.
-        kept = self.dialect.macros.get("kept") if from_table else None
-        return Argument(kept(name) if kept else self.namer.fresh(name), name, self.function.types[value])
+        kept = self.dialect.macros.get("kept") if role.is_table else None
+        identifier = kept(name) if kept else self.namer.fresh(name)
+        return Argument(identifier, name, self.function.types[value], role)
 
 
 class Lines:
@@ -124,7 +125,8 @@ class Lines:
         for value, text in zip(function.arguments, arguments, strict=True):
             self.text[value] = text, ATOM, 0
         self.lines: list[Line] = []
-        self.mentions: dict[int, frozenset[int]] = {}  # of each value: those whose variables its text has
+        # Of each value: those whose variables its text has.
+        self.mentions = {value: frozenset([value]) for value in function.arguments}
         self.last_read: dict[int, int] = {}  # of each variable's value: the line
         self.read_inside = {v for op, ins, _ in function.body if isinstance(op, Nested) for v in ins}
 
@@ -185,8 +187,10 @@ class Lines:
         filled = outputs[op.carried :]
         wishes = [named(o) or f"{body.names.get(v, 'row')}_rows" for o, v in zip(filled, rows, strict=True)]
         stacks = self._assigned(filled, wishes)
-        lines, results = Lines(self.printer, body, [*carries, *elements, *constants]).print()
-        renewed = results[: op.carried]
+        block = Lines(self.printer, body, [*carries, *elements, *constants])
+        lines, results = block.print()
+        old = inside[: op.carried]
+        renewals = zip(old, new, carries, results, strict=False)
         self.lines.append(
             Loop(
                 index, self.printer.size(op.length), op.backwards,
@@ -194,8 +198,9 @@ class Lines:
                 rows=tuple(zip(elements, arrays, [body.types[v] for v in read], strict=True)),
                 lines=lines,
                 stacks=tuple(map(self._stack, stacks, results[op.carried :], filled)),
-                renewed=tuple((c, text) for c, text in zip(carries, renewed, strict=True) if c != text),
-                at_once=any(_mentions(text, set(carries[:i])) for i, text in enumerate(renewed)),
+                renewed=tuple((carry, text) for v, n, carry, text in renewals if v != n),
+                at_once=any(not block.mentions[n].isdisjoint(old[:i]) for i, n in enumerate(new)),
+                always_runs=isinstance(op.length, int) and op.length > 0,
             )
         )  # fmt: skip
 
@@ -219,7 +224,8 @@ class Lines:
 
     def _with_releases(self) -> tuple[Line, ...]:
         """The lines, where each says what is read for the last time, if that is large."""
-        kept, types = self._variables(self.function.results), self.function.types
+        kept = self._variables(self.function.results).union(self.function.arguments)
+        types = self.function.types
         released: dict[int, list[str]] = {}
         for value, line in sorted(self.last_read.items()):
             if value not in kept and _is_large(types[value]):
@@ -253,8 +259,3 @@ def _is_large(type: NdArrayType | None) -> bool:
         return False
     (elements,) = numbers((type.substitute(dict.fromkeys(symbols((type,)), 16)).size,))
     return elements >= LARGE
-
-
-def _mentions(text: str, names: set[str]) -> bool:
-    """Whether one of the names is a word of the text."""
-    return not names.isdisjoint(re.findall(r"\w+", text))

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from catgrad.programs.ports import Kind, Role
 from catgrad.types import NdArrayType
 
 
@@ -38,7 +39,8 @@ class Stack:
 class Loop:
     """Lines repeated: `carries` are names with first values, `rows` names with the arrays they are rows of.
 
-    After the lines each carry gets its new value, all of them `at_once` where one reads another.
+    After the lines each carry gets its new value, all of them `at_once` where one reads another. A loop that
+    `always_runs` does so at every size.
     """
 
     index: str
@@ -50,6 +52,7 @@ class Loop:
     stacks: tuple[Stack, ...]
     renewed: tuple[tuple[str, str], ...]
     at_once: bool
+    always_runs: bool
     released: tuple[str, ...] = ()
     kind: str = "Scan"
 
@@ -77,11 +80,12 @@ Line = Statement | Loop | Branch
 
 @dataclass(frozen=True)
 class Argument:
-    """An argument: its identifier, the name users know it by, and its type."""
+    """An argument: its identifier, the name users know it by, its type and its role."""
 
     identifier: str
     name: str
     type: NdArrayType
+    role: Role
 
 
 @dataclass(frozen=True)
@@ -90,13 +94,15 @@ class FunctionText:
 
     `symbols` holds each size read at run time: identifier, position of an argument, axis.
     `sizes_read` are those of them the statements mention. `requirements` are expressions of sizes, with the
-    least value of each. The arguments are those of the tables it
-    `takes`, then `own_arguments`.
+    least value of each. The arguments are those of `tables`, then `own_arguments`; `changes` are the tables
+    of which it returns new values.
     """
 
     name: str
     doc: str
-    takes: tuple[str, ...]
+    kind: Kind
+    tables: tuple[Role, ...]
+    changes: tuple[Role, ...]
     own_arguments: tuple[Argument, ...]
     arguments: tuple[Argument, ...]
     statements: tuple[Line, ...]

@@ -1,4 +1,4 @@
-"""How much memory straight-line code needs, whatever plan is made for it."""
+"""Peak memory of straight-line code: the largest sum of sizes of values with overlapping lifetimes."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from catgrad.terms.structural import Label
 from catgrad.types import NdArrayType
 
 MOST_BYTES = 2**63 - 1
-"""The greatest difference of two addresses that a signed 64-bit number, such as ptrdiff_t, can hold."""
+"""The maximum of a signed 64-bit integer, such as ptrdiff_t: the greatest difference of addresses."""
 
 
 def peak(function: Function, sizes: Mapping[str, Size] | None = None) -> int:
-    """The greatest sum of sizes of values alive at once, where `sizes[name]` is put for each symbol.
+    """Return the greatest sum of sizes of values alive at once, with `sizes[name]` for each symbol.
 
-    A value lives from the operation that computes it until the last that reads it: arguments from
-    the start, results to the end, and arguments too, which are the caller's. While an operation
-    runs, its inputs and outputs are alive, and what the body of a loop or a branch computes inside.
+    The lifetime of a value is from the operation that computes it to the last one that reads it.
+    Arguments belong to the caller and live throughout; results live to the end. While an operation
+    runs, its inputs, its outputs and the values inside its blocks are alive.
 
     Units:  bytes
     Raises: ShapeError if a symbol has no size
@@ -45,7 +45,7 @@ def peak(function: Function, sizes: Mapping[str, Size] | None = None) -> int:
 
 
 def _inside(op: Op, sizes: Mapping[str, Size]) -> int:
-    """What its blocks compute, beside their arguments, which are counted outside."""
+    """Return the peak memory inside the blocks; their arguments are counted outside."""
     own = (peak(f, sizes) - sum(_bytes(type, sizes) for type in f.argument_types) for f in _parts(op))
     return max(own, default=0)
 
@@ -65,10 +65,9 @@ def _bytes(type: NdArrayType, sizes: Mapping[str, Size]) -> int:
 
 
 def require_addressable(function: Function) -> None:
-    """Raise OptionError unless all arrays of a function, side by side, have addresses in 64 bits.
+    """Raise OptionError unless the sum of the sizes of all arrays of a function fits into 64 bits.
 
-    Of symbolic sizes, every coefficient of the sum of bytes must be such a number; an axis of size 0
-    counts as 1, as it does in NumPy.
+    For symbolic sizes, each coefficient of the sum must fit; an axis of size 0 counts as 1, as in NumPy.
     """
     counts = Counter(_types(function))
     spans = {type: _span(type) for type in counts}
@@ -89,7 +88,7 @@ def require_addressable(function: Function) -> None:
 
 
 def _types(function: Function) -> Iterator[NdArrayType]:
-    """Yield the types of a function's values, those in loops and branches included."""
+    """Yield the types of a function's values, including those in loops and branches."""
     yield from filter(None, function.types)
     for apply in function.body:
         for part in _parts(apply.op):

@@ -13,6 +13,7 @@ import numpy as np
 from catgrad.dims import Dim, Size, numbers
 from catgrad.errors import DtypeError, OptionError, ShapeError, TermError, one_line
 from catgrad.naming import require_dotted
+from catgrad.programs.ports import Kind, Port, Role, tables
 from catgrad.terms.block import blocks
 from catgrad.terms.op import Op
 from catgrad.terms.state import Slot
@@ -20,9 +21,6 @@ from catgrad.terms.structural import Label
 from catgrad.terms.term import Edge, Term, check_functional, edges
 from catgrad.terms.topological import schedule
 from catgrad.types import Array, NdArrayType, substitute, symbols
-
-GRADIENTS = "gradients"
-"""Among what a function gives: one array for each parameter."""
 
 
 class Apply(NamedTuple):
@@ -44,11 +42,9 @@ class Requirement(NamedTuple):
 class Function:
     """Straight-line code from arguments to results.
 
-    It takes all that the tables `takes` of its program name, then arguments of its own. `gives` says
-    in order what its results are: all of a table, under its name, one `GRADIENTS` for each parameter, or
-    one array, under its own name; nothing if all are arrays without names. `names` holds what values
-    are called; those without an entry are intermediate. Sizes that arrays tell at run time must meet the
-    `requirements`.
+    `inputs` says of each argument what it is, and `outputs` of each result. Arrays of whole tables come first
+    among the arguments. `names` holds what values are called; those without an entry are intermediate. Sizes
+    that arrays tell at run time must meet the `requirements`.
     """
 
     name: str
@@ -56,10 +52,11 @@ class Function:
     body: tuple[Apply, ...]
     results: tuple[int, ...]
     types: tuple[NdArrayType, ...]
+    inputs: tuple[Port, ...]
+    outputs: tuple[Port, ...]
     names: Mapping[int, str] = field(default_factory=dict)
     doc: str = ""
-    takes: tuple[str, ...] = ()
-    gives: tuple[str, ...] = ()
+    kind: Kind = Kind.TERM
     requirements: tuple[Requirement, ...] = ()
 
     @property
@@ -67,10 +64,41 @@ class Function:
         """The types of the arguments."""
         return tuple(self.types[value] for value in self.arguments)
 
+    @property
+    def tables(self) -> tuple[Role, ...]:
+        """The tables that it takes, in order."""
+        return tables(self.inputs)
+
+    @property
+    def changes(self) -> tuple[Role, ...]:
+        """The tables of which it returns new values, in order."""
+        return tables(self.outputs)
+
+    @property
+    def common(self) -> int:
+        """The number of arguments that come from tables."""
+        return sum(port.role.is_table for port in self.inputs)
+
+    def taking(self, *roles: Role) -> list[int]:
+        """List the arguments of these roles."""
+        return [v for v, port in zip(self.arguments, self.inputs, strict=True) if port.role in roles]
+
+    def returning(self, *roles: Role) -> list[int]:
+        """List the results of these roles."""
+        return [v for v, port in zip(self.results, self.outputs, strict=True) if port.role in roles]
+
+    def renewed(self) -> dict[int, int]:
+        """Map positions of results that are new values of a table to those of the arguments with the old."""
+        places = {(port.role, port.name): k for k, port in enumerate(self.inputs) if port.role.is_table}
+        new = enumerate((port.role, port.name) for port in self.outputs)
+        return {k: places[port] for k, port in new if port in places}
+
     def substitute(self, sizes: Mapping[str, Size]) -> Function:
         """The function with these sizes for symbols."""
         return replace(
             self,
+            inputs=tuple(port.substitute(sizes) for port in self.inputs),
+            outputs=tuple(port.substitute(sizes) for port in self.outputs),
             types=tuple(type and type.substitute(sizes) for type in self.types),
             body=tuple(apply._replace(op=apply.op.substitute(sizes)) for apply in self.body),
         )
@@ -98,7 +126,7 @@ class Program:
 
     name: str
     functions: tuple[Function, ...]
-    tables: Mapping[str, tuple[Slot, ...]] = field(default_factory=dict)
+    tables: Mapping[Role, tuple[Slot, ...]] = field(default_factory=dict)
     optimiser: tuple[str, Mapping[str, Any]] = ("", MappingProxyType({}))
 
     def __post_init__(self) -> None:
@@ -131,25 +159,10 @@ class Program:
         kept = (slot.type.dtype.name for table in self.tables.values() for slot in table)
         return frozenset(kept).union(*map(dtypes, self.functions))
 
-    def common_arguments(self, function: Function) -> int:
-        """How many of a function's arguments come from tables."""
-        return sum(len(self.tables[table]) for table in function.takes)
-
-    def renewed(self, function: Function) -> dict[int, int]:
-        """For results that are new values of a table, the positions of the arguments with the old ones."""
-        starts: dict[str, int] = {}
-        start = position = 0
-        for table in function.takes:
-            starts[table] = start
-            start += len(self.tables[table])
-        found: dict[int, int] = {}
-        for given in function.gives:
-            table = "parameters" if given == GRADIENTS else given
-            count = len(self.tables[table]) if table in self.tables else 1
-            if given in starts:
-                found |= {position + i: starts[given] + i for i in range(count)}
-            position += count
-        return found
+    @cached_property
+    def kinds(self) -> Mapping[Kind, Function]:
+        """The functions that training consists of, by what they are for; no others."""
+        return {f.kind: f for f in self.functions if f.kind not in (Kind.FUNCTION, Kind.TERM)}
 
     def map(self, change: Callable[[Function], Function]) -> Program:
         """The program with each function changed."""
@@ -209,7 +222,8 @@ def straighten(
 ) -> Function:
     """A term that is a function as straight-line code; arguments without names have those of their labels."""
     every = edges(term)
-    sources = tuple(term.s.table.tolist())
+    sources, results = tuple(term.s.table.tolist()), tuple(term.t.table.tolist())
+    types = tuple(term.H.w.table)
     if arguments is None:
         labels = {edge.sources[0]: edge.op.name for edge in every if isinstance(edge.op, Label)}
         arguments = [labels.get(wire, "") for wire in sources]
@@ -219,8 +233,10 @@ def straighten(
         name=name,
         arguments=sources,
         body=tuple(Apply(*every[i]) for i in schedule(term)),
-        results=tuple(term.t.table.tolist()),
-        types=tuple(term.H.w.table),
+        results=results,
+        types=types,
+        inputs=tuple(Port(Role.INPUT, n, types[v]) for n, v in zip(arguments, sources, strict=True)),
+        outputs=tuple(Port(Role.OUTPUT, "", types[v]) for v in results),
         names={wire: name for wire, name in zip(sources, arguments, strict=True) if name},
         doc=one_line(doc),
     )

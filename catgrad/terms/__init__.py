@@ -1,1 +1,1 @@
-"""Terms: open hypergraphs of operations, how they are built, and what is computed of their structure."""
+"""Terms: open hypergraphs of operations, their construction, and analyses of their structure."""

@@ -1,4 +1,4 @@
-"""Terms inside operations: the bodies of loops and branches."""
+"""Terms as attributes of operations: the bodies of loops and branches."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from catgrad.types import Array, Dtype, NdArrayType
 
 
 class Block:
-    """A term as an attribute of an operation: equal if it has equal wires and operations in equal order.
+    """A term as an attribute of an operation; two are equal if wires and operations are, in the same order.
 
-    Raises: TermError, TypeMismatch if the term is no function.
+    Raises: TermError, TypeMismatch if the term is not a function.
     """
 
     __slots__ = ("_hash", "key", "term")
@@ -41,11 +41,11 @@ class Block:
         return tuple(self.term.target.table)
 
     def substitute(self, sizes: Mapping[str, Size]) -> Block:
-        """The block with `sizes[name]` put for each symbolic dimension."""
+        """Substitute `sizes[name]` for each symbolic dimension."""
         return Block(substitute(self.term, sizes))
 
     def evaluate(self, *arrays: Array) -> list[Array]:
-        """Its meaning at these arrays: that of its operations, one after the other."""
+        """Evaluate the operations in order, by their references."""
         values = dict(zip(self.term.s.table.tolist(), arrays, strict=True))
         every, types = edges(self.term), self.term.H.w.table
         for k in schedule(self.term):
@@ -67,18 +67,18 @@ class Block:
 
 
 class HigherOrder(Op, register=False):
-    """An operation of terms: theirs compute, round, and may fail."""
+    """An operation with terms as attributes, whose operations compute, round and may fail."""
 
     rounds_once = True
     may_fail = True
 
     def compute(self, *arrays: Array) -> Any:
-        """The meaning on these arrays, which its blocks widen where they must."""
+        """Evaluate on these arrays; operations in blocks widen 16-bit numbers themselves."""
         return self.ref(*arrays)
 
 
 def blocks(op: Op) -> dict[str, Block]:
-    """The blocks among an operation's attributes, by name."""
+    """Return the blocks among an operation's attributes, by name."""
     if not isinstance(op, HigherOrder):
         return {}
     values = {f.name: getattr(op, f.name) for f in fields(op)}
@@ -86,7 +86,7 @@ def blocks(op: Op) -> dict[str, Block]:
 
 
 def map_blocks(op: Op, change: Callable[[Term], Term]) -> Op:
-    """The operation with each of its blocks changed."""
+    """Apply a function to each block of an operation."""
     inside = blocks(op)
     return replace(op, **{name: Block(change(b.term)) for name, b in inside.items()}) if inside else op  # type: ignore[type-var]
 
@@ -110,7 +110,7 @@ def retyped(value: Any, before: Dtype, after: Dtype) -> Any:
 
 
 def any_operation(term: Term, holds: Callable[[Op], Any]) -> bool:
-    """Whether it holds of an operation of the term, or of one in a block of one."""
+    """Return whether a predicate holds of any operation of the term, those in blocks included."""
     return any(
         holds(op) or any(any_operation(b.term, holds) for b in blocks(op).values())
         for op in set(term.H.x.table)

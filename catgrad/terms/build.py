@@ -1,113 +1,21 @@
-"""From a Python function on variables to a term, in time linear in the operations it applies."""
+"""Trace a Python function on variables to a term, in time linear in the number of operations."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
-from catgrad.dims import Size
 from catgrad.errors import CatgradError, OptionError, TermError, TypeMismatch
-from catgrad.terms.op import BUILDER, SYMBOLS, Op, qualified
+from catgrad.terms.op import BUILDER, Op, qualified
 from catgrad.terms.state import Kept, Update
-from catgrad.terms.structural import Constant, Copy, Discard
+from catgrad.terms.structural import Copy, Discard
 from catgrad.terms.term import Edge, Term, assemble, edges
-from catgrad.types import Dtype, NdArrayType
-
-
-class Var:
-    """A wire of a term under construction.
-
-    `+ - * / // % ** @ > >= < <= == != & | ^ ~ << >>` apply operations; a Python number among the operands
-    becomes a constant of the other operand's type. Variables never broadcast: shapes must be equal.
-    """
-
-    __slots__ = ("builder", "wire")
-    __hash__ = None  # type: ignore[assignment]  # == builds a comparison, so no Var equals another
-    __array_ufunc__ = None  # a NumPy array on the left must not take the operator over
-
-    def __init__(self, builder: TermBuilder, wire: int) -> None:
-        self.builder, self.wire = builder, wire
-
-    @property
-    def type(self) -> NdArrayType:
-        """The type of the array it stands for."""
-        return self.builder.types[self.wire]
-
-    @property
-    def shape(self) -> tuple[Size, ...]:
-        """The sizes of its axes."""
-        return self.type.shape
-
-    @property
-    def dtype(self) -> Dtype:
-        """The dtype of its elements."""
-        return self.type.dtype
-
-    def __neg__(self) -> Any:
-        return SYMBOLS["neg"](self)
-
-    def __invert__(self) -> Any:
-        return SYMBOLS["~"](self)
-
-    def __pow__(self, other: Any) -> Any:
-        if not isinstance(other, (int, float, np.number, Var)):
-            return NotImplemented
-        other = other.item() if isinstance(other, np.number) else other
-        return SYMBOLS["**"](self, other)  # a number stays one: whole powers of whole numbers are products
-
-    def __repr__(self) -> str:
-        return f"Var({self.type})"
-
-    def __bool__(self) -> bool:
-        raise TermError(
-            "a branch must not depend on an array's value",
-            f"it depends on {self!r}, which has none while the term is built",
-            "use select(condition, x, y)",
-        )
-
-    def __iter__(self) -> Any:
-        raise TypeError(f"{self!r} is one wire of a term and cannot be iterated")
-
-
-def _operator(symbol: str, swapped: bool = False) -> Callable[[Var, Any], Any]:
-    def method(self: Var, other: Any) -> Any:
-        if isinstance(other, (int, float, np.number)):
-            # Where it is used, which may be inside a loop that reads the variable from around it.
-            builder = BUILDER.get(self.builder)
-            number = other.item() if isinstance(other, np.number) else other
-            (other,) = builder.apply(Constant(self.type, number), ())
-        elif not isinstance(other, Var):
-            return NotImplemented
-        return SYMBOLS[symbol](*((other, self) if swapped else (self, other)))
-
-    return method
-
-
-for _name, _symbol in {
-    "add": "+",
-    "sub": "-",
-    "mul": "*",
-    "truediv": "/",
-    "floordiv": "//",
-    "mod": "%",
-    "and": "&",
-    "or": "|",
-    "xor": "^",
-    "lshift": "<<",
-    "rshift": ">>",
-    "matmul": "@",
-}.items():
-    setattr(Var, f"__{_name}__", _operator(_symbol))
-    setattr(Var, f"__r{_name}__", _operator(_symbol, swapped=True))
-Var.__rpow__ = _operator("**", swapped=True)  # type: ignore[attr-defined]
-for _name, _symbol in {"gt": ">", "ge": ">=", "lt": "<", "le": "<=", "eq": "==", "ne": "!="}.items():
-    setattr(Var, f"__{_name}__", _operator(_symbol))
+from catgrad.terms.var import Var
+from catgrad.types import NdArrayType
 
 
 class TermBuilder:
-    """Wires and operations of a term, appended one by one."""
+    """A term under construction: wires and operations are appended one by one."""
 
     def __init__(self, around: TermBuilder | None = None) -> None:
         self.types: list[NdArrayType] = []
@@ -116,7 +24,7 @@ class TermBuilder:
         self.around, self.captured = around, dict[int, int]()
 
     def wire(self, type: NdArrayType) -> int:
-        """A new wire."""
+        """Append a wire, and return its number."""
         self.types.append(type)
         return len(self.types) - 1
 
@@ -134,7 +42,7 @@ class TermBuilder:
         return tuple(Var(self, wire) for wire in targets)
 
     def splice(self, term: Term, arguments: tuple[Any, ...]) -> tuple[Var, ...]:
-        """Append all operations of a term, whose inputs are `arguments`."""
+        """Append all operations of a term, applied to `arguments`."""
         sources = self._wires(arguments, "a term")
         found, wanted = [self.types[wire] for wire in sources], list(term.source.table)
         if found != wanted:
@@ -160,7 +68,7 @@ class TermBuilder:
         return tuple(Var(self, place[wire]) for wire in term.t.table.tolist())
 
     def finish(self, inputs: Sequence[int], results: Sequence[int]) -> Term:
-        """The term, with every copy and discard made explicit."""
+        """Return the term, with explicit copies and discards."""
         self.finished = True
         uses = [0] * len(self.types)
         for wire in (*(w for edge in self.edges for w in edge.sources), *results):
@@ -175,7 +83,7 @@ class TermBuilder:
         return assemble(self.types, body + structure, inputs, [read(wire) for wire in results])
 
     def _readers(self, wire: int, count: int, structure: list[Edge]) -> list[int]:
-        """`count` wires that carry what `wire` does, one for each of its consumers."""
+        """Return `count` copies of `wire`, one for each of its consumers."""
         if count == 0:
             structure.append(Edge(Discard(self.types[wire]), (wire,), ()))
             return []
@@ -200,7 +108,7 @@ class TermBuilder:
         return tuple(argument.wire for argument in arguments)
 
     def _outside(self, op: Kept | Update) -> tuple[Var, ...]:
-        """What is kept between runs, read before the loop."""
+        """Read an array that is kept between runs in the enclosing construction, before the loop."""
         if isinstance(op, Update) or self.around is None:
             raise TermError(
                 "a buffer must be updated outside loops, branches and checkpoints",
@@ -211,7 +119,7 @@ class TermBuilder:
         return tuple(map(self._here, self.around.apply(op, ())))
 
     def _here(self, argument: Any) -> Any:
-        """A variable of the construction around this one, as an input of this one."""
+        """Capture a variable of the enclosing construction, as a further input of this one."""
         if self.around is None or not isinstance(argument, Var) or argument.builder is self:
             return argument
         (wire,) = self.around._wires((argument,), "the body of a loop")
@@ -221,20 +129,20 @@ class TermBuilder:
 
 
 def build(function: Callable[..., Any], types: Sequence[NdArrayType]) -> Term:
-    """Run `function` on variables of these types and return the term of what it computes.
+    """Trace `function` on variables of these types, and return its term.
 
     It may return one variable, a sequence of them, or None for no output.
-    Raises: TermError if it returns anything else; what the operations raise.
+    Raises: TermError if it returns anything else; the errors of the operations.
     """
     return _run(TermBuilder(), function, types)
 
 
 def build_inside(function: Callable[..., Any], types: Sequence[NdArrayType]) -> tuple[Term, tuple[Var, ...]]:
-    """Run `function` as `build` does, inside another; also the variables around it that it reads.
+    """Trace `function` inside another trace; return its term and the captured variables.
 
-    These are further inputs of the term, after those of the function, in the order of the first
-    reading. Parameters that it reads are among them.
-    Raises: TermError if nothing is being built around it; as build.
+    Captured variables, parameters among them, are further inputs of the term, after those of the
+    function, in the order of their first use.
+    Raises: TermError if no enclosing function is being built; as build.
     """
     around = BUILDER.get(None)
     if not isinstance(around, TermBuilder):

@@ -1,4 +1,4 @@
-"""Discarding is natural, f ; ! = !, so what leads to no output may be left out."""
+"""Dead-code elimination on terms: discarding is natural, f ; ! = !."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from catgrad.terms.term import Edge, Term, assemble, edges
 
 
 def live(term: Term) -> Term:
-    """The term without the operations that lead to no output; what they read is discarded instead."""
+    """Remove operations that no output depends on; their sources are discarded instead."""
     every = edges(term)
     producer = {wire: k for k, edge in enumerate(every) for wire in edge.targets}
     needed: set[int] = set()
@@ -32,14 +32,14 @@ def live(term: Term) -> Term:
 
 
 def unread(term: Term) -> frozenset[int]:
-    """The positions of the inputs that lead to no output."""
+    """Return the positions of the inputs that no output depends on."""
     alive = live(term)
     discarded = {edge.sources[0] for edge in edges(alive) if isinstance(edge.op, Discard)}
     return frozenset(i for i, wire in enumerate(alive.s.table.tolist()) if wire in discarded)
 
 
 def narrowed(term: Term, kept: Sequence[bool]) -> Term:
-    """The term without the inputs that are not kept, all of which are unread."""
+    """Remove the inputs that are not kept, all of which are unused."""
     alive = live(term)
     sources = alive.s.table.tolist()
     dropped = {wire for wire, keep in zip(sources, kept, strict=True) if not keep}
@@ -49,7 +49,7 @@ def narrowed(term: Term, kept: Sequence[bool]) -> Term:
 
 
 def _part(term: Term, wires: Sequence[int], kept: Sequence[Edge], sources: Sequence[int]) -> Term:
-    """The term of these of its wires and operations, from these inputs to all its outputs."""
+    """Restrict the term to some wires, operations and inputs."""
     number = {wire: i for i, wire in enumerate(wires)}
     return assemble(
         [term.H.w.table[wire] for wire in wires],
@@ -60,7 +60,7 @@ def _part(term: Term, wires: Sequence[int], kept: Sequence[Edge], sources: Seque
 
 
 def selected(term: Term, chosen: Sequence[int] | slice) -> Term:
-    """The term with these of its results."""
+    """Select some of the results."""
     positions = range(len(term.target))[chosen] if isinstance(chosen, slice) else chosen
 
     def some(*arguments: Any) -> Any:
@@ -71,11 +71,11 @@ def selected(term: Term, chosen: Sequence[int] | slice) -> Term:
 
 
 def kept_inputs(terms: Sequence[Term]) -> list[int]:
-    """The positions of the inputs that one of the terms reads."""
+    """Return the positions of the inputs that any of the terms reads."""
     ignored = frozenset.intersection(*map(unread, terms))
     return [i for i in range(len(terms[0].source)) if i not in ignored]
 
 
 def with_inputs(term: Term, kept: Sequence[int]) -> Term:
-    """The term with these of its inputs, of which it reads no others."""
+    """Select some of the inputs; the term must read no others."""
     return narrowed(term, [i in kept for i in range(len(term.source))])

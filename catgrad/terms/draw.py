@@ -1,4 +1,4 @@
-"""Terms as pictures: a box for each operation, a line for each wire with its type, by graphviz."""
+"""Draw terms by graphviz: a box for each operation, a line for each wire with its type."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ DOT = {"shape": "point", "width": "0.06", "fillcolor": "#555555", "color": "#555
 
 
 def dot(term: Term) -> graphviz.Digraph:
-    """The diagram of a term as a graphviz graph, read from left to right.
+    """Return the string diagram of a term as a graphviz graph, from left to right.
 
     Labels are not boxes: they are written on the wires they name.
     """
@@ -43,7 +43,7 @@ def dot(term: Term) -> graphviz.Digraph:
         edge_attr={"arrowsize": "0.5", "color": "#555555", **FONT, "fontsize": "9"},
     )
     every, types = edges(term), term.H.w.table
-    origin = {}  # of each wire: the node it comes from, and what it is called
+    origin = {}  # the node that produces each wire, and its name
     for position, wire in enumerate(term.s.table.tolist()):
         graph.node(f"in{position}", f"input {position}", **BOUNDARY)
         origin[wire] = f"in{position}", ""
@@ -54,7 +54,7 @@ def dot(term: Term) -> graphviz.Digraph:
             continue
         graph.node(f"op{k}", **_style(op))
         for port, wire in enumerate(sources):
-            # Where the order of the operands matters, it is written at the arrow's head.
+            # The position of an operand is written at the arrow's head where it matters.
             ordered = len(sources) > 1 and not op.commutative
             _line(graph, origin[wire], f"op{k}", str(types[wire]), str(port) if ordered else "")
         origin |= dict.fromkeys(targets, (f"op{k}", ""))
@@ -65,7 +65,7 @@ def dot(term: Term) -> graphviz.Digraph:
 
 
 def render(term: Term, format: str) -> bytes:
-    """The diagram of a term as an SVG, PNG or PDF file.
+    """Return the diagram of a term as an SVG, PNG or PDF file.
 
     Raises: ToolError if graphviz's program `dot` is missing or fails; OptionError for other formats.
     """

@@ -1,4 +1,4 @@
-"""What an operation is: one frozen class states its type, its meaning and its reverse derivative."""
+"""Operations: one frozen class declares type, reference implementation and reverse derivative."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ Examples = Sequence[tuple["Op", tuple[NdArrayType, ...]]]
 """Operations with the types of their inputs."""
 
 OPS: dict[str, type[Op]] = {}
-"""Every operation by its class name: a declaration registers itself."""
+"""All operations by class name; declaring a class registers it."""
 
 _PLACES: dict[str, str] = {}
 
 SYMBOLS: dict[str, Callable[..., Any]] = {}
-"""What each operator of `Var` stands for: a function on variables."""
+"""For each operator of `Var`, the function on variables that it applies."""
 
 
 @dataclass(frozen=True)
 class Saves:
-    """The wires the reverse map takes from the forward map: the residual of the optic.
+    """The residual of the optic: the wires that the reverse map reads from the forward map.
 
-    `...` stands for all of them, a tuple for those positions.
+    `...` selects all wires, a tuple those at its positions.
     """
 
     inputs: tuple[int, ...] | EllipsisType = ()
     outputs: tuple[int, ...] | EllipsisType = ()
 
     def pick(self, inputs: tuple[Wire, ...], outputs: tuple[Wire, ...]) -> tuple[Wire, ...]:
-        """The saved wires, inputs before outputs."""
+        """Return the saved wires, inputs before outputs."""
         return _pick(self.inputs, inputs) + _pick(self.outputs, outputs)
 
 
@@ -59,66 +59,69 @@ OUTPUTS = Saves(outputs=...)
 class Builder(Protocol):
     """The term under construction that variables belong to."""
 
+    types: list[NdArrayType]
+    """The type of each wire."""
+
     def apply(self, op: Op, arguments: tuple[Any, ...]) -> tuple[Any, ...]: ...
 
     def splice(self, term: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]: ...
 
 
 BUILDER: ContextVar[Builder] = ContextVar("BUILDER")
-"""The construction in progress, which operations without arguments write to."""
+"""The construction in progress, to which operations without arguments belong."""
 
 
 @dataclass_transform(frozen_default=True)
 class Op:
     """An operation: attributes are fields, arrays are positional arguments.
 
-    A subclass states `type` (what it accepts and returns), `ref` (its meaning, in NumPy), and
-    `rev` (its reverse derivative, a function on variables that receives what `saves` names,
-    then the cotangents of the outputs). One with a `body` is a definition: a target that does
-    not print it gets the body, and `rev` may then be left out.
+    A subclass declares `type` (types of the outputs for those of the inputs), `ref` (the reference
+    implementation in NumPy) and `rev` (the reverse derivative, a function on variables that receives
+    the wires in `saves`, then the cotangents of the outputs). An operation with a `body` is a
+    definition: targets without a macro for it print the body, and `rev` is optional.
 
     A wire whose type is not differentiable (bool) has no cotangent: `rev` neither receives nor
-    returns one for it, and is not asked where no output has one.
+    returns one for it, and is not called if no output has one.
     """
 
     type: ClassVar[Callable[..., Types]]
-    """The types of the outputs, for those of the inputs; raises TypeMismatch if they do not fit."""
+    """The types of the outputs, given those of the inputs; raises TypeMismatch if these are not accepted."""
     ref: ClassVar[Callable[..., Any]]
-    """The meaning, on NumPy arrays."""
+    """The reference implementation, on NumPy arrays."""
     saves: ClassVar[Saves] = INPUTS
     body: ClassVar[Callable[..., Any] | None] = None
     rev: ClassVar[Callable[..., Any] | None] = None
     optic: ClassVar[Callable[..., tuple[Any, Any]] | None] = None
-    """For an operation whose residual is no choice of its wires: a function of the reverse of terms and
-    the input types to two terms, the forward map A → B ⊗ M and the reverse map M ⊗ B′ → A′.
+    """For a residual that is not a selection of wires: a function of the reverse functor and the input types
+    that returns two terms, the forward map A → B ⊗ M and the reverse map M ⊗ B′ → A′.
     """
     evaluated: ClassVar[Callable[..., Any] | None] = None
-    """What stands for it where a model is used and not trained, a function on variables like `body`."""
+    """The replacement in evaluation mode, a function on variables like `body`."""
 
     structural: ClassVar[bool] = False
-    """It moves or names values and computes nothing; it is gone before printing."""
+    """Copies, discards or names values; passes remove it before printing."""
     elementwise: ClassVar[bool] = False
-    """Its one output has, at each place, a function of the input elements at that place."""
+    """Each element of the one output is a function of the input elements at the same index."""
     rearranges: ClassVar[bool] = False
-    """The output holds elements of the one input and nothing else."""
+    """Data movement: the output consists of elements of the one input."""
     costly: ClassVar[bool] = False
-    """It takes much longer than reading an element, so its output is kept rather than computed again."""
+    """Much slower than a load, so the output is stored rather than recomputed."""
     multilinear: ClassVar[bool] = False
-    """It is linear in each array, so one without elements makes the result 0."""
+    """Linear in each array, so an empty operand makes the result 0."""
     may_fail: ClassVar[bool] = False
-    """It raises an error for some elements, such as the number of a row that no row has."""
+    """Raises an error for some elements, such as an index out of range."""
     commutative: ClassVar[bool] = False
     """f(x, y) = f(y, x)."""
     involution: ClassVar[bool] = False
     """f(f(x)) = x."""
     rounds_once: ClassVar[bool] = False
-    """Its body and its reverse round each element once at most, so 16 bits do for what is between."""
+    """Body and reverse round each element at most once, so intermediate values may have 16 bits."""
     left_unit: ClassVar[float | None] = None
     """f(unit, x) = x."""
     right_unit: ClassVar[float | None] = None
     """f(x, unit) = x."""
     result: ClassVar[str] = ""
-    """What emitted code calls the output if nothing else names it; by default, the operation."""
+    """The default name of the output in emitted code; if empty, that of the operation."""
     domain: ClassVar[tuple[float, float]] = (-2.0, 2.0)
     """The interval from which tests draw inputs."""
 
@@ -126,11 +129,11 @@ class Op:
         super().__init_subclass__(**kw)
         dataclass(frozen=True)(cls)
         cls.__hash__ = _hash_with_class  # type: ignore[method-assign, assignment]
-        # Macros are found by name, so no two operations share one; a notebook's cell may run twice.
+        # Macros are looked up by name, so names are unique; a notebook cell may run twice.
         place = f"{cls.__module__}.{cls.__qualname__}"
         if _PLACES.setdefault(cls.__name__, place) != place:
             raise OptionError(
-                "each operation must have a name of its own",
+                "each operation must have a unique name",
                 f"{place} has that of {_PLACES[cls.__name__]}",
                 "rename one of them",
             )
@@ -141,48 +144,48 @@ class Op:
 
     @property
     def macro(self) -> str:
-        """The name of the macro that spells it."""
+        """The name of the macro that prints it."""
         return type(self).__name__
 
     def outputs(self, *inputs: NdArrayType) -> tuple[NdArrayType, ...]:
-        """The types of the outputs, always as a tuple; computed once for each operation and types."""
+        """Return the types of the outputs, always as a tuple; cached."""
         return _outputs(self, inputs)
 
     def pruned(self, needed: Sequence[bool]) -> tuple[Op, Sequence[int], Sequence[int]] | None:
-        """The operation without some outputs that are not needed and without inputs that then are not
-        read, and which inputs and outputs it keeps; None if it keeps all.
+        """Remove unneeded outputs, and inputs that are then unused; return the smaller operation with the
+        positions of its inputs and outputs, or None if nothing can be removed.
         """
         return None
 
     def minimum_sizes(self, *inputs: Any, **_: Any) -> tuple[tuple[Size, int], ...]:
-        """Sizes and the least value of each: `type` refuses smaller numbers, emitted code smaller symbols."""
+        """Return sizes with their minima; `type` refuses smaller numbers, emitted code smaller symbols."""
         return ()
 
     def is_identity(self, *inputs: NdArrayType) -> bool:
-        """Whether the operation does nothing at these types."""
+        """Return whether the operation is the identity at these types."""
         return False
 
     def fuse(self, inner: Op) -> Op | None:
-        """The one operation equal to `inner` followed by this one, if there is one."""
+        """Return one operation equal to `inner` followed by this one, or None."""
         return None
 
     def compute(self, *arrays: Any) -> Any:
-        """The meaning on these arrays: 16-bit numbers enter `ref` as float32, and the caller rounds once."""
+        """Evaluate `ref`: 16-bit numbers are widened to float32, and the caller rounds the result."""
         return self.ref(*map(widened, arrays))
 
     def substitute(self, sizes: Mapping[str, Size]) -> Op:
-        """The operation with `sizes[name]` put for each symbolic dimension in its fields."""
+        """Substitute `sizes[name]` for each symbolic dimension in the fields."""
         values = {f.name: getattr(self, f.name) for f in fields(self)}  # type: ignore[arg-type]
         return replace(self, **{k: _substitute(v, sizes) for k, v in values.items()}) if values else self  # type: ignore[type-var]
 
     @classmethod
     def examples(cls) -> Examples:
-        """Operations and input types to test; from the arity alone if there are no attributes."""
+        """Return operations with input types for tests; derived from the arity if there are no attributes."""
         return [(cls(), (NdArrayType(shape),) * cls.arity()) for shape in ((2, 3), (), (0, 2))]
 
     @classmethod
     def arity(cls) -> int:
-        """The number of arrays it takes, if that is fixed."""
+        """Return the number of array arguments."""
         return len(signature(cls.ref).parameters) - 1
 
     def apply(self, *arguments: Any) -> tuple[Any, ...]:
@@ -196,11 +199,11 @@ class Op:
 
 
 def builder_of(arguments: tuple[Any, ...], subject: str) -> Builder:
-    """The construction that these variables, or this moment, belong to. Raises: TermError."""
+    """Return the construction that the variables belong to, or the current one. Raises: TermError."""
     current = BUILDER.get(None)
     for argument in arguments:
         if hasattr(argument, "builder"):
-            # Inside the body of a loop, variables of the function around it may come first.
+            # Inside the body of a loop, the first variable may belong to the enclosing function.
             builder: Builder = current or argument.builder
             return builder
     if arguments or current is None:
@@ -234,7 +237,7 @@ def _outputs(op: Op, inputs: tuple[NdArrayType, ...]) -> tuple[NdArrayType, ...]
 
 
 def _hash_with_class(op: Op) -> int:
-    # The default hash of a dataclass leaves out the class, so all attribute-less ones collide.
+    # The default hash of a dataclass ignores the class, so all operations without attributes would collide.
     return hash((type(op), *vars(op).values()))
 
 
@@ -251,9 +254,9 @@ _SCOPE: ContextVar[tuple[str, ...]] = ContextVar("_SCOPE", default=())
 
 @contextmanager
 def scope(name: str) -> Iterator[None]:
-    """Inside, parameters and error messages carry `name` before theirs: `encoder.0.weight`.
+    """Prefix the names of parameters, also in error messages, with `name`: `encoder.0.weight`.
 
-    An empty name adds nothing.
+    An empty name has no effect.
     """
     token = _SCOPE.set((*_SCOPE.get(), name) if name else _SCOPE.get())
     try:
@@ -263,12 +266,12 @@ def scope(name: str) -> Iterator[None]:
 
 
 def qualified(*names: str) -> str:
-    """The dotted name of something in the current scope."""
+    """Return the dotted name of something in the current scope."""
     return ".".join((*_SCOPE.get(), *names))
 
 
 def same(*types: NdArrayType) -> NdArrayType:
-    """The type that all of `types` are. Raises: ShapeError, DtypeError."""
+    """Return the type that all of `types` are. Raises: ShapeError, DtypeError."""
     first = types[0]
     for other in types[1:]:
         if other is not first:
@@ -282,7 +285,7 @@ def same(*types: NdArrayType) -> NdArrayType:
 
 
 def numeric(*types: NdArrayType) -> NdArrayType:
-    """The one type of numbers that all of `types` are. Raises: ShapeError, DtypeError."""
+    """Return the one type of numbers that all of `types` are. Raises: ShapeError, DtypeError."""
     first = same(*types)
     if first.dtype is Dtype.bool:
         raise DtypeError("operands must be numbers", f"they are {first}", "use select(condition, x, y)")
@@ -290,7 +293,7 @@ def numeric(*types: NdArrayType) -> NdArrayType:
 
 
 def floating(*types: NdArrayType) -> NdArrayType:
-    """The one floating-point type that all of `types` are. Raises: ShapeError, DtypeError."""
+    """Return the one floating-point type that all of `types` are. Raises: ShapeError, DtypeError."""
     first = same(*types)
     if not first.dtype.is_floating:
         raise DtypeError("operands must be floating-point", f"they are {first}", "cast them to float32 first")

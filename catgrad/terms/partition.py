@@ -1,4 +1,4 @@
-"""A term A ⊗ B′ → B ⊗ A′ in two parts, joined by the least that the second needs of the first."""
+"""Partition a reverse A ⊗ B′ → B ⊗ A′ into a forward and a backward part with a minimal residual."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from catgrad.types import NdArrayType
 
 
 class Node(NamedTuple):
-    """An operation on values, which are numbered from those of the inputs on."""
+    """An operation on values, which are numbered starting with the inputs."""
 
     op: Op
     inputs: tuple[int, ...]
@@ -24,8 +24,8 @@ class Node(NamedTuple):
 class Split(NamedTuple):
     """`forward : A → B ⊗ M`, and `backward : M ⊗ A_free ⊗ B′ → A′`.
 
-    For each wire of M, `inputs` holds its position in A if it is one of A's, and `outputs` that in B
-    if it is one of B's; else None.
+    For each wire of M, `inputs` has its position in A and `outputs` that in B, or None if it is not among
+    them.
     """
 
     forward: Term
@@ -35,10 +35,10 @@ class Split(NamedTuple):
 
 
 def split(joint: Term, inputs: int, outputs: int, free: range) -> Split:
-    """A reverse A ⊗ B′ → B ⊗ A′ as its two parts, with `free` the positions in A that cost nothing to keep.
+    """Partition a reverse A ⊗ B′ → B ⊗ A′; saving the inputs at positions `free` costs nothing.
 
-    The first part computes what B needs. M is what the second needs of it; but what follows from
-    the free inputs alone, or only rearranges something else, is computed again.
+    The forward part computes B. M consists of the values that the backward part reads from it, except
+    those that depend on free inputs only or rearrange another value: these are recomputed.
     """
     values = _Values(joint)
     results = values.results
@@ -66,7 +66,7 @@ def split(joint: Term, inputs: int, outputs: int, free: range) -> Split:
 
 
 class _Values:
-    """A term as values and what computes them: copies and labels are read through, repetitions are one."""
+    """A term as numbered values: copies and labels are removed, common subexpressions shared."""
 
     def __init__(self, term: Term) -> None:
         self.inputs = len(term.source)
@@ -96,7 +96,7 @@ class _Values:
         return outputs
 
     def ancestors(self, values: Sequence[int], stop: frozenset[int]) -> list[Node]:
-        """The nodes that compute these values, as far as those in `stop`; in order."""
+        """Return the nodes that compute these values from those in `stop`, in order."""
         found, stack = set(), [value for value in values if value not in stop]
         while stack:
             node = self.producer.get(stack.pop())
@@ -106,7 +106,7 @@ class _Values:
         return [node for node in self.nodes if node in found]
 
     def closure(self, inputs: range) -> frozenset[int]:
-        """The values that follow from these inputs alone."""
+        """Return the values that depend on these inputs only."""
         known = set(inputs)
         for node in self.nodes:
             if known.issuperset(node.inputs):
@@ -114,7 +114,7 @@ class _Values:
         return frozenset(known)
 
     def term(self, inputs: Sequence[int], nodes: Sequence[Node], results: Sequence[int]) -> Term:
-        """The term of these nodes."""
+        """Build a term from these nodes."""
 
         def body(*arguments: Any) -> Any:
             values = {v: self._named(v, a) for v, a in zip(inputs, arguments, strict=True)}

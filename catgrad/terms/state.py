@@ -1,4 +1,4 @@
-"""What a model keeps between runs: generators inside its term, arguments once it is compiled."""
+"""Model state: generators without inputs in a term, which become arguments when it is compiled."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from catgrad.types import Array, Dtype, NdArrayType
 
 
 class Kept(Named, register=False):
-    """() -> T: an array that is there before a run, under a dotted name."""
+    """() -> T: an array that exists before a run, under a dotted name."""
 
     array_type: NdArrayType
     initial: Initialiser = ZEROS
@@ -52,7 +52,7 @@ class Kept(Named, register=False):
 
 
 class Parameter(Kept):
-    """An array that training moves along its gradient, until `factor_parameters` makes it an argument.
+    """A parameter, updated from its gradient; `factor_parameters` turns it into an argument.
 
     Type:     () -> T
     Gradient: none; a model is differentiated after its parameters are factored out
@@ -60,7 +60,7 @@ class Parameter(Kept):
 
 
 class Buffer(Kept):
-    """An array that training changes otherwise, until `factor_buffers` makes it an argument.
+    """A buffer, updated by the model itself; `factor_buffers` turns it into an argument.
 
     Type:     () -> T
     Gradient: none
@@ -90,9 +90,9 @@ class Update(Named):
 
 
 class RunNumber(Kept):
-    """A number of the whole run, the same for all layers and parameters that read it.
+    """A scalar of the whole run, shared by all layers and parameters.
 
-    It keeps its name wherever it is read. One that `counts` is 1 greater after each step.
+    Its name has no prefix of a layer. One that `counts` is incremented in each step.
 
     Type:     () -> T[]
     Gradient: none
@@ -102,21 +102,21 @@ class RunNumber(Kept):
 
 
 STEP = RunNumber("step", NdArrayType((), Dtype.int64), counts=True)
-"""How many updates the parameters have had."""
+"""The number of updates of the parameters."""
 SEED = RunNumber("seed", NdArrayType((), Dtype.int64))
-"""The key of all random numbers of a run."""
+"""The seed of all random numbers of a run."""
 DRAWS = RunNumber("draws", NdArrayType((), Dtype.int64), counts=True)
-"""How often the model has drawn random numbers."""
+"""The number of runs of the model that drew random numbers."""
 
 
 def learning_rate(initial: float, name: str = "learning_rate") -> RunNumber:
-    """The learning rate as a number of the run."""
+    """Return the learning rate as a scalar of the run."""
     return RunNumber(name, NdArrayType((), Dtype.float64), Filled(initial))
 
 
 @dataclass(frozen=True)
 class Slot:
-    """A place for a named array: a parameter, a buffer, or a part of the optimiser's state."""
+    """Name, type and initial value of an array: a parameter, a buffer, or optimiser state."""
 
     name: str
     type: NdArrayType
@@ -127,5 +127,5 @@ class Slot:
 
 
 def slot(kept: Kept) -> Slot:
-    """The place of something kept."""
+    """Return the slot of a generator."""
     return Slot(kept.name, kept.array_type, kept.initial)

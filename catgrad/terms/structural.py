@@ -1,4 +1,4 @@
-"""The operations of every cartesian left-additive category, and those of names and sizes."""
+"""Structural operations: copy, discard, constants and sizes, labels, barriers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from catgrad.types import Array, Dtype, NdArrayType
 
 
 def is_differentiable(type: NdArrayType) -> bool:
-    """Whether a wire of this type has a cotangent: numbers have one, truth values do not."""
+    """Return whether a wire of this type has a cotangent; booleans have none."""
     return type.dtype is not Dtype.bool
 
 
@@ -41,7 +41,7 @@ class Copy(Op):
 
 
 class Discard(Op):
-    """An array nobody reads.
+    """Discard an array that is not used.
 
     Type:     (T) -> ()
     Gradient: dx = 0
@@ -73,7 +73,7 @@ class Constant(Op):
 
     array_type: NdArrayType
     value: float = field(compare=False)
-    # Floats compare by their digits, so that NaN equals NaN and -0.0 differs from 0.0.
+    # Floats are compared by their digits: NaN equals NaN, and -0.0 differs from 0.0.
     digits: str = field(default="", repr=False)
     saves = NOTHING
 
@@ -85,7 +85,7 @@ class Constant(Op):
                 f"it is {self.value!r}",
                 "use another number, or another dtype for the other operand",
             ).about("Constant")
-        # One NaN for all: others hash by identity, and equal constants must hash alike.
+        # One NaN object for all: a NaN hashes by identity, and equal constants need equal hashes.
         object.__setattr__(self, "value", math.nan if stored != stored else stored.item())
         object.__setattr__(self, "digits", _digits(stored, self.array_type.dtype))
 
@@ -163,10 +163,10 @@ class Label(Named):
 
 
 class StopGradient(Op):
-    """The identity, beyond which no gradient goes: y = x.
+    """The identity, with gradient 0: y = x.
 
     Type:     (T) -> T
-    Gradient: 0, on purpose; it is the one operation whose reverse is not that of its meaning
+    Gradient: 0 by definition; this is the only operation whose reverse is not the derivative of `ref`
     """
 
     saves = NOTHING
@@ -190,9 +190,9 @@ stop_gradient = StopGradient()
 
 
 class Barrier(Op):
-    """The identity on several arrays, none of which is read before all are there.
+    """The identity on several arrays, none of which is read before all are computed.
 
-    Nothing before it is taken for the same as something behind it. It is gone before printing.
+    Common subexpressions are not shared across it. A pass removes it before printing.
 
     Type:     (T…) -> (T…)
     Gradient: the identity
@@ -217,21 +217,21 @@ class Barrier(Op):
 
 
 def zeros_like(x: Any) -> Any:
-    """Zeros of the type of x."""
+    """Return zeros of the type of x."""
     return Constant(x.type, 0)()
 
 
 def _digits(stored: Any, dtype: Dtype) -> str:
-    """The shortest digits that give the number back."""
+    """Return the shortest digits that parse to the same number."""
     if dtype is Dtype.bfloat16 and stored == stored:
-        # Its text has more digits than it needs, unlike NumPy's own.
+        # The text of an ml_dtypes scalar has more digits than necessary.
         tries = (f"{float(stored):.{count}g}" for count in range(1, 10))
         return repr(float(next(text for text in tries if dtype.numpy.type(float(text)) == stored)))
     return repr(float(str(stored))) if dtype.is_floating else str(stored)
 
 
 def _stored(value: float, dtype: Dtype) -> Any:
-    """The number as the dtype stores it; None if it overflows, or is to be whole and is not."""
+    """Return the number as the dtype stores it; None if it overflows or must be an integer and is not."""
     if not isinstance(value, (int, float, np.number)):
         return None
     try:

@@ -17,7 +17,7 @@ from catgrad.types import Array, NdArrayType
 
 
 class Edge(NamedTuple):
-    """One operation of a term, with the numbers of the wires it reads and writes."""
+    """A hyperedge: an operation with its source and target wires."""
 
     op: Op
     sources: tuple[int, ...]
@@ -62,19 +62,19 @@ NO_OPS = FiniteFunction(None, np.array([], dtype=object))
 
 
 def obj(*types: NdArrayType) -> FiniteFunction:
-    """The object A₁ ⊗ … ⊗ Aₙ."""
+    """Return the object A₁ ⊗ … ⊗ Aₙ."""
     return FiniteFunction(None, _labels(types))
 
 
 def wires(indices: Iterable[int], count: int) -> FiniteFunction:
-    """A finite function into `count` wires."""
+    """Return a finite function into `count` wires."""
     return FiniteFunction(count, np.fromiter(indices, dtype=FiniteFunction.Dtype))
 
 
 def assemble(
     types: Sequence[NdArrayType], edges: Sequence[Edge], sources: Sequence[int], targets: Sequence[int]
 ) -> Term:
-    """The term with these wires, operations and boundaries, in time linear in their number."""
+    """Return the term with these wires, operations and boundaries, in time linear in their number."""
     count = len(types)
     hypergraph = Hypergraph(
         s=_segments([edge.sources for edge in edges], count),
@@ -86,7 +86,7 @@ def assemble(
 
 
 def edges(term: Term) -> list[Edge]:
-    """The operations of a term, in the order in which it holds them."""
+    """Return the operations of a term, in storage order."""
     sources, targets = _lists(term.H.s), _lists(term.H.t)
     return [Edge(op, s, t) for op, s, t in zip(term.H.x.table, sources, targets, strict=True)]
 
@@ -120,7 +120,7 @@ def discard(*types: NdArrayType) -> Term:
 
 
 def singleton(op: Op, *inputs: NdArrayType) -> Term:
-    """The term of one operation at these input types."""
+    """Return the term of one operation at these input types."""
     outputs = op.outputs(*inputs)
     m, n = len(inputs), len(outputs)
     edge = Edge(op, tuple(range(m)), tuple(range(m, m + n)))
@@ -155,14 +155,14 @@ def compose(*terms: Term) -> Term:
 
 
 def map_operations(term: Term, change: Callable[[Op], Op]) -> Term:
-    """The same diagram with each operation replaced by one of the same type."""
+    """Replace each operation by one of the same type."""
     h = term.H
     relabelled = FiniteFunction(None, _labels([change(op) for op in h.x.table]))
     return Term(term.s, term.t, Hypergraph(h.s, h.t, h.w, relabelled))
 
 
 def substitute(term: Term, sizes: Mapping[str, Size]) -> Term:
-    """The term with `sizes[name]` put for each symbolic dimension: a functor that keeps the diagram.
+    """Substitute `sizes[name]` for each symbolic dimension: a functor that preserves the diagram.
 
     Raises: ShapeError if the operations do not type-check at these sizes.
     """
@@ -174,13 +174,13 @@ def substitute(term: Term, sizes: Mapping[str, Size]) -> Term:
 
 
 def check_functional(term: Term) -> None:
-    """Raises unless the term denotes a function on arrays.
+    """Raise an error unless the term denotes a function on arrays.
 
     TermError unless every wire has exactly one producer and one consumer; TypeMismatch unless
     every operation accepts the types of its wires.
 
-    A spider would be differentiated as a merge of wires, which is not addition, and a dangling
-    or doubly written wire would be printed as code that reads or overwrites it at random.
+    The reverse of a spider would merge wires, which is not addition; code of a dangling or doubly
+    written wire would read or overwrite an undefined value.
     Source: monogamous cospans, Bonchi et al. 2022, String diagram rewrite theory II, section 3.
     """
     _check_wires(term)

@@ -1,4 +1,4 @@
-"""An order in which to compute a term's operations."""
+"""Topological order of a term's operations, by Kahn's algorithm with a heap."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from catgrad.terms.term import Term, edges
 
 
 def schedule(term: Term) -> list[int]:
-    """The numbers of the operations in a topological order, ties broken by number.
+    """Return the numbers of the operations in a topological order, ties broken by number.
 
-    Kahn's algorithm with a heap: O(n log n), and the same order on every run. Copies, discards
-    and labels go first, because they cost nothing and would only hold back what follows them.
+    O(n log n), and the same order in every run. Copies, discards and labels come first: they cost
+    nothing, and delaying them would delay the operations after them.
     Raises: TermError if the term has a cycle.
     """
     every = edges(term)

@@ -1,6 +1,6 @@
-"""Text to numbers and back: what a tokenizer is, for all targets.
+"""Tokenizers: text to numbers and back, as data for all targets.
 
-`CharTokenizer`, `BPETokenizer` and `UnigramTokenizer` are data, with `encode` and `decode` as their meaning;
+`CharTokenizer`, `BPETokenizer` and `UnigramTokenizer` are data with the functions `encode` and `decode`;
 `from_hugging_face` reads those of the libraries tokenizers and transformers.
 """
 

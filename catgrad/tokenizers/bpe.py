@@ -1,4 +1,4 @@
-"""Byte-pair encoding, of characters."""
+"""Byte-pair encoding of characters."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ Pair = tuple[int, int]
 
 @dataclass(frozen=True)
 class BPETokenizer(Tokenizer):
-    """Characters of a word merged in pairs, the pair that comes first in `merges` first, from the left.
+    """A BPE tokenizer: merges pairs of a word in the order of `merges`, from the left.
 
-    With `fuse_unknown`, unknown characters beside each other are one token.
+    With `fuse_unknown`, adjacent unknown characters are one token.
 
-    Raises: OptionError if a merge is not of tokens to a token
+    Raises: OptionError unless each merge is of two tokens to a token
     Source: Sennrich et al. 2016 (arXiv:1508.07909), section 3.2
     """
 
@@ -41,7 +41,7 @@ class BPETokenizer(Tokenizer):
 
     @cached_property
     def ranks(self) -> dict[Pair, tuple[int, int]]:
-        """For each pair of ids the place of its merge, from 0, and what it becomes."""
+        """For each pair of ids, the rank of its merge and the id of the result."""
         return {
             (self.ids[left], self.ids[right]): (rank, self.ids[left + right])
             for rank, (left, right) in enumerate(self.merges)
@@ -49,7 +49,7 @@ class BPETokenizer(Tokenizer):
 
     @classmethod
     def train(cls, text: str, size: int, unknown: str | None = None) -> BPETokenizer:
-        """At most `size` tokens: the characters of a text, then merges of the most frequent pairs."""
+        """Train at most `size` tokens: the characters of a text, then merges of the most frequent pairs."""
         pre_tokenizer, decoder = SENTENCES
         words = [(list(word), count) for word, count in Counter(pre_tokenizer.words(text)).items()]
         special = [] if unknown is None else [unknown]
@@ -68,7 +68,7 @@ class BPETokenizer(Tokenizer):
         )
 
     def tokenize(self, word: str) -> list[int]:
-        """The ids of a word."""
+        """Return the ids of a word."""
         symbols = self._symbols(word)
         while len(symbols) > 1:
             pairs = [self.ranks.get(pair, (len(self.merges), 0)) for pair in pairwise(symbols)]
@@ -91,7 +91,7 @@ class BPETokenizer(Tokenizer):
 
 
 def _most_frequent(words: list[tuple[list[str], int]]) -> tuple[str, str] | None:
-    """The most frequent pair of neighbours; of several, the first in the order of Unicode."""
+    """Return the most frequent pair of neighbours; of several, the first in Unicode order."""
     counts: Counter[tuple[str, str]] = Counter()
     for word, count in words:
         for pair in pairwise(word):

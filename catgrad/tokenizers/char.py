@@ -1,4 +1,4 @@
-"""Characters as tokens."""
+"""Tokenizers of single characters."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ class CharTokenizer(Tokenizer):
 
     @classmethod
     def train(cls, text: str, unknown: str | None = None) -> CharTokenizer:
-        """The characters of a text in their order in Unicode, then the token for what is unknown, if any."""
+        """Train on a text: its characters in Unicode order, then the unknown token, if any."""
         characters = sorted(set(text))
         if unknown is None:
             return cls(tuple(characters))
         return cls((*characters, unknown), unknown=len(characters))
 
     def tokenize(self, word: str) -> list[int]:
-        """The id of each character."""
+        """Return the id of each character."""
         return [self.id_of(character) for character in word]

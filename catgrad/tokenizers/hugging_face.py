@@ -15,16 +15,16 @@ from .tokenizer import Tokenizer
 from .unigram import UnigramTokenizer
 
 MOST_BYTES = 2**28
-"""Of a tokenizer.json: some ten times what those of the largest vocabularies have."""
+"""The maximum size of a tokenizer.json: ten times that of the largest vocabularies."""
 
 
 def from_hugging_face(source: Any) -> Tokenizer:
-    """The same tokenizer as data, which encodes texts as the library does with `encode_special_tokens`.
+    """Convert a tokenizer to data; it encodes as the library does with `encode_special_tokens`.
 
     `source` is a `tokenizers.Tokenizer`, a fast tokenizer of `transformers`, or the path of a tokenizer.json.
 
-    Raises: UnsupportedOp for what no sprite can do, such as regular expressions and bytes; OptionError for
-    what is no tokenizer; ArtifactError if the file cannot be read
+    Raises: UnsupportedOp for stages that no sprite can do, such as regular expressions and bytes;
+    OptionError if it is not a tokenizer; ArtifactError if the file cannot be read
     """
     description = _description(source)
     try:
@@ -95,7 +95,7 @@ def _description(source: Any) -> Json:
 
 
 def _special(description: Json) -> dict[int, str]:
-    """The special tokens by id."""
+    """Return the special tokens by id."""
     special = {}
     for token in description.get("added_tokens", []):
         if not token["special"]:
@@ -109,7 +109,7 @@ def _special(description: Json) -> dict[int, str]:
 
 
 def _vocabulary(ids: dict[str, int], special: dict[int, str]) -> tuple[str, ...]:
-    """The tokens in the order of their ids."""
+    """Return the tokens in the order of their ids."""
     tokens = {id: token for token, id in ids.items()} | special
     if sorted(tokens) != list(range(len(tokens))):
         raise refused("ids from 0 without gaps", "there is a gap", "train it again")

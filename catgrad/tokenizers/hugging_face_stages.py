@@ -15,19 +15,19 @@ NEEDLESS = "set it to None in the library, if your texts do without"
 
 
 def refused(must: str, found: str, do: str) -> UnsupportedOp:
-    """The error for what no sprite can do."""
+    """Return the error for a stage that no sprite can do."""
     return UnsupportedOp(f"a tokenizer must have {must}", found, do)
 
 
 def lowercase(normalizer: Json | None) -> bool:
-    """Whether text is made lower case, which is all that a normalizer may do."""
+    """Return whether the normalizer is Lowercase, the only supported one."""
     if normalizer is None or normalizer["type"] == "Lowercase":
         return normalizer is not None
     raise refused("no normalizer, or Lowercase", f"it has {normalizer['type']}", NEEDLESS)
 
 
 def pre_tokenizer(description: Json | None) -> PreTokenizer:
-    """How text is divided into words."""
+    """Read the pre-tokenizer, which splits text into words."""
     match description:
         case None:
             return PreTokenizer()
@@ -67,7 +67,7 @@ def _metaspace(metaspace: Json, separators: str = "") -> PreTokenizer:
 
 
 def decoder(description: Json | None) -> Decoder:
-    """How tokens are put together."""
+    """Read the decoder, which joins tokens."""
     match description:
         case None:
             return Decoder(separator=" ")
@@ -81,7 +81,7 @@ def decoder(description: Json | None) -> Decoder:
 
 
 def template(processor: Json | None) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The ids before and after those of a text."""
+    """Return the ids that the template adds before and after a text."""
     if processor is None:
         return (), ()
     pieces = processor.get("single") or []

@@ -1,4 +1,4 @@
-"""What happens to text before a model of tokens, and to tokens after it."""
+"""The stages before and after the model of a tokenizer: pre-tokenization and decoding."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from dataclasses import dataclass
 WHITESPACE = (
     "\t\n\v\f\r \x85\xa0\u1680" + "".join(map(chr, range(0x2000, 0x200B))) + "\u2028\u2029\u202f\u205f\u3000"
 )
-"""The characters that Unicode counts as white space."""
+"""White space in Unicode."""
 
 METASPACE = "▁"
-"""What SentencePiece writes for a space."""
+"""The character for a space in SentencePiece."""
 
 
 @dataclass(frozen=True)
 class PreTokenizer:
-    """Text divided into words, which are encoded one by one.
+    """Pre-tokenization: split text into words, which are encoded separately.
 
-    `separators` are the characters that end a word and are left out. Where `space` is not empty, it is
-    written for each space: with `prepend` also before what begins without one, and with `split` each begins
-    a word.
+    `separators` are characters that end a word and are removed. If `space` is not empty, it replaces each
+    space; with `prepend` it is added to a text that begins without one, and with `split` each begins a
+    word.
     """
 
     separators: str = ""
@@ -30,7 +30,7 @@ class PreTokenizer:
     split: bool = False
 
     def words(self, text: str) -> list[str]:
-        """The words of a text; none is empty."""
+        """Split a text into words, none of which is empty."""
         apart = re.split(f"[{re.escape(self.separators)}]", text) if self.separators else [text]
         spaced = [self._spaced(part) for part in apart if part] if self.space else apart
         words = [word for part in spaced for word in self._split(part)] if self.split else spaced
@@ -46,10 +46,10 @@ class PreTokenizer:
 
 @dataclass(frozen=True)
 class Decoder:
-    """Tokens put together to a text.
+    """Decoding: join tokens to a text.
 
-    `separator` stands between them. What is written for a space, if `space` is not empty, becomes one again,
-    but vanishes from the first token with `strip`.
+    `separator` is inserted between tokens. If `space` is not empty, it becomes a space again, but is
+    removed from the first token with `strip`.
     """
 
     separator: str = ""
@@ -57,15 +57,15 @@ class Decoder:
     strip: bool = False
 
     def text(self, tokens: Sequence[str]) -> str:
-        """The text of tokens."""
+        """Join tokens to a text."""
         return self.separator.join(self.shown(token, place == 0) for place, token in enumerate(tokens))
 
     def shown(self, token: str, first: bool = False) -> str:
-        """The text of one token."""
+        """Return the text of one token."""
         if not self.space:
             return token
         return token.replace(self.space, "" if first and self.strip else " ")
 
 
 SENTENCES = PreTokenizer(space=METASPACE, prepend=True, split=True), Decoder(space=METASPACE, strip=True)
-"""Words that begin with the space before them, so that decoding restores it."""
+"""Split words before each space, so that decoding restores it."""

@@ -1,4 +1,4 @@
-"""What all tokenizers have in common."""
+"""The base class of tokenizers."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from .stages import Decoder, PreTokenizer
 
 @dataclass(frozen=True)
 class Tokenizer(ABC):
-    """A vocabulary, whose places from 0 are the ids of tokens, and how text is divided into them.
+    """A vocabulary, whose indices are the ids of tokens, with the stages of encoding and decoding.
 
-    `unknown` is the id for what has no token, if there is one. Tokens in `special` are not part of texts:
-    `encode` writes those of `before` and `after` around the others, and `decode` leaves all of them out.
+    `unknown` is the id of characters without token, or None. Tokens in `special` are not part of texts:
+    `encode` adds those of `before` and `after` around the others, and `decode` removes all of them.
 
-    Raises: OptionError if there is no token, one is there twice, or an id is outside the vocabulary
+    Raises: OptionError if there is no token, a token repeats, or an id is outside the vocabulary
     """
 
     vocabulary: tuple[str, ...]
@@ -56,13 +56,13 @@ class Tokenizer(ABC):
         return {token: id for id, token in enumerate(self.vocabulary)}
 
     def encode(self, text: str) -> list[int]:
-        """The ids of a text. Raises: UnknownName for a character without token, if there is none for that."""
+        """Encode a text. Raises: UnknownName for a character without token, if there is no unknown token."""
         written = "".join(character.lower() for character in text) if self.lowercase else text
         ids = [id for word in self.pre_tokenizer.words(written) for id in self.tokenize(word)]
         return [*self.before, *ids, *self.after]
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The text of ids. Raises: UnknownName for what is no id."""
+        """Decode ids. Raises: UnknownName for a number that is not an id."""
         for id in ids:
             if id not in range(len(self.vocabulary)):
                 raise UnknownName(
@@ -74,10 +74,10 @@ class Tokenizer(ABC):
 
     @abstractmethod
     def tokenize(self, word: str) -> list[int]:
-        """The ids of a word. Raises: UnknownName as `encode` does."""
+        """Encode a word. Raises: UnknownName as `encode` does."""
 
     def id_of(self, character: str) -> int:
-        """The id of a character, or that for unknown ones. Raises: UnknownName if it has none."""
+        """Return the id of a character, or the unknown one. Raises: UnknownName if there is neither."""
         id = self.ids.get(character, self.unknown)
         if id is None:
             raise UnknownName(

@@ -1,4 +1,4 @@
-"""Unigram language models of tokens, as SentencePiece has them."""
+"""Unigram tokenizers, as in SentencePiece."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from catgrad.errors import OptionError
 from .tokenizer import Tokenizer
 
 PENALTY = 10.0
-"""By how much an unknown character scores less than the least of the tokens."""
+"""The difference of the score of an unknown character to the lowest score of a token."""
 
 
 @dataclass(frozen=True)
 class UnigramTokenizer(Tokenizer):
-    """A word divided into the tokens whose scores, logarithms of probabilities, have the largest sum.
+    """A Unigram tokenizer: splits a word into tokens with the largest sum of scores (Viterbi).
 
-    A character without token of its own may be unknown instead, and unknown ones beside each other are one
-    token. Where none is for that, each character needs its own.
+    Scores are logarithms of probabilities. Adjacent characters without token are one unknown token; without
+    an unknown token, each character needs a token.
 
-    Raises: OptionError unless there is a finite score for each token
+    Raises: OptionError unless each token has a finite score
     Source: Kudo 2018 (arXiv:1804.10959), section 3.2
     """
 
@@ -38,17 +38,18 @@ class UnigramTokenizer(Tokenizer):
 
     @property
     def unknown_score(self) -> float:
-        """What an unknown character scores."""
+        """The score of an unknown character."""
         return min(self.scores) - PENALTY
 
     @cached_property
     def longest(self) -> int:
-        """How many characters the longest token has."""
+        """The length of the longest token."""
         return max(map(len, self.vocabulary))
 
     def tokenize(self, word: str) -> list[int]:
-        """The ids of a word; of divisions that score the same, that which is found first from the left."""
-        best = [(0.0, 0, 0)] + [(-math.inf, 0, 0)] * len(word)  # of each end: score, start and id of the last
+        """Encode a word; of equal splits, the first one found from the left."""
+        # For each end: score, start and id of the last token.
+        best = [(0.0, 0, 0)] + [(-math.inf, 0, 0)] * len(word)
         for start in range(len(word)):
             here = best[start][0]
             for end in range(start + 1, min(start + self.longest, len(word)) + 1):

@@ -9,6 +9,8 @@ import pytest
 from catgrad.backends.scratch.machine.projects import validate
 
 from catgrad import emit
+from catgrad.programs import ports
+from catgrad.programs.ports import Kind, Role
 from catgrad.programs.program import evaluate
 from tests.conformance.scratch_models import LOSSES, MODELS, ODD, OPTIMISERS, examples, mlp, of_classes
 from tests.scratch.machines import on_machines
@@ -53,8 +55,8 @@ def assert_trains(task, vm, batch=4, **options):
         for (slot, found), wanted in zip(sprite.table(name).items(), tables[name], strict=True):
             near(found, wanted, slot)
     x = given[: len(task.inputs)]
-    term, takes = task.entry("predict")
-    predicted = evaluate(term, *(array for name in takes for array in tables[name]), *x)
+    term, inputs, _ = task.entry(Kind.PREDICT)
+    predicted = evaluate(term, *(array for name in ports.tables(inputs) for array in tables[name]), *x)
     sprite.give("predict", *x)
     sprite.call("predict")
     for found, wanted in zip(sprite.outputs(), predicted, strict=True):
@@ -74,8 +76,8 @@ def test_odd_inputs_outputs_and_parameters(vm, name):
     assert_trains(ODD[name](), vm, 1)
     artifact = emit(ODD[name](), "scratch", vm=vm, train=False)
     model, task = artifact.load()(), ODD[name]()
-    x, (term, takes) = examples(task, 1, 5)[: len(task.inputs)], task.entry("predict")
-    parameters = model.init(0) if "parameters" in takes else []
+    x, (term, inputs, _) = examples(task, 1, 5)[: len(task.inputs)], task.entry(Kind.PREDICT)
+    parameters = model.init(0) if Role.PARAMETER in ports.tables(inputs) else []
     wanted = evaluate(term, *parameters, *x)
     for found, expected in zip(model.predict(*parameters, *x), wanted, strict=True):
         np.testing.assert_allclose(found, expected, rtol=TOLERANCE, atol=TOLERANCE)

@@ -14,8 +14,9 @@ import pytest
 from catgrad.backends.scratch.machine.projects import Machine, validate
 from scipy.stats import chisquare
 
-from catgrad import Dtype, NdArrayType, Task, emit, layers, losses, sgd
+from catgrad import Dtype, Functions, NdArrayType, Task, emit, layers, losses, sgd
 from catgrad.errors import OptionError
+from catgrad.programs.ports import Kind
 from catgrad.programs.program import evaluate
 from catgrad.tokenizers import BPETokenizer, CharTokenizer
 from examples.char_gpt import gpt
@@ -75,7 +76,7 @@ def expected(kind, text, count):
     """The tokens that the whole model finds best, in Python."""
     tokenizer = TOKENIZERS[kind]
     model, arrays = task(tokenizer, remembering=False), list(weights(tokenizer).values())
-    term, tokens = model.entry("predict")[0], tokenizer.encode(text)
+    term, tokens = model.entry(Kind.PREDICT)[0], tokenizer.encode(text)
     for _ in range(min(count, MEMORY - len(tokens))):
         [scores] = evaluate(term, *arrays, np.array([tokens + [0] * (MEMORY - len(tokens))]))
         tokens.append(int(scores[0, len(tokens) - 1].argmax()))
@@ -111,7 +112,7 @@ def test_the_sprite_called_from_python_remembers():
     buffers = [np.zeros(s.type.shape, s.type.dtype.numpy) for s in model.buffers]
     for token in (3, 0, 3):
         arrays = [*buffers, *given, np.array([[token]])]
-        wanted = evaluate(model.entry("trained")[0], *arrays)
+        wanted = evaluate(model.entry(Kind.TRAINED)[0], *arrays)
         for found, each in zip(loaded.trained(*arrays), wanted, strict=True):
             np.testing.assert_allclose(found, each, rtol=1e-4, atol=1e-5)
         buffers = wanted[:-1]
@@ -238,6 +239,11 @@ def with_dropout():
         (lambda: task(CharTokenizer.train("abc")), {}, "each of the tokenizer's 12 tokens, but it has 3"),
         (lambda: task(TOKENIZERS["characters"]), {"classes": ("a",)}, "must have no classes"),
         (lambda: task(TOKENIZERS["characters"]), {"features": ("a",)}, "must have no features"),
+        (
+            lambda: Functions({"f": task(TOKENIZERS["characters"]).model}),
+            {},
+            "must be made of a Task, but model is functions",
+        ),
         (
             lambda: task(TOKENIZERS["characters"]),
             {"data": ((0,), (0,))},

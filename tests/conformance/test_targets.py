@@ -11,14 +11,13 @@ from catgrad.backends.scratch.machine.projects import missing
 from hypothesis import given, settings
 
 from catgrad.backend import backends, get_backend
-from catgrad.functors import reverse
 from catgrad.learn.compile import emit
 from catgrad.learn.task import TERMS
 from catgrad.programs.program import evaluate
-from catgrad.testing import Case, check_conformance, operation_cases
+from catgrad.testing import Batches, Case, check_conformance, operation_cases
 from tests.models import TASKS, arguments
 from tests.strategies import float_terms, integer_terms
-from tests.targets import need
+from tests.targets import TOGETHER, need
 
 TARGETS = [
     pytest.param(name, marks=pytest.mark.skipif(bool(reason), reason=f"target {name}: {reason}"))
@@ -27,14 +26,18 @@ TARGETS = [
 ]
 
 
+CASES = operation_cases()
+BATCHES = Batches(CASES, TOGETHER)
+
+
 @pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("case", operation_cases(), ids=str)
+@pytest.mark.parametrize("case", CASES, ids=str)
 def test_operations(target, case):
-    check_conformance(target, case)
+    check_conformance(target, case, batches=BATCHES)
 
 
 @pytest.mark.skipif(bool(missing("turbowarp")), reason=f"Scratch: {missing('turbowarp')}")
-@pytest.mark.parametrize("case", operation_cases(), ids=str)
+@pytest.mark.parametrize("case", CASES, ids=str)
 def test_operations_in_turbowarp(case):
     """In the virtual machine that compiles scripts, with loops where Scratch's own gets straight lines."""
     check_conformance("scratch", case, vm="turbowarp", unroll="compact")
@@ -84,8 +87,8 @@ def test_what_a_target_lacks_is_what_it_says_it_lacks(target):
 
 
 @pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("way", [lambda f: f, reverse], ids=["forward", "reverse"])
+@pytest.mark.parametrize("reversed", [False, True], ids=["forward", "reverse"])
 @given(term=float_terms() | integer_terms())
 @settings(max_examples=100)
-def test_random_terms(target, way, term):
-    check_conformance(target, Case("random", way(term), (-1.0, 1.0)))
+def test_random_terms(target, reversed, term):
+    check_conformance(target, Case("random", term, (-1.0, 1.0), reversed))

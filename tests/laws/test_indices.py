@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from catgrad.dims import Dim
 from catgrad.loops.ir.index import Index, Variable, extent, index, modulo, quotient
 from catgrad.loops.lowering.index_maps import flat, unflat
-from tests.kernels import Machine
+from catgrad.loops.reference import Interpreter
 
 N = 3
 """The value of the symbol n wherever indices are computed."""
@@ -18,13 +18,13 @@ SIZES = st.sampled_from([1, 2, 3, 4, 6, 7, Dim("n"), 2 * Dim("n"), 6 * Dim("n"),
 
 
 def value(of: Index, values: dict[Variable, int]) -> int:
-    machine = Machine({"n": N})
+    machine = Interpreter({"n": N})
     machine.values = dict(values)
     return machine.index(of)
 
 
 def number(size) -> int:
-    return Machine({"n": N}).size(size)
+    return Interpreter({"n": N}).size(size)
 
 
 def points(variables):

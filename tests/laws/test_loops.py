@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -10,18 +12,17 @@ from hypothesis import strategies as st
 from catgrad import Dim, Dtype, NdArrayType, build, ops
 from catgrad.backend import TOLERANCE
 from catgrad.functors import Expand, reverse
-from catgrad.loops.ir.nest import Kernel, statements
-from catgrad.loops.ir.steps import decisive, kernels
-from catgrad.loops.lower import lower, staged
-from catgrad.loops.passes.fuse import fused, shrink
-from catgrad.loops.passes.lanes import widened as lanes
-from catgrad.loops.passes.tidy import tidy
+from catgrad.loops.compile import canonical, compile_kernels
+from catgrad.loops.ir.nest import statements
+from catgrad.loops.ir.steps import conditions, kernels
+from catgrad.loops.passes import contract_arrays, vectorise_rows
+from catgrad.loops.reference import run
 from catgrad.programs.program import evaluate, interpret
 from catgrad.programs.program import lower as straight
 from catgrad.testing import Case, draw_arrays, operation_cases
 from catgrad.types import widened
 from tests.differential import outcome, pruned
-from tests.kernels import has, prepared, run
+from tests.kernels import SCALARS, VECTORS, has, prepared
 from tests.programs import programs
 from tests.strategies import float_terms, integer_terms, integers_for
 
@@ -30,11 +31,6 @@ EXPAND = Expand(has)
 
 def function_of(term):
     return prepared(straight(EXPAND(term)))
-
-
-def apart(items):
-    """Every nest as a kernel of its own."""
-    return [Kernel([item]) for item in items]
 
 
 def close(found, wanted, tolerance=1e-5):
@@ -51,45 +47,79 @@ def equal(found, wanted):
 def test_kernels_of_operations_mean_what_the_operations_do(case: Case):
     arrays = draw_arrays(tuple(case.term.source.table), case.domain)
     wanted = interpret(straight(case.term), *arrays)
-    lowered = lower(function_of(case.term))
-    for result, reference, type in zip(run(lowered, *arrays), wanted, case.term.target.table, strict=True):
-        assert result.shape == reference.shape
-        close([result], [reference], TOLERANCE.get(type.dtype.value, 0))
-    assert_no_dead_stores(lowered)
+    for machine in (VECTORS, SCALARS):
+        lowered = compile_kernels(function_of(case.term), machine).map_kernels(machine.finish)
+        for result, reference, type in zip(
+            run(lowered, *arrays), wanted, case.term.target.table, strict=True
+        ):
+            assert result.shape == reference.shape
+            close([result], [reference], TOLERANCE.get(type.dtype.value, 0))
+        assert_no_dead_stores(lowered)
 
 
 def assert_no_dead_stores(lowered):
     parts = [s for kernel in kernels(lowered.steps) for s in statements(kernel.body)]
     read = {array for s in parts for array, _ in s.reads}
     written = {array for s in parts for array, _ in s.writes}
-    assert written <= {*read, *lowered.results, *decisive(lowered.steps)}
+    assert written <= {*read, *lowered.results, *conditions(lowered.steps)}
 
 
 @given(integer_terms(size=10), st.integers(0, 99))
 def test_kernels_of_whole_numbers_mean_the_same(term, seed):
     arrays = integers_for(term, seed)
-    assert equal(run(lower(function_of(term)), *arrays), interpret(straight(term), *arrays))
+    assert equal(
+        run(compile_kernels(function_of(term), VECTORS), *arrays), interpret(straight(term), *arrays)
+    )
 
 
 @given(float_terms(size=10), st.integers(0, 99))
 def test_kernels_of_reverses_mean_the_same(term, seed):
     term = reverse(term)
     arrays = draw_arrays(tuple(term.source.table), (-1.0, 1.0), seed)
-    close(run(lower(function_of(term)), *arrays), interpret(straight(term), *arrays), 1e-4)
+    close(run(compile_kernels(function_of(term), VECTORS), *arrays), interpret(straight(term), *arrays), 1e-4)
 
 
-@given(float_terms(size=10), st.integers(0, 99))
-def test_every_pass_over_kernels_keeps_the_meaning(term, seed):
-    """Bit for bit: passes move sums, and change the order of none."""
-    function = function_of(reverse(term))
-    arrays = draw_arrays(function.argument_types, (-1.0, 1.0), seed)
-    wanted = run(staged(function, fuse=apart), *arrays)
-    lowered = staged(function, fuse=fused)
-    assert_same(run(lowered, *arrays), wanted)
-    shrink(kernels(lowered.steps), decisive(lowered.steps))
-    assert_same(run(lowered, *arrays), wanted)
-    tidy(kernels(lowered.steps))
-    assert_same(run(lowered, *arrays), wanted)
+def after_each_pass(function, machine):
+    """The function in canonical form, and as each pass of a machine leaves it."""
+    lowered = canonical(function, machine.multiplies_matrices)
+    yield "canonical form", lowered
+    for each in machine.passes:
+        lowered = each(lowered, machine)
+        yield each.__name__, lowered
+    for each in machine.kernel_passes:
+        lowered = lowered.map_kernels(lambda kernel, each=each: each(kernel, machine))
+        yield each.__name__, lowered
+
+
+MACHINES = st.sampled_from([VECTORS, SCALARS])
+
+
+@given(integer_terms(size=10), MACHINES, st.integers(0, 99))
+def test_every_pass_keeps_the_meaning(term, machine, seed):
+    arrays = integers_for(term, seed)
+    wanted = interpret(straight(term), *arrays)
+    for name, lowered in after_each_pass(function_of(term), machine):
+        assert equal(run(lowered, *arrays, shuffled=True), wanted), name
+
+
+@given(float_terms(size=10), MACHINES, st.integers(0, 99))
+def test_every_pass_keeps_the_meaning_of_reverses(term, machine, seed):
+    term = reverse(term)
+    arrays = draw_arrays(tuple(term.source.table), (-1.0, 1.0), seed)
+    wanted = interpret(straight(term), *arrays)
+    for _, lowered in after_each_pass(function_of(term), machine):
+        close(run(lowered, *arrays, shuffled=True), wanted, 1e-4)
+
+
+@settings(suppress_health_check=list(HealthCheck), max_examples=20)
+@given(programs(), MACHINES)
+def test_every_pass_keeps_the_meaning_of_random_programs(program, machine):
+    """An index out of range is an error after every pass; numbers that overflow are compared elsewhere."""
+    function = function_of(pruned(program.term))
+    wanted = outcome(lambda: run(canonical(function, machine.multiplies_matrices), *program.inputs))
+    for name, lowered in after_each_pass(function, machine):
+        found = outcome(lambda lowered=lowered: run(lowered, *program.inputs, shuffled=True))
+        assert type(found) is type(wanted), name
 
 
 @pytest.mark.parametrize("rows", [15, 16, 35])
@@ -100,23 +130,20 @@ def test_rows_side_by_side_keep_the_meaning(rows):
 
     term = reverse(build(net, [NdArrayType((rows, 4)), NdArrayType((4, 5)), NdArrayType((5, 3))]))
     function, arrays = function_of(term), draw_arrays(tuple(term.source.table), (-1.0, 1.0))
-    lowered = staged(function)
-    every = kernels(lowered.steps)
-    shrink(every, decisive(lowered.steps))
-    wanted, before = run(lowered, *arrays), [list(kernel.body) for kernel in every]
-    for kernel in every:
-        lanes(kernel)
-    assert (before != [kernel.body for kernel in every]) == (rows >= 16)
-    close(run(lowered, *arrays), wanted)
-    shrink(every, decisive(lowered.steps))
-    close(run(lowered, *arrays), wanted)
+    before = compile_kernels(function, replace(VECTORS, passes=VECTORS.passes[:-2]))
+    wanted = run(before, *arrays)
+    after = vectorise_rows(before, VECTORS)
+    assert (kernels(before.steps) != kernels(after.steps)) == (rows >= 16)
+    close(run(after, *arrays), wanted)
+    close(run(contract_arrays(after, VECTORS), *arrays), wanted)
 
 
 @given(float_terms(size=10), st.integers(0, 99))
 def test_iterations_of_parallel_loops_may_come_in_any_order(term, seed):
     function = function_of(reverse(term))
     arrays = draw_arrays(function.argument_types, (-1.0, 1.0), seed)
-    assert_same(run(lower(function), *arrays, shuffled=True), run(lower(function), *arrays))
+    lowered = compile_kernels(function, VECTORS)
+    assert_same(run(lowered, *arrays, shuffled=True), run(lowered, *arrays))
 
 
 @pytest.mark.parametrize(
@@ -130,7 +157,9 @@ def test_iterations_of_parallel_loops_may_come_in_any_order(term, seed):
 def test_indices_that_are_divided_are_not_negative(moved):
     term = build(moved, [NdArrayType((2, 3))])
     arrays = draw_arrays(tuple(term.source.table))
-    assert equal(run(lower(function_of(term)), *arrays), interpret(straight(term), *arrays))
+    assert equal(
+        run(compile_kernels(function_of(term), VECTORS), *arrays), interpret(straight(term), *arrays)
+    )
 
 
 @pytest.mark.parametrize(
@@ -151,7 +180,10 @@ def test_nests_that_read_what_other_turns_write_stay_apart(read):
     term = build(both, [NdArrayType((5, 5))])
     arrays = draw_arrays(tuple(term.source.table))
     for shuffled in (False, True):
-        close(run(lower(function_of(term)), *arrays, shuffled=shuffled), interpret(straight(term), *arrays))
+        close(
+            run(compile_kernels(function_of(term), VECTORS), *arrays, shuffled=shuffled),
+            interpret(straight(term), *arrays),
+        )
 
 
 def test_rows_of_a_symbolic_size_turned_round():
@@ -163,7 +195,9 @@ def test_rows_of_a_symbolic_size_turned_round():
 
     term = build(turned, [NdArrayType((2 * n, 2)), NdArrayType((n,))])
     arrays = [np.arange(12, dtype=np.float32).reshape(6, 2), np.zeros(3, np.float32)]
-    assert equal(run(lower(function_of(term)), *arrays), interpret(straight(term), *arrays))
+    assert equal(
+        run(compile_kernels(function_of(term), VECTORS), *arrays), interpret(straight(term), *arrays)
+    )
 
 
 def assert_same(found, wanted):
@@ -177,7 +211,7 @@ def test_kernels_of_random_programs_stay_within_their_arrays(program):
     """The interpreter asserts it; where an index lies outside, kernels fail before they use it."""
     term = pruned(program.term)
     found, wanted = (
-        outcome(lambda: run(lower(function_of(term)), *program.inputs, shuffled=True)),
+        outcome(lambda: run(compile_kernels(function_of(term), VECTORS), *program.inputs, shuffled=True)),
         outcome(lambda: interpret(straight(term), *program.inputs)),
     )
     assert isinstance(found, list) or (isinstance(found, IndexError) and isinstance(wanted, IndexError))
@@ -194,7 +228,7 @@ def test_no_index_is_used_before_it_is_checked(number):
     term = build(both, [NdArrayType((5, 4)), NdArrayType(())])
     arrays = np.ones((5, 4), np.float32), np.float32(number)
     found, wanted = (
-        outcome(lambda: run(lower(function_of(term)), *arrays)),
+        outcome(lambda: run(compile_kernels(function_of(term), VECTORS), *arrays)),
         outcome(lambda: evaluate(term, *arrays)),
     )
     assert type(found) is type(wanted)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -13,17 +14,19 @@ from hypothesis import strategies as st
 from catgrad import Dim, NdArrayType, build, ops
 from catgrad.backend import get_backend
 from catgrad.functors import Expand, reverse
+from catgrad.loops.compile import compile_kernels
 from catgrad.loops.ir.hashing import Signature
-from catgrad.loops.ir.nest import MatMul, statements
+from catgrad.loops.ir.nest import Kernel, MatMul, Replaced, rewritten, statements
+from catgrad.loops.ir.scalar import Space
 from catgrad.loops.ir.steps import kernels
-from catgrad.loops.lower import lower
 from catgrad.loops.memory_plan import byte_size, planned
+from catgrad.loops.reference import Interpreter, run
 from catgrad.ops.contract import Contract
 from catgrad.programs.program import interpret
 from catgrad.programs.program import lower as straight
 from catgrad.terms.term import singleton
 from catgrad.testing import draw_arrays
-from tests.kernels import Machine, has, prepared, run
+from tests.kernels import VECTORS, has, prepared
 from tests.strategies import MATRIX, SQUARE, VECTOR, integer_terms, integers_for, symbolic_terms
 
 EXPAND = Expand(has)
@@ -44,7 +47,7 @@ SIZES = st.fixed_dictionaries({"n": st.integers(1, 5), "m": st.integers(1, 5)})
 @given(symbolic_terms(), SIZES, st.integers(0, 99))
 def test_symbolic_sizes_and_a_workspace_keep_the_meaning(term, sizes, seed):
     term = reverse(term)
-    lowered = lower(function_of(term))
+    lowered = compile_kernels(function_of(term), VECTORS)
     arrays = arrays_of(lowered.function, sizes, seed)
     wanted = interpret(straight(term), *arrays)
     for found, reference in zip(run(lowered, *arrays, plan=planned(lowered)), wanted, strict=True):
@@ -53,12 +56,12 @@ def test_symbolic_sizes_and_a_workspace_keep_the_meaning(term, sizes, seed):
 
 @given(symbolic_terms(), st.integers(0, 100), st.integers(0, 100))
 def test_arrays_that_are_alive_at_once_have_places_apart(term, n, m):
-    lowered = lower(function_of(reverse(term)))
-    plan, size = planned(lowered), Machine({"n": n, "m": m}).size
+    lowered = compile_kernels(function_of(reverse(term)), VECTORS)
+    plan, size = planned(lowered), Interpreter({"n": n, "m": m}).size
     alive = {}
     for number, step in enumerate(lowered.steps):
         for array, _ in (*step.reads, *step.writes):
-            if array.place == "workspace":
+            if array.space is Space.WORKSPACE:
                 alive.setdefault(array, []).append(number)
     assert alive.keys() == plan.offsets.keys()
     ends = {array: size(offset) + size(byte_size(array)) for array, offset in plan.offsets.items()}
@@ -85,7 +88,7 @@ def updates(draw):
 
 
 def check_in_place(term, taken, arrays):
-    lowered = lower(function_of(term), in_place=taken)
+    lowered = compile_kernels(function_of(term), VECTORS, taken)
     assert [r.alias for r in lowered.results] == [
         lowered.arguments[taken[n]] if n in taken else None for n in range(len(lowered.results))
     ]
@@ -145,12 +148,16 @@ def test_products_of_any_arrangement(left, right, out, sizes, seed):
     op = Contract(tuple(x), tuple(y), tuple(z))
     types = [NdArrayType(tuple(sizes[v] for v in labels)) for labels in (x, y)]
     arrays = draw_arrays(types, (-1.0, 1.0), seed)
-    [found] = run(lower(function_of(singleton(op, *types))), *arrays)
+    [found] = run(compile_kernels(function_of(singleton(op, *types)), VECTORS), *arrays)
     np.testing.assert_allclose(found, op.ref(*arrays), rtol=1e-3, atol=1e-4)
 
 
 def multiplications(function):
-    return sum(isinstance(s, MatMul) for k in kernels(lower(function).steps) for s in statements(k.body))
+    return sum(
+        isinstance(s, MatMul)
+        for k in kernels(compile_kernels(function, VECTORS).steps)
+        for s in statements(k.body)
+    )
 
 
 def test_what_becomes_a_matrix_product():
@@ -165,13 +172,14 @@ def test_what_becomes_a_matrix_product():
 
 def texts(function):
     """The kernels of a function as C, but for the names of arrays, with their keys."""
-    lowered = lower(function)
+    lowered = compile_kernels(function, VECTORS)
+    touched = {buffer for step in lowered.steps for buffer, _ in (*step.reads, *step.writes)}
+    change = Replaced({buffer: replace(buffer, name="array") for buffer in touched})
+    lowered = lowered.map_kernels(lambda kernel: Kernel(rewritten(kernel.body, change)))
     plan, dialect = planned(lowered), get_backend("c").dialect
     found = []
     for kernel in kernels(lowered.steps):
-        for array, _ in (*kernel.reads, *kernel.writes):
-            array.name = "array"
-        text = KernelPrinter(kernel, dialect, plan).print("kernel")
+        text = KernelPrinter(kernel, dialect, plan, {}).print("kernel")
         found.append((Signature(kernel, plan).key, (text.sizes, text.parameters, text.lines, text.scratch)))
     return found
 

@@ -14,17 +14,17 @@ from hypothesis import strategies as st
 from catgrad import Dtype, NdArrayType, build, ops
 from catgrad.backend import get_backend
 from catgrad.functors import Expand
+from catgrad.loops.compile import compile_kernels
 from catgrad.loops.ir.index import Index, Quotient, Variable, index, modulo, quotient
-from catgrad.loops.ir.nest import MatMul, Sort, statements
+from catgrad.loops.ir.nest import Kernel, MatMul, Sort, statements
 from catgrad.loops.ir.steps import kernels
-from catgrad.loops.lower import lower
-from catgrad.loops.passes.expand_sorts import expand_sorts
-from catgrad.loops.passes.unroll import Unrolling
+from catgrad.loops.passes.unroll_by_cost import Unrolling
+from catgrad.loops.reference import run
 from catgrad.programs.program import interpret
 from catgrad.programs.program import lower as straight
 from catgrad.terms.block import Block
 from catgrad.testing import draw_arrays, in_float64
-from tests.kernels import prepared, run, transformed
+from tests.kernels import SCALARS, prepared
 from tests.laws.test_kernel_passes import moved, network
 from tests.strategies import float_terms, integer_terms
 
@@ -43,8 +43,8 @@ def assert_kept(f, change, seed=0):
     term, values, inputs = moved(f), len(f.target), len(f.source)
     function = prepared(straight(EXPAND(term)))
     arrays = draw_arrays(tuple(term.source.table), (-1.0, 1.0), seed)
-    lowered = lower(function, (), {values + n: n for n in range(inputs)}, vectors=False)
-    changed = transformed(lowered, change)
+    lowered = compile_kernels(function, SCALARS, {values + n: n for n in range(inputs)})
+    changed = lowered.map_kernels(lambda kernel: change(kernel, SCALARS))
     parts = [s for kernel in kernels(changed.steps) for s in statements(kernel.body)]
     assert not any(isinstance(s, (MatMul, Sort)) for s in parts)
     for found, reference in zip(run(changed, *arrays), interpret(straight(term), *arrays), strict=True):
@@ -74,8 +74,8 @@ def test_legal_kernels_keep_error_functions_and_casts(numbers):
         return ops.erf(x) * whole, ops.cast(ops.cast(x, Dtype.float32), Dtype.float64), ops.mean(x)
 
     term = build(f, [f64])
-    lowered = lower(prepared(straight(EXPAND(term))), vectors=False)
-    legal = transformed(lowered, lambda items: legalise(expand_sorts(items)))
+    lowered = compile_kernels(prepared(straight(EXPAND(term))), SCALARS)
+    legal = lowered.map_kernels(lambda kernel: Kernel(legalise(kernel.body)))
     for found, wanted in zip(run(legal, np.array(numbers)), run(lowered, np.array(numbers)), strict=True):
         np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=1e-9)
 

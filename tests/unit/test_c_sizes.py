@@ -17,11 +17,12 @@ from catgrad import Dim, NdArrayType, build, ops
 from catgrad.backend import get_backend
 from catgrad.errors import ShapeError
 from catgrad.functors import Expand, reverse
-from catgrad.loops.lower import lower as kernels_of
+from catgrad.loops.compile import compile_kernels
 from catgrad.loops.memory_plan import WIDTHS, planned
 from catgrad.programs.program import Program, lower
 from catgrad.testing import run_on
 from catgrad.types import substitute, symbols
+from tests.kernels import VECTORS
 from tests.unit.c.build import NEEDS_C, PROGRAMS, SANE, STRICT, built, run
 
 pytestmark = NEEDS_C
@@ -80,7 +81,7 @@ def arrays(artifact):
     """For each function its sizes, what it demands of them, and shapes with the bytes of elements."""
     every = []
     for function in artifact.program.functions:
-        lowered = kernels_of(function)
+        lowered = compile_kernels(function, VECTORS)
         stored = [*lowered.arguments, *lowered.results, *planned(lowered).offsets]
         shapes = [(WIDTHS[array.type.dtype], array.type.shape) for array in stored]
         every.append((symbols(function.argument_types), function.requirements, shapes))

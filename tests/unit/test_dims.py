@@ -105,3 +105,9 @@ def test_text(size, text):
 def test_a_symbol_must_be_an_identifier(name):
     with pytest.raises(OptionError, match="must be an identifier"):
         Dim(name)
+
+
+def test_a_symbolic_size_is_no_integer():
+    assert int(N + 3 - N) == 3
+    with pytest.raises(ShapeError, match=r"2\*n is symbolic"):
+        int(2 * N)

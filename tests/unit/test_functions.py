@@ -12,6 +12,7 @@ from catgrad import Dim, Dtype, Functions, NdArrayType, Task, build, emit, layer
 from catgrad.cli import main
 from catgrad.errors import OptionError, TermError
 from catgrad.initialisers import Filled, Uniform
+from catgrad.programs.ports import Role
 from tests.scratch.machines import on_machines
 from tests.targets import on_all_targets
 
@@ -92,9 +93,11 @@ def test_parameters_and_buffers_of_one_name_are_one():
     assert [slot.name for slot in both.parameters] == ["w"]
     assert [slot.name for slot in both.buffers] == ["h"]
     program = emit(both).reference
-    assert [(f.takes, f.gives) for f in program.functions[2:]] == [
-        (("buffers", "parameters"), ("buffers", "y_hat")),
-        (("buffers",), ("y_hat_0", "y_hat_1")),
+    h, w = (Role.BUFFER, "h"), (Role.PARAMETER, "w")
+    ports = [[[(p.role, p.name) for p in side] for side in (f.inputs, f.outputs)] for f in program.functions]
+    assert ports[2:] == [
+        [[h, w, (Role.INPUT, "x")], [h, (Role.OUTPUT, "y_hat")]],
+        [[h, (Role.INPUT, "x")], [(Role.OUTPUT, "y_hat_0"), (Role.OUTPUT, "y_hat_1")]],
     ]
 
 

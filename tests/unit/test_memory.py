@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from catgrad import Dtype, NdArrayType, Task, emit, layers, losses, sgd
 from catgrad.backend import get_backend
 from catgrad.errors import ShapeError
+from catgrad.programs.ports import Kind
 from catgrad.programs.program import evaluate
 from catgrad.testing import run_on
 from examples.char_gpt import gpt
@@ -28,7 +29,7 @@ def task(batch=1, depth=2, heads=2, remembering=True):
 
 def run(task, buffers, parameters, tokens):
     """What the model as it is trained gives for each position, one after the other."""
-    term, found = task.entry("trained")[0], []
+    term, found = task.entry(Kind.TRAINED)[0], []
     for k in range(tokens.shape[1]):
         *buffers, scores = evaluate(term, *buffers, *parameters, tokens[:, k : k + 1])
         found.append(scores[:, 0])
@@ -50,7 +51,7 @@ def test_remembering_is_causal_attention(batch, depth, heads, data):
     rows = st.lists(st.integers(0, TOKENS - 1), min_size=MEMORY, max_size=MEMORY)
     tokens = np.array(data.draw(st.lists(rows, min_size=batch, max_size=batch)))
     buffers, parameters = first(one)
-    [wanted] = evaluate(whole.entry("predict")[0], *parameters, tokens)
+    [wanted] = evaluate(whole.entry(Kind.PREDICT)[0], *parameters, tokens)
     found, _ = run(one, buffers, parameters, tokens)
     np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4)
 
@@ -90,7 +91,7 @@ def test_parameters_of_a_learner_are_those_of_the_model_that_remembers():
 @on_targets
 def test_targets_remember(target):
     model = task(batch=2, depth=1, heads=1)
-    term, given = model.entry("trained")[0], [x for table in first(model) for x in table]
+    term, given = model.entry(Kind.TRAINED)[0], [x for table in first(model) for x in table]
     for token in (3, 1):
         tokens = np.array([[token], [0]])
         wanted, found = evaluate(term, *given, tokens), run_on(get_backend(target), term, *given, tokens)

@@ -10,6 +10,7 @@ from catgrad.errors import OptionError, TermError
 from catgrad.functors import reverse
 from catgrad.learn import checkpoint, optimisers, schedules
 from catgrad.learn.layers import buffer, checkpointed, dropout, parameter, update
+from catgrad.programs.ports import Kind, Role, tables
 from catgrad.programs.program import evaluate
 from catgrad.terms.state import DRAWS, SEED, STEP
 from tests.targets import on_targets_with
@@ -275,9 +276,9 @@ def test_predict_takes_no_random_numbers_from_inside(place):
     """Where a model is used there is no noise, and so no key to give."""
     model = INSIDE[place]() >> build(lambda x: x * parameter("w", W), [W])
     task = Task(model, sgd(0.1), lambda y: ops.sum(y), labels=())
-    for name in ("predict", "loss", "rev", "rev_p"):
-        assert task.entry(name)[1] == ("parameters",)
-    assert task.entry("grads")[1] == ("buffers", "parameters")
+    for kind in (Kind.PREDICT, Kind.LOSS, Kind.REV, Kind.REV_P):
+        assert tables(task.entry(kind)[1]) == (Role.PARAMETER,)
+    assert tables(task.entry(Kind.GRADS)[1]) == (Role.BUFFER, Role.PARAMETER)
     learner = emit(task).load()().learner(0)
     learner.parameters = {"w": np.ones(3, np.float32)}
     x = np.float32([1, 2, 3])

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from catgrad.backends.scratch.formats.names import shown
-
+from ..formats.names import shown
 from .scope import Custom
 
 _DEFAULTS = {False: "", True: "false"}

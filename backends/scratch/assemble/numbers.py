@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from catgrad.errors import ArtifactError
-from catgrad.types import as_numpy
+from catgrad.types import Array, as_numpy
 
 from ..language.tree import Literal
 
@@ -24,7 +24,7 @@ def written(value: Literal) -> Literal:
     return value
 
 
-def items(name: str, values: Sequence[Any], sig_figs: int | None) -> list[Literal]:
+def items(name: str, values: Sequence[Any] | Array, sig_figs: int | None) -> list[Literal]:
     """The items of a list, an array row by row: numbers in the fewest digits that their dtype reads back.
 
     Raises: ArtifactError if one is no text and no finite number.

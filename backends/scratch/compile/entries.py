@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
 
 from catgrad.backend import Backend
+from catgrad.loops.compile import compile_kernels
 from catgrad.loops.ir.hashing import Signature
-from catgrad.loops.ir.nest import Item, Kernel, may_fail
-from catgrad.loops.ir.scalar import Buffer
+from catgrad.loops.ir.nest import Kernel, may_fail
+from catgrad.loops.ir.scalar import Buffer, Space
 from catgrad.loops.ir.steps import For as StepFor
 from catgrad.loops.ir.steps import If as StepIf
-from catgrad.loops.ir.steps import Step
-from catgrad.loops.lower import lower
+from catgrad.loops.ir.steps import Lowered, Step
+from catgrad.loops.machine import Machine
 from catgrad.loops.memory_plan import Plan
-from catgrad.loops.passes.fuse import fused
-from catgrad.loops.passes.turns import is_number
+from catgrad.loops.passes.contract_arrays import contract_arrays
+from catgrad.loops.passes.dead_stores import eliminate_dead_stores
+from catgrad.loops.passes.fuse import fused_steps
+from catgrad.loops.passes.in_place import put_in_place
+from catgrad.loops.passes.interchange import interchange_short_loops
+from catgrad.loops.passes.reductions import schedule_reductions
+from catgrad.loops.passes.unroll import unroll
+from catgrad.programs.ports import TABLES, Kind, Port, Role
 from catgrad.programs.program import Function, Program
 from catgrad.types import NdArrayType
 
@@ -27,7 +34,6 @@ from ..kernels.places import LETTERS, OUTER_LETTERS, Places, first_free
 from ..kernels.schedule import SCHEDULES
 from ..kernels.scripts import KEPT, Script
 from ..kernels.texts import Call, If, Line, Repeat, changed, cleared, written
-from .sizes import PREDICTIONS
 
 
 @dataclass(frozen=True)
@@ -40,11 +46,12 @@ class Definition:
 
 @dataclass(frozen=True)
 class Value:
-    """An argument or a result of a function's own: the list or variable it lies in, and its type."""
+    """An argument or a result of a function's own: the list or variable it lies in, its type and its role."""
 
     name: str
     place: str
     type: NdArrayType
+    role: Role
 
     @property
     def is_number(self) -> bool:
@@ -97,7 +104,7 @@ class Entry:
     @property
     def outputs(self) -> list[Value]:
         """The model's outputs among what it gives."""
-        return [value for value in self.gives if value.name.startswith(PREDICTIONS)]
+        return [value for value in self.gives if value.role is Role.OUTPUT]
 
 
 @dataclass(frozen=True)
@@ -125,11 +132,11 @@ class Sprite:
     printed: dict[Hashable, Printed] = field(default_factory=dict)
 
     @cached_property
-    def kept(self) -> frozenset[str]:
-        """The lists and variables of tables."""
+    def persistent(self) -> Mapping[str, str]:
+        """The lists and variables of tables, by the names of slots."""
         slot_name = self.backend.dialect.macros["slot_name"]
-        slots = (slot for table in self.program.tables.values() for slot in table)
-        return frozenset(slot_name(slot.name, slot.type.rank) for slot in slots)
+        slots = (slot for table in TABLES[::-1] for slot in self.program.tables.get(table, ()))
+        return {slot.name: slot_name(slot.name, slot.type.rank) for slot in slots}
 
     @cached_property
     def own(self) -> frozenset[str]:
@@ -153,12 +160,12 @@ class Sprite:
 
     def reserve(self, wish: str, array: Buffer) -> str:
         """A new list for an array, or a variable for a number."""
-        if array.place == "literal":
+        if array.space is Space.LITERAL:
             for name, elements in self.literals.items():
                 if elements == tuple(map(as_item, array.elements)):
                     return name
         name = self._fresh(wish)
-        if array.place == "literal":
+        if array.space is Space.LITERAL:
             self.literals[name] = tuple(map(as_item, array.elements))
         elif array.order:
             self.lists[name] = int(array.size)
@@ -176,7 +183,7 @@ class Sprite:
         taken = {definition.name for definition in self.definitions}
         name = first_free(stem, taken)
         self.definitions.append(Definition(name, lines))
-        self.variables |= dict.fromkeys(v for v in changed(lines) if v not in self.kept)
+        self.variables |= dict.fromkeys(v for v in changed(lines) if v not in self.persistent.values())
         return name
 
     def _fresh(self, wish: str) -> str:
@@ -189,10 +196,21 @@ class _Function:
         self.dialect, self.program = sprite.backend.dialect, sprite.program
         self.macros = self.dialect.macros
         options = sprite.backend.options
-        predicts = options.unroll == "auto" and "train_step" not in options.entries
+        predicts = options.unroll == "auto" and Kind.TRAIN_STEP not in options.entries
         self.schedule = SCHEDULES["predict" if predicts else options.unroll]
-        self.loss = ("loss",) if "loss" in function.gives else ()
-        self.lowered = lower(function, (), self._in_place(), self._fused, vectors=False)
+        self.loss = tuple(port.name for port in function.outputs if port.role is Role.LOSS)
+        self.machine = Machine(
+            (
+                interchange_short_loops,
+                schedule_reductions,
+                self._fuse,
+                eliminate_dead_stores,
+                put_in_place,
+                contract_arrays,
+            ),
+            (unroll, self.schedule.apply),
+        )
+        self.lowered = compile_kernels(function, self.machine, self._in_place())
         self.renewals = self._renewals()
         self.scaled = frozenset(a for a, _ in self.renewals if a.order and a.type.dtype.is_floating)
         self.names: dict[Buffer, str] = {}
@@ -201,29 +219,38 @@ class _Function:
 
     def _in_place(self) -> dict[int, int]:
         """The results that take the place of arguments: in training, only those that are arguments."""
-        renewed = self.program.renewed(self.function)
+        renewed = self.function.renewed()
         if not self.loss:
             return renewed
         return {k: n for k, n in renewed.items() if self.function.results[k] == self.function.arguments[n]}
 
-    def _renewals(self) -> list[tuple[Buffer, str]]:
-        """The new values of tables that have a place of their own, and the old ones' names."""
-        renewed = self.program.renewed(self.function)
-        slots = [slot for table in self.function.takes for slot in self.program.tables[table]]
-        results = self.lowered.results
-        return [(results[k], slots[n].name) for k, n in renewed.items() if results[k].alias is None]
+    def _renewals(self) -> list[tuple[Buffer, Port]]:
+        """The new values of tables that have a place of their own, and what the old ones are."""
+        results, inputs = self.lowered.results, self.function.inputs
+        renewed = self.function.renewed().items()
+        return [(results[k], inputs[n]) for k, n in renewed if results[k].alias is None]
 
-    def _fused(self, items: Sequence[Item]) -> list[Kernel]:
-        """Kernels that end where the model's outputs and where the loss are known.
+    def _fuse(self, lowered: Lowered, machine: Machine) -> Lowered:
+        """Fuse kernels, which end where the model's outputs and where the loss are known.
 
         So predict and a step share the former, and a step may stop before it changes anything.
         """
-        ends = [0]
-        for wanted in ([n for n in self.function.gives if n.startswith(PREDICTIONS)], self.loss):
-            last = [k for k, item in enumerate(items) if any(a.name in wanted for a, _ in item.writes)]
-            ends.append(max([ends[-1], *(k + 1 for k in last)]))
-        parts = [*pairwise(ends), (ends[-1], len(items))]
-        return [kernel for start, end in parts for kernel in fused(items[start:end], self.schedule.fits)]
+        wanted = [self._results_of(lowered, role) for role in (Role.OUTPUT, Role.LOSS)]
+
+        def fused(steps: list[Step]) -> list[Step]:
+            ends = [0]
+            for buffers in wanted:
+                last = [k + 1 for k, step in enumerate(steps) if any(b in buffers for b, _ in step.writes)]
+                ends.append(max([ends[-1], *last]))
+            parts = [*pairwise(ends), (ends[-1], len(steps))]
+            return [s for start, end in parts for s in fused_steps(steps[start:end], self.schedule.fits)]
+
+        return lowered.map(fused)
+
+    def _results_of(self, lowered: Lowered, role: Role) -> set[Buffer]:
+        """The results of one role."""
+        ports = self.function.outputs
+        return {buffer for buffer, port in zip(lowered.results, ports, strict=True) if port.role is role}
 
     def entry(self) -> Entry:
         """The function as calls."""
@@ -232,34 +259,35 @@ class _Function:
         cut = self._end_of_forward(steps)
         forward, rest = (tuple(self._lines(part)) for part in (steps[:cut], steps[cut:]))
         self.sprite.variables |= dict.fromkeys(changed((*forward, *rest)))
-        slot_name = self.macros["slot_name"]
+        persistent = self.sprite.persistent
         renewals = [
-            Renewal(Value(a.name, self._name(a), a.type), slot_name(name, a.type.rank))
-            for a, name in self.renewals
+            Renewal(self._value(a.name, a, port.role), persistent[port.name]) for a, port in self.renewals
         ]
         return Entry(self.function, tuple(takes), tuple(self._results()), forward, rest, tuple(renewals))
 
     def _end_of_forward(self, steps: Sequence[Step]) -> int:
         """How many steps there are until the loss is known."""
-        last = [k for k, s in enumerate(steps) if any(a.name in self.loss for a, _ in s.writes)]
+        loss = self._results_of(self.lowered, Role.LOSS)
+        last = [k for k, s in enumerate(steps) if any(a in loss for a, _ in s.writes)]
         return max(last, default=len(steps) - 1) + 1
 
     def _arguments(self) -> list[Value]:
-        names = [slot.name for table in self.function.takes for slot in self.program.tables[table]]
-        arguments = self.lowered.arguments
-        for array, name in zip(arguments, names, strict=False):
-            self.names[array] = self.macros["slot_name"](name, array.type.rank)
-        own = arguments[len(names) :]
-        for array in own:
-            self.names[array] = self.sprite.room(self.macros["local"](array.name), array)
-        return [Value(array.name, self.names[array], array.type) for array in own]
+        own = []
+        for array, port in zip(self.lowered.arguments, self.function.inputs, strict=True):
+            if port.role.is_table:
+                self.names[array] = self.sprite.persistent[port.name]
+            else:
+                self.names[array] = self.sprite.room(self.macros["local"](array.name), array)
+                own.append(self._value(array.name, array, port.role))
+        return own
 
     def _results(self) -> list[Value]:
-        renewed = self.program.renewed(self.function)
-        own = [a for k, a in enumerate(self.lowered.results) if k not in renewed]
-        names = [g for g in self.function.gives if g not in self.program.tables]
-        names = names or [a.name for a in own]
-        return [Value(name, self._name(a), a.type) for name, a in zip(names, own, strict=True)]
+        renewed = self.function.renewed()
+        results = enumerate(zip(self.lowered.results, self.function.outputs, strict=True))
+        return [self._value(p.name or a.name, a, p.role) for k, (a, p) in results if k not in renewed]
+
+    def _value(self, name: str, array: Buffer, role: Role) -> Value:
+        return Value(name, self._name(array), array.type, role)
 
     def _name(self, array: Buffer) -> str:
         array = array.alias or array
@@ -291,16 +319,21 @@ class _Function:
             self.names |= dict(zip(signature.arrays, known.lists, strict=True))
             return list(known.calls)
         script = Script(
-            kernel, self.dialect, self._name, self.sprite.is_taken, self.places, self.schedule, self.scaled
+            self.machine.finish(kernel),
+            self.dialect,
+            self._name,
+            self.sprite.is_taken,
+            self.places,
+            self.scaled,
         )
         lines = script.lines()
         if not lines:
             return []
-        written = next((a for a, _ in kernel.writes if not is_number(a)), None)
+        written = next((a for a, _ in kernel.writes if not a.is_register), None)
         stem = self.macros["block_name"](written.name if written else "")
         parts = cut(lines, self.schedule.script_blocks, lambda part: self.sprite.define(stem, part))
         calls = tuple(Call(self.sprite.define(stem, part), may_fail(kernel.body)) for part in parts)
-        lists = [self._name(a) if a.place != "turn" or a.order else "" for a in signature.arrays]
+        lists = [self._name(a) if not a.is_register else "" for a in signature.arrays]
         self.sprite.printed[key] = Printed(calls, lists)
         return list(calls)
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from catgrad.backend import Backend
 from catgrad.errors import CatgradWarning
+from catgrad.programs.ports import Role
 from catgrad.programs.program import Program
 
 from ..assemble import sb3, sprite3
@@ -34,7 +35,7 @@ def spelled(backend: Backend, program: Program) -> dict[str, Any]:
     """What the templates of the target scratch are given."""
     sprite, entries = printed(backend, program)
     told = Interface(backend, sprite, entries) if is_called(backend, program) else None
-    first, taught, drawn = first_values(backend, program), examples(backend, program), streams(program)
+    first, taught, drawn = first_values(backend, program), examples(backend, told), streams(program)
     masks = uses_masks(program)
     named = classes(backend, told, taught) if told else None
     kept = backend.dialect.macros["local"](KEPT)
@@ -45,8 +46,8 @@ def spelled(backend: Backend, program: Program) -> dict[str, Any]:
         "writer": writer(backend, program, entries),
         "entries": entries,
         "told": told,
-        "tables": tables(backend, program),
-        "storage": storage(backend, program, first),
+        "tables": tables(sprite),
+        "storage": storage(sprite, first),
         "first": first,
         "macros": backend.dialect.macros,
         "bits": bits.lists(backend) if drawn or masks else {},
@@ -57,9 +58,7 @@ def spelled(backend: Backend, program: Program) -> dict[str, Any]:
         "shown": monitors(program, told, first, taught, named) if told else [],
         "points": POINTS,
         "pace": pace(sprite, told, taught, named) if told and taught else None,
-        "loss": next((v.place for v in entries["train_step"].gives if v.name == "loss"), "")
-        if "train_step" in entries
-        else "",
+        "loss": next((v.place for e in entries.values() for v in e.gives if v.role is Role.LOSS), ""),
     }
 
 
@@ -71,7 +70,7 @@ def is_called(backend: Backend, program: Program) -> bool:
 def printed(backend: Backend, program: Program) -> tuple[Sprite, dict[str, Entry]]:
     """The functions of a program as custom blocks: compact ones, if there were too many of them else."""
     sprite = Sprite(backend, program)
-    entries = {f.name: sprite.entry(f) for f in program.functions if not f.name.startswith("init")}
+    entries = {f.name: sprite.entry(f) for f in program.functions if not f.kind.is_initial}
     many = sum(blocks(definition.lines) for definition in sprite.definitions) > MANY
     if many and backend.options.unroll == "auto":
         return printed(backend.configured(unroll="compact"), program)

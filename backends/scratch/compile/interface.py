@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, count
 from typing import Any
@@ -11,7 +11,7 @@ from catgrad.backend import Backend
 from catgrad.errors import OptionError
 from catgrad.initialisers import Filled, Normal, Uniform
 from catgrad.naming import numbered
-from catgrad.programs.program import Program
+from catgrad.programs.ports import TABLES, Kind, Role
 from catgrad.terms.state import Slot
 from catgrad.types import Dtype, NdArrayType
 
@@ -22,8 +22,6 @@ from .sizes import untouched
 
 FEW = 4
 """Items that are copied one by one rather than in a loop."""
-
-TABLES = ("parameters", "buffers", "state")
 
 SHARED = ("loss", "error", "steps", "guess", "classes", "accuracy")
 """What sprites share beside inputs, targets and outputs."""
@@ -58,6 +56,7 @@ class Reading:
 class Told:
     """A function as others call it: the shared lists, what it reads first, and what it shows in the end."""
 
+    block: str
     entry: Entry
     inputs: tuple[tuple[str, Value], ...]
     outputs: tuple[tuple[str, Value], ...]
@@ -84,19 +83,18 @@ class Interface:
         self.macros, self.sprite, self.program = backend.dialect.macros, sprite, sprite.program
         sprite.variables[self.macros["local"]("i")] = None
         # Blocks are left for it where there are none to train.
-        self.quick = "train_step" not in entries
+        steps = [entry for entry in entries.values() if entry.function.kind is Kind.TRAIN_STEP]
+        self.quick = not steps
         self.readings: dict[str, Reading] = {}
-        asked = [entry for name, entry in entries.items() if name != "train_step"]
-        self.asked = {entry.function.name.replace("_", " "): self._asked(entry) for entry in asked}
-        self.step: Told | None = None
-        self.targets: tuple[tuple[str, Value], ...] = ()
-        if (step := entries.get("train_step")) is not None:
-            inputs = self.asked["predict"].inputs
-            x, y = step.takes[: len(inputs)], step.takes[len(inputs) :]
-            self.targets = (*zip(numbered_list("target", len(y)), y, strict=True),)
-            given = [(name, value) for (name, _), value in zip(inputs, x, strict=True)]
-            self.step = self._told(step, (*given, *self.targets))
-        self._check_names(tables(backend, sprite.program))
+        asked = [self._told(entry) for entry in entries.values() if entry not in steps]
+        self.asked = {told.block: told for told in asked}
+        self.step = next(map(self._told, steps), None)
+        self._check_names(tables(sprite))
+
+    @property
+    def functions(self) -> list[Told]:
+        """All of them."""
+        return [*self.asked.values(), *([self.step] if self.step else [])]
 
     @property
     def first(self) -> Told:
@@ -108,7 +106,8 @@ class Interface:
         """The lists that are for all sprites."""
         inputs = [name for told in self.asked.values() for name, _ in told.inputs]
         outputs = [name for told in self.asked.values() for name, _ in told.outputs]
-        return [*dict.fromkeys([*inputs, *(name for name, _ in self.targets), *outputs])]
+        targets = [name for name, value in self.step.inputs if value.role is Role.TARGET] if self.step else []
+        return [*dict.fromkeys([*inputs, *targets, *outputs])]
 
     def _check_names(self, kept: Sequence[tuple[str, Slot, bool]]) -> None:
         shared = {*SHARED, *self.shared}
@@ -120,19 +119,20 @@ class Interface:
                     "give it another name",
                 )
 
-    def _asked(self, entry: Entry) -> Told:
-        return self._told(entry, zip(numbered_list("input", len(entry.takes)), entry.takes, strict=True))
-
-    def _told(self, entry: Entry, given: Iterable[tuple[str, Value]]) -> Told:
-        inputs, outputs = tuple(given), entry.outputs
+    def _told(self, entry: Entry) -> Told:
+        x, y = ([v for v in entry.takes if v.role is role] for role in (Role.INPUT, Role.TARGET))
+        names = [*numbered_list("input", len(x)), *numbered_list("target", len(y))]
+        inputs, outputs = tuple(zip(names, [*x, *y], strict=True)), entry.outputs
         named = (*zip(numbered_list("output", len(outputs)), outputs, strict=True),)
         readings = tuple(self._reading(shared, value, outputs) for shared, value in inputs)
         shows = tuple(line for shared, value in named for line in self._copied(value, shared))
-        return Told(entry, inputs, named, readings, shows)
+        trains = entry.function.kind is Kind.TRAIN_STEP
+        block = "train step" if trains else entry.function.name.replace("_", " ")
+        return Told(block, entry, inputs, named, readings, shows)
 
     def _reading(self, shared: str, value: Value, outputs: Sequence[Value]) -> Reading:
         below = 2 if value.type.dtype is Dtype.bool else 0
-        if shared.startswith("target") and value.type.dtype in (Dtype.int32, Dtype.int64):
+        if value.role is Role.TARGET and value.type.dtype in (Dtype.int32, Dtype.int64):
             below = _count_classes(value, outputs)
         one_by_one = self.quick and value.size <= FEW and not below
         wish = f"~read {shared}"
@@ -156,22 +156,21 @@ class Interface:
     @property
     def resets(self) -> list[Reset]:
         """How what a step changes of the tables gets its first values again."""
-        return self._resets(TABLES, [self.step] if self.step else [])
+        return self._resets(TABLES[::-1], [self.step] if self.step else [])
 
     @property
     def forgets(self) -> list[Reset]:
         """Return the first values of what functions remember from call to call."""
-        return self._resets(
-            ("buffers",), [t for t in self.asked.values() if "buffers" in t.entry.function.gives]
-        )
+        remembering = [t for t in self.asked.values() if Role.BUFFER in t.entry.function.changes]
+        return self._resets((Role.BUFFER,), remembering)
 
-    def _resets(self, tables: Sequence[str], changed_by: Sequence[Told]) -> list[Reset]:
+    def _resets(self, tables: Sequence[Role], changed_by: Sequence[Told]) -> list[Reset]:
         slots = (slot for table in tables for slot in self.program.tables.get(table, ()))
-        constant = [untouched(self.program, told.entry.function.name) for told in changed_by]
+        constant = [untouched(told.entry.function) for told in changed_by]
         return [self._reset(slot) for slot in slots if any(slot.name not in each for each in constant)]
 
     def _reset(self, slot: Slot) -> Reset:
-        place = self.macros["slot_name"](slot.name, slot.type.rank)
+        place = self.sprite.persistent[slot.name]
         return Reset(place, int(slot.type.size) if slot.type.rank else None, self._drawn(slot.initial))
 
     def _drawn(self, initial: Any) -> str:
@@ -208,8 +207,7 @@ def extent(type: NdArrayType) -> str:
     return f"{type.size} number{'s' if type.size != 1 else ''}{shape}"
 
 
-def tables(backend: Backend, program: Program) -> list[tuple[str, Slot, bool]]:
+def tables(sprite: Sprite) -> list[tuple[str, Slot, bool]]:
     """The lists and variables that training changes: name, slot, and whether it is a list."""
-    macros = backend.dialect.macros
-    slots = [slot for table in TABLES for slot in program.tables.get(table, ())]
-    return [(macros["slot_name"](slot.name, slot.type.rank), slot, bool(slot.type.rank)) for slot in slots]
+    slots = [slot for table in TABLES[::-1] for slot in sprite.program.tables.get(table, ())]
+    return [(sprite.persistent[slot.name], slot, bool(slot.type.rank)) for slot in slots]

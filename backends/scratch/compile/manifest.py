@@ -7,13 +7,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from catgrad.backend import Backend
+from catgrad.programs.ports import Kind, Role
 from catgrad.terms.state import Slot
 
 from .entries import Entry, Value
 from .interface import Interface
-
-BLOCKS = {"train_step": "train step", "trained": "~read token"}
-"""The custom blocks of functions that are called otherwise there."""
 
 
 def manifest(
@@ -32,15 +30,15 @@ def manifest(
 
 
 def _entry(entry: Entry, told: Interface | None) -> dict[str, Any]:
-    name = entry.function.name
     shared = dict[str, str]()
+    block = "~read token" if entry.function.kind is Kind.TRAINED else entry.function.name
     if told is not None:
-        used = told.step if name == "train_step" else told.asked[name.replace("_", " ")]
-        assert used is not None  # there is a step if it is an entry
+        [used] = [each for each in told.functions if each.entry is entry]
+        block = used.block
         shared = {r.value.name: r.shared for r in used.readings}
         shared |= {value.name: n for n, value in used.outputs} | {"loss": "loss"}
     return {
-        "block": BLOCKS.get(name, name.replace("_", " ")) if told else BLOCKS.get(name, name),
+        "block": block,
         "takes": [_value(v, shared) for v in entry.takes],
         "gives": [_value(v, shared) for v in entry.gives],
     }
@@ -48,7 +46,7 @@ def _entry(entry: Entry, told: Interface | None) -> dict[str, Any]:
 
 def _value(value: Value, shared: Mapping[str, str]) -> dict[str, Any]:
     place = shared.get(value.name, value.place)
-    is_variable = value.is_number and (value.name not in shared or value.name == "loss")
+    is_variable = value.is_number and (value.name not in shared or value.role is Role.LOSS)
     return {
         "name": value.name,
         "variable" if is_variable else "list": place,

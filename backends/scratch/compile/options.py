@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from catgrad.errors import OptionError, nearest
+from catgrad.programs.ports import Kind
 
 CHOICES = {
     "unroll": ("compact", "auto", "max"),
@@ -57,11 +58,11 @@ class Options:
     vm: str = "vanilla"
 
     @property
-    def entries(self) -> Sequence[str]:
+    def entries(self) -> Sequence[Kind]:
         """The functions of a task that the sprite has."""
         if self.tokenizer is not None:
-            return ("trained",)
-        return ("predict", "train_step") if self.train else ("predict",)
+            return (Kind.TRAINED,)
+        return (Kind.PREDICT, Kind.TRAIN_STEP) if self.train else (Kind.PREDICT,)
 
     def __post_init__(self) -> None:
         for name, choices in CHOICES.items():

@@ -9,13 +9,11 @@ from catgrad.backend import Backend
 from catgrad.errors import OptionError
 from catgrad.ops.bits import BitAnd
 from catgrad.ops.random import RandomBits
+from catgrad.programs.ports import Kind, Port, Role
 from catgrad.programs.program import Function, Program, operations
 from catgrad.terms.op import Op
 from catgrad.terms.structural import Label
 from catgrad.types import symbols
-
-PREDICTIONS = "y_hat"
-"""What the model's outputs are called."""
 
 
 def arranged(backend: Backend, program: Program) -> Program:
@@ -23,10 +21,14 @@ def arranged(backend: Backend, program: Program) -> Program:
 
     Raises: OptionError if it has more than one symbolic size
     """
-    taken = {table for function in program.functions for table in function.takes}
-    tables = {name: slots for name, slots in program.tables.items() if name in taken}
-    changed = program.map(lambda f: _with_predictions(_with_numbers(backend, f)))
-    return replace(changed, tables=tables)
+    taken = {table for function in program.functions for table in function.tables}
+    tables = {table: slots for table, slots in program.tables.items() if table in taken}
+    sized = replace(program.map(lambda f: _with_numbers(backend, f)), tables=tables)
+    step, predict = sized.kinds.get(Kind.TRAIN_STEP), sized.kinds.get(Kind.PREDICT)
+    if step is None or predict is None:
+        return sized
+    shown = _with_outputs(step, [port for port in predict.outputs if port.role is Role.OUTPUT])
+    return sized.map(lambda f: shown if f is step else f)
 
 
 def _with_numbers(backend: Backend, function: Function) -> Function:
@@ -42,22 +44,19 @@ def _with_numbers(backend: Backend, function: Function) -> Function:
     return function.substitute(dict.fromkeys(names, size))
 
 
-def _with_predictions(function: Function) -> Function:
-    if function.name != "train_step":
-        return function
-    found = {
-        op.name: outputs[0]
-        for op, _, outputs in function.body
-        if isinstance(op, Label) and op.name.split("_")[:2] == PREDICTIONS.split("_")
-    }
-    return replace(function, results=(*function.results, *found.values()), gives=(*function.gives, *found))
+def _with_outputs(step: Function, outputs: Sequence[Port]) -> Function:
+    """A step that returns the outputs of the model too, which have these names in it."""
+    named = {op.name: outputs[0] for op, _, outputs in step.body if isinstance(op, Label)}
+    values = [named[port.name] for port in outputs]
+    ports = (replace(port, type=step.types[v]) for port, v in zip(outputs, values, strict=True))
+    return replace(step, results=(*step.results, *values), outputs=(*step.outputs, *ports))
 
 
 def predicts(function: Function) -> bool:
     """Tell whether it gives outputs of a model or remembers something, and trains nothing."""
-    remembers = "buffers" in function.takes and "buffers" in function.gives
-    answers = any(name.startswith(PREDICTIONS) for name in function.gives)
-    return function.name not in ("train_step", "trained") and (remembers or answers)
+    remembers = Role.BUFFER in function.tables and Role.BUFFER in function.changes
+    answers = any(port.role is Role.OUTPUT for port in function.outputs)
+    return function.kind in (Kind.PREDICT, Kind.FUNCTION) and (remembers or answers)
 
 
 def streams(program: Program) -> list[int]:
@@ -72,17 +71,10 @@ def uses_masks(program: Program) -> bool:
 
 def _printed(program: Program) -> Iterator[Op]:
     """The operations of functions that become custom blocks."""
-    return (op for f in program.functions if not f.name.startswith("init") for op in operations(f))
+    return (op for f in program.functions if not f.kind.is_initial for op in operations(f))
 
 
-def untouched(program: Program, function: str) -> set[str]:
-    """The arrays of tables that a function gives back as it takes them, by name."""
-    f = program[function]
-    taken = zip(_named(program, f.takes), f.arguments, strict=False)
-    given = dict(zip(_named(program, f.gives), f.results, strict=True))
-    return {name for name, value in taken if given.get(name) == value}
-
-
-def _named(program: Program, tables: Sequence[str]) -> list[str]:
-    """The names of all arrays of these tables; what is no table is one array itself."""
-    return [slot.name if slot else name for name in tables for slot in program.tables.get(name, (None,))]
+def untouched(function: Function) -> set[str]:
+    """The arrays of tables that a function returns as it takes them, by name."""
+    renewed = function.renewed().items()
+    return {function.inputs[n].name for k, n in renewed if function.results[k] == function.arguments[n]}

@@ -11,12 +11,12 @@ import numpy as np
 from catgrad.backends.scratch.formats.packed import LETTERS, NAME, Packed, Text, packed
 from catgrad.backends.scratch.formats.rounded import BITS, Halves, Steps, halves, steps
 
-from catgrad.backend import Backend
-from catgrad.programs.program import Program
+from catgrad.programs.ports import Role
 from catgrad.types import Array
 
 from ..assemble.limits import check_list
 from ..assemble.numbers import items
+from .entries import Sprite
 from .interface import tables
 
 LETTERS_LIST, POWERS_LIST, HALVES_LIST = "~letters", "~powers of 10", "~powers of 2"
@@ -42,15 +42,15 @@ class Storage:
         return [0, *accumulate(len(text.items) for text in self.packed)]
 
 
-def storage(backend: Backend, program: Program, first: Mapping[str, Array]) -> Storage:
-    """The tables of a program, of which these are the first values, as the option `storage` says.
+def storage(sprite: Sprite, first: Mapping[str, Array]) -> Storage:
+    """The tables of a sprite, of which these are the first values, as the option `storage` says.
 
     Raises: ArtifactError if Scratch has no room for a list, or its numbers are not finite, have too many
     digits or are too large for float16
     """
-    options = backend.options
-    arrays = {place: first[slot.name] for place, slot, is_list in tables(backend, program) if is_list}
-    buffers = {slot.name for slot in program.tables.get("buffers", ())}
+    options, program = sprite.backend.options, sprite.program
+    arrays = {place: first[slot.name] for place, slot, is_list in tables(sprite) if is_list}
+    buffers = {slot.name for slot in program.tables.get(Role.BUFFER, ())}
     masks = {
         place: _with_texts(items(place, np.where(np.isinf(array), 0, array), options.sig_figs), array)
         for place, array in arrays.items()
@@ -58,7 +58,7 @@ def storage(backend: Backend, program: Program, first: Mapping[str, Array]) -> S
     }
     if options.storage == "numbers":
         return Storage({place: array.ravel() for place, array in arrays.items()} | masks)
-    weights = {slot.name for slot in program.tables["parameters"]}
+    weights = {slot.name for slot in program.tables[Role.PARAMETER]}
     lists = {
         place: items(place, array.ravel(), options.sig_figs)
         for place, array in arrays.items()

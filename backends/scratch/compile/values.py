@@ -10,12 +10,10 @@ import numpy as np
 from catgrad.backend import Backend
 from catgrad.errors import DtypeError, ShapeError
 from catgrad.formats.weights import read_weights
+from catgrad.programs.ports import INITIAL, Role
 from catgrad.programs.program import Program, interpret
 from catgrad.terms.state import Slot
 from catgrad.types import Array
-
-INITIAL = {"parameters": "init", "buffers": "init_buffers", "state": "init_state"}
-"""The functions that give the first values of tables."""
 
 
 def first_values(backend: Backend, program: Program) -> dict[str, Array]:
@@ -29,14 +27,10 @@ def first_values(backend: Backend, program: Program) -> dict[str, Array]:
         read_weights(weights, program) if isinstance(weights, str) and weights else weights or {}
     )
     found: dict[str, Array] = {}
-    known = {f.name: f for f in program.functions}
-    for table, name in INITIAL.items():
-        slots = program.tables.get(table, ())
-        if name not in known:
-            continue
-        values = interpret(known[name], np.int64(0))
+    for table, slots in program.tables.items():
+        values = interpret(program.kinds[INITIAL[table]], np.int64(0))
         for slot, value in zip(slots, values, strict=True):
-            wanted = bool(given) and (table == "parameters" or slot.name in given)
+            wanted = bool(given) and (table is Role.PARAMETER or slot.name in given)
             found[slot.name] = _given(slot, given, weights) if wanted else value
     return found
 

@@ -9,10 +9,10 @@ import numpy as np
 
 from catgrad.backend import Backend
 from catgrad.errors import DtypeError, OptionError, ShapeError
-from catgrad.programs.program import Program
+from catgrad.programs.ports import Role
 from catgrad.types import Array, NdArrayType
 
-from ..compile.interface import numbered_list
+from ..compile.interface import Interface
 
 AT_ONCE = 16
 """Numbers of a row that are copied one by one rather than in a loop."""
@@ -61,7 +61,7 @@ class Examples:
         return len(self.columns[0].array)
 
 
-def examples(backend: Backend, program: Program) -> Examples | None:
+def examples(backend: Backend, interface: Interface | None) -> Examples | None:
     """The option `data` as lists, if it is given.
 
     Raises: OptionError without a step of training; ShapeError or DtypeError if an array does not fit
@@ -69,24 +69,22 @@ def examples(backend: Backend, program: Program) -> Examples | None:
     data = backend.options.data
     if data is None:
         return None
-    known = {f.name: f for f in program.functions}
-    if "train_step" not in known:
-        raise OptionError("data must be for a task that trains", f"{program.name} does not", "leave data out")
-    step, predict = known["train_step"], known["predict"]
-    types = step.argument_types[program.common_arguments(step) :]
-    inputs = len(predict.argument_types) - program.common_arguments(predict)
-    names = [*numbered_list("input", inputs), *numbered_list("target", len(types) - inputs)]
-    if len(data) != len(types):
+    step = interface.step if interface else None
+    if step is None:
+        raise OptionError("data must be for a task that trains", "this one does not", "leave data out")
+    names = [name for name, _ in step.inputs]
+    if len(data) != len(names):
         raise ShapeError(
-            f"data must be {len(types)} arrays, one each for {', '.join(names)}",
+            f"data must be {len(names)} arrays, one each for {', '.join(names)}",
             f"they are {len(data)}",
             "give those",
         )
     batch = backend.options.batch
     columns = [
-        Column(f"data {name}", name, _fitting(f"data {name}", values, type, batch))
-        for name, values, type in zip(names, data, types, strict=True)
+        Column(f"data {name}", name, _fitting(f"data {name}", array, value.type, batch))
+        for array, (name, value) in zip(data, step.inputs, strict=True)
     ]
+    inputs = sum(value.role is Role.INPUT for _, value in step.inputs)
     found = Examples(tuple(columns[:inputs]), tuple(columns[inputs:]))
     if len(counts := {len(column.array) for column in columns}) > 1 or found.rows == 0:
         raise ShapeError(

@@ -46,7 +46,7 @@ def pace(sprite: Sprite, told: Interface, examples: Examples, classes: Classes |
     steps = _round_down(FRAME // _of(sprite, told.step))
     if classes is None or not classes.label:
         return Pace(steps, POINTS)
-    measuring = examples.rows * _of(sprite, told.asked["predict"])
+    measuring = examples.rows * _of(sprite, told.first)
     wanted = SHARE * measuring // max(FRAME, steps * _of(sprite, told.step))
     return Pace(
         steps, next((n for n in (4, 5, 6, 8, 10, 12, 15, 20, 24, 30, 40, 60, 80, 120) if n >= wanted), POINTS)
@@ -55,7 +55,7 @@ def pace(sprite: Sprite, told: Interface, examples: Examples, classes: Classes |
 
 def _round_down(number: int) -> int:
     """The greatest of 1, 2, 5, 10, 20, 50, ... that is no greater, and 1 for 0."""
-    powers = [10**n for n in range(6)]
+    powers = (1, 10, 100, 1_000, 10_000, 100_000)
     return max(k * power for power in powers for k in (1, 2, 5) if k * power <= max(number, 1))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from catgrad.programs.ports import Role
 from catgrad.programs.program import Program
 from catgrad.types import Array
 
@@ -45,7 +46,7 @@ def monitors(
     names += ["accuracy"] * bool(classes and classes.label)
     shown = [Shown("variable", name, (COLUMN, 5 + LINE * n)) for n, name in enumerate(names)]
     y = 5 + LINE * len(shown)
-    for slot in program.tables.get("state", ()) if told.step else ():
+    for slot in program.tables.get(Role.STATE, ()) if told.step else ():
         if slot.name == "learning_rate":
             rate = float(first[slot.name].item())
             shown.append(Shown("variable", "learning rate", (COLUMN, y), most=_end(rate)))

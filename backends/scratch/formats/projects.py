@@ -20,13 +20,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from catgrad.backends.scratch.formats.names import written
 
 from catgrad.errors import ArtifactError
 from catgrad.terms.state import Slot
 from catgrad.types import Array
 
 from . import packed, rounded
+from .names import written
 
 LARGEST = 30_000_000
 """How many bytes of JSON are read at most; Scratch's site takes 5 million."""

@@ -11,19 +11,11 @@ from decimal import ROUND_UP, Context, Decimal
 from typing import Any
 
 import numpy as np
-from catgrad.backends.scratch.formats.packed import (
-    LARGEST,
-    NAME,
-    Packed,
-    Text,
-    check_letters,
-    codes,
-    packed,
-    written,
-)
 
 from catgrad.errors import ArtifactError
 from catgrad.types import Array
+
+from .packed import LARGEST, NAME, Packed, Text, check_letters, codes, packed, written
 
 AT_ONCE = 3
 """Numbers that are one whole number in the text."""

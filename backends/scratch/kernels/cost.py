@@ -10,8 +10,7 @@ from weakref import WeakKeyDictionary
 
 from catgrad.loops.ir.index import Index, Variable
 from catgrad.loops.ir.nest import Accumulate, Item, Store, statements
-from catgrad.loops.ir.scalar import Compute, IndexValue, Load, Masked, Number, Scalar
-from catgrad.loops.passes.turns import is_number
+from catgrad.loops.ir.scalar import Compute, IndexValue, Load, Masked, Number, Scalar, Space
 from catgrad.types import Dtype
 
 STACK, REPORTER, VARIABLE, SHARED = 112, 45, 56, 106
@@ -65,7 +64,7 @@ def _of(scalar: Scalar) -> int:
         return 0
     if isinstance(scalar, Load):
         if not scalar.buffer.order:
-            return SHARED if scalar.buffer.place == "argument" else VARIABLE
+            return SHARED if scalar.buffer.space is Space.ARGUMENT else VARIABLE
         return REPORTER + of_index(scalar.buffer.flat(scalar.indices))
     if isinstance(scalar, IndexValue):
         return of_index(scalar.index)
@@ -104,4 +103,4 @@ def wraps(dtype: Dtype) -> bool:
 
 def is_variable(scalar: Scalar) -> bool:
     """Whether it is a number of its kernel, which is a variable already."""
-    return isinstance(scalar, Load) and is_number(scalar.buffer)
+    return isinstance(scalar, Load) and scalar.buffer.is_register

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from catgrad.loops.ir.nest import Item, Rewritten
+from catgrad.loops.ir.nest import Item, Rewriter, rewritten
 from catgrad.loops.ir.scalar import Compute, Number, Scalar
 from catgrad.ops.arithmetic import Divide, Maximum, Minimum
 from catgrad.ops.cast import Cast
@@ -24,10 +24,10 @@ LIMITS = {
 
 def legalise(items: Sequence[Item]) -> list[Item]:
     """Rewrite error functions, casts of floating numbers, and quotients of two constants."""
-    return _Legal().items(items)
+    return rewritten(items, _Legal())
 
 
-class _Legal(Rewritten):
+class _Legal(Rewriter):
     def _changed(self, old: Scalar) -> Scalar:
         new = super()._changed(old)
         if not isinstance(new, Compute):

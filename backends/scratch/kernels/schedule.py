@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from catgrad.loops.ir.nest import Item, Loop
+from catgrad.loops.ir.nest import Item, Kernel, Loop
+from catgrad.loops.machine import Machine
 from catgrad.loops.passes.expand_sorts import expand_sorts
 from catgrad.loops.passes.fold_constants import fold_constants
 from catgrad.loops.passes.forward_substitute import forward_substitute
-from catgrad.loops.passes.interchange import interchange
+from catgrad.loops.passes.interchange_sums import interchange_sums
 from catgrad.loops.passes.reassociate import reassociate_products
-from catgrad.loops.passes.unroll import Unrolling, is_sum, unroll
+from catgrad.loops.passes.unroll_by_cost import Unrolling, is_sum, unroll_by_cost
 
 from .cost import of_items
 from .legalise import legalise
@@ -38,11 +39,11 @@ class Schedule:
     fused_ns: int
     script_blocks: int
 
-    def apply(self, items: Sequence[Item]) -> list[Item]:
-        """Return the items of a kernel as its script has them."""
-        items = unroll(expand_sorts(items), self.unrolling)
-        items = forward_substitute(interchange(items, MIN_INTERCHANGED_ITERATIONS), MAX_EXPRESSION_DEPTH)
-        return legalise(reassociate_products(fold_constants(items)))
+    def apply(self, kernel: Kernel, machine: Machine) -> Kernel:
+        """Return the kernel as its script has it."""
+        items = unroll_by_cost(expand_sorts(kernel.body), self.unrolling)
+        items = forward_substitute(interchange_sums(items, MIN_INTERCHANGED_ITERATIONS), MAX_EXPRESSION_DEPTH)
+        return Kernel(legalise(reassociate_products(fold_constants(items))))
 
     def fits(self, loop: Loop, item: Loop) -> bool:
         """Tell whether two nests may be fused: their script is not too long then."""

@@ -21,7 +21,6 @@ from catgrad.loops.ir.nest import (
     statements,
 )
 from catgrad.loops.ir.scalar import Buffer, Compute, IndexValue, Load, Number, Scalar
-from catgrad.loops.passes.turns import is_number
 from catgrad.naming import Namer
 from catgrad.ops.arithmetic import Add, Minimum
 from catgrad.ops.bits import BitAnd
@@ -32,7 +31,6 @@ from catgrad.types import Dtype, NdArrayType
 from . import cost
 from .expressions import Expressions
 from .places import LETTERS, OUTER_LETTERS, Places
-from .schedule import Schedule
 from .texts import Append, Call, Change, Clear, If, Line, Repeat, Replace, Require, Set
 
 KEPT, SLOTS = "kept", 64
@@ -52,10 +50,9 @@ class Script:
         name_of: Callable[[Buffer], str],
         is_taken: Callable[[str], bool],
         outer: Places,
-        schedule: Schedule,
         scaled: Collection[Buffer] = (),
     ) -> None:
-        items = schedule.apply(kernel.body)
+        items = kernel.body
         self.items, self.macros, self._given, self._is_taken = items, dialect.macros, name_of, is_taken
         self.namer = Namer(LETTERS + OUTER_LETTERS)
         self.names: dict[Buffer, str] = {}
@@ -64,7 +61,8 @@ class Script:
         self.expressions = Expressions(dialect, self.places, self._name, changed, scaled)
         self.slots = 0
         self.appended = set(densely_stored(items))
-        for array in dict.fromkeys(a for s in statements(items) for a, _ in (*s.reads, *s.writes)):
+        arrays = dict.fromkeys(a for s in statements(items) for a, _ in (*s.reads, *s.writes))
+        for array in sorted(arrays, key=lambda a: a.is_register):  # lists first: registers avoid their names
             self._name(array)
 
     def lines(self) -> tuple[Line, ...]:
@@ -73,7 +71,7 @@ class Script:
         return (*begin, *self._block(self.items))
 
     def _name(self, array: Buffer) -> str:
-        if not is_number(array):
+        if not array.is_register:
             return self._given(array)
         if array not in self.names:
             self.names[array] = self._fresh(array.name)

@@ -1,58 +1,19 @@
-"""Sprites called from Python: each call runs a custom block in a virtual machine of Scratch."""
+"""Functions of sprites on arrays: each call runs a custom block in a virtual machine of Scratch."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
-from catgrad.backends.scratch.formats.packed import NAME
 
 from catgrad.backend import Artifact
 from catgrad.errors import DivergenceError, ShapeError
-from catgrad.programs.program import Function, Program, interpret
+from catgrad.programs.program import Function, interpret
 from catgrad.types import Array, Dtype, NdArrayType
 
-from ...c.checks import Wanted
-from ..compile.sizes import PREDICTIONS
+from ...host.checks import Expected
 from .projects import Machine
-
-
-def load(artifact: Artifact) -> Any:
-    """The class `CompiledModel` of an emitted sprite. Raises: ToolError if there is no virtual machine."""
-    from .learner import Learner
-
-    program = artifact.program
-    blocks = opened(artifact, "sprite3")
-    initial = {f.name: Initial(f) for f in program.functions if f.name not in blocks}
-    attributes: dict[str, Any] = {"program": program, **initial, **blocks}
-    attributes |= {"machine": next(iter(blocks.values())).machine}
-    if "train_step" in blocks:
-        attributes["step"] = Step(blocks["train_step"])
-        attributes["learner"] = lambda self, seed=None: Learner(opened(artifact, "sb3"), initial, seed)
-    return type("CompiledModel", (Loaded,), attributes)
-
-
-def opened(artifact: Artifact, kind: str) -> dict[str, Block]:
-    """The custom blocks of the emitted sprite3 or sb3, in a virtual machine of its own."""
-    program = artifact.program
-    told = json.loads(artifact.text(f"{program.name}_manifest.json"))
-    machine = Machine(told["vm"])
-    machine.load(artifact.files[f"{program.name}.{kind}"])
-    if machine.has_list(NAME):
-        machine.call("unpack weights")  # or the first call would put them in place of those it is given
-    return {
-        name: Block(machine, program, program[name], how, told["tables"])
-        for name, how in told["functions"].items()
-    }
-
-
-class Loaded:
-    """A sprite in a virtual machine, and the program it was printed from; functions take and give arrays."""
-
-    program: ClassVar[Program]
-    machine: ClassVar[Machine]
 
 
 class Block:
@@ -61,27 +22,31 @@ class Block:
     def __init__(
         self,
         machine: Machine,
-        program: Program,
-        function: Function,
+        artifact: Artifact,
+        name: str,
         how: Mapping[str, Any],
         tables: Mapping[str, Mapping[str, str]],
     ) -> None:
-        self.machine, self.program, self.function, self.how = machine, program, function, how
+        self.machine, self.program, self.how = machine, artifact.program, how
+        function = self.function = artifact.program[name]
+        # A step shows the model's outputs too, but what a function returns is what the reference does.
+        self.outputs = function.outputs[: len(artifact.reference[name].outputs)]
         self.__name__, self.__doc__ = function.name, function.doc
-        slots = [slot for table in function.takes for slot in program.tables[table]]
-        self.slots = [(slot.type, tables[slot.name]) for slot in slots]
+        self.slots = [tables[port.name] for port in function.inputs if port.role.is_table]
         names = [function.names.get(v, "x") for v in function.arguments]
-        self.wanted = Wanted(function.name, names, function.argument_types)
+        self.expected = Expected(function.name, names, function.argument_types)
         self.tables = tables
 
     def __call__(self, *values: Any) -> list[Array]:
         """The results, in the order in which the function gives them."""
-        given = self.wanted.checked(values)
-        places = [*(place for _, place in self.slots), *self.how["takes"]]
+        given = self.expected.checked(values)
+        places = [*self.slots, *self.how["takes"]]
         for place, value in zip(places, given, strict=True):
             self.put(place, value)
         self.run()
-        return [self.get(place, type) for place, type in self._results()]
+        own = iter(self.how["gives"])
+        places = [self.tables[port.name] if port.role.is_table else next(own) for port in self.outputs]
+        return [self.get(place, port.type) for place, port in zip(places, self.outputs, strict=True)]
 
     def run(self) -> None:
         """Run the custom block. Raises: DivergenceError, IndexError or ShapeError with the error it finds."""
@@ -93,25 +58,6 @@ class Block:
             diverged = error.startswith("the loss") or "too large" in error
             kind = DivergenceError if diverged else ShapeError
             raise kind(f"{self.how['block']} must find no error", f"it says: {error}", "give other values")
-
-    def _results(self) -> list[tuple[Mapping[str, Any], NdArrayType]]:
-        own, results = iter(self.how["gives"]), []
-        for given in self.function.gives or [""] * len(self.function.results):
-            if given in self.program.tables:
-                results += [(self.tables[slot.name], slot.type) for slot in self.program.tables[given]]
-            else:
-                place = next(own)
-                results.append((place, type_of(place)))
-        return results[: len(results) - self._extra]
-
-    @property
-    def _extra(self) -> int:
-        """The model's outputs, that a step shows but does not return."""
-        return (
-            sum(g.startswith(PREDICTIONS) for g in self.function.gives)
-            if self.function.name == "train_step"
-            else 0
-        )
 
     def put(self, place: Mapping[str, str], value: Array) -> None:
         """Write an array where the sprite has it."""

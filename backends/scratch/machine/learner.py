@@ -11,12 +11,12 @@ from catgrad.backends.scratch.formats.projects import read_arrays
 
 from catgrad.errors import ArtifactError, UnsupportedOp
 from catgrad.files import write_whole
+from catgrad.programs.ports import INITIAL, TABLES, Kind, Role
 from catgrad.terms.state import Slot
 from catgrad.types import Array
 
-from ...c.checks import Wanted
-from ...c.held import Holder, Table
-from ..compile.values import INITIAL
+from ...host.checks import Expected
+from ...host.tables import Owner, Table
 from .harness import Block, Initial, type_of
 
 
@@ -34,30 +34,30 @@ class Listed(Table):
         self._block.put(self._block.tables[name], array)
 
 
-class Bound:
+class BoundFunction:
     """A custom block on its own arguments, with the tables as the sprite has them."""
 
     def __init__(self, block: Block) -> None:
         self.block, count = block, len(block.slots)
-        self.wanted = Wanted(block.__name__, block.wanted.names[count:], block.wanted.types[count:])
+        self.expected = Expected(block.__name__, block.expected.names[count:], block.expected.types[count:])
 
     def __call__(self, *values: Any) -> list[Array]:
         """Its own results."""
-        for place, value in zip(self.block.how["takes"], self.wanted.checked(values), strict=True):
+        for place, value in zip(self.block.how["takes"], self.expected.checked(values), strict=True):
             self.block.put(place, value)
         self.block.run()
         return [self.block.get(place, type_of(place)) for place in self.block.how["gives"]]
 
     def batches(self, inputs: Sequence[Any]) -> list[Sequence[Any]]:
         """Inputs of more examples than it takes at once, cut; others as they are."""
-        sizes = {type.shape[0] if type.rank else 0 for type in self.wanted.types}
+        sizes = {type.shape[0] if type.rank else 0 for type in self.expected.types}
         rows = {len(x) if np.ndim(x) else 0 for x in inputs}
         if len(sizes) > 1 or len(rows) > 1 or not (size := sizes.pop()) or (count := rows.pop()) % size:
             return [inputs]
         return [[x[n : n + size] for x in inputs] for n in range(0, count, size)] or [inputs]
 
 
-class Learner(Holder):
+class Learner(Owner):
     """Parameters, buffers and optimiser state by name, and the blocks that use and change them.
 
     `machine` is where its project runs. Without a seed, weights begin as the project has them.
@@ -66,13 +66,15 @@ class Learner(Holder):
     def __init__(
         self, blocks: Mapping[str, Block], initial: Mapping[str, Initial], seed: int | None = None
     ) -> None:
-        block = blocks["predict"]
+        block = next(iter(blocks.values()))
         self.program, self.machine = block.program, block.machine
-        self._predict, self._step = Bound(block), Bound(blocks["train_step"])
-        self._held = {table: Listed(table, self.program.tables.get(table, ()), block) for table in INITIAL}
-        for table, name in INITIAL.items() if seed is not None else ():
-            if name in initial:
-                self._held[table].set(dict(zip(self._held[table], initial[name](seed), strict=True)))
+        kinds = self.program.kinds
+        self._predict = BoundFunction(blocks[kinds[Kind.PREDICT].name])
+        self._step = BoundFunction(blocks[kinds[Kind.TRAIN_STEP].name])
+        self._tables = {table: Listed(table, self.program.tables.get(table, ()), block) for table in TABLES}
+        for table in self.program.tables if seed is not None else ():
+            values = initial[kinds[INITIAL[table]].name](seed)
+            self._tables[table].set(dict(zip(self._tables[table], values, strict=True)))
 
     def predict(self, *inputs: Any) -> Any:
         """The model's output, of as many examples as there are; a list if there are several outputs."""
@@ -108,6 +110,6 @@ class Learner(Holder):
 
         Raises: ArtifactError if it is none
         """
-        slots = [slot for slot in self.program.tables["parameters"] if slot.type.rank]
+        slots = [slot for slot in self.program.tables[Role.PARAMETER] if slot.type.rank]
         read_arrays(file, slots)
         self.machine.load(Path(file))

@@ -33,7 +33,7 @@ def transpile_tokenizer(
     made = tables(read)
     template = get_backend("scratch").environment.get_template("tokenizer_sprite.j2")
     text = template.render(name=name, t=made)
-    files = {f"{name}.scratch": text, f"{name}.sprite3": sprite3(text, made.lists)}
+    files: dict[str, str | bytes] = {f"{name}.scratch": text, f"{name}.sprite3": sprite3(text, made.lists)}
     if folder is not None:
         _write(Path(folder), files)
     return files

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from catgrad.backend import Backend
 from catgrad.errors import OptionError
+from catgrad.programs.ports import Kind, Role
 from catgrad.programs.program import Program
 from catgrad.tokenizers import Tokenizer, from_hugging_face
 
@@ -41,8 +42,14 @@ def writer(backend: Backend, program: Program, entries: Mapping[str, Entry]) -> 
     if not isinstance(given, Tokenizer):
         given = from_hugging_face(given)
     _check_options(backend)
-    entry = entries["trained"]
-    memories = [s.type.shape[-2] for s in program.tables.get("buffers", ()) if s.name.endswith(".keys")]
+    entry = next((e for e in entries.values() if e.function.kind is Kind.TRAINED), None)
+    if entry is None:
+        raise OptionError(
+            "a sprite that writes must be made of a Task",
+            f"{program.name} is functions",
+            "leave out the tokenizer, or write Task(model, sgd(0.01), mse)",
+        )
+    memories = [s.type.shape[-2] for s in program.tables.get(Role.BUFFER, ()) if s.name.endswith(".keys")]
     scores = entry.outputs
     if not memories or len(entry.takes) != 1 or entry.takes[0].size != 1 or len(scores) != 1:
         raise OptionError(

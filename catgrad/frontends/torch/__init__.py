@@ -1,4 +1,4 @@
-"""Terms from `torch.nn.Module`, through `torch.export`."""
+"""Import a `torch.nn.Module` as a term, by `torch.export`."""
 
 from typing import TYPE_CHECKING, Any
 

@@ -1,4 +1,4 @@
-"""Attention, which targets may print whole."""
+"""Scaled dot-product attention."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def attention(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Any:
-    """softmax(q kᵀ · scale + mask) v; with `enable_gqa`, several heads of queries share one of keys."""
+    """Compute softmax(q kᵀ · scale + mask) v; with `enable_gqa`, heads of queries share heads of keys."""
     require(dropout_p == 0, "attention must be without dropout", f"it has {dropout_p}", "set it to 0")
     if enable_gqa:
         k, v = _shared(k, q.shape[-3]), _shared(v, q.shape[-3])
@@ -39,13 +39,13 @@ def attention(
         return matmul(ops.softmax(scores + spread(attn_mask, scores.shape)), v)
     seen = spread(attn_mask, scores.shape)
     weights = ops.softmax(ops.select(seen, scores, Constant(scores.type, -inf)()))
-    # A query that sees nothing gets 0, as in PyTorch, and not NaN.
+    # A query whose keys are all masked gets 0, as in PyTorch, and not NaN.
     sees = ops.broadcast(ops.any(seen, -1), weights.shape, [weights.type.rank - 1])
     return matmul(ops.select(sees, weights, Constant(weights.type, 0)()), v)
 
 
 def _shared(x: Any, heads: int) -> Any:
-    """Each head of keys or values for as many heads of queries as fall to it."""
+    """Repeat each head of keys or values for the heads of queries that share it."""
     *lead, own, t, d = x.shape
     copies = ops.broadcast(x, (*lead, own, heads // own, t, d), [len(lead) + 1])
     return ops.reshape(copies, *lead, heads, t, d)

@@ -1,4 +1,4 @@
-"""Comparisons, truth values, and choices made by them."""
+"""Comparisons, logical operations, and selection."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from catgrad import ops
 from catgrad.frontends.torch.operands import at, common_shape, promoted, spread, together
 from catgrad.frontends.torch.registry import aten, require
-from catgrad.terms.build import Var
+from catgrad.terms.var import Var
 from catgrad.types import Dtype
 
 
@@ -24,19 +24,19 @@ for _name, _operation in {
 
 
 def truth(x: Any) -> Any:
-    """Where x is not 0."""
+    """Cast to bool: x ≠ 0."""
     return ops.cast(x, Dtype.bool)
 
 
 @aten("logical_not.default")
 def logical_not(x: Any) -> Any:
-    """Where x is 0."""
+    """Logical not: x = 0."""
     return ~truth(x)
 
 
 @aten("bitwise_not.default")
 def bitwise_not(x: Any) -> Any:
-    """Where x does not hold."""
+    """Logical negation of x."""
     return ~_truth_only(x)
 
 
@@ -64,7 +64,7 @@ def _truth_only(x: Any) -> Any:
 
 @aten("where.self")
 def where(condition: Any, x: Any, y: Any) -> Any:
-    """x where the condition holds, y elsewhere."""
+    """Select x where the condition holds, y elsewhere."""
     dtype = promoted(x, y)
     shape = common_shape(*(v.shape for v in (condition, x, y) if isinstance(v, Var)))
     return ops.select(spread(truth(condition), shape), at(x, shape, dtype), at(y, shape, dtype))
@@ -75,5 +75,5 @@ aten("isnan.default")(lambda x: ops.is_nan(x))
 
 @aten("isinf.default")
 def is_infinite(x: Any) -> Any:
-    """Where x is an infinity of either sign."""
+    """Test for infinities of either sign."""
     return ops.absolute(x) == float("inf")

@@ -1,4 +1,4 @@
-"""Products of matrices, and of what broadcasts to them."""
+"""Matrix products, with broadcasting."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from catgrad.ops.contract import Contract
 
 @aten("linear.default")
 def linear(x: Any, weight: Any, bias: Any = None) -> Any:
-    """x · Wᵀ + b."""
+    """Linear map: x · Wᵀ + b."""
     k = x.type.rank - 1
     free = tuple(range(k))
-    out = (k + 1,)[: weight.type.rank - 1]  # a weight without an axis of outputs is a vector
+    out = (k + 1,)[: weight.type.rank - 1]  # a weight without output features is a vector
     y = Contract((*free, k), (*out, k), (*free, *out))(x, weight)
     return y if bias is None else y + spread(bias, y.shape)
 
 
 @aten("mm.default", "bmm.default", "matmul.default", "mv.default", "dot.default")
 def matmul(x: Any, y: Any) -> Any:
-    """x · y over the last axis of x and the last but one of y; leading axes broadcast."""
+    """Matrix product: x · y over the last axis of x and the last but one of y; leading axes broadcast."""
     if x.type.rank < 3 or y.type.rank < 3:
         return _without_batch(x, y)
     batch = common_shape(x.shape[:-2], y.shape[:-2])
@@ -31,7 +31,7 @@ def matmul(x: Any, y: Any) -> Any:
 
 
 def _without_batch(x: Any, y: Any) -> Any:
-    """One of both has no leading axes: those of the other are free axes."""
+    """Multiply where one operand has no leading axes, as those of the other are free."""
     m, n = x.type.rank, y.type.rank
     left = tuple(range(m))
     k = left[-1]
@@ -43,7 +43,7 @@ def _without_batch(x: Any, y: Any) -> Any:
 
 @aten("addmm.default", "baddbmm.default", "addmv.default")
 def add_matmul(bias: Any, x: Any, y: Any, beta: float = 1, alpha: float = 1) -> Any:
-    """beta · b + alpha · x · y."""
+    """Product and sum: beta · b + alpha · x · y."""
     product = matmul(x, y)
     bias = spread(bias, product.shape)
     return (bias if beta == 1 else bias * beta) + (product if alpha == 1 else product * alpha)
@@ -51,7 +51,7 @@ def add_matmul(bias: Any, x: Any, y: Any, beta: float = 1, alpha: float = 1) -> 
 
 @aten("bilinear.default")
 def bilinear(x: Any, z: Any, weight: Any, bias: Any = None) -> Any:
-    """x · W · z + b, for W : [out, in₁, in₂]."""
+    """Bilinear map: x · W · z + b, for W : [out, in₁, in₂]."""
     m = x.type.rank - 1
     free, (o, i, j) = tuple(range(m)), range(m, m + 3)
     maps = Contract((*free, i), (o, i, j), (*free, o, j))(x, weight)

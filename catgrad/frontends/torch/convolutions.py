@@ -21,7 +21,7 @@ def convolution(
     output_padding: Numbers,
     groups: int,
 ) -> Any:
-    """Σ x[n, c, p · stride + k · dilation] · w[o, c, k] + b[o], or its transpose."""
+    """Convolution: Σ x[n, c, p · stride + k · dilation] · w[o, c, k] + b[o], or its transpose."""
     spatial = weight.type.rank - 2
     s, p, d, rest = (each(n, spatial) for n in (stride, padding, dilation, output_padding))
 

@@ -1,4 +1,4 @@
-"""Arrays from nothing, and arrays that are only passed on."""
+"""Creation of arrays, and identities: copies, casts, detach."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from catgrad.types import Dtype, NdArrayType
 
 
 def _dtype(dtype: Any, *numbers: Any) -> Dtype:
-    """The dtype asked for, or that of the numbers."""
+    """Return the requested dtype, or that of the numbers."""
     if dtype is not None:
         return dtype_from(dtype)
     if all(isinstance(number, bool) for number in numbers):
@@ -23,25 +23,25 @@ def _dtype(dtype: Any, *numbers: Any) -> Dtype:
 
 @aten("full.default")
 def full(size: list[int], value: Any, dtype: Any = None) -> Any:
-    """An array of one number."""
+    """Fill an array with a number."""
     return Constant(NdArrayType(tuple(size), _dtype(dtype, value)), value)()
 
 
 @aten("full_like.default")
 def full_like(x: Any, value: Any, dtype: Any = None) -> Any:
-    """An array of one number, of the shape of x."""
+    """Return an array of one number, of the shape of x."""
     return Constant(NdArrayType(x.shape, x.dtype if dtype is None else dtype_from(dtype)), value)()
 
 
 @aten("scalar_tensor.default")
 def scalar_tensor(value: Any, dtype: Any = None) -> Any:
-    """A number as an array without axes."""
+    """Convert a number to a scalar array."""
     return Constant(NdArrayType((), default_float() if dtype is None else dtype_from(dtype)), value)()
 
 
 @aten("arange.start_step")
 def arange(start: Any, end: Any, step: Any = 1, dtype: Any = None) -> Any:
-    """start, start + step, … below end."""
+    """Arithmetic sequence: start, start + step, … below end."""
     numbers = ops.iota(max(0, ceil((end - start) / step)), _dtype(dtype, start, end, step))
     stretched = numbers if step == 1 else numbers * step
     return stretched if start == 0 else stretched + start
@@ -49,7 +49,7 @@ def arange(start: Any, end: Any, step: Any = 1, dtype: Any = None) -> Any:
 
 @aten("eye.default", "eye.m")
 def eye(n: int, m: int | None = None, dtype: Any = None) -> Any:
-    """1 on the diagonal, 0 elsewhere."""
+    """Identity matrix: 1 on the diagonal, 0 elsewhere."""
     shape = (n, n if m is None else m)
     diagonal = ops.broadcast(ops.iota(n), shape, [1]) == ops.broadcast(ops.iota(shape[1]), shape)
     return ops.cast(diagonal, _dtype(dtype, 1.0))
@@ -57,7 +57,7 @@ def eye(n: int, m: int | None = None, dtype: Any = None) -> Any:
 
 @aten("one_hot.default")
 def one_hot(index: Any, num_classes: int = -1) -> Any:
-    """1 at the number of each class, 0 elsewhere; all 0 for a number that is none."""
+    """One-hot rows: 1 at the index of each class; all 0 for an index that is not a class."""
     require(
         num_classes > 0,
         "the number of classes must be known",
@@ -71,22 +71,22 @@ def one_hot(index: Any, num_classes: int = -1) -> Any:
 
 @aten("clone.default", "alias.default")
 def same(x: Any) -> Any:
-    """x, wherever and however PyTorch lays it in memory."""
+    """Identity: layout and device in PyTorch have no meaning in a term."""
     return x
 
 
 @aten("detach.default")
 def detach(x: Any) -> Any:
-    """x, beyond which no gradient goes."""
+    """Stop the gradient."""
     return stop_gradient(x)
 
 
 @aten("_to_copy.default")
 def to(x: Any, dtype: Any = None) -> Any:
-    """x in another dtype."""
+    """Cast x to another dtype."""
     return x if dtype is None else ops.cast(x, dtype_from(dtype))
 
 
 @aten("_assert_tensor_metadata.default")
 def nothing(x: Any, size: Any = None, stride: Any = None, dtype: Any = None) -> None:
-    """A check of types, which terms have anyway."""
+    """Ignore a check of types, which terms do themselves."""

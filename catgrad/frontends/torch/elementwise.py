@@ -14,7 +14,7 @@ from catgrad.types import Dtype
 
 @aten("add.Tensor", "add.Scalar")
 def add(x: Any, y: Any, alpha: float = 1) -> Any:
-    """x + alpha · y; of truth values, whether either holds."""
+    """Sum: x + alpha · y; disjunction of booleans."""
     x, y = together(x, y)
     if x.dtype is Dtype.bool:
         return x | y
@@ -23,28 +23,28 @@ def add(x: Any, y: Any, alpha: float = 1) -> Any:
 
 @aten("sub.Tensor", "sub.Scalar")
 def subtract(x: Any, y: Any, alpha: float = 1) -> Any:
-    """x - alpha · y."""
+    """Difference: x - alpha · y."""
     x, y = together(x, y)
     return x - (y if alpha == 1 else y * alpha)
 
 
 @aten("rsub.Tensor", "rsub.Scalar")
 def subtract_from(x: Any, y: Any, alpha: float = 1) -> Any:
-    """y - alpha · x."""
+    """Reversed difference: y - alpha · x."""
     x, y = together(x, y)
     return y - (x if alpha == 1 else x * alpha)
 
 
 @aten("mul.Tensor", "mul.Scalar")
 def multiply(x: Any, y: Any) -> Any:
-    """x · y; of truth values, whether both hold."""
+    """Product: x · y; conjunction of booleans."""
     x, y = together(x, y)
     return x & y if x.dtype is Dtype.bool else x * y
 
 
 @aten("div.Tensor", "div.Scalar", "div.Tensor_mode", "div.Scalar_mode")
 def divide(x: Any, y: Any, rounding_mode: str | None = None) -> Any:
-    """x / y, which PyTorch rounds only if it is told to."""
+    """Quotient: x / y, rounded as `rounding_mode` says."""
     dtype = promoted(x, y)
     if rounding_mode is None and not dtype.is_floating:
         dtype = default_float()
@@ -62,7 +62,7 @@ def divide(x: Any, y: Any, rounding_mode: str | None = None) -> Any:
 
 @aten("pow.Tensor_Scalar")
 def power(x: Any, exponent: float) -> Any:
-    """x to a fixed power; those that have an operation of their own by that."""
+    """Power with a constant exponent, by a simpler operation where there is one."""
     dtype = promoted(x, exponent)
     x = ops.cast(x, dtype)
     own: dict[float, Callable[[Any], Any]] = {1: lambda x: x, 2: ops.square, 3: lambda x: x * x * x}
@@ -73,27 +73,27 @@ def power(x: Any, exponent: float) -> Any:
 
 @aten("pow.Tensor_Tensor", "pow.Scalar")
 def power_of(x: Any, y: Any) -> Any:
-    """xʸ."""
+    """Power: xʸ."""
     return ops.power(*together(x, y))
 
 
 @aten("maximum.default")
 def maximum(x: Any, y: Any) -> Any:
-    """The greater of two."""
+    """Maximum of two arrays."""
     x, y = together(x, y)
     return ops.maximum(x, y) if x.dtype.is_floating else ops.select(x > y, x, y)
 
 
 @aten("minimum.default")
 def minimum(x: Any, y: Any) -> Any:
-    """The lesser of two."""
+    """Minimum of two arrays."""
     x, y = together(x, y)
     return ops.minimum(x, y) if x.dtype.is_floating else ops.select(x < y, x, y)
 
 
 @aten("fmod.Tensor", "fmod.Scalar")
 def fmod(x: Any, y: Any) -> Any:
-    """The remainder with the sign of x."""
+    """Return the remainder with the sign of x."""
     x, y = together(x, y)
     if x.dtype.is_floating:
         return ops.fmod(x, y)
@@ -103,26 +103,26 @@ def fmod(x: Any, y: Any) -> Any:
 
 @aten("remainder.Tensor", "remainder.Scalar")
 def remainder(x: Any, y: Any) -> Any:
-    """The remainder with the sign of y."""
+    """Return the remainder with the sign of y."""
     x, y = together(x, y)
     return x - y * ops.floor(x / y) if x.dtype.is_floating else ops.remainder(x, y)
 
 
 @aten("neg.default")
 def negate(x: Any) -> Any:
-    """-x."""
+    """Negative: -x."""
     return -x
 
 
 @aten("ceil.default")
 def ceil(x: Any) -> Any:
-    """The least whole number not below x."""
+    """Return the least integer not below x."""
     return -ops.floor(-x)
 
 
 @aten("trunc.default")
 def truncate(x: Any) -> Any:
-    """x without its fraction."""
+    """Truncation: x without its fraction."""
     return ops.sign(x) * ops.floor(ops.absolute(x))
 
 

@@ -1,4 +1,4 @@
-"""From a module to the graph of its operations, by `torch.export`."""
+"""Export a module to a graph of operations, by `torch.export`."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from catgrad.frontends.torch.registry import REGISTRY
 
 
 def exported(module: Any, inputs: Sequence[Any]) -> Any:
-    """The graph of a module in evaluation, in which operations that are not registered are decomposed.
+    """Export a module in evaluation mode, and decompose operations that are not registered.
 
-    Raises: OptionError for what is no module, and inputs that are no tensors; UnsupportedOp if torch.export
-            gives up; ToolError without PyTorch
+    Raises: OptionError if it is not a module, or inputs are not tensors; UnsupportedOp if torch.export
+            fails; ToolError without PyTorch
     """
     try:
         import torch
@@ -35,7 +35,7 @@ def exported(module: Any, inputs: Sequence[Any]) -> Any:
                 "set other arguments by a wrapping module or functools.partial",
             )
     with _evaluating(module), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # PyTorch's own, about its own future
+        warnings.simplefilter("ignore")  # warnings of PyTorch about its future
         try:
             program = torch.export.export(module, tuple(inputs), strict=False)
             _detach_without_gradient(program, torch.ops.aten.detach.default)
@@ -45,7 +45,7 @@ def exported(module: Any, inputs: Sequence[Any]) -> Any:
 
 
 def _detach_without_gradient(program: Any, detach: Any) -> None:
-    """What comes out of torch.no_grad() is detached: decomposition would forget where it came from."""
+    """Detach results of torch.no_grad(), as decomposition removes that context."""
     graph = program.graph_module.graph
     for node in graph.nodes:
         if str(node.target) != "wrap_with_set_grad_enabled" or node.args[0]:
@@ -59,7 +59,7 @@ def _detach_without_gradient(program: Any, detach: Any) -> None:
 
 
 def _table(torch: Any) -> Any:
-    """PyTorch's decompositions, without those of operations that are registered."""
+    """Return PyTorch's decompositions, except those of registered operations."""
     table = torch.export.default_decompositions()
     for operation in list(table):
         if str(operation) in REGISTRY:
@@ -69,7 +69,7 @@ def _table(torch: Any) -> Any:
 
 @contextlib.contextmanager
 def _evaluating(module: Any) -> Iterator[None]:
-    """The module, and all in it, in evaluation; afterwards each is again as it was."""
+    """Set a module and its submodules to evaluation mode, and restore the mode of each afterwards."""
     flags = [(each, each.training) for each in module.modules()]
     module.eval()
     try:
@@ -80,7 +80,7 @@ def _evaluating(module: Any) -> Iterator[None]:
 
 
 def _refused(error: Exception) -> UnsupportedOp:
-    """What torch.export says, in one sentence, with the line of forward that it says it of."""
+    """Return the error of torch.export in one sentence, with the line of forward."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
     found = f"torch.export says: {lines[0].rstrip('.')}"
     if "data-dependent" in str(error):
@@ -94,7 +94,7 @@ def _refused(error: Exception) -> UnsupportedOp:
 
 
 def _place(error: Exception) -> str:
-    """The innermost line of the module's own code on the way to an error."""
+    """Return the innermost line of the module's code in the traceback of an error."""
     import torch
 
     standard, pytorch = Path(contextlib.__file__).parent, Path(torch.__file__).parent

@@ -1,4 +1,4 @@
-"""From a graph of PyTorch's operations to variables of a term."""
+"""Interpret a graph of PyTorch's operations on variables of a term."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from typing import Any
 from catgrad.errors import CatgradError, UnsupportedOp
 from catgrad.frontends.torch.operands import type_of
 from catgrad.frontends.torch.registry import DO, REGISTRY, require
-from catgrad.terms.build import Var
 from catgrad.terms.op import scope
 from catgrad.terms.structural import Label
+from catgrad.terms.var import Var
 
 PLACEMENT = {"device", "layout", "pin_memory", "memory_format", "non_blocking"}
-"""Arguments that say where an array lies, which is the target's business."""
+"""Arguments for layout and device, which a term does not have."""
 
 
 class Walk:
-    """One walk through a graph. Values are variables, numbers, and tensors that are constants.
+    """An interpreter of a graph, whose values are variables, numbers and constant tensors.
 
-    An operation whose tensors are all constants is computed at once; `constant` makes a variable of
-    one that another operation reads, given the name of its node.
+    Operations on constant tensors are evaluated; `constant` turns a tensor that another operation reads
+    into a variable, given the name of its node.
     """
 
     def __init__(self, constant: Callable[[str, Any], Any]) -> None:
@@ -31,7 +31,7 @@ class Walk:
         self.variables: dict[Any, Any] = {}
 
     def run(self, module: Any, inputs: Sequence[Any]) -> list[Any]:
-        """The outputs of a graph at these inputs."""
+        """Interpret the graph on these inputs, and return its outputs."""
         values: dict[Any, Any] = {}
         given = iter(inputs)
         for node in module.graph.nodes:
@@ -47,7 +47,7 @@ class Walk:
         return []
 
     def _call(self, node: Any, values: dict[Any, Any]) -> Any:
-        """The result of one operation. Raises: UnsupportedOp, with its name and the module it is in."""
+        """Apply one operation. Raises: UnsupportedOp, with its name and the module it is in."""
         try:
             if node.target is operator.getitem:
                 return self._part(node, values[node.args[0]])
@@ -92,7 +92,7 @@ class Walk:
         return bool(read) and not random and all(isinstance(value, torch.Tensor) for value in read)
 
     def _variable(self, node: Any, values: dict[Any, Any]) -> Any:
-        """The value of a node; a constant becomes a variable when it is first read."""
+        """Return the value of a node; a constant becomes a variable when it is first read."""
         import torch
 
         value = values[node] if isinstance(node, torch.fx.Node) else node
@@ -113,7 +113,7 @@ def _computed(node: Any, values: dict[Any, Any]) -> Any:
 
 
 def _check(node: Any, result: Any) -> None:
-    """What PyTorch says of the types must hold of the term: an error here is one of the front end."""
+    """Check types against those of PyTorch: a difference is an error of the front end."""
     wanted = node.meta.get("val")
     pairs = [(result, wanted)] if isinstance(result, Var) else zip(result or (), wanted or (), strict=False)
     for ours, theirs in pairs:
@@ -124,14 +124,14 @@ def _check(node: Any, result: Any) -> None:
 
 
 def _labelled(node: Any, result: Any) -> Any:
-    """What leaves a module has the module's name, which emitted code shows."""
+    """Label values that leave a module with its name, for emitted code."""
     path = _path(node)
     leaves = all(not f"{_path(user)}.".startswith(f"{path}.") for user in node.users)
     return Label(f"{path}.out")(result) if path and leaves and isinstance(result, Var) else result
 
 
 def _path(node: Any) -> str:
-    """The dotted name of the innermost module in which an operation stands."""
+    """Return the dotted name of the innermost module of an operation."""
     stack = list((node.meta.get("nn_module_stack") or {}).values())
     path = stack[-1][0] if stack else ""
     return re.sub(r"[^A-Za-z0-9_.]", "_", re.sub(r"@\d+", "", path.removeprefix("L['self']").strip(".")))

@@ -1,4 +1,4 @@
-"""What convolutions and pools share: one number for several axes, and images without a batch."""
+"""Common parts of convolution and pooling: one number for several axes, images without batch."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import Any
 from catgrad import ops
 
 Numbers = int | Sequence[int]
-"""PyTorch's way of saying one number for each spatial axis: all of them, one for all, or none."""
+"""A number for each spatial axis, one for all, or an empty list, as in PyTorch."""
 
 
 def each(numbers: Numbers, spatial: int) -> tuple[int, ...]:
-    """A number for each spatial axis."""
+    """Return a number for each spatial axis."""
     given = [numbers] if isinstance(numbers, int) else list(numbers)
     return tuple(given * spatial if len(given) == 1 else given)
 
 
 def batched(function: Callable[[Any], Any], x: Any, spatial: int) -> Any:
-    """A function of [N, C, …] at x, which may lack the first axis."""
+    """Apply a function of [N, C, …] to x, which may lack the first axis."""
     if x.type.rank == spatial + 2:
         return function(x)
     return ops.squeeze(function(ops.expand_dims(x, 0)), 0)

@@ -1,4 +1,4 @@
-"""A module of PyTorch as a term."""
+"""The imported module: its term, parameters and buffers."""
 
 from __future__ import annotations
 
@@ -31,19 +31,20 @@ from catgrad.frontends.torch.operands import type_of
 from catgrad.frontends.torch.registry import require
 from catgrad.initialisers import ZEROS, Filled, Initialiser, Normal
 from catgrad.ops.literal import MOST_ELEMENTS
-from catgrad.terms.build import Var, build
+from catgrad.terms.build import build
 from catgrad.terms.state import Buffer, Parameter
 from catgrad.terms.term import Term
+from catgrad.terms.var import Var
 from catgrad.types import Array, NdArrayType, as_numpy
 
 
 @dataclass(frozen=True)
 class Imported:
-    """A model X → Y made of a module, and the values that the module holds.
+    """An imported model X → Y, and the values of its parameters and buffers.
 
-    `parameters` are by the names of the module's state_dict, in the order in which the model has them;
-    `buffers` are constants of more than 1000 elements, which no source text should hold. `inputs` are
-    the types of X by the names of forward's arguments.
+    `parameters` have the names of the module's state_dict, in the order of the model; `buffers` are
+    constants of more than 1000 elements, which are too large for source text. `inputs` are the types of
+    X by the names of forward's arguments.
     """
 
     name: str
@@ -54,13 +55,13 @@ class Imported:
 
 
 def from_torch(module: Any, *example_inputs: Any, name: str = "model") -> Imported:
-    """The module as it is in evaluation, at the shapes and dtypes of these tensors, as a term.
+    """Import a module in evaluation mode as a term, at the shapes and dtypes of these tensors.
 
-    Its parameters are those that require a gradient; all else that it holds is constant. The module is
-    not changed. `compile_model` trains the model like any other.
+    Its parameters are those that require a gradient; all other tensors are constants. The module is not
+    changed.
 
     Raises: UnsupportedOp, with the operation and the module it is in; OptionError for inputs that are
-            no tensors; DtypeError for a dtype that terms do not have
+            not tensors; DtypeError for a dtype that terms do not have
     """
     program = exported(module, example_inputs)
     _check_effects(program)
@@ -70,7 +71,7 @@ def from_torch(module: Any, *example_inputs: Any, name: str = "model") -> Import
 
 
 class _Importer:
-    """What becomes of the values of one exported program."""
+    """The translation of the values of one exported program."""
 
     def __init__(self, module: Any, program: Any) -> None:
         self.program, self.specs = program, program.graph_signature.input_specs
@@ -86,7 +87,7 @@ class _Importer:
         self.variables: dict[str, Any] = {}
 
     def forward(self, *inputs: Any) -> list[Any]:
-        """The outputs of the graph that are tensors."""
+        """Return the outputs of the graph that are tensors."""
         given = iter(inputs)
         values = [next(given) if spec.arg.name in self.inputs else self._held(spec) for spec in self.specs]
         results = [y for y in Walk(self._constant).run(self.program.graph_module, values) if y is not None]
@@ -96,7 +97,7 @@ class _Importer:
         return results
 
     def _held(self, spec: Any) -> Any:
-        """What the module holds: a parameter, if it is read, as a variable, all else as a tensor."""
+        """Return a tensor of the module: a parameter that is read as a variable, any other as a tensor."""
         held = self.program.state_dict
         tensor = held[spec.target] if spec.target in held else self.program.constants[spec.target]
         if spec.target not in self.trained:
@@ -110,7 +111,7 @@ class _Importer:
         return self.variables[name]
 
     def _constant(self, node: str, tensor: Any) -> Any:
-        """A tensor that does not depend on inputs or parameters, as a variable; `node` is what gives it."""
+        """Turn a tensor that does not depend on inputs or parameters into a variable; `node` names it."""
         value, type = np.array(as_numpy(tensor)), type_of(tensor)
         same = value.tobytes() == value.reshape(-1)[:1].tobytes() * value.size
         if value.size <= MOST_ELEMENTS or same:
@@ -122,16 +123,16 @@ class _Importer:
 
 
 def _trained(module: Any) -> dict[str, str]:
-    """The parameters that require a gradient; tied ones go by the first of their names."""
+    """Return the parameters that require a gradient; tied ones have the first of their names."""
     first: dict[int, str] = {}
     every = module.named_parameters(remove_duplicate=False)
     return {name: first.setdefault(id(p), name) for name, p in every if p.requires_grad}
 
 
 def _alike(value: Array) -> Initialiser:
-    """What `init` draws: numbers of the mean and deviation that the module's have."""
+    """Return the distribution of `init`: normal, with the mean and deviation of the module's values."""
     wide = value.astype(np.float64)
-    with np.errstate(invalid="ignore", over="ignore"):  # of numbers that are not finite
+    with np.errstate(invalid="ignore", over="ignore"):  # mean and deviation of numbers that are not finite
         mean, deviation = (float(np.float32(f(wide))) if value.size else 0.0 for f in (np.mean, np.std))
     if not np.isfinite([mean, deviation]).all():
         return ZEROS
@@ -139,7 +140,7 @@ def _alike(value: Array) -> Initialiser:
 
 
 def _check_effects(program: Any) -> None:
-    """Raises UnsupportedOp if running the module changes more than its outputs."""
+    """Raise UnsupportedOp if running the module changes more than its outputs."""
     for spec in program.graph_signature.output_specs:
         require(
             spec.kind.name == "USER_OUTPUT",

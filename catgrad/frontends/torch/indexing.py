@@ -1,4 +1,4 @@
-"""Elements by their numbers."""
+"""Indexing: embedding, gather, index_select, max and min with indices."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from catgrad.types import Dtype
 def embedding(
     weight: Any, index: Any, padding_idx: int = -1, scale_grad_by_freq: bool = False, sparse: bool = False
 ) -> Any:
-    """Rows by their numbers; the row `padding_idx` gets no gradient."""
+    """Embedding: rows by index; the row `padding_idx` gets no gradient."""
     require(
         not scale_grad_by_freq,
         "an embedding must have gradients of their own size",
@@ -33,13 +33,13 @@ def embedding(
 
 @aten("index_select.default")
 def index_select(x: Any, dim: int, index: Any) -> Any:
-    """The parts of x with these numbers along an axis."""
+    """Select the slices of x at these indices along an axis."""
     return ops.take(x, index, dim)
 
 
 @aten("gather.default")
 def gather(x: Any, dim: int, index: Any, sparse_grad: bool = False) -> Any:
-    """The elements of x with these numbers along an axis; elsewhere they stay at their places."""
+    """Gather the elements of x at these indices along an axis; other indices are unchanged."""
     (axis,) = axes_of(x, dim)
     sizes = [size if k == axis else index.shape[k] for k, size in enumerate(x.shape)]
     return ops.take_along_axis(ops.slice(x, [0] * x.type.rank, sizes), index, axis)
@@ -47,7 +47,7 @@ def gather(x: Any, dim: int, index: Any, sparse_grad: bool = False) -> Any:
 
 @aten("index.Tensor")
 def advanced(x: Any, indices: list[Any]) -> Any:
-    """The parts of x at these numbers along several axes at once, as NumPy has it."""
+    """Index x by arrays along several axes, as in NumPy."""
     axes = [axis for axis, index in enumerate(indices) if index is not None]
     require(
         all(indices[axis].dtype is not Dtype.bool for axis in axes),
@@ -72,13 +72,13 @@ def advanced(x: Any, indices: list[Any]) -> Any:
 
 @aten("max.dim")
 def greatest(x: Any, dim: int, keepdim: bool = False) -> Any:
-    """The greatest elements along an axis and their places; the gradient goes to the first."""
+    """Maxima along an axis and their indices; the gradient goes to the first."""
     return _at_place(x, ops.argmax(x, dim), dim, keepdim)
 
 
 @aten("min.dim")
 def least(x: Any, dim: int, keepdim: bool = False) -> Any:
-    """The least elements along an axis and their places; the gradient goes to the first."""
+    """Minima along an axis and their indices; the gradient goes to the first."""
     return _at_place(x, ops.argmin(x, dim), dim, keepdim)
 
 
@@ -90,11 +90,11 @@ def _at_place(x: Any, place: Any, dim: int, keepdim: bool) -> tuple[Any, Any]:
 
 
 def _from_start(index: Any, size: int) -> Any:
-    """Negative numbers count from the end."""
+    """Map negative indices, which count from the end, to non-negative ones."""
     return ops.select(index < 0, index + size, index)
 
 
 def _moved(x: Any, count: int, place: int) -> Any:
-    """The first `count` axes moved behind the `place` that follow them."""
+    """Return the first `count` axes moved behind the `place` that follow them."""
     first, rest = list(range(count)), list(range(count, x.type.rank))
     return ops.permute(x, *rest[:place], *first, *rest[place:])

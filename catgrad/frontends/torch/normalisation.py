@@ -1,4 +1,4 @@
-"""Normalisations, with the scale and the shift that follow them."""
+"""Normalisation layers, with scale and shift."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from catgrad.ops.batch_norm import copied, moments
 def layer_norm(
     x: Any, shape: list[int], weight: Any = None, bias: Any = None, eps: float = 1e-5, cudnn: bool = True
 ) -> Any:
-    """(x - μ) / √(σ² + ε) · w + b over the last axes."""
+    """Layer normalisation: (x - μ) / √(σ² + ε) · w + b over the last axes."""
     if weight is not None and bias is not None:
         return ops.affine_layer_norm(x, weight, bias, eps)
     y = ops.layer_norm(x, len(shape), eps)
@@ -24,7 +24,7 @@ def layer_norm(
 
 @aten("rms_norm.default")
 def rms_norm(x: Any, shape: list[int], weight: Any = None, eps: float | None = None) -> Any:
-    """x / √(mean x² + ε) · w over the last axes; ε is by default that of the dtype."""
+    """RMS normalisation: x / √(mean x² + ε) · w over the last axes; ε is by default that of the dtype."""
     y = ops.rms_norm(x, len(shape), float(x.dtype.limits.eps) if eps is None else eps)
     return y if weight is None else y * spread(weight, y.shape)
 
@@ -33,7 +33,7 @@ def rms_norm(x: Any, shape: list[int], weight: Any = None, eps: float | None = N
 def group_norm(
     x: Any, groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5, cudnn: bool = True
 ) -> Any:
-    """(x - μ) / √(σ² + ε) · w + b over each group of channels."""
+    """Group normalisation: (x - μ) / √(σ² + ε) · w + b over each group of channels."""
     return _by_channel(ops.group_norm(x, groups, eps), weight, bias)
 
 
@@ -41,7 +41,7 @@ def group_norm(
 def batch_norm(
     x: Any, weight: Any, bias: Any, mean: Any, variance: Any, momentum: float, eps: float
 ) -> tuple[Any, None, None]:
-    """(x - μ) / √(σ² + ε) · w + b with the running statistics, which do not move."""
+    """Batch normalisation with constant running statistics: (x - μ) / √(σ² + ε) · w + b."""
     y = (x - copied(mean, x)) / copied(ops.sqrt(variance + eps), x)
     return _by_channel(y, weight, bias), None, None
 
@@ -50,12 +50,12 @@ def batch_norm(
 def batch_norm_of_batch(
     x: Any, weight: Any, bias: Any, training: bool, momentum: float, eps: float
 ) -> tuple[Any, None, None]:
-    """The same with the statistics of the batch, of a layer that tracks none."""
+    """Batch normalisation by statistics of the batch, for a layer that tracks none."""
     centred, variance = moments(x)
     return _by_channel(centred / copied(ops.sqrt(variance + eps), x), weight, bias), None, None
 
 
 def _by_channel(y: Any, weight: Any, bias: Any) -> Any:
-    """y · w + b, a number of each for every channel."""
+    """Scale and shift each channel: y · w + b."""
     y = y if weight is None else y * copied(weight, y)
     return y if bias is None else y + copied(bias, y)

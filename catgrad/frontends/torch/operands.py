@@ -1,4 +1,4 @@
-"""What PyTorch does to operands by itself: broadcasting, and promotion to a common dtype."""
+"""Broadcasting and type promotion of operands, as in PyTorch."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any
 from catgrad import ops
 from catgrad.errors import DtypeError
 from catgrad.ops.shape import Shape
-from catgrad.terms.build import Var
 from catgrad.terms.structural import Constant
+from catgrad.terms.var import Var
 from catgrad.types import Dtype, NdArrayType
 
 
 def dtype_from(torch_dtype: Any) -> Dtype:
-    """The dtype of this name. Raises: DtypeError if there is none."""
+    """Return the dtype of this name. Raises: DtypeError if there is none."""
     name = str(torch_dtype).removeprefix("torch.")
     if name not in Dtype.__members__:
         raise DtypeError(
@@ -28,53 +28,53 @@ def dtype_from(torch_dtype: Any) -> Dtype:
 
 
 def type_of(tensor: Any) -> NdArrayType:
-    """The type of a tensor of PyTorch, real or fake."""
+    """Return the type of a tensor of PyTorch, real or fake."""
     return NdArrayType(tuple(map(int, tensor.shape)), dtype_from(tensor.dtype))
 
 
 def default_float() -> Dtype:
-    """What PyTorch makes of whole numbers where only floating-point ones will do."""
+    """Return the dtype to which PyTorch promotes integers for floating-point functions."""
     import torch
 
     return dtype_from(torch.get_default_dtype())
 
 
 def promoted(x: Any, y: Any) -> Dtype:
-    """The dtype of what two operands give, either of which may be a number."""
+    """Return the promoted dtype of two operands, either of which may be a number."""
     import torch
 
     def stand_in(operand: Any) -> Any:
         if not isinstance(operand, Var):
             return operand
-        # Only whether there are axes matters, not how long they are.
+        # Promotion depends on whether there are axes, not on their sizes.
         return torch.empty((1,) * operand.type.rank, dtype=getattr(torch, operand.dtype.name), device="meta")
 
     return dtype_from(torch.result_type(stand_in(x), stand_in(y)))
 
 
 def common_dtype(arrays: Sequence[Any]) -> Dtype:
-    """The dtype of what several arrays of one rank give."""
+    """Return the promoted dtype of several arrays of one rank."""
     import torch
 
     return dtype_from(reduce(torch.promote_types, (getattr(torch, x.dtype.name) for x in arrays)))
 
 
 def together(x: Any, y: Any, dtype: Dtype | None = None) -> tuple[Any, Any]:
-    """Two operands, either of which may be a number, at their common shape and dtype."""
+    """Convert two operands, either of which may be a number, to their common shape and dtype."""
     common = promoted(x, y) if dtype is None else dtype
     shape = common_shape(*(operand.shape for operand in (x, y) if isinstance(operand, Var)))
     return at(x, shape, common), at(y, shape, common)
 
 
 def at(x: Any, shape: Shape, dtype: Dtype) -> Any:
-    """A variable or a number, copied to this shape and cast to this dtype."""
+    """Broadcast and cast a variable or a number to this shape and dtype."""
     if not isinstance(x, Var):
         return Constant(NdArrayType(shape, dtype), x)()
     return spread(ops.cast(x, dtype), shape)
 
 
 def spread(x: Any, shape: Shape) -> Any:
-    """x with leading axes, and axes of size 1, copied along those of this shape."""
+    """Broadcast x to this shape: new leading axes, and axes of size 1."""
     offset = len(shape) - x.type.rank
     ones = [axis for axis, size in enumerate(x.shape) if size == 1 and shape[offset + axis] != 1]
     new = [*range(offset), *(offset + axis for axis in ones)]
@@ -82,18 +82,18 @@ def spread(x: Any, shape: Shape) -> Any:
 
 
 def common_shape(*shapes: Shape) -> Shape:
-    """The shape to which all of these broadcast; torch.export has checked that they do."""
+    """Return the common shape of a broadcast, which torch.export has checked."""
     columns = zip_longest(*(reversed(shape) for shape in shapes), fillvalue=1)
     return tuple(reversed([next((size for size in column if size != 1), 1) for column in columns]))
 
 
 def as_floating(x: Any) -> Any:
-    """x, in PyTorch's default dtype unless it is floating-point already."""
+    """Cast x to PyTorch's default dtype unless it is floating-point already."""
     return x if x.dtype.is_floating else ops.cast(x, default_float())
 
 
 def axes_of(x: Any, dims: Any) -> tuple[int, ...]:
-    """Axes counted from 0, in the order given; none, or an empty list, means all."""
+    """Return non-negative axes, in the given order; None or an empty list means all."""
     if dims is None or dims == []:
         return tuple(range(x.type.rank))
     return tuple(axis % max(x.type.rank, 1) for axis in ([dims] if isinstance(dims, int) else dims))

@@ -1,4 +1,4 @@
-"""Parts of arrays, and arrays from parts."""
+"""Concatenation, splitting, slicing and padding."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from catgrad.terms.structural import Constant
 
 @aten("cat.default")
 def concat(tensors: list[Any], dim: int = 0) -> Any:
-    """Arrays one after the other; PyTorch passes over those of the shape [0]."""
+    """Concatenate arrays; PyTorch ignores those of shape [0]."""
     arrays = [x for x in tensors if x.shape != (0,)] or tensors[:1]
     dtype = common_dtype(arrays)
     return ops.concat([ops.cast(x, dtype) for x in arrays], dim)
@@ -20,13 +20,13 @@ def concat(tensors: list[Any], dim: int = 0) -> Any:
 
 @aten("split_with_sizes.default")
 def split_with_sizes(x: Any, sizes: list[int], dim: int = 0) -> Any:
-    """x cut into parts of these sizes."""
+    """Split x into parts of these sizes."""
     return ops.split(x, sizes, dim)
 
 
 @aten("split.Tensor")
 def split(x: Any, size: int, dim: int = 0) -> Any:
-    """x cut into parts of one size, the last of which may be smaller."""
+    """Split x into parts of one size, the last of which may be smaller."""
     length = x.shape[dim]
     sizes = [min(size, length - start) for start in range(0, length, size)] if length else [0]
     return ops.split(x, sizes, dim)
@@ -34,7 +34,7 @@ def split(x: Any, size: int, dim: int = 0) -> Any:
 
 @aten("slice.Tensor")
 def every(x: Any, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1) -> Any:
-    """Every step-th element along an axis from start on, before end."""
+    """Slice: every step-th element along an axis from start to end."""
     (axis,) = axes_of(x, dim)
     first, last, _ = slice(start, end).indices(x.shape[axis])
     block = _along(x, axis, first, max(0, last - first))
@@ -43,14 +43,14 @@ def every(x: Any, dim: int = 0, start: int | None = None, end: int | None = None
 
 @aten("select.int")
 def select(x: Any, dim: int, index: int) -> Any:
-    """One element along an axis, which is gone."""
+    """Select one element along an axis, which is removed."""
     (axis,) = axes_of(x, dim)
     return ops.squeeze(_along(x, axis, index % x.shape[axis], 1), axis)
 
 
 @aten("unbind.int")
 def unbind(x: Any, dim: int = 0) -> Any:
-    """The elements along an axis, which is gone."""
+    """Unstack the elements along an axis, which is removed."""
     return [select(x, dim, k) for k in range(x.shape[dim])]
 
 
@@ -58,7 +58,7 @@ def unbind(x: Any, dim: int = 0) -> Any:
 def with_slice(
     x: Any, part: Any, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
 ) -> Any:
-    """x with a part in place of what a slice of it would be."""
+    """Replace a slice of x by a part."""
     require(step == 1, "a slice that is assigned to must have step 1", f"it has {step}", "use torch.where")
     (axis,) = axes_of(x, dim)
     first, last, _ = slice(start, end).indices(x.shape[axis])
@@ -69,7 +69,7 @@ def with_slice(
 
 @aten("select_scatter.default")
 def with_element(x: Any, part: Any, dim: int, index: int) -> Any:
-    """x with a part in place of one element along an axis."""
+    """Replace one element of x along an axis by a part."""
     (axis,) = axes_of(x, dim)
     place = index % x.shape[axis]
     return with_slice(x, ops.expand_dims(part, axis), axis, place, place + 1)
@@ -77,13 +77,13 @@ def with_element(x: Any, part: Any, dim: int, index: int) -> Any:
 
 @aten("copy.default")
 def copy(x: Any, other: Any, non_blocking: bool = False) -> Any:
-    """Another array at the type of x."""
+    """Convert another array to the type of x."""
     return at(other, x.shape, x.dtype)
 
 
 @aten("constant_pad_nd.default")
 def pad(x: Any, margins: list[int], value: float = 0) -> Any:
-    """x with a number around it; the last axis' margins come first, and negative ones cut."""
+    """Pad x with a number; margins of the last axis come first, and negative ones crop."""
     pairs = list(zip(margins[::2], margins[1::2], strict=True))[::-1]
     for axis, (before, after) in enumerate(pairs, x.type.rank - len(pairs)):
         cut = [max(0, -before), max(0, -after)]
@@ -94,13 +94,13 @@ def pad(x: Any, margins: list[int], value: float = 0) -> Any:
 
 
 def _along(x: Any, axis: int, start: int, size: int) -> Any:
-    """A block along one axis."""
+    """Slice a block along one axis."""
     starts = [start if k == axis else 0 for k in range(x.type.rank)]
     return ops.slice(x, starts, (*x.shape[:axis], size, *x.shape[axis + 1 :]))
 
 
 def _first_of_groups(x: Any, axis: int, step: int) -> Any:
-    """Every step-th element: the first of each group of so many, the last group filled up."""
+    """Select every step-th element: the first of each group, after padding the last group."""
     groups = -(-x.shape[axis] // step)
     missing = groups * step - x.shape[axis]
     filled = ops.pad(x, [(0, missing if k == axis else 0) for k in range(x.type.rank)])

@@ -1,4 +1,4 @@
-"""Pools: one number for each window of an image; and their opposite, enlargement."""
+"""Pooling and nearest-neighbour upsampling."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from catgrad.frontends.torch.registry import aten, require
 
 
 def _pools(spatial: int) -> None:
-    """Those in so many spatial axes."""
+    """Register pooling in `spatial` axes."""
 
     @aten(f"max_pool{spatial}d.default")
     def max_pool(
@@ -80,7 +80,7 @@ for _spatial in (1, 2, 3):
 def _require_whole_windows(
     ceil_mode: bool, x: Any, k: tuple[int, ...], s: tuple[int, ...], p: tuple[int, ...], d: tuple[int, ...]
 ) -> None:
-    """With ceil_mode, a last window may stick out; where none does, it changes nothing."""
+    """Raise UnsupportedOp if ceil_mode adds a window beyond the padded image."""
     rest = [
         (n + 2 * p - (k - 1) * d - 1) % s
         for n, k, s, p, d in zip(x.shape[-len(k) :], k, s, p, d, strict=True)

@@ -1,4 +1,4 @@
-"""Recurrent layers as loops over time, in PyTorch's layout of weights."""
+"""Recurrent layers as scans over time, with PyTorch's layout of weights."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from catgrad.learn.layers.recurrent import gru_turn, lstm_turn
 
 State = tuple[Any, ...]
 Turn = Callable[[Any, Callable[[Any], Any], State], tuple[State, Any]]
-"""From a row x W + b, the function h ↦ h U + a, and the state, to a new state and a new row."""
+"""A cell: from a row x W + b, the function h ↦ h U + a and the state, to the next state and row."""
 
 
 def _simple(activation: Callable[[Any], Any]) -> Turn:
-    """h ← σ(x W + b + h U + a)."""
+    """Elman cell: h ← σ(x W + b + h U + a)."""
 
     def turn(gates: Any, recurrent: Callable[[Any], Any], state: State) -> tuple[State, Any]:
         h = activation(gates + recurrent(state[0]))
@@ -26,7 +26,7 @@ def _simple(activation: Callable[[Any], Any]) -> Turn:
 
 
 class Layout(NamedTuple):
-    """How many layers there are, in which directions they run, and where the batch is."""
+    """The numbers of layers and directions, and the position of the batch axis."""
 
     has_biases: bool
     layers: int
@@ -46,7 +46,7 @@ def lstm(
     bidirectional: bool,
     batch_first: bool,
 ) -> Any:
-    """Long short-term memory: h at every time, then the last h and c of each layer and direction."""
+    """LSTM: h at every time, then the last h and c of each layer and direction."""
     return _recurrent(
         lstm_turn, x, first, weights, Layout(has_biases, num_layers, bidirectional, batch_first)
     )
@@ -75,7 +75,7 @@ _one_state("rnn_relu.input", _simple(ops.relu))
 
 
 def _recurrent(turn: Turn, x: Any, first: Sequence[Any], weights: Sequence[Any], layout: Layout) -> Any:
-    """Layers one after the other; x is [time, batch, features] inside."""
+    """Apply layers in sequence; x is [time, batch, features] inside."""
     directions, count = 1 + layout.bidirectional, 2 + 2 * layout.has_biases
     require(
         len(weights) == layout.layers * directions * count,
@@ -99,7 +99,7 @@ def _recurrent(turn: Turn, x: Any, first: Sequence[Any], weights: Sequence[Any],
 
 
 def _one_way(turn: Turn, x: Any, begin: State, weights: Sequence[Any], backwards: bool) -> tuple[State, Any]:
-    """One layer in one direction: the last state, and h at every time."""
+    """Apply one layer in one direction; return the last state, and h at every time."""
     w, u, b, a = (*weights, None, None)[:4]
     return ops.scan(
         lambda state, row: turn(row, lambda h: linear(h, u, a), state),

@@ -1,4 +1,4 @@
-"""Sums, means, extrema and truths over axes."""
+"""Reductions: sums, means, extrema, quantifiers, softmax."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from catgrad.types import Dtype
 
 
 def _kept(y: Any, axes: tuple[int, ...], keepdim: bool) -> Any:
-    """y, which has lost these axes, with axes of size 1 in their places."""
+    """Restore reduced axes with size 1 if `keepdim`."""
     return ops.expand_dims(y, axes) if keepdim and axes else y
 
 
 @aten("sum.dim_IntList", "sum.default")
 def total(x: Any, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
-    """Σ x; of whole numbers and truth values in int64."""
+    """Sum: Σ x; of integers and booleans in int64."""
     wide = x.dtype if x.dtype.is_floating else Dtype.int64
     axes = axes_of(x, dim)
     y = ops.sum(ops.cast(x, wide if dtype is None else dtype_from(dtype)), axes)
@@ -30,7 +30,7 @@ def total(x: Any, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> 
 
 @aten("mean.dim", "mean.default")
 def mean(x: Any, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
-    """Σ x / n."""
+    """Mean: Σ x / n."""
     axes = axes_of(x, dim)
     y = ops.mean(x if dtype is None else ops.cast(x, dtype_from(dtype)), axes)
     return _kept(y, axes, keepdim)
@@ -38,7 +38,7 @@ def mean(x: Any, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> A
 
 @aten("var.correction")
 def variance(x: Any, dim: Any = None, correction: float = 1, keepdim: bool = False) -> Any:
-    """Σ (x - mean x)² / (n - correction)."""
+    """Variance: Σ (x - mean x)² / (n - correction)."""
     axes = axes_of(x, dim)
     count = prod(x.shape[axis] for axis in axes)
     centred = x - ops.broadcast(ops.mean(x, axes), x.shape, axes)
@@ -47,7 +47,7 @@ def variance(x: Any, dim: Any = None, correction: float = 1, keepdim: bool = Fal
 
 
 def _over_one_axis(x: Any, axes: tuple[int, ...], reduce: Callable[[Any], Any]) -> Any:
-    """A reduction of the last axis, of an array with these axes laid into one there."""
+    """Reduce several axes as one: they are merged to the last axis."""
     others = [axis for axis in range(x.type.rank) if axis not in axes]
     if len(axes) == 1:
         return reduce(ops.permute(x, *others, *axes))
@@ -57,69 +57,69 @@ def _over_one_axis(x: Any, axes: tuple[int, ...], reduce: Callable[[Any], Any]) 
 
 @aten("amax.default", "max.default")
 def greatest(x: Any, dim: Any = None, keepdim: bool = False) -> Any:
-    """The greatest element; the gradient goes in equal shares to all that are."""
+    """Maximum; equal elements share the gradient."""
     axes = axes_of(x, dim)
     return _kept(_over_one_axis(x, axes, ops.max), tuple(sorted(axes)), keepdim)
 
 
 @aten("amin.default", "min.default")
 def least(x: Any, dim: Any = None, keepdim: bool = False) -> Any:
-    """The least element; the gradient goes in equal shares to all that are."""
+    """Minimum; equal elements share the gradient."""
     axes = axes_of(x, dim)
     return _kept(_over_one_axis(x, axes, ops.min), tuple(sorted(axes)), keepdim)
 
 
 @aten("argmax.default")
 def place_of_greatest(x: Any, dim: int | None = None, keepdim: bool = False) -> Any:
-    """The place of the greatest element: the first of several."""
+    """Return the index of the greatest element: the first of several."""
     axes = axes_of(x, dim)
     return _kept(_over_one_axis(x, axes, ops.argmax), axes, keepdim)
 
 
 @aten("argmin.default")
 def place_of_least(x: Any, dim: int | None = None, keepdim: bool = False) -> Any:
-    """The place of the least element: the first of several."""
+    """Return the index of the least element: the first of several."""
     axes = axes_of(x, dim)
     return _kept(_over_one_axis(x, axes, ops.argmin), axes, keepdim)
 
 
 @aten("topk.default")
 def top_k(x: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
-    """The k greatest elements along an axis, or the k least, in order, and their places."""
+    """Return the k greatest, or least, elements along an axis in order, and their indices."""
     return ops.top_k(x, k, dim, largest)
 
 
 @aten("any.default", "any.dim", "any.dims")
 def some(x: Any, dim: Any = None, keepdim: bool = False) -> Any:
-    """Whether an element is not 0."""
+    """Return whether any element is not 0."""
     axes = axes_of(x, dim)
     return _kept(ops.any(truth(x), axes), axes, keepdim)
 
 
 @aten("all.default", "all.dim", "all.dims")
 def every(x: Any, dim: Any = None, keepdim: bool = False) -> Any:
-    """Whether no element is 0."""
+    """Return whether no element is 0."""
     axes = axes_of(x, dim)
     return _kept(ops.all(truth(x), axes), axes, keepdim)
 
 
 @aten("cumsum.default")
 def cumsum(x: Any, dim: int, dtype: Any = None) -> Any:
-    """Running sums along an axis; of whole numbers and truth values in int64."""
+    """Running sums along an axis; of integers and booleans in int64."""
     wide = x.dtype if x.dtype.is_floating else Dtype.int64
     return ops.cumsum(ops.cast(x, wide if dtype is None else dtype_from(dtype)), dim)
 
 
 @aten("logsumexp.default")
 def logsumexp(x: Any, dim: Any, keepdim: bool = False) -> Any:
-    """ln Σ eˣ."""
+    """Log-sum-exp: ln Σ eˣ."""
     axes = axes_of(x, dim)
     return _kept(_over_one_axis(as_floating(x), axes, ops.logsumexp), tuple(sorted(axes)), keepdim)
 
 
 @aten("linalg_vector_norm.default")
 def norm(x: Any, ord: float = 2, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
-    """√Σ x², with gradient 0 at 0; or Σ |x| for ord = 1."""
+    """Vector norm: √Σ x², with gradient 0 at 0; or Σ |x| for ord = 1."""
     require(ord in (1, 2), "a norm must be of order 1 or 2", f"it is {ord}")
     axes = axes_of(x, dim)
     x = x if dtype is None else ops.cast(x, dtype_from(dtype))
@@ -132,11 +132,11 @@ def norm(x: Any, ord: float = 2, dim: Any = None, keepdim: bool = False, dtype: 
 
 @aten("_softmax.default")
 def softmax(x: Any, dim: int, half_to_float: bool = False) -> Any:
-    """e^xᵢ / Σⱼ e^xⱼ along an axis."""
+    """Softmax: e^xᵢ / Σⱼ e^xⱼ along an axis."""
     return ops.softmax(ops.cast(x, Dtype.float32) if half_to_float else x, dim)
 
 
 @aten("_log_softmax.default")
 def log_softmax(x: Any, dim: int, half_to_float: bool = False) -> Any:
-    """xᵢ - ln Σⱼ e^xⱼ along an axis."""
+    """Log-softmax: xᵢ - ln Σⱼ e^xⱼ along an axis."""
     return ops.log_softmax(ops.cast(x, Dtype.float32) if half_to_float else x, dim)

@@ -1,4 +1,4 @@
-"""Which function on variables stands for which operation of PyTorch, by the exact name of its overload."""
+"""The registry: functions on variables by the overloads of PyTorch operations that they implement."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from catgrad.errors import UnsupportedOp
 
 Meaning = Callable[..., Any]
 REGISTRY: dict[str, Meaning] = {}
-"""`aten.add.Tensor` and the like: functions of the arguments that PyTorch's schema has, in its order."""
+"""Functions by overload, such as `aten.add.Tensor`, with the arguments of PyTorch's schema."""
 
 DO = "write this part with other operations: docs/howto/import-pytorch.md lists them"
 
 
 def aten(*overloads: str) -> Callable[[Meaning], Meaning]:
-    """The function stands for these overloads, each as `add.Tensor`."""
+    """Register a function for these overloads, each written as `add.Tensor`."""
 
     def register(meaning: Meaning) -> Meaning:
         REGISTRY.update({f"aten.{overload}": meaning for overload in overloads})
@@ -25,6 +25,6 @@ def aten(*overloads: str) -> Callable[[Meaning], Meaning]:
 
 
 def require(holds: bool, must: str, found: str, do: str = DO) -> None:
-    """Raises UnsupportedOp unless an argument is one that the front end understands."""
+    """Raise UnsupportedOp unless an argument has a supported value."""
     if not holds:
         raise UnsupportedOp(must, found, do)

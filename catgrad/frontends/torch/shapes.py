@@ -1,4 +1,4 @@
-"""Rearrangements and copies."""
+"""Data movement: views, permutations, broadcasts, flips."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from catgrad.frontends.torch.registry import aten
 
 @aten("view.default", "_unsafe_view.default")
 def view(x: Any, size: list[int]) -> Any:
-    """The same elements in another shape."""
+    """Reshape."""
     return ops.reshape(x, *size)
 
 
 @aten("permute.default")
 def permute(x: Any, dims: list[int]) -> Any:
-    """Axes in another order."""
+    """Permute axes."""
     return ops.permute(x, *dims)
 
 
 @aten("squeeze.dims", "squeeze.dim")
 def squeeze(x: Any, dims: Any) -> Any:
-    """x without those of these axes that have size 1."""
+    """Remove those of these axes that have size 1."""
     return ops.squeeze(x, [axis for axis in axes_of(x, dims) if x.shape[axis] == 1])
 
 
@@ -33,14 +33,14 @@ aten("unsqueeze.default")(lambda x, dim: ops.expand_dims(x, dim))
 
 @aten("expand.default")
 def expand(x: Any, size: list[int], implicit: bool = False) -> Any:
-    """Copies along new axes and axes of size 1; -1 keeps a size."""
+    """Broadcast along new axes and axes of size 1; -1 keeps a size."""
     offset = len(size) - x.type.rank
     return spread(x, tuple(x.shape[k - offset] if n == -1 else n for k, n in enumerate(size)))
 
 
 @aten("repeat.default")
 def repeat(x: Any, repeats: list[int]) -> Any:
-    """x so many times along each axis, one behind the other."""
+    """Tile x along each axis."""
     shape = (1,) * (len(repeats) - x.type.rank) + x.shape
     pairs = tuple(n for pair in zip(repeats, shape, strict=True) for n in pair)
     copies = ops.broadcast(ops.reshape(x, *shape), pairs, range(0, len(pairs), 2))
@@ -49,5 +49,5 @@ def repeat(x: Any, repeats: list[int]) -> Any:
 
 @aten("flip.default")
 def flip(x: Any, dims: list[int]) -> Any:
-    """Axes read backwards."""
+    """Reverse axes."""
     return ops.flip(x, dims) if dims else x

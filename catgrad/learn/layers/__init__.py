@@ -1,10 +1,10 @@
 """Layers as terms: compose them with `>>` and `@`, or apply them to variables inside `build`.
 
-The types are given as for the linear map A ⊗ (B ⇒ C): `A` holds the batch axes, `B` the feature
-axes that go in, `C` those that come out. `A + B` is the type of the array with all of them.
+Types are given as for the linear map A ⊗ (B ⇒ C): `A` has the batch axes, `B` the input features,
+`C` the output features. `A + B` is the type of an array with the axes of both.
 
-`initial` and `bias_initial` say how parameters begin: an initialiser as `Normal(0, 0.02)`, or a
-function of fan-in and fan-out as `kaiming_uniform` (see `catgrad.initialisers`).
+`initial` and `bias_initial` are an initialiser such as `Normal(0, 0.02)`, or a function of fan-in and
+fan-out such as `kaiming_uniform` (see `catgrad.initialisers`).
 """
 
 from catgrad.learn.layers.attention import attention, transformer_block

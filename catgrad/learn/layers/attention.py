@@ -1,4 +1,4 @@
-"""Attention of a sequence to itself, and the blocks that transformers are stacked from."""
+"""Multi-head self-attention, and transformer blocks."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ def attention(
 ) -> Term:
     """Multi-head self-attention: y = [head₁, …, headₕ] · W₀ + b₀, headᵢ = softmax(qᵢ kᵢᵀ / √d) vᵢ.
 
-    The last axis of A is that of positions. Queries, keys and values of all heads are, in this
-    order, one product x · W + b. With `causal`, position t attends to positions up to t only; with
-    `rotary`, the base of a rotary embedding, queries and keys are turned by their positions.
+    The last axis of A is that of positions. One product x · W + b gives queries, keys and values of all
+    heads, in this order. With `causal`, position t attends to positions up to t only; with `rotary`, the
+    base of a rotary embedding, queries and keys are rotated by their positions.
 
-    With `memory`, positions come one by one, and A has one: run as it is trained, the layer keeps the keys
-    and values of so many positions, and each attends to those before it. The run's number `position` counts.
+    With `memory`, a key/value cache: A has one position, and in training mode, the layer appends its keys and
+    values to buffers of `memory` positions, all of which it attends to. The run number `position` counts.
 
     Type:       A + B -> A + B for B = [d], with the parameters `<name>.in_proj.weight : [d, 3 d]`,
                 `<name>.in_proj.bias`, `<name>.out_proj.weight : [d, d]` and `<name>.out_proj.bias`; with
@@ -97,9 +97,9 @@ def transformer_block(
 ) -> Term:
     """y = z + mlp(norm₂(z)) with z = x + attention(norm₁(x)), and mlp(u) = σ(u · W₁ + b₁) · W₂ + b₂.
 
-    With `norm_first=False`, y = norm₂(z + mlp(z)) with z = norm₁(x + attention(x)). While training,
-    `dropout` falls on the result of attention, on σ(…) and on the result of the mlp. `memory` is that of
-    attention.
+    With `norm_first=False`, y = norm₂(z + mlp(z)) with z = norm₁(x + attention(x)). In training,
+    `dropout` applies to the result of attention, to σ(…) and to the result of the mlp. `memory` is that
+    of attention.
 
     Type:       A + B -> A + B for B = [d], with `hidden` features between, by default 4 d; the
                 parameters are those of `<name>.self_attn`, `linear1`, `linear2`, `norm1` and `norm2`,
@@ -135,20 +135,20 @@ def _affine(
     initial: Initial,
     bias_initial: Initial = fan_in_uniform,
 ) -> Term:
-    """y = x · W + b, or x · W without `bias`."""
+    """Linear map: y = x · W + b, or x · W without `bias`."""
     if bias:
         return dense(A, B, C, identity, name, initial, bias_initial)
     return linear(A, B, C, name, initial)
 
 
 def _by_head(x: Any, heads: int) -> Any:
-    """[b…, t, d] as [b…, heads, t, d / heads]."""
+    """Split heads: [b…, t, d] to [b…, heads, t, d / heads]."""
     *batch, t, d = x.shape
     apart = ops.reshape(x, *batch, t, heads, d // heads)
     return ops.permute(apart, *range(len(batch)), -2, -3, -1)
 
 
 def _joined(y: Any) -> Any:
-    """[b…, heads, t, e] as [b…, t, heads · e]."""
+    """Join heads: [b…, heads, t, e] to [b…, t, heads · e]."""
     *batch, heads, t, e = y.shape
     return ops.reshape(ops.permute(y, *range(len(batch)), -2, -3, -1), *batch, t, heads * e)

@@ -1,4 +1,4 @@
-"""Linear maps with or without bias, and tables of rows."""
+"""Linear, affine and bilinear maps, and embeddings."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def linear(
     name: str = "linear",
     initial: Initial = fan_in_uniform,
 ) -> Term:
-    """Y = x · W, contracted over the axes of B.
+    """Linear map: y = x · W, contracted over the axes of B.
 
     Type:       A + B -> A + C, with the parameter `<name>.weight` of type B + C
     Initial:    U(-1/√n, 1/√n), n the number of elements of B
@@ -34,7 +34,7 @@ def linear(
 
 
 def bias(A: NdArrayType, B: NdArrayType, name: str = "", initial: Initial = ZEROS) -> Term:
-    """Y = x + b, the same b for every element of the batch.
+    """Bias: y = x + b, the same b for every element of the batch.
 
     Type:       A + B -> A + B, with the parameter `bias` of type B, under `name` if it is given
     Initial:    0
@@ -53,7 +53,7 @@ def dense(
     initial: Initial = fan_in_uniform,
     bias_initial: Initial = fan_in_uniform,
 ) -> Term:
-    """Y = σ(x · W + b), with σ the logistic function unless another is given.
+    """Dense layer: y = σ(x · W + b), with σ the logistic function unless another is given.
 
     Type:       A + B -> A + C, with the parameters `<name>.weight : B + C` and `<name>.bias : C`
     Initial:    both U(-1/√n, 1/√n), n the number of elements of B, as in torch.nn.Linear
@@ -79,7 +79,7 @@ def bilinear(
     initial: Initial = fan_in_uniform,
     bias_initial: Initial = fan_in_uniform,
 ) -> Term:
-    """y = x · W · z + b: linear in x and in z, contracted over the axes of B1 and of B2.
+    """Bilinear map: y = x · W · z + b, linear in x and in z, contracted over the axes of B1 and of B2.
 
     Type:       (A + B1, A + B2) -> A + C, with the parameters `<name>.weight : B1 + B2 + C` and
                 `<name>.bias : C`
@@ -103,11 +103,11 @@ def bilinear(
 def embedding(
     A: NdArrayType, rows: int, C: NdArrayType, name: str = "embedding", initial: Initial = STANDARD_NORMAL
 ) -> Term:
-    """y = W[x]: a row of the table for each whole number.
+    """Embedding: y = W[x], a row of the table for each integer.
 
     Type:       A (int32 or int64) -> A + C, with the parameter `<name>.weight` of type [rows] + C
     Initial:    N(0, 1), as in torch.nn.Embedding
-    Raises:     DtypeError unless A is whole; at run time, IndexError for a number outside 0 … rows - 1
+    Raises:     DtypeError unless A is an integer type; at run time, IndexError outside 0 … rows - 1
     """
     table = NdArrayType((rows, *C.shape), C.dtype)
     first = chosen(initial, C.size, rows)

@@ -1,4 +1,4 @@
-"""What a model keeps of the positions before, so that each takes as long as one."""
+"""Key/value caches: one position at a time attends to the stored keys and values of earlier ones."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from catgrad.terms.term import Term
 from catgrad.types import Dtype, NdArrayType
 
 POSITION = RunNumber("position", NdArrayType((), Dtype.int64), counts=True)
-"""How many positions there were before, since the number was last set to 0."""
+"""The number of positions since it was last set to 0."""
 
 
 def position_embedding(
     A: NdArrayType, B: NdArrayType, memory: int, name: str = "positions", initial: Initial = ZEROS
 ) -> Term:
-    """y = x + W[t], where t counts the runs: the one row of a table that is due.
+    """Learned position embedding: y = x + W[t], where t counts the runs.
 
     Type:       A + B -> A + B, with the parameter `<name>.weight` of type [memory] + B
-    Raises:     ShapeError if the last axis of A is not one position; at run time, IndexError where there
-                were as many positions as the memory has
+    Raises:     ShapeError if the last axis of A is not one position; at run time, IndexError after `memory`
+                positions
     """
     require_one("an embedding of positions", A, memory)
     table = NdArrayType((memory, *B.shape), B.dtype)
@@ -44,7 +44,7 @@ def position_embedding(
 
 
 def require_one(layer: str, A: NdArrayType, memory: int) -> None:
-    """Raises: ShapeError unless the last axis of A is one position, and the memory has room for it."""
+    """Raise ShapeError unless the last axis of A is one position, and the memory has room for it."""
     if not A.rank or A.shape[-1] != 1:
         raise ShapeError(
             f"{layer} with memory must have one position at a time",
@@ -58,7 +58,7 @@ def require_one(layer: str, A: NdArrayType, memory: int) -> None:
 
 
 def remembering(q: Any, k: Any, v: Any, memory: int) -> Any:
-    """softmax(q Kᵀ / √d) V for one position, where K and V are what came before, and k and v.
+    """Attend from one position: softmax(q Kᵀ / √d) V, where K and V are the cache with k and v appended.
 
     Type:     (T[b…, 1, d], T[b…, 1, d], T[b…, 1, e]) -> T[b…, 1, e]
     """
@@ -73,7 +73,7 @@ def remembering(q: Any, k: Any, v: Any, memory: int) -> Any:
 
 
 def _kept(name: str, x: Any, memory: int) -> Any:
-    """What is kept under a name, with x in its place."""
+    """Write x to its position of the cache with this name, and return the cache."""
     *batch, _, features = x.shape
     shape = (*batch, memory, features)
     kept = buffer(name, NdArrayType(shape, x.dtype))

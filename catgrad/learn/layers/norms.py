@@ -1,4 +1,4 @@
-"""Normalisation, then a scale and a shift that are learned."""
+"""Normalisation, with a learned scale and shift."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What layers are made of: named parameters and values, and functions of one variable."""
+"""Building blocks of layers: parameters, buffers, labels, and pointwise functions as layers."""
 
 from __future__ import annotations
 
@@ -18,32 +18,32 @@ Activation = Callable[[Iterable[NdArrayType]], Term]
 
 
 def parameter(name: str, type: NdArrayType, initial: Initialiser = ZEROS) -> Any:
-    """A new parameter as a variable, named by the dotted name of the current scope and `name`."""
+    """Return a new parameter as a variable, named by the dotted name of the current scope and `name`."""
     return Parameter(qualified(name), type, initial)()
 
 
 def label(name: str, x: Any) -> Any:
-    """X under a name for messages, diagrams and emitted code."""
+    """Name x in messages, diagrams and emitted code."""
     return Label(qualified(name))(x)
 
 
 def buffer(name: str, type: NdArrayType, initial: Initialiser = ZEROS) -> Any:
-    """A new buffer as a variable, named by the dotted name of the current scope and `name`."""
+    """Return a new buffer as a variable, named by the dotted name of the current scope and `name`."""
     return Buffer(qualified(name), type, initial)()
 
 
 def update(name: str, value: Any) -> None:
-    """Give the buffer of this name in the current scope its value after the step."""
+    """Set the value of a buffer of the current scope after the step."""
     Update(qualified(name), value.type).apply(value)
 
 
 def copies(x: Any, type: NdArrayType) -> Any:
-    """X copied along the leading axes of this type."""
+    """Broadcast x along the leading axes of this type."""
     return ops.broadcast(x, type.shape)
 
 
 def pointwise(function: Callable[[Any], Any]) -> Activation:
-    """A function on one variable as a layer at every object: A₁ ⊗ … ⊗ Aₙ to itself, wire by wire."""
+    """Return a function on one variable as a layer at every object: A₁ ⊗ … ⊗ Aₙ to itself, wire by wire."""
 
     def layer(types: NdArrayType | Iterable[NdArrayType]) -> Term:
         every = [types] if isinstance(types, NdArrayType) else list(types)
@@ -54,7 +54,7 @@ def pointwise(function: Callable[[Any], Any]) -> Activation:
 
 
 def _same(x: Any) -> Any:
-    """Y = x, for a dense layer without nonlinearity."""
+    """Identity: y = x, for a dense layer without nonlinearity."""
     return x
 
 

@@ -1,4 +1,4 @@
-"""Recurrent layers: loops over the axis of time, forward and, for training, backward."""
+"""Recurrent layers: LSTM and GRU, as loops over the time axis."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Recurrent = Callable[[Any], Any]
 
 
 def lstm_turn(gates: Any, recurrent: Recurrent, state: Any) -> Any:
-    """c ← f · c + i · g and h ← o · tanh c, with i, f, g and o from gates + recurrent(h); h comes out too."""
+    """LSTM cell: c ← f · c + i · g and h ← o · tanh c, with i, f, g and o from gates + recurrent(h)."""
     h, c = label("h", state[0]), label("c", state[1])
     parts = _parts(gates + recurrent(h), 4)
     squashed = (ops.sigmoid, ops.sigmoid, ops.tanh, ops.sigmoid)
@@ -30,7 +30,7 @@ def lstm_turn(gates: Any, recurrent: Recurrent, state: Any) -> Any:
 
 
 def gru_turn(gates: Any, recurrent: Recurrent, state: Any) -> Any:
-    """h ← (1 - z) · n + z · h, with r, z and n from the gates and recurrent(h); h comes out too."""
+    """GRU cell: h ← (1 - z) · n + z · h, with r, z and n from the gates and recurrent(h)."""
     h = label("h", state[0])
     (x_r, x_z, x_n), (h_r, h_z, h_n) = _parts(gates, 3), _parts(recurrent(h), 3)
     r, z = label("r", ops.sigmoid(x_r + h_r)), label("z", ops.sigmoid(x_z + h_z))
@@ -76,7 +76,7 @@ def gru(
 
 
 def _parts(x: Any, count: int) -> tuple[Any, ...]:
-    """As many equal parts of the last axis."""
+    """Split the last axis into `count` equal parts."""
     return ops.split(x, (x.shape[-1] // count,) * count, -1)
 
 
@@ -90,7 +90,7 @@ def _recurrent(
     name: str,
     initial: Initial | None,
 ) -> Term:
-    """The product with x for all times at once, then a loop over time."""
+    """Compute the product with x for all times, then loop over time."""
     if A.rank != 2 or B.rank != 1 or C.rank != 1 or not isinstance(C.shape[0], int):
         raise ShapeError(
             f"{name} must have the axes [batch, time], and features [d] and [h], with a number h",

@@ -1,4 +1,4 @@
-"""Layers on images x : [N, C, …] with any number of spatial axes: convolutions, pooling, other sizes."""
+"""Layers on images x : [N, C, …] with any number of spatial axes: convolution, pooling, resizing."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def conv(
     initial: Initial = fan_in_uniform,
     bias_initial: Initial = fan_in_uniform,
 ) -> Term:
-    """y = x ⋆ W + b: cross-correlation in as many axes as x : [N, C, …] has beyond two.
+    """Convolution: y = x ⋆ W + b, the cross-correlation in as many axes as x : [N, C, …] has beyond two.
 
     Type:       T[N, C, …] -> T[N, channels, …], with the parameters `<name>.weight` of type
                 [channels, C / groups, size…] and `<name>.bias` of type [channels]
@@ -63,7 +63,7 @@ def conv_transpose(
     initial: Initial = fan_in_uniform,
     bias_initial: Initial = fan_in_uniform,
 ) -> Term:
-    """y = x ⋆ᵀ W + b: the transpose of a convolution, which makes images larger by the stride.
+    """Transposed convolution: y = x ⋆ᵀ W + b, which enlarges images by the stride.
 
     Type:       T[N, C, …] -> T[N, channels, …], with the parameters `<name>.weight` of type
                 [C, channels / groups, size…] and `<name>.bias` of type [channels]
@@ -89,7 +89,7 @@ def max_pool(
     padding: Sizes = 0,
     dilation: Sizes = 1,
 ) -> Term:
-    """The greatest element of each window of x : [N, C, …]; windows side by side unless a stride is given."""
+    """Max pooling of x : [N, C, …]; the stride is the window unless given."""
     return build(lambda image: ops.max_pool(image, size, stride, padding, dilation), [x])
 
 
@@ -100,37 +100,37 @@ def avg_pool(
     padding: Sizes = 0,
     count_include_pad: bool = True,
 ) -> Term:
-    """The mean of each window of x : [N, C, …]; windows side by side unless a stride is given."""
+    """Average pooling of x : [N, C, …]; the stride is the window unless given."""
     return build(lambda image: ops.avg_pool(image, size, stride, padding, count_include_pad), [x])
 
 
 def adaptive_avg_pool(x: NdArrayType, size: Sizes) -> Term:
-    """The means of so many bins along each spatial axis of x : [N, C, …]."""
+    """Adaptive average pooling: the means of `size` bins along each spatial axis of x : [N, C, …]."""
     return build(lambda image: ops.adaptive_avg_pool(image, size), [x])
 
 
 def adaptive_max_pool(x: NdArrayType, size: Sizes) -> Term:
-    """The greatest elements of so many bins along each spatial axis of x : [N, C, …]."""
+    """Adaptive max pooling: the maxima of `size` bins along each spatial axis of x : [N, C, …]."""
     return build(lambda image: ops.adaptive_max_pool(image, size), [x])
 
 
 def global_avg_pool(x: NdArrayType) -> Term:
-    """The mean of x : [N, C, …] over all spatial axes: [N, C]."""
+    """Global average pooling: the mean of x : [N, C, …] over all spatial axes, [N, C]."""
     return build(ops.global_avg_pool, [x])
 
 
 def upsample_nearest(x: NdArrayType, factor: Sizes) -> Term:
-    """x : [N, C, …] with each element repeated so many times along each spatial axis."""
+    """Nearest-neighbour upsampling: repeat each element of x : [N, C, …] along each spatial axis."""
     return build(lambda image: ops.upsample_nearest(image, factor), [x])
 
 
 def flatten(x: NdArrayType) -> Term:
-    """All axes but the first as one."""
+    """Flatten all axes but the first."""
     return build(lambda image: ops.reshape(image, x.shape[0], -1), [x])
 
 
 def _chosen(initial: Initial, kernel: NdArrayType) -> Any:
-    """Fan-in and fan-out as torch.nn.init counts them: the second and the first axis, times a window."""
+    """Return fan-in and fan-out as in torch.nn.init: the second and the first axis, times a window."""
     window = product(kernel.shape[2:])
     return chosen(initial, kernel.shape[1] * window, kernel.shape[0] * window)
 

@@ -1,4 +1,4 @@
-"""Layers that do one thing while a model is trained and another while it is used."""
+"""Layers that differ between training and evaluation: dropout and batch norm."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from catgrad.types import Dtype, NdArrayType
 
 
 def dropout(x: NdArrayType, rate: float = 0.5, name: str = "dropout") -> Term:
-    """While training y = x / (1 - rate) with probability 1 - rate, else 0; in use y = x.
+    """Dropout: in training y = x / (1 - rate) with probability 1 - rate, else 0; in evaluation y = x.
 
-    Its random numbers follow from the run's `seed`, the counter `draws` and the layer's dotted
-    name, so they are the same on every target; and in all turns of a loop around it.
+    Its random numbers depend on the `seed` of the run, the counter `draws` and the dotted name of the
+    layer, so they are the same on every target, and in all iterations of a loop.
 
     Type:     T -> T for floating T
     Raises:   OptionError unless 0 ≤ rate < 1
@@ -30,10 +30,10 @@ def dropout(x: NdArrayType, rate: float = 0.5, name: str = "dropout") -> Term:
 
 
 def batch_norm(x: NdArrayType, momentum: float = 0.1, epsilon: float = 1e-5, name: str = "norm") -> Term:
-    """y = (x - μ) / √(σ² + ε) · w + b for each channel of x : [N, C, …].
+    """Batch normalisation: y = (x - μ) / √(σ² + ε) · w + b for each channel of x : [N, C, …].
 
-    While training, μ and σ² are those of the batch, and running ones move towards them by
-    `momentum` (the variance as n / (n - 1) · σ²); in use, they are the running ones.
+    In training, μ and σ² are statistics of the batch, towards which running statistics move by
+    `momentum` (the variance as n / (n - 1) · σ²); in evaluation, μ and σ² are the running statistics.
 
     Type:       T[N, C, …] -> T[N, C, …], with the parameters `<name>.weight` and `<name>.bias` and the
                 buffers `<name>.running_mean`, `<name>.running_var` of type [C], `<name>.num_batches_tracked`
@@ -56,7 +56,7 @@ def batch_norm(x: NdArrayType, momentum: float = 0.1, epsilon: float = 1e-5, nam
 def _track(x: Any, mean: Any, variance: Any, momentum: float) -> None:
     """Move the running statistics towards those of the batch."""
     _, new_variance = moments(x)
-    new_mean, wide = ops.mean(x, others(x)), x.dtype.wide  # float16 cannot count to the size of a batch
+    new_mean, wide = ops.mean(x, others(x)), x.dtype.wide  # float16 cannot represent the size of a batch
     count = ops.number_of(x.type.size, wide) / ops.number_of(x.shape[1], wide)
     # A batch of one number for each channel has the variance 0, not 0/0.
     spread = ops.maximum(count - 1, Constant(count.type, 1)())

@@ -1,4 +1,4 @@
-"""Layers from layers: one after another, under a name, beside the identity."""
+"""Combinators of layers: sequential, named, checkpointed, residual."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ def sequential(*layers: Term) -> Term:
 
 
 def named(name: str, layer: Term) -> Term:
-    """The layer with `name.` before the names of its parameters."""
+    """Prefix the names of the parameters of a layer with `name.`."""
     return prefixed(name, layer)
 
 
 def checkpointed(layer: Term) -> Term:
-    """The layer, of which training keeps the arguments only and computes the inner values again.
+    """Checkpoint a layer: training saves its arguments only, and recomputes the inner values.
 
     Type:     A -> B, for a layer A -> B
     Source:   Chen et al. 2016 (arXiv:1604.06174), section 4
@@ -36,10 +36,10 @@ def checkpointed(layer: Term) -> Term:
 
 
 def residual(layer: Term) -> Term:
-    """y = x + f(x), wire by wire.
+    """Residual connection: y = x + f(x), wire by wire.
 
     Type:     A -> A, for a layer A -> A
-    Raises:   ShapeError if the layer ends elsewhere than it begins
+    Raises:   ShapeError if the types of inputs and outputs differ
     Source:   He et al. 2015 (arXiv:1512.03385), equation 1
     """
     source, target = list(layer.source.table), list(layer.target.table)

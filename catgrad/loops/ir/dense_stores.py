@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from catgrad.dims import Size
 from catgrad.loops.ir.index import Index, Variable
 from catgrad.loops.ir.nest import Item, Loop, Statement, Store
-from catgrad.loops.ir.scalar import Buffer
+from catgrad.loops.ir.scalar import Buffer, Space
 
 Access = tuple[Store, tuple[Variable, ...]]
 """A store, and the variables of the loops around it."""
@@ -20,7 +20,12 @@ def densely_stored(items: Sequence[Item]) -> Iterator[Buffer]:
     for s, around in _with_loops(items, ()):
         others.update(buffer for buffer, _ in s.reads if buffer not in stores)  # old elements are read
         for buffer, _ in s.writes:
-            if isinstance(s, Store) and buffer.order and buffer.alias is None and buffer.place != "argument":
+            if (
+                isinstance(s, Store)
+                and buffer.order
+                and buffer.alias is None
+                and buffer.space is not Space.ARGUMENT
+            ):
                 stores.setdefault(buffer, []).append((s, around))
             else:
                 others.add(buffer)

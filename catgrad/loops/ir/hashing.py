@@ -6,8 +6,8 @@ from collections.abc import Hashable, Sequence
 from typing import Any
 
 from catgrad.loops.ir.index import Index, Quotient, Read, Variable
-from catgrad.loops.ir.nest import Accumulate, Check, Item, Kernel, Loop, MatMul, Sort, Store
-from catgrad.loops.ir.scalar import Buffer, Compute, IndexValue, Load, Masked, Number, Scalar
+from catgrad.loops.ir.nest import Accumulate, Check, Item, Kernel, Loop, MatMul, Reduce, Sort, Store
+from catgrad.loops.ir.scalar import Buffer, Compute, IndexValue, Load, Masked, Number, Scalar, Space
 from catgrad.loops.memory_plan import Plan, is_local
 
 
@@ -31,7 +31,7 @@ class Signature:
     def has(self, thing: Variable | Buffer) -> bool:
         """Tell whether a variable or an array occurs: where elements lie does not depend on every index."""
         if isinstance(thing, Buffer):
-            return thing.place == "literal" or self._twin(thing) in self._numbers
+            return thing.space is Space.LITERAL or self._twin(thing) in self._numbers
         return thing in self._numbers
 
     def _twin(self, array: Buffer) -> Buffer:
@@ -42,9 +42,9 @@ class Signature:
         return self._numbers.setdefault(thing, len(self._numbers))
 
     def _array(self, array: Buffer) -> Hashable:
-        if array.place == "literal":
+        if array.space is Space.LITERAL:
             return "literal", array.type, array.elements
-        local = array.place == "turn"
+        local = array.is_of_kernel
         room = (array.size, is_local(array), self.plan.scratch.get(array)) if local else None
         return self._number(self._twin(array)), array.type.dtype, local, bool(array.order), room
 
@@ -61,6 +61,9 @@ class Signature:
             return "define", target, self._scalar(item.scalar)
         if isinstance(item, Accumulate):
             return "update", target, item.op, self._scalar(item.scalar)
+        if isinstance(item, Reduce):
+            axes = tuple((self._number(v), v.extent) for v in item.axes)
+            return "reduce", target, item.op, item.identity, axes, self._scalar(item.scalar)
         if isinstance(item, Sort):
             along = self._number(item.along), item.along.extent
             return "sort", target, self._scalar(item.keys), along, item.descending

@@ -167,6 +167,14 @@ def modulo(dividend: Index, divisor: Size) -> Index:
     return Index(((Modulo(rest, divisor), 1),))
 
 
+def stride(place: Index, variable: Variable) -> Size:
+    """The stride of an index along a variable; 0 if it depends on it otherwise too."""
+    for atom, _ in place.terms:
+        if not isinstance(atom, Variable) and variable in Index(((atom, 1),)).variables():
+            return 0
+    return place.coefficient(variable)
+
+
 def _divided(dividend: Index, divisor: Size) -> tuple[Index, Index]:
     """Whole and rest with whole · divisor + rest = dividend, and a rest that is not negative.
 

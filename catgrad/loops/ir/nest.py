@@ -1,9 +1,10 @@
-"""Loop nests: loops, and the statements in them that write elements of stored arrays."""
+"""Loop nests: loops, and the statements in them that write elements of buffers."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from enum import Enum
 from functools import cached_property
 
 from catgrad.dims import Dim, Size, numbers
@@ -16,9 +17,19 @@ Access = tuple[Buffer, Indices]
 Substitution = Mapping[Variable, Index]
 
 
+class Axis(Enum):
+    """How the iterations of a loop run."""
+
+    SERIAL = "serial"
+    PARALLEL = "parallel"
+    """Shared among threads."""
+    VECTOR = "vector"
+    """Several at once, in the lanes of vectors; sums over them are reassociated."""
+
+
 @dataclass(eq=False)
 class Store:
-    """array[indices] = scalar."""
+    """buffer[indices] = scalar."""
 
     buffer: Buffer
     indices: Indices
@@ -34,15 +45,23 @@ class Store:
         """The elements written."""
         return [(self.buffer, self.indices)]
 
-    def substitute(self, values: Substitution) -> Store:
-        """With indices for variables."""
-        change = Substituted(values)
-        return Store(self.buffer, change.indices(self.indices), change.scalar(self.scalar))
+    def map(self, change: Rewriter) -> Store:
+        """Rewrite its parts."""
+        return Store(change.buffer(self.buffer), change.indices(self.indices), change.scalar(self.scalar))
+
+
+@dataclass(eq=False)
+class Let(Store):
+    """The one definition of a register: it stands for a scalar from here to the end of the block."""
+
+    def map(self, change: Rewriter) -> Let:
+        """Rewrite its parts."""
+        return Let(change.buffer(self.buffer), (), change.scalar(self.scalar))
 
 
 @dataclass(eq=False)
 class Accumulate:
-    """array[indices] = array[indices] ∘ scalar, for an operation ∘ of which any order gives the same."""
+    """buffer[indices] = buffer[indices] ∘ scalar, for an associative and commutative operation ∘."""
 
     buffer: Buffer
     indices: Indices
@@ -51,7 +70,7 @@ class Accumulate:
 
     @cached_property
     def reads(self) -> list[Access]:
-        """The elements read, those updated included."""
+        """The elements read, those accumulated into included."""
         return [(self.buffer, self.indices), *_accesses([self.scalar], self.indices)]
 
     @property
@@ -59,15 +78,46 @@ class Accumulate:
         """The elements written."""
         return [(self.buffer, self.indices)]
 
-    def substitute(self, values: Substitution) -> Accumulate:
-        """With indices for variables."""
-        change = Substituted(values)
-        return Accumulate(self.buffer, change.indices(self.indices), self.op, change.scalar(self.scalar))
+    def map(self, change: Rewriter) -> Accumulate:
+        """Rewrite its parts."""
+        buffer, indices = change.buffer(self.buffer), change.indices(self.indices)
+        return Accumulate(buffer, indices, self.op, change.scalar(self.scalar))
+
+
+@dataclass(eq=False)
+class Reduce:
+    """buffer[indices] = the reduction of a scalar by an operation over all values of variables of its own.
+
+    The operation is a sum or an extremum, which begins with its `identity`, or the index of an extremum along
+    one axis. In which order the scalars are combined is for a schedule to say.
+    """
+
+    buffer: Buffer
+    indices: Indices
+    op: Op
+    scalar: Scalar
+    axes: tuple[Variable, ...]
+    identity: float = 0
+
+    @cached_property
+    def reads(self) -> list[Access]:
+        """The elements read."""
+        return _accesses([self.scalar], self.indices)
+
+    @property
+    def writes(self) -> list[Access]:
+        """The elements written."""
+        return [(self.buffer, self.indices)]
+
+    def map(self, change: Rewriter) -> Reduce:
+        """Rewrite its parts."""
+        buffer, indices = change.buffer(self.buffer), change.indices(self.indices)
+        return Reduce(buffer, indices, self.op, change.scalar(self.scalar), self.axes, self.identity)
 
 
 @dataclass(eq=False)
 class MatMul:
-    """The matrix product array = left · right over variables m, n and k of its own; added if `add`."""
+    """The matrix product buffer = left · right over variables m, n and k of its own; added if `add`."""
 
     buffer: Buffer
     indices: Indices
@@ -89,17 +139,16 @@ class MatMul:
         """The elements written."""
         return [(self.buffer, self.indices)]
 
-    def substitute(self, values: Substitution) -> MatMul:
-        """With indices for variables."""
-        change = Substituted(values)
-        left, right = change.scalar(self.left), change.scalar(self.right)
-        indices = change.indices(self.indices)
-        return MatMul(self.buffer, indices, left, right, self.m, self.n, self.k, self.add)  # type: ignore[arg-type]
+    def map(self, change: Rewriter) -> MatMul:
+        """Rewrite its parts."""
+        left, right = change.load(self.left), change.load(self.right)
+        buffer, indices = change.buffer(self.buffer), change.indices(self.indices)
+        return MatMul(buffer, indices, left, right, self.m, self.n, self.k, self.add)
 
 
 @dataclass(eq=False)
 class Sort:
-    """The places of the elements along one axis in order, which `along` counts."""
+    """A stable argsort: the positions along one axis, which `along` counts, of the elements in order."""
 
     buffer: Buffer
     indices: Indices
@@ -117,16 +166,15 @@ class Sort:
         """The elements written."""
         return [(self.buffer, self.indices)]
 
-    def substitute(self, values: Substitution) -> Sort:
-        """With indices for variables."""
-        change = Substituted(values)
-        keys = change.scalar(self.keys)
-        return Sort(self.buffer, change.indices(self.indices), keys, self.along, self.descending)  # type: ignore[arg-type]
+    def map(self, change: Rewriter) -> Sort:
+        """Rewrite its parts."""
+        buffer, indices = change.buffer(self.buffer), change.indices(self.indices)
+        return Sort(buffer, indices, change.load(self.keys), self.along, self.descending)
 
 
 @dataclass(eq=False)
 class Check:
-    """The function fails here unless 0 ≤ scalar < size."""
+    """A bounds check: the function fails here unless 0 ≤ scalar < size."""
 
     scalar: Scalar
     size: Size
@@ -138,18 +186,22 @@ class Check:
 
     writes: list[Access] = field(default_factory=list, init=False)
 
-    def substitute(self, values: Substitution) -> Check:
-        """With indices for variables."""
-        return Check(Substituted(values).scalar(self.scalar), self.size)
+    def map(self, change: Rewriter) -> Check:
+        """Rewrite its parts."""
+        return Check(change.scalar(self.scalar), self.size)
 
 
 @dataclass(eq=False)
 class Loop:
-    """Items repeated for each value of a variable; one that `begins` is not to join an earlier nest."""
+    """Items repeated for each value of a variable.
+
+    One that `begins` starts a nest of its own: it is not fused with an earlier one.
+    """
 
     variable: Variable
     body: list[Item]
     begins: bool = False
+    axis: Axis = Axis.SERIAL
 
     @property
     def reads(self) -> list[Access]:
@@ -179,7 +231,7 @@ class Kernel:
         return [access for item in self.body for access in item.writes]
 
 
-Statement = Store | Accumulate | MatMul | Sort | Check
+Statement = Store | Accumulate | Reduce | MatMul | Sort | Check
 Item = Loop | Statement
 
 
@@ -213,13 +265,26 @@ def scalars(s: Statement) -> list[Scalar]:
     return [*reads(s.indices), *own]
 
 
+def own_variables(s: Statement) -> tuple[Variable, ...]:
+    """The variables that a statement itself runs over."""
+    if isinstance(s, MatMul):
+        return s.m, s.n, s.k
+    if isinstance(s, Sort):
+        return (s.along,)
+    return s.axes if isinstance(s, Reduce) else ()
+
+
+def rewritten(items: Sequence[Item], change: Rewriter) -> list[Item]:
+    """Rewrite the parts of all statements; loops keep their variables."""
+    return [
+        replace(item, body=rewritten(item.body, change)) if isinstance(item, Loop) else item.map(change)
+        for item in items
+    ]
+
+
 def substituted(item: Item, values: Substitution) -> Item:
-    """An item with indices for variables; loops keep theirs."""
-    if not values:
-        return item
-    if isinstance(item, Loop):
-        return Loop(item.variable, [substituted(each, values) for each in item.body])
-    return item.substitute(values)
+    """Substitute indices for variables; loops keep theirs."""
+    return rewritten([item], Substituted(values))[0] if values else item
 
 
 def loops(items: Sequence[Item]) -> Iterator[Loop]:
@@ -231,53 +296,43 @@ def loops(items: Sequence[Item]) -> Iterator[Loop]:
 
 
 def may_fail(items: Sequence[Item]) -> bool:
-    """Whether there is a check among items, which ends the function if it does not hold."""
+    """Tell whether there is a bounds check among items."""
     return any(isinstance(s, Check) for s in statements(items))
 
 
 def size_hint(size: Size) -> int:
-    """A size, if each symbol is 64: what decisions rest on that any outcome leaves right."""
+    """A size, if each symbol is 64: for decisions of which any outcome is right."""
     if isinstance(size, Dim):
         (size,) = numbers((size.substitute(dict.fromkeys(size.symbols, 64)),))
     return size
 
 
-class Rewritten:
-    """Scalars and indices in which some parts are others; each is rewritten once."""
+class Rewriter:
+    """Rewrite scalars, indices and buffers bottom up; each scalar is rewritten once."""
 
     def __init__(self) -> None:
         self._done: dict[int, Scalar] = {}
 
-    def items(self, items: Sequence[Item]) -> list[Item]:
-        """Rewrite every statement, those in loops included."""
-        return [
-            replace(each, body=self.items(each.body)) if isinstance(each, Loop) else self.statement(each)
-            for each in items
-        ]
-
-    def statement(self, s: Statement) -> Statement:
-        """Rewrite what a statement computes, and where it reads and writes."""
-        if isinstance(s, Check):
-            return Check(self.scalar(s.scalar), s.size)
-        indices = self.indices(s.indices)
-        if isinstance(s, MatMul):
-            return replace(s, indices=indices, left=self.scalar(s.left), right=self.scalar(s.right))  # type: ignore[arg-type]
-        if isinstance(s, Sort):
-            return replace(s, indices=indices, keys=self.scalar(s.keys))  # type: ignore[arg-type]
-        return replace(s, indices=indices, scalar=self.scalar(s.scalar))
+    def buffer(self, buffer: Buffer) -> Buffer:
+        """Rewrite a buffer."""
+        return buffer
 
     def scalar(self, scalar: Scalar) -> Scalar:
-        """The scalar rewritten."""
+        """Rewrite a scalar."""
         if scalar.number not in self._done:
             self._done[scalar.number] = self._changed(scalar)
         return self._done[scalar.number]
 
+    def load(self, load: Load) -> Load:
+        """Rewrite the operand of a statement that is given addresses."""
+        return Load(self.buffer(load.buffer), self.indices(load.indices))
+
     def indices(self, indices: Indices) -> Indices:
-        """The indices rewritten."""
+        """Rewrite indices."""
         return tuple(map(self.index, indices))
 
     def index(self, old: Index) -> Index:
-        """The index rewritten."""
+        """Rewrite an index."""
         return old.replaced(self._atom) if old.terms else old
 
     def _atom(self, atom: Variable | Quotient | Modulo | Read) -> Index | None:
@@ -285,9 +340,12 @@ class Rewritten:
 
     def _changed(self, old: Scalar) -> Scalar:
         if isinstance(old, Load):
-            return Load(old.buffer, self.indices(old.indices))
+            buffer, indices = self.buffer(old.buffer), self.indices(old.indices)
+            same = buffer is old.buffer and indices == old.indices
+            return old if same else Load(buffer, indices)
         if isinstance(old, Compute):
-            return Compute(old.op, old.dtype, tuple(map(self.scalar, old.operands)))
+            operands = tuple(map(self.scalar, old.operands))
+            return old if operands == old.operands else Compute(old.op, old.dtype, operands)
         if isinstance(old, IndexValue):
             return IndexValue(self.index(old.index), old.dtype)
         if isinstance(old, Masked):
@@ -296,19 +354,31 @@ class Rewritten:
         return old
 
 
-class Substituted(Rewritten):
-    """Scalars and indices with other indices for variables; what does not depend on them stays the same."""
+class Substituted(Rewriter):
+    """Substitute indices for variables; scalars that do not depend on them stay the same."""
 
     def __init__(self, values: Substitution) -> None:
         super().__init__()
         self.values = values
 
     def scalar(self, scalar: Scalar) -> Scalar:
-        """The scalar with other indices."""
+        """Rewrite a scalar."""
         return scalar if self.values.keys().isdisjoint(scalar.variables) else super().scalar(scalar)
 
     def _atom(self, atom: Variable | Quotient | Modulo | Read) -> Index | None:
         return self.values.get(atom) if isinstance(atom, Variable) else super()._atom(atom)
+
+
+class Replaced(Rewriter):
+    """Replace buffers by others."""
+
+    def __init__(self, buffers: Mapping[Buffer, Buffer]) -> None:
+        super().__init__()
+        self.buffers = buffers
+
+    def buffer(self, buffer: Buffer) -> Buffer:
+        """Replace a buffer."""
+        return self.buffers.get(buffer, buffer)
 
 
 def _accesses(scalars: Sequence[Scalar], indices: Indices) -> list[Access]:

@@ -1,14 +1,16 @@
-"""Scalars: what one element of an array is, as a graph of operations on elements of stored arrays."""
+"""Scalars: the value of one element, as a graph of operations on elements of buffers."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from enum import Enum
 from functools import cached_property
 from itertools import count
 
 from catgrad.dims import Size, product
 from catgrad.loops.ir.index import Index, Modulo, Quotient, Read, Variable
+from catgrad.ops.cast import Cast
 from catgrad.terms.op import Op
 from catgrad.terms.structural import Constant
 from catgrad.types import Dtype, NdArrayType
@@ -16,37 +18,72 @@ from catgrad.types import Dtype, NdArrayType
 _NUMBERS = count()
 
 
-@dataclass(eq=False)
-class Buffer:
-    """An array in memory: in which order its axes lie, outermost first, and which of them it has.
+class Space(Enum):
+    """Address space of a buffer."""
 
-    `place` says where: with the arguments or the results of the function, in its workspace, or in the
-    source as a literal.
+    ARGUMENT = "argument"
+    RESULT = "result"
+    WORKSPACE = "workspace"
+    """Memory that the caller of a function lends it."""
+    LITERAL = "literal"
+    """Elements that stand in the source."""
+    LOCAL = "local"
+    """Memory of one kernel, or of one thread of it."""
+    REGISTER = "register"
+    """A number of one kernel, without an address."""
+
+
+ROW_MAJOR: tuple[int, ...] = (-1,)
+"""The order of a buffer's axes if none is given."""
+
+
+@dataclass(eq=False, frozen=True)
+class Buffer:
+    """An array in memory. Buffers are compared by identity, and names are wishes: printers make them differ.
+
+    `order` has the axes that are stored, outermost first. A result with an `alias` lies where that argument
+    does.
     """
 
     name: str
     type: NdArrayType
-    place: str = "workspace"
-    order: tuple[int, ...] = ()
+    space: Space = Space.WORKSPACE
+    order: tuple[int, ...] = ROW_MAJOR
     elements: tuple[str, ...] = ()
+    alias: Buffer | None = None
 
     def __post_init__(self) -> None:
-        self.order = self.order or tuple(range(self.type.rank))
-        self.alias: Buffer | None = None
+        if self.order == ROW_MAJOR:
+            object.__setattr__(self, "order", tuple(range(self.type.rank)))
 
     @property
     def size(self) -> Size:
-        """How many elements it has, along the axes that are stored."""
+        """Count the elements along the axes that are stored."""
         return product(tuple(self.type.shape[axis] for axis in self.order))
 
+    @property
+    def is_register(self) -> bool:
+        """Tell whether it is a number without an address."""
+        return self.space is Space.REGISTER
+
+    @property
+    def is_of_kernel(self) -> bool:
+        """Tell whether one kernel has it for itself."""
+        return self.space in (Space.LOCAL, Space.REGISTER)
+
+    @property
+    def home(self) -> Buffer:
+        """The buffer in whose memory it lies."""
+        return self.alias or self
+
     def flat(self, indices: tuple[Index, ...]) -> Index:
-        """Where an element lies."""
-        place = Index()
+        """Compute the offset of an element: Σ indexₐ · strideₐ."""
+        offset = Index()
         stride: Size = 1
         for axis in reversed(self.order):
-            place += indices[axis] * stride
+            offset += indices[axis] * stride
             stride = stride * self.type.shape[axis]
-        return place
+        return offset
 
 
 class Scalar:
@@ -194,3 +231,13 @@ def reads(indices: tuple[Index, ...]) -> tuple[Scalar, ...]:
             elif isinstance(atom, (Quotient, Modulo)):
                 found.extend(reads((atom.index,)))
     return tuple(found)
+
+
+def number(value: float, dtype: Dtype) -> Number:
+    """A number of a dtype."""
+    return Number(Constant(NdArrayType((), dtype), value))
+
+
+def cast(scalar: Scalar, dtype: Dtype) -> Compute:
+    """A scalar in another dtype."""
+    return Compute(Cast(scalar.dtype, dtype), dtype, (scalar,))

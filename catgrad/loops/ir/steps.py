@@ -1,19 +1,38 @@
-"""Steps: the kernels of a function in order, with the loops and branches around them."""
+"""Steps: the kernels and matrix products of a function in order, with the loops and branches around them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from catgrad.loops.ir.index import Variable
-from catgrad.loops.ir.nest import Access, Kernel
+from catgrad.loops.ir.nest import Access, Kernel, MatMul
 from catgrad.loops.ir.scalar import Buffer, Load
 from catgrad.programs.program import Function
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, frozen=True)
+class Product:
+    """A matrix product for each value of the `batch` variables, summed over those of `sums`."""
+
+    batch: tuple[Variable, ...]
+    sums: tuple[Variable, ...]
+    matmul: MatMul
+
+    @property
+    def reads(self) -> list[Access]:
+        """The elements read."""
+        return self.matmul.reads
+
+    @property
+    def writes(self) -> list[Access]:
+        """The elements written."""
+        return self.matmul.writes
+
+
+@dataclass(eq=False, frozen=True)
 class For:
-    """Kernels run for each value of a variable, or from the last to the first."""
+    """Steps run for each value of a variable, or from the last to the first."""
 
     variable: Variable
     backwards: bool
@@ -30,9 +49,9 @@ class For:
         return [access for step in self.body for access in step.writes]
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, frozen=True)
 class If:
-    """Kernels of which the first run where a condition holds, and the others where it does not."""
+    """Steps of which the first part runs where a condition holds, and the second where it does not."""
 
     condition: Load
     parts: tuple[list[Step], list[Step]]
@@ -49,39 +68,56 @@ class If:
         return [access for part in self.parts for step in part for access in step.writes]
 
 
-Step = Kernel | For | If
-"""A kernel, or a loop or branch of kernels."""
+Step = Kernel | Product | For | If
+"""A kernel, a matrix product, or a loop or branch of steps."""
 
 
-@dataclass
+@dataclass(frozen=True)
 class Lowered:
-    """A function as steps, and the arrays that are its arguments and its results."""
+    """A function as steps, and the buffers that are its arguments and its results."""
 
     function: Function
     steps: list[Step]
     arguments: list[Buffer]
     results: list[Buffer]
 
+    def map(self, change: Callable[[list[Step]], list[Step]]) -> Lowered:
+        """Change every list of steps, those within loops and branches first."""
+        return replace(self, steps=_mapped(self.steps, change))
 
-def decisive(steps: Sequence[Step]) -> set[Buffer]:
-    """The arrays that decide which part of a branch runs, which are read outside of kernels."""
-    found: set[Buffer] = set()
+    def map_kernels(self, change: Callable[[Kernel], Kernel]) -> Lowered:
+        """Change every kernel."""
+        return self.map(lambda steps: [change(s) if isinstance(s, Kernel) else s for s in steps])
+
+
+def _mapped(steps: Sequence[Step], change: Callable[[list[Step]], list[Step]]) -> list[Step]:
+    inside: list[Step] = []
     for step in steps:
         if isinstance(step, For):
-            found |= decisive(step.body)
+            inside.append(replace(step, body=_mapped(step.body, change)))
         elif isinstance(step, If):
-            found |= {step.condition.buffer}.union(*map(decisive, step.parts))
-    return found
+            first, second = (_mapped(part, change) for part in step.parts)
+            inside.append(replace(step, parts=(first, second)))
+        else:
+            inside.append(step)
+    return change(inside)
+
+
+def conditions(steps: Sequence[Step]) -> set[Buffer]:
+    """Find the buffers that decide which part of a branch runs: they are read outside of kernels."""
+    return {step.condition.buffer for step in every_step(steps) if isinstance(step, If)}
+
+
+def every_step(steps: Sequence[Step]) -> Iterator[Step]:
+    """All steps, those within loops and branches included, in order."""
+    for step in steps:
+        yield step
+        if isinstance(step, For):
+            yield from every_step(step.body)
+        elif isinstance(step, If):
+            yield from every_step([*step.parts[0], *step.parts[1]])
 
 
 def kernels(steps: Sequence[Step]) -> list[Kernel]:
     """All kernels, those in loops and branches included, in order."""
-    found: list[Kernel] = []
-    for step in steps:
-        if isinstance(step, For):
-            found += kernels(step.body)
-        elif isinstance(step, If):
-            found += [kernel for part in step.parts for kernel in kernels(part)]
-        else:
-            found.append(step)
-    return found
+    return [step for step in every_step(steps) if isinstance(step, Kernel)]

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from catgrad.dims import Size
 from catgrad.loops.ir.index import Variable, index
 from catgrad.loops.ir.nest import Item, Sort, Store, nested
-from catgrad.loops.ir.scalar import Buffer, Load
-from catgrad.loops.lowering.rules import Stages, number, places, regular, stage
+from catgrad.loops.ir.scalar import Buffer, Load, Space, number
+from catgrad.loops.lowering.rules import Stages, places, regular, stage
 from catgrad.ops.literal import ArrayLiteral
 from catgrad.ops.slices import Concat, Pad
 from catgrad.ops.sort import ArgSort
@@ -19,7 +19,7 @@ from catgrad.types import Dtype
 @stage.register
 def _(op: ArrayLiteral, stages: Stages, apply: Apply, position: int) -> None:
     value = apply.outputs[0]
-    stages.arrays[value] = Buffer(stages.name(value), stages.types[value], "literal", elements=op.digits)
+    stages.arrays[value] = Buffer(stages.name(value), stages.types[value], Space.LITERAL, elements=op.digits)
     stages.add([], value)
 
 

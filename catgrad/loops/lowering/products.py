@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from catgrad.dims import Size, product
 from catgrad.loops.ir.index import ZERO, Index, Variable, index
-from catgrad.loops.ir.nest import Item, MatMul, Store, nested, size_hint
-from catgrad.loops.ir.scalar import Compute, Load, Number, Scalar
+from catgrad.loops.ir.nest import MatMul, size_hint
+from catgrad.loops.ir.scalar import Compute, Load, Scalar
+from catgrad.loops.ir.steps import Product
 from catgrad.loops.lowering.contract import SMALL, Form, form, joined
 from catgrad.loops.lowering.rules import Stages, stage
 from catgrad.ops.arithmetic import Add
@@ -16,8 +17,7 @@ from catgrad.ops.arithmetic import Multiply as Times
 from catgrad.ops.cast import Cast
 from catgrad.ops.contract import Contract
 from catgrad.programs.program import Apply
-from catgrad.terms.structural import Constant
-from catgrad.types import Dtype, NdArrayType
+from catgrad.types import Dtype
 
 Labels = tuple[int, ...]
 
@@ -47,7 +47,7 @@ def _(op: Contract, stages: Stages, apply: Apply, position: int) -> None:
     }
     kept = {label: size for label, size in sizes.items() if size != 1}
     floating = types[0].dtype in (Dtype.float32, Dtype.float64)
-    if stages.vectors and floating and size_hint(product(tuple(kept.values()))) >= SMALL:
+    if stages.multiplies_matrices and floating and size_hint(product(tuple(kept.values()))) >= SMALL:
         for plan in _plans(op, stages, apply, kept):
             _multiply(stages, apply.outputs[0], op.out, sizes, *plan)
             return
@@ -234,17 +234,10 @@ def _multiply(
     m, n, k = variables
     x, y = _load(stages, left, places), _load(stages, right, places)
     indices = tuple(places[label] for label in out)
-    statement = MatMul(array, indices, x, y, m, n, k, add=bool(form.sums))
-    body: list[Item] = nested([outer[label] for label in form.sums], [statement])
-    if form.sums:
-        inner = {label: Variable(kept[label]) for label in (*form.m, *form.n)}
-        zero = Number(Constant(NdArrayType((), array.type.dtype), 0))
-        at = tuple(index(inner[label]) if label in inner else places[label] for label in out)
-        body = [
-            *nested([inner[label] for label in order if label in inner], [Store(array, at, zero)]),
-            *body,
-        ]
-    stages.add(nested([outer[label] for label in form.outer], body), value)
+    batch, sums = (tuple(outer[label] for label in group) for group in (form.outer, form.sums))
+    matmul = MatMul(array, indices, x, y, m, n, k, add=bool(sums))
+    stages.steps.append(Product(batch, sums, matmul))
+    stages.elements.store(value, array)
 
 
 def _load(stages: Stages, operand: Operand, places: Mapping[int, Index]) -> Load:
@@ -269,4 +262,4 @@ def _add_products(op: Contract, stages: Stages, apply: Apply, sizes: Mapping[int
     scalar = Compute(Times(), dtype.wide, tuple(operands))
     free = [loops[label] for label in op.out]
     summed = [v for label, v in loops.items() if label not in op.out]
-    stages.accumulate(value, tuple(map(index, free)), free, summed, Add(), 0, scalar)
+    stages.reduce(value, tuple(map(index, free)), free, summed, Add(), scalar)

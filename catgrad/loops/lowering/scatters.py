@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from catgrad.loops.ir.index import Read, Variable, index
 from catgrad.loops.ir.nest import Accumulate, Store, nested
-from catgrad.loops.ir.scalar import Load, Scalar
+from catgrad.loops.ir.scalar import Buffer, Load, Scalar, cast, number
 from catgrad.loops.lowering.index_maps import Indices, put, slid
-from catgrad.loops.lowering.rules import Stages, cast, number, stage
+from catgrad.loops.lowering.rules import Stages, stage
 from catgrad.ops.arithmetic import Add
 from catgrad.ops.gather import ScatterAdd
 from catgrad.ops.take import ScatterAddAlongAxis
@@ -55,7 +55,7 @@ def _scatter(
     array, dtype = stages.array(value), stages.types[value].dtype
     total = array
     if dtype.wide is not dtype:
-        total = stages.temporary("sum", NdArrayType(array.type.shape, dtype.wide))
+        total = Buffer("sum", NdArrayType(array.type.shape, dtype.wide))
         scalar = cast(scalar, dtype.wide)
     outer = [v for v in order[:shared] if v.extent != 1]
     loops = [Variable(size) for size in array.type.shape]

@@ -1,1 +1,27 @@
 """Passes: transformations of kernels that keep their meaning."""
+
+from catgrad.loops.passes.contract_arrays import contract_arrays
+from catgrad.loops.passes.dead_stores import eliminate_dead_stores
+from catgrad.loops.passes.fuse import fuse
+from catgrad.loops.passes.in_place import put_in_place
+from catgrad.loops.passes.inline_products import inline_products
+from catgrad.loops.passes.parallelise import parallelise
+from catgrad.loops.passes.reductions import schedule_reductions
+from catgrad.loops.passes.unroll import unroll
+from catgrad.loops.passes.vectorise import vectorise
+from catgrad.loops.passes.vectorise_rows import vectorise_rows
+
+PASSES = (
+    schedule_reductions,
+    inline_products,
+    fuse,
+    eliminate_dead_stores,
+    put_in_place,
+    contract_arrays,
+    vectorise_rows,
+    contract_arrays,
+)
+"""For machines whose kernels are functions of loops."""
+
+KERNEL_PASSES = (unroll, parallelise, vectorise)
+"""For each of their kernels."""

@@ -3,29 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from catgrad.loops.ir.nest import Check, Item, Kernel, Loop, Statement, statements
 from catgrad.loops.ir.scalar import Buffer
-from catgrad.loops.ir.steps import For, If, Lowered, Step, decisive, kernels
+from catgrad.loops.ir.steps import If, Lowered, Product, Step, conditions, every_step
+from catgrad.loops.machine import Machine
 
 
-def without_dead_stores(lowered: Lowered) -> None:
-    """Leave out each statement whose array neither is a result nor reaches one, a branch or a check."""
+def eliminate_dead_stores(lowered: Lowered, machine: Machine) -> Lowered:
+    """Leave out each statement whose buffer neither is a result nor reaches one, a branch or a check."""
     decided: set[Buffer] | None = None
-    while decided != (now := decisive(lowered.steps)):  # a branch left out needs no condition any more
-        decided = now
-        lowered.steps[:] = _live_steps(lowered.steps, _live(lowered))
+    while decided != (now := conditions(lowered.steps)):  # a branch left out needs no condition any more
+        decided, live = now, _live(lowered)
+        lowered = lowered.map(lambda steps, live=live: _live_steps(steps, live))  # type: ignore[misc]
+    return lowered
 
 
 def _live(lowered: Lowered) -> set[Buffer]:
-    """Find the arrays that the results depend on, from the last statement backwards."""
-    live = {*lowered.results, *decisive(lowered.steps)}
-    every = [s for kernel in reversed(kernels(lowered.steps)) for s in reversed([*statements(kernel.body)])]
+    """Find the buffers that the results depend on, from the last statement backwards."""
+    live = {*lowered.results, *conditions(lowered.steps)}
+    every: list[Statement] = []
+    for step in every_step(lowered.steps):
+        every += statements(step.body) if isinstance(step, Kernel) else ()
+        every += [step.matmul] if isinstance(step, Product) else ()
     while True:
         before = len(live)
-        for s in every:
+        for s in reversed(every):
             if _is_live(s, live):
-                live.update(array for array, _ in s.reads)
+                live.update(buffer for buffer, _ in s.reads)
         if len(live) == before:
             return live
 
@@ -38,12 +44,12 @@ def _live_steps(steps: Sequence[Step], live: set[Buffer]) -> list[Step]:
     kept: list[Step] = []
     for step in steps:
         if isinstance(step, Kernel):
-            step.body = _live_items(step.body, live)
-        elif isinstance(step, For):
-            step.body = _live_steps(step.body, live)
+            step = Kernel(_live_items(step.body, live))
+        if isinstance(step, Product):
+            used = _is_live(step.matmul, live)
         else:
-            step.parts = (_live_steps(step.parts[0], live), _live_steps(step.parts[1], live))
-        if any(step.parts) if isinstance(step, If) else step.body:
+            used = any(step.parts) if isinstance(step, If) else bool(step.body)
+        if used:
             kept.append(step)
     return kept
 
@@ -52,9 +58,9 @@ def _live_items(items: Sequence[Item], live: set[Buffer]) -> list[Item]:
     kept: list[Item] = []
     for item in items:
         if isinstance(item, Loop):
-            item.body = _live_items(item.body, live)
-            if item.body:
-                kept.append(item)
+            body = _live_items(item.body, live)
+            if body:
+                kept.append(replace(item, body=body))
         elif _is_live(item, live):
             kept.append(item)
     return kept

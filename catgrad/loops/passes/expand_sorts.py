@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from catgrad.loops.ir.index import Index, Read, Variable, index
 from catgrad.loops.ir.nest import Accumulate, Item, Loop, Sort, Store, nested
-from catgrad.loops.ir.scalar import Buffer, Compute, IndexValue, Load, Number, Scalar
+from catgrad.loops.ir.scalar import Buffer, Compute, IndexValue, Load, Number, Scalar, Space
 from catgrad.ops.arithmetic import Add
 from catgrad.ops.cast import Cast
 from catgrad.ops.compare import Equal, Greater, Less
@@ -34,7 +34,7 @@ def _ranked(s: Sort) -> list[Item]:
     """Store each element's number at its rank; equal keys stay in order, so the sort is stable."""
     i, j = Variable(s.along.extent), Variable(s.along.extent)
     here, there = (_key(s, v) for v in (i, j))
-    rank = Buffer("rank", NdArrayType((), Dtype.int64), "turn")
+    rank = Buffer("rank", NdArrayType((), Dtype.int64), Space.REGISTER)
     before = Compute(Greater() if s.descending else Less(), Dtype.bool, (there, here))
     earlier = Compute(Less(), Dtype.bool, (_number(j), _number(i)))
     same = Compute(Equal(), Dtype.bool, (there, here))

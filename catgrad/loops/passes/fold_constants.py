@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from catgrad.loops.ir.nest import Item, Rewritten
+from catgrad.loops.ir.nest import Item, Rewriter, rewritten
 from catgrad.loops.ir.scalar import Bounds, IndexValue, Masked, Number, Scalar
 from catgrad.terms.structural import Constant
 from catgrad.types import NdArrayType
@@ -13,10 +13,10 @@ from catgrad.types import NdArrayType
 
 def fold_constants(items: Sequence[Item]) -> list[Item]:
     """Make numbers of indices without variables, and leave out bounds that they meet or miss."""
-    return _Folded().items(items)
+    return rewritten(items, _Folded())
 
 
-class _Folded(Rewritten):
+class _Folded(Rewriter):
     def _changed(self, old: Scalar) -> Scalar:
         if isinstance(old, IndexValue) and not old.index.terms and isinstance(old.index.constant, int):
             return Number(Constant(NdArrayType((), old.dtype), old.index.constant))

@@ -7,14 +7,23 @@ the value: so a sum that was unrolled into many statements becomes one expressio
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from catgrad.loops.ir.index import Index
-from catgrad.loops.ir.nest import Access, Accumulate, Item, Loop, Statement, Store, scalars, statements
+from catgrad.loops.ir.nest import (
+    Access,
+    Accumulate,
+    Item,
+    Loop,
+    Rewriter,
+    Statement,
+    Store,
+    scalars,
+    statements,
+)
 from catgrad.loops.ir.scalar import Buffer, Compute, Load, Number, Scalar
-from catgrad.loops.passes.rename_registers import LoadsReplaced, rename_registers
-from catgrad.loops.passes.turns import is_number
+from catgrad.loops.passes.rename_registers import rename_registers
 from catgrad.ops.arithmetic import Add
 
 
@@ -41,7 +50,7 @@ class _Reads:
 
     def _within(self, scalar: Scalar) -> Counter[Buffer]:
         if scalar.number not in self._known:
-            is_register = isinstance(scalar, Load) and is_number(scalar.buffer)
+            is_register = isinstance(scalar, Load) and scalar.buffer.is_register
             own = Counter([scalar.buffer] if is_register else [])  # type: ignore[attr-defined]
             self._known[scalar.number] = sum(map(self._within, scalar.operands), own)
         return self._known[scalar.number]
@@ -70,7 +79,7 @@ class _Block:
             elif isinstance(item, Store) and item.buffer.alias is not None:
                 # By substitution it may read old elements that late stores change: it goes first.
                 self.late.insert(0, self._substituted(item))  # type: ignore[arg-type]
-            elif isinstance(item, (Store, Accumulate)) and is_number(item.buffer):
+            elif isinstance(item, (Store, Accumulate)) and item.buffer.is_register:
                 self._register(item)
             else:
                 self._emit(self._substituted(item))
@@ -110,7 +119,7 @@ class _Block:
         values: dict[Buffer, Scalar] = {}
         for register in [a for a in self.waiting if a in reads]:
             value = self.waiting[register]
-            is_copy = isinstance(value, Number) or (isinstance(value, Load) and is_number(value.buffer))
+            is_copy = isinstance(value, Number) or (isinstance(value, Load) and value.buffer.is_register)
             if is_copy or (self.total[register] == 1 and self._may_grow(register)):
                 values[register] = value
                 self.left[register] -= reads[register]
@@ -118,7 +127,7 @@ class _Block:
                     del self.waiting[register]
             else:
                 self._settle([register])
-        return LoadsReplaced(values).statement(s) if values else s
+        return s.map(_Substituted(values)) if values else s
 
     def _emit(self, s: Statement) -> None:
         """Append a statement, joined with the one before it if both add to one element."""
@@ -138,13 +147,25 @@ class _Block:
 
     def _depends(self, register: Buffer, arrays: set[Buffer]) -> bool:
         """Tell whether a waiting value reads one of these arrays, or one that shares its memory."""
-        places = {a.alias or a for a in arrays}
-        return any((load.buffer.alias or load.buffer) in places for load in self.waiting[register].loads())
+        places = {a.home for a in arrays}
+        return any(load.buffer.home in places for load in self.waiting[register].loads())
 
     def _settle(self, registers: Sequence[Buffer]) -> None:
         """Store registers after all."""
         for register in registers:
             self.done.append(Store(register, (), self.waiting.pop(register)))
+
+
+class _Substituted(Rewriter):
+    """Substitute scalars for registers."""
+
+    def __init__(self, values: Mapping[Buffer, Scalar]) -> None:
+        super().__init__()
+        self.values = values
+
+    def _changed(self, old: Scalar) -> Scalar:
+        value = self.values.get(old.buffer) if isinstance(old, Load) else None
+        return super()._changed(old) if value is None else value
 
 
 def _conflict(late: Store, item: Item) -> bool:
@@ -154,11 +175,7 @@ def _conflict(late: Store, item: Item) -> bool:
 
 
 def _overlap(some: Sequence[Access], others: Sequence[Access]) -> bool:
-    return any(
-        (a.alias or a) is (b.alias or b) and not _differ(a.flat(i), b.flat(j))
-        for a, i in some
-        for b, j in others
-    )
+    return any(a.home is b.home and not _differ(a.flat(i), b.flat(j)) for a, i in some for b, j in others)
 
 
 def _differ(x: Index, y: Index) -> bool:

@@ -1,53 +1,250 @@
-"""Fusion: nests over the same elements become one, and what only one turn of a loop reads needs no array."""
+"""Loop fusion: nests over the same elements become one, where no dependence is reversed by it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
 
 from catgrad.dims import Size
-from catgrad.loops.ir.index import Atom, Index, Variable, index
+from catgrad.loops.ir.dependence import is_separate, same_iteration
+from catgrad.loops.ir.index import Index, Variable, index
 from catgrad.loops.ir.nest import (
     Accumulate,
+    Check,
     Indices,
     Item,
     Kernel,
     Loop,
     MatMul,
-    Sort,
+    Statement,
     Store,
+    loops,
     may_fail,
     size_hint,
     statements,
     substituted,
 )
 from catgrad.loops.ir.scalar import Buffer, Number
+from catgrad.loops.ir.steps import Lowered, Step
+from catgrad.loops.machine import Machine
 
 Fit = Callable[[Loop, Loop], bool]
-"""Whether a nest may become part of an earlier one, as far as their sizes go."""
+"""Tells whether a nest may become part of an earlier one, as far as their sizes go."""
 
-LITTLE = 2**15
-"""Turns of a nest that is fused even if its loops then cannot be shared among threads."""
+MAX_SERIAL_ITERATIONS = 2**15
+"""Iterations of a nest that is fused even if its loops then cannot be shared among threads."""
 
 
-def fused(items: Sequence[Item], fit: Fit = lambda loop, item: True) -> list[Kernel]:
-    """The items as kernels, each within the last earlier nest that it may join and that it fits."""
-    block: list[Item] = []
+def fuse(lowered: Lowered, machine: Machine) -> Lowered:
+    """Fuse the kernels between loops and branches of the function."""
+    return lowered.map(lambda steps: fused_steps(steps))
+
+
+def fused_steps(steps: Sequence[Step], fit: Fit | None = None) -> list[Step]:
+    """Fuse kernels that follow each other."""
+    result: list[Step] = []
+    for are_kernels, run in groupby(steps, lambda step: isinstance(step, Kernel)):
+        if are_kernels:
+            result += fused([item for kernel in run for item in kernel.body], fit)  # type: ignore[union-attr, misc]
+        else:
+            result += run
+    return result
+
+
+def fused(items: Sequence[Item], fit: Fit | None = None) -> list[Kernel]:
+    """Fuse each item with the last earlier nest that it may join and fits; one kernel for each nest."""
+    block = _Block()
     for item in items:
-        _insert(block, item, {}, fit)
-    return _grouped(block)
+        block.insert(item, {}, fit, outermost=True)
+    return _grouped(block.items())
 
 
-def _grouped(block: Sequence[Item]) -> list[Kernel]:
-    """One kernel for each nest, with the nests before it that set to a number what it updates."""
+@dataclass
+class _Accesses:
+    """The elements that items touch, by buffer."""
+
+    touched: dict[Buffer, list[Indices]] = field(default_factory=dict)
+    written: dict[Buffer, list[Indices]] = field(default_factory=dict)
+
+    @staticmethod
+    def of(item: Item) -> _Accesses:
+        """Collect those of an item."""
+        found = _Accesses()
+        for s in statements([item]):
+            for buffer, indices in s.reads:
+                found.touched.setdefault(buffer, []).append(indices)
+            for buffer, indices in s.writes:
+                found.touched.setdefault(buffer, []).append(indices)
+                found.written.setdefault(buffer, []).append(indices)
+        return found
+
+    def add(self, other: _Accesses) -> None:
+        """Add those of another item."""
+        for mine, new in ((self.touched, other.touched), (self.written, other.written)):
+            for buffer, accesses in new.items():
+                mine.setdefault(buffer, []).extend(accesses)
+
+
+class _Nest:
+    """A loop that grows, with what dependence analysis asks of it kept up to date."""
+
+    def __init__(self, loop: Loop) -> None:
+        self.variable, self.begins = loop.variable, loop.begins
+        self.block = _Block()
+        for item in loop.body:
+            self.block.append(item)
+        self.accesses = self.block.accesses
+        self._separate: dict[Buffer, bool] = {}
+
+    def grown(self, buffers: Collection[Buffer]) -> None:
+        """Forget what was known of buffers to which writes were added."""
+        for buffer in buffers:
+            self._separate.pop(buffer, None)
+
+    @property
+    def is_parallel(self) -> bool:
+        """Prove that the loop carries no dependence, buffer by buffer."""
+        for buffer, accesses in self.accesses.written.items():
+            if buffer not in self._separate:
+                inner = self.block.variables
+                self._separate[buffer] = is_separate(buffer, accesses, self.variable, inner)
+            if not self._separate[buffer]:
+                return False
+        return True
+
+    def loop(self) -> Loop:
+        """The loop as it is now."""
+        return Loop(self.variable, self.block.items(), self.begins)
+
+
+class _Block:
+    """Items one after the other, into whose nests further items are inserted."""
+
+    def __init__(self) -> None:
+        self.parts: list[_Nest | Statement] = []
+        self.each: list[_Accesses] = []
+        self.accesses = _Accesses()
+        self.variables: set[Variable] = set()
+        self.fails = False
+        self.beginnings = 0
+
+    def items(self) -> list[Item]:
+        """The items as they are now."""
+        return [part.loop() if isinstance(part, _Nest) else part for part in self.parts]
+
+    def append(self, item: Item, place: int | None = None) -> _Accesses:
+        """Add an item at the end, or before others."""
+        place = len(self.parts) if place is None else place
+        part = _Nest(item) if isinstance(item, Loop) else item
+        accesses = part.accesses if isinstance(part, _Nest) else _Accesses.of(part)
+        self.parts.insert(place, part)
+        self.each.insert(place, accesses)
+        self._grown(accesses, {each.variable for each in loops([item])}, may_fail([item]))
+        if place == self.beginnings and is_beginning(item):
+            self.beginnings += 1
+        return accesses
+
+    def insert(
+        self, item: Item, values: Mapping[Variable, Index], fit: Fit | None = None, outermost: bool = False
+    ) -> _Accesses:
+        """Add an item, with indices for variables, to the nest that it may join, or at the end."""
+        if isinstance(item, Loop) and not item.begins:
+            place = self._joined(item, values, fit, outermost)
+            if place is not None:
+                nest = self.parts[place]
+                assert isinstance(nest, _Nest)
+                inside = {**values, item.variable: index(nest.variable)}
+                new = _Accesses()
+                for each in item.body:
+                    new.add(nest.block.insert(each, inside))
+                nest.grown(new.written)
+                if not is_beginning(item):
+                    self.beginnings = min(self.beginnings, place)
+                self._grown(new, nest.block.variables, False)
+                return new
+        fresh = substituted(item, values)
+        if is_beginning(fresh) and self.accesses.touched.keys().isdisjoint(b for b, _ in fresh.writes):
+            # An initialisation depends on nothing: first, it blocks no fusion of the loop that accumulates.
+            return self.append(fresh, self.beginnings)
+        return self.append(fresh)
+
+    def _grown(self, accesses: _Accesses, variables: set[Variable], fails: bool) -> None:
+        self.accesses.add(accesses)
+        self.variables |= variables
+        self.fails |= fails
+
+    def _joined(
+        self, item: Loop, values: Mapping[Variable, Index], fit: Fit | None, outermost: bool
+    ) -> int | None:
+        """Find the nest that a loop may join; for an outermost one it must be worth it, and fit."""
+        mine = _Accesses.of(item)
+        for place in reversed(range(len(self.parts))):
+            part, theirs = self.parts[place], self.each[place]
+            shared = mine.touched.keys() & theirs.touched.keys()
+            if isinstance(part, _Nest):
+                worth = not outermost or _is_worth_joining(part.variable, theirs, item.variable, mine, shared)
+                if worth and _may_join(part, item, mine, values) and (not fit or fit(part.loop(), item)):
+                    return place
+            if part.block.fails if isinstance(part, _Nest) else isinstance(part, Check):
+                return None  # an index that is checked there may be used here
+            if any(buffer in theirs.written or buffer in mine.written for buffer in shared):
+                return None  # it reads what the other writes, or writes what the other reads
+        return None
+
+
+def _is_worth_joining(
+    there: Variable, theirs: _Accesses, here: Variable, mine: _Accesses, shared: Collection[Buffer]
+) -> bool:
+    """Tell whether iterations have something in common: a buffer through which both loops move alike."""
+    return any(
+        _strides(buffer, theirs.touched[buffer], there) & _strides(buffer, mine.touched[buffer], here) - {0}
+        for buffer in shared
+    )
+
+
+def _strides(buffer: Buffer, accesses: Sequence[Indices], variable: Variable) -> set[Size]:
+    return {buffer.flat(indices).coefficient(variable) for indices in accesses}
+
+
+def _may_join(nest: _Nest, item: Loop, mine: _Accesses, values: Mapping[Variable, Index]) -> bool:
+    if nest.variable.extent != item.variable.extent or nest.block.fails or may_fail([item]):
+        return False
+    if nest.is_parallel and not _Nest(item).is_parallel:
+        spreads = bool(values) and any(isinstance(each, Loop) for each in item.body)
+        if spreads or _iterations(item) > MAX_SERIAL_ITERATIONS:
+            return False  # it would keep other statements from threads or vectors
+    trial = {**values, item.variable: index(nest.variable)}
+    joined, theirs = set(trial.values()), nest.accesses
+
+    def meet(there: Sequence[Indices], here: Sequence[Indices]) -> bool:
+        moved = [tuple(i.substitute(trial) for i in indices) for indices in here]
+        return all(same_iteration(nest.variable, x, y, joined) for x in there for y in moved)
+
+    after = mine.touched.keys() & theirs.written.keys()
+    before = mine.written.keys() & theirs.touched.keys()
+    return all(meet(theirs.written[buffer], mine.touched[buffer]) for buffer in after) and all(
+        meet(theirs.touched[buffer], mine.written[buffer]) for buffer in before
+    )
+
+
+def _iterations(item: Item) -> int:
+    if not isinstance(item, Loop):
+        return 1
+    return size_hint(item.variable.extent) * sum(map(_iterations, item.body))
+
+
+def _grouped(items: Sequence[Item]) -> list[Kernel]:
+    """One kernel for each nest, with the initialisations before it of what it accumulates."""
     kernels: list[Kernel] = []
     waiting: list[Item] = []
-    updated = [_updated(item) for item in block]
-    everything = set[Buffer]().union(*updated)
-    for item, mine in zip(block, updated, strict=True):
-        if _is_beginning(item) and not everything.isdisjoint(a for a, _ in item.writes):
+    accumulated = [set(_accumulated(item)) for item in items]
+    everything = set[Buffer]().union(*accumulated)
+    for item, mine in zip(items, accumulated, strict=True):
+        if is_beginning(item) and not everything.isdisjoint(buffer for buffer, _ in item.writes):
             waiting.append(item)
             continue
-        first = [each for each in waiting if not mine.isdisjoint(a for a, _ in each.writes)]
+        first = [each for each in waiting if not mine.isdisjoint(buffer for buffer, _ in each.writes)]
         waiting = [each for each in waiting if each not in first]
         if not isinstance(item, Loop) and (home := _home(kernels, item)) is not None:
             home.body += [*first, item]
@@ -58,222 +255,21 @@ def _grouped(block: Sequence[Item]) -> list[Kernel]:
 
 def _home(kernels: Sequence[Kernel], item: Item) -> Kernel | None:
     """The last kernel that writes what a single statement reads, if nothing is checked after it."""
-    reads = {array for array, _ in item.reads}
+    reads = {buffer for buffer, _ in item.reads}
     for kernel in reversed(kernels):
-        if not reads.isdisjoint(array for array, _ in kernel.writes):
+        if not reads.isdisjoint(buffer for buffer, _ in kernel.writes):
             return kernel
         if may_fail(kernel.body):
             return None
     return None
 
 
-def _updated(item: Item) -> set[Buffer]:
-    parts = [s for s in statements([item]) if isinstance(s, Accumulate) or (isinstance(s, MatMul) and s.add)]
-    return {s.buffer for s in parts}
+def _accumulated(item: Item) -> Iterator[Buffer]:
+    for s in statements([item]):
+        if isinstance(s, Accumulate) or (isinstance(s, MatMul) and s.add):
+            yield s.buffer
 
 
-def _is_beginning(item: Item) -> bool:
-    """Whether a nest does nothing but set elements to a number."""
+def is_beginning(item: Item) -> bool:
+    """Tell whether a nest does nothing but set elements to a number."""
     return all(isinstance(s, Store) and isinstance(s.scalar, Number) for s in statements([item]))
-
-
-def _insert(block: list[Item], item: Item, values: dict[Variable, Index], fit: Fit | None = None) -> None:
-    if isinstance(item, Loop) and not item.begins:
-        place = _place(block, item, values, fit)
-        if place is not None:
-            inside = {**values, item.variable: index(place.variable)}
-            for each in item.body:
-                _insert(place.body, each, inside)
-            return
-    new = substituted(item, values)
-    if _is_beginning(new) and not _is_read_outside(new, block):
-        # Nothing comes before a number, so it does not keep what it is for from joining a loop.
-        first = next((k for k, each in enumerate(block) if not _is_beginning(each)), len(block))
-        block.insert(first, new)
-    else:
-        block.append(new)
-
-
-def _is_read_outside(item: Item, block: Sequence[Item]) -> bool:
-    """Whether a block has touched the array already, as where parts of it are written one after the other."""
-    arrays = {array for array, _ in item.writes}
-    return any(array in arrays for each in block for array, _ in (*each.reads, *each.writes))
-
-
-def _place(block: list[Item], item: Loop, values: Mapping[Variable, Index], fit: Fit | None) -> Loop | None:
-    """The loop of a block that a loop may join; an outermost one is asked whether it fits."""
-    touched = _touched(item)
-    for other in reversed(block):
-        shared = touched.keys() & _touched(other).keys()
-        if (
-            isinstance(other, Loop)
-            and (fit is None or (_is_worth_joining(other, item, shared) and fit(other, item)))
-            and _may_join(other, item, values)
-        ):
-            return other
-        if may_fail([other]):
-            return None  # what is checked there may be an index here
-        if shared & {array for array, _ in (*other.writes, *item.writes)}:
-            return None  # it reads what the other writes, or writes what the other reads
-    return None
-
-
-def _is_worth_joining(loop: Loop, item: Loop, shared: Collection[Buffer]) -> bool:
-    """Whether turns have something in common: an array through which both loops move alike."""
-    there, here = _touched(loop), _touched(item)
-    return any(
-        _steps(array, there[array], loop.variable) & _steps(array, here[array], item.variable) - {0}
-        for array in shared
-    )
-
-
-def _steps(array: Buffer, accesses: Sequence[Indices], variable: Variable) -> set[Size]:
-    return {array.flat(indices).coefficient(variable) for indices in accesses}
-
-
-def _may_join(loop: Loop, item: Loop, values: Mapping[Variable, Index]) -> bool:
-    if loop.variable.extent != item.variable.extent or may_fail([loop, item]):
-        return False
-    if is_parallel(loop) and not is_parallel(item) and (_turns(item) > LITTLE or _spreads(item, values)):
-        return False
-    trial = {**values, item.variable: index(loop.variable)}
-    there, here = _touched(loop), _touched(item)
-    joined = set(trial.values())
-    after = (
-        _same_turn(loop.variable, written, tuple(i.substitute(trial) for i in read), joined)
-        for array, written in loop.writes
-        for read in here.get(array, ())
-    )
-    before = (
-        _same_turn(loop.variable, read, tuple(i.substitute(trial) for i in written), joined)
-        for array, written in item.writes
-        for read in there.get(array, ())
-    )
-    return all(after) and all(before)
-
-
-def _spreads(item: Loop, values: Mapping[Variable, Index]) -> bool:
-    """Whether an inner loop adds to several elements in each turn, and so would keep others from vectors."""
-    return bool(values) and any(isinstance(each, Loop) for each in item.body)
-
-
-def _same_turn(variable: Variable, written: Indices, read: Indices, joined: set[Index]) -> bool:
-    """Whether what is read was written in the same turn of the loop over a variable."""
-    outer = {v for i in joined if (v := i.variable)}
-    pinned = False
-    for w, r in zip(written, read, strict=True):
-        step = w.coefficient(variable)
-        if step == 0:
-            continue
-        pinned = True
-        if _part(w, outer) != _part(r, outer) or w.constant != r.constant:
-            return False
-        steps = [c for atom, c in w.terms if atom in outer]
-        rest = Index(tuple(t for t in r.terms if t[0] not in outer))
-        if any(not _below(rest, size) for size in steps):
-            return False
-    return pinned
-
-
-def _part(whole: Index, variables: set[Variable]) -> tuple[tuple[Atom, Size], ...]:
-    return tuple(term for term in whole.terms if term[0] in variables)
-
-
-def _below(rest: Index, size: object) -> bool:
-    greatest = rest.greatest
-    room = None if greatest is None else size - greatest  # type: ignore[operator]
-    return isinstance(room, int) and room >= 1
-
-
-def is_parallel(loop: Loop) -> bool:
-    """Prove that a loop carries no dependence: no two iterations write the same element."""
-    inner = {v for item in loop.body for v in _variables(item)}
-    written: dict[Buffer, list[Indices]] = {}
-    for array, indices in loop.writes:
-        written.setdefault(array, []).append(indices)
-    return all(
-        any(_separates(array, axis, accesses, loop.variable, inner) for axis in range(len(accesses[0])))
-        for array, accesses in written.items()
-    )
-
-
-def _separates(
-    array: Buffer, axis: int, accesses: Sequence[Indices], variable: Variable, inner: set[Variable]
-) -> bool:
-    """Prove that two iterations never meet along an axis, whichever accesses they make."""
-    along = [indices[axis] for indices in accesses]
-    step, moving = along[0].coefficient(variable), {variable, *inner}
-    fixed = {Index(tuple(term for term in i.terms if term[0] not in moving)) for i in along}
-    if step == 0 or any(i.coefficient(variable) != step for i in along) or len(fixed) > 1:
-        return False
-    if not moving.isdisjoint(fixed.pop().variables()):
-        return False
-    offsets = [d for i in along if isinstance(d := i.constant - along[0].constant, int)]
-    if len(offsets) < len(along):
-        return False
-    rests = [Index(_part(i, inner), d - min(offsets)) for i, d in zip(along, offsets, strict=True)]
-    apart = all(rest == Index() or _below(rest, step) or _below(rest, step * -1) for rest in rests)
-    return apart and (len(along) == 1 or _stays_within(array, axis, accesses))
-
-
-def _stays_within(array: Buffer, axis: int, accesses: Sequence[Indices]) -> bool:
-    """Prove that equal elements have equal indices along an axis.
-
-    Collapsed loops have one index that runs on beyond its axis, into the next element of the axis around.
-    """
-    around = array.order[: array.order.index(axis)] if axis in array.order else ()
-    same = all(len({indices[a] for indices in accesses}) == 1 for a in around)
-    return same or all(_below(indices[axis], array.type.shape[axis]) for indices in accesses)
-
-
-def _variables(item: Item) -> set[Variable]:
-    if not isinstance(item, Loop):
-        return set()
-    return {item.variable}.union(*map(_variables, item.body))
-
-
-def _turns(item: Item) -> int:
-    if not isinstance(item, Loop):
-        return 1
-    return size_hint(item.variable.extent) * sum(map(_turns, item.body))
-
-
-def _touched(item: Item) -> dict[Buffer, list[Indices]]:
-    touched: dict[Buffer, list[Indices]] = {}
-    for array, indices in (*item.reads, *item.writes):
-        touched.setdefault(array, []).append(indices)
-    return touched
-
-
-def shrink(nests: Sequence[Kernel], kept: Collection[Buffer]) -> None:
-    """Take from each temporary array the axes along which only one turn of a loop reads what it wrote.
-
-    Those that are `kept` are read elsewhere too. What products and sorts touch does not become a number, for
-    they are given its address.
-    """
-    pointed = {
-        array
-        for nest in nests
-        for s in statements(nest.body)
-        if isinstance(s, (MatMul, Sort))
-        for array, _ in (*s.reads, *s.writes)
-    }
-    where: dict[Buffer, set[int]] = {}
-    accesses: dict[Buffer, list[Indices]] = {}
-    for number, nest in enumerate(nests):
-        for array, indices in (*nest.reads, *nest.writes):
-            where.setdefault(array, set()).add(number)
-            accesses.setdefault(array, []).append(indices)
-    for array, places in where.items():
-        if len(places) == 1 and array not in kept and array.place in ("workspace", "turn"):
-            one = {
-                a for a, size in enumerate(array.type.shape) if size == 1 or _is_one_turn(accesses[array], a)
-            }
-            is_number = one.issuperset(array.order)
-            if (one or is_number) and not (is_number and array in pointed):
-                array.order, array.place = tuple(a for a in array.order if a not in one), "turn"
-
-
-def _is_one_turn(accesses: Sequence[Indices], axis: int) -> bool:
-    variables = {indices[axis].variable for indices in accesses}
-    return len(variables) == 1 and None not in variables

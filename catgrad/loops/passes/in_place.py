@@ -1,26 +1,31 @@
-"""New values in the place of old ones: an order of steps in which every old value is read before."""
+"""In-place update: a topological order of steps in which old values are read before new ones are written."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
 from heapq import heapify, heappop, heappush
 
 from catgrad.loops.ir.index import Variable, index
-from catgrad.loops.ir.nest import Item, Kernel, Loop, Store, may_fail, nested
-from catgrad.loops.ir.scalar import Buffer, Load
-from catgrad.loops.ir.steps import For, If, Lowered, Step, kernels
+from catgrad.loops.ir.nest import Item, Kernel, Loop, Replaced, Store, may_fail, nested, rewritten
+from catgrad.loops.ir.scalar import Buffer, Load, Space
+from catgrad.loops.ir.steps import Lowered, Step, kernels
+from catgrad.loops.machine import Machine
 
 
-def put_in_place(lowered: Lowered) -> None:
-    """Order the steps so that results may take the places of arguments; those that cannot are copied last."""
-    order = _Order(lowered.steps)
-    for number, result in enumerate(lowered.results):
-        if result.alias is None:
-            continue
-        if not order.take(result, result.alias):
-            lowered.results[number] = _copied_last(lowered, order, result)
-    lowered.steps[:] = order.sorted()
+def put_in_place(lowered: Lowered, machine: Machine) -> Lowered:
+    """Order the steps so that results may lie where arguments do; those that cannot are copied there last."""
+    order, results, moved = _Order(lowered.steps), list[Buffer](), dict[Buffer, Buffer]()
+    for result in lowered.results:
+        if result.alias is not None and not order.take(result, result.alias):
+            moved[result] = replace(result, name=f"next_{result.name}", space=Space.WORKSPACE, alias=None)
+            result = _copied_last(order, result)
+        results.append(result)
+    steps = order.sorted()
+    change = Replaced(moved)
+    ordered = replace(lowered, steps=steps, results=results)
+    return ordered.map_kernels(lambda kernel: Kernel(rewritten(kernel.body, change))) if moved else ordered
 
 
 class _Order:
@@ -97,8 +102,8 @@ class _Order:
 
 
 def _reads_first(step: Step, result: Buffer, old: Buffer) -> bool:
-    """Whether in a kernel each element of the old array is read where its new value is written, or before."""
-    if isinstance(step, (For, If)):
+    """Tell whether a kernel reads each old element where its new value is written, or before."""
+    if not isinstance(step, Kernel):
         return False
     body = _body_that_defines(step, result)
     if body is None:
@@ -120,15 +125,14 @@ def _body_that_defines(item: Item | Kernel, array: Buffer) -> list[Item] | None:
     return found[0] if len(found) == 1 else None
 
 
-def _copied_last(lowered: Lowered, order: _Order, result: Buffer) -> Buffer:
-    final = Buffer(result.name, result.type, "result")
-    final.alias, result.alias, result.place = result.alias, None, "workspace"
-    result.name = f"next_{result.name}"
+def _copied_last(order: _Order, result: Buffer) -> Buffer:
+    """Add a copy of a result to where it belongs, after everything that reads the old value."""
+    final, old = replace(result), result.alias
     variables = [Variable(size) for size in result.type.shape]
     at = tuple(map(index, variables))
     for copy in nested(variables, [Store(final, at, Load(result, at))]):
         order.append(Kernel([copy]))
-    for reader in order.readers[final.alias]:  # type: ignore[index]
+    for reader in order.readers[old]:  # type: ignore[index]
         if reader != len(order.steps) - 1:
             order.after[reader].add(len(order.steps) - 1)
     return final

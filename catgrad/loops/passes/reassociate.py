@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from catgrad.loops.ir.index import Variable
-from catgrad.loops.ir.nest import Accumulate, Item, Loop, Rewritten, Store
+from catgrad.loops.ir.nest import Accumulate, Item, Loop, Rewriter, Store
 from catgrad.loops.ir.scalar import Buffer, Compute, Scalar
 from catgrad.ops.arithmetic import Multiply
 
@@ -28,11 +28,11 @@ def reassociate_products(items: Sequence[Item], depths: Depths | None = None, de
             continue
         if isinstance(item, (Store, Accumulate)) and not item.buffer.order:
             known[item.buffer] = depth
-        result.append(_Reassociated(known).statement(item))
+        result.append(item.map(_Reassociated(known)))
     return result
 
 
-class _Reassociated(Rewritten):
+class _Reassociated(Rewriter):
     def __init__(self, depths: Depths) -> None:
         super().__init__()
         self.depths = depths

@@ -7,12 +7,10 @@ before they are read in each iteration; no value goes on from one to the next bu
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from copy import copy
 from dataclasses import replace
 
-from catgrad.loops.ir.nest import Accumulate, Item, Loop, Rewritten, Store
-from catgrad.loops.ir.scalar import Buffer, Load, Scalar
-from catgrad.loops.passes.turns import is_number
+from catgrad.loops.ir.nest import Item, Loop, Replaced, Store
+from catgrad.loops.ir.scalar import Buffer
 
 
 def rename_registers(items: Sequence[Item]) -> list[Item]:
@@ -20,7 +18,7 @@ def rename_registers(items: Sequence[Item]) -> list[Item]:
     blocks: dict[Buffer, set[int]] = {}
     for number, block in enumerate(_blocks(items)):
         for s in block:
-            if isinstance(s, Store) and is_number(s.buffer):
+            if isinstance(s, Store) and s.buffer.is_register:
                 blocks.setdefault(s.buffer, set()).add(number)
     return _renamed(items, {register for register, where in blocks.items() if len(where) == 1}, {})
 
@@ -33,32 +31,16 @@ def _blocks(items: Sequence[Item]) -> Iterator[Sequence[Item]]:
 
 
 def _renamed(items: Sequence[Item], free: Collection[Buffer], names: Mapping[Buffer, Buffer]) -> list[Item]:
-    names, result = dict(names), list[Item]()
+    result: list[Item] = []
     for item in items:
         if isinstance(item, Loop):
             result.append(replace(item, body=_renamed(item.body, free, names)))
             continue
-        s = (
-            LoadsReplaced({old: Load(new, ()) for old, new in names.items()}).statement(item)
-            if names
-            else item
-        )
-        if isinstance(s, Store) and s.buffer in free:
-            names[s.buffer] = copy(s.buffer)
-            s = replace(s, buffer=names[s.buffer])
-        elif isinstance(s, Accumulate) and s.buffer in names:
-            s = replace(s, buffer=names[s.buffer])
-        result.append(s)
+        change = Replaced(names)
+        if isinstance(item, Store) and item.buffer in free:
+            names = {**names, item.buffer: replace(item.buffer)}
+            scalar, indices = change.scalar(item.scalar), change.indices(item.indices)
+            result.append(replace(item, buffer=names[item.buffer], indices=indices, scalar=scalar))
+        else:
+            result.append(item.map(change))
     return result
-
-
-class LoadsReplaced(Rewritten):
-    """Rewrite loads of registers to other scalars."""
-
-    def __init__(self, values: Mapping[Buffer, Scalar]) -> None:
-        super().__init__()
-        self.values = values
-
-    def _changed(self, old: Scalar) -> Scalar:
-        value = self.values.get(old.buffer) if isinstance(old, Load) else None
-        return super()._changed(old) if value is None else value

@@ -1,77 +1,96 @@
-"""Loop unrolling and strip mining by a cost model.
-
-Short loops become straight-line code. Of others, a few iterations become one; a sum to a register is cut into
-strips, each of which is unrolled.
-"""
+"""Loop unrolling and collapsing: short loops are written out, nests over contiguous elements are one loop."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from catgrad.loops.ir.index import ZERO, Index, Variable, index
-from catgrad.loops.ir.nest import Accumulate, Check, Item, Loop, substituted
-from catgrad.ops.arithmetic import Add
+from catgrad.loops.ir.index import ZERO, Index, Modulo, Quotient, Variable
+from catgrad.loops.ir.nest import (
+    Item,
+    Kernel,
+    Loop,
+    MatMul,
+    Sort,
+    Statement,
+    Substituted,
+    rewritten,
+    statements,
+)
+from catgrad.loops.ir.scalar import IndexValue, Load, Masked, Scalar, reads
+from catgrad.loops.machine import Machine
 
-MAX_JOINED_ITERATIONS = 4
-"""Iterations of a loop that may become one where it is no sum."""
-
-
-@dataclass(frozen=True)
-class Unrolling:
-    """How far to unroll, in the unit of `cost`, which estimates statements that run once.
-
-    A sum that costs no more than `sum` is unrolled completely, a longer one in strips of about `strip`. Other
-    loops are unrolled completely if all iterations cost no more than `loop`, or `outermost` where no loop is
-    around them; else a few iterations become one if they cost no more than `joined`.
-    """
-
-    cost: Callable[[Sequence[Item]], int]
-    sum: int
-    strip: int
-    loop: int
-    outermost: int
-    joined: int
+MAX_UNROLLED_ITERATIONS, MAX_UNROLLED_STATEMENTS = 4, 16
+"""Of a loop that is written out, so that the loop around it can be vectorised."""
 
 
-def unroll(items: Sequence[Item], limits: Unrolling, depth: int = 0) -> list[Item]:
-    """Unroll innermost loops whose extents are numbers, and those around them that then are innermost."""
-    return [new for item in items for new in _unrolled(item, limits, depth)]
+def unroll(kernel: Kernel, machine: Machine) -> Kernel:
+    """Collapse and unroll the loops of a kernel."""
+    return Kernel([_unrolled_within(item, depth=0) for item in kernel.body])
 
 
-def _unrolled(item: Item, limits: Unrolling, depth: int) -> list[Item]:
+def _unrolled_within(item: Item, depth: int) -> Item:
     if not isinstance(item, Loop):
+        return item
+    body = [new for each in item.body for new in _unrolled(_unrolled_within(each, depth + 1))]
+    loop = replace(item, body=body)
+    return _collapsed(loop) if depth else loop
+
+
+def _unrolled(item: Item) -> list[Item]:
+    """The iterations of a short innermost loop, one after the other."""
+    if not isinstance(item, Loop) or any(isinstance(each, Loop) for each in item.body):
         return [item]
-    loop = replace(item, body=unroll(item.body, limits, depth + 1))
-    count, cost = loop.variable.extent, limits.cost(loop.body)
-    if not loop.body or count == 0:
-        return []
-    if not isinstance(count, int) or any(isinstance(each, (Loop, Check)) for each in loop.body):
-        return [loop]  # a check is long to write, and quick to run
-    if is_sum(loop):
-        length = max(1, limits.strip // max(1, cost))
-        whole = count * cost <= limits.sum or length >= count
-        return _iterations(loop, range(count)) if whole else _strips(loop, count, length)
-    if count * cost <= (limits.loop if depth else limits.outermost):
-        return _iterations(loop, range(count))
-    factors = (n for n in range(MAX_JOINED_ITERATIONS, 1, -1) if count % n == 0 and n * cost <= limits.joined)
-    factor = next(factors, 1)
-    return [loop] if factor == 1 else _strips(loop, count, factor)
+    count = item.variable.extent
+    if (
+        not isinstance(count, int)
+        or not 0 < count <= MAX_UNROLLED_ITERATIONS
+        or count * len(item.body) > MAX_UNROLLED_STATEMENTS
+    ):
+        return [item]  # what stands around one without iterations may be of use to it alone
+    if _has_products(item):
+        return [item]
+    iterations = (Substituted({item.variable: Index((), number)}) for number in range(count))
+    return [new for change in iterations for new in rewritten(item.body, change)]
 
 
-def is_sum(loop: Loop) -> bool:
-    """Tell whether a loop does nothing but add to registers."""
-    return all(isinstance(s, Accumulate) and isinstance(s.op, Add) and not s.buffer.order for s in loop.body)
+def _has_products(item: Item) -> bool:
+    return any(isinstance(s, (MatMul, Sort)) for s in statements([item]))
 
 
-def _iterations(loop: Loop, numbers: Sequence[int], start: Index = ZERO) -> list[Item]:
-    """Write these iterations of a loop, counted from `start`, one after the other."""
-    return [substituted(each, {loop.variable: start + n}) for n in numbers for each in loop.body]
+def _collapsed(loop: Loop) -> Loop:
+    """Collapse a perfect nest of two loops, if every index moves on as if they were one."""
+    if len(loop.body) != 1 or not isinstance(loop.body[0], Loop):
+        return loop
+    inner = loop.body[0]
+    u, v = loop.variable, inner.variable
+    if not all(_moves_on(place, u, v) for s in statements(inner.body) for place in _places(s)):
+        return loop
+    whole = Variable(u.extent * v.extent)
+    values = {u: ZERO, v: Index(((whole, 1),))}
+    return Loop(whole, rewritten(inner.body, Substituted(values)))
 
 
-def _strips(loop: Loop, count: int, length: int) -> list[Item]:
-    """Cut a loop into strips of this length, or of a few iterations less if no rest is left then."""
-    length = next((n for n in range(length, length // 2, -1) if count % n == 0), length)
-    strip = Variable(count // length)
-    whole = replace(loop, variable=strip, body=_iterations(loop, range(length), index(strip) * length))
-    return [whole, *_iterations(loop, range(count - count % length, count))]
+def _moves_on(place: Index, u: Variable, v: Variable) -> bool:
+    for atom, _ in place.terms:
+        if isinstance(atom, (Quotient, Modulo)) and not {u, v}.isdisjoint(atom.index.variables()):
+            return False
+    return bool(place.coefficient(u) == place.coefficient(v) * v.extent)
+
+
+def _places(s: Statement) -> list[Index]:
+    """Collect the offsets at which a statement reads and writes, and the indices it computes with."""
+    places = [array.flat(indices) for array, indices in (*s.reads, *s.writes)]
+    if isinstance(s, (MatMul, Sort)):
+        return places
+    stack: list[Scalar] = [s.scalar]
+    stack += reads(tuple(i for _, indices in s.writes for i in indices))
+    while stack:
+        node = stack.pop()
+        if isinstance(node, IndexValue):
+            places.append(node.index)
+        elif isinstance(node, Masked):
+            places += [condition.index for condition in node.conditions]
+        elif isinstance(node, Load):
+            places.append(node.buffer.flat(node.indices))
+        stack.extend(node.operands)
+    return places

@@ -1,4 +1,4 @@
-"""Passes: each has a `name` and `apply(function) -> function`, and keeps the function's meaning."""
+"""Passes: each has a `name` and `apply(function) -> function`, and preserves the meaning of functions."""
 
 from catgrad.programs.passes import erase_barriers
 from catgrad.programs.passes.pipeline import PIPELINE, Pass, optimise

@@ -1,4 +1,4 @@
-"""Barriers keep passes from moving what is behind them; once the order stands, they are gone."""
+"""Removal of barriers, after all passes that share or reorder operations."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ name = "erase-barriers"
 
 
 def apply(function: Function) -> Function:
-    """Without Barrier, after all that may share or reorder."""
+    """Remove every Barrier."""
     return Rewriter(function).sweep(_erase)
 
 

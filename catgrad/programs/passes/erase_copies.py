@@ -1,4 +1,4 @@
-"""Copies, discards, labels and the like are structure, not computation: values are simply read again."""
+"""Copy propagation: copies, discards and labels are structure, so their readers use the source."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ name = "erase-copies"
 
 
 def apply(function: Function) -> Function:
-    """Without Copy, Discard, Label and StopGradient; labels become the names of the values they label."""
+    """Remove Copy, Discard, Label and StopGradient; labels become the names of values."""
     return Rewriter(function).sweep(_erase)
 
 

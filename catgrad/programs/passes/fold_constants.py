@@ -1,4 +1,4 @@
-"""Constant folding, and zeros for what is empty, with which not every library computes."""
+"""Constant folding; operations on empty arrays, which some libraries do not support, become zeros."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ name = "fold-constants"
 
 
 def apply(function: Function) -> Function:
-    """With element-by-element operations and rearrangements of constants computed by `ref`."""
+    """Evaluate elementwise operations and data movement on constants by `ref`."""
     return Rewriter(function).sweep(_fold)
 
 
@@ -41,7 +41,7 @@ def _fold(rewriter: Rewriter, apply: Apply) -> Values | None:
 
 
 def _is_zero(rewriter: Rewriter, op: Op, inputs: Values, types: Sequence[NdArrayType]) -> bool:
-    """Decide whether the results have no elements, or only zeros because an operand has none."""
+    """Return whether the results have no elements, or only zeros because an operand has none."""
     if not op.may_fail and all(type.size == 0 for type in types):
         return True
     return op.multilinear and any(rewriter.types[value].size == 0 for value in inputs)

@@ -1,4 +1,4 @@
-"""Rearrangements of axes disappear into contractions, which read their operands in any order."""
+"""Layout: contractions absorb permutations of axes, as they read operands in any order."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ name = "layout"
 
 
 def apply(function: Function) -> Function:
-    """With every Permute before a contraction, or alone after one, taken into its labels."""
+    """Absorb each Permute before a contraction, or as its only reader, into the labels."""
     uses = function.uses()
 
     def absorb(rewriter: Rewriter, apply: Apply) -> Values | None:

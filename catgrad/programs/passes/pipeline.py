@@ -1,4 +1,4 @@
-"""The passes every target gets, in order, repeated until nothing changes."""
+"""The passes of all targets, in order, repeated until a fixed point."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from catgrad.programs.program import Function
 
 
 class Pass(Protocol):
-    """A module or an object: what it is called, and what it does to a function."""
+    """A module or an object with a name and a function on functions."""
 
     @property
     def name(self) -> str: ...
@@ -23,12 +23,12 @@ class Pass(Protocol):
 PIPELINE = cast(Sequence[Pass], (erase_copies, fold_constants, simplify, share, layout, prune))
 
 LIMIT = 100
-"""Rounds within which every function settles, because each rule shrinks or moves code one way."""
+"""The maximum number of rounds; each rule shrinks code or moves it one way, so a fixed point exists."""
 
 
 def optimise(function: Function, passes: Sequence[Pass] = PIPELINE) -> Function:
-    """The function after all passes, again and again until none of them changes it."""
-    settled = 0  # so many passes in a row have changed nothing
+    """Apply all passes in turn until none of them changes the function."""
+    settled = 0  # the number of consecutive passes that changed nothing
     for each in islice(cycle(passes), LIMIT * len(passes)):
         before, function = function, each.apply(function)
         settled = settled + 1 if function is before else 0

@@ -1,4 +1,4 @@
-"""Dead code: what no result depends on is not computed."""
+"""Dead-code elimination on straight-line code."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ name = "prune"
 
 
 def apply(function: Function) -> Function:
-    """Without operations none of whose outputs is needed."""
+    """Remove operations none of whose outputs is needed."""
     needed = set(function.results)
     kept = []
     for step in reversed(function.body):
@@ -26,7 +26,7 @@ def apply(function: Function) -> Function:
 
 
 def _narrowed(step: Apply, needed: set[int]) -> Apply:
-    """The step without the outputs nobody needs, where its operation can leave them out."""
+    """Remove the unneeded outputs of a step, if its operation supports that."""
     wanted = [value in needed for value in step.outputs]
     pruned = None if all(wanted) else step.op.pruned(wanted)
     if pruned is None:

@@ -1,4 +1,4 @@
-"""What most passes are made of: one sweep forward, replacing operations by values."""
+"""Rewriting: one forward sweep that replaces operations by values; most passes are made of it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Rule = Callable[["Rewriter", Apply], Values | None]
 
 
 class Rewriter:
-    """A function being rewritten: what has been kept so far, and what stands for each old value."""
+    """A function being rewritten: the new steps so far, and the new value of each old one."""
 
     def __init__(self, function: Function) -> None:
         self.function = function
@@ -27,7 +27,7 @@ class Rewriter:
         self._arguments = frozenset(function.arguments)
 
     def sweep(self, rule: Rule) -> Function:
-        """Apply `rule` to each operation: it returns the values to use instead of its outputs, or None."""
+        """Apply `rule` to each operation; it returns replacements for the outputs, or None to keep it."""
         for apply in self.function.body:
             inputs = self._current(apply.inputs)
             if inputs != apply.inputs:
@@ -51,19 +51,19 @@ class Rewriter:
         )
 
     def apply(self, op: Op, *inputs: int) -> int:
-        """Add an operation with one output; returns the output."""
+        """Append an operation with one output, and return the output."""
         (type,) = op.outputs(*(self.types[value] for value in inputs))
         return self.apply_as(type, op, *inputs)
 
     def apply_as(self, type: NdArrayType, op: Op, *inputs: int) -> int:
-        """Add an operation whose one output has a type the caller knows."""
+        """Append an operation whose one output has a known type."""
         self.types.append(type)
         output = len(self.types) - 1
         self._keep(Apply(op, inputs, (output,)))
         return output
 
     def name(self, value: int, name: str) -> None:
-        """Call a value so, unless it is an argument or has a name from further out."""
+        """Name a value, unless it is an argument or has a name already."""
         if value in self._arguments:
             return
         known = self.names.get(value)
@@ -71,12 +71,12 @@ class Rewriter:
             self.names[value] = name
 
     def op(self, value: int) -> Op | None:
-        """The operation that computes a value; None for arguments."""
+        """Return the operation that computes a value; None for arguments."""
         apply = self.producer.get(value)
         return apply.op if apply else None
 
     def constant(self, value: int) -> float | None:
-        """The number a value is filled with, if it is constant."""
+        """Return the number that fills a constant value, or None."""
         op = self.op(value)
         return op.value if isinstance(op, Constant) else None
 

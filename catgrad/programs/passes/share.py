@@ -1,4 +1,4 @@
-"""Common subexpressions: the same operation on the same values is computed once."""
+"""Common subexpression elimination: equal operations on equal values are computed once."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ name = "share"
 
 
 def apply(function: Function) -> Function:
-    """With every repeated operation replaced by the first."""
+    """Replace each repeated operation by its first occurrence."""
     first: dict[tuple[Op, Values], Values] = {}
 
     def share(rewriter: Rewriter, apply: Apply) -> Values | None:

@@ -1,6 +1,6 @@
-"""Algebraic rules: most are read off what operations declare of themselves.
+"""Algebraic simplification, mostly by properties that operations declare.
 
-They keep every number, up to the sign of a zero (x + 0 and 0 - x) and the last digit (scaling).
+Results are equal up to the sign of a zero (x + 0 and 0 - x) and the last digit (scaling).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ name = "simplify"
 
 
 def apply(function: Function) -> Function:
-    """With identities gone, adjacent rearrangements fused, and copies along axes made late."""
+    """Remove identities, fuse adjacent data movement, and move broadcasts after elementwise operations."""
     return Rewriter(function).sweep(_simplify)
 
 
@@ -106,7 +106,7 @@ def _is_normal(value: float, type: NdArrayType) -> bool:
 
 
 def _broadcast_late(rewriter: Rewriter, op: Op, inputs: Values) -> int | None:
-    """f(broadcast x, broadcast y) = broadcast f(x, y): the same numbers, computed once."""
+    """f(broadcast x, broadcast y) = broadcast f(x, y), with fewer elements to compute."""
     if not op.elementwise:
         return None
     copies = {o for o in map(rewriter.op, inputs) if not isinstance(o, Constant)}
@@ -119,7 +119,7 @@ def _broadcast_late(rewriter: Rewriter, op: Op, inputs: Values) -> int | None:
 
 
 def _before(copy: Broadcast, value: int, rewriter: Rewriter) -> int:
-    """What `copy` would copy to get `value`."""
+    """Return the value that `copy` would broadcast to get `value`, if there is one."""
     op = rewriter.op(value)
     if isinstance(op, Constant):
         shape = without(copy.shape, copy.axes)

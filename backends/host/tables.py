@@ -1,4 +1,4 @@
-"""Tables of arrays that have a place of their own, and what holds the three of a model."""
+"""Tables of persistent arrays, which are assigned in place, and the owner of the three of a model."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from catgrad.programs.ports import Role
 from catgrad.terms.state import Slot
 from catgrad.types import Array
 
@@ -69,7 +70,7 @@ class Table(MutableMapping[str, Any], ABC):
         return dict, (dict(self),)
 
 
-class Held(Table):
+class ArrayTable(Table):
     """Arrays of this process that an emitted library changes where they are."""
 
     def __init__(self, table: str, slots: Sequence[Slot], arrays: Sequence[Array]) -> None:
@@ -83,34 +84,34 @@ class Held(Table):
         np.copyto(self._arrays[name], array)
 
 
-class Holder:
+class Owner:
     """Parameters, buffers and optimiser state by name."""
 
-    _held: Mapping[str, Table]
+    _tables: Mapping[Role, Table]
 
     @property
     def parameters(self) -> Table:
         """What training moves along gradients, by name; each step changes them."""
-        return self._held["parameters"]
+        return self._tables[Role.PARAMETER]
 
     @parameters.setter
     def parameters(self, arrays: Mapping[str, Any]) -> None:
-        self._held["parameters"].set(arrays)
+        self._tables[Role.PARAMETER].set(arrays)
 
     @property
     def buffers(self) -> Table:
         """What else training changes in the model, by name."""
-        return self._held["buffers"]
+        return self._tables[Role.BUFFER]
 
     @buffers.setter
     def buffers(self, arrays: Mapping[str, Any]) -> None:
-        self._held["buffers"].set(arrays)
+        self._tables[Role.BUFFER].set(arrays)
 
     @property
     def state(self) -> Table:
         """What the optimiser keeps between steps, by name."""
-        return self._held["state"]
+        return self._tables[Role.STATE]
 
     @state.setter
     def state(self, arrays: Mapping[str, Any]) -> None:
-        self._held["state"].set(arrays)
+        self._tables[Role.STATE].set(arrays)

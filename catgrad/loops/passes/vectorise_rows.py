@@ -1,8 +1,9 @@
-"""Lanes: where the loops for one row are short, sixteen rows go through them together, side by side."""
+"""Outer-loop vectorisation: where loops for one row are short, rows go through them side by side."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from catgrad.dims import numbers
 from catgrad.loops.ir.index import Index, Read, Variable, index
@@ -14,78 +15,84 @@ from catgrad.loops.ir.nest import (
     Kernel,
     Loop,
     MatMul,
+    Reduce,
     Sort,
     Statement,
     Store,
+    Substituted,
     loops,
     nested,
+    rewritten,
     size_hint,
     statements,
-    substituted,
 )
-from catgrad.loops.ir.scalar import Buffer, Compute, IndexValue, Load, Masked, Number, Scalar
+from catgrad.loops.ir.scalar import Buffer, Compute, IndexValue, Load, Masked, Number, Scalar, Space, number
+from catgrad.loops.ir.steps import Lowered
+from catgrad.loops.machine import Machine
 from catgrad.ops.arithmetic import Add
-from catgrad.terms.structural import Constant
 from catgrad.types import NdArrayType
 
-LANES = 16
-"""Rows that go together: a vector of float32 where vectors are widest."""
+MAX_INNER_ITERATIONS = 32
+"""Iterations of loops that are too short for vectors within them."""
 
-SHORT, MOST = 32, 2**10
-"""Turns of loops that are too short for vectors of their own, and elements of what rows are added up to."""
+MAX_SUMS = 2**10
+"""Elements that the rows of a nest are added up to."""
 
 
-def widened(kernel: Kernel) -> None:
-    """Let sixteen rows at a time go through the last nest of a kernel, and those left over one by one."""
+def vectorise_rows(lowered: Lowered, machine: Machine) -> Lowered:
+    """Let the last nest of each kernel go through as many rows at a time as there are lanes."""
+    if machine.lanes == 1:
+        return lowered
+    return lowered.map_kernels(lambda kernel: _widened(kernel, machine.lanes))
+
+
+def _widened(kernel: Kernel, lanes: int) -> Kernel:
     place = max((k for k, item in enumerate(kernel.body) if isinstance(item, Loop)), default=None)
     if place is None:
-        return
+        return kernel
     rows = kernel.body[place]
-    if not isinstance(rows, Loop) or not _is_fit(rows):
-        return
+    if not isinstance(rows, Loop) or not _is_fit(rows, lanes):
+        return kernel
     (count,) = numbers((rows.variable.extent,))
-    lanes = _Lanes(rows)
-    rest = []
-    if count % LANES:
-        row = Variable(count % LANES)
-        rest = nested([row], substituted_all(rows.body, rows.variable, index(row) + count // LANES * LANES))
-    kernel.body[place : place + 1] = [*lanes.begin, Loop(lanes.block, lanes.body), *lanes.end, *rest]
+    wide = _Lanes(rows, lanes)
+    rest = list[Item]()
+    if count % lanes:
+        row = Variable(count % lanes)
+        left = Substituted({rows.variable: index(row) + count // lanes * lanes})
+        rest = nested([row], rewritten(rows.body, left))
+    nest = [*wide.begin, Loop(wide.block, wide.body), *wide.end, *rest]
+    return Kernel([*kernel.body[:place], *nest, *kernel.body[place + 1 :]])
 
 
-def substituted_all(body: Sequence[Item], variable: Variable, place: Index) -> list[Item]:
-    """Items with an index for a variable."""
-    return [substituted(item, {variable: place}) for item in body]
-
-
-def _is_fit(rows: Loop) -> bool:
+def _is_fit(rows: Loop, lanes: int) -> bool:
     count = rows.variable.extent
     inner = list(loops(rows.body))
-    if not isinstance(count, int) or count < LANES or not inner:
+    if not isinstance(count, int) or count < lanes or not inner:
         return False
     sizes = [loop.variable.extent for loop in inner]
-    if not all(isinstance(size, int) and size < SHORT for size in sizes):
+    if not all(isinstance(size, int) and size < MAX_INNER_ITERATIONS for size in sizes):
         return False
     parts = list(statements(rows.body))
     if not any(isinstance(s, Accumulate) for s in parts):
         return False  # numbers by themselves are as fast one after the other
     places = [array.flat(indices) for s in parts for array, indices in (*s.reads, *s.writes)]
-    if any(size_hint(place.coefficient(rows.variable)) > 2 * SHORT for place in places):
+    if any(size_hint(place.coefficient(rows.variable)) > 2 * MAX_INNER_ITERATIONS for place in places):
         return False
     return all(_is_plain(s, rows.variable) for s in parts)
 
 
 def _is_plain(s: Statement, row: Variable) -> bool:
     """Whether a statement is of numbers that rows have each for themselves, or that they add up."""
-    if isinstance(s, (MatMul, Sort, Check)):
+    if isinstance(s, (MatMul, Reduce, Sort, Check)):
         return False
     size = s.buffer.size
-    if s.buffer.place == "turn" and not (isinstance(size, int) and size <= MOST):
+    if s.buffer.is_of_kernel and not (isinstance(size, int) and size <= MAX_SUMS):
         return False
     if any(isinstance(atom, Read) for i in s.indices for atom, _ in i.terms) or not _is_regular(s.scalar):
         return False
     has_row = any(i.coefficient(row) for i in s.indices)
     return has_row or (
-        isinstance(s, Accumulate) and isinstance(s.op, Add) and isinstance(size, int) and size <= MOST
+        isinstance(s, Accumulate) and isinstance(s.op, Add) and isinstance(size, int) and size <= MAX_SUMS
     )
 
 
@@ -99,12 +106,12 @@ def _is_regular(scalar: Scalar) -> bool:
 
 
 class _Lanes:
-    """The nest of the rows for sixteen at a time; `begin` and `end` are for the sums over rows."""
+    """The nest for a block of rows; `begin` and `end` are for the sums over rows."""
 
-    def __init__(self, rows: Loop) -> None:
-        self.row = rows.variable
+    def __init__(self, rows: Loop, lanes: int) -> None:
+        self.row, self.lanes = rows.variable, lanes
         (count,) = numbers((rows.variable.extent,))
-        self.block = Variable(count // LANES)
+        self.block = Variable(count // lanes)
         self.wide: dict[Buffer, Buffer] = {}
         self.totals: dict[Buffer, Buffer] = {}
         self.copies: dict[tuple[Buffer, int], Buffer] = {}
@@ -118,14 +125,14 @@ class _Lanes:
             self._add_up(array, total)
 
     def _wide_items(self, items: Sequence[Item]) -> list[Item]:
-        """Items for sixteen rows: statements in a row share one loop over lanes."""
+        """Items for a block of rows: statements that follow each other share one loop over lanes."""
         result: list[Item] = []
         run: list[Statement] = []
         for item in items:
             if isinstance(item, Loop):
                 result += self._run(run)
                 run = []
-                result.append(Loop(item.variable, self._wide_items(item.body)))
+                result.append(replace(item, body=self._wide_items(item.body)))
             else:
                 run.append(item)
         return result + self._run(run)
@@ -133,9 +140,9 @@ class _Lanes:
     def _run(self, run: Sequence[Statement]) -> list[Item]:
         if not run:
             return []
-        lane = Variable(LANES)
-        place = {self.row: index(self.block) * LANES + index(lane)}
-        return [Loop(lane, [self._statement(s, lane).substitute(place) for s in run])]
+        lane = Variable(self.lanes)
+        place = Substituted({self.row: index(self.block) * self.lanes + index(lane)})
+        return [Loop(lane, rewritten([self._statement(s, lane) for s in run], place))]
 
     def _statement(self, s: Statement, lane: Variable) -> Statement:
         """The statement of one lane."""
@@ -160,8 +167,8 @@ class _Lanes:
     def _lane_of(self, known: dict[Buffer, Buffer], array: Buffer) -> Buffer:
         """The array that has one for each lane, side by side."""
         if array not in known:
-            shape = (*(array.type.shape[axis] for axis in array.order), LANES)
-            known[array] = Buffer(array.name, NdArrayType(shape, array.type.dtype), "turn")
+            shape = (*(array.type.shape[axis] for axis in array.order), self.lanes)
+            known[array] = Buffer(array.name, NdArrayType(shape, array.type.dtype), Space.LOCAL)
         return known[array]
 
     def _scalar(self, old: Scalar, lane: Variable, done: dict[int, Scalar]) -> Scalar:
@@ -192,32 +199,32 @@ class _Lanes:
         for axis, i in enumerate(load.indices):
             extent = load.buffer.type.shape[axis]
             size *= extent if i in others and isinstance(extent, int) else 1
-        return bool(others) and size <= SHORT and load.buffer.place != "turn"
+        return bool(others) and size <= MAX_INNER_ITERATIONS and not load.buffer.is_of_kernel
 
     def _copy_of(self, array: Buffer, indices: Indices) -> Buffer:
         """The copy of an array whose rows are along the axis that these indices have the row for."""
         axis = next(a for a, i in enumerate(indices) if i.variable is self.row)
         if (array, axis) not in self.copies:
-            rest = (*array.type.shape[:axis], *array.type.shape[axis + 1 :], LANES)
-            self.copies[array, axis] = Buffer(array.name, NdArrayType(rest, array.type.dtype), "turn")
+            rest = (*array.type.shape[:axis], *array.type.shape[axis + 1 :], self.lanes)
+            self.copies[array, axis] = Buffer(array.name, NdArrayType(rest, array.type.dtype), Space.LOCAL)
         return self.copies[array, axis]
 
     def _copied(self, array: Buffer, axis: int, copy: Buffer) -> list[Item]:
         """The rows of an array, one beside the other."""
         every = [Variable(size) for size in copy.type.shape]
         *rest, lane = map(index, every)
-        row = index(self.block) * LANES + lane
+        row = index(self.block) * self.lanes + lane
         at = (*rest[:axis], row, *rest[axis:])
         return nested(every, [Store(copy, (*rest, lane), Load(array, at))])
 
     def _add_up(self, array: Buffer, total: Buffer) -> None:
         """Zeros before the rows, and after them the sum over the lanes."""
-        zero = Number(Constant(NdArrayType((), array.type.dtype), 0))
+        zero = number(0, array.type.dtype)
         every = [Variable(size) for size in total.type.shape]
         self.begin += nested(every, [Store(total, tuple(map(index, every)), zero)])
         *free, lane = (Variable(size) for size in total.type.shape)
         at = tuple(map(index, free))
-        lanes = Buffer(array.name, NdArrayType((), array.type.dtype), "turn")
+        lanes = Buffer(array.name, NdArrayType((), array.type.dtype), Space.REGISTER)
         summed = nested([lane], [Accumulate(lanes, (), Add(), Load(total, (*at, index(lane))))])
         last = Accumulate(array, _all_axes(array, at), Add(), Load(lanes, ()))
         self.end += nested(free, [Store(lanes, (), zero), *summed, last])

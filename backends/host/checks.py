@@ -1,4 +1,4 @@
-"""What a function of an emitted library takes and gives, and the checks before it is called.
+"""Checks of arguments before an emitted function is called.
 
 The errors are those of the targets in Python, word for word.
 """
@@ -17,7 +17,7 @@ from catgrad.types import Array, NdArrayType, substitute
 
 
 @dataclass(frozen=True)
-class Wanted:
+class Expected:
     """The arrays a function takes, by the names users know them by, and the symbols their shapes tell."""
 
     function: str

@@ -1,0 +1,47 @@
+"""First values of tables, computed by the emitted library."""
+
+from __future__ import annotations
+
+from ctypes import c_int64, c_size_t, c_void_p
+from typing import Any
+
+import numpy as np
+
+from catgrad.dims import numbers
+from catgrad.programs.ports import TABLES, Role
+from catgrad.programs.program import Function, Program
+from catgrad.types import Array
+
+from ..host.checks import Expected
+from .library import Library, table_of
+
+
+class Initial:
+    """A function from a seed to the first values of a table."""
+
+    def __init__(self, library: Library, program: Program, function: Function) -> None:
+        self.library, self.program, self.function = library, program, function
+        self.__name__, self.__doc__ = function.name, function.doc
+        self.expected = Expected(function.name, ("seed",), function.argument_types)
+
+    def __call__(self, seed: Any = 0) -> list[Array]:
+        """The first values, decided by the seed."""
+        [checked] = self.expected.checked([seed])
+        first = initialise(self.library, self.program, int(checked))
+        return [array for table in self.function.changes for array in first[table]]
+
+
+def initialise(library: Library, program: Program, seed: int) -> dict[Role, list[Array]]:
+    """The first values of every table that is not empty."""
+    tables = {
+        table: [np.empty(numbers(slot.type.shape), slot.type.dtype.numpy) for slot in program.tables[table]]
+        for table in TABLES
+        if program.tables.get(table)
+    }
+    if tables:
+        call = library.function("init", [c_int64, *[c_void_p] * len(tables), c_void_p])
+        bytes = library.function("init_workspace_bytes", [], c_size_t)()
+        code = call(seed, *map(table_of, tables.values()), library.workspace.at_least(bytes))
+        if code:
+            raise library.refuse(code, "init")
+    return tables

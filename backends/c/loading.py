@@ -1,0 +1,40 @@
+"""An emitted library, compiled and loaded: its functions on arrays, and its learner."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, ClassVar
+
+from catgrad.backend import Artifact
+from catgrad.programs.ports import Kind
+from catgrad.programs.program import Program
+
+from .compiler import shared_library
+from .harness import Entry, Step
+from .initial import Initial
+from .learner import Learner
+from .library import Library
+
+
+def load(artifact: Artifact) -> Any:
+    """The class `CompiledModel` of an emitted library. Raises: ToolError if it cannot be compiled."""
+    program, manifest = artifact.program, json.loads(artifact.files["manifest.json"])
+    [source] = [name for name in artifact.files if name == f"{program.name}.c"]
+    needed = {name: artifact.files[name] for name in (source, f"{program.name}.h")}
+    flags = ["-fopenmp"] if manifest["openmp"] else []
+    library = Library(shared_library(manifest["prefix"], needed, source, flags), manifest["prefix"])
+    attributes: dict[str, Any] = {"program": program, "library": library}
+    for function in program.functions:
+        made = Initial if function.kind.is_initial else Entry
+        attributes[function.name] = made(library, program, function)
+    if Kind.TRAIN_STEP in program.kinds:
+        attributes["step"] = Step(library, program, program.kinds[Kind.TRAIN_STEP])
+        attributes["learner"] = lambda self, seed=0: Learner(type(self), seed)
+    return type("CompiledModel", (Loaded,), attributes)
+
+
+class Loaded:
+    """A library, and the program it was printed from; its functions take and give lists of arrays."""
+
+    program: ClassVar[Program]
+    library: ClassVar[Library]

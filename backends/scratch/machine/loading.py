@@ -1,0 +1,48 @@
+"""Sprites loaded into virtual machines of Scratch: their functions on arrays, and their learner."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, ClassVar
+
+from catgrad.backends.scratch.formats.packed import NAME
+
+from catgrad.backend import Artifact
+from catgrad.programs.ports import Kind
+from catgrad.programs.program import Program
+
+from .harness import Block, Initial, Step
+from .learner import Learner
+from .projects import Machine
+
+
+def load(artifact: Artifact) -> Any:
+    """The class `CompiledModel` of an emitted sprite. Raises: ToolError if there is no virtual machine."""
+    program = artifact.program
+    blocks = opened(artifact, "sprite3")
+    initial = {f.name: Initial(f) for f in program.functions if f.name not in blocks}
+    attributes: dict[str, Any] = {"program": program, **initial, **blocks}
+    attributes |= {"machine": next(iter(blocks.values())).machine}
+    if (step := program.kinds.get(Kind.TRAIN_STEP)) is not None:
+        attributes["step"] = Step(blocks[step.name])
+        attributes["learner"] = lambda self, seed=None: Learner(opened(artifact, "sb3"), initial, seed)
+    return type("CompiledModel", (Loaded,), attributes)
+
+
+def opened(artifact: Artifact, kind: str) -> dict[str, Block]:
+    """The custom blocks of the emitted sprite3 or sb3, in a virtual machine of its own."""
+    program = artifact.program
+    manifest = json.loads(artifact.text(f"{program.name}_manifest.json"))
+    machine = Machine(manifest["vm"])
+    machine.load(artifact.files[f"{program.name}.{kind}"])
+    if machine.has_list(NAME):
+        machine.call("unpack weights")  # or the first call would put them in place of those it is given
+    functions = manifest["functions"].items()
+    return {name: Block(machine, artifact, name, how, manifest["tables"]) for name, how in functions}
+
+
+class Loaded:
+    """A sprite in a virtual machine, and the program it was printed from; functions take and give arrays."""
+
+    program: ClassVar[Program]
+    machine: ClassVar[Machine]

@@ -1,0 +1,38 @@
+"""Machines: what kernels are scheduled for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from catgrad.loops.ir.nest import Kernel
+from catgrad.loops.ir.steps import Lowered
+
+Pass = Callable[[Lowered, "Machine"], Lowered]
+"""A transformation of a function's kernels that keeps its meaning."""
+
+KernelPass = Callable[[Kernel, "Machine"], Kernel]
+"""A transformation of one kernel that keeps its meaning."""
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What a kernel language runs on, and the passes that fit kernels to it.
+
+    `passes` run on whole functions, in this order; `kernel_passes` on each kernel that differs from all
+    others, for a language prints equal kernels once. Vectors have so many `lanes` of 32 bits; 1 means that
+    there are none. `threads` share parallel loops. If a machine `multiplies_matrices`, contractions of
+    enough work are matrix products rather than reductions.
+    """
+
+    passes: tuple[Pass, ...]
+    kernel_passes: tuple[KernelPass, ...] = ()
+    lanes: int = 1
+    threads: bool = False
+    multiplies_matrices: bool = False
+
+    def finish(self, kernel: Kernel) -> Kernel:
+        """Apply the passes for single kernels."""
+        for each in self.kernel_passes:
+            kernel = each(kernel, self)
+        return kernel

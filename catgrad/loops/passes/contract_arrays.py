@@ -1,0 +1,54 @@
+"""Array contraction: leave out the axes of a temporary along which it lives within one iteration."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from catgrad.loops.ir.nest import Indices, Kernel, MatMul, Replaced, Sort, rewritten, statements
+from catgrad.loops.ir.scalar import Buffer, Space
+from catgrad.loops.ir.steps import Lowered, conditions, every_step
+from catgrad.loops.machine import Machine
+
+TEMPORARY = (Space.WORKSPACE, Space.LOCAL, Space.REGISTER)
+
+
+def contract_arrays(lowered: Lowered, machine: Machine) -> Lowered:
+    """Contract the temporaries that one kernel alone touches; without axes, they are registers.
+
+    Matrix products and sorts are given addresses: what they touch does not become a register.
+    """
+    shared, last = set(conditions(lowered.steps)), dict[Buffer, object]()
+    for step in every_step(lowered.steps):
+        if isinstance(step, Kernel):
+            for buffer in {buffer for buffer, _ in (*step.reads, *step.writes)}:
+                if last.setdefault(buffer, step) is not step:
+                    shared.add(buffer)
+    return lowered.map_kernels(lambda kernel: _contracted(kernel, shared))
+
+
+def _contracted(kernel: Kernel, shared: set[Buffer]) -> Kernel:
+    accesses: dict[Buffer, list[Indices]] = {}
+    for buffer, indices in (*kernel.reads, *kernel.writes):
+        if buffer not in shared and buffer.space in TEMPORARY:
+            accesses.setdefault(buffer, []).append(indices)
+    addressed = {
+        buffer
+        for s in statements(kernel.body)
+        if isinstance(s, (MatMul, Sort))
+        for buffer, _ in (*s.reads, *s.writes)
+    }
+    new = {}
+    for buffer, every in accesses.items():
+        one = {a for a, n in enumerate(buffer.type.shape) if n == 1 or _is_one_iteration(every, a)}
+        order = tuple(axis for axis in buffer.order if axis not in one)
+        if (one or not order) and (order or buffer not in addressed):
+            space = Space.LOCAL if order else Space.REGISTER
+            if (space, order) != (buffer.space, buffer.order):
+                new[buffer] = replace(buffer, order=order, space=space)
+    return Kernel(rewritten(kernel.body, Replaced(new))) if new else kernel
+
+
+def _is_one_iteration(accesses: Sequence[Indices], axis: int) -> bool:
+    variables = {indices[axis].variable for indices in accesses}
+    return len(variables) == 1 and None not in variables

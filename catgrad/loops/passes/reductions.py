@@ -1,0 +1,208 @@
+"""Schedule reductions: loop interchange to the order of memory, strip mining, and sums of partial sums."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from catgrad.dims import product
+from catgrad.loops.ir.index import ZERO, Index, Variable, index
+from catgrad.loops.ir.nest import (
+    Accumulate,
+    Indices,
+    Item,
+    Kernel,
+    Loop,
+    Reduce,
+    Store,
+    Substituted,
+    nested,
+    size_hint,
+)
+from catgrad.loops.ir.scalar import Buffer, Compute, IndexValue, Load, Scalar, cast, number
+from catgrad.loops.ir.steps import Lowered
+from catgrad.loops.machine import Machine
+from catgrad.loops.passes.interchange import short_last
+from catgrad.loops.passes.unroll import MAX_UNROLLED_ITERATIONS
+from catgrad.ops.arithmetic import Add, Maximum, Minimum
+from catgrad.ops.compare import Greater, Less, Select
+from catgrad.ops.extrema import ArgMax, ArgMin
+from catgrad.terms.op import Op
+from catgrad.types import Dtype, NdArrayType
+
+MAX_PARTIAL_SUMS = 2**11
+"""Sums that are all kept at hand while their terms are gone through once."""
+
+MAX_TERMS = 2**12
+"""Terms that one float32 adds up well."""
+
+COLUMN_BLOCK = 64
+"""Columns of a matrix that are reduced together, so that threads can share blocks of them."""
+
+
+class Differs(Op, register=False):
+    """Tell whether two numbers differ in their bits: NaN is equal to itself, unlike in a comparison."""
+
+    of: Dtype
+    elementwise = True
+
+
+def schedule_reductions(lowered: Lowered, machine: Machine) -> Lowered:
+    """Write reductions as loops around accumulations, in an order that suits the machine."""
+    vectors = machine.lanes > 1
+
+    def scheduled(item: Item, free: tuple[Variable, ...] = ()) -> list[Item]:
+        if isinstance(item, Loop) and len(item.body) == 1 and not item.begins:
+            inside = scheduled(item.body[0], (*free, item.variable))
+            return inside if inside != item.body else [item]
+        if not isinstance(item, Reduce):
+            return [item]
+        if isinstance(item.op, ArgMax | ArgMin):
+            return _index_of_extremum(item, free, item.op)
+        return _Schedule(item, free).by_memory() if vectors else _Schedule(item, free).one_by_one()
+
+    return lowered.map_kernels(
+        lambda kernel: Kernel([new for item in kernel.body for new in scheduled(item)])
+    )
+
+
+@dataclass(frozen=True)
+class _Schedule:
+    """The loops of one reduction, for each value of its free variables."""
+
+    reduce: Reduce
+    free: tuple[Variable, ...]
+
+    @property
+    def wide(self) -> Dtype:
+        """The dtype of the accumulator."""
+        return self.reduce.buffer.type.dtype.wide
+
+    def one_by_one(self) -> list[Item]:
+        """Finish one reduction before the next begins."""
+        few = size_hint(product(tuple(v.extent for v in self.reduce.axes))) <= MAX_UNROLLED_ITERATIONS
+        return self._nest([*(short_last(self.free) if few else self.free), *self.reduce.axes])
+
+    def by_memory(self) -> list[Item]:
+        """Go through the elements in the order in which they lie in memory, by blocks of columns."""
+        r = self.reduce
+        order = _memory_order(r.scalar, self.free, r.axes)
+        if order[-1:] and order[-1] in self.free and (cut := _in_blocks(order[-1])):
+            outer, inner = cut
+            change = Substituted({order[-1]: index(outer) * COLUMN_BLOCK + index(inner)})
+            blocked = replace(r, scalar=change.scalar(r.scalar), indices=change.indices(r.indices))
+            free = (*(v for v in self.free if v is not order[-1]), outer, inner)
+            return _Schedule(blocked, free)._nest([outer, *order[:-1], inner], in_two=True)
+        return self._nest(order, in_two=True)
+
+    def _nest(self, order: Sequence[Variable], in_two: bool = False) -> list[Item]:
+        r, wide = self.reduce, self.wide
+        scalar = r.scalar if r.scalar.dtype is wide else cast(r.scalar, wide)
+        first = next((k for k, v in enumerate(order) if v in r.axes), len(order))
+        inside, own = [v for v in order[first:] if v in self.free], tuple(map(index, self.free))
+        total = Buffer("sum", NdArrayType(tuple(v.extent for v in self.free), wide))
+        if in_two and self._is_long(order[first:]) and not inside:
+            return nested(order[:first], self._added_in_two(order[first:], own, total, scalar))
+        last: Scalar = Load(total, own)
+        body = _again(inside, Store(total, own, number(r.identity, wide)))
+        body += nested(order[first:], [Accumulate(total, own, r.op, scalar)])
+        body += _again(inside, Store(r.buffer, r.indices, self._narrowed(last)))
+        return nested(order[:first], body)
+
+    def _narrowed(self, scalar: Scalar) -> Scalar:
+        dtype = self.reduce.buffer.type.dtype
+        return scalar if self.wide is dtype else cast(scalar, dtype)
+
+    def _is_long(self, order: Sequence[Variable]) -> bool:
+        """Tell whether one accumulator of a sum by nested loops would round too often."""
+        count = product(tuple(v.extent for v in order))
+        nests = [v for v in order if v.extent != 1]
+        many = len(nests) > 1 and nests[0] is order[0] and not (isinstance(count, int) and count <= MAX_TERMS)
+        return many and isinstance(self.reduce.op, Add) and self.wide is Dtype.float32
+
+    def _added_in_two(
+        self, order: Sequence[Variable], own: Indices, part: Buffer, scalar: Scalar
+    ) -> list[Item]:
+        """A sum of sums, the outer one formed in float64: a float32 would lose what it gets late."""
+        r = self.reduce
+        total = Buffer("total", NdArrayType(part.type.shape, Dtype.float64))
+        iteration: list[Item] = [
+            Store(part, own, number(0, Dtype.float32)),
+            *nested(order[1:], [Accumulate(part, own, Add(), scalar)]),
+            Accumulate(total, own, Add(), cast(Load(part, own), Dtype.float64)),
+        ]
+        last = self._narrowed(cast(Load(total, own), Dtype.float32))
+        begin = Store(total, own, number(0, Dtype.float64))
+        return [begin, *nested([order[0]], iteration), Store(r.buffer, r.indices, last)]
+
+
+def _index_of_extremum(r: Reduce, free: Sequence[Variable], op: ArgMax | ArgMin) -> list[Item]:
+    """The first index at which a scalar is greatest or least: pairs of both, reduced in order."""
+    (axis,), greatest = r.axes, isinstance(op, ArgMax)
+    own, dtype = tuple(map(index, free)), r.scalar.dtype
+    shape = tuple(v.extent for v in free)
+    best = Buffer("best", NdArrayType(shape, dtype))
+    # Indices of 32 bits are compared beside elements of as many.
+    where = Buffer("where", NdArrayType(shape, Dtype.int32))
+    old = Load(best, own)
+    if dtype.is_floating:
+        # A NaN once found is never replaced, as nothing is greater or less than it.
+        start: Scalar = number(float("-inf" if greatest else "inf"), dtype)
+        better_of = Maximum() if greatest else Minimum()
+        best_so_far: Scalar = Compute(better_of, dtype, (r.scalar, old))
+        better = Compute(Differs(dtype.wide), Dtype.bool, (best_so_far, old))
+    else:
+        start = Substituted({axis: ZERO}).scalar(r.scalar)
+        better = Compute(Greater() if greatest else Less(), Dtype.bool, (r.scalar, old))
+        best_so_far = Compute(Select(), dtype, (better, r.scalar, old))
+    here = IndexValue(index(axis), Dtype.int32)
+    iteration: list[Item] = [
+        Store(where, own, Compute(Select(), Dtype.int32, (better, here, Load(where, own)))),
+        Store(best, own, best_so_far),
+    ]
+    begin: list[Item] = [Store(where, own, number(0, Dtype.int32)), Store(best, own, start)]
+    end = Store(r.buffer, r.indices, cast(Load(where, own), Dtype.int64))
+    return nested(free, [*begin, *nested([axis], iteration), end])
+
+
+def _memory_order(scalar: Scalar, free: Sequence[Variable], summed: Sequence[Variable]) -> list[Variable]:
+    """Sort variables by decreasing stride in the access that depends on most of them.
+
+    Where those summed over come last anyway, all others come first.
+    """
+    loads = [(load, load.buffer.flat(load.indices)) for load in scalar.loads()]
+    if not loads or not (free or summed):
+        return [*free, *summed]
+    _, main = max(loads, key=lambda pair: sum(pair[1].coefficient(v) != 0 for v in (*free, *summed)))
+
+    def distance(v: Variable) -> int:
+        return abs(size_hint(main.coefficient(v))) or (0 if v in summed else 1 << 60)
+
+    order = sorted((*free, *summed), key=lambda v: -distance(v))
+    if order[-1] in summed:
+        return [*free, *(v for v in order if v in summed)]
+    rows = [v for v in order if v in free and any(_is_outside(v, summed, place) for _, place in loads)]
+    columns = [v for v in order if v in free and v not in rows]
+    if size_hint(product(tuple(v.extent for v in columns))) <= MAX_PARTIAL_SUMS:
+        return [*rows, *(v for v in order if v in summed), *columns]
+    return order
+
+
+def _is_outside(v: Variable, summed: Sequence[Variable], place: Index) -> bool:
+    """Tell whether the stride along a variable exceeds those along the variables summed over."""
+    steps = [abs(size_hint(place.coefficient(s))) for s in summed if place.coefficient(s) != 0]
+    return bool(steps) and abs(size_hint(place.coefficient(v))) > max(steps)
+
+
+def _in_blocks(columns: Variable) -> tuple[Variable, Variable] | None:
+    """Strip-mine columns: variables for blocks, and for the columns of one."""
+    extent = columns.extent
+    if not isinstance(extent, int) or extent % COLUMN_BLOCK or extent == COLUMN_BLOCK:
+        return None
+    return Variable(extent // COLUMN_BLOCK), Variable(COLUMN_BLOCK)
+
+
+def _again(variables: Sequence[Variable], store: Store) -> list[Item]:
+    """A store in new loops over these variables."""
+    new = {v: Variable(v.extent) for v in variables}
+    return nested(list(new.values()), [store.map(Substituted({v: index(n) for v, n in new.items()}))])

@@ -1,0 +1,268 @@
+"""Reference interpreter of kernels: run statements element by element, in NumPy, and check each access."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import product
+from random import Random
+from typing import Any
+
+import numpy as np
+
+from catgrad.dims import Dim, Size
+from catgrad.loops.ir.dependence import is_parallel, verify
+from catgrad.loops.ir.index import Index, Quotient, Read, Variable
+from catgrad.loops.ir.nest import Accumulate, Check, Item, Loop, MatMul, Reduce, Sort, Store
+from catgrad.loops.ir.scalar import Buffer, Compute, IndexValue, Load, Masked, Number, Scalar, Space
+from catgrad.loops.ir.steps import For, If, Lowered, Product, Step
+from catgrad.loops.memory_plan import Plan
+from catgrad.loops.passes.reductions import Differs
+from catgrad.ops.extrema import ArgMax, ArgMin
+from catgrad.ops.random import RandomBits
+from catgrad.ops.sort import ArgSort
+from catgrad.programs.program import bind_symbols
+from catgrad.types import Array, Dtype
+
+
+def run(lowered: Lowered, *arrays: Any, plan: Plan | None = None, shuffled: bool = False) -> list[Array]:
+    """Compute the results of a function's kernels; arguments change only where results overwrite them.
+
+    With a memory plan, temporaries lie in its workspace. `shuffled` runs the iterations of parallel loops in
+    a random order.
+
+    Raises: AssertionError if an access is not within its buffer, an iteration of a parallel loop touches an
+            element that another writes, or the kind of a loop cannot be proved; IndexError if a check fails
+    """
+    given = [np.array(array, a.type.dtype.numpy) for a, array in zip(lowered.arguments, arrays, strict=True)]
+    sizes = bind_symbols([a.type for a in lowered.arguments], [array.shape for array in given])
+    machine = Interpreter(sizes, plan, shuffled)
+    for argument, array in zip(lowered.arguments, given, strict=True):
+        machine.memory[argument] = array.reshape(-1)
+    with np.errstate(all="ignore"):
+        machine.steps(lowered.steps)
+    shapes = [[machine.size(size) for size in r.type.shape] for r in lowered.results]
+    return [machine.memory_of(r).reshape(s).copy() for r, s in zip(lowered.results, shapes, strict=True)]
+
+
+class Touched:
+    """The elements that one iteration of a loop has read and written."""
+
+    def __init__(self) -> None:
+        self.read: set[Any] = set()
+        self.written: set[Any] = set()
+
+
+class Interpreter:
+    """Memory for every buffer, and the values of variables."""
+
+    def __init__(self, sizes: Mapping[str, int], plan: Plan | None = None, shuffled: bool = False) -> None:
+        self.sizes, self.plan = sizes, plan
+        self.random = Random(0) if shuffled else None
+        self.touched: list[Touched] = []
+        self.memory: dict[Buffer, Array] = {}
+        self.values: dict[Variable, Any] = {}
+        self.places: dict[tuple[int, int], tuple[Any, Index]] = {}
+        self.workspace = np.full(self.size(plan.size) if plan else 0, 0xA5, np.uint8)
+
+    def size(self, size: Size) -> int:
+        """Evaluate a size."""
+        return int(size.substitute(self.sizes)) if isinstance(size, Dim) else size  # type: ignore[arg-type]
+
+    def memory_of(self, array: Buffer) -> Array:
+        """Where an array lies, all its elements in a row; nothing is known of what is there at first."""
+        place = array.home
+        if place not in self.memory:
+            self.memory[place] = self._new(place)
+        return self.memory[place]
+
+    def _new(self, array: Buffer) -> Array:
+        dtype, count = array.type.dtype.numpy, self.size(array.size)
+        if array.space is Space.LITERAL:
+            whole = int if array.type.dtype is not Dtype.bool else "True".__eq__
+            return np.array([*map(float if array.type.dtype.is_floating else whole, array.elements)], dtype)
+        if self.plan is not None and array in self.plan.offsets:
+            return np.frombuffer(self.workspace, dtype, count, self.size(self.plan.offsets[array]))
+        return np.full(count * dtype.itemsize, 0xA5, np.uint8).view(dtype)
+
+    def steps(self, steps: Sequence[Step]) -> None:
+        """Run steps in order."""
+        for step in steps:
+            if isinstance(step, For):
+                count = self.size(step.variable.extent)
+                for iteration in reversed(range(count)) if step.backwards else range(count):
+                    self.values[step.variable] = iteration
+                    self.steps(step.body)
+            elif isinstance(step, If):
+                self.steps(step.parts[0 if self.scalar(step.condition) else 1])
+            elif isinstance(step, Product):
+                self.product(step)
+            else:
+                verify(step)
+                self.items(step.body)
+
+    def product(self, step: Product) -> None:
+        """A product for each value of the batch variables, the sum of one for each of the others."""
+        batch, sums = ([range(self.size(v.extent)) for v in group] for group in (step.batch, step.sums))
+        for at in product(*batch):
+            self.values |= dict(zip(step.batch, at, strict=True))
+            for number, summed in enumerate(product(*sums)):
+                self.values |= dict(zip(step.sums, summed, strict=True))
+                self.multiply(replace(step.matmul, add=number > 0))
+
+    def items(self, items: Sequence[Item]) -> None:
+        """Run items in order."""
+        for item in items:
+            if isinstance(item, Loop):
+                self.loop(item)
+            else:
+                self.statement(item)
+
+    def loop(self, loop: Loop) -> None:
+        """Each iteration of a loop; those of a parallel one must not depend on each other."""
+        count, parallel = self.size(loop.variable.extent), is_parallel(loop)
+        iterations = list(range(count))
+        if self.random and parallel:
+            self.random.shuffle(iterations)
+        around, own = self.touched, [Touched() for _ in iterations]
+        for number in iterations:
+            self.values[loop.variable] = number
+            self.touched = [*around, own[number]] if parallel else around
+            self.items(loop.body)
+        self.touched = around
+        assert_independent(own)
+
+    def touch(self, array: Buffer, indices: Sequence[Index], kind: str) -> None:
+        """Note an element that is read or written; arrays of a kernel's own are there for each iteration."""
+        if not self.touched:
+            return
+        if array.is_of_kernel:
+            places: Any = [np.ravel(self.index(i)).tolist() for i in indices]
+            elements = {(array, *at) for at in product(*places)}
+        else:
+            place = np.ravel(self.place(array, indices)).tolist()
+            elements = {(array.home, at) for at in place}
+        for touched in self.touched:
+            getattr(touched, kind).update(elements)
+
+    def statement(self, s: Any) -> None:
+        """Run one statement."""
+        if isinstance(s, Check):
+            if not 0 <= self.scalar(s.scalar) < self.size(s.size):
+                raise IndexError("a number of an element is none")
+        elif isinstance(s, Store):
+            self.write(s.buffer, s.indices, self.scalar(s.scalar))
+        elif isinstance(s, Accumulate):
+            value = self.scalar(s.scalar)
+            self.write(s.buffer, s.indices, s.op.compute(self.read(s.buffer, s.indices), value))
+        elif isinstance(s, Reduce):
+            self.write(s.buffer, s.indices, self.reduced(s))
+        elif isinstance(s, Sort):
+            self.values[s.along] = np.arange(self.size(s.along.extent))
+            self.write(s.buffer, s.indices, ArgSort(0, s.descending).compute(self.scalar(s.keys)))
+        else:
+            self.multiply(s)
+
+    def reduced(self, s: Reduce) -> Any:
+        """Combine the scalars over all values of the axes, in order."""
+        every = []
+        for at in product(*(range(self.size(v.extent)) for v in s.axes)):
+            self.values |= dict(zip(s.axes, at, strict=True))
+            every.append(self.scalar(s.scalar))
+        if isinstance(s.op, ArgMax | ArgMin):
+            return replace(s.op, axis=0).compute(np.array(every))
+        total = np.asarray(s.identity, s.buffer.type.dtype.wide.numpy)[()]
+        for each in every:
+            total = s.op.compute(total, each.astype(total.dtype))
+        return total
+
+    def multiply(self, s: MatMul) -> None:
+        """All of a product at once: its variables have all their values, each along an axis."""
+        axes = np.ix_(*(np.arange(self.size(v.extent)) for v in (s.m, s.n, s.k)))
+        self.values |= dict(zip((s.m, s.n, s.k), axes, strict=True))
+        total = np.sum(self.scalar(s.left) * self.scalar(s.right), axis=2)
+        self.values[s.k] = 0
+        self.values |= {s.m: axes[0][:, :, 0], s.n: axes[1][:, :, 0]}
+        self.write(s.buffer, s.indices, total + self.read(s.buffer, s.indices) if s.add else total)
+
+    def place(self, array: Buffer, indices: Sequence[Index]) -> Any:
+        """Where an element lies, which must be within the array."""
+        key = id(array), id(indices)
+        if key not in self.places:  # the indices are kept, so that no others get their id
+            self.places[key] = indices, array.flat(tuple(indices))
+        place = self.index(self.places[key][1])
+        size = self.size(array.size)
+        if not (0 <= place < size if isinstance(place, int) else np.all((place >= 0) & (place < size))):
+            raise AssertionError(f"{array.name} has no element {place}")
+        return place
+
+    def read(self, array: Buffer, indices: Sequence[Index]) -> Any:
+        """Read an element."""
+        self.touch(array, indices, "read")
+        return self.memory_of(array)[self.place(array, indices)]
+
+    def write(self, array: Buffer, indices: Sequence[Index], value: Any) -> None:
+        """Write an element."""
+        self.touch(array, indices, "written")
+        self.memory_of(array)[self.place(array, indices)] = np.asarray(value, array.type.dtype.numpy)
+
+    def index(self, i: Index) -> Any:
+        """Evaluate an index."""
+        return self.size(i.constant) + sum(self.atom(atom) * self.size(c) for atom, c in i.terms)
+
+    def atom(self, atom: Any) -> Any:
+        """Evaluate an atom of an index."""
+        if isinstance(atom, Variable):
+            return self.values[atom]
+        if isinstance(atom, Read):
+            return int(self.scalar(atom.scalar))
+        inside, divisor = self.index(atom.index), self.size(atom.divisor)
+        if np.any(inside < 0):
+            raise AssertionError(f"{inside} is divided by {divisor}, which languages do differently")
+        return inside // divisor if isinstance(atom, Quotient) else inside % divisor
+
+    def scalar(self, scalar: Scalar, known: dict[int, Any] | None = None) -> Any:
+        """The value of a scalar, each part of it computed once."""
+        known = {} if known is None else known
+        if scalar.number not in known:
+            known[scalar.number] = self._value(scalar, known)
+        return known[scalar.number]
+
+    def _value(self, scalar: Scalar, known: dict[int, Any]) -> Any:
+        if isinstance(scalar, Load):
+            return self.read(scalar.buffer, scalar.indices)
+        if isinstance(scalar, Number):
+            return np.asarray(scalar.constant.value, scalar.dtype.numpy)[()]
+        if isinstance(scalar, IndexValue):
+            return np.asarray(self.index(scalar.index), scalar.dtype.numpy)[()]
+        if isinstance(scalar, Masked):
+            places = ((self.index(c.index), self.size(c.size), c) for c in scalar.conditions)
+            holds = all((not c.below or i >= 0) and (not c.above or i < n) for i, n, c in places)
+            return self.scalar(scalar.inside if holds else scalar.outside, known)
+        if not isinstance(scalar, Compute):
+            raise AssertionError(f"{scalar} is no scalar")
+        return self._computed(scalar, [self.scalar(o, known) for o in scalar.operands])
+
+    def _computed(self, scalar: Compute, operands: list[Any]) -> Any:
+        op = scalar.op.substitute(self.sizes)
+        if isinstance(op, Differs):
+            value: Any = operands[0].tobytes() != operands[1].tobytes()
+        elif isinstance(op, RandomBits):
+            seed, counter, place = operands
+            value = op.compute(seed, counter).reshape(-1)[int(place)]
+        else:
+            value = op.compute(*operands)
+        return np.asarray(value, scalar.dtype.numpy)[()]
+
+
+def assert_independent(iterations: Sequence[Touched]) -> None:
+    """Raises AssertionError if one iteration reads or writes an element that another writes."""
+    writers: dict[Any, int] = {}
+    for number, touched in enumerate(iterations):
+        for element in touched.written:
+            if writers.setdefault(element, number) != number:
+                raise AssertionError(f"{element} is written by two iterations of a parallel loop")
+    for number, touched in enumerate(iterations):
+        for element in touched.read:
+            if writers.get(element, number) != number:
+                raise AssertionError(f"{element} is written by one iteration and read by another")

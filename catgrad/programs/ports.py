@@ -1,0 +1,105 @@
+"""Ports: what each argument and each result of a function is, and the order in which tables are passed.
+
+Whoever passes arrays to a function, spells its signature or splits its work reads the ports. For training on
+several devices, tables are replicated, gradients and the loss are averaged, and all else has the batch's axis
+and is sharded along that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from catgrad.dims import Size
+from catgrad.types import NdArrayType
+
+
+class Role(StrEnum):
+    """The part that an array plays in a model or in its training; tables have the names of their roles."""
+
+    CONSTANT = "constants"
+    STATE = "state"
+    BUFFER = "buffers"
+    PARAMETER = "parameters"
+    GRADIENT = "gradients"
+    INPUT = "inputs"
+    OUTPUT = "outputs"
+    TARGET = "targets"
+    LOSS = "loss"
+    INPUT_COTANGENT = "input cotangents"
+    OUTPUT_COTANGENT = "output cotangents"
+    SEED = "seed"
+
+    @property
+    def is_table(self) -> bool:
+        """Tell whether functions share the array, in a table that outlives their calls."""
+        return self is Role.CONSTANT or self in TABLES
+
+
+TABLES = (Role.STATE, Role.BUFFER, Role.PARAMETER)
+"""The tables that training changes, in the order in which functions take and return them."""
+
+
+class Kind(StrEnum):
+    """The purpose of a function; those of a task are called like their kinds.
+
+    A `function` is one of `Functions`, and a `term` has arguments and results that have no other role.
+    """
+
+    PREDICT = "predict"
+    TRAINED = "trained"
+    CRITERION = "criterion"
+    LOSS = "loss"
+    REV = "rev"
+    REV_P = "rev_p"
+    GRADS = "grads"
+    UPDATE = "update"
+    STEP = "step"
+    TRAIN_STEP = "train_step"
+    INIT_CONSTANTS = "init_constants"
+    INIT_STATE = "init_state"
+    INIT_BUFFERS = "init_buffers"
+    INIT = "init"
+    FUNCTION = "function"
+    TERM = "term"
+
+    @property
+    def is_initial(self) -> bool:
+        """Tell whether the function computes the first values of a table."""
+        return self in INITIAL.values()
+
+
+INITIAL = {
+    Role.CONSTANT: Kind.INIT_CONSTANTS,
+    Role.STATE: Kind.INIT_STATE,
+    Role.BUFFER: Kind.INIT_BUFFERS,
+    Role.PARAMETER: Kind.INIT,
+}
+"""For each table, the function that computes its first values."""
+
+
+@dataclass(frozen=True)
+class Port:
+    """An array that a function takes or returns: its role, its name and its type.
+
+    Arrays of tables, and gradients of parameters, have the name of the slot. A result may have none.
+    """
+
+    role: Role
+    name: str
+    type: NdArrayType
+
+    @property
+    def label(self) -> str:
+        """Return the name that users know the array by."""
+        return f"d_{self.name}" if self.role is Role.GRADIENT else self.name
+
+    def substitute(self, sizes: Mapping[str, Size]) -> Port:
+        """Return the port with these sizes for symbols."""
+        return replace(self, type=self.type.substitute(sizes))
+
+
+def tables(ports: Iterable[Port]) -> tuple[Role, ...]:
+    """List the tables that these arrays belong to, in order."""
+    return tuple(dict.fromkeys(port.role for port in ports if port.role.is_table))

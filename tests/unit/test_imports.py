@@ -1,0 +1,55 @@
+"""No import goes round in a circle: neither at the head of a module nor within a function."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import networkx
+
+ROOT = Path(__file__).parents[2]
+FOLDERS = {"catgrad": "catgrad", "backends": "catgrad.backends"}
+
+ALLOWED = ("catgrad.terms.term", "catgrad.terms.draw")
+"""A term draws itself in notebooks; what draws is loaded only then."""
+
+
+def modules():
+    """The files of catgrad and its targets, by the names that they are imported under."""
+    found = {}
+    for folder, package in FOLDERS.items():
+        for file in sorted((ROOT / folder).rglob("*.py")):
+            parts = file.relative_to(ROOT / folder).with_suffix("").parts
+            found[".".join([package, *parts]).removesuffix(".__init__")] = file
+    return found
+
+
+def imported(name, file, known):
+    """The modules that a file names in its imports, but for those that only types are of."""
+    package = name if file.name == "__init__.py" else name.rpartition(".")[0]
+    tree = ast.parse(file.read_text())
+    typing = [n for n in ast.walk(tree) if isinstance(n, ast.If) and "TYPE_CHECKING" in ast.dump(n.test)]
+    only_types = {inner for node in typing for inner in ast.walk(node)}
+    for node in set(ast.walk(tree)) - only_types:
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name in known)
+        if isinstance(node, ast.ImportFrom):
+            start = ".".join(package.split(".")[: len(package.split(".")) - node.level + 1])
+            base = ".".join(filter(None, [start if node.level else "", node.module or ""]))
+            for alias in node.names:
+                yield from [each for each in (f"{base}.{alias.name}", base) if each in known][:1]
+
+
+def imports():
+    graph, known = networkx.DiGraph(), modules()
+    for name, file in known.items():
+        graph.add_edges_from((name, each) for each in imported(name, file, known) if each != name)
+    return graph
+
+
+def test_no_import_goes_round_in_a_circle():
+    graph = imports()
+    graph.remove_edge(*ALLOWED)
+    circles = [sorted(each) for each in networkx.strongly_connected_components(graph) if len(each) > 1]
+    assert circles == []
+    assert graph.number_of_edges() > 900
