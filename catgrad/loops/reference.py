@@ -67,7 +67,7 @@ class Interpreter:
 
     def size(self, size: Size) -> int:
         """Evaluate a size."""
-        return int(size.substitute(self.sizes)) if isinstance(size, Dim) else size  # type: ignore[arg-type]
+        return int(size.substitute(self.sizes)) if isinstance(size, Dim) else size
 
     def memory_of(self, array: Buffer) -> Array:
         """Where an array lies, all its elements in a row; nothing is known of what is there at first."""

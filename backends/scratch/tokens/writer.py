@@ -73,7 +73,7 @@ def writer(backend: Backend, program: Program, entries: Mapping[str, Entry]) -> 
     # What ends a text must not stand where the text goes on.
     opened = tables(replace(given, after=()))
     end = given.after[0] if given.after else None
-    return Writer(opened, entry.takes[0].place, scores[0].place, count, min(memories), end)
+    return Writer(opened, entry.takes[0].place, scores[0].place, count, min(map(int, memories)), end)
 
 
 def _check_options(backend: Backend) -> None:
