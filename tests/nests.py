@@ -77,9 +77,15 @@ class Nests:
         return Loop(i, [first, Loop(k, terms), *more, *after])
 
     def added(self, register: Buffer, around: Sequence[Variable], known: Registers) -> Accumulate:
-        """An addition to a register, which seldom reads the register itself."""
-        known = known if self.draw(st.integers(0, 4)) == 4 else known - {register}
+        """An addition to a register, which seldom reads the register itself, or what is written elsewhere."""
+        if self.draw(st.integers(0, 3)):
+            return Accumulate(register, (), Add(), self.product(around))
         return Accumulate(register, (), Add(), self.scalar(around, known))
+
+    def product(self, around: Sequence[Variable]) -> Scalar:
+        """A product of two elements of arrays that nothing writes."""
+        loads = [Load(array, (self.index(around),)) for array in self.arguments[:2]]
+        return Compute(Multiply(), self.dtype, tuple(loads))
 
     def statement(self, kind: str, around: Sequence[Variable], known: Registers) -> Statement:
         """A statement that writes to an array, or adds to a register that is stored already."""
