@@ -265,6 +265,14 @@ def statements(items: Sequence[Item]) -> Iterator[Statement]:
             yield item
 
 
+def scalars(s: Statement) -> list[Scalar]:
+    """List the scalars that a statement computes: those its indices read, and its own."""
+    if isinstance(s, Check):
+        return [s.scalar]
+    own = (s.left, s.right) if isinstance(s, MatMul) else (s.keys if isinstance(s, Sort) else s.scalar,)
+    return [*reads(s.indices), *own]
+
+
 def own_variables(s: Statement) -> tuple[Variable, ...]:
     """The variables that a statement itself runs over."""
     if isinstance(s, MatMul):
