@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -176,7 +177,8 @@ def test_no_warning_and_nothing_undefined(examples, folder, compiler):
 @NEEDS_WATCHER
 def test_no_race(examples, tmp_path, monkeypatch):
     """With every loop shared among threads that may be, however little there is to do in it."""
-    monkeypatch.setattr("catgrad.loops.passes.parallelise.MIN_PARALLEL_WORK", 0)
+    parallelise = import_module("catgrad.loops.passes.parallelise")
+    monkeypatch.setattr(parallelise, "MIN_PARALLEL_WORK", 0)
     c_calls.write("operations", [(e.term, e.arrays) for e in examples], tmp_path)
     sources = ["main.c", "operations.c", "-o", "watched", "-lm"]
     built(compiler(), *FLAGS, "-DGEMM_PARALLEL_FLOPS=0", *sources, cwd=tmp_path)

@@ -55,7 +55,7 @@ SIZES = {"batch": 3, "time": 5}
 
 
 @pytest.mark.parametrize("name", MODELS)
-@pytest.mark.parametrize("function", ["predict", "step", "train_step"])
+@pytest.mark.parametrize("function", ["predict", "step"])
 def test_plain_functions_are_traced_by_jit(name, function):
     task = MODELS[name]()
     given = arguments(task, function, SIZES)
