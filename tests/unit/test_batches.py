@@ -22,12 +22,12 @@ X = np.array([0.5, 1.0], np.float32)
 def refusing(condition):
     """A target that refuses programs of which this holds."""
 
-    def arrange(backend, program):
+    def prepare(backend, program):
         if condition(program):
             raise OptionError("a program must suit", "it does not", "emit another")
         return program
 
-    return replace(NUMPY, arrange=arrange)
+    return replace(NUMPY, prepare=prepare)
 
 
 def has_exp(program):
