@@ -1,4 +1,4 @@
-"""The compiler itself: `python -m benchmarks.core`.
+"""Speed of the compiler: `python -m benchmarks.core`.
 
 Compiling a chain of dense layers against Python catgrad 0.2.2, an emitted training step against
 one written by hand, and the import. Takes two minutes, most of them the peer's.
@@ -40,7 +40,7 @@ def hand_written_step(w1, b1, w2, b2, x, y):  # noqa: D103
 
 
 def compiling(report: Report, with_peer: bool) -> None:
-    """128 and 1,024 dense layers."""
+    """Measure compilation of 128 and 1,024 dense layers."""
     compile_chain(2)
     small, one_by_one = best(lambda: compile_chain(128)), best(lambda: compile_chain(128, True))
     large = best(lambda: compile_chain(1024), repeats=3)
@@ -58,7 +58,7 @@ def compiling(report: Report, with_peer: bool) -> None:
 
 
 def stepping(report: Report) -> None:
-    """The step of `hidden` at batch 150."""
+    """Return the step of `hidden` at batch 150."""
     compiled = emit(iris.hidden()).load()()
     x, y = iris.load()
     p = compiled.init(0)
@@ -76,7 +76,7 @@ def stepping(report: Report) -> None:
 
 
 def importing(report: Report) -> None:
-    """`import catgrad` in a fresh interpreter."""
+    """Measure `import catgrad` in a fresh interpreter."""
     timed = "import time; start = time.perf_counter(); import {}; print(time.perf_counter() - start)"
     ours, numpy = (
         min(seconds_printed(this_python(), "-c", timed.format(name)) for _ in range(7))

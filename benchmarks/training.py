@@ -1,4 +1,4 @@
-"""Models of real size: `python -m benchmarks.training`.
+"""Compilation and training of larger models: `python -m benchmarks.training`.
 
 Compiling a model of GPT-2's shape, and the emitted step of the character GPT of the examples beside
 PyTorch's, both with one thread. Takes a minute.
@@ -34,13 +34,13 @@ def compiling(report: Report) -> None:
 
 
 def stepping(report: Report) -> None:
-    """The character GPT: 4 layers of width 128, 12 stretches of 64 characters."""
+    """Return the character GPT: 4 layers of width 128, 12 stretches of 64 characters."""
     import torch
 
     from benchmarks.peers.torch_gpt import Gpt, stepper
 
     torch.set_num_threads(1)
-    # The optimiser of the peer at a constant rate, which schedules would only make dearer for it.
+    # The peer has a constant rate; a schedule would only slow it down.
     decaying, plain = (optimisers.adamw(1e-3, weight_decay=decay) for decay in (0.1, 0.0))
     optimiser = optimisers.clipped(optimisers.grouped(lambda p: decaying if p.type.rank > 1 else plain), 1.0)
     labels = (NdArrayType((SIZE, CONTEXT), Dtype.int64),)

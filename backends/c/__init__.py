@@ -5,6 +5,7 @@ from __future__ import annotations
 from catgrad.backend import Backend
 from catgrad.errors import OptionError
 from catgrad.loops import OPERATIONS
+from catgrad.loops.printing.functions import KERNELS
 from catgrad.programs.ports import Kind
 from catgrad.programs.program import Program
 
@@ -12,7 +13,7 @@ from .. import templates
 from . import interface
 from .compiler import NEEDS
 from .constants import weights
-from .entries import KERNELS, template_context
+from .entries import template_context
 from .files import longest_name, most_axes
 from .loading import load
 from .manifest import manifest

@@ -1,4 +1,4 @@
-"""A standalone torch.nn.Module, which PyTorch itself trains by autograd."""
+"""The target torch-module: a standalone torch.nn.Module for autograd."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .skeleton import examples, optimizers
 
 
 def load(artifact: Artifact) -> Any:
-    """The emitted module behind functions on arrays. Raises: ToolError without PyTorch."""
+    """Load the emitted module as functions on arrays. Raises: ToolError without PyTorch."""
     PYTORCH.require(artifact.program.name)
     return harness(artifact)
 
