@@ -93,7 +93,7 @@ class _Entry:
     def __init__(self, library: Library, function: Function) -> None:
         self.library, self.function, self.program = library, function, library.program
         self.dialect = library.dialect
-        self.macros = {**library.dialect.macros, "helper": library.helper}
+        self.macros: dict[str, Any] = {**library.dialect.macros, "helper": library.helper}
         self.lowered = compile_kernels(function, MACHINE, function.renewed())
         self.plan = planned(self.lowered)
         self.expressions = Expressions(self.dialect, lambda array: array.name)
@@ -118,7 +118,7 @@ class _Entry:
         body = macros["body"](macros, calls, [p for p in pointers if p.name in used], memory)
         return CFunction(
             self.function.name, self.function.doc, self.function.kind, entry(self.function),
-            symbols(self.function.argument_types), tuple(inputs), tuple(outputs), body,
+            tuple(symbols(self.function.argument_types)), tuple(inputs), tuple(outputs), body,
             macros["workspace"](macros, memory), memory.may_be_empty, macros["limit"](macros, memory),
             requirements, macros["kernels"](macros, self.new_literals, self.new),
         )  # fmt: skip
@@ -173,6 +173,7 @@ class _Entry:
                 condition = self.dialect.macros["element"](self._place(array), index)
                 lines.append(Branches(condition, tuple(self._calls(p, around) for p in step.parts)))  # type: ignore[arg-type]
             else:
+                assert isinstance(step, Kernel)  # the machine inlines products into loops
                 lines.append(self._call(step, around))
         return tuple(lines)
 

@@ -133,9 +133,8 @@ class KernelPrinter:
             for i in _indices_of(s):
                 found |= dict.fromkeys(v for v in i.variables() if v not in bound)
             for scalar in _scalars_of(s):
-                found |= dict.fromkeys(
-                    sorted((v for v in scalar.variables if v not in bound), key=lambda v: v.number)
-                )  # type: ignore[attr-defined]
+                free = (v for v in scalar.variables if v not in bound)
+                found |= dict.fromkeys(sorted(free, key=lambda v: v.number))
         return [variable for variable in found if self.signature.has(variable)]
 
     def _block(self, items: Sequence[Item], depth: int, variable: Variable | None = None) -> list[Line]:
@@ -389,8 +388,16 @@ class KernelPrinter:
         line = Product(
             dtype,
             (e.size(s.m.extent), e.size(s.n.extent), e.size(s.k.extent)),
-            (self._start(s.left.buffer, left, own), *(e.size(left.coefficient(v)) for v in (s.m, s.k))),
-            (self._start(s.right.buffer, right, own), *(e.size(right.coefficient(v)) for v in (s.k, s.n))),
+            (
+                self._start(s.left.buffer, left, own),
+                e.size(left.coefficient(s.m)),
+                e.size(left.coefficient(s.k)),
+            ),
+            (
+                self._start(s.right.buffer, right, own),
+                e.size(right.coefficient(s.k)),
+                e.size(right.coefficient(s.n)),
+            ),
             (self._start(s.buffer, place, own), e.size(place.coefficient(s.m))),
             s.add,
             self.is_shared,

@@ -81,7 +81,7 @@ class _Ordered(Rewriter):
     def _decided(self, old: Masked) -> Scalar:
         """Without the conditions that a loop written out has decided."""
         known = [c for c in old.conditions if not c.index.terms]
-        if not all(0 <= c.index.constant < c.size for c in known):
+        if not all(0 <= int(c.index.constant) < int(c.size) for c in known):
             return self.scalar(old.outside)
         open_ = tuple(c for c in old.conditions if c.index.terms)
         return super()._changed(replace(old, conditions=open_)) if open_ else self.scalar(old.inside)

@@ -50,9 +50,9 @@ def _is_in_order(array: Buffer, defines: Sequence[tuple[Store, tuple[Variable, .
         stride *= int(variable.extent)
     if stride != array.size or any(around != loops for _, around in defines):
         return False
+    wanted.sort(key=lambda t: t[0].number)
     for number, (s, _) in enumerate(defines):
         place = array.flat(s.indices)
-        expected = Index(tuple(sorted(wanted, key=lambda t: t[0].number)), number)  # type: ignore[attr-defined]
-        if place != expected:
+        if place != Index(tuple(wanted), number):
             return False
     return True

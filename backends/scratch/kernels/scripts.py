@@ -56,7 +56,8 @@ class Script:
         self.slots = 0
         self.appended = set(filled_in_order(items))
         arrays = dict.fromkeys(a for s in statements(items) for a, _ in (*s.reads, *s.writes))
-        for array in sorted(arrays, key=lambda array: array.is_register):  # lists first: numbers avoid their names, not vice versa
+        # Lists first: numbers avoid their names, not vice versa.
+        for array in sorted(arrays, key=lambda array: array.is_register):
             self._name(array)
 
     def lines(self) -> tuple[Line, ...]:
