@@ -1,6 +1,7 @@
 """catgrad compiles a model's training loop into source code you own."""
 
 from catgrad import ops
+from catgrad.backend import Artifact
 from catgrad.dims import Dim
 from catgrad.errors import CatgradError
 from catgrad.learn import layers, losses, optimisers, schedules
@@ -9,6 +10,7 @@ from catgrad.learn.fit import fit
 from catgrad.learn.functions import Functions
 from catgrad.learn.losses import mse
 from catgrad.learn.metrics import accuracy, evaluate
+from catgrad.learn.optimiser import Optimiser
 from catgrad.learn.optimisers import sgd
 from catgrad.learn.task import Task
 from catgrad.terms.build import build
@@ -18,7 +20,8 @@ from catgrad.types import Dtype, NdArrayType
 from catgrad.verification import verify
 
 __all__ = [
-    "CatgradError", "Compiled", "Dim", "Dtype", "Functions", "NdArrayType", "Task", "Term", "Var", "accuracy",
-    "build", "compile_model", "copy", "discard", "emit", "evaluate", "fit", "identity", "layers",
-    "losses", "mse", "obj", "ops", "optimisers", "permutation", "schedules", "sgd", "verify",
+    "Artifact", "CatgradError", "Compiled", "Dim", "Dtype", "Functions", "NdArrayType", "Optimiser", "Task",
+    "Term", "Var", "accuracy", "build", "compile_model", "copy", "discard", "emit", "evaluate", "fit",
+    "identity", "layers", "losses", "mse", "obj", "ops", "optimisers", "permutation", "schedules", "sgd",
+    "verify",
 ]  # fmt: skip

@@ -171,7 +171,7 @@ def test_no_warning_and_nothing_undefined(folder, compiler):
 
 @NEEDS_WATCHER
 def test_no_race(tmp_path, monkeypatch):
-    """With every loop shared among threads that may be, however little there is to do in it."""
+    """Distribute every parallel loop over threads, however short."""
     monkeypatch.setattr("catgrad.loops.passes.parallelise.MIN_PARALLEL_WORK", 0)
     c_calls.write("operations", [(e.term, e.arrays) for e in EXAMPLES], tmp_path)
     sources = ["main.c", "operations.c", "-o", "watched", "-lm"]

@@ -1,4 +1,4 @@
-"""What sprites do to kernels before they are printed keeps their meaning, whatever the kernels are."""
+"""Scratch's passes preserve the meaning of random kernels."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ prices = st.sampled_from([0, 100, 500, 2_000, 20_000])
 unrollings = st.sampled_from(list(UNROLL.values())) | st.builds(
     Unrolling, prices, prices, prices, prices, prices.map(lambda price: max(price, 1)), prices
 )
-"""How far loops are written out, as the option says, and otherwise."""
+"""Limits of unrolling: those of the option, and others."""
 
 alone = st.sampled_from([["turns"], ["sums"], ["factors"], ["turns", "sums", "factors"]])
 """Each pass by itself, and all as scripts have them."""
 
 
 def moved(f):
-    """What f gives, and its arguments after a step against their gradients."""
+    """Return the results of f, and its arguments after a step of gradient descent."""
     optic, values, inputs = reverse(f), len(f.target), len(f.source)
 
     def step(*arguments):
