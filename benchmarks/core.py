@@ -32,9 +32,11 @@ def compile_chain(count: int, one_by_one: bool = False) -> None:
 def hand_written_step(w1, b1, w2, b2, x, y):  # noqa: D103
     h = 1 / (1 + np.exp(-(x @ w1 + b1)))
     y_hat = 1 / (1 + np.exp(-(h @ w2 + b2)))
-    d2 = 2 / y.size * (y_hat - y) * y_hat * (1 - y_hat)
+    difference = y_hat - y
+    loss = np.square(difference).sum() / y.size
+    d2 = 2 / y.size * difference * y_hat * (1 - y_hat)
     d1 = (d2 @ w2.T) * h * (1 - h)
-    return [w1 - 5 * (x.T @ d1), b1 - 5 * d1.sum(axis=0), w2 - 5 * (h.T @ d2), b2 - 5 * d2.sum(axis=0)]
+    return [loss, w1 - 5 * (x.T @ d1), b1 - 5 * d1.sum(axis=0), w2 - 5 * (h.T @ d2), b2 - 5 * d2.sum(axis=0)]
 
 
 def compiling(report: Report, with_peer: bool) -> None:

@@ -98,7 +98,7 @@ def rows_of(
             title=workload.title,
             measure=measure,
             threads=threads,
-            operations=machine.operations(workload.task, "predict" if measure == PREDICT else "train_step"),
+            operations=machine.operations(workload.task, "predict" if measure == PREDICT else "step"),
             wanted=workload.wanted.get(measure),
             results=results,
         )

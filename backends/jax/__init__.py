@@ -71,6 +71,6 @@ BACKEND = JaxBackend(
     files={"{name}.py": "module.py.j2"},
     load=load,
     needs=(JAX,),
-    limits={"errors": "compiled functions cannot raise an error that depends on an array's elements"},
+    known_gaps={"errors": "compiled functions cannot raise an error that depends on an array's elements"},
     passes=(DivisionByNumbers(), *passes(lambda op, dtype: True, SUMS + SEVERAL, scalars_keep_dtype=True)),
 )

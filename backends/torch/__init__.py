@@ -55,7 +55,7 @@ PASSES: tuple[Pass, ...] = (
 )
 """The passes of the target."""
 
-LIMITS = {
+KNOWN_GAPS = {
     "norms": "PyTorch's kernels compute x · a + b, which cancels where x is large beside its deviation, and"
     " variances in the dtype itself, where those of numbers beyond 1e19 overflow"
 }
@@ -68,5 +68,5 @@ BACKEND = Backend(
     load=load,
     needs=(PYTORCH,),
     passes=PASSES,
-    limits=LIMITS,
+    known_gaps=KNOWN_GAPS,
 )

@@ -8,11 +8,11 @@ from catgrad.backend import Artifact, Backend
 from catgrad.programs.ports import Kind
 
 from .. import templates
-from ..torch import LIMITS, PASSES, PYTORCH
-from .arrange import arrange
+from ..torch import KNOWN_GAPS, PASSES, PYTORCH
 from .harness import harness
 from .options import Options
 from .parts import class_name, containers, one_way, path, renewed
+from .prepare import prepare
 from .skeleton import examples, optimizers
 
 
@@ -30,10 +30,10 @@ BACKEND = Backend(
     load=load,
     needs=(PYTORCH,),
     passes=PASSES,
-    limits=LIMITS,
+    known_gaps=KNOWN_GAPS,
     options=Options(),
     entries=lambda options: (Kind.TRAINED, Kind.PREDICT, Kind.CRITERION),
-    arrange=arrange,
+    prepare=prepare,
     helpers={
         "class_name": class_name,
         "containers": containers,

@@ -47,13 +47,13 @@ class Emitted:
         Raises: ShapeError if there are fewer
         """
         ports = zip(function.arguments, function.inputs, strict=True)
-        wanted = [v for v, port in ports if port.role is not Role.CONSTANT]
-        if len(arrays) < len(wanted):
-            names = ", ".join(function.names[v] for v in wanted)
+        expected = [v for v, port in ports if port.role is not Role.CONSTANT]
+        if len(arrays) < len(expected):
+            names = ", ".join(function.names[v] for v in expected)
             raise ShapeError(
-                f"there must be {len(wanted)} arrays", f"there are {len(arrays)}", f"pass {names}"
+                f"there must be {len(expected)} arrays", f"there are {len(arrays)}", f"pass {names}"
             )
-        return [as_tensor(a, function.types[v].dtype.name) for a, v in zip(arrays, wanted, strict=False)]
+        return [as_tensor(a, function.types[v].dtype.name) for a, v in zip(arrays, expected, strict=False)]
 
 
 class Applied(Emitted):
@@ -165,8 +165,8 @@ def as_tensor(array: Any, dtype: Any) -> Any:
     """Return a new tensor of this dtype, which may be a name."""
     import torch
 
-    wanted = getattr(torch, dtype) if isinstance(dtype, str) else dtype
-    return torch.as_tensor(array).detach().to(wanted, copy=True)
+    known = getattr(torch, dtype) if isinstance(dtype, str) else dtype
+    return torch.as_tensor(array).detach().to(known, copy=True)
 
 
 def as_list(outputs: Any) -> list[Any]:

@@ -3,100 +3,81 @@
 from __future__ import annotations
 
 import numpy as np
-from catgrad.backends.scratch.kernels.factors import ordered
+from catgrad.backends.scratch.kernels.cost import of_items
+from catgrad.backends.scratch.kernels.legalise import legalise
 from catgrad.backends.scratch.kernels.places import Places
-from catgrad.backends.scratch.kernels.sorts import without_sorts
-from catgrad.backends.scratch.kernels.sums import gathered
+from catgrad.backends.scratch.kernels.schedule import SCHEDULES, Schedule
 from catgrad.backends.scratch.kernels.texts import Change, Set
-from catgrad.backends.scratch.kernels.turns import UNROLL, Unrolling
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from catgrad import Dtype, NdArrayType, build, ops
 from catgrad.backend import get_backend
-from catgrad.functors import Expand, reverse
+from catgrad.functors import Expand
 from catgrad.loops.compile import compile_kernels
 from catgrad.loops.ir.index import Index, Quotient, Variable, index, modulo, quotient
-from catgrad.loops.ir.nest import MatMul, Sort, statements
+from catgrad.loops.ir.nest import Kernel, MatMul, Sort, statements
 from catgrad.loops.ir.steps import kernels
+from catgrad.loops.passes.unroll_by_cost import Unrolling
 from catgrad.loops.reference import run
 from catgrad.programs.program import interpret
 from catgrad.programs.program import lower as straight
 from catgrad.terms.block import Block
 from catgrad.testing import draw_arrays, in_float64
 from tests.kernels import SCALARS, prepared
+from tests.laws.test_kernel_passes import moved, network
 from tests.strategies import float_terms, integer_terms
 
 EXPAND = Expand(get_backend("scratch").has)
 
-prices = st.sampled_from([0, 100, 500, 2_000, 20_000])
-unrollings = st.sampled_from(list(UNROLL.values())) | st.builds(
-    Unrolling, prices, prices, prices, prices, prices.map(lambda price: max(price, 1)), prices
+costs = st.sampled_from([0, 100, 500, 2_000, 20_000])
+schedules = st.sampled_from(list(SCHEDULES.values())) | st.builds(
+    Schedule, st.builds(Unrolling, st.just(of_items), *[costs] * 5), costs, costs
 )
 """Limits of unrolling: those of the option, and others."""
 
-alone = st.sampled_from([["turns"], ["sums"], ["factors"], ["turns", "sums", "factors"]])
-"""Each pass by itself, and all as scripts have them."""
 
-
-def moved(f):
-    """Return the results of f, and its arguments after a step of gradient descent."""
-    optic, values, inputs = reverse(f), len(f.target), len(f.source)
-
-    def step(*arguments):
-        results = optic.apply(*arguments)
-        new = [x - 2 * dx for x, dx in zip(arguments[:inputs], results[values:], strict=True)]
-        return [*results[:values], *new]
-
-    return build(step, list(optic.source.table))
-
-
-def assert_kept(f, unrolling, names, seed=0):
-    """The kernels of f's reverse in float64 mean the same after these passes, moved in place or not."""
+def assert_kept(f, change, seed=0):
+    """The kernels of f's reverse in float64 mean the same after a change, moved in place or not."""
     f = in_float64(Block(f)).term
     term, values, inputs = moved(f), len(f.target), len(f.source)
     function = prepared(straight(EXPAND(term)))
     arrays = draw_arrays(tuple(term.source.table), (-1.0, 1.0), seed)
-    passes = {"turns": unrolling.written_out, "sums": gathered, "factors": ordered}
     lowered = compile_kernels(function, SCALARS, {values + n: n for n in range(inputs)})
-    lowered = lowered.map_kernels(SCALARS.finish)
-    for kernel in kernels(lowered.steps):
-        kernel.body = without_sorts(kernel.body)
-        for name in names:
-            kernel.body = passes[name](kernel.body)
-        assert not any(isinstance(s, (MatMul, Sort)) for s in statements(kernel.body))
-    for found, reference in zip(run(lowered, *arrays), interpret(straight(term), *arrays), strict=True):
+    changed = lowered.map_kernels(lambda kernel: change(kernel, SCALARS))
+    parts = [s for kernel in kernels(changed.steps) for s in statements(kernel.body)]
+    assert not any(isinstance(s, (MatMul, Sort)) for s in parts)
+    for found, reference in zip(run(changed, *arrays), interpret(straight(term), *arrays), strict=True):
         np.testing.assert_allclose(found, reference, rtol=1e-9, atol=1e-9)
 
 
-@given(
-    term=float_terms(size=10) | integer_terms(size=8),
-    unrolling=unrollings,
-    names=alone,
-    seed=st.integers(0, 99),
-)
-@settings(max_examples=100)
-def test_random_terms(term, unrolling, names, seed):
-    assert_kept(term, unrolling, names, seed)
+@given(float_terms(size=10) | integer_terms(size=8), schedules, st.integers(0, 99))
+@settings(max_examples=80)
+def test_schedules_keep_random_terms(term, schedule, seed):
+    assert_kept(term, schedule.apply, seed)
 
 
-@given(
-    rows=st.integers(1, 9),
-    inner=st.integers(1, 4) | st.integers(1, 70),
-    columns=st.integers(1, 12),
-    unrolling=unrollings,
-    names=alone,
-)
-@settings(max_examples=20)
-def test_networks_of_any_size(rows, inner, columns, unrolling, names):
-    """Sums that are one expression, that have parts, and parts that share what they read."""
+@given(st.integers(1, 9), st.integers(1, 4) | st.integers(1, 70), st.integers(1, 12), schedules)
+@settings(max_examples=15)
+def test_schedules_keep_networks_of_any_size(rows, inner, columns, schedule):
+    """Sums that are one expression, that have strips, and strips that share what they read."""
+    assert_kept(network(rows, inner, columns), schedule.apply)
 
-    def net(x, w, b):
-        h = ops.tanh(x @ w + ops.broadcast(b, (rows, columns)))
-        return ops.mean(ops.square(ops.softmax(h))), ops.cumsum(ops.max(h, 0)), ops.sort(h, 0)[0]
 
-    types = [NdArrayType(s, Dtype.float64) for s in ((rows, inner), (inner, columns), (columns,))]
-    assert_kept(build(net, types), unrolling, names)
+@given(st.lists(st.floats(-1e10, 1e10) | st.floats(-4, 4), min_size=3, max_size=3))
+def test_legal_kernels_keep_error_functions_and_casts(numbers):
+    """Casts to whole numbers saturate; what is cast between floating dtypes is not rounded."""
+    f64 = NdArrayType((3,), Dtype.float64)
+
+    def f(x):
+        whole = ops.cast(ops.cast(x, Dtype.int32) % 5, Dtype.float64)
+        return ops.erf(x) * whole, ops.cast(ops.cast(x, Dtype.float32), Dtype.float64), ops.mean(x)
+
+    term = build(f, [f64])
+    lowered = compile_kernels(prepared(straight(EXPAND(term))), SCALARS)
+    legal = lowered.map_kernels(lambda kernel: Kernel(legalise(kernel.body)))
+    for found, wanted in zip(run(legal, np.array(numbers)), run(lowered, np.array(numbers)), strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=1e-9)
 
 
 # Places

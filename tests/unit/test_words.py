@@ -18,7 +18,6 @@ OPENINGS = {
 
 NOT_YET = (
     "backends/c",
-    "backends/host",
     "backends/scratch/compile",
     "backends/scratch/kernels",
     "backends/scratch/machine",

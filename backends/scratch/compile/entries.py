@@ -31,9 +31,9 @@ from catgrad.types import NdArrayType
 from ..kernels.cuts import cut
 from ..kernels.expressions import Expressions
 from ..kernels.places import LETTERS, OUTER_LETTERS, Places, first_free
+from ..kernels.schedule import SCHEDULES
 from ..kernels.scripts import KEPT, Script
 from ..kernels.texts import Call, If, Line, Repeat, changed, cleared, written
-from ..kernels.turns import UNROLL
 
 
 @dataclass(frozen=True)
@@ -196,8 +196,8 @@ class _Function:
         self.dialect, self.program = sprite.backend.dialect, sprite.program
         self.macros = self.dialect.macros
         options = sprite.backend.options
-        predicts = options.unroll == "auto" and Kind.TRAIN_STEP not in options.entries
-        self.unrolling = UNROLL["predict" if predicts else options.unroll]
+        predicts = options.unroll == "auto" and Kind.STEP not in options.entries
+        self.schedule = SCHEDULES["predict" if predicts else options.unroll]
         self.loss = tuple(port.name for port in function.outputs if port.role is Role.LOSS)
         self.machine = Machine(
             (
@@ -208,7 +208,7 @@ class _Function:
                 put_in_place,
                 contract_arrays,
             ),
-            (unroll,),
+            (unroll, self.schedule.apply),
         )
         self.lowered = compile_kernels(function, self.machine, self._in_place())
         self.renewals = self._renewals()
@@ -243,7 +243,7 @@ class _Function:
                 last = [k + 1 for k, step in enumerate(steps) if any(b in buffers for b, _ in step.writes)]
                 ends.append(max([ends[-1], *last]))
             parts = [*pairwise(ends), (ends[-1], len(steps))]
-            return [s for start, end in parts for s in fused_steps(steps[start:end], self.unrolling.fit)]
+            return [s for start, end in parts for s in fused_steps(steps[start:end], self.schedule.fits)]
 
         return lowered.map(fused)
 
@@ -325,7 +325,6 @@ class _Function:
             self._name,
             self.sprite.is_taken,
             self.places,
-            self.unrolling,
             self.scaled,
         )
         lines = script.lines()
@@ -333,7 +332,7 @@ class _Function:
             return []
         written = next((a for a, _ in kernel.writes if not a.is_register), None)
         stem = self.macros["block_name"](written.name if written else "")
-        parts = cut(lines, self.unrolling.blocks, lambda part: self.sprite.define(stem, part))
+        parts = cut(lines, self.schedule.script_blocks, lambda part: self.sprite.define(stem, part))
         calls = tuple(Call(self.sprite.define(stem, part), may_fail(kernel.body)) for part in parts)
         lists = [self._name(a) if not a.is_register else "" for a in signature.arrays]
         self.sprite.printed[key] = Printed(calls, lists)

@@ -5,9 +5,11 @@ Each was timed alone, many times in a row. In TurboWarp all cost less, and about
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from weakref import WeakKeyDictionary
 
 from catgrad.loops.ir.index import Index, Variable
+from catgrad.loops.ir.nest import Accumulate, Item, Store, statements
 from catgrad.loops.ir.scalar import Compute, IndexValue, Load, Masked, Number, Scalar, Space
 from catgrad.types import Dtype
 
@@ -84,6 +86,14 @@ def times(scalar: Compute, position: int) -> int:
     if scalar.op.macro == "Multiply" and wraps(scalar.dtype):
         return 2
     return 2 if position in REPEATED.get(scalar.op.macro, ()) else 1
+
+
+def of_items(items: Sequence[Item]) -> int:
+    """Estimate statements, each run once; one that adds to a register is an addition of its expression."""
+    changes = (s for s in statements(items) if isinstance(s, (Store, Accumulate)))
+    return sum(
+        of(s.scalar) + REPORTER + (STACK if isinstance(s, Store) or s.buffer.order else 0) for s in changes
+    )
 
 
 def wraps(dtype: Dtype) -> bool:

@@ -6,9 +6,21 @@ from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from itertools import count
 
+from catgrad.loops.ir.dense_stores import densely_stored
 from catgrad.loops.ir.index import Variable
-from catgrad.loops.ir.nest import Accumulate, Check, Item, Kernel, Loop, Statement, Store, loops, statements
-from catgrad.loops.ir.scalar import Buffer, Compute, IndexValue, Load, Number, Scalar, reads
+from catgrad.loops.ir.nest import (
+    Accumulate,
+    Check,
+    Item,
+    Kernel,
+    Loop,
+    Statement,
+    Store,
+    loops,
+    scalars,
+    statements,
+)
+from catgrad.loops.ir.scalar import Buffer, Compute, IndexValue, Load, Number, Scalar
 from catgrad.naming import Namer
 from catgrad.ops.arithmetic import Add, Minimum
 from catgrad.ops.bits import BitAnd
@@ -18,13 +30,8 @@ from catgrad.types import Dtype, NdArrayType
 
 from . import cost
 from .expressions import Expressions
-from .factors import ordered
-from .fills import filled_in_order
 from .places import LETTERS, OUTER_LETTERS, Places
-from .sorts import without_sorts
-from .sums import gathered
 from .texts import Append, Call, Change, Clear, If, Line, Repeat, Replace, Require, Set
-from .turns import Unrolling
 
 KEPT, SLOTS = "kept", 64
 """The list in which a script keeps what all turns of a loop read, and how many items it has."""
@@ -43,10 +50,9 @@ class Script:
         name_of: Callable[[Buffer], str],
         is_taken: Callable[[str], bool],
         outer: Places,
-        unrolling: Unrolling,
         scaled: Collection[Buffer] = (),
     ) -> None:
-        items = ordered(gathered(unrolling.written_out(without_sorts(kernel.body))))
+        items = kernel.body
         self.items, self.macros, self._given, self._is_taken = items, dialect.macros, name_of, is_taken
         self.namer = Namer(LETTERS + OUTER_LETTERS)
         self.names: dict[Buffer, str] = {}
@@ -54,10 +60,9 @@ class Script:
         changed = {array for s in statements(items) for array, _ in s.writes}
         self.expressions = Expressions(dialect, self.places, self._name, changed, scaled)
         self.slots = 0
-        self.appended = set(filled_in_order(items))
+        self.appended = set(densely_stored(items))
         arrays = dict.fromkeys(a for s in statements(items) for a, _ in (*s.reads, *s.writes))
-        # Lists first: numbers avoid their names, not vice versa.
-        for array in sorted(arrays, key=lambda array: array.is_register):
+        for array in sorted(arrays, key=lambda a: a.is_register):  # lists first: registers avoid their names
             self._name(array)
 
     def lines(self) -> tuple[Line, ...]:
@@ -115,7 +120,7 @@ class Script:
         turns = int(loop.variable.extent)
         found: dict[int, Scalar] = {}
         for s in statements([loop]):
-            for scalar in _scalars_of(s):
+            for scalar in scalars(s):
                 for part in _largest(scalar, lambda node: _stays(node, inside, written)):
                     if self.expressions.name(part) is None and self._is_worth_keeping(part, turns):
                         found.setdefault(self.expressions.key(part), part)
@@ -170,7 +175,7 @@ class Script:
         counts = self._counts(run)
         lines: list[Line] = []
         for k, s in enumerate(run):
-            for scalar in _scalars_of(s):
+            for scalar in scalars(s):
                 lines += [*self._shared(scalar, counts), *self._called(scalar)]
             lines += self._statement(s, run[k + 1 :])
         return lines
@@ -180,7 +185,7 @@ class Script:
         counts: Counter[int] = Counter()
         versions, epoch = dict(self.expressions.versions), self.expressions.epoch
         for s in run:
-            for scalar in _scalars_of(s):
+            for scalar in scalars(s):
                 self._count(scalar, counts, 1)
             for array, _ in s.writes:
                 self.expressions.written(array)
@@ -283,12 +288,6 @@ def _is_itself(s: Store) -> bool:
     """Whether an element gets the value it has."""
     old = s.scalar
     return isinstance(old, Load) and old.buffer in (s.buffer, s.buffer.alias) and old.indices == s.indices
-
-
-def _scalars_of(s: Statement) -> list[Scalar]:
-    """The scalars a statement computes, those its indices read included."""
-    assert isinstance(s, (Store, Accumulate, Check))
-    return [*(() if isinstance(s, Check) else reads(s.indices)), s.scalar]
 
 
 def _largest(scalar: Scalar, holds: Callable[[Scalar], bool]) -> list[Scalar]:

@@ -52,7 +52,15 @@ class Store:
 
 @dataclass(eq=False)
 class Let(Store):
-    """The one definition of a register: it stands for a scalar from here to the end of the block."""
+    """The one definition of a register: it stands for a scalar from here to the end of the block.
+
+    Each iteration of the loops around has its own, so that it is no dependence between them.
+    """
+
+    @property
+    def writes(self) -> list[Access]:
+        """No element that others see."""
+        return []
 
     def map(self, change: Rewriter) -> Let:
         """Rewrite its parts."""
@@ -255,6 +263,14 @@ def statements(items: Sequence[Item]) -> Iterator[Statement]:
             yield from statements(item.body)
         else:
             yield item
+
+
+def scalars(s: Statement) -> list[Scalar]:
+    """List the scalars that a statement computes: those its indices read, and its own."""
+    if isinstance(s, Check):
+        return [s.scalar]
+    own = (s.left, s.right) if isinstance(s, MatMul) else (s.keys if isinstance(s, Sort) else s.scalar,)
+    return [*reads(s.indices), *own]
 
 
 def own_variables(s: Statement) -> tuple[Variable, ...]:

@@ -1,8 +1,12 @@
-"""Sorting without a sort: the place of each key is how many come before it."""
+"""Expand sorts for machines that have none: comparison counting, which ranks each key by those before it.
+
+Source: Knuth 1998, The Art of Computer Programming 3, section 5.2, algorithm C
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from catgrad.loops.ir.index import Index, Read, Variable, index
 from catgrad.loops.ir.nest import Accumulate, Item, Loop, Sort, Store, nested
@@ -15,39 +19,39 @@ from catgrad.terms.structural import Constant
 from catgrad.types import Dtype, NdArrayType
 
 
-def without_sorts(items: Sequence[Item]) -> list[Item]:
-    """The items with loops that count for each sort."""
-    return [new for item in items for new in _without(item)]
+def expand_sorts(items: Sequence[Item]) -> list[Item]:
+    """Replace each sort by two loops: one over elements, and one that counts the keys before each."""
+    return [new for item in items for new in _expanded(item)]
 
 
-def _without(item: Item) -> list[Item]:
+def _expanded(item: Item) -> list[Item]:
     if isinstance(item, Loop):
-        return [Loop(item.variable, without_sorts(item.body))]
-    return _counted(item) if isinstance(item, Sort) else [item]
+        return [replace(item, body=expand_sorts(item.body))]
+    return _ranked(item) if isinstance(item, Sort) else [item]
 
 
-def _counted(s: Sort) -> list[Item]:
-    """For each element, how many others go before it; equal ones stay in order."""
+def _ranked(s: Sort) -> list[Item]:
+    """Store each element's number at its rank; equal keys stay in order, so the sort is stable."""
     i, j = Variable(s.along.extent), Variable(s.along.extent)
-    here, there = (_at(s, v) for v in (i, j))
-    count = Buffer("rank", NdArrayType((), Dtype.int64), Space.REGISTER)
+    here, there = (_key(s, v) for v in (i, j))
+    rank = Buffer("rank", NdArrayType((), Dtype.int64), Space.REGISTER)
     before = Compute(Greater() if s.descending else Less(), Dtype.bool, (there, here))
     earlier = Compute(Less(), Dtype.bool, (_number(j), _number(i)))
     same = Compute(Equal(), Dtype.bool, (there, here))
     first = Compute(Or(), Dtype.bool, (before, Compute(And(), Dtype.bool, (same, earlier))))
     counted = Compute(Cast(Dtype.bool, Dtype.int64), Dtype.int64, (first,))
-    rank: Index = index(Read(Load(count, ()), s.along.extent))
-    indices = tuple(each.substitute({s.along: rank}) for each in s.indices)
+    at: Index = index(Read(Load(rank, ()), s.along.extent))
+    indices = tuple(each.substitute({s.along: at}) for each in s.indices)
     zero = Number(Constant(NdArrayType((), Dtype.int64), 0))
     body: list[Item] = [
-        Store(count, (), zero),
-        *nested([j], [Accumulate(count, (), Add(), counted)]),
+        Store(rank, (), zero),
+        *nested([j], [Accumulate(rank, (), Add(), counted)]),
         Store(s.buffer, indices, _number(i)),
     ]
     return nested([i], body)
 
 
-def _at(s: Sort, v: Variable) -> Scalar:
+def _key(s: Sort, v: Variable) -> Scalar:
     return Load(s.keys.buffer, tuple(each.substitute({s.along: index(v)}) for each in s.keys.indices))
 
 

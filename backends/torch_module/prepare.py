@@ -40,7 +40,7 @@ class Clone(Op, register=False):
         return x
 
 
-def arrange(backend: Backend, program: Program) -> Program:
+def prepare(backend: Backend, program: Program) -> Program:
     """Prepare a program for autograd and in-place updates; options place its constants.
 
     Raises: OptionError if it is not a task, or if a module or a file already has a name; DtypeError if the

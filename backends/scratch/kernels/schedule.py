@@ -1,0 +1,74 @@
+"""The passes that make a kernel fit for a script, and how far they go, in nanoseconds.
+
+An iteration of a loop costs as much as three multiplications, an index that is no number as much as one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from catgrad.loops.ir.nest import Item, Kernel, Loop
+from catgrad.loops.machine import Machine
+from catgrad.loops.passes.expand_sorts import expand_sorts
+from catgrad.loops.passes.fold_constants import fold_constants
+from catgrad.loops.passes.forward_substitute import forward_substitute
+from catgrad.loops.passes.interchange_sums import interchange_sums
+from catgrad.loops.passes.reassociate import reassociate_products
+from catgrad.loops.passes.unroll_by_cost import Unrolling, is_sum, unroll_by_cost
+
+from .cost import of_items
+from .legalise import legalise
+
+MIN_INTERCHANGED_ITERATIONS = 8
+"""Iterations of a loop around a sum from which on it pays to keep what all of them read."""
+
+MAX_EXPRESSION_DEPTH = 48
+"""Operations within each other, beyond which editors may run out of stack."""
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How far loops are unrolled, how long a script may take, and how many blocks it may have.
+
+    Nests stay apart if what they say once takes more than `fused_ns`. Scripts of more than `script_blocks`
+    are cut where they can be, for TurboWarp makes only short custom blocks fast.
+    """
+
+    unrolling: Unrolling
+    fused_ns: int
+    script_blocks: int
+
+    def apply(self, kernel: Kernel, machine: Machine) -> Kernel:
+        """Return the kernel as its script has it."""
+        items = unroll_by_cost(expand_sorts(kernel.body), self.unrolling)
+        items = forward_substitute(interchange_sums(items, MIN_INTERCHANGED_ITERATIONS), MAX_EXPRESSION_DEPTH)
+        return Kernel(legalise(reassociate_products(fold_constants(items))))
+
+    def fits(self, loop: Loop, item: Loop) -> bool:
+        """Tell whether two nests may be fused: their script is not too long then."""
+        return self._unrolled_cost([loop]) + self._unrolled_cost([item]) <= self.fused_ns
+
+    def _unrolled_cost(self, items: Sequence[Item]) -> int:
+        """Estimate the cost of all that is written down when short sums are unrolled."""
+        total = 0
+        for item in items:
+            if not isinstance(item, Loop):
+                total += of_items([item])
+                continue
+            once, count = self._unrolled_cost(item.body), int(item.variable.extent)
+            total += min(once * count, max(once, self.unrolling.strip)) if is_sum(item) else once
+        return total
+
+
+def _schedule(sum: int, strip: int, loop: int, outermost: int, joined: int, blocks: int) -> Schedule:
+    return Schedule(Unrolling(of_items, sum, strip, loop, outermost, joined), 16_000, blocks)
+
+
+SCHEDULES = {
+    "compact": _schedule(sum=3_000, strip=2_500, loop=0, outermost=0, joined=0, blocks=150),
+    "auto": _schedule(sum=14_000, strip=11_000, loop=1_500, outermost=1_500, joined=0, blocks=150),
+    "predict": _schedule(sum=14_000, strip=11_000, loop=1_500, outermost=20_000, joined=6_000, blocks=150),
+    "max": _schedule(sum=14_000, strip=11_000, loop=20_000, outermost=200_000, joined=6_000, blocks=240),
+}
+"""By the option `unroll`; "predict" is "auto" for a sprite that does not train, and so has fewer blocks."""

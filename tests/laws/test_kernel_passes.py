@@ -1,0 +1,281 @@
+"""Each pass over kernels that a target may choose keeps their meaning alone, whatever the program."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+from catgrad import Dtype, NdArrayType, build, ops
+from catgrad.functors import Expand, reverse
+from catgrad.loops.compile import compile_kernels
+from catgrad.loops.ir.dense_stores import densely_stored
+from catgrad.loops.ir.index import Variable, index
+from catgrad.loops.ir.nest import Accumulate, Kernel, Loop, Sort, Store, loops, statements
+from catgrad.loops.ir.scalar import Buffer, Load, Number, Space
+from catgrad.loops.ir.steps import kernels
+from catgrad.loops.passes.expand_sorts import expand_sorts
+from catgrad.loops.passes.fold_constants import fold_constants
+from catgrad.loops.passes.forward_substitute import forward_substitute
+from catgrad.loops.passes.interchange_sums import interchange_sums
+from catgrad.loops.passes.reassociate import reassociate_products
+from catgrad.loops.passes.rename_registers import rename_registers
+from catgrad.loops.passes.unroll_by_cost import Unrolling, unroll_by_cost
+from catgrad.loops.reference import Interpreter, run
+from catgrad.ops.arithmetic import Add
+from catgrad.programs.program import lower as straight
+from catgrad.terms.block import Block
+from catgrad.terms.structural import Constant
+from catgrad.testing import draw_arrays, in_float64
+from tests.differential import outcome, pruned
+from tests.kernels import SCALARS, has, prepared
+from tests.nests import SIZE, nests
+from tests.programs import programs
+from tests.strategies import float_terms, integer_terms
+
+EXPAND = Expand(has)
+
+costs = st.integers(0, 12) | st.just(200)
+
+
+def unrollings():
+    """Limits in statements."""
+    return st.builds(Unrolling, st.just(lambda items: sum(1 for _ in statements(items))), *[costs] * 5)
+
+
+ALL = Unrolling(lambda items: 1, 99, 99, 99, 99, 99)
+"""Limits that unroll every loop."""
+
+
+def unrolled(limits):
+    return lambda items: unroll_by_cost(items, limits)
+
+
+exact = st.sampled_from([rename_registers, fold_constants]) | unrollings().map(unrolled)
+"""Passes that keep results bit for bit."""
+
+substitutions = st.integers(1, 50).map(lambda depth: lambda items: forward_substitute(items, depth))
+interchanges = st.integers(1, 4).map(lambda least: lambda items: interchange_sums(items, least))
+rounding = substitutions | interchanges | st.just(reassociate_products)
+"""Passes that reassociate sums or products."""
+
+PASSES = {
+    "unroll_by_cost": unrollings().map(unrolled),
+    "interchange_sums": interchanges,
+    "rename_registers": st.just(rename_registers),
+    "forward_substitute": substitutions,
+    "fold_constants": st.just(lambda items: fold_constants(unroll_by_cost(items, ALL))),
+}
+
+
+def scalar_kernels(term, in_place=None):
+    """The kernels of a term on a machine that computes one element after the other."""
+    return compile_kernels(prepared(straight(EXPAND(term))), SCALARS, in_place)
+
+
+def transformed(lowered, change):
+    """The function with a pass applied to the items of every kernel."""
+    return lowered.map_kernels(lambda kernel: Kernel(change(kernel.body)))
+
+
+def assert_same(found, wanted):
+    assert isinstance(found, list) == isinstance(wanted, list)
+    for x, y in zip(found, wanted, strict=True) if isinstance(wanted, list) else ():
+        np.testing.assert_array_equal(x, y)
+
+
+@settings(suppress_health_check=list(HealthCheck))
+@given(programs(symbolic=False), exact)
+def test_passes_that_are_exact_keep_every_bit(program, change):
+    """Also where numbers are not finite, and where an index fails."""
+    lowered, inputs = scalar_kernels(pruned(program.term)), program.inputs
+    wanted = outcome(lambda: run(lowered, *inputs))
+    assert_same(outcome(lambda: run(transformed(lowered, change), *inputs, shuffled=True)), wanted)
+
+
+class InOrder(Interpreter):
+    """A machine for kernels whose iterations may depend on each other, which lowering never makes."""
+
+    def __init__(self, lowered, arrays) -> None:
+        super().__init__({})
+        for argument, array in zip(lowered.arguments, arrays, strict=True):
+            self.memory[argument] = np.array(array, argument.type.dtype.numpy).reshape(-1)
+
+    def loop(self, loop):
+        for number in range(loop.variable.extent):
+            self.values[loop.variable] = number
+            self.items(loop.body)
+
+
+def run_in_order(lowered, arrays):
+    machine = InOrder(lowered, arrays)
+    with np.errstate(all="ignore"):
+        machine.steps(lowered.steps)
+    return [machine.memory_of(result).copy() for result in lowered.results]
+
+
+def arrays_for(lowered, seed):
+    """Small whole numbers; those that are indices are not negative."""
+    rng = np.random.default_rng(seed)
+    return [rng.integers(0 if a.name == "places" else -2, 3, SIZE) for a in lowered.arguments]
+
+
+@pytest.mark.parametrize("name", PASSES)
+@settings(suppress_health_check=list(HealthCheck), max_examples=60)
+@given(lowered=nests(), seed=st.integers(0, 9), data=st.data())
+def test_passes_keep_random_kernels(name, lowered, seed, data):
+    change = data.draw(PASSES[name])
+    arrays = arrays_for(lowered, seed)
+    assert_same(run_in_order(transformed(lowered, change), arrays), run_in_order(lowered, arrays))
+
+
+@settings(suppress_health_check=list(HealthCheck))
+@given(nests(Dtype.float64), st.integers(0, 9))
+def test_products_of_floating_numbers_keep_their_value(lowered, seed):
+    """Whole numbers below 2⁵³ are exact, whatever the order of factors."""
+    arrays = arrays_for(lowered, seed)
+    wanted = run_in_order(lowered, arrays)
+    assume(all(np.all(np.abs(result) < 2**40) for result in wanted))
+    assert_same(run_in_order(transformed(lowered, reassociate_products), arrays), wanted)
+
+
+def moved(f):
+    """Return the results of f, and its arguments after a step of gradient descent."""
+    optic, values, inputs = reverse(f), len(f.target), len(f.source)
+
+    def step(*arguments):
+        results = optic.apply(*arguments)
+        new = [x - 2 * dx for x, dx in zip(arguments[:inputs], results[values:], strict=True)]
+        return [*results[:values], *new]
+
+    return build(step, list(optic.source.table))
+
+
+def assert_kept(f, changes, seed=0):
+    """The kernels of f's reverse, which change arguments in place, mean the same to rounding."""
+    f = in_float64(Block(f)).term
+    term, values = moved(f), len(f.target)
+    arrays = draw_arrays(tuple(term.source.table), (-1.0, 1.0), seed)
+    lowered = scalar_kernels(term, {values + n: n for n in range(len(f.source))})
+    wanted = run(lowered, *arrays)
+    for change in changes:
+        lowered = transformed(lowered, change)
+    for found, reference in zip(run(lowered, *arrays, shuffled=True), wanted, strict=True):
+        np.testing.assert_allclose(found, reference, rtol=1e-9, atol=1e-9)
+
+
+@given(float_terms(size=10) | integer_terms(size=8), rounding, st.integers(0, 99))
+def test_passes_that_reassociate_keep_the_meaning(term, change, seed):
+    assert_kept(term, [change], seed)
+
+
+def network(rows, inner, columns):
+    def net(x, w, b):
+        h = ops.tanh(x @ w + ops.broadcast(b, (rows, columns)))
+        return ops.mean(ops.square(ops.softmax(h))), ops.cumsum(ops.max(h, 0)), ops.sort(h, 0)[0]
+
+    types = [NdArrayType(s, Dtype.float64) for s in ((rows, inner), (inner, columns), (columns,))]
+    return build(net, types)
+
+
+@given(
+    rows=st.integers(1, 5),
+    inner=st.integers(1, 4) | st.integers(1, 25),
+    columns=st.integers(1, 6),
+    changes=st.lists(rounding | unrollings().map(unrolled), min_size=1, max_size=4),
+)
+@settings(max_examples=15)
+def test_passes_in_any_order_keep_networks(rows, inner, columns, changes):
+    assert_kept(network(rows, inner, columns), changes)
+
+
+@given(
+    shape=st.lists(st.integers(0, 4), min_size=1, max_size=3),
+    dtype=st.sampled_from([Dtype.float32, Dtype.int64]),
+    descending=st.booleans(),
+    data=st.data(),
+)
+def test_sorts_become_counting(shape, dtype, descending, data):
+    """Few different keys, so that many are equal: these stay in order."""
+    axis = data.draw(st.integers(0, len(shape) - 1))
+    keys = data.draw(st.lists(st.integers(0, 2), min_size=int(np.prod(shape)), max_size=int(np.prod(shape))))
+    x = np.array(keys).reshape(shape).astype(dtype.numpy)
+    term = build(lambda x: ops.argsort(x, axis, descending), [NdArrayType(tuple(shape), dtype)])
+    lowered = scalar_kernels(term)
+    expanded = transformed(lowered, expand_sorts)
+    assert not any(isinstance(s, Sort) for kernel in kernels(expanded.steps) for s in statements(kernel.body))
+    assert_same(run(expanded, x, shuffled=True), run(lowered, x))
+
+
+def test_sums_that_share_loads_are_interchanged():
+    """For x · W, the loop over x comes first, and so each of its elements is loaded once."""
+    term = build(lambda x, w: x @ w, [NdArrayType((5,)), NdArrayType((5, 6))])
+    [kernel] = kernels(scalar_kernels(term).steps)
+
+    def extents(items):
+        return [int(loop.variable.extent) for loop in loops(items)]
+
+    assert extents(kernel.body) == [6, 5] == extents(interchange_sums(kernel.body, 7))
+    assert extents(interchange_sums(kernel.body, 6)) == [6, 5, 6, 6]
+
+
+@pytest.mark.parametrize("carried", [False, True])
+def test_sums_that_read_earlier_ones_are_not_interchanged(carried):
+    """h[i + 1] = Σ h[i] · x[k] is a recurrence; y[i] = Σ h[i] · x[k] is none."""
+    f64 = Dtype.float64
+    h, x, y = (Buffer(name, NdArrayType((9,), f64), Space.ARGUMENT) for name in "hxy")
+    total, i, k = Buffer("total", NdArrayType((), f64), Space.REGISTER), Variable(8), Variable(9)
+    terms = Loop(k, [Accumulate(total, (), Add(), Load(x, (index(k),)))])
+    more = Accumulate(total, (), Add(), Load(h, (index(i),)))
+    end = Store(h if carried else y, (index(i) + 1,), Load(total, ()))
+    nest = Loop(i, [Store(total, (), Number(Constant(total.type, 0))), terms, more, end])
+    assert len(interchange_sums([nest], 2)) == (1 if carried else 3)
+
+
+class Recorder(InOrder):
+    """A machine that records where each buffer is written, and which are read before."""
+
+    def __init__(self, lowered, arrays) -> None:
+        super().__init__(lowered, arrays)
+        self.written: dict[Buffer, list[int]] = {}
+        self.read_first: set[Buffer] = set()
+
+    def read(self, array, indices):
+        if array not in self.written:
+            self.read_first.add(array)
+        return super().read(array, indices)
+
+    def write(self, array, indices, value):
+        self.written.setdefault(array, []).append(int(self.place(array, indices)))
+        super().write(array, indices, value)
+
+
+@settings(suppress_health_check=list(HealthCheck), max_examples=30)
+@given(float_terms(size=10), unrollings(), st.integers(0, 99))
+def test_dense_stores_fill_buffers_in_order(term, limits, seed):
+    """Each claim is held against a run; what takes an argument's place is never claimed."""
+    term = reverse(term)
+    lowered = transformed(scalar_kernels(term), unrolled(limits))
+    machine = Recorder(lowered, draw_arrays(tuple(term.source.table), seed=seed))
+    for kernel in kernels(lowered.steps):
+        machine.written, machine.read_first = {}, set()
+        machine.items(kernel.body)
+        for buffer in densely_stored(kernel.body):
+            assert machine.written[buffer] == [*range(int(buffer.size))]
+            assert buffer not in machine.read_first and buffer not in lowered.arguments
+
+
+def test_a_matrix_filled_row_by_row_is_dense():
+    """One filled by columns is not, nor one whose last rows are left out."""
+
+    def stored(order, rows=3):
+        y = Buffer("y", NdArrayType((rows, 4)))
+        i, j = Variable(3), Variable(4)
+        value = Number(Constant(NdArrayType((), Dtype.float32), 1.0))
+        inner = [Store(y, (index(i), index(j)), value)]
+        for variable in reversed([(i, j)[axis] for axis in order]):
+            inner = [Loop(variable, inner)]
+        return list(densely_stored(inner)) == [y]
+
+    assert stored((0, 1)) and not stored((1, 0)) and not stored((0, 1), rows=5)

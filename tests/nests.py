@@ -1,0 +1,136 @@
+"""Random kernels: nests of loops over registers and arrays, of which two share their memory.
+
+They are as lowering leaves them: a register is stored before it is read, and no value goes on from one
+iteration to the next but in arrays and by `Accumulate`. Numbers are whole, so sums are exact in any order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from hypothesis import strategies as st
+
+from catgrad import Dtype, NdArrayType
+from catgrad.loops.ir.index import Index, Read, Variable, index, modulo
+from catgrad.loops.ir.nest import Accumulate, Item, Kernel, Loop, Statement, Store
+from catgrad.loops.ir.scalar import Bounds, Buffer, Compute, IndexValue, Load, Masked, Number, Scalar, Space
+from catgrad.loops.ir.steps import Lowered
+from catgrad.ops.arithmetic import Add, Maximum, Multiply, Subtract
+from catgrad.programs.program import Function
+from catgrad.terms.structural import Constant
+
+SIZE = 32
+"""Elements of each array: more than any index that is drawn."""
+
+Registers = frozenset[Buffer]
+
+
+class Nests:
+    """A kernel that is drawn item by item."""
+
+    def __init__(self, draw: Any, dtype: Dtype) -> None:
+        self.draw, self.dtype = draw, dtype
+        self.arguments = [Buffer(name, NdArrayType((SIZE,), dtype), Space.ARGUMENT) for name in "xyz"]
+        self.places = Buffer("places", NdArrayType((SIZE,), Dtype.int64), Space.ARGUMENT)
+        aliases = {"u": None, "v": self.arguments[2]}
+        self.results = [
+            Buffer(name, NdArrayType((SIZE,), dtype), Space.RESULT, alias=alias)
+            for name, alias in aliases.items()
+        ]
+        self.registers = [Buffer(name, NdArrayType((), dtype), Space.REGISTER) for name in "abc"]
+
+    def lowered(self) -> Lowered:
+        """The kernel as a function."""
+        body = self.block((), frozenset())
+        function = Function("f", (), (), (), (), (), ())
+        return Lowered(function, [Kernel(body)], [*self.arguments, self.places], self.results)
+
+    def block(self, around: tuple[Variable, ...], known: Registers) -> list[Item]:
+        """Items in loops over these variables, where these registers are stored already."""
+        items: list[Item] = []
+        for _ in range(self.draw(st.integers(1, 5))):
+            kinds = ["store", "register", "add"] + ["loop", "sum", "sum"] * (len(around) < 2)
+            kind = self.draw(st.sampled_from(kinds))
+            if kind == "loop":
+                variable = Variable(self.draw(st.integers(2, 5)))
+                items.append(Loop(variable, self.block((*around, variable), known)))
+            elif kind == "sum":
+                items.append(self.sum_of_each(around, known))
+            elif kind == "register":
+                register = self.draw(st.sampled_from(self.registers))
+                items.append(Store(register, (), self.scalar(around, known)))
+                known |= {register}
+            else:
+                items.append(self.statement(kind, around, known))
+        return items
+
+    def sum_of_each(self, around: tuple[Variable, ...], known: Registers) -> Loop:
+        """A loop around a sum, which begins with a number and in the end is read."""
+        i, k = Variable(self.draw(st.integers(2, 5))), Variable(self.draw(st.integers(2, 5)))
+        register = self.draw(st.sampled_from(self.registers))
+        known |= {register}
+        terms = [self.added(register, (*around, i, k), known) for _ in range(self.draw(st.integers(1, 2)))]
+        more = [self.added(register, (*around, i), known) for _ in range(self.draw(st.integers(0, 2)))]
+        after = [self.statement("store", (*around, i), known) for _ in range(self.draw(st.integers(1, 2)))]
+        first = Store(register, (), self.number(self.draw(st.sampled_from([0, 0, 0, 2]))))
+        return Loop(i, [first, Loop(k, terms), *more, *after])
+
+    def added(self, register: Buffer, around: Sequence[Variable], known: Registers) -> Accumulate:
+        """An addition to a register, which seldom reads the register itself, or what is written elsewhere."""
+        if self.draw(st.integers(0, 3)):
+            return Accumulate(register, (), Add(), self.product(around))
+        return Accumulate(register, (), Add(), self.scalar(around, known))
+
+    def product(self, around: Sequence[Variable]) -> Scalar:
+        """A product of two elements of arrays that nothing writes."""
+        loads = [Load(array, (self.index(around),)) for array in self.arguments[:2]]
+        return Compute(Multiply(), self.dtype, tuple(loads))
+
+    def statement(self, kind: str, around: Sequence[Variable], known: Registers) -> Statement:
+        """A statement that writes to an array, or adds to a register that is stored already."""
+        scalar = self.scalar(around, known)
+        if kind == "store":
+            return Store(self.draw(st.sampled_from(self.results)), (self.index(around),), scalar)
+        op = self.draw(st.sampled_from([Add(), Add(), Maximum()]))
+        buffer = self.draw(st.sampled_from([*self.results, *sorted(known, key=lambda b: b.name)]))
+        return Accumulate(buffer, (self.index(around),) if buffer.order else (), op, scalar)
+
+    def index(self, around: Sequence[Variable]) -> Index:
+        """An index of no more than 26, by few forms, so that many meet."""
+        total = Index((), self.draw(st.integers(0, 2)))
+        for variable in around:
+            total += index(variable) * self.draw(st.integers(0, 2))
+        if self.draw(st.integers(0, 7)) == 7:
+            total = modulo(total, 3)
+        if self.draw(st.integers(0, 7)) == 7:
+            total = index(Read(Load(self.places, (total,)), 3))
+        return total
+
+    def scalar(self, around: Sequence[Variable], known: Registers, depth: int = 2) -> Scalar:
+        """An expression."""
+        kinds = ["load"] * 3 + ["register"] * 3 * bool(known) + ["compute", "compute", "masked"] * bool(depth)
+        kind = self.draw(st.sampled_from([*kinds, "number", "index"]))
+        if kind == "register":
+            return Load(self.draw(st.sampled_from(sorted(known, key=lambda b: b.name))), ())
+        if kind == "load":
+            return Load(self.draw(st.sampled_from([*self.arguments, *self.results])), (self.index(around),))
+        if kind == "number":
+            return self.number(self.draw(st.integers(-2, 2)))
+        if kind == "index":
+            return IndexValue(self.index(around), self.dtype)
+        operands = self.scalar(around, known, depth - 1), self.scalar(around, known, depth - 1)
+        if kind == "masked":
+            bounds = Bounds(self.index(around) - self.draw(st.integers(0, 4)), 3, True, True)
+            return Masked((bounds,), *operands)
+        return Compute(self.draw(st.sampled_from([Add(), Multiply(), Subtract()])), self.dtype, operands)
+
+    def number(self, value: int) -> Number:
+        """A number."""
+        return Number(Constant(NdArrayType((), self.dtype), value))
+
+
+@st.composite
+def nests(draw: Any, dtype: Dtype = Dtype.int64) -> Lowered:
+    """A random kernel, on int64, where arithmetic wraps, or on whole numbers of another dtype."""
+    return Nests(draw, dtype).lowered()
