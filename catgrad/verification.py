@@ -141,7 +141,7 @@ def _loaded(artifact: Artifact) -> Any:
 
 
 def _first_values(program: Program, seed: int) -> Iterator[tuple[tuple[Role, str], Array]]:
-    """Return tables with values slightly above the initial ones, as zeros hide errors."""
+    """Yield the tables with values slightly above the initial ones, as zeros hide errors."""
     for function in program.functions:
         if function.kind.is_initial:
             values = interpret(function, np.int64(seed))
