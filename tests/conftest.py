@@ -1,4 +1,4 @@
-"""What all tests share: golden files, and a list of skips at the end of every run."""
+"""Fixtures of all tests: golden files, and a list of skips at the end of every run."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ errno stdin stdout EOF BUFSIZ HUGE_VAL I INT_MAX M_PI NAN NULL PRId64 RAND_MAX S
 arguments await debugger eval function instanceof interface let null prototype super var void compute
     """,
 )
-"""Of C, C++, their standard headers, and JavaScript."""
+"""Reserved words of C, C++, their standard headers, and JavaScript."""
 
 OTHER = ["0", "00", "1.2", "a.b", "a_b", "A.B", "_", "__", "_x", "__init__", "__proto__", "x" * LONGEST]
 

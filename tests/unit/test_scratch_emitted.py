@@ -66,7 +66,7 @@ def targets(file: bytes) -> list[dict]:
 
 
 def lengths(target: dict) -> Iterator[int]:
-    """How many blocks each custom block has."""
+    """Return the number of blocks in each custom block."""
     inside: dict[str, list[str]] = {}
     for key, block in target["blocks"].items():
         if isinstance(block, dict) and block["parent"] is not None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-ROOMS = ("backends", "benchmarks", "catgrad", "examples")
+ROOMS = ("backends", "benchmarks", "catgrad", "examples", "tests")
 
 OPENINGS = {
     "As", "At", "By", "From", "How", "In", "It", "Its", "Of", "Other", "So", "That", "These", "They", "This",
@@ -18,21 +18,19 @@ OPENINGS = {
 
 NOT_YET = (
     "backends/c",
-    "backends/host",
     "backends/scratch/compile",
     "backends/scratch/kernels",
     "backends/scratch/machine",
     "catgrad/backend.py",
-    "catgrad/learn/checkpoint.py",
     "catgrad/learn/checks.py",
     "catgrad/learn/compile.py",
-    "catgrad/learn/entries.py",
     "catgrad/learn/fit.py",
     "catgrad/learn/signatures.py",
     "catgrad/learn/task.py",
     "catgrad/loops",
     "catgrad/printing",
     "catgrad/programs/program.py",
+    "tests/golden",
 )
 """Folders and files that are not checked yet. This list may only shrink."""
 

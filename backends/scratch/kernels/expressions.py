@@ -110,7 +110,7 @@ class Expressions(Numbering):
         return self._call("parenthesised", text) if strength < needed else text
 
     def _call(self, macro: str, *arguments: Any) -> str:
-        return self.dialect.macros[macro](*arguments)  # type: ignore[no-any-return]
+        return self.dialect.macros[macro](*arguments)
 
 
 def _is_choice_or_zero(scalar: Scalar) -> bool:
