@@ -8,7 +8,7 @@ from ..compile.classes import Classes
 from ..compile.entries import Sprite
 from ..compile.interface import Interface, Told
 from ..kernels.cost import CALL, REPORTER, STACK, TURN
-from ..kernels.texts import Call, If, Line, Repeat, signs
+from ..kernels.texts import Call, If, Line, Repeat, own_reporters
 from .examples import Examples
 
 FRAME = 25_000_000
@@ -73,8 +73,7 @@ def _duration(line: Line, scripts: dict[str, tuple[Line, ...]]) -> int:
         return int(line.count) * (TURN + sum(_duration(inner, scripts) for inner in line.lines))
     if isinstance(line, If):
         parts = (sum(_duration(inner, scripts) for inner in part) for part in (line.lines, line.others))
-        return STACK + REPORTER * signs(line.condition) + max(parts)
+        return STACK + REPORTER * own_reporters(line) + max(parts)
     if isinstance(line, Call):
         return CALL + sum(_duration(inner, scripts) for inner in scripts[line.name])
-    words = [text for text in vars(line).values() if isinstance(text, str)]
-    return STACK + REPORTER * sum(map(signs, words))
+    return STACK + REPORTER * own_reporters(line)

@@ -6,12 +6,14 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from catgrad.loops.ir.index import Index
-from catgrad.loops.ir.scalar import Buffer, Compute, IndexValue, Load, Masked, Number, Scalar
+from catgrad.loops.ir.scalar import Bounds, Buffer, Compute, IndexValue, Load, Masked, Number, Scalar
 from catgrad.loops.ir.value_numbering import Numbering
 from catgrad.printing.dialect import ATOM, Dialect, Literal
 from catgrad.types import Dtype, NdArrayType
 
 from .places import Places
+from .spelling import ZEROS, of_operation
+from .texts import Expression, reporters
 
 ARITHMETIC = frozenset(
     {"Add", "Subtract", "Multiply", "Divide", "Negate", "Abs", "Floor", "Sqrt", "Exp", "Log"}
@@ -45,14 +47,14 @@ class Expressions(Numbering):
         """The scalar as the list of an array holds it: no list holds what is true or false."""
         text = self.text(scalar, reader=reader)
         if array in self.scaled:
-            return self._call("as_scaled", text)
-        return self._call("as_number", text) if scalar.dtype is Dtype.bool else text
+            return self._reporter("as_scaled", text)
+        return self._reporter("as_number", text) if scalar.dtype is Dtype.bool else text
 
     def element(self, array: Buffer, indices: Sequence[Index]) -> str:
         """An element where it lies."""
         if not array.order:
             return self._call("variable", self.name_of(array))
-        return self._call("item", self.name_of(array), self.places.at(array.flat(tuple(indices))))
+        return self._reporter("item", self.name_of(array), self.places.at(array.flat(tuple(indices))))
 
     def _text(self, scalar: Scalar, fresh: bool = False, reader: str = "") -> tuple[str, int]:
         name = None if fresh else self.name(scalar)
@@ -60,7 +62,7 @@ class Expressions(Numbering):
             return name, ATOM
         text, strength = self._spelled(scalar)
         if _is_choice_or_zero(scalar) and reader not in ARITHMETIC:
-            return self._call("or_zero", text), self.dialect.binding["Add"][0]
+            return self._reporter("or_zero", text), self.dialect.binding["Add"][0]
         return text, strength
 
     def _spelled(self, scalar: Scalar) -> tuple[str, int]:
@@ -77,29 +79,41 @@ class Expressions(Numbering):
 
     def _loaded(self, text: str, load: Load) -> tuple[str, int]:
         if load.dtype is Dtype.bool:
-            return self._call("as_truth", text), self.dialect.binding["Equal"][0]
+            return self._reporter("as_truth", text), self.dialect.binding["Equal"][0]
         if load.buffer in self.scaled:
-            return self._call("from_scaled", text), self.dialect.binding["Divide"][0]
+            return self._reporter("from_scaled", text), self.dialect.binding["Divide"][0]
         return text, ATOM
 
     def _guarded(self, scalar: Masked) -> str:
-        conditions = [
-            self._call("within", self.places.at(c.index, 1), c.size, c.below, c.above)
-            for c in scalar.conditions
-        ]
-        branches = [self._operand(part, "Multiply", 1) for part in (scalar.inside, scalar.outside)]
-        return self._call("guarded", conditions, *branches)
+        conditions = [self._within(c) for c in scalar.conditions]
+        inside, outside = (self._operand(part, "Multiply", 1) for part in (scalar.inside, scalar.outside))
+        decided = len(conditions) - 1 + sum(map(reporters, conditions))
+        count = decided + 1 + reporters(inside)
+        if outside not in ZEROS:
+            count += decided + 3 + reporters(outside)
+        return Expression(self._call("guarded", conditions, inside, outside), count)
+
+    def _within(self, c: Bounds) -> str:
+        index, sides = self.places.at(c.index, 1), c.below + c.above
+        text = self._call("within", index, c.size, c.below, c.above)
+        return Expression(text, sides * (1 + reporters(index)) + sides - 1)
 
     def _macro(self, op: Any, dtype: Dtype, operands: Sequence[Scalar]) -> tuple[str, int]:
         texts = [self._operand(operand, op.macro, position) for position, operand in enumerate(operands)]
         text = self.dialect.macros[op.macro](self, op, NdArrayType((), dtype), *texts)
-        return text, self.dialect.strength(op)
+        return Expression(text, of_operation(op, dtype, texts)), self.dialect.strength(op)
 
     def _operand(self, scalar: Scalar, name: str, position: int) -> str:
         text, strength = self._text(scalar, reader=name)
         needs = self.dialect.binding.get(name, (ATOM,))[1:]
         needed = needs[min(position, len(needs) - 1)] if needs else 0
-        return self._call("parenthesised", text) if strength < needed else text
+        if strength >= needed:
+            return text
+        return Expression(self._call("parenthesised", text), reporters(text))
+
+    def _reporter(self, macro: str, *arguments: str) -> str:
+        """Spell a macro that is one reporter."""
+        return Expression(self._call(macro, *arguments), 1 + sum(map(reporters, arguments)))
 
     def _call(self, macro: str, *arguments: Any) -> str:
         return self.dialect.macros[macro](*arguments)  # type: ignore[no-any-return]

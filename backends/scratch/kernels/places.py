@@ -14,7 +14,7 @@ from typing import Any
 from catgrad.loops.ir.index import Index, Modulo, Quotient, Read, Variable
 from catgrad.loops.ir.scalar import Scalar
 
-from .texts import Change, Line, Set
+from .texts import Change, Expression, Line, Set, reporters
 
 LETTERS = "ijklmnpq"
 """What loop variables are called, from the outermost inwards."""
@@ -82,7 +82,8 @@ class Places:
         if form:
             terms.insert(0, (self.macros["variable"](self._variable(form)), 1))
             constant -= 1
-        return self.macros["place"](terms, constant)  # type: ignore[no-any-return]
+        own = max(len(terms) - 1, 0) + sum(abs(c) != 1 for _, c in terms) + bool(terms and constant)
+        return Expression(self.macros["place"](terms, constant), own + sum(reporters(t) for t, _ in terms))
 
     def _variable(self, form: Form) -> str:
         """The variable that runs along with a form."""
@@ -114,8 +115,9 @@ class Places:
     def _atom(self, atom: Quotient | Modulo | Read) -> str:
         if isinstance(atom, Read):
             return self.text_of(atom.scalar)
-        sign = "quotient" if isinstance(atom, Quotient) else "modulo"
-        return self.macros[sign](self.at(atom.index, 0), int(atom.divisor))  # type: ignore[no-any-return]
+        macro, own = ("quotient", 2) if isinstance(atom, Quotient) else ("modulo", 1)
+        index = self.at(atom.index, 0)
+        return Expression(self.macros[macro](index, int(atom.divisor)), own + reporters(index))
 
 
 def first_free(wish: str, taken: Collection[str]) -> str:

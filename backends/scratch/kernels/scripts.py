@@ -31,7 +31,8 @@ from catgrad.types import Dtype, NdArrayType
 from . import cost
 from .expressions import Expressions
 from .places import LETTERS, OUTER_LETTERS, Places
-from .texts import Append, Call, Change, Clear, If, Line, Repeat, Replace, Require, Set
+from .spelling import WRAPS, of_sum
+from .texts import Append, Call, Change, Clear, Expression, If, Line, Repeat, Replace, Require, Set, reporters
 
 KEPT, SLOTS = "kept", 64
 """The list in which a script keeps what all turns of a loop read, and how many items it has."""
@@ -133,7 +134,7 @@ class Script:
                 self.slots += 1
                 text, place = self.expressions.stored(part), str(self.slots)
                 lines.append(Replace(kept, place, text))
-                self.expressions.give(part, self.macros["item"](kept, place))
+                self.expressions.give(part, Expression(self.macros["item"](kept, place), 1))
             else:
                 lines += self._named(part)
         return lines
@@ -166,7 +167,8 @@ class Script:
             name, type = self._fresh(scalar.op.result), NdArrayType((), scalar.dtype)
             arguments = tuple(map(self.expressions.text, scalar.operands))
             lines.append(Call(self.macros["called"](scalar.op, type), arguments=arguments))
-            lines.append(Set(name, self.macros["returned"](scalar.op, type)))
+            wraps = WRAPS.get(scalar.dtype, 0) if isinstance(scalar.op, BitAnd) else 0
+            lines.append(Set(name, Expression(self.macros["returned"](scalar.op, type), wraps)))
             self.expressions.give(scalar, self.macros["variable"](name))
         return lines
 
@@ -250,10 +252,13 @@ class Script:
         target = self.expressions.element(s.buffer, s.indices)
         if not isinstance(s.op, Add):
             sign = "is_less" if isinstance(s.op, Minimum) else "is_greater"
-            return If(self.macros[sign](text, target), (self._put(s, text),))
+            count = 1 + reporters(text) + reporters(target)
+            return If(Expression(self.macros[sign](text, target), count), (self._put(s, text),))
         if not s.buffer.order and not cost.wraps(s.buffer.type.dtype):
             return Change(self._name(s.buffer), text)
-        return self._put(s, self.macros["sum"](NdArrayType((), s.buffer.type.dtype), target, text))
+        dtype = s.buffer.type.dtype
+        total = self.macros["sum"](NdArrayType((), dtype), target, text)
+        return self._put(s, Expression(total, of_sum(dtype, target, text)))
 
     def _put(self, s: Accumulate, text: str) -> Line:
         if not s.buffer.order:

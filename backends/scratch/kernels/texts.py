@@ -6,6 +6,23 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 
+class Expression(str):
+    """The text of an expression of reporter blocks; names and numbers have none, and are plain strings."""
+
+    reporters: int
+
+    def __new__(cls, text: str, reporters: int) -> Expression:
+        """Make one of its text and how many reporters it has."""
+        made = super().__new__(cls, text)
+        made.reporters = reporters
+        return made
+
+
+def reporters(text: str) -> int:
+    """How many reporters a text has."""
+    return text.reporters if isinstance(text, Expression) else 0
+
+
 @dataclass(frozen=True)
 class Set:
     """A variable gets a value."""
@@ -84,7 +101,7 @@ Line = Set | Change | Replace | Append | Clear | Repeat | If | Require | Call
 
 
 def blocks(lines: tuple[Line, ...]) -> int:
-    """About how many blocks lines become: one each, and one for each word and sign in its expressions."""
+    """Count the blocks of lines."""
     return sum(map(_blocks, lines))
 
 
@@ -92,15 +109,16 @@ def _blocks(line: Line) -> int:
     if isinstance(line, Repeat):
         return 1 + blocks(line.lines)
     if isinstance(line, If):
-        return 1 + signs(line.condition) + blocks(line.lines) + blocks(line.others)
-    texts = [t for t in vars(line).values() if isinstance(t, str)]
-    texts += line.arguments if isinstance(line, Call) else ()
-    return 1 + sum(map(signs, texts))
+        return 1 + reporters(line.condition) + blocks(line.lines) + blocks(line.others)
+    if isinstance(line, Require):
+        return 8 + 3 * reporters(line.value)
+    return 1 + own_reporters(line) + (4 if isinstance(line, Call) and line.may_fail else 0)
 
 
-def signs(text: str) -> int:
-    """About how many reporters an expression has."""
-    return sum(text.count(sign) for sign in (" + ", " - ", " * ", " / ", "[", " < ", " > ", " = ", "not "))
+def own_reporters(line: Line) -> int:
+    """Count the reporters of a line, without those of lines within it."""
+    texts = [text for text in vars(line).values() if isinstance(text, str)]
+    return sum(map(reporters, [*texts, *(line.arguments if isinstance(line, Call) else ())]))
 
 
 def changed(lines: tuple[Line, ...]) -> list[str]:
