@@ -1,4 +1,4 @@
-"""The targets that come with catgrad: one folder each, found by looking."""
+"""The built-in targets: one folder each, discovered by name."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from pkgutil import iter_modules
 from typing import Any
 
 FAMILIES = frozenset({"host", "python"})
-"""Folders that targets build on and that are no target themselves."""
+"""Folders that targets build on and that are not targets."""
 
 
 def provide() -> dict[str, Callable[[], Any]]:
-    """A loader for each target here, by name. Loading one imports only that one."""
+    """Return a loader for each target, by name. Loading one imports only that one."""
     names = [module.name for module in iter_modules(__path__) if module.name not in FAMILIES]
     return {name.replace("_", "-"): partial(_load, name) for name in names}
 
 
 def templates(name: str) -> Path:
-    """The template folder of a target."""
+    """Return the template folder of a target."""
     return Path(str(files("catgrad.templates"))) / name
 
 

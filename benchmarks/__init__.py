@@ -1,1 +1,1 @@
-"""Speed, measured: each module prints a table of ratios against named peers and keeps it as JSON."""
+"""Benchmarks: each module prints a table of ratios to named peers, and keeps it as JSON."""

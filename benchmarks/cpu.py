@@ -1,12 +1,11 @@
 """Training steps on the processor: `python -m benchmarks.cpu`.
 
-What the target `c` emits beside PyTorch (eager, torch.compile, AOTInductor), JAX and ONNX Runtime, each in
-a process of its own with one thread, then with two. All competitors of a row take turns in one run, after
-their losses have been found equal for ten steps; a loop of 64 steps in one call stands beside JAX's
-`lax.scan` of as many, for no other peer has one. Figures are medians, of processor time with one thread and
-of wall time with more. Peers get virtual environments of their own under .cache at first use. llm.c is left
-out: it is no package, and was never the best peer. A whole run takes half an hour; only such a run is kept,
-in benchmarks/results/cpu.json.
+Compares the target `c` with PyTorch (eager, torch.compile, AOTInductor), JAX and ONNX Runtime, each in a
+separate process with one thread, then with two. The competitors of a row run alternately, after their losses
+of ten steps have been compared; 64 steps in one call are compared with JAX's `lax.scan`, as no other peer has
+such a call. Figures are medians, of processor time with one thread and of wall time with more. Peers get
+virtual environments under .cache at first use. llm.c is omitted: it is not a package, and was never the
+fastest peer. A complete run takes half an hour; only its figures are kept, in benchmarks/results/cpu.json.
 """
 
 from __future__ import annotations
@@ -34,14 +33,14 @@ from catgrad.errors import CatgradError
 PYTORCH = ("torch==2.13.0", "numpy==2.4.6", "onnx==1.23.2", "onnxruntime==1.31.1")
 JAX = ("jax==0.10.2", "numpy==2.4.6")
 FULL, QUICK = (11, 0.2), (3, 0.05)
-"""How many rounds there are, and the seconds that each takes one competitor."""
+"""The number of rounds, and the seconds of one competitor in each."""
 BUSY = 0.05
-"""The share of the machine that others may use without a word about it."""
+"""The load by other processes above which a warning is printed."""
 CONSOLE = Console(width=150)
 
 
 class Options(NamedTuple):
-    """With how many threads, in how many rounds, and how many seconds of one competitor each."""
+    """The number of threads and of rounds, and the seconds of one competitor in each."""
 
     threads: list[int]
     rounds: int
@@ -49,7 +48,7 @@ class Options(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """What one run has found."""
+    """The results of a run."""
 
     peak: float
     rows: list[Row]
@@ -57,7 +56,7 @@ class Measured(NamedTuple):
 
 
 def interpreter(name: str, requirements: tuple[str, ...]) -> dict[str, Any]:
-    """The Python of an environment with these packages, or why there is none."""
+    """Return the Python of an environment with these packages, or the reason why there is none."""
     try:
         return {"python": peer_python(name, *requirements)}
     except (subprocess.CalledProcessError, OSError) as error:
@@ -65,7 +64,7 @@ def interpreter(name: str, requirements: tuple[str, ...]) -> dict[str, Any]:
 
 
 def competitors(target: str) -> tuple[Competitor, ...]:
-    """Ours, then all peers."""
+    """Return the competitors: catgrad, then all peers."""
     pytorch, jax = interpreter("pytorch-2.13", PYTORCH), interpreter("jax-0.10", JAX)
     return (
         Competitor(f"catgrad {target}", "catgrad_emitted", target),
@@ -79,7 +78,7 @@ def competitors(target: str) -> tuple[Competitor, ...]:
 
 
 def written(workload: Workload, folder: Path) -> Path:
-    """The folder in which the competitors find the workload."""
+    """Return the folder in which the competitors find the workload."""
     place = folder / workload.name
     place.mkdir()
     (place / "workload.json").write_text(json.dumps(workload.words()))
@@ -91,7 +90,7 @@ def written(workload: Workload, folder: Path) -> Path:
 def rows_of(
     workload: Workload, every: tuple[Competitor, ...], place: Path, race: Race, threads: int
 ) -> list[Row]:
-    """The figures of one workload."""
+    """Return the figures of one workload."""
     measured = race.run(every, place, threads, workload.measures)
     return [
         Row(
@@ -99,7 +98,7 @@ def rows_of(
             title=workload.title,
             measure=measure,
             threads=threads,
-            operations=machine.operations(workload.task, "predict" if measure == PREDICT else "train_step"),
+            operations=machine.operations(workload.task, "predict" if measure == PREDICT else "step"),
             wanted=workload.wanted.get(measure),
             results=results,
         )
@@ -108,7 +107,7 @@ def rows_of(
 
 
 def measured(workloads: tuple[Workload, ...], every: tuple[Competitor, ...], options: Options) -> Measured:
-    """All figures, each row printed in short as soon as it is there."""
+    """Measure all workloads, and print each row as soon as it is measured."""
     with CONSOLE.status("the machine's peak") as status, tempfile.TemporaryDirectory() as folder:
         peak = machine.peak()
         places = {workload.name: written(workload, Path(folder)) for workload in workloads}
@@ -127,13 +126,13 @@ def measured(workloads: tuple[Workload, ...], every: tuple[Competitor, ...], opt
 
 
 def installed(target: str) -> tuple[Competitor, ...]:
-    """All competitors, ours first."""
+    """Return all competitors, ours first."""
     with CONSOLE.status("installing peers"):
         return competitors(target)
 
 
 def run(names: str, target: str, options: Options) -> bool:
-    """Measure, print and keep; whether nothing of ours failed."""
+    """Measure, print and keep; return whether catgrad never failed."""
     workloads, every, busy = chosen(names), installed(target), machine.busy()
     if busy and busy > BUSY:
         CONSOLE.print(f"others use {busy:.0%} of this machine: times with more than one thread will be wrong")

@@ -1,4 +1,4 @@
-"""What all benchmarks share: timing, virtual environments for peers, tables and their JSON."""
+"""Common parts of benchmarks: timing, virtual environments for peers, tables and JSON."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ RESULTS = ROOT / "benchmarks" / "results"
 
 @dataclass(frozen=True)
 class Row:
-    """A figure beside that of a peer, and the ratio that is asked for."""
+    """A figure, that of a peer, and the required ratio."""
 
     what: str
     seconds: float
@@ -35,7 +35,7 @@ class Row:
 
     @property
     def ratio(self) -> float:
-        """Ours over the peer's."""
+        """The figure of catgrad over that of the peer."""
         return self.seconds / self.peer_seconds
 
 
@@ -78,7 +78,7 @@ class Report:
 
 
 def best(function: Callable[[], Any], repeats: int = 5, number: int = 1) -> float:
-    """The least time of one call: what the code costs when nothing else runs."""
+    """Return the minimum time of one call."""
     times = []
     for _ in range(repeats):
         start = time.perf_counter()
@@ -89,7 +89,7 @@ def best(function: Callable[[], Any], repeats: int = 5, number: int = 1) -> floa
 
 
 def side_by_side(functions: list[Callable[[], Any]], rounds: int = 15, number: int = 500) -> list[float]:
-    """The median time of each function, measured in turns so that a busy machine is fair to all."""
+    """Return the median time of each function, measured alternately."""
     times: list[list[float]] = [[] for _ in functions]
     for _ in range(rounds):
         for function, kept in zip(functions, times, strict=True):
@@ -98,7 +98,7 @@ def side_by_side(functions: list[Callable[[], Any]], rounds: int = 15, number: i
 
 
 def peer_python(name: str, *requirements: str) -> Path:
-    """The Python of a virtual environment of the peer's own, made at first use."""
+    """Return the Python of the peer's virtual environment, created at first use."""
     folder = ROOT / ".cache" / "peers" / name
     python = folder / "bin" / "python"
     if not (folder / "installed").exists():
@@ -109,18 +109,18 @@ def peer_python(name: str, *requirements: str) -> Path:
 
 
 def seconds_printed(python: Path | str, *arguments: str) -> float:
-    """The number a script prints as its last line."""
+    """Run a script, and return the number on its last line."""
     done = subprocess.run([python, *arguments], cwd=ROOT, check=True, capture_output=True, text=True)
     return float(done.stdout.splitlines()[-1])
 
 
 def this_python() -> str:
-    """The Python that runs the benchmark."""
+    """Return the Python that runs the benchmark."""
     return sys.executable
 
 
 def duration(seconds: float) -> str:
-    """Seconds as people write them."""
+    """Format seconds with a unit."""
     for unit, scale in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
         if seconds >= scale:
             return f"{seconds / scale:.3g} {unit}"
@@ -128,7 +128,7 @@ def duration(seconds: float) -> str:
 
 
 def processor() -> str:
-    """The processor's name, as far as the machine tells."""
+    """Return the processor's name, if known."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
         return next(line.split(":")[1].strip() for line in lines if line.startswith("model name"))

@@ -1,7 +1,7 @@
 """The runtime of emitted C, one thread: `OMP_NUM_THREADS=1 python -m benchmarks.kernels`, half a minute.
 
-Functions against libm, a nanosecond for each element; products against the peak of the machine's registers,
-measured beside them, and against NumPy's library.
+Compares functions with libm, in nanoseconds for each element, and matrix products with the measured peak of
+the machine and with NumPy's library.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ PACKED = 131072
 
 
 def library() -> ctypes.CDLL:
-    """The runtime, compiled as the target compiles what it emits."""
+    """Compile the runtime with the flags of the target."""
     loader = jinja2.FileSystemLoader([ROOT / "templates" / "c", ROOT / "benchmarks"])
     environment = jinja2.Environment(loader=loader, trim_blocks=True, lstrip_blocks=True)
     maps = [f"{name}_f32" for name in LIBM] + list(OTHERS)
@@ -59,7 +59,7 @@ def pointer(array: np.ndarray) -> ctypes.c_void_p:  # noqa: D103
 
 
 def least(functions: list[Callable[[], Any]], rounds: int) -> list[float]:
-    """The least time of each, taken in turns: what is measured is code, not its neighbours on the machine."""
+    """Return the minimum time of each, measured alternately, to exclude other load."""
     times = [float("inf")] * len(functions)
     for _ in range(rounds):
         for i, function in enumerate(functions):
@@ -70,7 +70,7 @@ def least(functions: list[Callable[[], Any]], rounds: int) -> list[float]:
 
 
 def maps(report: Report, code: ctypes.CDLL, size: int = 4096, times: int = 20) -> None:
-    """Functions of 4,096 numbers, which the first cache holds; for each element."""
+    """Measure functions of 4,096 numbers, which fit into the L1 cache, for each element."""
     x, y = np.linspace(0.01, 4, size, dtype=np.float32), np.empty(size, np.float32)
 
     def called(name: str) -> Callable[[], Any]:
@@ -84,7 +84,7 @@ def maps(report: Report, code: ctypes.CDLL, size: int = 4096, times: int = 20) -
 
 
 def aligned(*shape: int) -> np.ndarray:
-    """A random matrix on a cache line, as those in a workspace are."""
+    """Return a random matrix aligned to a cache line, as in a workspace."""
     size = int(np.prod(shape))
     room = np.random.default_rng(0).normal(size=size + 16).astype(np.float32)
     start = -room.ctypes.data % 64 // 4
@@ -92,7 +92,7 @@ def aligned(*shape: int) -> np.ndarray:
 
 
 def product(code: ctypes.CDLL, m: int, n: int, k: int, layout: str) -> tuple[float, float, float]:
-    """Seconds of C = A B here, by NumPy's library, and as many as its operations take at the peak."""
+    """Return the seconds of C = A B by the runtime, by NumPy's library, and at peak."""
     a = aligned(k, m).T if layout[0] == "T" else aligned(m, k)
     b = aligned(n, k).T if layout[1] == "T" else aligned(k, n)
     c, expected, packed, result = aligned(m, n), aligned(m, n), aligned(PACKED), aligned(1)
@@ -119,7 +119,7 @@ def product(code: ctypes.CDLL, m: int, n: int, k: int, layout: str) -> tuple[flo
 
 
 def products(report: Report, code: ctypes.CDLL) -> None:
-    """Products of the sizes that small models have; N is a matrix held by rows, T one held by columns."""
+    """Measure products with sizes of small models; N is row-major, T column-major."""
     for (m, n, k), layout, share in PRODUCTS:
         own, numpys, peak = product(code, m, n, k, layout)
         what = f"{m}×{n}×{k} {layout}"

@@ -1,4 +1,4 @@
-"""What the machine could do, and what a program asks of it."""
+"""The peak performance of the machine, and the operations and memory of a program."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from catgrad.learn.entries import program
 from catgrad.ops.contract import Contract
 from catgrad.programs.passes import optimise
 
-# Contraction is the compiler's leave to use the very operation that is measured.
+# Contraction allows the compiler to use fused multiply-add, which is measured.
 FLAGS = ("-std=c11", "-O3", "-march=native", "-ffp-contract=fast")
 
 
 def peak() -> float:
-    """Float32 operations a second of one core's registers. Raises: ToolError without a compiler."""
+    """Measure the peak float32 operations a second of one core. Raises: ToolError without a compiler."""
     command = compiler.COMPILER.command()
     if not command:
         raise ToolError("the machine's peak must be measured by a C compiler", "there is none", "install gcc")
@@ -36,7 +36,7 @@ def peak() -> float:
 
 
 def busy(seconds: float = 1.0) -> float | None:
-    """The share of the machine that others use while we do nothing; None where nobody tells."""
+    """Return the load by other processes, or None if unknown."""
     before = _ticks()
     time.sleep(seconds)
     idle, every = (after - first for after, first in zip(_ticks(), before, strict=True))
@@ -44,7 +44,7 @@ def busy(seconds: float = 1.0) -> float | None:
 
 
 def _ticks() -> tuple[int, int]:
-    """The time that all processors have been idle, and all their time."""
+    """Return the idle time of all processors, and the total time."""
     try:
         ticks = [int(word) for word in Path("/proc/stat").read_text().splitlines()[0].split()[1:]]
     except OSError:
@@ -53,7 +53,7 @@ def _ticks() -> tuple[int, int]:
 
 
 def operations(task: Task, function: str) -> int:
-    """Multiplications and additions of the contractions in a function, convolutions among them."""
+    """Count the multiplications and additions in contractions of a function, including convolutions."""
     straight = optimise(program(task, lambda op: op.body is None, [function])[function])
     total = 0
     for op, inputs, _ in straight.body:
@@ -79,10 +79,9 @@ sys.exit(os.waitstatus_to_exitcode(status) != 0)
 
 
 def most_memory(command: list[str], folder: Path) -> int:
-    """The most memory, in bytes, that a command holds while it runs. Raises: ToolError if it fails.
+    """Return the peak memory of a command in bytes. Raises: ToolError if it fails.
 
-    What the kernel counts for a process includes the memory of who started it, so a Python that
-    has imported nothing does.
+    The count of the operating system includes the memory of the parent process, so a small program starts it.
     """
     launched = [sys.executable, "-S", "-E", "-c", MEASURED, *command]
     done = subprocess.run(launched, cwd=folder, capture_output=True, text=True)

@@ -22,7 +22,7 @@ def perceptron(batch: int, widths: tuple[int, ...], activation: str, last: str) 
 
 
 def lenet(batch: int) -> Term:
-    """LeNet-5 for images of 28 × 28 pixels, with the greatest of each window and rectifiers."""
+    """LeNet-5 for images of 28 × 28 pixels, with max pooling and ReLU."""
     small = _stage(NdArrayType((batch, 1, 28, 28)), 6, 2, "conv_0")
     tiny = _stage(small.target.table[0], 16, 0, "conv_1")
     flat = layers.flatten(tiny.target.table[0])
@@ -49,14 +49,14 @@ def resnet(batch: int) -> Term:
 def _normed(
     x: NdArrayType, channels: int, size: int, stride: int, name: str, rectified: bool = False
 ) -> Term:
-    """A convolution, the norm of its batch, and a rectifier if asked for."""
+    """Convolution, batch norm, and optionally ReLU."""
     convolved = layers.conv(x, channels, size, stride, size // 2, name=f"{name}.conv", bias=False)
     model = convolved >> layers.batch_norm(convolved.target.table[0], name=f"{name}.norm")
     return model >> layers.relu(model.target.table) if rectified else model
 
 
 def _basic_block(x: NdArrayType, channels: int, stride: int, name: str) -> Term:
-    """The rectified sum of two convolutions one after the other, and of x or its projection."""
+    """Residual block: ReLU of two convolutions plus x or its projection."""
     first = _normed(x, channels, 3, stride, f"{name}.first", rectified=True)
     body = first >> _normed(first.target.table[0], channels, 3, 1, f"{name}.second")
     short = identity(x) if x.shape[1] == channels else _normed(x, channels, 1, stride, f"{name}.short")
@@ -64,7 +64,7 @@ def _basic_block(x: NdArrayType, channels: int, stride: int, name: str) -> Term:
 
 
 def tied_gpt(batch: int, vocabulary: int, depth: int, width: int, heads: int, context: int) -> Term:
-    """The GPT whose scores are products with the rows it embeds characters by."""
+    """GPT with tied embeddings."""
     places, features = NdArrayType((batch, context)), NdArrayType((width,))
     body = compose(
         *(

@@ -1,4 +1,4 @@
-"""Competitors in processes of their own, which are kept alive and answer questions over pipes."""
+"""Competitors in separate processes, which stay alive and answer requests over pipes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from benchmarks.harness import ROOT
 from catgrad.errors import ToolError
 
 PATIENCE = 900
-"""Seconds until a competitor that does not answer is given up: compilers may take minutes."""
+"""Timeout in seconds for an answer; compilers may take minutes."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Competitor:
 
 
 class Process:
-    """A competitor's process, which ends with the context it is entered in."""
+    """The process of a competitor, a context manager that ends it."""
 
     def __init__(self, competitor: Competitor, folder: Path, threads: int) -> None:
         self.competitor, self.folder, self.threads = competitor, folder, threads
@@ -55,7 +55,7 @@ class Process:
         self.stack.close()
 
     def ask(self, do: str, **arguments: Any) -> dict[str, Any]:
-        """What it answers to a request. Raises: ToolError if it ends or is silent."""
+        """Send a request, and return the answer. Raises: ToolError if it ends or is silent."""
         try:
             print(json.dumps({"do": do, **arguments}), file=self.process.stdin, flush=True)
         except BrokenPipeError:
@@ -63,7 +63,7 @@ class Process:
         return self.answer()
 
     def answer(self) -> dict[str, Any]:
-        """The next line it writes. Raises: ToolError if there is none."""
+        """Return the next line of its output. Raises: ToolError if there is none."""
         ready, _, _ = select.select([self.process.stdout], [], [], PATIENCE)
         line = self.process.stdout.readline() if ready and self.process.stdout else ""
         if not line:
@@ -79,7 +79,7 @@ class Process:
 
 
 def environment(folder: Path, threads: int) -> dict[str, str]:
-    """Variables that give every library so many threads, and its caches a folder that begins empty."""
+    """Return environment variables that set the number of threads, and an empty folder for caches."""
     counts = {name: str(threads) for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
     caches = {
         "TORCHINDUCTOR_CACHE_DIR": str(folder / f"inductor-{threads}"),

@@ -1,4 +1,4 @@
-"""Rounds of competitors in turns, after all have been found to compute the same."""
+"""Rounds of alternating competitors, after their results have been compared."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from benchmarks.processes import Competitor, Process
 from catgrad.errors import ToolError
 
 TOLERANCE = 1e-3
-"""How far the losses of two competitors may be apart, relatively."""
+"""The relative tolerance of losses between competitors."""
 
 
 @dataclass
 class Result:
-    """What was measured of one competitor, in seconds; or why it was not."""
+    """The times of one competitor in seconds, or the reason why there are none."""
 
     seconds: float | None = None
     first: float | None = None
@@ -31,7 +31,7 @@ class Result:
 def processes(
     competitors: Sequence[Competitor], folder: Path, threads: int, results: Mapping[str, Result]
 ) -> Iterator[dict[str, Process]]:
-    """The processes of those that can run; the results of the others get the reason."""
+    """Start the processes of competitors that can run; record the reason for the others."""
     with ExitStack() as stack:
         running = {}
         for competitor in competitors:
@@ -50,7 +50,7 @@ def processes(
 
 @dataclass(frozen=True)
 class Race:
-    """How many rounds there are, and about how many seconds each lasts for one competitor."""
+    """The number of rounds, and the approximate seconds of one competitor in each."""
 
     rounds: int
     seconds: float
@@ -73,7 +73,7 @@ class Race:
         self, measure: str, running: dict[str, Process], results: Mapping[str, Result], unit: str
     ) -> None:
         ready: dict[str, int] = {}
-        # Ours is first among them and gets ready last, so that peers say what is right.
+        # catgrad is first in the list but prepared last, so that peers define the expected results.
         for name in reversed(list(running)):
             self.say(f"{name} gets {measure} ready")
             with self._excused(running, name, results[name]):
@@ -82,7 +82,7 @@ class Race:
         names = list(ready)
         for k in range(self.rounds):
             self.say(f"{measure}, round {k + 1} of {self.rounds}")
-            # Each is first as often as the others.
+            # The order rotates, so that each is first equally often.
             for name in names[k % len(names) :] + names[: k % len(names)] if names else []:
                 if name in running:
                     with self._excused(running, name, results[name]):
@@ -93,13 +93,13 @@ class Race:
                 results[name].seconds = statistics.median(results[name].rounds)
 
     def _calls(self, process: Process, measure: str) -> int:
-        """How many calls make a round."""
+        """The number of calls in a round."""
         taken = process.ask("time", measure=measure, times=1)["call"]
         some = process.ask("time", measure=measure, times=ceil(min(self.seconds, 0.05) / taken))
         return ceil(self.seconds / some["call"])
 
     def _prepare(self, process: Process, measure: str, results: Mapping[str, Result]) -> bool:
-        """Whether the competitor takes part in the measure and agrees with those before it."""
+        """Return whether the competitor takes part in the measure and agrees with those before it."""
         result, answer = results[process.name], process.ask("prepare", measure=measure)
         if answer.get("absent"):
             result.reason = "does not"
@@ -115,7 +115,7 @@ class Race:
 
     @contextmanager
     def _excused(self, running: dict[str, Process], name: str, result: Result) -> Iterator[None]:
-        """A competitor that fails leaves the race, with its reason."""
+        """Remove a competitor that fails, and keep the reason."""
         try:
             yield
         except ToolError as error:

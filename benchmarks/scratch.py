@@ -1,9 +1,10 @@
-"""Sprites beside those of cattorch 0.5.0: `python -m benchmarks.scratch`.
+"""Speed of sprites, compared with cattorch 0.5.0: `python -m benchmarks.scratch`.
 
-The same PyTorch modules with the same weights on both sides, in Scratch's own virtual machine and in
-TurboWarp's. The peer only predicts, so our training step is beside its prediction. Its weights are plain
-numbers (`compression=False`), with which it is fastest. Processor time inside Node.js, by turns, the least
-of all rounds. A whole run takes six minutes; only such a run is kept, in benchmarks/results/scratch.json.
+Converts the same PyTorch modules with the same weights, for Scratch's own virtual machine and TurboWarp's.
+The peer cannot train, so training steps are compared with its prediction. Its weights are plain numbers
+(`compression=False`), with which it is fastest. Times are processor time in Node.js, measured alternately,
+the minimum of all rounds. A complete run takes six minutes; only its figures are kept, in
+benchmarks/results/scratch.json.
 """
 
 from __future__ import annotations
@@ -34,14 +35,14 @@ PEERS = ("cattorch==0.5.0", "torch==2.13.0", "numpy==2.4.6")
 PEER = "cattorch 0.5.0"
 RATE = 0.1
 TOLERANCE = 1e-5
-"""How far outputs may be from what PyTorch computes in float64."""
+"""The tolerance of outputs against PyTorch in float64."""
 FULL, QUICK = Race(rounds=25, seconds=0.15, warm_up=3), Race(rounds=2, seconds=0.05, warm_up=0.3)
 CONSOLE = Console(width=150)
 
 
 @dataclass(frozen=True)
 class Made:
-    """A model with its example, and what all sprites of it must compute."""
+    """A model with an example, and the expected output of its sprites."""
 
     net: Net
     task: Task
@@ -49,23 +50,23 @@ class Made:
     example: np.ndarray
 
     def ours(self, case: Case, outputs: int) -> Sprite:
-        """Our sprite; it has a training step only where that is asked for."""
+        """Return the sprite of catgrad, optionally with a training step."""
         train = case.block != "predict"
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", CatgradWarning)  # of many blocks, which the tables tell too
+            warnings.simplefilter("ignore", CatgradWarning)  # of many blocks, which the tables list too
             artifact = emit(self.task, "scratch", weights=self.weights, unroll=case.unroll, train=train)
         lists = {"input": self.example.reshape(-1)} | ({"target": np.eye(outputs)[0]} if train else {})
         variables = {"learning rate": RATE} if train else {}
         return Sprite(case.sprite, artifact.files["net.sprite3"], case.block, lists, variables)
 
     def peers(self, folder: Path) -> Sprite:
-        """The sprite of the peer, made before."""
+        """Return the sprite of the peer."""
         file = (folder / f"{self.net.name}.sprite3").read_bytes()
         return Sprite(PEER, file, "cattorch forward", {"input": self.example.reshape(-1)})
 
 
 def made(net: Net, folder: Path) -> Made:
-    """A model, left in the folder for the peer."""
+    """Write a model to the folder for the peer, and return it."""
     from benchmarks.peers.sprite_nets import net as build
 
     module, example = build(net.name)
@@ -76,7 +77,7 @@ def made(net: Net, folder: Path) -> Made:
 
 
 def peer_sprites(nets: Sequence[Net], folder: Path) -> None:
-    """Have the peer write its sprites, and PyTorch's outputs in float64."""
+    """Run the peer, which writes its sprites and PyTorch's outputs in float64."""
     python = peer_python("cattorch-0.5", *PEERS)
     command = [python, "-m", "benchmarks.peers.cattorch_sprites", folder, *(net.name for net in nets)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
@@ -86,7 +87,7 @@ def peer_sprites(nets: Sequence[Net], folder: Path) -> None:
 
 
 def checked(sprite: Sprite, vm: str, right: np.ndarray) -> float:
-    """The greatest error of its output. Raises: ToolError if it is wrong."""
+    """Return the maximum error of its output. Raises: ToolError if it exceeds the tolerance."""
     found = sprite.output(vm)
     error = float(np.abs(found - right).max()) if found.size == right.size else np.inf
     if not error <= TOLERANCE:
@@ -99,7 +100,7 @@ def checked(sprite: Sprite, vm: str, right: np.ndarray) -> float:
 
 
 def measured(made: Made, folder: Path, race: Race) -> tuple[list[Row], list[Size]]:
-    """The figures of one model, on both machines."""
+    """Return the figures of one model, on both machines."""
     right = np.load(folder / f"{made.net.name}.npy").reshape(-1)
     cases = made.net.cases
     sprites = [*(made.ours(case, right.size) for case in cases), made.peers(folder)]

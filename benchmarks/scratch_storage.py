@@ -1,9 +1,9 @@
-"""Storage of a sprite's weights, way by way: `python -m benchmarks.scratch_storage`.
+"""Storage of a sprite's weights: `python -m benchmarks.scratch_storage`.
 
-A perceptron 784-64-10 with weights as PyTorch draws them first. The error of weights is the greatest over
-the greatest weight of a list, that of the output the same for one prediction. The time to unpack is the
-processor time by which the first prediction exceeds the second, the least of three rounds. A run takes a
-minute; its figures are kept in benchmarks/results/scratch_storage.json.
+A perceptron 784-64-10 with PyTorch's initial weights. Errors of weights are relative to the greatest weight
+of a list, those of outputs to the greatest output of one prediction. The time to unpack is the difference of
+the processor times of the first and second prediction, the minimum of three rounds. A run takes a minute; its
+figures are kept in benchmarks/results/scratch_storage.json.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ Weights = Mapping[str, np.ndarray]
 
 @dataclass(frozen=True)
 class Row:
-    """The figures of one way: bytes, errors over the greatest number, and seconds by virtual machine."""
+    """The figures of one option: bytes, relative errors, and seconds by virtual machine."""
 
     way: str
     json_each: float
@@ -64,7 +64,7 @@ def task() -> Task:
 
 
 def json_each(sprite: bytes, weights: Weights) -> float:
-    """Divide the bytes of JSON that keep weights by how many there are."""
+    """Return the bytes of JSON for each weight."""
     lists = json.loads(unzipped(sprite)["sprite.json"])["lists"].values()
     kept = [items for name, items in lists if names.written(name) in {*weights, NAME}]
     text = json.dumps(kept, ensure_ascii=False, separators=(",", ":"))
@@ -72,7 +72,7 @@ def json_each(sprite: bytes, weights: Weights) -> float:
 
 
 def unpacking(sprite: bytes, vm: str) -> tuple[float, np.ndarray]:
-    """Time the unpacking of the weights, in seconds; returns the output, too."""
+    """Time the unpacking of the weights, in seconds; return the output too."""
     loaded = Machine(vm)
     times = []
     for _ in range(ROUNDS):
@@ -84,7 +84,7 @@ def unpacking(sprite: bytes, vm: str) -> tuple[float, np.ndarray]:
 
 
 def measured(way: Mapping[str, Any], weights: Weights, right: np.ndarray) -> Row:
-    """Measure one way."""
+    """Measure one option."""
     artifact: Artifact = emit(task(), "scratch", weights=weights, train=False, **way)
     sprite = bytes(artifact.files["net.sprite3"])  # type: ignore[arg-type]  # it is no text
     kept = projects.read_arrays(sprite, artifact.program.tables["parameters"])

@@ -1,4 +1,4 @@
-"""What `benchmarks.scratch` measures, and what is wanted."""
+"""The cases of `benchmarks.scratch`, and their targets."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ VMS = ("vanilla", "turbowarp")
 
 @dataclass(frozen=True)
 class Case:
-    """A custom block of one of our sprites, and what is wanted of its time by virtual machine.
+    """A custom block of a sprite of catgrad, and the target of its time by virtual machine.
 
     That is a ratio to the peer's prediction, or nanoseconds for each multiplication with its addition.
     """
@@ -24,14 +24,14 @@ class Case:
 
     @property
     def sprite(self) -> str:
-        """What tells our sprite from others of the model."""
+        """The label of the sprite among those of the model."""
         unroll = [] if self.unroll == "auto" else [f"unroll={self.unroll}"]
         return ", ".join(["catgrad", *([] if self.block == "predict" else ["also learns"]), *unroll])
 
 
 @dataclass(frozen=True)
 class Net:
-    """A model of `benchmarks.peers.sprite_nets` with the cases it is measured in."""
+    """A model of `benchmarks.peers.sprite_nets` with its cases."""
 
     name: str
     title: str
@@ -39,7 +39,7 @@ class Net:
 
 
 def both(vanilla: float, turbowarp: float) -> dict[str, float]:
-    """A number for each virtual machine."""
+    """Return a number for each virtual machine."""
     return dict(zip(VMS, (vanilla, turbowarp), strict=True))
 
 
@@ -64,7 +64,7 @@ NETS = (
 
 
 def chosen(names: str) -> tuple[Net, ...]:
-    """The models of these names, with commas between; all for no name. Raises: UnknownName."""
+    """Return the models of these names, with commas between; all for no name. Raises: UnknownName."""
     known = {net.name: net for net in NETS}
     wanted = [name.strip() for name in names.split(",") if name.strip()] or list(known)
     for name in wanted:

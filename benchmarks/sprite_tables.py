@@ -1,4 +1,4 @@
-"""What `benchmarks.scratch` prints and keeps."""
+"""Tables and JSON of `benchmarks.scratch`."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from catgrad.files import write_whole
 
 @dataclass(frozen=True)
 class Row:
-    """Seconds of one of our custom blocks beside those of the peer's prediction.
+    """Seconds of a custom block of catgrad, and of the peer's prediction.
 
-    `products` counts the multiplications with their additions of a prediction; times of each are told of
-    predictions only. Errors are the greatest of the outputs, against PyTorch in float64.
+    `products` counts the multiply-adds of a prediction, for times per multiply-add of predictions. Errors are
+    the maxima over the outputs, against PyTorch in float64.
     """
 
     net: str
@@ -43,36 +43,36 @@ class Row:
 
     @property
     def ratio(self) -> float:
-        """Ours over the peer's."""
+        """The time of catgrad over that of the peer."""
         return self.seconds / self.peer_seconds
 
     @property
     def each(self) -> tuple[float, float] | None:
-        """Nanoseconds for each multiplication with its addition, ours and the peer's."""
+        """Nanoseconds for each multiply-add, of catgrad and of the peer."""
         if self.block != "predict":
             return None
         return self.seconds / self.products * 1e9, self.peer_seconds / self.products * 1e9
 
     @property
     def title(self) -> str:
-        """What was done."""
+        """The function that was measured."""
         more = "" if self.unroll == "auto" else f", unroll={self.unroll}"
         return f"{self.net}, {self.block}{more}"
 
     @property
     def wanted(self) -> str:
-        """What is asked for."""
+        """The target."""
         found = [f"≤ {self.wanted_ratio:g}"] if self.wanted_ratio else []
         return ", ".join(found + ([f"≤ {self.wanted_each:g} ns each"] if self.wanted_each else []))
 
     def line(self) -> str:
-        """The row in short, as soon as it is measured."""
+        """Return the row as a short line."""
         return f"{self.title}, {self.vm}: {duration(self.seconds)}, ratio {self.ratio:.3f}"
 
 
 @dataclass(frozen=True)
 class Size:
-    """How large a sprite is: its blocks, and bytes of its description and of its file."""
+    """The size of a sprite: blocks, and bytes of its JSON and of its file."""
 
     net: str
     sprite: str
@@ -82,7 +82,7 @@ class Size:
 
     @classmethod
     def of(cls, net: str, sprite: Sprite) -> Self:
-        """Those of a sprite."""
+        """Return the size of a sprite."""
         return cls(net, sprite.name, sprite.blocks, len(sprite.json), len(sprite.file))
 
 
@@ -99,7 +99,7 @@ def show(console: Console, rows: Sequence[Row], sizes: Sequence[Size], peer: str
 
 
 def times(rows: Sequence[Row], title: str, peer: str) -> Table:
-    """Ours beside the peer, on one virtual machine."""
+    """Compare with the peer on one virtual machine."""
     table = Table(title=title, box=box.SIMPLE_HEAD)
     for heading in ("what", "ours", peer, "ratio", "wanted", "ns each", "peer's", "error", "peer's"):
         table.add_column(heading)
@@ -113,7 +113,7 @@ def times(rows: Sequence[Row], title: str, peer: str) -> Table:
 
 
 def keep(rows: Sequence[Row], sizes: Sequence[Size], peers: Sequence[str], busy: float | None) -> Path:
-    """Write the figures as JSON; returns where."""
+    """Write the figures as JSON; return the path."""
     whole = {
         "command": "python -m benchmarks.scratch",
         "machine": described(busy),
@@ -135,7 +135,7 @@ def described(busy: float | None) -> dict[str, Any]:
 
 
 def written(name: str, whole: Mapping[str, Any]) -> Path:
-    """Write figures as JSON; returns where."""
+    """Write figures as JSON; return the path."""
     path = RESULTS / f"{name}.json"
     write_whole(path, [f"{json.dumps(whole, indent=1)}\n".encode()])
     return path.relative_to(ROOT)

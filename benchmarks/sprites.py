@@ -1,4 +1,4 @@
-"""Sprites in Scratch's virtual machines: the processor time of a custom block, inside a loop of Scratch."""
+"""Timing of sprites in Scratch's virtual machines: the processor time of a custom block in a loop."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ sprite benchmark
 
 @dataclass(frozen=True)
 class Sprite:
-    """A file with the custom block that is timed, and what its shared lists and variables hold then."""
+    """A file with the custom block to time, and the values of its shared lists and variables."""
 
     name: str
     file: bytes
@@ -42,16 +42,16 @@ class Sprite:
 
     @property
     def json(self) -> bytes:
-        """What the file says, uncompressed."""
+        """The content of the file, uncompressed."""
         return unzipped(self.file)["sprite.json"]
 
     @property
     def blocks(self) -> int:
-        """How many blocks there are; variables and literals in their slots do not count."""
+        """The number of blocks, without variables and literals in slots."""
         return sum(isinstance(block, dict) for block in json.loads(self.json)["blocks"].values())
 
     def loaded(self, vm: str, repeated: bool = False) -> Machine:
-        """A virtual machine with it, and with the script that repeats its block if that is asked for."""
+        """Return a virtual machine with the sprite, and optionally with a script that repeats its block."""
         machine = Machine(vm)
         machine.load(repeating(self.file, self.block) if repeated else self.file)
         for name, items in self.lists.items():
@@ -61,14 +61,14 @@ class Sprite:
         return machine
 
     def output(self, vm: str) -> np.ndarray:
-        """The list `output` after one call."""
+        """Return the list `output` after one call."""
         machine = self.loaded(vm)
         machine.call(self.block)
         return machine.array("output")
 
 
 def repeating(file: bytes, block: str) -> bytes:
-    """A sprite with the script LOOP about one of its custom blocks."""
+    """Return a sprite with the script LOOP about one of its custom blocks."""
     files = unzipped(file)
     sprite = json.loads(files["sprite.json"])
     loop = json.loads(unzipped(sprite3(LOOP.format(block=spell.name(block)), {}))["sprite.json"])
@@ -89,21 +89,21 @@ def repeating(file: bytes, block: str) -> bytes:
 
 
 def unzipped(file: bytes) -> dict[str, bytes]:
-    """The files in an archive by name."""
+    """Return the files in an archive by name."""
     with zipfile.ZipFile(io.BytesIO(file)) as archive:
         return {name: archive.read(name) for name in archive.namelist()}
 
 
 @dataclass(frozen=True)
 class Race:
-    """How many rounds there are, about how many seconds each lasts for one sprite, and the warm-up before."""
+    """The number of rounds, the approximate seconds of one sprite in each, and those of the warm-up."""
 
     rounds: int
     seconds: float
     warm_up: float
 
     def run(self, sprites: Sequence[Sprite], vm: str) -> list[float]:
-        """The least seconds of a processor for a call of each block, by turns: all meet the same noise."""
+        """Return the minimum processor time of a call of each block, measured alternately."""
         machines = [sprite.loaded(vm, repeated=True) for sprite in sprites]
         repeats = [self._repeats(machine) for machine in machines]
         taken: list[list[float]] = [[] for _ in sprites]
@@ -113,7 +113,7 @@ class Race:
         return [min(times) for times in taken]
 
     def _repeats(self, machine: Machine) -> int:
-        """How many calls make a round; known when the warm-up is over, in which machines compile."""
+        """The number of calls in a round, determined after the warm-up, in which machines compile."""
         count, spent, taken = 1, 0.0, 0.0
         while spent < self.warm_up or taken * count < self.seconds / 2:
             taken = call(machine, count)
@@ -123,6 +123,6 @@ class Race:
 
 
 def call(machine: Machine, repeats: int) -> float:
-    """Seconds of a processor for one call of the block, the mean over repeats."""
+    """Return the processor time of one call of the block, the mean over repeats."""
     machine.set_variable("benchmark repeats", repeats)
     return machine.seconds("benchmark", 1) / repeats

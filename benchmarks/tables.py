@@ -1,4 +1,4 @@
-"""What `benchmarks.cpu` prints and keeps."""
+"""Tables and JSON of `benchmarks.cpu`."""
 
 from __future__ import annotations
 
@@ -33,38 +33,38 @@ class Row:
     results: dict[str, Result]
 
     def seconds(self, name: str) -> float | None:
-        """What was measured of a competitor."""
+        """The figures of a competitor."""
         return self.results[name].seconds
 
     def best_peer(self, ours: str) -> tuple[str, float] | None:
-        """The fastest but ours."""
+        """Return the fastest peer."""
         timed = [(r.seconds, n) for n, r in self.results.items() if n != ours and r.seconds is not None]
         return min(timed)[::-1] if timed else None
 
     def ratio(self, ours: str) -> float | None:
-        """Our time over that of the best peer."""
+        """The time of catgrad over that of the fastest peer."""
         mine, best = self.seconds(ours), self.best_peer(ours)
         return None if mine is None or best is None else mine / best[1]
 
 
 def counted(threads: int) -> str:
-    """How many threads."""
+    """The number of threads."""
     return "1 thread" if threads == 1 else f"{threads} threads"
 
 
 def text(seconds: float | None) -> str:
-    """A time, or a dash."""
+    """Return a time, or a dash."""
     return "–" if seconds is None else duration(seconds)
 
 
 def line(row: Row, ours: str) -> str:
-    """A row in short, as soon as it is measured."""
+    """Return a row as a short line."""
     figures = ", ".join(f"{name} {text(r.seconds)}" for name, r in row.results.items() if r.seconds)
     return f"{row.workload} {row.measure}, {counted(row.threads)}: {figures or 'nothing'}"
 
 
 def comparison(rows: Sequence[Row], ours: str, peak: float) -> Table:
-    """Ours beside the best peer, with one number of threads."""
+    """Compare with the fastest peer, for one number of threads."""
     title = f"{ours}, {counted(rows[0].threads)}; peak of a core: {peak / 1e9:.0f} GFLOP/s"
     table = Table(title=title, box=box.SIMPLE_HEAD)
     for heading in ("workload", "what", "ours", "best peer", "its time", "ratio", "wanted", "of the peak"):
@@ -81,7 +81,7 @@ def comparison(rows: Sequence[Row], ours: str, peak: float) -> Table:
 
 
 def everyone(rows: Sequence[Row]) -> Table:
-    """All competitors, with one number of threads."""
+    """Compare all competitors, for one number of threads."""
     names = list(rows[0].results)
     table = Table("workload", "what", *names, title=f"all, {counted(rows[0].threads)}", box=box.SIMPLE_HEAD)
     for row in rows:
@@ -90,7 +90,7 @@ def everyone(rows: Sequence[Row]) -> Table:
 
 
 def first_calls(rows: Sequence[Row]) -> Table:
-    """How long each competitor took until the end of its first call."""
+    """Tabulate the seconds of each competitor up to the end of its first call."""
     names = list(rows[0].results)
     table = Table(
         "workload", "what", *names, title="building, compiling and the first call", box=box.SIMPLE_HEAD
@@ -101,7 +101,7 @@ def first_calls(rows: Sequence[Row]) -> Table:
 
 
 def reasons(rows: Iterable[Row]) -> list[str]:
-    """Why figures are missing, said once for the same reason."""
+    """List the reasons for missing figures."""
     found: dict[tuple[str, str], list[str]] = {}
     for row in rows:
         for name, result in row.results.items():
@@ -111,7 +111,7 @@ def reasons(rows: Iterable[Row]) -> list[str]:
 
 
 def speed_up(rows: Sequence[Row], ours: str) -> list[str]:
-    """How much faster a step of ours is with more threads, by wall time against processor time."""
+    """Tabulate the speed-up of a step of catgrad with more threads, wall time against processor time."""
     alone = {(row.workload, row.measure): row.seconds(ours) for row in rows if row.threads == 1}
     found = []
     for row in rows:
@@ -122,7 +122,7 @@ def speed_up(rows: Sequence[Row], ours: str) -> list[str]:
 
 
 def compiled(rows: Sequence[Row], ours: str) -> list[str]:
-    """How long the character GPT took from a term to the end of its first step."""
+    """Return the seconds of the character GPT from a term to the end of its first step."""
     return [
         f"{row.workload}, {ours}: {text(row.results[ours].first)} from the term to the end of the first step"
         " (wanted: ≤ 5 s to the loaded library)"
@@ -132,7 +132,7 @@ def compiled(rows: Sequence[Row], ours: str) -> list[str]:
 
 
 def held(kept: Trainer, ours: str) -> list[str]:
-    """The memory of the trainers."""
+    """Return the memory of the trainers."""
     found = [f"memory of the trainer, {name}: {size / 1e6:.0f} MB" for name, size in kept.memory.items()]
     mine, peers = kept.memory.get(ours), [size for name, size in kept.memory.items() if name != ours]
     if mine and peers:
@@ -156,12 +156,12 @@ def show(console: Console, rows: Sequence[Row], ours: str, peak: float, kept: Tr
 
 
 def complete(row: Row, ours: str) -> bool:
-    """Whether ours was measured, or is not there to be."""
+    """Return whether catgrad was measured, or has no such measure."""
     return row.seconds(ours) is not None or row.results[ours].reason == "does not"
 
 
 def figures(row: Row) -> dict[str, Any]:
-    """A row without what only checks needed."""
+    """Return a row without data that only checks need."""
     kept = {key: value for key, value in asdict(row).items() if key not in ("title", "results")}
     results = {
         name: {"seconds": r.seconds, "from": min(r.rounds), "to": max(r.rounds), "first": r.first}
@@ -177,7 +177,7 @@ def figures(row: Row) -> dict[str, Any]:
 def keep(
     rows: Sequence[Row], peak: float, busy: float | None, kept: Trainer | None, versions: Sequence[str]
 ) -> Path:
-    """Write the figures as JSON; returns where."""
+    """Write the figures as JSON; return the path."""
     machine = {
         "processor": processor(), "cores": os.cpu_count(), "python": platform.python_version(),
         "operations a second of a core": peak, "share that others used": busy,

@@ -1,4 +1,4 @@
-"""The trainer of the character GPT as a process: its memory beside PyTorch's."""
+"""Memory of a process that trains the character GPT, compared with PyTorch."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ STEPS = 10
 
 @dataclass(frozen=True)
 class Trainer:
-    """The most memory that each process held, in bytes, or why it is not known."""
+    """The peak memory of each process in bytes, or the reason why it is unknown."""
 
     memory: dict[str, int]
     reasons: dict[str, str]
 
 
 def trainer(place: Path, both: Sequence[Competitor]) -> Trainer:
-    """What ours and the first peer hold when all they do is train."""
+    """Measure catgrad and the first peer."""
     memory: dict[str, int] = {}
     reasons: dict[str, str] = {}
     for competitor in both:
@@ -38,7 +38,7 @@ def trainer(place: Path, both: Sequence[Competitor]) -> Trainer:
 
 
 def trained(competitor: Competitor, place: Path) -> int:
-    """The most memory of a process that has made a few steps and nothing else."""
+    """Return the peak memory of a process that only makes a few steps."""
     if competitor.word == "c":
         return machine.most_memory(["./train", "--epochs", str(STEPS)], program(place))
     with Process(competitor, place, 1) as process:
@@ -49,7 +49,7 @@ def trained(competitor: Competitor, place: Path) -> int:
 
 
 def program(place: Path) -> Path:
-    """The folder of the emitted program that trains, built, with a batch as its data."""
+    """Build the emitted training program with a batch as its data; return its folder."""
     [workload] = chosen(place.name)
     folder = place / "program"
     emit(workload.task, "c").write(folder)

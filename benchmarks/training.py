@@ -1,4 +1,4 @@
-"""Models of real size: `python -m benchmarks.training`.
+"""Compilation and training of larger models: `python -m benchmarks.training`.
 
 Compiling a model of GPT-2's shape, and the emitted step of the character GPT of the examples beside
 PyTorch's, both with one thread. Takes a minute.
@@ -12,6 +12,7 @@ from benchmarks.harness import Report, best, side_by_side
 from catgrad import Dtype, NdArrayType, Task, emit, losses, optimisers
 from catgrad.backend import get_backend
 from catgrad.learn.entries import program
+from catgrad.programs.ports import Kind
 from examples.char_gpt import BATCH, CONTEXT, DEPTH, HEADS, WIDTH, gpt
 
 SIZE, VOCABULARY = 12, 65
@@ -26,22 +27,20 @@ def compiling(report: Report) -> None:
         return Task(model, optimisers.adamw(1e-3), losses.cross_entropy, "gpt_2", labels)
 
     seconds = {target: best(lambda t=target: emit(gpt_2(), t), 3) for target in ("numpy", "torch")}
-    [step] = [f for f in program(gpt_2(), get_backend("numpy").has).functions if f.name == "train_step"]
-    print(
-        f"GPT-2's shape: {gpt_2().model.H.X} operations; {len(step.body)} in train_step as it is emitted from"
-    )
+    step = program(gpt_2(), get_backend("numpy").has).kinds[Kind.STEP]
+    print(f"GPT-2's shape: {gpt_2().model.H.X} operations; {len(step.body)} in step as it is emitted from")
     for target, time in seconds.items():
         report.add(f"compile GPT-2's shape for {target}", time, "target numpy", seconds["numpy"], "≤ 3 s")
 
 
 def stepping(report: Report) -> None:
-    """The character GPT: 4 layers of width 128, 12 stretches of 64 characters."""
+    """Return the character GPT: 4 layers of width 128, 12 stretches of 64 characters."""
     import torch
 
     from benchmarks.peers.torch_gpt import Gpt, stepper
 
     torch.set_num_threads(1)
-    # The optimiser of the peer at a constant rate, which schedules would only make dearer for it.
+    # The peer has a constant rate; a schedule would only slow it down.
     decaying, plain = (optimisers.adamw(1e-3, weight_decay=decay) for decay in (0.1, 0.0))
     optimiser = optimisers.clipped(optimisers.grouped(lambda p: decaying if p.type.rank > 1 else plain), 1.0)
     labels = (NdArrayType((SIZE, CONTEXT), Dtype.int64),)

@@ -15,14 +15,14 @@ from catgrad.errors import unknown
 from catgrad.initialisers import Initialiser, Normal, Uniform
 
 PREDICT, STEP, LOOP = "predict", "step", "loop"
-"""What is timed: the output, a step of training by one call, and many steps in one call."""
+"""The measures: the output, one step in one call, and many steps in one call."""
 
 
 @dataclass(frozen=True)
 class Workload:
-    """A model with its loss and optimiser, in words that peers without catgrad read too.
+    """A model with loss and optimiser, described by data that peers without catgrad can read.
 
-    `wanted` says of some measures how large our time over that of the best peer may be.
+    `wanted` has the target of the ratio to the fastest peer, for some measures.
     """
 
     name: str
@@ -36,7 +36,7 @@ class Workload:
     measures: tuple[str, ...] = (STEP, PREDICT)
 
     def words(self) -> dict[str, Any]:
-        """What a peer is told."""
+        """The description for a peer."""
         return asdict(self)
 
     @cached_property
@@ -46,7 +46,7 @@ class Workload:
 
     @property
     def task(self) -> Task:
-        """What is compiled."""
+        """The task to compile."""
         numbers = dict(self.optimiser)
         rate, kind = numbers.pop("rate"), numbers.pop("kind", "sgd")
         [scores] = self.model.target.table
@@ -55,7 +55,7 @@ class Workload:
         return Task(self.model, optimiser, getattr(losses, self.loss), self.name.replace("-", "_"), labels)
 
     def data(self, seed: int = 0) -> dict[str, np.ndarray]:
-        """The batch, x and y, of random numbers."""
+        """Return the batch, x and y, of random numbers."""
         rng = np.random.default_rng(seed)
         [x], [scores] = self.model.source.table, self.model.target.table
         classes = scores.shape[-1]
@@ -126,7 +126,7 @@ WORKLOADS = (
 
 
 def chosen(names: str) -> tuple[Workload, ...]:
-    """The workloads of these names, with commas between; all for no name. Raises: UnknownName."""
+    """Return the workloads of these names, with commas between; all for no name. Raises: UnknownName."""
     known = {workload.name: workload for workload in WORKLOADS}
     wanted = [name.strip() for name in names.split(",") if name.strip()] or list(known)
     for name in wanted:

@@ -1,14 +1,19 @@
 """catgrad compiles a model's training loop into source code you own."""
 
+from typing import TYPE_CHECKING, Any
+
 from catgrad import ops
+from catgrad.backend import Artifact
 from catgrad.dims import Dim
 from catgrad.errors import CatgradError
 from catgrad.learn import layers, losses, optimisers, schedules
 from catgrad.learn.compile import Compiled, compile_model, emit
 from catgrad.learn.fit import fit
 from catgrad.learn.functions import Functions
+from catgrad.learn.learner import Learner
 from catgrad.learn.losses import mse
 from catgrad.learn.metrics import accuracy, evaluate
+from catgrad.learn.optimiser import Optimiser
 from catgrad.learn.optimisers import sgd
 from catgrad.learn.task import Task
 from catgrad.terms.build import build
@@ -17,8 +22,21 @@ from catgrad.terms.var import Var
 from catgrad.types import Dtype, NdArrayType
 from catgrad.verification import verify
 
+if TYPE_CHECKING:
+    from catgrad.frontends.torch import from_torch
+
 __all__ = [
-    "CatgradError", "Compiled", "Dim", "Dtype", "Functions", "NdArrayType", "Task", "Term", "Var", "accuracy",
-    "build", "compile_model", "copy", "discard", "emit", "evaluate", "fit", "identity", "layers",
-    "losses", "mse", "obj", "ops", "optimisers", "permutation", "schedules", "sgd", "verify",
+    "Artifact", "CatgradError", "Compiled", "Dim", "Dtype", "Functions", "Learner", "NdArrayType",
+    "Optimiser", "Task", "Term", "Var", "accuracy", "build", "compile_model", "copy", "discard", "emit",
+    "evaluate", "fit", "from_torch", "identity", "layers", "losses", "mse", "obj", "ops", "optimisers",
+    "permutation", "schedules", "sgd", "verify",
 ]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    """Load `from_torch` at its first use, for it registers what it knows of PyTorch's operations."""
+    if name != "from_torch":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from catgrad.frontends.torch import from_torch
+
+    return from_torch

@@ -97,7 +97,7 @@ def statements(backend: Backend, program: Program) -> dict[str, Any]:
     return {"functions": printed, "kinds": {kind: printed[f.name] for kind, f in program.kinds.items()}}
 
 
-def texts_alone(given: Mapping[str, Any], files: dict[str, str]) -> Mapping[str, str | bytes]:
+def unchanged(context: Mapping[str, Any], files: dict[str, str]) -> Mapping[str, str | bytes]:
     """The rendered files as they are."""
     return files
 
@@ -113,15 +113,14 @@ class Backend:
     all targets get, for what they make of a function need not obey the rules of types any more.
     `needs` are the tools without which emitted code cannot run, and those that some uses of it take.
 
-    `options` is a frozen dataclass, whose fields `emit` takes by name. `entries` are the functions
-    of a task that are printed with these options, if not the usual ones. `arrange` makes of a program what
-    the target prints, before any pass, or refuses it; `spell` makes of the prepared program what its
-    templates are given, which are statements by default. Operations that are gone when macros are called,
-    as loops have no shapes, are named in `dissolves`. Where `adjustable`, learning rates are numbers of the
-    state, that whoever runs the emitted code may change. `assemble` makes of what templates were given and
-    of the rendered files those that are emitted, which may be bytes. Templates may call `helpers` by name.
-    `limits` says, by a word for each, what the emitted code does not have that others do, beside operations,
-    and why.
+    `options` is a frozen dataclass, whose fields `emit` takes by name. `entries` are the functions of a task
+    that are printed with these options, if not the usual ones. `prepare` changes a program to what the target
+    prints, before any pass, or refuses it. `template_context` returns the variables that the templates read,
+    which are statements by default. `lowers_to_loops` names operations that are gone when macros are called,
+    as loops have no shapes. With `runtime_learning_rate`, learning rates are numbers of the state, which
+    whoever runs the emitted code may change. `postprocess` makes the emitted files, which may be bytes, from
+    these variables and the rendered texts. Templates may call `helpers` by name. `known_gaps` says, by a word
+    for each, what the emitted code does not have that others do, beside operations, and why.
     """
 
     name: str
@@ -131,17 +130,17 @@ class Backend:
     load: Callable[[Artifact], Any]
     passes: Sequence[Pass] = ()
     needs: Sequence[Tool] = ()
-    lacks: Mapping[str, str] = field(default_factory=dict)
+    unsupported: Mapping[str, str] = field(default_factory=dict)
     tolerance: Mapping[str, float] = field(default_factory=lambda: dict(TOLERANCE))
     options: Any = field(default_factory=NoOptions)
     entries: Callable[[Any], Sequence[Kind]] = lambda options: ()
-    arrange: Callable[[Backend, Program], Program] = lambda backend, program: program
-    spell: Callable[[Backend, Program], Mapping[str, Any]] = statements
-    dissolves: frozenset[str] = frozenset()
-    adjustable: bool = False
-    assemble: Callable[[Mapping[str, Any], dict[str, str]], Mapping[str, str | bytes]] = texts_alone
+    prepare: Callable[[Backend, Program], Program] = lambda backend, program: program
+    template_context: Callable[[Backend, Program], Mapping[str, Any]] = statements
+    lowers_to_loops: frozenset[str] = frozenset()
+    runtime_learning_rate: bool = False
+    postprocess: Callable[[Mapping[str, Any], dict[str, str]], Mapping[str, str | bytes]] = unchanged
     helpers: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
-    limits: Mapping[str, str] = field(default_factory=dict)
+    known_gaps: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
     def environment(self) -> jinja2.Environment:
@@ -186,7 +185,7 @@ class Backend:
     @cached_property
     def operations(self) -> frozenset[str]:
         """The names of the operations the target has, beside other macros of its dialect."""
-        return self.dissolves.union(self.dialect.macros)
+        return self.lowers_to_loops.union(self.dialect.macros)
 
     def missing(self) -> str | None:
         """Say why emitted code cannot run on this machine, if it cannot."""
@@ -213,21 +212,23 @@ class Backend:
         the program, or its arrays do not fit into 64 bits of addresses.
         """
         self._check_supported(program)
-        arranged = self.arrange(self, program)
-        for function in arranged.functions:
+        prepared = self.prepare(self, program)
+        for function in prepared.functions:
             require_addressable(function)
-        prepared = arranged.map(self._prepared)
-        used = {op.macro for f in prepared.functions for op in operations(f)}
-        spelled = self.spell(self, prepared)
-        given = {"program": prepared, "used": used, "backend": self, **spelled}
+        optimised = prepared.map(self._optimised)
+        used = {op.macro for f in optimised.functions for op in operations(f)}
+        own = self.template_context(self, optimised)
+        context = {"program": optimised, "used": used, "backend": self, **own}
         rendered = {
-            name.format(name=program.name): self.environment.get_template(template).render(given).strip("\n")
+            name.format(name=program.name): self.environment.get_template(template)
+            .render(context)
+            .strip("\n")
             for name, template in self.files.items()
         }
         files = {name: text.rstrip() + "\n" for name, text in rendered.items() if text.strip()}
-        return Artifact(self.assemble(given, files), prepared, program, self)
+        return Artifact(self.postprocess(context, files), optimised, program, self)
 
-    def _prepared(self, function: Function) -> Function:
+    def _optimised(self, function: Function) -> Function:
         straight = optimise(function)
         # Passes of the target may replace operations by ones that no longer say what they demand.
         return self._suited(replace(straight, requirements=requirements(straight)))
@@ -243,7 +244,7 @@ class Backend:
                     name = op.macro
                     raise UnsupportedOp(
                         f"target {self.name!r} must have a macro for every operation without a body",
-                        f"{name} has none: {self.lacks.get(name, 'nobody has written it yet')}",
+                        f"{name} has none: {self.unsupported.get(name, 'nobody has written it yet')}",
                         f"add macro {name} to {self.folders[0].name}/ops.j2, or choose another target",
                     )
 

@@ -155,6 +155,11 @@ def product(sizes: tuple[Size, ...]) -> Size:
     return total
 
 
+def coefficients(size: Size) -> dict[Monomial, int]:
+    """Return the coefficient of each monomial of a size that has one."""
+    return dict(_terms(size))
+
+
 def greatest_coefficient(size: Size) -> int:
     """Return the greatest absolute value of a coefficient; of a number, its own."""
     return max((abs(coefficient) for _, coefficient in _terms(size)), default=0)

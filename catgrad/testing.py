@@ -1,4 +1,4 @@
-"""Laws and the conformance suite, for catgrad's own tests and for those of plug-ins.
+"""Laws and the conformance suite, for the tests of catgrad and of plug-ins.
 
 A package that adds a target gets the whole suite in two lines:
 
@@ -124,7 +124,7 @@ def _built(backend: Backend, terms: Sequence[Term]) -> list[Callable[..., Any]]:
 
 
 def _called(function: Callable[..., Any], arrays: Sequence[Array]) -> list[Array]:
-    # No library but NumPy takes its bfloat16, and every target takes float32 for it.
+    # Only NumPy accepts ml_dtypes' bfloat16; all targets accept float32 in its place.
     given = [widened(array) if array.dtype.name == "bfloat16" else array for array in map(np.asarray, arrays)]
     return [as_numpy(result) for result in function(*given)]
 
@@ -132,7 +132,7 @@ def _called(function: Callable[..., Any], arrays: Sequence[Array]) -> list[Array
 def check_conformance(
     target: str, case: Case, seed: int = 0, *, batches: Batches | None = None, **options: Any
 ) -> None:
-    """Raises AssertionError unless the target with these options computes the case as `ref` does.
+    """Raise AssertionError unless the target with these options agrees with `ref` on the case.
 
     With `batches`, the case is run in the program of its batch.
     """
@@ -155,17 +155,17 @@ def check_conformance(
 
 
 def in_dtype(value: Any, dtype: Dtype) -> Any:
-    """An operation, block, type or tuple of them with another dtype for float32."""
+    """Return an operation, block, type or tuple of them with another dtype for float32."""
     return retyped(value, Dtype.float32, dtype)
 
 
 def in_float64(value: Any) -> Any:
-    """An operation, type or tuple of them with float64 for float32."""
+    """Return an operation, type or tuple of them with float64 for float32."""
     return in_dtype(value, Dtype.float64)
 
 
 def check_derivative(term: Term, domain: tuple[float, float] = (-2.0, 2.0), seed: int = 0) -> None:
-    """Raises AssertionError unless R[f] agrees with central differences of f, in float64.
+    """Raise AssertionError unless R[f] agrees with central differences of f, in float64.
 
     Along a random direction v: `⟨R[f](x, dy), v⟩ = d/dt ⟨dy, f(x + t·v)⟩` at t = 0.
     """
@@ -193,7 +193,7 @@ def check_derivative(term: Term, domain: tuple[float, float] = (-2.0, 2.0), seed
 
 
 def isomorphic(f: Term, g: Term) -> bool:
-    """Whether two terms are the same diagram up to the numbering of wires and operations."""
+    """Return whether two terms are isomorphic: equal up to the numbering of wires and operations."""
     import networkx
 
     return bool(

@@ -8,11 +8,14 @@ import shlex
 import shutil
 import signal
 import subprocess
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib import metadata
 from importlib.util import find_spec
+from pathlib import Path
 from threading import Thread
+from typing import Any
 
 from catgrad.errors import ToolError, one_line
 
@@ -145,13 +148,47 @@ def _said(command: list[str]) -> str:
     reader = Thread(target=read, daemon=True)
     reader.start()
     reader.join(SECONDS)
-    with suppress(OSError):
-        if hasattr(os, "killpg"):
-            os.killpg(process.pid, signal.SIGKILL)
-        else:  # Windows has no process groups
-            process.kill()
+    _kill_group(process)
     process.wait()
     reader.join(SECONDS / 10)
     if not reader.is_alive():
         process.stdout.close()
     return bytes(said).decode(errors="replace")
+
+
+def run(
+    command: Sequence[str],
+    limit: float,
+    *,
+    input: str = "",
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+) -> subprocess.CompletedProcess[str]:
+    """Run a program to its end, in this folder and environment, and return what it said.
+
+    It is killed after `limit` seconds, and if an exception interrupts the wait, as Ctrl-C or the timeout of
+    a test does. So are its children, like those of a compiler.
+
+    Raises: OSError if it is no program; TimeoutExpired of `subprocess`
+    """
+    pipe = subprocess.PIPE
+    process = subprocess.Popen(
+        command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, errors="replace", cwd=cwd, env=env,
+        start_new_session=True,
+    )  # fmt: skip
+    with process:
+        try:
+            output, said = process.communicate(input, limit)
+        except BaseException:
+            _kill_group(process)
+            raise
+    return subprocess.CompletedProcess(command, process.returncode, output, said)
+
+
+def _kill_group(process: subprocess.Popen[Any]) -> None:
+    """Kill a process that began a session, and its children."""
+    with suppress(OSError):
+        if hasattr(os, "killpg"):
+            os.killpg(process.pid, signal.SIGKILL)
+        else:  # Windows has no process groups
+            process.kill()

@@ -211,20 +211,20 @@ def _compared(
         artifact.backend.tolerance.get(function.types[v].dtype.value, 0.0) for v in function.results
     ]
     # No library but NumPy takes its bfloat16, and every target takes float32 for it.
-    given = [widened(array) if array.dtype.name == "bfloat16" else array for array in arrays]
+    inputs = [widened(array) if array.dtype.name == "bfloat16" else array for array in arrays]
     try:
-        found = [as_numpy(result) for result in getattr(compiled, function.name)(*given)]
+        results = [as_numpy(result) for result in getattr(compiled, function.name)(*inputs)]
     except ToolError:
         raise
     except Exception as error:  # as above
         said = str(error) if isinstance(error, CatgradError) else f"{type(error).__name__}: {error}"
         return [Comparison(function.name, "all", np.inf, 0.0, one_line(f"it raises {said}"))]
-    if len(found) != len(reference):
-        problem = f"it returns {len(found)} arrays, not {len(reference)}"
+    if len(results) != len(reference):
+        problem = f"it returns {len(results)} arrays, not {len(reference)}"
         return [Comparison(function.name, "all", np.inf, 0.0, problem)]
     return [
-        _comparison(function.name, name, result, wanted, tolerance)
-        for name, result, wanted, tolerance in zip(names, found, reference, tolerances, strict=True)
+        _comparison(function.name, name, result, expected, tolerance)
+        for name, result, expected, tolerance in zip(names, results, reference, tolerances, strict=True)
     ]
 
 

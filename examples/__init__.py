@@ -1,1 +1,1 @@
-"""Examples, each on real data, each with the options of `examples.options`."""
+"""Examples on real data, with the options of `examples.options`."""

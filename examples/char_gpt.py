@@ -1,10 +1,9 @@
-"""A small GPT that learns to spell Genesis, character by character.
+"""A character-level GPT, trained on Genesis.
 
     python -m examples.char_gpt --plot gpt.png
 
-Prints the training step that catgrad emits, trains on emitted code only, and ends with the loss on
-text it has not been trained on, beside the entropy of a character given the one before, and with
-text of its own. Data: the King James Version, which is in the public domain.
+Prints the emitted training step, trains on emitted code only, then prints the loss on held-out text, the
+entropy of bigrams for comparison, and a generated text. Data: the King James Version, in the public domain.
 """
 
 from __future__ import annotations
@@ -54,9 +53,9 @@ def gpt(
     context: int = CONTEXT,
     remembering: bool = False,
 ) -> Term:
-    """Characters so far to scores of the next, at every place: embeddings, blocks, and a linear map.
+    """Scores of the next character at every position: embeddings, blocks, and a linear map.
 
-    The same, `remembering`, takes one character at a time.
+    With `remembering`, a key/value cache: one character at a time.
     """
     length, memory = (1, context) if remembering else (context, None)
     places, features = NdArrayType((batch, length)), NdArrayType((width,))
@@ -87,7 +86,7 @@ def gpt(
 
 
 def task(vocabulary: int, steps: int, batch: int | Dim = BATCH) -> Task:
-    """The GPT with AdamW: no decay on vectors, a rate that warms up and falls, clipped gradients."""
+    """Return the GPT with AdamW: no decay of vectors, warm-up and cosine schedule, gradient clipping."""
     rate = cosine(1.5e-3, steps, warm_up=min(100, steps - 1), least=1e-4)
     decaying, plain = (optimisers.adamw(rate, weight_decay=decay) for decay in (0.1, 0.0))
 
@@ -102,7 +101,7 @@ def task(vocabulary: int, steps: int, batch: int | Dim = BATCH) -> Task:
 def windows(
     numbers: np.ndarray, size: int, seed: int, context: int = CONTEXT
 ) -> Callable[[int], Iterator[tuple[Any, Any]]]:
-    """For each epoch, batches without end: stretches of the text, and what follows each character."""
+    """Yield batches of random windows of the text, with the next characters as labels."""
 
     def batches(epoch: int) -> Iterator[tuple[Any, Any]]:
         rng = np.random.default_rng((seed, epoch))
@@ -114,18 +113,18 @@ def windows(
 
 
 def held_out(numbers: np.ndarray, size: int = 64, context: int = CONTEXT) -> list[tuple[Any, Any]]:
-    """The text in stretches side by side, with what follows each character."""
+    """Cut the text into adjacent windows, with the next characters as labels."""
     rows = numbers[: (len(numbers) - 1) // context * context].reshape(-1, context)
     following = numbers[1 : rows.size + 1].reshape(-1, context)
     return [(rows[i : i + size], following[i : i + size]) for i in range(0, len(rows), size)]
 
 
 def write(learner: Any, prompt: np.ndarray, length: int, seed: int, temperature: float = 0.8) -> list[int]:
-    """So many characters after the prompt, each drawn from what the model expects."""
+    """Sample characters after the prompt from the predictions of the model."""
     rng, written = np.random.default_rng(seed), list(prompt)
     for _ in range(length):
         seen = written[-CONTEXT:]
-        # What stands behind the last character is not looked at.
+        # Attention is causal, so characters after the last one do not matter.
         window = np.array([seen + [0] * (CONTEXT - len(seen))])
         scores = np.asarray(learner.predict(window))[0, len(seen) - 1] / temperature
         chances = np.exp(scores - scores.max(), dtype=np.float64)

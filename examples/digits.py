@@ -2,10 +2,9 @@
 
     python -m examples.digits --plot digits.png
 
-Prints the training step that catgrad emits, trains on emitted code only, and ends with the share
-of digits told right that it has not been trained on. With `--target scratch` a smaller network trains
-inside Scratch, whose editor would take long to show the blocks of this one, and digits.sb3 is written, a
-project that trains again at its green flag. Data: scikit-learn's copy of the test set of
+Prints the emitted training step, trains on emitted code only, and prints the accuracy on held-out digits.
+With `--target scratch` a smaller network trains in Scratch, whose editor is slow with many blocks, and
+writes digits.sb3, a project that trains again at its green flag. Data: scikit-learn's copy of the test set of
 Alpaydin and Kaynak 1998, Optical Recognition of Handwritten Digits (UCI). Needs `catgrad[examples]`.
 """
 
@@ -24,13 +23,13 @@ from examples.source import training_step
 
 BATCH = Dim("batch")
 TRAINING = 1437  # four fifths of the images
-SHOWN = 500  # as many are in a project, so that it can measure its accuracy in half a second
+SHOWN = 500  # the number in a project, so that it measures its accuracy in half a second
 LOGITS = layers.pointwise(lambda x: x)
 LABELS = (NdArrayType((BATCH,), Dtype.int64),)
 
 
 def image(channels: int, side: int) -> NdArrayType:
-    """A batch of square images."""
+    """Return a batch of square images."""
     return NdArrayType((BATCH, channels, side, side))
 
 
@@ -61,7 +60,7 @@ def mlp() -> Task:
 
 
 def load() -> tuple[np.ndarray, np.ndarray]:
-    """The images, as float32 between 0 and 1, and their digits. Raises: ToolError without scikit-learn."""
+    """Load images, as float32 between 0 and 1, and digits. Raises: ToolError without scikit-learn."""
     try:
         from sklearn.datasets import load_digits
     except ImportError:
@@ -71,13 +70,13 @@ def load() -> tuple[np.ndarray, np.ndarray]:
             "pip install 'catgrad[examples]'",
         ) from None
     digits = load_digits()
-    # They come sorted by who wrote them.
+    # They are sorted by writer.
     order = np.random.default_rng(0).permutation(len(digits.target))
     return (digits.images[order, None] / 16).astype(np.float32), digits.target[order].astype(np.int64)
 
 
 def in_scratch(x: np.ndarray, y: np.ndarray, batch_size: int) -> Artifact:
-    """The smaller network as a project with some of the images, of few blocks so that the editor is quick."""
+    """Return the smaller network as a project with some of the images, and few blocks."""
     data, names = (x[:SHOWN], y[:SHOWN]), tuple(map(str, range(10)))
     return emit(mlp(), "scratch", batch=batch_size, data=data, classes=names, unroll="compact")
 

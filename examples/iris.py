@@ -1,10 +1,10 @@
-"""Fisher's irises: tell three species of flower apart by the sizes of their leaves.
+"""Fisher's irises: classify three species of flowers by the sizes of their leaves.
 
     python -m examples.iris dense --plot iris.png
 
-Prints the source that catgrad emits, trains on nothing but that source, and ends with the share
-of the 150 flowers told right. With `--target scratch` it trains inside Scratch, and writes iris.sb3, a
-project that trains again at its green flag. Data: Fisher 1936, by way of the UCI Machine Learning Repository.
+Prints the emitted source, trains on that source only, and prints the accuracy on the 150 flowers. With
+`--target scratch` it trains in Scratch, and writes iris.sb3, a project that trains again at its green
+flag. Data: Fisher 1936, by way of the UCI Machine Learning Repository.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def linear() -> Task:
 
 
 def simple() -> Task:
-    """A linear map and a sigmoid, without bias."""
+    """Return a linear map and a sigmoid, without bias."""
     model = layers.linear(BATCH, INPUT, OUTPUT) >> layers.sigmoid(obj(BATCH + OUTPUT))
     return Task(model, sgd(5.0), mse, "simple")
 
@@ -52,7 +52,7 @@ def hidden() -> Task:
 
 
 class Model(StrEnum):
-    """The models one can train."""
+    """The models to choose from."""
 
     linear = "linear"
     simple = "simple"
@@ -61,7 +61,7 @@ class Model(StrEnum):
 
 
 def load() -> tuple[np.ndarray, np.ndarray]:
-    """The flowers: features with mean 0 and variance 1, and one-hot species, both float32."""
+    """Load the flowers: features with mean 0 and variance 1, and one-hot species, both float32."""
     rows = np.genfromtxt(DATA, delimiter=",", skip_header=1, dtype=str)
     features = rows[:, :4].astype(np.float32)
     species = rows[:, 4, None] == np.array(SPECIES)

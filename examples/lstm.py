@@ -1,9 +1,9 @@
-"""Sunspots: an LSTM that foretells the number of sunspots of a year from the 32 years before.
+"""Sunspots: an LSTM that forecasts the number of sunspots of a year from the previous 32 years.
 
     python -m examples.lstm --plot sunspots.png
 
-Prints the training step that catgrad emits, in which time is a loop, trains on emitted code only,
-and ends with its error on the years since 1950, beside that of saying what the year before had.
+Prints the emitted training step, with a loop over time, trains on emitted code only, and prints its error
+on the years since 1950, compared with repeating the previous year.
 Data: yearly sunspot numbers from 1700 to 2008, Royal Observatory of Belgium.
 """
 
@@ -21,12 +21,12 @@ from examples.source import training_step
 
 DATA = Path(__file__).parent / "data" / "sunspots.csv"
 YEARS, HIDDEN, FIRST_HELD_OUT = 32, 24, 1950
-SCALE = 100.0  # about the number of sunspots in a year of many
+SCALE = 100.0  # about the maximum number of sunspots in a year
 BATCH = Dim("batch")
 
 
 def lstm() -> Task:
-    """An LSTM over the years, and a linear map of what it knows after the last."""
+    """Return an LSTM over the years, and a linear map of its last state."""
     years, one, hidden = NdArrayType((BATCH, YEARS)), NdArrayType((1,)), NdArrayType((HIDDEN,))
 
     def last(h: Any) -> Any:
@@ -41,13 +41,13 @@ def lstm() -> Task:
 
 
 def load() -> tuple[np.ndarray, np.ndarray]:
-    """The years, and their numbers of sunspots."""
+    """Load the years and their numbers of sunspots."""
     years, numbers = np.loadtxt(DATA, delimiter=",", skiprows=1, unpack=True)
     return years.astype(int), numbers.astype(np.float32)
 
 
 def windows(numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Stretches of years, and the year after each: [n, years, 1] and [n, 1], scaled."""
+    """Return windows of years, and the next year of each: [n, years, 1] and [n, 1], scaled."""
     stretches = np.lib.stride_tricks.sliding_window_view(numbers / SCALE, YEARS + 1)[..., None]
     return np.ascontiguousarray(stretches[:, :YEARS]), np.ascontiguousarray(stretches[:, YEARS])
 

@@ -1,4 +1,4 @@
-"""The options all examples take."""
+"""Options of all examples."""
 
 from __future__ import annotations
 

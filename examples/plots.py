@@ -1,4 +1,4 @@
-"""Pictures of a trained model beside its training."""
+"""Plots of a trained model and its training."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ def decision_regions(
     features: Sequence[str],
     classes: Sequence[str],
 ) -> None:
-    """Draw the loss curve beside what the model says over the plane of the last two features.
+    """Plot the loss curve, and the predictions over the plane of the last two features.
 
-    The other features are held at their means. Raises: ToolError without matplotlib; ArtifactError if the
+    The other features have their means. Raises: ToolError without matplotlib; ArtifactError if the
     file cannot be written.
     """
     picture = figure(10, 4.2)
@@ -45,7 +45,7 @@ def decision_regions(
 def losses_and_images(
     path: Path, losses: Sequence[float], images: np.ndarray, guesses: np.ndarray, labels: np.ndarray
 ) -> None:
-    """Draw the loss curve beside images with what the model says, those told wrong first, in red.
+    """Plot the loss curve, and images with predictions, wrong ones first and in red.
 
     Raises: ToolError without matplotlib; ArtifactError if the file cannot be written.
     """
@@ -63,7 +63,7 @@ def losses_and_images(
 
 
 def losses_and_line(path: Path, losses: Sequence[float], level: float, name: str) -> None:
-    """Draw the loss curve, and a line at a level it is compared with.
+    """Plot the loss curve, and a horizontal line for comparison.
 
     Raises: ToolError without matplotlib; ArtifactError if the file cannot be written.
     """
@@ -78,7 +78,7 @@ def losses_and_line(path: Path, losses: Sequence[float], level: float, name: str
 def losses_and_series(
     path: Path, losses: Sequence[float], years: np.ndarray, series: Mapping[str, np.ndarray]
 ) -> None:
-    """Draw the loss curve beside series over the same years.
+    """Plot the loss curve, and series over the same years.
 
     Raises: ToolError without matplotlib; ArtifactError if the file cannot be written.
     """

@@ -1,9 +1,9 @@
-"""A tiny GPT that writes like Genesis, in Scratch.
+"""A tiny GPT that generates text like Genesis, in Scratch.
 
     python -m examples.scratch_writer --target c --steps 10000
 
-Trains on emitted code for any target, puts the weights into a sprite that takes a letter at a time
-and remembers those before, and ends with what it writes in Scratch's own virtual machine. Open
+Trains on emitted code for any target, exports the weights to a sprite with a key/value cache, and prints a
+text that the sprite generates in Scratch's virtual machine. Open
 writer.sb3 in Scratch and click the flag. Data: the letters of the King James Version, which is in
 the public domain.
 """
@@ -27,7 +27,7 @@ from examples.char_gpt import BATCH, gpt, held_out, windows
 from examples.options import BatchSize, Seed, Steps, Target, run
 
 CONTEXT, WIDTH, HEADS, DEPTH = 48, 48, 4, 1
-"""One wide layer: two of width 32 learn as much, and are twice as many blocks."""
+"""One wide layer: two layers of width 32 learn as much, with twice as many blocks."""
 
 TRAINING = 0.9
 LETTERS = CharTokenizer((" ", *ascii_lowercase), unknown=0, lowercase=True)
@@ -35,7 +35,7 @@ LETTERS = CharTokenizer((" ", *ascii_lowercase), unknown=0, lowercase=True)
 
 
 def task(steps: int, batch: int | Dim = BATCH, remembering: bool = False) -> Task:
-    """The GPT for a stretch of text, or for a letter after those that it remembers."""
+    """Return the GPT for a window of text, or for one letter with a key/value cache."""
     optimiser = optimisers.clipped(optimisers.adamw(cosine(5e-3, steps, min(100, steps - 1), 5e-4)), 1.0)
     model = gpt(len(LETTERS.vocabulary), batch, DEPTH, WIDTH, HEADS, CONTEXT, remembering)
     labels = NdArrayType((batch, 1 if remembering else CONTEXT), Dtype.int64)
@@ -43,12 +43,12 @@ def task(steps: int, batch: int | Dim = BATCH, remembering: bool = False) -> Tas
 
 
 def numbers() -> np.ndarray:
-    """The letters of Genesis, with one space between words."""
+    """Return Genesis in letters and single spaces."""
     return np.array(LETTERS.encode(re.sub(r"[^A-Za-z]+", " ", text.load())), np.int64)
 
 
 def trained(target: str, steps: int, seed: int, size: int) -> tuple[Any, float]:
-    """A learner, and its loss on text that it was not trained on."""
+    """Train a learner, and return it with its loss on held-out text."""
     letters = numbers()
     cut = int(TRAINING * len(letters))
     learner = emit(task(steps), target).load()().learner(seed)
@@ -57,13 +57,13 @@ def trained(target: str, steps: int, seed: int, size: int) -> tuple[Any, float]:
 
 
 def sprite(parameters: Any) -> Artifact:
-    """The sprite that writes with these weights, in few blocks."""
+    """Emit a sprite with these weights and few blocks."""
     model = task(2, batch=1, remembering=True)
     return emit(model, "scratch", tokenizer=LETTERS, weights=parameters, sig_figs=4, unroll="compact")
 
 
 def write(artifact: Artifact, begin: str) -> str:
-    """What the sprite makes of the beginning of a text, or why there is nothing."""
+    """Continue a text by the sprite; return the text, or the error."""
     from catgrad.backends.scratch.machine.projects import Machine, missing
 
     if reason := missing("vanilla"):
@@ -86,7 +86,7 @@ def main(
         "writer"
     ),
 ) -> None:
-    """Train a tiny GPT on the letters of Genesis, and put it into a sprite that writes."""
+    """Train a tiny GPT on the letters of Genesis, and write a sprite that generates text."""
     from catgrad.backends.scratch.assemble import count_blocks
 
     learner, loss = trained(target, steps, seed, batch_size)

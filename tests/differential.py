@@ -25,7 +25,7 @@ BEYOND: dict[str, Callable[[Array], bool]] = {
     "16 bits": lambda array: array.dtype.kind in "fV" and array.dtype != np.float64,
     "64 bits": lambda array: array.dtype == np.int64 and bool((np.abs(array / 2.0**53) > 1).any()),
 }
-"""Of values that a target without these computes otherwise, by the words of `Backend.limits`."""
+"""Of values that a target without these computes otherwise, by the words of `Backend.known_gaps`."""
 NORMS = {norm.__name__ for norm in (AffineLayerNorm, GroupNorm, LayerNorm, RmsNorm)}
 
 
@@ -48,9 +48,9 @@ def check_programs(target: str, programs: Sequence[Program], **options: Any) -> 
 def _is_beyond(backend: Backend, program: Program) -> bool:
     """Tell whether a program needs what the target says that it does not do."""
     macros = {op.macro for op in operations(lower(program.term))}
-    if "norms" in backend.limits and not NORMS.isdisjoint(macros):
+    if "norms" in backend.known_gaps and not NORMS.isdisjoint(macros):
         return True
-    beyond = [holds for name, holds in BEYOND.items() if name in backend.limits]
+    beyond = [holds for name, holds in BEYOND.items() if name in backend.known_gaps]
     seen = outcome(lambda: values(pruned(program.term), *program.inputs)) if beyond else []
     return not isinstance(seen, Exception) and any(holds(array) for holds in beyond for array in seen)
 
@@ -73,7 +73,7 @@ def _difference(
     if isinstance(wanted, ShapeError):
         return None  # what demands a size has been simplified away
     if isinstance(wanted, IndexError):
-        if fails or "errors" in backend.limits or not needs_what_fails(term, *given):
+        if fails or "errors" in backend.known_gaps or not needs_what_fails(term, *given):
             return None  # as long as its outcome is not needed, code that fails may be left out
         return f"{found!r} for {wanted!r}"
     if isinstance(wanted, Exception) or fails:

@@ -24,7 +24,7 @@ def cannot(target, *needed):
     """Why tests that need these of a target cannot run on it here, if they cannot."""
     backend = get_backend(target)
     return backend.missing() or next(
-        (backend.limits[name] for name in needed if name in backend.limits), None
+        (backend.known_gaps[name] for name in needed if name in backend.known_gaps), None
     )
 
 
@@ -47,7 +47,7 @@ def on(*names, needed=()):
 
 
 def on_targets_with(*needed):
-    """A test that needs these, by the words of `Backend.limits`, on the targets that most run on."""
+    """A test that needs these, by the words of `Backend.known_gaps`, on the targets that most run on."""
     return on("numpy", "torch", "c", "scratch", needed=needed)
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from catgrad.backend import Backend
 from catgrad.errors import OptionError
-from catgrad.learn.task import COMPILED
 from catgrad.loops import OPERATIONS
+from catgrad.loops.printing.functions import KERNELS
 from catgrad.programs.ports import Kind
 from catgrad.programs.program import Program
 
@@ -13,7 +13,7 @@ from .. import templates
 from . import interface
 from .compiler import NEEDS
 from .constants import weights
-from .entries import KERNELS, spelled
+from .entries import template_context
 from .files import longest_name, most_axes
 from .loading import load
 from .manifest import manifest
@@ -36,14 +36,14 @@ FILES = {
 }
 
 
-def arrange(backend: Backend, program: Program) -> Program:
+def prepare(backend: Backend, program: Program) -> Program:
     """The program with sizes that C can name.
 
     Raises: OptionError if its name is that of the program that trains; or if it trains, so that a namespace
             is called like it, and its name is a word of C, C++ or the emitted files
     """
     prefix, reserved = interface.prefix(program), backend.dialect.reserved
-    if prefix == "train" or (Kind.TRAIN_STEP in program.kinds and prefix in reserved):
+    if prefix == "train" or (Kind.STEP in program.kinds and prefix in reserved):
         raise OptionError(
             "a model in C must have a name that C, C++ and the emitted files do not use",
             f"it is {program.name!r}",
@@ -60,10 +60,9 @@ BACKEND = Backend(
     load=load,
     needs=NEEDS,
     options=Options(),
-    entries=lambda options: tuple(kind for kind in COMPILED if kind is not Kind.STEP),
-    arrange=arrange,
-    spell=spelled,
-    dissolves=OPERATIONS,
+    prepare=prepare,
+    template_context=template_context,
+    lowers_to_loops=OPERATIONS,
     helpers={
         "codes": lambda: interface.CODES,
         "every_size": interface.every_size,
@@ -72,7 +71,6 @@ BACKEND = Backend(
         "listed": interface.listed,
         "longest_name": longest_name,
         "manifest": manifest,
-        "mentions": interface.mentions,
         "most_axes": most_axes,
         "prefix": interface.prefix,
         "training": training,

@@ -17,7 +17,7 @@ import platformdirs
 
 from catgrad.errors import ArtifactError, ToolError
 from catgrad.files import reason, write_whole
-from catgrad.tools import Executable
+from catgrad.tools import Executable, run
 
 # Not -ffast-math: linked in, it makes the whole process flush small numbers to zero.
 FLAGS = (
@@ -25,6 +25,9 @@ FLAGS = (
     "-fno-trapping-math",
 )  # fmt: skip
 SHARED = ("-shared", "-fPIC")
+
+LIMIT = 1800.0
+"""Seconds after which a compiler is killed."""
 
 COMPILER = Executable(
     name="C compiler",
@@ -111,11 +114,15 @@ def version(command: tuple[str, ...]) -> str:
 
 
 def _run(command: Sequence[str], folder: Path | None = None) -> subprocess.CompletedProcess[str]:
-    """Run a compiler. Raises: ToolError if it is no program."""
+    """Run a compiler. Raises: ToolError if it is no program, or does not end."""
     try:
-        return subprocess.run(
-            command, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace"
-        )
+        return run(command, LIMIT, cwd=folder)
+    except subprocess.TimeoutExpired:
+        raise ToolError(
+            f"the C compiler must end within {LIMIT:g} seconds",
+            f"{command[0]} did not, and was killed",
+            "set $CC to another compiler, or make the model smaller",
+        ) from None
     except OSError as error:
         raise ToolError(
             "the C compiler must be a program that runs", f"{command[0]} is not: {reason(error)}", "set $CC"

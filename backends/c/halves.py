@@ -4,17 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from catgrad.terms.structural import Constant
-from catgrad.types import Dtype, NdArrayType
+from catgrad.types import Dtype
 
 HALVES = (Dtype.float16, Dtype.bfloat16)
-
-
-def widened(constant: Constant) -> Constant:
-    """A number of 16 bits as the float it is: the digits that suffice there mean another one here."""
-    if constant.array_type.dtype not in HALVES:
-        return constant
-    return Constant(NdArrayType(constant.array_type.shape, Dtype.float32), constant.value)
 
 
 def stored(digits: str, dtype: Dtype) -> str:

@@ -94,12 +94,3 @@ def _too_large(name: str, sizes: Mapping[str, int]) -> ShapeError:
         "pass smaller ones",
         subject=name,
     )
-
-
-class Step(Entry):
-    """A step of training that keeps its loss to itself."""
-
-    def __call__(self, *values: Any) -> list[Array]:
-        """The new values of the tables."""
-        _, *new = super().__call__(*values)
-        return new

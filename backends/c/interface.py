@@ -5,7 +5,6 @@ The templates spell it as C, and the harness calls by it; so that both agree, it
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
@@ -14,7 +13,7 @@ from typing import Any
 from catgrad.dims import numbers
 from catgrad.formats.elements import FORMAT_NAMES
 from catgrad.naming import Namer
-from catgrad.programs.ports import TABLES, Kind, Port, Role
+from catgrad.programs.ports import TABLES, Port, Role
 from catgrad.programs.program import Function, Program
 from catgrad.terms.state import Slot
 
@@ -56,14 +55,13 @@ def prefix(program: Program) -> str:
 
 
 def entry(function: Function) -> Entry:
-    """How a function of a program is called in C: the step that returns its loss is `step` there."""
+    """How a function of a program is called in C."""
     tables = [table for table in TABLES if table in (*function.tables, *function.changes)]
     gradients = ""
     for usage, ports in (("read", function.inputs), ("written", function.outputs)):
         if any(port.role is Role.GRADIENT for port in ports):
             gradients = usage
-    name = "step" if function.kind is Kind.TRAIN_STEP else function.name
-    return Entry(name, tuple((table, table in function.changes) for table in tables), gradients)
+    return Entry(function.name, tuple((table, table in function.changes) for table in tables), gradients)
 
 
 def own(ports: Sequence[Port]) -> list[Port]:
@@ -79,11 +77,6 @@ def initials(functions: Mapping[str, Any]) -> list[Any]:
 def every_size(functions: Mapping[str, Any]) -> tuple[str, ...]:
     """The sizes of all functions, each once."""
     return tuple(dict.fromkeys(size for f in functions.values() for size in f.sizes))
-
-
-def mentions(text: Any, word: str) -> bool:
-    """Whether a text has this word."""
-    return re.search(rf"\b{re.escape(word)}\b", str(text)) is not None
 
 
 def listed(items: str | Sequence[str], start: int, separator: str = ", ", width: int = 110) -> str:

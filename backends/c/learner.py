@@ -28,10 +28,10 @@ class Learner(Owner):
         structs = {table: table_of(arrays) for table, arrays in first.items()}
         self._functions = {
             name: BoundFunction(getattr(self.model, name), self._tables, structs)
-            for name in (Kind.PREDICT, Kind.LOSS, Kind.GRADS, Kind.UPDATE, Kind.TRAIN_STEP)
+            for name in (Kind.PREDICT, Kind.LOSS, Kind.GRADS, Kind.UPDATE, Kind.STEP)
         }
-        self._step = self._functions[Kind.TRAIN_STEP]
-        self._step_many = BatchedFunction(self.model.train_step, self._tables, structs)
+        self._step = self._functions[Kind.STEP]
+        self._step_many = BatchedFunction(self.model.step, self._tables, structs)
         self._structs = structs
 
     def __deepcopy__(self, memo: Any) -> Learner:

@@ -10,7 +10,7 @@ from catgrad.programs.ports import Kind
 from catgrad.programs.program import Program
 
 from .compiler import shared_library
-from .harness import Entry, Step
+from .harness import Entry
 from .initial import Initial
 from .learner import Learner
 from .library import Library
@@ -27,8 +27,7 @@ def load(artifact: Artifact) -> Any:
     for function in program.functions:
         made = Initial if function.kind.is_initial else Entry
         attributes[function.name] = made(library, program, function)
-    if Kind.TRAIN_STEP in program.kinds:
-        attributes["step"] = Step(library, program, program.kinds[Kind.TRAIN_STEP])
+    if Kind.STEP in program.kinds:
         attributes["learner"] = lambda self, seed=0: Learner(type(self), seed)
     return type("CompiledModel", (Loaded,), attributes)
 

@@ -4,5 +4,17 @@ from __future__ import annotations
 
 from catgrad.loops.machine import Machine
 from catgrad.loops.passes import KERNEL_PASSES, PASSES
+from catgrad.loops.passes.bind import RegisterCosts, binder
+from catgrad.types import Dtype
 
-MACHINE = Machine(PASSES, KERNEL_PASSES, lanes=16, threads=True, multiplies_matrices=True)
+# GCC masks the loads in the branches of a choice, and before 12.4 it mixes these up (PR 114375).
+BIND = binder(RegisterCosts(loads_before_choices=True))
+
+MACHINE = Machine(PASSES, (*KERNEL_PASSES, BIND), lanes=16, threads=True, multiplies_matrices=True)
+
+
+def companion(dtype: Dtype, is_sum: bool) -> str:
+    """Name what a loop keeps beside a sum, or else the greatest: signed sums must not overflow in C."""
+    if is_sum:
+        return "bits" if dtype in (Dtype.int32, Dtype.int64) else ""
+    return "is_nan" if dtype.is_floating else ""

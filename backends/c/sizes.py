@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from catgrad.dims import Dim, Size, product
-from catgrad.loops.ir.index import Index, extent
+from catgrad.dims import Dim, Size
 from catgrad.naming import Namer
 from catgrad.programs.program import Program
 from catgrad.types import symbols
@@ -20,21 +19,3 @@ def with_free_sizes(program: Program, reserved: Iterable[str]) -> Program:
     wanting = (name for name in sorted(names) if name in taken or Namer(words).fresh(name) != name)
     fresh: dict[str, Size] = {name: Dim(namer.fresh(name)) for name in wanting}
     return program.map(lambda function: function.substitute(fresh)) if fresh else program
-
-
-def bound(size: Size) -> Size:
-    """Sum the absolute values of a polynomial's terms: none of its partial sums is larger."""
-    if not isinstance(size, Dim):
-        return abs(size)
-    total: Size = 0
-    for monomial, coefficient in size.terms:
-        total = total + abs(coefficient) * product(tuple(map(Dim, monomial)))
-    return total
-
-
-def index_bound(index: Index) -> Size:
-    """Bound the absolute value of an index, and of its partial sums, over all values of its variables."""
-    total = bound(index.constant)
-    for atom, coefficient in index.terms:
-        total = total + bound(coefficient) * bound(extent(atom))
-    return total

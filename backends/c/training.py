@@ -54,7 +54,7 @@ def training(program: Program, functions: Mapping[str, Any]) -> Data | None:
     """What a training program reads; none if the step is not one on rows of examples, or if its loss
     has 16 bits.
     """
-    step = program.kinds.get(Kind.TRAIN_STEP)
+    step = program.kinds.get(Kind.STEP)
     if step is None or Role.PARAMETER not in step.tables:
         return None
     printed = functions[step.name]

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from functools import reduce
 
 from catgrad.dims import Dim, Size
+from catgrad.loops.ir.bounds import size_bound
 from catgrad.loops.ir.nest import MatMul, statements
 from catgrad.loops.ir.steps import Lowered, kernels
 from catgrad.loops.memory_plan import Plan, byte_size, largest
-
-from .sizes import bound
-from .texts import KernelText
+from catgrad.loops.printing.lines import KernelText
 
 Term = tuple[int, tuple[str, ...]]
 """A coefficient, and the sizes that it is multiplied by."""
@@ -48,7 +47,7 @@ def workspace(
     texts = tuple(texts)
     has_scratch = any(text.scratch for text in texts)
     bytes = map(byte_size, (*lowered.arguments, *lowered.results, *plan.offsets))
-    reach = reduce(largest, map(bound, (*bytes, plan.size, *(text.reach for text in texts))), reach)
+    reach = reduce(largest, map(size_bound, (*bytes, plan.size, *(text.reach for text in texts))), reach)
     return Workspace(
         spell(plan.size),
         spell(plan.least),
@@ -57,7 +56,7 @@ def workspace(
         any(text.per_thread for text in texts),
         (has_scratch or plan.size != 0) and not needs_some,
         _terms(reach),
-        _terms(bound(plan.scratch_size)),
+        _terms(size_bound(plan.scratch_size)),
     )
 
 

@@ -1,7 +1,7 @@
 """Static Python on JAX: pure functions that `jax.jit` takes as they are, without `jax.grad`.
 
-Compiled functions cannot raise, so a row number that no row has gives NaN, or the integer farthest
-from 0, where other targets raise IndexError.
+Compiled functions cannot raise, so an index out of range gives NaN, or the integer farthest from 0, where
+other targets raise IndexError.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ from ..python import load_module, passes
 from ..python.division import DivisionByNumbers
 
 SUMS = CumSum, ScatterAdd, ScatterAddAlongAxis, Fold
-"""What JAX rounds after every term."""
+"""Operations for which JAX rounds after every term."""
 
 SEVERAL = Sigmoid, Silu, Gelu, GeluTanh, Softmax, LogSoftmax, LogSumExp, Expm1, Log1p, Rsqrt
-"""What JAX makes several operations of, and rounds after each."""
+"""Operations that JAX composes of several, rounding after each."""
 
 
 class JaxBackend(Backend):
-    """A target on JAX, which cuts 64-bit numbers to 32 unless a module asks it not to."""
+    """The target for JAX, which truncates 64-bit numbers to 32 unless a module enables them."""
 
     def needs_64_bits(self, program: Program) -> bool:
-        """Whether a value of the program has 64 bits."""
+        """Return whether a value of the program has 64 bits."""
         types = (type for function in program.functions for type in _types(function))
         return any(type.dtype in (Dtype.float64, Dtype.int64) for type in types)
 
 
 def _types(function: Function) -> Iterator[NdArrayType]:
-    """The types of a function's values, those in loops and branches included."""
+    """Yield the types of a function's values, including those in loops and branches."""
     yield from function.argument_types
     for op, _, outputs in function.body:
         yield from (function.types[value] for value in outputs)
@@ -59,7 +59,7 @@ JAX = Package(
 
 
 def load(artifact: Artifact) -> Any:
-    """The class `CompiledModel` of the artifact. Raises: ToolError without JAX."""
+    """Return the class `CompiledModel` of the artifact. Raises: ToolError without JAX."""
     JAX.require("the target jax")
     return load_module(artifact)
 
@@ -71,6 +71,6 @@ BACKEND = JaxBackend(
     files={"{name}.py": "module.py.j2"},
     load=load,
     needs=(JAX,),
-    limits={"errors": "compiled functions cannot raise an error that depends on an array's elements"},
+    known_gaps={"errors": "compiled functions cannot raise an error that depends on an array's elements"},
     passes=(DivisionByNumbers(), *passes(lambda op, dtype: True, SUMS + SEVERAL, scalars_keep_dtype=True)),
 )

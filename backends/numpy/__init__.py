@@ -18,11 +18,11 @@ from .. import templates
 from ..python import load_module, passes
 
 SUMS = (Sum, CumSum, Contract, ScatterAdd, ScatterAddAlongAxis, Fold, ArgSort)
-"""What NumPy rounds after every term; and sorting, in which a bfloat16 NaN has no place."""
+"""Operations for which NumPy rounds after every term, and sorting, which fails for a bfloat16 NaN."""
 
 
 def takes_numbers(op: Op, dtype: Dtype) -> bool:
-    """Whether a Python number beside an array of this dtype takes it over: NumPy knows no bfloat16."""
+    """Return whether a Python number adopts the dtype of an array; NumPy does not do so for bfloat16."""
     return dtype is not Dtype.bfloat16
 
 

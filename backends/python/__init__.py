@@ -1,4 +1,4 @@
-"""What all targets share that are Python over an array library with operators and broadcasting."""
+"""The Python family: targets in Python on an array library with operators and broadcasting."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ def passes(
     scalars_keep_dtype: bool = False,
     own: Sequence[Pass] = (),
 ) -> tuple[Pass, ...]:
-    """The dialect's passes, for a library that takes Python numbers beside arrays of a dtype as operands
-    of an operation, and that needs help with these `sums` of 16-bit numbers.
+    """Return the passes for a library, given the operations that accept Python numbers as operands, and the
+    `sums` that lose accuracy with 16-bit numbers.
 
-    With `scalars_keep_dtype` a number beside a scalar does not widen it. A library's `own` passes
-    run while shapes are still what types say.
+    With `scalars_keep_dtype` a number does not widen a scalar operand. The library's `own` passes run
+    before broadcasts are left to operators, while shapes agree with types.
     """
     return SumsInFloat32(sums), MatmulForms(), *own, BroadcastByOperators(takes_numbers, scalars_keep_dtype)

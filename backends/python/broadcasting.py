@@ -1,4 +1,4 @@
-"""Array libraries broadcast in their operators; terms never do. This pass uses what they offer."""
+"""Implicit broadcasting: leave broadcasts of terms to the operators of array libraries."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from catgrad.types import Dtype
 
 
 class NewAxis(Op, register=False):
-    """Axes of size 1 put in where `index` is True; a broadcast by the next operator is to follow."""
+    """Insert axes of size 1 where `index` is True; the next operator broadcasts them."""
 
     index: tuple[bool, ...]
 
 
 @dataclass(frozen=True)
 class BroadcastByOperators:
-    """Constants become literals, and copies along axes are left to the operator that reads them.
+    """The pass: constants become literals, and broadcasts are left to the operator that reads them.
 
-    An operator yields the full shape only if one of its operands has it, so that one stays. Runs
-    once: an array that another operator is to broadcast does not have the shape its type says.
+    An operator returns the full shape only if one of its operands has it, so that one stays. The pass runs
+    once: an array that is broadcast later does not have the shape of its type.
     """
 
     takes_numbers: Callable[[Op, Dtype], bool]
@@ -35,7 +35,7 @@ class BroadcastByOperators:
     name: str = "broadcast-by-operators"
 
     def apply(self, function: Function) -> Function:
-        """With literals, and without the Broadcasts that operators make unnecessary."""
+        """Replace constants by literals, and remove Broadcasts that operators do."""
         swept = Rewriter(function).sweep(self._implicit)
         return prune.apply(swept)
 
@@ -45,7 +45,7 @@ class BroadcastByOperators:
             return (rewriter.apply_as(op.array_type, Literal(op, weak=False)),)
         if isinstance(op, Broadcast):
             return _aligned(rewriter, op, inputs[0], outputs[0])
-        if isinstance(op, Draw):  # the dialect's own functions, which take a Python number for the counter
+        if isinstance(op, Draw):  # functions of the dialect, whose counter may be a Python number
             plain = inputs[0], _weak(rewriter, inputs[1])
             return None if plain == inputs else (rewriter.apply_as(rewriter.types[outputs[0]], op, *plain),)
         if not op.elementwise:
@@ -58,19 +58,19 @@ class BroadcastByOperators:
         return None if instead == inputs else (rewriter.apply_as(rewriter.types[outputs[0]], op, *instead),)
 
     def _literal(self, rewriter: Rewriter, reader: Op, value: int, operands: Sequence[int]) -> int:
-        """A constant as a literal, which may be weak if an array beside it decides the dtype."""
+        """Return a constant as a literal, weak if another operand determines the dtype."""
         op = rewriter.op(value)
         if not isinstance(op, Constant):
             return value
         dtype = op.array_type.dtype
         others = [rewriter.types[v] for v in operands if not isinstance(rewriter.op(v), (Constant, Literal))]
         decided = any(type.rank and type.dtype is dtype for type in others)
-        # NumPy 1 widens an array for a scalar near the end of its range, so such a one is not weak.
+        # NumPy 1 widens an array for a scalar near the end of its range, which is thus not weak.
         weak = decided and self.takes_numbers(reader, dtype) and _is_far_from_overflow(op)
         return rewriter.apply_as(op.array_type, Literal(op, weak))
 
     def _among_scalars(self, rewriter: Rewriter, apply: Apply) -> Values | None:
-        """Numbers beside a scalar, where the library gives the result the dtype of that."""
+        """Make numbers weak next to a scalar, if the library keeps its dtype."""
         op, inputs, outputs = apply
         literal = [isinstance(rewriter.op(value), Literal) for value in inputs]
         dtypes = {rewriter.types[v].dtype for v, is_one in zip(inputs, literal, strict=True) if not is_one}
@@ -91,7 +91,7 @@ def _weak(rewriter: Rewriter, value: int) -> int:
 
 
 def _aligned(rewriter: Rewriter, op: Broadcast, source: int, output: int) -> Values | None:
-    """A Broadcast that stays: array libraries align the last axes, so new ones are put in first."""
+    """Print a Broadcast explicitly: libraries align the last axes, so insert new axes first."""
     placed = _with_new_axes(rewriter, op, source)
     if placed == source:
         return None
@@ -99,7 +99,7 @@ def _aligned(rewriter: Rewriter, op: Broadcast, source: int, output: int) -> Val
 
 
 def _full_operand(rewriter: Rewriter, inputs: Values) -> int | None:
-    """The operand that keeps the shape: an array proper if there is one, else a copy."""
+    """Return the operand that keeps the full shape: an ordinary array if there is one, else a broadcast."""
     arrays = [v for v in inputs if rewriter.types[v].rank and not isinstance(rewriter.op(v), Constant)]
     proper = [v for v in arrays if not isinstance(rewriter.op(v), Broadcast)]
     return next(iter(proper + arrays), None)
@@ -119,11 +119,11 @@ def _is_far_from_overflow(op: Constant) -> bool:
 
 
 def _with_new_axes(rewriter: Rewriter, op: Broadcast, source: int) -> int:
-    """`source` with axes of size 1 where the copies go, except in front, where none are needed."""
+    """Insert axes of size 1 into `source`, except leading ones, which libraries add themselves."""
     source_type = rewriter.types[source]
     index = tuple(axis in op.axes for axis in range(len(op.shape)))
     index = index[index.index(False) :] if source_type.rank else ()
     if not any(index) or isinstance(rewriter.op(source), NewAxis):
         return source
-    # The sizes of the new axes are 1, so no rule of types holds between operands from here on.
+    # The new axes have size 1, so from here on types of operands need not agree.
     return rewriter.apply_as(source_type, NewAxis(index), source)

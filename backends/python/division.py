@@ -1,4 +1,4 @@
-"""Whole division by a number other than 0 needs no care, and is spelled with the operators."""
+"""Integer division by a constant other than 0, printed as an operator without a check."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from catgrad.terms.op import Op
 
 
 class QuotientByNumber(Op, register=False):
-    """What `//` gives for a divisor that is a number other than 0."""
+    """Quotient `//` by a constant other than 0."""
 
     elementwise = True
     result = FloorDivide.result
 
 
 class RemainderByNumber(Op, register=False):
-    """What `%` gives for a divisor that is a number other than 0."""
+    """Remainder `%` by a constant other than 0."""
 
     elementwise = True
 
 
 @dataclass(frozen=True)
 class DivisionByNumbers:
-    """Every whole division whose divisor is known not to be 0, written with an operator."""
+    """The pass that prints integer divisions by constants other than 0 as operators."""
 
     name: str = "division-by-numbers"
 
     def apply(self, function: Function) -> Function:
-        """With QuotientByNumber and RemainderByNumber where the divisor is constant."""
+        """Replace divisions by a constant by QuotientByNumber and RemainderByNumber."""
         return Rewriter(function).sweep(_spell)
 
 

@@ -1,4 +1,4 @@
-"""Contractions that are matrix products are spelled as such, with transposes where they need them."""
+"""Contractions as matrix products `@`, with transposes where necessary."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ class Transpose(Op, register=False):
 
 @dataclass(frozen=True)
 class MatmulForms:
-    """Every contraction that `@` computes, written with `@`."""
+    """The pass that prints contractions as `@` where it computes them."""
 
     name: str = "matmul-forms"
 
     def apply(self, function: Function) -> Function:
-        """With MatMul for each contraction of one axis whose free axes stand in order."""
+        """Replace each contraction of one axis whose free axes are in order by MatMul."""
         return Rewriter(function).sweep(_spell)
 
 
@@ -58,13 +58,13 @@ def _spell(rewriter: Rewriter, apply: Apply) -> Values | None:
 
 
 def _sums_over_leading_axes(op: Contract) -> bool:
-    """Whether it is xᵀ y with several axes for the rows of x and y, as a weight's gradient is."""
+    """Return whether it is xᵀ y with several row axes, like the gradient of a weight."""
     rows, (m, n) = op.left[:-1], (op.left[-1:], op.right[-1:])
     return len(rows) > 1 and op.right[:-1] == rows and op.out == m + n and m != n
 
 
 def _inner_product(rewriter: Rewriter, inputs: Values, type: NdArrayType) -> int:
-    """Σ x · y over all axes."""
+    """Build Σ x · y over all axes."""
     flat: dict[int, int] = {}
     for value in dict.fromkeys(inputs):
         shape = rewriter.types[value].shape
@@ -73,7 +73,7 @@ def _inner_product(rewriter: Rewriter, inputs: Values, type: NdArrayType) -> int
 
 
 def _of_rows(rewriter: Rewriter, inputs: Values, type: NdArrayType) -> int:
-    """xᵀ y, with all axes but the last as one."""
+    """Build xᵀ y, with all axes but the last merged."""
     flat = []
     for value in inputs:
         shape = rewriter.types[value].shape
@@ -84,7 +84,7 @@ def _of_rows(rewriter: Rewriter, inputs: Values, type: NdArrayType) -> int:
 
 
 def _operand_orders(op: Contract) -> tuple[Axes, Axes] | None:
-    """The axis orders in which `x @ y` computes this contraction; None if it does not."""
+    """Return the axis orders for which `x @ y` computes this contraction, or None."""
     contracted = tuple(a for a in op.left if a not in op.out)
     batch = tuple(a for a in op.out if a in op.left and a in op.right)
     m = tuple(a for a in op.out if a in op.left and a not in op.right)

@@ -1,4 +1,4 @@
-"""Emitted Python, loaded as a module."""
+"""Load emitted Python as a module."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ _NUMBER = count()
 def load_module(
     artifact: Artifact, find: Callable[[ModuleType], Any] = lambda module: module.CompiledModel
 ) -> Any:
-    """A class of the artifact's main file, run as a new module; by default `CompiledModel`.
+    """Run the artifact's main file as a new module, and return a class of it, by default `CompiledModel`.
 
-    What runs is the text this package has just emitted, never a file found somewhere.
+    It runs only text that was just emitted, never a file.
     """
     filename = f"<catgrad {artifact.program.name} {next(_NUMBER)}>"
     module = ModuleType(f"catgrad_emitted_{artifact.program.name}")
     exec(compile(artifact.source, filename, "exec"), vars(module))
     found = find(module)
     weakref.finalize(found, linecache.cache.pop, filename, None)
-    # So that tracebacks through emitted code show its lines.
+    # Tracebacks through emitted code then show its lines.
     lines = artifact.source.splitlines(keepends=True)
     linecache.cache[filename] = (len(artifact.source), None, lines, filename)
     return found

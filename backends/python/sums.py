@@ -1,4 +1,4 @@
-"""Sums of 16-bit numbers, where the library would round after every term or does not know the dtype."""
+"""Sums of 16-bit numbers in float32, for libraries that round after every term or lack the dtype."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from catgrad.types import Dtype
 
 @dataclass(frozen=True)
 class SumsInFloat32:
-    """These operations on 16-bit numbers compute in float32 and round once, which is what they mean."""
+    """The pass that computes these operations on 16-bit numbers in float32, and rounds once."""
 
     ops: tuple[type[Op], ...]
     name: str = "sums-in-float32"
 
     def apply(self, function: Function) -> Function:
-        """With casts around them."""
+        """Insert casts around them."""
         return Rewriter(function).sweep(self._widen)
 
     def _widen(self, rewriter: Rewriter, apply: Apply) -> Values | None:

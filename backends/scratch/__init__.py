@@ -6,12 +6,12 @@ from catgrad.backend import TOLERANCE, Backend
 from catgrad.loops import OPERATIONS
 
 from .. import templates
-from .compile.files import assembled, spelled
+from .compile.files import postprocess, template_context
 from .compile.interface import extent
-from .compile.limits import LIMITS
+from .compile.known_gaps import KNOWN_GAPS
 from .compile.manifest import manifest
 from .compile.options import Options
-from .compile.sizes import arranged
+from .compile.sizes import prepare
 from .language import spell
 from .machine.loading import load
 from .machine.node import NEEDS
@@ -32,11 +32,11 @@ BACKEND = Backend(
     tolerance={**TOLERANCE, "f64": 1e-9},
     options=Options(),
     entries=lambda options: options.entries,
-    arrange=arranged,
-    spell=spelled,
-    dissolves=OPERATIONS | {"Erf", "RandomBits", "BitAnd"},
-    adjustable=True,
-    assemble=assembled,
+    prepare=prepare,
+    template_context=template_context,
+    lowers_to_loops=OPERATIONS | {"Erf", "RandomBits", "BitAnd"},
+    runtime_learning_rate=True,
+    postprocess=postprocess,
     helpers={
         "comment": spell.comment,
         "extent": extent,
@@ -44,5 +44,5 @@ BACKEND = Backend(
         "manifest": manifest,
         "word": spell.name,
     },
-    limits=LIMITS,
+    known_gaps=KNOWN_GAPS,
 )

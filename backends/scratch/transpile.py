@@ -1,4 +1,4 @@
-"""A module of PyTorch as a sprite of Scratch, in one call."""
+"""Convert a PyTorch module to a Scratch sprite in one call."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SETTLED = {
     "batch": "example_input has as many examples as the sprite takes",
     "predict_batch": "example_input has as many examples as the sprite takes",
 }
-"""Options of the target scratch that say what the other arguments do."""
+"""Options of the target scratch that other arguments determine."""
 
 
 def transpile(
@@ -40,12 +40,11 @@ def transpile(
 ) -> Artifact:
     """Write `<name>.sprite3`, a sprite that computes what a module does, and the other files of the target.
 
-    `example_input` is a tensor, or several for a module that takes several: what the sprite reads from
-    `input`, `input_1` and so on has their shapes. `sig_figs` rounds the weights to so many digits. With an
-    `optimiser`, the sprite also learns, from `target` by this loss (of outputs and `labels`). Other options
-    are those of the target scratch.
+    `example_input` is a tensor, or several for several arguments, with the shapes of the lists `input`,
+    `input_1` and so on. `sig_figs` rounds weights to significant digits. With an `optimiser`, the sprite also
+    trains on `target` by this loss (of outputs and `labels`). Other options are those of the target scratch.
 
-    Raises: as `from_torch`; OptionError for an argument that does not suit; ArtifactError if a weight is not
+    Raises: as `from_torch`; OptionError for an invalid argument; ArtifactError if a weight is not
             finite, the sprite is too large for Scratch, or a file cannot be written
     """
     _check_arguments({"optimiser": optimiser, "loss": loss}, options)
@@ -61,7 +60,7 @@ def transpile(
 
 
 def _check_arguments(parts: Mapping[str, Any], options: Mapping[str, Any]) -> None:
-    """Raises: OptionError for parts that are PyTorch's, and options that are settled by other arguments."""
+    """Raise OptionError for losses or optimisers of PyTorch, and options that other arguments determine."""
     for part, value in parts.items():
         if str(getattr(value, "__module__", "")).split(".")[0] == "torch":
             raise OptionError(
@@ -74,11 +73,11 @@ def _check_arguments(parts: Mapping[str, Any], options: Mapping[str, Any]) -> No
 
 
 def _check_values(module: Any, imported: Imported, optimiser: Optimiser | None) -> None:
-    """Raises: ArtifactError for a weight that is not finite; OptionError if there is nothing to train."""
+    """Raise ArtifactError for a weight that is not finite; OptionError if there is nothing to train."""
     held = {**dict(module.named_parameters()), **dict(module.named_buffers())}
     for name, tensor in held.items():
         wrong = tensor.isnan() | (tensor.isinf() & (tensor.requires_grad | (tensor > 0)))
-        if wrong.any():  # a mask may hold -inf
+        if wrong.any():  # a mask may contain -inf
             raise ArtifactError(
                 "the weights of a sprite must be finite",
                 f"{name} has {int(wrong.sum())} that are not, such as {tensor[wrong][0].item()}",

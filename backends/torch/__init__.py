@@ -26,24 +26,24 @@ from .unsigned import Uint32InInt64
 OPERATORS = (
     Add, Subtract, Multiply, Divide, Power, QuotientByNumber, RemainderByNumber, Comparison, Select,
 )  # fmt: skip
-"""What PyTorch lets a Python number be an operand of: operators and `where`, but few functions."""
+"""Operations of PyTorch that accept a Python number as operand: operators and `where`, but few functions."""
 
 
 SUMS = (ScatterAdd, ScatterAddAlongAxis, Fold)
-"""What PyTorch rounds after every term."""
+"""Operations for which PyTorch rounds after every term."""
 
 
 PYTORCH = Package(name="PyTorch", module="torch", install="pip install torch")
 
 
 def load(artifact: Artifact) -> Any:
-    """The class `CompiledModel` of the artifact. Raises: ToolError without PyTorch."""
+    """Return the class `CompiledModel` of the artifact. Raises: ToolError without PyTorch."""
     PYTORCH.require(artifact.program.name)
     return load_module(artifact)
 
 
 def takes_numbers(op: Op, dtype: Dtype) -> bool:
-    """Whether PyTorch lets a Python number stand for an operand."""
+    """Return whether PyTorch accepts a Python number as operand."""
     return isinstance(op, OPERATORS)
 
 
@@ -53,9 +53,9 @@ PASSES: tuple[Pass, ...] = (
     *passes(takes_numbers, SUMS, scalars_keep_dtype=True, own=(AffineMaps(), cast(Pass, pullbacks))),
     ScaledSums(),
 )
-"""What suits a function to PyTorch."""
+"""The passes of the target."""
 
-LIMITS = {
+KNOWN_GAPS = {
     "norms": "PyTorch's kernels compute x · a + b, which cancels where x is large beside its deviation, and"
     " variances in the dtype itself, where those of numbers beyond 1e19 overflow"
 }
@@ -68,5 +68,5 @@ BACKEND = Backend(
     load=load,
     needs=(PYTORCH,),
     passes=PASSES,
-    limits=LIMITS,
+    known_gaps=KNOWN_GAPS,
 )

@@ -1,4 +1,4 @@
-"""Several operations that PyTorch computes in one pass over memory."""
+"""Instruction selection: fused kernels of PyTorch (addmm, add, addcmul, lerp)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from catgrad.types import Dtype
 from ..python.matmul import MatMul
 
 ROUNDED_TWICE = (Dtype.float32, Dtype.float64)
-"""Dtypes in which a product may be rounded or not before it is added."""
+"""Dtypes for which it does not matter whether a product is rounded before the addition."""
 
 
 class Affine(Op, register=False):
@@ -50,23 +50,23 @@ class Lerp(Op, register=False):
 
 @dataclass(frozen=True)
 class AffineMaps:
-    """A product with a matrix and a vector added to it."""
+    """The pass that fuses matrix products with the addition of a vector."""
 
     name: str = "affine-maps"
 
     def apply(self, function: Function) -> Function:
-        """With Affine where nobody else reads the product."""
+        """Fuse to Affine where the product has no other reader."""
         return prune.apply(Rewriter(function).sweep(partial(_affine, function.uses())))
 
 
 @dataclass(frozen=True)
 class ScaledSums:
-    """Sums and differences with a product, which is what optimisers are made of."""
+    """The pass that fuses sums and differences with products, as in optimisers."""
 
     name: str = "scaled-sums"
 
     def apply(self, function: Function) -> Function:
-        """With AddScaled and AddProduct where nobody else reads the product."""
+        """Fuse to AddScaled and AddProduct where the product has no other reader."""
         return prune.apply(Rewriter(function).sweep(partial(_scaled, function.uses())))
 
 
@@ -99,7 +99,7 @@ def _scaled(uses: Sequence[int], rewriter: Rewriter, apply: Apply) -> Values | N
 
 
 def _mean(uses: Sequence[int], rewriter: Rewriter, x: int, y: int) -> tuple[Op, int, int] | None:
-    """A weighted mean, if the sum is one: the operation, and what it is of."""
+    """Return the operation and operands of a weighted mean, or None if the sum is not one."""
     parts = []
     for term in (x, y):
         if not _only_here(uses, rewriter, term, Multiply):
@@ -118,7 +118,7 @@ def _mean(uses: Sequence[int], rewriter: Rewriter, x: int, y: int) -> tuple[Op, 
 def _fused(
     uses: Sequence[int], rewriter: Rewriter, product: int, sign: str
 ) -> tuple[Op, *tuple[int, ...]] | None:
-    """The operation that adds a product, and its operands after the first; not for numbers ≤ 0."""
+    """Return the operation that adds a product, with its operands after the first; not for factors ≤ 0."""
     y, z = rewriter.producer[product].inputs
     for number, other in ((y, z), (z, y)):
         literal = rewriter.op(number)
@@ -134,6 +134,6 @@ def _fused(
 
 
 def _only_here(uses: Sequence[int], rewriter: Rewriter, value: int, kind: type[Op]) -> bool:
-    """Whether it is the value of such an operation, and without a name or another reader."""
+    """Return whether a value is computed by such an operation and has neither name nor other reader."""
     once = value < len(uses) and uses[value] == 1 and value not in rewriter.names
     return once and isinstance(rewriter.op(value), kind)

@@ -1,4 +1,4 @@
-"""Operations for whose value and reverse PyTorch has a pair of kernels, which share what the first keeps."""
+"""Pullbacks: operations with a pair of PyTorch kernels, for value and reverse, that share a residual."""
 
 from __future__ import annotations
 
@@ -16,33 +16,33 @@ name = "pullbacks"
 
 
 class WithPullback(Op, register=False):
-    """A value, and its vector-Jacobian product as a function of a cotangent."""
+    """The value of an operation, and its pullback as a function."""
 
     op: Op
 
     @property
     def macro(self) -> str:
-        """The name of the macro that spells it."""
+        """The name of the macro that prints it."""
         return f"Pulled{self.op.macro}"
 
 
 class Pullback(Op, register=False):
-    """That function applied."""
+    """The application of a pullback to a cotangent."""
 
     op: Op
 
     @property
     def macro(self) -> str:
-        """The name of the macro that spells it."""
+        """The name of the macro that prints it."""
         return f"Pullback{self.op.macro}"
 
 
 PAIRED = (Attention, AffineLayerNorm)
-"""Operations that PyTorch has such kernels for."""
+"""Operations with such kernels in PyTorch."""
 
 
 def apply(function: Function) -> Function:
-    """With a pullback where value and reverse of such an operation are computed at the same arguments."""
+    """Pair value and reverse of such operations on the same arguments, by a pullback."""
     wanted = {_reversed_at(step) for step in function.body} - {None}
     types: list[Any] = list(function.types)
     names, body, pullbacks = dict(function.names), [], dict[Any, int]()
@@ -53,7 +53,7 @@ def apply(function: Function) -> Function:
             name = names.setdefault(outputs[0], op.macro.lower())
             names[len(types)] = f"{name}_back"
             step = Apply(WithPullback(op), inputs, (*outputs, len(types)))
-            types.append(None)  # it is a function, and has no type of arrays
+            types.append(None)  # a function, which has no array type
         elif isinstance(op, Reversed) and _reversed_at(step) in pullbacks:
             cotangents = inputs[op.count :]
             step = Apply(Pullback(op.op), (pullbacks[_reversed_at(step)], *cotangents), outputs)
@@ -62,7 +62,7 @@ def apply(function: Function) -> Function:
 
 
 def _reversed_at(step: Apply) -> tuple[Op, Values] | None:
-    """The operation whose reverse this is, if it is such a one, and its arguments."""
+    """Return the operation of which a step is the reverse, with its arguments, or None."""
     op = step.op
     if not (isinstance(op, Reversed) and isinstance(op.op, PAIRED)):
         return None

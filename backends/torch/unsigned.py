@@ -29,17 +29,17 @@ WITHIN_RANGE = (
     ArrayLiteral, BitAnd, BitOr, BitXor, Concat, Constant, FloorDivide, Gather, Iota, Max, Maximum, Minimum,
     NumberOf, Pad, RandomBits, Remainder, Select, ShiftRight, Split, TakeAlongAxis, Window,
 )  # fmt: skip
-"""Operations whose results have 32 bits if their operands do."""
+"""Operations whose results fit 32 bits if their operands do."""
 
 
 @dataclass(frozen=True)
 class Uint32InInt64:
-    """Compute uint32 in int64, cut to 32 bits; arguments and results, of loops too, stay uint32."""
+    """The pass that computes uint32 in int64 modulo 2³²; arguments and results, of loops too, stay uint32."""
 
     name: str = "uint32-in-int64"
 
     def apply(self, function: Function) -> Function:
-        """Return the function with int64 for each uint32 between its arguments and its results."""
+        """Replace uint32 by int64 between arguments and results."""
         return _Legaliser(function).run() if any(t.dtype is U32 for t in function.types) else function
 
 
@@ -51,7 +51,7 @@ class _Legaliser:
         self.narrow = {v: v for v in function.arguments if self._is_narrow(v)}
 
     def run(self) -> Function:
-        """Return the function with every operation on uint32 replaced."""
+        """Replace every operation on uint32."""
         for apply in self.function.body:
             if not any(map(self._is_narrow, (*apply.inputs, *apply.outputs))):
                 self.body.append(apply)

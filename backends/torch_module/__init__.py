@@ -1,4 +1,4 @@
-"""A standalone torch.nn.Module, which PyTorch itself trains by autograd."""
+"""The target torch-module: a standalone torch.nn.Module for autograd."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from catgrad.backend import Artifact, Backend
 from catgrad.programs.ports import Kind
 
 from .. import templates
-from ..torch import LIMITS, PASSES, PYTORCH
-from .arrange import arrange
+from ..torch import KNOWN_GAPS, PASSES, PYTORCH
 from .harness import harness
 from .options import Options
 from .parts import class_name, containers, one_way, path, renewed
+from .prepare import prepare
 from .skeleton import examples, optimizers
 
 
 def load(artifact: Artifact) -> Any:
-    """The emitted module behind functions on arrays. Raises: ToolError without PyTorch."""
+    """Load the emitted module as functions on arrays. Raises: ToolError without PyTorch."""
     PYTORCH.require(artifact.program.name)
     return harness(artifact)
 
@@ -30,10 +30,10 @@ BACKEND = Backend(
     load=load,
     needs=(PYTORCH,),
     passes=PASSES,
-    limits=LIMITS,
+    known_gaps=KNOWN_GAPS,
     options=Options(),
     entries=lambda options: (Kind.TRAINED, Kind.PREDICT, Kind.CRITERION),
-    arrange=arrange,
+    prepare=prepare,
     helpers={
         "class_name": class_name,
         "containers": containers,

@@ -1,4 +1,4 @@
-"""Tables, arrays that a model computes from nothing, become arrays that its module keeps."""
+"""Hoisting of constants: arrays that do not depend on arguments become buffers or parameters."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ Key = tuple[Any, ...]
 
 
 class Tables:
-    """The tables of some functions, each once, and the function that computes them."""
+    """The constant tables of some functions, without duplicates, and the function that computes them."""
 
     def __init__(self) -> None:
-        self.found: dict[Key, int] = {}  # the value of each expression from nothing
+        self.found: dict[Key, int] = {}  # the value of each constant expression
         self.body: list[Apply] = []
         self.types: list[Any] = []
         self.kept: list[int] = []
 
     def value(self, key: Key) -> int:
-        """The number of a table, computed here if it is new."""
+        """Return the number of a table, and add it if it is new."""
         if key not in self.found:
             op, _, types, inputs = key
             arguments = tuple(self.value(each) for each in inputs)
@@ -38,14 +38,14 @@ class Tables:
         return self.found[key]
 
     def keep(self, key: Key) -> int:
-        """The place of a table among those kept."""
+        """Return the position of a table."""
         value = self.value(key)
         if value not in self.kept:
             self.kept.append(value)
         return self.kept.index(value)
 
     def function(self, names: Iterable[str]) -> Function:
-        """() -> the tables kept."""
+        """Build () -> tables."""
         named = dict(zip(self.kept, names, strict=True))
         return Function(
             name=Kind.INIT_CONSTANTS.value,
@@ -62,7 +62,7 @@ class Tables:
 
 
 def hoisted(program: Program, compress: bool) -> Program:
-    """The program whose functions get their tables as arguments, from the table `constants`."""
+    """Turn tables into arguments of the functions, in the table `constants`."""
     tables = Tables()
     chosen = {f.name: _tables(f, tables, compress) for f in program.functions if _is_model(f)}
     taken = {slot.name for slots in program.tables.values() for slot in slots}
@@ -80,7 +80,7 @@ def _is_model(function: Function) -> bool:
 
 
 def _tables(function: Function, tables: Tables, compress: bool) -> dict[int, int]:
-    """The place of the table for each value that is one and is read by something that is none."""
+    """Return the position of the table for each constant value with a reader that is not constant."""
     sizes = dict.fromkeys(symbols(function.types), 1)
     producer = {value: apply for apply in function.body for value in apply.outputs}
     keys: dict[int, Key] = {}
@@ -101,7 +101,7 @@ def _tables(function: Function, tables: Tables, compress: bool) -> dict[int, int
 
 
 def _given(function: Function, slots: tuple[Slot, ...], places: dict[int, int]) -> Function:
-    """The function with the tables as its first arguments."""
+    """Add the tables as first arguments of a function."""
     start = len(function.types)
     arguments = tuple(range(start, start + len(slots)))
     stands_for = {value: arguments[place] for value, place in places.items()}

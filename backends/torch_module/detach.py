@@ -1,4 +1,4 @@
-"""Where autograd is to stop: stop_gradient is structure elsewhere, but an operation for autograd."""
+"""Detach: stop_gradient, which passes remove for other targets, is an operation for autograd."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from catgrad.types import NdArrayType
 
 
 class Detach(Op, register=False):
-    """The identity, beyond which autograd does not look."""
+    """The identity, at which autograd stops."""
 
     result = "fixed"
 
@@ -24,15 +24,15 @@ class Detach(Op, register=False):
         return x
 
     def ref(self, x: Any) -> Any:
-        """The array."""
+        """Return the array."""
         return x
 
 
 class _Detaching(LocalFunctor):
-    """The functor that puts Detach for StopGradient."""
+    """The functor that replaces StopGradient by Detach."""
 
     def map_op(self, op: Op, inputs: tuple[NdArrayType, ...]) -> Term:
-        """Detach, or the operation itself."""
+        """Return Detach for StopGradient, else the operation."""
         return singleton(_detaching(op), *inputs)
 
 
@@ -40,9 +40,9 @@ _FUNCTOR = _Detaching()
 
 
 def detached(function: Function, without_gradient: int) -> Function:
-    """The function with Detach for StopGradient, except towards so many of its first results.
+    """Replace StopGradient by Detach, except on paths to the first `without_gradient` results.
 
-    Those are computed for no gradient, and without Detach may share with the others.
+    These need no gradient; without Detach, they share common subexpressions with the others.
     """
     needed = set(function.results[without_gradient:])
     body = []

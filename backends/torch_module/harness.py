@@ -1,4 +1,4 @@
-"""The emitted module behind functions on arrays, differentiated by autograd, as other targets have them."""
+"""A harness: the emitted module as functions on arrays, differentiated by autograd."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from ..python import load_module
 
 
 def harness(artifact: Artifact) -> Any:
-    """The class `CompiledModel` of a module, whose class is its attribute `Module`.
+    """Return the class `CompiledModel` of a module, whose class is its attribute `Module`.
 
-    A program of a task has predict, loss, rev, rev_p and grads, another the function it is of.
+    The program of a task has predict, loss, rev, rev_p and grads; others have their functions.
     """
     base = Trained if Kind.PREDICT in artifact.program.kinds else Applied
     return load_module(artifact, lambda module: _compiled(base, module, artifact.program))
@@ -35,77 +35,77 @@ def _compiled(base: type[Emitted], module: ModuleType, program: Program) -> Any:
 
 
 class Emitted:
-    """An emitted module, its file, and the program it was printed from."""
+    """An emitted module, its file, and its program."""
 
     Module: ClassVar[Any]
     file: ClassVar[Any]
     program: ClassVar[Program]
 
     def tensors(self, function: Function, arrays: Sequence[Any]) -> list[Any]:
-        """As many arrays as the function takes, as tensors of their own in the dtypes it takes.
+        """Convert the first arrays to new tensors in the dtypes of the arguments.
 
         Raises: ShapeError if there are fewer
         """
         ports = zip(function.arguments, function.inputs, strict=True)
-        wanted = [v for v, port in ports if port.role is not Role.CONSTANT]
-        if len(arrays) < len(wanted):
-            names = ", ".join(function.names[v] for v in wanted)
+        expected = [v for v, port in ports if port.role is not Role.CONSTANT]
+        if len(arrays) < len(expected):
+            names = ", ".join(function.names[v] for v in expected)
             raise ShapeError(
-                f"there must be {len(wanted)} arrays", f"there are {len(arrays)}", f"pass {names}"
+                f"there must be {len(expected)} arrays", f"there are {len(arrays)}", f"pass {names}"
             )
-        return [as_tensor(a, function.types[v].dtype.name) for a, v in zip(arrays, wanted, strict=False)]
+        return [as_tensor(a, function.types[v].dtype.name) for a, v in zip(arrays, expected, strict=False)]
 
 
 class Applied(Emitted):
-    """A module that is one function."""
+    """A module with one function."""
 
     def apply(self, *arrays: Any) -> list[Any]:
-        """The function's results."""
+        """Call the function."""
         module = self.Module()
         return [y.detach() for y in as_list(module(*self.tensors(self.program.functions[-1], arrays)))]
 
 
 class Trained(Emitted):
-    """A module with what is kept in it as arguments: M, P, X, Y, the functions of its task."""
+    """The functions of a task, with the parameters and buffers of the module as arguments."""
 
     def init(self, seed: int = 0) -> list[Any]:
-        """First values of the parameters."""
+        """Return initial values of the parameters."""
         return self._first(Role.PARAMETER, seed)
 
     def init_buffers(self, seed: int = 0) -> list[Any]:
-        """First values of the buffers."""
+        """Return initial values of the buffers."""
         return self._first(Role.BUFFER, seed)
 
     def predict(self, *arrays: Any) -> list[Any]:
-        """M × P × X → Ŷ."""
+        """Compute M × P × X → Ŷ."""
         return [y.detach() for y in Run(self, Kind.PREDICT, arrays).outputs]
 
     def trained(self, *arrays: Any) -> list[Any]:
-        """M × P × X → M × Ŷ, in training."""
+        """Compute M × P × X → M × Ŷ, in training."""
         run = Run(self, Kind.TRAINED, arrays)
         return [y.detach() for y in (*run.buffers, *run.outputs)]
 
     def criterion(self, *arrays: Any) -> list[Any]:
-        """Ŷ × Y → R."""
+        """Compute Ŷ × Y → R."""
         return [self.file.criterion(*self.tensors(self.program.kinds[Kind.CRITERION], arrays)).detach()]
 
     def loss(self, *arrays: Any) -> list[Any]:
-        """M × P × X × Y → R."""
+        """Compute M × P × X × Y → R."""
         return [Run(self, Kind.PREDICT, arrays).loss().detach()]
 
     def rev(self, *arrays: Any) -> list[Any]:
-        """M × P × X × Ŷ′ → P′ × X′."""
+        """Compute M × P × X × Ŷ′ → P′ × X′."""
         run = Run(self, Kind.PREDICT, arrays)
         types = [port.type for port in self.program.kinds[Kind.PREDICT].outputs]
         outputs = [y for y, type in zip(run.outputs, types, strict=True) if is_differentiable(type)]
         return gradients(outputs, run.rest, [*run.parameters, *run.inputs])
 
     def rev_p(self, *arrays: Any) -> list[Any]:
-        """M × P × X × Ŷ′ → P′."""
+        """Compute M × P × X × Ŷ′ → P′."""
         return self.rev(*arrays)[: len(self.program.tables[Role.PARAMETER])]
 
     def grads(self, *arrays: Any) -> list[Any]:
-        """M × P × X × Y → R × M × P′."""
+        """Compute M × P × X × Y → R × M × P′."""
         run = Run(self, Kind.TRAINED, arrays)
         loss = run.loss()
         return [loss.detach(), *run.buffers, *gradients([loss], [None], run.parameters)]
@@ -116,7 +116,7 @@ class Trained(Emitted):
 
 
 class Run:
-    """One forward pass of a module, in training or in use, on arrays for all that it keeps."""
+    """One forward pass of a module, in training or evaluation, with these parameters and buffers."""
 
     def __init__(self, model: Trained, kind: Kind, arrays: Sequence[Any]) -> None:
         from torch.func import functional_call
@@ -136,7 +136,7 @@ class Run:
         self.outputs = as_list(functional_call(module, state, tuple(self.inputs)))
 
     def loss(self) -> Any:
-        """How far the outputs are from the rest of the arguments."""
+        """Apply the loss to the outputs and the other arguments."""
         criterion = self.model.program.kinds[Kind.CRITERION]
         types = [port.type.dtype.name for port in criterion.inputs if port.role is Role.TARGET]
         targets = [as_tensor(y, dtype) for y, dtype in zip(self.rest, types, strict=True)]
@@ -144,7 +144,7 @@ class Run:
 
 
 def gradients(outputs: Sequence[Any], cotangents: Sequence[Any], leaves: Sequence[Any]) -> list[Any]:
-    """The vector-Jacobian product of autograd, with zeros for what it does not differentiate by."""
+    """Compute the vector-Jacobian product by autograd, with zeros for unused inputs."""
     import torch
 
     pairs = [
@@ -162,13 +162,13 @@ def gradients(outputs: Sequence[Any], cotangents: Sequence[Any], leaves: Sequenc
 
 
 def as_tensor(array: Any, dtype: Any) -> Any:
-    """A new tensor of this dtype, which may be a name."""
+    """Return a new tensor of this dtype, which may be a name."""
     import torch
 
-    wanted = getattr(torch, dtype) if isinstance(dtype, str) else dtype
-    return torch.as_tensor(array).detach().to(wanted, copy=True)
+    known = getattr(torch, dtype) if isinstance(dtype, str) else dtype
+    return torch.as_tensor(array).detach().to(known, copy=True)
 
 
 def as_list(outputs: Any) -> list[Any]:
-    """What a module returns, as a list."""
+    """Return the results of a module as a list."""
     return list(outputs) if isinstance(outputs, tuple) else [outputs]

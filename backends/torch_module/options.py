@@ -14,13 +14,12 @@ CHOICES = {"dtype": ("", "float32", "float64"), "constants": ("inline", "buffers
 
 @dataclass(frozen=True)
 class Options:
-    """What of the emitted module can be chosen.
+    """Options of the target torch-module.
 
-    `class_name`, by default the program's name in CamelCase. `dtype`, float32 or float64, is that of
-    every parameter and input, or the model is refused; nothing is cast. `constants` says what becomes
-    of tables, arrays the model computes from nothing: written where they are used, or computed once
-    for buffers or for parameters, and with `compress` kept without the copies along axes that end
-    them. Numbers stay numbers. `skeleton` adds an optimiser, a training step and a try on random data.
+    `class_name` is by default the program's name in CamelCase. `dtype`, float32 or float64, must be that of
+    all parameters and inputs; nothing is cast. `constants` are arrays that do not depend on arguments:
+    computed inline, or once as buffers or as parameters, with `compress` without a final broadcast.
+    Scalars stay inline. `skeleton` adds an optimiser, a training step and a demo on random data.
 
     Raises: OptionError for another value
     """
@@ -53,13 +52,13 @@ class Options:
 
 
 def is_class_name(text: str) -> bool:
-    """Whether a class of an emitted file may be called so."""
+    """Return whether a class of an emitted file may have this name."""
     free = not iskeyword(text) and text not in vars(builtins)
     return free and re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", text) is not None
 
 
 def class_name_of(program: str) -> str:
-    """The name of a program in CamelCase: two_inputs becomes TwoInputs."""
+    """Return the name of a program in CamelCase: two_inputs becomes TwoInputs."""
     words = re.split(r"[._]+", program)
     name = "".join(word[:1].upper() + word[1:] for word in words)
     return name if is_class_name(name) else f"Model{name}"

@@ -1,4 +1,4 @@
-"""Where arrays stand in a module, and what the templates ask about its functions."""
+"""The structure of a module: paths of arrays in submodules, and helpers of the templates."""
 
 from __future__ import annotations
 
@@ -25,30 +25,30 @@ register_state_dict_pre_hook requires_grad_ set_extra_state set_submodule share_
 to_empty train trained training type xpu zero_grad
 """
 TAKEN = frozenset(_ATTRIBUTES.split())
-"""What a module has already under these names."""
+"""Attributes of every torch.nn.Module."""
 
 
 def path(name: str) -> list[tuple[str, bool]]:
-    """The parts of a dotted name, each with whether Python takes it for an attribute."""
+    """Return the parts of a dotted name, each with whether it is a Python attribute."""
     return [(part, part.isidentifier() and not iskeyword(part)) for part in name.split(".")]
 
 
 def prefixes(name: str) -> list[str]:
-    """The dotted names of the modules that hold this one, the outermost first."""
+    """Return the dotted names of the enclosing modules, outermost first."""
     parts = name.split(".")
     return [".".join(parts[:i]) for i in range(1, len(parts))]
 
 
 def containers(slots: Sequence[Slot], present: Sequence[Slot] = ()) -> list[str]:
-    """The modules within the module that these slots need, outer before inner, each once, but not
-    those of the slots present.
+    """Return the submodules that these slots need, outermost first, without duplicates and without those of
+    the slots present.
     """
     known = {prefix for slot in present for prefix in prefixes(slot.name)}
     return list(dict.fromkeys(p for slot in slots for p in prefixes(slot.name) if p not in known))
 
 
 def check_names(slots: Iterable[Slot]) -> None:
-    """Raises OptionError unless a module can hold arrays of these names."""
+    """Raise OptionError unless a module can hold arrays of these names."""
     names = [slot.name for slot in slots]
     inside = {prefix for name in names for prefix in prefixes(name)}
     for name in names:
@@ -63,18 +63,18 @@ def check_names(slots: Iterable[Slot]) -> None:
 
 
 def class_name(backend: Backend, program: Program) -> str:
-    """The name of the emitted class: that of the option, or the program's in CamelCase."""
+    """Return the name of the emitted class: the option, or the program's name in CamelCase."""
     return backend.options.class_name or class_name_of(program.name)
 
 
 def one_way(kinds: Mapping[Kind, FunctionText]) -> bool:
-    """Whether the model computes in training what it computes in use."""
+    """Return whether the model is the same in training and evaluation."""
     trained, used = kinds[Kind.TRAINED], kinds[Kind.PREDICT]
     return (trained.statements, trained.results) == (used.statements, used.results)
 
 
 def renewed(function: FunctionText, buffers: Sequence[Slot]) -> list[tuple[str, str]]:
-    """Each buffer that the function changes, as its text and that of the new value."""
+    """Return each updated buffer, as its text and that of the new value."""
     kept = {argument.name: argument.identifier for argument in function.arguments}
     pairs = [(kept[slot.name], new) for slot, new in zip(buffers, function.results, strict=False)]
     return [(old, new) for old, new in pairs if old != new]

@@ -15,7 +15,7 @@ from catgrad.types import NdArrayType, symbols
 
 @dataclass(frozen=True)
 class Optimizers:
-    """The numbers of each kind; the task's own kind and learning rate, where torch.optim has the like."""
+    """The hyperparameters of each kind; the task's own kind and learning rate, if torch.optim has it."""
 
     kinds: Mapping[str, Mapping[str, Any]]
     own: str
@@ -23,18 +23,18 @@ class Optimizers:
 
 
 def optimizers(program: Program) -> Optimizers:
-    """Those that PyTorch has too, the task's with its own numbers and the others with their usual ones."""
+    """Return the optimisers that PyTorch has: the task's with its hyperparameters, others with defaults."""
     kinds = {o.name: o.settings for o in (sgd(0.01), adam(), adamw(), rmsprop(), adagrad())}
     name, settings = program.optimiser
     if name not in kinds or not isinstance(settings["learning_rate"], (int, float)):
         return Optimizers(kinds, "", None)
-    # Of the types of the usual ones, so that nothing but numbers and truth values is printed.
+    # Converted to the types of the defaults, so that only numbers and booleans are printed.
     plain = {key: type(usual)(settings[key]) for key, usual in kinds[name].items()}
     return Optimizers({**kinds, name: plain}, name, plain["learning_rate"])
 
 
 def examples(program: Program, size: int = 8) -> list[tuple[NdArrayType, tuple[Size, ...]]]:
-    """The types and shapes of the model's inputs and of its targets, with this size for each symbol."""
+    """Return types and shapes of inputs and targets, with this size for each symbol."""
     predict, criterion = program.kinds[Kind.PREDICT], program.kinds[Kind.CRITERION]
     types = [port.type for port in predict.inputs if port.role is Role.INPUT]
     types += [port.type for port in criterion.inputs if port.role is Role.TARGET]

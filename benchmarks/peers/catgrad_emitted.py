@@ -1,4 +1,4 @@
-"""What catgrad emits for a target, through the learner that the target's library gives."""
+"""Emitted programs of catgrad, by the learner of the target."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Model:
         return emit(workload.task, self.case.word, **options).load()()
 
     def array(self, array: np.ndarray) -> Any:
-        """An array as the target holds it."""
+        """Return an array as the target holds it."""
         if self.case.word != "torch":
             return array
         import torch
@@ -35,13 +35,13 @@ class Model:
         return torch.tensor(array)
 
     def learner(self) -> Any:
-        """A learner with the case's first parameters."""
+        """Return a learner with the case's first parameters."""
         learner = self.loaded.learner(0)
         learner.parameters = {name: self.array(array) for name, array in self.case.parameters.items()}
         return learner
 
     def timed(self, method: str, copies: int = 0) -> Timed:
-        """A method of a learner on the batch, or on so many copies of it in a row."""
+        """Return a method of a learner on the batch, or on so many copies of it in a row."""
         call = getattr(self.learner(), method)
         data = [self.case.arrays[name] for name in (("x",) if method == "predict" else ("x", "y"))]
         arrays = [self.array(np.stack([array] * copies) if copies else array) for array in data]
@@ -49,7 +49,7 @@ class Model:
 
 
 def makers(case: Case) -> Makers:
-    """What the target is timed at; only some have many steps in one call."""
+    """The measures of the target; only some have many steps in one call."""
     model = Model(case)
     every = {"step": lambda: model.timed("step"), "predict": lambda: model.timed("predict")}
     if case.word == "c":

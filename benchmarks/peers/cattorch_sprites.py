@@ -1,7 +1,7 @@
 """Sprites of cattorch 0.5.0: `python -m benchmarks.peers.cattorch_sprites FOLDER NAME...`.
 
-Each name is of a model whose parameters and example lie in FOLDER/NAME.npz; its sprite and what PyTorch
-computes in float64 go there too. Weights are plain numbers, which makes its sprites fastest.
+Each name is that of a model with parameters and an example in FOLDER/NAME.npz; its sprite and the outputs of
+PyTorch in float64 are written there too. Weights are plain numbers, which makes its sprites fastest.
 """
 
 import sys

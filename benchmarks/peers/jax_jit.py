@@ -1,4 +1,4 @@
-"""JAX: the whole step under jit, with the memory of what it replaces given back to it."""
+"""JAX: the whole step under jit, with donated buffers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from benchmarks.peers.worker import LOOPED, Case, Makers, Timed, serve
 
 
 def channels_last(array: np.ndarray, order: tuple[int, ...]) -> Any:
-    """Images and filters as XLA likes them; other arrays as they are."""
+    """Convert images and filters to the layout of XLA."""
     return jnp.asarray(array.transpose(order) if array.ndim == 4 else array)
 
 
@@ -52,12 +52,12 @@ class Model:
         self.arrays = {k: channels_last(array, (2, 3, 1, 0)) for k, array in case.parameters.items()}
 
     def scores(self, p: Arrays, m: Arrays, x: Any, training: bool) -> Any:
-        """The output and the new buffers."""
+        """Return the output and the new buffers."""
         modes = {"training": training} if self.words["net"] == "resnet" else {}
         return NETS[self.words["net"]](p, m, x, **self.words["sizes"], **modes)
 
     def loss(self, p: Arrays, m: Arrays, x: Any, y: Any) -> Any:
-        """The loss in training and the new buffers."""
+        """Return the loss in training and the new buffers."""
         scores, m = self.scores(p, m, x, training=True)
         if self.words["loss"] == "mse":
             return ((scores - y) ** 2).mean(), m
@@ -104,7 +104,7 @@ def stepping(case: Case, steps: int = 1) -> Timed:
 
 
 def predicting(case: Case) -> Timed:
-    """The output."""
+    """Return the output."""
     model = Model(case)
     p, m, _ = model.held()
     compiled = jax.jit(lambda p, m, x: model.scores(p, m, x, training=False)[0])
@@ -112,7 +112,7 @@ def predicting(case: Case) -> Timed:
 
 
 def makers(case: Case) -> Makers:
-    """What JAX is timed at."""
+    """The measures of JAX."""
     return {
         "step": lambda: stepping(case),
         "loop": lambda: stepping(case, LOOPED),

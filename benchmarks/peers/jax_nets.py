@@ -1,4 +1,4 @@
-"""The models of `benchmarks.nets` in JAX: functions of parameters, buffers and x, to scores and new buffers.
+"""The models of `benchmarks.nets` in JAX: functions of parameters, buffers and x to scores and new buffers.
 
 Images have their channels last and filters theirs too, which is what XLA is fastest with.
 """
@@ -21,7 +21,7 @@ def product(x: Any, weight: Any) -> Any:
 
 
 def affine(p: Arrays, name: str, x: Any) -> Any:
-    """A linear map and a shift."""
+    """Return a linear map and a shift."""
     return product(x, p[f"{name}.weight"]) + p[f"{name}.bias"]
 
 
@@ -33,7 +33,7 @@ def perceptron(p: Arrays, m: Arrays, x: Any, widths: Sequence[int], activation: 
 
 
 def convolved(x: Any, filters: Any, stride: int, padding: int) -> Any:
-    """A convolution without a shift."""
+    """Return a convolution without a shift."""
     margins, layout = [(padding, padding)] * 2, ("NHWC", "HWIO", "NHWC")
     return jax.lax.conv_general_dilated(x, filters, (stride, stride), margins, dimension_numbers=layout)
 
@@ -49,7 +49,7 @@ def lenet(p: Arrays, m: Arrays, x: Any) -> Any:
 
 
 def normed(p: Arrays, m: Arrays, new: Arrays, name: str, x: Any, stride: int, training: bool) -> Any:
-    """A convolution and the norm of its batch, or of the running statistics."""
+    """Return a convolution and the norm of its batch, or of the running statistics."""
     filters = p[f"{name}.conv.weight"]
     z = convolved(x, filters, stride, filters.shape[0] // 2)
     mean, variance = m[f"{name}.mean"], m[f"{name}.variance"]

@@ -13,7 +13,7 @@ from benchmarks.peers.worker import Case, Makers, Timed, serve
 
 
 def predicting(case: Case) -> Timed:
-    """The output."""
+    """Return the output."""
     net, x = net_of(case, training=False), case.arrays["x"]
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads, options.inter_op_num_threads = case.threads, 1
@@ -25,7 +25,7 @@ def predicting(case: Case) -> Timed:
 
 
 def makers(case: Case) -> Makers:
-    """What ONNX Runtime is timed at."""
+    """The measures of ONNX Runtime."""
     return {"predict": lambda: predicting(case)}
 
 

@@ -1,4 +1,4 @@
-"""The models of `benchmarks.scratch`, as people write them in PyTorch."""
+"""The models of `benchmarks.scratch` in PyTorch."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 
 class Block(nn.Module):
-    """Causal attention and a perceptron, each behind a norm and beside the identity."""
+    """A transformer block: causal attention and a perceptron, with norms first and residual connections."""
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
@@ -80,11 +80,11 @@ NETS: Mapping[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
     "dense-64x64": (lambda: nn.Linear(64, 64), (1, 64)),
     "dense-784x64": (lambda: nn.Linear(784, 64), (1, 784)),
 }
-"""How each is made, and the shape of its example."""
+"""The constructor of each model, and the shape of its example."""
 
 
 def net(name: str) -> tuple[nn.Module, torch.Tensor]:
-    """A model and an example, of the same random numbers at every call; tokens where it embeds."""
+    """Return a model and an example, of the same random numbers at every call; tokens where it embeds."""
     make, shape = NETS[name]
     torch.manual_seed(0)
     module = make().eval()

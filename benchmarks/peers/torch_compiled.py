@@ -12,7 +12,7 @@ from benchmarks.peers.worker import Case, Makers, Timed, serve
 
 
 def step_in_parts(case: Case) -> Timed:
-    """One step of training, of which autograd calls what was compiled."""
+    """One step of training, with the compiled model and autograd."""
     net, (x, y), loss = net_of(case, training=True), batch_of(case), loss_of(case)
     optimiser = optimiser_of(case, net)
 
@@ -38,14 +38,14 @@ def whole_step(case: Case) -> Timed:
 
 
 def predicting(case: Case) -> Timed:
-    """The output."""
+    """Return the output."""
     net, (x, _) = net_of(case, training=False), batch_of(case)
     compiled = torch.compile(net, fullgraph=True)
     return Timed(torch.inference_mode()(lambda: compiled(x)))
 
 
 def makers(case: Case) -> Makers:
-    """What torch.compile is timed at; predictions have no parts."""
+    """The measures of torch.compile; predictions have no parts."""
     if case.word == "parts":
         return {"step": lambda: step_in_parts(case)}
     return {"step": lambda: whole_step(case), "predict": lambda: predicting(case)}

@@ -26,7 +26,7 @@ def stepping(case: Case) -> Timed:
 
 
 def predicting(case: Case) -> Timed:
-    """The output."""
+    """Return the output."""
     net, (x, _) = net_of(case, training=False), batch_of(case)
 
     @torch.inference_mode()
@@ -37,7 +37,7 @@ def predicting(case: Case) -> Timed:
 
 
 def makers(case: Case) -> Makers:
-    """What PyTorch is timed at."""
+    """The measures of PyTorch."""
     return {"step": lambda: stepping(case), "predict": lambda: predicting(case)}
 
 

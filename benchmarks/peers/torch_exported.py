@@ -13,20 +13,20 @@ from benchmarks.peers.worker import Case, Makers, Timed, serve
 
 
 def library(case: Case, module: torch.nn.Module, arguments: tuple[Any, ...]) -> Timed:
-    """A module as a library, called with these arguments."""
+    """Compile a module to a library, for these arguments."""
     path = aoti_compile_and_package(torch.export.export(module, arguments))
     loaded = aoti_load_package(path)
     return Timed(torch.inference_mode()(lambda: loaded(*arguments)))
 
 
 def predicting(case: Case) -> Timed:
-    """The output."""
+    """Return the output."""
     with torch.no_grad():
         return library(case, net_of(case, training=False), batch_of(case)[:1])
 
 
 def makers(case: Case) -> Makers:
-    """What AOTInductor is timed at."""
+    """The measures of AOTInductor."""
     return {"step": lambda: library(case, *whole(case)), "predict": lambda: predicting(case)}
 
 

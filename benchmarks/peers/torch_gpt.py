@@ -16,7 +16,7 @@ NAMES = {
 
 
 class Block(nn.Module):
-    """Attention and a perceptron, each behind a norm and beside the identity."""
+    """A transformer block: attention and a perceptron, with norms first and residual connections."""
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()

@@ -23,7 +23,7 @@ class Perceptron(nn.Module):
             self.add_module(f"dense_{k}", nn.Linear(widths[k], widths[k + 1]))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """The last layer's activations."""
+        """Return the last layer's activations."""
         for k, name in enumerate(self.names):
             x = getattr(self, f"dense_{k}")(x)
             x = x if name == "identity" else getattr(torch, name)(x)
@@ -93,7 +93,7 @@ NETS: dict[str, Callable[..., nn.Module]] = {
 
 
 def net_of(case: Case, training: bool) -> nn.Module:
-    """The case's model with its first parameters."""
+    """Return the case's model with its first parameters."""
     torch.set_num_threads(case.threads)
     net = NETS[case.words["net"]](**case.words["sizes"]).train(training)
     arrays = {name: torch.tensor(array) for name, array in case.parameters.items()}
@@ -106,19 +106,19 @@ def net_of(case: Case, training: bool) -> nn.Module:
 
 
 def batch_of(case: Case) -> tuple[torch.Tensor, torch.Tensor]:
-    """The batch, x and y."""
+    """Return the batch, x and y."""
     return torch.tensor(case.arrays["x"]), torch.tensor(case.arrays["y"])
 
 
 def loss_of(case: Case) -> Callable[[Any, Any], torch.Tensor]:
-    """The case's loss of scores and labels."""
+    """Return the case's loss of scores and labels."""
     if case.words["loss"] == "mse":
         return F.mse_loss
     return lambda scores, y: F.cross_entropy(scores.flatten(0, -2), y.flatten())
 
 
 def optimiser_of(case: Case, net: nn.Module) -> torch.optim.Optimizer:
-    """The case's optimiser, in the form that PyTorch has fused for the processor."""
+    """Return the case's optimiser, in the form that PyTorch has fused for the processor."""
     numbers = dict(case.words["optimiser"])
     kind = {"sgd": torch.optim.SGD, "adamw": torch.optim.AdamW}[numbers.pop("kind", "sgd")]
     return kind(net.parameters(), numbers.pop("rate"), **numbers, fused=True)

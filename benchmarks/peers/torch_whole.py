@@ -17,7 +17,7 @@ Arrays = list[torch.Tensor]
 
 
 class Whole(NamedTuple):
-    """The graph, and what it changes in place: parameters, buffers, the optimiser's state."""
+    """The graph, and the arrays that it updates in place: parameters, buffers, the optimiser's state."""
 
     graph: GraphModule
     arguments: tuple[Arrays, Arrays, Arrays, torch.Tensor, torch.Tensor]
@@ -48,14 +48,14 @@ def adamw(
 
 
 def state_of(kind: str, parameters: Arrays) -> Arrays:
-    """The optimiser's first state: for each parameter one array or two."""
+    """Return the optimiser's first state: for each parameter one array or two."""
     if kind == "sgd":
         return [torch.zeros_like(p) for p in parameters]
     return [torch.zeros(()), *(torch.zeros_like(p) for p in parameters for _ in range(2))]
 
 
 def whole(case: Case) -> Whole:
-    """The step of a case."""
+    """Return the step of a case."""
     net, (x, y), loss = net_of(case, training=True), batch_of(case), loss_of(case)
     numbers = dict(case.words["optimiser"])
     kind = numbers.pop("kind", "sgd")

@@ -1,7 +1,7 @@
-"""A competitor's end of the pipe: makes what it is asked for, and times it one round at a time.
+"""The worker process of a competitor: builds a case on request, and times it in rounds.
 
-Started as `python -m benchmarks.peers.NAME FOLDER THREADS [WORD]`, it answers each line of JSON that it
-reads with one that it writes. What libraries print goes to stderr. It needs NumPy and no catgrad.
+Started as `python -m benchmarks.peers.NAME FOLDER THREADS [WORD]`, it answers each line of JSON with one
+line. Output of libraries goes to stderr. It needs NumPy, but not catgrad.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ STEPS, LOOPED = 10, 64
 
 @dataclass(frozen=True)
 class Case:
-    """One workload as a peer gets it: what the model is, its data, and how many threads there are."""
+    """A workload for a peer: model, data, and number of threads."""
 
     folder: Path
     threads: int
@@ -48,18 +48,18 @@ class Case:
 
 @dataclass(frozen=True)
 class Timed:
-    """What is timed, and how many steps one call makes. Its result is their losses, or scores."""
+    """A function to time, and its number of steps. It returns the losses of the steps, or scores."""
 
     call: Callable[[], Any]
     steps: int = 1
 
 
 Makers = Mapping[str, Callable[[], Timed]]
-"""What makes each measure that a competitor takes part in."""
+"""For each measure of a competitor, a function that builds it."""
 
 
 def loss_of(case: Case, scores: Any) -> float:
-    """The loss of what was predicted, so that all competitors can be compared by one number."""
+    """Return the loss of a prediction, to compare all competitors by one number."""
     scores, y = np.asarray(scores, np.float64), case.arrays["y"]
     if case.words["loss"] == "mse":
         return float(np.mean((scores - y) ** 2))
@@ -69,13 +69,13 @@ def loss_of(case: Case, scores: Any) -> float:
 
 
 class Worker:
-    """What a process has made so far."""
+    """The cases that a process has built."""
 
     def __init__(self, case: Case, makers: Makers) -> None:
         self.case, self.makers, self.made = case, makers, {}
 
     def prepare(self, measure: str) -> dict[str, Any]:
-        """Make it, with the seconds until the end of its first call and the losses it begins with."""
+        """Build a case; return the seconds up to the end of its first call, and its first losses."""
         if measure not in self.makers:
             return {"absent": True}
         start = time.perf_counter()
@@ -91,7 +91,7 @@ class Worker:
         return {"seconds": seconds, "losses": losses}
 
     def time(self, measure: str, times: int) -> dict[str, Any]:
-        """Seconds of one step or prediction, of the processor and of the clock, and of one call."""
+        """Return the seconds of one step or prediction, by processor and by clock, and of one call."""
         timed = self.made[measure]
         gc.disable()
         clock, processor = time.perf_counter(), time.process_time()
@@ -103,7 +103,7 @@ class Worker:
         return {"processor": processor / count, "clock": clock / count, "call": clock / times}
 
     def memory(self) -> dict[str, Any]:
-        """The most memory this process has held, in bytes; its own, and not that of who started it."""
+        """Return the peak memory of this process in bytes, without that of its parent."""
         lines = Path("/proc/self/status").read_text().splitlines()
         return {"bytes": 1024 * int(next(line.split()[1] for line in lines if line.startswith("VmHWM")))}
 

@@ -171,7 +171,7 @@ def draw(
             metavar="NAME",
             help="The term of a Task to draw: model, predict, loss, rev (the reverse derivative of predict), "
             "rev_p (its part for the parameters), grads (the gradient of the loss), update (the part of the "
-            "optimiser in a step), step, or train_step (a step that gives the loss too).",
+            "optimiser in a step), or step.",
         ),
     ] = "model",
 ) -> None:
@@ -225,7 +225,7 @@ def doctor() -> None:
 def _emitted(model: str, target: str, option: list[str]) -> Artifact:
     """Emit a Task or Functions. Raises: OptionError if the model is neither or does not compile."""
     from catgrad.backend import get_backend
-    from catgrad.learn.compile import emit_with
+    from catgrad.learn.compile import emit
     from catgrad.learn.functions import Functions
     from catgrad.learn.task import Task
 
@@ -238,7 +238,7 @@ def _emitted(model: str, target: str, option: list[str]) -> Artifact:
             "wrap the model as Task(model, sgd(0.01), mse)",
         )
     with guarded(f"{model} must compile for {target}", "mend the model, its loss or its optimiser"):
-        return emit_with(task, backend)
+        return emit(task, backend)
 
 
 def _yes(agrees: bool) -> str:

@@ -11,25 +11,26 @@ import numpy as np
 
 from catgrad.errors import ShapeError, unknown
 from catgrad.formats import safetensors
+from catgrad.learn.learner import Learner
 from catgrad.programs.ports import TABLES
 from catgrad.types import as_numpy, widened
 
 Tables = dict[str, dict[str, Any]]
 
 
-def tables(learner: Any) -> Tables:
+def tables(learner: Learner) -> Tables:
     """All that a learner holds. One that is not emitted may lack a table."""
     return {str(table): getattr(learner, table) for table in TABLES if hasattr(learner, table)}
 
 
-def put_back(learner: Any, held: Tables) -> None:
+def put_back(learner: Learner, values: Tables) -> None:
     """Let the learner hold these tables again."""
-    for table, arrays in held.items():
+    for table, arrays in values.items():
         setattr(learner, table, arrays)
 
 
 def save(
-    learner: Any,
+    learner: Learner,
     path: str | Path,
     metadata: Mapping[str, str] | None = None,
     aliases: Mapping[str, str] | None = None,
@@ -50,7 +51,7 @@ def save(
     safetensors.write(path, {name: as_numpy(array) for name, array in arrays.items()}, known)
 
 
-def load(learner: Any, path: str | Path, aliases: Mapping[str, str] | None = None) -> None:
+def load(learner: Learner, path: str | Path, aliases: Mapping[str, str] | None = None) -> None:
     """Read parameters, and buffers and state if the file has them, into a learner of any target.
 
     A file without buffers or state, such as that of another program, leaves those of the learner as
@@ -95,8 +96,8 @@ def _without_aliases(found: dict[str, Any], aliases: Mapping[str, str], path: st
     return found
 
 
-def _all(held: Tables) -> dict[str, Any]:
-    return {name: array for arrays in held.values() for name, array in arrays.items()}
+def _all(values: Tables) -> dict[str, Any]:
+    return {name: array for arrays in values.values() for name, array in arrays.items()}
 
 
 def _type(array: Any) -> tuple[tuple[int, ...], str]:

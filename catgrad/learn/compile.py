@@ -27,20 +27,16 @@ class Compiled(NamedTuple):
     source: str
 
 
-def emit(task: Task | Functions, target: str = "numpy", **options: Any) -> Artifact:
-    """The source of a task's functions for a target, or of `Functions`, with the target's options.
+def emit(task: Task | Functions, target: str | Backend = "numpy", **options: Any) -> Artifact:
+    """Emit the source of a task's functions, or of `Functions`, for a target with the target's options.
 
     Raises: UnknownName if there is no such target or option; OptionError for an option's value;
     UnsupportedOp if the target lacks an operation.
     """
-    return emit_with(task, get_backend(target).configured(**options))
-
-
-def emit_with(task: Task | Functions, backend: Backend) -> Artifact:
-    """Emit the source of a task's functions for a target whose options are set. Raises: as `emit`."""
+    backend = (target if isinstance(target, Backend) else get_backend(target)).configured(**options)
     if isinstance(task, Functions):
         return backend.emit(functions_program(task, backend.has))
-    task = replace(task, adjustable=True) if backend.adjustable else task
+    task = replace(task, runtime_learning_rate=True) if backend.runtime_learning_rate else task
     with _collector_paused():
         entries = backend.entries(backend.options) or COMPILED
         return backend.emit(program(task, backend.has, entries))
@@ -87,16 +83,23 @@ def compile_model(
         y_hat = learner.predict(x)
         learner.parameters["dense.weight"]
 
+    This `step` alone leaves the loss out, as in the published snippets of Python catgrad. That of the emitted
+    source, and of `emit(task, target).load()`, returns the loss before the step, then the new S, M and P.
+
     Raises: as Task; UnknownName if there is no such target; UnsupportedOp if it lacks an operation.
     """
     task = Task(model, optimiser, loss, name, labels)
     artifact = emit(task, target)
-    model_class = _without_arguments(artifact.load())
-    return Compiled(model_class, tuple(slot.type for slot in task.parameters), artifact.source)
+    types = tuple(slot.type for slot in task.parameters)
+    return Compiled(_published(artifact.load()), types, artifact.source)
 
 
-def _without_arguments(loaded: type) -> type:
-    """Let the class say what to do with an array library, which its namesake in other versions takes."""
+def _published(loaded: Any) -> type:
+    """Give an emitted class the shape that the published snippets of Python catgrad expect.
+
+    They pass all that `step` returns on as the next arguments, so the loss is left out; and the class says
+    what to do with an array library, which its namesake in other versions takes.
+    """
 
     def init(self: Any, *arguments: Any) -> None:
         if arguments:
@@ -105,6 +108,13 @@ def _without_arguments(loaded: type) -> type:
                 f"it gets {arguments[0]!r}",
                 "name the target where the model is compiled, as in compile_model(..., target='numpy')",
             )
-        loaded.__init__(self)  # type: ignore[misc]
+        loaded.__init__(self)
 
-    return type(loaded.__name__, (loaded,), {"__init__": init, "__doc__": loaded.__doc__})
+    def step(*arrays: Any) -> Any:
+        """S × M × P × X × Y → S × M × P: one step of training."""
+        return loaded.step(*arrays)[1:]
+
+    body: dict[str, Any] = {"__init__": init, "__doc__": loaded.__doc__}
+    if hasattr(loaded, "step"):
+        body["step"] = staticmethod(step)
+    return type(loaded.__name__, (loaded,), body)

@@ -13,13 +13,14 @@ from catgrad.formats import safetensors
 from catgrad.learn.batches import Data, Source, batch_count, batches, examples_in
 from catgrad.learn.checkpoint import Tables, load, put_back, save, tables
 from catgrad.learn.history import Epoch, History
+from catgrad.learn.learner import Learner
 from catgrad.learn.metrics import Metric, Metrics, evaluate_batches, finite, named
 from catgrad.learn.options import check_whole
 from catgrad.learn.progress import progress_bar
 
 
 def fit(
-    learner: Any,
+    learner: Learner,
     data: Data,
     *,
     epochs: int | None = None,
@@ -79,7 +80,7 @@ def fit(
 class _Run:
     """A training under way: what it is about, and how far it is."""
 
-    learner: Any
+    learner: Learner
     inputs: int
     epochs: int | None
     steps: int | None

@@ -19,7 +19,7 @@ from catgrad.terms.structural import Label
 from catgrad.terms.term import Term
 from catgrad.types import NdArrayType
 
-RESERVED = ("trained", "criterion", "loss", "rev", "rev_p", "grads", "update", "step", "train_step", "forget")
+RESERVED = ("trained", "criterion", "loss", "rev", "rev_p", "grads", "update", "step", "forget")
 """Names that targets give to functions of a Task, and to what sets buffers to their first values."""
 
 

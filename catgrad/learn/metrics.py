@@ -10,6 +10,7 @@ import numpy as np
 
 from catgrad.errors import DivergenceError, OptionError, ShapeError
 from catgrad.learn.batches import Data, Source, batches, examples_in
+from catgrad.learn.learner import Learner
 
 Metric = Callable[..., Any]
 """A function (ŷ, y) -> number on NumPy arrays; with several, all outputs, then all labels."""
@@ -39,7 +40,7 @@ def accuracy(y_hat: Any, y: Any) -> float:
 
 
 def evaluate(
-    learner: Any, data: Data, *, batch_size: int = 64, inputs: int = 1, metric: Metrics = None
+    learner: Learner, data: Data, *, batch_size: int = 64, inputs: int = 1, metric: Metrics = None
 ) -> dict[str, float]:
     """Evaluate the loss on data, as "loss", and each metric by its name, without training.
 
@@ -52,7 +53,7 @@ def evaluate(
 
 
 def evaluate_batches(
-    learner: Any, source: Source, metrics: Mapping[str, Metric], inputs: int
+    learner: Learner, source: Source, metrics: Mapping[str, Metric], inputs: int
 ) -> dict[str, float]:
     """Evaluate, with data and metrics that have been checked."""
     totals, examples = dict.fromkeys(("loss", *metrics), 0.0), 0

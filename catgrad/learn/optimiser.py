@@ -26,12 +26,12 @@ Gradients = Callable[[Sequence[Any]], Sequence[Any]]
 class Run:
     """The numbers that all parameters' updates share, each computed once.
 
-    With `adjustable`, learning rates that are numbers are numbers of the run.
+    With `runtime_rates`, learning rates that are numbers are numbers of the run.
     """
 
-    def __init__(self, adjustable: bool = False) -> None:
+    def __init__(self, runtime_rates: bool = False) -> None:
         self._known: dict[Hashable, Any] = {}
-        self._adjustable: dict[float, Schedule] | None = {} if adjustable else None
+        self._adjustable: dict[float, Schedule] | None = {} if runtime_rates else None
 
     def once(self, key: Hashable, compute: Callable[[], Any]) -> Any:
         """Return compute(), cached by key."""

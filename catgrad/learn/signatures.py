@@ -18,8 +18,7 @@ SIGNATURES: dict[Kind, tuple[tuple[Role, ...], tuple[Role, ...]]] = {
     Kind.REV_P: ((_BUFFERS, _P, _X, Role.OUTPUT_COTANGENT), (Role.GRADIENT,)),
     Kind.GRADS: ((_BUFFERS, _P, _X, _Y), (_R, _BUFFERS, Role.GRADIENT)),
     Kind.UPDATE: ((_STATE, _P, Role.GRADIENT), (_STATE, _P)),
-    Kind.STEP: ((_STATE, _BUFFERS, _P, _X, _Y), (_STATE, _BUFFERS, _P)),
-    Kind.TRAIN_STEP: ((_STATE, _BUFFERS, _P, _X, _Y), (_R, _STATE, _BUFFERS, _P)),
+    Kind.STEP: ((_STATE, _BUFFERS, _P, _X, _Y), (_R, _STATE, _BUFFERS, _P)),
 }
 """For each kind, the roles of its arguments and of its results, in order.
 
@@ -35,8 +34,7 @@ MEANINGS = {
     Kind.REV_P: "the part of rev that parameters need",
     Kind.GRADS: "the loss in training and its gradient",
     Kind.UPDATE: "the optimiser's part of a step",
-    Kind.STEP: "one step of training",
-    Kind.TRAIN_STEP: "one step, and the loss before it",
+    Kind.STEP: "one step of training, and the loss before it",
 }
 
 LETTERS = {

@@ -29,7 +29,7 @@ from catgrad.terms.term import Term
 from catgrad.types import NdArrayType
 
 COMPILED = (
-    Kind.PREDICT, Kind.LOSS, Kind.REV, Kind.REV_P, Kind.GRADS, Kind.UPDATE, Kind.STEP, Kind.TRAIN_STEP,
+    Kind.PREDICT, Kind.LOSS, Kind.REV, Kind.REV_P, Kind.GRADS, Kind.UPDATE, Kind.STEP,
 )  # fmt: skip
 """The functions that a target prints which does not choose others."""
 
@@ -41,8 +41,8 @@ TERMS = ("model", *COMPILED)
 class Task:
     """A model X → Ŷ, the optimiser that moves its parameters P, and the loss (Ŷ, Y) -> number.
 
-    Y has the types of `labels`, by default those of the model's outputs. If it is `adjustable`, a learning
-    rate that is a number becomes one of the state S, `learning_rate`. Its terms, where S is the
+    Y has the types of `labels`, by default those of the model's outputs. With `runtime_learning_rate`, a
+    learning rate that is a number becomes one of the state S, `learning_rate`. Its terms, where S is the
     optimiser's state and M the model's own (running statistics, the counter of random numbers),
     which a term leaves out if it does not read them:
 
@@ -54,8 +54,7 @@ class Task:
         rev_p       M ⊗ P ⊗ X ⊗ Ŷ′ → P′
         grads       M ⊗ P ⊗ X ⊗ Y → R ⊗ M ⊗ P′     the model as it is trained
         update      S ⊗ P ⊗ P′ → S ⊗ P
-        step        S ⊗ M ⊗ P ⊗ X ⊗ Y → S ⊗ M ⊗ P
-        train_step  S ⊗ M ⊗ P ⊗ X ⊗ Y → R ⊗ S ⊗ M ⊗ P, with the loss before the step
+        step        S ⊗ M ⊗ P ⊗ X ⊗ Y → R ⊗ S ⊗ M ⊗ P, with the loss before the step
 
     Raises: OptionError for what is no model, optimiser, loss or tuple of types; ShapeError if the loss
             is not a scalar, DtypeError if it is not floating.
@@ -66,7 +65,7 @@ class Task:
     loss: Loss
     name: str = "model"
     labels: tuple[NdArrayType, ...] | None = None
-    adjustable: bool = False
+    runtime_learning_rate: bool = False
 
     def __post_init__(self) -> None:
         require_dotted(self.name)
@@ -179,7 +178,7 @@ class Task:
 
         def update(*arguments: Any) -> Any:
             count = len(arguments) - len(p)
-            lenses, run = self._lenses(arguments[:count]), Run(self.adjustable)
+            lenses, run = self._lenses(arguments[:count]), Run(self.runtime_learning_rate)
             prepared = self.optimiser.prepare(arguments[count:])
             new = [
                 checked_put(optimiser, run, lens, dp)
@@ -204,12 +203,12 @@ class Task:
         return build(update, [*(s.type for s in slots), *(p.type for p in self.parameters)])
 
     @cached_property
-    def train_step_term(self) -> Term:
+    def step_term(self) -> Term:
         """S ⊗ M ⊗ P ⊗ X ⊗ Y → R ⊗ S ⊗ M ⊗ P: loss, reverse derivative and optimiser composed."""
         s, m, p = len(self.state), len(self.buffers), len(self.parameters)
         numbers = s - len(self._moments)
 
-        def train_step(*arguments: Any) -> Any:
+        def step(*arguments: Any) -> Any:
             state, buffers, parameters = arguments[:s], arguments[s : s + m], arguments[s + m : s + m + p]
             lenses = self._lenses((*state[numbers:], *parameters))
             at = [o.get(*lens) for o, lens in zip(self._optimisers, lenses, strict=True)]
@@ -218,12 +217,7 @@ class Task:
             return [loss, *new[:s], *rest[:m], *new[s:]]
 
         types = [slot.type for slot in self.state]
-        return build(train_step, [*types, *self.grads_term.source.table])
-
-    @cached_property
-    def step_term(self) -> Term:
-        """S ⊗ M ⊗ P ⊗ X ⊗ Y → S ⊗ M ⊗ P."""
-        return selected(self.train_step_term, slice(1, None))
+        return build(step, [*types, *self.grads_term.source.table])
 
     def term(self, name: str) -> Term:
         """One of the terms, by its name among TERMS."""

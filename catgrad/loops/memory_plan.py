@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from catgrad.dims import Dim, Size
+from catgrad.dims import Dim, Size, coefficients
 from catgrad.loops.ir.nest import size_hint
 from catgrad.loops.ir.scalar import Buffer, Space
 from catgrad.loops.ir.steps import Lowered, kernels
@@ -100,17 +100,16 @@ def largest(a: Size, b: Size) -> Size:
 
 
 def _at_most(a: Size, b: Size) -> bool:
-    """Whether a ≤ b whatever the symbols are."""
-    rest = b - a
-    if isinstance(rest, int):
-        return rest >= 0
-    return all(coefficient >= 0 for _, coefficient in rest.terms)
+    """Whether a ≤ b whatever the symbols are: coefficient by coefficient."""
+    lower, upper = coefficients(a), coefficients(b)
+    return all(lower.get(monomial, 0) <= upper.get(monomial, 0) for monomial in lower.keys() | upper.keys())
 
 
 def _lowest(size: Size, met: Sequence[tuple[Size, Size]]) -> Size:
-    for offset in sorted({0, *(end for _, end in met)}, key=size_hint):
-        if all(_at_most(offset + size, o) or _at_most(e, offset) for o, e in met):
-            return offset
+    for start in sorted({0, *(end for _, end in met)}, key=size_hint):
+        end = start + size
+        if all(_at_most(end, other) or _at_most(other_end, start) for other, other_end in met):
+            return start
     total: Size = 0
     for _, end in met:
         total = largest(total, end)

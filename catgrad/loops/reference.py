@@ -13,7 +13,7 @@ import numpy as np
 from catgrad.dims import Dim, Size
 from catgrad.loops.ir.dependence import is_parallel, verify
 from catgrad.loops.ir.index import Index, Quotient, Read, Variable
-from catgrad.loops.ir.nest import Accumulate, Check, Item, Loop, MatMul, Reduce, Sort, Store
+from catgrad.loops.ir.nest import Accumulate, Check, Item, Let, Loop, MatMul, Reduce, Sort, Store
 from catgrad.loops.ir.scalar import Buffer, Compute, IndexValue, Load, Masked, Number, Scalar, Space
 from catgrad.loops.ir.steps import For, If, Lowered, Product, Step
 from catgrad.loops.memory_plan import Plan
@@ -150,6 +150,8 @@ class Interpreter:
         if isinstance(s, Check):
             if not 0 <= self.scalar(s.scalar) < self.size(s.size):
                 raise IndexError("a number of an element is none")
+        elif isinstance(s, Let):
+            self.memory_of(s.buffer)[0] = self.scalar(s.scalar)
         elif isinstance(s, Store):
             self.write(s.buffer, s.indices, self.scalar(s.scalar))
         elif isinstance(s, Accumulate):

@@ -56,7 +56,6 @@ class Kind(StrEnum):
     GRADS = "grads"
     UPDATE = "update"
     STEP = "step"
-    TRAIN_STEP = "train_step"
     INIT_CONSTANTS = "init_constants"
     INIT_STATE = "init_state"
     INIT_BUFFERS = "init_buffers"

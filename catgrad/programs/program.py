@@ -74,18 +74,9 @@ class Function:
         """The tables of which it returns new values, in order."""
         return tables(self.outputs)
 
-    @property
-    def common(self) -> int:
-        """The number of arguments that come from tables."""
-        return sum(port.role.is_table for port in self.inputs)
-
-    def taking(self, *roles: Role) -> list[int]:
-        """List the arguments of these roles."""
-        return [v for v, port in zip(self.arguments, self.inputs, strict=True) if port.role in roles]
-
-    def returning(self, *roles: Role) -> list[int]:
-        """List the results of these roles."""
-        return [v for v, port in zip(self.results, self.outputs, strict=True) if port.role in roles]
+    def taking(self, role: Role) -> list[int]:
+        """List the arguments of a role."""
+        return [v for v, port in zip(self.arguments, self.inputs, strict=True) if port.role is role]
 
     def renewed(self) -> dict[int, int]:
         """Map positions of results that are new values of a table to those of the arguments with the old."""

@@ -1,1 +1,1 @@
-"""A trainer for Fisher's irises that fits a microcontroller: no file, no heap, no operating system."""
+"""A trainer for Fisher's irises on a microcontroller: no files, no heap, no operating system."""

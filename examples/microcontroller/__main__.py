@@ -1,4 +1,4 @@
-"""Fisher's irises on a microcontroller: a network that is trained there, and the memory it takes.
+"""Train Fisher's irises on a microcontroller, and measure the memory.
 
     python -m examples.microcontroller
 

@@ -1,4 +1,4 @@
-"""How the program is built for this machine and for a microcontroller, and what memory it takes."""
+"""Build the program for this machine and for a microcontroller, and measure its memory."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from catgrad.errors import ToolError
 
 SOURCES = ("main.c", "iris.c")
 
-# Matrix products need no vectors here, and what nobody calls is left out of the program.
+# Matrix products without vectors, and no unused functions.
 SMALL = (
     "-std=c11", "-ffreestanding", "-fbuiltin", "-DGEMM_SCALAR", "-fno-math-errno", "-fno-trapping-math",
     "-Wno-unknown-pragmas", "-ffunction-sections", "-fdata-sections", "-fno-asynchronous-unwind-tables",
@@ -24,14 +24,14 @@ SMALL = (
 
 @dataclass(frozen=True)
 class Machine:
-    """What the program is built for, by a command and its options."""
+    """A machine to build for: a compiler command and options."""
 
     name: str
     command: tuple[str, ...]
     package: str = ""
 
     def missing(self) -> str | None:
-        """Why the program cannot be built and measured, if it cannot."""
+        """Return the reason why the program cannot be built and measured, or None."""
         if self.package and not importlib.util.find_spec(self.package):
             return f"needs {self.package}: pip install {self.package}"
         lacking = [tool for tool in (self.command[0], "size") if not shutil.which(tool)]
@@ -40,19 +40,19 @@ class Machine:
 
 @dataclass(frozen=True)
 class Size:
-    """Bytes: of code with constants, and of variables."""
+    """Sizes in bytes: code with constants, and variables."""
 
     code: int
     memory: int
 
 
 def here() -> Machine:
-    """What this machine takes, without the one function of libm that the program calls."""
+    """Return this machine, without the one function of libm that the program calls."""
     return Machine("this machine", ("gcc", "-Os", "-nostdlib", "-r", "-Wl,-e,main"))
 
 
 def cortex_m4() -> Machine:
-    """A microcontroller that computes in float, with all that the program calls."""
+    """Return the microcontroller, with float arithmetic and all functions that the program calls."""
     target = ("-target", "thumb-freestanding-eabihf", "-mcpu=cortex_m4+vfp4d16sp")
     return Machine(
         "ARM Cortex-M4",
@@ -62,7 +62,7 @@ def cortex_m4() -> Machine:
 
 
 def _headers() -> list[str]:
-    """Declarations of libm and libc for ARM: a machine without an operating system has none of its own."""
+    """Write headers of libm and libc for ARM, which a machine without an operating system lacks."""
     found = importlib.util.find_spec("ziglang")
     if found is None or found.origin is None:
         return []
@@ -71,7 +71,7 @@ def _headers() -> list[str]:
 
 
 def measured(machine: Machine, folder: Path) -> Size:
-    """The program built for a machine. Raises: ToolError."""
+    """Build the program for a machine. Raises: ToolError."""
     run(machine.command, *SMALL, *SOURCES, "-o", "program", folder=folder)
     _, numbers = run(["size"], "program", folder=folder).splitlines()
     text, data, bss, *_ = map(int, numbers.split()[:3])
@@ -79,7 +79,7 @@ def measured(machine: Machine, folder: Path) -> Size:
 
 
 def frames(folder: Path) -> int:
-    """Bytes of stack that all functions take together: no more than that is in use, as none calls itself.
+    """Return an upper bound of the stack in bytes: the sum over all functions, as none is recursive.
 
     Raises: ToolError
     """
@@ -90,13 +90,13 @@ def frames(folder: Path) -> int:
 
 
 def right(folder: Path) -> int:
-    """How many flowers the program tells right when it runs here. Raises: ToolError."""
+    """Run the program here; return the number of correctly classified flowers. Raises: ToolError."""
     run(["gcc"], "-Os", *SMALL, *SOURCES, "-o", "trainer", "-lm", folder=folder)
     return subprocess.run([str(folder.resolve() / "trainer")]).returncode
 
 
 def run(command: Sequence[str], *arguments: str, folder: Path) -> str:
-    """What a tool prints that runs in a folder. Raises: ToolError."""
+    """Run a tool in a folder, and return its output. Raises: ToolError."""
     done = subprocess.run([*command, *arguments], cwd=folder, capture_output=True, text=True)
     if done.returncode:
         raise ToolError(

@@ -1,4 +1,4 @@
-"""What is built: the emitted library, and a program that calls it."""
+"""The program to build: the emitted library, and a main file that calls it."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ FLOWERS, BATCH, HIDDEN = 150, 10, 20
 
 
 def task() -> Task:
-    """Two dense layers on batches of a fixed size, so that the size of the workspace is a number."""
+    """Two dense layers on batches of a fixed size, so that the workspace has a constant size."""
     batch, features, hidden, species = (NdArrayType((n,)) for n in (BATCH, 4, HIDDEN, 3))
     model = layers.dense(batch, features, hidden) >> layers.dense(batch, hidden, species)
     return Task(model, sgd(5.0), mse, "iris")
 
 
 def write(folder: Path, epochs: int, seed: int, weights: Path | None = None) -> None:
-    """Write the library and the program, which begins with random parameters or with those of a file."""
+    """Write the library and the program, which starts with random parameters or those of a file."""
     artifact = emit(task(), "c", weights=str(weights or ""))
     artifact.write(folder)
     told = json.loads(artifact.files["manifest.json"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -130,25 +131,29 @@ def small_axes() -> list[Example]:
 
 
 FLOATS, WHOLE = [dtype for dtype in Dtype if dtype.is_floating], [I32, I64, U32, Dtype.bool]
-EXAMPLES = [
-    *operations(),
-    *small_axes(),
-    *(sums(dtype) for dtype in (I32, I64, U32)),
-    *(cast(before, after) for before in FLOATS for after in WHOLE),
-]
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def examples() -> list[Example]:
+    return [
+        *operations(),
+        *small_axes(),
+        *(sums(dtype) for dtype in (I32, I64, U32)),
+        *(cast(before, after) for before in FLOATS for after in WHOLE),
+    ]
+
+
+@pytest.fixture(scope="module")
+def folder(examples: list[Example], tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("operations")
-    c_calls.write("operations", [(e.term, e.arrays) for e in EXAMPLES], path)
+    c_calls.write("operations", [(e.term, e.arrays) for e in examples], path)
     return path
 
 
-def assert_right(folder: Path) -> None:
+def assert_right(examples: list[Example], folder: Path) -> None:
     """Compare what the program has written with what the operations mean."""
-    found = c_calls.results([(e.term, e.arrays) for e in EXAMPLES], folder)
-    for example, results in zip(EXAMPLES, found, strict=True):
+    found = c_calls.results([(e.term, e.arrays) for e in examples], folder)
+    for example, results in zip(examples, found, strict=True):
         for result, wanted, type in zip(results, example.wanted, example.term.target.table, strict=True):
             tolerance = TOLERANCE.get(type.dtype.value, 0)
             np.testing.assert_allclose(
@@ -157,7 +162,7 @@ def assert_right(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("compiler", COMPILERS)
-def test_no_warning_and_nothing_undefined(folder, compiler):
+def test_no_warning_and_nothing_undefined(examples, folder, compiler):
     """Arrays and workspace have as many bytes as they must, and what is in them at first is NaN."""
     if not COMPILERS[compiler]:
         pytest.skip(f"no {compiler} on this machine")
@@ -166,15 +171,16 @@ def test_no_warning_and_nothing_undefined(folder, compiler):
     built(*COMPILERS[compiler], "-std=c11", *STRICT, *checks, *sources, cwd=folder)
     done = run(folder / compiler, cwd=folder)
     assert (done.returncode, done.stderr) == (0, "")
-    assert_right(folder)
+    assert_right(examples, folder)
 
 
 @NEEDS_WATCHER
-def test_no_race(tmp_path, monkeypatch):
+def test_no_race(examples, tmp_path, monkeypatch):
     """With every loop shared among threads that may be, however little there is to do in it."""
-    monkeypatch.setattr("catgrad.loops.passes.parallelise.MIN_PARALLEL_WORK", 0)
-    c_calls.write("operations", [(e.term, e.arrays) for e in EXAMPLES], tmp_path)
+    parallelise = import_module("catgrad.loops.passes.parallelise")
+    monkeypatch.setattr(parallelise, "MIN_PARALLEL_WORK", 0)
+    c_calls.write("operations", [(e.term, e.arrays) for e in examples], tmp_path)
     sources = ["main.c", "operations.c", "-o", "watched", "-lm"]
     built(compiler(), *FLAGS, "-DGEMM_PARALLEL_FLOPS=0", *sources, cwd=tmp_path)
     assert_no_race(tmp_path / "watched")
-    assert_right(tmp_path)
+    assert_right(examples, tmp_path)

@@ -38,15 +38,15 @@ def assert_trains(task, vm, batch=4, **options):
     artifact = emit(task, "scratch", batch=batch, predict_batch=batch, vm=vm, **options)
     for kind in ("sprite3", "sb3"):
         validate(artifact.files[f"{task.name}.{kind}"])
-    sprite, model, task = Sprite(artifact, vm), artifact.load()(), replace(task, adjustable=True)
+    sprite, model, task = Sprite(artifact, vm), artifact.load()(), replace(task, runtime_learning_rate=True)
     slots = {name: artifact.program.tables.get(name, ()) for name in TABLES}
     tables = {name: first(model, name) for name in TABLES}
     for seed in range(STEPS):
         given = examples(task, batch, seed)
-        sprite.give("train_step", *given)
+        sprite.give("step", *given)
         sprite.call("train step")
         arrays = [array for name in TABLES for array in tables[name]]
-        loss, *new = evaluate(task.term("train_step"), *arrays, *given)
+        loss, *new = evaluate(task.term("step"), *arrays, *given)
         near(sprite.machine.variable("loss"), loss, "loss")
         for name in TABLES:
             count = len(slots[name])

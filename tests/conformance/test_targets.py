@@ -44,13 +44,13 @@ def test_operations_in_turbowarp(case):
 
 
 @cache
-def trained(name, adjustable):
-    return replace(TASKS[name](), adjustable=adjustable)
+def trained(name, runtime_learning_rate):
+    return replace(TASKS[name](), runtime_learning_rate=runtime_learning_rate)
 
 
 @cache
 def compiled(target, name, **options):
-    return emit(trained(name, get_backend(target).adjustable), target, **options).load()()
+    return emit(trained(name, get_backend(target).runtime_learning_rate), target, **options).load()()
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -59,9 +59,9 @@ def compiled(target, name, **options):
 @pytest.mark.parametrize("batch", [0, 1, 7])
 def test_models(target, name, function, batch):
     backend = get_backend(target)
-    task = trained(name, backend.adjustable)
+    task = trained(name, backend.runtime_learning_rate)
     given = arguments(task, function, {"batch": batch})
-    sized = "symbolic sizes" in backend.limits
+    sized = "symbolic sizes" in backend.known_gaps
     if not batch:
         need(target, "symbolic sizes")
     model = compiled(target, name, **(dict(batch=batch, predict_batch=batch) if sized else {}))
@@ -83,7 +83,7 @@ def test_what_a_target_lacks_is_what_it_says_it_lacks(target):
     printed = backend.operations
     missing = {n for n, op in OPS.items() if op.body is None and not op.structural and n not in printed}
     hidden = {n for n, op in OPS.items() if issubclass(op, (Kept, Update))}
-    assert missing - hidden == set(backend.lacks)
+    assert missing - hidden == set(backend.unsupported)
 
 
 @pytest.mark.parametrize("target", TARGETS)

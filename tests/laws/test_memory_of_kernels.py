@@ -7,7 +7,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from catgrad.backends.c.kernels import KernelPrinter
+from catgrad.backends.c.machine import MACHINE, companion
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -20,6 +20,7 @@ from catgrad.loops.ir.nest import Kernel, MatMul, Replaced, rewritten, statement
 from catgrad.loops.ir.scalar import Space
 from catgrad.loops.ir.steps import kernels
 from catgrad.loops.memory_plan import byte_size, planned
+from catgrad.loops.printing.kernels import Interface, KernelPrinter
 from catgrad.loops.reference import Interpreter, run
 from catgrad.ops.contract import Contract
 from catgrad.programs.program import interpret
@@ -179,7 +180,8 @@ def texts(function):
     plan, dialect = planned(lowered), get_backend("c").dialect
     found = []
     for kernel in kernels(lowered.steps):
-        text = KernelPrinter(kernel, dialect, plan, {}).print("kernel")
+        interface = Interface(kernel, plan)
+        text = KernelPrinter(interface, MACHINE, dialect, {}, companion).print("kernel")
         found.append((Signature(kernel, plan).key, (text.sizes, text.parameters, text.lines, text.scratch)))
     return found
 

@@ -6,6 +6,7 @@ import ctypes
 import os
 import subprocess
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -181,6 +182,18 @@ def test_a_compiler_that_does_not_compile_is_said(cache, tmp_path, monkeypatch, 
     with pytest.raises(ToolError, match=says):
         library()
     assert not list(cache.rglob("*.so"))
+
+
+def test_a_compiler_that_does_not_end_is_killed_with_its_children(cache, tmp_path, monkeypatch):
+    late = tmp_path / "late"
+    (tmp_path / "cc").write_text(f"#!/bin/sh\n(sleep 0.8; touch {late}) &\nwait\n")
+    (tmp_path / "cc").chmod(0o755)
+    monkeypatch.setenv("CC", str(tmp_path / "cc"))
+    monkeypatch.setattr("catgrad.backends.c.compiler.LIMIT", 0.2)
+    with pytest.raises(ToolError, match=r"must end within 0\.2 seconds, but .*cc did not"):
+        library()
+    time.sleep(1)
+    assert not late.exists()
 
 
 def test_a_compiler_may_be_named_relative_to_the_folder(cache, tmp_path, monkeypatch):

@@ -118,7 +118,7 @@ def test_iris(model, tmp_path):
     picture = tmp_path / "iris.png"
     done = run(model, "--plot", str(picture), module="examples.iris")
     assert done.returncode == 0, done.stderr
-    assert "def train_step(" in done.stdout
+    assert "def step(" in done.stdout
     assert "loss" in done.stdout
     reached = float(re.search(r"accuracy: ([\d.]+)%", done.stdout)[1])
     assert reached >= {"linear": 80, "simple": 80, "dense": 95, "hidden": 95}[model]
@@ -150,7 +150,7 @@ def test_char_gpt_in_short(target, tmp_path):
     arguments = ("--target", target, "--steps", "20", "--length", "30", "--plot", str(picture))
     done = run(*arguments, module="examples.char_gpt")
     assert done.returncode == 0, done.stderr
-    assert {"torch": "def train_step(", "c": "int char_gpt_step("}[target] in done.stdout
+    assert {"torch": "def step(", "c": "int char_gpt_step("}[target] in done.stdout
     loss, entropy = map(float, re.search(r"loss: ([\d.]+) .* entropy: ([\d.]+)", done.stdout).groups())
     assert loss < 3.0  # of a character by itself, and of the 60 there are: ln 60 = 4.1
     assert entropy == 2.221

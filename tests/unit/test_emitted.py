@@ -15,10 +15,11 @@ import pytest
 from catgrad import Dim, Dtype, NdArrayType, Task, build, compile_model, emit, layers, mse, ops, sgd
 from catgrad.backend import get_backend
 from catgrad.errors import OptionError, UnknownName
-from catgrad.programs.program import Program, lower
+from catgrad.programs.ports import Kind, Role
+from catgrad.programs.program import Program, interpret, lower
 from catgrad.testing import run_on
 from tests.models import TASKS, mlp
-from tests.targets import on
+from tests.targets import on, on_all_targets
 
 
 @pytest.mark.parametrize("name", TASKS)
@@ -42,20 +43,22 @@ def test_emitted_code_imports_its_library_only(target, libraries):
 
 
 def test_golden_linear_by_numbers(check_golden):
-    """At a fixed batch, the step of Python catgrad's README reads as one would write it."""
+    """At a fixed batch, the step of Python catgrad's README reads as one would write it, with the loss."""
     B, I, O = NdArrayType((150,)), NdArrayType((4,)), NdArrayType((3,))
     source = compile_model(layers.linear(B, I, O), layers.sgd(0.0001), layers.mse).source
     check_golden("numpy/linear.py", source)
-    step = source[source.index("def step") : source.index("def train_step")]
+    step = source[source.index("def step") : source.index("def converted")]
     assert (
         step.rstrip()
         == '''def step(linear_weight, x, y):
-    """P × X × Y → P: one step of training."""
+    """P × X × Y → R × P: one step of training, and the loss before it."""
     y_hat = x @ linear_weight  # f32[150,3]
-    d_y_hat = 0.0044444446 * (y_hat - y)  # f32[150,3]
+    difference = y_hat - y  # f32[150,3]
+    loss = np.square(difference).sum() / np.float32(450)  # f32[]
+    d_y_hat = 0.0044444446 * difference  # f32[150,3]
     d_linear_weight = x.T @ d_y_hat  # f32[4,3]
     new_linear_weight = linear_weight - 0.0001 * d_linear_weight  # f32[4,3]
-    return [new_linear_weight]'''
+    return [loss, new_linear_weight]'''
     )
 
 
@@ -77,6 +80,26 @@ def test_the_published_snippet():
     [y_hat] = compiled.predict(*p, x)
     np.testing.assert_allclose(p[0], true, atol=1e-4)
     np.testing.assert_allclose(y_hat, y, atol=1e-3)
+
+
+@on_all_targets
+def test_a_step_returns_the_loss_and_the_new_tables(target):
+    """On every target, but for the class of `compile_model`, whose step leaves the loss out."""
+    task = mlp(batch=NdArrayType((3,)))
+    options = {"batch": 3, "predict_batch": 3} if target == "scratch" else {}
+    artifact = emit(task, target, **options)
+    model = artifact.load()()
+    step = artifact.reference.kinds[Kind.STEP]
+    assert step.outputs[0].role is Role.LOSS
+    x, y = np.ones((3, 4), np.float32), np.zeros((3, 3), np.float32)
+    state = model.init_state(0) if Role.STATE in step.tables else []  # in Scratch, the learning rate
+    expected = interpret(step, *state, *(p := model.init(0)), x, y)
+    for found, reference in zip(model.step(*state, *p, x, y), expected, strict=True):
+        np.testing.assert_allclose(found, reference, rtol=1e-5, atol=1e-6)
+    if target != "scratch":
+        published = compile_model(task.model, task.optimiser, task.loss, target).CompiledModel()
+        for found, reference in zip(published.step(*p, x, y), expected[1:], strict=True):
+            np.testing.assert_allclose(found, reference, rtol=1e-5, atol=1e-6)
 
 
 def test_combinators_of_the_published_example():
@@ -131,7 +154,7 @@ X, Y = np.zeros((6, 4), np.float32), np.zeros((6, 3), np.float32)
             X,
             Y[:3],
             ValueError,
-            r"train_step: y must have shape \(6, 3\) where batch = 6, but it is \(3, 3\); reshape it",
+            r"step: y must have shape \(6, 3\) where batch = 6, but it is \(3, 3\); reshape it",
         ),
         (X, Y[0], ValueError, r"y must have shape \(6, 3\) where batch = 6, but it is \(3,\)"),
         (np.full((6, 4), 1e300), Y, TypeError, "x must fit float32, but it has values outside; rescale it"),

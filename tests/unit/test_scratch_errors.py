@@ -23,7 +23,7 @@ BATCH = 2
 @cache
 def sprite(name, vm):
     made = Sprite(emit(MODELS[name](), "scratch", batch=BATCH, predict_batch=BATCH, vm=vm), vm)
-    made.give("train_step", *examples(MODELS[name](), BATCH, 0))
+    made.give("step", *examples(MODELS[name](), BATCH, 0))
     made.call("predict")
     made.call("train step")
     return made
@@ -224,7 +224,7 @@ def trained(rule, vm, rate, scale):
     one, first, (x, y) = learner(rule, vm)
     for (name, kind), value in first.items():
         one.machine.set_list(name, value) if kind == "lists" else one.machine.set_variable(name, value)
-    one.give("train_step", scale * x, y)
+    one.give("step", scale * x, y)
     one.machine.set_variable("learning rate", rate)
     before = one.all_held()
     one.machine.call("train step")

@@ -14,7 +14,6 @@ from catgrad import Dim, Dtype, NdArrayType, Task, build, emit, layers, losses, 
 from catgrad.backend import get_backend
 from catgrad.cli import main
 from catgrad.errors import OptionError, ToolError, VerificationError
-from catgrad.learn.compile import emit_with
 from catgrad.programs.program import Program, lower
 from catgrad.verification import difference
 from tests.models import BATCH, INPUT, mlp
@@ -37,11 +36,11 @@ def broken(target, old, new):
     """A target that emits something else than it should."""
     backend = get_backend(target)
 
-    def assemble(told, files):
+    def postprocess(context, files):
         assert any(old in text for text in files.values())
-        return backend.assemble(told, {name: text.replace(old, new) for name, text in files.items()})
+        return backend.postprocess(context, {name: text.replace(old, new) for name, text in files.items()})
 
-    return replace(backend, name="broken", assemble=assemble)
+    return replace(backend, name="broken", postprocess=postprocess)
 
 
 @on(*TARGETS)
@@ -57,7 +56,7 @@ def test_every_result_of_every_function_is_compared(target):
 
 @on(*TARGETS)
 def test_a_wrong_program_is_found(target):
-    verification = verify(emit_with(mlp(), broken(target, *WRONG[target])))
+    verification = verify(emit(mlp(), broken(target, *WRONG[target])))
     assert not verification.agrees
     with pytest.raises(
         VerificationError, match="emitted for broken must compute what the reference does, but"
@@ -78,7 +77,7 @@ def test_a_wrong_program_is_found(target):
 )
 def test_what_is_wrong_is_said(old, new, found):
     with pytest.raises(VerificationError, match=found), np.errstate(divide="ignore"):
-        verify(emit_with(mlp(), broken("numpy", old, new))).check()
+        verify(emit(mlp(), broken("numpy", old, new))).check()
 
 
 def test_the_command_ends_with_1_for_a_wrong_program(monkeypatch, capsys):

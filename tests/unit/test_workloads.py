@@ -41,7 +41,7 @@ def test_operations_are_those_of_the_products():
     forward = 2 * 64 * (784 * 128 + 128 * 10)
     assert machine.operations(mlp.task, "predict") == forward
     # Weights of both layers, and what the first layer's outputs should have been.
-    assert machine.operations(mlp.task, "train_step") == 2 * forward + 2 * 64 * 128 * 10
+    assert machine.operations(mlp.task, "step") == 2 * forward + 2 * 64 * 128 * 10
 
 
 def test_workloads_are_chosen_by_name():

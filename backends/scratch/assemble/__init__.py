@@ -1,4 +1,4 @@
-"""From the text of programs to files of Scratch."""
+"""Assembler: program texts to Scratch files."""
 
 from .files import count_blocks, json_size, sb3, sprite3
 

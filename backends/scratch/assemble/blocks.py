@@ -1,7 +1,7 @@
-"""The blocks of a section as the JSON of a file has them.
+"""Blocks of a section in the JSON of a file.
 
-A block is left without what Scratch fills in by itself: empty inputs and fields, no next block, and
-that it is no shadow and not the first of its script.
+Attributes with default values are omitted: empty inputs and fields, no next block, not a shadow, not the
+first of its script.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _FIELDS = frozenset({"variable", "list", "received", "key"})
 
 
 class Blocks:
-    """The blocks of a section by identifier, and the messages by identifier."""
+    """The blocks and the messages of a section, by identifier."""
 
     def __init__(self, scope: Scope, ids: Ids, stage: bool) -> None:
         self.blocks: dict[str, Json] = {}
@@ -36,7 +36,7 @@ class Blocks:
         self._commented: list[str] = []
 
     def script(self, script: Script | Definition) -> tuple[str, list[str]]:
-        """Assemble a script or the definition of a custom block; its first block, and those with comments."""
+        """Assemble a script or a definition; return its first block, and the blocks with comments."""
         if isinstance(script, Definition):
             top = self._definition(script)
         else:
@@ -128,7 +128,7 @@ class Blocks:
         return [name, id]
 
     def _input(self, kind: str, operand: Operand, parent: str) -> list[Any]:
-        """What stands in a slot: a constant, or a block over an empty shadow, which conditions lack."""
+        """Return the content of a slot: a constant, or a block over an empty shadow; conditions have none."""
         if isinstance(operand, tuple):
             first = self._stack(operand, parent)
             return [2, first] if first else []

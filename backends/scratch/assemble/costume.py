@@ -1,4 +1,4 @@
-"""The one small picture that all costumes are."""
+"""The picture of all costumes."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ FIRST = "costume1"
 
 @cache
 def picture() -> bytes:
-    """The picture as SVG."""
+    """Return the picture as SVG."""
     return (templates("scratch") / "costume.svg").read_bytes()
 
 
 def file_name() -> str:
-    """Its name in a file, the hash of what it holds."""
+    """The name of the file: the hash of its content."""
     return f"{_hash()}.svg"
 
 
 def costume_entries(names: Sequence[str]) -> list[dict[str, Any]]:
-    """The first costume, and those of these names, in the form of a file.
+    """Return the first costume, and those of these names, in the form of a file.
 
     Raises: TextError if two have one name
     """

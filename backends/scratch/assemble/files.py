@@ -1,4 +1,4 @@
-"""Files of sprites and projects, the same bytes for the same text."""
+"""Files of sprites and projects; equal texts give equal bytes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LONG_AGO = (1980, 1, 1, 0, 0, 0)
 
 
 def sprite3(text: str, given: Mapping[str, Sequence[Any]], sig_figs: int | None = None) -> bytes:
-    """A sprite as a file. What it shares is not declared in it, so that it meets that of other sprites.
+    """Assemble a sprite file. Shared names are not declared in it, so that they are those of the project.
 
     Raises: TextError unless the text is one sprite; ArtifactError if that is too large for Scratch
     """
@@ -30,7 +30,7 @@ def sprite3(text: str, given: Mapping[str, Sequence[Any]], sig_figs: int | None 
 
 
 def sb3(texts: Sequence[str], given: Mapping[str, Sequence[Any]], sig_figs: int | None = None) -> bytes:
-    """A project of all sections of these texts as a file; what they share is the stage's.
+    """Assemble a project file from all sections of these texts; shared names belong to the stage.
 
     Raises: TextError if they do not fit together; ArtifactError if they are too large for Scratch
     """
@@ -39,13 +39,13 @@ def sb3(texts: Sequence[str], given: Mapping[str, Sequence[Any]], sig_figs: int 
 
 
 def count_blocks(text: str) -> int:
-    """How many blocks the sections of a text have, whatever is given for its lists."""
+    """Count the blocks in the sections of a text."""
     sections = parse(text)
     return sum(len(target(section, _zeros(section)).json["blocks"]) for section in sections)
 
 
 def json_size(file: bytes) -> int:
-    """How many bytes of JSON are in a file made here: what Scratch's site limits."""
+    """Return the size of the JSON in a file, which Scratch's site limits."""
     with zipfile.ZipFile(io.BytesIO(file)) as archive:
         return archive.infolist()[0].file_size
 
@@ -83,7 +83,7 @@ def _dumped(content: Any) -> bytes:
 
 
 def _zipped(name: str, content: bytes) -> bytes:
-    """The JSON and the costume in a ZIP file that does not say when and where it was made."""
+    """Zip the JSON and the costume reproducibly, without time and system."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
         for file, data in ((name, content), (file_name(), picture())):

@@ -1,4 +1,4 @@
-"""Identifiers of blocks, variables and comments: short, the same on every run, different in every sprite."""
+"""Identifiers of blocks, variables and comments: short, deterministic, unique across sprites."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ _DIGITS = digits + ascii_letters
 
 
 class Ids:
-    """Identifiers for one sprite: a part of its name's hash, so that no sprites share any, and a count."""
+    """Identifiers for one sprite: a prefix of the hash of its name, and a counter."""
 
     def __init__(self, sprite: str) -> None:
         self._prefix = sha256(sprite.encode()).hexdigest()[:6]
         self._count = 0
 
     def fresh(self) -> str:
-        """The next one."""
+        """Return the next identifier."""
         count, text = self._count, ""
         while count or not text:
             count, digit = divmod(count, 62)
@@ -26,5 +26,5 @@ class Ids:
 
 
 def shared_id(kind: str, name: str) -> str:
-    """The identifier of a variable, list or message for all sprites: the same in all files."""
+    """Return the identifier of a shared variable, list or message, equal in all files."""
     return sha256(f"{kind} {name}".encode()).hexdigest()[:12]

@@ -1,4 +1,4 @@
-"""Where scripts and comments stand in the editor, estimated from their texts, so that none covers another."""
+"""Layout of scripts and comments in the editor, by estimated sizes, without overlap."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ COMMENT_WIDTH, COMMENT_BAR, COMMENT_LINE = 320, 60, 20
 
 @dataclass(frozen=True, slots=True)
 class Comment:
-    """A comment in its box."""
+    """A comment with its position and size."""
 
     text: str
     x: int
@@ -26,7 +26,7 @@ class Comment:
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """Where a script begins, and its comments, in the order of the blocks they belong to."""
+    """The position of a script, and its comments in the order of their blocks."""
 
     x: int
     y: int
@@ -34,7 +34,7 @@ class Placed:
 
 
 def places(scripts: list[Script | Definition]) -> list[Placed]:
-    """Places for scripts: hats and commented definitions in one column, other definitions in the next."""
+    """Place scripts: hats and commented definitions in one column, other definitions in the next."""
     helpers = [isinstance(script, Definition) and not script.comment for script in scripts]
     placed: dict[int, Placed] = {}
     x = 0
@@ -49,7 +49,7 @@ def places(scripts: list[Script | Definition]) -> list[Placed]:
 
 
 def _place(script: Script | Definition, x: int, y: int) -> tuple[Placed, int, int]:
-    """A script at a place, with its lower and right edge; comments stand to the right of all its blocks."""
+    """Place a script, and return it with its lower and right edges; comments are right of its blocks."""
     lines = [(0, HAT, script.comment, _head_width(script)), *_lines(script.body, 1)]
     right = x + max(indent * INDENT + width for indent, _, _, width in lines)
     top = below = y
@@ -65,7 +65,7 @@ def _place(script: Script | Definition, x: int, y: int) -> tuple[Placed, int, in
 
 
 def _lines(statements: tuple[Statement, ...], indent: int) -> Iterator[tuple[int, int, str, int]]:
-    """Indentation, height, comment and width of each line of blocks."""
+    """Return indentation, height, comment and width of each line of blocks."""
     for statement in statements:
         deepest = max((o.depth for o in statement.operands if isinstance(o, Call)), default=0)
         width = CHARACTER * len(statement.form) + PADDING + sum(map(_width, statement.operands))

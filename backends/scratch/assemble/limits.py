@@ -1,4 +1,4 @@
-"""What Scratch has room for, checked before a file is made."""
+"""Limits of Scratch, checked before a file is written."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SMALLER = (
 
 
 def check_list(name: str, count: int) -> None:
-    """Raises: ArtifactError for more items than a list can have."""
+    """Raise ArtifactError if a list has too many items."""
     if count > ITEMS:
         raise ArtifactError(
             f"a list must have at most {ITEMS:,} items",
@@ -30,7 +30,7 @@ def check_list(name: str, count: int) -> None:
 
 
 def check_blocks(sprite: str, count: int) -> None:
-    """Warns of more blocks than the editor shows quickly. Raises: ArtifactError for more than it can show."""
+    """Warn if the editor is slow with so many blocks. Raises: ArtifactError if it cannot show them."""
     if count > BLOCKS:
         raise ArtifactError(
             f"a sprite must have at most {BLOCKS:,} blocks",
@@ -48,7 +48,7 @@ def check_blocks(sprite: str, count: int) -> None:
 
 
 def check_size(count: int) -> None:
-    """Warns of a file near the limit of uploads. Raises: ArtifactError for one beyond it."""
+    """Warn if a file is near the limit of uploads. Raises: ArtifactError if it exceeds it."""
     if count > BYTES:
         raise ArtifactError(
             f"the JSON of a project must have at most {BYTES:,} bytes, which is what Scratch's site takes",
@@ -64,7 +64,7 @@ def check_size(count: int) -> None:
 
 
 def check_saved(lists: Mapping[str, Sequence[Any]]) -> None:
-    """Warns if lists that are packed in a file are too large for Scratch's site once they are lists."""
+    """Warn if packed lists are too large for Scratch's site when they are unpacked."""
     count = sum(len(json.dumps(numbers)) - len(numbers) for numbers in lists.values())
     if count > BYTES:
         warn(

@@ -1,4 +1,4 @@
-"""The items of lists: those written in the text, and those given beside it."""
+"""Items of lists: those in the text, and those given separately."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .numbers import items, written
 
 
 class Given:
-    """The lists beside a text: by name, or as `sprite/name` where several sprites have one of that name."""
+    """Lists given separately: by name, or as `sprite/name` if several sprites have a list of that name."""
 
     def __init__(self, lists: Mapping[str, Sequence[Any]], sig_figs: int | None) -> None:
         if sig_figs is not None and not (isinstance(sig_figs, int) and sig_figs > 0):
@@ -25,9 +25,9 @@ class Given:
         self._used: set[str] = set()
 
     def items(self, sprite: str, list: List) -> list[Literal]:
-        """The items of a list.
+        """Return the items of a list.
 
-        Raises: TextError if others than the text says are given; ArtifactError if they do not fit
+        Raises: TextError if other items are given than the text says; ArtifactError if there are too many
         """
         name = list.name.name
         if list.given is None:
@@ -38,7 +38,7 @@ class Given:
         return found
 
     def check_all_used(self) -> None:
-        """Raises: OptionError if something is given that no text asks for."""
+        """Raise OptionError if a list is given that no text declares."""
         for name in self._lists:
             if name not in self._used:
                 raise OptionError(

@@ -1,4 +1,4 @@
-"""Variables and lists shown on the stage."""
+"""Monitors: variables and lists shown on the stage."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .values import Value
 
 
 def monitor(sprite: str, shown: Monitor, values: Sequence[Value]) -> dict[str, Any]:
-    """A monitor in the form of a file. Raises: TextError if the sprite has nothing of its kind and name."""
+    """Return the JSON of a monitor. Raises: TextError if the sprite has no such variable or list."""
     value = _shown(shown, values)
     x, y = shown.place
     width, height = shown.size

@@ -1,4 +1,4 @@
-"""What blocks say beside their inputs and fields, in the form of Scratch's files."""
+"""Mutations of blocks: attributes besides inputs and fields."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _DEFAULTS = {False: "", True: "false"}
 
 
 def prototype(custom: Custom) -> dict[str, Any]:
-    """The head of a custom block's definition."""
+    """Return the mutation of the prototype of a custom block."""
     return _mutation(
         **_call(custom),
         argumentnames=_array(name for _, name, _ in custom.arguments),
@@ -21,12 +21,12 @@ def prototype(custom: Custom) -> dict[str, Any]:
 
 
 def call(custom: Custom) -> dict[str, Any]:
-    """A call of a custom block."""
+    """Return the mutation of a call of a custom block."""
     return _mutation(**_call(custom))
 
 
 def stop(ends: bool) -> dict[str, Any]:
-    """A stop block, which another can follow unless it ends its own script."""
+    """Return the mutation of a stop block, which has a successor unless it ends its own script."""
     return _mutation(hasnext=_truth(not ends))
 
 

@@ -1,4 +1,4 @@
-"""Numbers and texts as the JSON of a file holds them."""
+"""Numbers and texts in the JSON of a file."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ from catgrad.types import Array, as_numpy
 from ..language.tree import Literal
 
 _WHOLE = 2**53
-_NARROW = "fV"  # as NumPy counts bfloat16 among its own
+_NARROW = "fV"  # kinds of dtypes of ml_dtypes in NumPy
 
 
 def written(value: Literal) -> Literal:
-    """The value, a whole number without its fraction."""
+    """Convert a float that is an integer to an int."""
     if isinstance(value, float) and value.is_integer() and abs(value) < _WHOLE:
         return int(value)
     return value
 
 
 def items(name: str, values: Sequence[Any] | Array, sig_figs: int | None) -> list[Literal]:
-    """The items of a list, an array row by row: numbers in the fewest digits that their dtype reads back.
+    """Return the items of a list, arrays in row-major order, by the shortest digits of their dtype.
 
-    Raises: ArtifactError if one is no text and no finite number.
+    Raises: ArtifactError if an item is neither a text nor a finite number.
     """
     taken = values if isinstance(values, list | tuple) else _digits(as_numpy(values).ravel())
     return [_item(name, place, value, sig_figs) for place, value in enumerate(taken, start=1)]
 
 
 def _digits(array: Any) -> Iterable[Any]:
-    """The elements of an array as Python's numbers, those of less than 64 bits by their shortest digits."""
+    """Convert the elements of an array to Python numbers, by the shortest digits of narrow dtypes."""
     if array.dtype.kind in _NARROW and array.dtype != np.float64:
         return [float(str(element)) for element in array]
     return array.tolist()  # type: ignore[no-any-return]

@@ -1,4 +1,4 @@
-"""Targets put together to a project."""
+"""Projects: several targets in one file."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _PEN = "pen"
 
 
 def project(targets: Sequence[Target]) -> dict[str, Any]:
-    """The JSON of a project. Raises: TextError if two targets claim one name."""
+    """Return the JSON of a project. Raises: TextError if two targets have the same name."""
     if all(not made.json["isStage"] for made in targets):
         targets = [target(Section(None), Given({}, None)), *targets]
     targets = sorted(targets, key=lambda made: not made.json["isStage"])
@@ -52,7 +52,7 @@ def _check_names(targets: Sequence[Target]) -> None:
 
 
 def _shared(targets: Sequence[Target]) -> list[Value]:
-    """What is for all sprites, with the value that one of them states."""
+    """Collect shared variables and lists, with the initial value that one of the sprites states."""
     found: dict[str, Value] = {}
     for value in (value for made in targets for value in made.values if value.shared):
         other = found.setdefault(value.id, value)

@@ -1,4 +1,4 @@
-"""What the names in a section stand for."""
+"""Scopes: resolution of the names in a section."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ KIND = {List: "list", Variable: "variable"}
 
 @dataclass(frozen=True, slots=True)
 class Custom:
-    """A custom block; an argument has an identifier, a name, and whether it is true or false."""
+    """A custom block; an argument has an identifier, a name, and whether it is boolean."""
 
     name: str
     arguments: tuple[tuple[str, str, bool], ...]
@@ -27,7 +27,7 @@ class Custom:
 
 
 class Scope:
-    """The variables, lists and custom blocks of a section. Raises: TextError for one declared twice."""
+    """The variables, lists and custom blocks of a section. Raises: TextError if one is declared twice."""
 
     def __init__(self, section: Section, ids: Ids) -> None:
         self._declared: dict[str, tuple[str, str]] = {}
@@ -46,7 +46,7 @@ class Scope:
                 self._custom[part.name.name] = _custom(part, ids)
 
     def field(self, kind: str, name: str) -> tuple[str, str]:
-        """The name and identifier of a variable or list. Raises: TextError unless it is declared as one."""
+        """Resolve a variable or list to name and identifier. Raises: TextError unless it is declared."""
         found, id = self._declared.get(name, ("", ""))
         if found != kind:
             do = f"declare it: {kind} {name}" if not found else f"use a {kind}"
@@ -58,7 +58,7 @@ class Scope:
         return shown(name), id
 
     def custom(self, name: str) -> Custom:
-        """The custom block of this name. Raises: TextError if there is none."""
+        """Resolve a custom block. Raises: TextError if there is none."""
         if name not in self._custom:
             raise TextError(
                 f"{name} must be a custom block of its sprite",

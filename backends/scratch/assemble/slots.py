@@ -1,4 +1,4 @@
-"""What the slots of blocks hold: the shadow under each kind of input, and constants in it."""
+"""Slots of blocks: the shadow of each kind of input, and constants."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _NUMBER = ("a number", re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?"))
 
 
 def empty(kind: str) -> list[Any]:
-    """The shadow under a block that stands in a slot."""
+    """Return the shadow block of a slot."""
     return [_SHADOWS[kind], _EMPTY.get(kind, "")]
 
 
 def constant(kind: str, value: Constant) -> list[Any]:
-    """A constant typed into a slot. Raises: TextError if such a slot takes no such constant."""
+    """Return a constant in a slot. Raises: TextError if the slot does not accept it."""
     looks, pattern = _LOOKS.get(kind, _NUMBER)
     if not pattern.fullmatch(str(value.value)):
         raise TextError(f"what is written here must be {looks}", f"it is {value.value!r}", "write one")

@@ -1,4 +1,4 @@
-"""A section as a target, which is what Scratch calls sprites and the stage."""
+"""Targets, which are sprites and the stage, from sections of a text."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _STAGE = {"tempo": 60, "videoTransparency": 50, "videoState": "on", "textToSpeec
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A section with its blocks, which is all of a sprite's file, and what only a project has room for."""
+    """An assembled section: the JSON of a sprite, and parts that only a project has."""
 
     name: Name
     json: Json
@@ -42,7 +42,7 @@ class Target:
 def target(section: Section, given: Given) -> Target:
     """Assemble a section.
 
-    Raises: TextError for what it does not declare; ArtifactError for a list that does not fit
+    Raises: TextError for an undeclared name; ArtifactError for a list that is too long
     """
     name = title(section)
     ids = Ids(name)
@@ -74,7 +74,7 @@ def target(section: Section, given: Given) -> Target:
 
 
 def _scripts(section: Section, blocks: Blocks, ids: Ids) -> Json:
-    """Assemble and place the scripts; their comments."""
+    """Assemble and place the scripts; return their comments."""
     scripts = [part for part in section.parts if isinstance(part, Script | Definition)]
     comments: Json = {}
     for script, placed in zip(scripts, places(scripts), strict=True):

@@ -1,4 +1,4 @@
-"""Variables and lists with what they hold at first."""
+"""Variables and lists with initial values."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .scope import KIND, Scope
 
 
 def title(section: Section) -> str:
-    """The name of a section's target."""
+    """Return the name of a section's target."""
     return section.name.name if section.name else "Stage"
 
 
@@ -32,12 +32,12 @@ class Value:
 
 
 def by_id(values: Iterable[Value], kind: str) -> dict[str, Any]:
-    """The variables, or the lists, in the form of a file."""
+    """Return the JSON of variables or lists."""
     return {value.id: [shown(value.name.name), value.value] for value in values if value.kind == kind}
 
 
 def initial_value(section: Section, part: List | Variable, scope: Scope, given: Given) -> Value:
-    """What a variable or list of a section holds at first."""
+    """Return the initial value of a variable or list of a section."""
     kind, name = KIND[type(part)], part.name
     _, id = scope.field(kind, name.name)
     shared = part.shared or section.name is None

@@ -24,21 +24,21 @@ class Classes:
     label: str
 
 
-def classes(backend: Backend, told: Interface, found: Examples | None) -> Classes | None:
+def classes(backend: Backend, interface: Interface, found: Examples | None) -> Classes | None:
     """The classes, where they have names or examples of them.
 
     Raises: OptionError if names are not as many as the numbers that they are for; ShapeError if the number
     of a target is that of no class
     """
     names = tuple(backend.options.classes)
-    if (names or backend.options.features) and len(told.asked) > 1:
+    if (names or backend.options.features) and len(interface.asked) > 1:
         raise OptionError(
             "features and classes must be for one function",
-            f"there are {', '.join(told.asked)}",
+            f"there are {', '.join(interface.asked)}",
             "leave them out",
         )
-    _check_features(backend, told)
-    outputs = told.first.outputs
+    _check_features(backend, interface)
+    outputs = interface.first.outputs
     count = outputs[0][1].size if len(outputs) == 1 else 0
     if names and not count:
         raise OptionError(
@@ -52,17 +52,17 @@ def classes(backend: Backend, told: Interface, found: Examples | None) -> Classe
         )
     label = ""
     if found is not None and backend.options.predict_batch == 1 and count > 1:
-        label = _label(told, found.targets, count)
+        label = _label(interface, found.targets, count)
     return Classes(count, names, label) if names or label else None
 
 
-def _label(told: Interface, targets: Sequence[Column], count: int) -> str:
-    if len(targets) != 1 or told.step is None:
+def _label(interface: Interface, targets: Sequence[Column], count: int) -> str:
+    if len(targets) != 1 or interface.step is None:
         return ""
     [target] = targets
     if target.width == count:
         return "one-hot" if target.is_one_hot else ""
-    [below] = [reading.below for reading in told.step.readings if reading.shared == target.shared]
+    [below] = [reading.below for reading in interface.step.readings if reading.shared == target.shared]
     if target.width != 1 or below != count:
         return ""
     if not ((target.array >= 0) & (target.array < count)).all():
@@ -74,8 +74,8 @@ def _label(told: Interface, targets: Sequence[Column], count: int) -> str:
     return "number"
 
 
-def _check_features(backend: Backend, told: Interface) -> None:
-    inputs = told.first.inputs
+def _check_features(backend: Backend, interface: Interface) -> None:
+    inputs = interface.first.inputs
     count = inputs[0][1].size // backend.options.predict_batch if inputs else 0
     if (features := backend.options.features) and len(features) != count:
         raise OptionError(

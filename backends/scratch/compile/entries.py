@@ -196,7 +196,7 @@ class _Function:
         self.dialect, self.program = sprite.backend.dialect, sprite.program
         self.macros = self.dialect.macros
         options = sprite.backend.options
-        predicts = options.unroll == "auto" and Kind.TRAIN_STEP not in options.entries
+        predicts = options.unroll == "auto" and Kind.STEP not in options.entries
         self.schedule = SCHEDULES["predict" if predicts else options.unroll]
         self.loss = tuple(port.name for port in function.outputs if port.role is Role.LOSS)
         self.machine = Machine(

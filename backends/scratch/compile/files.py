@@ -31,13 +31,13 @@ MANY = 4_000
 """Blocks beyond which those that only save time are left out: the editor takes seconds for them."""
 
 
-def spelled(backend: Backend, program: Program) -> dict[str, Any]:
+def template_context(backend: Backend, program: Program) -> dict[str, Any]:
     """What the templates of the target scratch are given."""
     sprite, entries = printed(backend, program)
-    told = Interface(backend, sprite, entries) if is_called(backend, program) else None
-    first, taught, drawn = first_values(backend, program), examples(backend, told), streams(program)
+    interface = Interface(backend, sprite, entries) if is_called(backend, program) else None
+    first, taught, drawn = first_values(backend, program), examples(backend, interface), streams(program)
     masks = uses_masks(program)
-    named = classes(backend, told, taught) if told else None
+    named = classes(backend, interface, taught) if interface else None
     kept = backend.dialect.macros["local"](KEPT)
     if any(kept in written(definition.lines) for definition in sprite.definitions):
         sprite.lists[kept] = SLOTS
@@ -45,7 +45,7 @@ def spelled(backend: Backend, program: Program) -> dict[str, Any]:
         "sprite": sprite,
         "writer": writer(backend, program, entries),
         "entries": entries,
-        "told": told,
+        "interface": interface,
         "tables": tables(sprite),
         "storage": storage(sprite, first),
         "first": first,
@@ -55,9 +55,9 @@ def spelled(backend: Backend, program: Program) -> dict[str, Any]:
         "streams": drawn,
         "examples": taught,
         "classes": named,
-        "shown": monitors(program, told, first, taught, named) if told else [],
+        "shown": monitors(program, interface, first, taught, named) if interface else [],
         "points": POINTS,
-        "pace": pace(sprite, told, taught, named) if told and taught else None,
+        "pace": pace(sprite, interface, taught, named) if interface and taught else None,
         "loss": next((v.place for e in entries.values() for v in e.gives if v.role is Role.LOSS), ""),
     }
 
@@ -77,15 +77,15 @@ def printed(backend: Backend, program: Program) -> tuple[Sprite, dict[str, Entry
     return sprite, entries
 
 
-def assembled(told: Mapping[str, Any], files: dict[str, str]) -> Mapping[str, str | bytes]:
-    """The texts, the sprite, and a project with it, of what templates were told."""
-    name, kept = told["program"].name, told["storage"]
-    writes, taught = told["writer"], told["examples"]
+def postprocess(context: Mapping[str, Any], files: dict[str, str]) -> Mapping[str, str | bytes]:
+    """The texts, the sprite, and a project with it, of what templates were context."""
+    name, kept = context["program"].name, context["storage"]
+    writes, taught = context["writer"], context["examples"]
     check_saved({text.name: text.numbers().tolist() for text in kept.packed})
-    given = {**kept.given, **told["bits"], **(writes.t.lists if writes else {})}
+    given = {**kept.given, **context["bits"], **(writes.t.lists if writes else {})}
     if taught is not None:
         given |= {column.name: column.array.reshape(-1) for column in taught.columns}
-    figures = told["backend"].options.sig_figs
+    figures = context["backend"].options.sig_figs
     texts = [text for file, text in files.items() if file.endswith(".scratch")]
     project = sb3(texts, given, figures)
     with warnings.catch_warnings():

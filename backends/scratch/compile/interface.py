@@ -53,7 +53,7 @@ class Reading:
 
 
 @dataclass(frozen=True)
-class Told:
+class PublicFunction:
     """A function as others call it: the shared lists, what it reads first, and what it shows in the end."""
 
     block: str
@@ -83,29 +83,29 @@ class Interface:
         self.macros, self.sprite, self.program = backend.dialect.macros, sprite, sprite.program
         sprite.variables[self.macros["local"]("i")] = None
         # Blocks are left for it where there are none to train.
-        steps = [entry for entry in entries.values() if entry.function.kind is Kind.TRAIN_STEP]
+        steps = [entry for entry in entries.values() if entry.function.kind is Kind.STEP]
         self.quick = not steps
         self.readings: dict[str, Reading] = {}
-        asked = [self._told(entry) for entry in entries.values() if entry not in steps]
-        self.asked = {told.block: told for told in asked}
-        self.step = next(map(self._told, steps), None)
+        asked = [self._public(entry) for entry in entries.values() if entry not in steps]
+        self.asked = {function.block: function for function in asked}
+        self.step = next(map(self._public, steps), None)
         self._check_names(tables(sprite))
 
     @property
-    def functions(self) -> list[Told]:
+    def functions(self) -> list[PublicFunction]:
         """All of them."""
         return [*self.asked.values(), *([self.step] if self.step else [])]
 
     @property
-    def first(self) -> Told:
+    def first(self) -> PublicFunction:
         """The function that the stage shows: predict, if there is one."""
         return next(iter(self.asked.values()))
 
     @property
     def shared(self) -> list[str]:
         """The lists that are for all sprites."""
-        inputs = [name for told in self.asked.values() for name, _ in told.inputs]
-        outputs = [name for told in self.asked.values() for name, _ in told.outputs]
+        inputs = [name for function in self.asked.values() for name, _ in function.inputs]
+        outputs = [name for function in self.asked.values() for name, _ in function.outputs]
         targets = [name for name, value in self.step.inputs if value.role is Role.TARGET] if self.step else []
         return [*dict.fromkeys([*inputs, *targets, *outputs])]
 
@@ -119,16 +119,16 @@ class Interface:
                     "give it another name",
                 )
 
-    def _told(self, entry: Entry) -> Told:
+    def _public(self, entry: Entry) -> PublicFunction:
         x, y = ([v for v in entry.takes if v.role is role] for role in (Role.INPUT, Role.TARGET))
         names = [*numbered_list("input", len(x)), *numbered_list("target", len(y))]
         inputs, outputs = tuple(zip(names, [*x, *y], strict=True)), entry.outputs
         named = (*zip(numbered_list("output", len(outputs)), outputs, strict=True),)
         readings = tuple(self._reading(shared, value, outputs) for shared, value in inputs)
         shows = tuple(line for shared, value in named for line in self._copied(value, shared))
-        trains = entry.function.kind is Kind.TRAIN_STEP
+        trains = entry.function.kind is Kind.STEP
         block = "train step" if trains else entry.function.name.replace("_", " ")
-        return Told(block, entry, inputs, named, readings, shows)
+        return PublicFunction(block, entry, inputs, named, readings, shows)
 
     def _reading(self, shared: str, value: Value, outputs: Sequence[Value]) -> Reading:
         below = 2 if value.type.dtype is Dtype.bool else 0
@@ -170,9 +170,9 @@ class Interface:
         remembering = [t for t in self.asked.values() if Role.BUFFER in t.entry.function.changes]
         return self._resets((Role.BUFFER,), remembering)
 
-    def _resets(self, tables: Sequence[Role], changed_by: Sequence[Told]) -> list[Reset]:
+    def _resets(self, tables: Sequence[Role], changed_by: Sequence[PublicFunction]) -> list[Reset]:
         slots = (slot for table in tables for slot in self.program.tables.get(table, ()))
-        constant = [untouched(told.entry.function) for told in changed_by]
+        constant = [untouched(public.entry.function) for public in changed_by]
         return [self._reset(slot) for slot in slots if any(slot.name not in each for each in constant)]
 
     def _reset(self, slot: Slot) -> Reset:

@@ -17,23 +17,23 @@ from .interface import Interface
 def manifest(
     backend: Backend,
     entries: Mapping[str, Entry],
-    told: Interface | None,
+    interface: Interface | None,
     tables: Sequence[tuple[str, Slot, bool]],
 ) -> str:
     """For each function its custom block, and where its arguments and results lie, as JSON."""
     content = {
         "vm": backend.options.vm,
         "tables": {slot.name: {"list" if is_list else "variable": name} for name, slot, is_list in tables},
-        "functions": {name: _entry(entry, told) for name, entry in entries.items()},
+        "functions": {name: _entry(entry, interface) for name, entry in entries.items()},
     }
     return json.dumps(content, indent=2)
 
 
-def _entry(entry: Entry, told: Interface | None) -> dict[str, Any]:
+def _entry(entry: Entry, interface: Interface | None) -> dict[str, Any]:
     shared = dict[str, str]()
     block = "~read token" if entry.function.kind is Kind.TRAINED else entry.function.name
-    if told is not None:
-        [used] = [each for each in told.functions if each.entry is entry]
+    if interface is not None:
+        [used] = [each for each in interface.functions if each.entry is entry]
         block = used.block
         shared = {r.value.name: r.shared for r in used.readings}
         shared |= {value.name: n for n, value in used.outputs} | {"loss": "loss"}

@@ -62,7 +62,7 @@ class Options:
         """The functions of a task that the sprite has."""
         if self.tokenizer is not None:
             return (Kind.TRAINED,)
-        return (Kind.PREDICT, Kind.TRAIN_STEP) if self.train else (Kind.PREDICT,)
+        return (Kind.PREDICT, Kind.STEP) if self.train else (Kind.PREDICT,)
 
     def __post_init__(self) -> None:
         for name, choices in CHOICES.items():

@@ -16,7 +16,7 @@ from catgrad.terms.structural import Label
 from catgrad.types import symbols
 
 
-def arranged(backend: Backend, program: Program) -> Program:
+def prepare(backend: Backend, program: Program) -> Program:
     """The program with a number for its symbolic size, and the outputs of the model as results of its step.
 
     Raises: OptionError if it has more than one symbolic size
@@ -24,7 +24,7 @@ def arranged(backend: Backend, program: Program) -> Program:
     taken = {table for function in program.functions for table in function.tables}
     tables = {table: slots for table, slots in program.tables.items() if table in taken}
     sized = replace(program.map(lambda f: _with_numbers(backend, f)), tables=tables)
-    step, predict = sized.kinds.get(Kind.TRAIN_STEP), sized.kinds.get(Kind.PREDICT)
+    step, predict = sized.kinds.get(Kind.STEP), sized.kinds.get(Kind.PREDICT)
     if step is None or predict is None:
         return sized
     shown = _with_outputs(step, [port for port in predict.outputs if port.role is Role.OUTPUT])

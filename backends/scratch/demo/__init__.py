@@ -1,1 +1,1 @@
-"""Projects that show a sprite train itself."""
+"""Demo projects, in which a sprite trains."""

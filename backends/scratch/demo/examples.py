@@ -1,4 +1,4 @@
-"""Examples that a sprite trains itself with."""
+"""Training examples in a sprite."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from catgrad.types import Array, NdArrayType
 from ..compile.interface import Interface
 
 AT_ONCE = 16
-"""Numbers of a row that are copied one by one rather than in a loop."""
+"""The maximum size of a row that is copied without a loop."""
 
 
 @dataclass(frozen=True)
 class Column:
-    """A list of rows, one for each example, and the shared list that a row is copied into."""
+    """A list of rows, one for each example, and the shared list to which a row is copied."""
 
     name: str
     shared: str
@@ -28,41 +28,41 @@ class Column:
 
     @property
     def width(self) -> int:
-        """How many numbers a row has."""
+        """The size of a row."""
         return int(self.array[0].size)
 
     @property
     def in_turns(self) -> bool:
-        """Whether a row is copied in a loop."""
+        """Return whether a row is copied in a loop."""
         return self.width > AT_ONCE
 
     @property
     def is_one_hot(self) -> bool:
-        """Whether each row is 1 in one place and 0 in all others."""
+        """Return whether each row is one-hot."""
         rows = self.array.reshape(len(self.array), -1)
         return self.width > 1 and bool(np.isin(rows, (0, 1)).all() and (rows.sum(axis=1) == 1).all())
 
 
 @dataclass(frozen=True)
 class Examples:
-    """The columns of inputs, then those of targets."""
+    """The columns of inputs and targets."""
 
     inputs: tuple[Column, ...]
     targets: tuple[Column, ...]
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """All of them."""
+        """All columns."""
         return self.inputs + self.targets
 
     @property
     def rows(self) -> int:
-        """How many examples there are."""
+        """The number of examples."""
         return len(self.columns[0].array)
 
 
 def examples(backend: Backend, interface: Interface | None) -> Examples | None:
-    """The option `data` as lists, if it is given.
+    """Return the option `data` as lists, if it is given.
 
     Raises: OptionError without a step of training; ShapeError or DtypeError if an array does not fit
     """
@@ -96,7 +96,7 @@ def examples(backend: Backend, interface: Interface | None) -> Examples | None:
 
 
 def _fitting(name: str, values: Any, type: NdArrayType, batch: int) -> Array:
-    """Rows in the dtype of a type."""
+    """Convert rows to the dtype of a type."""
     array, dtype = np.asarray(values), type.dtype.numpy
     row = type.shape[1:] if type.shape[:1] == (batch,) else type.shape if batch == 1 else None
     if row is None or not array.ndim or array.shape[1:] != row:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ..compile.classes import Classes
 from ..compile.entries import Sprite
-from ..compile.interface import Interface, Told
+from ..compile.interface import Interface, PublicFunction
 from ..kernels.cost import CALL, REPORTER, STACK, TURN
 from ..kernels.texts import Call, If, Line, Repeat, own_reporters
 from .examples import Examples
@@ -40,14 +40,14 @@ class Pace:
         return POINTS // self.points
 
 
-def pace(sprite: Sprite, told: Interface, examples: Examples, classes: Classes | None) -> Pace:
+def pace(sprite: Sprite, interface: Interface, examples: Examples, classes: Classes | None) -> Pace:
     """The pace of a demo."""
-    assert told.step is not None  # there are examples
-    steps = _round_down(FRAME // _of(sprite, told.step))
+    assert interface.step is not None  # there are examples
+    steps = _round_down(FRAME // _of(sprite, interface.step))
     if classes is None or not classes.label:
         return Pace(steps, POINTS)
-    measuring = examples.rows * _of(sprite, told.first)
-    wanted = SHARE * measuring // max(FRAME, steps * _of(sprite, told.step))
+    measuring = examples.rows * _of(sprite, interface.first)
+    wanted = SHARE * measuring // max(FRAME, steps * _of(sprite, interface.step))
     return Pace(
         steps, next((n for n in (4, 5, 6, 8, 10, 12, 15, 20, 24, 30, 40, 60, 80, 120) if n >= wanted), POINTS)
     )
@@ -59,12 +59,12 @@ def _round_down(number: int) -> int:
     return max(k * power for power in powers for k in (1, 2, 5) if k * power <= max(number, 1))
 
 
-def _of(sprite: Sprite, told: Told) -> int:
+def _of(sprite: Sprite, function: PublicFunction) -> int:
     """Nanoseconds of predict or a step, with what it reads."""
     scripts = {definition.name: definition.lines for definition in sprite.definitions}
-    read = sum(reading.value.size for reading in told.readings)
-    lines = (*told.entry.forward, *told.entry.rest, *told.shows)
-    renewed = sum(renewal.new.size for renewal in told.entry.renewals)
+    read = sum(reading.value.size for reading in function.readings)
+    lines = (*function.entry.forward, *function.entry.rest, *function.shows)
+    renewed = sum(renewal.new.size for renewal in function.entry.renewals)
     return ITEM * read + RENEWED * renewed + sum(_duration(line, scripts) for line in lines)
 
 

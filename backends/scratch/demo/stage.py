@@ -36,17 +36,17 @@ class Shown:
 
 def monitors(
     program: Program,
-    told: Interface,
+    interface: Interface,
     first: Mapping[str, Array],
     examples: Examples | None,
     classes: Classes | None,
 ) -> list[Shown]:
     """How learning goes, in a column, then input and output side by side, and the error at the bottom."""
-    names = ["steps"] * bool(examples) + ["loss"] * bool(told.step)
+    names = ["steps"] * bool(examples) + ["loss"] * bool(interface.step)
     names += ["accuracy"] * bool(classes and classes.label)
     shown = [Shown("variable", name, (COLUMN, 5 + LINE * n)) for n, name in enumerate(names)]
     y = 5 + LINE * len(shown)
-    for slot in program.tables.get(Role.STATE, ()) if told.step else ():
+    for slot in program.tables.get(Role.STATE, ()) if interface.step else ():
         if slot.name == "learning_rate":
             rate = float(first[slot.name].item())
             shown.append(Shown("variable", "learning rate", (COLUMN, y), most=_end(rate)))
@@ -54,7 +54,7 @@ def monitors(
     if classes and classes.names:
         shown.append(Shown("variable", "guess", (COLUMN, y)))
         y += LINE
-    return [*shown, *_lists(told, y), Shown("variable", "error", (5, 332))]
+    return [*shown, *_lists(interface, y), Shown("variable", "error", (5, 332))]
 
 
 def _end(rate: float) -> float | None:
@@ -62,8 +62,8 @@ def _end(rate: float) -> float | None:
     return round(2 * rate, 2) if rate >= 0.05 else None
 
 
-def _lists(told: Interface, y: int) -> list[Shown]:
-    inputs, outputs = told.first.inputs, told.first.outputs[:1]
+def _lists(interface: Interface, y: int) -> list[Shown]:
+    inputs, outputs = interface.first.inputs, interface.first.outputs[:1]
     if len(inputs) != 1 or inputs[0][1].size > FITTING:
         return [Shown("list", name, (COLUMN, y), (2 * WIDTH, END - y)) for name, _ in outputs]
     places = zip((*inputs, *outputs), (COLUMN, BESIDE), strict=False)

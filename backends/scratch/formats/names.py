@@ -1,20 +1,20 @@
-"""Names of scratch paper: lists, variables and blocks that only a program needs.
+"""Internal names: lists, variables and blocks that users do not need.
 
-Texts write them with a tilde. Scratch sorts names as people do, and signs before letters; so in files they
-begin with a letter that comes after all of ours, and stand last in every menu.
+In texts they begin with a tilde. Scratch sorts signs before letters, so in files they begin with a letter
+that sorts after all others, and are last in every menu.
 """
 
 from __future__ import annotations
 
 WRITTEN, SHOWN = "~", "\u02bc"
-"""What they begin with in texts, and in files and the editor: an apostrophe that is a letter."""
+"""The prefix in texts, and that in files and the editor: an apostrophe that is a letter."""
 
 
 def shown(name: str) -> str:
-    """A name as files have it."""
+    """Convert a name from texts to files."""
     return SHOWN + name[1:] if name.startswith(WRITTEN) else name
 
 
 def written(name: str) -> str:
-    """A name of a file as texts have it."""
+    """Convert a name from files to texts."""
     return WRITTEN + name[1:] if name.startswith(SHOWN) else name

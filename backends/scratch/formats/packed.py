@@ -1,11 +1,11 @@
-"""Lists of numbers as texts, which take less room in the file of a Scratch project.
+"""Lossless compression: lists of numbers as texts in base 64, smaller in Scratch projects.
 
-A number is m · factor / 10ᵏ for whole m and k. In the text of its list it is the whole number
+A number is m · factor / 10ᵏ for whole m and k. In the text of its list it is the integer
 
     (k - first) · span + m - least
 
-to base 64, in as many digits as the others. Scratch takes a capital for the small letter, and JSON needs two
-signs for some, so that none of these is a digit. Other forms are in `rounded`.
+in base 64, with a fixed number of digits. Scratch ignores case and JSON escapes some characters, so these are
+not digits. Other forms are in `rounded`.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ from catgrad.errors import ArtifactError
 from catgrad.types import Array
 
 LETTERS = "0123456789abcdefghijklmnopqrstuvwxyz!#$%&'()*+,-./:;<=>?@[]^_{|}"
-"""The digits to base 64, in their order."""
+"""The digits of base 64, in order."""
 
 NAME = "~packed"
-"""The list of the texts, each with the numbers that it is read with before it."""
+"""The list of the texts, each after its parameters."""
 
 LARGEST, FINEST = 2**52, 300
-"""Limits of the whole number and of the exponent, within which Scratch computes rightly."""
+"""Limits of the integer and of the exponent, within which Scratch computes exactly."""
 
 
 @dataclass(frozen=True)
 class Text(ABC):
-    """A list as a text. Its name, its form and its fields are items of the list of all texts."""
+    """A list as a text. Name, form and fields are items of the list of all texts."""
 
     name: str
     form: ClassVar[str]
 
     @property
     def items(self) -> tuple[Any, ...]:
-        """The name, the form and the fields."""
+        """Name, form and fields as items."""
         name, *values = astuple(self)
         return name, self.form, *values
 
@@ -51,15 +51,15 @@ class Text(ABC):
 
     @abstractmethod
     def numbers(self) -> Array:
-        """The numbers, as Scratch computes them."""
+        """Decode the numbers as Scratch does."""
 
     @abstractmethod
     def check(self) -> None:
-        """Raises: ValueError for fields that none of ours has."""
+        """Raise ValueError for invalid fields."""
 
     @classmethod
     def read(cls, items: Sequence[Any]) -> Self:
-        """The text with this name and these fields. Raises: ValueError if they are others."""
+        """Parse name and fields. Raises: ValueError if they are invalid."""
         types = [int if field.type == "int" else str for field in fields(cls)]
         if [type(item) for item in items] != types:
             raise ValueError(
@@ -72,7 +72,7 @@ class Text(ABC):
 
 @dataclass(frozen=True)
 class Packed(Text):
-    """A list as a text, of so many letters a number; nothing is rounded."""
+    """A list as a text, with `letters` digits for each number, without rounding."""
 
     letters: int
     span: int
@@ -93,7 +93,7 @@ class Packed(Text):
         return int(codes(self.text, self.letters).max(initial=0)) // self.span + self.first
 
     def numbers(self) -> Array:
-        """The numbers, as Scratch computes them."""
+        """Decode the numbers as Scratch does."""
         found = codes(self.text, self.letters)
         powers = np.array([float(10**k) for k in range(self.last + 1)])
         wholes = (found % self.span + self.least).astype(np.float64)
@@ -101,7 +101,7 @@ class Packed(Text):
         return quotients
 
     def check(self) -> None:
-        """Raises: ValueError for fields that none of ours has."""
+        """Raise ValueError for invalid fields."""
         sizes = self.span, self.factor, 1 + abs(self.least), 1 + self.first
         check_letters(self.name, self.text, self.letters)
         if not all(0 < size <= LARGEST for size in sizes) or self.last > FINEST:
@@ -109,7 +109,7 @@ class Packed(Text):
 
 
 def packed(name: str, numbers: Sequence[float]) -> Packed:
-    """A list without any loss. Raises: ArtifactError if its numbers have too many digits."""
+    """Pack a list without loss. Raises: ArtifactError if its numbers have too many digits."""
     pairs = _as_long([_decimal(number) for number in numbers])
     least = min((m for m, _ in pairs), default=0)
     span = max((m for m, _ in pairs), default=0) - least + 1
@@ -128,19 +128,19 @@ def packed(name: str, numbers: Sequence[float]) -> Packed:
 
 
 def written(numbers: Sequence[int] | Array, letters: int) -> str:
-    """Whole numbers to base 64, in so many digits each."""
+    """Write integers in base 64, with this number of digits each."""
     digits = np.asarray(numbers, np.int64)[:, None] // 64 ** np.arange(letters)[::-1] % 64
     return "".join(LETTERS[digit] for digit in digits.ravel())
 
 
 def codes(text: str, letters: int) -> Array:
-    """The whole numbers of so many digits to base 64 each."""
+    """Read integers in base 64, with this number of digits each."""
     digits = np.array([LETTERS.index(letter) for letter in text], np.int64)
     return digits.reshape(-1, letters) @ 64 ** np.arange(letters)[::-1]
 
 
 def check_letters(name: str, text: str, letters: int) -> None:
-    """Raises: ValueError unless a text has whole numbers of so many digits, at most 9 so that they fit."""
+    """Raise ValueError unless a text has integers with this number of digits, at most 9."""
     if not 0 < letters < 10:
         raise ValueError(f"{NAME} must have up to 9 letters a number, but has another count for {name}")
     if len(text) % letters or not set(text) <= set(LETTERS):
@@ -148,14 +148,14 @@ def check_letters(name: str, text: str, letters: int) -> None:
 
 
 def _decimal(number: float) -> tuple[int, int]:
-    """m and k for m / 10ᵏ, by the shortest digits that read back as the number."""
+    """Return m and k with m / 10ᵏ equal to the number, by its shortest digits."""
     decimal = Decimal(repr(number)).normalize()
     k = max(0, -int(decimal.as_tuple().exponent))
     return int(decimal.scaleb(k)), k
 
 
 def _as_long(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The same numbers, all with as many digits, so that their exponents differ least; 0 has any."""
+    """Extend numbers to equally many digits, to minimise the range of exponents; 0 has any."""
     longest = max((len(str(abs(m))) for m, _ in pairs), default=0)
     longer = [(longest - len(str(abs(m))), m, k) for m, k in pairs]
     first = min((k + more for more, m, k in longer if m), default=0)

@@ -1,7 +1,7 @@
 """Saved projects (.sb3) and sprites (.sprite3) of Scratch: the items of their lists.
 
-A file is a ZIP archive with a description in JSON; in a project that is of several targets, the stage
-and the sprites. What a file says is checked before it is used.
+A file is a ZIP archive with a description in JSON; that of a project has several targets, the stage and the
+sprites. The content of a file is validated before use.
 
 Source: the Scratch Wiki, "Scratch File Format".
 """
@@ -29,7 +29,7 @@ from . import packed, rounded
 from .names import written
 
 LARGEST = 30_000_000
-"""How many bytes of JSON are read at most; Scratch's site takes 5 million."""
+"""The maximum size of the JSON in bytes; Scratch's site accepts 5 million."""
 
 _NUMBER = re.compile(r"\s*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\s*")
 _UNREADABLE = (
@@ -44,11 +44,11 @@ _UNREADABLE = (
 
 
 def read(file: str | Path | bytes) -> dict[str, list[Any]]:
-    """The items of all lists by name; of a name that several targets use, by `target/name` for each.
+    """Read the items of all lists by name, or by `target/name` if several targets use the name.
 
-    A list that a sprite has not unpacked yet is read as if it had.
+    Lists that a sprite has not unpacked yet are unpacked.
 
-    Raises: ArtifactError if the file cannot be read or is no project or sprite
+    Raises: ArtifactError if the file cannot be read, or is not a project or sprite
     """
     found = [(target, name, items) for target, lists in _targets(file) for name, items in lists]
     uses = Counter(name for _, name, _ in found)
@@ -56,7 +56,7 @@ def read(file: str | Path | bytes) -> dict[str, list[Any]]:
 
 
 def read_arrays(file: str | Path | bytes, slots: Iterable[Slot]) -> dict[str, Array]:
-    """The lists of these slots' names as arrays of their types; texts that read as numbers are numbers.
+    """Read the lists of these slots as arrays of their types; texts are parsed as numbers.
 
     Raises: ArtifactError if the file cannot be read, or a list is missing or does not fit
     """
@@ -111,7 +111,7 @@ def _number(name: str, place: int, item: Any) -> float:
 
 
 def _targets(file: str | Path | bytes) -> list[tuple[str, list[tuple[str, list[Any]]]]]:
-    """The names of targets, with the names and items of their lists."""
+    """Return the names of targets, with the names and items of their lists."""
     name = "the file" if isinstance(file, bytes) else str(file)
     description = _description(file, name)
     targets = description.get("targets", [description]) if isinstance(description, dict) else None
@@ -137,7 +137,7 @@ def _target(file: str, target: dict[str, Any]) -> tuple[str, list[tuple[str, lis
 
 
 def _unpacked(file: str, lists: dict[str, list[Any]]) -> dict[str, list[Any]]:
-    """The lists, those among them filled of which there are only texts: the sprite has not run yet."""
+    """Unpack lists that are stored as texts, if the sprite has not run yet."""
     texts = lists.pop(packed.NAME, [])
     try:
         return lists | rounded.unpacked(texts)
@@ -156,7 +156,7 @@ def _description(file: str | Path | bytes, name: str) -> Any:
 
 
 def _content(archive: zipfile.ZipFile) -> bytes:
-    """The description. No more of it is unpacked than is read, whatever the archive says of its size."""
+    """Read the description, with a limit on the unpacked size, whatever the archive declares."""
     names = [name for name in ("project.json", "sprite.json") if name in archive.namelist()]
     if not names:
         raise ValueError("it has no project.json or sprite.json")

@@ -1,6 +1,6 @@
-"""Weights rounded to few bits, as texts: three of them are a whole number to base 64.
+"""Quantisation: weights rounded to few bits, as texts, three of them in one integer in base 64.
 
-Each of three numbers of b bits is a digit to base 2ᵇ of that whole number, which has b / 2 letters.
+Each of three numbers with b bits is a digit in base 2ᵇ of that integer, which has b / 2 letters.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from catgrad.types import Array
 from .packed import LARGEST, NAME, Packed, Text, check_letters, codes, packed, written
 
 AT_ONCE = 3
-"""Numbers that are one whole number in the text."""
+"""The count of numbers in one integer."""
 
 GROUP = 36
-"""Weights of fewer than 8 bits that share a scale."""
+"""The count of weights that share a scale, for fewer than 8 bits."""
 
 BITS = {"int8": 8, "int6": 6, "int4": 4}
-"""The bits of a weight, by the way of storage."""
+"""The bits of a weight, by the option `storage`."""
 
 
 @dataclass(frozen=True)
@@ -42,17 +42,17 @@ class Halves(Text):
         return self.count
 
     def numbers(self) -> Array:
-        """The numbers, as Scratch computes them: ±(1024 + m) · 2ᵉ, or ±m · 2⁻²⁴ for the least."""
+        """Decode the numbers as Scratch does: ±(1024 + m) · 2ᵉ, or ±m · 2⁻²⁴ for the least."""
         return _digits(self.text, 16)[: self.count].astype(np.uint16).view(np.float16).astype(np.float64)
 
     def check(self) -> None:
-        """Raises: ValueError for fields that none of ours has."""
+        """Raise ValueError for invalid fields."""
         _check_count(self, 16)
 
 
 @dataclass(frozen=True)
 class Steps(Text):
-    """A list of whole numbers of few bits times a scale, which groups of them share.
+    """A list of integers with few bits, times scales that groups share.
 
     The fields from `scale_letters` on are those of the scales as decimals.
     """
@@ -72,7 +72,7 @@ class Steps(Text):
 
     @property
     def bits(self) -> int:
-        """The bits of a whole number."""
+        """The bits of an integer."""
         return 2 * self.letters
 
     @property
@@ -87,13 +87,13 @@ class Steps(Text):
         return self.count
 
     def numbers(self) -> Array:
-        """The numbers, as Scratch computes them."""
+        """Decode the numbers as Scratch does."""
         wholes = _digits(self.text, self.bits)[: self.count] - self.span // 2
         scales: Array = self.scales.numbers()[np.arange(self.count) // self.group]
         return wholes * scales
 
     def check(self) -> None:
-        """Raises: ValueError for fields that none of ours has."""
+        """Raise ValueError for invalid fields."""
         if self.bits not in BITS.values() or self.span != 2**self.bits or not 0 < self.group <= LARGEST:
             raise ValueError(
                 f"the numbers of {self.name} must have {', '.join(map(str, BITS.values()))} bits"
@@ -105,7 +105,7 @@ class Steps(Text):
 
 
 def halves(name: str, array: Array) -> Halves:
-    """A list rounded to float16. Raises: ArtifactError for a number beyond its range."""
+    """Round a list to float16. Raises: ArtifactError for a number beyond its range."""
     with np.errstate(over="ignore"):
         rounded = array.astype(np.float16).ravel()
     if not np.isfinite(rounded).all():
@@ -118,10 +118,10 @@ def halves(name: str, array: Array) -> Halves:
 
 
 def steps(name: str, array: Array, bits: int) -> Steps:
-    """A list of whole numbers of so many bits times scales, nearest to what they were.
+    """Quantise a list to integers with this number of bits times scales, rounded to nearest.
 
-    Of 8 bits, all share a scale; of fewer, groups do, each with the scale of the least sum of squared errors
-    among some that use all of its range.
+    With 8 bits, all numbers share a scale; with fewer, groups do. Each scale minimises the sum of squared
+    errors among candidates that use the full range.
     """
     flat = array.astype(np.float64).ravel()
     group = AT_ONCE * max(1, -(-flat.size // AT_ONCE)) if bits == 8 else GROUP
@@ -136,7 +136,7 @@ def steps(name: str, array: Array, bits: int) -> Steps:
 
 
 def _best_scales(groups: Array, bits: int) -> Array:
-    """Find for each group the scale of least squared error, among those that use all of its range."""
+    """Return for each group the scale with the least squared error, among those that use its full range."""
     greatest = groups[np.arange(len(groups)), np.abs(groups).argmax(axis=1)]
     ends = 2 ** (bits - 1) + np.linspace(-1, 1, 9)
     candidates = np.array([greatest / end for end in (*-ends, *ends)])
@@ -154,7 +154,7 @@ def _rounded(numbers: Array, scale: Any, bits: int) -> Array:
 
 
 def _short(scale: float) -> float:
-    """The scale with 3 digits, which are few letters."""
+    """Round a scale up to 3 digits, which take few letters."""
     return float(Context(3, ROUND_UP).create_decimal(Decimal(scale)))
 
 
@@ -180,7 +180,7 @@ FORMS: dict[str, type[Text]] = {form.form: form for form in (Packed, Halves, Ste
 
 
 def unpacked(items: Sequence[Any]) -> dict[str, list[float]]:
-    """Lists by name, of the items of the list of their texts. Raises: ValueError if these are others."""
+    """Parse the list of texts to lists by name. Raises: ValueError if an item is invalid."""
     found, start = {}, 0
     while start < len(items):
         form = FORMS.get(str(items[start + 1])) if start + 1 < len(items) else None

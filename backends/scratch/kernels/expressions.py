@@ -39,6 +39,14 @@ class Expressions(Numbering):
         self.dialect, self.places, self.name_of, self.scaled = dialect, places, name_of, scaled
         places.text_of = self.text
 
+    def name(self, scalar: Scalar) -> str | None:
+        """The name of what is computed already."""
+        return self.value(scalar)  # type: ignore[no-any-return]
+
+    def give(self, scalar: Scalar, name: str) -> None:
+        """Give a scalar a name, to the end of the block."""
+        self.bind(scalar, name)
+
     def text(self, scalar: Scalar, fresh: bool = False, reader: str = "") -> str:
         """The scalar as an expression for the operation that reads it; a `fresh` one has no name yet."""
         return self._text(scalar, fresh, reader)[0]

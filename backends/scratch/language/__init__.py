@@ -1,1 +1,1 @@
-"""The text language in which programs for Scratch are written down: its syntax tree and its parser."""
+"""The text language for Scratch programs: syntax tree and parser."""

@@ -1,4 +1,4 @@
-"""What the parser calls: lines to indentation, and for each rule of the grammar its part of the tree.
+"""Callbacks of the parser: indentation, and a method for each rule of the grammar.
 
 Loaded with the library lark by `parse.parser` only.
 """
@@ -33,7 +33,7 @@ from .tree import (
 )
 
 DEEPEST = 200
-"""How many reporters may lie within each other; virtual machines fail at some thousands."""
+"""The maximum nesting of reporters; virtual machines fail at some thousands."""
 
 _ESCAPE = re.compile(r'\\([n"\\])')
 _Point = tuple[Literal, Literal]
@@ -45,14 +45,14 @@ class Comment(str):
 
 
 class Indentation(Indenter):
-    """Levels of 4 spaces, each at most one deeper than the line before."""
+    """Indentation in levels of 4 spaces, at most one deeper than the line before."""
 
     NL_type, INDENT_type, DEDENT_type = "_NEWLINE", "_INDENT", "_DEDENT"
-    OPEN_PAREN_types, CLOSE_PAREN_types = ["LPAR", "LSQB"], ["RPAR", "RSQB"]  # lark's own form
+    OPEN_PAREN_types, CLOSE_PAREN_types = ["LPAR", "LSQB"], ["RPAR", "RSQB"]  # names that lark expects
     tab_len = 4
 
     def handle_NL(self, token: Token) -> Any:
-        """The changes of level at the end of a line."""
+        """Return the changes of level at the end of a line."""
         spaces = len(token) - token.rindex("\n") - 1
         if self.paren_level == 0 and (spaces % 4 or spaces > self.indent_level[-1] + 4):
             raise refused(
@@ -66,7 +66,7 @@ class Indentation(Indenter):
 
 @v_args(inline=True)
 class Builders(Transformer[Token, tuple[Section, ...]]):
-    """A method for each rule of the grammar; its arguments are what was built of the rule's symbols."""
+    """Builders of the tree: a method for each rule of the grammar, called with the parts of its symbols."""
 
     def start(self, *sections: Section) -> tuple[Section, ...]:
         return sections

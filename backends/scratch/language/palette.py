@@ -11,7 +11,7 @@ from ... import templates
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """Where an operand goes: an input or field of a block, and what kind of thing it takes."""
+    """The slot of an operand: an input or field of a block, and the kind of its content."""
 
     name: str
     kind: str
@@ -28,20 +28,20 @@ class Entry:
 
 @cache
 def palette() -> dict[str, dict[str, Entry]]:
-    """The blocks by the name of their form, in the tables hats, statements, ends, conditions and values."""
+    """Return blocks by form, in the tables hats, statements, ends, conditions and values."""
     tables = tomllib.loads((templates("scratch") / "palette.toml").read_text(encoding="utf-8"))
     return {table: {form: _entry(*row) for form, row in rows.items()} for table, rows in tables.items()}
 
 
 @cache
 def stack_blocks() -> dict[str, Entry]:
-    """The blocks that stand in a stack."""
+    """Return the stack blocks."""
     return palette()["statements"] | palette()["ends"]
 
 
 @cache
 def reporters() -> dict[str, Entry]:
-    """The blocks that have a value."""
+    """Return the reporter blocks."""
     return palette()["values"] | palette()["conditions"]
 
 

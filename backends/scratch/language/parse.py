@@ -1,4 +1,4 @@
-"""From text to tree."""
+"""Parser: text to syntax tree."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @lru_cache(maxsize=2)
 def parse(text: str) -> tuple[Section, ...]:
-    """The sections of a program. Raises: TextError, which names the line."""
+    """Parse a program to its sections. Raises: TextError, which names the line."""
     from lark.exceptions import UnexpectedInput
 
     try:
@@ -28,7 +28,7 @@ def parse(text: str) -> tuple[Section, ...]:
 
 @cache
 def parser() -> Lark:
-    """The parser of the grammar templates/scratch/language.lark."""
+    """Return the parser of the grammar templates/scratch/language.lark."""
     from lark import Lark
 
     from .builders import Builders, Indentation

@@ -1,4 +1,4 @@
-"""How an error in a text is said."""
+"""Errors in a text, with line numbers."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from catgrad.errors import TextError
 
 
 def refused(line: int, must: str, found: str, do: str) -> TextError:
-    """The error for a line of a text."""
+    """Return the error for a line of a text."""
     return TextError(must, found, do, subject=f"line {line}")
 
 
 @contextmanager
 def at_line(line: int) -> Iterator[None]:
-    """Errors raised within name this line, unless they name another."""
+    """Add this line to errors raised within, unless they name another."""
     try:
         yield
     except TextError as error:

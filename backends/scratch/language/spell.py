@@ -1,4 +1,4 @@
-"""Names, texts and numbers as the language writes them: what templates print a program with."""
+"""Printing of names, texts, numbers and comments of the language, for templates."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _BARE = re.compile(r"[~A-Za-z_][~A-Za-z0-9_.]*")
 
 
 def name(text: str) -> str:
-    """A name, in backticks if it could be read as something else.
+    """Quote a name by backticks where necessary.
 
     Raises: OptionError if it is empty or has more than one line
     """
@@ -26,7 +26,7 @@ def name(text: str) -> str:
 
 
 def literal(value: float | str) -> str:
-    """A constant. Raises: OptionError for a number that is not finite."""
+    """Print a constant. Raises: OptionError for a number that is not finite."""
     if isinstance(value, str):
         escaped = value.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
         return f'"{escaped}"'
@@ -36,12 +36,12 @@ def literal(value: float | str) -> str:
 
 
 def comment(text: str) -> str:
-    """A comment that stays in the program."""
+    """Print a comment that stays in the program."""
     return f'""{literal(text)}""'
 
 
 @cache
 def _words() -> frozenset[str]:
-    """The words of the language, which are no bare names even where the grammar could tell."""
+    """Return the keywords of the language, which must be quoted as names."""
     patterns = (terminal.pattern.value for terminal in parser().terminals)
     return frozenset(word for word in patterns if _BARE.fullmatch(word))

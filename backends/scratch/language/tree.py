@@ -1,4 +1,4 @@
-"""The syntax tree of a program: expressions, statements, and what a sprite is made of."""
+"""The syntax tree of a program: expressions, statements, declarations, sections."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ Literal = int | float | str
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """A name as the user reads it; as an expression, the value of that variable."""
+    """A name; as an expression, the value of that variable."""
 
     name: str
     line: int = field(default=0, compare=False)
@@ -24,14 +24,14 @@ class Constant:
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """What a custom block was called with."""
+    """An argument of a custom block."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A reporter block of the palette; `depth` is how many lie within each other."""
+    """A reporter block of the palette; `depth` is the nesting of reporters."""
 
     function: str
     operands: tuple[Expression, ...] = ()
@@ -69,7 +69,7 @@ class Variable:
 
 @dataclass(frozen=True, slots=True)
 class List:
-    """A list of these items, or of as many as `given` says, which stand beside the text."""
+    """A list of these items, or of `given` items that are passed separately."""
 
     name: Name
     items: tuple[Literal, ...] | None = None
@@ -101,7 +101,7 @@ class Definition:
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """What is done when something happens."""
+    """A script under a hat block."""
 
     hat: Statement
     body: tuple[Statement, ...] = ()

@@ -89,17 +89,6 @@ def type_of(place: Mapping[str, Any]) -> NdArrayType:
     return NdArrayType(tuple(place["shape"]), Dtype(place["dtype"]))
 
 
-class Step:
-    """A step of training that keeps its loss to itself."""
-
-    def __init__(self, block: Block) -> None:
-        self.block = block
-
-    def __call__(self, *values: Any) -> list[Array]:
-        """The new values of the tables."""
-        return self.block(*values)[1:]
-
-
 class Initial:
     """A function from a seed to the first values of a table, which no sprite has: they are drawn here."""
 

@@ -70,7 +70,7 @@ class Learner(Owner):
         self.program, self.machine = block.program, block.machine
         kinds = self.program.kinds
         self._predict = BoundFunction(blocks[kinds[Kind.PREDICT].name])
-        self._step = BoundFunction(blocks[kinds[Kind.TRAIN_STEP].name])
+        self._step = BoundFunction(blocks[kinds[Kind.STEP].name])
         self._tables = {table: Listed(table, self.program.tables.get(table, ()), block) for table in TABLES}
         for table in self.program.tables if seed is not None else ():
             values = initial[kinds[INITIAL[table]].name](seed)

@@ -11,7 +11,7 @@ from catgrad.backend import Artifact
 from catgrad.programs.ports import Kind
 from catgrad.programs.program import Program
 
-from .harness import Block, Initial, Step
+from .harness import Block, Initial
 from .learner import Learner
 from .projects import Machine
 
@@ -23,8 +23,7 @@ def load(artifact: Artifact) -> Any:
     initial = {f.name: Initial(f) for f in program.functions if f.name not in blocks}
     attributes: dict[str, Any] = {"program": program, **initial, **blocks}
     attributes |= {"machine": next(iter(blocks.values())).machine}
-    if (step := program.kinds.get(Kind.TRAIN_STEP)) is not None:
-        attributes["step"] = Step(blocks[step.name])
+    if Kind.STEP in program.kinds:
         attributes["learner"] = lambda self, seed=None: Learner(opened(artifact, "sb3"), initial, seed)
     return type("CompiledModel", (Loaded,), attributes)
 

@@ -1,1 +1,1 @@
-"""Tokenizers and writers of text as sprites."""
+"""Tokenizers and text generators as sprites."""

@@ -1,4 +1,4 @@
-"""Pairs of numbers found in lists at once: open addressing with linear probing (Knuth 6.4, algorithm L)."""
+"""Hash tables of pairs in lists: open addressing with linear probing (Knuth 6.4, algorithm L)."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 SPREAD = 7919
-"""A prime that sends neighbouring keys to places far apart, or pairs of one number would crowd together."""
+"""A prime that spreads neighbouring keys, to avoid clusters of pairs with a common number."""
 
 FREE = -1
-"""The key of a place without pair."""
+"""The key of an empty slot."""
 
 LOAD = 0.5
-"""The share of places that are taken."""
+"""The load factor."""
 
 
 @dataclass(frozen=True)
 class PairTable:
-    """Lists of keys, left · width + right, and of their values, which are `none` where there is no pair.
+    """A hash table: keys left · width + right, and values, which are `none` in empty slots.
 
-    The search for a key begins at its place, key · spread mod size, and ends at the key or a free place; the
-    last place is free.
+    Probing begins at slot key · spread mod size, and ends at the key or an empty slot; the last slot is
+    empty.
     """
 
     keys: tuple[int, ...]
@@ -32,7 +32,7 @@ class PairTable:
 
 
 def pair_table(pairs: Mapping[tuple[int, int], int], width: int, none: int) -> PairTable:
-    """The table of these pairs, whose right numbers are below `width`."""
+    """Build the table of these pairs, whose right numbers are below `width`."""
     size = round(len(pairs) / LOAD) + 1
     keys, values = [FREE] * (size + 1), [none] * (size + 1)
     for (left, right), value in pairs.items():
@@ -48,7 +48,7 @@ def pair_table(pairs: Mapping[tuple[int, int], int], width: int, none: int) -> P
 
 
 def trie(words: Iterable[Sequence[int]]) -> tuple[dict[tuple[int, int], int], list[int]]:
-    """The next node by a node and a symbol, where the root is 0; and of each other node the word, from 1."""
+    """Build a trie: the next node by node and symbol, with root 0, and the word of each node from 1."""
     nodes: dict[tuple[int, int], int] = {}
     ends: list[int] = []
     for number, word in enumerate(words, start=1):

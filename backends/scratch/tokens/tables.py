@@ -1,4 +1,4 @@
-"""What a sprite needs of a tokenizer: symbols of letters, and lists in which pairs of them are found."""
+"""Tables of a tokenizer for a sprite: symbols of letters, and hash tables of pairs."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from ..assemble.costume import FIRST
 from .pairs import PairTable, pair_table, trie
 
 SEPARATOR = -1
-"""The symbol of what stands between words."""
+"""The symbol of separators between words."""
 
 
 @dataclass(frozen=True)
 class Tables:
-    """What templates are given of a tokenizer; a symbol is a number for a character, from 0: mostly its id.
+    """The variables of a tokenizer for templates; a symbol is the number of a character, mostly its id.
 
-    Letters are found by costumes: only in their names does Scratch tell upper from lower case.
+    Letters are looked up as costumes, whose names are case-sensitive in Scratch, unlike texts.
     """
 
     tokenizer: Tokenizer
@@ -31,27 +31,27 @@ class Tables:
 
     @property
     def kind(self) -> str:
-        """How words are encoded."""
+        """The kind of model."""
         return "bpe" if isinstance(self.tokenizer, BPETokenizer) and self.tokenizer.merges else "char"
 
     @property
     def fuse_unknown(self) -> bool:
-        """Whether unknown characters beside each other are one symbol."""
+        """Return whether adjacent unknown characters are one symbol."""
         return isinstance(self.tokenizer, BPETokenizer) and self.tokenizer.fuse_unknown
 
     @cached_property
     def alphabet(self) -> dict[str, int]:
-        """The symbol of each character that tokens are made of."""
+        """The symbols of the characters of tokens."""
         return {token: id for token, id in self.tokenizer.ids.items() if len(token) == 1}
 
     @property
     def unknown(self) -> int:
-        """The symbol of characters that are not in the alphabet."""
+        """The symbol of unknown characters."""
         return self.tokenizer.unknown or 0
 
     @property
     def space(self) -> int:
-        """The symbol of what is written for a space. Raises: OptionError if there is none."""
+        """The symbol of the character for a space. Raises: OptionError if it has no token."""
         written = self.tokenizer.pre_tokenizer.space
         if written not in self.alphabet:
             raise OptionError(
@@ -61,7 +61,7 @@ class Tables:
 
     @cached_property
     def symbols(self) -> dict[str, int]:
-        """The symbol of each character that a text may have."""
+        """The symbols of the characters of texts."""
         pre_tokenizer = self.tokenizer.pre_tokenizer
         symbols = self.alphabet | ({" ": self.space} if pre_tokenizer.space else {})
         symbols |= dict.fromkeys(pre_tokenizer.separators, SEPARATOR)
@@ -69,20 +69,20 @@ class Tables:
 
     @property
     def costumes(self) -> list[str]:
-        """The names of the costumes that letters are found by."""
+        """The names of the costumes for letters."""
         return [self.prefix + character for character in self.symbols]
 
     @cached_property
     def table(self) -> PairTable:
-        """The place of each merge in their order, by the pair of symbols."""
+        """The rank of each merge, by the pair of symbols."""
         tokenizer = self.tokenizer
-        assert isinstance(tokenizer, BPETokenizer)  # as no other has merges
+        assert isinstance(tokenizer, BPETokenizer)  # only BPE has merges
         ranks = {pair: rank for pair, (rank, _) in tokenizer.ranks.items()}
         return pair_table(ranks, len(tokenizer.vocabulary), len(tokenizer.merges))
 
     @cached_property
     def lists(self) -> dict[str, Sequence[Any]]:
-        """The lists that do not change."""
+        """The constant lists."""
         tokenizer = self.tokenizer
         shown = [tokenizer.decoder.shown(token) for token in tokenizer.vocabulary]
         texts = ["" if id in tokenizer.special else text for id, text in enumerate(shown)]
@@ -93,7 +93,7 @@ class Tables:
         }
 
     def model_lists(self) -> dict[str, Sequence[Any]]:
-        """Those of the model alone."""
+        """The lists of the model."""
         if not isinstance(self.tokenizer, BPETokenizer) or self.kind == "char":
             return {}
         ids = self.tokenizer.ids
@@ -103,9 +103,9 @@ class Tables:
 
 @dataclass(frozen=True)
 class UnigramTables(Tables):
-    """For a Unigram model, whose symbols are the places of characters among those of all tokens, from 1.
+    """The tables of a Unigram model, whose symbols number the characters of all tokens from 1.
 
-    Characters with a token of their own are the last, from `own` on.
+    Characters that are tokens are the last, from `own` on.
     """
 
     tokenizer: UnigramTokenizer
@@ -123,12 +123,12 @@ class UnigramTables(Tables):
 
     @property
     def own(self) -> int:
-        """The first symbol of a character with a token of its own."""
+        """The first symbol of a character that is a token."""
         return 1 + sum(character not in self.tokenizer.ids for character in self.alphabet)
 
     @cached_property
     def nodes(self) -> tuple[dict[tuple[int, int], int], list[int]]:
-        """The trie of tokens. A character outside the alphabet has a symbol that no letter has."""
+        """The trie of tokens. Unknown characters have a symbol that no letter has."""
         none = len(self.alphabet) + 1
         return trie([self.alphabet.get(c, none) for c in token] for token in self.tokenizer.vocabulary)
 
@@ -138,7 +138,7 @@ class UnigramTables(Tables):
         return pair_table(self.nodes[0], len(self.alphabet) + 2, 0)
 
     def model_lists(self) -> dict[str, Sequence[Any]]:
-        """Those of the model alone."""
+        """The lists of the model."""
         return {
             "scores": self.tokenizer.scores,
             "~text.pairs": self.table.keys,
@@ -148,11 +148,11 @@ class UnigramTables(Tables):
 
 
 def tables(tokenizer: Tokenizer) -> Tables:
-    """What templates are given of a tokenizer."""
+    """Return the variables of a tokenizer for templates."""
     return UnigramTables(tokenizer) if isinstance(tokenizer, UnigramTokenizer) else Tables(tokenizer)
 
 
 def _in_any_case(symbols: dict[str, int]) -> dict[str, int]:
-    """The symbols of characters by those that become them in lower case."""
+    """Add the symbols of characters whose lower case has one."""
     every = (chr(code) for code in range(0x110000) if not 0xD800 <= code < 0xE000)
     return {character: symbols[lower] for character in every if (lower := character.lower()) in symbols}

@@ -20,13 +20,13 @@ __all__ = ["Tables", "tables", "transpile_tokenizer"]
 def transpile_tokenizer(
     tokenizer: Any, name: str = "tokenizer", folder: str | Path | None = None
 ) -> dict[str, str | bytes]:
-    """A sprite with the blocks `encode`, from text to tokens, and `decode`, back: its text and its file.
+    """Build a sprite with the blocks `encode`, text to tokens, and `decode`: its text and its file.
 
-    They are written into the folder, if one is given. The tokenizer is one of `catgrad.tokenizers`, or what
+    If a folder is given, they are written into it. The tokenizer is one of `catgrad.tokenizers`, or one that
     `from_hugging_face` reads.
 
-    Raises: OptionError for another name than one of letters, digits, `_` and dots; UnsupportedOp for a
-    tokenizer that no sprite can be; ArtifactError if it is too large, or the folder cannot be written
+    Raises: OptionError unless the name has letters, digits, `_` and dots only; UnsupportedOp for an
+    unsupported tokenizer; ArtifactError if it is too large, or the folder cannot be written
     """
     require_dotted(name)
     read = tokenizer if isinstance(tokenizer, Tokenizer) else from_hugging_face(tokenizer)

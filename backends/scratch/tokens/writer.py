@@ -1,4 +1,4 @@
-"""Sprites that write: a tokenizer, a model that remembers the tokens before, and what draws the next."""
+"""Sprites that generate text: a tokenizer, a model with a key/value cache, and sampling."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from .tokenizers import Tables, tables
 
 @dataclass(frozen=True)
 class Writer:
-    """The tokenizer, where a token goes in and scores come out, how many there are and how many fit.
+    """The tokenizer, the variables of token and scores, and the sizes of vocabulary and context.
 
-    `end` is the token that ends a text, if there is one.
+    `end` is the token that ends a text, or None.
     """
 
     t: Tables
@@ -32,9 +32,9 @@ class Writer:
 
 
 def writer(backend: Backend, program: Program, entries: Mapping[str, Entry]) -> Writer | None:
-    """What writes in a sprite with the option `tokenizer`.
+    """Return the text generator of a sprite with the option `tokenizer`.
 
-    Raises: OptionError if its model cannot go on from one token, or options are for other sprites
+    Raises: OptionError if its model does not continue from one token, or other options are not allowed
     """
     given = backend.options.tokenizer
     if given is None:
@@ -49,7 +49,9 @@ def writer(backend: Backend, program: Program, entries: Mapping[str, Entry]) -> 
             f"{program.name} is functions",
             "leave out the tokenizer, or write Task(model, sgd(0.01), mse)",
         )
-    memories = [s.type.shape[-2] for s in program.tables.get(Role.BUFFER, ()) if s.name.endswith(".keys")]
+    memories = [
+        int(s.type.shape[-2]) for s in program.tables.get(Role.BUFFER, ()) if s.name.endswith(".keys")
+    ]
     scores = entry.outputs
     if not memories or len(entry.takes) != 1 or entry.takes[0].size != 1 or len(scores) != 1:
         raise OptionError(
@@ -70,7 +72,7 @@ def writer(backend: Backend, program: Program, entries: Mapping[str, Entry]) -> 
             f"it has {scores[0].size}",
             "give the tokenizer that it was trained with",
         )
-    # What ends a text must not stand where the text goes on.
+    # The prompt must not end with the tokens after a text.
     opened = tables(replace(given, after=()))
     end = given.after[0] if given.after else None
     return Writer(opened, entry.takes[0].place, scores[0].place, count, min(map(int, memories)), end)

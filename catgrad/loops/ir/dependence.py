@@ -12,6 +12,7 @@ from catgrad.loops.ir.nest import (
     Indices,
     Item,
     Kernel,
+    Let,
     Loop,
     Statement,
     Store,
@@ -51,6 +52,8 @@ def vector_sums(loop: Loop, first: Mapping[Buffer, Statement]) -> list[Accumulat
     for s in parts:
         if not isinstance(s, (Store, Accumulate)):
             return None
+        if isinstance(s, Let):
+            continue
         if s.buffer.is_register and id(first[s.buffer]) in own:
             continue
         if isinstance(s, Accumulate) and not any(i.coefficient(loop.variable) for i in s.indices):

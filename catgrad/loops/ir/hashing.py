@@ -28,6 +28,11 @@ class Signature:
         """The arrays, in the order in which they occur; not those that are literals."""
         return [thing for thing in self._numbers if isinstance(thing, Buffer)]
 
+    @property
+    def variables(self) -> list[Variable]:
+        """The variables, in the order in which they occur."""
+        return [thing for thing in self._numbers if isinstance(thing, Variable)]
+
     def has(self, thing: Variable | Buffer) -> bool:
         """Tell whether a variable or an array occurs: where elements lie does not depend on every index."""
         if isinstance(thing, Buffer):

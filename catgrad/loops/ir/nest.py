@@ -52,7 +52,15 @@ class Store:
 
 @dataclass(eq=False)
 class Let(Store):
-    """The one definition of a register: it stands for a scalar from here to the end of the block."""
+    """The one definition of a register: it stands for a scalar from here to the end of the block.
+
+    Each iteration of the loops around has its own, so that it is no dependence between them.
+    """
+
+    @property
+    def writes(self) -> list[Access]:
+        """No element that others see."""
+        return []
 
     def map(self, change: Rewriter) -> Let:
         """Rewrite its parts."""

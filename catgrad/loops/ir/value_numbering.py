@@ -1,32 +1,34 @@
-"""Value numbering: which scalars of a kernel are equal where they stand, and which have a name already."""
+"""Value numbering: equal scalars have equal numbers, and what is known of a number is kept by scope."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable
+from collections.abc import Collection, Hashable, Iterator
+from contextlib import contextmanager
+from typing import Any
 
 from catgrad.loops.ir.index import Index, Read
 from catgrad.loops.ir.scalar import Buffer, Compute, IndexValue, Load, Masked, Number, Scalar
 
 
 class Numbering:
-    """Numbers for scalars, equal for equal ones as long as no array they read is written."""
+    """Number scalars; equal ones have equal numbers as long as no buffer that they read is written."""
 
     def __init__(self, changing: Collection[Buffer] = ()) -> None:
         self.changing = changing
         self.versions: dict[Buffer, int] = {}
-        self.known: list[dict[int, str]] = [{}]
+        self.known: list[dict[int, Any]] = [{}]
         self.epoch = 1
         self._keys: dict[tuple[int, int], int] = {}
         self._numbers: dict[Hashable, int] = {}
         self._steady: dict[int, bool] = {}
 
     def written(self, array: Buffer) -> None:
-        """What was read from the array before is not what is there now."""
+        """Record a write: what is read from the buffer from now on is not what was there before."""
         self.versions[array] = self.versions.get(array, 0) + 1
         self.epoch += 1
 
     def key(self, scalar: Scalar) -> int:
-        """Equal for scalars that are equal here."""
+        """Number a scalar as it is here."""
         at = scalar.number, 0 if self._is_steady(scalar) else self.epoch
         if at not in self._keys:
             self._keys[at] = self._number(self._new_key(scalar))
@@ -64,11 +66,25 @@ class Numbering:
         atoms = ((self.key(a.scalar) if isinstance(a, Read) else a, c) for a, c in i.terms)
         return self._number((i.constant, *atoms))
 
-    def name(self, scalar: Scalar) -> str | None:
-        """The name of what is computed already."""
+    def value(self, scalar: Scalar) -> Any:
+        """Look up what is known of a scalar; None if nothing is."""
         key = self.key(scalar)
-        return next((names[key] for names in reversed(self.known) if key in names), None)
+        return next((known[key] for known in reversed(self.known) if key in known), None)
 
-    def give(self, scalar: Scalar, name: str) -> None:
-        """From here to the end of the block, the scalar has this name."""
-        self.known[-1][self.key(scalar)] = name
+    def bind(self, scalar: Scalar, value: Any) -> None:
+        """Know something of a scalar, to the end of the scope."""
+        self.known[-1][self.key(scalar)] = value
+
+    @contextmanager
+    def scope(self) -> Iterator[None]:
+        """Forget at its end what was bound within."""
+        self.known.append({})
+        yield
+        self.known.pop()
+
+    @contextmanager
+    def trial(self) -> Iterator[None]:
+        """Undo at its end the writes within."""
+        versions, epoch = dict(self.versions), self.epoch
+        yield
+        self.versions, self.epoch = versions, epoch

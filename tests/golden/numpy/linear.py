@@ -86,16 +86,7 @@ def update(linear_weight, d_linear_weight):
 
 
 def step(linear_weight, x, y):
-    """P × X × Y → P: one step of training."""
-    y_hat = x @ linear_weight  # f32[150,3]
-    d_y_hat = 0.0044444446 * (y_hat - y)  # f32[150,3]
-    d_linear_weight = x.T @ d_y_hat  # f32[4,3]
-    new_linear_weight = linear_weight - 0.0001 * d_linear_weight  # f32[4,3]
-    return [new_linear_weight]
-
-
-def train_step(linear_weight, x, y):
-    """P × X × Y → R × P: one step, and the loss before it."""
+    """P × X × Y → R × P: one step of training, and the loss before it."""
     y_hat = x @ linear_weight  # f32[150,3]
     difference = y_hat - y  # f32[150,3]
     loss = np.square(difference).sum() / np.float32(450)  # f32[]
@@ -244,16 +235,6 @@ class CompiledModel:
         ],
     )
 
-    train_step = Checked(
-        train_step,
-        symbols=[],
-        types=lambda: [
-            *PARAMETERS.items(),
-            ("x", ((150, 4), np.float32)),
-            ("y", ((150, 3), np.float32)),
-        ],
-    )
-
 
 class Learner:
     """Parameters and optimiser state by name, and the functions that use and change them."""
@@ -287,7 +268,7 @@ class Learner:
 
     def step(self, *inputs_and_targets):
         """Train on one batch; returns the loss before the step."""
-        loss, *new = self.model.train_step(*in_order(self.parameters, PARAMETERS), *inputs_and_targets)
+        loss, *new = self.model.step(*in_order(self.parameters, PARAMETERS), *inputs_and_targets)
         new = iter(new)
         self.parameters = dict(zip(PARAMETERS, new))
         return loss

@@ -139,29 +139,7 @@ def update(
 
 
 def step(dense_0_weight, dense_0_bias, dense_1_weight, dense_1_bias, x, y):
-    """P × X × Y → P: one step of training."""
-    batch = x.shape[0]
-    dense_0_linear = x @ dense_0_weight + dense_0_bias  # f32[batch,5]
-    dense_0_out = 1 / (1 + np.exp(-dense_0_linear))  # f32[batch,5]
-    dense_1_linear = dense_0_out @ dense_1_weight + dense_1_bias  # f32[batch,3]
-    y_hat = np.tanh(dense_1_linear)  # f32[batch,3]
-    d_y_hat = np.float32(2) / np.float32(3 * batch) * (y_hat - y)  # f32[batch,3]
-    d_dense_1_linear = d_y_hat * (1 - y_hat * y_hat)  # f32[batch,3]
-    d_dense_0_out = d_dense_1_linear @ dense_1_weight.T  # f32[batch,5]
-    d_dense_0_linear = d_dense_0_out * (dense_0_out * (1 - dense_0_out))  # f32[batch,5]
-    d_dense_0_weight = x.T @ d_dense_0_linear  # f32[4,5]
-    d_dense_0_bias = d_dense_0_linear.sum(axis=0)  # f32[5]
-    d_dense_1_weight = dense_0_out.T @ d_dense_1_linear  # f32[5,3]
-    d_dense_1_bias = d_dense_1_linear.sum(axis=0)  # f32[3]
-    new_dense_0_weight = dense_0_weight - 0.1 * d_dense_0_weight  # f32[4,5]
-    new_dense_0_bias = dense_0_bias - 0.1 * d_dense_0_bias  # f32[5]
-    new_dense_1_weight = dense_1_weight - 0.1 * d_dense_1_weight  # f32[5,3]
-    new_dense_1_bias = dense_1_bias - 0.1 * d_dense_1_bias  # f32[3]
-    return [new_dense_0_weight, new_dense_0_bias, new_dense_1_weight, new_dense_1_bias]
-
-
-def train_step(dense_0_weight, dense_0_bias, dense_1_weight, dense_1_bias, x, y):
-    """P × X × Y → R × P: one step, and the loss before it."""
+    """P × X × Y → R × P: one step of training, and the loss before it."""
     batch = x.shape[0]
     dense_0_linear = x @ dense_0_weight + dense_0_bias  # f32[batch,5]
     dense_0_out = 1 / (1 + np.exp(-dense_0_linear))  # f32[batch,5]
@@ -327,16 +305,6 @@ class CompiledModel:
         ],
     )
 
-    train_step = Checked(
-        train_step,
-        symbols=[("batch", 4, 0)],
-        types=lambda batch: [
-            *PARAMETERS.items(),
-            ("x", ((batch, 4), np.float32)),
-            ("y", ((batch, 3), np.float32)),
-        ],
-    )
-
 
 class Learner:
     """Parameters and optimiser state by name, and the functions that use and change them."""
@@ -370,7 +338,7 @@ class Learner:
 
     def step(self, *inputs_and_targets):
         """Train on one batch; returns the loss before the step."""
-        loss, *new = self.model.train_step(*in_order(self.parameters, PARAMETERS), *inputs_and_targets)
+        loss, *new = self.model.step(*in_order(self.parameters, PARAMETERS), *inputs_and_targets)
         new = iter(new)
         self.parameters = dict(zip(PARAMETERS, new))
         return loss

@@ -142,34 +142,7 @@ def step(
     momentum_0_weight, momentum_1_bias, momentum_3_weight, layer_0_weight, layer_1_bias,
     layer_3_weight, x, y
 ):
-    """S × P × X × Y → S × P: one step of training."""
-    batch = x.shape[0]
-    layer_0_out = x @ layer_0_weight  # f32[batch,5]
-    total = layer_0_out + layer_1_bias  # f32[batch,5]
-    maximum = np.maximum(total, 0)  # f32[batch,5]
-    y_hat = maximum @ layer_3_weight  # f32[batch,3]
-    d_y_hat = np.float32(2) / np.float32(3 * batch) * (y_hat - y)  # f32[batch,3]
-    d_0_out = np.where(total <= 0, 0, d_y_hat @ layer_3_weight.T)  # f32[batch,5]
-    d_0_weight = x.T @ d_0_out  # f32[4,5]
-    d_1_bias = d_0_out.sum(axis=0)  # f32[5]
-    d_3_weight = maximum.T @ d_y_hat  # f32[5,3]
-    new_momentum_0_weight = 0.9 * momentum_0_weight + d_0_weight  # f32[4,5]
-    new_0_weight = layer_0_weight - 0.05 * new_momentum_0_weight  # f32[4,5]
-    new_momentum_1_bias = 0.9 * momentum_1_bias + d_1_bias  # f32[5]
-    new_1_bias = layer_1_bias - 0.05 * new_momentum_1_bias  # f32[5]
-    new_momentum_3_weight = 0.9 * momentum_3_weight + d_3_weight  # f32[5,3]
-    new_3_weight = layer_3_weight - 0.05 * new_momentum_3_weight  # f32[5,3]
-    return [
-        new_momentum_0_weight, new_momentum_1_bias, new_momentum_3_weight, new_0_weight, new_1_bias,
-        new_3_weight
-    ]
-
-
-def train_step(
-    momentum_0_weight, momentum_1_bias, momentum_3_weight, layer_0_weight, layer_1_bias,
-    layer_3_weight, x, y
-):
-    """S × P × X × Y → R × S × P: one step, and the loss before it."""
+    """S × P × X × Y → R × S × P: one step of training, and the loss before it."""
     batch = x.shape[0]
     layer_0_out = x @ layer_0_weight  # f32[batch,5]
     total = layer_0_out + layer_1_bias  # f32[batch,5]
@@ -342,17 +315,6 @@ class CompiledModel:
         ],
     )
 
-    train_step = Checked(
-        train_step,
-        symbols=[("batch", 6, 0)],
-        types=lambda batch: [
-            *STATE.items(),
-            *PARAMETERS.items(),
-            ("x", ((batch, 4), np.float32)),
-            ("y", ((batch, 3), np.float32)),
-        ],
-    )
-
 
 class Learner:
     """Parameters and optimiser state by name, and the functions that use and change them."""
@@ -387,7 +349,7 @@ class Learner:
 
     def step(self, *inputs_and_targets):
         """Train on one batch; returns the loss before the step."""
-        loss, *new = self.model.train_step(*in_order(self.state, STATE), *in_order(self.parameters, PARAMETERS), *inputs_and_targets)
+        loss, *new = self.model.step(*in_order(self.state, STATE), *in_order(self.parameters, PARAMETERS), *inputs_and_targets)
         new = iter(new)
         self.state = dict(zip(STATE, new))
         self.parameters = dict(zip(PARAMETERS, new))

@@ -83,22 +83,7 @@ def update(weight, d_weight):
 
 
 def step(weight, x_0, x_1, y_0, y_1):
-    """P × X × Y → P: one step of training."""
-    batch = x_0.shape[0]
-    y_hat_0 = np.tanh(x_0 @ weight)  # f32[batch,3]
-    square = np.square(x_1)  # f32[batch,4]
-    y_hat_1 = np.exp(square @ weight)  # f32[batch,3]
-    quotient = np.float32(2) / np.float32(3 * batch)  # f32[]
-    d_y_hat_0 = quotient * (y_hat_0 - y_0)  # f32[batch,3]
-    product = x_0.T @ (d_y_hat_0 * (1 - y_hat_0 * y_hat_0))  # f32[4,3]
-    d_y_hat_1 = quotient * (y_hat_1 - y_1)  # f32[batch,3]
-    d_weight = product + square.T @ (d_y_hat_1 * y_hat_1)  # f32[4,3]
-    new_weight = weight - 0.1 * d_weight  # f32[4,3]
-    return [new_weight]
-
-
-def train_step(weight, x_0, x_1, y_0, y_1):
-    """P × X × Y → R × P: one step, and the loss before it."""
+    """P × X × Y → R × P: one step of training, and the loss before it."""
     batch = x_0.shape[0]
     y_hat_0 = np.tanh(x_0 @ weight)  # f32[batch,3]
     square = np.square(x_1)  # f32[batch,4]
@@ -266,18 +251,6 @@ class CompiledModel:
         ],
     )
 
-    train_step = Checked(
-        train_step,
-        symbols=[("batch", 1, 0)],
-        types=lambda batch: [
-            *PARAMETERS.items(),
-            ("x_0", ((batch, 4), np.float32)),
-            ("x_1", ((batch, 4), np.float32)),
-            ("y_0", ((batch, 3), np.float32)),
-            ("y_1", ((batch, 3), np.float32)),
-        ],
-    )
-
 
 class Learner:
     """Parameters and optimiser state by name, and the functions that use and change them."""
@@ -311,7 +284,7 @@ class Learner:
 
     def step(self, *inputs_and_targets):
         """Train on one batch; returns the loss before the step."""
-        loss, *new = self.model.train_step(*in_order(self.parameters, PARAMETERS), *inputs_and_targets)
+        loss, *new = self.model.step(*in_order(self.parameters, PARAMETERS), *inputs_and_targets)
         new = iter(new)
         self.parameters = dict(zip(PARAMETERS, new))
         return loss

@@ -140,30 +140,7 @@ def update(
 
 
 def step(dense_0_weight, dense_0_bias, dense_1_weight, dense_1_bias, x, y):
-    """P × X × Y → P: one step of training."""
-    batch = x.shape[0]
-    dense_0_linear = torch.nn.functional.linear(x, dense_0_weight.T, dense_0_bias)  # f32[batch,5]
-    dense_0_out = torch.sigmoid(dense_0_linear)  # f32[batch,5]
-    dense_1_linear = torch.nn.functional.linear(dense_0_out, dense_1_weight.T, dense_1_bias)  # f32[batch,3]
-    y_hat = torch.tanh(dense_1_linear)  # f32[batch,3]
-    count = torch.tensor(3 * batch, dtype=torch.float32, device=dense_0_weight.device)  # f32[]
-    d_y_hat = 2 / count * (y_hat - y)  # f32[batch,3]
-    d_dense_1_linear = d_y_hat * (1 - y_hat * y_hat)  # f32[batch,3]
-    d_dense_0_out = d_dense_1_linear @ dense_1_weight.T  # f32[batch,5]
-    d_dense_0_linear = d_dense_0_out * (dense_0_out * (1 - dense_0_out))  # f32[batch,5]
-    d_dense_0_weight = x.T @ d_dense_0_linear  # f32[4,5]
-    d_dense_0_bias = d_dense_0_linear.sum(dim=0)  # f32[5]
-    d_dense_1_weight = dense_0_out.T @ d_dense_1_linear  # f32[5,3]
-    d_dense_1_bias = d_dense_1_linear.sum(dim=0)  # f32[3]
-    new_dense_0_weight = torch.add(dense_0_weight, d_dense_0_weight, alpha=-0.1)  # f32[4,5]
-    new_dense_0_bias = torch.add(dense_0_bias, d_dense_0_bias, alpha=-0.1)  # f32[5]
-    new_dense_1_weight = torch.add(dense_1_weight, d_dense_1_weight, alpha=-0.1)  # f32[5,3]
-    new_dense_1_bias = torch.add(dense_1_bias, d_dense_1_bias, alpha=-0.1)  # f32[3]
-    return [new_dense_0_weight, new_dense_0_bias, new_dense_1_weight, new_dense_1_bias]
-
-
-def train_step(dense_0_weight, dense_0_bias, dense_1_weight, dense_1_bias, x, y):
-    """P × X × Y → R × P: one step, and the loss before it."""
+    """P × X × Y → R × P: one step of training, and the loss before it."""
     batch = x.shape[0]
     dense_0_linear = torch.nn.functional.linear(x, dense_0_weight.T, dense_0_bias)  # f32[batch,5]
     dense_0_out = torch.sigmoid(dense_0_linear)  # f32[batch,5]
@@ -328,16 +305,6 @@ class CompiledModel:
         ],
     )
 
-    train_step = Checked(
-        train_step,
-        symbols=[("batch", 4, 0)],
-        types=lambda batch: [
-            *PARAMETERS.items(),
-            ("x", ((batch, 4), torch.float32)),
-            ("y", ((batch, 3), torch.float32)),
-        ],
-    )
-
 
 class Learner:
     """Parameters and optimiser state by name, and the functions that use and change them."""
@@ -371,7 +338,7 @@ class Learner:
 
     def step(self, *inputs_and_targets):
         """Train on one batch; returns the loss before the step."""
-        loss, *new = self.model.train_step(*in_order(self.parameters, PARAMETERS), *inputs_and_targets)
+        loss, *new = self.model.step(*in_order(self.parameters, PARAMETERS), *inputs_and_targets)
         new = iter(new)
         self.parameters = dict(zip(PARAMETERS, new))
         return loss

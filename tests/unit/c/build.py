@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
+from catgrad import tools
 from catgrad.backend import get_backend
 
 ZIG = [sys.executable, "-m", "ziglang", "cc"]
@@ -23,8 +23,12 @@ MISSING = get_backend("c").missing()
 NEEDS_C = pytest.mark.skipif(bool(MISSING), reason=f"target c: {MISSING}")
 
 
+LIMIT = 240
+"""Seconds for a compiler or a program, fewer than a test has."""
+
+
 def run(*command, **options):
-    return subprocess.run([str(c) for c in command], capture_output=True, text=True, **options)
+    return tools.run([str(c) for c in command], LIMIT, **options)
 
 
 def built(*command, **options):

@@ -1,36 +1,28 @@
-"""Expressions: scalars and indices as text, what is equal computed once."""
+"""Print scalars and indices as expressions, with parentheses where operators bind less than they must."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from catgrad.dims import Dim, Size
+from catgrad.loops.ir.bounds import index_bound, size_bound
 from catgrad.loops.ir.index import Index, Modulo, Quotient, Read, Variable
 from catgrad.loops.ir.scalar import Buffer, Compute, IndexValue, Load, Masked, Number, Scalar
-from catgrad.loops.ir.value_numbering import Numbering
 from catgrad.loops.memory_plan import largest
 from catgrad.ops.compare import Comparison
 from catgrad.printing.dialect import ATOM, Dialect, Literal
+from catgrad.terms.structural import Constant
 from catgrad.types import Dtype, NdArrayType
 
-from .halves import widened
-from .sizes import bound, index_bound
 
-LONGEST = 100
-"""Characters of an expression, beyond which parts of it get names."""
-
-
-class Expressions(Numbering):
-    """The text of scalars within one kernel, and the names of those that are computed already.
+class Expressions:
+    """The text of scalars within one kernel.
 
     No size or index in the text, nor a part of one, has a value beyond `reach`.
     """
 
-    def __init__(
-        self, dialect: Dialect, name_of: Callable[[Buffer], str], changing: Collection[Buffer] = ()
-    ) -> None:
-        super().__init__(changing)
+    def __init__(self, dialect: Dialect, name_of: Callable[[Buffer], str]) -> None:
         self.dialect, self.name_of = dialect, name_of
         self.variables: dict[Variable, str] = {}
         self.symbols: set[str] = set()
@@ -43,18 +35,15 @@ class Expressions(Numbering):
         self.helpers.add(name)
         return name
 
-    def text(self, scalar: Scalar, fresh: bool = False) -> str:
-        """The scalar as an expression; a `fresh` one is not taken by its name."""
-        return self._text(scalar, fresh)[0]
+    def text(self, scalar: Scalar) -> str:
+        """The scalar as an expression."""
+        return self._text(scalar)[0]
 
-    def _text(self, scalar: Scalar, fresh: bool = False) -> tuple[str, int]:
-        name = None if fresh else self.name(scalar)
-        if name is not None:
-            return name, ATOM
+    def _text(self, scalar: Scalar) -> tuple[str, int]:
         if isinstance(scalar, Load):
             return self._load(scalar)
         if isinstance(scalar, Number):
-            literal = Literal(widened(scalar.constant), weak=False)
+            literal = Literal(_widened(scalar.constant), weak=False)
             return self._macro(literal, scalar.dtype, ())
         if isinstance(scalar, IndexValue):
             text = self.dialect.macros["as_number"](self.index(scalar.index), scalar.dtype)
@@ -131,9 +120,15 @@ class Expressions(Numbering):
         if not isinstance(size, Dim):
             return str(size)
         self.symbols |= size.symbols
-        self.reach = largest(self.reach, bound(size))
+        self.reach = largest(self.reach, size_bound(size))
         return self.dialect.macros["polynomial"]([(c, list(m)) for m, c in size.terms])
 
     def shape(self, shape: Sequence[Size]) -> str:
         """A shape for a comment."""
         return ", ".join(map(str, shape))
+
+
+def _widened(constant: Constant) -> Constant:
+    """A number in the dtype that it is computed with: the digits that tell it from others there are more."""
+    type = constant.array_type
+    return Constant(NdArrayType(type.shape, type.dtype.wide), constant.value)

@@ -40,7 +40,7 @@ class Clone(Op, register=False):
         return x
 
 
-def arrange(backend: Backend, program: Program) -> Program:
+def prepare(backend: Backend, program: Program) -> Program:
     """The program with constants where the options want them, and fit for autograd and in-place updates.
 
     Raises: OptionError for what is no task, or names that a module or a file has already; DtypeError if the

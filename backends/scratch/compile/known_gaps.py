@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-LIMITS = {
+KNOWN_GAPS = {
     "nan": "what is no number is 0 to the next block of Scratch",
     "64 bits": "Scratch's numbers are float64, in which a whole number has at most 53 bits",
     "16 bits": "Scratch rounds nothing to 16 bits, or to 32",

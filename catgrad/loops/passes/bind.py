@@ -1,0 +1,297 @@
+"""Bind: loop-invariant code motion and common subexpression elimination, by what registers cost a machine.
+
+Afterwards every scalar is computed where it stands: printers neither hoist nor share.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Protocol
+
+from catgrad.dims import Size
+from catgrad.loops.ir.index import Variable
+from catgrad.loops.ir.nest import (
+    Check,
+    Item,
+    Kernel,
+    Let,
+    Loop,
+    MatMul,
+    Reduce,
+    Rewriter,
+    Sort,
+    Statement,
+    Store,
+    loops,
+    statements,
+)
+from catgrad.loops.ir.scalar import Buffer, Compute, IndexValue, Load, Number, Scalar, Space, reads
+from catgrad.loops.ir.value_numbering import Numbering
+from catgrad.loops.machine import KernelPass, Machine
+from catgrad.ops.compare import Select
+from catgrad.types import NdArrayType
+
+CHARACTERS = 9
+"""Of an operation or a number, about."""
+
+MAX_WIDTH = 1000
+"""Characters that are counted: written out, shared parts may be more than there is time for."""
+
+IsBound = Callable[[Scalar], bool]
+"""Tells whether a scalar is in a register already."""
+
+
+class Costs(Protocol):
+    """What computing again costs a machine, compared with a register."""
+
+    def hoists(self, scalar: Scalar, iterations: Size) -> bool:
+        """Tell whether a loop of so many iterations gains from a register for what all of them compute."""
+
+    def shares(self, scalar: Scalar, uses: int, is_bound: IsBound) -> bool:
+        """Tell whether a scalar that is mentioned so often gains from a register."""
+
+    def forwards(self, store: Store, loads: int) -> bool:
+        """Tell whether a stored element that is loaded again so often gains from a register."""
+
+    def mentions(self, scalar: Scalar) -> Sequence[tuple[Scalar, int]]:
+        """List the operands that are computed wherever a scalar is, with how often it mentions each."""
+
+    def first(self, scalar: Scalar, is_bound: IsBound) -> Sequence[Scalar]:
+        """List the parts of a scalar that must be in registers before it is computed."""
+
+
+@dataclass(frozen=True)
+class RegisterCosts:
+    """Costs where registers are free: whatever is computed twice, or in every iteration, gets one.
+
+    Expressions of more than about `longest` characters are cut. If `loads_before_choices`, what the branches
+    of a choice load is loaded before it.
+    """
+
+    longest: int = 80
+    loads_before_choices: bool = False
+
+    def hoists(self, scalar: Scalar, iterations: Size) -> bool:
+        """Everything that is computed or loaded."""
+        return not isinstance(scalar, (Number, IndexValue)) and not _is_register(scalar)
+
+    def shares(self, scalar: Scalar, uses: int, is_bound: IsBound) -> bool:
+        """Everything that is computed or loaded more than once."""
+        return uses > 1 and self.hoists(scalar, 1)
+
+    def forwards(self, store: Store, loads: int) -> bool:
+        """Everything that is loaded again, but for numbers."""
+        return loads > 0 and not isinstance(store.scalar, Number)
+
+    def mentions(self, scalar: Scalar) -> Sequence[tuple[Scalar, int]]:
+        """Each operand once, but for those that are masked."""
+        return [(operand, 1) for operand in scalar.always]
+
+    def first(self, scalar: Scalar, is_bound: IsBound) -> Sequence[Scalar]:
+        """Loads of a choice's branches, and the largest operand of a long expression."""
+        if not isinstance(scalar, Compute):
+            return []
+        if isinstance(scalar.op, Select) and self.loads_before_choices:
+            return list(dict.fromkeys(_loads(scalar.operands[1:], is_bound)))
+        if _width(scalar, is_bound) <= self.longest:
+            return []
+        parts = [o for o in scalar.always if isinstance(o, Compute) and not is_bound(o)]
+        return [max(parts, key=lambda o: _width(o, is_bound))] if parts else []
+
+
+def binder(costs: Costs) -> KernelPass:
+    """A pass that binds scalars to registers by these costs."""
+    return partial(_bound, costs)
+
+
+def _bound(costs: Costs, kernel: Kernel, machine: Machine) -> Kernel:
+    return Kernel(_Binder(kernel, costs).block(kernel.body))
+
+
+class _Binder:
+    """Scalars that are in registers, by value number, from one block of a kernel to those within it."""
+
+    def __init__(self, kernel: Kernel, costs: Costs) -> None:
+        self.costs = costs
+        writes = [buffer for s in statements(kernel.body) for buffer, _ in s.writes]
+        self.count = Counter(writes)
+        self.numbering = Numbering(self.count.keys())
+
+    def block(self, items: Sequence[Item]) -> list[Item]:
+        """Bind the scalars of items; registers live to their end."""
+        with self.numbering.scope():
+            done: list[Item] = []
+            run: list[Statement] = []
+            for number, item in enumerate(items):
+                if isinstance(item, Loop):
+                    done += [*self._straight(run, items[number:]), *self._loop(item)]
+                    run = []
+                else:
+                    run.append(item)
+            return [*done, *self._straight(run)]
+
+    def _loop(self, loop: Loop) -> list[Item]:
+        with self.numbering.scope():
+            hoisted = self._hoisted(loop)
+            self._written(loop)
+            body = self.block(loop.body)
+            self._written(loop)
+        return [*hoisted, replace(loop, body=body)]
+
+    def _written(self, loop: Loop) -> None:
+        for buffer in {buffer for s in statements([loop]) for buffer, _ in s.writes}:
+            self.numbering.written(buffer)
+
+    def _hoisted(self, loop: Loop) -> list[Item]:
+        """Loop-invariant code motion: registers for what every iteration computes alike."""
+        inside = {each.variable for each in loops([loop])}
+        written = {buffer.home for s in statements([loop]) for buffer, _ in s.writes}
+        done: list[Item] = []
+        for s in statements([loop]):
+            for scalar in _scalars(s):
+                for part in self._invariant(scalar, inside, written):
+                    if not self._is_bound(part) and self.costs.hoists(part, loop.variable.extent):
+                        done += [*self._shared(part, Counter()), *self._let(part)]
+        return done
+
+    def _invariant(self, scalar: Scalar, inside: set[Variable], written: set[Buffer]) -> Iterator[Scalar]:
+        """The largest parts that neither depend on these variables nor load from these buffers."""
+        loads = (load.buffer.home in written for load in scalar.loads())
+        if inside.isdisjoint(scalar.variables) and not any(loads):
+            yield scalar
+        else:
+            for operand, _ in self.costs.mentions(scalar):
+                yield from self._invariant(operand, inside, written)
+
+    def _straight(self, run: Sequence[Statement], later: Sequence[Item] = ()) -> list[Item]:
+        """Common subexpression elimination in statements that follow each other."""
+        counts, done = self._counts(run), list[Item]()
+        for number, s in enumerate(run):
+            for scalar in _scalars(s):
+                done += self._shared(scalar, counts)
+            done += self._statement(s, [*run[number + 1 :], *later])
+        return done
+
+    def _counts(self, run: Sequence[Statement]) -> Counter[int]:
+        """Count how often each value is mentioned, after what the statements before have written."""
+        counts: Counter[int] = Counter()
+        with self.numbering.trial():
+            for s in run:
+                for scalar in _scalars(s):
+                    self._count(scalar, counts, 1)
+                for buffer, _ in s.writes:
+                    self.numbering.written(buffer)
+        return counts
+
+    def _count(self, scalar: Scalar, counts: Counter[int], times: int) -> None:
+        key = self.numbering.key(scalar)
+        new = key not in counts
+        counts[key] += times
+        if new:
+            for operand, mentions in self.costs.mentions(scalar):
+                self._count(operand, counts, mentions)
+
+    def _shared(self, scalar: Scalar, counts: Counter[int]) -> list[Item]:
+        """Registers for the parts of a scalar that are worth one, the innermost first."""
+        if self._is_bound(scalar):
+            return []
+        done = [item for operand, _ in self.costs.mentions(scalar) for item in self._shared(operand, counts)]
+        for part in self.costs.first(scalar, self._is_bound):
+            done += self._let(part)
+        if self.costs.shares(scalar, counts[self.numbering.key(scalar)], self._is_bound):
+            done += self._let(scalar)
+        return done
+
+    def _is_bound(self, scalar: Scalar) -> bool:
+        return self.numbering.value(scalar) is not None
+
+    def _let(self, scalar: Scalar) -> list[Item]:
+        """A register for a scalar, unless it has one."""
+        if self._is_bound(scalar):
+            return []
+        register = Buffer(_name(scalar), NdArrayType((), scalar.dtype), Space.REGISTER)
+        definition = Let(register, (), self._rewritten(scalar, fresh=True))
+        self.numbering.bind(scalar, Load(register, ()))
+        return [definition]
+
+    def _rewritten(self, scalar: Scalar, fresh: bool = False) -> Scalar:
+        return _Known(self.numbering, scalar if fresh else None).scalar(scalar)
+
+    def _statement(self, s: Statement, later: Sequence[Item]) -> list[Item]:
+        change = _Known(self.numbering)
+        if isinstance(s, Check):
+            bound = [] if not isinstance(change.scalar(s.scalar), Compute) else self._let(s.scalar)
+            return [*bound, s.map(_Known(self.numbering))]
+        if not isinstance(s, Store) or s.buffer.is_register:
+            new: Item = s.map(change)
+            if isinstance(s, Store) and self.count[s.buffer] == 1:
+                new = Let(s.buffer, (), change.scalar(s.scalar))
+            for buffer, _ in s.writes:
+                self.numbering.written(buffer)
+            return [new]
+        return self._element(s, later)
+
+    def _element(self, s: Store, later: Sequence[Item]) -> list[Item]:
+        """A store, whose value is in a register for the loads after it."""
+        again = sum(b is s.buffer and i == s.indices for item in later for b, i in item.reads)
+        forwards = self.costs.forwards(s, again)
+        done = self._let(s.scalar) if forwards else []
+        new = s.map(_Known(self.numbering))
+        self.numbering.written(s.buffer)
+        if forwards and isinstance(new.scalar, Load):
+            self.numbering.bind(Load(s.buffer, s.indices), new.scalar)
+        return [*done, new]
+
+
+class _Known(Rewriter):
+    """Load from registers what is in one; a `fresh` scalar is computed all the same."""
+
+    def __init__(self, numbering: Numbering, fresh: Scalar | None = None) -> None:
+        super().__init__()
+        self.numbering, self.fresh = numbering, fresh
+
+    def _changed(self, old: Scalar) -> Scalar:
+        known = None if old is self.fresh else self.numbering.value(old)
+        return super()._changed(old) if known is None else known
+
+
+def _scalars(s: Statement) -> list[Scalar]:
+    """The scalars that a statement computes, those that its indices read first."""
+    if isinstance(s, (MatMul, Sort, Reduce)):
+        return []
+    return [*(() if isinstance(s, Check) else reads(s.indices)), s.scalar]
+
+
+def _loads(scalars: Sequence[Scalar], is_bound: IsBound) -> Iterator[Load]:
+    """The elements that scalars load wherever they are computed."""
+    for scalar in scalars:
+        if is_bound(scalar) or _is_register(scalar):
+            continue
+        if isinstance(scalar, Load):
+            yield scalar
+        else:
+            yield from _loads(scalar.always, is_bound)
+
+
+def _width(scalar: Scalar, is_bound: IsBound) -> int:
+    """Estimate the characters of an expression, as far as they count."""
+    width, stack = 0, [scalar]
+    while stack and width < MAX_WIDTH:
+        node = stack.pop()
+        width += len(node.buffer.name) + 4 if isinstance(node, Load) else CHARACTERS
+        if node is scalar or not is_bound(node):
+            stack += node.operands
+    return width
+
+
+def _is_register(scalar: Scalar) -> bool:
+    return isinstance(scalar, Load) and scalar.buffer.is_register
+
+
+def _name(scalar: Scalar) -> str:
+    if isinstance(scalar, Compute):
+        return scalar.op.result or scalar.op.macro.lower()
+    return f"{scalar.buffer.name}_value" if isinstance(scalar, Load) else "value"

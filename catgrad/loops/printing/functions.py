@@ -1,0 +1,150 @@
+"""Print functions as calls of kernels; equal kernels of a program are printed once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from catgrad.loops.compile import compile_kernels
+from catgrad.loops.ir.index import Variable
+from catgrad.loops.ir.nest import Kernel
+from catgrad.loops.ir.scalar import Buffer, Space
+from catgrad.loops.ir.steps import For, If, Step, every_step
+from catgrad.loops.machine import Machine
+from catgrad.loops.memory_plan import planned
+from catgrad.loops.printing.expressions import Expressions
+from catgrad.loops.printing.kernels import Companion, Interface, KernelPrinter, none
+from catgrad.loops.printing.lines import Call, CallBranch, CallLine, CallLoop, KernelText, Literal, Pointer
+from catgrad.naming import Namer
+from catgrad.printing.dialect import Dialect
+from catgrad.programs.program import Function
+from catgrad.types import Dtype, symbols
+
+KERNELS = ("check", "compute_*")
+"""Names of kernels, as words and patterns that are reserved in the functions that call them."""
+
+
+@dataclass
+class KernelLibrary:
+    """The kernels and literals that the functions of a program have in common.
+
+    `stored` gives the digits of an element as it is stored.
+    """
+
+    dialect: Dialect
+    machine: Machine
+    namer: Namer
+    companion: Companion = none
+    stored: Callable[[str, Dtype], str] = lambda digits, dtype: digits
+    printed: dict[Hashable, KernelText] = field(default_factory=dict)
+    literals: dict[Literal, str] = field(default_factory=dict)
+
+
+class FunctionPrinter:
+    """Print one function: `texts` are its kernels, of which none before it had the `new` ones.
+
+    Whoever passes an argument or result says in `names` what it is called.
+    """
+
+    def __init__(self, library: KernelLibrary, function: Function) -> None:
+        self.library, self.function = library, function
+        self.lowered = compile_kernels(function, library.machine, function.renewed())
+        self.plan = planned(self.lowered)
+        self.expressions = Expressions(library.dialect, self.name)
+        reserved = (*library.dialect.reserved, *KERNELS, *symbols(function.argument_types))
+        self.namer = Namer(reserved)
+        self.names: dict[Buffer, str] = {}
+        self.new: list[KernelText] = []
+        self.new_literals: list[Literal] = []
+        self._known: dict[Kernel, tuple[KernelText, Interface]] = {}
+        self._literals: dict[Buffer, str] = {}
+        self._used: set[Buffer] = set()
+
+    def name(self, buffer: Buffer) -> str:
+        """The name of a buffer, or of the argument that it overwrites."""
+        self._used.add(buffer.home)
+        return self.names[buffer.home]
+
+    def fresh(self, buffer: Buffer, wish: str = "") -> str:
+        """Give a buffer a name of its own."""
+        self.names[buffer] = self.namer.fresh(wish or buffer.name)
+        return self.names[buffer]
+
+    def calls(self) -> tuple[CallLine, ...]:
+        """The steps as calls of kernels; temporaries get names first."""
+        for buffer in self.plan.offsets:
+            self.fresh(buffer)
+        return tuple(self._calls(self.lowered.steps, {}))
+
+    @property
+    def mentioned(self) -> set[str]:
+        """The names of the buffers that calls mention."""
+        return {self.names[buffer] for buffer in self._used}
+
+    @property
+    def texts(self) -> list[KernelText]:
+        """The kernels of the function, in order."""
+        return [self._kernel(s)[0] for s in every_step(self.lowered.steps) if isinstance(s, Kernel)]
+
+    @property
+    def pointers(self) -> list[Pointer]:
+        """The temporaries that calls mention, with their offsets in the workspace."""
+        return [self._pointer(buffer) for buffer in self.plan.offsets if buffer in self._used]
+
+    def _pointer(self, buffer: Buffer) -> Pointer:
+        shape = tuple(buffer.type.shape[axis] for axis in buffer.order)
+        offset = self.expressions.size(self.plan.offsets[buffer])
+        return Pointer(buffer.type.dtype, self.names[buffer], offset, self.expressions.shape(shape))
+
+    def _calls(self, steps: Sequence[Step], around: Mapping[Variable, str]) -> Iterable[CallLine]:
+        for step in steps:
+            if isinstance(step, For):
+                name = self.namer.fresh("t")
+                extent = self.expressions.size(step.variable.extent)
+                body = tuple(self._calls(step.body, {**around, step.variable: name}))
+                yield CallLoop(name, extent, step.backwards, body)
+            elif isinstance(step, If):
+                self.expressions.variables |= around
+                condition = self.expressions.element(step.condition.buffer, step.condition.indices)
+                first, second = (tuple(self._calls(part, around)) for part in step.parts)
+                yield CallBranch(condition, (first, second))
+            else:
+                assert isinstance(step, Kernel)  # products are in loops
+                yield self._call(step, around)
+
+    def _call(self, kernel: Kernel, around: Mapping[Variable, str]) -> Call:
+        text, interface = self._kernel(kernel)
+        sizes = text.sizes[: len(text.sizes) - len(interface.free)]
+        arguments = (*sizes, *(around[v] for v in interface.free), *map(self.name, interface.given))
+        return Call(text.name, arguments, text.checks, text.scratch, text.per_thread)
+
+    def _kernel(self, kernel: Kernel) -> tuple[KernelText, Interface]:
+        """The kernel's text, which may be that of an equal one, and what it is called with."""
+        if kernel not in self._known:
+            interface = Interface(kernel, self.plan)
+            self._declare(interface.buffers)
+            self._known[kernel] = self._text(interface), interface
+        return self._known[kernel]
+
+    def _text(self, interface: Interface) -> KernelText:
+        library, key = self.library, interface.signature.key
+        if key not in library.printed:
+            written = interface.written
+            name = library.namer.fresh(f"compute_{written[0].name}" if written else "check")
+            printer = KernelPrinter(
+                interface, library.machine, library.dialect, self._literals, library.companion
+            )
+            library.printed[key] = printer.print(name)
+            self.new.append(library.printed[key])
+        return library.printed[key]
+
+    def _declare(self, buffers: Sequence[Buffer]) -> None:
+        for buffer in buffers:
+            if buffer.space is Space.LITERAL:
+                length, dtype = self.expressions.size(buffer.type.size), buffer.type.dtype
+                elements = tuple(self.library.stored(element, dtype) for element in buffer.elements)
+                literal = Literal(dtype, "", length, elements)
+                if literal not in self.library.literals:
+                    self.library.literals[literal] = self.library.namer.fresh(buffer.name)
+                    self.new_literals.append(replace(literal, name=self.library.literals[literal]))
+                self._literals[buffer] = self.library.literals[literal]

@@ -1,0 +1,287 @@
+"""Print kernels: names for buffers and loop variables, and a line for each statement of a bound kernel."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import cached_property
+
+from catgrad.loops.ir.dependence import first_writes, vector_sums
+from catgrad.loops.ir.hashing import Signature
+from catgrad.loops.ir.index import Index, Variable, stride
+from catgrad.loops.ir.nest import (
+    Accumulate,
+    Axis,
+    Check,
+    Item,
+    Kernel,
+    Let,
+    Loop,
+    MatMul,
+    Sort,
+    Statement,
+    Store,
+    loops,
+    may_fail,
+    own_variables,
+    statements,
+)
+from catgrad.loops.ir.scalar import Buffer, Load, Space
+from catgrad.loops.machine import Machine
+from catgrad.loops.memory_plan import Plan, is_local
+from catgrad.loops.printing.expressions import Expressions
+from catgrad.loops.printing.lines import (
+    Assign,
+    Copy,
+    For,
+    KernelText,
+    Line,
+    Local,
+    LocalArray,
+    Parameter,
+    Product,
+    Reduction,
+    Require,
+    Sorting,
+)
+from catgrad.naming import Namer
+from catgrad.ops.arithmetic import Add
+from catgrad.printing.dialect import Dialect
+from catgrad.types import Dtype
+
+LETTERS = "ijklpqrs"
+"""Names of loop variables, from the outermost inwards."""
+
+Companion = Callable[[Dtype, bool], str]
+"""Gives the suffix of the register that a vectorised loop keeps beside a sum or the greatest; or none."""
+
+
+def none(dtype: Dtype, is_sum: bool) -> str:
+    """Keep nothing beside a register."""
+    return ""
+
+
+class Interface:
+    """The arguments of a kernel: the buffers that it is `given`, and the variables of loops around it."""
+
+    def __init__(self, kernel: Kernel, plan: Plan) -> None:
+        self.kernel, self.plan = kernel, plan
+        self.signature = Signature(kernel, plan)
+        touched = dict.fromkeys(buffer for buffer, _ in (*kernel.reads, *kernel.writes))
+        self.buffers = [buffer for buffer in touched if self.signature.has(buffer)]
+        self.changed = {buffer for buffer, _ in kernel.writes}
+        self.given = [
+            buffer
+            for buffer in self.buffers
+            if not (buffer.is_of_kernel or buffer.space is Space.LITERAL or self.twin(buffer) is not buffer)
+        ]
+
+    @property
+    def written(self) -> list[Buffer]:
+        """The buffers that it changes for others to see."""
+        return [buffer for buffer in self.buffers if buffer in self.changed and not buffer.is_of_kernel]
+
+    def twin(self, buffer: Buffer) -> Buffer:
+        """The buffer under whose name another goes: an argument that it overwrites, if that is given too."""
+        return buffer.home if buffer.home in self.buffers else buffer
+
+    @property
+    def free(self) -> list[Variable]:
+        """The variables of loops around the kernel."""
+        bound = {loop.variable for loop in loops(self.kernel.body)}
+        bound.update(v for s in statements(self.kernel.body) for v in own_variables(s))
+        return [v for v in self.signature.variables if v not in bound]
+
+
+class KernelPrinter:
+    """Print one kernel as the machine finishes it."""
+
+    def __init__(
+        self,
+        interface: Interface,
+        machine: Machine,
+        dialect: Dialect,
+        literals: Mapping[Buffer, str],
+        companion: Companion,
+    ) -> None:
+        self.interface, self.plan, self.literals = interface, interface.plan, literals
+        self.companion = companion
+        self.kernel = machine.finish(interface.kernel)
+        self.namer = Namer(dialect.reserved)
+        self.names: dict[Buffer, str] = {}
+        self.expressions = Expressions(dialect, self._name)
+        self.first = first_writes(self.kernel.body)
+        self.count = Counter(buffer for buffer, _ in self.kernel.writes)
+        self.declared: set[Buffer] = set()
+        self.reductions: Mapping[Buffer, Reduction] = {}
+        self.in_parallel = self.per_thread = False
+
+    def print(self, name: str) -> KernelText:
+        """The kernel as a function of this name."""
+        interface, replaced = self.interface, {buffer.alias for buffer in self.interface.changed}
+        parameters = tuple(
+            Parameter(b.type.dtype, self._name(b), b in interface.changed or b in replaced)
+            for b in interface.given
+        )
+        for variable in interface.free:
+            self.expressions.variables[variable] = self.namer.fresh(variable.name)
+        lines = self._block(self.kernel.body, 0)
+        variables = [self.expressions.variables[v] for v in interface.free]
+        multiplies = any(isinstance(s, MatMul) for s in statements(self.kernel.body))
+        return KernelText(
+            name,
+            self._comments(),
+            (*sorted(self.expressions.symbols), *variables),
+            parameters,
+            tuple(lines),
+            multiplies or any(buffer in self.plan.scratch for buffer in interface.buffers),
+            self.per_thread,
+            may_fail(self.kernel.body),
+            frozenset(self.expressions.helpers),
+            self.expressions.reach,
+        )
+
+    def _comments(self) -> tuple[str, ...]:
+        """What the kernel writes, with shapes, and the matrix products in it."""
+        products = [s for s in statements(self.kernel.body) if isinstance(s, MatMul)]
+        return (*map(self._with_shape, self.interface.written), *map(self._equation, products))
+
+    def _with_shape(self, buffer: Buffer) -> str:
+        shape = self.expressions.shape(tuple(buffer.type.shape[axis] for axis in buffer.order))
+        return f"{self._name(buffer)} [{shape}]"
+
+    def _equation(self, s: MatMul) -> str:
+        names = [self._name(buffer) for buffer in (s.buffer, s.left.buffer, s.right.buffer)]
+        sizes = [self.expressions.size(v.extent) for v in (s.m, s.k, s.n)]
+        return self.expressions.dialect.macros["equation"](names, sizes, s.add)
+
+    def _name(self, buffer: Buffer) -> str:
+        if buffer.space is Space.LITERAL:
+            return self.literals[buffer]
+        twin = self.interface.twin(buffer)
+        if twin not in self.names:
+            self.names[twin] = self.namer.fresh(twin.name)
+        return self.names[twin]
+
+    def _block(self, items: Sequence[Item], depth: int, variable: Variable | None = None) -> list[Line]:
+        lines: list[Line] = [self._local_array(buffer) for buffer in self._owned.get(variable, ())]
+        for item in items:
+            lines += self._loop(item, depth) if isinstance(item, Loop) else self._statement(item)
+        return lines
+
+    @cached_property
+    def _owned(self) -> dict[Variable | None, list[Buffer]]:
+        """Arrays of the kernel by the variable of the loop of which each iteration has its own."""
+        depth = {loop.variable: number for number, loop in enumerate(loops(self.kernel.body))}
+        owned: dict[Variable | None, list[Buffer]] = {}
+        for buffer, indices in dict((*reversed(self.kernel.reads), *reversed(self.kernel.writes))).items():
+            if buffer.space is Space.LOCAL:
+                dropped = (indices[a].variable for a in range(buffer.type.rank) if a not in buffer.order)
+                around = [v for v in dropped if v in depth]
+                owner = max(around, key=lambda v: depth[v]) if around else None
+                owned.setdefault(owner, []).append(buffer)
+        order = {buffer: number for number, buffer in enumerate(self.interface.buffers)}
+        return {v: sorted(buffers, key=lambda b: order[b]) for v, buffers in owned.items()}
+
+    def _local_array(self, buffer: Buffer) -> LocalArray:
+        length = self.expressions.size(buffer.size)
+        offset = "" if is_local(buffer) else self.expressions.size(self.plan.scratch[buffer])
+        self.per_thread |= self.in_parallel and bool(offset)
+        return LocalArray(buffer.type.dtype, self._name(buffer), length, offset, self.in_parallel)
+
+    def _loop(self, loop: Loop, depth: int) -> Sequence[Line]:
+        copies = self._copied(loop)
+        if copies is not None:
+            return copies
+        self.in_parallel |= loop.axis is Axis.PARALLEL
+        name = LETTERS[depth] if depth < len(LETTERS) else f"i{depth}"
+        self.expressions.variables[loop.variable] = name
+        extent = self.expressions.size(loop.variable.extent)
+        vector = loop.axis is Axis.VECTOR
+        sums = {s.buffer: self._reduction(s) for s in vector_sums(loop, self.first) or ()} if vector else {}
+        self.reductions = sums
+        lines = self._block(loop.body, depth + 1, loop.variable)
+        self.reductions = {}
+        self.in_parallel &= depth > 0
+        return [For(name, extent, tuple(lines), loop.axis, tuple(sums.values()))]
+
+    def _reduction(self, s: Accumulate) -> Reduction:
+        name, dtype, is_sum = self._name(s.buffer), s.buffer.type.dtype, isinstance(s.op, Add)
+        suffix = self.companion(dtype, is_sum)
+        return Reduction(name, dtype, is_sum, self.namer.fresh(f"{name}_{suffix}") if suffix else "")
+
+    def _copied(self, loop: Loop) -> list[Line] | None:
+        """A loop that does nothing but copy elements that are beside each other."""
+        copies: list[Line] = []
+        length = self.expressions.size(loop.variable.extent)
+        for s in loop.body:
+            if not (isinstance(s, Store) and isinstance(s.scalar, Load)):
+                return None
+            source, own = s.scalar.buffer, (loop.variable,)
+            if s.buffer.is_register or source.is_register or s.buffer.home is source.home:
+                return None
+            to, at = s.buffer.flat(s.indices), source.flat(s.scalar.indices)
+            if stride(to, loop.variable) != 1 or stride(at, loop.variable) != 1:
+                return None
+            begins = self._start(s.buffer, to, own), self._start(source, at, own)
+            copies.append(Copy(s.buffer.type.dtype, *begins, length))
+        return copies
+
+    def _start(self, buffer: Buffer, offset: Index, own: Collection[Variable]) -> str:
+        """Where the elements begin that a statement goes through by variables of its own."""
+        rest = Index(tuple(term for term in offset.terms if term[0] not in own), offset.constant)
+        at = self.expressions.index(rest)
+        return self.expressions.dialect.macros["pointer"](self._name(buffer), at, rest == Index())
+
+    def _statement(self, s: Statement) -> Sequence[Line]:
+        if isinstance(s, MatMul):
+            return [self._product(s)]
+        if isinstance(s, Sort):
+            return [self._sorting(s)]
+        if isinstance(s, Check):
+            return [Require(self.expressions.text(s.scalar), self.expressions.size(s.size))]
+        assert isinstance(s, (Store, Accumulate))  # reductions are scheduled
+        if isinstance(s, Let) and isinstance(s.scalar, Load) and s.scalar.buffer.is_register:
+            self.names[s.buffer] = self._name(s.scalar.buffer)  # a copy of a register needs no name
+            return []
+        dtype, text = s.buffer.type.dtype, self.expressions.text(s.scalar)
+        if isinstance(s, Accumulate):
+            return [self._accumulated(s, text)]
+        if not s.buffer.is_register:
+            return [Assign(dtype, self.expressions.element(s.buffer, s.indices), text)]
+        if s.buffer in self.declared:
+            return [Assign(dtype, self._name(s.buffer), text, is_element=False)]
+        self.declared.add(s.buffer)
+        return [Local(dtype, self._name(s.buffer), text, self.count[s.buffer] > 1)]
+
+    def _accumulated(self, s: Accumulate, text: str) -> Assign:
+        register = s.buffer.is_register
+        target = self._name(s.buffer) if register else self.expressions.element(s.buffer, s.indices)
+        reduction = self.reductions.get(s.buffer)
+        return Assign(s.buffer.type.dtype, target, text, s.op.macro, not register, reduction)
+
+    def _product(self, s: MatMul) -> Product:
+        e = self.expressions
+        left, right, target = (x.buffer.flat(x.indices) for x in (s.left, s.right, s))
+        own = own_variables(s)
+        self.per_thread |= self.in_parallel
+        return Product(
+            s.buffer.type.dtype,
+            (e.size(s.m.extent), e.size(s.n.extent), e.size(s.k.extent)),
+            (self._start(s.left.buffer, left, own), *(e.size(left.coefficient(v)) for v in (s.m, s.k))),
+            (self._start(s.right.buffer, right, own), *(e.size(right.coefficient(v)) for v in (s.k, s.n))),
+            (self._start(s.buffer, target, own), e.size(target.coefficient(s.m))),
+            s.add,
+            self.in_parallel,
+        )
+
+    def _sorting(self, s: Sort) -> Sorting:
+        e, own = self.expressions, (s.along,)
+        keys, places = s.keys.buffer.flat(s.keys.indices), s.buffer.flat(s.indices)
+        return Sorting(
+            s.keys.dtype,
+            e.size(s.along.extent),
+            (self._start(s.keys.buffer, keys, own), e.size(keys.coefficient(s.along))),
+            (self._start(s.buffer, places, own), e.size(places.coefficient(s.along))),
+            s.descending,
+        )

@@ -1,0 +1,210 @@
+"""Lines of kernel languages as data: a template has a macro for each kind, of the same name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from catgrad.dims import Size
+from catgrad.loops.ir.nest import Axis
+from catgrad.types import Dtype
+
+
+@dataclass(frozen=True)
+class Reduction:
+    """A register that a vectorised loop reduces to, by a sum or else by the greatest.
+
+    Beside it, some languages keep `other`: an unsigned sum that wraps around, or a flag for NaN.
+    """
+
+    name: str
+    dtype: Dtype
+    is_sum: bool
+    other: str = ""
+
+
+@dataclass(frozen=True)
+class For:
+    """A loop of lines; a vectorised one reduces to registers."""
+
+    variable: str
+    extent: str
+    lines: tuple[Line, ...]
+    axis: Axis = Axis.SERIAL
+    reductions: tuple[Reduction, ...] = ()
+    kind: str = "For"
+
+
+@dataclass(frozen=True)
+class Local:
+    """A register and its first value; one that is not assigned again is constant."""
+
+    dtype: Dtype
+    name: str
+    expression: str
+    changes: bool = False
+    kind: str = "Local"
+
+
+@dataclass(frozen=True)
+class LocalArray:
+    """An array of a kernel's own: declared on the spot, or at an `offset` in memory that it is lent.
+
+    In a `parallel` loop each thread has such memory for itself.
+    """
+
+    dtype: Dtype
+    name: str
+    length: str
+    offset: str = ""
+    parallel: bool = False
+    kind: str = "LocalArray"
+
+
+@dataclass(frozen=True)
+class Assign:
+    """A new value of a register or an element; `update` names the operation that combines it with the old.
+
+    In a vectorised loop that reduces to it, there is its `reduction`.
+    """
+
+    dtype: Dtype
+    target: str
+    expression: str
+    update: str = ""
+    is_element: bool = True
+    reduction: Reduction | None = None
+    kind: str = "Assign"
+
+
+@dataclass(frozen=True)
+class Copy:
+    """Elements beside each other copied to elements beside each other."""
+
+    dtype: Dtype
+    target: str
+    source: str
+    length: str
+    kind: str = "Copy"
+
+
+@dataclass(frozen=True)
+class Product:
+    """A matrix product: m, n and k, and each operand with its strides, perhaps in a `parallel` loop."""
+
+    dtype: Dtype
+    sizes: tuple[str, ...]
+    left: tuple[str, ...]
+    right: tuple[str, ...]
+    target: tuple[str, ...]
+    add: bool
+    parallel: bool = False
+    kind: str = "Product"
+
+
+@dataclass(frozen=True)
+class Sorting:
+    """An argsort: where the keys and the positions begin, and their strides."""
+
+    dtype: Dtype
+    length: str
+    keys: tuple[str, str]
+    places: tuple[str, str]
+    descending: bool
+    kind: str = "Sorting"
+
+
+@dataclass(frozen=True)
+class Require:
+    """A bounds check: the kernel ends unless 0 ≤ expression < size."""
+
+    expression: str
+    size: str
+    kind: str = "Require"
+
+
+Line = For | Local | LocalArray | Assign | Copy | Product | Sorting | Require
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """An array that a kernel is given, and whether it changes it."""
+
+    dtype: Dtype
+    name: str
+    changes: bool
+
+
+@dataclass(frozen=True)
+class KernelText:
+    """A kernel as a function of sizes, indices and arrays.
+
+    It needs `scratch` memory or not, perhaps for each thread, and may fail if it `checks` indices. `helpers`
+    are the functions of the runtime that it calls; `reach` bounds the sizes and indices in it.
+    """
+
+    name: str
+    comments: tuple[str, ...]
+    sizes: tuple[str, ...]
+    parameters: tuple[Parameter, ...]
+    lines: tuple[Line, ...]
+    scratch: bool
+    per_thread: bool
+    checks: bool
+    helpers: frozenset[str]
+    reach: Size
+
+
+@dataclass(frozen=True)
+class Call:
+    """A kernel run with these arguments; what else it needs is as in its text."""
+
+    kernel: str
+    arguments: Sequence[str]
+    checks: bool
+    scratch: bool
+    per_thread: bool
+    kind: str = "Call"
+
+
+@dataclass(frozen=True)
+class CallLoop:
+    """Calls repeated."""
+
+    variable: str
+    extent: str
+    backwards: bool
+    lines: tuple[CallLine, ...]
+    kind: str = "CallLoop"
+
+
+@dataclass(frozen=True)
+class CallBranch:
+    """Calls of which one part runs."""
+
+    condition: str
+    parts: tuple[tuple[CallLine, ...], tuple[CallLine, ...]]
+    kind: str = "CallBranch"
+
+
+CallLine = Call | CallLoop | CallBranch
+
+
+@dataclass(frozen=True)
+class Pointer:
+    """A temporary array of a function: its offset in the workspace, and its shape for a comment."""
+
+    dtype: Dtype
+    name: str
+    offset: str
+    shape: str
+
+
+@dataclass(frozen=True)
+class Literal:
+    """An array whose elements stand in the source."""
+
+    dtype: Dtype
+    name: str
+    length: str
+    elements: tuple[str, ...]

@@ -1,0 +1,115 @@
+"""The learner of every target that trains is a `Learner`, and computes what the reference does."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from catgrad import Learner, NdArrayType, Task, emit, layers, mse, optimisers
+from catgrad.backend import backends, get_backend
+from catgrad.errors import UnsupportedOp
+from catgrad.learn import checkpoint
+from catgrad.programs.ports import INITIAL, TABLES, Kind
+from catgrad.programs.program import interpret
+from tests.targets import on, on_all_targets
+
+ROWS, INPUT, OUTPUT = NdArrayType((4,)), NdArrayType((3,)), NdArrayType((2,))
+X, Y = np.random.default_rng(0).normal(size=(2, 4, 3)).astype(np.float32)
+Y = Y[:, :2].copy()
+
+
+def task():
+    """Every table has arrays: running statistics are buffers, moments are state."""
+    model = layers.dense(ROWS, INPUT, OUTPUT) >> layers.batch_norm(ROWS + OUTPUT)
+    return Task(model, optimisers.adam(0.1), mse, "net")
+
+
+@pytest.fixture(scope="module")
+def made():
+    """The learner of a target and the program it is of, made once."""
+    known = {}
+
+    def of(target):
+        if target not in known:
+            artifact = emit(task(), target)
+            known[target] = artifact.load()(), artifact.reference
+        model, reference = known[target]
+        return model.learner(seed=1), reference
+
+    return of
+
+
+def first(reference, seed):
+    """The first values of each table, by name."""
+    slots = {table: [slot.name for slot in reference.tables.get(table, ())] for table in TABLES}
+    values = {t: interpret(reference.kinds[INITIAL[t]], np.int64(seed)) for t in TABLES if slots[t]}
+    return {t: dict(zip(slots[t], values.get(t, ()), strict=True)) for t in TABLES}
+
+
+def near(found, expected):
+    np.testing.assert_allclose(np.asarray(found), expected, rtol=1e-4, atol=1e-5)
+
+
+@on_all_targets
+def test_it_has_tables_by_name_and_what_a_learner_does(made, target):
+    learner, reference = made(target)
+    assert isinstance(learner, Learner)
+    for table, arrays in first(reference, 1).items():
+        assert list(getattr(learner, table)) == list(arrays)
+        for name, expected in arrays.items():
+            near(getattr(learner, table)[name], expected)
+
+
+@on_all_targets
+def test_it_steps_and_predicts_as_the_reference(made, target):
+    learner, reference = made(target)
+    tables = first(reference, 1)
+    step, predict = reference.kinds[Kind.STEP], reference.kinds[Kind.PREDICT]
+    for _ in range(2):
+        taken = [tables[p.role][p.name] for p in step.inputs if p.role.is_table]
+        loss, *new = interpret(step, *taken, X, Y)
+        found = learner.step(X, Y)
+        assert np.shape(found) == ()
+        near(found, loss)
+        for port, array in zip(step.outputs[1:], new, strict=True):
+            tables[port.role][port.name] = array
+    for table, arrays in tables.items():
+        for name, expected in arrays.items():
+            near(getattr(learner, table)[name], expected)
+    taken = [tables[p.role][p.name] for p in predict.inputs if p.role.is_table]
+    near(learner.predict(X), interpret(predict, *taken, X)[0])
+
+
+@on_all_targets
+def test_its_tables_may_be_assigned(made, target):
+    learner, reference = made(target)
+    other = first(reference, 2)
+    before = learner.predict(X)
+    checkpoint.put_back(learner, {str(table): arrays for table, arrays in other.items()})
+    name, expected = next(iter(other["parameters"].items()))
+    near(learner.parameters[name], expected)
+    assert not np.allclose(np.asarray(learner.predict(X)), np.asarray(before))
+
+
+@on_all_targets
+def test_it_says_its_loss_or_why_not(made, target):
+    learner, reference = made(target)
+    loss = reference.kinds.get(Kind.LOSS)
+    if loss is None:
+        with pytest.raises(UnsupportedOp, match="judged by its predictions"):
+            learner.loss(X, Y)
+        return
+    tables = first(reference, 1)
+    taken = [tables[p.role][p.name] for p in loss.inputs if p.role.is_table]
+    near(learner.loss(X, Y), interpret(loss, *taken, X, Y)[0])
+
+
+@on("torch-module")
+def test_a_module_is_trained_by_pytorch(target):
+    assert not hasattr(emit(task(), target).load(), "learner")
+
+
+def test_no_target_is_left_out():
+    steps = {name for name in backends() if Kind.STEP in get_backend(name).entries(get_backend(name).options)}
+    usual = {name for name in backends() if not get_backend(name).entries(get_backend(name).options)}
+    assert steps | usual == {"numpy", "torch", "jax", "c", "scratch"}
