@@ -1,4 +1,4 @@
-"""Lines of a script, as macros are given them."""
+"""Lines of scripts: what the macros of templates print."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ class Expression(str):
 
 
 def reporters(text: str) -> int:
-    """How many reporters a text has."""
+    """Count the reporters of a text."""
     return text.reporters if isinstance(text, Expression) else 0
 
 
 @dataclass(frozen=True)
 class Set:
-    """A variable gets a value."""
+    """Set a variable."""
 
     name: str
     value: str
@@ -33,7 +33,7 @@ class Set:
 
 @dataclass(frozen=True)
 class Change:
-    """A variable grows by a value."""
+    """Add a value to a variable."""
 
     name: str
     value: str
@@ -41,7 +41,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Replace:
-    """An item of a list gets a value."""
+    """Replace an item of a list."""
 
     list: str
     index: str
@@ -50,7 +50,7 @@ class Replace:
 
 @dataclass(frozen=True)
 class Append:
-    """A list gets one more item."""
+    """Append an item to a list."""
 
     list: str
     value: str
@@ -58,14 +58,14 @@ class Append:
 
 @dataclass(frozen=True)
 class Clear:
-    """A list loses all its items."""
+    """Delete all items of a list."""
 
     list: str
 
 
 @dataclass(frozen=True)
 class Repeat:
-    """Lines a number of times."""
+    """Repeat lines a number of times."""
 
     count: str
     lines: tuple[Line, ...]
@@ -73,7 +73,7 @@ class Repeat:
 
 @dataclass(frozen=True)
 class If:
-    """Lines where a condition holds, and others where it does not."""
+    """Run lines where a condition holds, and others where it does not."""
 
     condition: str
     lines: tuple[Line, ...]
@@ -82,7 +82,7 @@ class If:
 
 @dataclass(frozen=True)
 class Require:
-    """The script ends with an error unless a number is that of an item."""
+    """End the script with an error unless a number is an index below a size."""
 
     value: str
     size: str
@@ -90,7 +90,7 @@ class Require:
 
 @dataclass(frozen=True)
 class Call:
-    """A custom block runs; whether it may find an error, and the script then ends too."""
+    """Call a custom block; if it `may_fail`, the script ends where it did."""
 
     name: str
     may_fail: bool = False
@@ -122,17 +122,17 @@ def own_reporters(line: Line) -> int:
 
 
 def changed(lines: tuple[Line, ...]) -> list[str]:
-    """The variables that lines set or change."""
+    """Find the variables that lines set or change."""
     return [line.name for line in _every(lines) if isinstance(line, (Set, Change))]
 
 
 def written(lines: tuple[Line, ...]) -> set[str]:
-    """The lists in which lines replace items."""
+    """Find the lists in which lines replace items."""
     return {line.list for line in _every(lines) if isinstance(line, Replace)}
 
 
 def cleared(lines: tuple[Line, ...]) -> set[str]:
-    """The lists that lines fill anew."""
+    """Find the lists that lines fill anew."""
     return {line.list for line in _every(lines) if isinstance(line, Clear)}
 
 
