@@ -281,12 +281,13 @@ def _grouped(items: Sequence[Item]) -> list[Kernel]:
 
 
 def _home(kernels: Sequence[Kernel], item: Item) -> Kernel | None:
-    """The last kernel that writes what a single statement reads, if nothing is checked after it."""
-    reads = {buffer for buffer, _ in item.reads}
+    """The last kernel that writes what a single statement reads, if it may come before the kernels after that."""
+    reads, writes = {buffer for buffer, _ in item.reads}, {buffer for buffer, _ in item.writes}
     for kernel in reversed(kernels):
         if not reads.isdisjoint(buffer for buffer, _ in kernel.writes):
             return kernel
-        if may_fail(kernel.body):
+        touched = (buffer for buffer, _ in (*kernel.reads, *kernel.writes))
+        if may_fail(kernel.body) or not writes.isdisjoint(touched):
             return None
     return None
 
