@@ -14,7 +14,7 @@ from catgrad.programs.program import Program, evaluate, lower
 from catgrad.testing import draw_arrays, run_on
 from tests.conformance.pytorch import arrays_with_axis, awkward
 from tests.conformance.test_16_bits import CASES, EPSILON
-from tests.conformance.test_jax import module, source_of
+from tests.conformance.test_jax import TOGETHER, module, source_of
 
 jax = pytest.importorskip("jax", reason="JAX, which runs what is tested here, is not installed")
 JAX = get_backend("jax")
@@ -103,8 +103,6 @@ def test_casts_are_those_of_numpy():
 
 
 REVERSED = [each for each in CASES if each[-1].reversed]
-TOGETHER = 32
-"""Operations that are compiled as one: alone each takes longer, and XLA takes much longer for many more."""
 
 
 @pytest.mark.parametrize("first", range(0, len(REVERSED), TOGETHER))

@@ -24,6 +24,7 @@ from catgrad.backend import get_backend
 from catgrad.errors import OptionError, one_line
 from catgrad.learn.entries import program
 from catgrad.naming import LONGEST, Namer
+from catgrad.programs.ports import Kind
 from catgrad.programs.program import Program, lower
 from catgrad.terms.state import RunNumber, Slot
 from tests.unit.c.build import NEEDS_C
@@ -54,7 +55,7 @@ def task(names, name="model", dim="batch", labels=()):
 def predicting(task, target):
     """The part of a task that predicts, which takes a hundredth of the time."""
     backend = get_backend(target)
-    return backend.emit(program(task, backend.has, ("predict",)))
+    return backend.emit(program(task, backend.has, (Kind.PREDICT,)))
 
 
 WORDS = re.findall(

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from ..compile.classes import Classes
 from ..compile.entries import Sprite
 from ..compile.interface import Interface, PublicFunction
-from ..kernels.cost import CALL, REPORTER, STACK, TURN
-from ..kernels.texts import Call, If, Line, Repeat, signs
+from ..kernels.cost import CALL_NS, ITERATION_NS, REPORTER_NS, STACK_NS
+from ..kernels.texts import Call, If, Line, Repeat, own_reporters
 from .examples import Examples
 
 FRAME = 25_000_000
@@ -70,11 +70,10 @@ def _of(sprite: Sprite, function: PublicFunction) -> int:
 
 def _duration(line: Line, scripts: dict[str, tuple[Line, ...]]) -> int:
     if isinstance(line, Repeat):
-        return int(line.count) * (TURN + sum(_duration(inner, scripts) for inner in line.lines))
+        return int(line.count) * (ITERATION_NS + sum(_duration(inner, scripts) for inner in line.lines))
     if isinstance(line, If):
         parts = (sum(_duration(inner, scripts) for inner in part) for part in (line.lines, line.others))
-        return STACK + REPORTER * signs(line.condition) + max(parts)
+        return STACK_NS + REPORTER_NS * own_reporters(line) + max(parts)
     if isinstance(line, Call):
-        return CALL + sum(_duration(inner, scripts) for inner in scripts[line.name])
-    words = [text for text in vars(line).values() if isinstance(text, str)]
-    return STACK + REPORTER * sum(map(signs, words))
+        return CALL_NS + sum(_duration(inner, scripts) for inner in scripts[line.name])
+    return STACK_NS + REPORTER_NS * own_reporters(line)
