@@ -111,7 +111,7 @@ def assert_counted(artifact):
 
 @pytest.mark.filterwarnings("ignore:case has")
 def test_blocks_of_operations_are_counted():
-    """In one sprite, all operations that templates spell, on each dtype there is an example of."""
+    """Build one sprite with all operations that templates print, on each dtype of their examples."""
     backend = get_backend("scratch").configured(unroll="compact")
     terms = [c.term for c in operation_cases() if all(backend.dialect.has(e.op) for e in edges(c.term))]
     assert len(terms) > 50
