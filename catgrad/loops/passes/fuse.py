@@ -281,7 +281,7 @@ def _grouped(items: Sequence[Item]) -> list[Kernel]:
 
 
 def _home(kernels: Sequence[Kernel], item: Item) -> Kernel | None:
-    """The last kernel that writes what a single statement reads, if it may come before the kernels after that."""
+    """The last kernel that writes what a statement reads, if the statement may come before those after it."""
     reads, writes = {buffer for buffer, _ in item.reads}, {buffer for buffer, _ in item.writes}
     for kernel in reversed(kernels):
         if not reads.isdisjoint(buffer for buffer, _ in kernel.writes):
