@@ -1,4 +1,4 @@
-"""What sprites do to kernels before they are printed keeps their meaning, whatever the kernels are."""
+"""Scratch's passes preserve the meaning of random kernels."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ costs = st.sampled_from([0, 100, 500, 2_000, 20_000])
 schedules = st.sampled_from(list(SCHEDULES.values())) | st.builds(
     Schedule, st.builds(Unrolling, st.just(of_items), *[costs] * 5), costs, costs
 )
-"""How far loops are unrolled, as the option says, and otherwise."""
+"""Limits of unrolling: those of the option, and others."""
 
 
 def assert_kept(f, change, seed=0):

@@ -73,7 +73,7 @@ def targets(file: bytes) -> list[dict]:
 
 
 def lengths(target: dict) -> dict[str, int]:
-    """How many blocks each custom block has, with the two of its head."""
+    """Count the blocks of each custom block, with the two of its head."""
     inside: dict[str, list[str]] = {}
     for key, block in target["blocks"].items():
         if isinstance(block, dict) and block["parent"] is not None:
@@ -111,7 +111,7 @@ def assert_counted(artifact):
 
 @pytest.mark.filterwarnings("ignore:case has")
 def test_blocks_of_operations_are_counted():
-    """In one sprite, all operations that templates spell, on each dtype there is an example of."""
+    """Put all operations that templates spell into one sprite, on each dtype of their examples."""
     backend = get_backend("scratch").configured(unroll="compact")
     terms = [c.term for c in operation_cases() if all(backend.dialect.has(e.op) for e in edges(c.term))]
     assert len(terms) > 50

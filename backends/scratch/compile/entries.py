@@ -308,6 +308,7 @@ class _Function:
                 parts = (tuple(self._lines(part)) for part in step.parts)
                 lines.append(If(condition, *parts))
             else:
+                assert isinstance(step, Kernel)  # the machine has no products
                 lines += self._calls(step)
         return lines
 

@@ -181,9 +181,9 @@ class Interface:
 
     def _drawn(self, initial: Any) -> str:
         if isinstance(initial, Uniform):
-            return self.macros["uniform"](*(_with_point(bound) for bound in (initial.low, initial.high)))  # type: ignore[no-any-return]
+            return self.macros["uniform"](*(_with_point(bound) for bound in (initial.low, initial.high)))
         if isinstance(initial, Normal):
-            return self.macros["normal"](literal(initial.mean), literal(initial.deviation))  # type: ignore[no-any-return]
+            return self.macros["normal"](literal(initial.mean), literal(initial.deviation))
         assert isinstance(initial, Filled)  # the last kind there is
         return literal(initial.value)
 

@@ -124,7 +124,7 @@ class Expressions(Numbering):
         return Expression(self._call(macro, *arguments), 1 + sum(map(reporters, arguments)))
 
     def _call(self, macro: str, *arguments: Any) -> str:
-        return self.dialect.macros[macro](*arguments)  # type: ignore[no-any-return]
+        return self.dialect.macros[macro](*arguments)
 
 
 def _is_choice_or_zero(scalar: Scalar) -> bool:

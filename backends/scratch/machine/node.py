@@ -87,8 +87,9 @@ class Node:
         self.dropped: deque[int] = deque()
         self._lock = Lock()
         program, packages = templates("scratch") / "machine.cjs", packages_folder() / "node_modules"
-        pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
-        self._process = subprocess.Popen(["node", "--no-deprecation", program, vm, packages], **pipes)
+        command = ["node", "--no-deprecation", str(program), vm, str(packages)]
+        pipe = subprocess.PIPE
+        self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe)
         atexit.register(self.close)
 
     @property
@@ -131,6 +132,8 @@ class Node:
     def _exchange(self, line: bytes, limit: float) -> bytes:
         """The answer to a line; empty if the process ends before it, as it does when the limit is reached."""
         commands, answers = self._process.stdin, self._process.stdout
+        assert commands is not None  # both are pipes
+        assert answers is not None
         watch = Timer(limit, self._process.kill)
         watch.daemon = True
         watch.start()
