@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Protocol
 
 from catgrad.dims import Size
@@ -103,12 +102,12 @@ class RegisterCosts:
 
 
 def binder(costs: Costs) -> KernelPass:
-    """A pass that binds scalars to registers by these costs."""
-    return partial(_bound, costs)
+    """Make a pass that binds scalars to registers by these costs."""
 
+    def bind(kernel: Kernel, machine: Machine) -> Kernel:
+        return Kernel(_Binder(kernel, costs).block(kernel.body))
 
-def _bound(costs: Costs, kernel: Kernel, machine: Machine) -> Kernel:
-    return Kernel(_Binder(kernel, costs).block(kernel.body))
+    return bind
 
 
 class _Binder:
