@@ -17,7 +17,8 @@ from catgrad.backends.scratch.formats.names import shown
 
 from catgrad.errors import ArtifactError, OptionError, ToolError
 
-from .node import LIMIT, PACKAGES, Node, missing, running
+from ...host.process import LIMIT
+from .node import PACKAGES, Node, missing, running
 
 __all__ = ["Machine", "Value", "missing", "validate"]
 
