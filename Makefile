@@ -1,4 +1,4 @@
-# `make help` lists what there is. All of it runs in .venv, made at first use.
+# `make help` lists the commands. All of them run in .venv, which is created at first use.
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || echo python3)
 VENV   := .venv
@@ -14,7 +14,7 @@ help:  ## list the commands
 demo: $(VENV)/demo  ## install and train on Fisher's irises, with a picture (no PyTorch; a minute)
 	$(BIN)/python -m examples.iris dense --plot iris.png
 
-test: $(VENV)/dev tests/scratch/node_modules/.installed  ## install what tests need and run them all
+test: $(VENV)/dev tests/scratch/node_modules/.installed  ## install the test dependencies and run all tests
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS)
 
 browser: $(VENV)/dev tests/browser/node_modules/.installed  ## run projects in Scratch's editor (needs chromium)
@@ -22,36 +22,36 @@ browser: $(VENV)/dev tests/browser/node_modules/.installed  ## run projects in S
 	apt-get update -qq && apt-get install -y -qq chromium; fi >/dev/null
 	$(BIN)/python -m pytest -m browser tests/browser
 
-check: $(VENV)/dev  ## format, lint, types, direction of imports
+check: $(VENV)/dev  ## format, lint, types, import contracts
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
 SECONDS ?= 60
-fuzz: $(VENV)/dev  ## compare targets on random programs for so many SECONDS; prints seeds
+fuzz: $(VENV)/dev  ## compare targets on random programs for SECONDS seconds; prints seeds
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.fuzz --seconds $(SECONDS)
 
-bench: $(VENV)/dev tests/scratch/node_modules/.installed  ## measure against named peers; prints tables, keeps JSON
+bench: $(VENV)/dev tests/scratch/node_modules/.installed  ## measure speed against named peers; prints tables, keeps JSON
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.core
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.training
 	$(BIN)/python -m benchmarks.cpu
 	CATGRAD_SCRATCH=tests/scratch $(BIN)/python -m benchmarks.scratch
 
-golden: $(VENV)/dev  ## accept the emitted source of today as what tests compare with
+golden: $(VENV)/dev  ## accept the emitted source as the new golden files
 	$(BIN)/python -m pytest -q tests/unit tests/conformance/test_scratch_tokenizers.py \
 	-k "golden or the_tour or text_of_a_tokenizer" --update-golden
 
 docs: $(VENV)/dev  ## build the documentation into site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
-figures: $(VENV)/dev tests/browser/node_modules/.installed  ## draw the pictures of the docs again (needs graphviz, chromium)
+figures: $(VENV)/dev tests/browser/node_modules/.installed  ## redraw the figures of the docs (needs graphviz, chromium)
 	$(BIN)/catgrad draw examples.iris:linear -o docs/images/linear.svg
 	$(BIN)/catgrad draw examples.iris:dense -o docs/images/dense.svg
 	$(BIN)/python -m examples.iris hidden --plot docs/images/iris.png
 	$(BIN)/python -m tests.browser.demo docs/images/scratch.png
 
-format: $(VENV)/dev  ## format and mend what can be mended
+format: $(VENV)/dev  ## format, and fix what can be fixed automatically
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 

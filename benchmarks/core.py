@@ -58,7 +58,7 @@ def compiling(report: Report, with_peer: bool) -> None:
 
 
 def stepping(report: Report) -> None:
-    """Return the step of `hidden` at batch 150."""
+    """Measure the step of `hidden` at batch 150."""
     compiled = emit(iris.hidden()).load()()
     x, y = iris.load()
     p = compiled.init(0)

@@ -1,6 +1,6 @@
 """Compilation and training of larger models: `python -m benchmarks.training`.
 
-Compiling a model of GPT-2's shape, and the emitted step of the character GPT of the examples beside
+Measures the compilation of a model with the shape of GPT-2, and the step of the character GPT, compared with
 PyTorch's, both with one thread. Takes a minute.
 """
 
@@ -34,7 +34,7 @@ def compiling(report: Report) -> None:
 
 
 def stepping(report: Report) -> None:
-    """Return the character GPT: 4 layers of width 128, 12 stretches of 64 characters."""
+    """Measure the character GPT: 4 layers of width 128, 12 windows of 64 characters."""
     import torch
 
     from benchmarks.peers.torch_gpt import Gpt, stepper

@@ -1,7 +1,7 @@
-"""Differential testing of emitted programs: each function in its real runtime, beside the reference.
+"""Differential testing of emitted programs: each function, in its real runtime, against the reference.
 
-The reference is the meaning of the program that was emitted, computed by the `ref` of its operations with
-NumPy, before any pass of the target.
+The reference is computed from the program before any pass of the target, by the `ref` of its operations in
+NumPy.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from catgrad.programs.program import Function, Program, interpret
 from catgrad.types import Array, Dtype, NdArrayType, as_numpy, symbols, widened
 
 SMALLEST_SIZE, LARGEST_SIZE = 3, 3 * 2**10
-"""Sizes that are tried for the first symbol, each twice the one before, until a function accepts them."""
+"""Sizes to try for the first symbol, each twice the previous, until a function accepts them."""
 
 CLASSES = 3
-"""Whole numbers are drawn below this."""
+"""Integers are drawn below this."""
 
 OWN_DOMAIN, NOISE = (0.1, 0.9), 0.1
-"""Interval of a function's own arguments, and the most that is added to first values of tables."""
+"""The interval of inputs and targets, and the maximum added to initial values of tables."""
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """One result of a function beside the reference.
+    """The comparison of one result of a function with the reference.
 
-    `difference` is the greatest |y - r| / (1 + |r|), or infinite; `problem` says why it is, if that is not a
-    number's doing.
+    `difference` is the greatest |y - r| / (1 + |r|), or infinite; `problem` explains an infinite one that is
+    not caused by a number.
     """
 
     function: str
@@ -45,7 +45,7 @@ class Comparison:
 
     @property
     def agrees(self) -> bool:
-        """Tell whether the result is the one of the reference, within the tolerance of the target."""
+        """Return whether the result agrees with the reference within the tolerance of the target."""
         return self.difference <= self.tolerance
 
 
@@ -58,19 +58,19 @@ class Verification:
 
     @property
     def agrees(self) -> bool:
-        """Tell whether every result agrees with the reference."""
+        """Return whether all results agree with the reference."""
         return all(each.agrees for each in self.comparisons)
 
     @property
     def worst(self) -> list[tuple[Comparison, int]]:
-        """For each function, the comparison nearest to its tolerance or beyond, and how many there are."""
+        """For each function, the comparison closest to or above its tolerance, and the number of results."""
         by_function: dict[str, list[Comparison]] = {}
         for each in self.comparisons:
             by_function.setdefault(each.function, []).append(each)
         return [(max(found, key=_share), len(found)) for found in by_function.values()]
 
     def check(self) -> None:
-        """Raises: VerificationError, with the worst of the results that do not agree."""
+        """Raise VerificationError unless all results agree, with the worst one."""
         wrong = [each for each in self.comparisons if not each.agrees]
         if not wrong:
             return
@@ -84,12 +84,12 @@ class Verification:
 
 
 def verify(artifact: Artifact, seed: int = 0) -> Verification:
-    """Run each function of an emitted program on drawn arrays, and compare its results with the reference.
+    """Run each function of an emitted program on random arrays, and compare its results with the reference.
 
-    Weights are drawn too: those that files hold are not compared.
+    Weights are drawn too; those in files are not compared.
 
     Raises: ToolError if the program cannot be built or run here; VerificationError if it does not load;
-    ShapeError or OptionError if no arrays suit a function
+    ShapeError or OptionError if no sizes are valid for a function
     """
     compiled = _loaded(artifact)
     first = dict(_first_values(artifact.reference, seed))
@@ -101,7 +101,7 @@ def verify(artifact: Artifact, seed: int = 0) -> Verification:
 
 
 def _share(comparison: Comparison) -> tuple[bool, float]:
-    """Order comparisons by how much of the tolerance they use."""
+    """Order comparisons by difference relative to the tolerance."""
     tolerance = comparison.tolerance
     return not comparison.agrees, comparison.difference / tolerance if tolerance else comparison.difference
 
@@ -121,7 +121,7 @@ def _draw(rng: np.random.Generator, type: NdArrayType, domain: tuple[float, floa
     drawn = rng.uniform(*domain, numbers(type.shape))
     if type.dtype is Dtype.bool:
         return np.asarray(drawn > np.mean(domain))
-    # Whole numbers may be those of rows, of which every example has three.
+    # Integers may be indices of rows, of which every example has three.
     return np.asarray(drawn if type.dtype.is_floating else rng.integers(0, classes, drawn.shape)).astype(
         type.dtype.numpy
     )
@@ -141,7 +141,7 @@ def _loaded(artifact: Artifact) -> Any:
 
 
 def _first_values(program: Program, seed: int) -> Iterator[tuple[tuple[Role, str], Array]]:
-    """Tables with values a little above those that training begins with, for zeros hide errors."""
+    """Yield the tables with values slightly above the initial ones, as zeros hide errors."""
     for function in program.functions:
         if function.kind.is_initial:
             values = interpret(function, np.int64(seed))
@@ -154,9 +154,9 @@ def _first_values(program: Program, seed: int) -> Iterator[tuple[tuple[Role, str
 def _example(
     artifact: Artifact, function: Function, first: Mapping[tuple[Role, str], Array], seed: int
 ) -> tuple[list[Array], list[Array]]:
-    """Draw arguments that a function accepts; returns them with the results of the reference.
+    """Draw valid arguments of a function; return them with the results of the reference.
 
-    Sizes grow until no operation has too little, and rows fall to 0 if there are fewer than drawn.
+    Sizes grow until all operations accept them; indices become 0 if there are fewer rows.
     """
     size = SMALLEST_SIZE
     classes = CLASSES
@@ -164,7 +164,7 @@ def _example(
         try:
             arrays = _arguments(artifact, function, first, size, classes, seed)
             return arrays, interpret(function, *arrays)
-        except (ShapeError, OptionError):  # an operation has too little, or a size is negative
+        except (ShapeError, OptionError):  # a size is too small for an operation, or negative
             size *= 2
             if size > LARGEST_SIZE:
                 raise
@@ -190,7 +190,7 @@ def _arguments(
 
 
 def _sized(artifact: Artifact, function: Function, size: int) -> tuple[NdArrayType, ...]:
-    """The argument types with numbers for symbols, which the target may have chosen."""
+    """Return the argument types with numbers for symbols, which the target may have chosen."""
     printed = {each.name: each.argument_types for each in artifact.program.functions}
     names, settled = symbols(function.argument_types), printed.get(function.name, ())
     if names and settled and not symbols(settled):
@@ -210,7 +210,7 @@ def _compared(
     tolerances = [
         artifact.backend.tolerance.get(function.types[v].dtype.value, 0.0) for v in function.results
     ]
-    # No library but NumPy takes its bfloat16, and every target takes float32 for it.
+    # Only NumPy accepts ml_dtypes' bfloat16; all targets accept float32 in its place.
     inputs = [widened(array) if array.dtype.name == "bfloat16" else array for array in arrays]
     try:
         results = [as_numpy(result) for result in getattr(compiled, function.name)(*inputs)]
@@ -240,9 +240,9 @@ def _comparison(function: str, name: str, found: Array, reference: Array, tolera
 
 
 def difference(found: Array, reference: Array) -> float:
-    """Compute the greatest |y - r| / (1 + |r|), of whole numbers and truth values |y - r|.
+    """Compute the greatest |y - r| / (1 + |r|), or |y - r| for integers and booleans.
 
-    It is infinite where only one of them is finite; what is no number is equal to itself.
+    It is infinite where only one of them is finite; NaN equals NaN.
     """
     if reference.dtype.kind in "iub":
         high, low = np.maximum(found, reference), np.minimum(found, reference)

@@ -1,8 +1,10 @@
-"""What all tests share: golden files, and a list of skips at the end of every run."""
+"""Fixtures of all tests: golden files, and a list of skips at the end of every run."""
 
 from __future__ import annotations
 
+import functools
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -23,6 +25,19 @@ GOLDEN = Path(__file__).parent / "golden"
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="rewrite the golden files")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def list_of_torch():
+    """Let torch.export list the operations of PyTorch once.
+
+    It does so dozens of times for each module, as one might have been added; that takes half of an export.
+    """
+    utils = sys.modules.get("torch._export.utils")  # there, after tests are collected, if one needs PyTorch
+    with pytest.MonkeyPatch.context() as patch:
+        if listed := getattr(utils, "_materialize_cpp_cia_ops", None):
+            patch.setattr(utils, listed.__name__, functools.cache(listed))
+        yield
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ BEYOND: dict[str, Callable[[Array], bool]] = {
     "16 bits": lambda array: array.dtype.kind in "fV" and array.dtype != np.float64,
     "64 bits": lambda array: array.dtype == np.int64 and bool((np.abs(array / 2.0**53) > 1).any()),
 }
-"""Of values that a target without these computes otherwise, by the words of `Backend.known_gaps`."""
+"""Values that a target with known gaps computes differently, by the keys of `Backend.known_gaps`."""
 NORMS = {norm.__name__ for norm in (AffineLayerNorm, GroupNorm, LayerNorm, RmsNorm)}
 
 

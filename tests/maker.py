@@ -20,9 +20,9 @@ WHOLE = (Dtype.int32, Dtype.int64, Dtype.uint32)
 NUMERIC = (*FLOATING, *WHOLE)
 DTYPES = (*NUMERIC, Dtype.bool)
 SIZES = (2, 1, 3, 0, 4, 1, 5)
-"""Of axes: loops have no iteration, one, or a few."""
+"""Sizes of axes: loops have no iteration, one, or a few."""
 LARGE = (17, 33, 64)
-"""Of an axis now and then: vectors, blocks and matrix products begin here."""
+"""A large size: from here on there are vectors, blocks and matrix products."""
 MOST_ELEMENTS = 1 << 12
 TYPICAL = 7
 """The size taken for a symbol where elements are counted."""

@@ -48,7 +48,7 @@ def trained(kind):
 
 
 def texts(count):
-    """So many texts of words of the page, odd characters, and any others."""
+    """Draw texts of words of the page, unusual characters, and random ones."""
     chance = random.Random(0)
     words = [*_PAGE.split(), *_SPECIAL]
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from catgrad.dims import Dim
 from catgrad.naming import Namer
+from catgrad.programs.ports import Role
 from catgrad.types import Array, NdArrayType, symbols
 
 from ..host.checks import Expected
@@ -21,7 +22,7 @@ from .plans import Plan, Plans
 class BoundFunction:
     """A function on its own arrays; the tables are changed where they are. It gives its own results."""
 
-    def __init__(self, entry: Entry, tables: Mapping[str, Mapping[str, Array]], structs: Mapping[str, Any]):
+    def __init__(self, entry: Entry, tables: Mapping[Role, Mapping[str, Array]], structs: Mapping[Role, Any]):
         self.entry, self.library = entry, entry.library
         self.call, self.gradients = entry.call, entry.entry.gradients
         common = [array for table in entry.function.tables for array in tables[table].values()]
@@ -52,7 +53,7 @@ class BoundFunction:
 class BatchedFunction(BoundFunction):
     """A step on each of several batches, given as arrays with one more axis before the others."""
 
-    def __init__(self, entry: Entry, tables: Mapping[str, Mapping[str, Array]], structs: Mapping[str, Any]):
+    def __init__(self, entry: Entry, tables: Mapping[Role, Mapping[str, Array]], structs: Mapping[Role, Any]):
         super().__init__(entry, tables, structs)
         self.steps = Namer(symbols(entry.own_types)).fresh("steps")
         names = entry.expected.names[-len(entry.own_types) :]

@@ -63,7 +63,7 @@ class Library:
         namer = Namer([*self.dialect.reserved, *(f.name for f in program.functions)])
         self.kernels = KernelLibrary(self.dialect, MACHINE, namer, companion, stored)
         self.helpers: set[str] = set()
-        self.macros = {
+        self.macros: dict[str, Any] = {
             **self.dialect.macros,
             "helper": self.helper,
             "bad_index": f"{prefix(program).upper()}_BAD_INDEX",
@@ -94,7 +94,7 @@ class Library:
         unread += [] if printer.pointers or memory.has_scratch else ["workspace"]
         return CFunction(
             function.name, function.doc, function.kind, entry(function),
-            symbols(function.argument_types), inputs, outputs, body,
+            tuple(symbols(function.argument_types)), inputs, outputs, body,
             macros["workspace"](macros, memory), memory.may_be_empty, macros["limit"](macros, memory),
             requirements, macros["kernels"](macros, printer.new_literals, printer.new), tuple(unread),
         )  # fmt: skip

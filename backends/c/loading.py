@@ -20,7 +20,7 @@ def load(artifact: Artifact) -> Any:
     """The class `CompiledModel` of an emitted library. Raises: ToolError if it cannot be compiled."""
     program, manifest = artifact.program, json.loads(artifact.files["manifest.json"])
     [source] = [name for name in artifact.files if name == f"{program.name}.c"]
-    needed = {name: artifact.files[name] for name in (source, f"{program.name}.h")}
+    needed = {name: str(artifact.files[name]) for name in (source, f"{program.name}.h")}
     flags = ["-fopenmp"] if manifest["openmp"] else []
     library = Library(shared_library(manifest["prefix"], needed, source, flags), manifest["prefix"])
     attributes: dict[str, Any] = {"program": program, "library": library}

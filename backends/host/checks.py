@@ -92,7 +92,7 @@ def converted(array: Array, dtype: np.dtype[Any], what: str) -> Array:
 
 
 def signature(values: Sequence[Any]) -> tuple[Any, ...]:
-    """What of arrays decides whether they fit; equal for two calls if one check is enough for both."""
+    """A key of arrays that determines whether they fit; equal keys need only one check."""
     return tuple(
         [isinstance(v, np.ndarray) and (v.shape, v.dtype, v.strides, v.flags.aligned) for v in values]
     )

@@ -91,7 +91,7 @@ class Owner:
 
     @property
     def parameters(self) -> Table:
-        """What training moves along gradients, by name; each step changes them."""
+        """The parameters by name, which each step updates."""
         return self._tables[Role.PARAMETER]
 
     @parameters.setter
@@ -100,7 +100,7 @@ class Owner:
 
     @property
     def buffers(self) -> Table:
-        """What else training changes in the model, by name."""
+        """The buffers of the model by name."""
         return self._tables[Role.BUFFER]
 
     @buffers.setter
@@ -109,7 +109,7 @@ class Owner:
 
     @property
     def state(self) -> Table:
-        """What the optimiser keeps between steps, by name."""
+        """The state of the optimiser by name."""
         return self._tables[Role.STATE]
 
     @state.setter

@@ -1,4 +1,4 @@
-"""What becomes of a program before it is printed as a module: checks, and arrays that share no memory."""
+"""Preparation of a program for printing as a module: checks, and copies against aliasing."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from .options import Options
 from .parts import check_names
 
 VIEWS = (Split, Window)
-"""Beside what rearranges one array into another, what may leave its results in the memory of its input."""
+"""Operations besides data movement whose results may alias their input."""
 
 
 class Clone(Op, register=False):
-    """The identity, in memory of its own. Two of different numbers are different arrays."""
+    """A copy in new memory. Two with different numbers are different arrays."""
 
     number: int = 0
     result = "copy"
@@ -36,14 +36,14 @@ class Clone(Op, register=False):
         return x
 
     def ref(self, x: Any) -> Any:
-        """The array."""
+        """Return the array."""
         return x
 
 
 def prepare(backend: Backend, program: Program) -> Program:
-    """The program with constants where the options want them, and fit for autograd and in-place updates.
+    """Prepare a program for autograd and in-place updates; options place its constants.
 
-    Raises: OptionError for what is no task, or names that a module or a file has already; DtypeError if the
+    Raises: OptionError if it is not a task, or if a module or a file already has a name; DtypeError if the
     dtype is not that of the option
     """
     options: Options = backend.options
@@ -66,7 +66,7 @@ def prepare(backend: Backend, program: Program) -> Program:
 
 
 def _buffers(function: Function) -> tuple[int, ...]:
-    """Its arguments that are buffers of which it returns new values, as its first results."""
+    """Return the arguments that are buffers with new values, which are the first results."""
     return tuple(function.taking(Role.BUFFER)) if Role.BUFFER in function.changes else ()
 
 
@@ -83,7 +83,7 @@ def _check_dtype(wanted: str, program: Program) -> None:
 
 
 def _apart(function: Function) -> Function:
-    """First values of which no two share memory, for training changes them in place."""
+    """Copy initial values that share memory, as training changes them in place."""
     producer = {value: apply.op for apply in function.body for value in apply.outputs}
     body, results, types = list(function.body), list(function.results), list(function.types)
     for place, value in enumerate(function.results):
@@ -97,7 +97,7 @@ def _apart(function: Function) -> Function:
 
 
 def _saved(function: Function, buffers: tuple[int, ...]) -> Function:
-    """With a copy of each buffer that is still read, or kept by autograd, when it gets its new value."""
+    """Copy each buffer that is read, or saved by autograd, after its update."""
     changed = _overwritten_early(function, buffers)
     start = len(function.types)
     copies = dict(zip(changed, range(start, start + len(changed)), strict=True))
@@ -113,10 +113,10 @@ def _saved(function: Function, buffers: tuple[int, ...]) -> Function:
 
 
 def _overwritten_early(function: Function, slots: tuple[int, ...]) -> list[int]:
-    """The buffers among these arguments that something else than their own new value depends on.
+    """Return the buffers on which values other than their own new value depend.
 
-    Their own may, through an operation that makes a new array. Random numbers have no gradient, so
-    nothing they were drawn from is kept.
+    The new value may depend on the old one by an operation that returns a new array. Random numbers have no
+    gradient, so autograd saves none of their arguments.
     """
     reads: dict[int, frozenset[int]] = {value: frozenset([value]) for value in slots}
     views = dict(reads)

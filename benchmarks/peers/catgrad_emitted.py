@@ -41,7 +41,7 @@ class Model:
         return learner
 
     def timed(self, method: str, copies: int = 0) -> Timed:
-        """Return a method of a learner on the batch, or on so many copies of it in a row."""
+        """Return a method of a learner on the batch, or on several copies of it in one call."""
         call = getattr(self.learner(), method)
         data = [self.case.arrays[name] for name in (("x",) if method == "predict" else ("x", "y"))]
         arrays = [self.array(np.stack([array] * copies) if copies else array) for array in data]

@@ -53,12 +53,12 @@ class Normed(nn.Module):
         self.norm = nn.BatchNorm2d(channels)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Both, one after the other."""
+        """Convolution, then batch norm."""
         return self.norm(self.conv(x))
 
 
 class BasicBlock(nn.Module):
-    """The rectified sum of two convolutions one after the other, and of x or its projection."""
+    """A residual block: ReLU of two convolutions plus x or its projection."""
 
     def __init__(self, before: int, channels: int, stride: int) -> None:
         super().__init__()

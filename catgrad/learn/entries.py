@@ -23,7 +23,7 @@ def program(
     """Terms as straight-line code, with definitions expanded that `has` does not name."""
     expand = Expand(has)
     tables = {Role.STATE: task.state, Role.BUFFER: task.buffers, Role.PARAMETER: task.parameters}
-    functions = [_entry(task, kind, expand) for kind in entries]
+    functions = [_entry(task, Kind(kind), expand) for kind in entries]
     optimiser = task.optimiser.name, task.optimiser.settings
     return Program(task.name, (*_initial(tables, functions, expand), *functions), tables, optimiser)
 

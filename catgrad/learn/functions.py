@@ -9,9 +9,10 @@ from typing import Any
 
 from catgrad.errors import OptionError, TermError
 from catgrad.functors import evaluation, factor_buffers, factor_parameters, factor_run_numbers
+from catgrad.learn.signatures import SIGNATURES
 from catgrad.naming import numbered, require_dotted
 from catgrad.ops.random import initial_value
-from catgrad.programs.ports import Port, Role
+from catgrad.programs.ports import Kind, Port, Role
 from catgrad.terms.block import any_operation
 from catgrad.terms.build import build
 from catgrad.terms.state import SEED, Slot, Update, slot
@@ -19,7 +20,7 @@ from catgrad.terms.structural import Label
 from catgrad.terms.term import Term
 from catgrad.types import NdArrayType
 
-RESERVED = ("trained", "criterion", "loss", "rev", "rev_p", "grads", "update", "step", "forget")
+RESERVED = (*(kind for kind in SIGNATURES if kind is not Kind.PREDICT), "forget")
 """Names that targets give to functions of a Task, and to what sets buffers to their first values."""
 
 

@@ -82,7 +82,7 @@ def require_optimiser(value: Any) -> Optimiser:
 
 
 def grouped(choose: Callable[[Slot], Optimiser]) -> Optimiser:
-    """An optimiser of its own for each parameter, chosen by its name, type or rank.
+    """Parameter groups: an optimiser for each parameter, selected by name, type or rank.
 
     `grouped(lambda p: adamw(1e-3) if p.type.rank > 1 else adamw(1e-3, weight_decay=0))` spares norms
     and biases the decay.

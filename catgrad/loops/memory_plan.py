@@ -1,9 +1,13 @@
-"""The memory plan: every temporary array has a place in one workspace, shared with those it never meets."""
+"""Memory planning by first fit: buffers whose lifetimes do not overlap share memory of one workspace."""
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
+from typing import NamedTuple
 
 from catgrad.dims import Dim, Size, coefficients
 from catgrad.loops.ir.nest import size_hint
@@ -39,22 +43,36 @@ class Plan:
 
 
 def planned(lowered: Lowered) -> Plan:
-    """The places of all temporary arrays, large ones first, each as low as those it meets allow."""
+    """Assign an offset to each temporary: first fit, the largest first, as low as lifetimes allow."""
     plan = Plan()
     alive = _lifetimes(lowered)
     _place_scratch(plan, lowered)
     order = sorted(alive, key=lambda a: (-size_hint(byte_size(a)), alive[a]))
-    placed: list[tuple[Buffer, Size, Size]] = []
+    placed: list[tuple[tuple[int, int], _Range]] = []
     for array in order:
         first, last = alive[array]
-        met = [(o, e) for a, o, e in placed if alive[a][0] <= last and first <= alive[a][1]]
+        met = [range for (begin, end), range in placed if begin <= last and first <= end]
         size = rounded(byte_size(array))
         offset = _lowest(size, met)
-        placed.append((array, offset, offset + size))
+        placed.append((alive[array], _Range.of(offset, offset + size)))
         plan.offsets[array] = offset
         plan.size = largest(plan.size, offset + size)
     plan.least = _least(alive, len(lowered.steps))
     return plan
+
+
+class _Range(NamedTuple):
+    """A range of bytes, and what its bounds are about, if they are symbolic."""
+
+    offset_hint: int
+    end_hint: int
+    offset: Size
+    end: Size
+
+    @staticmethod
+    def of(offset: Size, end: Size) -> _Range:
+        """The range between two bounds."""
+        return _Range(size_hint(offset), size_hint(end), offset, end)
 
 
 def byte_size(array: Buffer) -> Size:
@@ -105,14 +123,20 @@ def _at_most(a: Size, b: Size) -> bool:
     return all(lower.get(monomial, 0) <= upper.get(monomial, 0) for monomial in lower.keys() | upper.keys())
 
 
-def _lowest(size: Size, met: Sequence[tuple[Size, Size]]) -> Size:
-    for start in sorted({0, *(end for _, end in met)}, key=size_hint):
-        end = start + size
-        if all(_at_most(end, other) or _at_most(other_end, start) for other, other_end in met):
-            return start
+def _lowest(size: Size, met: Sequence[_Range]) -> Size:
+    """Find the lowest offset that is proved to be free, among those that are free by the hints."""
+    ranges, room = sorted(met, key=lambda r: r.offset_hint), size_hint(size)
+    ends = list(accumulate((r.end_hint for r in ranges), max, initial=0))
+    for offset in sorted(dict.fromkeys([0, *(r.end for r in met)]), key=size_hint):
+        start = size_hint(offset)
+        below = bisect_left(ranges, start + room, key=lambda r: r.offset_hint)
+        if ends[below] <= start and all(
+            _at_most(r.end, offset) if r.end_hint <= start else _at_most(offset + size, r.offset) for r in met
+        ):
+            return offset
     total: Size = 0
-    for _, end in met:
-        total = largest(total, end)
+    for r in met:
+        total = largest(total, r.end)
     return total
 
 
@@ -137,12 +161,15 @@ def _place_scratch(plan: Plan, lowered: Lowered) -> None:
 
 def _least(alive: dict[Buffer, tuple[int, int]], steps: int) -> Size:
     """The most bytes that are alive in one step."""
+    begin, end = defaultdict[int, list[Buffer]](list), defaultdict[int, list[Buffer]](list)
+    for array, (first, last) in alive.items():
+        begin[first].append(array)
+        end[last].append(array)
+    now: Size = 0
     needed: Size = 0
     for number in range(steps):
-        now: Size = 0
-        for array, (first, last) in alive.items():
-            if first <= number <= last:
-                now = now + byte_size(array)
+        now = sum(map(byte_size, begin[number]), now)
         if size_hint(now) > size_hint(needed):
             needed = now
+        now = now - sum(map(byte_size, end[number]), 0)
     return needed

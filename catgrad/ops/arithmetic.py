@@ -197,7 +197,7 @@ class Maximum(ScalarMap):
     """The greater of two: z = max(x, y); NaN if either is.
 
     Type:     (T, T) -> T
-    Gradient: dz to the greater one, half to each at ties, and to both beside a NaN (as torch.maximum);
+    Gradient: dz to the greater one, half to each at ties, and to both if either is NaN (as torch.maximum);
               for integer T to x at ties
     """
 
@@ -216,7 +216,7 @@ class Minimum(ScalarMap):
     """The lesser of two: z = min(x, y); NaN if either is.
 
     Type:     (T, T) -> T
-    Gradient: dz to the lesser one, half to each at ties, and to both beside a NaN (as torch.minimum);
+    Gradient: dz to the lesser one, half to each at ties, and to both if either is NaN (as torch.minimum);
               for integer T to x at ties
     """
 

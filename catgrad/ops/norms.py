@@ -203,5 +203,5 @@ def rms_norm(x: Any, rank: int = 1, epsilon: float = 1e-5) -> Any:
 
 
 def group_norm(x: Any, groups: int, epsilon: float = 1e-5) -> Any:
-    """(x - μ) / √(σ² + ε) over each of so many groups of the channels of x : [N, C, …]."""
+    """Group normalisation: (x - μ) / √(σ² + ε) over each of `groups` groups of channels of x : [N, C, …]."""
     return GroupNorm(groups, epsilon)(x)

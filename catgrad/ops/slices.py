@@ -105,7 +105,7 @@ class Pad(Op):
 
 
 class Concat(Op):
-    """Arrays one after the other along an axis; `sizes` are theirs along it.
+    """Concatenation of arrays along an axis; `sizes` are their sizes along it.
 
     Type:     (T[…, s₀, …], T[…, s₁, …], …) -> T[…, Σ sᵢ, …]
     Raises:   ShapeError if they differ along another axis
@@ -146,11 +146,11 @@ class Concat(Op):
 
 
 class Split(Op):
-    """An array cut along an axis into parts of these sizes.
+    """Split of an array along an axis into parts of these sizes.
 
     Type:     T[…, Σ sᵢ, …] -> (T[…, s₀, …], T[…, s₁, …], …)
     Raises:   ShapeError if the sizes do not add up
-    Gradient: dx is the cotangents of the parts one after the other (the reverse is Concat)
+    Gradient: dx is the cotangents of the parts, concatenated (the reverse is Concat)
     """
 
     axis: int
@@ -187,7 +187,7 @@ class Split(Op):
 
 
 class Flip(Op):
-    """Axes read backwards: y[…, i, …] = x[…, n - 1 - i, …] for these axes.
+    """Reversal of axes: y[…, i, …] = x[…, n - 1 - i, …] for these axes.
 
     Type:     T[s] -> T[s]
     Raises:   OptionError if an axis is missing or named twice
@@ -220,7 +220,7 @@ def slice(x: Any, starts: Sequence[int], sizes: Sequence[Size]) -> Any:
 
 
 def pad(x: Any, margins: Sequence[tuple[int, int]]) -> Any:
-    """x with zeros before and after along each axis."""
+    """Pad x with zeros before and after along each axis."""
     if len(margins) != x.type.rank or any(m < 0 for pair in margins for m in pair):
         raise OptionError(
             f"padding must have two margins of at least 0 for each axis of {x.type}",
@@ -232,7 +232,7 @@ def pad(x: Any, margins: Sequence[tuple[int, int]]) -> Any:
 
 
 def concat(arrays: Sequence[Any], axis: int = 0) -> Any:
-    """Arrays one after the other along an axis."""
+    """Concatenate arrays along an axis."""
     if not arrays:
         raise OptionError("there must be arrays to join", "there are none", "give at least one")
     (place,) = normalised(axis, arrays[0].type.rank)
@@ -244,18 +244,18 @@ def concat(arrays: Sequence[Any], axis: int = 0) -> Any:
 
 
 def stack(arrays: Sequence[Any], axis: int = 0) -> Any:
-    """Arrays of one shape, one after the other along a new axis."""
+    """Stack arrays of one shape along a new axis."""
     return concat([expand_dims(x, axis) for x in arrays], axis)
 
 
 def split(x: Any, sizes: Sequence[Size], axis: int = 0) -> tuple[Any, ...]:
-    """x cut along an axis into parts of these sizes."""
+    """Split x along an axis into parts of these sizes."""
     (place,) = normalised(axis, x.type.rank)
     return Split(place, tuple(sizes)).apply(x)
 
 
 def flip(x: Any, axes: int | Sequence[int] | None = None) -> Any:
-    """x read backwards along these axes, by default along all."""
+    """Reverse x along these axes, by default along all."""
     return Flip(normalised(axes, x.type.rank))(x)
 
 

@@ -33,7 +33,7 @@ class Var:
 
     @property
     def type(self) -> NdArrayType:
-        """The type of the array it stands for."""
+        """The array type of the wire."""
         return self.builder.types[self.wire]
 
     @property

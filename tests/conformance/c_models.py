@@ -152,7 +152,7 @@ class Call:
 
     @property
     def length(self) -> int:
-        """How many numbers its result has."""
+        """The size of its result."""
         known = dict(zip(self.told["sizes"], self.sizes, strict=True))
         return prod(known.get(size, size) for size in self.told["outputs"][0]["shape"])
 
@@ -172,7 +172,7 @@ def main(artifact: Artifact, batches: Sequence[Batch]) -> str:
 
 
 def numbers(task: Task, batches: Sequence[Batch]) -> dict[str, np.ndarray]:
-    """What the target numpy makes of the same steps."""
+    """Return the results of the target numpy for the same steps."""
     learner = emit(task, "numpy").load()().learner(SEED)
     losses = [learner.step(*batch) for batch in batches]
     found = {f"step {i}": loss for i, loss in enumerate(losses)}
@@ -183,7 +183,7 @@ def numbers(task: Task, batches: Sequence[Batch]) -> dict[str, np.ndarray]:
 
 
 def parsed(text: str) -> dict[str, np.ndarray]:
-    """What a program printed: after each name, its numbers."""
+    """Parse the output of a program: after each name, its numbers."""
     found: dict[str, list[str]] = {}
     for line in text.splitlines():
         name, number = line.rsplit(" ", 1)

@@ -69,7 +69,7 @@ def attention():
 
 
 def bigrams():
-    """What follows each word, from that word alone."""
+    """A bigram model: scores of the next word, from the current one."""
     model = layers.embedding(WORDS, 5, f64(4), name="") >> layers.linear(f64(N, 3), f64(4), f64(5), name="")
     return Task(model, sgd(0.5), losses.cross_entropy, "bigrams", (WORDS,))
 
@@ -184,7 +184,7 @@ LOSSES = {
 
 
 def of_classes(name):
-    """Whether a loss compares with classes."""
+    """Return whether the targets of a loss are classes."""
     return name in ("cross entropy", "smoothed", "nll")
 
 

@@ -82,7 +82,7 @@ def value_and_gradient(function, tensor, cotangent):
 
 
 SAVED_ROUNDED = {"softmax", "log_softmax", "logsumexp"}
-"""Whose reverse takes the rounded value, as PyTorch's does, and may be as far off as that is anywhere."""
+"""Operations whose reverse reads the rounded value, as in PyTorch, with the error of that value."""
 
 LONG = {
     "sum": (lambda x: ops.sum(x, 0), lambda x: x.sum(0)),

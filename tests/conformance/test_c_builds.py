@@ -84,7 +84,7 @@ def test_no_undefined_numbers_and_no_heap(model):
 
 @NEEDS_GCC
 def test_threads_change_no_bit(model):
-    """Of the numbers in nine digits, which tell floats apart."""
+    """Tolerance of numbers printed with nine digits, which distinguish all floats."""
     fast = ["-O2", "-march=native", "-ffp-contract=fast"]
     alone = output(build(model, *fast, SIMD), STEPS)
     assert_right(model, alone)
@@ -102,7 +102,7 @@ def test_no_race(model):
 
 @NEEDS_GCC
 def test_without_vectors(model):
-    """As a compiler builds it that knows no more than C11."""
+    """Build without extensions to C11."""
     plain = ["-O1", "-DGEMM_SCALAR", "-Wno-unknown-pragmas"]
     assert_right(model, output(build(model, *plain), STEPS))
 
@@ -151,7 +151,7 @@ COMPILERS = [
     ],
 )
 def test_no_warnings_of_one_operation(tmp_path, compiler, op, type):
-    """With few of the helpers: what is called is there, and nothing else."""
+    """Emit only the helpers that are called."""
     library("one", [build_term(op, [type])]).write(tmp_path)
     built(*compiler, *FLAGS, SIMD, "-c", "one.c", "-o", "out.o", cwd=tmp_path)
 

@@ -176,7 +176,7 @@ def test_no_warning_and_nothing_undefined(examples, folder, compiler):
 
 @NEEDS_WATCHER
 def test_no_race(examples, tmp_path, monkeypatch):
-    """With every loop shared among threads that may be, however little there is to do in it."""
+    """Distribute every parallel loop over threads, however short."""
     parallelise = import_module("catgrad.loops.passes.parallelise")
     monkeypatch.setattr(parallelise, "MIN_PARALLEL_WORK", 0)
     c_calls.write("operations", [(e.term, e.arrays) for e in examples], tmp_path)

@@ -1,4 +1,4 @@
-"""From every dtype to every other, against NumPy and PyTorch, with awkward numbers."""
+"""Casts between all dtypes, against NumPy and PyTorch, with numbers at the edges."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ AWKWARD = {
     Dtype.float32: [0.0, -0.0, 0.5, 1.5, -2.5, 16777216.0, 3e9, 1e38, -1e-45, np.inf, -np.inf, np.nan],
     Dtype.float64: [0.0, -0.0, 0.1, 2.5, -2.5, 2**53 - 1.0, 3e9, 1e300, -5e-324, np.inf, -np.inf, np.nan],
 }
-"""Those of 16 bits are in test_16_bits."""
+"""Casts of 16-bit dtypes are in test_16_bits."""
 BEFORE, AFTER = pytest.mark.parametrize("before", AWKWARD), pytest.mark.parametrize("after", AWKWARD)
 
 
@@ -111,7 +111,7 @@ def test_gradients_are_cast_back_between_floats_and_0_elsewhere(before, after, t
 @BEFORE
 @AFTER
 def test_folding_casts_as_the_targets_do(before, after):
-    """What passes compute of constants is what the operation means."""
+    """Constant folding computes the reference."""
     for value in AWKWARD[before]:
         with np.errstate(all="ignore"):
             x = np.array([value]).astype(before.numpy)

@@ -41,7 +41,7 @@ def test_connectives_and_tests_of_elements(target, drawn):
 @pytest.mark.parametrize(("low", "high"), [(-1.0, 1.0), (0.0, None), (None, 1), (1.0, 1.0)])
 @drawn(25, drawn=arrays_with_axis(elements=awkward))
 def test_clamp(target, low, high, drawn):
-    """At a bound the whole cotangent passes, as in PyTorch, and a NaN stays."""
+    """The cotangent passes at a bound, as in PyTorch, and NaN stays NaN."""
     x, _ = drawn
     x = np.where(np.isnan(x), 0.5, x)  # PyTorch gives a NaN the gradient 0
     assert_as_torch(target, lambda x: ops.clamp(x, low, high), lambda x: torch.clamp(x, low, high), x)

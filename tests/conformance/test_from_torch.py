@@ -22,7 +22,7 @@ torch = pytest.importorskip("torch", reason="PyTorch, the other side of the comp
 from tests.conformance.torch_modules import CASES, made  # noqa: E402  # it needs PyTorch
 
 TOLERANCE = {"CELU(alpha=0.6)": 1e-6, "Hardsigmoid()": 1e-6}
-"""Where numbers in PyTorch's own reverse are in single precision."""
+"""Operations whose reverse in PyTorch has single precision."""
 TRAINED = ["mlp", "cnn", "block", "lstm deep", "gru"]
 
 
@@ -38,7 +38,7 @@ def outputs_of(module, inputs):
 
 
 def gradients_of(module, names, inputs, cotangents):
-    """Those of the parameters of these names and of the floating inputs, by torch.autograd."""
+    """Return the gradients of these parameters and of floating inputs, by torch.autograd."""
     tree = torch.utils._pytree.tree_map(lambda x: x.detach().requires_grad_(x.is_floating_point()), inputs)
     outputs = outputs_of(module, tree)
     parameters = dict(module.named_parameters())

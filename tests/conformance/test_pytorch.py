@@ -85,7 +85,7 @@ AWKWARD = [0.0, -0.0, 1.0, -1.0, 2.5, np.inf, -np.inf, np.nan, 1e-30, 60.0]
 
 
 KEEPS_NAN = {"Abs", "Sign", "Elu"}
-"""Where PyTorch turns a NaN into a number, in the value of Sign or in gradients, and catgrad keeps it."""
+"""Operations for which PyTorch turns NaN into a number, in the value of Sign or in gradients."""
 
 
 @pytest.mark.parametrize("name", POINTWISE)

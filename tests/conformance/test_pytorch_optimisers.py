@@ -125,7 +125,7 @@ def test_the_first_steps_of_adam_in_float32_are_those_of_torch(make, target):
 
 
 def test_a_rate_may_equal_a_decay():
-    """What updates share is told apart by what it is, not by its numbers alone."""
+    """Shared values of updates are distinguished by meaning, not only by hyperparameters."""
     assert_follows(optimisers.adam(0.9, beta2=0.9), lambda p: optim.Adam(p.values(), 0.9, (0.9, 0.9)))
 
 
@@ -347,7 +347,7 @@ def test_two_rates_of_one_name_are_refused():
 
 @on_targets_with("learner")
 def test_state_that_is_written_and_never_read_goes_with_the_rest(target):
-    """What a step returns is told apart by what it takes."""
+    """The results of a step are identified by its arguments."""
     lazy = Optimiser("lazy", lambda run, last, p, dp: (dp, p - 0.5 * dp), ("last",))
     one = learner(lazy, target, shapes={"p": (2,)})
     before = np.asarray(one.parameters["p"]).copy()

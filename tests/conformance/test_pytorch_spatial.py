@@ -110,7 +110,7 @@ def pools(draw):
 @on_targets
 @drawn(case=pools(), ties=st.booleans())
 def test_max_pool(target, case, ties):
-    """Of equals in a window, the first gets the gradient."""
+    """The first of equal elements in a window gets the gradient."""
     shape, *options = case
     (x,) = normal(shape)
     theirs = getattr(F, f"max_pool{len(shape) - 2}d")

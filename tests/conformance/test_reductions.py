@@ -63,7 +63,7 @@ def test_logarithms_of_sums_of_exponentials(target, drawn):
 @on_targets
 @pytest.mark.parametrize("shape", [(1,), (1, 1), (3, 1), (1, 3)])
 def test_axes_of_one_element(target, shape):
-    """Where there is no loop, sums begin all the same."""
+    """Sums are initialised even without a loop."""
     x = np.random.default_rng(0).normal(size=shape)
     assert_as_torch(target, lambda x: ops.logsumexp(x, 0), lambda x: torch.logsumexp(x, 0), x)
     assert_as_torch(target, lambda x: ops.softmax(x, -1), lambda x: torch.softmax(x, -1), x)

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*the editor takes about")
 
 
 def first(model, table):
-    """What a table begins with."""
+    """Return the initial values of a table."""
     function = {"parameters": "init"}.get(table, f"init_{table}")
     return getattr(model, function)(0) if hasattr(model, function) else []
 
@@ -107,7 +107,7 @@ def test_losses(vm, name):
 @on_machines
 @pytest.mark.parametrize("name", ["mlp", "normalised"])
 def test_a_trained_sprite_is_saved_and_reloaded(vm, name):
-    """Its outputs stay, and training goes on from where it was."""
+    """The outputs stay, and training continues from the old weights."""
     sprite = assert_trains(MODELS[name](), vm, 1)
     before = {table: sprite.table(table) for table in TABLES}, sprite.outputs()
     sprite.machine.load(sprite.machine.save())

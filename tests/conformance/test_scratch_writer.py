@@ -57,7 +57,7 @@ def emitted(kind="characters", **options):
 
 
 def opened(vm, artifact=None):
-    """Its project, which takes the best token each time."""
+    """Return the project, which selects the token with the highest score."""
     machine = Machine(vm)
     machine.load((artifact or emitted()).files["writer.sb3"])
     machine.set_variable("temperature", 0)
@@ -65,7 +65,7 @@ def opened(vm, artifact=None):
 
 
 def write(machine, text, count):
-    """What it goes on with, and its error."""
+    """Return the continuation of a text, and the error."""
     machine.set_variable("text", text)
     machine.set_variable("how many", count)
     machine.broadcast("write")

@@ -39,7 +39,7 @@ def test_operations(target, case):
 @pytest.mark.skipif(bool(missing("turbowarp")), reason=f"Scratch: {missing('turbowarp')}")
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_operations_in_turbowarp(case):
-    """In the virtual machine that compiles scripts, with loops where Scratch's own gets straight lines."""
+    """Run in the virtual machine that compiles scripts, with loops where Scratch's own has unrolled code."""
     check_conformance("scratch", case, vm="turbowarp", unroll="compact")
 
 

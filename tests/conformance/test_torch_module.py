@@ -1,4 +1,4 @@
-"""What PyTorch's autograd makes of an emitted module is what the reverse derivative says."""
+"""Gradients of emitted modules by PyTorch's autograd agree with the reverse derivative."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def assert_autograd_agrees(term: Term, arrays, dys, tolerance=1e-9):
 
 @pytest.mark.parametrize("case", FORWARD, ids=str)
 def test_autograd_through_every_operation(case):
-    """In float64, so that only the formula can differ."""
+    """Compare in float64, so that only the formula can differ."""
     [(op, _, _)] = edges(case.term)
     term = singleton(in_float64(op), *in_float64(tuple(case.term.source.table)))
     arrays = draw_arrays(tuple(term.source.table), case.domain, seed=3)
@@ -288,7 +288,7 @@ def test_torch_export_takes_the_model_in_use():
 
 @pytest.mark.parametrize("name", ["mlp", "stateful"])
 def test_torch_compile_traces_the_model_whole(name):
-    """With no break of the graph, and gradients through it."""
+    """Compile without graph breaks, and with gradients."""
     task = MODELS[name]()
     module = emit(task, "torch-module").load().Module().eval()
     x = torch.tensor(batches(task, 1)[0][0])

@@ -26,7 +26,7 @@ tree_map = torch.utils._pytree.tree_map
 
 PAGE = Path(__file__).parents[2] / "docs/howto/scratch-from-pytorch.md"
 TOLERANCE = 1e-6
-"""Of the largest output: weights are float32 in the file."""
+"""Tolerance relative to the largest output: weights are float32 in the file."""
 STEPS, RATE = 3, 0.1
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*the editor takes about")

@@ -97,7 +97,7 @@ CASES = {
     **{str(layer): (lambda layer=layer: layer, [3 * X]) for layer in ACTIVATIONS},
     **{f"torch: {name}": (lambda f=f: Function(f), inputs) for name, (f, *inputs) in FUNCTIONS.items()},
 }
-"""Of each name, how the module is made, and what it is given."""
+"""For each name, the constructor of the module and its inputs."""
 
 
 def made(name):

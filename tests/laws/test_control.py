@@ -410,7 +410,7 @@ def chain(depth, wrap):
 
 
 def test_checkpoints_lower_the_peak():
-    """Of 8 layers each, the chain keeps one array a layer and the inner ones of one layer at a time."""
+    """The chain of 8 layers saves one array for each layer, and inner arrays of one layer at a time."""
     plain, wrapped = (peak(chain(8, wrap)) for wrap in (lambda f, x: f(x), lambda f, x: ops.checkpoint(f, x)))
     assert wrapped <= plain / 2
     assert peak(chain(16, lambda f, x: ops.checkpoint(f, x))) - wrapped <= 8 * 4000
@@ -563,7 +563,7 @@ def test_what_is_no_loop_is_refused(name):
 @given(branches(), st.lists(st.booleans(), min_size=3, max_size=3), st.integers(0, 99))
 @settings(max_examples=40)
 def test_branches_and_checkpoints_without_some_results(both, wanted, seed):
-    """What is left takes no more than it reads, and gives the same."""
+    """The pruned operation reads all its inputs, and has the same results."""
     (then, otherwise), types = both
     count = len(then.target)
     needed = wanted[:count]

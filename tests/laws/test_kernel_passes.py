@@ -141,7 +141,7 @@ def test_products_of_floating_numbers_keep_their_value(lowered, seed):
 
 
 def moved(f):
-    """What f gives, and its arguments after a step against their gradients."""
+    """Return the results of f, and its arguments after a step of gradient descent."""
     optic, values, inputs = reverse(f), len(f.target), len(f.source)
 
     def step(*arguments):
@@ -197,7 +197,7 @@ def test_passes_in_any_order_keep_networks(rows, inner, columns, changes):
     data=st.data(),
 )
 def test_sorts_become_counting(shape, dtype, descending, data):
-    """Of few different keys, so that many are equal: those stay in order."""
+    """Few different keys, so that many are equal: these stay in order."""
     axis = data.draw(st.integers(0, len(shape) - 1))
     keys = data.draw(st.lists(st.integers(0, 2), min_size=int(np.prod(shape)), max_size=int(np.prod(shape))))
     x = np.array(keys).reshape(shape).astype(dtype.numpy)

@@ -24,6 +24,7 @@ from catgrad.backend import get_backend
 from catgrad.errors import OptionError, one_line
 from catgrad.learn.entries import program
 from catgrad.naming import LONGEST, Namer
+from catgrad.programs.ports import Kind
 from catgrad.programs.program import Program, lower
 from catgrad.terms.state import RunNumber, Slot
 from tests.unit.c.build import NEEDS_C
@@ -54,7 +55,7 @@ def task(names, name="model", dim="batch", labels=()):
 def predicting(task, target):
     """The part of a task that predicts, which takes a hundredth of the time."""
     backend = get_backend(target)
-    return backend.emit(program(task, backend.has, ("predict",)))
+    return backend.emit(program(task, backend.has, (Kind.PREDICT,)))
 
 
 WORDS = re.findall(
@@ -69,7 +70,7 @@ errno stdin stdout EOF BUFSIZ HUGE_VAL I INT_MAX M_PI NAN NULL PRId64 RAND_MAX S
 arguments await debugger eval function instanceof interface let null prototype super var void compute
     """,
 )
-"""Of C, C++, their standard headers, and JavaScript."""
+"""Reserved words of C, C++, their standard headers, and JavaScript."""
 
 OTHER = ["0", "00", "1.2", "a.b", "a_b", "A.B", "_", "__", "_x", "__init__", "__proto__", "x" * LONGEST]
 

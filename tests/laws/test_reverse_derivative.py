@@ -153,7 +153,7 @@ def test_rev_is_made_of_registered_operations(op, types):
 
 
 def assert_close(op, found, wanted, tolerance):
-    """Where sums cancel, what is left is as exact as the terms; scalar maps have no such excuse."""
+    """The tolerance of sums, which may cancel; that of scalar maps is smaller."""
     scale = 0 if op.elementwise else np.max(np.abs(wanted), initial=0)
     np.testing.assert_allclose(found, wanted, rtol=tolerance, atol=tolerance * scale)
 

@@ -1,11 +1,11 @@
-"""What sprites do to kernels before they are printed keeps their meaning, whatever the kernels are."""
+"""Scratch's passes preserve the meaning of random kernels."""
 
 from __future__ import annotations
 
 import numpy as np
 from catgrad.backends.scratch.kernels.cost import of_items
+from catgrad.backends.scratch.kernels.inductions import Inductions
 from catgrad.backends.scratch.kernels.legalise import legalise
-from catgrad.backends.scratch.kernels.places import Places
 from catgrad.backends.scratch.kernels.schedule import SCHEDULES, Schedule
 from catgrad.backends.scratch.kernels.texts import Change, Set
 from hypothesis import given, settings
@@ -34,7 +34,7 @@ costs = st.sampled_from([0, 100, 500, 2_000, 20_000])
 schedules = st.sampled_from(list(SCHEDULES.values())) | st.builds(
     Schedule, st.builds(Unrolling, st.just(of_items), *[costs] * 5), costs, costs
 )
-"""How far loops are unrolled, as the option says, and otherwise."""
+"""Limits of unrolling: those of the option, and others."""
 
 
 def assert_kept(f, change, seed=0):
@@ -80,22 +80,27 @@ def test_legal_kernels_keep_error_functions_and_casts(numbers):
         np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=1e-9)
 
 
-# Places
+# Induction variables
 
 
-def texts():
-    """Macros that make of places functions of the variables there are."""
+class Texts(dict):
+    """Macros whose texts are names of functions of the variables there are, which this holds."""
 
-    def place(terms, constant):
-        return lambda held: constant + sum(value(held) * c for value, c in terms)
+    def macros(self) -> dict:
+        return {
+            "variable": lambda name: self.text(lambda held: held[name]),
+            "running": lambda terms: "+".join(f"{c}{letter}" for letter, c in terms),
+            "place": lambda terms, start: self.text(
+                lambda held: start + sum(self[text](held) * c for text, c in terms)
+            ),
+            "quotient": lambda i, n: self.text(lambda held: self[i](held) // n),
+            "modulo": lambda i, n: self.text(lambda held: self[i](held) % n),
+        }
 
-    return {
-        "variable": lambda name: lambda held: held[name],
-        "running": lambda terms: "+".join(f"{c}{letter}" for letter, c in terms),
-        "place": place,
-        "quotient": lambda i, n: lambda held: i(held) // n,
-        "modulo": lambda i, n: lambda held: i(held) % n,
-    }
+    def text(self, function) -> str:
+        name = f"#{len(self)}"
+        self[name] = function
+        return name
 
 
 def value(i: Index, turns) -> int:
@@ -113,31 +118,31 @@ def atom_value(atom, turns) -> int:
 class Nest:
     """A random nest of loops, in which places are asked for, as lines and as what they should say."""
 
-    def __init__(self, draw) -> None:
-        self.draw, self.asked = draw, 0
+    def __init__(self, draw, macros) -> None:
+        self.draw, self.macros, self.asked = draw, macros, 0
 
-    def block(self, places: Places, around: tuple[Variable, ...], kernel: bool) -> list:
-        """Lines: those of `Places`, loops as (variable, backwards, lines), and questions as (text, index)."""
+    def block(self, inductions: Inductions, around: tuple[Variable, ...], kernel: bool) -> list:
+        """Lines: those of inductions, loops as (variable, backwards, lines), questions as (text, index)."""
         lines = []
         for _ in range(self.draw(st.integers(1, 3))):
             kinds = ["place"] + ["loop"] * (len(around) < 4) + ["kernel"] * (not kernel)
             kind = self.draw(st.sampled_from(kinds))
             if kind == "loop":
-                lines += self.loop(places, around, kernel)
+                lines += self.loop(inductions, around, kernel)
             elif kind == "kernel":
-                lines += self.block(Places(texts(), places), around, True)
+                lines += self.block(Inductions(self.macros, inductions), around, True)
             elif around:
-                lines.append(self.place(places, around))
+                lines.append(self.place(inductions, around))
         return lines
 
-    def loop(self, places: Places, around: tuple[Variable, ...], kernel: bool) -> list:
+    def loop(self, inductions: Inductions, around: tuple[Variable, ...], kernel: bool) -> list:
         variable, backwards = Variable(self.draw(st.integers(2, 4))), not kernel and self.draw(st.booleans())
-        places.open(variable, backwards)
-        inside = self.block(places, (*around, variable), kernel)
-        before, after = places.close()
+        inductions.open(variable, backwards)
+        inside = self.block(inductions, (*around, variable), kernel)
+        before, after = inductions.close()
         return [*before, (variable, backwards, [*inside, *after])]
 
-    def place(self, places: Places, around: tuple[Variable, ...]):
+    def place(self, inductions: Inductions, around: tuple[Variable, ...]):
         self.asked += 1
         coefficients = self.draw(st.lists(st.integers(-3, 20), min_size=len(around), max_size=len(around)))
         asked = sum((index(v) * c for v, c in zip(around, coefficients, strict=True)), Index((), 4))
@@ -145,31 +150,32 @@ class Nest:
         if divisor:
             whole = sum((index(v) * abs(c) for v, c in zip(around, coefficients, strict=True)), Index())
             asked += quotient(whole, divisor) * 5 - modulo(whole, divisor)
-        return places.at(asked), asked
+        return inductions.at(asked), asked
 
 
-def follow(lines, held, turns) -> int:
+def follow(texts, lines, held, turns) -> int:
     """Run lines as a machine would; how many places were as they should be."""
     seen = 0
     for line in lines:
         if isinstance(line, (Set, Change)):
-            number = line.value(held) if callable(line.value) else int(line.value)
+            number = texts[line.value](held) if line.value in texts else int(line.value)
             held[line.name] = number + (held[line.name] if isinstance(line, Change) else 0)
-        elif callable(line[0]):
+        elif isinstance(line[0], str):
             text, asked = line
-            assert text(held) == value(asked, turns) + 1
+            assert texts[text](held) == value(asked, turns) + 1
             seen += 1
         else:
             variable, backwards, inside = line
             order = range(variable.extent)
             for turn in reversed(order) if backwards else order:
-                seen += follow(inside, held, {**turns, variable: turn})
+                seen += follow(texts, inside, held, {**turns, variable: turn})
     return seen
 
 
 @given(data=st.data())
 @settings(max_examples=400)
 def test_variables_run_along_with_the_places_they_stand_for(data):
-    nest = Nest(data.draw)
-    lines = nest.block(Places(texts()), (), False)
-    assert follow(lines, {}, {}) >= nest.asked
+    texts = Texts()
+    nest = Nest(data.draw, texts.macros())
+    lines = nest.block(Inductions(nest.macros), (), False)
+    assert follow(texts, lines, {}, {}) >= nest.asked

@@ -20,5 +20,5 @@ def on_machines(test):
 
 
 def same(x, y):
-    """Whether two values are the same, telling apart zeros and types, but not NaNs."""
+    """Return whether two values are identical; zeros and types are distinguished, NaNs are not."""
     return type(x) is type(y) and (repr(x) == repr(y))

@@ -1,4 +1,4 @@
-"""What is timed is the custom block itself, as often as was said; and it computes what PyTorch does."""
+"""The benchmark times the custom block itself, as often as asked; its results are those of PyTorch."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ FORMS = {
     "when_flag_clicked": "when flag clicked", "when_sprite_clicked": "when sprite clicked",
     "when_received": "when I receive {}", "when_key_pressed": "when key {} pressed",
 }  # fmt: skip
-"""How each block of a stack is written; `{}` is an operand."""
+"""The text of each stack block; `{}` is an operand."""
 
 SIGNS = ["+", "-", "*", "/", "mod", "<", ">", "=", "and", "or"]
 

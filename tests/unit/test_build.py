@@ -1,4 +1,4 @@
-"""From functions on variables to terms, and the traps on the way."""
+"""Tracing of functions on variables to terms, and common mistakes."""
 
 from __future__ import annotations
 

@@ -169,7 +169,7 @@ def test_malformed_headers(files_tool, tmp_path, entry):
 
 
 def test_arrays_that_overlap_are_refused(files_tool, tmp_path):
-    """Of the right shapes, but two of them in one place."""
+    """Arrays with the right shapes, two of which overlap."""
     content = whole_file(tmp_path)
     size = int.from_bytes(content[:8], "little")
     entries = json.loads(content[8 : 8 + size])

@@ -26,7 +26,7 @@ pytestmark = [
 ]
 
 PLAIN = ["-U__unix__", "-U__APPLE__"]
-"""As a compiler that knows of no system, such as one for microcontrollers."""
+"""Compile without an operating system, as for microcontrollers."""
 
 
 @pytest.fixture(scope="module")

@@ -145,7 +145,7 @@ def test_lstm_in_short(target, tmp_path):
 
 @on("torch", "c")
 def test_char_gpt_in_short(target, tmp_path):
-    """In 20 steps it learns how often each character occurs, and something of what follows what."""
+    """After 20 steps it knows frequencies of characters, and some of bigrams."""
     picture = tmp_path / "gpt.png"
     arguments = ("--target", target, "--steps", "20", "--length", "30", "--plot", str(picture))
     done = run(*arguments, module="examples.char_gpt")
@@ -160,7 +160,7 @@ def test_char_gpt_in_short(target, tmp_path):
 
 @pytest.mark.skipif(bool(missing()), reason=f"Scratch: {missing()}")
 def test_scratch_writer_in_short(tmp_path):
-    """In 20 steps it learns that some letters are more frequent, and the sprite goes on with the text."""
+    """After 20 steps it knows that some letters are more frequent, and the sprite continues the text."""
     arguments = ("--steps", "20", "--begin", "And God said", "--out", str(tmp_path))
     done = run(*arguments, module="examples.scratch_writer")
     assert done.returncode == 0, done.stderr

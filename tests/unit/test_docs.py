@@ -1,4 +1,4 @@
-"""What the documentation says is true: code runs, emitted source is emitted, links lead somewhere."""
+"""The documentation is true: code runs, emitted source is emitted, links have targets."""
 
 from __future__ import annotations
 

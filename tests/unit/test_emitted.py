@@ -43,7 +43,7 @@ def test_emitted_code_imports_its_library_only(target, libraries):
 
 
 def test_golden_linear_by_numbers(check_golden):
-    """At a fixed batch, the step of Python catgrad's README reads as one would write it, with the loss."""
+    """The step of Python catgrad's README, with a fixed batch size and the loss, is readable."""
     B, I, O = NdArrayType((150,)), NdArrayType((4,)), NdArrayType((3,))
     source = compile_model(layers.linear(B, I, O), layers.sgd(0.0001), layers.mse).source
     check_golden("numpy/linear.py", source)

@@ -1,4 +1,4 @@
-"""What a user writes wrong first is refused by a typed error, and nothing goes on with other numbers."""
+"""Common first mistakes of users raise a typed error, and never compute other numbers."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_a_loop_outside_any_function():
 
 
 def test_a_number_beside_a_variable_from_around_a_loop_is_written_inside():
-    """As an input of the loop it would be an array, and the reverse would add up a gradient for it."""
+    """If it were an input of the loop, the reverse would accumulate a gradient for it."""
 
     def model(xs):
         k = layers.parameter("k", X)

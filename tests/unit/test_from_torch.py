@@ -1,4 +1,4 @@
-"""What `from_torch` makes of names, constants and gradients, and what it refuses."""
+"""`from_torch`: names, constants, gradients and errors."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_large_constants_are_buffers(target):
 
 
 def test_constants_are_computed_from_constants_at_once():
-    """Of a mask for 64 positions, 3 are cut out: no literal of 4096 elements is needed."""
+    """A mask for 64 positions is cropped to 3, so no literal with 4096 elements is needed."""
     mask = torch.tril(torch.ones(64, 64))
     imported = from_torch(Function(lambda x: x * mask[:3, :3].log()), torch.ones(3, 3))
     assert not imported.buffers

@@ -28,7 +28,7 @@ def task(batch=1, depth=2, heads=2, remembering=True):
 
 
 def run(task, buffers, parameters, tokens):
-    """What the model as it is trained gives for each position, one after the other."""
+    """Return the outputs of the model in training for each position, in order."""
     term, found = task.entry(Kind.TRAINED)[0], []
     for k in range(tokens.shape[1]):
         *buffers, scores = evaluate(term, *buffers, *parameters, tokens[:, k : k + 1])

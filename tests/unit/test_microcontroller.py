@@ -38,7 +38,7 @@ def test_it_is_small(folder):
 
 @NEEDS_ZIG
 def test_it_is_small_on_a_microcontroller(folder):
-    """With the parts of libm and of the compiler's own library that it calls."""
+    """Link with the functions of libm and of the compiler's library that it calls."""
     size = build.measured(THERE, folder)
     assert size.code < CODE
     assert size.memory < MEMORY

@@ -73,7 +73,7 @@ ZEROS = np.zeros(3, np.float16)
 
 @pytest.mark.parametrize("make", [adam, adamw, rmsprop, adagrad, muon])
 def test_an_epsilon_that_16_bits_round_to_zero(make):
-    """At a gradient of 0 the step would be 0 / 0."""
+    """For a gradient of 0 the step would be 0 / 0."""
     with pytest.raises(OptionError, match="epsilon must not be 0 in float16"):
         emit(Task(MODEL, make(), losses.mse))
 

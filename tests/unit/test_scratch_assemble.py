@@ -99,7 +99,7 @@ def test_a_sprite_named_as_the_stage_keeps_its_own():
 
 
 def test_names_with_a_tilde_come_last_as_scratch_sorts_them():
-    """By `localeCompare`, for which a tilde comes before letters, and the sign shown for it after them."""
+    """Sort by `localeCompare`: a tilde comes before letters, its replacement after them."""
     made = sprite("sprite s\n    list ~a\n    list z\n    list ~c\n    list d\n")
     names = list(lists(made))
     assert names == ["z", "d", shown("~a"), shown("~c")]

@@ -52,7 +52,7 @@ def test_examples_are_drawn_whole_and_all_of_them(vm, width):
 
 @on_machines
 def test_training_in_the_sprite_is_training(vm):
-    """With one example, which is always drawn, the sprite ends where NumPy does."""
+    """A sprite with one example, which is always drawn, ends with the weights of NumPy."""
     machine = opened(emit(dense(), "scratch", data=(X[:1], Y[:1])), vm)
     expected = emit(dense(), "numpy").load()().learner(0)
     machine.call("train %s steps", 3)

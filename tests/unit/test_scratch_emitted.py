@@ -10,18 +10,25 @@ import re
 import subprocess
 import sys
 import zipfile
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
 from catgrad.backends.scratch.assemble import sb3
+from catgrad.backends.scratch.compile.files import printed
+from catgrad.backends.scratch.formats.names import written
+from catgrad.backends.scratch.kernels.texts import blocks
 from catgrad.backends.scratch.machine.projects import Machine, validate
 
 from catgrad import Task, build, emit, layers, mse, ops, sgd
+from catgrad.backend import get_backend
 from catgrad.errors import OptionError
+from catgrad.functors import Expand
 from catgrad.initialisers import Normal
+from catgrad.programs.program import Program, lower
+from catgrad.terms.term import edges
+from catgrad.testing import operation_cases
 from examples.iris import hidden
-from tests.conformance.scratch_models import N, cnn, f64, mlp
+from tests.conformance.scratch_models import MODELS, N, cnn, f64, mlp
 from tests.conformance.test_scratch_steps import assert_trains
 from tests.scratch.machines import on_machines
 
@@ -65,19 +72,22 @@ def targets(file: bytes) -> list[dict]:
         return json.loads(archive.read("project.json"))["targets"]
 
 
-def lengths(target: dict) -> Iterator[int]:
-    """How many blocks each custom block has."""
+def lengths(target: dict) -> dict[str, int]:
+    """Count the blocks of each custom block, with the two of its head."""
     inside: dict[str, list[str]] = {}
     for key, block in target["blocks"].items():
         if isinstance(block, dict) and block["parent"] is not None:
             inside.setdefault(block["parent"], []).append(key)
+    found: dict[str, int] = {}
     for key, block in target["blocks"].items():
         if isinstance(block, dict) and block["opcode"] == "procedures_definition":
-            waiting, found = [key], 0
+            head = target["blocks"][block["inputs"]["custom_block"][1]]
+            name, waiting = written(head["mutation"]["proccode"].strip()), [key]
+            found[name] = 0
             while waiting:
                 waiting += inside.get(waiting.pop(), [])
-                found += 1
-            yield found
+                found[name] += 1
+    return found
 
 
 @pytest.mark.parametrize("name", TASKS)
@@ -85,7 +95,33 @@ def lengths(target: dict) -> Iterator[int]:
 def test_custom_blocks_are_short_enough_for_turbowarp(name, batch):
     artifact = emit(TASKS[name](), "scratch", batch=batch)
     [_, sprite] = targets(artifact.files[f"{artifact.program.name}.sb3"])
-    assert max(lengths(sprite)) <= LONGEST
+    assert max(lengths(sprite).values()) <= LONGEST
+
+
+def assert_counted(artifact):
+    """The blocks of each script are as many as were counted when its lines were made."""
+    [_, assembled] = targets(artifact.files[f"{artifact.program.name}.sb3"])
+    sprite, _ = printed(artifact.backend, artifact.program)
+    found = lengths(assembled)
+    assert sprite.definitions
+    assert {d.name: blocks(d.lines) for d in sprite.definitions} == {
+        d.name: found[d.name] - 2 for d in sprite.definitions
+    }
+
+
+@pytest.mark.filterwarnings("ignore:case has")
+def test_blocks_of_operations_are_counted():
+    """Put all operations that templates spell into one sprite, on each dtype of their examples."""
+    backend = get_backend("scratch").configured(unroll="compact")
+    terms = [c.term for c in operation_cases() if all(backend.dialect.has(e.op) for e in edges(c.term))]
+    assert len(terms) > 50
+    functions = [lower(Expand(backend.has)(term), f"f{k}") for k, term in enumerate(terms)]
+    assert_counted(backend.emit(Program("case", tuple(functions))))
+
+
+@pytest.mark.parametrize("name", ["classifier", "normalised", "bigrams"])
+def test_blocks_of_models_are_counted(name):
+    assert_counted(emit(MODELS[name](), "scratch"))
 
 
 FREE = [

@@ -1,4 +1,4 @@
-"""What is wrong in a sprite's input is said in one sentence, and changes nothing else."""
+"""Errors in a sprite's input give one sentence, and change nothing else."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ def test_an_item_is_a_number_if_it_is_finite_and_in_decimal_digits(vm, item):
 
 @on_machines
 def test_numbers_as_text_are_numbers(vm):
-    """As lists hold them that were imported from a file."""
+    """Numbers as texts, as in lists that were imported from a file."""
     one, lists = sprite("mlp", vm), given_lists("mlp")
     for texts in (lists["input"], list(map(str, lists["input"])), [f"{x:+.17e}" for x in lists["input"]]):
         one.machine.set_list("input", texts)

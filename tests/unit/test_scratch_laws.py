@@ -147,7 +147,7 @@ def test_the_laws_hold(vm):
 
 
 def agrees(found, wanted):
-    """Whether it is the value wanted, at a tolerance of exponentials."""
+    """Return whether it is the expected value, with a tolerance for exponentials."""
     if isinstance(wanted, str | bool):
         return same(found, wanted)
     signs = math.copysign(1, found) == math.copysign(1, wanted) or math.isnan(wanted)

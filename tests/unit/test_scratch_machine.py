@@ -1,4 +1,4 @@
-"""What Scratch's virtual machines hold, run and keep, seen from Python."""
+"""Control of Scratch's virtual machines from Python: variables, lists, scripts, projects."""
 
 from __future__ import annotations
 

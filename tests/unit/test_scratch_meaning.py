@@ -31,7 +31,7 @@ OPERATORS = {"+": lambda x, y: x + y, "-": lambda x, y: x - y, "*": lambda x, y:
 
 
 def value(tree):
-    """What an expression means in float64; Scratch takes no number (0/0) for 0 in the next operation."""
+    """Evaluate an expression in float64; Scratch reads NaN (0/0) as 0 in the next operation."""
     if isinstance(tree, Constant):
         return float(tree.value)
     operands = [0.0 if math.isnan(x) else x for x in map(value, tree.operands)]

@@ -29,7 +29,7 @@ def test_three_numbers_are_added_without_a_carry_for_their_exclusive_or(x, y, z)
 
 @on_machines
 def test_sprites_draw_the_bits_of_other_targets(vm):
-    """With keys that reach each word of the counter and of the key; numbers of Scratch are exact to 2⁵³."""
+    """Keys that use each word of counter and key; numbers of Scratch are exact up to 2⁵³."""
     backend = get_backend("scratch")
     backend = replace(backend, options=replace(backend.options, vm=vm))
     term = build(lambda s, c: ops.random_bits((3, 5), 2**32 - 1, s, c), [ops.random.KEY] * 2)

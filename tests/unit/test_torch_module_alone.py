@@ -95,7 +95,7 @@ OPTIMISERS = {
 
 @pytest.mark.parametrize("name", OPTIMISERS)
 def test_its_optimiser_is_that_of_the_task(name):
-    """With all its numbers: ten steps end where the task's own do."""
+    """The optimiser has all hyperparameters: ten steps agree with those of the task."""
     task = mlp(OPTIMISERS[name], Dtype.float64)
     emitted, learner = emit(task, "torch-module", skeleton=True).load(), emit(task).load()().learner(1)
     module = emitted.Module(1)
@@ -130,7 +130,7 @@ def test_an_optimiser_that_torch_does_not_have_is_not_pretended(optimiser):
 
 
 def test_weights_go_to_a_learner_and_back(tmp_path):
-    """By names, through files of safetensors that either side writes."""
+    """Exchange weights by name, by safetensors files that either side writes."""
     library = pytest.importorskip("safetensors.torch", reason="the package safetensors is not installed")
     learner = emit(mlp(optimisers.adam())).load()().learner(seed=1)
     module = emit(mlp(), "torch-module").load().Module(seed=2)

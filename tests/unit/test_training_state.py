@@ -20,7 +20,7 @@ N = Dim("batch")
 
 
 def masks(model, *keys):
-    """Where each output of a model in training is not 0, at ones."""
+    """Return a mask of the outputs of a model in training that are not 0, for inputs of 1."""
     task = Task(model, sgd(0.1), lambda *_: None)
     count = len(task.buffers)
     values = evaluate(task.trained_term, *(keys or KEYS), *[np.ones(400, np.float32)] * len(model.source))
@@ -165,7 +165,7 @@ def test_buffers_are_read_by_predict_and_changed_by_training_only(target):
 
 @on_targets_with("learner")
 def test_a_batch_of_one_number_for_each_channel_is_normalised_to_the_shift(target):
-    """Its variance is 0, with no 0 / 0 in the running one."""
+    """The variance is 0, without 0 / 0 in the running variance."""
     x = NdArrayType((N, 2), Dtype.float64)
     learner = emit(Task(layers.batch_norm(x, momentum=0.5), sgd(0.1), mse), target).load()().learner()
     loss = learner.step(np.array([[3.0, -1.0]]), np.array([[1.0, 1.0]]))
@@ -178,7 +178,7 @@ def test_a_batch_of_one_number_for_each_channel_is_normalised_to_the_shift(targe
 
 @on_targets_with("learner")
 def test_rev_of_a_model_with_buffers_is_that_of_predict(target):
-    """By the running statistics, at values that are not the first."""
+    """Normalise by running statistics, with values other than the initial ones."""
     x = NdArrayType((N, 3), Dtype.float64)
     task = Task(layers.batch_norm(x), sgd(0.1), mse)
     learner = emit(task, target).load()().learner()
@@ -273,7 +273,7 @@ INSIDE = {
 
 @pytest.mark.parametrize("place", INSIDE)
 def test_predict_takes_no_random_numbers_from_inside(place):
-    """Where a model is used there is no noise, and so no key to give."""
+    """Evaluation has no noise, and so no seed to pass."""
     model = INSIDE[place]() >> build(lambda x: x * parameter("w", W), [W])
     task = Task(model, sgd(0.1), lambda y: ops.sum(y), labels=())
     for kind in (Kind.PREDICT, Kind.LOSS, Kind.REV, Kind.REV_P):

@@ -1,4 +1,4 @@
-"""What `transpile` refuses, in one sentence, before it writes anything."""
+"""Errors of `transpile`: one sentence, before it writes anything."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ def _place(script: Script | Definition, x: int, y: int) -> tuple[Placed, int, in
 
 
 def _lines(statements: tuple[Statement, ...], indent: int) -> Iterator[tuple[int, int, str, int]]:
-    """Return indentation, height, comment and width of each line of blocks."""
+    """Yield indentation, height, comment and width of each line of blocks."""
     for statement in statements:
         deepest = max((o.depth for o in statement.operands if isinstance(o, Call)), default=0)
         width = CHARACTER * len(statement.form) + PADDING + sum(map(_width, statement.operands))

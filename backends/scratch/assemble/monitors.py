@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from catgrad.backends.scratch.formats import names as paper
-
+from ..formats import names as paper
 from ..language.refused import refused
 from ..language.tree import Monitor
 from .values import Value

@@ -6,10 +6,9 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from catgrad.backends.scratch.formats.names import shown
-
 from catgrad.errors import TextError, nearest
 
+from ..formats.names import shown
 from ..language.refused import refused
 from ..language.tree import Definition, List, Name, Section, Variable
 from .ids import Ids, shared_id

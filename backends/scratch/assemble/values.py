@@ -6,8 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from catgrad.backends.scratch.formats.names import shown
-
+from ..formats.names import shown
 from ..language.tree import List, Literal, Name, Section, Variable
 from .lists import Given
 from .numbers import written

@@ -30,9 +30,9 @@ from catgrad.types import NdArrayType
 
 from ..kernels.cuts import cut
 from ..kernels.expressions import Expressions
-from ..kernels.places import LETTERS, OUTER_LETTERS, Places, first_free
+from ..kernels.inductions import LETTERS, OUTER_LETTERS, Inductions, first_free
 from ..kernels.schedule import SCHEDULES
-from ..kernels.scripts import KEPT, Script
+from ..kernels.scripts import HOISTED, Script
 from ..kernels.texts import Call, If, Line, Repeat, changed, cleared, written
 
 
@@ -64,8 +64,8 @@ class Value:
         return int(self.type.size)
 
 
-AT_ONCE = 4
-"""Items that are copied in one turn of a loop, if that leaves no rest."""
+MAX_COPIES_PER_ITERATION = 4
+"""Items that are copied in one iteration of a loop, if that leaves no rest."""
 
 
 @dataclass(frozen=True)
@@ -76,9 +76,9 @@ class Renewal:
     place: str
 
     @property
-    def copies_per_turn(self) -> int:
-        """Count the items that one turn of the loop copies."""
-        return next(n for n in range(AT_ONCE, 0, -1) if self.new.size % n == 0)
+    def copies_per_iteration(self) -> int:
+        """Count the items that one iteration of the loop copies."""
+        return next(n for n in range(MAX_COPIES_PER_ITERATION, 0, -1) if self.new.size % n == 0)
 
     @property
     def is_scaled(self) -> bool:
@@ -141,7 +141,7 @@ class Sprite:
     @cached_property
     def own(self) -> frozenset[str]:
         """What scripts call their loop variables, and the list of what they keep for a loop."""
-        return frozenset(map(self.backend.dialect.macros["local"], [*LETTERS, *OUTER_LETTERS, KEPT]))
+        return frozenset(map(self.backend.dialect.macros["local"], [*LETTERS, *OUTER_LETTERS, HOISTED]))
 
     @property
     def zeros(self) -> dict[str, int]:
@@ -214,8 +214,8 @@ class _Function:
         self.renewals = self._renewals()
         self.scaled = frozenset(a for a, _ in self.renewals if a.order and a.type.dtype.is_floating)
         self.names: dict[Buffer, str] = {}
-        self.places = Places(self.macros)
-        self.expressions = Expressions(self.dialect, self.places, self._name)
+        self.inductions = Inductions(self.macros)
+        self.expressions = Expressions(self.dialect, self.inductions, self._name)
 
     def _in_place(self) -> dict[int, int]:
         """The results that take the place of arguments: in training, only those that are arguments."""
@@ -299,15 +299,16 @@ class _Function:
         lines: list[Line] = []
         for step in steps:
             if isinstance(step, StepFor):
-                self.places.open(step.variable, step.backwards)
+                self.inductions.open(step.variable, step.backwards)
                 inside = self._lines(step.body)
-                before, after = self.places.close()
+                before, after = self.inductions.close()
                 lines += [*before, Repeat(str(step.variable.extent), (*inside, *after))]
             elif isinstance(step, StepIf):
                 condition = self.expressions.text(step.condition)
                 parts = (tuple(self._lines(part)) for part in step.parts)
                 lines.append(If(condition, *parts))
             else:
+                assert isinstance(step, Kernel)  # the machine has no products
                 lines += self._calls(step)
         return lines
 
@@ -323,7 +324,7 @@ class _Function:
             self.dialect,
             self._name,
             self.sprite.is_taken,
-            self.places,
+            self.inductions,
             self.scaled,
         )
         lines = script.lines()

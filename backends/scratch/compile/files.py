@@ -16,7 +16,7 @@ from ..assemble.limits import check_saved
 from ..demo.examples import examples
 from ..demo.pace import POINTS, pace
 from ..demo.stage import monitors
-from ..kernels.scripts import KEPT, SLOTS
+from ..kernels.scripts import HOISTED, MAX_HOISTED_ITEMS
 from ..kernels.texts import blocks, written
 from ..tokens.writer import writer
 from . import bits
@@ -38,9 +38,9 @@ def template_context(backend: Backend, program: Program) -> dict[str, Any]:
     first, taught, drawn = first_values(backend, program), examples(backend, interface), streams(program)
     masks = uses_masks(program)
     named = classes(backend, interface, taught) if interface else None
-    kept = backend.dialect.macros["local"](KEPT)
-    if any(kept in written(definition.lines) for definition in sprite.definitions):
-        sprite.lists[kept] = SLOTS
+    hoisted = backend.dialect.macros["local"](HOISTED)
+    if any(hoisted in written(definition.lines) for definition in sprite.definitions):
+        sprite.lists[hoisted] = MAX_HOISTED_ITEMS
     return {
         "sprite": sprite,
         "writer": writer(backend, program, entries),

@@ -15,7 +15,7 @@ from catgrad.programs.ports import TABLES, Kind, Role
 from catgrad.terms.state import Slot
 from catgrad.types import Dtype, NdArrayType
 
-from ..kernels.texts import Append, Change, Clear, Line, Repeat, Set
+from ..kernels.texts import Append, Change, Clear, Expression, Line, Repeat, Set
 from ..language.spell import literal
 from .entries import Entry, Sprite, Value
 from .sizes import untouched
@@ -144,11 +144,17 @@ class Interface:
 
     def _copied(self, value: Value, shared: str) -> list[Line]:
         """A list of the sprite's own into one that is shared."""
-        item = self.macros["item"]
+
+        def item(list: str, index: str) -> str:
+            return Expression(self.macros["item"](list, index), 1)
+
         if value.is_number:
             return [Clear(shared), Append(shared, self.macros["variable"](value.place))]
         if value.size <= FEW:
-            return [Clear(shared), *(Append(shared, item(value.place, k + 1)) for k in range(value.size))]
+            return [
+                Clear(shared),
+                *(Append(shared, item(value.place, str(k + 1))) for k in range(value.size)),
+            ]
         i = self.macros["local"]("i")
         turn = (Append(shared, item(value.place, i)), Change(i, "1"))
         return [Clear(shared), Set(i, "1"), Repeat(str(value.size), turn)]
@@ -175,9 +181,9 @@ class Interface:
 
     def _drawn(self, initial: Any) -> str:
         if isinstance(initial, Uniform):
-            return self.macros["uniform"](*(_with_point(bound) for bound in (initial.low, initial.high)))  # type: ignore[no-any-return]
+            return self.macros["uniform"](*(_with_point(bound) for bound in (initial.low, initial.high)))
         if isinstance(initial, Normal):
-            return self.macros["normal"](literal(initial.mean), literal(initial.deviation))  # type: ignore[no-any-return]
+            return self.macros["normal"](literal(initial.mean), literal(initial.deviation))
         assert isinstance(initial, Filled)  # the last kind there is
         return literal(initial.value)
 

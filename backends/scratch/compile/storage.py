@@ -8,14 +8,14 @@ from itertools import accumulate
 from typing import Any
 
 import numpy as np
-from catgrad.backends.scratch.formats.packed import LETTERS, NAME, Packed, Text, packed
-from catgrad.backends.scratch.formats.rounded import BITS, Halves, Steps, halves, steps
 
 from catgrad.programs.ports import Role
 from catgrad.types import Array
 
 from ..assemble.limits import check_list
 from ..assemble.numbers import items
+from ..formats.packed import LETTERS, NAME, Packed, Text, packed
+from ..formats.rounded import BITS, Halves, Steps, halves, steps
 from .entries import Sprite
 from .interface import tables
 

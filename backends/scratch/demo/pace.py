@@ -1,4 +1,4 @@
-"""How much a demo does between two pictures, so that it stays lively in Scratch's own virtual machine."""
+"""The pace of a demo: work between two frames, such that Scratch's virtual machine stays responsive."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ from dataclasses import dataclass
 from ..compile.classes import Classes
 from ..compile.entries import Sprite
 from ..compile.interface import Interface, PublicFunction
-from ..kernels.cost import CALL, REPORTER, STACK, TURN
-from ..kernels.texts import Call, If, Line, Repeat, signs
+from ..kernels.cost import CALL_NS, ITERATION_NS, REPORTER_NS, STACK_NS
+from ..kernels.texts import Call, If, Line, Repeat, own_reporters
 from .examples import Examples
 
 FRAME = 25_000_000
-"""Nanoseconds of work in each of the 30 pictures that Scratch shows in a second."""
+"""Nanoseconds of work in a frame, of which Scratch shows 30 in a second."""
 
 POINTS = 240
-"""Points of a curve; one for each picture."""
+"""Points of a curve, one for each frame."""
 
 ITEM = 1_000
-"""Nanoseconds for a number that is read and found to be one."""
+"""Nanoseconds to read and validate a number."""
 
 RENEWED = 400
-"""Nanoseconds for a new weight that is found to be a number, and takes the place of the old one."""
+"""Nanoseconds to validate and copy a new weight."""
 
 SHARE = 2
-"""What measuring may take: one part in so many of the time for training."""
+"""The time for measuring accuracy is at most this fraction (1 / SHARE) of that for training."""
 
 
 @dataclass(frozen=True)
@@ -36,12 +36,12 @@ class Pace:
 
     @property
     def rounds(self) -> int:
-        """How often accuracy is measured."""
+        """The number of measurements of accuracy."""
         return POINTS // self.points
 
 
 def pace(sprite: Sprite, interface: Interface, examples: Examples, classes: Classes | None) -> Pace:
-    """The pace of a demo."""
+    """Return the pace of a demo."""
     assert interface.step is not None  # there are examples
     steps = _round_down(FRAME // _of(sprite, interface.step))
     if classes is None or not classes.label:
@@ -54,13 +54,13 @@ def pace(sprite: Sprite, interface: Interface, examples: Examples, classes: Clas
 
 
 def _round_down(number: int) -> int:
-    """The greatest of 1, 2, 5, 10, 20, 50, ... that is no greater, and 1 for 0."""
+    """Round down to 1, 2, 5, 10, 20, 50, …; 0 becomes 1."""
     powers = (1, 10, 100, 1_000, 10_000, 100_000)
     return max(k * power for power in powers for k in (1, 2, 5) if k * power <= max(number, 1))
 
 
 def _of(sprite: Sprite, function: PublicFunction) -> int:
-    """Nanoseconds of predict or a step, with what it reads."""
+    """Estimate the nanoseconds of predict or a step, with its input."""
     scripts = {definition.name: definition.lines for definition in sprite.definitions}
     read = sum(reading.value.size for reading in function.readings)
     lines = (*function.entry.forward, *function.entry.rest, *function.shows)
@@ -70,11 +70,10 @@ def _of(sprite: Sprite, function: PublicFunction) -> int:
 
 def _duration(line: Line, scripts: dict[str, tuple[Line, ...]]) -> int:
     if isinstance(line, Repeat):
-        return int(line.count) * (TURN + sum(_duration(inner, scripts) for inner in line.lines))
+        return int(line.count) * (ITERATION_NS + sum(_duration(inner, scripts) for inner in line.lines))
     if isinstance(line, If):
         parts = (sum(_duration(inner, scripts) for inner in part) for part in (line.lines, line.others))
-        return STACK + REPORTER * signs(line.condition) + max(parts)
+        return STACK_NS + REPORTER_NS * own_reporters(line) + max(parts)
     if isinstance(line, Call):
-        return CALL + sum(_duration(inner, scripts) for inner in scripts[line.name])
-    words = [text for text in vars(line).values() if isinstance(text, str)]
-    return STACK + REPORTER * sum(map(signs, words))
+        return CALL_NS + sum(_duration(inner, scripts) for inner in scripts[line.name])
+    return STACK_NS + REPORTER_NS * own_reporters(line)

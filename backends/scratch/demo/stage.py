@@ -1,4 +1,4 @@
-"""What the stage of a project shows beside its charts."""
+"""Monitors on the stage of a project."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from ..compile.interface import Interface
 from .examples import Examples
 
 COLUMN, BESIDE, WIDTH = 278, 380, 98
-"""Where monitors stand, in pixels from the left of the stage (480 x 360), and how wide lists are."""
+"""Positions of monitors, in pixels from the left of the stage (480 x 360), and the width of lists."""
 
 LINE, SLIDER, END = 28, 46, 325
-"""Heights of a monitor and of one with a slider, and where the column ends."""
+"""Heights of a monitor and of one with a slider, and the end of the column."""
 
 FITTING = 20
-"""Items of an input that one can change on the stage."""
+"""The maximum size of an input that is shown on the stage."""
 
 
 @dataclass(frozen=True)
 class Shown:
-    """A monitor; `most` is where its slider ends, a list has a size."""
+    """A monitor; `most` is the maximum of its slider, a list has a size."""
 
     kind: str
     name: str
@@ -41,7 +41,7 @@ def monitors(
     examples: Examples | None,
     classes: Classes | None,
 ) -> list[Shown]:
-    """How learning goes, in a column, then input and output side by side, and the error at the bottom."""
+    """Place the monitors: training in a column, input and output side by side, the error at the bottom."""
     names = ["steps"] * bool(examples) + ["loss"] * bool(interface.step)
     names += ["accuracy"] * bool(classes and classes.label)
     shown = [Shown("variable", name, (COLUMN, 5 + LINE * n)) for n, name in enumerate(names)]
@@ -58,7 +58,7 @@ def monitors(
 
 
 def _end(rate: float) -> float | None:
-    """The end of a slider for the learning rate, which moves in hundredths: none for smaller rates."""
+    """Return the maximum of the slider of the learning rate, in steps of 0.01; None for smaller rates."""
     return round(2 * rate, 2) if rate >= 0.05 else None
 
 

@@ -1,4 +1,4 @@
-"""What blocks cost in Scratch's own virtual machine, in nanoseconds of one processor; only ratios matter.
+"""Cost model: nanoseconds of blocks in Scratch's own virtual machine on one processor; only ratios matter.
 
 Each was timed alone, many times in a row. In TurboWarp all cost less, and about in proportion.
 """
@@ -13,18 +13,18 @@ from catgrad.loops.ir.nest import Accumulate, Item, Store, statements
 from catgrad.loops.ir.scalar import Compute, IndexValue, Load, Masked, Number, Scalar, Space
 from catgrad.types import Dtype
 
-STACK, REPORTER, VARIABLE, SHARED = 112, 45, 56, 106
+STACK_NS, REPORTER_NS, VARIABLE_NS, SHARED_VARIABLE_NS = 112, 45, 56, 106
 """A block of a stack, one in a slot, a variable in a slot, one that all sprites share."""
 
-TURN, CALL = 150, 434
-"""A turn of a loop, a call of a custom block."""
+ITERATION_NS, CALL_NS = 150, 434
+"""An iteration of a loop, a call of a custom block."""
 
 REPEATED = {
     "Maximum": (0, 1), "Minimum": (0, 1), "Select": (0,), "Sign": (0,), "Round": (0,), "Fmod": (0,),
     "CastToWhole": (0,), "Power": (0, 1), "IsNan": (0,), "IsFinite": (0,), "FloorDivide": (1,),
     "Remainder": (1,), "Log1p": (0,), "Expm1": (0,), "ShiftLeft": (1,), "ShiftRight": (1,),
 }  # fmt: skip
-"""The operands that the spelling of an operation mentions more than once."""
+"""The operands that an operation computes more than once."""
 
 WEIGHTS = {
     "Power": 8,
@@ -36,24 +36,24 @@ WEIGHTS = {
     "RandomBits": 500,
     "BitAnd": 100,
 }
-"""How many blocks an operation is, where it is not one."""
+"""Time of an operation, in reporters, where it is not that of one."""
 
 _KNOWN: WeakKeyDictionary[Scalar, int] = WeakKeyDictionary()
 
 
 def of_index(place: Index) -> int:
-    """An index: nothing if it is a number, else variables and what is added to them."""
+    """Estimate an index: nothing if it is a number, else variables and what is added to them."""
     variables = any(isinstance(atom, Variable) for atom, _ in place.terms)
     others = [atom for atom, _ in place.terms if not isinstance(atom, Variable)]
     parts = variables + len(others)
     if not parts:
         return 0
-    within = sum(of(a.scalar) if hasattr(a, "scalar") else of_index(a.index) + REPORTER for a in others)
-    return VARIABLE * variables + within + REPORTER * (parts - 1 + (place.constant != 0))
+    within = sum(of(a.scalar) if hasattr(a, "scalar") else of_index(a.index) + REPORTER_NS for a in others)
+    return VARIABLE_NS * variables + within + REPORTER_NS * (parts - 1 + (place.constant != 0))
 
 
 def of(scalar: Scalar) -> int:
-    """An expression, written out in full."""
+    """Estimate an expression, computed in full."""
     if scalar not in _KNOWN:
         _KNOWN[scalar] = _of(scalar)
     return _KNOWN[scalar]
@@ -64,36 +64,38 @@ def _of(scalar: Scalar) -> int:
         return 0
     if isinstance(scalar, Load):
         if not scalar.buffer.order:
-            return SHARED if scalar.buffer.space is Space.ARGUMENT else VARIABLE
-        return REPORTER + of_index(scalar.buffer.flat(scalar.indices))
+            return SHARED_VARIABLE_NS if scalar.buffer.space is Space.ARGUMENT else VARIABLE_NS
+        return REPORTER_NS + of_index(scalar.buffer.flat(scalar.indices))
     if isinstance(scalar, IndexValue):
         return of_index(scalar.index)
     if isinstance(scalar, Masked):
-        return of(scalar.inside) + of(scalar.outside) + 4 * REPORTER * len(scalar.conditions)
+        return of(scalar.inside) + of(scalar.outside) + 4 * REPORTER_NS * len(scalar.conditions)
     assert isinstance(scalar, Compute)  # the last kind there is
-    return REPORTER * weight(scalar) + sum(
+    return REPORTER_NS * weight(scalar) + sum(
         of(operand) * times(scalar, n) for n, operand in enumerate(scalar.operands)
     )
 
 
 def weight(scalar: Compute) -> int:
-    """How many blocks the spelling of an operation is, about."""
+    """Estimate an operation without its operands, in reporters."""
     return WEIGHTS.get(scalar.op.macro, 1)
 
 
 def times(scalar: Compute, position: int) -> int:
-    """How often the spelling of an operation mentions an operand."""
+    """Count how often an operand is computed, about."""
     if scalar.op.macro == "Multiply" and wraps(scalar.dtype):
         return 2
     return 2 if position in REPEATED.get(scalar.op.macro, ()) else 1
 
 
 def of_items(items: Sequence[Item]) -> int:
-    """Estimate statements, each run once; one that adds to a register is an addition of its expression."""
-    changes = (s for s in statements(items) if isinstance(s, (Store, Accumulate)))
-    return sum(
-        of(s.scalar) + REPORTER + (STACK if isinstance(s, Store) or s.buffer.order else 0) for s in changes
-    )
+    """Estimate statements, each run once."""
+    return sum(of(s.scalar) + _own(s) for s in statements(items) if isinstance(s, (Store, Accumulate)))
+
+
+def _own(s: Store | Accumulate) -> int:
+    """Estimate a statement beside its expression; one that adds to a register is an addition there."""
+    return REPORTER_NS + (STACK_NS if isinstance(s, Store) or s.buffer.order else 0)
 
 
 def wraps(dtype: Dtype) -> bool:
@@ -102,5 +104,5 @@ def wraps(dtype: Dtype) -> bool:
 
 
 def is_variable(scalar: Scalar) -> bool:
-    """Whether it is a number of its kernel, which is a variable already."""
+    """Tell whether it is a register of its kernel, which is a variable already."""
     return isinstance(scalar, Load) and scalar.buffer.is_register

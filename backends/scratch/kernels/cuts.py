@@ -1,4 +1,4 @@
-"""Long scripts cut into custom blocks, for TurboWarp makes only short ones fast."""
+"""Cut long scripts into custom blocks, for TurboWarp makes only short ones fast."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from .texts import Call, Line, Repeat, Set, blocks
 
 Lines = tuple[Line, ...]
 
-FEW = 10
-"""Blocks of a part that stay where they are."""
+MIN_PART_BLOCKS = 10
+"""Blocks of a part of a loop that becomes a custom block; shorter ones stay where they are."""
 
 
 def cut(lines: Lines, longest: int, define: Callable[[Lines], str]) -> list[Lines]:
-    """Lines in parts of so many blocks at most; long loops call what `define` makes of theirs."""
+    """Cut lines into parts of so many blocks at most; long loops call what `define` makes of theirs."""
     return _parts(tuple(_shortened(line, longest, define) for line in lines), longest)
 
 
@@ -21,8 +21,8 @@ def _shortened(line: Line, longest: int, define: Callable[[Lines], str]) -> Line
     if not isinstance(line, Repeat) or blocks(line.lines) <= longest:
         return line
     parts = cut(line.lines, longest, define)
-    if sum(blocks(part) >= FEW for part in parts) > 1:
-        parts = [part if blocks(part) < FEW else (Call(define(part)),) for part in parts]
+    if sum(blocks(part) >= MIN_PART_BLOCKS for part in parts) > 1:
+        parts = [part if blocks(part) < MIN_PART_BLOCKS else (Call(define(part)),) for part in parts]
     return Repeat(line.count, tuple(each for part in parts for each in part))
 
 
@@ -37,7 +37,7 @@ def _parts(lines: Lines, longest: int) -> list[Lines]:
 
 
 def _units(lines: Lines) -> Iterator[Lines]:
-    """Lines that stay together: a loop, and the variables set for it, which it then knows as numbers."""
+    """Group lines that stay together: a loop, and the variables set for it, which it knows as numbers."""
     waiting: list[Line] = []
     for line in lines:
         waiting.append(line)

@@ -1,4 +1,4 @@
-"""The error function of what Scratch has: erf(x) = sign(x) · (1 - t · p(t) · e^(-x²)) with t = 2 / (2 + |x|).
+"""Expansion of the error function: erf(x) = sign(x) · (1 - t · p(t) · e^(-x²)) with t = 2 / (2 + |x|).
 
 Source: Press et al. 2007, Numerical Recipes, section 6.2.2, for the form
 """
@@ -21,7 +21,7 @@ COEFFICIENTS = (
 
 
 def erf(x: Scalar) -> Scalar:
-    """The error function of a scalar."""
+    """Expand the error function of a scalar."""
     t = _of(Divide(), _number(2.0), _of(Add(), _number(2.0), _of(Abs(), x)))
     p = _number(COEFFICIENTS[-1])
     for coefficient in COEFFICIENTS[-2::-1]:

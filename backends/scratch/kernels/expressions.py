@@ -1,4 +1,4 @@
-"""Expressions: scalars as text."""
+"""Print scalars as expressions."""
 
 from __future__ import annotations
 
@@ -6,36 +6,38 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from catgrad.loops.ir.index import Index
-from catgrad.loops.ir.scalar import Buffer, Compute, IndexValue, Load, Masked, Number, Scalar
+from catgrad.loops.ir.scalar import Bounds, Buffer, Compute, IndexValue, Load, Masked, Number, Scalar
 from catgrad.loops.ir.value_numbering import Numbering
 from catgrad.printing.dialect import ATOM, Dialect, Literal
 from catgrad.types import Dtype, NdArrayType
 
-from .places import Places
+from .inductions import Inductions
+from .spelling import ZEROS, of_operation
+from .texts import Expression, reporters
 
 ARITHMETIC = frozenset(
     {"Add", "Subtract", "Multiply", "Divide", "Negate", "Abs", "Floor", "Sqrt", "Exp", "Log"}
 )
-"""Operations of blocks that take what is no number for 0."""
+"""Operations of blocks that take NaN for 0."""
 
 CHOICES = frozenset({"Select", "Maximum"})
 """Operations that are spelled as one product if an operand is 0."""
 
 
 class Expressions(Numbering):
-    """The text of scalars within one kernel, and the names of those that are computed already."""
+    """Print the scalars of one kernel, by the names of those that are computed already."""
 
     def __init__(
         self,
         dialect: Dialect,
-        places: Places,
+        inductions: Inductions,
         name_of: Callable[[Buffer], str],
         changing: Collection[Buffer] = (),
         scaled: Collection[Buffer] = (),
     ) -> None:
         super().__init__(changing)
-        self.dialect, self.places, self.name_of, self.scaled = dialect, places, name_of, scaled
-        places.text_of = self.text
+        self.dialect, self.inductions, self.name_of, self.scaled = dialect, inductions, name_of, scaled
+        inductions.text_of = self.text
 
     def name(self, scalar: Scalar) -> str | None:
         """The name of what is computed already."""
@@ -46,21 +48,21 @@ class Expressions(Numbering):
         self.bind(scalar, name)
 
     def text(self, scalar: Scalar, fresh: bool = False, reader: str = "") -> str:
-        """The scalar as an expression for the operation that reads it; a `fresh` one has no name yet."""
+        """Print a scalar for the operation that reads it; a `fresh` one has no name yet."""
         return self._text(scalar, fresh, reader)[0]
 
     def stored(self, scalar: Scalar, array: Buffer | None = None, reader: str = "") -> str:
-        """The scalar as the list of an array holds it: no list holds what is true or false."""
+        """Print a scalar as the list of an array holds it: no list holds truth values."""
         text = self.text(scalar, reader=reader)
         if array in self.scaled:
-            return self._call("as_scaled", text)
-        return self._call("as_number", text) if scalar.dtype is Dtype.bool else text
+            return self._reporter("as_scaled", text)
+        return self._reporter("as_number", text) if scalar.dtype is Dtype.bool else text
 
     def element(self, array: Buffer, indices: Sequence[Index]) -> str:
-        """An element where it lies."""
+        """Print an element of an array."""
         if not array.order:
             return self._call("variable", self.name_of(array))
-        return self._call("item", self.name_of(array), self.places.at(array.flat(tuple(indices))))
+        return self._reporter("item", self.name_of(array), self.inductions.at(array.flat(tuple(indices))))
 
     def _text(self, scalar: Scalar, fresh: bool = False, reader: str = "") -> tuple[str, int]:
         name = None if fresh else self.name(scalar)
@@ -68,7 +70,7 @@ class Expressions(Numbering):
             return name, ATOM
         text, strength = self._spelled(scalar)
         if _is_choice_or_zero(scalar) and reader not in ARITHMETIC:
-            return self._call("or_zero", text), self.dialect.binding["Add"][0]
+            return self._reporter("or_zero", text), self.dialect.binding["Add"][0]
         return text, strength
 
     def _spelled(self, scalar: Scalar) -> tuple[str, int]:
@@ -77,7 +79,7 @@ class Expressions(Numbering):
         if isinstance(scalar, Number):
             return self._macro(Literal(scalar.constant, weak=True), scalar.dtype, ())
         if isinstance(scalar, IndexValue):
-            return self.places.at(scalar.index, 0), self.dialect.binding["Add"][0]
+            return self.inductions.at(scalar.index, 0), self.dialect.binding["Add"][0]
         if isinstance(scalar, Masked):
             return self._guarded(scalar), self.dialect.binding["Add"][0]
         assert isinstance(scalar, Compute)  # the last kind there is
@@ -85,32 +87,44 @@ class Expressions(Numbering):
 
     def _loaded(self, text: str, load: Load) -> tuple[str, int]:
         if load.dtype is Dtype.bool:
-            return self._call("as_truth", text), self.dialect.binding["Equal"][0]
+            return self._reporter("as_truth", text), self.dialect.binding["Equal"][0]
         if load.buffer in self.scaled:
-            return self._call("from_scaled", text), self.dialect.binding["Divide"][0]
+            return self._reporter("from_scaled", text), self.dialect.binding["Divide"][0]
         return text, ATOM
 
     def _guarded(self, scalar: Masked) -> str:
-        conditions = [
-            self._call("within", self.places.at(c.index, 1), c.size, c.below, c.above)
-            for c in scalar.conditions
-        ]
-        branches = [self._operand(part, "Multiply", 1) for part in (scalar.inside, scalar.outside)]
-        return self._call("guarded", conditions, *branches)
+        conditions = [self._within(c) for c in scalar.conditions]
+        inside, outside = (self._operand(part, "Multiply", 1) for part in (scalar.inside, scalar.outside))
+        decided = len(conditions) - 1 + sum(map(reporters, conditions))
+        count = decided + 1 + reporters(inside)
+        if outside not in ZEROS:
+            count += decided + 3 + reporters(outside)
+        return Expression(self._call("guarded", conditions, inside, outside), count)
+
+    def _within(self, c: Bounds) -> str:
+        index, sides = self.inductions.at(c.index, 1), c.below + c.above
+        text = self._call("within", index, c.size, c.below, c.above)
+        return Expression(text, sides * (1 + reporters(index)) + sides - 1)
 
     def _macro(self, op: Any, dtype: Dtype, operands: Sequence[Scalar]) -> tuple[str, int]:
         texts = [self._operand(operand, op.macro, position) for position, operand in enumerate(operands)]
         text = self.dialect.macros[op.macro](self, op, NdArrayType((), dtype), *texts)
-        return text, self.dialect.strength(op)
+        return Expression(text, of_operation(op, dtype, texts)), self.dialect.strength(op)
 
     def _operand(self, scalar: Scalar, name: str, position: int) -> str:
         text, strength = self._text(scalar, reader=name)
         needs = self.dialect.binding.get(name, (ATOM,))[1:]
         needed = needs[min(position, len(needs) - 1)] if needs else 0
-        return self._call("parenthesised", text) if strength < needed else text
+        if strength >= needed:
+            return text
+        return Expression(self._call("parenthesised", text), reporters(text))
+
+    def _reporter(self, macro: str, *arguments: str) -> str:
+        """Spell a macro that is one reporter."""
+        return Expression(self._call(macro, *arguments), 1 + sum(map(reporters, arguments)))
 
     def _call(self, macro: str, *arguments: Any) -> str:
-        return self.dialect.macros[macro](*arguments)  # type: ignore[no-any-return]
+        return self.dialect.macros[macro](*arguments)
 
 
 def _is_choice_or_zero(scalar: Scalar) -> bool:

@@ -1,4 +1,4 @@
-"""Kernels as scripts: which parts of expressions become variables, where, and how lists are filled."""
+"""Print kernels as scripts: code motion, common subexpressions, and stores to lists."""
 
 from __future__ import annotations
 
@@ -30,14 +30,15 @@ from catgrad.types import Dtype, NdArrayType
 
 from . import cost
 from .expressions import Expressions
-from .places import LETTERS, OUTER_LETTERS, Places
-from .texts import Append, Call, Change, Clear, If, Line, Repeat, Replace, Require, Set
+from .inductions import LETTERS, OUTER_LETTERS, Inductions
+from .spelling import WRAPS, of_sum
+from .texts import Append, Call, Change, Clear, Expression, If, Line, Repeat, Replace, Require, Set, reporters
 
-KEPT, SLOTS = "kept", 64
-"""The list in which a script keeps what all turns of a loop read, and how many items it has."""
+HOISTED, MAX_HOISTED_ITEMS = "kept", 64
+"""The list in which a script keeps elements that all iterations of a loop read, and how many items it has."""
 
-FEWEST = 4
-"""Elements kept for a loop from which on they go into that list; a variable each is quicker for fewer."""
+MIN_HOISTED_ITEMS = 4
+"""Elements hoisted out of a loop from which on they go into that list; fewer are quicker as variables."""
 
 
 class Script:
@@ -49,24 +50,24 @@ class Script:
         dialect: Dialect,
         name_of: Callable[[Buffer], str],
         is_taken: Callable[[str], bool],
-        outer: Places,
+        outer: Inductions,
         scaled: Collection[Buffer] = (),
     ) -> None:
         items = kernel.body
         self.items, self.macros, self._given, self._is_taken = items, dialect.macros, name_of, is_taken
         self.namer = Namer(LETTERS + OUTER_LETTERS)
         self.names: dict[Buffer, str] = {}
-        self.places = Places(dialect.macros, outer)
+        self.inductions = Inductions(dialect.macros, outer)
         changed = {array for s in statements(items) for array, _ in s.writes}
-        self.expressions = Expressions(dialect, self.places, self._name, changed, scaled)
-        self.slots = 0
+        self.expressions = Expressions(dialect, self.inductions, self._name, changed, scaled)
+        self.items_hoisted = 0
         self.appended = set(densely_stored(items))
         arrays = dict.fromkeys(a for s in statements(items) for a, _ in (*s.reads, *s.writes))
         for array in sorted(arrays, key=lambda a: a.is_register):  # lists first: registers avoid their names
             self._name(array)
 
     def lines(self) -> tuple[Line, ...]:
-        """The script."""
+        """Return the script."""
         begin: list[Line] = [Clear(self._name(array)) for array in sorted(self.appended, key=self._name)]
         return (*begin, *self._block(self.items))
 
@@ -98,54 +99,54 @@ class Script:
 
     def _loop(self, loop: Loop) -> list[Line]:
         self.expressions.known.append({})
-        slots = self.slots
-        kept = self._kept(loop)
+        items_hoisted = self.items_hoisted
+        hoisted = self._hoisted(loop)
         self._written(loop)
-        self.places.open(loop.variable)
+        self.inductions.open(loop.variable)
         inside = self._block(loop.body)
-        before, after = self.places.close()
+        before, after = self.inductions.close()
         self._written(loop)
-        self.slots = slots
+        self.items_hoisted = items_hoisted
         self.expressions.known.pop()
-        return [*kept, *before, Repeat(str(loop.variable.extent), (*inside, *after))]
+        return [*hoisted, *before, Repeat(str(loop.variable.extent), (*inside, *after))]
 
     def _written(self, loop: Loop) -> None:
         for array in {array for s in statements([loop]) for array, _ in s.writes}:
             self.expressions.written(array)
 
-    def _kept(self, loop: Loop) -> list[Line]:
-        """What every turn of a loop would compute alike, computed before it."""
+    def _hoisted(self, loop: Loop) -> list[Line]:
+        """Loop-invariant code motion: compute before a loop what all its iterations would compute alike."""
         inside = {each.variable for each in loops([loop])}
-        written = {a.alias or a for s in statements([loop]) for a, _ in s.writes}
-        turns = int(loop.variable.extent)
+        written = {a.home for s in statements([loop]) for a, _ in s.writes}
+        count = int(loop.variable.extent)
         found: dict[int, Scalar] = {}
         for s in statements([loop]):
             for scalar in scalars(s):
                 for part in _largest(scalar, lambda node: _stays(node, inside, written)):
-                    if self.expressions.name(part) is None and self._is_worth_keeping(part, turns):
+                    if self.expressions.name(part) is None and self._pays_to_hoist(part, count):
                         found.setdefault(self.expressions.key(part), part)
         loads = [part for part in found.values() if isinstance(part, Load)]
-        kept = self.macros["local"](KEPT)
-        in_list = len(loads) >= FEWEST and self.slots + len(loads) <= SLOTS
+        hoisted = self.macros["local"](HOISTED)
+        in_list = len(loads) >= MIN_HOISTED_ITEMS and self.items_hoisted + len(loads) <= MAX_HOISTED_ITEMS
         lines: list[Line] = []
         for part in found.values():
             if in_list and isinstance(part, Load):
-                self.slots += 1
-                text, place = self.expressions.stored(part), str(self.slots)
-                lines.append(Replace(kept, place, text))
-                self.expressions.give(part, self.macros["item"](kept, place))
+                self.items_hoisted += 1
+                text, place = self.expressions.stored(part), str(self.items_hoisted)
+                lines.append(Replace(hoisted, place, text))
+                self.expressions.give(part, Expression(self.macros["item"](hoisted, place), 1))
             else:
                 lines += self._named(part)
         return lines
 
-    def _is_worth_keeping(self, part: Scalar, turns: int) -> bool:
+    def _pays_to_hoist(self, part: Scalar, iterations: int) -> bool:
         if isinstance(part, (Number, IndexValue)) or part.dtype is Dtype.bool or cost.is_variable(part):
             return False
         price = cost.of(part)
-        return turns * (price - cost.VARIABLE) > price + cost.STACK
+        return iterations * (price - cost.VARIABLE_NS) > price + cost.STACK_NS
 
     def _named(self, scalar: Scalar) -> list[Line]:
-        """A variable for a scalar."""
+        """Set a variable to a scalar."""
         lines = self._called(scalar)
         if self.expressions.name(scalar) is not None:
             return lines
@@ -158,7 +159,7 @@ class Script:
         return [*lines, Set(name, text)]
 
     def _called(self, scalar: Scalar) -> list[Line]:
-        """Variables for what custom blocks compute in a scalar: random numbers and the bits of others."""
+        """Call the custom blocks that compute parts of a scalar: random numbers and operations on bits."""
         if self.expressions.name(scalar) is not None:
             return []
         lines = [line for operand in scalar.operands for line in self._called(operand)]
@@ -166,12 +167,13 @@ class Script:
             name, type = self._fresh(scalar.op.result), NdArrayType((), scalar.dtype)
             arguments = tuple(map(self.expressions.text, scalar.operands))
             lines.append(Call(self.macros["called"](scalar.op, type), arguments=arguments))
-            lines.append(Set(name, self.macros["returned"](scalar.op, type)))
+            wraps = WRAPS.get(scalar.dtype, 0) if isinstance(scalar.op, BitAnd) else 0
+            lines.append(Set(name, Expression(self.macros["returned"](scalar.op, type), wraps)))
             self.expressions.give(scalar, self.macros["variable"](name))
         return lines
 
     def _straight(self, run: Sequence[Statement]) -> list[Line]:
-        """Statements one after the other, with variables for what they compute more than once."""
+        """Print straight-line code, with variables for common subexpressions."""
         counts = self._counts(run)
         lines: list[Line] = []
         for k, s in enumerate(run):
@@ -181,7 +183,7 @@ class Script:
         return lines
 
     def _counts(self, run: Sequence[Statement]) -> Counter[int]:
-        """How often each scalar is mentioned, where a statement finds what those before it have written."""
+        """Count how often each scalar is computed; a statement reads what those before it have written."""
         counts: Counter[int] = Counter()
         versions, epoch = dict(self.expressions.versions), self.expressions.epoch
         for s in run:
@@ -202,24 +204,24 @@ class Script:
                 self._count(operand, counts, again)
 
     def _shared(self, scalar: Scalar, counts: Counter[int]) -> list[Line]:
-        """Variables for the parts of a scalar that are worth one, the inner ones first."""
+        """Set variables to common subexpressions of a scalar that are worth one, the inner ones first."""
         if self.expressions.name(scalar) is not None:
             return []
         lines = [line for operand in scalar.operands for line in self._shared(operand, counts)]
         uses, price = counts[self.expressions.key(scalar)], self._price(scalar)
-        saved = uses * (price - cost.VARIABLE) - price - cost.STACK
+        saved = uses * (price - cost.VARIABLE_NS) - price - cost.STACK_NS
         if saved > 0 and scalar.dtype is not Dtype.bool and not isinstance(scalar, Number):
             lines += self._named(scalar)
         return lines
 
     def _price(self, scalar: Scalar) -> int:
-        """What an expression costs, with the variables there are."""
+        """Estimate an expression, with the variables there are."""
         if isinstance(scalar, Compute):
             parts = (
-                cost.times(scalar, n) * (cost.VARIABLE if self.expressions.name(o) else self._price(o))
+                cost.times(scalar, n) * (cost.VARIABLE_NS if self.expressions.name(o) else self._price(o))
                 for n, o in enumerate(scalar.operands)
             )
-            return cost.REPORTER * cost.weight(scalar) + sum(parts)
+            return cost.REPORTER_NS * cost.weight(scalar) + sum(parts)
         return cost.of(scalar)
 
     def _statement(self, s: Statement, later: Sequence[Statement]) -> list[Line]:
@@ -241,7 +243,7 @@ class Script:
         return lines
 
     def _update(self, s: Accumulate) -> list[Line]:
-        named = not isinstance(s.op, Add) and self._price(s.scalar) > cost.VARIABLE
+        named = not isinstance(s.op, Add) and self._price(s.scalar) > cost.VARIABLE_NS
         lines = self._named(s.scalar) if named and self.expressions.name(s.scalar) is None else []
         return [*lines, self._updated(s)]
 
@@ -250,25 +252,28 @@ class Script:
         target = self.expressions.element(s.buffer, s.indices)
         if not isinstance(s.op, Add):
             sign = "is_less" if isinstance(s.op, Minimum) else "is_greater"
-            return If(self.macros[sign](text, target), (self._put(s, text),))
+            count = 1 + reporters(text) + reporters(target)
+            return If(Expression(self.macros[sign](text, target), count), (self._put(s, text),))
         if not s.buffer.order and not cost.wraps(s.buffer.type.dtype):
             return Change(self._name(s.buffer), text)
-        return self._put(s, self.macros["sum"](NdArrayType((), s.buffer.type.dtype), target, text))
+        dtype = s.buffer.type.dtype
+        total = self.macros["sum"](NdArrayType((), dtype), target, text)
+        return self._put(s, Expression(total, of_sum(dtype, target, text)))
 
     def _put(self, s: Accumulate, text: str) -> Line:
         if not s.buffer.order:
             return Set(self._name(s.buffer), text)
-        return Replace(self._name(s.buffer), self.places.at(s.buffer.flat(s.indices)), text)
+        return Replace(self._name(s.buffer), self.inductions.at(s.buffer.flat(s.indices)), text)
 
     def _element(self, s: Store, later: Sequence[Statement]) -> list[Line]:
-        """The definition of an element, which is a variable as well if it is read often afterwards."""
+        """Store an element, which is a variable as well if it is read often afterwards."""
         lines: list[Line] = []
         again = sum(a is s.buffer and i == s.indices for t in later for a, i in t.reads)
-        price = cost.REPORTER + cost.of_index(s.buffer.flat(s.indices))
+        price = cost.REPORTER_NS + cost.of_index(s.buffer.flat(s.indices))
         known = self.expressions.name(s.scalar)
         if (
             known is None
-            and again * (price - cost.VARIABLE) > cost.STACK
+            and again * (price - cost.VARIABLE_NS) > cost.STACK_NS
             and not isinstance(s.scalar, Number)
         ):
             lines += self._named(s.scalar)
@@ -277,7 +282,7 @@ class Script:
         if s.buffer in self.appended:
             line: Line = Append(name, text)
         else:
-            line = Replace(name, self.places.at(s.buffer.flat(s.indices)), text)
+            line = Replace(name, self.inductions.at(s.buffer.flat(s.indices)), text)
         self.expressions.written(s.buffer)
         if known is not None:
             self.expressions.give(Load(s.buffer, s.indices), known)
@@ -285,13 +290,13 @@ class Script:
 
 
 def _is_itself(s: Store) -> bool:
-    """Whether an element gets the value it has."""
+    """Tell whether a store writes the value that is there already."""
     old = s.scalar
-    return isinstance(old, Load) and old.buffer in (s.buffer, s.buffer.alias) and old.indices == s.indices
+    return isinstance(old, Load) and old.buffer.home is s.buffer.home and old.indices == s.indices
 
 
 def _largest(scalar: Scalar, holds: Callable[[Scalar], bool]) -> list[Scalar]:
-    """The largest parts of which something holds."""
+    """Find the largest parts of which something holds."""
     if holds(scalar):
         return [scalar]
     return [part for operand in scalar.operands for part in _largest(operand, holds)]
@@ -300,4 +305,4 @@ def _largest(scalar: Scalar, holds: Callable[[Scalar], bool]) -> list[Scalar]:
 def _stays(node: Scalar, inside: set[Variable], written: set[Buffer]) -> bool:
     if not inside.isdisjoint(node.variables):
         return False
-    return all((load.buffer.alias or load.buffer) not in written for load in node.loads())
+    return all(load.buffer.home not in written for load in node.loads())

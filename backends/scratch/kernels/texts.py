@@ -1,4 +1,4 @@
-"""Lines of a script, as macros are given them."""
+"""Lines of scripts: what the macros of templates print."""
 
 from __future__ import annotations
 
@@ -6,9 +6,26 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 
+class Expression(str):
+    """The text of an expression of reporter blocks; names and numbers have none, and are plain strings."""
+
+    reporters: int
+
+    def __new__(cls, text: str, reporters: int) -> Expression:
+        """Make one of its text and how many reporters it has."""
+        made = super().__new__(cls, text)
+        made.reporters = reporters
+        return made
+
+
+def reporters(text: str) -> int:
+    """Count the reporters of a text."""
+    return text.reporters if isinstance(text, Expression) else 0
+
+
 @dataclass(frozen=True)
 class Set:
-    """A variable gets a value."""
+    """Set a variable."""
 
     name: str
     value: str
@@ -16,7 +33,7 @@ class Set:
 
 @dataclass(frozen=True)
 class Change:
-    """A variable grows by a value."""
+    """Add a value to a variable."""
 
     name: str
     value: str
@@ -24,7 +41,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Replace:
-    """An item of a list gets a value."""
+    """Replace an item of a list."""
 
     list: str
     index: str
@@ -33,7 +50,7 @@ class Replace:
 
 @dataclass(frozen=True)
 class Append:
-    """A list gets one more item."""
+    """Append an item to a list."""
 
     list: str
     value: str
@@ -41,14 +58,14 @@ class Append:
 
 @dataclass(frozen=True)
 class Clear:
-    """A list loses all its items."""
+    """Delete all items of a list."""
 
     list: str
 
 
 @dataclass(frozen=True)
 class Repeat:
-    """Lines a number of times."""
+    """Repeat lines a number of times."""
 
     count: str
     lines: tuple[Line, ...]
@@ -56,7 +73,7 @@ class Repeat:
 
 @dataclass(frozen=True)
 class If:
-    """Lines where a condition holds, and others where it does not."""
+    """Run lines where a condition holds, and others where it does not."""
 
     condition: str
     lines: tuple[Line, ...]
@@ -65,7 +82,7 @@ class If:
 
 @dataclass(frozen=True)
 class Require:
-    """The script ends with an error unless a number is that of an item."""
+    """End the script with an error unless a number is an index below a size."""
 
     value: str
     size: str
@@ -73,7 +90,7 @@ class Require:
 
 @dataclass(frozen=True)
 class Call:
-    """A custom block runs; whether it may find an error, and the script then ends too."""
+    """Call a custom block; if it `may_fail`, the script ends where it did."""
 
     name: str
     may_fail: bool = False
@@ -84,7 +101,7 @@ Line = Set | Change | Replace | Append | Clear | Repeat | If | Require | Call
 
 
 def blocks(lines: tuple[Line, ...]) -> int:
-    """About how many blocks lines become: one each, and one for each word and sign in its expressions."""
+    """Count the blocks of lines."""
     return sum(map(_blocks, lines))
 
 
@@ -92,29 +109,30 @@ def _blocks(line: Line) -> int:
     if isinstance(line, Repeat):
         return 1 + blocks(line.lines)
     if isinstance(line, If):
-        return 1 + signs(line.condition) + blocks(line.lines) + blocks(line.others)
-    texts = [t for t in vars(line).values() if isinstance(t, str)]
-    texts += line.arguments if isinstance(line, Call) else ()
-    return 1 + sum(map(signs, texts))
+        return 1 + reporters(line.condition) + blocks(line.lines) + blocks(line.others)
+    if isinstance(line, Require):
+        return 8 + 3 * reporters(line.value)
+    return 1 + own_reporters(line) + (4 if isinstance(line, Call) and line.may_fail else 0)
 
 
-def signs(text: str) -> int:
-    """About how many reporters an expression has."""
-    return sum(text.count(sign) for sign in (" + ", " - ", " * ", " / ", "[", " < ", " > ", " = ", "not "))
+def own_reporters(line: Line) -> int:
+    """Count the reporters of a line, without those of lines within it."""
+    texts = [text for text in vars(line).values() if isinstance(text, str)]
+    return sum(map(reporters, [*texts, *(line.arguments if isinstance(line, Call) else ())]))
 
 
 def changed(lines: tuple[Line, ...]) -> list[str]:
-    """The variables that lines set or change."""
+    """Find the variables that lines set or change."""
     return [line.name for line in _every(lines) if isinstance(line, (Set, Change))]
 
 
 def written(lines: tuple[Line, ...]) -> set[str]:
-    """The lists in which lines replace items."""
+    """Find the lists in which lines replace items."""
     return {line.list for line in _every(lines) if isinstance(line, Replace)}
 
 
 def cleared(lines: tuple[Line, ...]) -> set[str]:
-    """The lists that lines fill anew."""
+    """Find the lists that lines fill anew."""
     return {line.list for line in _every(lines) if isinstance(line, Clear)}
 
 

@@ -33,7 +33,7 @@ class Block:
         self.outputs = function.outputs[: len(artifact.reference[name].outputs)]
         self.__name__, self.__doc__ = function.name, function.doc
         self.slots = [tables[port.name] for port in function.inputs if port.role.is_table]
-        names = [function.names.get(v, "x") for v in function.arguments]
+        names = tuple(function.names.get(v, "x") for v in function.arguments)
         self.expected = Expected(function.name, names, function.argument_types)
         self.tables = tables
 
@@ -72,7 +72,7 @@ class Block:
             numbers = np.asarray([self.machine.variable(place["variable"])], np.float64)
         else:
             numbers = self.machine.array(place["list"])
-        return in_dtype(numbers, type.dtype).reshape(type.shape)
+        return in_dtype(numbers, type.dtype).reshape(tuple(map(int, type.shape)))
 
 
 def in_dtype(numbers: Array, dtype: Dtype) -> Array:
@@ -80,7 +80,7 @@ def in_dtype(numbers: Array, dtype: Dtype) -> Array:
     with np.errstate(over="ignore", invalid="ignore"):
         if dtype.is_floating or dtype is Dtype.bool:
             return numbers.astype(dtype.numpy)
-        greatest = np.iinfo(dtype.numpy).max
+        greatest = dtype.limits.max
         return np.where(numbers < greatest, numbers.astype(dtype.numpy), dtype.numpy.type(greatest))
 
 

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from catgrad.backends.scratch.formats.projects import read_arrays
 
 from catgrad.errors import ArtifactError, UnsupportedOp
 from catgrad.files import write_whole
@@ -17,6 +16,7 @@ from catgrad.types import Array
 
 from ...host.checks import Expected
 from ...host.tables import Owner, Table
+from ..formats.projects import read_arrays
 from .harness import Block, Initial, type_of
 
 
@@ -50,7 +50,7 @@ class BoundFunction:
 
     def batches(self, inputs: Sequence[Any]) -> list[Sequence[Any]]:
         """Inputs of more examples than it takes at once, cut; others as they are."""
-        sizes = {type.shape[0] if type.rank else 0 for type in self.expected.types}
+        sizes = {int(type.shape[0]) if type.rank else 0 for type in self.expected.types}
         rows = {len(x) if np.ndim(x) else 0 for x in inputs}
         if len(sizes) > 1 or len(rows) > 1 or not (size := sizes.pop()) or (count := rows.pop()) % size:
             return [inputs]

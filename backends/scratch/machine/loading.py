@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any, ClassVar
 
-from catgrad.backends.scratch.formats.packed import NAME
-
 from catgrad.backend import Artifact
 from catgrad.programs.ports import Kind
 from catgrad.programs.program import Program
 
+from ..formats.packed import NAME
 from .harness import Block, Initial
 from .learner import Learner
 from .projects import Machine

@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from catgrad.backends.scratch.formats.names import shown
 
 from catgrad.errors import ArtifactError, OptionError, ToolError
+from catgrad.types import Array
 
 from ...host.process import LIMIT
+from ..formats.names import shown
 from .node import PACKAGES, Node, missing, running
 
 __all__ = ["Machine", "Value", "missing", "validate"]
@@ -75,7 +76,7 @@ class Machine:
         """The items of a list: the stage's, or else the first sprite's that has one of this name."""
         return _unpacked(self._ask("get", type="list", name=shown(name)))
 
-    def array(self, name: str) -> np.ndarray:
+    def array(self, name: str) -> Array:
         """The items of a list of numbers, as float64. Raises: ArtifactError if another item is among them."""
         packed = self._ask("get", type="list", name=shown(name))
         numbers = _numbers(packed)
@@ -90,7 +91,7 @@ class Machine:
             )
         return numbers
 
-    def set_list(self, name: str, items: Sequence[Value] | np.ndarray) -> None:
+    def set_list(self, name: str, items: Sequence[Value] | Array) -> None:
         """Put these items into a list; an array is put there in row-major order."""
         self._ask("set", type="list", name=shown(name), value=_packed(items))
 
@@ -155,7 +156,7 @@ def _text(data: bytes) -> str:
     return base64.b64encode(data).decode()
 
 
-def _packed(items: Sequence[Value] | np.ndarray) -> dict[str, Any]:
+def _packed(items: Sequence[Value] | Array) -> dict[str, Any]:
     if isinstance(items, np.ndarray):
         return {"numbers": _text(items.astype("<f8").tobytes()), "others": {}}
     others = {place: item for place, item in enumerate(items) if isinstance(item, str | bool)}
@@ -163,7 +164,7 @@ def _packed(items: Sequence[Value] | np.ndarray) -> dict[str, Any]:
     return {"numbers": _text(np.array(numbers, "<f8").tobytes()), "others": others}
 
 
-def _numbers(packed: dict[str, Any]) -> np.ndarray:
+def _numbers(packed: dict[str, Any]) -> Array:
     return np.frombuffer(base64.b64decode(packed["numbers"]), "<f8").astype(np.float64)
 
 

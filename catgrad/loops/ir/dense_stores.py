@@ -54,5 +54,5 @@ def _is_dense(buffer: Buffer, accesses: Sequence[Access]) -> bool:
         stride = stride * variable.extent
     if stride != buffer.size or any(around != loops for _, around in accesses):
         return False
-    terms.sort(key=lambda term: term[0].number)  # type: ignore[attr-defined]
+    terms.sort(key=lambda term: term[0].number)
     return all(buffer.flat(s.indices) == Index(tuple(terms), n) for n, (s, _) in enumerate(accesses))

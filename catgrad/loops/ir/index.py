@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
@@ -19,10 +19,8 @@ class Variable:
 
     extent: Size
     name: str = "i"
-
-    def __post_init__(self) -> None:
-        # Terms of an index are in the order in which their variables were made.
-        object.__setattr__(self, "number", next(_NUMBERS))
+    number: int = field(init=False, repr=False, default_factory=lambda: next(_NUMBERS))
+    """Its rank among the terms of an index: variables are in the order in which they were made."""
 
 
 @dataclass(frozen=True)
@@ -229,7 +227,7 @@ def _joined(terms: Mapping[Atom, Size], constant: Size) -> Index:
 def _rank(term: tuple[Atom, Size]) -> tuple[int, ...]:
     atom = term[0]
     if isinstance(atom, Variable):
-        return 0, atom.number  # type: ignore[attr-defined]
+        return 0, atom.number
     if isinstance(atom, Read):
         return 2, atom.scalar.number
     inside = [_rank(each) for each in atom.index.terms]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 
@@ -118,12 +118,26 @@ class _Nest:
         return Loop(self.variable, self.block.items(), self.begins)
 
 
+@dataclass(eq=False)
+class _Part:
+    """An item of a block, or the nest that grows from it, with its position."""
+
+    item: _Nest | Statement
+    accesses: _Accesses
+    position: int
+
+    @property
+    def fails(self) -> bool:
+        """Tell whether there is a bounds check in it."""
+        return self.item.block.fails if isinstance(self.item, _Nest) else isinstance(self.item, Check)
+
+
 class _Block:
     """Items one after the other, into whose nests further items are inserted."""
 
     def __init__(self) -> None:
-        self.parts: list[_Nest | Statement] = []
-        self.each: list[_Accesses] = []
+        self.parts: list[_Part] = []
+        self.users: dict[Buffer, dict[_Part, None]] = {}
         self.accesses = _Accesses()
         self.variables: set[Variable] = set()
         self.fails = False
@@ -131,66 +145,79 @@ class _Block:
 
     def items(self) -> list[Item]:
         """The items as they are now."""
-        return [part.loop() if isinstance(part, _Nest) else part for part in self.parts]
+        return [part.item.loop() if isinstance(part.item, _Nest) else part.item for part in self.parts]
 
-    def append(self, item: Item, place: int | None = None) -> _Accesses:
+    def append(self, item: Item, position: int | None = None) -> _Accesses:
         """Add an item at the end, or before others."""
-        place = len(self.parts) if place is None else place
-        part = _Nest(item) if isinstance(item, Loop) else item
-        accesses = part.accesses if isinstance(part, _Nest) else _Accesses.of(part)
-        self.parts.insert(place, part)
-        self.each.insert(place, accesses)
-        self._grown(accesses, {each.variable for each in loops([item])}, may_fail([item]))
-        if place == self.beginnings and is_beginning(item):
+        position = len(self.parts) if position is None else position
+        new = _Nest(item) if isinstance(item, Loop) else item
+        part = _Part(new, new.accesses if isinstance(new, _Nest) else _Accesses.of(new), position)
+        for later in self.parts[position:]:
+            later.position += 1
+        self.parts.insert(position, part)
+        self._grown(part, part.accesses, {each.variable for each in loops([item])}, may_fail([item]))
+        if position == self.beginnings and is_beginning(item):
             self.beginnings += 1
-        return accesses
+        return part.accesses
 
     def insert(
         self, item: Item, values: Mapping[Variable, Index], fit: Fit | None = None, outermost: bool = False
     ) -> _Accesses:
         """Add an item, with indices for variables, to the nest that it may join, or at the end."""
         if isinstance(item, Loop) and not item.begins:
-            place = self._joined(item, values, fit, outermost)
-            if place is not None:
-                nest = self.parts[place]
-                assert isinstance(nest, _Nest)
-                inside = {**values, item.variable: index(nest.variable)}
-                new = _Accesses()
-                for each in item.body:
-                    new.add(nest.block.insert(each, inside))
-                nest.grown(new.written)
-                if not is_beginning(item):
-                    self.beginnings = min(self.beginnings, place)
-                self._grown(new, nest.block.variables, False)
-                return new
+            part = self._joined(item, values, fit, outermost)
+            if part is not None:
+                return self._join(part, item, values)
         fresh = substituted(item, values)
         if is_beginning(fresh) and self.accesses.touched.keys().isdisjoint(b for b, _ in fresh.writes):
             # An initialisation depends on nothing: first, it blocks no fusion of the loop that accumulates.
             return self.append(fresh, self.beginnings)
         return self.append(fresh)
 
-    def _grown(self, accesses: _Accesses, variables: set[Variable], fails: bool) -> None:
+    def _join(self, part: _Part, item: Loop, values: Mapping[Variable, Index]) -> _Accesses:
+        nest = part.item
+        assert isinstance(nest, _Nest)
+        inside, new = {**values, item.variable: index(nest.variable)}, _Accesses()
+        for each in item.body:
+            new.add(nest.block.insert(each, inside))
+        nest.grown(new.written)
+        if not is_beginning(item):
+            self.beginnings = min(self.beginnings, part.position)
+        self._grown(part, new, nest.block.variables, False)
+        return new
+
+    def _grown(self, part: _Part, accesses: _Accesses, variables: set[Variable], fails: bool) -> None:
         self.accesses.add(accesses)
+        for buffer in accesses.touched:
+            self.users.setdefault(buffer, {})[part] = None
         self.variables |= variables
         self.fails |= fails
 
     def _joined(
         self, item: Loop, values: Mapping[Variable, Index], fit: Fit | None, outermost: bool
-    ) -> int | None:
-        """Find the nest that a loop may join; for an outermost one it must be worth it, and fit."""
+    ) -> _Part | None:
+        """Find the last nest that a loop may join; an outermost one must share a buffer with it, and fit."""
         mine = _Accesses.of(item)
-        for place in reversed(range(len(self.parts))):
-            part, theirs = self.parts[place], self.each[place]
+        for part in self._candidates(mine, outermost):
+            theirs = part.accesses
             shared = mine.touched.keys() & theirs.touched.keys()
-            if isinstance(part, _Nest):
-                worth = not outermost or _is_worth_joining(part.variable, theirs, item.variable, mine, shared)
-                if worth and _may_join(part, item, mine, values) and (not fit or fit(part.loop(), item)):
-                    return place
-            if part.block.fails if isinstance(part, _Nest) else isinstance(part, Check):
+            if isinstance(part.item, _Nest):
+                nest = part.item
+                worth = not outermost or _is_worth_joining(nest.variable, theirs, item.variable, mine, shared)
+                if worth and _may_join(nest, item, mine, values) and (not fit or fit(nest.loop(), item)):
+                    return part
+            if part.fails:
                 return None  # an index that is checked there may be used here
             if any(buffer in theirs.written or buffer in mine.written for buffer in shared):
                 return None  # it reads what the other writes, or writes what the other reads
         return None
+
+    def _candidates(self, mine: _Accesses, outermost: bool) -> Iterable[_Part]:
+        """From the last backwards, all parts; for an outermost loop those with a buffer of it, or a check."""
+        if not outermost or self.fails:
+            return reversed(self.parts)
+        parts = {part: None for buffer in mine.touched for part in self.users.get(buffer, ())}
+        return sorted(parts, key=lambda part: -part.position)
 
 
 def _is_worth_joining(
@@ -254,12 +281,13 @@ def _grouped(items: Sequence[Item]) -> list[Kernel]:
 
 
 def _home(kernels: Sequence[Kernel], item: Item) -> Kernel | None:
-    """The last kernel that writes what a single statement reads, if nothing is checked after it."""
-    reads = {buffer for buffer, _ in item.reads}
+    """The last kernel that writes what a single statement reads, if it may come before the kernels after that."""
+    reads, writes = {buffer for buffer, _ in item.reads}, {buffer for buffer, _ in item.writes}
     for kernel in reversed(kernels):
         if not reads.isdisjoint(buffer for buffer, _ in kernel.writes):
             return kernel
-        if may_fail(kernel.body):
+        touched = (buffer for buffer, _ in (*kernel.reads, *kernel.writes))
+        if may_fail(kernel.body) or not writes.isdisjoint(touched):
             return None
     return None
 

@@ -1,4 +1,4 @@
-"""How tests build and run what is emitted."""
+"""Build and run emitted C in tests."""
 
 from __future__ import annotations
 

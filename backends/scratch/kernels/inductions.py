@@ -1,7 +1,7 @@
-"""Places of items, as variables that run along with loops.
+"""Strength reduction of indices: an index that is linear in loop variables is an induction variable.
 
-A place that depends on loop variables as 20·i + j is a variable of that name. It is 1 before the loops,
-grows by 1 in every turn of the inner one, and by what is missing in every turn of the outer one.
+An index 20·i + j is a variable of that name. It is 1 before the loops, and grows by 1 in each iteration of
+the inner one, and by the difference to 20 in each of the outer one.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 from catgrad.loops.ir.index import Index, Modulo, Quotient, Read, Variable
 from catgrad.loops.ir.scalar import Scalar
 
-from .texts import Change, Line, Set
+from .texts import Change, Expression, Line, Set, reporters
 
 LETTERS = "ijklmnpq"
 """What loop variables are called, from the outermost inwards."""
@@ -23,32 +23,34 @@ OUTER_LETTERS = "tuvw"
 """What those are called that are around kernels, so that no variable of a kernel has the name of theirs."""
 
 Form = tuple[tuple[Variable, int], ...]
-"""How a place depends on loop variables."""
+"""The part of an index that is linear in loop variables: each with its coefficient."""
 
 
 @dataclass
-class _Open:
+class _OpenLoop:
+    """A loop that lines are made for; `moved` says how far its body moves each induction variable."""
+
     variable: Variable
     letter: str
     backwards: bool
     moved: dict[Form, int] = field(default_factory=dict)
 
     def step(self, form: Form) -> int:
-        """How far a form moves from turn to turn."""
+        """How far a form moves from one iteration to the next."""
         step = sum(c for v, c in form if v is self.variable)
         return -step if self.backwards else step
 
     def start(self, form: Form) -> int:
-        """Where a form is in the first turn."""
+        """The value of a form in the first iteration."""
         return -self.step(form) * (int(self.variable.extent) - 1) if self.backwards else 0
 
 
-class Places:
-    """The variables that run along with the loops of a kernel; `outer` are those of loops around it."""
+class Inductions:
+    """The induction variables of a kernel's loops; `outer` are those of loops around it."""
 
-    def __init__(self, macros: Mapping[str, Any], outer: Places | None = None) -> None:
+    def __init__(self, macros: Mapping[str, Any], outer: Inductions | None = None) -> None:
         self.macros, self.outer = macros, outer
-        self.loops: list[_Open] = []
+        self.loops: list[_OpenLoop] = []
         self.names: dict[Form, str] = {}
         self.starts: dict[Form, tuple[Index, int]] = {}
         self.text_of: Callable[[Scalar], str] = str
@@ -57,10 +59,10 @@ class Places:
         """Enter a loop."""
         letters, depth = LETTERS if self.outer else OUTER_LETTERS, len(self.loops)
         letter = letters[depth] if depth < len(letters) else f"{letters[0]}{depth}"
-        self.loops.append(_Open(variable, letter, backwards))
+        self.loops.append(_OpenLoop(variable, letter, backwards))
 
     def close(self) -> tuple[list[Line], list[Line]]:
-        """Leave the innermost loop: what comes before it, and at the end of each of its turns."""
+        """Leave the innermost loop: return the lines before it, and at the end of each iteration."""
         loop, before, after = self.loops.pop(), list[Line](), list[Line]()
         for form, moved in loop.moved.items():
             step = loop.step(form)
@@ -74,18 +76,19 @@ class Places:
                 before.append(Set(self.names.pop(form), first))
         return before, after
 
-    def at(self, place: Index, base: int = 1) -> str:
-        """A place as an expression, where the first item is number `base`."""
-        form = tuple((atom, int(c)) for atom, c in place.terms if isinstance(atom, Variable))
-        terms = [(self._atom(a), int(c)) for a, c in place.terms if not isinstance(a, Variable)]
-        constant = int(place.constant) + base
+    def at(self, index: Index, base: int = 1) -> str:
+        """Spell an index as an expression, where the first item is number `base`."""
+        form = tuple((atom, int(c)) for atom, c in index.terms if isinstance(atom, Variable))
+        terms = [(self._atom(a), int(c)) for a, c in index.terms if not isinstance(a, Variable)]
+        constant = int(index.constant) + base
         if form:
             terms.insert(0, (self.macros["variable"](self._variable(form)), 1))
             constant -= 1
-        return self.macros["place"](terms, constant)  # type: ignore[no-any-return]
+        own = max(len(terms) - 1, 0) + sum(abs(c) != 1 for _, c in terms) + bool(terms and constant)
+        return Expression(self.macros["place"](terms, constant), own + sum(reporters(t) for t, _ in terms))
 
     def _variable(self, form: Form) -> str:
-        """The variable that runs along with a form."""
+        """Find or begin the induction variable of a form."""
         inner = next((k for k in reversed(range(len(self.loops))) if self.loops[k].step(form)), None)
         if inner is None:
             assert self.outer is not None  # all variables are those of open loops
@@ -114,11 +117,12 @@ class Places:
     def _atom(self, atom: Quotient | Modulo | Read) -> str:
         if isinstance(atom, Read):
             return self.text_of(atom.scalar)
-        sign = "quotient" if isinstance(atom, Quotient) else "modulo"
-        return self.macros[sign](self.at(atom.index, 0), int(atom.divisor))  # type: ignore[no-any-return]
+        macro, own = ("quotient", 2) if isinstance(atom, Quotient) else ("modulo", 1)
+        dividend = self.at(atom.index, 0)
+        return Expression(self.macros[macro](dividend, int(atom.divisor)), own + reporters(dividend))
 
 
 def first_free(wish: str, taken: Collection[str]) -> str:
-    """The wish, with a number behind it if it is taken."""
+    """Return the wish, with a number behind it if it is taken."""
     names = chain([wish], (f"{wish} {number}" for number in count(2)))
     return next(name for name in names if name not in taken)

@@ -1,0 +1,76 @@
+"""Count the reporter blocks with which the templates spell operations.
+
+A law compares the counts with the blocks of assembled sprites, so a change of a macro changes its line here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from catgrad.types import Dtype
+
+from .texts import reporters
+
+BLOCKS = {
+    "Sign": (3, 2), "Round": (8, 4), "Fmod": (7, 3, 1), "Maximum": (6, 3, 3), "Minimum": (6, 3, 3),
+    "FloorDivide": (7, 1, 3), "Remainder": (6, 1, 3), "Log1p": (2, 1), "Expm1": (2, 1), "Sin": (2, 1),
+    "Cos": (2, 1), "Tanh": (5, 1), "Power": (11, 2, 2), "IsNan": (3, 2), "IsFinite": (6, 3),
+    "GreaterEqual": (2, 1, 1), "LessEqual": (2, 1, 1), "NotEqual": (2, 1, 1), "Differs": (2, 1, 1),
+    "Select": (4, 2, 1, 1), "CastToWhole": (7, 4), "ShiftLeft": (13, 1, 4), "ShiftRight": (44, 1, 15),
+}  # fmt: skip
+"""By macro: its own reporters, and how often it repeats each operand; others have one, and repeat none."""
+
+LONG = {"ShiftLeft": (18, 1, 5)}
+"""The same on whole numbers of 64 bits, where that differs."""
+
+WRAPPED = frozenset({"Add", "Subtract", "Multiply", "Negate", "FloorDivide", "ShiftLeft"})
+"""Macros that wrap whole numbers of 32 bits."""
+
+WRAPS = {Dtype.int32: 3, Dtype.uint32: 1}
+"""Reporters that bring a number back into the range of a dtype."""
+
+ZEROS = ("0", "0.0")
+"""Operands for which a choice is spelled as one product."""
+
+
+def of_operation(op: Any, dtype: Dtype, operands: Sequence[str]) -> int:
+    """Count the reporters of an operation on operands, given as they are printed."""
+    name = op.macro
+    if name == "Literal":
+        return 1 if dtype is Dtype.bool or op.digits in ("nan", "inf", "-inf") else 0
+    if name == "Cast":
+        own = (2 if dtype is Dtype.bool else 1) if Dtype.bool in (dtype, op.before) else WRAPS.get(dtype, 0)
+        return (0 if dtype is op.before else own) + reporters(operands[0])
+    return _of(_choice(name, operands) or _counts(name, dtype), operands) + _wrap(name, dtype)
+
+
+def of_sum(dtype: Dtype, *operands: str) -> int:
+    """Count the reporters of a sum of two texts."""
+    return _of((1,), operands) + WRAPS.get(dtype, 0)
+
+
+def _of(counts: Sequence[int], operands: Sequence[str]) -> int:
+    own, *mentions = counts
+    mentions += [1] * (len(operands) - len(mentions))
+    return own + sum(n * reporters(text) for n, text in zip(mentions, operands, strict=True))
+
+
+def _counts(name: str, dtype: Dtype) -> Sequence[int]:
+    if name == "Multiply" and dtype in WRAPS:
+        return 8, 2, 2
+    return LONG.get(name, BLOCKS[name]) if dtype is Dtype.int64 and name in LONG else BLOCKS.get(name, (1,))
+
+
+def _wrap(name: str, dtype: Dtype) -> int:
+    return WRAPS.get(dtype, 0) if name in WRAPPED or (name, dtype) == ("Abs", Dtype.int32) else 0
+
+
+def _choice(name: str, operands: Sequence[str]) -> Sequence[int] | None:
+    """The counts of a choice between something and 0."""
+    if name not in ("Maximum", "Select"):
+        return None
+    *condition, x, y = operands
+    if not condition:
+        return (2, 2, 0) if y in ZEROS else (2, 0, 2) if x in ZEROS else None
+    return (1, 1, 1, 0) if y in ZEROS else (2, 1, 0, 1) if x in ZEROS else None
