@@ -21,9 +21,8 @@ class JsonProcess:
 
     def __init__(self, name: str, command: Sequence[str | Path]) -> None:
         self.name, self._lock = name, Lock()
-        self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-        )
+        pipe = subprocess.PIPE
+        self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe)
         atexit.register(self.close)
 
     @property
@@ -57,6 +56,8 @@ class JsonProcess:
     def _exchange(self, line: bytes, limit: float) -> bytes:
         """The answer to a line; empty if the process ends before it, as it does when the limit is reached."""
         commands, answers = self._process.stdin, self._process.stdout
+        assert commands is not None  # both are pipes
+        assert answers is not None
         watch = Timer(limit, self._process.kill)
         watch.daemon = True
         watch.start()

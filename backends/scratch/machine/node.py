@@ -81,19 +81,7 @@ class Node(JsonProcess):
     def __init__(self, vm: str) -> None:
         self.dropped: deque[int] = deque()
         program, packages = templates("scratch") / "machine.cjs", packages_folder() / "node_modules"
-<<<<<<< HEAD
         super().__init__(NODE.name, ["node", "--no-deprecation", program, vm, packages])
-=======
-        command = ["node", "--no-deprecation", str(program), vm, str(packages)]
-        pipe = subprocess.PIPE
-        self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe)
-        atexit.register(self.close)
-
-    @property
-    def running(self) -> bool:
-        """Whether it can take another command."""
-        return self._process.poll() is None
->>>>>>> main
 
     def ask(self, command: str, session: int = 0, *, limit: float = LIMIT, **given: Any) -> Any:
         """The result of a command.
@@ -111,41 +99,6 @@ class Node(JsonProcess):
             )
         return answer["result"]
 
-<<<<<<< HEAD
-=======
-    def close(self) -> None:
-        """End the process."""
-        atexit.unregister(self.close)
-        self._process.kill()
-        self._process.communicate()
-
-    def _exchange(self, line: bytes, limit: float) -> bytes:
-        """The answer to a line; empty if the process ends before it, as it does when the limit is reached."""
-        commands, answers = self._process.stdin, self._process.stdout
-        assert commands is not None  # both are pipes
-        assert answers is not None
-        watch = Timer(limit, self._process.kill)
-        watch.daemon = True
-        watch.start()
-        try:
-            commands.write(line)
-            commands.flush()
-            return answers.readline()
-        except OSError:
-            return b""
-        except BaseException:
-            self._process.kill()  # or its answer would be taken for that of the next command
-            raise
-        finally:
-            watch.cancel()
-
-    def _end(self) -> str:
-        _, said = self._process.communicate()
-        told = said.decode(errors="replace").strip().splitlines()
-        error = next((line for line in told if "Error" in line), "")
-        return f"Node.js ended: {error}" if error else "it did not, and was ended"
-
->>>>>>> main
 
 _running: dict[str, Node] = {}
 
