@@ -10,6 +10,7 @@ from catgrad.programs.ports import Kind
 from catgrad.programs.program import Program
 
 from .. import templates
+from ..host.sizes import with_free_sizes
 from . import interface
 from .compiler import NEEDS
 from .constants import weights
@@ -18,7 +19,6 @@ from .files import longest_name, most_axes
 from .loading import load
 from .manifest import manifest
 from .options import Options
-from .sizes import with_free_sizes
 from .training import training
 
 FILES = {

@@ -22,7 +22,8 @@ class Machine:
     `passes` run on whole functions, in this order; `kernel_passes` on each kernel that differs from all
     others, for a language prints equal kernels once. Vectors have so many `lanes` of 32 bits; 1 means that
     there are none. `threads` share parallel loops. If a machine `multiplies_matrices`, contractions of
-    enough work are matrix products rather than reductions.
+    enough work are matrix products rather than reductions. With `float64_sums`, a sum of floats is formed in
+    float64 and rounded at its end, as suits languages whose numbers are float64 anyway.
     """
 
     passes: tuple[Pass, ...]
@@ -30,6 +31,7 @@ class Machine:
     lanes: int = 1
     threads: bool = False
     multiplies_matrices: bool = False
+    float64_sums: bool = False
 
     def finish(self, kernel: Kernel) -> Kernel:
         """Apply the passes for single kernels."""

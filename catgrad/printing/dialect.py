@@ -41,7 +41,8 @@ class Literal(Op, register=False):
 @dataclass(frozen=True)
 class Dialect:
     """The macros of a target; `binding[name]` is how tightly a macro's text binds, then how
-    tightly each operand must. A macro without an entry spells a call.
+    tightly each operand must. A macro without an entry spells a call. An entry such as `Add_f32` is for
+    one dtype of the result, where languages spell that otherwise.
     """
 
     macros: Mapping[str, Callable[..., str]]
@@ -52,12 +53,16 @@ class Dialect:
         """Whether there is a macro for this operation."""
         return op.macro in self.macros
 
-    def strength(self, op: Op) -> int:
-        """How tightly the text of an operation binds."""
+    def strength(self, op: Op, dtype: Dtype | None = None) -> int:
+        """How tightly the text of an operation binds, perhaps one whose result has this dtype."""
         name = "Negate" if isinstance(op, Literal) and op.is_negation else op.macro
-        return self.binding.get(name, (ATOM,))[0]
+        return self._binding(name, dtype)[0]
 
-    def required(self, op: Op, position: int) -> int:
+    def required(self, op: Op, position: int, dtype: Dtype | None = None) -> int:
         """How tightly the operand at this position must bind to go without parentheses."""
-        needs = self.binding.get(op.macro, (ATOM,))[1:]
+        needs = self._binding(op.macro, dtype)[1:]
         return needs[min(position, len(needs) - 1)] if needs else 0
+
+    def _binding(self, name: str, dtype: Dtype | None) -> Sequence[int]:
+        usual = self.binding.get(name, (ATOM,))
+        return self.binding.get(f"{name}_{dtype.value}", usual) if dtype else usual

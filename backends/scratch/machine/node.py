@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import atexit
 import json
 import os
-import subprocess
 from collections import deque
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Lock, Timer
 from typing import Any
 
 import platformdirs
@@ -18,15 +15,13 @@ from catgrad.errors import ToolError
 from catgrad.tools import Executable, Tool, version_in
 
 from ... import templates
+from ...host.process import LIMIT, JsonProcess
 
 PACKAGES = {
     "vanilla": ("@scratch/scratch-vm", "15.1.1"),
     "turbowarp": ("@turbowarp/packager", "3.13.0"),
 }
 """The npm package and its version that each virtual machine comes in."""
-
-LIMIT = 300.0
-"""Seconds after which a command that has no answer is given up."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,41 +75,22 @@ def packages_folder() -> Path:
     return Path(os.environ.get("CATGRAD_SCRATCH") or f"{cache}/scratch").absolute()
 
 
-class Node:
+class Node(JsonProcess):
     """A process that holds projects by session and answers one command at a time."""
 
     def __init__(self, vm: str) -> None:
         self.dropped: deque[int] = deque()
-        self._lock = Lock()
         program, packages = templates("scratch") / "machine.cjs", packages_folder() / "node_modules"
-        command = ["node", "--no-deprecation", str(program), vm, str(packages)]
-        pipe = subprocess.PIPE
-        self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe)
-        atexit.register(self.close)
-
-    @property
-    def running(self) -> bool:
-        """Whether it can take another command."""
-        return self._process.poll() is None
+        super().__init__(NODE.name, ["node", "--no-deprecation", program, vm, packages])
 
     def ask(self, command: str, session: int = 0, *, limit: float = LIMIT, **given: Any) -> Any:
         """The result of a command.
 
         Raises: ToolError if it fails, or the process ends or takes longer than the limit, in seconds.
         """
-        with self._lock:
-            if not self.running:
-                raise ToolError(
-                    f"`{command}` must have a running machine", "it was ended", "load the project again"
-                )
-            dropped = [self.dropped.popleft() for _ in range(len(self.dropped))]
-            line = json.dumps({"command": command, "session": session, "dropped": dropped, **given})
-            answered = self._exchange(f"{line}\n".encode(), limit)
-        if not answered:
-            raise ToolError(
-                f"`{command}` must end within {limit:g} seconds", self._end(), "load the project again"
-            )
-        answer = json.loads(answered)
+        dropped = [self.dropped.popleft() for _ in range(len(self.dropped))]
+        message = {"command": command, "session": session, "dropped": dropped, **given}
+        answer = self.exchange(command, message, limit)
         if "error" in answer:
             raise ToolError(
                 f"`{command}` must succeed",
@@ -122,38 +98,6 @@ class Node:
                 "mend the project, or what is asked of it",
             )
         return answer["result"]
-
-    def close(self) -> None:
-        """End the process."""
-        atexit.unregister(self.close)
-        self._process.kill()
-        self._process.communicate()
-
-    def _exchange(self, line: bytes, limit: float) -> bytes:
-        """The answer to a line; empty if the process ends before it, as it does when the limit is reached."""
-        commands, answers = self._process.stdin, self._process.stdout
-        assert commands is not None  # both are pipes
-        assert answers is not None
-        watch = Timer(limit, self._process.kill)
-        watch.daemon = True
-        watch.start()
-        try:
-            commands.write(line)
-            commands.flush()
-            return answers.readline()
-        except OSError:
-            return b""
-        except BaseException:
-            self._process.kill()  # or its answer would be taken for that of the next command
-            raise
-        finally:
-            watch.cancel()
-
-    def _end(self) -> str:
-        _, said = self._process.communicate()
-        told = said.decode(errors="replace").strip().splitlines()
-        error = next((line for line in told if "Error" in line), "")
-        return f"Node.js ended: {error}" if error else "it did not, and was ended"
 
 
 _running: dict[str, Node] = {}

@@ -17,8 +17,9 @@ import numpy as np
 from catgrad.errors import ArtifactError, OptionError, ToolError
 from catgrad.types import Array
 
+from ...host.process import LIMIT
 from ..formats.names import shown
-from .node import LIMIT, PACKAGES, Node, missing, running
+from .node import PACKAGES, Node, missing, running
 
 __all__ = ["Machine", "Value", "missing", "validate"]
 

@@ -59,7 +59,8 @@ def schedule_reductions(lowered: Lowered, machine: Machine) -> Lowered:
             return [item]
         if isinstance(item.op, ArgMax | ArgMin):
             return _index_of_extremum(item, free, item.op)
-        return _Schedule(item, free).by_memory() if vectors else _Schedule(item, free).one_by_one()
+        schedule = _Schedule(item, free, machine.float64_sums)
+        return schedule.by_memory() if vectors else schedule.one_by_one()
 
     return lowered.map_kernels(
         lambda kernel: Kernel([new for item in kernel.body for new in scheduled(item)])
@@ -72,11 +73,14 @@ class _Schedule:
 
     reduce: Reduce
     free: tuple[Variable, ...]
+    float64_sums: bool
 
     @property
     def wide(self) -> Dtype:
         """The dtype of the accumulator."""
-        return self.reduce.buffer.type.dtype.wide
+        dtype = self.reduce.buffer.type.dtype
+        in_float64 = self.float64_sums and dtype.is_floating and isinstance(self.reduce.op, Add)
+        return Dtype.float64 if in_float64 else dtype.wide
 
     def one_by_one(self) -> list[Item]:
         """Finish one reduction before the next begins."""
@@ -92,7 +96,8 @@ class _Schedule:
             change = Substituted({order[-1]: index(outer) * COLUMN_BLOCK + index(inner)})
             blocked = replace(r, scalar=change.scalar(r.scalar), indices=change.indices(r.indices))
             free = (*(v for v in self.free if v is not order[-1]), outer, inner)
-            return _Schedule(blocked, free)._nest([outer, *order[:-1], inner], in_two=True)
+            blocks = _Schedule(blocked, free, self.float64_sums)
+            return blocks._nest([outer, *order[:-1], inner], in_two=True)
         return self._nest(order, in_two=True)
 
     def _nest(self, order: Sequence[Variable], in_two: bool = False) -> list[Item]:

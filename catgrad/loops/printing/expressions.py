@@ -73,14 +73,14 @@ class Expressions:
         texts = []
         for position, operand in enumerate(operands):
             text, strength = self._text(operand)
-            if strength < self.dialect.required(op, position):
+            if strength < self.dialect.required(op, position, dtype):
                 text = self.dialect.macros["parenthesised"](text)
             texts.append(text)
         text = self.dialect.macros[op.macro](self, op, NdArrayType((), dtype), *texts)
         rounded = self.dialect.macros["rounded"](self, dtype, text) if dtype.wide is not dtype else ""
         if rounded and not isinstance(op, Literal):
             return rounded, ATOM
-        return text, self.dialect.strength(op)
+        return text, self.dialect.strength(op, dtype)
 
     def _load(self, load: Load) -> tuple[str, int]:
         array = load.buffer

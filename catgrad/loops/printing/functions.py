@@ -93,8 +93,8 @@ class FunctionPrinter:
 
     def _pointer(self, buffer: Buffer) -> Pointer:
         shape = tuple(buffer.type.shape[axis] for axis in buffer.order)
-        offset = self.expressions.size(self.plan.offsets[buffer])
-        return Pointer(buffer.type.dtype, self.names[buffer], offset, self.expressions.shape(shape))
+        offset, length = map(self.expressions.size, (self.plan.offsets[buffer], buffer.size))
+        return Pointer(buffer.type.dtype, self.names[buffer], offset, length, self.expressions.shape(shape))
 
     def _calls(self, steps: Sequence[Step], around: Mapping[Variable, str]) -> Iterable[CallLine]:
         for step in steps:

@@ -26,7 +26,7 @@ from catgrad.loops.ir.nest import (
     own_variables,
     statements,
 )
-from catgrad.loops.ir.scalar import Buffer, Load, Space
+from catgrad.loops.ir.scalar import Buffer, Compute, Load, Space
 from catgrad.loops.machine import Machine
 from catgrad.loops.memory_plan import Plan, is_local
 from catgrad.loops.printing.expressions import Expressions
@@ -258,7 +258,9 @@ class KernelPrinter:
         register = s.buffer.is_register
         target = self._name(s.buffer) if register else self.expressions.element(s.buffer, s.indices)
         reduction = self.reductions.get(s.buffer)
-        return Assign(s.buffer.type.dtype, target, text, s.op.macro, not register, reduction)
+        dtype, old = s.buffer.type.dtype, Load(s.buffer, s.indices)
+        combined = "" if reduction else self.expressions.text(Compute(s.op, dtype, (old, s.scalar)))
+        return Assign(dtype, target, text, s.op.macro, not register, reduction, combined)
 
     def _product(self, s: MatMul) -> Product:
         e = self.expressions

@@ -65,7 +65,8 @@ class LocalArray:
 class Assign:
     """A new value of a register or an element; `update` names the operation that combines it with the old.
 
-    In a vectorised loop that reduces to it, there is its `reduction`.
+    In a vectorised loop that reduces to it, there is its `reduction`; elsewhere `combined` is the operation on
+    the old value and the expression, for languages that do not spell this as an assignment.
     """
 
     dtype: Dtype
@@ -74,6 +75,7 @@ class Assign:
     update: str = ""
     is_element: bool = True
     reduction: Reduction | None = None
+    combined: str = ""
     kind: str = "Assign"
 
 
@@ -192,11 +194,12 @@ CallLine = Call | CallLoop | CallBranch
 
 @dataclass(frozen=True)
 class Pointer:
-    """A temporary array of a function: its offset in the workspace, and its shape for a comment."""
+    """A temporary array of a function: its offset in the workspace, its length and its shape for a comment."""
 
     dtype: Dtype
     name: str
     offset: str
+    length: str
     shape: str
 
 
