@@ -1,4 +1,4 @@
-"""Machines: what kernels are scheduled for."""
+"""Machines: the targets of scheduling, each with its passes and limits."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ KernelPass = Callable[[Kernel, "Machine"], Kernel]
 
 @dataclass(frozen=True)
 class Machine:
-    """What a kernel language runs on, and the passes that fit kernels to it.
+    """A machine that kernels are scheduled for, and the passes that fit kernels to it.
 
     `passes` run on whole functions, in this order; `kernel_passes` on each kernel that differs from all
     others, for a language prints equal kernels once. Vectors have so many `lanes` of 32 bits; 1 means that

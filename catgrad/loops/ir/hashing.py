@@ -1,4 +1,4 @@
-"""When two kernels are one: equal but for which arrays they are given and what these are called."""
+"""Structural hashing of kernels: two are one if they differ only in their arrays, or the names of these."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Signature:
         return thing in self._numbers
 
     def _twin(self, array: Buffer) -> Buffer:
-        """The array whose place another takes, if the kernel is given both."""
+        """The array whose memory another overwrites, if the kernel is called with both."""
         return array.alias if array.alias is not None and array.alias in self.given else array
 
     def _number(self, thing: Variable | Buffer) -> int:

@@ -1,4 +1,4 @@
-"""Value numbering: equal scalars have equal numbers, and what is known of a number is kept by scope."""
+"""Value numbering: equal scalars have equal numbers; what is known of a number is recorded by scope."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ class Numbering:
         self._steady: dict[int, bool] = {}
 
     def written(self, array: Buffer) -> None:
-        """Record a write: what is read from the buffer from now on is not what was there before."""
+        """Record a write: loads of the buffer from now on are not equal to earlier ones."""
         self.versions[array] = self.versions.get(array, 0) + 1
         self.epoch += 1
 
     def key(self, scalar: Scalar) -> int:
-        """Number a scalar as it is here."""
+        """Number a scalar by the current contents of buffers."""
         at = scalar.number, 0 if self._is_steady(scalar) else self.epoch
         if at not in self._keys:
             self._keys[at] = self._number(self._new_key(scalar))
         return self._keys[at]
 
     def _is_steady(self, scalar: Scalar) -> bool:
-        """Whether nothing it reads is changed in the kernel."""
+        """Tell whether the kernel writes nothing that it reads."""
         if scalar.number not in self._steady:
             own = not (isinstance(scalar, Load) and scalar.buffer in self.changing)
             self._steady[scalar.number] = own and all(map(self._is_steady, scalar.operands))
@@ -72,19 +72,19 @@ class Numbering:
         return next((known[key] for known in reversed(self.known) if key in known), None)
 
     def bind(self, scalar: Scalar, value: Any) -> None:
-        """Know something of a scalar, to the end of the scope."""
+        """Record something about a scalar, to the end of the scope."""
         self.known[-1][self.key(scalar)] = value
 
     @contextmanager
     def scope(self) -> Iterator[None]:
-        """Forget at its end what was bound within."""
+        """Forget bindings made within, at the end."""
         self.known.append({})
         yield
         self.known.pop()
 
     @contextmanager
     def trial(self) -> Iterator[None]:
-        """Undo at its end the writes within."""
+        """Undo writes made within, at the end."""
         versions, epoch = dict(self.versions), self.epoch
         yield
         self.versions, self.epoch = versions, epoch
