@@ -1,4 +1,4 @@
-"""Symbolic sizes in C: names that C can have for them, and how large what is computed of them may get."""
+"""Symbolic sizes in C: renamed where C or an array has the name, and bounded against overflow."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from catgrad.types import symbols
 
 
 def with_free_sizes(program: Program, reserved: Iterable[str]) -> Program:
-    """The program with another name for each size that is called like a word of C or an array."""
+    """Rename each size that is called like a word of C or an array."""
     names = {name for f in program.functions for name in symbols(f.argument_types)}
     arrays = (name for f in program.functions for name in (*f.names.values(), *(p.name for p in f.outputs)))
     taken = {*reserved, *arrays}
