@@ -14,7 +14,7 @@ ATOM = 100
 
 LARGEST_WHOLE = {Dtype.float16: 100, Dtype.bfloat16: 100}
 """Limits of floating-point numbers that are written like integers, by dtype; 1000 for others. NumPy 1 widens
- float32 for an integer of more than 16 bits, and float16 for one of more than 8.
+float32 for an integer of more than 16 bits, and float16 for one of more than 8.
 """
 
 

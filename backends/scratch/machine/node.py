@@ -26,7 +26,7 @@ PACKAGES = {
 """The npm package and its version that each virtual machine comes in."""
 
 LIMIT = 300.0
-"""Seconds after which a command that has no answer is given up."""
+"""Timeout of a command, in seconds."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +39,7 @@ class NodePackage(Tool):
         return packages_folder() / "node_modules" / self.name
 
     def is_here(self) -> bool:
-        """Look for its folder."""
+        """Tell whether its folder exists."""
         return self.folder.is_dir()
 
     def remedy(self) -> str:
@@ -70,18 +70,18 @@ NEEDS = (NODE, *MACHINES.values(), CHROMIUM)
 
 
 def missing(vm: str = "vanilla") -> str | None:
-    """Why this virtual machine cannot run here, if it cannot."""
+    """Return the reason that this virtual machine cannot run here, if it cannot."""
     return NODE.missing() or MACHINES[vm].missing()
 
 
 def packages_folder() -> Path:
-    """The folder of node_modules: $CATGRAD_SCRATCH, or one in the user's cache."""
+    """Return the folder of node_modules: $CATGRAD_SCRATCH, or one in the user's cache."""
     cache = platformdirs.user_cache_dir("catgrad", appauthor=False)
     return Path(os.environ.get("CATGRAD_SCRATCH") or f"{cache}/scratch").absolute()
 
 
 class Node:
-    """A process that holds projects by session and answers one command at a time."""
+    """A process that has one project for each session, and answers one command at a time."""
 
     def __init__(self, vm: str) -> None:
         self.dropped: deque[int] = deque()
@@ -94,11 +94,11 @@ class Node:
 
     @property
     def running(self) -> bool:
-        """Whether it can take another command."""
+        """Tell whether it can take another command."""
         return self._process.poll() is None
 
     def ask(self, command: str, session: int = 0, *, limit: float = LIMIT, **given: Any) -> Any:
-        """The result of a command.
+        """Send a command; returns its result.
 
         Raises: ToolError if it fails, or the process ends or takes longer than the limit, in seconds.
         """
@@ -130,7 +130,7 @@ class Node:
         self._process.communicate()
 
     def _exchange(self, line: bytes, limit: float) -> bytes:
-        """The answer to a line; empty if the process ends before it, as it does when the limit is reached."""
+        """Exchange a line for its answer; empty if the process ends first, as it does at the timeout."""
         commands, answers = self._process.stdin, self._process.stdout
         assert commands is not None  # both are pipes
         assert answers is not None
@@ -160,7 +160,7 @@ _running: dict[str, Node] = {}
 
 
 def running(vm: str) -> Node:
-    """The process of this virtual machine. Raises: ToolError if there can be none."""
+    """Return the process of this virtual machine. Raises: ToolError if there can be none."""
     for tool in (NODE, MACHINES[vm]):
         tool.require("running Scratch")
     if vm not in _running or not _running[vm].running:
