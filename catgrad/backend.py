@@ -118,9 +118,9 @@ class Backend:
     prints, before any pass, or refuses it. `template_context` returns the variables that the templates read,
     which are statements by default. `lowers_to_loops` names operations that are gone when macros are called,
     as loops have no shapes. With `runtime_learning_rate`, learning rates are numbers of the state, which
-    whoever runs the emitted code may change. `postprocess` makes the emitted files, which may be bytes, from
-    these variables and the rendered texts. Templates may call `helpers` by name. `known_gaps` says, by a word
-    for each, what the emitted code does not have that others do, beside operations, and why.
+    callers of the emitted code may change. `postprocess` makes the emitted files, which may be bytes, from
+    these variables and the rendered texts. Templates may call `helpers` by name. `known_gaps` has, by a
+    word for each, the features beside operations that other targets have and the emitted code lacks, and why.
     """
 
     name: str

@@ -28,7 +28,7 @@ class BoundFunction:
         common = [array for table in entry.function.tables for array in tables[table].values()]
         self.plans = Plans(entry.expected, entry.plan, common)
         self.tables = [ctypes.addressof(structs[table]) for table, _ in entry.entry.tables]
-        # Two calls that change the tables cannot run at once, so they may write numbers to one place.
+        # Calls that change the tables cannot overlap, so they may write numbers to one buffer.
         changes = any(changed for _, changed in entry.entry.tables)
         is_fixed = changes and all(type.rank == 0 for type in entry.results)
         self.fixed = [np.empty((), type.dtype.numpy) for type in entry.results] if is_fixed else []

@@ -65,7 +65,7 @@ class Workspace(threading.local):
     memory: Array
 
     def at_least(self, bytes: int) -> int:
-        """Return the address of so many bytes; their contents may be lost.
+        """Return the address of `bytes` bytes; their contents may be lost.
 
         Raises: MemoryError if there is no room for them
         """
@@ -76,7 +76,7 @@ class Workspace(threading.local):
 
 
 def aligned_bytes(count: int) -> Array:
-    """Allocate so many bytes, aligned."""
+    """Allocate `count` bytes, aligned."""
     try:
         memory = np.empty(count + ALIGNMENT, np.uint8)
     except (MemoryError, ValueError):  # which NumPy raises for sizes that no array may have

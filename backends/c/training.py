@@ -51,7 +51,7 @@ class Data:
 
 
 def training(program: Program, functions: Mapping[str, Any]) -> Data | None:
-    """Describe the data of the program; none if a step is not on rows of examples, or its loss has 16 bits."""
+    """Describe the program's data; none if a step is not on rows of examples, or its loss has 16 bits."""
     step = program.kinds.get(Kind.STEP)
     if step is None or Role.PARAMETER not in step.tables:
         return None

@@ -21,7 +21,7 @@ Term = tuple[int, tuple[str, ...]]
 class Workspace:
     """Memory that a function takes for intermediate results, as expressions of sizes.
 
-    `arrays` are the bytes of all arrays, of which `least` are needed at once. If `has_scratch`, there are
+    `arrays` are the bytes of all arrays, of which `least` are alive at the peak. If `has_scratch`, there are
     `scratch` bytes beside them, and as many for each thread if `per_thread`. The sum of the terms of `reach`
     bounds every size, index and number of bytes in the function, and the parts they are computed from.
     """

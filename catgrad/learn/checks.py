@@ -39,7 +39,7 @@ def check_parts(model: Any, optimiser: Any, loss: Any, labels: Any) -> None:
 
 
 def check_takes(loss: Loss, arguments: tuple[Any, ...]) -> None:
-    """Check the arity of a loss. Raises: OptionError unless it takes so many arguments."""
+    """Check the arity of a loss. Raises: OptionError unless it takes these arguments."""
     try:
         signature(loss).bind(*arguments)
     except TypeError:

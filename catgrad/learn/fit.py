@@ -44,7 +44,7 @@ def fit(
     Data are a tuple of arrays, of which the first `inputs` are the model's and the rest labels, and
     which `batches` shuffles by `seed`; or a stream of such tuples. After each epoch the loss and the
     metrics are taken on the validation data. With `patience`, training stops once the validation loss
-    has had no new minimum for so many epochs, and the learner ends as it was at the minimum.
+    has had no new minimum for that many epochs, and the learner ends as it was at the minimum.
 
     A `checkpoint`, run.safetensors, holds parameters, buffers, state and history after the last epoch, and
     run.best.safetensors those at the least validation loss. With `resume`, training goes on from there

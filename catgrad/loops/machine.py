@@ -20,8 +20,8 @@ class Machine:
     """A machine that kernels are scheduled for, and the passes that fit kernels to it.
 
     `passes` run on whole functions, in this order; `kernel_passes` on each kernel that differs from all
-    others, for a language prints equal kernels once. Vectors have so many `lanes` of 32 bits; 1 means that
-    there are none. `threads` share parallel loops. If a machine `multiplies_matrices`, contractions of
+    others, for a language prints equal kernels once. `lanes` is the width of vectors in elements of 32 bits,
+    1 if there are none. `threads` share parallel loops. If a machine `multiplies_matrices`, contractions of
     enough work are matrix products rather than reductions.
     """
 

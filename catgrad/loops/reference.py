@@ -190,7 +190,7 @@ class Interpreter:
     def place(self, array: Buffer, indices: Sequence[Index]) -> Any:
         """Compute the offset of an element, and assert that it is within the array."""
         key = id(array), id(indices)
-        if key not in self.places:  # the indices are kept, so that no others get their id
+        if key not in self.places:  # the indices stay alive, so that no others get their id
             self.places[key] = indices, array.flat(tuple(indices))
         place = self.index(self.places[key][1])
         size = self.size(array.size)

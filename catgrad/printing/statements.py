@@ -92,7 +92,7 @@ class Argument:
 class FunctionText:
     """A function as data for templates.
 
-    `symbols` holds each size read at run time: identifier, position of an argument, axis.
+    `symbols` has each size read at run time: identifier, position of an argument, axis.
     `sizes_read` are those of them the statements mention. `requirements` are expressions of sizes, with the
     least value of each. The arguments are those of `tables`, then `own_arguments`; `changes` are the tables
     of which it returns new values.

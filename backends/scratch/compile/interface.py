@@ -66,7 +66,7 @@ class PublicFunction:
 
 @dataclass(frozen=True)
 class Reset:
-    """Initialisation of a list of so many items, or of a variable, which has no count."""
+    """Initialisation of a list of `count` items, or of a variable, which has no count."""
 
     place: str
     count: int | None

@@ -48,13 +48,13 @@ class Costs(Protocol):
     """Cost model of registers: what recomputing costs a machine, compared with a register."""
 
     def hoists(self, scalar: Scalar, iterations: Size) -> bool:
-        """Tell whether a loop of so many iterations gains from a register for an invariant scalar."""
+        """Tell whether a loop of `iterations` gains from a register for an invariant scalar."""
 
     def shares(self, scalar: Scalar, uses: int, is_bound: IsBound) -> bool:
-        """Tell whether a scalar that is mentioned so often gains from a register."""
+        """Tell whether a scalar with this number of uses gains from a register."""
 
     def forwards(self, store: Store, loads: int) -> bool:
-        """Tell whether a stored element that is loaded again so often gains from a register."""
+        """Tell whether a stored element with this number of later loads gains from a register."""
 
     def mentions(self, scalar: Scalar) -> Sequence[tuple[Scalar, int]]:
         """List the operands that are computed whenever a scalar is, with how often it mentions each."""

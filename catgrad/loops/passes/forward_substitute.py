@@ -88,7 +88,7 @@ class _Block:
         return self.done
 
     def _flush(self, count: int) -> None:
-        """Emit the first so many of the late stores."""
+        """Emit the first `count` late stores."""
         late, self.late = self.late[:count], self.late[count:]
         for s in late:
             self._emit(s)

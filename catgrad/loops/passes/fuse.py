@@ -213,7 +213,7 @@ class _Block:
         return None
 
     def _candidates(self, mine: _Accesses, outermost: bool) -> Iterable[_Part]:
-        """Yield the parts from the last backwards; for an outermost loop those with its buffers or a check."""
+        """Yield the parts from the last backwards; for an outermost loop those with its buffers or checks."""
         if not outermost or self.fails:
             return reversed(self.parts)
         parts = {part: None for buffer in mine.touched for part in self.users.get(buffer, ())}

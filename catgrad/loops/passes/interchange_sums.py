@@ -46,7 +46,7 @@ class _Sum:
 
 
 def interchange_sums(items: Sequence[Item], min_iterations: int) -> list[Item]:
-    """Interchange each loop of at least so many iterations with the only sum in it, if they share loads."""
+    """Interchange each loop of at least `min_iterations` with the only sum in it, if they share loads."""
     result: list[Item] = []
     for item in items:
         if not isinstance(item, Loop):

@@ -142,11 +142,11 @@ def _index_of_extremum(r: Reduce, free: Sequence[Variable], op: ArgMax | ArgMin)
     own, dtype = tuple(map(index, free)), r.scalar.dtype
     shape = tuple(v.extent for v in free)
     best = Buffer("best", NdArrayType(shape, dtype))
-    # Indices of 32 bits are compared beside elements of as many.
+    # Indices of 32 bits fit into the lanes of elements of 32 bits.
     where = Buffer("where", NdArrayType(shape, Dtype.int32))
     old = Load(best, own)
     if dtype.is_floating:
-        # A NaN once found is never replaced, as nothing is greater or less than it.
+        # A NaN is never replaced, as nothing is greater or less than it.
         start: Scalar = number(float("-inf" if greatest else "inf"), dtype)
         better_of = Maximum() if greatest else Minimum()
         best_so_far: Scalar = Compute(better_of, dtype, (r.scalar, old))
