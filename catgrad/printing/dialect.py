@@ -1,4 +1,4 @@
-"""Dialects: a set of macros, one for each operation a target has, and a table of how tightly they bind."""
+"""Dialects: a set of macros, one for each operation a target has, and a table of their precedences."""
 
 from __future__ import annotations
 
