@@ -98,7 +98,7 @@ def unknown(kind: str, name: str, known: Iterable[str], command: str) -> Unknown
 
 def nearest(name: str, known: Iterable[str]) -> str:
     """Return a suggestion of the nearest of these names; empty if none is near."""
-    near = get_close_matches(str(name), list(known), n=1)
+    near = get_close_matches(str(name), list(map(str, known)), n=1)
     return f"did you mean {near[0]!r}? " if near else ""
 
 

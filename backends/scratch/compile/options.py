@@ -37,8 +37,8 @@ class Options:
     of an output, of which the largest is then the guess. `sig_figs` is the number of significant digits to
     which parameters are rounded. `storage` is their format in the file: "numbers"; or texts, exact ("packed")
     or rounded to "float16", "int8", "int6" or "int4". `unroll` is "compact" for few blocks, "max" for
-    speed, or "auto". Without `train`, the sprite only predicts. With a `tokenizer`, of `catgrad.tokenizers` or
-    Hugging Face, it writes text: the model takes a token at a time, and carries the state of those before.
+    speed, or "auto". Without `train`, the sprite only predicts. With a `tokenizer`, of `catgrad.tokenizers`
+    or Hugging Face, it writes text: the model takes a token at a time, and carries the state of those before.
     `vm` is the virtual machine that loads the sprite, "vanilla" or "turbowarp".
 
     Raises: OptionError for another value

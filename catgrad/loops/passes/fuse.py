@@ -281,7 +281,7 @@ def _grouped(items: Sequence[Item]) -> list[Kernel]:
 
 
 def _home(kernels: Sequence[Kernel], item: Item) -> Kernel | None:
-    """Find the last kernel that writes an operand of a single statement, if it may precede later kernels."""
+    """Find the last kernel that writes an operand of a statement, if it may precede the kernels after it."""
     reads, writes = {buffer for buffer, _ in item.reads}, {buffer for buffer, _ in item.writes}
     for kernel in reversed(kernels):
         if not reads.isdisjoint(buffer for buffer, _ in kernel.writes):

@@ -127,7 +127,7 @@ class FunctionPrinter:
         return self._known[kernel]
 
     def _text(self, interface: Interface) -> KernelText:
-        library, key = self.library, interface.signature.key
+        library, key = self.library, interface.signature.kernel_key
         if key not in library.printed:
             written = interface.written
             name = library.namer.fresh(f"compute_{written[0].name}" if written else "check")
