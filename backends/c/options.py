@@ -12,7 +12,7 @@ class Options:
     """Options of the emitted library.
 
     `weights` is a safetensors file whose arrays are also written as constants into a header. `openmp`
-    builds it with threads, whose number is OMP_NUM_THREADS.
+    has it built with threads, as many as OMP_NUM_THREADS says.
 
     Raises: OptionError for another value
     """

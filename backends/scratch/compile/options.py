@@ -30,16 +30,16 @@ MOST_FIGURES = 17
 class Options:
     """Options of the sprite.
 
-    `batch` is the number of examples of a train step, `predict_batch` that of predict. `weights` are
+    `batch` is how many examples a train step takes, `predict_batch` how many predict takes. `weights` are
     arrays by name, or a safetensors file of them; without, parameters begin as the model says. `data` are
     examples, an array of inputs and one of targets (or several of each, as the model takes them), with
     which the sprite trains itself. `features` are names for the numbers of an input, `classes` for those
-    of an output, of which the largest is then the guess. `sig_figs` is the number of significant digits to
-    which parameters are rounded. `storage` is their format in the file: "numbers"; or texts, exact ("packed")
-    or rounded to "float16", "int8", "int6" or "int4". `unroll` is "compact" for few blocks, "max" for
-    speed, or "auto". Without `train`, the sprite only predicts. With a `tokenizer`, of `catgrad.tokenizers`
-    or Hugging Face, it writes text: the model takes a token at a time, and carries the state of those before.
-    `vm` is the virtual machine that loads the sprite, "vanilla" or "turbowarp".
+    of an output, of which the largest is then the guess. `sig_figs` rounds parameters to so many digits.
+    `storage` says how the file keeps them: as "numbers"; as texts, exactly ("packed") or rounded to
+    "float16", "int8", "int6" or "int4". `unroll` is "compact" for few blocks, "max" for speed, or "auto".
+    Without `train`, the sprite only predicts. With a `tokenizer`, one of `catgrad.tokenizers` or of Hugging
+    Face, it writes text: the model takes a token at a time, and remembers those before. `vm` is what runs
+    the sprite when it is loaded, "vanilla" or "turbowarp".
 
     Raises: OptionError for another value
     """
