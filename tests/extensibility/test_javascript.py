@@ -5,27 +5,12 @@ Its emitted modules run in Node.js, and must compute what `ref` says, as those o
 
 from __future__ import annotations
 
-import sys
-from functools import cache
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 import catgrad.backend
-from catgrad import Dtype, NdArrayType, Task, build, layers, mse, obj, ops, optimisers
 from catgrad.backend import backends, get_backend
-from catgrad.errors import DtypeError
-from catgrad.learn.compile import emit
-from catgrad.learn.learner import Learner
-from catgrad.learn.task import TERMS
-from catgrad.programs.ports import INITIAL, TABLES, Kind
-from catgrad.programs.program import evaluate, interpret
-from catgrad.terms.block import retyped
-from catgrad.terms.op import OPS
-from catgrad.terms.term import singleton
-from catgrad.testing import Batches, Case, check_conformance, in_dtype, operation_cases, run_on
-from tests.models import BATCH, INPUT, OUTPUT, TASKS, arguments, mlp
 
 PACKAGE = Path(__file__).parent / "javascript"
 MOST_LINES = 500

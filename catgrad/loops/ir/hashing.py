@@ -105,7 +105,7 @@ class Signature(Structure):
         return self._order.setdefault(thing, len(self._order))
 
     def _twin(self, buffer: Buffer) -> Buffer:
-        """The buffer that another overwrites, if the kernel is given both."""
+        """Return the buffer that another overwrites, if the kernel is called with both."""
         return buffer.home if buffer.home in self.given else buffer
 
     def _buffer(self, buffer: Buffer) -> Hashable:

@@ -1,4 +1,4 @@
-"""Value numbering: equal scalars have equal numbers, and what is known of a number is kept by scope."""
+"""Value numbering: equal scalars have equal numbers; what is known of a number is recorded by scope."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ class Numbering(Structure):
         self._steady: dict[int, bool] = {}
 
     def written(self, buffer: Buffer) -> None:
-        """Record a write: what is read from the buffer from now on is not what was there before."""
+        """Record a write: loads of the buffer from now on are not equal to earlier ones."""
         self.versions[buffer] = self.versions.get(buffer, 0) + 1
         self.epoch += 1
 
     def key(self, scalar: Scalar) -> int:
-        """Number a scalar as it is here."""
+        """Number a scalar by the current contents of buffers."""
         at = scalar.number, 0 if self._is_steady(scalar) else self.epoch
         if at not in self._keys:
             self._keys[at] = self.number(self.node_key(scalar))
@@ -51,19 +51,19 @@ class Numbering(Structure):
         return next((known[key] for known in reversed(self.known) if key in known), None)
 
     def bind(self, scalar: Scalar, value: Any) -> None:
-        """Know something of a scalar, to the end of the scope."""
+        """Record something about a scalar, to the end of the scope."""
         self.known[-1][self.key(scalar)] = value
 
     @contextmanager
     def scope(self) -> Iterator[None]:
-        """Forget at its end what was bound within."""
+        """Forget bindings made within, at the end."""
         self.known.append({})
         yield
         self.known.pop()
 
     @contextmanager
     def trial(self) -> Iterator[None]:
-        """Undo at its end the writes within."""
+        """Undo writes made within, at the end."""
         versions, epoch = dict(self.versions), self.epoch
         yield
         self.versions, self.epoch = versions, epoch
