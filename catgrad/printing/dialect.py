@@ -54,12 +54,12 @@ class Dialect:
         return op.macro in self.macros
 
     def strength(self, op: Op, dtype: Dtype | None = None) -> int:
-        """How tightly the text of an operation binds, perhaps one whose result has this dtype."""
+        """Return the precedence of the text of an operation, perhaps one whose result has this dtype."""
         name = "Negate" if isinstance(op, Literal) and op.is_negation else op.macro
         return self._binding(name, dtype)[0]
 
     def required(self, op: Op, position: int, dtype: Dtype | None = None) -> int:
-        """How tightly the operand at this position must bind to go without parentheses."""
+        """Return the precedence that the operand at this position needs to go without parentheses."""
         needs = self._binding(op.macro, dtype)[1:]
         return needs[min(position, len(needs) - 1)] if needs else 0
 
