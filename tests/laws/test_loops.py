@@ -233,3 +233,15 @@ def test_no_index_is_used_before_it_is_checked(number):
     )
     assert type(found) is type(wanted)
     assert isinstance(found, IndexError) or equal(found, wanted)
+
+
+def test_no_element_is_loaded_before_a_loop_without_iterations():
+    """The load of a row by a number, the same in each iteration, was hoisted out of a loop over no rows."""
+    n = Dim("n")
+    term = build(
+        lambda x, k: ops.gather(x, ops.broadcast(k, (n,))) * 2,
+        [NdArrayType((n,)), NdArrayType((), Dtype.int64)],
+    )
+    lowered = compile_kernels(function_of(term), VECTORS).map_kernels(VECTORS.finish)
+    [found] = run(lowered, np.zeros(0, np.float32), np.int64(3))
+    assert found.shape == (0,)

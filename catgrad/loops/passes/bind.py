@@ -118,6 +118,7 @@ class _Binder:
         writes = [buffer for s in statements(kernel.body) for buffer, _ in s.writes]
         self.count = Counter(writes)
         self.numbering = Numbering(self.count.keys())
+        self.around: list[Size] = []
 
     def block(self, items: Sequence[Item]) -> list[Item]:
         """Bind the scalars of items; registers live to their end."""
@@ -136,7 +137,9 @@ class _Binder:
         with self.numbering.scope():
             hoisted = self._hoisted(loop)
             self._written(loop)
+            self.around.append(loop.variable.extent)
             body = self.block(loop.body)
+            self.around.pop()
             self._written(loop)
         return [*hoisted, replace(loop, body=body)]
 
@@ -149,21 +152,37 @@ class _Binder:
         inside = {each.variable for each in loops([loop])}
         written = {buffer.home for s in statements([loop]) for buffer, _ in s.writes}
         done: list[Item] = []
+
+        def stays(load: Load) -> bool:
+            runs = isinstance(loop.variable.extent, int)
+            return load.buffer.home not in written and (runs or self._may_load(load))
+
         for s in statements([loop]):
             for scalar in _scalars(s):
-                for part in self._invariant(scalar, inside, written):
+                for part in self._invariant(scalar, inside, stays):
                     if not self._is_bound(part) and self.costs.hoists(part, loop.variable.extent):
                         done += [*self._shared(part, Counter()), *self._let(part)]
         return done
 
-    def _invariant(self, scalar: Scalar, inside: set[Variable], written: set[Buffer]) -> Iterator[Scalar]:
-        """Yield the largest subexpressions that depend on none of these variables and buffers."""
-        loads = (load.buffer.home in written for load in scalar.loads())
-        if inside.isdisjoint(scalar.variables) and not any(loads):
+    def _may_load(self, load: Load) -> bool:
+        """Prove that an element may be loaded before a loop that perhaps has no iterations.
+
+        Then an index that is read has not been checked, and a buffer of a size that no loop around has may be
+        empty.
+        """
+        shape = load.buffer.type.shape
+        sizes = [size for size in shape if not isinstance(size, int) and size not in self.around]
+        return not load.operands and not sizes and 0 not in shape
+
+    def _invariant(
+        self, scalar: Scalar, inside: set[Variable], stays: Callable[[Load], bool]
+    ) -> Iterator[Scalar]:
+        """Yield the largest parts that do not depend on these variables, and whose loads stay the same."""
+        if inside.isdisjoint(scalar.variables) and all(map(stays, scalar.loads())):
             yield scalar
         else:
             for operand, _ in self.costs.mentions(scalar):
-                yield from self._invariant(operand, inside, written)
+                yield from self._invariant(operand, inside, stays)
 
     def _straight(self, run: Sequence[Statement], later: Sequence[Item] = ()) -> list[Item]:
         """Common subexpression elimination in a basic block."""
