@@ -65,8 +65,8 @@ class LocalArray:
 class Assign:
     """A new value of a register or an element; `update` names the operation that combines it with the old.
 
-    In a vectorised loop that reduces to it, there is its `reduction`; elsewhere `combined` is the operation on
-    the old value and the expression, for languages that do not spell this as an assignment.
+    In a vectorised loop that reduces to it, there is its `reduction`; elsewhere `combined` is the operation
+    on the old value and the expression, for languages that do not spell this as an assignment.
     """
 
     dtype: Dtype
@@ -194,7 +194,7 @@ CallLine = Call | CallLoop | CallBranch
 
 @dataclass(frozen=True)
 class Pointer:
-    """A temporary array of a function: its offset in the workspace, its length and its shape for a comment."""
+    """A temporary array of a function: its offset in the workspace, its length, its shape for a comment."""
 
     dtype: Dtype
     name: str
