@@ -1,4 +1,4 @@
-"""Backends: what a target prints itself, how, and what it takes to build and call the result."""
+"""Backends: the operations that a target prints, its passes and templates, and its loader."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ if TYPE_CHECKING:
     import jinja2
 
 GROUP = "catgrad.backends"
-"""The entry-point group in which targets are found: each gives a function () -> {name: loader}."""
+"""The entry-point group of targets: each entry is a function () -> {name: loader}."""
 
 
 TOLERANCE = {"f32": 1e-5, "f64": 1e-12, "f16": 2e-3, "bf16": 1.6e-2}
-"""How far results may be from the reference: of 16 bits, two units in the last place."""
+"""Greatest error of results against the reference: of 16 bits, two units in the last place."""
 
 
 @dataclass(frozen=True)
 class Artifact:
     """The files emitted for a program, by name, and the target that loads them.
 
-    `program` is as it was printed, `reference` as it was given to the target, which says what it means.
+    `program` is the one that was printed, `reference` the one before the target's passes, its specification.
     """
 
     files: Mapping[str, str | bytes]
@@ -55,11 +55,11 @@ class Artifact:
 
     @property
     def source(self) -> str:
-        """The text of the main file, which is the first."""
+        """Text of the main file, which is the first."""
         return str(next(iter(self.files.values())))
 
     def text(self, name: str) -> str:
-        """A file that is text."""
+        """Return the text of a file."""
         return str(self.files[name])
 
     def write(self, directory: str | Path) -> list[Path]:
@@ -92,13 +92,13 @@ class NoOptions:
 
 
 def statements(backend: Backend, program: Program) -> dict[str, Any]:
-    """The functions of a prepared program as statements, by name and by kind, for templates."""
+    """Print the functions of a prepared program as statements, by name and by kind, for templates."""
     printed = {f.name: FunctionPrinter(f, backend.dialect).print() for f in program.functions}
     return {"functions": printed, "kinds": {kind: printed[f.name] for kind, f in program.kinds.items()}}
 
 
 def unchanged(context: Mapping[str, Any], files: dict[str, str]) -> Mapping[str, str | bytes]:
-    """The rendered files as they are."""
+    """Return the rendered files as they are."""
     return files
 
 
@@ -118,9 +118,9 @@ class Backend:
     prints, before any pass, or refuses it. `template_context` returns the variables that the templates read,
     which are statements by default. `lowers_to_loops` names operations that are gone when macros are called,
     as loops have no shapes. With `runtime_learning_rate`, learning rates are numbers of the state, which
-    whoever runs the emitted code may change. `postprocess` makes the emitted files, which may be bytes, from
-    these variables and the rendered texts. Templates may call `helpers` by name. `known_gaps` says, by a word
-    for each, what the emitted code does not have that others do, beside operations, and why.
+    callers of the emitted code may change. `postprocess` makes the emitted files, which may be bytes, from
+    these variables and the rendered texts. Templates may call `helpers` by name. `known_gaps` has, by a
+    word for each, the features beside operations that other targets have and the emitted code lacks, and why.
     """
 
     name: str
@@ -166,7 +166,7 @@ class Backend:
 
     @cached_property
     def dialect(self) -> Dialect:
-        """The macros of all folders, where nearer ones replace those of dialects built on."""
+        """The macros of all folders; nearer folders override those of dialects built on."""
         macros: dict[str, Any] = {}
         binding: dict[str, Sequence[int]] = {}
         reserved: set[str] = set()
@@ -179,7 +179,7 @@ class Backend:
         return Dialect(macros, binding, frozenset(reserved))
 
     def has(self, op: Op) -> bool:
-        """Whether the target prints this operation itself."""
+        """Tell whether the target prints this operation itself."""
         return op.macro in self.operations
 
     @cached_property
@@ -193,7 +193,7 @@ class Backend:
         return next(filter(None, reasons), None)
 
     def configured(self, /, **options: Any) -> Backend:
-        """The target with these options. Raises: UnknownName for another; OptionError for a wrong value."""
+        """Set the options. Raises: UnknownName for another; OptionError for a wrong value."""
         known = [f.name for f in fields(self.options)]
         for name in options:
             if name not in known:
@@ -206,7 +206,7 @@ class Backend:
         return changed
 
     def emit(self, program: Program) -> Artifact:
-        """The files of a program, whose definitions are already expanded to what the target has.
+        """Emit the files of a program, whose definitions are already expanded to operations of the target.
 
         Raises: UnsupportedOp if the target lacks an operation; OptionError if its options do not suit
         the program, or its arrays do not fit into 64 bits of addresses.
@@ -230,7 +230,7 @@ class Backend:
 
     def _optimised(self, function: Function) -> Function:
         straight = optimise(function)
-        # Passes of the target may replace operations by ones that no longer say what they demand.
+        # Passes of the target may replace operations by ones without their requirements.
         return self._suited(replace(straight, requirements=requirements(straight)))
 
     def _suited(self, function: Function) -> Function:
@@ -259,7 +259,7 @@ def _unknown_option(target: str, name: str, known: Sequence[str]) -> UnknownName
 
 
 def backends() -> dict[str, Callable[[], Backend]]:
-    """A loader for every installed target, by name. Raises: UnknownName if two have one name."""
+    """Find a loader for every installed target, by name. Raises: UnknownName if two have one name."""
     found: dict[str, Callable[[], Backend]] = {}
     for entry in sorted(entry_points(group=GROUP), key=lambda e: e.value):
         for name, loader in _provided(entry).items():
@@ -285,7 +285,7 @@ def _provided(entry: EntryPoint) -> dict[str, Callable[[], Backend]]:
 
 @cache
 def get_backend(name: str) -> Backend:
-    """The target of this name.
+    """Load the target of this name.
 
     Raises: UnknownName, with the nearest name there is; ToolError if its package does not load.
     """
@@ -314,6 +314,6 @@ def loaded_backends() -> dict[str, Backend]:
 
 
 def capability_table() -> dict[str, dict[str, bool]]:
-    """For each operation, which targets print it themselves."""
+    """Tabulate, for each operation, which targets print it themselves."""
     loaded = loaded_backends()
     return {op: {name: op in backend.operations for name, backend in loaded.items()} for op in sorted(OPS)}

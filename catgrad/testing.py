@@ -22,6 +22,7 @@ import catgrad.ops  # noqa: F401  # declares the operations
 from catgrad.backend import Backend, get_backend
 from catgrad.functors import Expand, reverse
 from catgrad.functors.reverse import cotangents
+from catgrad.loops.reference import run as run_kernels
 from catgrad.naming import Namer
 from catgrad.programs.program import Program, evaluate, lower
 from catgrad.terms.block import retyped
@@ -33,6 +34,11 @@ from catgrad.verification import draw_arrays
 
 if TYPE_CHECKING:
     import networkx
+
+__all__ = [
+    "Batches", "Case", "check_conformance", "check_derivative", "draw_arrays", "in_dtype", "in_float64",
+    "isomorphic", "operation_cases", "run_kernels", "run_on",
+]  # fmt: skip
 
 
 @dataclass(frozen=True)

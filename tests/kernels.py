@@ -7,13 +7,16 @@ from typing import Any
 from catgrad.loops import OPERATIONS
 from catgrad.loops.machine import Machine
 from catgrad.loops.passes import KERNEL_PASSES, PASSES
+from catgrad.loops.passes.bind import RegisterCosts, binder
 from catgrad.programs.passes import erase_barriers, optimise
 from catgrad.programs.program import Function, nest
 
-VECTORS = Machine(PASSES, KERNEL_PASSES, lanes=16, threads=True, multiplies_matrices=True)
+BIND = binder(RegisterCosts(longest=20, loads_before_choices=True))
+
+VECTORS = Machine(PASSES, (*KERNEL_PASSES, BIND), lanes=16, threads=True, multiplies_matrices=True)
 """A processor with vectors and threads."""
 
-SCALARS = Machine(PASSES, KERNEL_PASSES)
+SCALARS = Machine(PASSES, (*KERNEL_PASSES, BIND))
 """One element after the other."""
 
 

@@ -1,4 +1,4 @@
-"""A function of an emitted library with its tables fixed, so that a call costs next to nothing."""
+"""Partial application of emitted functions to their tables, so that a call costs next to nothing."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .plans import Plan, Plans
 
 
 class BoundFunction:
-    """A function on its own arrays; the tables are changed where they are. It gives its own results."""
+    """A function with its own arrays as arguments and results; the tables are updated in place."""
 
     def __init__(self, entry: Entry, tables: Mapping[Role, Mapping[str, Array]], structs: Mapping[Role, Any]):
         self.entry, self.library = entry, entry.library
@@ -28,14 +28,14 @@ class BoundFunction:
         common = [array for table in entry.function.tables for array in tables[table].values()]
         self.plans = Plans(entry.expected, entry.plan, common)
         self.tables = [ctypes.addressof(structs[table]) for table, _ in entry.entry.tables]
-        # Two calls that change the tables cannot run at once, so they may write numbers to one place.
+        # Calls that change the tables cannot overlap, so they may write numbers to one buffer.
         changes = any(changed for _, changed in entry.entry.tables)
         is_fixed = changes and all(type.rank == 0 for type in entry.results)
         self.fixed = [np.empty((), type.dtype.numpy) for type in entry.results] if is_fixed else []
         self.places = list(map(address, self.fixed))
 
     def __call__(self, *values: Any) -> list[Any]:
-        """The function's own results, then a gradient for each parameter if it gives these."""
+        """Return the function's own results, then a gradient for each parameter if it computes these."""
         plan, arrays = self.plans.of(values)
         outputs = self.fixed or self.entry.outputs(plan)
         places = self.places or map(address, outputs)
@@ -51,7 +51,7 @@ class BoundFunction:
 
 
 class BatchedFunction(BoundFunction):
-    """A step on each of several batches, given as arrays with one more axis before the others."""
+    """A step on each of several batches, given as arrays with one more leading axis."""
 
     def __init__(self, entry: Entry, tables: Mapping[Role, Mapping[str, Array]], structs: Mapping[Role, Any]):
         super().__init__(entry, tables, structs)
@@ -67,6 +67,6 @@ class BatchedFunction(BoundFunction):
         return type.with_shape((Dim(self.steps), *type.shape))
 
     def plan(self, sizes: dict[str, int]) -> Plan:
-        """What a call at these sizes needs: the number of steps is the last."""
+        """Return the plan of a call at these sizes, of which the last is the number of steps."""
         steps, one = sizes[self.steps], self.entry.plan(sizes)
         return Plan((*one.sizes, steps), ((steps,),), one.workspace)

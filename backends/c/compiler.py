@@ -1,4 +1,4 @@
-"""The system's C compiler, and a cache of the libraries it made, by what they are made of."""
+"""The system's C compiler, and a content-addressed cache of the libraries it built."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ NEEDS = (
 
 
 def shared_library(name: str, files: Mapping[str, str], source: str, flags: Sequence[str] = ()) -> Path:
-    """The library of a source among these files, compiled unless the cache has it whole.
+    """Return the library of a source among these files, compiled unless a valid one is cached.
 
     Raises: ToolError if there is no compiler, or it fails; ArtifactError if the cache cannot be written
     """
@@ -63,14 +63,14 @@ def shared_library(name: str, files: Mapping[str, str], source: str, flags: Sequ
 
 
 def cache_folder() -> Path:
-    """Where libraries are kept: $CATGRAD_CACHE, or the user's cache."""
+    """Return the folder of cached libraries: $CATGRAD_CACHE, or the user's cache."""
     chosen = os.environ.get("CATGRAD_CACHE")
     folder = Path(chosen) if chosen else Path(platformdirs.user_cache_dir("catgrad", appauthor=False)) / "c"
     return folder.absolute()
 
 
 def _kept(folder: Path, name: str) -> Path | None:
-    """Find the library of an entry, unless it is damaged: to load one that was cut off ends the process."""
+    """Find the cached library of an entry, unless it is damaged: to load a truncated one ends the process."""
     for library in folder.glob(f"{name}.*.so"):
         if library.name == _file_name(name, library.read_bytes()):
             return library
@@ -78,7 +78,7 @@ def _kept(folder: Path, name: str) -> Path | None:
 
 
 def _file_name(name: str, content: bytes) -> str:
-    """Name a library after its content, by which damage is found."""
+    """Name a library after its content hash, by which damage is detected."""
     return f"{name}.{_digest(content)}.so"
 
 
@@ -90,7 +90,7 @@ def _compiled(command: Sequence[str], files: Mapping[str, str], folder: Path, na
     folder.mkdir(parents=True, exist_ok=True)
     for file, text in files.items():
         write_whole(folder / file, [text.encode()])
-    # Processes that make the same library at a time each make their own, and the last one stays.
+    # Concurrent processes each build their own library, and the last one stays.
     with tempfile.TemporaryDirectory(dir=folder) as temporary:
         made = Path(temporary) / f"{name}.so"
         done = _run([*command, "-o", str(made), "-lm"], folder)
@@ -109,7 +109,7 @@ def _compiled(command: Sequence[str], files: Mapping[str, str], folder: Path, na
 
 @cache
 def version(command: tuple[str, ...]) -> str:
-    """What the compiler says it is."""
+    """Ask the compiler for its version."""
     return _run([*command, "--version"]).stdout
 
 
@@ -131,7 +131,7 @@ def _run(command: Sequence[str], folder: Path | None = None) -> subprocess.Compl
 
 @cache
 def processor() -> str:
-    """What -march=native depends on: the processor's model and features."""
+    """Identify the processor by its model and features, on which -march=native depends."""
     machine = f"{sys.platform} {platform.machine()} {platform.processor()}"
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()

@@ -18,15 +18,15 @@ from catgrad.types import Array
 from .interface import Place, layouts
 
 MOST_BYTES = 2**20
-"""Of arrays in the source, beyond which compilers and editors get slow."""
+"""Limit of arrays in the source, in bytes, beyond which compilers and editors get slow."""
 
 HELD = ("buffers", "parameters")
-"""The tables that a trained model is used with."""
+"""The tables that inference with a trained model reads."""
 
 
 @dataclass(frozen=True)
 class Weight:
-    """An array of a table, and the digits of its elements: the fewest that are read back as the same."""
+    """An array of a table, and its elements in the fewest digits that are read back as the same."""
 
     table: str
     place: Place
@@ -36,7 +36,7 @@ class Weight:
 def weights(
     program: Program, tables: Mapping[str, Sequence[tuple[Slot, str]]], backend: Backend
 ) -> list[Weight]:
-    """The arrays of the file that the option `weights` names; none without it.
+    """Read the arrays of the file that the option `weights` names; none without it.
 
     Raises: ArtifactError if the file is no safetensors; ShapeError if an array is missing or has
     another shape or dtype; OptionError if they are too large for a source

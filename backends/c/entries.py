@@ -1,4 +1,4 @@
-"""Functions of a program as C functions: kernels shared between them, and calls of these."""
+"""C functions of a program: calls of kernels, which equal ones share."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .workspace import workspace
 
 @dataclass(frozen=True)
 class CArgument:
-    """An argument or a result of its own: its identifier, its name, its type and how many elements it has."""
+    """An array argument or result: its identifier, its name, its type and its number of elements."""
 
     identifier: str
     name: str
@@ -32,7 +32,7 @@ class CArgument:
 
 @dataclass(frozen=True)
 class CFunction:
-    """All that templates need of a function.
+    """A function as data for templates.
 
     Its `workspace` is how many bytes it takes, which for some sizes may be none, and `limit` are lines that
     compute the `most` that any size, index or number of bytes comes to; `requirements` are sizes with the
@@ -81,7 +81,7 @@ class Library:
         return name
 
     def function(self, function: Function) -> CFunction:
-        """A function as text, with the kernels that no function before it has."""
+        """Print a function, with the kernels that no function before it has."""
         printer, macros = FunctionPrinter(self.kernels, function), self.macros
         inputs = self._passed(printer, printer.lowered.arguments, function.inputs)
         outputs = self._passed(printer, printer.lowered.results, function.outputs)
@@ -102,7 +102,7 @@ class Library:
     def _passed(
         self, printer: FunctionPrinter, buffers: Sequence[Buffer], ports: Sequence[Port]
     ) -> tuple[CArgument, ...]:
-        """Name every argument or result; returns those that are no members of tables."""
+        """Name every argument or result; returns those that are not members of tables."""
         own = []
         for buffer, port in zip(buffers, ports, strict=True):
             if port.role.is_table or port.role is Role.GRADIENT:
@@ -116,13 +116,13 @@ class Library:
 
 
 def members(program: Program, table: Role, reserved: frozenset[str]) -> list[tuple[Any, str]]:
-    """The slots of a table, and what they are called in its struct."""
+    """List the slots of a table with their names in its struct."""
     namer = Namer(reserved)
     return [(slot, namer.fresh(slot.name)) for slot in program.tables.get(table, ())]
 
 
 def template_context(backend: Backend, program: Program) -> dict[str, Any]:
-    """What the templates of the target c are given."""
+    """Return the variables that the templates of the target c read."""
     library = Library(backend, program)
     functions = {f.name: library.function(f) for f in program.functions}
     return {

@@ -1,4 +1,4 @@
-"""How much room the emitted reader and writer of files need."""
+"""Buffer sizes of the emitted reader and writer of safetensors files."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from catgrad.types import NdArrayType
 from .interface import Layout
 
 FEWEST_AXES = 8
-"""For how many axes there is room, whatever the model has."""
+"""Axes that the reader has room for at least, whatever the model has."""
 
 
 def longest_name(placed: Mapping[str, Layout]) -> int:
-    """The length of the longest name of an array."""
+    """Return the length of the longest name of an array."""
     return max(len(place.slot.name) for layout in placed.values() for place in layout)
 
 
 def most_axes(program: Program) -> int:
-    """The most axes that an array of a file may have."""
+    """Return the greatest rank of an array in a file."""
     slots = (slot.type for table in program.tables.values() for slot in table)
     arguments = (type for f in program.functions for type in f.argument_types)
     ranks: list[NdArrayType] = [*slots, *arguments]

@@ -1,4 +1,4 @@
-"""Numbers of 16 bits, which C stores as their bits and computes with as floats."""
+"""Numbers of 16 bits, which C stores as their bit patterns and computes with as floats."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An emitted library behind functions on arrays, with the checks and errors of the other targets."""
+"""Adapter of an emitted library: functions on arrays, with the checks and errors of the other targets."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from .library import Library, address, table_of
 from .plans import Plan, Plans
 
 TOO_LARGE = c_size_t(-1).value
-"""The bytes of workspace where sizes are such that bytes cannot be counted."""
+"""The workspace size that stands for an overflow of the count of bytes."""
 
 
 class Entry:
-    """A function of the library on arrays: those of tables, then its own; it gives new ones."""
+    """A function of the library on arrays: those of tables, then its own. Its results are new arrays."""
 
     def __init__(self, library: Library, program: Program, function: Function) -> None:
         self.library, self.program, self.function = library, program, function
@@ -44,7 +44,7 @@ class Entry:
         self._workspace = library.function(f"{self.entry.name}_workspace_bytes", self.takes_sizes, c_size_t)
 
     def plan(self, sizes: dict[str, int]) -> Plan:
-        """What a call at these sizes needs."""
+        """Return the plan of a call at these sizes."""
         in_order = tuple(sizes[symbol] for symbol in self.symbols)
         workspace = self._workspace(*in_order)
         if workspace == TOO_LARGE:
@@ -53,12 +53,12 @@ class Entry:
         return Plan(in_order, shapes, workspace)
 
     def outputs(self, plan: Plan) -> list[Array]:
-        """New arrays for the results."""
+        """Allocate arrays for the results."""
         pairs = zip(plan.shapes, self.results, strict=True)
         return [np.empty(shape, type.dtype.numpy) for shape, type in pairs]
 
     def __call__(self, *values: Any) -> list[Array]:
-        """The results, in the order in which the function gives them."""
+        """Call the function; returns the results in its order."""
         plan, inputs = self.plans.of(values)
         arrays: dict[Role, list[Array]] = {}
         own: list[Any] = []
@@ -82,7 +82,7 @@ class Entry:
         return [next(results.get(port.role, rest)) for port in self.function.outputs]
 
     def new_gradients(self) -> list[Array]:
-        """An array for the gradient of each parameter."""
+        """Allocate an array for the gradient of each parameter."""
         types = (slot.type for slot in self.program.tables[Role.PARAMETER])
         return [np.empty(numbers(type.shape), type.dtype.numpy) for type in types]
 

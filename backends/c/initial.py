@@ -25,14 +25,14 @@ class Initial:
         self.expected = Expected(function.name, ("seed",), function.argument_types)
 
     def __call__(self, seed: Any = 0) -> list[Array]:
-        """The first values, decided by the seed."""
+        """Compute the first values, determined by the seed."""
         [checked] = self.expected.checked([seed])
         first = initialise(self.library, self.program, int(checked))
         return [array for table in self.function.changes for array in first[table]]
 
 
 def initialise(library: Library, program: Program, seed: int) -> dict[Role, list[Array]]:
-    """The first values of every table that is not empty."""
+    """Compute the first values of every table that is not empty."""
     tables = {
         table: [np.empty(numbers(slot.type.shape), slot.type.dtype.numpy) for slot in program.tables[table]]
         for table in TABLES

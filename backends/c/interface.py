@@ -1,6 +1,6 @@
-"""The functions of an emitted library: what they are called, and what they take in which order.
+"""Calling convention of an emitted library: names of functions, and the order of their arguments.
 
-The templates spell it as C, and the harness calls by it; so that both agree, it is said once.
+The templates print it as C, and the harness calls by it; both read it here, so that they agree.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ CODES = {
     "NO_MEMORY": "there is too little memory",
     "NOT_WRITTEN": "the file cannot be written",
 }
-"""What functions return, in the order of their numbers, and what it means."""
+"""Status codes of functions, in the order of their numbers, and their meanings."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """What a function takes from and gives to tables.
+    """The tables that a function takes and changes.
 
     `tables` are pairs of a table and whether it is changed. `gradients` is "read", "written" or
-    neither; where they are read, they are all a function has for arguments of its own.
+    neither; where they are read, they are the function's only arguments beside tables.
     """
 
     name: str
@@ -50,12 +50,12 @@ class Entry:
 
 
 def prefix(program: Program) -> str:
-    """What every name of the library begins with."""
+    """Return the prefix of every name in the library."""
     return Namer().fresh(program.name)
 
 
 def entry(function: Function) -> Entry:
-    """How a function of a program is called in C."""
+    """Return the calling convention of a function in C."""
     tables = [table for table in TABLES if table in (*function.tables, *function.changes)]
     gradients = ""
     for usage, ports in (("read", function.inputs), ("written", function.outputs)):
@@ -65,22 +65,22 @@ def entry(function: Function) -> Entry:
 
 
 def own(ports: Sequence[Port]) -> list[Port]:
-    """List the arrays that are passed one by one: no parts of a table, and no gradients of one."""
+    """List the arrays that are passed separately: not parts of a table, nor gradients of one."""
     return [port for port in ports if not port.role.is_table and port.role is not Role.GRADIENT]
 
 
 def initials(functions: Mapping[str, Any]) -> list[Any]:
-    """The functions that give first values to a table, if it has any."""
+    """List the functions that compute first values of a table, if it has any."""
     return [f for f in functions.values() if f.kind.is_initial and f.entry.tables]
 
 
 def every_size(functions: Mapping[str, Any]) -> tuple[str, ...]:
-    """The sizes of all functions, each once."""
+    """List the sizes of all functions, each once."""
     return tuple(dict.fromkeys(size for f in functions.values() for size in f.sizes))
 
 
 def listed(items: str | Sequence[str], start: int, separator: str = ", ", width: int = 110) -> str:
-    """Items, or what a text lists between commas, from column `start` on, in lines that are not long."""
+    """Join items, or those of a text with commas, into lines from column `start` that are not long."""
     parts = items.strip().split(", ") if isinstance(items, str) else items
     lines, line = [], ""
     for part in parts:
@@ -93,14 +93,14 @@ def listed(items: str | Sequence[str], start: int, separator: str = ", ", width:
 
 
 def unused(function: Any, wish: str) -> str:
-    """A name that no size, argument or result of a function has."""
+    """Return a name that no size, argument or result of a function has."""
     own = (array.identifier for array in (*function.inputs, *function.outputs))
     return Namer([*function.sizes, *own]).fresh(wish)
 
 
 @dataclass(frozen=True)
 class Place:
-    """An array of a table: its member in the table's struct, and how it lies in memory and in files."""
+    """An array of a table: its member in the table's struct, and its layout in memory and in files."""
 
     slot: Slot
     identifier: str
@@ -108,7 +108,7 @@ class Place:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Its shape, all of it known."""
+        """Shape with all sizes known."""
         return numbers(self.slot.type.shape)
 
     @property
@@ -123,19 +123,19 @@ class Place:
 
     @property
     def format_name(self) -> str:
-        """Its dtype in the words of safetensors."""
+        """Name of its dtype in safetensors."""
         return FORMAT_NAMES[self.slot.type.dtype.name]
 
 
 @dataclass(frozen=True)
 class Layout:
-    """The arrays of a table, laid one after another."""
+    """Memory layout of a table: its arrays one after another."""
 
     places: tuple[Place, ...] = field(default=())
 
     @property
     def bytes(self) -> int:
-        """The size of all of them together."""
+        """Size of the table in bytes."""
         return aligned(self.places[-1].offset + self.places[-1].bytes) if self.places else 0
 
     def __iter__(self) -> Iterator[Place]:
@@ -146,12 +146,12 @@ class Layout:
 
 
 def aligned(bytes: int) -> int:
-    """The next multiple of the alignment."""
+    """Round up to the alignment."""
     return -(-bytes // ALIGNMENT) * ALIGNMENT
 
 
 def layouts(tables: Mapping[str, Sequence[tuple[Slot, str]]]) -> dict[str, Layout]:
-    """How the tables that are not empty lie in memory, in the order in which functions take them."""
+    """Lay out the tables that are not empty, in the order in which functions take them."""
     return {table: _layout(tables[table]) for table in TABLES if tables.get(table)}
 
 

@@ -1,4 +1,4 @@
-"""A learner whose arrays an emitted library changes in place."""
+"""Learner whose arrays an emitted library updates in place."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An emitted library in this process: its functions by ctypes, and memory for their workspace."""
+"""Foreign functions of an emitted library by ctypes, and memory for their workspace."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ class Library:
         self.workspace = Workspace()
 
     def function(self, name: str, takes: Sequence[Any], gives: Any = ctypes.c_int) -> Any:
-        """A function by its name without the prefix, and the types of what it takes and gives."""
+        """Look up a function by its name without the prefix, with the types of its arguments and result."""
         found = self._library[f"{self._prefix}_{name}"]
         found.argtypes, found.restype = list(takes), gives
         return found
 
     def refuse(self, code: int, name: str) -> Exception:
-        """The error for a code a function has returned."""
+        """Return the error for a status code."""
         if code == BAD_INDEX:
             return IndexError(
                 f"{name}: an index must lie inside its array, but one lies outside; check the indices"
@@ -58,14 +58,14 @@ def _loaded(path: Path) -> ctypes.CDLL:
 
 
 class Workspace(threading.local):
-    """Memory that each thread has for itself, and that grows to the most that was asked for."""
+    """Thread-local memory, which grows to the largest size that was requested."""
 
     bytes = -1
     address = 0
     memory: Array
 
     def at_least(self, bytes: int) -> int:
-        """The address of so many bytes; what they held may be lost.
+        """Return the address of `bytes` bytes; their contents may be lost.
 
         Raises: MemoryError if there is no room for them
         """
@@ -76,7 +76,7 @@ class Workspace(threading.local):
 
 
 def aligned_bytes(count: int) -> Array:
-    """So many bytes, from a multiple of the alignment on."""
+    """Allocate `count` bytes, aligned."""
     try:
         memory = np.empty(count + ALIGNMENT, np.uint8)
     except (MemoryError, ValueError):  # which NumPy raises for sizes that no array may have
@@ -88,7 +88,7 @@ def aligned_bytes(count: int) -> Array:
 
 
 def address(array: Any) -> int:
-    """Where an array begins."""
+    """Return the address of an array's first element."""
     try:
         # This costs a quarter of the other, which is most of a call.
         return ctypes.addressof(ctypes.c_char.from_buffer(array))
@@ -98,5 +98,5 @@ def address(array: Any) -> int:
 
 
 def table_of(arrays: Sequence[Array]) -> Any:
-    """The struct of a table whose members point to these arrays."""
+    """Return the struct of a table whose members point to these arrays."""
     return (ctypes.c_void_p * max(len(arrays), 1))(*map(address, arrays))

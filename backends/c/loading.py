@@ -1,4 +1,4 @@
-"""An emitted library, compiled and loaded: its functions on arrays, and its learner."""
+"""Loading of an emitted library: compiled, with its functions on arrays and its learner."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .library import Library
 
 
 def load(artifact: Artifact) -> Any:
-    """The class `CompiledModel` of an emitted library. Raises: ToolError if it cannot be compiled."""
+    """Return the class `CompiledModel` of an emitted library. Raises: ToolError if it cannot be compiled."""
     program, manifest = artifact.program, json.loads(artifact.files["manifest.json"])
     [source] = [name for name in artifact.files if name == f"{program.name}.c"]
     needed = {name: str(artifact.files[name]) for name in (source, f"{program.name}.h")}
@@ -33,7 +33,7 @@ def load(artifact: Artifact) -> Any:
 
 
 class Loaded:
-    """A library, and the program it was printed from; its functions take and give lists of arrays."""
+    """A library, and the program it was printed from; functions take and return lists of arrays."""
 
     program: ClassVar[Program]
     library: ClassVar[Library]

@@ -1,4 +1,4 @@
-"""Processors that C is compiled for: vectors, threads, and matrix products by a function of the runtime."""
+"""Processors that C is compiled for: vectors, threads, and matrix products by a runtime function."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MACHINE = Machine(PASSES, (*KERNEL_PASSES, BIND), lanes=16, threads=True, multip
 
 
 def companion(dtype: Dtype, is_sum: bool) -> str:
-    """Name what a loop keeps beside a sum, or else the greatest: signed sums must not overflow in C."""
+    """Name the companion register of a sum, or else of a maximum: signed sums must not overflow in C."""
     if is_sum:
         return "bits" if dtype in (Dtype.int32, Dtype.int64) else ""
     return "is_nan" if dtype.is_floating else ""

@@ -1,4 +1,4 @@
-"""What a program that builds or calls the library wants to know of it, as JSON."""
+"""Manifest of a library as JSON, for programs that build or call it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def manifest(
     tables: Mapping[str, Sequence[tuple[Slot, str]]],
     options: Options,
 ) -> str:
-    """The names, shapes and dtypes of all arrays, the functions and what they take."""
+    """List the names, shapes and dtypes of all arrays, and the functions with their arguments."""
     optimiser, settings = program.optimiser
     described = {
         "name": program.name,

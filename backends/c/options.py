@@ -1,4 +1,4 @@
-"""The options of the target."""
+"""Options of the target."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from catgrad.errors import OptionError
 
 @dataclass(frozen=True)
 class Options:
-    """What of the emitted library can be chosen.
+    """Options of the emitted library.
 
     `weights` is a safetensors file whose arrays are also written as constants into a header. `openmp`
     has it built with threads, as many as OMP_NUM_THREADS says.

@@ -1,4 +1,4 @@
-"""What a call of an emitted function needs, found out once for arrays of the same shapes."""
+"""Memoised call plans: the checks and sizes of a call, computed once for arrays of the same shapes."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from catgrad.types import Array
 from ..host.checks import Expected, signature
 
 MOST = 100
-"""Plans that are remembered for each function."""
+"""Plans that are cached for each function."""
 
 
 class Plan(NamedTuple):
-    """What a call needs to know of the shapes it is for."""
+    """The data of a call that depend on shapes alone."""
 
     sizes: tuple[int, ...]
     shapes: tuple[tuple[int, ...], ...]
@@ -22,7 +22,7 @@ class Plan(NamedTuple):
 
 
 class Plans:
-    """The plans of a function for its arguments, of which those in common with other functions are fixed."""
+    """The plans of a function by its own arguments; arguments shared with other functions are fixed."""
 
     def __init__(
         self, expected: Expected, plan: Callable[[dict[str, int]], Plan], common: Sequence[Array] = ()
@@ -31,7 +31,7 @@ class Plans:
         self._known: dict[tuple[Any, ...], Plan] = {}
 
     def of(self, values: Sequence[Any]) -> tuple[Plan, list[Array]]:
-        """The plan for these values, and the values as arrays that fit, checked unless such ones have been.
+        """Return the plan for these values, and the values as arrays, checked unless such shapes have been.
 
         Raises: as Expected.checked
         """

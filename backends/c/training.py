@@ -1,4 +1,4 @@
-"""What the emitted training program asks of its data: arrays whose rows are examples."""
+"""Data of the emitted training program: arrays whose rows are examples."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from catgrad.types import Dtype, NdArrayType, symbols
 from .interface import own
 
 PRINTED = (Dtype.float32, Dtype.float64)
-"""The dtypes of losses that C can print."""
+"""The dtypes of losses that C prints."""
 
 
 @dataclass(frozen=True)
@@ -28,14 +28,14 @@ class Column:
 
     @property
     def quoted(self) -> str:
-        """The array as an entry of a Python table, in a C string."""
+        """Quote the array as an entry of a Python table, in a C string."""
         return f"'{self.name}': {self.name}"
 
 
 @dataclass(frozen=True)
 class Data:
-    """The arrays of a step; the symbol that is the size of a batch, or its number of examples; what
-    other sizes the data tell, each with an array and an axis; and the dtype of the loss.
+    """The arrays of a step; the symbol that is the size of a batch, or its number of examples; the other
+    sizes that the data determine, each with an array and an axis; and the dtype of the loss.
     """
 
     arrays: tuple[Column, ...]
@@ -46,14 +46,12 @@ class Data:
 
     @property
     def sizes(self) -> tuple[str, ...]:
-        """The sizes that data tell beside the number of examples."""
+        """The sizes that the data determine, without the number of examples."""
         return tuple(size for size, _, _ in self.told)
 
 
 def training(program: Program, functions: Mapping[str, Any]) -> Data | None:
-    """What a training program reads; none if the step is not one on rows of examples, or if its loss
-    has 16 bits.
-    """
+    """Describe the program's data; none if a step is not on rows of examples, or its loss has 16 bits."""
     step = program.kinds.get(Kind.STEP)
     if step is None or Role.PARAMETER not in step.tables:
         return None
@@ -86,7 +84,7 @@ def _is_symbol(size: Size) -> bool:
 
 
 def _text(size: Size, identifiers: Mapping[str, str]) -> str:
-    """A size as a sum of products, which C and a reader understand alike."""
+    """Print a size as a sum of products, which C and a reader understand alike."""
     if not isinstance(size, Dim):
         return str(size)
     products = [

@@ -1,4 +1,4 @@
-"""The workspace of an emitted function: how many bytes it takes, and a bound of what its sizes come to."""
+"""Workspace of an emitted function: its size in bytes, and a bound of all numbers that its sizes lead to."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ Term = tuple[int, tuple[str, ...]]
 
 @dataclass(frozen=True)
 class Workspace:
-    """The memory that a function takes for what it computes on the way, as expressions of sizes.
+    """Memory that a function takes for intermediate results, as expressions of sizes.
 
-    `arrays` are the bytes of all arrays, of which `least` are needed at once. If `has_scratch`, there are
+    `arrays` are the bytes of all arrays, of which `least` are alive at the peak. If `has_scratch`, there are
     `scratch` bytes beside them, and as many for each thread if `per_thread`. The sum of the terms of `reach`
     bounds every size, index and number of bytes in the function, and the parts they are computed from.
     """

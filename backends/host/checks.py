@@ -92,7 +92,7 @@ def converted(array: Array, dtype: np.dtype[Any], what: str) -> Array:
 
 
 def in_dtype(numbers: Array, dtype: Dtype) -> Array:
-    """Numbers of float64 in another dtype: one may be infinite as a float32, and 2⁶³ is beyond int64."""
+    """Convert numbers of float64 to a dtype: one may overflow a float32, and 2⁶³ an int64."""
     with np.errstate(over="ignore", invalid="ignore"):
         if dtype.is_floating or dtype is Dtype.bool:
             return numbers.astype(dtype.numpy)

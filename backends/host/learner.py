@@ -1,4 +1,4 @@
-"""Learners over the functions of an emitted program: their tables, and what each function adds to them."""
+"""Learners: the tables of an emitted program, and its functions on them."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ class FunctionLearner(Owner):
     _functions: Mapping[Kind, Callable[..., list[Any]]]
 
     def predict(self, *inputs: Any) -> Any:
-        """The model's output; a list if there are several."""
+        """Compute the model's output; a list if there are several."""
         outputs = self._functions[Kind.PREDICT](*inputs)
         return outputs[0] if len(outputs) == 1 else outputs
 
     def loss(self, *inputs_and_targets: Any) -> Any:
-        """How far the output is from the targets."""
+        """Compute the loss between the outputs and the targets."""
         [loss] = self._functions[Kind.LOSS](*inputs_and_targets)
         return loss
 
     def grads(self, *inputs_and_targets: Any) -> tuple[Any, dict[str, Array]]:
-        """The loss on one batch and its gradient by name, to be added up and given to `update`."""
+        """Compute the loss on one batch and its gradient by name, for accumulation and `update`."""
         loss, *gradients = self._functions[Kind.GRADS](*inputs_and_targets)
         return loss, dict(zip(self.parameters, gradients, strict=True))
 
     def update(self, gradients: Mapping[str, Any]) -> None:
-        """Move the parameters by the optimiser, given a gradient for each."""
+        """Update the parameters by the optimiser, with a gradient for each."""
         self._functions[Kind.UPDATE](*(gradients[name] for name in self.parameters))
 
     def step(self, *inputs_and_targets: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Symbolic sizes in languages whose words, and arrays, cannot be called like them."""
+"""Symbolic sizes: renamed where a word of the language or an array has the name."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from catgrad.types import symbols
 
 
 def with_free_sizes(program: Program, reserved: Iterable[str]) -> Program:
-    """The program with another name for each size that is called like a reserved word or an array."""
+    """Rename each size that is called like a reserved word or an array."""
     names = {name for f in program.functions for name in symbols(f.argument_types)}
     arrays = (name for f in program.functions for name in (*f.names.values(), *(p.name for p in f.outputs)))
     taken = {*reserved, *arrays}

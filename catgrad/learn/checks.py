@@ -1,4 +1,4 @@
-"""What a task is made of, and what must hold of it: model, optimiser, loss and the types of labels."""
+"""Checks of a task: its model, optimiser, loss and the types of labels."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Loss = Callable[..., Any]
 
 
 def check_parts(model: Any, optimiser: Any, loss: Any, labels: Any) -> None:
-    """Raises: OptionError for what is no model, optimiser, loss or tuple of types."""
+    """Check the parts of a task. Raises: OptionError for what is no model, optimiser, loss or types."""
     fits = {
         "model": (model, isinstance(model, Term)),
         "optimiser": (optimiser, isinstance(optimiser, Optimiser)),
@@ -39,7 +39,7 @@ def check_parts(model: Any, optimiser: Any, loss: Any, labels: Any) -> None:
 
 
 def check_takes(loss: Loss, arguments: tuple[Any, ...]) -> None:
-    """Raises: OptionError unless the loss takes so many arguments."""
+    """Check the arity of a loss. Raises: OptionError unless it takes these arguments."""
     try:
         signature(loss).bind(*arguments)
     except TypeError:
@@ -52,7 +52,7 @@ def check_takes(loss: Loss, arguments: tuple[Any, ...]) -> None:
 
 
 def check_is_loss(loss: Any) -> None:
-    """Raises: ShapeError unless it is one number of the term; DtypeError unless that is floating."""
+    """Check a loss. Raises: ShapeError unless it is one number; DtypeError unless it is floating."""
     if not isinstance(loss, Var) or loss.shape != ():
         raise ShapeError(
             "a loss must be one number of the term",
@@ -70,7 +70,7 @@ def check_is_loss(loss: Any) -> None:
 
 
 def checked_put(optimiser: Optimiser, run: Run, lens: tuple[Any, ...], gradient: Any) -> tuple[Any, ...]:
-    """New state and parameter. Raises: TypeMismatch unless their types are as before."""
+    """Compute the new state and parameter. Raises: TypeMismatch unless their types are as before."""
     new: tuple[Any, ...] = optimiser.put(run, *lens, gradient)
     if [array.type for array in new] != [array.type for array in lens]:
         raise TypeMismatch(

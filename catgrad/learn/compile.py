@@ -1,4 +1,4 @@
-"""From a task to a training class: `compile_model`."""
+"""Compilation of a task to a training class: `compile_model`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from catgrad.types import NdArrayType
 
 
 class Compiled(NamedTuple):
-    """What `compile_model` returns: the training class, the types of its parameters, its source."""
+    """The result of `compile_model`: the training class, the types of its parameters, its source."""
 
     CompiledModel: Any
     ParamType: tuple[NdArrayType, ...]
@@ -44,7 +44,7 @@ def emit(task: Task | Functions, target: str | Backend = "numpy", **options: Any
 
 @contextmanager
 def _collector_paused() -> Iterator[None]:
-    """Without cyclic garbage collection: a large term is a million small objects, all alive, and
+    """Pause cyclic garbage collection: a large term is a million small objects, all alive, and
     walking them again and again takes a third of the time.
     """
     enabled = gc.isenabled()
@@ -66,7 +66,7 @@ def compile_model(
 ) -> Compiled:
     """Compile a model X → Ŷ with its training step, and load the result.
 
-    `labels` are the types of what the loss compares the outputs with, if not those of the outputs.
+    `labels` are the types of the targets in the loss, if not those of the outputs.
 
     The class has the functions of `Task`, each on arrays in the order S, M, P, X, Y:
 
@@ -76,7 +76,7 @@ def compile_model(
         p = compiled.step(*p, x, y)
         [y_hat] = compiled.predict(*p, x)
 
-    or by name, with the state held for you:
+    or by name, with the state in the learner:
 
         learner = compiled.learner(seed=0)
         loss = learner.step(x, y)
@@ -95,7 +95,7 @@ def compile_model(
 
 
 def _published(loaded: Any) -> type:
-    """Give an emitted class the shape that the published snippets of Python catgrad expect.
+    """Adapt an emitted class to the calling convention of the published snippets of Python catgrad.
 
     They pass all that `step` returns on as the next arguments, so the loss is left out; and the class says
     what to do with an array library, which its namesake in other versions takes.

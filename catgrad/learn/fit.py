@@ -1,4 +1,4 @@
-"""Training a learner of any target: epochs of batches, evaluation, an early stop, and going on later."""
+"""Training loop for a learner of any target: epochs of batches, evaluation, early stopping, checkpoints."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def fit(
     Data are a tuple of arrays, of which the first `inputs` are the model's and the rest labels, and
     which `batches` shuffles by `seed`; or a stream of such tuples. After each epoch the loss and the
     metrics are taken on the validation data. With `patience`, training stops once the validation loss
-    has had no new minimum for so many epochs, and the learner ends as it was at the minimum.
+    has had no new minimum for that many epochs, and the learner ends as it was at the minimum.
 
     A `checkpoint`, run.safetensors, holds parameters, buffers, state and history after the last epoch, and
     run.best.safetensors those at the least validation loss. With `resume`, training goes on from there
@@ -78,7 +78,7 @@ def fit(
 
 @dataclass
 class _Run:
-    """A training under way: what it is about, and how far it is."""
+    """A training run: its data and options, and its progress."""
 
     learner: Learner
     inputs: int
@@ -93,7 +93,7 @@ class _Run:
     best: Tables | None = None
 
     def is_finished(self) -> bool:
-        """Whether there have been enough epochs, enough steps, or too many epochs without a new best."""
+        """Tell whether there have been enough epochs, enough steps, or too many epochs without a new best."""
         done, best = len(self.history.epochs), self.history.best
         return (
             (self.epochs is not None and done >= self.epochs)
@@ -119,13 +119,13 @@ class _Run:
         self.record(Epoch(number, step, total / max(examples, 1), self.evaluation(), whole))
 
     def evaluation(self) -> dict[str, float]:
-        """The loss and the metrics on the validation data, if there are such."""
+        """Evaluate the loss and the metrics on the validation data, if there are such."""
         if self.held_out is None:
             return {}
         return evaluate_batches(self.learner, self.held_out, self.metrics, self.inputs)
 
     def record(self, epoch: Epoch) -> None:
-        """Add the epoch to the history, and keep what its end is to be remembered by."""
+        """Append the epoch to the history, remember the best tables, and write the checkpoint."""
         is_best = self.history.add(epoch)
         if is_best and self.patience is not None:
             self.best = deepcopy(tables(self.learner))
@@ -135,16 +135,16 @@ class _Run:
                 self.save(path)
 
     def restore_best(self) -> None:
-        """With patience, put the learner where the validation loss was least."""
+        """Restore the learner of the least validation loss, if there is `patience`."""
         if self.best is not None:
             put_back(self.learner, self.best)
 
     def save(self, path: Path) -> None:
-        """Write what the learner holds, and the history."""
+        """Write the learner's tables, and the history."""
         save(self.learner, path, {"history": self.history.to_json()})
 
     def resume(self) -> None:
-        """Put learner and history where the checkpoint is, if it exists."""
+        """Restore learner and history from the checkpoint, if it exists."""
         if self.path is None or not self.path.exists():
             return
         text = safetensors.read_metadata(self.path).get("history")

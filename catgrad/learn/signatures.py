@@ -20,7 +20,7 @@ SIGNATURES: dict[Kind, tuple[tuple[Role, ...], tuple[Role, ...]]] = {
     Kind.UPDATE: ((_STATE, _P, Role.GRADIENT), (_STATE, _P)),
     Kind.STEP: ((_STATE, _BUFFERS, _P, _X, _Y), (_R, _STATE, _BUFFERS, _P)),
 }
-"""For each kind, the roles of its arguments and of its results, in order.
+"""Roles of the arguments and of the results of each kind, in order.
 
 State and buffers are left out where a model has none, and where they are neither read nor returned.
 """
@@ -49,14 +49,14 @@ LETTERS = {
     Role.INPUT_COTANGENT: "X′",
     Role.OUTPUT_COTANGENT: "Ŷ′",
 }
-"""How the literature writes the arrays of a role."""
+"""Notation of the arrays of a role in the literature."""
 
 FIRST_VALUES = {
     Role.STATE: "First values of the optimiser's state.",
     Role.BUFFER: "First values of the buffers.",
     Role.PARAMETER: "First values of the parameters.",
 }
-"""The documentation of the functions that compute the first values of tables."""
+"""Documentation of the functions that compute the first values of tables."""
 
 
 def described(kind: Kind, left_out: Sequence[Role]) -> str:

@@ -1,4 +1,4 @@
-"""What is to be learned, and the terms that learning it takes."""
+"""Learning tasks: a model, an optimiser and a loss, composed to the terms that training evaluates."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from catgrad.types import NdArrayType
 COMPILED = (
     Kind.PREDICT, Kind.LOSS, Kind.REV, Kind.REV_P, Kind.GRADS, Kind.UPDATE, Kind.STEP,
 )  # fmt: skip
-"""The functions that a target prints which does not choose others."""
+"""The default functions that a target prints."""
 
 TERMS = ("model", *COMPILED)
 """The terms of a task, by name."""
@@ -46,13 +46,13 @@ class Task:
     optimiser's state and M the model's own (running statistics, the counter of random numbers),
     which a term leaves out if it does not read them:
 
-        predict     M ⊗ P ⊗ X → Ŷ                  the model as it is used, not as it is trained
-        trained     M ⊗ P ⊗ X → M ⊗ Ŷ              the model as it is trained
+        predict     M ⊗ P ⊗ X → Ŷ                  the model in inference
+        trained     M ⊗ P ⊗ X → M ⊗ Ŷ              the model in training
         criterion   Ŷ ⊗ Y → R                      the loss alone
         loss        M ⊗ P ⊗ X ⊗ Y → R              the same
         rev         M ⊗ P ⊗ X ⊗ Ŷ′ → P′ ⊗ X′       the reverse derivative of predict
         rev_p       M ⊗ P ⊗ X ⊗ Ŷ′ → P′
-        grads       M ⊗ P ⊗ X ⊗ Y → R ⊗ M ⊗ P′     the model as it is trained
+        grads       M ⊗ P ⊗ X ⊗ Y → R ⊗ M ⊗ P′     the loss in training, and its gradient
         update      S ⊗ P ⊗ P′ → S ⊗ P
         step        S ⊗ M ⊗ P ⊗ X ⊗ Y → R ⊗ S ⊗ M ⊗ P, with the loss before the step
 
@@ -164,7 +164,7 @@ class Task:
         m, p = len(self.buffers), len(self.parameters)
 
         def grads(*arguments: Any) -> Any:
-            # What a buffer becomes has no say in the loss, so its cotangent is 0.
+            # The loss does not depend on a buffer's new value, so its cotangent is 0.
             seeds = [Constant(lossy.target.table[0], 1)(), *(Constant(type, 0)() for type in kept)]
             values = optic.apply(*arguments, *seeds)
             return [*values[: 1 + m], *values[1 + m + len(kept) :][:p]]
@@ -220,11 +220,11 @@ class Task:
         return build(step, [*types, *self.grads_term.source.table])
 
     def term(self, name: str) -> Term:
-        """One of the terms, by its name among TERMS."""
+        """Return one of the terms, by its name among TERMS."""
         return self.model if name == "model" else self.entry(Kind(name))[0]
 
     def entry(self, kind: Kind) -> tuple[Term, tuple[Port, ...], tuple[Port, ...]]:
-        """One of the functions: its term, and what its arguments and its results are."""
+        """Return one of the functions: its term, and its ports of arguments and results."""
         term: Term = getattr(self, f"{kind}_term")
         taken, returned = SIGNATURES[kind]
         inputs = [port for role in taken for port in self.ports(role)]
@@ -238,7 +238,7 @@ class Task:
         return term, tuple(port for port, is_kept in zip(inputs, kept, strict=True) if is_kept), outputs
 
     def ports(self, role: Role) -> tuple[Port, ...]:
-        """All arrays of a role."""
+        """List all arrays of a role."""
         tables = {Role.STATE: self.state, Role.BUFFER: self.buffers, Role.PARAMETER: self.parameters}
         if role in tables or role is Role.GRADIENT:
             slots = self.parameters if role is Role.GRADIENT else tables[role]

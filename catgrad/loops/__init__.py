@@ -10,4 +10,4 @@ OPERATIONS = frozenset(
         "Sum", "Max", "ArgMax", "ArgMin", "CumSum", "ArgSort", "Contract", "Scan", "Cond",
     }
 )  # fmt: skip
-"""Operations that become loops, indices and numbers; all others are one operation on elements."""
+"""Operations that become loops, indices and numbers; every other one is a single operation on elements."""

@@ -55,7 +55,7 @@ def _source(array: Buffer, prefix: Indices = ()) -> Source:
 
 
 class _Body:
-    """The steps of a function, or of a block within it."""
+    """Lowering of a function, or of a block within it, to steps."""
 
     def __init__(self, function: Function, given: Mapping[int, Source], multiplies_matrices: bool) -> None:
         self.function, self.multiplies_matrices = function, multiplies_matrices
@@ -76,12 +76,12 @@ class _Body:
         self._flush()
 
     def _flush(self) -> None:
-        """Take over the steps so far, those first that only check arguments."""
+        """Append the pending kernels to the steps, bounds checks first."""
         self.steps += [*self.stages.checks, *self.stages.steps]
         self.stages.steps, self.stages.checks = [], []
 
     def finished(self, arguments: Sequence[Buffer], in_place: Mapping[int, int]) -> Lowered:
-        """The function with a buffer for each result, which is copied if it has none for itself."""
+        """Return the function with a buffer for each result; a result without one of its own is copied."""
         results, moved, copies, seen = list[Buffer](), dict[Buffer, Buffer](), list[Step](), set(arguments)
         for position, value in enumerate(self.function.results):
             array = self.stages.arrays.get(value)
@@ -99,7 +99,7 @@ class _Body:
         return lowered.map(lambda steps: [change.step(step) for step in steps])
 
     def _element(self, value: int, *prefix: Index) -> Source:
-        """Where the elements of a value come from, behind these indices."""
+        """Return the function from indices to elements of a value, which is indexed by `prefix` first."""
         return lambda indices: self.stages.elements.at(value, (*prefix, *indices))
 
     def _known_from_now_on(self, values: Sequence[int]) -> None:
@@ -178,7 +178,7 @@ class _Moved(Replaced):
     """Replace buffers in steps."""
 
     def step(self, step: Step) -> Step:
-        """Replace the buffers of a step, those of steps within it apart."""
+        """Replace the buffers of a step; steps within it are replaced separately."""
         if isinstance(step, Kernel):
             return Kernel(rewritten(step.body, self))
         if isinstance(step, Product):

@@ -1,4 +1,4 @@
-"""Machines: what kernels are scheduled for."""
+"""Machines: the targets of scheduling, each with its passes and limits."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ KernelPass = Callable[[Kernel, "Machine"], Kernel]
 
 @dataclass(frozen=True)
 class Machine:
-    """What a kernel language runs on, and the passes that fit kernels to it.
+    """A machine that kernels are scheduled for, and the passes that fit kernels to it.
 
     `passes` run on whole functions, in this order; `kernel_passes` on each kernel that differs from all
-    others, for a language prints equal kernels once. Vectors have so many `lanes` of 32 bits; 1 means that
-    there are none. `threads` share parallel loops. If a machine `multiplies_matrices`, contractions of
+    others, for a language prints equal kernels once. `lanes` is the width of vectors in elements of 32 bits,
+    1 if there are none. `threads` share parallel loops. If a machine `multiplies_matrices`, contractions of
     enough work are matrix products rather than reductions. With `float64_sums`, a sum of floats is formed in
     float64 and rounded at its end, as suits languages whose numbers are float64 anyway.
     """

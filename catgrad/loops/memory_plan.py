@@ -16,10 +16,10 @@ from catgrad.loops.ir.steps import Lowered, kernels
 from catgrad.types import Dtype
 
 ALIGNMENT = 64
-"""Bytes to a multiple of which the places of arrays are rounded, where their sizes are numbers."""
+"""Bytes to a multiple of which offsets of arrays are rounded, where sizes are numbers."""
 
 SMALL = 2**14
-"""Bytes of an array that a kernel may have for itself, without a place in the workspace."""
+"""Bytes of an array that a kernel may declare locally, without an offset in the workspace."""
 
 WIDTHS = {
     Dtype.float64: 8, Dtype.int64: 8, Dtype.float32: 4, Dtype.int32: 4, Dtype.uint32: 4,
@@ -30,9 +30,9 @@ WIDTHS = {
 
 @dataclass
 class Plan:
-    """Where arrays lie in the workspace, in bytes; how large that is, and how much of it is needed at once.
+    """Offsets of arrays in the workspace, in bytes; its size, and the peak memory.
 
-    `scratch` are places in memory that each thread has for itself, for kernels that need it.
+    `scratch` are offsets in memory private to each thread, for kernels that need it.
     """
 
     offsets: dict[Buffer, Size] = field(default_factory=dict)
@@ -62,7 +62,7 @@ def planned(lowered: Lowered) -> Plan:
 
 
 class _Range(NamedTuple):
-    """A range of bytes, and what its bounds are about, if they are symbolic."""
+    """A range of bytes, and estimates of its bounds, if they are symbolic."""
 
     offset_hint: int
     end_hint: int
@@ -76,18 +76,18 @@ class _Range(NamedTuple):
 
 
 def byte_size(array: Buffer) -> Size:
-    """How many bytes an array takes."""
+    """Return the size of an array in bytes."""
     return array.size * WIDTHS[array.type.dtype]
 
 
 def is_local(array: Buffer) -> bool:
-    """Whether a kernel declares an array itself."""
+    """Tell whether a kernel declares an array itself."""
     size = byte_size(array)
     return array.is_of_kernel and isinstance(size, int) and size <= SMALL
 
 
 def rounded(size: Size) -> Size:
-    """At least so many bytes, such that the next array begins well."""
+    """Round a size up to the alignment."""
     if not isinstance(size, Dim):
         return -(-size // ALIGNMENT) * ALIGNMENT
     total: Size = 0
@@ -101,7 +101,7 @@ def rounded(size: Size) -> Size:
 
 
 def largest(a: Size, b: Size) -> Size:
-    """A size that is at least both, whatever the symbols are: coefficient by coefficient."""
+    """Bound two sizes from above, whatever the symbols are: coefficient by coefficient."""
     if isinstance(a, int) and isinstance(b, int):
         return max(a, b)
     terms: dict[tuple[str, ...], int] = {}
@@ -118,7 +118,7 @@ def largest(a: Size, b: Size) -> Size:
 
 
 def _at_most(a: Size, b: Size) -> bool:
-    """Whether a ≤ b whatever the symbols are: coefficient by coefficient."""
+    """Prove that a ≤ b, whatever the symbols are: coefficient by coefficient."""
     lower, upper = coefficients(a), coefficients(b)
     return all(lower.get(monomial, 0) <= upper.get(monomial, 0) for monomial in lower.keys() | upper.keys())
 
@@ -160,7 +160,7 @@ def _place_scratch(plan: Plan, lowered: Lowered) -> None:
 
 
 def _least(alive: dict[Buffer, tuple[int, int]], steps: int) -> Size:
-    """The most bytes that are alive in one step."""
+    """Peak memory: the most bytes that are alive in one step."""
     begin, end = defaultdict[int, list[Buffer]](list), defaultdict[int, list[Buffer]](list)
     for array, (first, last) in alive.items():
         begin[first].append(array)

@@ -70,7 +70,7 @@ class Interpreter:
         return int(size.substitute(self.sizes)) if isinstance(size, Dim) else size
 
     def memory_of(self, array: Buffer) -> Array:
-        """Where an array lies, all its elements in a row; nothing is known of what is there at first."""
+        """Return the memory of an array, in row-major order; its initial contents are undefined."""
         place = array.home
         if place not in self.memory:
             self.memory[place] = self._new(place)
@@ -102,7 +102,7 @@ class Interpreter:
                 self.items(step.body)
 
     def product(self, step: Product) -> None:
-        """A product for each value of the batch variables, the sum of one for each of the others."""
+        """Compute a product for each value of the batch variables, and sum over the values of the others."""
         batch, sums = ([range(self.size(v.extent)) for v in group] for group in (step.batch, step.sums))
         for at in product(*batch):
             self.values |= dict(zip(step.batch, at, strict=True))
@@ -119,7 +119,7 @@ class Interpreter:
                 self.statement(item)
 
     def loop(self, loop: Loop) -> None:
-        """Each iteration of a loop; those of a parallel one must not depend on each other."""
+        """Run each iteration of a loop; those of a parallel one must not depend on each other."""
         count, parallel = self.size(loop.variable.extent), is_parallel(loop)
         iterations = list(range(count))
         if self.random and parallel:
@@ -133,7 +133,7 @@ class Interpreter:
         assert_independent(own)
 
     def touch(self, array: Buffer, indices: Sequence[Index], kind: str) -> None:
-        """Note an element that is read or written; arrays of a kernel's own are there for each iteration."""
+        """Record an access of an element; arrays private to a kernel are private to each iteration."""
         if not self.touched:
             return
         if array.is_of_kernel:
@@ -179,7 +179,7 @@ class Interpreter:
         return total
 
     def multiply(self, s: MatMul) -> None:
-        """All of a product at once: its variables have all their values, each along an axis."""
+        """Compute the whole product vectorised: each variable is an axis."""
         axes = np.ix_(*(np.arange(self.size(v.extent)) for v in (s.m, s.n, s.k)))
         self.values |= dict(zip((s.m, s.n, s.k), axes, strict=True))
         total = np.sum(self.scalar(s.left) * self.scalar(s.right), axis=2)
@@ -188,9 +188,9 @@ class Interpreter:
         self.write(s.buffer, s.indices, total + self.read(s.buffer, s.indices) if s.add else total)
 
     def place(self, array: Buffer, indices: Sequence[Index]) -> Any:
-        """Where an element lies, which must be within the array."""
+        """Compute the offset of an element, and assert that it is within the array."""
         key = id(array), id(indices)
-        if key not in self.places:  # the indices are kept, so that no others get their id
+        if key not in self.places:  # the indices stay alive, so that no others get their id
             self.places[key] = indices, array.flat(tuple(indices))
         place = self.index(self.places[key][1])
         size = self.size(array.size)
@@ -224,7 +224,7 @@ class Interpreter:
         return inside // divisor if isinstance(atom, Quotient) else inside % divisor
 
     def scalar(self, scalar: Scalar, known: dict[int, Any] | None = None) -> Any:
-        """The value of a scalar, each part of it computed once."""
+        """Evaluate a scalar, each subexpression once."""
         known = {} if known is None else known
         if scalar.number not in known:
             known[scalar.number] = self._value(scalar, known)

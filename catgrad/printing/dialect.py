@@ -1,4 +1,4 @@
-"""Dialects: a set of macros, one for each operation a target has, and a table of how tightly they bind."""
+"""Dialects: a set of macros, one for each operation a target has, and a table of their precedences."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from catgrad.terms.structural import Constant
 from catgrad.types import Dtype
 
 ATOM = 100
-"""How tightly names, calls and literals bind: no operand needs parentheses around them."""
+"""Precedence of names, calls and literals, the highest: as operands they need no parentheses."""
 
 LARGEST_WHOLE = {Dtype.float16: 100, Dtype.bfloat16: 100}
-"""Up to which a floating-point number is written like an integer, by dtype, and 1000 for others: NumPy 1
-widens float32 for an integer of more than 16 bits, and float16 for one of more than 8.
+"""Limits of floating-point numbers that are written like integers, by dtype; 1000 for others. NumPy 1 widens
+float32 for an integer of more than 16 bits, and float16 for one of more than 8.
 """
 
 
 class Literal(Op, register=False):
-    """A number written where it is used. A `weak` one takes the dtype of what it meets."""
+    """A number written where it is used. A `weak` one takes the dtype of its other operand."""
 
     constant: Constant
     weak: bool
 
     @property
     def is_negation(self) -> bool:
-        """Whether its text is a minus sign before a number, which binds less tightly than the number."""
+        """Tell whether its text is a minus sign before a number, which binds less tightly than the number."""
         return self.weak and self.constant.digits.startswith("-")
 
     @property
@@ -50,16 +50,16 @@ class Dialect:
     reserved: frozenset[str]
 
     def has(self, op: Op) -> bool:
-        """Whether there is a macro for this operation."""
+        """Tell whether there is a macro for this operation."""
         return op.macro in self.macros
 
     def strength(self, op: Op, dtype: Dtype | None = None) -> int:
-        """How tightly the text of an operation binds, perhaps one whose result has this dtype."""
+        """Return the precedence of the text of an operation, perhaps one whose result has this dtype."""
         name = "Negate" if isinstance(op, Literal) and op.is_negation else op.macro
         return self._binding(name, dtype)[0]
 
     def required(self, op: Op, position: int, dtype: Dtype | None = None) -> int:
-        """How tightly the operand at this position must bind to go without parentheses."""
+        """Return the precedence that the operand at this position needs to go without parentheses."""
         needs = self._binding(op.macro, dtype)[1:]
         return needs[min(position, len(needs) - 1)] if needs else 0
 

@@ -1,6 +1,6 @@
-"""From a function to statements: which values get a line of their own, and what each line says.
+"""Print functions as statements: choose the values that get a line of their own, and the text of each line.
 
-Everything is decided here; the macros of a dialect only spell.
+All decisions are made here; the macros of a dialect only format.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ from catgrad.terms.op import Op
 from catgrad.types import NdArrayType, symbols
 
 MOST_OPERATIONS, MOST_CHARACTERS = 6, 40
-"""Of an expression inside another, beyond which it gets a line and a name of its own."""
+"""Limits of an expression inside another; a larger one gets a line and a name of its own."""
 
 FIRST_ELEMENT = 40
-"""The column by which a short array literal begins, behind its name and the call."""
+"""The greatest column at which a short array literal begins, after its name and the call."""
 
 LARGE = 2**16
-"""Elements of an array that is released as soon as nobody reads it any more."""
+"""Elements of an array that is released after its last use."""
 
 
 class FunctionPrinter:
-    """Prints one function in one dialect, and spells sizes for its macros."""
+    """Print one function in one dialect; its macros call back for shapes and sizes."""
 
     def __init__(self, function: Function, dialect: Dialect) -> None:
         self.function, self.dialect = function, dialect
@@ -62,10 +62,10 @@ class FunctionPrinter:
         self.symbols = {name: self.namer.fresh(name) for name in sources}
 
     def print(self) -> FunctionText:
-        """The statements, names and shapes of the function."""
+        """Return the statements, names and shapes of the function."""
         function = self.function
         lines, results = Lines(self, function, [a.identifier for a in self.arguments]).print()
-        read = frozenset(self.sizes_read)  # before the types of arguments are spelled, which read all
+        read = frozenset(self.sizes_read)  # before the types of arguments are printed, which read all
         places = symbol_sources(function.argument_types).items()
         symbols = tuple((self.symbols[name], *place) for name, place in places)
         return FunctionText(
@@ -86,7 +86,7 @@ class FunctionPrinter:
 
     @property
     def first_argument(self) -> str:
-        """The identifier of the first argument, from which a target may learn the device; or nothing."""
+        """The identifier of the first argument, from which a target may infer the device; or nothing."""
         return self.arguments[0].identifier if self.arguments else ""
 
     def shape(self, shape: Sequence[Size]) -> str:
@@ -116,7 +116,7 @@ class FunctionPrinter:
 
 
 class Lines:
-    """Prints straight-line code: a function's, or that of a block within it, given its arguments' texts."""
+    """Print straight-line code: a function's, or that of a block within it, with its arguments' texts."""
 
     def __init__(self, printer: FunctionPrinter, function: Function, arguments: Sequence[str]) -> None:
         self.printer, self.function, self.dialect = printer, function, printer.dialect
@@ -125,7 +125,7 @@ class Lines:
         for value, text in zip(function.arguments, arguments, strict=True):
             self.text[value] = text, ATOM, 0
         self.lines: list[Line] = []
-        # Of each value: those whose variables its text has.
+        # Of each value: those whose variables its text mentions.
         self.mentions = {value: frozenset([value]) for value in function.arguments}
         self.last_read: dict[int, int] = {}  # of each variable's value: the line
         self.read_inside = {v for op, ins, _ in function.body if isinstance(op, Nested) for v in ins}
@@ -209,7 +209,7 @@ class Lines:
         return Stack(name, value, self.printer.shape(type.shape), type)
 
     def _assigned(self, values: Sequence[int], wishes: Sequence[str]) -> tuple[str, ...]:
-        """New variables for these values."""
+        """Assign new variables to these values."""
         targets = tuple(self.printer.namer.fresh(wish) for wish in wishes)
         self.text |= {value: (target, ATOM, 0) for value, target in zip(values, targets, strict=True)}
         self.mentions |= {value: frozenset([value]) for value in values}
@@ -219,11 +219,11 @@ class Lines:
         return frozenset[int]().union(*(self.mentions.get(value, ()) for value in values))
 
     def _read(self, values: Sequence[int]) -> None:
-        """The next line reads these."""
+        """Record that the next line reads these values."""
         self.last_read |= dict.fromkeys(self._variables(values), len(self.lines))
 
     def _with_releases(self) -> tuple[Line, ...]:
-        """The lines, where each says what is read for the last time, if that is large."""
+        """Liveness: mark in each line the large arrays that it reads for the last time."""
         kept = self._variables(self.function.results).union(self.function.arguments)
         types = self.function.types
         released: dict[int, list[str]] = {}
@@ -244,7 +244,7 @@ class Lines:
     def _goes_inline(self, op: Op, value: int, short: bool) -> bool:
         if isinstance(op, Literal):
             return True
-        # A loop would compute an expression again at each turn.
+        # A loop would recompute an expression in each iteration.
         once = self.uses[value] == 1 and value not in self.read_inside
         return short and once and value not in self.function.names
 
@@ -254,7 +254,7 @@ class Lines:
 
 @lru_cache(maxsize=1 << 12)
 def _is_large(type: NdArrayType | None) -> bool:
-    """Whether an array is worth releasing before a function ends, if symbolic sizes are about 16."""
+    """Tell whether an array is worth releasing before a function ends, estimating symbolic sizes as 16."""
     if type is None:
         return False
     (elements,) = numbers((type.substitute(dict.fromkeys(symbols((type,)), 16)).size,))

@@ -1,4 +1,4 @@
-"""What templates spell: the lines of functions as data, and long lists broken into rows."""
+"""Statements: the lines of functions as data for templates, and long lists broken into rows."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Statement:
 
 @dataclass(frozen=True)
 class Stack:
-    """An array that a loop fills: its name, what each turn puts into its row, and its shape."""
+    """An array that a loop fills: its name, the expression for a row in each iteration, and its shape."""
 
     name: str
     value: str
@@ -39,8 +39,8 @@ class Stack:
 class Loop:
     """Lines repeated: `carries` are names with first values, `rows` names with the arrays they are rows of.
 
-    After the lines each carry gets its new value, all of them `at_once` where one reads another. A loop that
-    `always_runs` does so at every size.
+    After the lines each carry gets its new value, all of them `at_once`, as a parallel
+    assignment, where one reads another. A loop that `always_runs` does so at every size.
     """
 
     index: str
@@ -59,7 +59,7 @@ class Loop:
 
 @dataclass(frozen=True)
 class Part:
-    """Lines, and what is assigned after them."""
+    """Lines, and assignments after them."""
 
     lines: tuple[Line, ...]
     assignments: tuple[tuple[str, str, NdArrayType], ...]
@@ -90,9 +90,9 @@ class Argument:
 
 @dataclass(frozen=True)
 class FunctionText:
-    """All that a template needs to spell a function.
+    """A function as data for templates.
 
-    `symbols` holds each size read at run time: identifier, position of an argument, axis.
+    `symbols` has each size read at run time: identifier, position of an argument, axis.
     `sizes_read` are those of them the statements mention. `requirements` are expressions of sizes, with the
     least value of each. The arguments are those of `tables`, then `own_arguments`; `changes` are the tables
     of which it returns new values.

@@ -42,9 +42,9 @@ class Requirement(NamedTuple):
 class Function:
     """Straight-line code from arguments to results.
 
-    `inputs` says of each argument what it is, and `outputs` of each result. Arrays of whole tables come first
-    among the arguments. `names` holds what values are called; those without an entry are intermediate. Sizes
-    that arrays tell at run time must meet the `requirements`.
+    `inputs` describes each argument, and `outputs` each result. Arrays of whole tables come first among the
+    arguments. `names` has the names of values; those without an entry are intermediate. Sizes that are read
+    from arrays at run time must meet the `requirements`.
     """
 
     name: str
@@ -61,21 +61,21 @@ class Function:
 
     @property
     def argument_types(self) -> tuple[NdArrayType, ...]:
-        """The types of the arguments."""
+        """Types of the arguments."""
         return tuple(self.types[value] for value in self.arguments)
 
     @property
     def tables(self) -> tuple[Role, ...]:
-        """The tables that it takes, in order."""
+        """Tables that it takes, in order."""
         return tables(self.inputs)
 
     @property
     def changes(self) -> tuple[Role, ...]:
-        """The tables of which it returns new values, in order."""
+        """Tables of which it returns new values, in order."""
         return tables(self.outputs)
 
     def taking(self, role: Role) -> list[int]:
-        """List the arguments of a role."""
+        """List the arguments of a role, by position."""
         return [v for v, port in zip(self.arguments, self.inputs, strict=True) if port.role is role]
 
     def renewed(self) -> dict[int, int]:
@@ -85,7 +85,7 @@ class Function:
         return {k: places[port] for k, port in new if port in places}
 
     def substitute(self, sizes: Mapping[str, Size]) -> Function:
-        """The function with these sizes for symbols."""
+        """Substitute sizes for symbols."""
         return replace(
             self,
             inputs=tuple(port.substitute(sizes) for port in self.inputs),
@@ -95,7 +95,7 @@ class Function:
         )
 
     def uses(self) -> list[int]:
-        """How often each value is read, results counted."""
+        """Count the reads of each value, results included."""
         count = [0] * len(self.types)
         for apply in self.body:
             for value in apply.inputs:
@@ -107,9 +107,9 @@ class Function:
 
 @dataclass(frozen=True)
 class Program:
-    """The functions of one model, with the tables of what they take in common: `parameters`, `state`, …
+    """The functions of one model, with the tables that their arguments share: `parameters`, `state`, …
 
-    `optimiser` says by name and numbers what it is trained with, for targets that have the like.
+    `optimiser`: name and hyperparameters, for targets that can map it to their own optimiser.
 
     Raises: TermError if one name stands for two things in the tables; OptionError if a function's name is
             no identifier, or that of two
@@ -146,17 +146,17 @@ class Program:
 
     @cached_property
     def dtypes(self) -> frozenset[str]:
-        """The names of all dtypes in the functions and tables."""
+        """Names of all dtypes in the functions and tables."""
         kept = (slot.type.dtype.name for table in self.tables.values() for slot in table)
         return frozenset(kept).union(*map(dtypes, self.functions))
 
     @cached_property
     def kinds(self) -> Mapping[Kind, Function]:
-        """The functions that training consists of, by what they are for; no others."""
+        """The functions that training consists of, by kind; others are left out."""
         return {f.kind: f for f in self.functions if f.kind not in (Kind.FUNCTION, Kind.TERM)}
 
     def map(self, change: Callable[[Function], Function]) -> Program:
-        """The program with each function changed."""
+        """Change each function."""
         return replace(self, functions=tuple(map(change, self.functions)))
 
 
@@ -168,7 +168,7 @@ class Nested(Op, register=False):
 
 
 def nest(function: Function, prepare: Callable[[Function], Function]) -> Function:
-    """The function with every block lowered and prepared."""
+    """Lower and prepare every block of a function."""
 
     def nested(apply: Apply) -> Apply:
         inside = [prepare(straighten(block.term)) for block in blocks(apply.op).values()]
@@ -178,13 +178,13 @@ def nest(function: Function, prepare: Callable[[Function], Function]) -> Functio
 
 
 def dtypes(function: Function) -> frozenset[str]:
-    """The names of the dtypes of its values, those in loops and branches included."""
+    """Collect the dtypes of its values by name, those in loops and branches included."""
     inside = (inner for op, _, _ in function.body if isinstance(op, Nested) for inner in op.functions)
     return frozenset(type.dtype.name for type in set(function.types)).union(*map(dtypes, inside))
 
 
 def operations(function: Function) -> Iterator[Op]:
-    """The operations of a function, those in loops and branches included."""
+    """Yield the operations of a function, those in loops and branches included."""
     for op, _, _ in function.body:
         if isinstance(op, Nested):
             yield op.op
@@ -198,7 +198,7 @@ def operations(function: Function) -> Iterator[Op]:
 
 
 def lower(term: Term, name: str = "f", arguments: Sequence[str] = (), doc: str = "") -> Function:
-    """A term as straight-line code, with names for its arguments.
+    """Lower a term to straight-line code, with names for its arguments.
 
     Raises: TermError if a wire dangles or is merged, or if the term has a cycle; TypeMismatch if
     an operation does not accept its wires; ShapeError if no argument tells the value of a symbol.
@@ -211,7 +211,7 @@ def lower(term: Term, name: str = "f", arguments: Sequence[str] = (), doc: str =
 def straighten(
     term: Term, name: str = "f", arguments: Sequence[str] | None = None, doc: str = ""
 ) -> Function:
-    """A term that is a function as straight-line code; arguments without names have those of their labels."""
+    """Lower a term that is a function; arguments without names have those of their labels."""
     every = edges(term)
     sources, results = tuple(term.s.table.tolist()), tuple(term.t.table.tolist())
     types = tuple(term.H.w.table)
@@ -234,7 +234,7 @@ def straighten(
 
 
 def requirements(function: Function) -> tuple[Requirement, ...]:
-    """Collect what operations demand of symbolic sizes, and that no size is negative, loops included."""
+    """Collect what operations require of symbolic sizes, and that no size is negative, loops included."""
     found: dict[Requirement, None] = {}
 
     def collect(types: Sequence[NdArrayType], body: Iterable[Apply | Edge]) -> None:
@@ -253,7 +253,7 @@ def requirements(function: Function) -> tuple[Requirement, ...]:
 
 
 def interpret(function: Function, *arrays: Any) -> list[Array]:
-    """The meaning of a function: the `ref` of its operations, one after the other.
+    """Evaluate a function: the `ref` of its operations, one after the other.
 
     Raises: ShapeError, DtypeError if the arrays are not of the argument types.
     """
@@ -283,12 +283,12 @@ def _check_sizes(function: Function, sizes: Mapping[str, int]) -> None:
 
 
 def evaluate(term: Term, *arrays: Any) -> list[Array]:
-    """The meaning of a term at these arrays."""
+    """Evaluate a term at these arrays."""
     return interpret(lower(term), *arrays)
 
 
 def symbol_sources(types: Sequence[NdArrayType]) -> dict[str, tuple[int, int]]:
-    """For each symbol, an argument and an axis whose size it is.
+    """Find for each symbol an argument and an axis whose size it is.
 
     Raises: ShapeError if a symbol never stands alone, so that no shape tells its value.
     """
@@ -302,7 +302,7 @@ def symbol_sources(types: Sequence[NdArrayType]) -> dict[str, tuple[int, int]]:
 
 
 def bind_symbols(types: Sequence[NdArrayType], shapes: Sequence[tuple[int, ...]]) -> dict[str, int]:
-    """The value of each symbol in the types at these shapes. Raises: ShapeError."""
+    """Bind each symbol in the types to its value at these shapes. Raises: ShapeError."""
     if len(types) != len(shapes):
         raise ShapeError(f"there must be {len(types)} arrays", f"there are {len(shapes)}", "pass all of them")
     places = symbol_sources(types).items()

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import pairwise
-from typing import Any, NamedTuple, cast
+from itertools import accumulate, pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 from open_hypergraphs import FiniteFunction, Hypergraph, IndexedCoproduct, OpenHypergraph
 
 from catgrad.dims import Size
 from catgrad.errors import OptionError, ShapeError, TermError, TypeMismatch
+from catgrad.terms.components import connected_components
 from catgrad.terms.op import Op, builder_of
 from catgrad.terms.structural import Copy, Discard
 from catgrad.types import Array, NdArrayType
@@ -59,6 +60,7 @@ class Term(OpenHypergraph):  # type: ignore[misc]  # open-hypergraphs is not ann
 
 NO_TYPES = FiniteFunction(None, np.array([], dtype=object))
 NO_OPS = FiniteFunction(None, np.array([], dtype=object))
+NO_WIRES = np.array([], dtype=FiniteFunction.Dtype)
 
 
 def obj(*types: NdArrayType) -> FiniteFunction:
@@ -129,7 +131,13 @@ def singleton(op: Op, *inputs: NdArrayType) -> Term:
 
 def tensor(*terms: Term) -> Term:
     """f₁ ⊗ … ⊗ fₙ, assembled once."""
-    return cast(Term, Term.tensor_list(list(terms), NO_TYPES, NO_OPS))
+    starts = _starts(terms)
+    count = starts[-1]
+    return Term(
+        s=FiniteFunction(count, _joined([f.s for f in terms], starts)),
+        t=FiniteFunction(count, _joined([f.t for f in terms], starts)),
+        H=_quotient(terms, starts, np.arange(count, dtype=FiniteFunction.Dtype), count),
+    )
 
 
 def compose(*terms: Term) -> Term:
@@ -141,16 +149,14 @@ def compose(*terms: Term) -> Term:
         raise OptionError("a composition must have a term", "there is none", "use identity(...)")
     for f, g in pairwise(terms):
         _check_composable(f, g)
-    start = np.cumsum([0, *(f.H.W for f in terms)])
-    count = int(start[-1])
-    ends = [f.t.table + offset for f, offset in zip(terms[:-1], start, strict=False)]
-    begins = [g.s.table + offset for g, offset in zip(terms[1:], start[1:-1], strict=True)]
-    glued = wires(_joined(ends), count).coequalizer(wires(_joined(begins), count))
-    all_of_them = tensor(*terms)
+    starts = _starts(terms)
+    ends = _joined([f.t for f in terms[:-1]], starts)
+    begins = _joined([g.s for g in terms[1:]], starts[1:])
+    glued, count = connected_components(ends, begins, starts[-1])
     return Term(
-        s=wires(terms[0].s.table, count) >> glued,
-        t=wires(terms[-1].t.table + start[-2], count) >> glued,
-        H=all_of_them.H.coequalize_vertices(glued),
+        s=FiniteFunction(count, glued[terms[0].s.table]),
+        t=FiniteFunction(count, glued[terms[-1].t.table + starts[-2]]),
+        H=_quotient(terms, starts, glued, count),
     )
 
 
@@ -233,8 +239,28 @@ def _object_text(types: Iterable[NdArrayType]) -> str:
     return " ⊗ ".join(map(str, types)) or "I"
 
 
-def _joined(tables: list[Array]) -> Array:
-    return np.concatenate([np.array([], dtype=FiniteFunction.Dtype), *tables])
+def _starts(terms: Sequence[Term]) -> list[int]:
+    """Return the index of each term's first wire in the tensor product, and the number of all wires."""
+    return [0, *accumulate(f.H.W for f in terms)]
+
+
+def _joined(functions: Sequence[FiniteFunction], starts: Sequence[int]) -> Array:
+    """Concatenate the tables of functions into wires, each shifted to the first wire of its term."""
+    tables = [f.table + start for f, start in zip(functions, starts, strict=False)]
+    return np.concatenate([NO_WIRES, *tables])
+
+
+def _quotient(terms: Sequence[Term], starts: Sequence[int], glued: Array, count: int) -> Hypergraph:
+    """Merge the wires of the tensor product that `glued` maps to the same one of `count`."""
+    types = np.empty(count, dtype=object)
+    types[glued] = np.concatenate([NO_TYPES.table, *(f.H.w.table for f in terms)])
+    sides = []
+    for segments in ([f.H.s for f in terms], [f.H.t for f in terms]):
+        lengths = np.concatenate([NO_WIRES, *(one.sources.table for one in segments)])
+        values = glued[_joined([one.values for one in segments], starts)]
+        sides.append(IndexedCoproduct(FiniteFunction(None, lengths), FiniteFunction(count, values)))
+    ops = np.concatenate([NO_OPS.table, *(f.H.x.table for f in terms)])
+    return Hypergraph(*sides, w=FiniteFunction(None, types), x=FiniteFunction(None, ops))
 
 
 def _labels(labels: Sequence[Any]) -> Array:

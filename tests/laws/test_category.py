@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from open_hypergraphs import FiniteFunction
 
 from catgrad.errors import OptionError, ShapeError
 from catgrad.programs.program import evaluate
+from catgrad.terms.components import connected_components
 from catgrad.terms.term import compose, copy, discard, identity, permutation, singleton, tensor
 from catgrad.testing import isomorphic
 from tests.strategies import MATRIX, SQUARE, TYPES, VECTOR, integer_terms, integers_for
@@ -96,6 +98,17 @@ def test_copy_is_a_comonoid(a, seed):
     right = copy(a) >> (identity(a) @ copy(a))
     assert all(np.array_equal(p, q) for p, q in zip(evaluate(left, *x), evaluate(right, *x), strict=True))
     assert np.array_equal(evaluate(copy(a) >> (discard(a) @ identity(a)), *x)[0], x[0])
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9))), st.integers(10, 15))
+def test_components_are_those_of_the_sparse_matrix(pairs, count):
+    """Their numbers too, which are those of wires, so of names in emitted programs."""
+    left, right = (np.array([pair[k] for pair in pairs], FiniteFunction.Dtype) for k in (0, 1))
+    wanted = FiniteFunction(count, left).coequalizer(FiniteFunction(count, right))
+    component, number = connected_components(left, right, count)
+    assert number == wanted.target
+    assert component.dtype == wanted.table.dtype
+    np.testing.assert_array_equal(component, wanted.table)
 
 
 def test_isomorphic_tells_diagrams_apart():

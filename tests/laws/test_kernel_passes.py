@@ -14,7 +14,7 @@ from catgrad.loops.ir.dense_stores import densely_stored
 from catgrad.loops.ir.index import Variable, index
 from catgrad.loops.ir.nest import Accumulate, Kernel, Loop, Sort, Store, loops, statements
 from catgrad.loops.ir.scalar import Buffer, Load, Number, Space
-from catgrad.loops.ir.steps import kernels
+from catgrad.loops.ir.steps import Lowered, kernels
 from catgrad.loops.passes.expand_sorts import expand_sorts
 from catgrad.loops.passes.fold_constants import fold_constants
 from catgrad.loops.passes.forward_substitute import forward_substitute
@@ -24,6 +24,7 @@ from catgrad.loops.passes.rename_registers import rename_registers
 from catgrad.loops.passes.unroll_by_cost import Unrolling, unroll_by_cost
 from catgrad.loops.reference import Interpreter, run
 from catgrad.ops.arithmetic import Add
+from catgrad.programs.program import Function
 from catgrad.programs.program import lower as straight
 from catgrad.terms.block import Block
 from catgrad.terms.structural import Constant
@@ -220,17 +221,30 @@ def test_sums_that_share_loads_are_interchanged():
     assert extents(interchange_sums(kernel.body, 6)) == [6, 5, 6, 6]
 
 
+@pytest.mark.parametrize("first", [0, 2])
 @pytest.mark.parametrize("carried", [False, True])
-def test_sums_that_read_earlier_ones_are_not_interchanged(carried):
+def test_sums_that_read_earlier_ones_are_not_interchanged(carried, first):
     """h[i + 1] = Σ h[i] · x[k] is a recurrence; y[i] = Σ h[i] · x[k] is none."""
     f64 = Dtype.float64
-    h, x, y = (Buffer(name, NdArrayType((9,), f64), Space.ARGUMENT) for name in "hxy")
+    arguments = h, x, y = [Buffer(name, NdArrayType((9,), f64), Space.ARGUMENT) for name in "hxy"]
     total, i, k = Buffer("total", NdArrayType((), f64), Space.REGISTER), Variable(8), Variable(9)
     terms = Loop(k, [Accumulate(total, (), Add(), Load(x, (index(k),)))])
     more = Accumulate(total, (), Add(), Load(h, (index(i),)))
     end = Store(h if carried else y, (index(i) + 1,), Load(total, ()))
-    nest = Loop(i, [Store(total, (), Number(Constant(total.type, 0))), terms, more, end])
-    assert len(interchange_sums([nest], 2)) == (1 if carried else 3)
+    nest = Loop(i, [Store(total, (), Number(Constant(total.type, first))), terms, more, end])
+    assert len(interchange_sums([nest], 2)) == (1 if carried or first else 3)
+    lowered = Lowered(Function("f", (), (), (), (), (), ()), [Kernel([nest])], arguments, [h, y])
+    arrays = [np.arange(9.0), np.arange(9.0) + 1, np.zeros(9)]
+    changed = transformed(lowered, lambda items: interchange_sums(items, 2))
+    assert_same(run_in_order(changed, arrays), run_in_order(lowered, arrays))
+
+
+@pytest.mark.parametrize("strip", range(1, 6))
+def test_strips_and_the_rest_are_the_whole_sum(strip):
+    term = build(lambda x, w: x @ w, [NdArrayType((5,)), NdArrayType((5, 3))])
+    lowered, arrays = scalar_kernels(term), [np.arange(5.0) + 1, np.arange(15.0).reshape(5, 3)]
+    limits = Unrolling(lambda items: 1, 0, strip, 0, 0, 0)
+    assert_same(run(transformed(lowered, unrolled(limits)), *arrays), run(lowered, *arrays))
 
 
 class Recorder(InOrder):

@@ -182,7 +182,9 @@ def texts(function):
     for kernel in kernels(lowered.steps):
         interface = Interface(kernel, plan)
         text = KernelPrinter(interface, MACHINE, dialect, {}, companion).print("kernel")
-        found.append((Signature(kernel, plan).key, (text.sizes, text.parameters, text.lines, text.scratch)))
+        found.append(
+            (Signature(kernel, plan).kernel_key, (text.sizes, text.parameters, text.lines, text.scratch))
+        )
     return found
 
 

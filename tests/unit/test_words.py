@@ -17,19 +17,8 @@ OPENINGS = {
 }  # fmt: skip
 
 NOT_YET = (
-    "backends/c",
-    "backends/scratch/compile",
+    "backends/scratch/compile/entries.py",
     "backends/scratch/kernels",
-    "backends/scratch/machine",
-    "catgrad/backend.py",
-    "catgrad/learn/checks.py",
-    "catgrad/learn/compile.py",
-    "catgrad/learn/fit.py",
-    "catgrad/learn/signatures.py",
-    "catgrad/learn/task.py",
-    "catgrad/loops",
-    "catgrad/printing",
-    "catgrad/programs/program.py",
 )
 """Folders and files that are not checked yet. This list may only shrink."""
 

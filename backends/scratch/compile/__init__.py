@@ -1,1 +1,1 @@
-"""From a program to a sprite: its blocks, lists, options and files."""
+"""Compilation of a program to a sprite: its blocks, lists, options and files."""

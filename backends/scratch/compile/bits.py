@@ -1,4 +1,4 @@
-"""Bits where there are only numbers: the exclusive or of words by two lists, which are looked up by bytes.
+"""Bitwise exclusive or of words, where there are only numbers: two lookup tables, indexed by bytes.
 
 Written to base 4, words add without a carry if there are three of them at most, and a digit of the sum is
 odd where the exclusive or is 1. What would be item 0 of either list is 0, and Scratch takes that for it.
@@ -18,10 +18,10 @@ def lists(backend: Backend) -> dict[str, list[int]]:
 
 
 def bits_apart() -> list[int]:
-    """For each byte, its bits as digits to base 4."""
+    """Tabulate the bits of each byte as digits in base 4."""
     return [int(f"{byte:b}", 4) for byte in BYTES]
 
 
 def odd_bits() -> list[int]:
-    """For each byte, which of its digits to base 4 are odd."""
+    """Tabulate the parities of each byte's digits in base 4."""
     return [sum((byte >> 2 * place & 1) << place for place in range(4)) for byte in BYTES]

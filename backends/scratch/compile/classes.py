@@ -1,4 +1,4 @@
-"""The classes that the numbers of an output stand for."""
+"""Classes of a classifier: names and labels of its outputs."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from .interface import Interface
 
 @dataclass(frozen=True)
 class Classes:
-    """As many classes as an output has numbers; `names` may be missing.
+    """Classes, as many as an output has scores; `names` may be missing.
 
-    `label` says how the targets of the examples name one: by its "number", "one-hot", or "" not at all.
+    `label` is the encoding of the examples' targets: "number", "one-hot", or "" for none.
     """
 
     count: int
@@ -25,7 +25,7 @@ class Classes:
 
 
 def classes(backend: Backend, interface: Interface, found: Examples | None) -> Classes | None:
-    """The classes, where they have names or examples of them.
+    """Derive the classes, where they have names or examples of them.
 
     Raises: OptionError if names are not as many as the numbers that they are for; ShapeError if the number
     of a target is that of no class

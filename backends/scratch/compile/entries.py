@@ -314,10 +314,10 @@ class _Function:
 
     def _calls(self, kernel: Kernel) -> list[Line]:
         signature = Signature(kernel, Plan())
-        key = signature.key, tuple(array in self.scaled for array in signature.arrays)
+        key = signature.kernel_key, tuple(array in self.scaled for array in signature.buffers)
         known = self.sprite.printed.get(key)
-        if known is not None and self._may_share(signature.arrays, known.lists):
-            self.names |= dict(zip(signature.arrays, known.lists, strict=True))
+        if known is not None and self._may_share(signature.buffers, known.lists):
+            self.names |= dict(zip(signature.buffers, known.lists, strict=True))
             return list(known.calls)
         script = Script(
             self.machine.finish(kernel),
@@ -334,7 +334,7 @@ class _Function:
         stem = self.macros["block_name"](written.name if written else "")
         parts = cut(lines, self.schedule.script_blocks, lambda part: self.sprite.define(stem, part))
         calls = tuple(Call(self.sprite.define(stem, part), may_fail(kernel.body)) for part in parts)
-        lists = [self._name(a) if not a.is_register else "" for a in signature.arrays]
+        lists = [self._name(a) if not a.is_register else "" for a in signature.buffers]
         self.sprite.printed[key] = Printed(calls, lists)
         return list(calls)
 

@@ -1,4 +1,4 @@
-"""What templates are given, and the files that are assembled of their texts."""
+"""Template context and emitted files: the sprite and the project are assembled from rendered texts."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ MANY = 4_000
 
 
 def template_context(backend: Backend, program: Program) -> dict[str, Any]:
-    """What the templates of the target scratch are given."""
+    """Return the variables that the templates of the target scratch read."""
     sprite, entries = printed(backend, program)
     interface = Interface(backend, sprite, entries) if is_called(backend, program) else None
     first, taught, drawn = first_values(backend, program), examples(backend, interface), streams(program)
@@ -63,12 +63,12 @@ def template_context(backend: Backend, program: Program) -> dict[str, Any]:
 
 
 def is_called(backend: Backend, program: Program) -> bool:
-    """Tell whether others call its functions by shared lists; they do not in a sprite that writes."""
+    """Tell whether others call its functions by shared lists, unlike those of a sprite that writes text."""
     return backend.options.tokenizer is None and any(map(predicts, program.functions))
 
 
 def printed(backend: Backend, program: Program) -> tuple[Sprite, dict[str, Entry]]:
-    """The functions of a program as custom blocks: compact ones, if there were too many of them else."""
+    """Print the functions of a program as custom blocks: compact ones, if there are too many otherwise."""
     sprite = Sprite(backend, program)
     entries = {f.name: sprite.entry(f) for f in program.functions if not f.kind.is_initial}
     many = sum(blocks(definition.lines) for definition in sprite.definitions) > MANY
@@ -78,7 +78,7 @@ def printed(backend: Backend, program: Program) -> tuple[Sprite, dict[str, Entry
 
 
 def postprocess(context: Mapping[str, Any], files: dict[str, str]) -> Mapping[str, str | bytes]:
-    """The texts, the sprite, and a project with it, of what templates were context."""
+    """Assemble the emitted files: the rendered texts, the sprite, and a project with it."""
     name, kept = context["program"].name, context["storage"]
     writes, taught = context["writer"], context["examples"]
     check_saved({text.name: text.numbers().tolist() for text in kept.packed})

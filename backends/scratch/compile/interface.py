@@ -1,4 +1,4 @@
-"""What others see of a sprite: lists and variables that they share, and how first values are drawn."""
+"""Public interface of a sprite: shared lists and variables, and the initialisation of first values."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from .entries import Entry, Sprite, Value
 from .sizes import untouched
 
 FEW = 4
-"""Items that are copied one by one rather than in a loop."""
+"""Items that are copied by straight-line code rather than in a loop."""
 
 SHARED = ("loss", "error", "steps", "guess", "classes", "accuracy")
-"""What sprites share beside inputs, targets and outputs."""
+"""Shared lists and variables beside inputs, targets and outputs."""
 
 
 @dataclass(frozen=True)
 class Reading:
-    """A custom block that copies a shared list into one of the sprite's own, if all of it is as it must be.
+    """A custom block that copies a shared list into a private one, after validating it.
 
     Items of an integer type must be whole numbers, and below `below` unless that is 0. They are copied one by
     one or in a loop, which takes fewer blocks and more time.
@@ -42,7 +42,7 @@ class Reading:
     one_by_one: bool
 
     def reads_as(self, other: Reading) -> bool:
-        """Tell whether another reads the same list in the same way."""
+        """Tell whether another reads and validates the same list in the same way."""
         mine, others = ((r.value.place, r.value.size, r.is_whole, r.below) for r in (self, other))
         return mine == others
 
@@ -54,7 +54,7 @@ class Reading:
 
 @dataclass(frozen=True)
 class PublicFunction:
-    """A function as others call it: the shared lists, what it reads first, and what it shows in the end."""
+    """A public function: the shared lists, the inputs it reads first, and the results it shows at the end."""
 
     block: str
     entry: Entry
@@ -66,7 +66,7 @@ class PublicFunction:
 
 @dataclass(frozen=True)
 class Reset:
-    """First values of a list of so many items, or of a variable, which has no count."""
+    """Initialisation of a list of `count` items, or of a variable, which has no count."""
 
     place: str
     count: int | None
@@ -74,7 +74,7 @@ class Reset:
 
 
 class Interface:
-    """The functions of a program as others call them: those that are `asked`, by their blocks, and a step.
+    """The public functions of a program: those that are `asked`, by their blocks, and a step.
 
     Raises: OptionError for a parameter that has the name of a list or variable that is shared
     """
@@ -93,7 +93,7 @@ class Interface:
 
     @property
     def functions(self) -> list[PublicFunction]:
-        """All of them."""
+        """The public functions, in order."""
         return [*self.asked.values(), *([self.step] if self.step else [])]
 
     @property
@@ -103,7 +103,7 @@ class Interface:
 
     @property
     def shared(self) -> list[str]:
-        """The lists that are for all sprites."""
+        """The lists that are global to all sprites."""
         inputs = [name for function in self.asked.values() for name, _ in function.inputs]
         outputs = [name for function in self.asked.values() for name, _ in function.outputs]
         targets = [name for name, value in self.step.inputs if value.role is Role.TARGET] if self.step else []
@@ -143,7 +143,7 @@ class Interface:
         return self.readings[block]
 
     def _copied(self, value: Value, shared: str) -> list[Line]:
-        """A list of the sprite's own into one that is shared."""
+        """Copy a list of the sprite into a shared one."""
 
         def item(list: str, index: str) -> str:
             return Expression(self.macros["item"](list, index), 1)
@@ -161,12 +161,12 @@ class Interface:
 
     @property
     def resets(self) -> list[Reset]:
-        """How what a step changes of the tables gets its first values again."""
+        """The initialisations of tables that a step changes."""
         return self._resets(TABLES[::-1], [self.step] if self.step else [])
 
     @property
     def forgets(self) -> list[Reset]:
-        """Return the first values of what functions remember from call to call."""
+        """The initialisations of state that functions carry from call to call."""
         remembering = [t for t in self.asked.values() if Role.BUFFER in t.entry.function.changes]
         return self._resets((Role.BUFFER,), remembering)
 
@@ -197,23 +197,23 @@ def _count_classes(target: Value, outputs: Sequence[Value]) -> int:
 
 
 def numbered_list(name: str, count: int) -> list[str]:
-    """The name for the first thing, and with numbers behind it for others."""
+    """Return the name for the first thing, and the name with numbers for others."""
     return [name, *numbered(name, count)[1:]] if count > 1 else numbered(name, count)
 
 
 def _with_point(bound: float) -> str:
-    """A bound as Scratch draws fractions from it: a whole number must be a text with a point."""
+    """Format a bound with a point, for Scratch draws fractions only then."""
     return literal(f"{bound:.1f}") if float(bound).is_integer() else literal(bound)
 
 
 def extent(type: NdArrayType) -> str:
-    """How many numbers an array has, for a comment, with its shape where that tells more."""
+    """Describe the size of an array for a comment, with its shape where that tells more."""
     axes = [size for size in type.shape if size != 1]
     shape = f", {' x '.join(map(str, axes))}" if len(axes) > 1 else ""
     return f"{type.size} number{'s' if type.size != 1 else ''}{shape}"
 
 
 def tables(sprite: Sprite) -> list[tuple[str, Slot, bool]]:
-    """The lists and variables that training changes: name, slot, and whether it is a list."""
+    """List the lists and variables that training changes: name, slot, and whether it is a list."""
     slots = [slot for table in TABLES[::-1] for slot in sprite.program.tables.get(table, ())]
     return [(sprite.persistent[slot.name], slot, bool(slot.type.rank)) for slot in slots]

@@ -1,4 +1,4 @@
-"""What of other targets' numbers and functions a sprite does not have, and why."""
+"""Known gaps: functions and exact numbers that other targets have and a sprite lacks, and the reasons."""
 
 from __future__ import annotations
 
@@ -11,4 +11,4 @@ KNOWN_GAPS = {
     "symbolic sizes": "the sizes of a sprite are numbers when it is emitted",
     "learner": "a learner in Scratch steps and predicts by batches of one size: no loss, grads or update",
 }
-"""By a word for each; tests that need one of them say so by it."""
+"""Reasons by a word for each gap; tests that need the missing feature name it."""

@@ -1,4 +1,4 @@
-"""What a sprite takes and gives, and where, for those who call it from outside."""
+"""Manifest of a sprite as JSON, for callers outside of Scratch."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def manifest(
     interface: Interface | None,
     tables: Sequence[tuple[str, Slot, bool]],
 ) -> str:
-    """For each function its custom block, and where its arguments and results lie, as JSON."""
+    """Describe each function: its custom block, and the lists of its arguments and results."""
     content = {
         "vm": backend.options.vm,
         "tables": {slot.name: {"list" if is_list else "variable": name} for name, slot, is_list in tables},

@@ -1,4 +1,4 @@
-"""The options of the target."""
+"""Options of the target."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MOST_FIGURES = 17
 
 @dataclass(frozen=True)
 class Options:
-    """What of the sprite can be chosen.
+    """Options of the sprite.
 
     `batch` is how many examples a train step takes, `predict_batch` how many predict takes. `weights` are
     arrays by name, or a safetensors file of them; without, parameters begin as the model says. `data` are
@@ -59,7 +59,7 @@ class Options:
 
     @property
     def entries(self) -> Sequence[Kind]:
-        """The functions of a task that the sprite has."""
+        """The kinds of functions of a task that the sprite has."""
         if self.tokenizer is not None:
             return (Kind.TRAINED,)
         return (Kind.PREDICT, Kind.STEP) if self.train else (Kind.PREDICT,)

@@ -1,4 +1,4 @@
-"""Programs for sprites: with sizes that are numbers, and predictions among what a step gives."""
+"""Specialisation of programs for sprites: concrete sizes, and predictions among the results of a step."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from catgrad.types import symbols
 
 
 def prepare(backend: Backend, program: Program) -> Program:
-    """The program with a number for its symbolic size, and the outputs of the model as results of its step.
+    """Replace the symbolic size by a number, and add the outputs of the model to the results of its step.
 
     Raises: OptionError if it has more than one symbolic size
     """
@@ -45,7 +45,7 @@ def _with_numbers(backend: Backend, function: Function) -> Function:
 
 
 def _with_outputs(step: Function, outputs: Sequence[Port]) -> Function:
-    """A step that returns the outputs of the model too, which have these names in it."""
+    """Add the outputs of the model, which have these names in the step, to its results."""
     named = {op.name: outputs[0] for op, _, outputs in step.body if isinstance(op, Label)}
     values = [named[port.name] for port in outputs]
     ports = (replace(port, type=step.types[v]) for port, v in zip(outputs, values, strict=True))
@@ -53,14 +53,14 @@ def _with_outputs(step: Function, outputs: Sequence[Port]) -> Function:
 
 
 def predicts(function: Function) -> bool:
-    """Tell whether it gives outputs of a model or remembers something, and trains nothing."""
+    """Tell whether it returns outputs of a model or carries state, and trains nothing."""
     remembers = Role.BUFFER in function.tables and Role.BUFFER in function.changes
     answers = any(port.role is Role.OUTPUT for port in function.outputs)
     return function.kind in (Kind.PREDICT, Kind.FUNCTION) and (remembers or answers)
 
 
 def streams(program: Program) -> list[int]:
-    """The streams of random numbers that the model draws from while it runs."""
+    """List the streams of random numbers that the model draws from while it runs."""
     return sorted({op.stream for op in _printed(program) if isinstance(op, RandomBits)})
 
 
@@ -70,11 +70,11 @@ def uses_masks(program: Program) -> bool:
 
 
 def _printed(program: Program) -> Iterator[Op]:
-    """The operations of functions that become custom blocks."""
+    """Yield the operations of functions that become custom blocks."""
     return (op for f in program.functions if not f.kind.is_initial for op in operations(f))
 
 
 def untouched(function: Function) -> set[str]:
-    """The arrays of tables that a function returns as it takes them, by name."""
+    """Collect the arrays of tables that a function returns unchanged, by name."""
     renewed = function.renewed().items()
     return {function.inputs[n].name for k, n in renewed if function.results[k] == function.arguments[n]}

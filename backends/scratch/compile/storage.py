@@ -1,4 +1,4 @@
-"""How a sprite's file keeps the arrays of its tables: as numbers, or as texts that it unpacks once."""
+"""Storage of tables in a sprite's file: as numbers, or quantised or exact texts that it unpacks once."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from .interface import tables
 LETTERS_LIST, POWERS_LIST, HALVES_LIST = "~letters", "~powers of 10", "~powers of 2"
 
 POWERS = [2.0 ** (max(exponent, 1) - 25) for exponent in range(32)]
-"""By the exponent of a number in float16, what one unit of its fraction is."""
+"""Value of one unit of the fraction of a float16, by its exponent."""
 
 
 @dataclass(frozen=True)
 class Storage:
-    """The lists that are given beside the text, and of which of them there are only texts.
+    """The lists that are stored beside the text, and those that are stored only as texts.
 
-    `errors` says for each list that is rounded how far a number is off at most.
+    `errors` has for each quantised list the greatest absolute error of a number.
     """
 
     given: Mapping[str, Any]
@@ -43,7 +43,7 @@ class Storage:
 
 
 def storage(sprite: Sprite, first: Mapping[str, Array]) -> Storage:
-    """The tables of a sprite, of which these are the first values, as the option `storage` says.
+    """Encode the tables of a sprite, with these first values, by the option `storage`.
 
     Raises: ArtifactError if Scratch has no room for a list, or its numbers are not finite, have too many
     digits or are too large for float16
@@ -78,7 +78,7 @@ def storage(sprite: Sprite, first: Mapping[str, Array]) -> Storage:
 
 
 def _text(way: str, place: str, numbers: Sequence[Any], array: Array) -> Text:
-    """A list as a text; only matrices are rounded to few bits, for vectors weigh little and matter much."""
+    """Encode a list as a text; only matrices are quantised to few bits: vectors are small and sensitive."""
     if way == "float16":
         return halves(place, array)
     if way in BITS and array.ndim > 1:
@@ -87,7 +87,7 @@ def _text(way: str, place: str, numbers: Sequence[Any], array: Array) -> Text:
 
 
 def _beside(texts: Sequence[Text]) -> dict[str, Any]:
-    """The list of all texts, and those by which they are read."""
+    """Return the list of all texts, and the lists by which they are decoded."""
     if not texts:
         return {}
     found: dict[str, Any] = {NAME: [item for each in texts for item in each.items], LETTERS_LIST: [*LETTERS]}
@@ -101,7 +101,7 @@ def _beside(texts: Sequence[Text]) -> dict[str, Any]:
 
 
 def _with_texts(numbers: Sequence[Any], array: Array) -> list[Any]:
-    """The items of a mask, with infinities as texts, for Scratch saves such numbers as 0."""
+    """Return the items of a mask, with infinities as texts, for Scratch saves such numbers as 0."""
     texts = {np.inf: "Infinity", -np.inf: "-Infinity"}
     return [texts.get(x, number) for x, number in zip(array.ravel().tolist(), numbers, strict=True)]
 

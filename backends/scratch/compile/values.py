@@ -1,4 +1,4 @@
-"""What the lists of a sprite hold when it is opened: weights that are given, or first values."""
+"""Initial contents of a sprite's lists: weights from the options, or the model's first values."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from catgrad.types import Array
 
 
 def first_values(backend: Backend, program: Program) -> dict[str, Array]:
-    """For each array of the tables that functions take, what it begins with.
+    """Compute the initial value of each array of the tables that functions take.
 
     Raises: ArtifactError if the option `weights` names no safetensors file; ShapeError if an array of it is
     missing, or has another shape; DtypeError if its elements are no numbers

@@ -1,1 +1,1 @@
-"""The virtual machines that run Scratch projects, and learners in them."""
+"""Virtual machines that run Scratch projects, and learners in them."""

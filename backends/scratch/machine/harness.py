@@ -1,4 +1,4 @@
-"""Functions of sprites on arrays: each call runs a custom block in a virtual machine of Scratch."""
+"""Adapter of sprites: functions on arrays, each call of which runs a custom block in a virtual machine."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .projects import Machine
 
 
 class Block:
-    """A function of the sprite on arrays: those of tables, then its own; it gives new ones."""
+    """A function of the sprite on arrays: those of tables, then its own. Its results are new arrays."""
 
     def __init__(
         self,
@@ -38,7 +38,7 @@ class Block:
         self.tables = tables
 
     def __call__(self, *values: Any) -> list[Array]:
-        """The results, in the order in which the function gives them."""
+        """Call the function; returns the results in its order."""
         given = self.expected.checked(values)
         places = [*self.slots, *self.how["takes"]]
         for place, value in zip(places, given, strict=True):
@@ -49,7 +49,7 @@ class Block:
         return [self.get(place, port.type) for place, port in zip(places, self.outputs, strict=True)]
 
     def run(self) -> None:
-        """Run the custom block. Raises: DivergenceError, IndexError or ShapeError with the error it finds."""
+        """Run the custom block. Raises: DivergenceError, IndexError or ShapeError, as it reports."""
         self.machine.call(self.how["block"])
         error = str(self.machine.variable("error"))
         if error.startswith("an index"):
@@ -60,14 +60,14 @@ class Block:
             raise kind(f"{self.how['block']} must find no error", f"it says: {error}", "give other values")
 
     def put(self, place: Mapping[str, str], value: Array) -> None:
-        """Write an array where the sprite has it."""
+        """Write an array to its list or variable."""
         if "variable" in place:
             self.machine.set_variable(place["variable"], value.item())
         else:
             self.machine.set_list(place["list"], value.reshape(-1).astype(np.float64))
 
     def get(self, place: Mapping[str, str], type: NdArrayType) -> Array:
-        """Read an array where the sprite has it."""
+        """Read an array from its list or variable."""
         if "variable" in place:
             numbers = np.asarray([self.machine.variable(place["variable"])], np.float64)
         else:
@@ -76,16 +76,16 @@ class Block:
 
 
 def type_of(place: Mapping[str, Any]) -> NdArrayType:
-    """The type of an argument or result of a function's own."""
+    """Return the type of an argument or result of a function's own."""
     return NdArrayType(tuple(place["shape"]), Dtype(place["dtype"]))
 
 
 class Initial:
-    """A function from a seed to the first values of a table, which no sprite has: they are drawn here."""
+    """A function from a seed to the first values of a table, computed here: sprites have no such function."""
 
     def __init__(self, function: Function) -> None:
         self.function = function
 
     def __call__(self, seed: Any = 0) -> list[Array]:
-        """The first values, decided by the seed."""
+        """Compute the first values, determined by the seed."""
         return interpret(self.function, np.int64(seed))

@@ -1,4 +1,4 @@
-"""A learner whose arrays are the lists of a sprite, which its own blocks change."""
+"""Learner whose arrays are the lists of a sprite, which its own blocks update."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .harness import Block, Initial, type_of
 
 
 class Listed(Table):
-    """The lists and variables of a table; each is read when it is asked for."""
+    """A table as the lists and variables of a sprite, each read on access."""
 
     def __init__(self, table: str, slots: Sequence[Slot], block: Block) -> None:
         super().__init__(table, slots)
@@ -35,21 +35,21 @@ class Listed(Table):
 
 
 class BoundFunction:
-    """A custom block on its own arguments, with the tables as the sprite has them."""
+    """A custom block with its own arguments; the tables are those in the sprite."""
 
     def __init__(self, block: Block) -> None:
         self.block, count = block, len(block.slots)
         self.expected = Expected(block.__name__, block.expected.names[count:], block.expected.types[count:])
 
     def __call__(self, *values: Any) -> list[Array]:
-        """Its own results."""
+        """Run the block; returns its own results."""
         for place, value in zip(self.block.how["takes"], self.expected.checked(values), strict=True):
             self.block.put(place, value)
         self.block.run()
         return [self.block.get(place, type_of(place)) for place in self.block.how["gives"]]
 
     def batches(self, inputs: Sequence[Any]) -> list[Sequence[Any]]:
-        """Inputs of more examples than it takes at once, cut; others as they are."""
+        """Split inputs of more examples than a batch; return others as they are."""
         sizes = {int(type.shape[0]) if type.rank else 0 for type in self.expected.types}
         rows = {len(x) if np.ndim(x) else 0 for x in inputs}
         if len(sizes) > 1 or len(rows) > 1 or not (size := sizes.pop()) or (count := rows.pop()) % size:
@@ -58,9 +58,9 @@ class BoundFunction:
 
 
 class Learner(Owner):
-    """Parameters, buffers and optimiser state by name, and the blocks that use and change them.
+    """Parameters, buffers and optimiser state by name, and the blocks that read and update them.
 
-    `machine` is where its project runs. Without a seed, weights begin as the project has them.
+    `machine` runs its project. Without a seed, weights begin as the project has them.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class Learner(Owner):
             self._tables[table].set(dict(zip(self._tables[table], values, strict=True)))
 
     def predict(self, *inputs: Any) -> Any:
-        """The model's output, of as many examples as there are; a list if there are several outputs."""
+        """Compute the model's output, of any number of examples; a list if there are several outputs."""
         parts = [self._predict(*batch) for batch in self._predict.batches(inputs)]
         outputs = [np.concatenate(y) if len(y) > 1 else y[0] for y in zip(*parts, strict=True)]
         return outputs[0] if len(outputs) == 1 else outputs
@@ -87,7 +87,7 @@ class Learner(Owner):
         return self._step(*inputs_and_targets)[0][()]
 
     def loss(self, *inputs_and_targets: Any) -> Any:
-        """Raises: UnsupportedOp, for a sprite knows the loss only of what it is training on."""
+        """Raise UnsupportedOp: a sprite computes the loss only of the batch that it trains on."""
         raise UnsupportedOp(
             "a model in Scratch must be judged by its predictions",
             "it has no block for the loss alone",
@@ -106,7 +106,7 @@ class Learner(Owner):
             ) from None
 
     def load(self, file: str | Path) -> None:
-        """Go on with a project of this model that was saved here or in Scratch.
+        """Continue with a project of this model that was saved here or in Scratch.
 
         Raises: ArtifactError if it is none
         """

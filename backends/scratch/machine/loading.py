@@ -1,4 +1,4 @@
-"""Sprites loaded into virtual machines of Scratch: their functions on arrays, and their learner."""
+"""Loading of sprites into virtual machines of Scratch: functions on arrays, and a learner."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .projects import Machine
 
 
 def load(artifact: Artifact) -> Any:
-    """The class `CompiledModel` of an emitted sprite. Raises: ToolError if there is no virtual machine."""
+    """Return the class `CompiledModel` of a sprite. Raises: ToolError if there is no virtual machine."""
     program = artifact.program
     blocks = opened(artifact, "sprite3")
     initial = {f.name: Initial(f) for f in program.functions if f.name not in blocks}
@@ -28,19 +28,19 @@ def load(artifact: Artifact) -> Any:
 
 
 def opened(artifact: Artifact, kind: str) -> dict[str, Block]:
-    """The custom blocks of the emitted sprite3 or sb3, in a virtual machine of its own."""
+    """Load the custom blocks of the emitted sprite3 or sb3 into a new virtual machine."""
     program = artifact.program
     manifest = json.loads(artifact.text(f"{program.name}_manifest.json"))
     machine = Machine(manifest["vm"])
     machine.load(artifact.files[f"{program.name}.{kind}"])
     if machine.has_list(NAME):
-        machine.call("unpack weights")  # or the first call would put them in place of those it is given
+        machine.call("unpack weights")  # or the first call would overwrite its inputs with them
     functions = manifest["functions"].items()
     return {name: Block(machine, artifact, name, how, manifest["tables"]) for name, how in functions}
 
 
 class Loaded:
-    """A sprite in a virtual machine, and the program it was printed from; functions take and give arrays."""
+    """A sprite in a virtual machine, and the program it was printed from, with functions on arrays."""
 
     program: ClassVar[Program]
     machine: ClassVar[Machine]

@@ -34,7 +34,7 @@ class NodePackage(Tool):
         return packages_folder() / "node_modules" / self.name
 
     def is_here(self) -> bool:
-        """Look for its folder."""
+        """Tell whether its folder exists."""
         return self.folder.is_dir()
 
     def remedy(self) -> str:
@@ -65,12 +65,12 @@ NEEDS = (NODE, *MACHINES.values(), CHROMIUM)
 
 
 def missing(vm: str = "vanilla") -> str | None:
-    """Why this virtual machine cannot run here, if it cannot."""
+    """Return the reason that this virtual machine cannot run here, if it cannot."""
     return NODE.missing() or MACHINES[vm].missing()
 
 
 def packages_folder() -> Path:
-    """The folder of node_modules: $CATGRAD_SCRATCH, or one in the user's cache."""
+    """Return the folder of node_modules: $CATGRAD_SCRATCH, or one in the user's cache."""
     cache = platformdirs.user_cache_dir("catgrad", appauthor=False)
     return Path(os.environ.get("CATGRAD_SCRATCH") or f"{cache}/scratch").absolute()
 
@@ -84,7 +84,7 @@ class Node(JsonProcess):
         super().__init__(NODE.name, ["node", "--no-deprecation", program, vm, packages])
 
     def ask(self, command: str, session: int = 0, *, limit: float = LIMIT, **given: Any) -> Any:
-        """The result of a command.
+        """Send a command; returns its result.
 
         Raises: ToolError if it fails, or the process ends or takes longer than the limit, in seconds.
         """
@@ -104,7 +104,7 @@ _running: dict[str, Node] = {}
 
 
 def running(vm: str) -> Node:
-    """The process of this virtual machine. Raises: ToolError if there can be none."""
+    """Return the process of this virtual machine. Raises: ToolError if there can be none."""
     for tool in (NODE, MACHINES[vm]):
         tool.require("running Scratch")
     if vm not in _running or not _running[vm].running:

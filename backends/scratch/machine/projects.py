@@ -1,4 +1,4 @@
-"""Scratch files in the virtual machines that run them, driven from Python."""
+"""Scratch files in the virtual machines that run them, controlled from Python."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .node import PACKAGES, Node, missing, running
 __all__ = ["Machine", "Value", "missing", "validate"]
 
 Value = float | str | bool
-"""What a variable or an item of a list holds; numbers are float64."""
+"""Type of a variable or an item of a list; numbers are float64."""
 
 _sessions = count(1)
 
@@ -50,7 +50,7 @@ class Machine:
         self._assets: dict[str, bytes] = {}
 
     def load(self, file: bytes | str | Path) -> None:
-        """Take a project (.sb3) or a sprite (.sprite3) in place of what was loaded; on errors that stays."""
+        """Replace the project by an .sb3 or .sprite3 file; on errors the loaded one stays."""
         data = file if isinstance(file, bytes) else Path(file).read_bytes()
         description, files = _unzipped(data)
         node = running(self.vm)
@@ -61,7 +61,7 @@ class Machine:
         self._assets = {name: content for name, content in files.items() if name != description}
 
     def save(self) -> bytes:
-        """The project as it is now, as an .sb3 file."""
+        """Save the current project as an .sb3 file."""
         archive = io.BytesIO()
         with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as file:
             for name, content in {"project.json": self._ask("json"), **self._assets}.items():
@@ -69,15 +69,15 @@ class Machine:
         return archive.getvalue()
 
     def has_list(self, name: str) -> bool:
-        """Whether there is a list of this name."""
+        """Tell whether there is a list of this name."""
         return bool(self._ask("has", type="list", name=shown(name)))
 
     def list(self, name: str) -> list[Value]:
-        """The items of a list: the stage's, or else the first sprite's that has one of this name."""
+        """Read a list: the stage's, or else that of the first sprite with one of this name."""
         return _unpacked(self._ask("get", type="list", name=shown(name)))
 
     def array(self, name: str) -> Array:
-        """The items of a list of numbers, as float64. Raises: ArtifactError if another item is among them."""
+        """Read a list of numbers, as float64. Raises: ArtifactError if another item is among them."""
         packed = self._ask("get", type="list", name=shown(name))
         numbers = _numbers(packed)
         for place, item in packed["others"].items():
@@ -96,7 +96,7 @@ class Machine:
         self._ask("set", type="list", name=shown(name), value=_packed(items))
 
     def variable(self, name: str) -> Value:
-        """The value of a variable: the stage's, or else the first sprite's that has one of this name."""
+        """Read a variable: the stage's, or else that of the first sprite with one of this name."""
         return _unpacked(self._ask("get", type="", name=shown(name)))[0]
 
     def set_variable(self, name: str, value: Value) -> None:
@@ -116,15 +116,15 @@ class Machine:
         self._ask("flag", frames=frames)
 
     def run(self, frames: int | None = None) -> None:
-        """Go on for this many frames, or until every script has ended."""
+        """Continue for this many frames, or until every script has ended."""
         self._ask("run", frames=frames)
 
     def seconds(self, message: str, repeats: int, warm_up: int = 0) -> float:
-        """Processor time of a broadcast, in seconds: the mean over repeats, after some that do not count."""
+        """Measure the processor time of a broadcast in seconds: the mean over repeats, after warm-up runs."""
         return float(self._ask("seconds", message=message, repeats=repeats, warmUp=warm_up))
 
     def blocks(self) -> int:
-        """How many blocks there are; variables and literals in their slots do not count."""
+        """Count the blocks; variables and literals in their slots do not count."""
         return sum(len(target["blocks"]) for target in json.loads(self._ask("json"))["targets"])
 
     def _ask(self, command: str, **given: Any) -> Any:
@@ -134,7 +134,7 @@ class Machine:
 
 
 def validate(file: bytes) -> None:
-    """Hold a project or sprite against Scratch's schema. Raises: ToolError with the parser's message."""
+    """Validate a project or sprite by Scratch's schema. Raises: ToolError with the parser's message."""
     running("vanilla").ask("validate", file=_text(file), sprite=_unzipped(file)[0] == "sprite.json")
 
 

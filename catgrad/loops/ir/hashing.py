@@ -1,113 +1,140 @@
-"""When two kernels are one: equal but for which arrays they are given and what these are called."""
+"""Structural hashing (hash consing): equal scalars have equal numbers, and so have kernels but for names."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from typing import Any
 
-from catgrad.loops.ir.index import Index, Quotient, Read, Variable
+from catgrad.loops.ir.index import Atom, Index, Quotient, Read, Variable
 from catgrad.loops.ir.nest import Accumulate, Check, Item, Kernel, Loop, MatMul, Reduce, Sort, Store
 from catgrad.loops.ir.scalar import Buffer, Compute, IndexValue, Load, Masked, Number, Scalar, Space
 from catgrad.loops.memory_plan import Plan, is_local
 
 
-class Signature:
-    """Numbers for the arrays, variables and scalars of a kernel, in the order in which they occur."""
+class Structure:
+    """Number scalars by what they compute, given keys for variables and for what is loaded."""
+
+    def __init__(self) -> None:
+        self.numbers: dict[Hashable, int] = {}
+
+    def number(self, key: Hashable) -> int:
+        """Number a key; equal ones have equal numbers."""
+        return self.numbers.setdefault(key, len(self.numbers))
+
+    def key(self, scalar: Scalar) -> int:
+        """Number a scalar."""
+        raise NotImplementedError
+
+    def variable_key(self, variable: Variable) -> Hashable:
+        """Make a key for a loop variable."""
+        return variable
+
+    def load_key(self, load: Load) -> Hashable:
+        """Make a key for an element of a buffer."""
+        raise NotImplementedError
+
+    def node_key(self, scalar: Scalar) -> Hashable:
+        """Make a key for a scalar from the numbers of its operands."""
+        if isinstance(scalar, Load):
+            return "load", self.load_key(scalar)
+        if isinstance(scalar, Number):
+            return scalar.constant
+        if isinstance(scalar, IndexValue):
+            return "index", self.index_key(scalar.index), scalar.dtype
+        operands = tuple(map(self.key, scalar.operands))
+        if isinstance(scalar, Compute):
+            return scalar.op, scalar.dtype, operands
+        assert isinstance(scalar, Masked)  # the last kind there is
+        bounds = tuple((self.index_key(c.index), c.size, c.below, c.above) for c in scalar.conditions)
+        return "masked", bounds, operands
+
+    def index_key(self, index: Index) -> Hashable:
+        """Make a key for an index."""
+        return index.constant, *((self._atom_key(atom), factor) for atom, factor in index.terms)
+
+    def _atom_key(self, atom: Atom) -> Hashable:
+        if isinstance(atom, Variable):
+            return self.variable_key(atom)
+        if isinstance(atom, Read):
+            return "read", self.key(atom.scalar)
+        kind = "quotient" if isinstance(atom, Quotient) else "modulo"
+        return kind, self.index_key(atom.index), atom.divisor
+
+
+class Signature(Structure):
+    """Number the buffers and variables of a kernel in the order in which they occur, whatever their names."""
 
     def __init__(self, kernel: Kernel, plan: Plan) -> None:
+        super().__init__()
         self.plan = plan
-        self.given = {array for array, _ in (*kernel.reads, *kernel.writes)}
-        self._numbers: dict[Any, int] = {}
-        self._scalars: dict[Hashable, int] = {}
+        self.given = {buffer for buffer, _ in (*kernel.reads, *kernel.writes)}
+        self._order: dict[Any, int] = {}
         self._known: dict[int, int] = {}
         items = self._items(kernel.body)
-        self.key: Hashable = items, tuple(self._scalars)
+        self.kernel_key: Hashable = items, tuple(self.numbers)
 
     @property
-    def arrays(self) -> list[Buffer]:
-        """The arrays, in the order in which they occur; not those that are literals."""
-        return [thing for thing in self._numbers if isinstance(thing, Buffer)]
+    def buffers(self) -> list[Buffer]:
+        """The buffers, in the order in which they occur; not those that are literals."""
+        return [thing for thing in self._order if isinstance(thing, Buffer)]
 
     @property
     def variables(self) -> list[Variable]:
         """The variables, in the order in which they occur."""
-        return [thing for thing in self._numbers if isinstance(thing, Variable)]
+        return [thing for thing in self._order if isinstance(thing, Variable)]
 
-    def has(self, thing: Variable | Buffer) -> bool:
-        """Tell whether a variable or an array occurs: where elements lie does not depend on every index."""
-        if isinstance(thing, Buffer):
-            return thing.space is Space.LITERAL or self._twin(thing) in self._numbers
-        return thing in self._numbers
+    def has(self, buffer: Buffer) -> bool:
+        """Tell whether a buffer occurs: addresses do not depend on every index, nor on what that reads."""
+        return buffer.space is Space.LITERAL or self._twin(buffer) in self._order
 
-    def _twin(self, array: Buffer) -> Buffer:
-        """The array whose place another takes, if the kernel is given both."""
-        return array.alias if array.alias is not None and array.alias in self.given else array
+    def key(self, scalar: Scalar) -> int:
+        """Number a scalar."""
+        if scalar.number not in self._known:
+            self._known[scalar.number] = self.number(self.node_key(scalar))
+        return self._known[scalar.number]
 
-    def _number(self, thing: Variable | Buffer) -> int:
-        return self._numbers.setdefault(thing, len(self._numbers))
+    def variable_key(self, variable: Variable) -> Hashable:
+        """Make a key of the order and extent of a variable."""
+        return self._ordered(variable), variable.extent
 
-    def _array(self, array: Buffer) -> Hashable:
-        if array.space is Space.LITERAL:
-            return "literal", array.type, array.elements
-        local = array.is_of_kernel
-        room = (array.size, is_local(array), self.plan.scratch.get(array)) if local else None
-        return self._number(self._twin(array)), array.type.dtype, local, bool(array.order), room
+    def load_key(self, load: Load) -> Hashable:
+        """Make a key of the order of a buffer, and the offset in it."""
+        return self._buffer(load.buffer), self.index_key(load.buffer.flat(load.indices))
+
+    def _ordered(self, thing: Variable | Buffer) -> int:
+        return self._order.setdefault(thing, len(self._order))
+
+    def _twin(self, buffer: Buffer) -> Buffer:
+        """Return the buffer that another overwrites, if the kernel is called with both."""
+        return buffer.home if buffer.home in self.given else buffer
+
+    def _buffer(self, buffer: Buffer) -> Hashable:
+        if buffer.space is Space.LITERAL:
+            return "literal", buffer.type, buffer.elements
+        local = buffer.is_of_kernel
+        memory = (buffer.size, is_local(buffer), self.plan.scratch.get(buffer)) if local else None
+        return self._ordered(self._twin(buffer)), buffer.type.dtype, local, bool(buffer.order), memory
 
     def _items(self, items: Sequence[Item]) -> Hashable:
         return tuple(map(self._item, items))
 
     def _item(self, item: Item) -> Hashable:
         if isinstance(item, Loop):
-            return "loop", self._number(item.variable), item.variable.extent, self._items(item.body)
+            return "loop", self.variable_key(item.variable), self._items(item.body)
         if isinstance(item, Check):
-            return "check", self._scalar(item.scalar), item.size
-        target = self._array(item.buffer), self._index(item.buffer.flat(item.indices))
+            return "check", self.key(item.scalar), item.size
+        target = self._buffer(item.buffer), self.index_key(item.buffer.flat(item.indices))
         if isinstance(item, Store):
-            return "define", target, self._scalar(item.scalar)
+            return "store", target, self.key(item.scalar)
         if isinstance(item, Accumulate):
-            return "update", target, item.op, self._scalar(item.scalar)
+            return "accumulate", target, item.op, self.key(item.scalar)
         if isinstance(item, Reduce):
-            axes = tuple((self._number(v), v.extent) for v in item.axes)
-            return "reduce", target, item.op, item.identity, axes, self._scalar(item.scalar)
+            axes = tuple(map(self.variable_key, item.axes))
+            return "reduce", target, item.op, item.identity, axes, self.key(item.scalar)
         if isinstance(item, Sort):
-            along = self._number(item.along), item.along.extent
-            return "sort", target, self._scalar(item.keys), along, item.descending
+            return "sort", target, self.variable_key(item.along), self.key(item.keys), item.descending
         return self._product(item, target)
 
     def _product(self, item: MatMul, target: Hashable) -> Hashable:
-        sizes = [(self._number(v), v.extent) for v in (item.m, item.n, item.k)]
-        return "product", target, *sizes, self._scalar(item.left), self._scalar(item.right), item.add
-
-    def _index(self, place: Index) -> Hashable:
-        return place.constant, *((self._atom(atom), factor) for atom, factor in place.terms)
-
-    def _atom(self, atom: Any) -> Hashable:
-        if isinstance(atom, Variable):
-            return self._number(atom), atom.extent
-        if isinstance(atom, Read):
-            return "read", self._scalar(atom.scalar)
-        kind = "quotient" if isinstance(atom, Quotient) else "modulo"
-        return kind, self._index(atom.index), atom.divisor
-
-    def _scalar(self, scalar: Scalar) -> int:
-        if scalar.number not in self._known:
-            key = self._node(scalar)
-            self._known[scalar.number] = self._scalars.setdefault(key, len(self._scalars))
-        return self._known[scalar.number]
-
-    def _node(self, scalar: Scalar) -> Hashable:
-        if isinstance(scalar, Load):
-            return "load", self._array(scalar.buffer), self._index(scalar.buffer.flat(scalar.indices))
-        if isinstance(scalar, Number):
-            return scalar.constant
-        if isinstance(scalar, IndexValue):
-            return "place", self._index(scalar.index), scalar.dtype
-        operands = tuple(map(self._scalar, scalar.operands))
-        if isinstance(scalar, Compute):
-            return scalar.op, scalar.dtype, operands
-        conditions = scalar.conditions if isinstance(scalar, Masked) else ()
-        return (
-            "guarded",
-            tuple((self._index(c.index), c.size, c.below, c.above) for c in conditions),
-            operands,
-        )
+        sizes = map(self.variable_key, (item.m, item.n, item.k))
+        return "matmul", target, *sizes, self.key(item.left), self.key(item.right), item.add

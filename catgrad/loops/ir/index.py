@@ -20,7 +20,7 @@ class Variable:
     extent: Size
     name: str = "i"
     number: int = field(init=False, repr=False, default_factory=lambda: next(_NUMBERS))
-    """Its rank among the terms of an index: variables are in the order in which they were made."""
+    """Rank among the terms of an index: variables are ordered by creation."""
 
 
 @dataclass(frozen=True)
@@ -86,12 +86,12 @@ class Index:
         return None
 
     def coefficient(self, atom: Atom) -> Size:
-        """What an atom is multiplied by."""
+        """Return the factor of an atom; 0 if the index does not contain it."""
         return next((c for a, c in self.terms if a is atom), 0)
 
     @property
     def greatest(self) -> Size | None:
-        """A bound of its values, if all coefficients are positive."""
+        """Upper bound of its values, if all coefficients are positive."""
         total = self.constant
         for atom, coefficient in self.terms:
             if coefficient != _positive(coefficient):
@@ -100,7 +100,7 @@ class Index:
         return total
 
     def variables(self) -> Iterator[Variable]:
-        """Every variable within, those of numbers that are read included."""
+        """Every variable within, also those of scalars that the index reads."""
         for atom, _ in self.terms:
             if isinstance(atom, Variable):
                 yield atom
@@ -110,7 +110,7 @@ class Index:
                 yield from atom.scalar.variables
 
     def replaced(self, replace: Callable[[Atom], Index | None]) -> Index:
-        """With other indices for some of its atoms."""
+        """Replace some atoms by indices."""
         result = Index((), self.constant)
         for atom, coefficient in self.terms:
             new = replace(atom)
@@ -122,7 +122,7 @@ class Index:
         return result
 
     def substitute(self, values: Mapping[Variable, Index]) -> Index:
-        """With indices for variables. What is read stays as it is."""
+        """Substitute indices for variables; scalars that are read stay as they are."""
         return self.replaced(lambda atom: values.get(atom) if isinstance(atom, Variable) else None)
 
 
@@ -130,7 +130,7 @@ ZERO = Index()
 
 
 def extent(atom: Atom) -> Size:
-    """How many values it may have."""
+    """Return the number of values that an atom may have."""
     if isinstance(atom, Modulo):
         return atom.divisor
     if isinstance(atom, Quotient):
@@ -174,7 +174,7 @@ def stride(place: Index, variable: Variable) -> Size:
 
 
 def _divided(dividend: Index, divisor: Size) -> tuple[Index, Index]:
-    """Whole and rest with whole · divisor + rest = dividend, and a rest that is not negative.
+    """Euclidean division: whole · divisor + rest = dividend, with a rest that is not negative.
 
     Languages round the quotient of a negative number in different ways.
     """
@@ -213,7 +213,7 @@ def _exactly(dividend: Size, divisor: Size) -> Size | None:
 
 
 def _joined(terms: Mapping[Atom, Size], constant: Size) -> Index:
-    """The terms in order, with n · ⌊e / n⌋ + (e mod n) put together to e."""
+    """Order the terms, and simplify n · ⌊e / n⌋ + (e mod n) to e."""
     kept = {atom: c for atom, c in terms.items() if c != 0}
     for atom, c in list(kept.items()):
         if isinstance(atom, Modulo):
@@ -235,7 +235,7 @@ def _rank(term: tuple[Atom, Size]) -> tuple[int, ...]:
 
 
 def _positive(size: Size) -> Size:
-    """What of a size is not negative, whatever the symbols are."""
+    """Sum the terms of a size with positive coefficients: an upper bound, whatever the symbols are."""
     if not isinstance(size, Dim):
         return max(size, 0)
     total: Size = 0

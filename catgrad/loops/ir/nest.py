@@ -18,13 +18,13 @@ Substitution = Mapping[Variable, Index]
 
 
 class Axis(Enum):
-    """How the iterations of a loop run."""
+    """Kinds of loops: sequential, parallel or vectorised."""
 
     SERIAL = "serial"
     PARALLEL = "parallel"
-    """Shared among threads."""
+    """Iterations are distributed among threads."""
     VECTOR = "vector"
-    """Several at once, in the lanes of vectors; sums over them are reassociated."""
+    """Several iterations run at once, in the lanes of vectors; sums over them are reassociated."""
 
 
 @dataclass(eq=False)
@@ -52,14 +52,14 @@ class Store:
 
 @dataclass(eq=False)
 class Let(Store):
-    """The one definition of a register: it stands for a scalar from here to the end of the block.
+    """The one definition of a register: an abbreviation of a scalar from here to the end of the block.
 
-    Each iteration of the loops around has its own, so that it is no dependence between them.
+    Each iteration of the loops around it has its own (privatisation): it carries no dependence between them.
     """
 
     @property
     def writes(self) -> list[Access]:
-        """No element that others see."""
+        """Nothing: a register is not visible to other iterations."""
         return []
 
     def map(self, change: Rewriter) -> Let:
@@ -94,10 +94,10 @@ class Accumulate:
 
 @dataclass(eq=False)
 class Reduce:
-    """buffer[indices] = the reduction of a scalar by an operation over all values of variables of its own.
+    """buffer[indices] = the reduction of a scalar by an operation over all values of its own variables.
 
     The operation is a sum or an extremum, which begins with its `identity`, or the index of an extremum along
-    one axis. In which order the scalars are combined is for a schedule to say.
+    one axis. The order in which scalars are combined is left to the schedule.
     """
 
     buffer: Buffer
@@ -203,7 +203,7 @@ class Check:
 class Loop:
     """Items repeated for each value of a variable.
 
-    One that `begins` starts a nest of its own: it is not fused with an earlier one.
+    One that `begins` starts a new nest: it is not fused with an earlier one.
     """
 
     variable: Variable
@@ -246,7 +246,7 @@ Item = Loop | Statement
 def nested(variables: Sequence[Variable], body: list[Item]) -> list[Item]:
     """Nest items in loops over these variables, the first outermost; one with a single value needs none.
 
-    Loops over an axis without elements are left out: indices into such arrays say nothing of where they are.
+    Loops over an axis without elements are left out: indices into empty arrays prove nothing.
     """
     if any(variable.extent == 0 for variable in variables):
         return []
@@ -266,7 +266,7 @@ def statements(items: Sequence[Item]) -> Iterator[Statement]:
 
 
 def scalars(s: Statement) -> list[Scalar]:
-    """List the scalars that a statement computes: those its indices read, and its own."""
+    """List the scalars that a statement computes: those that its indices read, and its value."""
     if isinstance(s, Check):
         return [s.scalar]
     own = (s.left, s.right) if isinstance(s, MatMul) else (s.keys if isinstance(s, Sort) else s.scalar,)
@@ -309,7 +309,7 @@ def may_fail(items: Sequence[Item]) -> bool:
 
 
 def size_hint(size: Size) -> int:
-    """A size, if each symbol is 64: for decisions of which any outcome is right."""
+    """Estimate a size with 64 for each symbol: for heuristics, which are correct with any outcome."""
     if isinstance(size, Dim):
         (size,) = numbers((size.substitute(dict.fromkeys(size.symbols, 64)),))
     return size
@@ -332,7 +332,7 @@ class Rewriter:
         return self._done[scalar.number]
 
     def load(self, load: Load) -> Load:
-        """Rewrite the operand of a statement that is given addresses."""
+        """Rewrite the operand of a statement that is called with addresses."""
         return Load(self.buffer(load.buffer), self.indices(load.indices))
 
     def indices(self, indices: Indices) -> Indices:

@@ -24,25 +24,25 @@ class Space(Enum):
     ARGUMENT = "argument"
     RESULT = "result"
     WORKSPACE = "workspace"
-    """Memory that the caller of a function lends it."""
+    """Memory that the caller of a function provides."""
     LITERAL = "literal"
     """Elements that stand in the source."""
     LOCAL = "local"
     """Memory of one kernel, or of one thread of it."""
     REGISTER = "register"
-    """A number of one kernel, without an address."""
+    """A scalar variable of one kernel, without an address."""
 
 
 ROW_MAJOR: tuple[int, ...] = (-1,)
-"""The order of a buffer's axes if none is given."""
+"""The default order of a buffer's axes."""
 
 
 @dataclass(eq=False, frozen=True)
 class Buffer:
-    """An array in memory. Buffers are compared by identity, and names are wishes: printers make them differ.
+    """An array in memory, compared by identity. Names are hints, which printers make unique.
 
-    `order` has the axes that are stored, outermost first. A result with an `alias` lies where that argument
-    does.
+    `order` has the axes that are stored, outermost first. A result with an `alias` lies in the memory of that
+    argument.
     """
 
     name: str
@@ -63,17 +63,17 @@ class Buffer:
 
     @property
     def is_register(self) -> bool:
-        """Tell whether it is a number without an address."""
+        """Tell whether it is a scalar variable without an address."""
         return self.space is Space.REGISTER
 
     @property
     def is_of_kernel(self) -> bool:
-        """Tell whether one kernel has it for itself."""
+        """Tell whether it is private to one kernel."""
         return self.space in (Space.LOCAL, Space.REGISTER)
 
     @property
     def home(self) -> Buffer:
-        """The buffer in whose memory it lies."""
+        """The buffer in whose memory it lies: the one it aliases, or itself."""
         return self.alias or self
 
     def flat(self, indices: tuple[Index, ...]) -> Index:
@@ -87,7 +87,7 @@ class Buffer:
 
 
 class Scalar:
-    """A node of the graph. Nodes are compared by identity: what is equal is made once."""
+    """A node of the graph. Nodes are compared by identity: equal nodes are made once."""
 
     operands: tuple[Scalar, ...] = ()
     dtype: Dtype
@@ -105,12 +105,12 @@ class Scalar:
 
     @cached_property
     def depth(self) -> int:
-        """How many operations stand within each other."""
+        """Height of the expression: the greatest number of nested operations."""
         return 1 + max((operand.depth for operand in self.operands), default=0)
 
     @property
     def always(self) -> tuple[Scalar, ...]:
-        """The operands that are computed wherever it is: what is guarded is not."""
+        """The operands that are computed whenever it is, without masked ones."""
         return self.operands
 
     def loads(self) -> Iterator[Load]:
@@ -143,7 +143,7 @@ class Load(Scalar):
 
     @cached_property
     def operands(self) -> tuple[Scalar, ...]:  # type: ignore[override]
-        """What its indices read."""
+        """The scalars that its indices read."""
         return reads(self.indices)
 
 
@@ -180,13 +180,13 @@ class IndexValue(Scalar):
 
     @cached_property
     def operands(self) -> tuple[Scalar, ...]:  # type: ignore[override]
-        """What its indices read."""
+        """The scalars that its index reads."""
         return reads((self.index,))
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """The condition 0 ≤ index < size, of which a side that always holds is not asked."""
+    """The condition 0 ≤ index < size; a side that always holds is not tested."""
 
     index: Index
     size: Size
@@ -196,7 +196,7 @@ class Bounds:
 
 @dataclass(eq=False)
 class Masked(Scalar):
-    """One scalar where all conditions hold, which is not computed elsewhere; there it is another."""
+    """One scalar where all conditions hold, computed only there; elsewhere another."""
 
     conditions: tuple[Bounds, ...]
     inside: Scalar
@@ -209,7 +209,7 @@ class Masked(Scalar):
 
     @property
     def always(self) -> tuple[Scalar, ...]:
-        """What its conditions read."""
+        """The scalars that its conditions read."""
         return self.operands[2:]
 
     @property

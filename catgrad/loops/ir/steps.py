@@ -109,7 +109,7 @@ def conditions(steps: Sequence[Step]) -> set[Buffer]:
 
 
 def every_step(steps: Sequence[Step]) -> Iterator[Step]:
-    """All steps, those within loops and branches included, in order."""
+    """Yield all steps in order, each with those within its loops and branches."""
     for step in steps:
         yield step
         if isinstance(step, For):

@@ -10,18 +10,18 @@ from catgrad.loops.ir.index import Index, Variable, modulo, quotient
 from catgrad.loops.ir.nest import size_hint
 
 SMALL = 2**14
-"""Multiplications of a contraction that plain loops compute."""
+"""Multiplications of a contraction that plain loops compute rather than a matrix product."""
 
 Labels = tuple[int, ...]
 Strides = tuple[Size, Size, Size]
-"""How far apart elements are along a label: in the left operand, the right one and the result."""
+"""Strides of a label in elements: in the left operand, the right one and the result."""
 
 
 @dataclass(frozen=True)
 class Form:
     """A matrix product for each value of the `outer` labels; the groups m, n and k are one axis each.
 
-    In the result an element of n is beside the next.
+    Elements of n are contiguous in the result.
     """
 
     outer: tuple[int, ...]
@@ -57,7 +57,7 @@ def _core(
     sides: tuple[int, int],
     innermost: int | None = None,
 ) -> tuple[int, ...]:
-    """The largest group of labels that is one axis in both arrays."""
+    """Find the largest group of labels that is one axis in both arrays."""
     ordered = sorted(labels, key=lambda l: [-size_hint(strides[l][s]) for s in reversed(sides)])
     groups: list[list[int]] = []
     for label in ordered:

@@ -1,4 +1,4 @@
-"""What is written part by part: arrays padded, joined, given by their elements, and the places of sorting."""
+"""Data movement that is written part by part: padding, concatenation, literals, and stable sorting."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _(op: ArrayLiteral, stages: Stages, apply: Apply, position: int) -> None:
 
 @stage.register
 def _(op: Pad, stages: Stages, apply: Apply, position: int) -> None:
-    """Zeros, then what lies within them."""
+    """Pad: zeros, then the operand within them."""
     value = apply.outputs[0]
     array = stages.array(value)
     zero = number(0, array.type.dtype)
@@ -35,7 +35,7 @@ def _(op: Pad, stages: Stages, apply: Apply, position: int) -> None:
 
 @stage.register
 def _(op: Concat, stages: Stages, apply: Apply, position: int) -> None:
-    """One part after the other."""
+    """Concatenation: one part after the other."""
     value, before = apply.outputs[0], 0
     array = stages.array(value)
     for part, size in zip(apply.inputs, op.sizes, strict=True):
@@ -47,7 +47,7 @@ def _(op: Concat, stages: Stages, apply: Apply, position: int) -> None:
 
 
 def _part(stages: Stages, value: int, array: Buffer, starts: Sequence[Size]) -> list[Item]:
-    """A value as the part of an array that begins there."""
+    """Copy a value into the part of an array that begins at `starts`."""
     axes, scalar = regular(stages.types[value].shape, lambda i: stages.elements.at(value, i))
     at = tuple(i + start for i, start in zip(places(axes), starts, strict=True))
     return nested([v for axis in axes for v in axis], [Store(array, at, scalar)])

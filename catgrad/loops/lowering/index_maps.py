@@ -1,4 +1,4 @@
-"""What an element of a value is: index maps swallow all that only moves elements."""
+"""Index maps: data movement becomes a change of indices, and so costs no copy."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ Indices = tuple[Index, ...]
 Source = Callable[[Indices], Scalar]
 
 VIEWS = (Broadcast, Permute, Reshape, Slice, Flip, Split, Window, Gather, TakeAlongAxis)
-"""What an index map swallows wholly."""
+"""Operations that an index map replaces completely."""
 AFFINE_VIEWS = (Broadcast, Permute, Reshape, Slice, Flip, Split, Window)
-"""Those whose indices are sums of multiples of loop variables, if nothing is cut."""
+"""Views whose indices are affine in the loop variables, if nothing is divided."""
 GENERATORS = (Constant, Iota, NumberOf)
-"""What is computed where it is read."""
+"""Operations computed where they are read (rematerialised)."""
 
 
 class Elements:
-    """The elements of a function's values, read from memory where they are stored, else computed."""
+    """The elements of a function's values: loaded from memory if materialised, else computed."""
 
     def __init__(self, function: Function, given: Mapping[int, Source]) -> None:
         self.types = function.types
@@ -46,7 +46,7 @@ class Elements:
         self._known: dict[tuple[int, Indices], Scalar] = {}
 
     def store(self, value: int, array: Buffer) -> None:
-        """From now on, read a value from memory."""
+        """Load a value from memory from now on."""
         loads: dict[Indices, Load] = {}
 
         def load(indices: Indices) -> Scalar:
@@ -58,7 +58,7 @@ class Elements:
         self._known.clear()
 
     def at(self, value: int, indices: Indices) -> Scalar:
-        """The element of a value at these indices; 0 of an empty array, of which none is needed."""
+        """Return the element of a value at these indices; 0 of an empty array, of which none is needed."""
         if product(self.types[value].shape) == 0:
             return _zero(self.types[value].dtype)
         if value in self.sources:
@@ -178,7 +178,7 @@ def _zero(dtype: Dtype) -> Scalar:
 
 
 def flat(indices: Indices, shape: tuple[Size, ...]) -> Index:
-    """The place of an element in row-major order."""
+    """Compute the row-major offset of an element."""
     place = ZERO
     stride: Size = 1
     for i, size in zip(reversed(indices), reversed(shape), strict=True):
@@ -188,7 +188,7 @@ def flat(indices: Indices, shape: tuple[Size, ...]) -> Index:
 
 
 def unflat(place: Index, shape: tuple[Size, ...]) -> Indices:
-    """The indices of the element at a place in row-major order."""
+    """Compute the indices of the element at a row-major offset."""
     if product(shape) == 0:
         return (ZERO,) * len(shape)
     indices = []
@@ -203,12 +203,12 @@ def unflat(place: Index, shape: tuple[Size, ...]) -> Indices:
 
 
 def put(indices: Indices, axis: int, new: Index) -> Indices:
-    """With another index for one axis."""
+    """Replace the index of one axis."""
     return (*indices[:axis], new, *indices[axis + 1 :])
 
 
 def slid(op: Window, indices: Indices) -> Indices:
-    """Where an element of a window lies: o · stride + k · dilation along each of its axes."""
+    """Compute the indices of a window's element: o · stride + k · dilation along each of its axes."""
     rank = len(op.shape)
     places = list(indices[:rank])
     for k, (axis, stride, dilation) in enumerate(zip(op.axes, op.strides, op.dilations, strict=True)):

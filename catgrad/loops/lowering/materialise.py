@@ -1,4 +1,4 @@
-"""Which values are stored: those costly and read more than once, and those that loops must end for."""
+"""Materialisation: store values that are costly and read repeatedly, and those at which loops must end."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from catgrad.programs.program import Apply, Function, Nested
 from catgrad.terms.op import Op
 
 CHEAP = 6
-"""Operations that may be computed again where they are read again, rather than stored and read."""
+"""Operations that may be recomputed where they are read again, rather than stored and loaded."""
 
 REPEATING = (Broadcast, Window, Gather, TakeAlongAxis)
 """Views that read elements more than once."""
@@ -45,11 +45,11 @@ class Choice:
             self._decide(apply)
 
     def is_stored(self, value: int) -> bool:
-        """Whether a value is stored."""
+        """Tell whether a value is materialised."""
         return value in self._stored
 
     def _read(self, apply: Apply) -> None:
-        """Count how often the inputs of an operation are read, by whom, and what must be stored for it."""
+        """Count the reads of an operation's inputs, record the readers, materialise what it requires."""
         op, inputs, outputs = apply
         if isinstance(op, Contract):
             self._order(outputs[0])
@@ -66,7 +66,7 @@ class Choice:
                 self._repeated.add(value)
 
     def _order(self, value: int) -> None:
-        """The order of axes in which the one reader of a product goes through it."""
+        """Choose the order of axes in which the only reader of a product traverses it."""
         readers = self._readers.get(value, [])
         if len(readers) != 1:
             return
@@ -80,7 +80,7 @@ class Choice:
             self._order_for_fold(value, reader)
 
     def _order_for_fold(self, value: int, op: Fold) -> None:
-        """Windows are added up position by position, so positions are to lie side by side."""
+        """Make positions within windows contiguous: they are accumulated position by position."""
         axes = [axis for axis, size in enumerate(self.function.types[value].shape) if size != 1]
         shape = [(axis, size) for axis, size in enumerate(op.windowed) if size != 1]
         if [self.function.types[value].shape[axis] for axis in axes] != [size for _, size in shape]:
@@ -111,7 +111,7 @@ class Choice:
         return self._cost[value] > CHEAP or len(self._large_leaves(value)) > 1
 
     def _large_leaves(self, value: int) -> list[int]:
-        """What it takes about as many elements of as it has itself."""
+        """List the stored values of which it reads about as many elements as it has."""
         size = size_hint(self.function.types[value].size)
         return [v for v in self._leaves[value] if 4 * size_hint(self.function.types[v].size) > size]
 
@@ -119,7 +119,7 @@ class Choice:
         return not self._rank(value) and all(not self._rank(v) for v in self._leaves[value])
 
     def _store_root(self, value: int) -> None:
-        """The operand of a matrix product is read in place; views of it that are affine are too."""
+        """Materialise the operand of a matrix product; affine views of it are read in place."""
         while value in self.producer and value not in self._stored:
             op = self._op(value)
             if not isinstance(op, AFFINE_VIEWS):

@@ -24,7 +24,7 @@ Labels = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Operand:
-    """A value with a label for each axis; `order` is that of the labels if it is copied first, at a cost."""
+    """A value with a label for each axis; `order` is that of the labels if it is copied first."""
 
     value: int
     labels: Labels
@@ -55,7 +55,7 @@ def _(op: Contract, stages: Stages, apply: Apply, position: int) -> None:
 
 
 def _plans(op: Contract, stages: Stages, apply: Apply, sizes: Mapping[int, Size]) -> list[Plan]:
-    """The best way to compute a contraction as matrix products, if there is one."""
+    """Find the best way to compute a contraction as matrix products, if there is one."""
     x, y = (
         Operand(value, labels, _strides(stages, value, labels))
         for value, labels in zip(apply.inputs, (op.left, op.right), strict=True)
@@ -98,7 +98,7 @@ def _cost(plan: Plan, liked: Labels, sizes: Mapping[int, Size]) -> float:
 
 
 def _apart(operand: Operand, near: Labels, far: Labels) -> float:
-    """What it costs to move an element, by the labels along which they lie side by side."""
+    """Estimate the cost of moving an element, by the labels along which elements are contiguous."""
     strides = operand.strides or {}
     beside = [label for label, stride in strides.items() if stride == 1]
     if beside and beside[0] in near:
@@ -153,7 +153,7 @@ def _ways(
 
 
 def _moving(operand: Operand, order: Labels, sizes: Mapping[int, Size]) -> float:
-    """What it costs to copy an element: little, if many lie side by side before and after."""
+    """Estimate the cost of copying an element: little, if runs are long before and after."""
     strides = operand.strides or {order[-1]: 1}
     run, stride = 1, 1
     for label in reversed(order):
@@ -166,7 +166,7 @@ def _moving(operand: Operand, order: Labels, sizes: Mapping[int, Size]) -> float
 def _tail(
     labels: Sequence[int], strides: Mapping[int, Size] | None, sizes: Mapping[int, Size]
 ) -> tuple[list[int], list[int]]:
-    """Labels in the order in which an array has them, cut where the last of them begin to be one axis."""
+    """Labels in the order of an array's axes, split where the last of them begin to be one axis."""
     if strides is None:
         return [], list(labels)
     rest = sorted(labels, key=lambda label: -size_hint(strides[label]))
@@ -200,7 +200,7 @@ def _row_major(labels: Labels, sizes: Mapping[int, Size]) -> dict[int, Size]:
 
 
 def _strides(stages: Stages, value: int, labels: Labels) -> dict[int, Size] | None:
-    """How far apart elements are along each label, if they are stored and lie regularly."""
+    """Return the stride along each label, if the value is stored and its elements lie regularly."""
     loops = {label: Variable(size) for label, size in zip(labels, stages.types[value].shape, strict=True)}
     scalar = stages.elements.at(value, tuple(index(loops[label]) for label in labels))
     if not isinstance(scalar, Load):

@@ -1,4 +1,4 @@
-"""Reductions: sums, extrema, their places, and running sums."""
+"""Reductions: sums, extrema and their indices, and prefix sums."""
 
 from __future__ import annotations
 

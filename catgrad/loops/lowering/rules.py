@@ -1,4 +1,4 @@
-"""From a function to nests: which values are stored, and the loops that compute each of them."""
+"""Lowering rules: from operations on arrays to loop nests, one for each materialised value."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from catgrad.programs.program import Apply, Function
 from catgrad.terms.op import Op
 
 Axes = list[list[Variable]]
-"""For each axis the variables its index is made of, the outermost first."""
+"""The variables of which each axis' index is made, the outermost first."""
 
 
 class Stages:
-    """The nests of a function in canonical form, as its operations come; loops and branches are the caller's.
+    """The nests of a function in canonical form, operation by operation; loops and branches are the caller's.
 
     Canonical form has one nest for each array: loops over its elements around a store, a reduction or a
-    sort, or a matrix product. Names are wishes: several buffers may have the same.
+    sort, or a matrix product. Names are hints: several buffers may have the same.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class Stages:
         self.checks: list[Step] = []
 
     def emit(self, apply: Apply) -> None:
-        """Add the nests of an operation, if its outputs are to be stored."""
+        """Add the nests of an operation, if its outputs are materialised."""
         self._check(apply)
         for position, value in enumerate(apply.outputs):
             if self.choice.is_stored(value) and value not in self.elements.sources:
@@ -52,7 +52,7 @@ class Stages:
             self.elements.store(value, self.arrays[value])
 
     def array(self, value: int, order: tuple[int, ...] = ROW_MAJOR) -> Buffer:
-        """The array for a value, with its axes in this order unless it is known already."""
+        """Return the buffer of a value, with its axes in this order unless it exists already."""
         if value not in self.arrays:
             self.arrays[value] = Buffer(self.name(value), self.types[value], order=order)
         return self.arrays[value]
@@ -72,7 +72,7 @@ class Stages:
         return nested(variables, [Store(array, places(axes), scalar)])
 
     def materialised(self, value: int, order: tuple[int, ...] = ROW_MAJOR) -> Buffer:
-        """An array that holds a value, for those who cannot compute its elements."""
+        """Materialise a value, for operations that cannot compute its elements."""
         probe = tuple(index(Variable(size)) for size in self.types[value].shape)
         scalar = self.elements.at(value, probe)
         if order == ROW_MAJOR and isinstance(scalar, Load) and scalar.indices == probe:
@@ -115,7 +115,7 @@ class Stages:
 
 @singledispatch
 def stage(op: Op, stages: Stages, apply: Apply, position: int) -> None:
-    """Add the nests of an operation: element by element, if nothing else is known of it."""
+    """Add the nests of an operation: element by element, unless it has a rule."""
     value = apply.outputs[position]
     array = stages.array(value, stages.choice.orders.get(value, ROW_MAJOR))
     stages.add(stages.copied(array, lambda i: stages.elements.at(value, i)), value)
@@ -147,7 +147,7 @@ def _place(variables: Sequence[Variable]) -> Index:
 
 
 def _cut(scalar: Scalar, axes: Axes) -> tuple[int, Size] | None:
-    """An axis and by what its innermost variable is divided somewhere, exactly."""
+    """Find an axis, and the exact divisor of its innermost variable in some index."""
     innermost = {axis[-1]: number for number, axis in enumerate(axes)}
     for place in _indices(scalar):
         for atom, _ in place.terms:

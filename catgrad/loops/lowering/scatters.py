@@ -1,4 +1,4 @@
-"""Sums into places that are computed or read: the reverses of windows and of elements by number."""
+"""Scatter: sums into elements at computed or loaded indices, the reverses of windows and of gathers."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _(op: ScatterAddAlongAxis, stages: Stages, apply: Apply, position: int) -> N
 def _scatter(
     stages: Stages, value: int, at: Indices, order: Sequence[Variable], scalar: Scalar, shared: int = 0
 ) -> None:
-    """Zeros, to which scalars are added at indices; the first loops, so many, are those of both."""
+    """Set to zero, and add scalars at indices; the `shared` outermost loops are those of both."""
     array, dtype = stages.array(value), stages.types[value].dtype
     total = array
     if dtype.wide is not dtype:

@@ -21,7 +21,7 @@ PASSES = (
     vectorise_rows,
     contract_arrays,
 )
-"""For machines whose kernels are functions of loops."""
+"""Passes for machines whose kernels are functions of loops."""
 
 KERNEL_PASSES = (unroll, parallelise, vectorise)
-"""For each of their kernels."""
+"""Passes for each of their kernels."""

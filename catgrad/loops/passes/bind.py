@@ -1,6 +1,6 @@
 """Bind: loop-invariant code motion and common subexpression elimination, by what registers cost a machine.
 
-Afterwards every scalar is computed where it stands: printers neither hoist nor share.
+Afterwards every scalar is computed where it is used: printers neither hoist nor share.
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Protocol
 
 from catgrad.dims import Size
@@ -35,29 +34,29 @@ from catgrad.ops.compare import Select
 from catgrad.types import NdArrayType
 
 CHARACTERS = 9
-"""Of an operation or a number, about."""
+"""Estimated characters of an operation or a number."""
 
 MAX_WIDTH = 1000
-"""Characters that are counted: written out, shared parts may be more than there is time for."""
+"""Characters that are counted at most: written out, shared subexpressions may grow exponentially."""
 
 IsBound = Callable[[Scalar], bool]
 """Tells whether a scalar is in a register already."""
 
 
 class Costs(Protocol):
-    """What computing again costs a machine, compared with a register."""
+    """Cost model of registers: what recomputing costs a machine, compared with a register."""
 
     def hoists(self, scalar: Scalar, iterations: Size) -> bool:
-        """Tell whether a loop of so many iterations gains from a register for what all of them compute."""
+        """Tell whether a loop of `iterations` gains from a register for an invariant scalar."""
 
     def shares(self, scalar: Scalar, uses: int, is_bound: IsBound) -> bool:
-        """Tell whether a scalar that is mentioned so often gains from a register."""
+        """Tell whether a scalar with this number of uses gains from a register."""
 
     def forwards(self, store: Store, loads: int) -> bool:
-        """Tell whether a stored element that is loaded again so often gains from a register."""
+        """Tell whether a stored element with this number of later loads gains from a register."""
 
     def mentions(self, scalar: Scalar) -> Sequence[tuple[Scalar, int]]:
-        """List the operands that are computed wherever a scalar is, with how often it mentions each."""
+        """List the operands that are computed whenever a scalar is, with how often it mentions each."""
 
     def first(self, scalar: Scalar, is_bound: IsBound) -> Sequence[Scalar]:
         """List the parts of a scalar that must be in registers before it is computed."""
@@ -65,7 +64,7 @@ class Costs(Protocol):
 
 @dataclass(frozen=True)
 class RegisterCosts:
-    """Costs where registers are free: whatever is computed twice, or in every iteration, gets one.
+    """Costs where registers are free: whatever is computed twice, or is loop-invariant, gets one.
 
     Expressions of more than about `longest` characters are cut. If `loads_before_choices`, what the branches
     of a choice load is loaded before it.
@@ -75,15 +74,15 @@ class RegisterCosts:
     loads_before_choices: bool = False
 
     def hoists(self, scalar: Scalar, iterations: Size) -> bool:
-        """Everything that is computed or loaded."""
+        """Hoist everything that is computed or loaded."""
         return not isinstance(scalar, (Number, IndexValue)) and not _is_register(scalar)
 
     def shares(self, scalar: Scalar, uses: int, is_bound: IsBound) -> bool:
-        """Everything that is computed or loaded more than once."""
+        """Share everything that is computed or loaded more than once."""
         return uses > 1 and self.hoists(scalar, 1)
 
     def forwards(self, store: Store, loads: int) -> bool:
-        """Everything that is loaded again, but for numbers."""
+        """Forward everything that is loaded again, but for numbers."""
         return loads > 0 and not isinstance(store.scalar, Number)
 
     def mentions(self, scalar: Scalar) -> Sequence[tuple[Scalar, int]]:
@@ -103,16 +102,16 @@ class RegisterCosts:
 
 
 def binder(costs: Costs) -> KernelPass:
-    """A pass that binds scalars to registers by these costs."""
-    return partial(_bound, costs)
+    """Make a pass that binds scalars to registers by these costs."""
 
+    def bind(kernel: Kernel, machine: Machine) -> Kernel:
+        return Kernel(_Binder(kernel, costs).block(kernel.body))
 
-def _bound(costs: Costs, kernel: Kernel, machine: Machine) -> Kernel:
-    return Kernel(_Binder(kernel, costs).block(kernel.body))
+    return bind
 
 
 class _Binder:
-    """Scalars that are in registers, by value number, from one block of a kernel to those within it."""
+    """Scalars that are in registers, by value number, from one block of a kernel to nested ones."""
 
     def __init__(self, kernel: Kernel, costs: Costs) -> None:
         self.costs = costs
@@ -146,7 +145,7 @@ class _Binder:
             self.numbering.written(buffer)
 
     def _hoisted(self, loop: Loop) -> list[Item]:
-        """Loop-invariant code motion: registers for what every iteration computes alike."""
+        """Loop-invariant code motion: bind invariant scalars to registers before the loop."""
         inside = {each.variable for each in loops([loop])}
         written = {buffer.home for s in statements([loop]) for buffer, _ in s.writes}
         done: list[Item] = []
@@ -158,7 +157,7 @@ class _Binder:
         return done
 
     def _invariant(self, scalar: Scalar, inside: set[Variable], written: set[Buffer]) -> Iterator[Scalar]:
-        """The largest parts that neither depend on these variables nor load from these buffers."""
+        """Yield the largest subexpressions that depend on none of these variables and buffers."""
         loads = (load.buffer.home in written for load in scalar.loads())
         if inside.isdisjoint(scalar.variables) and not any(loads):
             yield scalar
@@ -167,7 +166,7 @@ class _Binder:
                 yield from self._invariant(operand, inside, written)
 
     def _straight(self, run: Sequence[Statement], later: Sequence[Item] = ()) -> list[Item]:
-        """Common subexpression elimination in statements that follow each other."""
+        """Common subexpression elimination in a basic block."""
         counts, done = self._counts(run), list[Item]()
         for number, s in enumerate(run):
             for scalar in _scalars(s):
@@ -176,7 +175,7 @@ class _Binder:
         return done
 
     def _counts(self, run: Sequence[Statement]) -> Counter[int]:
-        """Count how often each value is mentioned, after what the statements before have written."""
+        """Count the mentions of each value, after the writes of earlier statements."""
         counts: Counter[int] = Counter()
         with self.numbering.trial():
             for s in run:
@@ -235,7 +234,7 @@ class _Binder:
         return self._element(s, later)
 
     def _element(self, s: Store, later: Sequence[Item]) -> list[Item]:
-        """A store, whose value is in a register for the loads after it."""
+        """Store forwarding: keep the stored value in a register for later loads of the element."""
         again = sum(b is s.buffer and i == s.indices for item in later for b, i in item.reads)
         forwards = self.costs.forwards(s, again)
         done = self._let(s.scalar) if forwards else []
@@ -247,7 +246,7 @@ class _Binder:
 
 
 class _Known(Rewriter):
-    """Load from registers what is in one; a `fresh` scalar is computed all the same."""
+    """Replace scalars by the registers they are in; a `fresh` scalar is computed all the same."""
 
     def __init__(self, numbering: Numbering, fresh: Scalar | None = None) -> None:
         super().__init__()
@@ -266,7 +265,7 @@ def _scalars(s: Statement) -> list[Scalar]:
 
 
 def _loads(scalars: Sequence[Scalar], is_bound: IsBound) -> Iterator[Load]:
-    """The elements that scalars load wherever they are computed."""
+    """Yield the elements that scalars load unconditionally."""
     for scalar in scalars:
         if is_bound(scalar) or _is_register(scalar):
             continue
@@ -277,7 +276,7 @@ def _loads(scalars: Sequence[Scalar], is_bound: IsBound) -> Iterator[Load]:
 
 
 def _width(scalar: Scalar, is_bound: IsBound) -> int:
-    """Estimate the characters of an expression, as far as they count."""
+    """Estimate the characters of an expression, up to the maximum that counts."""
     width, stack = 0, [scalar]
     while stack and width < MAX_WIDTH:
         node = stack.pop()

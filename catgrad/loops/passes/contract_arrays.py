@@ -16,7 +16,7 @@ TEMPORARY = (Space.WORKSPACE, Space.LOCAL, Space.REGISTER)
 def contract_arrays(lowered: Lowered, machine: Machine) -> Lowered:
     """Contract the temporaries that one kernel alone touches; without axes, they are registers.
 
-    Matrix products and sorts are given addresses: what they touch does not become a register.
+    Matrix products and sorts take addresses: their operands do not become registers.
     """
     shared, last = set(conditions(lowered.steps)), dict[Buffer, object]()
     for step in every_step(lowered.steps):

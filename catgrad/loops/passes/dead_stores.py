@@ -12,7 +12,7 @@ from catgrad.loops.machine import Machine
 
 
 def eliminate_dead_stores(lowered: Lowered, machine: Machine) -> Lowered:
-    """Leave out each statement whose buffer neither is a result nor reaches one, a branch or a check."""
+    """Leave out each statement whose buffer is no result, and reaches no result, branch or check."""
     decided: set[Buffer] | None = None
     while decided != (now := conditions(lowered.steps)):  # a branch left out needs no condition any more
         decided, live = now, _live(lowered)

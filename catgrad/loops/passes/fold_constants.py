@@ -1,4 +1,4 @@
-"""Constant folding of indices: what unrolling has decided is computed no more."""
+"""Constant folding of indices, after unrolling."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from catgrad.types import NdArrayType
 
 
 def fold_constants(items: Sequence[Item]) -> list[Item]:
-    """Make numbers of indices without variables, and leave out bounds that they meet or miss."""
+    """Replace indices without variables by numbers, and leave out bounds that always or never hold."""
     return rewritten(items, _Folded())
 
 

@@ -1,7 +1,7 @@
 """Forward substitution: put the value of a register where it is read, if it is read once, and join sums.
 
-A store to a register waits until the register is read. What is added to the register in the meantime joins
-the value: so a sum that was unrolled into many statements becomes one expression.
+A store to a register waits until the register is read. Terms that are added in the meantime join the value:
+a sum that was unrolled into many statements becomes one expression.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class _Block:
         return self.done
 
     def _flush(self, count: int) -> None:
-        """Emit the first so many of the late stores."""
+        """Emit the first `count` late stores."""
         late, self.late = self.late[:count], self.late[count:]
         for s in late:
             self._emit(s)
@@ -179,7 +179,7 @@ def _overlap(some: Sequence[Access], others: Sequence[Access]) -> bool:
 
 
 def _differ(x: Index, y: Index) -> bool:
-    """Prove that two places are never the same: they lie a fixed way apart."""
+    """Prove that two indices are never equal: they differ by a constant other than 0."""
     return x.terms == y.terms and x.constant != y.constant
 
 

@@ -30,10 +30,10 @@ from catgrad.loops.ir.steps import Lowered, Step
 from catgrad.loops.machine import Machine
 
 Fit = Callable[[Loop, Loop], bool]
-"""Tells whether a nest may become part of an earlier one, as far as their sizes go."""
+"""Predicate: may a nest become part of an earlier one, by their sizes?"""
 
 MAX_SERIAL_ITERATIONS = 2**15
-"""Iterations of a nest that is fused even if its loops then cannot be shared among threads."""
+"""Iterations of a nest that is fused even if its loops are then not parallel."""
 
 
 def fuse(lowered: Lowered, machine: Machine) -> Lowered:
@@ -87,7 +87,7 @@ class _Accesses:
 
 
 class _Nest:
-    """A loop that grows, with what dependence analysis asks of it kept up to date."""
+    """A loop that grows, with the state of its dependence analysis kept up to date."""
 
     def __init__(self, loop: Loop) -> None:
         self.variable, self.begins = loop.variable, loop.begins
@@ -213,7 +213,7 @@ class _Block:
         return None
 
     def _candidates(self, mine: _Accesses, outermost: bool) -> Iterable[_Part]:
-        """From the last backwards, all parts; for an outermost loop those with a buffer of it, or a check."""
+        """Yield the parts from the last backwards; for an outermost loop those with its buffers or checks."""
         if not outermost or self.fails:
             return reversed(self.parts)
         parts = {part: None for buffer in mine.touched for part in self.users.get(buffer, ())}
@@ -223,7 +223,7 @@ class _Block:
 def _is_worth_joining(
     there: Variable, theirs: _Accesses, here: Variable, mine: _Accesses, shared: Collection[Buffer]
 ) -> bool:
-    """Tell whether iterations have something in common: a buffer through which both loops move alike."""
+    """Tell whether iterations share a buffer that both loops traverse with an equal stride."""
     return any(
         _strides(buffer, theirs.touched[buffer], there) & _strides(buffer, mine.touched[buffer], here) - {0}
         for buffer in shared
@@ -262,7 +262,7 @@ def _iterations(item: Item) -> int:
 
 
 def _grouped(items: Sequence[Item]) -> list[Kernel]:
-    """One kernel for each nest, with the initialisations before it of what it accumulates."""
+    """Make a kernel of each nest, with the initialisations of its accumulators before it."""
     kernels: list[Kernel] = []
     waiting: list[Item] = []
     accumulated = [set(_accumulated(item)) for item in items]
@@ -281,7 +281,7 @@ def _grouped(items: Sequence[Item]) -> list[Kernel]:
 
 
 def _home(kernels: Sequence[Kernel], item: Item) -> Kernel | None:
-    """The last kernel that writes what a single statement reads, if it may come before the kernels after that."""
+    """Find the last kernel that writes an operand of a statement, if it may precede the kernels after it."""
     reads, writes = {buffer for buffer, _ in item.reads}, {buffer for buffer, _ in item.writes}
     for kernel in reversed(kernels):
         if not reads.isdisjoint(buffer for buffer, _ in kernel.writes):
@@ -299,5 +299,5 @@ def _accumulated(item: Item) -> Iterator[Buffer]:
 
 
 def is_beginning(item: Item) -> bool:
-    """Tell whether a nest does nothing but set elements to a number."""
+    """Tell whether a nest only sets elements to a number."""
     return all(isinstance(s, Store) and isinstance(s.scalar, Number) for s in statements([item]))

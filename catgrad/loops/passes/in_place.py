@@ -29,7 +29,7 @@ def put_in_place(lowered: Lowered, machine: Machine) -> Lowered:
 
 
 class _Order:
-    """Steps and which of them must come before which."""
+    """Dependence graph: steps, and which of them must precede which."""
 
     def __init__(self, steps: Sequence[Step]) -> None:
         self.steps = list(steps)
@@ -60,7 +60,7 @@ class _Order:
         self._enter(len(self.steps) - 1, step)
 
     def take(self, result: Buffer, old: Buffer) -> bool:
-        """Let a result take the place of an argument, if all who read that can come before."""
+        """Let a result overwrite an argument, if all readers of the argument can precede."""
         writers = set(self.writers[result])
         readers = [r for r in self.readers[old] if r not in writers]
         if any(not _reads_first(self.steps[w], result, old) for w in writers.intersection(self.readers[old])):
@@ -83,7 +83,7 @@ class _Order:
         return reached
 
     def sorted(self) -> list[Step]:
-        """The steps in an order that serves all, as near as can be to that they came in."""
+        """Topological order, as close as possible to the original one."""
         waiting = [0] * len(self.steps)
         for followers in self.after.values():
             for follower in followers:
@@ -102,7 +102,7 @@ class _Order:
 
 
 def _reads_first(step: Step, result: Buffer, old: Buffer) -> bool:
-    """Tell whether a kernel reads each old element where its new value is written, or before."""
+    """Tell whether a kernel reads each old element no later than it writes the new one."""
     if not isinstance(step, Kernel):
         return False
     body = _body_that_defines(step, result)
@@ -126,7 +126,7 @@ def _body_that_defines(item: Item | Kernel, array: Buffer) -> list[Item] | None:
 
 
 def _copied_last(order: _Order, result: Buffer) -> Buffer:
-    """Add a copy of a result to where it belongs, after everything that reads the old value."""
+    """Copy a result to the argument that it overwrites, after everything that reads the old value."""
     final, old = replace(result), result.alias
     variables = [Variable(size) for size in result.type.shape]
     at = tuple(map(index, variables))

@@ -1,11 +1,11 @@
-"""Loop interchange: sums that a loop computes one after the other go on side by side.
+"""Loop interchange: sums that a loop computes one after the other are computed side by side.
 
     for i:                          for i: sums[i] = 0
         sum = 0                     for k:
         for k: sum += x[k] * w[k, i]    for i: sums[i] += x[k] * w[k, i]
         y[i] = f(sum)               for i: y[i] = f(sums[i])
 
-So what a sum reads that is the same for all i, as x[k], is loaded once for each k. The register becomes an
+Loads that do not depend on i, as x[k], then occur once for each k. The register becomes an
 array (scalar expansion), and the loop three (loop distribution).
 
 Source: Allen and Kennedy 2001, Optimizing Compilers for Modern Architectures, chapters 5 and 6
@@ -36,7 +36,7 @@ from catgrad.types import NdArrayType
 
 @dataclass(frozen=True)
 class _Sum:
-    """A loop around a sum: the store that begins it, the loop that adds up, more terms, what reads it."""
+    """A loop around a sum: its initialisation, the loop that accumulates, more terms, and its readers."""
 
     around: Loop
     first: Store
@@ -46,7 +46,7 @@ class _Sum:
 
 
 def interchange_sums(items: Sequence[Item], min_iterations: int) -> list[Item]:
-    """Interchange each loop of at least so many iterations with the only sum in it, if they share loads."""
+    """Interchange each loop of at least `min_iterations` with the only sum in it, if they share loads."""
     result: list[Item] = []
     for item in items:
         if not isinstance(item, Loop):
@@ -90,7 +90,7 @@ def _shares_loads(found: _Sum) -> bool:
 
 
 def _may_move(found: _Sum) -> bool:
-    """Prove that no term reads a sum, nor what statements after an earlier sum have written."""
+    """Prove that no term reads a sum, or an array that statements after an earlier sum have written."""
     written = {found.first.buffer, *(a.home for s in found.after for a, _ in s.writes)}
     terms = [s.scalar for s in (*found.inner.body, *found.terms) if isinstance(s, Accumulate)]
     return written.isdisjoint(load.buffer.home for term in terms for load in term.loads())
@@ -102,7 +102,7 @@ def _interchanged(found: _Sum) -> list[Item]:
     at = (index(own),)
 
     def over(*body: Statement) -> Loop:
-        """A loop like the one around, with a variable of its own."""
+        """Make a loop like the one around, with a new variable."""
         again = Variable(own.extent)
         return replace(found.around, variable=again, body=[substituted(s, {own: index(again)}) for s in body])
 

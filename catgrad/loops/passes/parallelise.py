@@ -12,7 +12,7 @@ MIN_PARALLEL_WORK = 2**16
 """Operations of a nest that is worth sharing among threads."""
 
 VECTOR_SPEEDUP = 8
-"""How much faster matrix products run than plain loops."""
+"""Speed of matrix products relative to plain loops."""
 
 
 def parallelise(kernel: Kernel, machine: Machine) -> Kernel:

@@ -1,4 +1,4 @@
-"""Reassociation of products: invariant factors come first, so that code motion finds their product.
+"""Reassociation of products: invariant factors come first, so that code motion hoists their product.
 
 (x[i] * rate) * d   becomes   (rate * d) * x[i]   where only x[i] changes in the innermost loop
 """
@@ -14,7 +14,7 @@ from catgrad.loops.ir.scalar import Buffer, Compute, Scalar
 from catgrad.ops.arithmetic import Multiply
 
 Depths = Mapping[Variable | Buffer, int]
-"""For loop variables and registers, how many loops are around what changes them."""
+"""Number of loops around the definition, for loop variables and registers."""
 
 
 def reassociate_products(items: Sequence[Item], depths: Depths | None = None, depth: int = 0) -> list[Item]:

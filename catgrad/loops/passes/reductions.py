@@ -31,13 +31,13 @@ from catgrad.terms.op import Op
 from catgrad.types import Dtype, NdArrayType
 
 MAX_PARTIAL_SUMS = 2**11
-"""Sums that are all kept at hand while their terms are gone through once."""
+"""Partial sums that are alive at once during one pass over their terms."""
 
 MAX_TERMS = 2**12
-"""Terms that one float32 adds up well."""
+"""Terms that one float32 accumulator sums with acceptable rounding."""
 
 COLUMN_BLOCK = 64
-"""Columns of a matrix that are reduced together, so that threads can share blocks of them."""
+"""Columns of a matrix that are reduced together, so that threads can divide blocks of them."""
 
 
 class Differs(Op, register=False):
@@ -88,7 +88,7 @@ class _Schedule:
         return self._nest([*(short_last(self.free) if few else self.free), *self.reduce.axes])
 
     def by_memory(self) -> list[Item]:
-        """Go through the elements in the order in which they lie in memory, by blocks of columns."""
+        """Traverse the elements in memory order, by blocks of columns."""
         r = self.reduce
         order = _memory_order(r.scalar, self.free, r.axes)
         if order[-1:] and order[-1] in self.free and (cut := _in_blocks(order[-1])):
@@ -128,7 +128,7 @@ class _Schedule:
     def _added_in_two(
         self, order: Sequence[Variable], own: Indices, part: Buffer, scalar: Scalar
     ) -> list[Item]:
-        """A sum of sums, the outer one formed in float64: a float32 would lose what it gets late."""
+        """Sum partial sums, the outer one in float64: a float32 would lose late terms."""
         r = self.reduce
         total = Buffer("total", NdArrayType(part.type.shape, Dtype.float64))
         iteration: list[Item] = [
@@ -142,16 +142,16 @@ class _Schedule:
 
 
 def _index_of_extremum(r: Reduce, free: Sequence[Variable], op: ArgMax | ArgMin) -> list[Item]:
-    """The first index at which a scalar is greatest or least: pairs of both, reduced in order."""
+    """Find the first index of the greatest or least scalar: pairs of both, reduced in order."""
     (axis,), greatest = r.axes, isinstance(op, ArgMax)
     own, dtype = tuple(map(index, free)), r.scalar.dtype
     shape = tuple(v.extent for v in free)
     best = Buffer("best", NdArrayType(shape, dtype))
-    # Indices of 32 bits are compared beside elements of as many.
+    # Indices of 32 bits fit into the lanes of elements of 32 bits.
     where = Buffer("where", NdArrayType(shape, Dtype.int32))
     old = Load(best, own)
     if dtype.is_floating:
-        # A NaN once found is never replaced, as nothing is greater or less than it.
+        # A NaN is never replaced, as nothing is greater or less than it.
         start: Scalar = number(float("-inf" if greatest else "inf"), dtype)
         better_of = Maximum() if greatest else Minimum()
         best_so_far: Scalar = Compute(better_of, dtype, (r.scalar, old))
@@ -208,6 +208,6 @@ def _in_blocks(columns: Variable) -> tuple[Variable, Variable] | None:
 
 
 def _again(variables: Sequence[Variable], store: Store) -> list[Item]:
-    """A store in new loops over these variables."""
+    """Repeat a store in new loops over these variables."""
     new = {v: Variable(v.extent) for v in variables}
     return nested(list(new.values()), [store.map(Substituted({v: index(n) for v, n in new.items()}))])

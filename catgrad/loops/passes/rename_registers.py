@@ -1,7 +1,7 @@
 """Register renaming: a buffer for each value, so that no store overwrites what is read later.
 
 A block is the body of one loop, or of the kernel. As array contraction leaves them, registers are stored
-before they are read in each iteration; no value goes on from one to the next but by `Accumulate`.
+before they are read in each iteration; only `Accumulate` carries a value from one to the next.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Loop unrolling and collapsing: short loops are written out, nests over contiguous elements are one loop."""
+"""Loop unrolling and collapsing: short loops become straight-line code, contiguous nests one loop."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from catgrad.loops.ir.scalar import IndexValue, Load, Masked, Scalar, reads
 from catgrad.loops.machine import Machine
 
 MAX_UNROLLED_ITERATIONS, MAX_UNROLLED_STATEMENTS = 4, 16
-"""Of a loop that is written out, so that the loop around it can be vectorised."""
+"""Limits of complete unrolling, so that the loop around can be vectorised."""
 
 
 def unroll(kernel: Kernel, machine: Machine) -> Kernel:
@@ -58,7 +58,7 @@ def _has_products(item: Item) -> bool:
 
 
 def _collapsed(loop: Loop) -> Loop:
-    """Collapse a perfect nest of two loops, if every index moves on as if they were one."""
+    """Collapse a perfect nest of two loops, if every index is affine in their joint counter."""
     if len(loop.body) != 1 or not isinstance(loop.body[0], Loop):
         return loop
     inner = loop.body[0]

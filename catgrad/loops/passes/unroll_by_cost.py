@@ -1,7 +1,7 @@
 """Loop unrolling and strip mining by a cost model.
 
-Short loops become straight-line code. Of others, a few iterations become one; a sum to a register is cut into
-strips, each of which is unrolled.
+Short loops become straight-line code. Of others, a few iterations become one; a sum to a register is
+strip-mined, and each strip is unrolled.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ MAX_JOINED_ITERATIONS = 4
 
 @dataclass(frozen=True)
 class Unrolling:
-    """How far to unroll, in the unit of `cost`, which estimates statements that run once.
+    """Limits of unrolling, in the unit of `cost`, which estimates statements that run once.
 
     A sum that costs no more than `sum` is unrolled completely, a longer one in strips of about `strip`. Other
     loops are unrolled completely if all iterations cost no more than `loop`, or `outermost` where no loop is

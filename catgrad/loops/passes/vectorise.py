@@ -11,11 +11,11 @@ from catgrad.loops.ir.scalar import Buffer
 from catgrad.loops.machine import Machine
 
 MIN_VECTOR_ITERATIONS = 4
-"""Iterations of a loop that is worth vectors."""
+"""Iterations of a loop that is worth vectorising."""
 
 
 def vectorise(kernel: Kernel, machine: Machine) -> Kernel:
-    """Mark innermost loops of independent iterations, but for sums and extrema in registers."""
+    """Mark innermost loops of independent iterations as vectorised, also reductions to registers."""
     return Kernel(_marked(kernel.body, first_writes(kernel.body))) if machine.lanes > 1 else kernel
 
 

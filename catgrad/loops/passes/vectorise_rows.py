@@ -1,4 +1,4 @@
-"""Outer-loop vectorisation: where loops for one row are short, rows go through them side by side."""
+"""Outer-loop vectorisation: where loops within a row are short, each lane processes one row."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ from catgrad.ops.arithmetic import Add
 from catgrad.types import NdArrayType
 
 MAX_INNER_ITERATIONS = 32
-"""Iterations of loops that are too short for vectors within them."""
+"""Iterations of inner loops that are too short to be vectorised."""
 
 MAX_SUMS = 2**10
-"""Elements that the rows of a nest are added up to."""
+"""Elements of the accumulators that the rows of a nest are summed into."""
 
 
 def vectorise_rows(lowered: Lowered, machine: Machine) -> Lowered:
-    """Let the last nest of each kernel go through as many rows at a time as there are lanes."""
+    """Make the last nest of each kernel process as many rows at a time as there are lanes."""
     if machine.lanes == 1:
         return lowered
     return lowered.map_kernels(lambda kernel: _widened(kernel, machine.lanes))
@@ -74,7 +74,7 @@ def _is_fit(rows: Loop, lanes: int) -> bool:
         return False
     parts = list(statements(rows.body))
     if not any(isinstance(s, Accumulate) for s in parts):
-        return False  # numbers by themselves are as fast one after the other
+        return False  # scalars are as fast one after the other
     places = [array.flat(indices) for s in parts for array, indices in (*s.reads, *s.writes)]
     if any(size_hint(place.coefficient(rows.variable)) > 2 * MAX_INNER_ITERATIONS for place in places):
         return False
@@ -82,7 +82,7 @@ def _is_fit(rows: Loop, lanes: int) -> bool:
 
 
 def _is_plain(s: Statement, row: Variable) -> bool:
-    """Whether a statement is of numbers that rows have each for themselves, or that they add up."""
+    """Tell whether a statement is of scalars private to a row, or of sums over rows."""
     if isinstance(s, (MatMul, Reduce, Sort, Check)):
         return False
     size = s.buffer.size
@@ -125,7 +125,7 @@ class _Lanes:
             self._add_up(array, total)
 
     def _wide_items(self, items: Sequence[Item]) -> list[Item]:
-        """Items for a block of rows: statements that follow each other share one loop over lanes."""
+        """Vectorise items for a block of rows: consecutive statements share one loop over lanes."""
         result: list[Item] = []
         run: list[Statement] = []
         for item in items:
@@ -145,7 +145,7 @@ class _Lanes:
         return [Loop(lane, rewritten([self._statement(s, lane) for s in run], place))]
 
     def _statement(self, s: Statement, lane: Variable) -> Statement:
-        """The statement of one lane."""
+        """Return the statement of one lane."""
         if not isinstance(s, (Store, Accumulate)):
             return s
         scalar = self._scalar(s.scalar, lane, {})
@@ -165,7 +165,7 @@ class _Lanes:
         return array, indices
 
     def _lane_of(self, known: dict[Buffer, Buffer], array: Buffer) -> Buffer:
-        """The array that has one for each lane, side by side."""
+        """Scalar expansion: the array with one element for each lane, contiguous."""
         if array not in known:
             shape = (*(array.type.shape[axis] for axis in array.order), self.lanes)
             known[array] = Buffer(array.name, NdArrayType(shape, array.type.dtype), Space.LOCAL)
@@ -190,7 +190,7 @@ class _Lanes:
         return old
 
     def _is_worth_copying(self, load: Load) -> bool:
-        """Whether elements of rows lie apart, and all of a row's are few."""
+        """Tell whether elements of different rows are strided, and each row is short."""
         rows = [i for i in load.indices if i.coefficient(self.row)]
         others = [i for i in load.indices if not i.coefficient(self.row)]
         if load.buffer in self.written or [i.variable for i in rows] != [self.row]:
@@ -202,7 +202,7 @@ class _Lanes:
         return bool(others) and size <= MAX_INNER_ITERATIONS and not load.buffer.is_of_kernel
 
     def _copy_of(self, array: Buffer, indices: Indices) -> Buffer:
-        """The copy of an array whose rows are along the axis that these indices have the row for."""
+        """Return the transposed copy of an array whose rows are along the axis indexed by the row."""
         axis = next(a for a, i in enumerate(indices) if i.variable is self.row)
         if (array, axis) not in self.copies:
             rest = (*array.type.shape[:axis], *array.type.shape[axis + 1 :], self.lanes)
@@ -210,7 +210,7 @@ class _Lanes:
         return self.copies[array, axis]
 
     def _copied(self, array: Buffer, axis: int, copy: Buffer) -> list[Item]:
-        """The rows of an array, one beside the other."""
+        """Transpose: copy the rows of an array side by side."""
         every = [Variable(size) for size in copy.type.shape]
         *rest, lane = map(index, every)
         row = index(self.block) * self.lanes + lane
@@ -218,7 +218,7 @@ class _Lanes:
         return nested(every, [Store(copy, (*rest, lane), Load(array, at))])
 
     def _add_up(self, array: Buffer, total: Buffer) -> None:
-        """Zeros before the rows, and after them the sum over the lanes."""
+        """Set the rows' sums to zero before the nest, and sum over the lanes after it."""
         zero = number(0, array.type.dtype)
         every = [Variable(size) for size in total.type.shape]
         self.begin += nested(every, [Store(total, tuple(map(index, every)), zero)])
@@ -231,6 +231,6 @@ class _Lanes:
 
 
 def _all_axes(array: Buffer, kept: Indices) -> Indices:
-    """Indices for every axis, of which those that are not stored do not matter."""
+    """Return indices for every axis; those of axes that are not stored do not matter."""
     places = dict(zip(array.order, kept, strict=True))
     return tuple(places.get(axis, Index()) for axis in range(array.type.rank))

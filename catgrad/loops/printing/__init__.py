@@ -1,1 +1,1 @@
-"""Printing: kernels as lines of a language, whose words are macros of its dialect."""
+"""Printing: kernels as lines of a language, whose syntax is macros of its dialect."""

@@ -1,4 +1,4 @@
-"""Print scalars and indices as expressions, with parentheses where operators bind less than they must."""
+"""Print scalars and indices as expressions, with parentheses by operator precedence."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from catgrad.types import Dtype, NdArrayType
 class Expressions:
     """The text of scalars within one kernel.
 
-    No size or index in the text, nor a part of one, has a value beyond `reach`.
+    No size, index or intermediate value of one in the text exceeds `reach`.
     """
 
     def __init__(self, dialect: Dialect, name_of: Callable[[Buffer], str]) -> None:
@@ -56,7 +56,7 @@ class Expressions:
         return self._comparison(scalar) or self._macro(scalar.op, scalar.dtype, scalar.operands)
 
     def _comparison(self, scalar: Compute) -> tuple[str, int] | None:
-        """Two indices compared as they are, for whole numbers of 64 bits take twice the room of others."""
+        """Compare two indices as integers: converted to 64 bits, they would take twice as many lanes."""
         x, y = scalar.operands if len(scalar.operands) == 2 else (scalar, scalar)
         if not (
             isinstance(x, IndexValue) and isinstance(y, IndexValue) and isinstance(scalar.op, Comparison)
@@ -90,11 +90,11 @@ class Expressions:
         return self.dialect.macros["loaded"](self, element, array.type.dtype), ATOM
 
     def element(self, array: Buffer, indices: tuple[Index, ...]) -> str:
-        """An element where it lies."""
+        """Print the access of an element."""
         return self.dialect.macros["element"](self.name_of(array), self.index(array.flat(indices)))
 
     def condition(self, condition: Any) -> tuple[str, str, bool, bool]:
-        """A condition on an index in words: what, below what, and which sides are asked."""
+        """Print the parts of a condition: index, size, and which sides are tested."""
         return self.index(condition.index), self.size(condition.size), condition.below, condition.above
 
     def index(self, i: Index) -> str:
@@ -129,6 +129,6 @@ class Expressions:
 
 
 def _widened(constant: Constant) -> Constant:
-    """A number in the dtype that it is computed with: the digits that tell it from others there are more."""
+    """Convert a number to the dtype that it is computed with: there it takes more digits to be exact."""
     type = constant.array_type
     return Constant(NdArrayType(type.shape, type.dtype.wide), constant.value)

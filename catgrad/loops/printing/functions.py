@@ -43,7 +43,7 @@ class KernelLibrary:
 class FunctionPrinter:
     """Print one function: `texts` are its kernels, of which none before it had the `new` ones.
 
-    Whoever passes an argument or result says in `names` what it is called.
+    The caller defines the `names` of arguments and results.
     """
 
     def __init__(self, library: KernelLibrary, function: Function) -> None:
@@ -119,7 +119,7 @@ class FunctionPrinter:
         return Call(text.name, arguments, text.checks, text.scratch, text.per_thread)
 
     def _kernel(self, kernel: Kernel) -> tuple[KernelText, Interface]:
-        """The kernel's text, which may be that of an equal one, and what it is called with."""
+        """Return the kernel's text, which may be that of an equal one, and its interface."""
         if kernel not in self._known:
             interface = Interface(kernel, self.plan)
             self._declare(interface.buffers)
@@ -127,7 +127,7 @@ class FunctionPrinter:
         return self._known[kernel]
 
     def _text(self, interface: Interface) -> KernelText:
-        library, key = self.library, interface.signature.key
+        library, key = self.library, interface.signature.kernel_key
         if key not in library.printed:
             written = interface.written
             name = library.namer.fresh(f"compute_{written[0].name}" if written else "check")

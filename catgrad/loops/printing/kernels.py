@@ -57,7 +57,7 @@ Companion = Callable[[Dtype, bool], str]
 
 
 def none(dtype: Dtype, is_sum: bool) -> str:
-    """Keep nothing beside a register."""
+    """Return no suffix: no register is companion to another."""
     return ""
 
 
@@ -82,7 +82,7 @@ class Interface:
         return [buffer for buffer in self.buffers if buffer in self.changed and not buffer.is_of_kernel]
 
     def twin(self, buffer: Buffer) -> Buffer:
-        """The buffer under whose name another goes: an argument that it overwrites, if that is given too."""
+        """Return the buffer whose name another shares: the argument it overwrites, if that is passed too."""
         return buffer.home if buffer.home in self.buffers else buffer
 
     @property
@@ -143,7 +143,7 @@ class KernelPrinter:
         )
 
     def _comments(self) -> tuple[str, ...]:
-        """What the kernel writes, with shapes, and the matrix products in it."""
+        """List the arrays that the kernel writes, with shapes, and its matrix products."""
         products = [s for s in statements(self.kernel.body) if isinstance(s, MatMul)]
         return (*map(self._with_shape, self.interface.written), *map(self._equation, products))
 
@@ -172,7 +172,7 @@ class KernelPrinter:
 
     @cached_property
     def _owned(self) -> dict[Variable | None, list[Buffer]]:
-        """Arrays of the kernel by the variable of the loop of which each iteration has its own."""
+        """Group arrays private to iterations by the variable of the loop; those of the kernel under None."""
         depth = {loop.variable: number for number, loop in enumerate(loops(self.kernel.body))}
         owned: dict[Variable | None, list[Buffer]] = {}
         for buffer, indices in dict((*reversed(self.kernel.reads), *reversed(self.kernel.writes))).items():
@@ -212,7 +212,7 @@ class KernelPrinter:
         return Reduction(name, dtype, is_sum, self.namer.fresh(f"{name}_{suffix}") if suffix else "")
 
     def _copied(self, loop: Loop) -> list[Line] | None:
-        """A loop that does nothing but copy elements that are beside each other."""
+        """Print a loop that only copies contiguous elements."""
         copies: list[Line] = []
         length = self.expressions.size(loop.variable.extent)
         for s in loop.body:
@@ -229,7 +229,7 @@ class KernelPrinter:
         return copies
 
     def _start(self, buffer: Buffer, offset: Index, own: Collection[Variable]) -> str:
-        """Where the elements begin that a statement goes through by variables of its own."""
+        """Return the address of the first element that a statement traverses by its own variables."""
         rest = Index(tuple(term for term in offset.terms if term[0] not in own), offset.constant)
         at = self.expressions.index(rest)
         return self.expressions.dialect.macros["pointer"](self._name(buffer), at, rest == Index())

@@ -1,4 +1,4 @@
-"""Lines of kernel languages as data: a template has a macro for each kind, of the same name."""
+"""Lines of kernel languages as data: each kind has a macro of the same name in the template."""
 
 from __future__ import annotations
 
@@ -48,9 +48,9 @@ class Local:
 
 @dataclass(frozen=True)
 class LocalArray:
-    """An array of a kernel's own: declared on the spot, or at an `offset` in memory that it is lent.
+    """An array of a kernel's own: declared on the spot, or at an `offset` in the scratch memory passed to it.
 
-    In a `parallel` loop each thread has such memory for itself.
+    In a `parallel` loop each thread has its own.
     """
 
     dtype: Dtype
@@ -81,7 +81,7 @@ class Assign:
 
 @dataclass(frozen=True)
 class Copy:
-    """Elements beside each other copied to elements beside each other."""
+    """A copy of contiguous elements to contiguous elements."""
 
     dtype: Dtype
     target: str
@@ -106,7 +106,7 @@ class Product:
 
 @dataclass(frozen=True)
 class Sorting:
-    """An argsort: where the keys and the positions begin, and their strides."""
+    """An argsort: the addresses of the keys and of the positions, and their strides."""
 
     dtype: Dtype
     length: str
@@ -130,7 +130,7 @@ Line = For | Local | LocalArray | Assign | Copy | Product | Sorting | Require
 
 @dataclass(frozen=True)
 class Parameter:
-    """An array that a kernel is given, and whether it changes it."""
+    """An array parameter of a kernel, and whether it is modified."""
 
     dtype: Dtype
     name: str
@@ -194,7 +194,7 @@ CallLine = Call | CallLoop | CallBranch
 
 @dataclass(frozen=True)
 class Pointer:
-    """A temporary array of a function: its offset in the workspace, its length, its shape for a comment."""
+    """A temporary array: its offset in the workspace, its length, and its shape for a comment."""
 
     dtype: Dtype
     name: str
