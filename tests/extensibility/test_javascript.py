@@ -15,14 +15,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from catgrad import Dtype, NdArrayType, Task, build, layers, mse, ops, optimisers
+from catgrad import Dim, Dtype, NdArrayType, Task, build, layers, mse, ops, optimisers
 from catgrad.backend import GROUP, backends, get_backend
 from catgrad.errors import DtypeError, ToolError
 from catgrad.learn.compile import emit
 from catgrad.learn.learner import Learner
 from catgrad.learn.task import TERMS
 from catgrad.programs.ports import INITIAL, TABLES, Kind
-from catgrad.programs.program import evaluate, interpret
+from catgrad.programs.program import Program, evaluate, interpret, lower
 from catgrad.terms.op import OPS
 from catgrad.terms.state import Kept, Update
 from catgrad.testing import Batches, Case, check_conformance, in_float64, operation_cases, run_on
@@ -184,6 +184,27 @@ def test_what_it_cannot_do_is_refused():
     gather = build(lambda x, n: ops.take(x, n, 0), [NdArrayType((3,)), numbers])
     with pytest.raises(IndexError, match="an index must lie inside"):
         run_on(backend, gather, np.zeros(3, np.float32), np.array([0, 3]))
+
+
+@pytest.mark.parametrize("size", ["i", "for", "Math", "ensure", "x"])
+def test_words_of_javascript_may_be_names(size):
+    def model(x):
+        p, q = (layers.parameter(name, NdArrayType((2,))) for name in ("class", "new.0.erf"))
+        return x * ops.broadcast(ops.erf(p) + q, x.shape)
+
+    task = Task(build(model, [NdArrayType((Dim(size), 2))]), optimisers.sgd(0.1), mse, "let")
+    p, q, x = np.float32([0.5, 1]), np.float32([2, 3]), np.float32([[1, 2], [3, 4], [5, 6]])
+    [found] = emit(task, "javascript").load()().predict(p, q, x)
+    np.testing.assert_allclose(found, evaluate(task.term("predict"), p, q, x)[0], rtol=1e-6)
+
+
+def test_a_function_may_be_called_like_a_word_of_javascript():
+    term = build(lambda x: x + 1, [NdArrayType((2,))])
+    artifact = get_backend("javascript").emit(
+        Program("words", (lower(term, "delete", doc="Ends */ never."),))
+    )
+    [found] = artifact.load()().delete(np.float32([1, 2]))
+    assert found.tolist() == [2, 3]
 
 
 def test_errors_of_node_are_told():
