@@ -130,6 +130,13 @@ def test_casts(before):
         assert found.dtype == wanted.dtype
 
 
+def test_a_sum_of_many_numbers_loses_nothing():
+    """A float32 that grows by a third a hundred thousand times would be off by hundredths."""
+    x = np.full(210_000, 0.34668, np.float32)
+    [found] = run_on(get_backend("javascript"), build(ops.mean, [NdArrayType((Dim("n"),))]), x)
+    np.testing.assert_allclose(found, x[0], rtol=2e-6)
+
+
 FEW = settings(max_examples=4, deadline=None, phases=UNSHRUNK, suppress_health_check=list(HealthCheck))
 
 
