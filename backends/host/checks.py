@@ -13,7 +13,7 @@ import numpy as np
 
 from catgrad.dims import numbers
 from catgrad.programs.program import Requirement, bind_symbols, symbol_sources
-from catgrad.types import Array, NdArrayType, substitute
+from catgrad.types import Array, Dtype, NdArrayType, substitute
 
 
 @dataclass(frozen=True)
@@ -89,6 +89,15 @@ def converted(array: Array, dtype: np.dtype[Any], what: str) -> Array:
     if not np.all(kept):
         raise TypeError(f"{what} must fit {dtype}, but it has values outside; rescale it")
     return cast
+
+
+def in_dtype(numbers: Array, dtype: Dtype) -> Array:
+    """Convert numbers of float64 to a dtype: one may overflow a float32, and 2⁶³ an int64."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        if dtype.is_floating or dtype is Dtype.bool:
+            return numbers.astype(dtype.numpy)
+        greatest = dtype.limits.max
+        return np.where(numbers < greatest, numbers.astype(dtype.numpy), dtype.numpy.type(greatest))
 
 
 def signature(values: Sequence[Any]) -> tuple[Any, ...]:

@@ -27,6 +27,8 @@ from catgrad.naming import LONGEST, Namer
 from catgrad.programs.ports import Kind
 from catgrad.programs.program import Program, lower
 from catgrad.terms.state import RunNumber, Slot
+from catgrad.types import as_numpy
+from tests.targets import on_all_targets
 from tests.unit.c.build import NEEDS_C
 
 PAIR = NdArrayType((2,))
@@ -335,6 +337,21 @@ def test_a_sprite_has_lists_of_these_names_and_items_of_these_texts(names, class
     lists = {name: items for target in project["targets"] for name, items in target["lists"].values()}
     assert lists["classes"] == classes
     assert {place["list"] for name, place in told["tables"].items() if name in names} <= lists.keys()
+
+
+@on_all_targets
+def test_parameters_do_not_hide_array_literals(target):
+    """A literal stands outside the function of a kernel, whose parameters may be called like it."""
+    first, second = np.array([2.5, 3.5], np.float32), np.array([1.5, -0.5], np.float32)
+
+    def model(x):
+        p, q = layers.parameter("array", PAIR), layers.parameter("array_1", PAIR)
+        return x * (p * ops.array(first)) + q * ops.array(second)
+
+    p, q, x = np.float32([[1, 2], [3, 4], [5, 6]])
+    predict = predicting(Task(build(model, [PAIR]), sgd(0.1), mse, "model"), target).load()().predict
+    [found] = predict(p, q, x)
+    np.testing.assert_allclose(as_numpy(found), x * (p * first) + q * second, rtol=1e-6)
 
 
 @NEEDS_C

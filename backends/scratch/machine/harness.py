@@ -12,7 +12,7 @@ from catgrad.errors import DivergenceError, ShapeError
 from catgrad.programs.program import Function, interpret
 from catgrad.types import Array, Dtype, NdArrayType
 
-from ...host.checks import Expected
+from ...host.checks import Expected, in_dtype
 from .projects import Machine
 
 
@@ -73,15 +73,6 @@ class Block:
         else:
             numbers = self.machine.array(place["list"])
         return in_dtype(numbers, type.dtype).reshape(tuple(map(int, type.shape)))
-
-
-def in_dtype(numbers: Array, dtype: Dtype) -> Array:
-    """Convert numbers of Scratch to a dtype: a float64 may overflow a float32, and 2⁶³ an int64."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        if dtype.is_floating or dtype is Dtype.bool:
-            return numbers.astype(dtype.numpy)
-        greatest = dtype.limits.max
-        return np.where(numbers < greatest, numbers.astype(dtype.numpy), dtype.numpy.type(greatest))
 
 
 def type_of(place: Mapping[str, Any]) -> NdArrayType:

@@ -107,7 +107,8 @@ class KernelPrinter:
         self.interface, self.plan, self.literals = interface, interface.plan, literals
         self.companion = companion
         self.kernel = machine.finish(interface.kernel)
-        self.namer = Namer(dialect.reserved)
+        known = {literals[b] for b in interface.buffers if b.space is Space.LITERAL}
+        self.namer = Namer({*dialect.reserved, *known})  # a parameter must not hide a literal
         self.names: dict[Buffer, str] = {}
         self.expressions = Expressions(dialect, self._name)
         self.first = first_writes(self.kernel.body)

@@ -17,7 +17,7 @@ from catgrad.programs.ports import Port, Role
 from catgrad.programs.program import Function, Program
 from catgrad.types import NdArrayType, symbols
 
-MACHINE = Machine(PASSES, (unroll, binder(RegisterCosts())))
+MACHINE = Machine(PASSES, (unroll, binder(RegisterCosts())), float64_sums=True)
 
 
 @dataclass(frozen=True)
@@ -29,37 +29,18 @@ class TypedArray:
     length: str
 
 
-@dataclass(frozen=True)
-class JavaScriptFunction:
-    """All that the template needs of a function: `sizes` are with the least value of each."""
-
-    name: str
-    identifier: str
-    doc: str
-    parameters: tuple[str, ...]
-    sizes: tuple[tuple[str, int], ...]
-    arrays: tuple[TypedArray, ...]
-    body: str
-    kernels: str
-
-
 class Library:
     """The functions of one program, which have their kernels and literals in common."""
 
     def __init__(self, backend: Backend, program: Program) -> None:
         self.dialect, self.helpers = backend.dialect, set[str]()
-        self.macros = {**self.dialect.macros, "helper": self.helper}
+        self.macros = {**self.dialect.macros, "helper": lambda name: self.helpers.add(name) or name}
         self.namer = Namer(self.dialect.reserved)
         self.identifiers = {f.name: self.namer.fresh(f.name) for f in program.functions}
         self.kernels = KernelLibrary(self.dialect, MACHINE, self.namer)
 
-    def helper(self, name: str) -> str:
-        """Record that a line calls a function of the runtime; returns its name."""
-        self.helpers.add(name)
-        return name
-
-    def function(self, function: Function) -> JavaScriptFunction:
-        """Print a function, with the kernels that no function before it has."""
+    def function(self, function: Function) -> dict[str, Any]:
+        """Print a function, with its kernels that no function before it has; `sizes` have least values."""
         printer, macros = FunctionPrinter(self.kernels, function), self.macros
         inputs = self._passed(printer, printer.lowered.arguments, function.inputs)
         outputs = self._passed(printer, printer.lowered.results, function.outputs)
@@ -67,17 +48,17 @@ class Library:
         self.helpers.update(*(text.helpers for text in texts))
         least = {size(r.size): r.least for r in function.requirements}
         names = symbols(function.argument_types)
-        own = (x.identifier for x in (*inputs, *outputs) if x.identifier.isidentifier())
-        return JavaScriptFunction(
-            function.name,
-            self.identifiers[function.name],
-            function.doc,
-            (*containers(function), *names, *own),
-            tuple({**dict.fromkeys(names, 0), **least}.items()),
-            tuple(dict.fromkeys((*inputs, *outputs))),
-            macros["body"](macros, calls, printer.pointers, size(printer.plan.size)),
-            macros["kernels"](macros, printer.new_literals, printer.new),
-        )
+        own = [x.identifier for x in (*inputs, *outputs) if x.identifier.isidentifier()]
+        return {
+            "name": function.name,
+            "identifier": self.identifiers[function.name],
+            "doc": function.doc,
+            "parameters": [*containers(function), *names, *own],
+            "sizes": {**dict.fromkeys(names, 0), **least},
+            "arrays": list(dict.fromkeys((*inputs, *outputs))),
+            "body": macros["body"](macros, calls, printer.pointers, size(printer.plan.size)),
+            "kernels": macros["kernels"](macros, printer.new_literals, printer.new),
+        }
 
     def _passed(
         self, printer: FunctionPrinter, buffers: Sequence[Buffer], ports: Sequence[Port]

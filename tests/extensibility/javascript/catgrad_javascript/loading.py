@@ -3,29 +3,27 @@
 from __future__ import annotations
 
 from base64 import b64decode, b64encode
-from collections.abc import Mapping
 from functools import cache
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from catgrad.backends.host.checks import Expected
+from catgrad.backends.host.checks import Expected, in_dtype
+from catgrad.backends.host.learner import PureLearner
 from catgrad.backends.host.process import JsonProcess
-from catgrad.backends.host.tables import ArrayTable, Owner
 
 from catgrad.backend import Artifact
 from catgrad.dims import numbers
 from catgrad.errors import ToolError
-from catgrad.programs.ports import INITIAL, TABLES, Kind, Role
-from catgrad.programs.program import Function, Program
+from catgrad.programs.ports import Kind
+from catgrad.programs.program import Function
 from catgrad.tools import Executable
 from catgrad.types import Array, Dtype, NdArrayType, substitute, symbols
 
 from .functions import containers, is_member
 
 NODE = Executable(name="Node.js", names=("node",), install="install Node.js 18 or newer, from nodejs.org")
-DRIVER = Path(__file__).parent / "driver.mjs"
 WIRE = {Dtype.int64: Dtype.float64}
 """The dtypes of typed arrays that are not those of arrays."""
 
@@ -36,7 +34,7 @@ _NUMBERS = count()
 def node() -> JsonProcess:
     """The process that runs all modules."""
     NODE.require("running JavaScript")
-    return JsonProcess(NODE.name, ["node", DRIVER])
+    return JsonProcess(NODE.name, ["node", Path(__file__).parent / "driver.mjs"])
 
 
 def ask(what: str, **message: Any) -> list[Any]:
@@ -61,7 +59,8 @@ def load(artifact: Artifact) -> Any:
     ask("load", module=module, source=artifact.source)
     attributes: dict[str, Any] = {f.name: staticmethod(Entry(module, f)) for f in program.functions}
     if Kind.STEP in program.kinds:
-        attributes["learner"] = lambda self, seed=0: Learner(self, program, seed)
+        entries = {kind: attributes[function.name] for kind, function in program.kinds.items()}
+        attributes["learner"] = lambda self, seed=0: PureLearner(program, entries, seed)
     return type("CompiledModel", (), attributes)
 
 
@@ -70,7 +69,6 @@ class Entry:
 
     def __init__(self, module: int, function: Function) -> None:
         self.module, self.function = module, function
-        self.__name__, self.__doc__ = function.name, function.doc
         names = tuple(function.names.get(v, "x") for v in function.arguments)
         self.expected = Expected(function.name, names, function.argument_types, function.requirements)
 
@@ -78,22 +76,20 @@ class Entry:
         """The results, in the order in which the function gives them."""
         function, arrays = self.function, self.expected.checked(values)
         sizes = self.expected.sizes(arrays)
-        objects: dict[str, dict[str, Any]] = {role: {} for role in containers(function)}
-        own: list[Any] = [sizes[name] for name in symbols(function.argument_types)]
         results = [np.zeros(numbers(substitute(p.type.shape, sizes))) for p in function.outputs]
+        tables: dict[str, dict[str, Any]] = {role: {} for role in containers(function)}
+        own: list[Any] = [sizes[name] for name in symbols(function.argument_types)]
         for port, array in zip((*function.inputs, *function.outputs), (*arrays, *results), strict=True):
             if is_member(port):
-                objects[port.role].setdefault(port.name, encoded(array, port.type))
+                tables[port.role].setdefault(port.name, encoded(array, port.type))
             else:
                 own.append(encoded(array, port.type))
-        passed = ask(function.name, module=self.module, call=function.name, passed=[*objects.values(), *own])
-        tables = dict(zip(objects, passed, strict=False))
+        passed = ask(function.name, module=self.module, call=function.name, passed=[*tables.values(), *own])
+        tables = dict(zip(tables, passed, strict=False))
         rest = iter(passed[len(passed) - sum(not is_member(p) for p in function.outputs) :])
         texts = [tables[p.role][p.name] if is_member(p) else next(rest) for p in function.outputs]
-        return [
-            decoded(text, p.type).reshape(array.shape)
-            for text, p, array in zip(texts, function.outputs, results, strict=True)
-        ]
+        pairs = zip(texts, function.outputs, results, strict=True)
+        return [decoded(text, port.type).reshape(array.shape) for text, port, array in pairs]
 
 
 def encoded(array: Array, type: NdArrayType) -> list[str]:
@@ -107,49 +103,5 @@ def encoded(array: Array, type: NdArrayType) -> list[str]:
 
 def decoded(text: str, type: NdArrayType) -> Array:
     """The elements of an array as the driver writes it."""
-    return np.frombuffer(b64decode(text), WIRE.get(type.dtype, type.dtype).numpy).astype(type.dtype.numpy)
-
-
-class Learner(Owner):
-    """Parameters, buffers and optimiser state by name, and the functions that use and change them."""
-
-    def __init__(self, model: Any, program: Program, seed: int) -> None:
-        self.kinds = {kind: getattr(model, function.name) for kind, function in program.kinds.items()}
-        self._tables = {}
-        for role in TABLES:
-            slots = program.tables.get(role, ())
-            first = self.kinds[INITIAL[role]](seed) if slots else []
-            self._tables[role] = ArrayTable(role, slots, first)
-
-    def _call(self, kind: Kind, *values: Any) -> list[Any]:
-        """The results of a function that are no new values of tables, which are assigned."""
-        entry, others = self.kinds[kind], []
-        tables = [self._tables[p.role][p.name] for p in entry.function.inputs if p.role.is_table]
-        for port, array in zip(entry.function.outputs, entry(*tables, *values), strict=True):
-            if port.role.is_table:
-                self._tables[port.role][port.name] = array
-            else:
-                others.append(array)
-        return others
-
-    def predict(self, *inputs: Any) -> Any:
-        """The model's output; a list if there are several."""
-        outputs = self._call(Kind.PREDICT, *inputs)
-        return outputs[0] if len(outputs) == 1 else outputs
-
-    def loss(self, *inputs_and_targets: Any) -> Any:
-        """How far the output is from the targets."""
-        return self._call(Kind.LOSS, *inputs_and_targets)[0][()]
-
-    def grads(self, *inputs_and_targets: Any) -> tuple[Any, dict[str, Array]]:
-        """The loss on one batch and its gradient by name."""
-        loss, *gradients = self._call(Kind.GRADS, *inputs_and_targets)
-        return loss[()], dict(zip(self._tables[Role.PARAMETER], gradients, strict=True))
-
-    def update(self, gradients: Mapping[str, Any]) -> None:
-        """Move the parameters by the optimiser, given a gradient for each."""
-        self._call(Kind.UPDATE, *(gradients[name] for name in self._tables[Role.PARAMETER]))
-
-    def step(self, *inputs_and_targets: Any) -> Any:
-        """Train on one batch; returns the loss before the step."""
-        return self._call(Kind.STEP, *inputs_and_targets)[0][()]
+    elements = np.frombuffer(b64decode(text), WIRE.get(type.dtype, type.dtype).numpy)
+    return in_dtype(elements, type.dtype) if type.dtype in WIRE else elements.copy()
