@@ -166,8 +166,9 @@ class KernelPrinter:
 
     def _block(self, items: Sequence[Item], depth: int, variable: Variable | None = None) -> list[Line]:
         lines: list[Line] = [self._local_array(buffer) for buffer in self._owned.get(variable, ())]
-        for item in items:
-            lines += self._loop(item, depth) if isinstance(item, Loop) else self._statement(item)
+        for number, item in enumerate(items, 1):
+            later = items[number:]
+            lines += self._loop(item, depth) if isinstance(item, Loop) else self._statement(item, later)
         return lines
 
     @cached_property
@@ -234,7 +235,7 @@ class KernelPrinter:
         at = self.expressions.index(rest)
         return self.expressions.dialect.macros["pointer"](self._name(buffer), at, rest == Index())
 
-    def _statement(self, s: Statement) -> Sequence[Line]:
+    def _statement(self, s: Statement, later: Sequence[Item]) -> Sequence[Line]:
         if isinstance(s, MatMul):
             return [self._product(s)]
         if isinstance(s, Sort):
@@ -243,8 +244,10 @@ class KernelPrinter:
             return [Require(self.expressions.text(s.scalar), self.expressions.size(s.size))]
         assert isinstance(s, (Store, Accumulate))  # reductions are scheduled
         if isinstance(s, Let) and isinstance(s.scalar, Load) and s.scalar.buffer.is_register:
-            self.names[s.buffer] = self._name(s.scalar.buffer)  # a copy of a register needs no name
-            return []
+            source = s.scalar.buffer
+            if not any(buffer is source for item in later for buffer, _ in item.writes):
+                self.names[s.buffer] = self._name(source)  # a copy of what does not change needs no name
+                return []
         dtype, text = s.buffer.type.dtype, self.expressions.text(s.scalar)
         if isinstance(s, Accumulate):
             return [self._accumulated(s, text)]
