@@ -8,9 +8,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from weakref import WeakKeyDictionary
 
+from catgrad.dims import Size
 from catgrad.loops.ir.index import Index, Variable
 from catgrad.loops.ir.nest import Accumulate, Item, Store, statements
 from catgrad.loops.ir.scalar import Compute, IndexValue, Load, Masked, Number, Scalar, Space
+from catgrad.loops.passes.bind import IsBound
+from catgrad.ops.arithmetic import Add
+from catgrad.ops.bits import BitAnd
+from catgrad.ops.random import RandomBits
 from catgrad.types import Dtype
 
 STACK_NS, REPORTER_NS, VARIABLE_NS, SHARED_VARIABLE_NS = 112, 45, 56, 106
@@ -106,3 +111,56 @@ def wraps(dtype: Dtype) -> bool:
 def is_variable(scalar: Scalar) -> bool:
     """Tell whether it is a register of its kernel, which is a variable already."""
     return isinstance(scalar, Load) and scalar.buffer.is_register
+
+
+class ScriptCosts:
+    """Costs of variables: a scalar gets one if the time that it saves is more than that of setting it."""
+
+    def hoists(self, scalar: Scalar, iterations: Size) -> bool:
+        """Compare the iterations of a loop with one evaluation before it."""
+        if isinstance(scalar, (Number, IndexValue)) or scalar.dtype is Dtype.bool or is_variable(scalar):
+            return False
+        return int(iterations) * (of(scalar) - VARIABLE_NS) > of(scalar) + STACK_NS
+
+    def shares(self, scalar: Scalar, uses: int, is_bound: IsBound) -> bool:
+        """Compare the uses of a scalar with one evaluation."""
+        price = _with_variables(scalar, is_bound)
+        pays = uses * (price - VARIABLE_NS) > price + STACK_NS
+        return pays and scalar.dtype is not Dtype.bool and not isinstance(scalar, Number)
+
+    def forwards(self, store: Store, loads: int) -> bool:
+        """Compare the loads of an element with the setting of a variable."""
+        if not store.buffer.order or isinstance(store.scalar, Number):
+            return False
+        price = REPORTER_NS + of_index(store.buffer.flat(store.indices))
+        return loads * (price - VARIABLE_NS) > STACK_NS
+
+    def accumulates(self, s: Accumulate, is_bound: IsBound) -> bool:
+        """An extremum mentions what it combines twice."""
+        return not isinstance(s.op, Add) and _with_variables(s.scalar, is_bound) > VARIABLE_NS
+
+    def mentions(self, scalar: Scalar) -> Sequence[tuple[Scalar, int]]:
+        """List the operands, all of which are computed, some more than once."""
+        if not isinstance(scalar, Compute):
+            return [(operand, 1) for operand in scalar.operands]
+        return [(operand, times(scalar, n)) for n, operand in enumerate(scalar.operands)]
+
+    def first(self, scalar: Scalar, is_bound: IsBound) -> Sequence[Scalar]:
+        """Operations that custom blocks compute, whose results lie in variables."""
+        return [scalar] if is_called(scalar) and not is_bound(scalar) else []
+
+
+def is_called(scalar: Scalar) -> bool:
+    """Tell whether a custom block computes it: random numbers and operations on bits."""
+    return isinstance(scalar, Compute) and isinstance(scalar.op, (RandomBits, BitAnd))
+
+
+def _with_variables(scalar: Scalar, is_bound: IsBound) -> int:
+    """Estimate an expression, some parts of which are in variables."""
+    if not isinstance(scalar, Compute):
+        return of(scalar)
+    parts = (
+        times(scalar, n) * (VARIABLE_NS if is_bound(o) else _with_variables(o, is_bound))
+        for n, o in enumerate(scalar.operands)
+    )
+    return REPORTER_NS * weight(scalar) + sum(parts)

@@ -7,7 +7,6 @@ from typing import Any
 
 from catgrad.loops.ir.index import Index
 from catgrad.loops.ir.scalar import Bounds, Buffer, Compute, IndexValue, Load, Masked, Number, Scalar
-from catgrad.loops.ir.value_numbering import Numbering
 from catgrad.printing.dialect import ATOM, Dialect, Literal
 from catgrad.types import Dtype, NdArrayType
 
@@ -24,32 +23,23 @@ CHOICES = frozenset({"Select", "Maximum"})
 """Operations that are spelled as one product if an operand is 0."""
 
 
-class Expressions(Numbering):
-    """Print the scalars of one kernel, by the names of those that are computed already."""
+class Expressions:
+    """Print the scalars of one kernel; some registers are `bound` to expressions."""
 
     def __init__(
         self,
         dialect: Dialect,
         inductions: Inductions,
         name_of: Callable[[Buffer], str],
-        changing: Collection[Buffer] = (),
         scaled: Collection[Buffer] = (),
     ) -> None:
-        super().__init__(changing)
         self.dialect, self.inductions, self.name_of, self.scaled = dialect, inductions, name_of, scaled
+        self.bound: dict[Buffer, str] = {}
         inductions.text_of = self.text
 
-    def name(self, scalar: Scalar) -> str | None:
-        """The name of what is computed already."""
-        return self.value(scalar)  # type: ignore[no-any-return]
-
-    def give(self, scalar: Scalar, name: str) -> None:
-        """Give a scalar a name, to the end of the block."""
-        self.bind(scalar, name)
-
-    def text(self, scalar: Scalar, fresh: bool = False, reader: str = "") -> str:
-        """Print a scalar for the operation that reads it; a `fresh` one has no name yet."""
-        return self._text(scalar, fresh, reader)[0]
+    def text(self, scalar: Scalar, reader: str = "") -> str:
+        """Print a scalar for the operation that reads it."""
+        return self._text(scalar, reader)[0]
 
     def stored(self, scalar: Scalar, array: Buffer | None = None, reader: str = "") -> str:
         """Print a scalar as the list of an array holds it: no list holds truth values."""
@@ -60,14 +50,13 @@ class Expressions(Numbering):
 
     def element(self, array: Buffer, indices: Sequence[Index]) -> str:
         """Print an element of an array."""
+        if array in self.bound:
+            return self.bound[array]
         if not array.order:
             return self._call("variable", self.name_of(array))
         return self._reporter("item", self.name_of(array), self.inductions.at(array.flat(tuple(indices))))
 
-    def _text(self, scalar: Scalar, fresh: bool = False, reader: str = "") -> tuple[str, int]:
-        name = None if fresh else self.name(scalar)
-        if name is not None:
-            return name, ATOM
+    def _text(self, scalar: Scalar, reader: str = "") -> tuple[str, int]:
         text, strength = self._spelled(scalar)
         if _is_choice_or_zero(scalar) and reader not in ARITHMETIC:
             return self._reporter("or_zero", text), self.dialect.binding["Add"][0]

@@ -57,6 +57,9 @@ class Let(Store):
     Each iteration of the loops around it has its own (privatisation): it carries no dependence between them.
     """
 
+    hoisted: bool = False
+    """Whether it was moved out of the loop that follows."""
+
     @property
     def writes(self) -> list[Access]:
         """Nothing: a register is not visible to other iterations."""
@@ -64,7 +67,7 @@ class Let(Store):
 
     def map(self, change: Rewriter) -> Let:
         """Rewrite its parts."""
-        return Let(change.buffer(self.buffer), (), change.scalar(self.scalar))
+        return replace(self, buffer=change.buffer(self.buffer), scalar=change.scalar(self.scalar))
 
 
 @dataclass(eq=False)

@@ -13,6 +13,7 @@ from typing import Protocol
 from catgrad.dims import Size
 from catgrad.loops.ir.index import Variable
 from catgrad.loops.ir.nest import (
+    Accumulate,
     Check,
     Item,
     Kernel,
@@ -55,6 +56,9 @@ class Costs(Protocol):
     def forwards(self, store: Store, loads: int) -> bool:
         """Tell whether a stored element with this number of later loads gains from a register."""
 
+    def accumulates(self, s: Accumulate, is_bound: IsBound) -> bool:
+        """Tell whether an accumulation gains from a register for what it combines."""
+
     def mentions(self, scalar: Scalar) -> Sequence[tuple[Scalar, int]]:
         """List the operands that are computed whenever a scalar is, with how often it mentions each."""
 
@@ -85,6 +89,10 @@ class RegisterCosts:
         """Forward everything that is loaded again, but for numbers."""
         return loads > 0 and not isinstance(store.scalar, Number)
 
+    def accumulates(self, s: Accumulate, is_bound: IsBound) -> bool:
+        """Nothing: it is mentioned once."""
+        return False
+
     def mentions(self, scalar: Scalar) -> Sequence[tuple[Scalar, int]]:
         """Each operand once, but for those that are masked."""
         return [(operand, 1) for operand in scalar.always]
@@ -101,11 +109,11 @@ class RegisterCosts:
         return [max(parts, key=lambda o: _width(o, is_bound))] if parts else []
 
 
-def binder(costs: Costs) -> KernelPass:
-    """Make a pass that binds scalars to registers by these costs."""
+def binder(costs: Costs, loaded: str = "_value") -> KernelPass:
+    """Make a pass that binds scalars to registers by these costs; `loaded` ends the names of elements."""
 
     def bind(kernel: Kernel, machine: Machine) -> Kernel:
-        return Kernel(_Binder(kernel, costs).block(kernel.body))
+        return Kernel(_Binder(kernel, costs, loaded).block(kernel.body))
 
     return bind
 
@@ -113,8 +121,8 @@ def binder(costs: Costs) -> KernelPass:
 class _Binder:
     """Scalars that are in registers, by value number, from one block of a kernel to nested ones."""
 
-    def __init__(self, kernel: Kernel, costs: Costs) -> None:
-        self.costs = costs
+    def __init__(self, kernel: Kernel, costs: Costs, loaded: str) -> None:
+        self.costs, self.loaded = costs, loaded
         writes = [buffer for s in statements(kernel.body) for buffer, _ in s.writes]
         self.count = Counter(writes)
         self.numbering = Numbering(self.count.keys())
@@ -161,7 +169,7 @@ class _Binder:
             for scalar in _scalars(s):
                 for part in self._invariant(scalar, inside, stays):
                     if not self._is_bound(part) and self.costs.hoists(part, loop.variable.extent):
-                        done += [*self._shared(part, Counter()), *self._let(part)]
+                        done += [*self._shared(part, Counter()), *self._let(part, hoisted=True)]
         return done
 
     def _may_load(self, load: Load) -> bool:
@@ -226,14 +234,19 @@ class _Binder:
     def _is_bound(self, scalar: Scalar) -> bool:
         return self.numbering.value(scalar) is not None
 
-    def _let(self, scalar: Scalar) -> list[Item]:
+    def _let(self, scalar: Scalar, hoisted: bool = False) -> list[Item]:
         """A register for a scalar, unless it has one."""
         if self._is_bound(scalar):
             return []
-        register = Buffer(_name(scalar), NdArrayType((), scalar.dtype), Space.REGISTER)
-        definition = Let(register, (), self._rewritten(scalar, fresh=True))
+        register = Buffer(self._name(scalar), NdArrayType((), scalar.dtype), Space.REGISTER)
+        definition = Let(register, (), self._rewritten(scalar, fresh=True), hoisted)
         self.numbering.bind(scalar, Load(register, ()))
         return [definition]
+
+    def _name(self, scalar: Scalar) -> str:
+        if isinstance(scalar, Compute):
+            return scalar.op.result or scalar.op.macro.lower()
+        return scalar.buffer.name + self.loaded if isinstance(scalar, Load) else "value"
 
     def _rewritten(self, scalar: Scalar, fresh: bool = False) -> Scalar:
         return _Known(self.numbering, scalar if fresh else None).scalar(scalar)
@@ -244,12 +257,14 @@ class _Binder:
             bound = [] if not isinstance(change.scalar(s.scalar), Compute) else self._let(s.scalar)
             return [*bound, s.map(_Known(self.numbering))]
         if not isinstance(s, Store) or s.buffer.is_register:
-            new: Item = s.map(change)
+            first = isinstance(s, Accumulate) and self.costs.accumulates(s, self._is_bound)
+            done = self._let(s.scalar) if first and isinstance(s, Accumulate) else []
+            new: Item = s.map(_Known(self.numbering))
             if isinstance(s, Store) and self.count[s.buffer] == 1:
                 new = Let(s.buffer, (), change.scalar(s.scalar))
             for buffer, _ in s.writes:
                 self.numbering.written(buffer)
-            return [new]
+            return [*done, new]
         return self._element(s, later)
 
     def _element(self, s: Store, later: Sequence[Item]) -> list[Item]:
@@ -259,9 +274,13 @@ class _Binder:
         done = self._let(s.scalar) if forwards else []
         new = s.map(_Known(self.numbering))
         self.numbering.written(s.buffer)
-        if forwards and isinstance(new.scalar, Load):
+        if self._is_constant(new.scalar):
             self.numbering.bind(Load(s.buffer, s.indices), new.scalar)
         return [*done, new]
+
+    def _is_constant(self, scalar: Scalar) -> bool:
+        """Tell whether it is a register that is assigned once."""
+        return isinstance(scalar, Load) and scalar.buffer.is_register and self.count[scalar.buffer] <= 1
 
 
 class _Known(Rewriter):
@@ -307,9 +326,3 @@ def _width(scalar: Scalar, is_bound: IsBound) -> int:
 
 def _is_register(scalar: Scalar) -> bool:
     return isinstance(scalar, Load) and scalar.buffer.is_register
-
-
-def _name(scalar: Scalar) -> str:
-    if isinstance(scalar, Compute):
-        return scalar.op.result or scalar.op.macro.lower()
-    return f"{scalar.buffer.name}_value" if isinstance(scalar, Load) else "value"
