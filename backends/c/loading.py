@@ -27,9 +27,14 @@ def load(artifact: Artifact) -> Any:
     for function in program.functions:
         made = Initial if function.kind.is_initial else Entry
         attributes[function.name] = made(library, program, function)
+
+    def learner(self: Any, seed: int = 0) -> Learner:
+        return Learner(model, seed)  # not of a derived class, whose functions may be others
+
     if Kind.STEP in program.kinds:
-        attributes["learner"] = lambda self, seed=0: Learner(type(self), seed)
-    return type("CompiledModel", (Loaded,), attributes)
+        attributes["learner"] = learner
+    model = type("CompiledModel", (Loaded,), attributes)
+    return model
 
 
 class Loaded:

@@ -16,6 +16,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+from catgrad.backends.scratch.compile.interface import SHARED
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -329,6 +330,10 @@ def test_no_identifier_of_c_is_a_helper_of_the_emitted_file():
 @settings(max_examples=3)
 @given(names_for("scratch", 4), st.lists(TEXTS.filter(str.strip), min_size=2, max_size=2))
 def test_a_sprite_has_lists_of_these_names_and_items_of_these_texts(names, classes):
+    if not {*SHARED, "input", "target", "output"}.isdisjoint(names):
+        with pytest.raises(OptionError, match="shares with others"):
+            emit(task(names, dim="n"), "scratch", classes=classes)
+        return
     files = emit(task(names, dim="n"), "scratch", classes=classes).files
     told = json.loads(files["model_manifest.json"])
     assert list(told["tables"]) == [*names, "learning_rate"] or set(names) < set(told["tables"])

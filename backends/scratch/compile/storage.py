@@ -58,7 +58,7 @@ def storage(sprite: Sprite, first: Mapping[str, Array]) -> Storage:
     }
     if options.storage == "numbers":
         return Storage({place: array.ravel() for place, array in arrays.items()} | masks)
-    weights = {slot.name for slot in program.tables[Role.PARAMETER]}
+    weights = {slot.name for slot in program.tables.get(Role.PARAMETER, ())}
     lists = {
         place: items(place, array.ravel(), options.sig_figs)
         for place, array in arrays.items()
