@@ -58,7 +58,7 @@ class Let(Store):
     """
 
     hoisted: bool = False
-    """Whether it was moved out of the loop that follows."""
+    """True if it was moved out of the loop that follows."""
 
     @property
     def writes(self) -> list[Access]:
