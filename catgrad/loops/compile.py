@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from catgrad.loops.ir.index import Index, Variable, index
-from catgrad.loops.ir.nest import Item, Kernel, Loop, Replaced, Store, nested, rewritten
+from catgrad.loops.ir.nest import Item, Kernel, Loop, Store, nested
 from catgrad.loops.ir.scalar import Buffer, Load, Scalar, Space
-from catgrad.loops.ir.steps import For, If, Lowered, Product, Step
+from catgrad.loops.ir.steps import For, If, Lowered, Step
 from catgrad.loops.lowering import data_movement, products, reductions, scatters  # noqa: F401  # their rules
 from catgrad.loops.lowering.index_maps import Indices, Source
 from catgrad.loops.lowering.rules import Stages
@@ -94,9 +94,8 @@ class _Body:
                 seen.add(array)
                 result = moved[array] = replace(array, space=Space.RESULT, alias=alias)
             results.append(result)
-        change = _Moved(moved)
         lowered = Lowered(self.function, [*self.steps, *copies], list(arguments), results)
-        return lowered.map(lambda steps: [change.step(step) for step in steps])
+        return lowered.replace_buffers(moved)
 
     def _element(self, value: int, *prefix: Index) -> Source:
         """Return the function from indices to elements of a value, which is indexed by `prefix` first."""
@@ -172,15 +171,3 @@ def _row(stack: Buffer, t: Index, element: Source) -> list[Item]:
     loops = [Variable(size) for size in stack.type.shape[1:]]
     at = tuple(map(index, loops))
     return nested(loops, [Store(stack, (t, *at), element(at))])
-
-
-class _Moved(Replaced):
-    """Replace buffers in steps."""
-
-    def step(self, step: Step) -> Step:
-        """Replace the buffers of a step; steps within it are replaced separately."""
-        if isinstance(step, Kernel):
-            return Kernel(rewritten(step.body, self))
-        if isinstance(step, Product):
-            return replace(step, matmul=step.matmul.map(self))
-        return replace(step, condition=self.load(step.condition)) if isinstance(step, If) else step

@@ -11,7 +11,7 @@ from catgrad.backends.c.machine import MACHINE, companion
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from catgrad import Dim, NdArrayType, build, ops
+from catgrad import Dim, Dtype, NdArrayType, build, ops
 from catgrad.backend import get_backend
 from catgrad.functors import Expand, reverse
 from catgrad.loops.compile import compile_kernels
@@ -135,6 +135,19 @@ def test_results_that_read_what_others_replace(update):
     check_in_place(term, {0: 0, 1: 1, 2: 2}, arrays)
     check_in_place(term, {0: 1, 1: 2, 2: 0}, arrays)
     check_in_place(term, {0: 2, 2: 1}, arrays)
+
+
+@pytest.mark.parametrize("holds", [True, False])
+def test_a_condition_that_replaces_an_old_value_decides_by_the_new_one(holds):
+    """It is computed apart, as the old value is read later; a branch went on to read where that is."""
+
+    def update(held, x):
+        new = ops.logical_not(held)
+        y = ops.cond(new, lambda x: x * 2, lambda x: x + 1, x)
+        return new, y + ops.broadcast(ops.cast(held, Dtype.float32), (3,))
+
+    term = build(update, [NdArrayType((), Dtype.bool), NdArrayType((3,))])
+    check_in_place(term, {0: 0}, [np.array(holds), np.full(3, 5, np.float32)])
 
 
 LABELS = st.permutations(range(7))

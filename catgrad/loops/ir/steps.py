@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from catgrad.loops.ir.index import Variable
-from catgrad.loops.ir.nest import Access, Kernel, MatMul
+from catgrad.loops.ir.nest import Access, Kernel, MatMul, Replaced, rewritten
 from catgrad.loops.ir.scalar import Buffer, Load
 from catgrad.programs.program import Function
 
@@ -88,6 +88,19 @@ class Lowered:
     def map_kernels(self, change: Callable[[Kernel], Kernel]) -> Lowered:
         """Change every kernel."""
         return self.map(lambda steps: [change(s) if isinstance(s, Kernel) else s for s in steps])
+
+    def replace_buffers(self, buffers: Mapping[Buffer, Buffer]) -> Lowered:
+        """Replace buffers by others in all steps, conditions of branches included."""
+        change = Replaced(buffers)
+
+        def replaced(step: Step) -> Step:
+            if isinstance(step, Kernel):
+                return Kernel(rewritten(step.body, change))
+            if isinstance(step, Product):
+                return replace(step, matmul=step.matmul.map(change))
+            return replace(step, condition=change.load(step.condition)) if isinstance(step, If) else step
+
+        return self.map(lambda steps: list(map(replaced, steps))) if buffers else self
 
 
 def _mapped(steps: Sequence[Step], change: Callable[[list[Step]], list[Step]]) -> list[Step]:

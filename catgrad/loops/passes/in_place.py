@@ -8,7 +8,7 @@ from dataclasses import replace
 from heapq import heapify, heappop, heappush
 
 from catgrad.loops.ir.index import Variable, index
-from catgrad.loops.ir.nest import Item, Kernel, Loop, Replaced, Store, may_fail, nested, rewritten
+from catgrad.loops.ir.nest import Item, Kernel, Loop, Store, may_fail, nested
 from catgrad.loops.ir.scalar import Buffer, Load, Space
 from catgrad.loops.ir.steps import Lowered, Step, kernels
 from catgrad.loops.machine import Machine
@@ -22,10 +22,7 @@ def put_in_place(lowered: Lowered, machine: Machine) -> Lowered:
             moved[result] = replace(result, name=f"next_{result.name}", space=Space.WORKSPACE, alias=None)
             result = _copied_last(order, result)
         results.append(result)
-    steps = order.sorted()
-    change = Replaced(moved)
-    ordered = replace(lowered, steps=steps, results=results)
-    return ordered.map_kernels(lambda kernel: Kernel(rewritten(kernel.body, change))) if moved else ordered
+    return replace(lowered, steps=order.sorted(), results=results).replace_buffers(moved)
 
 
 class _Order:
