@@ -22,7 +22,7 @@ from catgrad.loops.passes.interchange_sums import interchange_sums
 from catgrad.loops.passes.reassociate import reassociate_products
 from catgrad.loops.passes.rename_registers import rename_registers
 from catgrad.loops.passes.unroll_by_cost import Unrolling, unroll_by_cost
-from catgrad.loops.reference import Interpreter, run
+from catgrad.loops.reference import run
 from catgrad.ops.arithmetic import Add
 from catgrad.programs.program import Function
 from catgrad.programs.program import lower as straight
@@ -32,7 +32,7 @@ from catgrad.testing import draw_arrays, in_float64
 from catgrad.types import widened
 from tests.differential import outcome, pruned
 from tests.kernels import SCALARS, has, prepared
-from tests.nests import SIZE, nests
+from tests.nests import InOrder, arrays_for, nests, run_in_order
 from tests.programs import programs
 from tests.strategies import float_terms, integer_terms
 
@@ -95,33 +95,6 @@ def test_passes_that_are_exact_keep_every_bit(program, change):
     lowered, inputs = scalar_kernels(pruned(program.term)), program.inputs
     wanted = outcome(lambda: run(lowered, *inputs))
     assert_same(outcome(lambda: run(transformed(lowered, change), *inputs, shuffled=True)), wanted)
-
-
-class InOrder(Interpreter):
-    """A machine for kernels whose iterations may depend on each other, which lowering never makes."""
-
-    def __init__(self, lowered, arrays) -> None:
-        super().__init__({})
-        for argument, array in zip(lowered.arguments, arrays, strict=True):
-            self.memory[argument] = np.array(array, argument.type.dtype.numpy).reshape(-1)
-
-    def loop(self, loop):
-        for number in range(loop.variable.extent):
-            self.values[loop.variable] = number
-            self.items(loop.body)
-
-
-def run_in_order(lowered, arrays):
-    machine = InOrder(lowered, arrays)
-    with np.errstate(all="ignore"):
-        machine.steps(lowered.steps)
-    return [machine.memory_of(result).copy() for result in lowered.results]
-
-
-def arrays_for(lowered, seed):
-    """Small whole numbers; those that are indices are not negative."""
-    rng = np.random.default_rng(seed)
-    return [rng.integers(0 if a.name == "places" else -2, 3, SIZE) for a in lowered.arguments]
 
 
 @pytest.mark.parametrize("name", PASSES)

@@ -285,6 +285,12 @@ def own_variables(s: Statement) -> tuple[Variable, ...]:
     return s.axes if isinstance(s, Reduce) else ()
 
 
+def bound_variables(items: Sequence[Item]) -> set[Variable]:
+    """Find the variables that loops and statements among items run over."""
+    own = {v for s in statements(items) for v in own_variables(s)}
+    return own.union(loop.variable for loop in loops(items))
+
+
 def rewritten(items: Sequence[Item], change: Rewriter) -> list[Item]:
     """Rewrite the parts of all statements; loops keep their variables."""
     return [

@@ -25,7 +25,7 @@ from catgrad.loops.ir.nest import (
     Sort,
     Statement,
     Store,
-    loops,
+    bound_variables,
     statements,
 )
 from catgrad.loops.ir.scalar import Buffer, Compute, IndexValue, Load, Number, Scalar, Space, reads
@@ -157,7 +157,7 @@ class _Binder:
 
     def _hoisted(self, loop: Loop) -> list[Item]:
         """Loop-invariant code motion: bind invariant scalars to registers before the loop."""
-        inside = {each.variable for each in loops([loop])}
+        inside = bound_variables([loop])
         written = {buffer.home for s in statements([loop]) for buffer, _ in s.writes}
         done: list[Item] = []
 

@@ -21,6 +21,7 @@ from catgrad.loops.ir.nest import (
     Sort,
     Statement,
     Store,
+    bound_variables,
     loops,
     may_fail,
     own_variables,
@@ -88,8 +89,7 @@ class Interface:
     @property
     def free(self) -> list[Variable]:
         """The variables of loops around the kernel."""
-        bound = {loop.variable for loop in loops(self.kernel.body)}
-        bound.update(v for s in statements(self.kernel.body) for v in own_variables(s))
+        bound = bound_variables(self.kernel.body)
         return [v for v in self.signature.variables if v not in bound]
 
 
