@@ -1,4 +1,4 @@
-"""Print kernels as scripts: code motion, common subexpressions, and stores to lists."""
+"""Print kernels as scripts: variables, items of lists, and the stores to them."""
 
 from __future__ import annotations
 
@@ -18,8 +18,6 @@ from catgrad.loops.ir.nest import (
     statements,
 )
 from catgrad.loops.ir.scalar import Buffer, Compute, Load
-from catgrad.loops.machine import Machine
-from catgrad.loops.passes.bind import binder
 from catgrad.naming import Namer
 from catgrad.ops.arithmetic import Add, Minimum
 from catgrad.ops.bits import BitAnd
@@ -38,9 +36,6 @@ HOISTED, MAX_HOISTED_ITEMS = "kept", 64
 
 MIN_HOISTED_ITEMS = 4
 """Elements hoisted out of a loop from which on they go into that list; fewer are quicker as variables."""
-
-
-bind, MACHINE = binder(cost.ScriptCosts(), loaded=""), Machine(())
 
 
 class Script:
@@ -63,10 +58,10 @@ class Script:
         self.items_hoisted = 0
         self.slots: dict[Buffer, int] = {}
         self.appended = set(densely_stored(kernel.body))
-        arrays = dict.fromkeys(a for s in statements(kernel.body) for a, _ in (*s.reads, *s.writes))
-        for array in sorted(arrays, key=lambda a: a.is_register):  # lists first: registers avoid their names
-            self._name(array)
-        self.items = bind(kernel, MACHINE).body
+        for array in dict.fromkeys(a for s in statements(kernel.body) for a, _ in (*s.reads, *s.writes)):
+            if not array.is_register:
+                self._name(array)  # lists first: registers avoid their names
+        self.items = kernel.body
 
     def lines(self) -> tuple[Line, ...]:
         """Return the script."""
@@ -132,8 +127,7 @@ class Script:
             wraps = WRAPS.get(scalar.dtype, 0) if isinstance(scalar.op, BitAnd) else 0
             returned = Expression(self.macros["returned"](scalar.op, type), wraps)
             return [call, Set(self._name(let.buffer), returned)]
-        text = self.expressions.text(scalar)
-        return [Set(self._name(let.buffer), text)]
+        return [Set(self._name(let.buffer), self.expressions.stored(scalar, let.buffer))]
 
     def _statement(self, s: Statement) -> list[Line]:
         if isinstance(s, Check):
@@ -143,7 +137,7 @@ class Script:
             return [self._updated(s)]
         if _is_itself(s):
             return []
-        if isinstance(s, Let) and s.buffer not in self.names:
+        if isinstance(s, Let):
             return self._let(s)
         text = self.expressions.stored(s.scalar, s.buffer)
         if not s.buffer.order:
