@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from catgrad.dims import Size
-from catgrad.loops.ir.index import Atom, Index, Variable
+from catgrad.loops.ir.index import Atom, Index, Variable, is_below
 from catgrad.loops.ir.nest import (
     Accumulate,
     Axis,
@@ -165,10 +165,3 @@ def same_iteration(variable: Variable, written: Indices, read: Indices, joined: 
 def part_of(whole: Index, variables: Collection[Variable]) -> tuple[tuple[Atom, Size], ...]:
     """Select the terms of some variables."""
     return tuple(term for term in whole.terms if term[0] in variables)
-
-
-def is_below(rest: Index, size: object) -> bool:
-    """Prove that an index is less than a size, whatever the symbols are."""
-    greatest = rest.greatest
-    room = None if greatest is None else size - greatest  # type: ignore[operator]
-    return isinstance(room, int) and room >= 1
