@@ -24,7 +24,6 @@ from catgrad.ops.bits import BitAnd
 from catgrad.printing.dialect import Dialect
 from catgrad.types import NdArrayType
 
-from . import cost
 from .cost import is_called
 from .expressions import Expressions
 from .inductions import LETTERS, OUTER_LETTERS, Inductions
@@ -153,7 +152,7 @@ class Script:
             sign = "is_less" if isinstance(s.op, Minimum) else "is_greater"
             count = 1 + reporters(text) + reporters(target)
             return If(Expression(self.macros[sign](text, target), count), (self._put(s, text),))
-        if not s.buffer.order and not cost.wraps(s.buffer.type.dtype):
+        if not s.buffer.order and s.buffer.type.dtype not in WRAPS:
             return Change(self._name(s.buffer), text)
         dtype = s.buffer.type.dtype
         total = self.macros["sum"](NdArrayType((), dtype), target, text)
