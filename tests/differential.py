@@ -71,7 +71,7 @@ def _difference(
     if unmet:
         return None if fails else f"{unmet[0]} may be {sizes}"
     if isinstance(wanted, ShapeError):
-        return None  # what demands a size has been simplified away
+        return None  # the operation that requires the size was simplified away
     if isinstance(wanted, IndexError):
         if fails or "errors" in backend.known_gaps or not needs_what_fails(term, *given):
             return None  # as long as its outcome is not needed, code that fails may be left out

@@ -102,7 +102,7 @@ LONG = {
 @on_targets_with("16 bits")
 @both_dtypes
 @pytest.mark.parametrize("name", LONG)
-def test_long_sums_are_as_exact_as_in_torch(target, dtype, name):
+def test_long_sums_are_as_accurate_as_in_torch(target, dtype, name):
     """5000 terms, of which sums in 16 bits would lose all after the first hundreds."""
     ours, theirs = LONG[name]
     x, tensor = both(np.random.default_rng(0).uniform(0, 1, (5000, 3)), dtype)
@@ -176,7 +176,7 @@ def test_scalar_maps(target, dtype, name):
 
 @on_targets_with("16 bits")
 @both_dtypes
-def test_order_and_nan(target, dtype):
+def test_sorting_and_nan(target, dtype):
     x = np.array([1, np.nan, -np.inf, 1, 0, np.nan], dtype.numpy)
     term = build(
         lambda x: [*ops.sort(x), ops.max(x), ops.argmax(x), ops.is_nan(x)], [NdArrayType((6,), dtype)]

@@ -162,7 +162,7 @@ def assert_right(examples: list[Example], folder: Path) -> None:
 
 
 @pytest.mark.parametrize("compiler", COMPILERS)
-def test_no_warning_and_nothing_undefined(examples, folder, compiler):
+def test_no_warning_and_no_undefined_behaviour(examples, folder, compiler):
     """Arrays and workspace have as many bytes as they must, and what is in them at first is NaN."""
     if not COMPILERS[compiler]:
         pytest.skip(f"no {compiler} on this machine")
@@ -175,7 +175,7 @@ def test_no_warning_and_nothing_undefined(examples, folder, compiler):
 
 
 @NEEDS_WATCHER
-def test_no_race(examples, tmp_path, monkeypatch):
+def test_no_data_race(examples, tmp_path, monkeypatch):
     """Distribute every parallel loop over threads, however short."""
     parallelise = import_module("catgrad.loops.passes.parallelise")
     monkeypatch.setattr(parallelise, "MIN_PARALLEL_WORK", 0)

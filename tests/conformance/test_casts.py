@@ -68,7 +68,7 @@ def equal(x, y):
 @on_targets
 @BEFORE
 @AFTER
-def test_every_pair_is_that_of_numpy_and_torch(before, after, target):
+def test_every_pair_agrees_with_numpy_and_torch(before, after, target):
     if before is Dtype.int64 and after in (Dtype.int64, Dtype.int32, Dtype.uint32):
         need(target, "64 bits")
     x = np.array(AWKWARD[before]).astype(before.numpy)
@@ -123,7 +123,7 @@ def test_folding_casts_as_the_targets_do(before, after):
 
 
 @on_targets
-def test_bits_are_whole_numbers_of_32_bits_until_they_are_cast(target):
+def test_bits_are_integers_of_32_bits_until_they_are_cast(target):
     """No bit is taken for a sign."""
 
     def halves(seed, counter):

@@ -79,7 +79,7 @@ def assert_same(module, inputs, tolerance):
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_module_means_what_it_means_in_pytorch(name):
+def test_modules_agree_with_pytorch(name):
     assert_same(*made(name), TOLERANCE.get(name, 1e-12))
 
 
@@ -105,7 +105,7 @@ def test_pools_of_all_geometries(case):
 
 @pytest.mark.parametrize("target", ["numpy", "c"])
 @pytest.mark.parametrize("name", TRAINED)
-def test_the_reverse_that_is_emitted_is_that_of_autograd(name, target):
+def test_emitted_reverses_agree_with_autograd(name, target):
     module, inputs = made(name)
     imported = from_torch(module, *inputs)
     compiled = emit(Task(imported.model, sgd(0.1), mse_of_all), target).load()()
@@ -128,7 +128,7 @@ def mse_of_all(*arrays):
     return total
 
 
-def test_each_registered_operation_is_met_in_a_case():
+def test_every_registered_operation_is_tested():
     """All of them in one module, for a module costs more to export than an operation."""
     modules, inputs = zip(*map(made, CASES), strict=True)
     graph = exported(All(modules), (inputs,)).graph

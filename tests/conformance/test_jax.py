@@ -65,7 +65,7 @@ def test_plain_functions_are_traced_by_jit(name, function):
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_emitted_gradients_are_those_of_jax(name):
+def test_emitted_gradients_agree_with_jax(name):
     """The reverse derivative of the term beside what JAX finds by tracing the emitted loss."""
     task = MODELS[name]()
     emitted = module(emit(task, "jax").source)
@@ -77,7 +77,7 @@ def test_emitted_gradients_are_those_of_jax(name):
         np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5)
 
 
-def test_loops_and_branches_are_those_of_jax():
+def test_loops_and_branches_agree_with_jax():
     for task, primitive in ((recurrent(), "scan["), (branching(), "cond[")):
         step = module(emit(task, "jax").source).step
         assert primitive in str(jax.make_jaxpr(step)(*arguments(task, "step", SIZES)))
@@ -91,7 +91,7 @@ def test_loops_and_branches_are_those_of_jax():
         (Dtype.uint32, 2**32 - 1), (Dtype.bool, True),
     ],
 )  # fmt: skip
-def test_rows_that_are_not_there_are_seen(index, dtype, filled):
+def test_rows_out_of_range_give_nan(index, dtype, filled):
     """Compiled code cannot raise, so what nobody could have computed stands in the result."""
     types = [NdArrayType((3, 2), dtype), NdArrayType((2,), Dtype.int64)]
     here = 1 - (dtype is Dtype.bool)  # not what stands for a row that is not there
@@ -107,7 +107,7 @@ def test_rows_that_are_not_there_are_seen(index, dtype, filled):
 
 
 @pytest.mark.parametrize("rows", [0, 1])
-def test_no_row_is_asked_for(rows):
+def test_empty_indices(rows):
     types = [NdArrayType((rows, 2)), NdArrayType((0,), Dtype.int32)]
     x, index = np.ones((rows, 2), np.float32), np.zeros(0, np.int32)
     [read] = run_on(JAX, build(ops.gather, types), x, index)
@@ -140,7 +140,7 @@ WIDE = "jax_enable_x64"
 VECTOR = NdArrayType((3,))
 
 
-def test_64_bits_are_asked_for_where_they_are_needed():
+def test_64_bits_are_enabled_where_needed():
     def in_a_loop(x):
         wide = lambda c: ops.cast(ops.cast(c, Dtype.float64) * 0.1, Dtype.float32)
         return ops.repeat(wide, 2, x)

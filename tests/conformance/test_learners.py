@@ -51,7 +51,7 @@ def near(found, expected):
 
 
 @on_all_targets
-def test_it_has_tables_by_name_and_what_a_learner_does(made, target):
+def test_every_learner_satisfies_the_protocol(made, target):
     learner, reference = made(target)
     assert isinstance(learner, Learner)
     for table, arrays in first(reference, 1).items():
@@ -61,7 +61,7 @@ def test_it_has_tables_by_name_and_what_a_learner_does(made, target):
 
 
 @on_all_targets
-def test_it_steps_and_predicts_as_the_reference(made, target):
+def test_steps_and_predictions_agree_with_the_reference(made, target):
     learner, reference = made(target)
     tables = first(reference, 1)
     step, predict = reference.kinds[Kind.STEP], reference.kinds[Kind.PREDICT]
@@ -81,7 +81,7 @@ def test_it_steps_and_predicts_as_the_reference(made, target):
 
 
 @on_all_targets
-def test_its_tables_may_be_assigned(made, target):
+def test_tables_may_be_assigned(made, target):
     learner, reference = made(target)
     other = first(reference, 2)
     before = learner.predict(X)
@@ -92,7 +92,7 @@ def test_its_tables_may_be_assigned(made, target):
 
 
 @on_all_targets
-def test_it_says_its_loss_or_why_not(made, target):
+def test_loss_is_computed_or_refused_with_the_reason(made, target):
     learner, reference = made(target)
     loss = reference.kinds.get(Kind.LOSS)
     if loss is None:

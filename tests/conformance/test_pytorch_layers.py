@@ -147,7 +147,7 @@ def test_transformer_block(target, norm_first, bias):
     assert_trains_as(model, module, normal((2, 5, 6)), target, projections)
 
 
-def test_stacked_blocks_have_names_of_their_own():
+def test_stacked_blocks_have_distinct_names():
     A, B = f64(Dim("t")), f64(4)
     stack = layers.sequential(*[layers.transformer_block(A, B, 2, causal=True, name="")] * 2)
     names = [slot.name for slot in factor_parameters(stack)[0]]
@@ -160,7 +160,7 @@ def test_stacked_blocks_have_names_of_their_own():
 
 @on_all_targets_with("learner")
 @pytest.mark.parametrize("norm_first", [False, True])
-def test_a_causal_block_does_not_look_ahead(target, norm_first):
+def test_a_causal_block_ignores_later_positions(target, norm_first):
     model = layers.transformer_block(
         f64(Dim("t")), f64(4), 2, causal=True, rotary=10.0, norm_first=norm_first
     )
@@ -177,7 +177,7 @@ GAINS = {"linear": 0.01, "sigmoid": 0.01, "tanh": 0.01, "relu": 0.01, "selu": 0.
 
 @given(FANS, FANS, st.sampled_from(sorted(GAINS)))
 @settings(max_examples=20)
-def test_initialisers_are_those_of_torch(fan_in, fan_out, nonlinearity):
+def test_initialisers_agree_with_torch(fan_in, fan_out, nonlinearity):
     """The bound and the deviation that torch.nn.init would draw with."""
     ours = initialisers.gain(nonlinearity, GAINS[nonlinearity])
     gain = init.calculate_gain(nonlinearity, GAINS[nonlinearity])
@@ -209,7 +209,7 @@ MODULES = {
 
 
 @pytest.mark.parametrize("name", MODULES)
-def test_fans_are_those_of_torch(name):
+def test_fans_agree_with_torch(name):
     model, module = MODULES[name]
     fan_in, fan_out = init._calculate_fan_in_and_fan_out(module.weight)
     slot = factor_parameters(model)[0][0]
@@ -223,7 +223,7 @@ DEFAULTS = {
 
 
 @pytest.mark.parametrize("name", DEFAULTS)
-def test_defaults_are_those_of_torch(name):
+def test_defaults_agree_with_torch(name):
     """No draw of PyTorch lies outside our bounds, and many come near."""
     model, module = DEFAULTS[name]
     for slot, parameter in zip(factor_parameters(model)[0], module.parameters(), strict=True):
@@ -277,7 +277,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_does_not_fit_is_refused(name):
+def test_invalid_layers_are_refused(name):
     make, error = REFUSED[name]
     with pytest.raises(error):
         make()

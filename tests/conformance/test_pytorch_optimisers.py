@@ -114,7 +114,7 @@ def test_optimisers_with_any_options(name, target, data):
 
 @pytest.mark.parametrize("make", [optimisers.adam, optimisers.adamw])
 @on_targets_with("learner")
-def test_the_first_steps_of_adam_in_float32_are_those_of_torch(make, target):
+def test_the_first_steps_of_adam_in_float32_agree_with_torch(make, target):
     """1 - 0.999 has three digits fewer than 0.001: the correction is not computed in float32."""
     theirs = {"adam": optim.Adam, "adamw": optim.AdamW}[make.__name__]
     assert_follows(
@@ -160,7 +160,7 @@ def test_muon_is_its_formula_on_matrices_and_adamw_elsewhere(target, rate, momen
             np.testing.assert_allclose(np.asarray(one.parameters[name]), array, rtol=1e-9, atol=1e-9)
 
 
-def test_muon_is_near_that_of_torch_which_rounds_to_bfloat16():
+def test_muon_agrees_with_torch_within_bfloat16():
     one = learner(optimisers.muon(0.1, 0.9, 0.2))
     for name in ("wide", "tall"):
         tensor = torch.tensor(one.parameters[name].T.copy(), requires_grad=True)
@@ -173,13 +173,13 @@ def test_muon_is_near_that_of_torch_which_rounds_to_bfloat16():
 
 @on_targets_with("learner")
 @drawn(6, norm=st.floats(1e-3, 1e3))
-def test_clipping_is_that_of_torch(target, norm):
+def test_clipping_agrees_with_torch(target, norm):
     ours = clipped(sgd(0.1, 0.9), norm)
     assert_follows(ours, lambda p: optim.SGD(p.values(), 0.1, 0.9), target, clip=norm)
 
 
 @pytest.mark.parametrize("value", [math.inf, math.nan])
-def test_clipping_keeps_what_is_not_finite(value):
+def test_clipping_preserves_nonfinite_gradients(value):
     """One infinite element makes itself NaN and the rest 0, as in torch; a NaN makes all NaN."""
     one, given = learner(clipped(sgd(1.0), 1.0)), gradients(0)
     given["bias"][0] = value
@@ -211,7 +211,7 @@ def test_clipping_some_parameters_only_is_refused():
 
 
 @on_targets_with("learner")
-def test_groups_are_those_of_torch(target):
+def test_groups_agree_with_torch(target):
     """No decay on what is no matrix, and one parameter frozen."""
     ours = grouped(
         lambda p: (
@@ -277,7 +277,7 @@ SCHEDULES = {
 
 @on_targets_with("learner")
 @pytest.mark.parametrize("name", SCHEDULES)
-def test_schedules_are_those_of_torch(name, target):
+def test_schedules_agree_with_torch(name, target):
     ours, theirs = SCHEDULES[name]
     np.testing.assert_allclose(rates(ours, range(20), target), torch_rates(theirs, 0.3, 20), rtol=1e-9)
 
@@ -327,7 +327,7 @@ def test_parameters_of_two_dtypes_share_one_rate(target):
 
 
 @on_targets_with("learner")
-def test_groups_with_rates_of_their_own(target):
+def test_groups_with_separate_rates(target):
     matrices, rest = schedules.adjustable(0.5), schedules.adjustable(0.125, "rate_of_biases")
     one = learner(grouped(lambda p: sgd(matrices if p.type.rank == 2 else rest)), target)
     assert {"learning_rate", "rate_of_biases"} <= one.state.keys()
@@ -346,7 +346,7 @@ def test_two_rates_of_one_name_are_refused():
 
 
 @on_targets_with("learner")
-def test_state_that_is_written_and_never_read_goes_with_the_rest(target):
+def test_state_that_is_never_read_is_still_updated(target):
     """The results of a step are identified by its arguments."""
     lazy = Optimiser("lazy", lambda run, last, p, dp: (dp, p - 0.5 * dp), ("last",))
     one = learner(lazy, target, shapes={"p": (2,)})

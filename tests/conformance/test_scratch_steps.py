@@ -87,7 +87,7 @@ def test_odd_inputs_outputs_and_parameters(vm, name):
 @on_machines
 @pytest.mark.parametrize("name", ["mlp", "cnn", "gru"])
 @pytest.mark.parametrize(("batch", "unroll"), [(1, "max"), (3, "compact")])
-def test_loops_may_be_written_out(vm, name, batch, unroll):
+def test_loops_may_be_unrolled(vm, name, batch, unroll):
     assert_trains(MODELS[name](), vm, batch, unroll=unroll)
 
 

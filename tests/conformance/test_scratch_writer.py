@@ -85,7 +85,7 @@ def expected(kind, text, count):
 
 @on_machines
 @pytest.mark.parametrize("kind", TOKENIZERS)
-def test_what_is_written_is_what_the_whole_model_would_write(vm, kind):
+def test_generated_text_agrees_with_the_model_without_a_cache(vm, kind):
     """Also a second time, when the memory is of another text; and no more than fits."""
     machine = opened(vm, emitted(kind))
     for text, count in (("the", 4), ("rat", 99), ("a", 1), ("mat", 0)):
@@ -105,7 +105,7 @@ def test_options_change_nothing(vm, options):
     )
 
 
-def test_the_sprite_called_from_python_remembers():
+def test_a_sprite_called_from_python_keeps_its_cache():
     """The scores after each token, and what is kept of it."""
     model, given = task(TOKENIZERS["characters"]), weights(TOKENIZERS["characters"]).values()
     loaded = emitted().load()()
@@ -119,7 +119,7 @@ def test_the_sprite_called_from_python_remembers():
 
 
 @on_machines
-def test_chances_follow_the_temperature(vm):
+def test_probabilities_depend_on_the_temperature(vm):
     """500 times one of 5 tokens, against e^(score / temperature) by the chi-square test."""
     scores, temperature = np.random.default_rng(0).uniform(-2, 2, len(VOCABULARY)), 1.5
     machine = opened(vm)
@@ -132,7 +132,7 @@ def test_chances_follow_the_temperature(vm):
 
 
 @on_machines
-def test_at_temperature_0_the_first_of_the_best_is_chosen(vm):
+def test_temperature_0_chooses_the_first_maximum(vm):
     machine = opened(vm)
     machine.set_list(place_of_scores(), [-5, -2, -3, -2, *[-9] * (len(VOCABULARY) - 4)])
     assert {chosen(machine) for _ in range(20)} == {1}
@@ -165,7 +165,7 @@ def chosen(machine):
         ({"how many": -1}, "how many must be a number from 0 up, but it is -1"),
     ],
 )
-def test_a_mistake_is_one_sentence_and_changes_nothing(vm, settings, error):
+def test_an_error_is_one_sentence_and_changes_nothing(vm, settings, error):
     machine = opened(vm)
     machine.set_list("tokens", [1, 2])
     for name, value in ({"text": "the", "how many": 3} | settings).items():
@@ -179,7 +179,7 @@ def test_a_mistake_is_one_sentence_and_changes_nothing(vm, settings, error):
 
 
 @on_machines
-def test_nothing_comes_after_the_token_that_ends_a_text(vm):
+def test_the_end_token_ends_a_text(vm):
     """Nor does it come between a text and what the model writes, where `encode` puts it elsewhere."""
     tokens = expected("characters", "the", 4)
     end = tokens[4]
@@ -192,7 +192,7 @@ def test_nothing_comes_after_the_token_that_ends_a_text(vm):
 
 
 @on_machines
-def test_what_one_can_watch_is_the_same(vm):
+def test_displayed_values_agree_with_the_model(vm):
     machine = opened(vm)
     for text in ("the", "the x", "rat"):
         machine.set_variable("text", text)
@@ -251,6 +251,6 @@ def with_dropout():
         ),
     ],
 )
-def test_what_cannot_write_is_refused(model, options, sentence):
+def test_models_that_cannot_generate_text_are_refused(model, options, sentence):
     with pytest.raises(OptionError, match=sentence):
         emit(model(), "scratch", tokenizer=TOKENIZERS["characters"], **options)

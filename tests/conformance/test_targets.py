@@ -75,7 +75,7 @@ def test_models(target, name, function, batch):
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_what_a_target_lacks_is_what_it_says_it_lacks(target):
+def test_unsupported_lists_exactly_the_missing_operations(target):
     from catgrad.terms.op import OPS
     from catgrad.terms.state import Kept, Update
 

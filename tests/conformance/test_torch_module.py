@@ -76,7 +76,7 @@ POINTWISE = {
 
 
 @pytest.mark.parametrize("op", POINTWISE, ids=POINTWISE.get)
-def test_autograd_at_awkward_places(op):
+def test_autograd_at_special_values(op):
     """Zeros, ties, infinities and NaN have the gradient of our reverse derivative."""
     op = in_float64(op)
     grid = np.meshgrid(*[np.array(AWKWARD)] * op.arity(), indexing="ij")
@@ -186,7 +186,7 @@ def batches(task: Task, count: int):
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_five_steps_of_torch_are_five_of_ours(name):
+def test_five_steps_of_torch_equal_five_steps_of_the_reference(name):
     """First values, losses, parameters, running statistics and masks, step by step."""
     task = MODELS[name]()
     learner = emit(task).load()().learner(seed=3)
@@ -213,7 +213,7 @@ def test_five_steps_of_torch_are_five_of_ours(name):
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_gradients_by_backward_are_ours(name):
+def test_gradients_of_backward_agree_with_the_reference(name):
     """`grads` in training and `rev_p` in use, to twelve digits."""
     task = MODELS[name]()
     reference, module = emit(task).load()(), emit(task, "torch-module").load()()
@@ -230,7 +230,7 @@ def test_gradients_by_backward_are_ours(name):
         np.testing.assert_allclose(found, wanted, rtol=tolerance, atol=tolerance)
 
 
-def test_masks_change_at_every_forward_and_are_gone_in_use():
+def test_masks_change_at_every_forward_and_are_absent_in_evaluation():
     """Defect (d) of an exporter we know: a generator seeded anew in every forward."""
     x = NdArrayType((100,), Dtype.float64)
     task = Task(layers.dropout(x, 0.5), sgd(0.1), mse)
@@ -277,7 +277,7 @@ def test_parameters_that_start_equal_do_not_share_memory():
     assert module.b.tolist() == [0, 0, 0]
 
 
-def test_torch_export_takes_the_model_in_use():
+def test_torch_export_accepts_the_model_in_evaluation():
     module = emit(mlp(), "torch-module").load().Module().eval()
     x = torch.randn(5, 4)
     exported = torch.export.export(module, (x,), dynamic_shapes=({0: torch.export.Dim("batch", min=2)},))
@@ -287,7 +287,7 @@ def test_torch_export_takes_the_model_in_use():
 
 
 @pytest.mark.parametrize("name", ["mlp", "stateful"])
-def test_torch_compile_traces_the_model_whole(name):
+def test_torch_compile_traces_the_model_without_graph_breaks(name):
     """Compile without graph breaks, and with gradients."""
     task = MODELS[name]()
     module = emit(task, "torch-module").load().Module().eval()

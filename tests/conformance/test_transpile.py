@@ -72,7 +72,7 @@ def folder(tmp_path_factory):
 
 @on_machines
 @pytest.mark.parametrize("name", CASES)
-def test_a_sprite_computes_what_the_module_does(vm, name, folder):
+def test_sprites_agree_with_modules(vm, name, folder):
     file, inputs, wanted = written(name, folder / str([*CASES].index(name)))
     machine = Machine(vm)
     machine.load(file)
@@ -81,7 +81,7 @@ def test_a_sprite_computes_what_the_module_does(vm, name, folder):
         near(machine.array(shared), tensor)
 
 
-def test_the_table_of_the_documentation_is_that_of_the_cases():
+def test_the_documented_table_matches_the_cases():
     rows = re.findall(r"^\| ([a-z ]+) \| (.*) \| (`.*) \|$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
     listed = {kind: [re.findall(r"`([^`]+)`", names) for names in columns] for kind, *columns in rows}
     assert listed == {kind: [[*PUBLISHED[kind]], [*REFUSED[kind]]] for kind in PUBLISHED}
@@ -116,7 +116,7 @@ LEARNERS = {
 
 @on_machines
 @pytest.mark.parametrize("name", LEARNERS)
-def test_a_sprite_learns_what_the_module_does(vm, name, tmp_path):
+def test_sprites_train_like_modules(vm, name, tmp_path):
     make, x, y, loss, momentum, options = LEARNERS[name]
     torch.manual_seed(0)
     module = make()
@@ -161,7 +161,7 @@ class Masked(nn.Module):
 
 @on_machines
 @pytest.mark.parametrize("storage", ["numbers", "packed"])
-def test_constants_stay_when_weights_are_forgotten(vm, storage, tmp_path):
+def test_resetting_weights_keeps_constants(vm, storage, tmp_path):
     module, x = Masked(), real(40, 40)
     transpile(module, x.float(), folder=tmp_path, optimiser=sgd(RATE), storage=storage)
     machine = Machine(vm)

@@ -49,7 +49,7 @@ def check(target, function, wanted, *given):
 
 @on_all_targets_with("wrapping", "64 bits")
 @drawn(20, data=st.data(), dtype=st.sampled_from(DTYPES))
-def test_numbers_and_bits_are_those_of_numpy(target, data, dtype):
+def test_numbers_and_bits_agree_with_numpy(target, data, dtype):
     """A shift by a negative number, or by all bits, leaves none of them."""
     x, y = data.draw(whole(dtype)), data.draw(whole(dtype))
     with np.errstate(all="ignore"):
@@ -59,7 +59,7 @@ def test_numbers_and_bits_are_those_of_numpy(target, data, dtype):
 
 @on_all_targets_with("wrapping", "64 bits")
 @drawn(20, data=st.data(), dtype=st.sampled_from(DTYPES))
-def test_reductions_are_those_of_numpy(target, data, dtype):
+def test_reductions_agree_with_numpy(target, data, dtype):
     x = data.draw(whole(dtype))
     wanted = [f(x, axis) for f in REDUCTIONS.values() for axis in (0, 1)]
     check(target, lambda x: [f(x, axis) for f in REDUCTIONS for axis in (0, 1)], wanted, x)

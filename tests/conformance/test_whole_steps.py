@@ -173,7 +173,7 @@ def assert_equal(found, wanted, tolerance, name):
 @pytest.mark.parametrize(("dtype", "tolerance"), [(Dtype.float32, 1e-5), (Dtype.float64, 1e-10)])
 @pytest.mark.parametrize("optimiser", OPTIMISERS)
 @pytest.mark.parametrize("name", MODELS)
-def test_five_steps_are_those_of_torch(name, optimiser, dtype, tolerance, target):
+def test_five_steps_agree_with_torch(name, optimiser, dtype, tolerance, target):
     """Losses, parameters and buffers, at batches of several sizes."""
     (ours, theirs), twins = OPTIMISERS[optimiser], MODELS[name](dtype)
     task = Task(twins.model, ours, twins.loss[0], labels=twins.labels)

@@ -56,12 +56,12 @@ def _installed(tmp_path_factory):
     get_backend.cache_clear()
 
 
-def test_it_is_small():
+def test_the_target_is_small():
     files = [p for p in (PACKAGE / "catgrad_javascript").rglob("*") if p.suffix in (".py", ".j2")]
     assert sum(len(path.read_text().splitlines()) for path in files) <= MOST_LINES
 
 
-def test_it_is_found_by_its_entry_point_and_prints_every_operation():
+def test_the_entry_point_is_loaded_and_every_operation_printed():
     assert "javascript" in backends()
     printed = get_backend("javascript").operations
     missing = {n for n, op in OPS.items() if op.body is None and not op.structural and n not in printed}
@@ -85,7 +85,7 @@ def test_operations(case):
 
 @given(data=st.data(), dtype=st.sampled_from([Dtype.int32, Dtype.uint32]))
 @settings(max_examples=10)
-def test_whole_numbers_wrap_around(data, dtype):
+def test_integers_wrap(data, dtype):
     x, y = data.draw(whole(dtype)), data.draw(whole(dtype))
     elementwise, places = [*OPERATORS, *PAIRS], [(f, axis) for f in REDUCTIONS for axis in (0, 1)]
     with np.errstate(all="ignore"):
@@ -130,7 +130,7 @@ def test_casts(before):
         assert found.dtype == wanted.dtype
 
 
-def test_a_sum_of_many_numbers_loses_nothing():
+def test_long_sums_are_accurate():
     """A float32 that grows by a third a hundred thousand times would be off by hundredths."""
     x = np.full(210_000, 0.34668, np.float32)
     [found] = run_on(get_backend("javascript"), build(ops.mean, [NdArrayType((Dim("n"),))]), x)
@@ -163,7 +163,7 @@ def test_models(name, function, batch):
 
 
 def test_a_learner_trains_as_the_reference():
-    """With running statistics in buffers, and moments and a counter of int64 in the state."""
+    """The model has running statistics in buffers, and moments and an int64 counter in the state."""
     model = layers.dense(BATCH, INPUT, OUTPUT) >> layers.batch_norm(BATCH + OUTPUT)
     artifact = emit(Task(model, optimisers.adam(0.1), mse, "net"), "javascript")
     learner, program = artifact.load()().learner(seed=1), artifact.reference
@@ -181,7 +181,7 @@ def test_a_learner_trains_as_the_reference():
                 np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
 
 
-def test_what_it_cannot_do_is_refused():
+def test_unsupported_operations_are_refused():
     backend = get_backend("javascript")
     with pytest.raises(DtypeError, match="at least 32 bits"):
         emit(mlp(dtype=Dtype.float16), "javascript")
@@ -205,7 +205,7 @@ def test_words_of_javascript_may_be_names(size):
     np.testing.assert_allclose(found, evaluate(task.term("predict"), p, q, x)[0], rtol=1e-6)
 
 
-def test_a_function_may_be_called_like_a_word_of_javascript():
+def test_a_function_may_be_named_by_a_word_of_javascript():
     term = build(lambda x: x + 1, [NdArrayType((2,))])
     artifact = get_backend("javascript").emit(
         Program("words", (lower(term, "delete", doc="Ends */ never."),))
@@ -214,11 +214,11 @@ def test_a_function_may_be_called_like_a_word_of_javascript():
     assert found.tolist() == [2, 3]
 
 
-def test_errors_of_node_are_told():
+def test_errors_of_node_are_reported():
     loading = importlib.import_module("catgrad_javascript.loading")
     with pytest.raises(ToolError, match="Node.js says: SyntaxError"):
         loading.ask("load", module=-1, source="export function (")
 
 
-def test_text_is_the_same_each_time():
+def test_emission_is_deterministic():
     assert emit(mlp(), "javascript").source == emit(mlp(), "javascript").source

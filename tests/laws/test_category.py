@@ -111,7 +111,7 @@ def test_components_are_those_of_the_sparse_matrix(pairs, count):
     np.testing.assert_array_equal(component, wanted.table)
 
 
-def test_isomorphic_tells_diagrams_apart():
+def test_isomorphic_distinguishes_diagrams():
     from catgrad.ops import subtract
 
     f = singleton(subtract, VECTOR, VECTOR)

@@ -99,7 +99,7 @@ FLOAT_LOOPS = loops([SCALAR, ROW, COLUMN, GRID], lambda s, t: random_terms(FLOAT
 
 @given(INTEGER_LOOPS, st.integers(0, 99))
 @settings(max_examples=60)
-def test_a_loop_is_what_it_unrolls_to(loop, seed):
+def test_a_loop_equals_its_unrolling(loop, seed):
     """Values and reverse, over the integers modulo 2³², where every law is exact."""
     op, types = loop
     looped, straight = singleton(op, *types), build(unrolled(op), types)
@@ -110,7 +110,7 @@ def test_a_loop_is_what_it_unrolls_to(loop, seed):
 
 @given(INTEGER_LOOPS, st.integers(0, 99))
 @settings(max_examples=30)
-def test_passes_keep_what_a_loop_means(loop, seed):
+def test_passes_preserve_the_meaning_of_loops(loop, seed):
     op, types = loop
     term = reverse(singleton(op, *types))
     arrays = integers_for(term, seed)
@@ -120,7 +120,7 @@ def test_passes_keep_what_a_loop_means(loop, seed):
 
 @on_targets
 @drawn(25, loop=FLOAT_LOOPS, data=st.data())
-def test_targets_compute_what_loops_unroll_to(target, loop, data):
+def test_targets_agree_with_unrolled_loops(target, loop, data):
     """Random bodies of every operation that tests draw, some of whose results nobody reads."""
     op, types = loop
     read = data.draw(st.lists(st.booleans(), min_size=9, max_size=9))
@@ -144,7 +144,7 @@ def branches(draw):
 
 @given(branches(), st.booleans(), st.integers(0, 99))
 @settings(max_examples=40)
-def test_a_branch_is_the_one_taken(both, taken, seed):
+def test_a_cond_equals_the_selected_branch(both, taken, seed):
     """Values and reverse, at both values of the condition."""
     (then, otherwise), types = both
     branch = singleton(Cond(Block(then), Block(otherwise)), BOOL, *types)
@@ -156,7 +156,7 @@ def test_a_branch_is_the_one_taken(both, taken, seed):
 
 @given(integer_terms(size=8), st.integers(0, 99))
 @settings(max_examples=20)
-def test_a_checkpoint_is_the_term(term, seed):
+def test_a_checkpoint_equals_its_term(term, seed):
     types = list(term.source.table)
     wrapped = singleton(Checkpoint(Block(term)), *types)
     for change in (lambda f: f, reverse, lambda f: reverse(reverse(f))):
@@ -169,7 +169,7 @@ def test_a_checkpoint_is_the_term(term, seed):
 
 @given(integer_terms(size=8), st.data(), st.integers(0, 99))
 @settings(max_examples=40)
-def test_the_halves_of_a_reverse_join_to_it(term, data, seed):
+def test_a_partition_composes_to_the_reverse(term, data, seed):
     """forward ; backward = joint, and no wire between the two follows from the free inputs alone."""
     joint, count = reverse(term), len(term.source)
     free = range(data.draw(st.integers(0, count)), count)
@@ -185,7 +185,7 @@ def test_the_halves_of_a_reverse_join_to_it(term, data, seed):
     assert all(p is None or np.array_equal(x[p], moved[p]) for p in halves.inputs)
 
 
-def test_what_follows_from_constants_alone_is_not_kept():
+def test_values_that_depend_on_constants_only_are_not_saved():
     """exp of the weight is computed again at each turn back; only h and the product are in rows."""
 
     def turn(h, x):
@@ -294,7 +294,7 @@ def test_repeat(target):
 
 @on_targets
 @pytest.mark.parametrize("taken", [False, True])
-def test_a_branch_may_pass_its_arguments_on(target, taken):
+def test_a_branch_may_return_its_arguments(target, taken):
     """Branches that swap, repeat and ignore what they are given, and constants."""
 
     def swap(x, y):
@@ -354,7 +354,7 @@ def test_one_program_for_every_length_and_batch(target):
         np.testing.assert_allclose((np.asarray(gradients["w"]) * v).sum(), wanted, rtol=1e-6)
 
 
-def test_rows_that_nobody_reads_are_not_laid():
+def test_unused_rows_are_not_stacked():
     def loop(h, xs, w):
         h, (_, b) = ops.scan(lambda c, x: (c * x, (ops.exp(c * w), c)), h, xs)
         return h, b
@@ -365,7 +365,7 @@ def test_rows_that_nobody_reads_are_not_laid():
     assert "exp" not in source_of(build(loop, [ROW, NdArrayType((5, 3)), ROW]))
 
 
-def test_what_is_carried_on_only_for_itself_is_not_carried():
+def test_a_carry_that_only_itself_reads_is_removed():
     def loop(h, n, xs):
         (h, *_), ys = ops.scan(lambda c, x: ((c[0] * x, c[1] + 1, c[1] * c[2]), c[0]), (h, n, n), xs)
         return h, ys
@@ -378,7 +378,7 @@ def test_what_is_carried_on_only_for_itself_is_not_carried():
     assert equal(interpret(optimise(lower(term)), *arrays), evaluate(term, *arrays))
 
 
-def test_what_is_carried_for_what_is_read_is_carried():
+def test_a_carry_that_a_used_carry_reads_stays():
     def loop(h, n, xs):
         (h, *_), _ = ops.scan(lambda c, x: ((c[0] + c[1] * x, c[2], c[2] + c[2]), c[0]), (h, n, n), xs)
         return h
@@ -416,7 +416,7 @@ def test_checkpoints_lower_the_peak():
     assert peak(chain(16, lambda f, x: ops.checkpoint(f, x))) - wrapped <= 8 * 4000
 
 
-def test_the_peak_is_the_greatest_sum_of_sizes_alive_at_once():
+def test_the_peak_is_the_largest_sum_of_sizes_with_overlapping_lifetimes():
     x = NdArrayType((10,))
     assert peak(lower(build(lambda x: x, [x]))) == 40
     assert peak(optimise(lower(build(lambda x: ops.exp(ops.exp(ops.exp(x))), [x])))) == 120
@@ -487,7 +487,7 @@ def test_a_value_read_in_a_loop_is_computed_before_it(target):
 
 
 @in_python
-def test_variables_are_assigned_before_they_are_read_and_text_is_the_same_each_time(target):
+def test_variables_are_assigned_before_use_and_emission_is_deterministic(target):
     term = reverse(build(several, [f64(3), NdArrayType((), Dtype.int64), BOOL, f64(T, 3)]))
     text = source_of(term, target)
     assert text == source_of(reverse(build(several, list(term.source.table)[:4])), target)
@@ -499,7 +499,7 @@ def test_variables_are_assigned_before_they_are_read_and_text_is_the_same_each_t
 
 
 @on_targets
-def test_carries_that_read_one_another_change_at_once(target):
+def test_carries_that_read_each_other_are_assigned_simultaneously(target):
     def swap(a, b, c):
         return ops.repeat(lambda a, b, c: (b, c, a + b), 5, a, b, c)
 
@@ -554,7 +554,7 @@ def leaked(h):
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_what_is_no_loop_is_refused(name):
+def test_invalid_loops_are_refused(name):
     function, types, error = WRONG[name]
     with pytest.raises(error):
         build(function, types)

@@ -46,7 +46,7 @@ FOUND = {
 
 @on("numpy", "torch", "jax", "c")
 @pytest.mark.parametrize("function", FOUND)
-def test_programs_that_random_ones_led_to(target, function):
+def test_programs_reduced_from_random_failures(target, function):
     types = FOUND[function]
     arrays = draw_arrays([type.substitute({"n": 4}) for type in types])
     check_programs(target, [Program(build(function, types), tuple(arrays))])

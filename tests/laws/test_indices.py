@@ -80,7 +80,7 @@ def test_division(case, divisor):
 
 
 @given(cases(), SIZES)
-def test_whole_and_rest_are_put_together(case, divisor):
+def test_quotient_and_remainder_are_recombined(case, divisor):
     (i,), _ = case
     assert quotient(i, divisor) * divisor + modulo(i, divisor) == i
 
@@ -120,13 +120,13 @@ def test_equal_sums_have_equal_forms(data):
 
 
 @given(st.lists(SIZES, max_size=4))
-def test_elements_are_found_again(shape):
+def test_elements_are_recovered_from_flat_indices(shape):
     at = tuple(index(Variable(size)) for size in shape)
     assert unflat(flat(at, tuple(shape)), tuple(shape)) == at
 
 
 @given(st.lists(SIZES, max_size=3), st.data())
-def test_places_are_found_again(shape, data):
+def test_flat_indices_are_recovered_from_elements(shape, data):
     whole = 1
     for size in shape:
         whole = whole * size

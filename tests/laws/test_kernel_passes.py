@@ -90,7 +90,7 @@ def assert_same(found, wanted):
 
 @settings(suppress_health_check=list(HealthCheck))
 @given(programs(symbolic=False), exact)
-def test_passes_that_are_exact_keep_every_bit(program, change):
+def test_exact_passes_preserve_every_bit(program, change):
     """Also where numbers are not finite, and where an index fails."""
     lowered, inputs = scalar_kernels(pruned(program.term)), program.inputs
     wanted = outcome(lambda: run(lowered, *inputs))
@@ -127,7 +127,7 @@ def arrays_for(lowered, seed):
 @pytest.mark.parametrize("name", PASSES)
 @settings(suppress_health_check=list(HealthCheck), max_examples=60)
 @given(lowered=nests(), seed=st.integers(0, 9), data=st.data())
-def test_passes_keep_random_kernels(name, lowered, seed, data):
+def test_passes_preserve_random_kernels(name, lowered, seed, data):
     change = data.draw(PASSES[name])
     arrays = arrays_for(lowered, seed)
     assert_same(run_in_order(transformed(lowered, change), arrays), run_in_order(lowered, arrays))
@@ -135,7 +135,7 @@ def test_passes_keep_random_kernels(name, lowered, seed, data):
 
 @settings(suppress_health_check=list(HealthCheck))
 @given(nests(Dtype.float64), st.integers(0, 9))
-def test_products_of_floating_numbers_keep_their_value(lowered, seed):
+def test_reassociated_products_have_the_same_value(lowered, seed):
     """Whole numbers below 2⁵³ are exact, whatever the order of factors."""
     arrays = arrays_for(lowered, seed)
     wanted = run_in_order(lowered, arrays)
@@ -169,7 +169,7 @@ def assert_kept(f, changes, seed=0):
 
 
 @given(float_terms(size=10) | integer_terms(size=8), rounding, st.integers(0, 99))
-def test_passes_that_reassociate_keep_the_meaning(term, change, seed):
+def test_reassociating_passes_preserve_the_meaning(term, change, seed):
     assert_kept(term, [change], seed)
 
 
@@ -189,7 +189,7 @@ def network(rows, inner, columns):
     changes=st.lists(rounding | unrollings().map(unrolled), min_size=1, max_size=4),
 )
 @settings(max_examples=15)
-def test_passes_in_any_order_keep_networks(rows, inner, columns, changes):
+def test_passes_in_any_order_preserve_networks(rows, inner, columns, changes):
     assert_kept(network(rows, inner, columns), changes)
 
 
@@ -199,7 +199,7 @@ def test_passes_in_any_order_keep_networks(rows, inner, columns, changes):
     descending=st.booleans(),
     data=st.data(),
 )
-def test_sorts_become_counting(shape, dtype, descending, data):
+def test_sorts_are_expanded_to_counting(shape, dtype, descending, data):
     """Few different keys, so that many are equal: these stay in order."""
     axis = data.draw(st.integers(0, len(shape) - 1))
     keys = data.draw(st.lists(st.integers(0, 2), min_size=int(np.prod(shape)), max_size=int(np.prod(shape))))
@@ -242,7 +242,7 @@ def test_sums_that_read_earlier_ones_are_not_interchanged(carried, first):
 
 
 @pytest.mark.parametrize("strip", range(1, 6))
-def test_strips_and_the_rest_are_the_whole_sum(strip):
+def test_strips_and_the_remainder_are_the_sum(strip):
     term = build(lambda x, w: x @ w, [NdArrayType((5,)), NdArrayType((5, 3))])
     lowered, arrays = scalar_kernels(term), [np.arange(5.0) + 1, np.arange(15.0).reshape(5, 3)]
     limits = Unrolling(lambda items: 1, 0, strip, 0, 0, 0)

@@ -56,7 +56,7 @@ def test_symbolic_sizes_and_a_workspace_keep_the_meaning(term, sizes, seed):
 
 
 @given(symbolic_terms(), st.integers(0, 100), st.integers(0, 100))
-def test_arrays_that_are_alive_at_once_have_places_apart(term, n, m):
+def test_arrays_with_overlapping_lifetimes_have_disjoint_memory(term, n, m):
     lowered = compile_kernels(function_of(reverse(term)), VECTORS)
     plan, size = planned(lowered), Interpreter({"n": n, "m": m}).size
     alive = {}
@@ -100,7 +100,7 @@ def check_in_place(term, taken, arrays):
 
 
 @given(updates(), st.integers(0, 99))
-def test_new_values_in_the_place_of_old_ones(update, seed):
+def test_new_values_are_computed_in_place(update, seed):
     term, taken = update
     check_in_place(term, taken, integers_for(term, seed))
 
@@ -129,7 +129,7 @@ def exchanged_turn_by_turn(p, q, r):
         lambda p, q, r: (ops.cumsum(p, 0), ops.cumsum(q, 0, backwards=True) + p, ops.cumsum(p, 1)),
     ],
 )
-def test_results_that_read_what_others_replace(update):
+def test_results_computed_in_place_that_read_each_other(update):
     term = build(update, [SQUARE] * 3)
     arrays = integers_for(term, 0)
     check_in_place(term, {0: 0, 1: 1, 2: 2}, arrays)
@@ -139,7 +139,7 @@ def test_results_that_read_what_others_replace(update):
 
 @pytest.mark.parametrize("holds", [True, False])
 def test_a_condition_that_replaces_an_old_value_decides_by_the_new_one(holds):
-    """It is computed apart, as the old value is read later; a branch went on to read where that is."""
+    """The new value has memory of its own, as the old value is read later: the branch must read the new."""
 
     def update(held, x):
         new = ops.logical_not(held)
@@ -174,7 +174,7 @@ def multiplications(function):
     )
 
 
-def test_what_becomes_a_matrix_product():
+def test_contractions_that_become_matrix_products():
     x, w, images, filters = (NdArrayType(s) for s in ((Dim("n"), 32), (32, 16), (4, 3, 12, 12), (8, 3, 3, 3)))
     dense = build(lambda x, w: x @ w, [x, w])
     assert multiplications(function_of(dense)) == 1
@@ -202,7 +202,7 @@ def texts(function):
 
 
 @given(symbolic_terms())
-def test_kernels_are_one_only_if_their_texts_are(term):
+def test_kernels_are_shared_only_if_their_texts_are_equal(term):
     function = function_of(reverse(term))
     known = {}
     for key, text in (*texts(function), *texts(function_of(reverse(term)))):
@@ -210,7 +210,7 @@ def test_kernels_are_one_only_if_their_texts_are(term):
 
 
 @given(symbolic_terms())
-def test_kernels_are_one_whatever_their_arrays_are_called(term):
+def test_equal_kernels_are_shared_whatever_the_names_of_their_arrays(term):
     term = reverse(term)
     names = [[f"{name}{k}" for k in range(len(term.source))] for name in ("x", "weights.")]
     first, second = (texts(prepared(straight(EXPAND(term), "f", each))) for each in names)

@@ -126,7 +126,7 @@ MAKERS = {
 
 @pytest.mark.parametrize("kind", MAKERS)
 @given(st.one_of(TEXTS, st.text("ab.0_é\n", max_size=4), st.integers(1, LONGEST + 5).map("x".__mul__)))
-def test_a_name_is_short_words_with_dots_or_refused(kind, name):
+def test_names_are_validated(kind, name):
     made = (
         (lambda: build(lambda: MAKERS[kind](name), []))
         if kind == "a parameter"
@@ -141,7 +141,7 @@ def test_a_name_is_short_words_with_dots_or_refused(kind, name):
 
 
 @pytest.mark.parametrize("names", [["f.g"], ["0"], ["f", "f"]])
-def test_functions_of_a_program_have_identifiers_of_their_own(names):
+def test_functions_of_a_program_have_distinct_identifiers(names):
     functions = [lower(build(ops.exp, [PAIR]), name) for name in names]
     with pytest.raises(OptionError, match="an identifier of its own"):
         Program("model", tuple(functions))
@@ -149,7 +149,7 @@ def test_functions_of_a_program_have_identifiers_of_their_own(names):
 
 @pytest.mark.parametrize("target", ["numpy", "torch", "jax"])
 @pytest.mark.parametrize("name", ["lambda", "Checked", "print"])
-def test_a_function_has_a_name_that_the_file_leaves_free(target, name):
+def test_functions_do_not_shadow_names_of_the_file(target, name):
     with pytest.raises(OptionError, match="free in the emitted file"):
         get_backend(target).emit(Program("model", (lower(build(ops.exp, [PAIR]), name),)))
 
@@ -173,7 +173,7 @@ def parts_of(source):
 
 
 @pytest.mark.parametrize("target", ["numpy", "torch", "jax"])
-def test_python_is_the_same_but_for_names(target):
+def test_python_differs_in_names_only(target):
     @given(names_for(target), names_for(target, 2), dims_for(target))
     def check(names, labels, dim):
         plain = task([f"p{k}" for k in range(len(names))], labels=["q", "r"][: len(labels)])
@@ -185,7 +185,7 @@ def test_python_is_the_same_but_for_names(target):
 
 @settings(max_examples=8)
 @given(names_for("numpy"), dims_for("numpy"))
-def test_a_learner_knows_its_parameters_by_their_names(names, dim):
+def test_a_learner_has_parameters_by_name(names, dim):
     plain = [f"p{k}" for k in range(len(names))]
     x, y = np.float32([[1, 2], [3, 4], [5, 6]]), np.ones((3, 2), np.float32)
     learners = [emit(each).load()().learner() for each in (task(names, dim=dim), task(plain))]
@@ -218,7 +218,7 @@ def outline(source):
 
 @settings(max_examples=5)
 @given(names_for("torch-module"))
-def test_a_module_has_the_parts_it_always_has(names):
+def test_a_module_keeps_its_attributes(names):
     chosen = emitted(task(names, names[0]), "torch-module", "free in a torch.nn.Module")
     if chosen:
         plain = emit(task([f"p{k}" for k in range(len(names))]), "torch-module")
@@ -234,7 +234,7 @@ def code(source):
 
 @pytest.mark.parametrize("target", ["numpy", "torch", "jax", "torch-module", "c"])
 @given(text=TEXTS)
-def test_a_text_about_a_function_is_nothing_but_a_text(target, text):
+def test_descriptions_are_escaped(target, text):
     def sources(doc):
         files = (
             get_backend(target).emit(Program("model", (lower(build(ops.exp, [PAIR]), "f", doc=doc),))).files
@@ -299,7 +299,7 @@ def renamed(name):
 
 @NEEDS_C
 @pytest.mark.skipif(not shutil.which("gcc"), reason="there is no gcc")
-def test_no_identifier_of_c_is_a_macro_of_the_standard_headers():
+def test_identifiers_of_c_are_no_macros_of_the_standard_headers():
     headers = (
         "errno",
         "inttypes",
@@ -319,7 +319,7 @@ def test_no_identifier_of_c_is_a_macro_of_the_standard_headers():
     assert [name for name in macros if not renamed(name)] == []
 
 
-def test_no_identifier_of_c_is_a_helper_of_the_emitted_file():
+def test_identifiers_of_c_are_no_helpers_of_the_emitted_file():
     source = emit(task([f"p{k}" for k in range(len(FUNCTIONS))]), "c").source
     helpers = re.findall(r"^(?:static [^\n;={(]*?|#define )(\w+)\(", source, re.MULTILINE)
     own = [name for name in helpers if not name.startswith(("model_", "compute_", "check", "__"))]

@@ -27,7 +27,7 @@ def equal(xs, ys):
 
 @pytest.mark.parametrize("each", PIPELINE, ids=lambda p: p.name)
 @given(term=integer_terms(), seed=st.integers(0, 99))
-def test_each_pass_keeps_the_meaning(each, term, seed):
+def test_each_pass_preserves_the_meaning(each, term, seed):
     function = lower(Expand()(reverse(term)))
     arrays = [
         np.random.default_rng(seed).integers(-4, 5, t.shape).astype(np.int32) for t in function.argument_types
@@ -36,7 +36,7 @@ def test_each_pass_keeps_the_meaning(each, term, seed):
 
 
 @given(integer_terms(), st.integers(0, 99))
-def test_the_pipeline_keeps_the_meaning_and_is_idempotent(term, seed):
+def test_the_pipeline_preserves_the_meaning_and_is_idempotent(term, seed):
     function = lower(term)
     optimised = optimise(function)
     arrays = integers_for(term, seed)
@@ -45,7 +45,7 @@ def test_the_pipeline_keeps_the_meaning_and_is_idempotent(term, seed):
 
 
 @given(integer_terms())
-def test_nothing_structural_dead_or_repeated_is_left(term):
+def test_no_structural_dead_or_common_code_remains(term):
     optimised = optimise(lower(term))
     assert not any(isinstance(a.op, (Copy, Discard, Label)) for a in optimised.body)
     uses = optimised.uses()
@@ -58,7 +58,7 @@ def ops_after(function, types):
 
 
 @given(float_terms(), st.integers(0, 99))
-def test_the_pipeline_keeps_floating_point_meaning(term, seed):
+def test_the_pipeline_preserves_the_meaning_of_floats(term, seed):
     function = lower(Expand()(reverse(term)))
     arrays = draw_arrays(function.argument_types, (-1.0, 1.0), seed)
     for a, b in zip(interpret(optimise(function), *arrays), interpret(function, *arrays), strict=True):

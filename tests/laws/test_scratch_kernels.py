@@ -53,19 +53,19 @@ def assert_kept(f, change, seed=0):
 
 @given(float_terms(size=10) | integer_terms(size=8), schedules, st.integers(0, 99))
 @settings(max_examples=80)
-def test_schedules_keep_random_terms(term, schedule, seed):
+def test_schedules_preserve_random_terms(term, schedule, seed):
     assert_kept(term, schedule.apply, seed)
 
 
 @given(st.integers(1, 9), st.integers(1, 4) | st.integers(1, 70), st.integers(1, 12), schedules)
 @settings(max_examples=15)
-def test_schedules_keep_networks_of_any_size(rows, inner, columns, schedule):
+def test_schedules_preserve_networks_of_any_size(rows, inner, columns, schedule):
     """Sums that are one expression, that have strips, and strips that share what they read."""
     assert_kept(network(rows, inner, columns), schedule.apply)
 
 
 @given(st.lists(st.floats(-1e10, 1e10) | st.floats(-4, 4), min_size=3, max_size=3))
-def test_legal_kernels_keep_error_functions_and_casts(numbers):
+def test_legalisation_preserves_error_functions_and_casts(numbers):
     """Casts to whole numbers saturate; what is cast between floating dtypes is not rounded."""
     f64 = NdArrayType((3,), Dtype.float64)
 
@@ -174,7 +174,7 @@ def follow(texts, lines, held, turns) -> int:
 
 @given(data=st.data())
 @settings(max_examples=400)
-def test_variables_run_along_with_the_places_they_stand_for(data):
+def test_induction_variables_equal_their_indices(data):
     texts = Texts()
     nest = Nest(data.draw, texts.macros())
     lines = nest.block(Inductions(nest.macros), (), False)

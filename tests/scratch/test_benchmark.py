@@ -34,7 +34,7 @@ def counter(times: float = 1) -> Sprite:
 
 
 @on_machines
-def test_a_round_calls_the_block_as_often_as_it_says(vm):
+def test_a_round_calls_the_block_the_stated_times(vm):
     machine = counter(times=2).loaded(vm, repeated=True)
     taken = call(machine, 300)
     assert machine.variable("count") == 300
@@ -65,7 +65,7 @@ def test_blocks_are_counted_without_what_lies_in_slots():
 
 
 @on_machines
-def test_our_sprites_compute_what_the_modules_do(vm, tmp_path):
+def test_sprites_agree_with_the_modules(vm, tmp_path):
     torch = pytest.importorskip("torch", reason="PyTorch is not installed")
     from benchmarks.peers.sprite_nets import net
 
@@ -96,7 +96,7 @@ def test_modules_have_the_sizes_they_say(name, parameters):
     assert sum(p.numel() for p in net(name)[0].parameters()) == parameters
 
 
-def test_times_of_each_product_are_told_of_predictions_only():
+def test_times_of_products_are_for_predictions_only():
     numbers = {"products": 1000, "seconds": 1e-3, "peer_seconds": 2e-3, "error": 0.0, "peer_error": 0.0}
     row = Row("net", "predict", "max", "vanilla", **numbers, wanted_ratio=0.5, wanted_each=310)
     assert (row.ratio, row.each) == (0.5, (1000, 2000))

@@ -50,7 +50,7 @@ def test_a_library_is_compiled_once(cache):
 @pytest.mark.parametrize(
     "damage", [lambda b: b"", lambda b: b[:100], lambda b: b[:-1], lambda b: b"x" + b[1:]]
 )
-def test_a_damaged_library_is_made_anew(cache, damage):
+def test_a_damaged_library_is_recompiled(cache, damage):
     path = library()
     whole = path.read_bytes()
     path.unlink()
@@ -95,7 +95,7 @@ print(model.predict(weight, bias, x)[0].tolist())
 """
 
 
-def test_processes_that_compile_the_same_at_a_time_all_have_it(cache):
+def test_concurrent_processes_share_the_library(cache):
     command = [sys.executable, "-c", TOGETHER]
     pipes = dict(stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     processes = [subprocess.Popen(command, **pipes) for _ in range(2)]
@@ -109,16 +109,16 @@ def test_processes_that_compile_the_same_at_a_time_all_have_it(cache):
     assert sorted(path.suffix for path in folder.iterdir()) == [".c", ".h", ".so"]
 
 
-def test_threads_that_compile_the_same_at_a_time_all_have_it(cache):
+def test_concurrent_threads_share_the_library(cache):
     with ThreadPoolExecutor(8) as threads:
         paths = [*threads.map(lambda _: library(), range(8))]
     assert [answer(path) for path in paths] == [42] * 8
 
 
-# What is one sentence
+# Errors
 
 
-def test_a_cache_that_cannot_be_written_is_said(tmp_path, monkeypatch):
+def test_a_cache_that_cannot_be_written_is_reported(tmp_path, monkeypatch):
     (tmp_path / "file").touch()
     (tmp_path / "loop").symlink_to("loop")
     for folder in ("file", "file/below", "loop", "x" * 300):
@@ -128,7 +128,7 @@ def test_a_cache_that_cannot_be_written_is_said(tmp_path, monkeypatch):
 
 
 @pytest.mark.skipif(not hasattr(os, "getuid") or os.getuid() == 0, reason="root may write everywhere")
-def test_a_cache_that_may_only_be_read_is_used_and_else_said(cache):
+def test_a_read_only_cache_is_used_or_reported(cache):
     made = library()
     for folder in (made.parent, cache):
         folder.chmod(0o555)
@@ -141,7 +141,7 @@ def test_a_cache_that_may_only_be_read_is_used_and_else_said(cache):
             folder.chmod(0o755)
 
 
-def test_a_home_that_cannot_be_written_is_said(tmp_path, monkeypatch):
+def test_a_home_that_cannot_be_written_is_reported(tmp_path, monkeypatch):
     (tmp_path / "home").touch()
     for variable in ("CATGRAD_CACHE", "XDG_CACHE_HOME", "LOCALAPPDATA"):
         monkeypatch.delenv(variable, raising=False)
@@ -153,7 +153,7 @@ def test_a_home_that_cannot_be_written_is_said(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     "chosen", ["", "  ", "''", '"gcc', "gcc '", "/", ".", "no-such-compiler", "-O2", "''  -O2"]
 )
-def test_a_compiler_that_is_none_is_said(cache, monkeypatch, chosen):
+def test_an_invalid_compiler_is_reported(cache, monkeypatch, chosen):
     monkeypatch.setenv("CC", chosen)
     if chosen.strip():
         assert "there is no C compiler" in str(COMPILER.missing())
@@ -174,7 +174,7 @@ SCRIPTS = {
 
 
 @pytest.mark.parametrize("what", SCRIPTS)
-def test_a_compiler_that_does_not_compile_is_said(cache, tmp_path, monkeypatch, what):
+def test_a_failing_compiler_is_reported(cache, tmp_path, monkeypatch, what):
     text, says = SCRIPTS[what]
     (tmp_path / "cc").write_text(text)
     (tmp_path / "cc").chmod(0o755)
@@ -203,7 +203,7 @@ def test_a_compiler_may_be_named_relative_to_the_folder(cache, tmp_path, monkeyp
     assert answer(library()) == 42
 
 
-def test_a_failure_says_a_command_that_can_be_run(cache, monkeypatch):
+def test_a_failure_shows_a_command_to_reproduce_it(cache, monkeypatch):
     monkeypatch.setenv("CC", "gcc -include none.h")
     with pytest.raises(ToolError) as raised:
         library()
@@ -212,7 +212,7 @@ def test_a_failure_says_a_command_that_can_be_run(cache, monkeypatch):
     assert subprocess.run(command, shell=True, cwd=folder).returncode == 0
 
 
-def test_a_library_that_does_not_load_is_said(tmp_path):
+def test_a_library_that_does_not_load_is_reported(tmp_path):
     (tmp_path / "line.so").write_text("no library")
     with pytest.raises(ToolError, match="a compiled library must load, but .*line.so"):
         Library(tmp_path / "line.so", "line")

@@ -38,7 +38,7 @@ def arrays(seed=0):
     }
 
 
-def test_files_go_round(files_tool, tmp_path):
+def test_files_round_trip(files_tool, tmp_path):
     old, new = tmp_path / "old.safetensors", tmp_path / "new.safetensors"
     safetensors.write(old, arrays(), {"said": 'a "text" \\ with é'})
     done = run(files_tool, old, new)
@@ -85,7 +85,7 @@ def test_other_files_are_refused(files_tool, tmp_path, change, says):
     assert says in done.stdout
 
 
-def test_what_is_no_file_is_refused(files_tool, tmp_path):
+def test_unreadable_paths_are_refused(files_tool, tmp_path):
     assert "cannot be opened" in run(files_tool, tmp_path / "none").stdout
     assert "not a whole safetensors file" in run(files_tool, tmp_path).stdout
 

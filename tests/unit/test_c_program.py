@@ -81,7 +81,7 @@ def losses(text):
     return [float(line.split()[-1]) for line in text.splitlines()]
 
 
-def test_training_goes_on_where_it_stopped(trainer, tmp_path):
+def test_training_resumes(trainer, tmp_path):
     x, y = write_data(tmp_path)
     whole = run(trainer, "--epochs", 6, "--batch", 16, "--out", "whole", cwd=tmp_path)
     assert whole.returncode == 0, whole.stderr
@@ -98,7 +98,7 @@ def test_training_goes_on_where_it_stopped(trainer, tmp_path):
     assert safetensors.read(tmp_path / "weights.safetensors")["dense.seen"] == 6 * 4 + 1
 
 
-def test_the_training_program_teaches_and_refuses(trainer, tmp_path):
+def test_the_training_program_trains_and_validates(trainer, tmp_path):
     write_data(tmp_path)
     shown = run(trainer, "--help")
     assert shown.returncode == 0
@@ -180,7 +180,7 @@ LARGE = np.float32([[3e38, 0, 0, 0]]).repeat(6, 0)
         ),
     ],
 )
-def test_training_that_fails_leaves_the_weights(trained, change, says):
+def test_failed_training_leaves_the_weights(trained, change, says):
     folder, data = trained
     before = (folder / "weights.safetensors").read_bytes()
     done = train(folder, data | change)
@@ -196,7 +196,7 @@ def test_labels_may_be_ignored(trained):
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_make_debug_finds_nothing(folder, tmp_path):
+def test_no_sanitizer_reports(folder, tmp_path):
     built("make", "debug", cwd=folder)
     write_data(tmp_path)
     done = run(folder / "build/debug/train", "--epochs", 2, cwd=tmp_path)

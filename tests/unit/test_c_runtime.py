@@ -151,7 +151,7 @@ def test_sigmoid_of_doubles(library):
     np.testing.assert_allclose(call(library, "sigmoid_f64", x), sigmoid(x), rtol=1e-12)
 
 
-def test_16_bits_are_read_and_rounded_as_numpy_does(library):
+def test_float16_is_converted_as_in_numpy(library):
     halves = np.arange(2**16, dtype=np.uint16)
     floats = call(library, "f16_to_f32", halves, to=np.float32)
     np.testing.assert_array_equal(floats, halves.view(np.float16).astype(np.float32))
@@ -161,7 +161,7 @@ def test_16_bits_are_read_and_rounded_as_numpy_does(library):
     np.testing.assert_array_equal(call(library, "f32_to_f16", x, to=np.uint16).view(np.float16), expected)
 
 
-def test_bfloat16_is_read_and_rounded_as_ml_dtypes_does(library):
+def test_bfloat16_is_converted_as_in_ml_dtypes(library):
     bfloat16 = pytest.importorskip("ml_dtypes").bfloat16
     halves = np.arange(2**16, dtype=np.uint16)
     floats = call(library, "bf16_to_f32", halves, to=np.float32)

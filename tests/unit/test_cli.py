@@ -58,7 +58,7 @@ def test_the_options_of_a_target_are_explained():
 @NEEDS_C
 @pytest.mark.skipif(shutil.which("make") is None, reason="there is no make")
 @pytest.mark.parametrize("options", [(), ("--option", "openmp=true")])
-def test_the_program_written_for_c_is_made_and_trains(tmp_path, options):
+def test_the_emitted_c_program_builds_and_trains(tmp_path, options):
     done = run("emit", "examples.iris:dense", "--target", "c", "-o", str(tmp_path), *options)
     assert done.returncode == 0, done.stderr
     assert str(tmp_path / "Makefile") in done.stdout
@@ -133,7 +133,7 @@ def test_iris_in_batches(target):
 
 
 @on("numpy", "c")
-def test_lstm_in_short(target, tmp_path):
+def test_a_short_run_of_lstm(target, tmp_path):
     picture = tmp_path / "sunspots.png"
     done = run("--steps", "300", "--target", target, "--plot", str(picture), module="examples.lstm")
     assert done.returncode == 0, done.stderr
@@ -144,7 +144,7 @@ def test_lstm_in_short(target, tmp_path):
 
 
 @on("torch", "c")
-def test_char_gpt_in_short(target, tmp_path):
+def test_a_short_run_of_char_gpt(target, tmp_path):
     """After 20 steps it knows frequencies of characters, and some of bigrams."""
     picture = tmp_path / "gpt.png"
     arguments = ("--target", target, "--steps", "20", "--length", "30", "--plot", str(picture))
@@ -159,7 +159,7 @@ def test_char_gpt_in_short(target, tmp_path):
 
 
 @pytest.mark.skipif(bool(missing()), reason=f"Scratch: {missing()}")
-def test_scratch_writer_in_short(tmp_path):
+def test_a_short_run_of_scratch_writer(tmp_path):
     """After 20 steps it knows that some letters are more frequent, and the sprite continues the text."""
     arguments = ("--steps", "20", "--begin", "And God said", "--out", str(tmp_path))
     done = run(*arguments, module="examples.scratch_writer")
@@ -170,7 +170,7 @@ def test_scratch_writer_in_short(tmp_path):
 
 
 @on_all_targets_with("learner")
-def test_digits_in_short(target, tmp_path):
+def test_a_short_run_of_digits(target, tmp_path):
     """A tenth of the steps: more right than wrong, and a picture."""
     picture = tmp_path / "digits.png"
     done = run("--steps", "70", "--target", target, "--plot", str(picture), module="examples.digits")

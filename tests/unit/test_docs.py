@@ -73,7 +73,7 @@ def test_the_howtos_run(page, tmp_path, monkeypatch, capsys):
     known = dict(REGISTRY)
     for block in python_blocks(page):
         exec(block, namespace)
-    for name in REGISTRY.keys() - known.keys():  # what a page registers is for that page
+    for name in REGISTRY.keys() - known.keys():  # operations that a page registers must not leak into others
         del REGISTRY[name]
     prose = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
     assert capsys.readouterr().out.splitlines() == re.findall(r"^    (.+)$", prose, re.MULTILINE)
@@ -100,7 +100,7 @@ def test_the_reference_lists_every_module():
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
-def test_links_lead_somewhere(page):
+def test_links_have_targets(page):
     lines = page.read_text(encoding="utf-8").splitlines()
     prose = "\n".join(line for line in lines if not line.startswith("    "))
     for target in re.findall(r"\]\(([^)#]+)\)", prose):

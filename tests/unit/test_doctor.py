@@ -29,7 +29,7 @@ def doctor(capsys, monkeypatch):
     return {re.split(" {2,}", line.strip())[0]: line for line in said.out.splitlines()}
 
 
-def test_each_target_says_itself_what_it_needs(capsys, monkeypatch):
+def test_each_target_declares_its_tools(capsys, monkeypatch):
     rows = doctor(capsys, monkeypatch)
     for name in backends():
         reason = get_backend(name).missing()
@@ -39,7 +39,7 @@ def test_each_target_says_itself_what_it_needs(capsys, monkeypatch):
             assert tool.is_here() or tool.remedy() in rows[tool.name]
 
 
-def test_what_is_missing_comes_with_how_to_install_it(capsys, monkeypatch, tmp_path):
+def test_a_missing_tool_comes_with_its_installation(capsys, monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("CC", raising=False)
     monkeypatch.setattr(tools, "find_spec", lambda name: None)
@@ -75,7 +75,7 @@ ENDLESS = {"hangs": 0.5, "leaves a child behind": 3}
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
-def test_a_program_may_do_anything_when_it_is_asked(tmp_path, monkeypatch, name):
+def test_a_program_may_do_anything_when_asked_for_its_version(tmp_path, monkeypatch, name):
     script, version = SCRIPTS[name]
     (tmp_path / "odd").write_text(f"#!/bin/sh\n{script}\n")
     (tmp_path / "odd").chmod(0o755)
@@ -138,7 +138,7 @@ def test_a_tool_is_required_by_one_sentence(tmp_path, monkeypatch):
         Executable(name="a broom", names=("broom",), install="buy one").require("flying")
 
 
-def test_doctor_imports_no_library_that_takes_long():
+def test_doctor_imports_no_slow_library():
     program = """
 import sys
 from catgrad.cli import main
@@ -168,7 +168,7 @@ def broken(monkeypatch):
     monkeypatch.setattr("catgrad.backend.entry_points", lambda group: [*entry_points(group=group), *added])
 
 
-def test_a_plug_in_that_does_not_load_takes_nothing_with_it(broken):
+def test_a_plug_in_that_does_not_load_breaks_no_other(broken):
     with pytest.warns(CatgradWarning) as warned:
         assert {"numpy", "odd"} <= loaded_backends().keys() <= backends().keys() - {"broken"}
     said = {str(warning.message) for warning in warned}
@@ -180,7 +180,7 @@ def test_a_plug_in_that_does_not_load_takes_nothing_with_it(broken):
         emit(mlp(), "broken")
 
 
-def test_commands_go_on_without_a_plug_in_that_does_not_load(broken, capsys):
+def test_commands_work_without_a_plug_in_that_does_not_load(broken, capsys):
     for command, listed in (("targets", "numpy"), ("doctor", "mend the package"), ("ops", "Sigmoid")):
         with pytest.warns(CatgradWarning), pytest.raises(SystemExit) as end:
             main([command])

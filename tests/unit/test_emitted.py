@@ -134,7 +134,7 @@ def test_learner(target):
 
 
 @on("numpy", "c")
-def test_init_is_decided_by_the_seed(target):
+def test_init_is_determined_by_the_seed(target):
     compiled = emit(mlp(), target).load()()
     again = zip(compiled.init(1), compiled.init(1), strict=True)
     assert all(np.array_equal(a, b) for a, b in again)
@@ -190,7 +190,7 @@ def test_integers_do_not_wrap(target):
 
 
 @on("numpy", "c")
-def test_a_refused_argument_is_not_remembered_as_accepted(target):
+def test_a_refused_argument_is_refused_again(target):
     learner = emit(mlp(), target).load()().learner()
     for _ in range(2):
         with pytest.raises(ValueError, match="y must have shape"):
@@ -250,7 +250,7 @@ def test_expressions_have_the_parentheses_they_need(function, wanted):
 
 
 @on("numpy", "c")
-def test_emission_is_the_same_byte_for_byte_in_every_process(target):
+def test_emission_is_deterministic_across_processes(target):
     program = "from tests.models import TASKS\nfrom catgrad import emit\n"
     program += f"print(''.join(emit(task(), {target!r}).source for task in TASKS.values()), end='')"
     here = "".join(emit(task(), target).source for task in TASKS.values())
@@ -262,7 +262,7 @@ def test_emission_is_the_same_byte_for_byte_in_every_process(target):
         assert out.stdout.decode() == here
 
 
-def test_unknown_targets_are_refused_with_the_nearest_name():
+def test_unknown_targets_are_refused_with_a_suggestion():
     with pytest.raises(UnknownName, match="did you mean 'numpy'"):
         emit(mlp(), "numppy")
 

@@ -31,7 +31,7 @@ def entries(folder):
 @given(
     st.lists(st.binary(max_size=9), max_size=4), st.sampled_from(["a", "[a]*", "é" * 127, "x" * 255, ".a.b"])
 )
-def test_a_file_has_its_blocks_and_nothing_lies_beside_it(tmp_path_factory, blocks, name):
+def test_a_file_has_its_contents_and_leaves_no_temporary_file(tmp_path_factory, blocks, name):
     folder = tmp_path_factory.mktemp("some")
     for content in (blocks, blocks[1:]):
         write_whole(folder / name, content)
@@ -56,7 +56,7 @@ for thread in threads: thread.join()
 """
 
 
-def test_writers_at_a_time_leave_one_of_their_files(tmp_path):
+def test_concurrent_writers_leave_one_complete_file(tmp_path):
     path, seen = tmp_path / "a", set()
     path.write_bytes(b"-" * 100_000)
     writers = [
@@ -80,7 +80,7 @@ def victim(tmp_path):
     return path
 
 
-def test_no_link_is_written_through_that_lies_where_a_writer_begins(tmp_path, victim, monkeypatch):
+def test_a_link_at_the_temporary_path_is_not_followed(tmp_path, victim, monkeypatch):
     (tmp_path / f".a.{os.getpid()}").symlink_to(victim)
     write_whole(tmp_path / "a", [b"new"])
     assert victim.read_text() == "untouched"
@@ -109,7 +109,7 @@ def test_a_link_is_followed(tmp_path, is_there):
 
 
 @POSIX
-def test_what_is_no_file_is_not_replaced(tmp_path):
+def test_only_regular_files_are_replaced(tmp_path):
     (tmp_path / "loop").symlink_to("loop")
     (tmp_path / "folder").mkdir()
     os.mkfifo(tmp_path / "pipe")
@@ -119,7 +119,7 @@ def test_what_is_no_file_is_not_replaced(tmp_path):
     assert entries(tmp_path) == ["folder", "loop", "pipe"]
 
 
-def test_whatever_writes_files_follows_links(tmp_path):
+def test_all_writers_follow_links(tmp_path):
     artifact = emit(mlp())
     [name] = artifact.files
     for file in (name, "weights"):
@@ -131,10 +131,10 @@ def test_whatever_writes_files_follows_links(tmp_path):
     assert (tmp_path / "weights").is_symlink() and safetensors.read(tmp_path / "weights.real")
 
 
-# What is on disk
+# Durability
 
 
-def test_data_are_on_disk_before_they_have_the_name(tmp_path, monkeypatch):
+def test_data_are_on_disk_before_the_rename(tmp_path, monkeypatch):
     done, fsync, replace = [], os.fsync, os.replace
 
     def recorded_fsync(descriptor):
@@ -153,7 +153,7 @@ def test_data_are_on_disk_before_they_have_the_name(tmp_path, monkeypatch):
 
 
 @POSIX
-def test_permissions_are_those_of_the_old_file(tmp_path):
+def test_permissions_of_the_old_file_are_preserved(tmp_path):
     before = os.umask(0o027)
     try:
         write_whole(tmp_path / "a", [b"new"])
@@ -165,7 +165,7 @@ def test_permissions_are_those_of_the_old_file(tmp_path):
     assert stat.S_IMODE((tmp_path / "a").stat().st_mode) == 0o600
 
 
-def test_a_write_that_fails_leaves_the_old_file(tmp_path):
+def test_a_failed_write_leaves_the_old_file(tmp_path):
     def blocks():
         yield b"new"
         raise KeyboardInterrupt
@@ -177,7 +177,7 @@ def test_a_write_that_fails_leaves_the_old_file(tmp_path):
     assert entries(tmp_path) == ["a"]
 
 
-# What killed writers leave
+# Temporary files of killed writers
 
 STUCK = """
 import sys, time
@@ -199,7 +199,7 @@ def age(path):
 
 
 @POSIX
-def test_what_a_killed_writer_leaves_is_removed_in_time(tmp_path):
+def test_temporary_files_of_killed_writers_are_removed_later(tmp_path):
     with subprocess.Popen([sys.executable, "-c", STUCK, tmp_path / "a"], stdout=subprocess.PIPE) as writer:
         writer.stdout.readline()
         [stray] = tmp_path.iterdir()
@@ -240,7 +240,7 @@ def test_a_writer_of_this_process_keeps_its_file(tmp_path):
 
 
 @POSIX
-def test_what_only_looks_like_a_stray_is_left_alone(tmp_path, victim):
+def test_files_that_resemble_temporary_ones_are_left_alone(tmp_path, victim):
     digits = "0123456789abcdef"
     lookalikes = [
         f".a.{digits}.party",
@@ -290,7 +290,7 @@ for refused in (
 """
 
 
-def test_without_assertions_the_same_is_refused(tmp_path):
+def test_validation_does_not_depend_on_assertions(tmp_path):
     command = [sys.executable, "-O", "-c", REFUSED, tmp_path]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.stdout.split() == ["refused"] * 7, done.stderr
@@ -305,7 +305,7 @@ def test_an_artifact_that_cannot_be_written_is_one_sentence(tmp_path):
             artifact.write(folder)
 
 
-def test_weights_are_saved_whole(tmp_path):
+def test_weights_are_saved_atomically(tmp_path):
     """An array that fails in the midst leaves the old file."""
     safetensors.write(tmp_path / "a", {"x": np.zeros(2)})
     before = (tmp_path / "a").read_bytes()

@@ -47,7 +47,7 @@ def imports():
     return graph
 
 
-def test_no_import_goes_round_in_a_circle():
+def test_imports_have_no_cycle():
     graph = imports()
     graph.remove_edge(*ALLOWED)
     circles = [sorted(each) for each in networkx.strongly_connected_components(graph) if len(each) > 1]

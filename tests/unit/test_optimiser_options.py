@@ -41,13 +41,13 @@ WHOLE = ["steps", "iterations", "period", "warm-up"]
 
 @pytest.mark.parametrize("name", WHOLE)
 @pytest.mark.parametrize("value", [1.5, True, 2.0])
-def test_what_is_counted_is_whole(name, value):
+def test_counts_are_integers(name, value):
     with pytest.raises(OptionError, match="whole number"):
         NUMBERS[name](value)
 
 
 @pytest.mark.parametrize("norm", [0, -1, nan, "a", None, True])
-def test_a_norm_to_clip_to(norm):
+def test_the_norm_of_clipping_is_validated(norm):
     with pytest.raises(OptionError, match="the norm to clip to must be a positive number"):
         clipped(sgd(0.1), norm)
 
@@ -58,7 +58,7 @@ def test_an_optimiser_must_be_one(make):
         make()
 
 
-def test_ends_of_the_ranges_are_in_them():
+def test_ranges_include_their_ends():
     assert adam(epsilon=0, weight_decay=0, beta1=0)
     assert sgd(0.1, 0.9, dampening=1)
     assert cosine(0.1, 1)
@@ -79,14 +79,14 @@ def test_an_epsilon_that_16_bits_round_to_zero(make):
 
 
 @pytest.mark.parametrize("make", [adam, adamw, rmsprop, adagrad])
-def test_an_epsilon_that_16_bits_hold(make):
+def test_an_epsilon_representable_in_16_bits(make):
     learner = emit(Task(MODEL, make(epsilon=1e-4), losses.mse)).load()().learner()
     learner.step(ZEROS, ZEROS)
     np.testing.assert_array_equal(learner.parameters["b.bias"], ZEROS)
 
 
 @on_targets_with("learner")
-def test_a_norm_whose_square_16_bits_do_not_hold(target):
+def test_a_norm_whose_square_overflows_16_bits(target):
     """The norm is 1000, and its square beyond float16; clipped to 3, the step is along the gradient."""
 
     def loss(p, y):

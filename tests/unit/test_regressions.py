@@ -81,7 +81,7 @@ def test_a_dead_branch_does_not_poison_the_gradient():
         ),
     ],
 )  # fmt: skip
-def test_truth_values_go_through_rearrangements(function):
+def test_booleans_pass_data_movement(function):
     term = reverse(build(function, [BOOL, F(2, 3)]))
     c, x = np.ones((2, 3), bool), np.ones((2, 3), np.float32)
     dy = np.ones(term.source.table[-1].shape, np.float32)
@@ -170,12 +170,12 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_nonsense_is_refused_by_a_typed_error(case):
+def test_invalid_input_raises_typed_errors(case):
     with pytest.raises(CatgradError):
         build(REFUSED[case], [F(2, 3), BOOL])
 
 
-def test_numpy_numbers_are_numbers():
+def test_numpy_scalars_are_numbers():
     for one in (np.float32(1), np.int64(1), np.float64(1)):
         term = build(lambda x, one=one: ops.sum(x + one, np.int64(0)), [F(2, 3)])
         assert evaluate(term, np.zeros((2, 3), np.float32))[0].tolist() == [2, 2, 2]
@@ -225,12 +225,12 @@ def test_an_optimiser_must_keep_types():
 
 
 @pytest.mark.parametrize("task", [lambda m: Task(3, sgd(0.1), mse), lambda m: Task(m, mse, mse)])
-def test_a_task_must_be_made_of_the_right_things(task):
+def test_arguments_of_a_task_are_validated(task):
     with pytest.raises(OptionError, match="a task must get"):
         task(layers.linear(F(2), F(3), F(3)))
 
 
-def test_errors_travel_between_processes():
+def test_errors_can_be_pickled():
     with pytest.raises(CatgradError) as caught:
         identity(F()) >> identity(F(2))
     again = pickle.loads(pickle.dumps(caught.value))
@@ -255,7 +255,7 @@ def test_an_operation_may_be_declared_again_where_it_was():
     assert OPS.pop("Again") is Again
 
 
-def test_labels_of_contractions_are_only_compared():
+def test_labels_of_contractions_are_arbitrary():
     from catgrad.ops.contract import Contract
 
     assert Contract((70, 5), (5, -1), (70, -1)) == Contract((0, 1), (1, 2), (0, 2))
@@ -286,7 +286,7 @@ def test_python_words_as_dimensions():
         assert learner.step(np.ones((4, 3)), np.ones((4, 2))) > 0
 
 
-def test_emitted_sources_are_forgotten_with_their_module():
+def test_emitted_sources_are_released_with_their_module():
     import gc
     import linecache
 

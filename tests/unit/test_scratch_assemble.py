@@ -52,7 +52,7 @@ def test_costumes_have_different_names():
         sprite('sprite s\n    costumes "a", "b", "a"\n')
 
 
-def test_files_are_the_same_each_time():
+def test_files_are_deterministic():
     first, second = (sb3([TOUR], WEIGHTS) for _ in range(2))
     assert first == second
 
@@ -78,7 +78,7 @@ def test_two_nets_share_no_ids():
     assert not {*one["blocks"], *one["variables"]} & {*two["blocks"], *two["variables"]}
 
 
-def test_shared_names_are_the_stages_and_one():
+def test_shared_names_belong_to_the_stage_once():
     texts = [f"sprite {name}\n    shared list l{value}\n    when I receive m\n        clear l\n"
              for name, value in (("a", ""), ("b", " = 1, 2"))]  # fmt: skip
     stage, a, b = description(sb3(texts, {}))["targets"]
@@ -129,7 +129,7 @@ def test_numbers_have_the_digits_of_their_dtype():
     assert rounded == [0.333, 123456, "text"]
 
 
-def test_texts_may_be_given():
+def test_items_may_be_texts():
     for texts in (["a", "b"], np.array(["a", "b"])):
         assert lists(sprite("sprite s\n    list w given 2\n", {"w": texts}))["w"] == ["a", "b"]
 
@@ -154,13 +154,13 @@ def boxes(target):
         yield x, y, x + comment["width"], y + comment["height"]
 
 
-def test_no_script_or_comment_covers_another():
+def test_scripts_and_comments_do_not_overlap():
     for target in description(sb3([TOUR], WEIGHTS))["targets"]:
         for (l1, t1, r1, b1), (l2, t2, r2, b2) in combinations(boxes(target), 2):
             assert r1 <= l2 or r2 <= l1 or b1 <= t2 or b2 <= t1
 
 
-def test_helpers_stand_to_the_right_of_what_has_a_comment():
+def test_helpers_stand_right_of_commented_scripts():
     text = 'sprite s\n    define a\n        """What it does."""\n    define b\n    when flag clicked\n'
     tops = {block["opcode"]: block for block in sprite(text)["blocks"].values() if "x" in block}
     assert tops["event_whenflagclicked"]["x"] == 0 < tops["procedures_definition"]["x"]
@@ -226,7 +226,7 @@ def test_digits_are_a_whole_number_above_0(sig_figs):
          "line 2: what one sprite has for itself must not have the name of something shared, but l has"),
     ],
 )  # fmt: skip
-def test_what_does_not_fit_together_is_refused(texts, error):
+def test_inconsistent_sections_are_refused(texts, error):
     with pytest.raises(TextError, match=error):
         sb3(texts, {})
 

@@ -52,7 +52,7 @@ for name, content in emit(cnn(), "scratch").files.items():
 """
 
 
-def test_the_bytes_are_the_same_each_time():
+def test_the_bytes_are_deterministic():
     """Also in another process, that hashes otherwise."""
 
     def digests():

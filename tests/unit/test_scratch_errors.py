@@ -124,7 +124,7 @@ WRONG = {
 
 @on_machines
 @pytest.mark.parametrize("case", WRONG)
-def test_what_is_wrong_is_said_and_changes_nothing(vm, case):
+def test_invalid_inputs_are_reported_and_change_nothing(vm, case):
     name, place, spoil, error = WRONG[case]
     one = sprite(name, vm)
     for block in ("predict", "train step") if place == "input" else ("train step",):
@@ -178,7 +178,7 @@ def test_numbers_as_text_are_numbers(vm):
 
 @on_machines
 @pytest.mark.parametrize("rate", ["fast", "", math.nan, 0.0, math.inf, "1e999", " 1 ", "0x1", True])
-def test_a_learning_rate_that_is_no_number(vm, rate):
+def test_invalid_learning_rates(vm, rate):
     one = sprite("mlp", vm)
     for shared, items in given_lists("mlp").items():
         one.machine.set_list(shared, items)
@@ -195,7 +195,7 @@ def test_a_learning_rate_that_is_no_number(vm, rate):
 
 @on_machines
 @pytest.mark.parametrize("great", [1e200, 1e308])
-def test_a_loss_that_is_no_number_changes_no_weight(vm, great):
+def test_a_loss_that_is_not_finite_changes_no_weight(vm, great):
     one = sprite("mlp", vm)
     lists = given_lists("mlp")
     one.machine.set_list("input", lists["input"])
@@ -270,7 +270,7 @@ def test_a_state_that_is_too_large_changes_nothing(vm, rule):
     scale=st.floats(-20, 300).map(lambda e: 10.0**e),
 )
 @settings(max_examples=60)
-def test_after_a_step_all_weights_are_numbers_of_float32_or_none_has_changed(vm, rule, rate, scale):
+def test_a_step_updates_all_weights_or_none(vm, rule, rate, scale):
     error, before, after = trained(rule, vm, rate, scale)
     if error:
         assert changed(before, after) <= {"error", "loss"}

@@ -55,7 +55,7 @@ SHAPES = arrays.array_shapes(max_dims=3, max_side=3, min_side=0)
                   elements={"allow_nan": False, "allow_infinity": False})
     | arrays.arrays(st.sampled_from([np.int32, np.uint32]), SHAPES)
 )  # fmt: skip
-def test_what_is_written_is_read(array):
+def test_written_files_are_read_back(array):
     file = sb3([f"sprite s\n    list w given {array.size}\n"], {"w": array})
     slot = Slot("w", NdArrayType(array.shape, Dtype[array.dtype.name]))
     read = scratch.read_arrays(file, [slot])["w"]
@@ -85,7 +85,7 @@ def test_imported_texts_are_numbers():
         ({"w": [-1, 2]}, "uint32", "the items of w must be numbers of u32, but item 1 is -1"),
     ],
 )
-def test_lists_that_are_no_such_array_are_refused(lists, dtype, error):
+def test_lists_of_another_shape_or_dtype_are_refused(lists, dtype, error):
     with pytest.raises(ArtifactError, match=error) as raised:
         scratch.read_arrays(project(s=lists), [Slot("w", NdArrayType((2,), Dtype[dtype]))])
     assert "\n" not in str(raised.value)

@@ -67,13 +67,13 @@ def test_a_minus_before_a_number_is_part_of_it():
     assert parsed("x - -3") == Call("-", (Name("x"), Constant(-3)))
 
 
-def test_comments_for_readers_and_empty_lines_are_nowhere_in_a_program():
+def test_comments_of_the_text_and_empty_lines_are_ignored():
     plain = "sprite s\n    variable x\n    define f\n        x = 1\n        x = 2\n"
     spaced = "# 1\n\nsprite s # 2\n    # 3\n    variable x\n\n    define f\n        x = 1\n# 4\n        x = 2"
     assert parse(plain) == parse(spaced) == parse(plain.replace("\n", "\r\n"))
 
 
-def test_lines_go_on_within_parentheses():
+def test_lines_continue_within_parentheses():
     assert parse("sprite s\n    when flag clicked\n        say join(1,\n  2)\n") == parse(
         "sprite s\n    when flag clicked\n        say join(1, 2)\n"
     )
@@ -153,7 +153,7 @@ def test_a_wrong_part_is_named(part, error):
 
 
 @pytest.mark.parametrize("text", ["", "\n", "variable x", "sprite", "stage s"])
-def test_what_is_no_section_is_refused(text):
+def test_lines_outside_a_section_are_refused(text):
     with pytest.raises(TextError, match="line 1: |line 2: "):
         parse(text)
 

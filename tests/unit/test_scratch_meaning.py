@@ -100,7 +100,7 @@ def test_functions(vm, text, expected):
 
 
 @on_machines
-def test_a_random_number_between_texts_with_a_point_is_no_whole_number(vm):
+def test_a_random_number_between_texts_with_a_point_is_no_integer(vm):
     found = results(vm, ['random("0.0", 1)'] * 5 + ["random(1, 3)"] * 5)
     assert all(0 < x < 1 for x in found[:5]) and all(x in (1, 2, 3) for x in found[5:])
 

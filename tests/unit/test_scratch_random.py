@@ -21,7 +21,7 @@ byte = st.integers(0, 255)
 
 
 @given(byte, byte, byte)
-def test_three_numbers_are_added_without_a_carry_for_their_exclusive_or(x, y, z):
+def test_exclusive_or_of_three_words_by_addition(x, y, z):
     apart, odd = [0, *bits_apart()], [0, *odd_bits()]
     total = apart[x] + apart[y] + apart[z]
     assert odd[total % 256] + 16 * odd[total // 256] == x ^ y ^ z

@@ -36,7 +36,7 @@ def test_golden(check_golden):
     check_golden("torch-module/stateful.py", module_source(stateful()))
 
 
-def test_it_imports_pytorch_only():
+def test_the_module_imports_pytorch_only():
     tree = ast.parse(module_source(mlp(), skeleton=True))
     imports = [node for node in ast.walk(tree) if isinstance(node, (ast.Import, ast.ImportFrom))]
     assert [alias.name for node in imports for alias in node.names] == ["math", "torch"]
@@ -71,7 +71,7 @@ def test_bad_options_are_refused(options, error, message):
         emit(mlp(), "torch-module", **options)
 
 
-def test_targets_without_options_say_so():
+def test_targets_without_options_refuse_them():
     with pytest.raises(UnknownName, match="an option of the target numpy must be left out, for it has none"):
         emit(mlp(), "numpy", class_name="Net")
 
@@ -90,7 +90,7 @@ def test_options_come_from_the_command_line(tmp_path):
 
 
 @pytest.mark.parametrize("wanted", ["float32", "float64"])
-def test_a_dtype_that_is_the_models_own_is_taken(wanted):
+def test_the_dtype_of_the_model_is_accepted(wanted):
     assert f"torch.{wanted}" in module_source(mlp(dtype=Dtype[wanted]), dtype=wanted)
 
 
@@ -168,7 +168,7 @@ NUMBERS = [
 
 @pytest.mark.parametrize("number", NUMBERS)
 @pytest.mark.parametrize("dtype", [Dtype.float32, Dtype.float64])
-def test_numbers_come_back_as_they_were(number, dtype):
+def test_numbers_round_trip(number, dtype):
     """Defect (c): six decimals, so that 1e-9 was 0."""
     T = NdArrayType((2,), dtype)
     task = model(lambda x: ops.select(x > 0, Constant(T, number)(), x * 0), T)
@@ -183,7 +183,7 @@ def test_epsilon_is_always_written():
     assert "0.001" in source
 
 
-def test_inputs_are_arguments_of_their_own():
+def test_inputs_are_separate_arguments():
     """Defect (b): every input was the first."""
     task = model(lambda a, b, c: a - 2 * b + 3 * c, V, V, V)
     module = emit(task, "torch-module").load().Module()
@@ -193,7 +193,7 @@ def test_inputs_are_arguments_of_their_own():
         module(a, b)
 
 
-def test_inputs_of_an_export_come_after_what_is_kept():
+def test_inputs_of_an_export_follow_parameters_and_buffers():
     """Defect (g): found by the signature, not by order."""
     module = emit(two_inputs(), "torch-module").load().Module().eval()
     exported = torch.export.export(module, (torch.randn(2, 4), torch.randn(2, 4)))
@@ -223,7 +223,7 @@ def with_table(x):
 
 @pytest.mark.parametrize("compress", [True, False])
 @pytest.mark.parametrize("constants", ["inline", "buffers", "parameters"])
-def test_tables_are_kept_where_the_option_says(constants, compress):
+def test_constants_are_placed_by_the_option(constants, compress):
     """Defect (a): what was to be learned became a buffer when it was not compressed."""
     task = model(with_table, GRID)
     module = emit(task, "torch-module", constants=constants, compress=compress).load().Module()
@@ -257,7 +257,7 @@ def test_tables_of_one_array_do_not_share_memory():
     assert len({table.untyped_storage().data_ptr() for table in module.parameters()}) == 3
 
 
-def test_tables_in_training_and_in_use_are_one():
+def test_training_and_evaluation_share_constants():
     def both(x):
         table = ops.sin(ops.cast(ops.iota(3), Dtype.float32))
         return layers.dropout(GRID).apply(x * ops.broadcast(table, (4, 3)))[0]

@@ -94,7 +94,7 @@ OPTIMISERS = {
 
 
 @pytest.mark.parametrize("name", OPTIMISERS)
-def test_its_optimiser_is_that_of_the_task(name):
+def test_the_optimiser_is_that_of_the_task(name):
     """The optimiser has all hyperparameters: ten steps agree with those of the task."""
     task = mlp(OPTIMISERS[name], Dtype.float64)
     emitted, learner = emit(task, "torch-module", skeleton=True).load(), emit(task).load()().learner(1)
@@ -121,7 +121,7 @@ def test_its_optimiser_is_that_of_the_task(name):
     ],
     ids=["lion", "muon", "clipped", "frozen", "grouped", "schedule"],
 )
-def test_an_optimiser_that_torch_does_not_have_is_not_pretended(optimiser):
+def test_an_optimiser_that_torch_lacks_is_not_imitated(optimiser):
     file = emit(mlp(optimiser), "torch-module", skeleton=True).load()
     with pytest.raises(TypeError, match="kind"):
         file.file.make_optimizer(file.Module())
@@ -129,7 +129,7 @@ def test_an_optimiser_that_torch_does_not_have_is_not_pretended(optimiser):
         file.file.make_optimizer(file.Module(), "lion", 0.1)
 
 
-def test_weights_go_to_a_learner_and_back(tmp_path):
+def test_weights_round_trip_through_a_learner(tmp_path):
     """Exchange weights by name, by safetensors files that either side writes."""
     library = pytest.importorskip("safetensors.torch", reason="the package safetensors is not installed")
     learner = emit(mlp(optimisers.adam())).load()().learner(seed=1)

@@ -32,7 +32,7 @@ def noisy(x, name="dropout"):
 
 
 @on_targets_with("learner")
-def test_a_buffer_that_is_written_and_never_read_goes_with_the_rest(target):
+def test_a_buffer_that_is_never_read_is_still_updated(target):
     def model(x):
         buffer("last", V)
         update("last", x)
@@ -66,7 +66,7 @@ def test_a_parameter_must_not_have_a_name_of_the_state(name):
 
 @pytest.mark.parametrize("make", [parameter, buffer])
 @pytest.mark.parametrize("name", ["seed", "draws"])
-def test_nor_one_of_the_random_numbers(make, name):
+def test_a_parameter_must_not_have_a_name_of_a_run_number(make, name):
     def model(x):
         return ops.random.Dropout("dropout")(x * make(name, V), SEED(), DRAWS())
 
@@ -96,7 +96,7 @@ PAIRS = {
 
 
 @pytest.mark.parametrize("pair", PAIRS)
-def test_two_layers_of_noise_have_masks_of_their_own(pair):
+def test_two_noise_layers_have_different_masks(pair):
     """Half of the elements are left by one mask, a quarter by two: inside checkpoints and loops too."""
     (kept,) = masks(PAIRS[pair])
     assert abs(kept.mean() - 0.25) < 0.1
@@ -129,7 +129,7 @@ def model_of_ones(layer):
 
 
 @pytest.mark.parametrize("rate", [0.1, 0.5, 0.9])
-def test_dropout_keeps_mean_and_gives_the_variance_it_should(rate):
+def test_dropout_has_the_expected_mean_and_variance(rate):
     """Over 400 draws: the mean is 1, the variance rate / (1 - rate), and draws do not repeat one another."""
     term = Task(dropout(WIDE, rate), sgd(0.1), mse).trained_term
     ys = np.array(
@@ -198,7 +198,7 @@ def test_rev_of_a_model_with_buffers_is_that_of_predict(target):
 
 
 @pytest.mark.parametrize("name", ["", "a b", 3])
-def test_a_rate_must_have_a_name_that_is_one(name):
+def test_names_of_learning_rates_are_validated(name):
     with pytest.raises(OptionError):
         schedules.adjustable(0.1, name)
 
@@ -250,7 +250,7 @@ def test_a_checkpoint_holds_buffers(target, tmp_path):
 
 
 @on_targets_with("learner")
-def test_fit_goes_on_and_back_with_buffers(target, tmp_path):
+def test_fit_resumes_and_restores_buffers(target, tmp_path):
     """An interruption leaves no trace, and the best epoch predicts as it did."""
     model, options = stateful(target), dict(batch_size=7, validation=VALIDATION, patience=9, progress=False)
     straight, broken = model.learner(0), model.learner(0)
@@ -272,7 +272,7 @@ INSIDE = {
 
 
 @pytest.mark.parametrize("place", INSIDE)
-def test_predict_takes_no_random_numbers_from_inside(place):
+def test_predict_refuses_random_numbers(place):
     """Evaluation has no noise, and so no seed to pass."""
     model = INSIDE[place]() >> build(lambda x: x * parameter("w", W), [W])
     task = Task(model, sgd(0.1), lambda y: ops.sum(y), labels=())

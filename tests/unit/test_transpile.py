@@ -105,13 +105,13 @@ def assert_refused(folder, error, pattern, *arguments, **options):
 
 
 @pytest.mark.parametrize("case", MODULES)
-def test_modules_that_no_sprite_can_be_are_refused_and_older_files_stay(case, folder):
+def test_unsupported_modules_are_refused_and_older_files_stay(case, folder):
     module, x, options, pattern = MODULES[case]
     assert_refused(folder, ArtifactError, pattern, module, x, **options)
 
 
 @pytest.mark.parametrize("case", ARGUMENTS)
-def test_arguments_that_do_not_suit_are_refused_and_older_files_stay(case, folder):
+def test_invalid_arguments_are_refused_and_older_files_stay(case, folder):
     x, options, error, pattern = ARGUMENTS[case]
     assert_refused(folder, error, pattern, nn.Linear(3, 2), x, **options)
 
@@ -133,7 +133,7 @@ def test_sprites_near_the_limit_are_written_with_a_warning(tmp_path):
     assert (tmp_path / "model.sprite3").exists()
 
 
-def test_files_are_the_same_bytes_each_time(tmp_path):
+def test_files_are_deterministic(tmp_path):
     torch.manual_seed(0)
     module = nn.Sequential(nn.Linear(3, 4), nn.GELU(), nn.Linear(4, 2))
     one, two = tmp_path / "one", tmp_path / "two"
