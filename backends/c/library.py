@@ -79,7 +79,7 @@ def aligned_bytes(count: int) -> Array:
     """Allocate `count` bytes, aligned."""
     try:
         memory = np.empty(count + ALIGNMENT, np.uint8)
-    except (MemoryError, ValueError):  # which NumPy raises for sizes that no array may have
+    except (MemoryError, ValueError):  # NumPy raises ValueError for sizes beyond any array
         raise MemoryError(
             f"the workspace must have {count} bytes, but there is no room for it; pass smaller arrays"
         ) from None
