@@ -99,3 +99,9 @@ def test_texts_begin_with_a_verb_or_a_term_of_art(room):
         for each in noun_clauses(path.read_text("utf-8"), path.suffix == ".j2")
     ]
     assert reported == []
+
+
+def test_the_glossary_defines_each_term_once():
+    terms = re.findall(r"\*\*(.+?)\*\*", (ROOT / "docs/explanation/glossary.md").read_text("utf-8"))
+    assert len(terms) > 90
+    assert sorted(terms) == sorted(set(terms))
