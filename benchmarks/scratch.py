@@ -94,7 +94,7 @@ def checked(sprite: Sprite, vm: str, right: np.ndarray) -> float:
         raise ToolError(
             f"{sprite.name} must be within {TOLERANCE:g} of PyTorch in float64",
             f"`{sprite.block}` is {error:g} off on {vm}",
-            "mend it before its time is taken",
+            "correct it before it is timed",
         )
     return error
 

@@ -265,7 +265,7 @@ def backends() -> dict[str, Callable[[], Backend]]:
         for name, loader in _provided(entry).items():
             if name in found:
                 raise UnknownName(
-                    "each target must have a name of its own",
+                    "targets must have distinct names",
                     f"two packages provide {name!r}, one of them {entry.value}",
                     "uninstall one of them",
                 )
@@ -298,7 +298,7 @@ def get_backend(name: str) -> Backend:
         raise ToolError(
             f"the target {name} must load",
             f"its package raised {error!r}",
-            "mend the package, or uninstall it",
+            "repair the package, or uninstall it",
         ) from error
 
 

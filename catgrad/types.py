@@ -104,7 +104,7 @@ class NdArrayType:
             )
         if self.dtype is not other.dtype:
             raise DtypeError(
-                "types that share an array must have one dtype",
+                "types joined by + must have one dtype",
                 f"they are {self} and {other}",
                 "give both the same dtype",
             )
@@ -162,7 +162,7 @@ def _ml_dtypes() -> Any:
         import ml_dtypes
     except ImportError:
         raise ToolError(
-            "bfloat16 must have the package ml_dtypes, for NumPy does not know it",
+            "the package ml_dtypes must be installed for bfloat16, which NumPy lacks",
             "it is not installed",
             "pip install ml_dtypes",
         ) from None

@@ -77,9 +77,9 @@ class Verification:
         worst = max(wrong, key=_share)
         found = worst.problem or f"{worst.result} is {worst.difference:.2g} off"
         raise VerificationError(
-            f"what is emitted for {self.target} must compute what the reference does",
+            f"the program emitted for {self.target} must agree with the reference",
             f"{len(wrong)} of {len(self.comparisons)} results do not agree: in {worst.function}, {found}",
-            "report it with the model, or mend the target",
+            "report it with the model, or correct the target",
         )
 
 
@@ -134,9 +134,9 @@ def _loaded(artifact: Artifact) -> Any:
         raise
     except Exception as error:  # emitted code may fail in any way, which is what is to be found out
         raise VerificationError(
-            f"what is emitted for {artifact.backend.name} must load",
+            f"the program emitted for {artifact.backend.name} must load",
             f"it raises {type(error).__name__}: {error}",
-            "report it with the model, or mend the target",
+            "report it with the model, or correct the target",
         ) from error
 
 

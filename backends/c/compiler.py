@@ -56,9 +56,9 @@ def shared_library(name: str, files: Mapping[str, str], source: str, flags: Sequ
         return _kept(folder, name) or _compiled([*command, *options, source], files, folder, name)
     except OSError as error:
         raise ArtifactError(
-            "the cache of compiled libraries must be a folder that can be written",
+            "the cache of compiled libraries must be a writable folder",
             f"{folder.parent} is not: {reason(error)}",
-            "set $CATGRAD_CACHE to one that is",
+            "set $CATGRAD_CACHE to a writable folder",
         ) from None
 
 
@@ -99,7 +99,9 @@ def _compiled(command: Sequence[str], files: Mapping[str, str], folder: Path, na
             error = next((line for line in lines if "error" in line), " ".join(lines[:3]))
             raise ToolError(
                 f"{command[0]} must compile the emitted source",
-                f"it says: {error}" if error else f"it makes no library and ends with {done.returncode}",
+                f"it says: {error}"
+                if error
+                else f"it writes no library and exits with status {done.returncode}",
                 f"run it in {folder}: {shlex.join([*command, '-o', made.name, '-lm'])}",
             )
         library = folder / _file_name(name, made.read_bytes())
@@ -125,7 +127,7 @@ def _run(command: Sequence[str], folder: Path | None = None) -> subprocess.Compl
         ) from None
     except OSError as error:
         raise ToolError(
-            "the C compiler must be a program that runs", f"{command[0]} is not: {reason(error)}", "set $CC"
+            "the C compiler must be an executable program", f"{command[0]} is not: {reason(error)}", "set $CC"
         ) from None
 
 

@@ -55,7 +55,7 @@ def weights(
         raise OptionError(
             f"weights in the source must have {MOST_BYTES} bytes at most",
             f"those of the model have {total}",
-            "read them from the file when the program starts",
+            "read them from the file at run time",
         )
     return [
         Weight(table, place, _digits(_of(place, found, path)))

@@ -43,7 +43,9 @@ class Library:
             )
         text = self._error_string(code).decode()
         return ToolError(
-            "an emitted function must succeed", f"{name} says {text}", "report this as an error of catgrad"
+            "an emitted function must succeed",
+            f"{name} returns: {text}",
+            "report this as a defect of catgrad",
         )
 
 
@@ -53,7 +55,9 @@ def _loaded(path: Path) -> ctypes.CDLL:
         return ctypes.CDLL(str(path))
     except OSError as error:
         raise ToolError(
-            "a compiled library must load", f"{error}", "set $CATGRAD_CACHE to a folder for programs"
+            "a compiled library must load",
+            f"{error}",
+            "set $CATGRAD_CACHE to a folder from which programs can run",
         ) from None
 
 

@@ -24,5 +24,5 @@ class Options:
         for field in fields(self):
             value = getattr(self, field.name)
             if not isinstance(value, type(field.default)):
-                kind = "true or false" if isinstance(field.default, bool) else "a text"
+                kind = "true or false" if isinstance(field.default, bool) else "a string"
                 raise OptionError(f"{field.name} must be {kind}", f"it is {value!r}", "write one")

@@ -38,7 +38,7 @@ class JsonProcess:
         with self._lock:
             if not self.running:
                 raise ToolError(
-                    f"`{what}` must have a running machine", "it was ended", "load the project again"
+                    f"`{what}` must have a running process", "it was ended", "load the project again"
                 )
             answered = self._exchange(f"{json.dumps(message)}\n".encode(), limit)
         if not answered:

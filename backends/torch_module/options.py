@@ -34,7 +34,7 @@ class Options:
         for field in fields(self):
             value = getattr(self, field.name)
             if not isinstance(value, type(field.default)):
-                kind = "true or false" if isinstance(field.default, bool) else "a text"
+                kind = "true or false" if isinstance(field.default, bool) else "a string"
                 raise OptionError(f"{field.name} must be {kind}", f"it is {value!r}", "write one")
         for name, choices in CHOICES.items():
             if getattr(self, name) not in choices:
@@ -45,7 +45,7 @@ class Options:
                 )
         if self.class_name and not is_class_name(self.class_name):
             raise OptionError(
-                "class_name must be letters, digits and underscores, and no word of Python",
+                "class_name must be an ASCII identifier that is no keyword or builtin of Python",
                 f"it is {self.class_name!r}",
                 "write for example Encoder",
             )

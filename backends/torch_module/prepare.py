@@ -50,13 +50,15 @@ def prepare(backend: Backend, program: Program) -> Program:
     if program.tables and Kind.CRITERION not in program.kinds:
         raise OptionError(
             "a module must be made of a Task",
-            f"{program.name} is functions that keep arrays between calls",
+            f"{program.name} is Functions with parameters or buffers",
             "choose another target for Functions",
         )
     check_names(slot for table, slots in program.tables.items() if table is not Role.STATE for slot in slots)
     if options.class_name in {*backend.dialect.reserved, *(f.name for f in program.functions)}:
         raise OptionError(
-            "class_name must be free in the emitted file", f"it is {options.class_name!r}", "write another"
+            "class_name must not be used in the emitted file",
+            f"it is {options.class_name!r}",
+            "write another",
         )
     _check_dtype(options.dtype, program)
     simple = program.map(lambda f: optimise(detached(f, len(_buffers(f)))))
@@ -78,7 +80,7 @@ def _check_dtype(wanted: str, program: Program) -> None:
                 raise DtypeError(
                     f"every parameter and input must be {wanted}",
                     f"{function.names[value]} is {dtype.name}",
-                    f"build the model of arrays of {wanted}, or leave the option out",
+                    f"build the model with arrays of {wanted}, or leave the option out",
                 )
 
 

@@ -233,7 +233,7 @@ def _emitted(model: str, target: str, option: list[str]) -> Artifact:
     task = resolve(model)
     if not isinstance(task, (Task, Functions)):
         raise OptionError(
-            "what is emitted must be a Task, for a training step has an optimiser and a loss",
+            "the model to emit must be a Task, because a training step needs an optimiser and a loss",
             f"{model} is {type(task).__name__}",
             "wrap the model as Task(model, sgd(0.01), mse)",
         )

@@ -95,7 +95,7 @@ def _header(path: str | Path, blocks: Mapping[str, Array], metadata: Mapping[str
         raise ArtifactError(
             f"names and metadata must have {LONGEST_HEADER:,} bytes at most",
             f"those of {path} have {len(text):,}",
-            "keep long texts in a file of their own",
+            "store long texts in a separate file",
         )
     return text
 
@@ -129,9 +129,9 @@ def _read_shards(index: Path) -> dict[str, Array]:
         expected = {name for name, place in places.items() if place == shard}
         if found.keys() != expected:
             raise ArtifactError(
-                f"{shard} must hold the arrays that {index} says",
+                f"{shard} must hold the arrays that {index} lists",
                 f"it differs in {', '.join(sorted(found.keys() ^ expected)[:5])}",
-                "take all files from one place",
+                "use files that were saved together",
             )
         arrays |= found
     return arrays
@@ -147,7 +147,7 @@ def _places(index: Path) -> dict[str, str]:
         raise ArtifactError(
             f"{index} must have a table `weight_map` of the names of arrays and of files beside it",
             "it has none",
-            "check that it is whole",
+            "check that it is complete",
         ) from None
     return dict(places)
 
@@ -183,4 +183,4 @@ def _unreadable(path: str | Path, error: OSError | ValueError) -> ArtifactError:
 def _malformed(path: str | Path, error: Exception) -> ArtifactError:
     # The error may quote the file, so it is shortened to a sentence.
     found = " ".join(str(error).split())[:200]
-    return ArtifactError(f"{path} must be a safetensors file", found, "check that it is whole")
+    return ArtifactError(f"{path} must be a safetensors file", found, "check that it is complete")

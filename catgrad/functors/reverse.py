@@ -97,7 +97,9 @@ class Reversed(Op):
 
 
 def _no_body(*_: Any) -> Any:
-    raise UnsupportedOp("what is reversed must be a definition", "it has no body", "declare rev")
+    raise UnsupportedOp(
+        "an operation without rev must be a definition to be reversed", "it has no body", "declare rev"
+    )
 
 
 class Optics:
@@ -109,7 +111,7 @@ class Optics:
     def of(self, op: Op, inputs: Objects) -> tuple[Term, Term]:
         """Return the maps A → B ⊗ M and M ⊗ B′ → A′."""
         if op.optic is None:
-            raise UnsupportedOp("an operation must say its optic", f"{op} does not", "declare rev")
+            raise UnsupportedOp("an operation must declare its optic", f"{op} does not", "declare rev")
         if (op, inputs) not in self._known:
             self._known[op, inputs] = op.optic(reverse, *inputs)
         return self._known[op, inputs]

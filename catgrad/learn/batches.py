@@ -39,9 +39,9 @@ def batches(data: Data, batch_size: int = 64, seed: int | None = 0, drop_last: b
     count = _check_arrays(arrays)
     if drop_last and count < batch_size:
         raise OptionError(
-            "an epoch must have a whole batch where the last is dropped",
+            "an epoch must have a full batch if incomplete ones are dropped",
             f"there are {count} examples and the batch size is {batch_size}",
-            "make the batches smaller",
+            "reduce the batch size",
         )
 
     def epoch_of_arrays(epoch: int) -> Iterator[Batch]:
@@ -87,15 +87,15 @@ def _stream(data: Any) -> Source:
                 raise OptionError(
                     "a batch must be a tuple of arrays",
                     f"it is {type(batch).__name__}",
-                    "give arrays as a tuple (x, y), and streams as batches (x, y)",
+                    "pass arrays as a tuple (x, y), or an iterable of batches (x, y)",
                 )
             empty = False
             yield tuple(batch)
         if empty:
             raise OptionError(
-                "a stream must have batches in each epoch",
+                "an iterable of batches must have some in each epoch",
                 f"it has none in epoch {epoch}" if epoch else "it has none",
-                "give a list, or a function from the epoch to batches, for an iterator is spent after one",
+                "pass a list, or a function from the epoch to batches: an iterator is exhausted after one",
             )
 
     return epoch_of_stream
@@ -111,10 +111,10 @@ def _check_arrays(arrays: tuple[Any, ...]) -> int:
     found = f"the shapes are {', '.join(map(str, shapes))}" if shapes else "there are none"
     if not shapes or () in shapes or len({shape[0] for shape in shapes}) > 1:
         raise ShapeError(
-            "the arrays must have one first axis, that of the examples",
+            "the arrays must have the same first axis, that of the examples",
             found,
             "give as many labels as inputs",
         )
     if not shapes[0][0]:
-        raise ShapeError("there must be an example", found, "check how the data are read")
+        raise ShapeError("there must be at least one example", found, "check how the data are read")
     return int(shapes[0][0])

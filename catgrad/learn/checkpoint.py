@@ -89,9 +89,9 @@ def _without_aliases(found: dict[str, Any], aliases: Mapping[str, str], path: st
             array = found.pop(alias)
             if not np.array_equal(found.setdefault(name, array), array):
                 raise ShapeError(
-                    "an alias must be the same array",
+                    "an alias must equal the array it stands for",
                     f"{alias} and {name} of {path} differ",
-                    "give the model a parameter for each",
+                    "give the model two parameters",
                 )
     return found
 

@@ -150,7 +150,7 @@ class _Run:
         text = safetensors.read_metadata(self.path).get("history")
         if text is None:
             raise ArtifactError(
-                "a training must go on from a checkpoint that fit wrote",
+                "training must be resumed from a checkpoint that fit wrote",
                 f"{self.path} has no history",
                 "read it with catgrad.learn.checkpoint.load, and call fit without resume",
             )
@@ -200,8 +200,8 @@ def _check_arrays(inputs: int, data: Data, validation: Data | None) -> None:
         )
     if isinstance(validation, tuple) and len(validation) != len(data):
         raise ShapeError(
-            "the validation data must have the arrays of the training data",
-            f"these are {len(validation)} and {len(data)}",
+            "the validation data must have as many arrays as the training data",
+            f"they have {len(validation)} and {len(data)}",
             "give inputs, then labels, in one tuple",
         )
 
@@ -220,5 +220,5 @@ def _check_companions(
         )
     if checkpoint is not None and not Path(checkpoint).parent.is_dir():
         raise ArtifactError(
-            "the checkpoint must be in a folder that is there", f"it is {checkpoint}", "make the folder"
+            "the folder of the checkpoint must exist", f"it is {checkpoint}", "create the folder"
         )

@@ -142,9 +142,9 @@ def _union(tables: Iterable[Sequence[Slot]]) -> tuple[Slot, ...]:
         known = found.setdefault(each.name, each)
         if known != each:
             raise TermError(
-                "functions must mean the same array by the same name",
-                f"{each.name!r} is {known.type} in one and {each.type} in another, or begins otherwise",
-                "give one of them another name",
+                "a parameter or buffer must be the same array in all functions",
+                f"{each.name!r} is {known.type} and {each.type}, or its initial values differ",
+                "rename one of them",
             )
     return tuple(found.values())
 

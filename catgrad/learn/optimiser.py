@@ -77,7 +77,11 @@ class Optimiser:
 def require_optimiser(value: Any) -> Optimiser:
     """The value. Raises: OptionError unless it is an optimiser."""
     if not isinstance(value, Optimiser):
-        raise OptionError("this must be an optimiser", f"it is {value!r}", "write for example adamw(1e-3)")
+        raise OptionError(
+            "an optimiser must be an instance of Optimiser",
+            f"it is {value!r}",
+            "write for example adamw(1e-3)",
+        )
     return value
 
 
@@ -94,14 +98,14 @@ def grouped(choose: Callable[[Slot], Optimiser]) -> Optimiser:
         found = choose(parameter)
         if not isinstance(found, Optimiser):
             raise OptionError(
-                "a group must give an optimiser for each parameter",
-                f"for {parameter.name} it gives {found!r}",
+                "the function of grouped must return an optimiser for each parameter",
+                f"for {parameter.name} it returns {found!r}",
                 "return for example sgd(0.01), or frozen()",
             )
         if found.prepare is not list:
             raise OptionError(
-                "clipped must be around a group, for it changes all gradients together",
-                f"inside one it is around {found.name}, for {parameter.name}",
+                "clipped must wrap grouped, because it scales all gradients together",
+                f"inside it wraps {found.name}, for {parameter.name}",
                 "write clipped(grouped(...), 1.0)",
             )
         return found
@@ -154,7 +158,7 @@ def scaled(factor: Any, x: Any) -> Any:
 
 
 def _never(*_: Any) -> Any:
-    raise OptionError("grouped must be asked for the optimiser of a parameter", "it was not", "use .of")
+    raise OptionError("grouped must be resolved to the optimiser of a parameter", "it was not", "use .of")
 
 
 __all__ = ["Optimiser", "Rate", "Run", "Schedule", "clipped", "frozen", "grouped", "scaled"]

@@ -41,7 +41,9 @@ def sgd(
         raise OptionError("dampening must lie in [0, 1]", f"it is {dampening}", "try 0")
     if nesterov and (not mu or dampening):
         raise OptionError(
-            "nesterov must have momentum and no dampening", f"they are {mu} and {dampening}", "set them"
+            "nesterov must have momentum and no dampening",
+            f"momentum is {mu} and dampening {dampening}",
+            "set them",
         )
 
     def descend(run: Run, p: Any, dp: Any) -> Any:

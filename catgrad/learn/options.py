@@ -14,7 +14,7 @@ def check_whole(what: str, value: Any, least: int) -> None:
     """Raises: OptionError unless the value is an integer of at least so much."""
     if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < least:
         raise OptionError(
-            f"{what} must be a whole number of at least {least}", f"it is {value!r}", f"try {max(least, 1)}"
+            f"{what} must be an integer of at least {least}", f"it is {value!r}", f"try {max(least, 1)}"
         )
 
 

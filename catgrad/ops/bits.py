@@ -17,7 +17,7 @@ from catgrad.types import Array, Dtype
 class BitMap(WholeMap, register=False):
     """(T, …) -> T for integer T, bit by bit."""
 
-    remedy = "cast them, to bool if they are truth values"
+    remedy = "cast them to an integer dtype or bool"
 
 
 class Flat(BitMap, register=False):

@@ -36,7 +36,9 @@ class Cast(Op):
 
     def type(self, x: NdArrayType) -> Types:
         if x.dtype is not self.before:
-            raise DtypeError(f"the array must be {self.before.name}", f"it is {x}", "name its dtype")
+            raise DtypeError(
+                f"the array must be {self.before.name}", f"it is {x}", "pass the dtype of the array"
+            )
         return NdArrayType(x.shape, self.after)
 
     def ref(self, x: Array) -> Any:

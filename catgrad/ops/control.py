@@ -34,15 +34,15 @@ class Cond(HigherOrder):
     def type(self, condition: NdArrayType, *types: NdArrayType) -> Types:
         if condition is not NdArrayType((), Dtype.bool):
             raise DtypeError(
-                "the condition of a branch must be one truth value", f"it is {condition}", "reduce it first"
+                "the condition of a branch must be a boolean scalar", f"it is {condition}", "reduce it first"
             )
         if (
             not self.then.inputs == self.otherwise.inputs == types
             or self.then.outputs != self.otherwise.outputs
         ):
             raise TypeMismatch(
-                "both branches must take what they are given, and return the same types",
-                f"they go from {self.then.inputs} to {self.then.outputs} and from {self.otherwise.inputs} "
+                "both branches must take the operands, and return the same types",
+                f"they map {self.then.inputs} to {self.then.outputs} and from {self.otherwise.inputs} "
                 f"to {self.otherwise.outputs}",
                 "give both the same types",
             )
@@ -95,7 +95,9 @@ class Checkpoint(HigherOrder):
     def type(self, *types: NdArrayType) -> Types:
         if self.block.inputs != types:
             raise TypeMismatch(
-                f"the term must be given {self.block.inputs}", f"it is given {types}", "check the sizes"
+                f"the term must be applied to {self.block.inputs}",
+                f"the operands are {types}",
+                "check the sizes",
             )
         return self.block.outputs
 
@@ -171,7 +173,7 @@ def _turned(result: Any, carried: int) -> tuple[tuple[Any, ...], tuple[Any, ...]
     """Split the results of a loop body into carry and stacked rows."""
     if not isinstance(result, tuple) or len(result) != 2:
         raise OptionError(
-            "the body of scan must return what it carries and what it lays in a row",
+            "the body of scan must return the carries and the row to stack",
             f"it returns {result!r}",
             "return for example (h, h)",
         )
@@ -179,8 +181,8 @@ def _turned(result: Any, carried: int) -> tuple[tuple[Any, ...], tuple[Any, ...]
     if len(new) != carried:
         # Otherwise the last of them would be taken for the stacked rows.
         raise TypeMismatch(
-            "the body of scan must carry on as many arrays as it got",
-            f"it got {carried} and returns {len(new)}",
+            "the body of scan must return as many carries as it takes",
+            f"it takes {carried} and returns {len(new)}",
             "return (c, y) with c like the initial value",
         )
     return new, laid
@@ -234,7 +236,9 @@ def _check_variables(subject: str, *values: Any) -> None:
     for value in values:
         if not isinstance(value, Var):
             raise TermError(
-                f"{subject} must be given variables", f"one is {value!r}", "write for example zeros_like(x)"
+                f"{subject} must be applied to variables",
+                f"one is {value!r}",
+                "write for example zeros_like(x)",
             )
 
 

@@ -69,7 +69,7 @@ class ScatterAdd(Op):
         require_whole(index)
         if numeric(x).shape[: index.rank] != index.shape:
             raise ShapeError(
-                "there must be one number for each row", f"they are {index} for {x}", "check the sizes"
+                "there must be one index for each row", f"they are {index} for {x}", "check the sizes"
             )
         return x.with_shape((self.rows, *x.shape[index.rank :]))
 
@@ -105,7 +105,7 @@ def scatter_add(x: Any, index: Any, rows: Size) -> Any:
 def require_whole(index: NdArrayType) -> None:
     """Raise DtypeError unless the indices are integers."""
     if index.dtype not in WHOLE:
-        raise DtypeError("the numbers of an index must be whole", f"they are {index}", "give them as int64")
+        raise DtypeError("an index must be an integer array", f"it is {index}", "cast it to int64")
 
 
 def require_within(index: Array, rows: int) -> None:

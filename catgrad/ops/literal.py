@@ -86,7 +86,7 @@ def array(values: Any, dtype: Dtype | None = None) -> Any:
         given = np.asarray(values)
     except ValueError:
         raise OptionError(
-            "the rows of an array must have one length", f"it is {values!r}", "fill them up"
+            "the rows of an array must have one length", f"it is {values!r}", "pad the shorter ones"
         ).about("array") from None
     if dtype is None:
         dtype = Dtype.bool if given.dtype == bool and given.size else Dtype.float32

@@ -53,9 +53,9 @@ class Scan(HigherOrder):
         wanted = (*carry, *(row.with_shape(row.shape[1:]) for row in rows), *constants)
         if self.block.inputs != wanted or self.block.outputs[: self.carried] != carry:
             raise TypeMismatch(
-                "the body of a loop must take what it is given, and return what it carries as it got it",
-                f"it goes from {self.block.inputs} to {self.block.outputs}, and is given {wanted}",
-                "keep the types of what is carried",
+                "the body of a loop must take its operands, and return carries of unchanged types",
+                f"it maps {self.block.inputs} to {self.block.outputs}, and its operands are {wanted}",
+                "keep the types of the carries",
             )
         return (*carry, *(self._in_row(y) for y in self.block.outputs[self.carried :]))
 

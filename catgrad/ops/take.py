@@ -36,9 +36,9 @@ class TakeAlongAxis(Op):
         if x.shape != _with_size(index, self.axis, self.size):
             raise ShapeError(
                 f"the array must have {self.size} elements along axis {self.axis}, and along the others "
-                "as many as there are numbers",
+                "the sizes of the indices",
                 f"they are {x} and {index}",
-                "broadcast the numbers first",
+                "broadcast the indices first",
             )
         return x.with_shape(index.shape)
 
@@ -79,7 +79,7 @@ class ScatterAddAlongAxis(Op):
         normalised(self.axis, x.rank)
         if numeric(x).shape != index.shape:
             raise ShapeError(
-                "there must be one number for each element", f"they are {index} for {x}", "check the sizes"
+                "there must be one index for each element", f"they are {index} for {x}", "check the sizes"
             )
         return x.with_shape(_with_size(x, self.axis, self.size))
 

@@ -20,7 +20,7 @@ class WholeMap(ScalarMap, register=False):
         first = numeric(*types)
         if first.dtype.is_floating:
             raise DtypeError(
-                "operands must be whole numbers",
+                "operands must be integers",
                 f"they are {first}",
                 self.remedy,
             )

@@ -126,7 +126,7 @@ class Program:
         for name in names:
             if not (name.isascii() and name.isidentifier()) or names.count(name) > 1:
                 raise OptionError(
-                    "each function must have an identifier of its own for a name",
+                    "functions must have distinct identifiers as names",
                     f"one is {name!r}" if names.count(name) == 1 else f"{names.count(name)} are {name!r}",
                     "use ASCII letters, digits and underscores, as in 'predict'",
                 )
@@ -135,9 +135,9 @@ class Program:
             for slot in slots:
                 if slot.name in seen:
                     raise TermError(
-                        "what is kept between runs must have one name each",
+                        "arrays of tables must have distinct names",
                         f"{slot.name!r} is in {seen[slot.name]} and in {table}",
-                        "give it another name",
+                        "rename one of them",
                     )
                 seen[slot.name] = table
 

@@ -105,7 +105,7 @@ def test_shapes_and_dtypes_that_do_not_fit_are_refused():
         build(ops.take_along_axis, [x, x])
     with pytest.raises(ShapeError, match="3 elements along axis 1"):
         build(ops.take_along_axis, [x, NdArrayType((3, 3), Dtype.int64)])
-    with pytest.raises(ShapeError, match="one number for each element"):
+    with pytest.raises(ShapeError, match="one index for each element"):
         build(lambda x, i: ops.scatter_add_along_axis(x, i, 4), [x, NdArrayType((2, 2), Dtype.int64)])
 
 

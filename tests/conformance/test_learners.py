@@ -96,7 +96,7 @@ def test_loss_is_computed_or_refused_with_the_reason(made, target):
     learner, reference = made(target)
     loss = reference.kinds.get(Kind.LOSS)
     if loss is None:
-        with pytest.raises(UnsupportedOp, match="judged by its predictions"):
+        with pytest.raises(UnsupportedOp, match="evaluated by its predictions"):
             learner.loss(X, Y)
         return
     tables = first(reference, 1)

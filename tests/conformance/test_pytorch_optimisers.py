@@ -204,9 +204,9 @@ def test_clipping_twice_is_clipping_to_the_smaller_norm(inner, outer):
 
 def test_clipping_some_parameters_only_is_refused():
     """The norm is that of all gradients, so it is computed before there are groups."""
-    with pytest.raises(OptionError, match="clipped must be around a group"):
+    with pytest.raises(OptionError, match="clipped must wrap grouped"):
         learner(grouped(lambda p: clipped(sgd(0.1), 1.0)))
-    with pytest.raises(OptionError, match="clipped must be around a group"):
+    with pytest.raises(OptionError, match="clipped must wrap grouped"):
         learner(optimisers.muon(0.1, others=clipped(sgd(0.1), 1.0)))
 
 

@@ -242,7 +242,7 @@ def with_dropout():
         (
             lambda: Functions({"f": task(TOKENIZERS["characters"]).model}),
             {},
-            "must be made of a Task, but model is functions",
+            "must be emitted from a Task, but model is Functions",
         ),
         (
             lambda: task(TOKENIZERS["characters"]),

@@ -143,7 +143,7 @@ def test_names_are_validated(kind, name):
 @pytest.mark.parametrize("names", [["f.g"], ["0"], ["f", "f"]])
 def test_functions_of_a_program_have_distinct_identifiers(names):
     functions = [lower(build(ops.exp, [PAIR]), name) for name in names]
-    with pytest.raises(OptionError, match="an identifier of its own"):
+    with pytest.raises(OptionError, match="distinct identifiers"):
         Program("model", tuple(functions))
 
 
@@ -219,7 +219,7 @@ def outline(source):
 @settings(max_examples=5)
 @given(names_for("torch-module"))
 def test_a_module_keeps_its_attributes(names):
-    chosen = emitted(task(names, names[0]), "torch-module", "free in a torch.nn.Module")
+    chosen = emitted(task(names, names[0]), "torch-module", "no attributes of torch.nn.Module")
     if chosen:
         plain = emit(task([f"p{k}" for k in range(len(names))]), "torch-module")
         compile(chosen.source, "emitted", "exec")
@@ -283,7 +283,7 @@ def test_c_compiles_with_any_name_of_a_model_and_of_a_size(data, tmp_path_factor
     folder = tmp_path_factory.mktemp("names")
     for number in range(4):
         name, size = data.draw(names_for("c", 1))[0], data.draw(dims_for("c"))
-        artifact = emitted(task(["w"], name, size), "c", "that C, C++ and the emitted files do not use")
+        artifact = emitted(task(["w"], name, size), "c", "must not be used by C, C++ or the emitted files")
         if artifact:
             artifact.write(folder / f"n{number}")
             (folder / f"n{number}/main.cpp").write_text(f'#include "{name}.hpp"\nint main() {{}}\n')

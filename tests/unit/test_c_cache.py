@@ -123,7 +123,7 @@ def test_a_cache_that_cannot_be_written_is_reported(tmp_path, monkeypatch):
     (tmp_path / "loop").symlink_to("loop")
     for folder in ("file", "file/below", "loop", "x" * 300):
         monkeypatch.setenv("CATGRAD_CACHE", str(tmp_path / folder))
-        with pytest.raises(ArtifactError, match=r"must be a folder that can be written.*set \$CATGRAD_CACHE"):
+        with pytest.raises(ArtifactError, match=r"must be a writable folder.*set \$CATGRAD_CACHE"):
             library()
 
 
@@ -165,9 +165,9 @@ def test_an_invalid_compiler_is_reported(cache, monkeypatch, chosen):
 
 
 SCRIPTS = {
-    "fails": ("#!/bin/sh\nexit 3\n", "it makes no library and ends with 3"),
-    "makes nothing": ("#!/bin/sh\nexit 0\n", "it makes no library and ends with 0"),
-    "is no program": ("?", "must be a program that runs, but .* is not: Exec format error"),
+    "fails": ("#!/bin/sh\nexit 3\n", "it writes no library and exits with status 3"),
+    "makes nothing": ("#!/bin/sh\nexit 0\n", "it writes no library and exits with status 0"),
+    "is no program": ("?", "must be an executable program, but .* is not: Exec format error"),
     "has no interpreter": ("#!/no/such/shell\n", "is not: No such file"),
     "says no text": ("#!/bin/sh\nprintf 'error: \\377\\n' >&2\nexit 1\n", "it says: error: "),
 }

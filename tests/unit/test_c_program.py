@@ -263,6 +263,6 @@ def test_options_are_checked():
     with pytest.raises(OptionError, match="openmp must be true or false"):
         emitted(openmp="yes")
     with pytest.raises(
-        OptionError, match="must have a name that C, C.. and the emitted files do not use, but it is 'train'"
+        OptionError, match="must not be used by C, C.. or the emitted files, but it is 'train'"
     ):
         emitted(line(name="train"))

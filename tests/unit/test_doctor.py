@@ -176,7 +176,7 @@ def test_a_plug_in_that_does_not_load_breaks_no_other(broken):
     assert any(
         "the target broken must load, but its package raised ZeroDivisionError" in text for text in said
     )
-    with pytest.warns(CatgradWarning), pytest.raises(ToolError, match="mend the package, or uninstall it"):
+    with pytest.warns(CatgradWarning), pytest.raises(ToolError, match="repair the package, or uninstall it"):
         emit(mlp(), "broken")
 
 

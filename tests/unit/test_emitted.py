@@ -279,7 +279,7 @@ def test_a_loss_must_be_one_number():
     task = Task(
         layers.linear(NdArrayType((5,)), NdArrayType((4,)), NdArrayType((3,))), sgd(0.1), ops.subtract
     )
-    with pytest.raises(ShapeError, match="loss: a loss must be one number"):
+    with pytest.raises(ShapeError, match="loss: a loss must be a scalar"):
         emit(task)
 
 

@@ -146,7 +146,7 @@ def test_accuracy_is_the_fraction_of_correct_labels():
     assert accuracy(scores, labels) == accuracy(scores, np.eye(3)[labels]) == 0.75
     assert accuracy(scores.reshape(2, 2, 3), labels.reshape(2, 2)) == 0.75
     for wrong in (labels[:3], labels[:, None], np.eye(4)):
-        with pytest.raises(ShapeError, match="accuracy: there must be a score"):
+        with pytest.raises(ShapeError, match="accuracy: scores must have an axis"):
             accuracy(scores, wrong)
     with pytest.raises(ShapeError, match="two classes"):
         accuracy(scores[:, :1], scores[:, :1])
@@ -344,30 +344,30 @@ def test_weights_without_a_history_cannot_be_resumed(tmp_path):
 
 
 REFUSED = {
-    "must have one first axis": {"data": (X, Y[:5])},
+    "must have the same first axis": {"data": (X, Y[:5])},
     "the shapes are \\(\\), \\(\\)": {"data": (np.float32(1), np.float32(1))},
-    "there must be an example": {"data": (X[:0], Y[:0])},
+    "there must be at least one example": {"data": (X[:0], Y[:0])},
     "inputs is 1 and the arrays are 0": {"data": ()},
-    "it is ndarray; give arrays as a tuple": {"data": [X, Y]},
+    "it is ndarray; pass arrays as a tuple": {"data": [X, Y]},
     "it is int": {"data": 3},
     "it has none in epoch 1": {"data": []},
-    "a batch size must be a whole number of at least 1, but it is 0": {"batch_size": 0},
+    "a batch size must be an integer of at least 1, but it is 0": {"batch_size": 0},
     "it is 2.5": {"batch_size": 2.5},
     "a seed must be": {"seed": -1},
-    "must have a whole batch": {"batch_size": 23, "drop_last": True},
+    "must have a full batch": {"batch_size": 23, "drop_last": True},
     "it gets neither": {"epochs": None},
     "it gets both": {"steps": 3},
-    "epochs must be a whole number of at least 1": {"epochs": 0},
+    "epochs must be an integer of at least 1": {"epochs": 0},
     "patience must be a whole number": {"patience": 0, "validation": (X, Y)},
     "patience must have validation data": {"patience": 1},
     "metric must have validation data": {"metric": accuracy},
     "a metric must be a function": {"metric": "accuracy", "validation": (X, Y)},
     "'loss' is": {"metric": {"loss": accuracy}, "validation": (X, Y)},
-    "these are 1 and 2": {"validation": (X,)},
+    "they have 1 and 2": {"validation": (X,)},
     "inputs must be a whole number": {"inputs": 0},
     "inputs is 3 and the arrays are 2": {"inputs": 3},
     "resume must have a checkpoint": {"resume": True},
-    "in a folder that is there": {"checkpoint": "/no/such/folder/run"},
+    "the folder of the checkpoint must exist": {"checkpoint": "/no/such/folder/run"},
     "fit must get a learner": {"learner": model_of()},
 }
 
@@ -383,7 +383,7 @@ def test_invalid_arguments_are_refused_before_training(message):
 
 
 def test_an_exhausted_iterator_is_reported():
-    with pytest.raises(OptionError, match="it has none in epoch 2; give a list, or a function"):
+    with pytest.raises(OptionError, match="it has none in epoch 2; pass a list, or a function"):
         train(learner_of(), iter([(X, Y)]), epochs=2)
 
 

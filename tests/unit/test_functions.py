@@ -257,7 +257,7 @@ def test_two_arrays_of_one_name_are_refused():
 
 
 def test_a_module_is_made_of_a_task():
-    with pytest.raises(OptionError, match="a module must be made of a Task, but rnn is functions"):
+    with pytest.raises(OptionError, match="a module must be made of a Task, but rnn is Functions"):
         emit(functions(), "torch-module")
 
 

@@ -54,7 +54,7 @@ def test_the_norm_of_clipping_is_validated(norm):
 
 @pytest.mark.parametrize("make", [lambda: clipped(0.1, 1.0), lambda: muon(others=3)])
 def test_an_optimiser_must_be_one(make):
-    with pytest.raises(CatgradError, match="must be an optimiser"):
+    with pytest.raises(CatgradError, match="must be an instance of Optimiser"):
         make()
 
 

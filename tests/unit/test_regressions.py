@@ -270,7 +270,7 @@ def test_passes_that_undo_each_other_are_reported():
 
             return replace(function)
 
-    with pytest.raises(CatgradError, match="the passes must settle"):
+    with pytest.raises(CatgradError, match="the passes must reach a fixed point"):
         optimise(lower(identity(F())), [Swap()])
 
 

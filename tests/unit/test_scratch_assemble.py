@@ -182,8 +182,8 @@ def test_sizes_are_those_of_the_file():
         ("list w given 1", {"w": [[1]]}, ArtifactError, "item 1 of w is .1."),
         ("list w given 1", {"w": [10**400]}, ArtifactError, "item 1 of w is 1000"),
         ("list w given 1", {"w": np.array([None])}, ArtifactError, "item 1 of w is None"),
-        ("list w given 2", {"w": [1]}, TextError, "line 2: w must have 2 items, but 1 are given"),
-        ("list w given 2", {"w": [1, 2], "v": [1]}, OptionError, "must be a list in it, but v is none"),
+        ("list w given 2", {"w": [1]}, TextError, "line 2: w must have 2 items, but 1 are passed"),
+        ("list w given 2", {"w": [1, 2], "v": [1]}, OptionError, "but v is no such list"),
         ("list w of 200001", {}, ArtifactError, "at most 200,000 items, but w has 200,001"),
         ("define f\n" + "        hide\n" * 20_000, {}, ArtifactError, "at most 20,000 blocks, but s has"),
         ("list w given 190000\n    list v given 190000", dict.fromkeys("vw", np.full(190_000, 1 / 3)),
@@ -207,23 +207,23 @@ def test_many_blocks_and_much_json_are_warned_of():
 
 @pytest.mark.parametrize("sig_figs", [0, -1, 2.5, "3"])
 def test_digits_are_a_whole_number_above_0(sig_figs):
-    with pytest.raises(OptionError, match="sig_figs must be a whole number above 0"):
+    with pytest.raises(OptionError, match="sig_figs must be an integer above 0"):
         sprite3("sprite s\n", {}, sig_figs)
 
 
 @pytest.mark.parametrize(
     ("texts", "error"),
     [
-        (["sprite s\n", "sprite s\n"], "must have different names, but s is there twice"),
-        (["sprite Stage\n"], "must have different names, but Stage is there twice"),
-        (["stage\n", "stage\n"], "must have different names, but Stage is there twice"),
+        (["sprite s\n", "sprite s\n"], "must have different names, but s occurs twice"),
+        (["sprite Stage\n"], "must have different names, but Stage occurs twice"),
+        (["stage\n", "stage\n"], "must have different names, but Stage occurs twice"),
         (["sprite a\n    shared variable v = 1\n", "sprite b\n    shared variable v = 2\n"],
-         "line 2: what is shared must have one initial value, but v has two"),
-        (["stage\n    when sprite clicked\n"], "line 2: the stage must do what a stage can"),
+         "line 2: a shared variable or list must have one initial value, but v has two"),
+        (["stage\n    when sprite clicked\n"], "line 2: a block of the stage must not need a sprite"),
         (["stage\n    when flag clicked\n        pen down\n"],
          "line 3: the stage must .* but pen_penDown is"),
         (["sprite a\n    shared list l\n", "sprite b\n    list l\n"],
-         "line 2: what one sprite has for itself must not have the name of something shared, but l has"),
+         "line 2: a variable or list of one sprite must not have the name of a shared one, but l has"),
     ],
 )  # fmt: skip
 def test_inconsistent_sections_are_refused(texts, error):

@@ -158,9 +158,7 @@ def test_parameters_may_be_called_like_what_is_within_a_sprite(name):
 
 @pytest.mark.parametrize("name", TAKEN)
 def test_parameters_must_not_be_called_like_what_sprites_share(name):
-    with pytest.raises(
-        OptionError, match=f"must not be called .* one is called {name}; give it another name"
-    ):
+    with pytest.raises(OptionError, match=f"must not be called .* one is called {name}; rename one of them"):
         emit(named(name), "scratch")
 
 

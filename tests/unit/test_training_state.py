@@ -60,7 +60,7 @@ def test_a_parameter_must_not_have_a_name_of_the_state(name):
     def model(x):
         return x * parameter(name, V) * parameter("w", V)
 
-    with pytest.raises(TermError, match=f"'{name}' is in state and in parameters; give it another name"):
+    with pytest.raises(TermError, match=f"'{name}' is in state and in parameters; rename one of them"):
         emit(Task(build(model, [V]), OPTIMISERS[name], mse))
 
 

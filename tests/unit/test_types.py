@@ -94,7 +94,7 @@ def test_mismatched_dtypes_are_refused():
 
 def test_bfloat16_needs_ml_dtypes(monkeypatch):
     monkeypatch.setitem(sys.modules, "ml_dtypes", None)
-    with pytest.raises(ToolError, match="must have the package ml_dtypes"):
+    with pytest.raises(ToolError, match="the package ml_dtypes must be installed"):
         Dtype.numpy.func(Dtype.bfloat16)  # past the cache, which may hold it already
 
 

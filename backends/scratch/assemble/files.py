@@ -62,7 +62,7 @@ def _sprite_json(text: str, given: Mapping[str, Sequence[Any]], sig_figs: int | 
         raise TextError(
             "the text for a sprite's file must be one sprite",
             f"it is {' and '.join(kinds)}",
-            "make a project of it",
+            "write a project",
         )
     [made] = _targets(sections, Given(given, sig_figs))
     return _dumped(made.json)

@@ -14,7 +14,7 @@ BLOCKS, SLOW_BLOCKS = 20_000, 2_000
 BYTES, MANY_BYTES = 5_000_000, 4_000_000
 
 _SMALLER = (
-    'round the weights with sig_figs=4 (9 bytes each instead of 12), keep them with storage="packed" (6, '
+    'round the weights with sig_figs=4 (9 bytes each instead of 12), store them with storage="packed" (6, '
     'or 3 with sig_figs=4) or storage="int8" (2), or make the model smaller'
 )
 
@@ -25,7 +25,7 @@ def check_list(name: str, count: int) -> None:
         raise ArtifactError(
             f"a list must have at most {ITEMS:,} items",
             f"{name} has {count:,}",
-            "make this layer smaller, or divide the list; no way of storage helps",
+            "make this layer smaller, or split the list; no option of storage helps",
         )
 
 
@@ -51,13 +51,13 @@ def check_size(count: int) -> None:
     """Warn if a file is near the limit of uploads. Raises: ArtifactError if it exceeds it."""
     if count > BYTES:
         raise ArtifactError(
-            f"the JSON of a project must have at most {BYTES:,} bytes, which is what Scratch's site takes",
+            f"the JSON of a project must have at most {BYTES:,} bytes, the limit of Scratch's site",
             f"it has {count:,}",
             _SMALLER,
         )
     if count > MANY_BYTES:
         warn(
-            f"the JSON of the project has {count:,} bytes, and Scratch's site takes {BYTES:,}; {_SMALLER}",
+            f"the JSON of the project has {count:,} bytes; Scratch's site allows {BYTES:,}; {_SMALLER}",
             CatgradWarning,
             stacklevel=4,
         )
@@ -68,7 +68,7 @@ def check_saved(lists: Mapping[str, Sequence[Any]]) -> None:
     count = sum(len(json.dumps(numbers)) - len(numbers) for numbers in lists.values())
     if count > BYTES:
         warn(
-            f"once the sprite has run, its lists take {count:,} bytes, and Scratch's site takes {BYTES:,}; "
+            f"once the sprite has run, its lists take {count:,} bytes, and Scratch's site allows {BYTES:,}; "
             "keep the project in a file, or round the weights with sig_figs",
             CatgradWarning,
             stacklevel=4,

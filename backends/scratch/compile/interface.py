@@ -31,7 +31,7 @@ SHARED = ("loss", "error", "steps", "guess", "classes", "accuracy")
 class Reading:
     """A custom block that copies a shared list into a private one, after validating it.
 
-    Items of an integer type must be whole numbers, and below `below` unless that is 0. They are copied one by
+    Items of an integer type must be integers, and below `below` unless that is 0. They are copied one by
     one or in a loop, which takes fewer blocks and more time.
     """
 
@@ -48,7 +48,7 @@ class Reading:
 
     @property
     def is_whole(self) -> bool:
-        """Tell whether items must be whole numbers."""
+        """Tell whether items must be integers."""
         return not self.value.type.dtype.is_floating
 
 
@@ -114,7 +114,7 @@ class Interface:
         for name, slot, _ in kept:
             if name in shared:
                 raise OptionError(
-                    "a parameter must not be called like what a sprite shares with others",
+                    "a parameter must not have the name of a shared variable or list",
                     f"one is called {slot.name}",
                     "give it another name",
                 )

@@ -43,11 +43,13 @@ def _given(slot: Slot, given: Mapping[str, Any], weights: object) -> Array:
         raise ShapeError(
             f"{where} must hold {slot.name} with shape {list(slot.type.shape)}",
             f"it {there}",
-            "give those of this model",
+            "pass the weights of this model",
         )
     numbers = np.asarray(array)
     if not np.can_cast(numbers.dtype, np.float64, "same_kind"):
         raise DtypeError(
-            f"{where} must hold {slot.name} as numbers", f"it is {numbers.dtype}", "give those of this model"
+            f"{where} must hold {slot.name} as numbers",
+            f"it is {numbers.dtype}",
+            "pass the weights of this model",
         )
     return numbers

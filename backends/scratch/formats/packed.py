@@ -105,7 +105,7 @@ class Packed(Text):
         sizes = self.span, self.factor, 1 + abs(self.least), 1 + self.first
         check_letters(self.name, self.text, self.letters)
         if not all(0 < size <= LARGEST for size in sizes) or self.last > FINEST:
-            raise ValueError(f"the numbers of {self.name} must have at most {FINEST} digits behind the point")
+            raise ValueError(f"the numbers of {self.name} must have at most {FINEST} digits after the point")
 
 
 def packed(name: str, numbers: Sequence[float]) -> Packed:
@@ -116,7 +116,7 @@ def packed(name: str, numbers: Sequence[float]) -> Packed:
     first, last = (end((k for _, k in pairs), default=0) for end in (min, max))
     if (last - first + 1) * span > LARGEST or last > FINEST:
         raise ArtifactError(
-            "the numbers of a packed list must have 14 digits at most, and no more than 300 behind the point",
+            "the numbers of a packed list must have 14 digits at most, and no more than 300 after the point",
             f"those of {name} have more",
             "round them with sig_figs=9",
         )

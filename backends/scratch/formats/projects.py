@@ -70,14 +70,14 @@ def _array(slot: Slot, lists: dict[str, list[Any]]) -> Array:
         raise ArtifactError(
             f"the file must have one list {slot.name}",
             f"it has {', '.join(several)}" if several else "it has none",
-            "save the project with the sprite of the model in it once",
+            "save the project with exactly one sprite of the model",
         )
     items = lists[slot.name]
     if len(items) != slot.type.size:
         raise ArtifactError(
             f"the list {slot.name} must have {slot.type.size} items, as {slot.type} has",
             f"it has {len(items)}",
-            "take the project of this model",
+            "use a project of this model",
         )
     numbers = np.array([_number(slot.name, place, item) for place, item in enumerate(items, start=1)], float)
     return _converted(slot, numbers).reshape(slot.type.shape)  # type: ignore[arg-type]  # sizes are known where counts agree
@@ -93,7 +93,7 @@ def _converted(slot: Slot, numbers: Array) -> Array:
         raise ArtifactError(
             f"the items of {slot.name} must be numbers of {slot.type.dtype.value}",
             f"item {place + 1} is {numbers[place]}",
-            "take the project of this model",
+            "use a project of this model",
         )
     return array
 

@@ -112,7 +112,7 @@ def halves(name: str, array: Array) -> Halves:
         raise ArtifactError(
             "weights in float16 must be smaller than 65520 in size",
             f"{name} has {array.ravel()[int(np.argmin(np.isfinite(rounded)))]}",
-            'keep them with storage="packed"',
+            'store them with storage="packed"',
         )
     return Halves(name, rounded.size, _text(rounded.view(np.uint16), 16))
 
@@ -185,7 +185,7 @@ def unpacked(items: Sequence[Any]) -> dict[str, list[float]]:
     while start < len(items):
         form = FORMS.get(str(items[start + 1])) if start + 1 < len(items) else None
         if form is None:
-            raise ValueError(f"the list {NAME} must have the form of each text behind its name")
+            raise ValueError(f"the list {NAME} must have the form of each text after its name")
         end = start + 1 + len(fields(form))
         text = form.read([items[start], *items[start + 2 : end]])
         found[text.name] = text.numbers().tolist()

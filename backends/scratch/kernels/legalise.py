@@ -19,7 +19,7 @@ LIMITS = {
     Dtype.int64: (-(2.0**63), 2.0**63),
     Dtype.uint32: (0.0, 2.0**32 - 1),
 }
-"""The least and the greatest whole number of a dtype; in float64, 2⁶³ is the nearest to that of int64."""
+"""The least and the greatest integer of a dtype; in float64, 2⁶³ is the nearest to that of int64."""
 
 
 def legalise(items: Sequence[Item]) -> list[Item]:

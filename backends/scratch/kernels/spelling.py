@@ -22,10 +22,10 @@ BLOCKS = {
 """Reporters of each macro, and the times that it repeats each operand; others have one, and repeat none."""
 
 LONG = {"ShiftLeft": (18, 1, 5)}
-"""The same on whole numbers of 64 bits, where that differs."""
+"""The same on integers of 64 bits, where that differs."""
 
 WRAPPED = frozenset({"Add", "Subtract", "Multiply", "Negate", "FloorDivide", "ShiftLeft"})
-"""Macros that wrap whole numbers of 32 bits."""
+"""Macros that wrap integers of 32 bits."""
 
 WRAPS = {Dtype.int32: 3, Dtype.uint32: 1}
 """Reporters that bring a number back into the range of a dtype."""

@@ -89,8 +89,8 @@ class Learner(Owner):
     def loss(self, *inputs_and_targets: Any) -> Any:
         """Raise UnsupportedOp: a sprite computes the loss only of the batch that it trains on."""
         raise UnsupportedOp(
-            "a model in Scratch must be judged by its predictions",
-            "it has no block for the loss alone",
+            "a model in Scratch must be evaluated by its predictions",
+            "it has no block for the loss without a step",
             "leave validation out, and compare predict with the targets",
         )
 
@@ -100,7 +100,7 @@ class Learner(Owner):
             write_whole(Path(file), [self.machine.save()])
         except OSError as error:
             raise ArtifactError(
-                "a project must be written to a folder that is there and writable",
+                "the folder of a project must exist and be writable",
                 f"{file} is not: {error.strerror}",
                 "choose another place",
             ) from None

@@ -95,7 +95,7 @@ class Node(JsonProcess):
             raise ToolError(
                 f"`{command}` must succeed",
                 f"the machine says: {answer['error']}",
-                "mend the project, or what is asked of it",
+                "correct the project or the arguments",
             )
         return answer["result"]
 

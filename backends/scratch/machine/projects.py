@@ -87,7 +87,7 @@ class Machine:
             raise ArtifactError(
                 f'the list "{name}" must hold numbers',
                 f"item {int(place) + 1} is {item!r}",
-                "read it by `list`",
+                "read it with `list`",
             )
         return numbers
 

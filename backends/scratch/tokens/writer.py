@@ -45,8 +45,8 @@ def writer(backend: Backend, program: Program, entries: Mapping[str, Entry]) -> 
     entry = next((e for e in entries.values() if e.function.kind is Kind.TRAINED), None)
     if entry is None:
         raise OptionError(
-            "a sprite that writes must be made of a Task",
-            f"{program.name} is functions",
+            "a sprite that generates text must be emitted from a Task",
+            f"{program.name} is Functions",
             "leave out the tokenizer, or write Task(model, sgd(0.01), mse)",
         )
     memories = [
@@ -55,13 +55,13 @@ def writer(backend: Backend, program: Program, entries: Mapping[str, Entry]) -> 
     scores = entry.outputs
     if not memories or len(entry.takes) != 1 or entry.takes[0].size != 1 or len(scores) != 1:
         raise OptionError(
-            "a model that writes must take one token at a time, and have attention with memory",
-            f"{program.name} takes {_sizes(entry)} and remembers {len(memories)} attentions",
+            "a model that generates text must take one token at a time, and have attention with memory",
+            f"{program.name} takes {_sizes(entry)} and has {len(memories)} memories",
             "build it with the option `memory` of layers.attention",
         )
     if streams(program):
         raise OptionError(
-            "a model that writes must draw no random numbers",
+            "a model that generates text must draw no random numbers",
             f"{program.name} has dropout",
             "build it without",
         )
@@ -70,7 +70,7 @@ def writer(backend: Backend, program: Program, entries: Mapping[str, Entry]) -> 
         raise OptionError(
             f"the model must have a score for each of the tokenizer's {count} tokens",
             f"it has {scores[0].size}",
-            "give the tokenizer that it was trained with",
+            "pass the tokenizer that it was trained with",
         )
     # The prompt must not end with the tokens after a text.
     opened = tables(replace(given, after=()))
@@ -82,7 +82,9 @@ def _check_options(backend: Backend) -> None:
     options = backend.options
     for name in ("features", "classes"):
         if getattr(options, name):
-            raise OptionError(f"a sprite that writes must have no {name}", "it has", f"leave out {name}")
+            raise OptionError(
+                f"a sprite that generates text must have no {name}", "it has", f"leave out {name}"
+            )
 
 
 def _sizes(entry: Entry) -> str:

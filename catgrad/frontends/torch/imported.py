@@ -144,7 +144,7 @@ def _check_effects(program: Any) -> None:
     for spec in program.graph_signature.output_specs:
         require(
             spec.kind.name == "USER_OUTPUT",
-            "a module in evaluation must change neither its buffers nor its inputs",
+            "a module in evaluation must not change its buffers or inputs",
             f"it changes {spec.target or spec.arg.name}",
             "return the new value as an output",
         )

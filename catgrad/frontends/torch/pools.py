@@ -66,7 +66,7 @@ def _pools(spatial: int) -> None:
         by = tuple(m // n for m, n in zip(wanted, sizes, strict=True))
         require(
             all(m == n * k for m, n, k in zip(wanted, sizes, by, strict=True)),
-            "an image must be enlarged by whole factors",
+            "an image must be enlarged by integer factors",
             f"{x.type} becomes {wanted}",
             "choose another size",
         )
@@ -88,6 +88,6 @@ def _require_whole_windows(
     require(
         not ceil_mode or not any(rest),
         "windows must lie within the padded image",
-        f"with ceil_mode the last ones stick out of {x.type}",
+        f"with ceil_mode the last ones exceed {x.type}",
         "pad the image first, and leave out ceil_mode",
     )

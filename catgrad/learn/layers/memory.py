@@ -53,7 +53,9 @@ def require_one(layer: str, A: NdArrayType, memory: int) -> None:
         )
     if memory < 1:
         raise ShapeError(
-            "memory must be a number of positions, from 1 up", f"it is {memory}", "say how long a text may be"
+            "memory must be a number of positions of at least 1",
+            f"it is {memory}",
+            "pass the maximum length of a text",
         )
 
 

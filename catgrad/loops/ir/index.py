@@ -41,7 +41,7 @@ class Modulo:
 
 @dataclass(frozen=True)
 class Read:
-    """A whole number that is computed or read from an array, and lies in 0 … extent - 1."""
+    """An integer that is computed or read from an array, and lies in 0 … extent - 1."""
 
     scalar: Any
     extent: Size

@@ -35,7 +35,7 @@ def optimise(function: Function, passes: Sequence[Pass] = PIPELINE) -> Function:
         if settled == len(passes):
             return function
     raise CatgradError(
-        f"the passes must settle within {LIMIT} rounds",
+        f"the passes must reach a fixed point within {LIMIT} rounds",
         f"{function.name} still changes",
         "report this: two rules undo each other",
     )

@@ -48,7 +48,7 @@ def ask(what: str, **message: Any) -> list[Any]:
         raise IndexError(f"{what}: {error.removeprefix('RangeError: ')}")
     if error:
         raise ToolError(
-            f"`{what}` must succeed", f"Node.js says: {error}", "report this as an error of catgrad"
+            f"`{what}` must succeed", f"Node.js says: {error}", "report this as a defect of catgrad"
         )
     return answer["passed"]  # type: ignore[no-any-return]
 
