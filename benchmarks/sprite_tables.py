@@ -18,7 +18,7 @@ from rich.table import Table
 from benchmarks.harness import RESULTS, ROOT, duration, processor
 from benchmarks.sprite_cases import VMS
 from benchmarks.sprites import Sprite
-from catgrad.files import write_whole
+from catgrad.files import write_atomically
 
 
 @dataclass(frozen=True)
@@ -137,5 +137,5 @@ def described(busy: float | None) -> dict[str, Any]:
 def written(name: str, whole: Mapping[str, Any]) -> Path:
     """Write figures as JSON; return the path."""
     path = RESULTS / f"{name}.json"
-    write_whole(path, [f"{json.dumps(whole, indent=1)}\n".encode()])
+    write_atomically(path, [f"{json.dumps(whole, indent=1)}\n".encode()])
     return path.relative_to(ROOT)

@@ -19,7 +19,7 @@ from catgrad.errors import (
     nearest,
     unknown,
 )
-from catgrad.files import reason, write_whole
+from catgrad.files import reason, write_atomically
 from catgrad.printing.dialect import Dialect
 from catgrad.printing.printer import FunctionPrinter
 from catgrad.printing.statements import fill
@@ -72,7 +72,7 @@ class Artifact:
             folder.mkdir(parents=True, exist_ok=True)
             paths = [folder / name for name in self.files]
             for path, content in zip(paths, self.files.values(), strict=True):
-                write_whole(path, [content.encode() if isinstance(content, str) else content])
+                write_atomically(path, [content.encode() if isinstance(content, str) else content])
             return paths
         except (OSError, ValueError) as error:
             raise ArtifactError(

@@ -75,7 +75,7 @@ class NdArrayType:
     )
 
     def __new__(cls, shape: tuple[Size, ...], dtype: Dtype = Dtype.float32) -> NdArrayType:
-        sizes = tuple(size if type(size) in (int, Dim) else _whole(size, shape) for size in shape)
+        sizes = tuple(size if type(size) in (int, Dim) else _integer(size, shape) for size in shape)
         key = (sizes, dtype)
         found = cls._interned.get(key)
         if found is None:
@@ -169,7 +169,7 @@ def _ml_dtypes() -> Any:
     return ml_dtypes
 
 
-def _whole(size: object, shape: tuple[Size, ...]) -> int:
+def _integer(size: object, shape: tuple[Size, ...]) -> int:
     """Convert an integer of NumPy to Python's. A float or bool may equal an integer, but is not a size."""
     if not isinstance(size, np.integer):
         raise _no_size(shape)

@@ -14,7 +14,7 @@ from catgrad.ops.norms import AffineLayerNorm, GroupNorm, LayerNorm, RmsNorm
 from catgrad.programs.program import Program as Emitted
 from catgrad.programs.program import bind_symbols, evaluate, lower, operations
 from catgrad.terms.block import map_blocks
-from catgrad.terms.dead_code import live
+from catgrad.terms.dead_code import eliminate_dead_code
 from catgrad.terms.term import Term, map_operations
 from catgrad.types import Array, as_numpy, widened
 from tests.programs import Program
@@ -114,4 +114,4 @@ def _same(x: Array, y: Array, error: Array, tolerance: float) -> Array:
 
 def pruned(term: Term) -> Term:
     """The term without dead code, that in loops and branches included: targets do not run it."""
-    return live(map_operations(term, lambda op: map_blocks(op, pruned)))
+    return eliminate_dead_code(map_operations(term, lambda op: map_blocks(op, pruned)))

@@ -67,7 +67,7 @@ def class_name(backend: Backend, program: Program) -> str:
     return backend.options.class_name or class_name_of(program.name)
 
 
-def one_way(kinds: Mapping[Kind, FunctionText]) -> bool:
+def is_modeless(kinds: Mapping[Kind, FunctionText]) -> bool:
     """Return whether the model is the same in training and evaluation."""
     trained, used = kinds[Kind.TRAINED], kinds[Kind.PREDICT]
     return (trained.statements, trained.results) == (used.statements, used.results)

@@ -64,7 +64,7 @@ def prepare(backend: Backend, program: Program) -> Program:
     simple = program.map(lambda f: optimise(detached(f, len(_buffers(f)))))
     if options.constants != "inline":
         simple = hoisted(simple, options.compress)
-    return simple.map(lambda f: _apart(f) if f.kind.is_initial else _saved(f, _buffers(f)))
+    return simple.map(lambda f: _without_aliases(f) if f.kind.is_initial else _saved(f, _buffers(f)))
 
 
 def _buffers(function: Function) -> tuple[int, ...]:
@@ -84,7 +84,7 @@ def _check_dtype(wanted: str, program: Program) -> None:
                 )
 
 
-def _apart(function: Function) -> Function:
+def _without_aliases(function: Function) -> Function:
     """Copy initial values that share memory, as training changes them in place."""
     producer = {value: apply.op for apply in function.body for value in apply.outputs}
     body, results, types = list(function.body), list(function.results), list(function.types)

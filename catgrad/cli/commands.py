@@ -14,7 +14,7 @@ from catgrad.cli.models import guarded, resolve
 from catgrad.cli.options import parsed, spelled
 from catgrad.cli.tables import show
 from catgrad.errors import ArtifactError, OptionError, nearest
-from catgrad.files import reason, write_whole
+from catgrad.files import reason, write_atomically
 
 if TYPE_CHECKING:
     from catgrad.backend import Artifact
@@ -197,7 +197,7 @@ def draw(
             found = found.term(function)
     picture = render(found, file.suffix.removeprefix("."))
     try:
-        write_whole(file, [picture])
+        write_atomically(file, [picture])
     except (OSError, ValueError) as error:
         raise ArtifactError(
             "the picture's file must be writable",

@@ -18,11 +18,11 @@ from typing import Any
 from safetensors import SafetensorError, deserialize, safe_open
 
 from catgrad.errors import ArtifactError
-from catgrad.files import reason, write_whole
+from catgrad.files import reason, write_atomically
 from catgrad.formats.elements import format_name, from_bytes, to_bytes
 from catgrad.types import Array, as_numpy
 
-LONGEST_HEADER = 100_000_000
+MAX_HEADER_BYTES = 100_000_000
 """The maximum size of a header in bytes; readers refuse larger ones."""
 
 METADATA = "__metadata__"
@@ -42,7 +42,7 @@ def write(path: str | Path, arrays: Mapping[str, Any], metadata: Mapping[str, st
     header = _header(path, blocks, metadata or {})
     content = chain([len(header).to_bytes(8, "little"), header], map(to_bytes, blocks.values()))
     try:
-        write_whole(Path(path), content)
+        write_atomically(Path(path), content)
     except OSError as error:
         raise ArtifactError(
             "the file of weights must be writable", f"{path} is not: {reason(error)}", "choose another path"
@@ -91,9 +91,9 @@ def _header(path: str | Path, blocks: Mapping[str, Array], metadata: Mapping[str
         place += block.nbytes
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
-    if len(text) > LONGEST_HEADER:
+    if len(text) > MAX_HEADER_BYTES:
         raise ArtifactError(
-            f"names and metadata must have {LONGEST_HEADER:,} bytes at most",
+            f"names and metadata must have {MAX_HEADER_BYTES:,} bytes at most",
             f"those of {path} have {len(text):,}",
             "store long texts in a separate file",
         )

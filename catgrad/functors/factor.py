@@ -6,10 +6,10 @@ from typing import Any, TypeVar
 
 from catgrad.errors import TermError
 from catgrad.terms.build import TermBuilder, build
-from catgrad.terms.state import Buffer, Kept, RunNumber, Slot, Update, slot
+from catgrad.terms.state import Buffer, Persistent, RunNumber, Slot, Update, slot
 from catgrad.terms.term import Edge, Term, assemble, edges
 
-K = TypeVar("K", bound=Kept)
+K = TypeVar("K", bound=Persistent)
 
 
 def factor(term: Term, kind: type[K]) -> tuple[tuple[K, ...], Term]:

@@ -21,7 +21,7 @@ from catgrad.functors.local import LocalFunctor
 from catgrad.functors.wide import in_wide
 from catgrad.terms.block import Block
 from catgrad.terms.build import build
-from catgrad.terms.dead_code import live
+from catgrad.terms.dead_code import eliminate_dead_code
 from catgrad.terms.op import INPUTS, Examples, Op, Types
 from catgrad.terms.structural import Constant, is_differentiable
 from catgrad.terms.term import Term, check_functional, discard, identity, obj, singleton
@@ -204,7 +204,7 @@ def reverse(f: Term, functor: Reverse | None = None) -> Term:
     Raises: TermError if a wire dangles or is merged; UnsupportedOp.
     """
     check_functional(f)
-    f = live(f)
+    f = eliminate_dead_code(f)
     functor = functor or Reverse()
     return cast(Term, functor.adapt(functor(f), f.source, f.target))
 

@@ -1,4 +1,4 @@
-"""Batches of data: arrays, shuffled in each epoch, or a stream in its own order."""
+"""Batches of data: arrays, shuffled in each epoch, or an iterable in its own order."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from catgrad.errors import OptionError, ShapeError
-from catgrad.learn.options import check_whole
+from catgrad.learn.options import check_integer
 
 Batch = tuple[Any, ...]
 Data = tuple[Any, ...] | Iterable[Batch] | Callable[[int], Iterable[Batch]]
@@ -24,15 +24,15 @@ def batches(data: Data, batch_size: int = 64, seed: int | None = 0, drop_last: b
     """Yield the batches of an epoch: each example once, in an order that depends on seed and epoch.
 
     There is no shuffling in epoch 0, with `seed` None, or with all examples in one batch. The last batch
-    is smaller if the size does not divide the number of examples, unless `drop_last` omits it. A stream
-    is asked for its batches in each epoch, and determines sizes and order.
+    is smaller if the size does not divide the number of examples, unless `drop_last` omits it. An
+    iterable is iterated over in each epoch, and determines sizes and order.
 
     Raises: ShapeError if the arrays differ in their first axis, or are empty; OptionError if a size
             or seed is out of its range
     """
-    check_whole("a batch size", batch_size, 1)
+    check_integer("a batch size", batch_size, 1)
     if seed is not None:
-        check_whole("a seed", seed, 0)
+        check_integer("a seed", seed, 0)
     if not isinstance(data, tuple):
         return _stream(data)
     arrays = tuple(map(_indexable, data))

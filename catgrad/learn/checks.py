@@ -16,7 +16,7 @@ Loss = Callable[..., Any]
 
 
 def check_parts(model: Any, optimiser: Any, loss: Any, labels: Any) -> None:
-    """Check the parts of a task. Raises: OptionError for what is no model, optimiser, loss or types."""
+    """Check the parts of a task. Raises: OptionError if one has another type."""
     fits = {
         "model": (model, isinstance(model, Term)),
         "optimiser": (optimiser, isinstance(optimiser, Optimiser)),
@@ -52,7 +52,7 @@ def check_takes(loss: Loss, arguments: tuple[Any, ...]) -> None:
 
 
 def check_is_loss(loss: Any) -> None:
-    """Check a loss. Raises: ShapeError unless it is one number; DtypeError unless it is floating."""
+    """Check a loss. Raises: ShapeError unless it is a scalar; DtypeError unless it is floating."""
     if not isinstance(loss, Var) or loss.shape != ():
         raise ShapeError(
             "a loss must be a scalar variable of the term",
@@ -70,7 +70,7 @@ def check_is_loss(loss: Any) -> None:
 
 
 def checked_put(optimiser: Optimiser, run: Run, lens: tuple[Any, ...], gradient: Any) -> tuple[Any, ...]:
-    """Compute the new state and parameter. Raises: TypeMismatch unless their types are as before."""
+    """Compute the new state and parameter. Raises: TypeMismatch if their types change."""
     new: tuple[Any, ...] = optimiser.put(run, *lens, gradient)
     if [array.type for array in new] != [array.type for array in lens]:
         raise TypeMismatch(

@@ -32,7 +32,7 @@ class Cast(Op):
     def macro(self) -> str:
         """The name of the macro that prints it; casts to integers need one that saturates."""
         whole = self.before.is_floating and self.after in (Dtype.int32, Dtype.int64, Dtype.uint32)
-        return "CastToWhole" if whole else "Cast"
+        return "CastToInteger" if whole else "Cast"
 
     def type(self, x: NdArrayType) -> Types:
         if x.dtype is not self.before:

@@ -11,7 +11,7 @@ from catgrad.ops.scan import Reverse, Scan
 from catgrad.ops.transcendental import tanh
 from catgrad.terms.block import Block, HigherOrder
 from catgrad.terms.build import build, build_inside
-from catgrad.terms.dead_code import kept_inputs, selected, with_inputs
+from catgrad.terms.dead_code import selected, used_inputs, with_inputs
 from catgrad.terms.op import Examples, Op, Types
 from catgrad.terms.structural import Barrier, is_differentiable
 from catgrad.terms.term import Term
@@ -55,7 +55,7 @@ class Cond(HigherOrder):
         """Remove unused results, and dead code and inputs that only they needed."""
         outputs = [i for i, wanted in enumerate(needed) if wanted]
         branches = [selected(block.term, outputs) for block in (self.then, self.otherwise)]
-        inputs = kept_inputs(branches)
+        inputs = used_inputs(branches)
         if len(outputs) == len(needed) and len(inputs) == len(self.then.inputs):
             return None
         then, otherwise = (Block(with_inputs(term, inputs)) for term in branches)
@@ -111,7 +111,7 @@ class Checkpoint(HigherOrder):
         """Remove unused results, and dead code and inputs that only they needed."""
         outputs = [i for i, wanted in enumerate(needed) if wanted]
         term = selected(self.block.term, outputs)
-        inputs = kept_inputs([term])
+        inputs = used_inputs([term])
         if len(outputs) == len(needed) and len(inputs) == len(self.block.inputs):
             return None
         return Checkpoint(Block(with_inputs(term, inputs))), inputs, outputs
@@ -157,19 +157,19 @@ def scan(
             )
         length = rows[0].shape[0]
 
-    def turn(*arguments: Any) -> Any:
+    def iteration(*arguments: Any) -> Any:
         c, x = arguments[: len(carry)], arguments[len(carry) :]
-        new, laid = _turned(body(_like(initial, c), _like(arrays, x)), len(carry))
-        return [*new, *laid]
+        new, stacked = _split_results(body(_like(initial, c), _like(arrays, x)), len(carry))
+        return [*new, *stacked]
 
     inside = [*(c.type for c in carry), *(x.type.with_shape(x.shape[1:]) for x in rows)]
-    term, around = build_inside(turn, inside)
+    term, around = build_inside(iteration, inside)
     results = Scan(Block(term), length, len(carry), len(rows), backwards).apply(*carry, *rows, *around)
     outputs = results[len(carry) :]
     return _like(initial, results[: len(carry)]), outputs[0] if len(outputs) == 1 else outputs
 
 
-def _turned(result: Any, carried: int) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+def _split_results(result: Any, carried: int) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
     """Split the results of a loop body into carry and stacked rows."""
     if not isinstance(result, tuple) or len(result) != 2:
         raise OptionError(
@@ -177,7 +177,7 @@ def _turned(result: Any, carried: int) -> tuple[tuple[Any, ...], tuple[Any, ...]
             f"it returns {result!r}",
             "return for example (h, h)",
         )
-    new, laid = map(_tuple, result)
+    new, stacked = map(_tuple, result)
     if len(new) != carried:
         # Otherwise the last of them would be taken for the stacked rows.
         raise TypeMismatch(
@@ -185,7 +185,7 @@ def _turned(result: Any, carried: int) -> tuple[tuple[Any, ...], tuple[Any, ...]
             f"it takes {carried} and returns {len(new)}",
             "return (c, y) with c like the initial value",
         )
-    return new, laid
+    return new, stacked
 
 
 def repeat(body: Callable[..., Any], times: Size, *initial: Any) -> Any:

@@ -14,7 +14,7 @@ from catgrad.terms.op import NOTHING, Examples, Op, Types
 from catgrad.terms.structural import Constant
 from catgrad.types import Dtype, NdArrayType
 
-MOST_ELEMENTS = 1000
+MAX_LITERAL_ELEMENTS = 1000
 """The maximum size of an array literal, which is part of the emitted text."""
 
 
@@ -35,9 +35,9 @@ class ArrayLiteral(Op):
     result = "array"
 
     def __post_init__(self) -> None:
-        if len(self.elements) > MOST_ELEMENTS:
+        if len(self.elements) > MAX_LITERAL_ELEMENTS:
             raise OptionError(
-                f"an array literal must have at most {MOST_ELEMENTS} elements",
+                f"an array literal must have at most {MAX_LITERAL_ELEMENTS} elements",
                 f"there are {len(self.elements)}",
                 "make it a parameter or an input of the model",
             ).about("ArrayLiteral")

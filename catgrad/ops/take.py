@@ -8,7 +8,7 @@ import numpy as np
 
 from catgrad.dims import Size, numbers
 from catgrad.errors import ShapeError
-from catgrad.ops.gather import gather, require_whole, require_within
+from catgrad.ops.gather import gather, require_integer, require_within
 from catgrad.ops.shape import normalised, permute
 from catgrad.terms.op import Examples, Op, Saves, Types, numeric
 from catgrad.terms.structural import zeros_like
@@ -31,7 +31,7 @@ class TakeAlongAxis(Op):
     result = "taken"
 
     def type(self, x: NdArrayType, index: NdArrayType) -> Types:
-        require_whole(index)
+        require_integer(index)
         normalised(self.axis, x.rank)
         if x.shape != _with_size(index, self.axis, self.size):
             raise ShapeError(
@@ -75,7 +75,7 @@ class ScatterAddAlongAxis(Op):
     result = "added"
 
     def type(self, x: NdArrayType, index: NdArrayType) -> Types:
-        require_whole(index)
+        require_integer(index)
         normalised(self.axis, x.rank)
         if numeric(x).shape != index.shape:
             raise ShapeError(

@@ -10,7 +10,7 @@ from catgrad.backend import backends, get_backend
 from catgrad.errors import UnsupportedOp
 from catgrad.learn import checkpoint
 from catgrad.programs.ports import INITIAL, TABLES, Kind
-from catgrad.programs.program import interpret
+from catgrad.programs.program import evaluate
 from tests.targets import on, on_all_targets
 
 ROWS, INPUT, OUTPUT = NdArrayType((4,)), NdArrayType((3,)), NdArrayType((2,))
@@ -42,7 +42,7 @@ def made():
 def first(reference, seed):
     """The first values of each table, by name."""
     slots = {table: [slot.name for slot in reference.tables.get(table, ())] for table in TABLES}
-    values = {t: interpret(reference.kinds[INITIAL[t]], np.int64(seed)) for t in TABLES if slots[t]}
+    values = {t: evaluate(reference.kinds[INITIAL[t]], np.int64(seed)) for t in TABLES if slots[t]}
     return {t: dict(zip(slots[t], values.get(t, ()), strict=True)) for t in TABLES}
 
 
@@ -67,7 +67,7 @@ def test_steps_and_predictions_agree_with_the_reference(made, target):
     step, predict = reference.kinds[Kind.STEP], reference.kinds[Kind.PREDICT]
     for _ in range(2):
         taken = [tables[p.role][p.name] for p in step.inputs if p.role.is_table]
-        loss, *new = interpret(step, *taken, X, Y)
+        loss, *new = evaluate(step, *taken, X, Y)
         found = learner.step(X, Y)
         assert np.shape(found) == ()
         near(found, loss)
@@ -77,7 +77,7 @@ def test_steps_and_predictions_agree_with_the_reference(made, target):
         for name, expected in arrays.items():
             near(getattr(learner, table)[name], expected)
     taken = [tables[p.role][p.name] for p in predict.inputs if p.role.is_table]
-    near(learner.predict(X), interpret(predict, *taken, X)[0])
+    near(learner.predict(X), evaluate(predict, *taken, X)[0])
 
 
 @on_all_targets
@@ -85,7 +85,7 @@ def test_tables_may_be_assigned(made, target):
     learner, reference = made(target)
     other = first(reference, 2)
     before = learner.predict(X)
-    checkpoint.put_back(learner, {str(table): arrays for table, arrays in other.items()})
+    checkpoint.restore(learner, {str(table): arrays for table, arrays in other.items()})
     name, expected = next(iter(other["parameters"].items()))
     near(learner.parameters[name], expected)
     assert not np.allclose(np.asarray(learner.predict(X)), np.asarray(before))
@@ -101,7 +101,7 @@ def test_loss_is_computed_or_refused_with_the_reason(made, target):
         return
     tables = first(reference, 1)
     taken = [tables[p.role][p.name] for p in loss.inputs if p.role.is_table]
-    near(learner.loss(X, Y), interpret(loss, *taken, X, Y)[0])
+    near(learner.loss(X, Y), evaluate(loss, *taken, X, Y)[0])
 
 
 @on("torch-module")

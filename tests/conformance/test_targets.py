@@ -77,12 +77,12 @@ def test_models(target, name, function, batch):
 @pytest.mark.parametrize("target", TARGETS)
 def test_unsupported_lists_exactly_the_missing_operations(target):
     from catgrad.terms.op import OPS
-    from catgrad.terms.state import Kept, Update
+    from catgrad.terms.state import Persistent, Update
 
     backend = get_backend(target)
     printed = backend.operations
     missing = {n for n, op in OPS.items() if op.body is None and not op.structural and n not in printed}
-    hidden = {n for n, op in OPS.items() if issubclass(op, (Kept, Update))}
+    hidden = {n for n, op in OPS.items() if issubclass(op, (Persistent, Update))}
     assert missing - hidden == set(backend.unsupported)
 
 

@@ -22,9 +22,9 @@ from catgrad.learn.compile import emit
 from catgrad.learn.learner import Learner
 from catgrad.learn.task import TERMS
 from catgrad.programs.ports import INITIAL, TABLES, Kind
-from catgrad.programs.program import Program, evaluate, interpret, lower
+from catgrad.programs.program import Program, evaluate, lower
 from catgrad.terms.op import OPS
-from catgrad.terms.state import Kept, Update
+from catgrad.terms.state import Persistent, Update
 from catgrad.testing import Batches, Case, check_conformance, in_float64, operation_cases, run_on
 from tests.conformance.test_whole_numbers import OPERATORS, PAIRS, REDUCTIONS, check, whole
 from tests.differential import check_programs
@@ -65,7 +65,7 @@ def test_the_entry_point_is_loaded_and_every_operation_printed():
     assert "javascript" in backends()
     printed = get_backend("javascript").operations
     missing = {n for n, op in OPS.items() if op.body is None and not op.structural and n not in printed}
-    assert missing == {n for n, op in OPS.items() if issubclass(op, (Kept, Update))}
+    assert missing == {n for n, op in OPS.items() if issubclass(op, (Persistent, Update))}
 
 
 def primitive(case):
@@ -168,12 +168,12 @@ def test_a_learner_trains_as_the_reference():
     artifact = emit(Task(model, optimisers.adam(0.1), mse, "net"), "javascript")
     learner, program = artifact.load()().learner(seed=1), artifact.reference
     assert isinstance(learner, Learner)
-    tables = {t: interpret(program.kinds[INITIAL[t]], np.int64(1)) for t in TABLES if program.tables.get(t)}
+    tables = {t: evaluate(program.kinds[INITIAL[t]], np.int64(1)) for t in TABLES if program.tables.get(t)}
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(7, 4)).astype(np.float32), rng.normal(size=(7, 3)).astype(np.float32)
     for _ in range(3):
         step = program.kinds[Kind.STEP]
-        loss, *new = interpret(step, *(array for table in step.tables for array in tables[table]), x, y)
+        loss, *new = evaluate(step, *(array for table in step.tables for array in tables[table]), x, y)
         np.testing.assert_allclose(learner.step(x, y), loss, rtol=1e-5)
         for role in tables:
             tables[role] = [a for port, a in zip(step.outputs[1:], new, strict=True) if port.role is role]

@@ -17,7 +17,7 @@ from catgrad.loops.ir.nest import statements
 from catgrad.loops.ir.steps import conditions, kernels
 from catgrad.loops.passes import contract_arrays, vectorise_rows
 from catgrad.loops.reference import run
-from catgrad.programs.program import evaluate, interpret
+from catgrad.programs.program import evaluate
 from catgrad.programs.program import lower as straight
 from catgrad.testing import Case, draw_arrays, operation_cases
 from catgrad.types import widened
@@ -46,7 +46,7 @@ def equal(found, wanted):
 @pytest.mark.parametrize("case", operation_cases(), ids=str)
 def test_kernels_of_operations_agree_with_the_reference(case: Case):
     arrays = draw_arrays(tuple(case.term.source.table), case.domain)
-    wanted = interpret(straight(case.term), *arrays)
+    wanted = evaluate(straight(case.term), *arrays)
     for machine in (VECTORS, SCALARS):
         lowered = compile_kernels(function_of(case.term), machine).map_kernels(machine.finish)
         for result, reference, type in zip(
@@ -67,16 +67,14 @@ def assert_no_dead_stores(lowered):
 @given(integer_terms(size=10), st.integers(0, 99))
 def test_kernels_of_integers_agree_with_the_reference(term, seed):
     arrays = integers_for(term, seed)
-    assert equal(
-        run(compile_kernels(function_of(term), VECTORS), *arrays), interpret(straight(term), *arrays)
-    )
+    assert equal(run(compile_kernels(function_of(term), VECTORS), *arrays), evaluate(straight(term), *arrays))
 
 
 @given(float_terms(size=10), st.integers(0, 99))
 def test_kernels_of_reverses_agree_with_the_reference(term, seed):
     term = reverse(term)
     arrays = draw_arrays(tuple(term.source.table), (-1.0, 1.0), seed)
-    close(run(compile_kernels(function_of(term), VECTORS), *arrays), interpret(straight(term), *arrays), 1e-4)
+    close(run(compile_kernels(function_of(term), VECTORS), *arrays), evaluate(straight(term), *arrays), 1e-4)
 
 
 def after_each_pass(function, machine):
@@ -97,7 +95,7 @@ MACHINES = st.sampled_from([VECTORS, SCALARS])
 @given(integer_terms(size=10), MACHINES, st.integers(0, 99))
 def test_every_pass_preserves_the_meaning(term, machine, seed):
     arrays = integers_for(term, seed)
-    wanted = interpret(straight(term), *arrays)
+    wanted = evaluate(straight(term), *arrays)
     for name, lowered in after_each_pass(function_of(term), machine):
         assert equal(run(lowered, *arrays, shuffled=True), wanted), name
 
@@ -106,7 +104,7 @@ def test_every_pass_preserves_the_meaning(term, machine, seed):
 def test_every_pass_preserves_the_meaning_of_reverses(term, machine, seed):
     term = reverse(term)
     arrays = draw_arrays(tuple(term.source.table), (-1.0, 1.0), seed)
-    wanted = interpret(straight(term), *arrays)
+    wanted = evaluate(straight(term), *arrays)
     for _, lowered in after_each_pass(function_of(term), machine):
         close(run(lowered, *arrays, shuffled=True), wanted, 1e-4)
 
@@ -157,9 +155,7 @@ def test_iterations_of_parallel_loops_may_run_in_any_order(term, seed):
 def test_dividends_of_indices_are_not_negative(moved):
     term = build(moved, [NdArrayType((2, 3))])
     arrays = draw_arrays(tuple(term.source.table))
-    assert equal(
-        run(compile_kernels(function_of(term), VECTORS), *arrays), interpret(straight(term), *arrays)
-    )
+    assert equal(run(compile_kernels(function_of(term), VECTORS), *arrays), evaluate(straight(term), *arrays))
 
 
 @pytest.mark.parametrize(
@@ -182,7 +178,7 @@ def test_nests_with_a_dependence_between_iterations_are_not_fused(read):
     for shuffled in (False, True):
         close(
             run(compile_kernels(function_of(term), VECTORS), *arrays, shuffled=shuffled),
-            interpret(straight(term), *arrays),
+            evaluate(straight(term), *arrays),
         )
 
 
@@ -195,9 +191,7 @@ def test_reversed_rows_of_a_symbolic_size():
 
     term = build(turned, [NdArrayType((2 * n, 2)), NdArrayType((n,))])
     arrays = [np.arange(12, dtype=np.float32).reshape(6, 2), np.zeros(3, np.float32)]
-    assert equal(
-        run(compile_kernels(function_of(term), VECTORS), *arrays), interpret(straight(term), *arrays)
-    )
+    assert equal(run(compile_kernels(function_of(term), VECTORS), *arrays), evaluate(straight(term), *arrays))
 
 
 def assert_same(found, wanted):
@@ -212,7 +206,7 @@ def test_kernels_of_random_programs_stay_within_bounds(program):
     term = pruned(program.term)
     found, wanted = (
         outcome(lambda: run(compile_kernels(function_of(term), VECTORS), *program.inputs, shuffled=True)),
-        outcome(lambda: interpret(straight(term), *program.inputs)),
+        outcome(lambda: evaluate(straight(term), *program.inputs)),
     )
     assert isinstance(found, list) or (isinstance(found, IndexError) and isinstance(wanted, IndexError))
 

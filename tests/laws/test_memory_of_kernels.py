@@ -23,7 +23,7 @@ from catgrad.loops.memory_plan import byte_size, planned
 from catgrad.loops.printing.kernels import Interface, KernelPrinter
 from catgrad.loops.reference import Interpreter, run
 from catgrad.ops.contract import Contract
-from catgrad.programs.program import interpret
+from catgrad.programs.program import evaluate
 from catgrad.programs.program import lower as straight
 from catgrad.terms.term import singleton
 from catgrad.testing import draw_arrays
@@ -50,7 +50,7 @@ def test_symbolic_sizes_and_a_workspace_keep_the_meaning(term, sizes, seed):
     term = reverse(term)
     lowered = compile_kernels(function_of(term), VECTORS)
     arrays = arrays_of(lowered.function, sizes, seed)
-    wanted = interpret(straight(term), *arrays)
+    wanted = evaluate(straight(term), *arrays)
     for found, reference in zip(run(lowered, *arrays, plan=planned(lowered)), wanted, strict=True):
         np.testing.assert_allclose(found, reference, rtol=1e-3, atol=1e-4)
 
@@ -93,7 +93,7 @@ def check_in_place(term, taken, arrays):
     assert [r.alias for r in lowered.results] == [
         lowered.arguments[taken[n]] if n in taken else None for n in range(len(lowered.results))
     ]
-    wanted = interpret(straight(term), *arrays)
+    wanted = evaluate(straight(term), *arrays)
     for shuffled in (False, True):
         found = run(lowered, *arrays, plan=planned(lowered), shuffled=shuffled)
         assert all(np.array_equal(x, y) for x, y in zip(found, wanted, strict=True))

@@ -24,7 +24,7 @@ from catgrad import Dim, Dtype, NdArrayType, Task, build, emit, layers, mse, ops
 from catgrad.backend import get_backend
 from catgrad.errors import OptionError, one_line
 from catgrad.learn.entries import program
-from catgrad.naming import LONGEST, Namer
+from catgrad.naming import MAX_NAME_CHARACTERS, Namer
 from catgrad.programs.ports import Kind
 from catgrad.programs.program import Program, lower
 from catgrad.terms.state import RunNumber, Slot
@@ -75,7 +75,20 @@ arguments await debugger eval function instanceof interface let null prototype s
 )
 """Reserved words of C, C++, their standard headers, and JavaScript."""
 
-OTHER = ["0", "00", "1.2", "a.b", "a_b", "A.B", "_", "__", "_x", "__init__", "__proto__", "x" * LONGEST]
+OTHER = [
+    "0",
+    "00",
+    "1.2",
+    "a.b",
+    "a_b",
+    "A.B",
+    "_",
+    "__",
+    "_x",
+    "__init__",
+    "__proto__",
+    "x" * MAX_NAME_CHARACTERS,
+]
 
 
 @cache
@@ -90,7 +103,7 @@ def dictionary(target):
 def names_for(target, most=8):
     part = st.one_of(st.sampled_from(dictionary(target)), st.from_regex(r"[A-Za-z0-9_]{1,6}", fullmatch=True))
     dotted = st.lists(part, min_size=1, max_size=3).map(".".join)
-    fitting = dotted.filter(lambda text: len(text) <= LONGEST and text != "step")
+    fitting = dotted.filter(lambda text: len(text) <= MAX_NAME_CHARACTERS and text != "step")
     return st.lists(fitting, min_size=1, max_size=most, unique=True)
 
 
@@ -125,14 +138,18 @@ MAKERS = {
 
 
 @pytest.mark.parametrize("kind", MAKERS)
-@given(st.one_of(TEXTS, st.text("ab.0_é\n", max_size=4), st.integers(1, LONGEST + 5).map("x".__mul__)))
+@given(
+    st.one_of(
+        TEXTS, st.text("ab.0_é\n", max_size=4), st.integers(1, MAX_NAME_CHARACTERS + 5).map("x".__mul__)
+    )
+)
 def test_names_are_validated(kind, name):
     made = (
         (lambda: build(lambda: MAKERS[kind](name), []))
         if kind == "a parameter"
         else (lambda: MAKERS[kind](name))
     )
-    fits = re.fullmatch(r"[A-Za-z0-9_]+(\.[A-Za-z0-9_]+)*", name) and len(name) <= LONGEST
+    fits = re.fullmatch(r"[A-Za-z0-9_]+(\.[A-Za-z0-9_]+)*", name) and len(name) <= MAX_NAME_CHARACTERS
     if fits or (kind == "an argument" and not name):
         made()
     else:

@@ -20,7 +20,7 @@ from catgrad.loops.ir.nest import Kernel, MatMul, Sort, statements
 from catgrad.loops.ir.steps import kernels
 from catgrad.loops.passes.unroll_by_cost import Unrolling
 from catgrad.loops.reference import run
-from catgrad.programs.program import interpret
+from catgrad.programs.program import evaluate
 from catgrad.programs.program import lower as straight
 from catgrad.terms.block import Block
 from catgrad.testing import draw_arrays, in_float64
@@ -47,7 +47,7 @@ def assert_kept(f, change, seed=0):
     changed = lowered.map_kernels(lambda kernel: change(kernel, SCALARS))
     parts = [s for kernel in kernels(changed.steps) for s in statements(kernel.body)]
     assert not any(isinstance(s, (MatMul, Sort)) for s in parts)
-    for found, reference in zip(run(changed, *arrays), interpret(straight(term), *arrays), strict=True):
+    for found, reference in zip(run(changed, *arrays), evaluate(straight(term), *arrays), strict=True):
         np.testing.assert_allclose(found, reference, rtol=1e-9, atol=1e-9)
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from catgrad import Dim, Dtype, NdArrayType, Task, build, emit, layers, mse, ops, sgd
 from catgrad.backend import backends, get_backend
 from catgrad.errors import OptionError
-from catgrad.programs.peak_memory import MOST_BYTES, require_addressable
+from catgrad.programs.peak_memory import MAX_ADDRESSABLE_BYTES, require_addressable
 from catgrad.programs.program import Program, lower
 
 B = Dim("b")
@@ -32,7 +32,7 @@ def test_exactly_the_arrays_that_fit_are_accepted(shape, dtype):
     """The function has two: its argument and its result."""
     function = lower(build(lambda x: ops.flip(x, 0) if shape else x, [NdArrayType(tuple(shape), dtype)]))
     spanned = prod(size or 1 for size in shape) * dtype.itemsize * (2 if shape else 1)
-    if spanned <= MOST_BYTES:
+    if spanned <= MAX_ADDRESSABLE_BYTES:
         require_addressable(function)
     else:
         with pytest.raises(OptionError, match="of which the largest takes"):

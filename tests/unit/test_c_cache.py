@@ -189,7 +189,7 @@ def test_a_compiler_that_does_not_end_is_killed_with_its_children(cache, tmp_pat
     (tmp_path / "cc").write_text(f"#!/bin/sh\n(sleep 0.8; touch {late}) &\nwait\n")
     (tmp_path / "cc").chmod(0o755)
     monkeypatch.setenv("CC", str(tmp_path / "cc"))
-    monkeypatch.setattr("catgrad.backends.c.compiler.LIMIT", 0.2)
+    monkeypatch.setattr("catgrad.backends.c.compiler.MAX_COMPILE_SECONDS", 0.2)
     with pytest.raises(ToolError, match=r"must end within 0\.2 seconds, but .*cc did not"):
         library()
     time.sleep(1)

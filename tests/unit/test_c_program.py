@@ -254,7 +254,7 @@ def test_weights_that_do_not_fit_are_refused(tmp_path, monkeypatch):
     safetensors.write(path, {"dense.weight": np.zeros((4, 3)), "dense.bias": np.zeros(3, np.float32)})
     with pytest.raises(ShapeError, match=r"must hold dense\.weight as float32\[4, 3\]"):
         emitted(weights=str(path))
-    monkeypatch.setattr("catgrad.backends.c.constants.MOST_BYTES", 50)
+    monkeypatch.setattr("catgrad.backends.c.constants.MAX_SOURCE_BYTES", 50)
     with pytest.raises(OptionError, match="60"):
         emitted(weights=str(path))
 

@@ -36,7 +36,7 @@ def test_each_target_declares_its_tools(capsys, monkeypatch):
         assert re.search(r"\byes\b", rows[name]) if reason is None else reason in rows[name]
         for tool in get_backend(name).needs:
             assert name in rows[tool.name]
-            assert tool.is_here() or tool.remedy() in rows[tool.name]
+            assert tool.is_installed() or tool.remedy() in rows[tool.name]
 
 
 def test_a_missing_tool_comes_with_its_installation(capsys, monkeypatch, tmp_path):
@@ -91,7 +91,7 @@ def test_a_program_that_cannot_be_run_is_here_and_has_no_version(tmp_path, monke
     (tmp_path / "odd").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
     odd = Executable(name="odd", names=("odd",), install="do")
-    assert (odd.is_here(), odd.version()) == (True, "")
+    assert (odd.is_installed(), odd.version()) == (True, "")
 
 
 def test_a_doctor_among_hanging_programs(capsys, monkeypatch, tmp_path):
@@ -115,14 +115,14 @@ def test_metadata_may_be_broken(monkeypatch, found):
 
     monkeypatch.setattr(metadata, "version", version)
     numpy = Package(name="NumPy", module="numpy", install="pip install numpy")
-    assert numpy.is_here()
+    assert numpy.is_installed()
     assert numpy.version() in ("", r"\x1b[31m")
 
 
 def test_a_folder_is_no_package(tmp_path, monkeypatch):
     (tmp_path / "hollow").mkdir()
     monkeypatch.syspath_prepend(str(tmp_path))
-    assert not Package(name="Hollow", module="hollow", install="do").is_here()
+    assert not Package(name="Hollow", module="hollow", install="do").is_installed()
 
 
 @pytest.mark.parametrize(("text", "version"), [("v20.1.0\n", "20.1.0"), ("\n\n\t\n", ""), ("7", "7")])
@@ -181,7 +181,7 @@ def test_a_plug_in_that_does_not_load_breaks_no_other(broken):
 
 
 def test_commands_work_without_a_plug_in_that_does_not_load(broken, capsys):
-    for command, listed in (("targets", "numpy"), ("doctor", "mend the package"), ("ops", "Sigmoid")):
+    for command, listed in (("targets", "numpy"), ("doctor", "repair the package"), ("ops", "Sigmoid")):
         with pytest.warns(CatgradWarning), pytest.raises(SystemExit) as end:
             main([command])
         said = capsys.readouterr()

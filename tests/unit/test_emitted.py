@@ -16,7 +16,7 @@ from catgrad import Dim, Dtype, NdArrayType, Task, build, compile_model, emit, l
 from catgrad.backend import get_backend
 from catgrad.errors import OptionError, UnknownName
 from catgrad.programs.ports import Kind, Role
-from catgrad.programs.program import Program, interpret, lower
+from catgrad.programs.program import Program, evaluate, lower
 from catgrad.testing import run_on
 from tests.models import TASKS, mlp
 from tests.targets import on, on_all_targets
@@ -93,7 +93,7 @@ def test_a_step_returns_the_loss_and_the_new_tables(target):
     assert step.outputs[0].role is Role.LOSS
     x, y = np.ones((3, 4), np.float32), np.zeros((3, 3), np.float32)
     state = model.init_state(0) if Role.STATE in step.tables else []  # in Scratch, the learning rate
-    expected = interpret(step, *state, *(p := model.init(0)), x, y)
+    expected = evaluate(step, *state, *(p := model.init(0)), x, y)
     for found, reference in zip(model.step(*state, *p, x, y), expected, strict=True):
         np.testing.assert_allclose(found, reference, rtol=1e-5, atol=1e-6)
     if target != "scratch":

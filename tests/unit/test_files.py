@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from catgrad import emit
 from catgrad.errors import ArtifactError
-from catgrad.files import STRAY_SECONDS, write_whole
+from catgrad.files import STRAY_SECONDS, write_atomically
 from catgrad.formats import safetensors
 from catgrad.learn import checkpoint
 from tests.models import mlp
@@ -34,7 +34,7 @@ def entries(folder):
 def test_a_file_has_its_contents_and_leaves_no_temporary_file(tmp_path_factory, blocks, name):
     folder = tmp_path_factory.mktemp("some")
     for content in (blocks, blocks[1:]):
-        write_whole(folder / name, content)
+        write_atomically(folder / name, content)
         assert (folder / name).read_bytes() == b"".join(content)
         assert entries(folder) == [name]
 
@@ -44,11 +44,11 @@ def test_a_file_has_its_contents_and_leaves_no_temporary_file(tmp_path_factory, 
 WRITER = """
 import sys, threading
 from pathlib import Path
-from catgrad.files import write_whole
+from catgrad.files import write_atomically
 
 def write(letter):
     for _ in range(10):
-        write_whole(Path(sys.argv[1]), [letter.encode() * 10_000] * 10)
+        write_atomically(Path(sys.argv[1]), [letter.encode() * 10_000] * 10)
 
 threads = [threading.Thread(target=write, args=(letter,)) for letter in sys.argv[2]]
 for thread in threads: thread.start()
@@ -82,14 +82,14 @@ def victim(tmp_path):
 
 def test_a_link_at_the_temporary_path_is_not_followed(tmp_path, victim, monkeypatch):
     (tmp_path / f".a.{os.getpid()}").symlink_to(victim)
-    write_whole(tmp_path / "a", [b"new"])
+    write_atomically(tmp_path / "a", [b"new"])
     assert victim.read_text() == "untouched"
     # Not even by one who could guess the name.
     monkeypatch.setattr("secrets.token_hex", lambda count: "0" * 2 * count)
     planted = tmp_path / f".a.{'0' * 16}.part"
     planted.symlink_to(victim)
     with pytest.raises(FileExistsError):
-        write_whole(tmp_path / "a", [b"newer"])
+        write_atomically(tmp_path / "a", [b"newer"])
     assert (tmp_path / "a").read_text() == "new"
     assert planted.is_symlink() and victim.read_text() == "untouched"
 
@@ -102,7 +102,7 @@ def test_a_link_is_followed(tmp_path, is_there):
         (folder / "real").write_text("old")
     (tmp_path / "second").symlink_to("there/real")
     (tmp_path / "first").symlink_to(tmp_path / "second")
-    write_whole(tmp_path / "first", [b"new"])
+    write_atomically(tmp_path / "first", [b"new"])
     assert (folder / "real").read_text() == "new"
     assert (tmp_path / "first").is_symlink() and (tmp_path / "second").is_symlink()
     assert entries(folder) == ["real"]
@@ -115,7 +115,7 @@ def test_only_regular_files_are_replaced(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     for name in ("loop", "folder", "pipe"):
         with pytest.raises(OSError, match="neither a file nor a link to one"):
-            write_whole(tmp_path / name, [b"new"])
+            write_atomically(tmp_path / name, [b"new"])
     assert entries(tmp_path) == ["folder", "loop", "pipe"]
 
 
@@ -148,7 +148,7 @@ def test_data_are_on_disk_before_the_rename(tmp_path, monkeypatch):
 
     monkeypatch.setattr(os, "fsync", recorded_fsync)
     monkeypatch.setattr(os, "replace", recorded_replace)
-    write_whole(tmp_path / "a", [b"four", b"five."])
+    write_atomically(tmp_path / "a", [b"four", b"five."])
     assert done == [9, "a", "folder"]
 
 
@@ -156,12 +156,12 @@ def test_data_are_on_disk_before_the_rename(tmp_path, monkeypatch):
 def test_permissions_of_the_old_file_are_preserved(tmp_path):
     before = os.umask(0o027)
     try:
-        write_whole(tmp_path / "a", [b"new"])
+        write_atomically(tmp_path / "a", [b"new"])
     finally:
         os.umask(before)
     assert stat.S_IMODE((tmp_path / "a").stat().st_mode) == 0o640
     (tmp_path / "a").chmod(0o600)
-    write_whole(tmp_path / "a", [b"newer"])
+    write_atomically(tmp_path / "a", [b"newer"])
     assert stat.S_IMODE((tmp_path / "a").stat().st_mode) == 0o600
 
 
@@ -172,7 +172,7 @@ def test_a_failed_write_leaves_the_old_file(tmp_path):
 
     (tmp_path / "a").write_text("old")
     with pytest.raises(KeyboardInterrupt):
-        write_whole(tmp_path / "a", blocks())
+        write_atomically(tmp_path / "a", blocks())
     assert (tmp_path / "a").read_text() == "old"
     assert entries(tmp_path) == ["a"]
 
@@ -182,14 +182,14 @@ def test_a_failed_write_leaves_the_old_file(tmp_path):
 STUCK = """
 import sys, time
 from pathlib import Path
-from catgrad.files import write_whole
+from catgrad.files import write_atomically
 
 def blocks():
     yield b"new" * 10_000
     print("under way", flush=True)
     time.sleep(1000)
 
-write_whole(Path(sys.argv[1]), blocks())
+write_atomically(Path(sys.argv[1]), blocks())
 """
 
 
@@ -204,16 +204,16 @@ def test_temporary_files_of_killed_writers_are_removed_later(tmp_path):
         writer.stdout.readline()
         [stray] = tmp_path.iterdir()
         age(stray)
-        write_whole(tmp_path / "a", [b"new"])
+        write_atomically(tmp_path / "a", [b"new"])
         assert stray.exists(), "its writer lives"
         writer.kill()
     os.utime(stray)
-    write_whole(tmp_path / "a", [b"newer"])
+    write_atomically(tmp_path / "a", [b"newer"])
     assert stray.exists(), "it is young"
     age(stray)
-    write_whole(tmp_path / "b", [b"another"])
+    write_atomically(tmp_path / "b", [b"another"])
     assert stray.exists(), "it is another's"
-    write_whole(tmp_path / "a", [b"newest"])
+    write_atomically(tmp_path / "a", [b"newest"])
     assert entries(tmp_path) == ["a", "b"]
 
 
@@ -226,12 +226,12 @@ def test_a_writer_of_this_process_keeps_its_file(tmp_path):
         begun.set()
         assert free.wait(60)
 
-    slow = threading.Thread(target=write_whole, args=(tmp_path / "a", blocks()))
+    slow = threading.Thread(target=write_atomically, args=(tmp_path / "a", blocks()))
     slow.start()
     assert begun.wait(60)
     [part] = tmp_path.iterdir()
     age(part)
-    write_whole(tmp_path / "a", [b"quick"])
+    write_atomically(tmp_path / "a", [b"quick"])
     assert (tmp_path / "a").read_text() == "quick"
     free.set()
     slow.join()
@@ -256,7 +256,7 @@ def test_files_that_resemble_temporary_ones_are_left_alone(tmp_path, victim):
     os.mkfifo(tmp_path / f".a.{digits[::-1]}.part")
     age(tmp_path / f".a.{digits[::-1]}.part")
     before = entries(tmp_path)
-    write_whole(tmp_path / "a", [b"new"])
+    write_atomically(tmp_path / "a", [b"new"])
     assert entries(tmp_path) == sorted(["a", *before])
     assert victim.read_text() == "untouched"
 

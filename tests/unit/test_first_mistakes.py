@@ -15,7 +15,7 @@ FUNCTIONS = {
         lambda h, xs: ops.scan(lambda c, x: ((c, x), c), h, xs), [X, ROWS], TypeMismatch, "as many carries",
     ),
     "a body that carries less than it got": (
-        lambda h, xs: ops.scan(lambda c, x: (c[0], x), (h, h), xs), [X, ROWS], TypeMismatch, "it got 2",
+        lambda h, xs: ops.scan(lambda c, x: (c[0], x), (h, h), xs), [X, ROWS], TypeMismatch, "it takes 2",
     ),
     "a number to carry": (
         lambda xs: ops.scan(lambda c, x: (c, c), 0.0, xs), [ROWS], TermError, "must be applied to variables",

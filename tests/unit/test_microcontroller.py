@@ -59,4 +59,4 @@ def test_the_program_may_begin_with_weights_of_a_file(tmp_path):
 
 @NEEDS_GCC
 def test_no_warnings(folder):
-    built("gcc", *build.SMALL, *STRICT, "-Os", "-c", "main.c", "-o", "main.o", cwd=folder)
+    built("gcc", *build.SIZE_FLAGS, *STRICT, "-Os", "-c", "main.c", "-o", "main.o", cwd=folder)

@@ -42,7 +42,7 @@ WHOLE = ["steps", "iterations", "period", "warm-up"]
 @pytest.mark.parametrize("name", WHOLE)
 @pytest.mark.parametrize("value", [1.5, True, 2.0])
 def test_counts_are_integers(name, value):
-    with pytest.raises(OptionError, match="whole number"):
+    with pytest.raises(OptionError, match="must be an integer"):
         NUMBERS[name](value)
 
 

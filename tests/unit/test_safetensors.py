@@ -302,7 +302,7 @@ def test_unreadable_files_are_never_written(tmp_path, named_arrays, metadata):
 
 
 def test_a_header_that_readers_would_refuse_is_not_written(tmp_path, monkeypatch):
-    monkeypatch.setattr(safetensors, "LONGEST_HEADER", 100)
+    monkeypatch.setattr(safetensors, "MAX_HEADER_BYTES", 100)
     safetensors.write(tmp_path / "a", {}, {"a": "b" * 50})
     with pytest.raises(ArtifactError, match="must have 100 bytes at most, but those of .* have 128"):
         safetensors.write(tmp_path / "b", {}, {"a": "b" * 100})

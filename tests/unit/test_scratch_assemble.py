@@ -200,13 +200,13 @@ def test_many_blocks_and_much_json_are_warned_of():
     with pytest.warns(CatgradWarning, match="s has 2,003 blocks"):
         sprite3("sprite s\n    define f\n" + "        hide\n" * 2001, {})
     with pytest.warns(
-        CatgradWarning, match="Scratch's site takes 5,000,000; round the weights with sig_figs=4"
+        CatgradWarning, match="Scratch's site allows 5,000,000; round the weights with sig_figs=4"
     ):
         sprite3("sprite s\n    list w given 200000\n", {"w": np.full(200_000, 0.12345678901234567)})
 
 
 @pytest.mark.parametrize("sig_figs", [0, -1, 2.5, "3"])
-def test_digits_are_a_whole_number_above_0(sig_figs):
+def test_digits_are_a_positive_integer(sig_figs):
     with pytest.raises(OptionError, match="sig_figs must be an integer above 0"):
         sprite3("sprite s\n", {}, sig_figs)
 
@@ -221,7 +221,7 @@ def test_digits_are_a_whole_number_above_0(sig_figs):
          "line 2: a shared variable or list must have one initial value, but v has two"),
         (["stage\n    when sprite clicked\n"], "line 2: a block of the stage must not need a sprite"),
         (["stage\n    when flag clicked\n        pen down\n"],
-         "line 3: the stage must .* but pen_penDown is"),
+         "line 3: a block of the stage .* but pen_penDown does"),
         (["sprite a\n    shared list l\n", "sprite b\n    list l\n"],
          "line 2: a variable or list of one sprite must not have the name of a shared one, but l has"),
     ],

@@ -109,7 +109,7 @@ def damaged(file, place):
     "file",
     [
         b"", b"text", b"PK\x05\x06", sb3([], {})[:-30], damaged(sb3([], {}), 60), "/nowhere/at/all.sb3",
-        archive("", "other.json"), archive(b" " * (scratch.LARGEST + 1)), archive("[" * 100_000),
+        archive("", "other.json"), archive(b" " * (scratch.MAX_JSON_BYTES + 1)), archive("[" * 100_000),
         archive("{"), archive("[]"), archive("3"), archive(b"\xff\xfe"), archive('{"targets": 3}'),
         archive('{"targets": [3]}'), archive('{"targets": [{"name": 1}]}'), lists("[]"), lists('{"a": 1}'),
         lists('{"a": ["w", [NaN]]}'), lists('{"a": ["w", [null]]}'), lists(f'{{"a": ["w", [{"9" * 5000}]]}}'),

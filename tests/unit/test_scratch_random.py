@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from catgrad.backends.scratch.compile.bits import bits_apart, odd_bits
+from catgrad.backends.scratch.compile.bits import odd_bits, spread_bits
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -22,7 +22,7 @@ byte = st.integers(0, 255)
 
 @given(byte, byte, byte)
 def test_exclusive_or_of_three_words_by_addition(x, y, z):
-    apart, odd = [0, *bits_apart()], [0, *odd_bits()]
+    apart, odd = [0, *spread_bits()], [0, *odd_bits()]
     total = apart[x] + apart[y] + apart[z]
     assert odd[total % 256] + 16 * odd[total // 256] == x ^ y ^ z
 

@@ -119,7 +119,7 @@ def test_a_decoder_restores_spaces():
         (
             lambda: CharTokenizer(("a",)).decode([0, 1]),
             UnknownName,
-            "whole numbers from 0 to 0, but one is 1",
+            "integers from 0 to 0, but one is 1",
         ),
         (lambda: CharTokenizer(("a",)).decode([0.5]), UnknownName, "one is 0.5"),
         (lambda: CharTokenizer(()), OptionError, "it has none; train it on a longer text"),

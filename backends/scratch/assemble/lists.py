@@ -1,4 +1,4 @@
-"""Items of lists: those in the text, and those given separately."""
+"""Items of lists: those in the text, and those passed separately."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from .limits import check_list
 from .numbers import items, written
 
 
-class Given:
-    """Lists given separately: by name, or as `sprite/name` if several sprites have a list of that name."""
+class SeparateLists:
+    """Lists passed separately: by name, or as `sprite/name` if several sprites have a list of that name."""
 
     def __init__(self, lists: Mapping[str, Sequence[Any]], sig_figs: int | None) -> None:
         if sig_figs is not None and not (isinstance(sig_figs, int) and sig_figs > 0):
@@ -27,7 +27,7 @@ class Given:
     def items(self, sprite: str, list: List) -> list[Literal]:
         """Return the items of a list.
 
-        Raises: TextError if other items are given than the text says; ArtifactError if there are too many
+        Raises: TextError if there are other items than the text declares; ArtifactError if there are too many
         """
         name = list.name.name
         if list.given is None:
@@ -38,7 +38,7 @@ class Given:
         return found
 
     def check_all_used(self) -> None:
-        """Raise OptionError if a list is given that no text declares."""
+        """Raise OptionError if a list is passed that no text declares."""
         for name in self._lists:
             if name not in self._used:
                 raise OptionError(

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..language.refused import refused
 from ..language.tree import Section
-from .lists import Given
+from .lists import SeparateLists
 from .targets import Target, target
 from .values import Value, by_id
 
@@ -17,7 +17,7 @@ _PEN = "pen"
 def project(targets: Sequence[Target]) -> dict[str, Any]:
     """Return the JSON of a project. Raises: TextError if two targets have the same name."""
     if all(not made.json["isStage"] for made in targets):
-        targets = [target(Section(None), Given({}, None)), *targets]
+        targets = [target(Section(None), SeparateLists({}, None)), *targets]
     targets = sorted(targets, key=lambda made: not made.json["isStage"])
     _check_names(targets)
     shared = _shared(targets)

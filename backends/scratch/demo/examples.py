@@ -32,7 +32,7 @@ class Column:
         return int(self.array[0].size)
 
     @property
-    def in_turns(self) -> bool:
+    def in_a_loop(self) -> bool:
         """Return whether a row is copied in a loop."""
         return self.width > AT_ONCE
 

@@ -28,7 +28,7 @@ from catgrad.types import Array
 from . import packed, rounded
 from .names import written
 
-LARGEST = 30_000_000
+MAX_JSON_BYTES = 30_000_000
 """The maximum size of the JSON in bytes; Scratch's site accepts 5 million."""
 
 _NUMBER = re.compile(r"\s*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\s*")
@@ -161,9 +161,9 @@ def _content(archive: zipfile.ZipFile) -> bytes:
     if not names:
         raise ValueError("it has no project.json or sprite.json")
     with archive.open(names[0]) as opened:
-        content = opened.read(LARGEST + 1)
-    if len(content) > LARGEST:
-        raise ValueError(f"its JSON has more than {LARGEST:,} bytes")
+        content = opened.read(MAX_JSON_BYTES + 1)
+    if len(content) > MAX_JSON_BYTES:
+        raise ValueError(f"its JSON has more than {MAX_JSON_BYTES:,} bytes")
     return content
 
 

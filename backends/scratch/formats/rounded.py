@@ -15,7 +15,7 @@ import numpy as np
 from catgrad.errors import ArtifactError
 from catgrad.types import Array
 
-from .packed import LARGEST, NAME, Packed, Text, check_letters, codes, packed, written
+from .packed import MAX_EXACT_INTEGER, NAME, Packed, Text, check_letters, codes, packed, written
 
 AT_ONCE = 3
 """The count of numbers in one integer."""
@@ -94,7 +94,11 @@ class Steps(Text):
 
     def check(self) -> None:
         """Raise ValueError for invalid fields."""
-        if self.bits not in BITS.values() or self.span != 2**self.bits or not 0 < self.group <= LARGEST:
+        if (
+            self.bits not in BITS.values()
+            or self.span != 2**self.bits
+            or not 0 < self.group <= MAX_EXACT_INTEGER
+        ):
             raise ValueError(
                 f"the numbers of {self.name} must have {', '.join(map(str, BITS.values()))} bits"
             )

@@ -26,7 +26,7 @@ ITERATION_NS, CALL_NS = 150, 434
 
 REPEATED = {
     "Maximum": (0, 1), "Minimum": (0, 1), "Select": (0,), "Sign": (0,), "Round": (0,), "Fmod": (0,),
-    "CastToWhole": (0,), "Power": (0, 1), "IsNan": (0,), "IsFinite": (0,), "FloorDivide": (1,),
+    "CastToInteger": (0,), "Power": (0, 1), "IsNan": (0,), "IsFinite": (0,), "FloorDivide": (1,),
     "Remainder": (1,), "Log1p": (0,), "Expm1": (0,), "ShiftLeft": (1,), "ShiftRight": (1,),
 }  # fmt: skip
 """The operands that an operation computes more than once."""

@@ -17,7 +17,7 @@ BLOCKS = {
     "FloorDivide": (7, 1, 3), "Remainder": (6, 1, 3), "Log1p": (2, 1), "Expm1": (2, 1), "Sin": (2, 1),
     "Cos": (2, 1), "Tanh": (5, 1), "Power": (11, 2, 2), "IsNan": (3, 2), "IsFinite": (6, 3),
     "GreaterEqual": (2, 1, 1), "LessEqual": (2, 1, 1), "NotEqual": (2, 1, 1), "Differs": (2, 1, 1),
-    "Select": (4, 2, 1, 1), "CastToWhole": (7, 4), "ShiftLeft": (13, 1, 4), "ShiftRight": (44, 1, 15),
+    "Select": (4, 2, 1, 1), "CastToInteger": (7, 4), "ShiftLeft": (13, 1, 4), "ShiftRight": (44, 1, 15),
 }  # fmt: skip
 """Reporters of each macro, and the times that it repeats each operand; others have one, and repeat none."""
 

@@ -32,7 +32,7 @@ from .tree import (
     Variable,
 )
 
-DEEPEST = 200
+MAX_EXPRESSION_DEPTH = 200
 """The maximum nesting of reporters; virtual machines fail at some thousands."""
 
 _ESCAPE = re.compile(r'\\([n"\\])')
@@ -168,10 +168,10 @@ def _comment(parts: tuple[Any, ...]) -> str:
 
 def _call(word: Token | Name, function: str, *operands: Expression) -> Call:
     call = Call(function, operands)
-    if call.depth > DEEPEST:
+    if call.depth > MAX_EXPRESSION_DEPTH:
         raise refused(
             word.line or 0,
-            f"an expression must be at most {DEEPEST} blocks deep",
+            f"an expression must be at most {MAX_EXPRESSION_DEPTH} blocks deep",
             f"it is {call.depth}",
             "assign a part of it to a variable",
         )

@@ -9,7 +9,7 @@ import numpy as np
 
 from catgrad.backend import Artifact
 from catgrad.errors import DivergenceError, ShapeError
-from catgrad.programs.program import Function, interpret
+from catgrad.programs.program import Function, evaluate
 from catgrad.types import Array, Dtype, NdArrayType
 
 from ...host.checks import Expected, in_dtype
@@ -39,9 +39,9 @@ class Block:
 
     def __call__(self, *values: Any) -> list[Array]:
         """Call the function; returns the results in its order."""
-        given = self.expected.checked(values)
+        inputs = self.expected.checked(values)
         places = [*self.slots, *self.how["takes"]]
-        for place, value in zip(places, given, strict=True):
+        for place, value in zip(places, inputs, strict=True):
             self.put(place, value)
         self.run()
         own = iter(self.how["gives"])
@@ -88,4 +88,4 @@ class Initial:
 
     def __call__(self, seed: Any = 0) -> list[Array]:
         """Compute the first values, determined by the seed."""
-        return interpret(self.function, np.int64(seed))
+        return evaluate(self.function, np.int64(seed))

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from catgrad.errors import ArtifactError, UnsupportedOp
-from catgrad.files import write_whole
+from catgrad.files import write_atomically
 from catgrad.programs.ports import INITIAL, TABLES, Kind, Role
 from catgrad.terms.state import Slot
 from catgrad.types import Array
@@ -97,7 +97,7 @@ class Learner(Owner):
     def save(self, file: str | Path) -> None:
         """Write the project as it is now, an .sb3 file for Scratch. Raises: ArtifactError if that fails."""
         try:
-            write_whole(Path(file), [self.machine.save()])
+            write_atomically(Path(file), [self.machine.save()])
         except OSError as error:
             raise ArtifactError(
                 "the folder of a project must exist and be writable",

@@ -36,11 +36,11 @@ def writer(backend: Backend, program: Program, entries: Mapping[str, Entry]) -> 
 
     Raises: OptionError if its model does not continue from one token, or other options are not allowed
     """
-    given = backend.options.tokenizer
-    if given is None:
+    tokenizer = backend.options.tokenizer
+    if tokenizer is None:
         return None
-    if not isinstance(given, Tokenizer):
-        given = from_hugging_face(given)
+    if not isinstance(tokenizer, Tokenizer):
+        tokenizer = from_hugging_face(tokenizer)
     _check_options(backend)
     entry = next((e for e in entries.values() if e.function.kind is Kind.TRAINED), None)
     if entry is None:
@@ -65,7 +65,7 @@ def writer(backend: Backend, program: Program, entries: Mapping[str, Entry]) -> 
             f"{program.name} has dropout",
             "build it without",
         )
-    count = len(given.vocabulary)
+    count = len(tokenizer.vocabulary)
     if scores[0].size != count:
         raise OptionError(
             f"the model must have a score for each of the tokenizer's {count} tokens",
@@ -73,8 +73,8 @@ def writer(backend: Backend, program: Program, entries: Mapping[str, Entry]) -> 
             "pass the tokenizer that it was trained with",
         )
     # The prompt must not end with the tokens after a text.
-    opened = tables(replace(given, after=()))
-    end = given.after[0] if given.after else None
+    opened = tables(replace(tokenizer, after=()))
+    end = tokenizer.after[0] if tokenizer.after else None
     return Writer(opened, entry.takes[0].place, scores[0].place, count, min(map(int, memories)), end)
 
 

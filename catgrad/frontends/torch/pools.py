@@ -24,7 +24,7 @@ def _pools(spatial: int) -> None:
     ) -> Any:
         k, p, d = (each(numbers, spatial) for numbers in (size, padding, dilation))
         s = each(stride, spatial) or k
-        _require_whole_windows(ceil_mode, x, k, s, p, d)
+        _require_windows_inside(ceil_mode, x, k, s, p, d)
         return batched(lambda x: ops.max_pool(x, k, s, p, d), x, spatial)
 
     @aten(f"avg_pool{spatial}d.default")
@@ -39,7 +39,7 @@ def _pools(spatial: int) -> None:
     ) -> Any:
         k, p = each(size, spatial), each(padding, spatial)
         s = each(stride, spatial) or k
-        _require_whole_windows(ceil_mode, x, k, s, p, (1,) * spatial)
+        _require_windows_inside(ceil_mode, x, k, s, p, (1,) * spatial)
         require(
             divisor_override is None,
             "a mean must be divided by the number of its elements",
@@ -77,7 +77,7 @@ for _spatial in (1, 2, 3):
     _pools(_spatial)
 
 
-def _require_whole_windows(
+def _require_windows_inside(
     ceil_mode: bool, x: Any, k: tuple[int, ...], s: tuple[int, ...], p: tuple[int, ...], d: tuple[int, ...]
 ) -> None:
     """Raise UnsupportedOp if ceil_mode adds a window beyond the padded image."""
