@@ -141,9 +141,11 @@ def _union(tables: Iterable[Sequence[Slot]]) -> tuple[Slot, ...]:
     for each in (s for table in tables for s in table):
         known = found.setdefault(each.name, each)
         if known != each:
+            attribute = "initial" if known.type == each.type else "type"
+            one, other = (getattr(slot, attribute) for slot in (known, each))
             raise TermError(
                 "a parameter or buffer must be the same array in all functions",
-                f"{each.name!r} is {known.type} and {each.type}, or its initial values differ",
+                f"{each.name!r} is {one} in one and {other} in another",
                 "rename one of them",
             )
     return tuple(found.values())
