@@ -32,7 +32,7 @@ NORMS = {norm.__name__ for norm in (AffineLayerNorm, GroupNorm, LayerNorm, RmsNo
 def check_programs(target: str, programs: Sequence[Program], **options: Any) -> None:
     """Raise AssertionError unless the target computes each program as the reference does.
 
-    They are the functions of one emitted library, for a library takes a while to build.
+    They are the functions of one emitted library, because building a library is slow.
     """
     backend = get_backend(target).configured(**options)
     programs = [p for p in programs if not _is_beyond(backend, p)]
@@ -46,7 +46,7 @@ def check_programs(target: str, programs: Sequence[Program], **options: Any) -> 
 
 
 def _is_beyond(backend: Backend, program: Program) -> bool:
-    """Tell whether a program needs what the target says that it does not do."""
+    """Tell whether a program needs a feature among the known gaps of the target."""
     macros = {op.macro for op in operations(lower(program.term))}
     if "norms" in backend.known_gaps and not NORMS.isdisjoint(macros):
         return True
@@ -58,7 +58,7 @@ def _is_beyond(backend: Backend, program: Program) -> bool:
 def _difference(
     backend: Backend, artifact: Artifact, name: str, compiled: Any, program: Program
 ) -> str | None:
-    """Say in what the target differs from the reference; None if in nothing."""
+    """Describe the difference between target and reference; None if there is none."""
     term, given = pruned(program.term), program.inputs
     demands = artifact.program[name].requirements
     sizes = bind_symbols(tuple(term.source.table), [a.shape for a in given])
@@ -82,7 +82,7 @@ def _difference(
 
 
 def outcome(call: Any) -> Any:
-    """The arrays that a call returns, or the error that it raises."""
+    """Return the result of a call, or the error that it raises."""
     try:
         return call()
     except Exception as error:
@@ -113,5 +113,5 @@ def _same(x: Array, y: Array, error: Array, tolerance: float) -> Array:
 
 
 def pruned(term: Term) -> Term:
-    """The term without dead code, that in loops and branches included: targets do not run it."""
+    """Remove dead code, also in loops and branches: targets do not run it."""
     return eliminate_dead_code(map_operations(term, lambda op: map_blocks(op, pruned)))

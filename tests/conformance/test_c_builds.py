@@ -1,4 +1,4 @@
-"""Emitted C built in many ways: by several compilers, for several machines, under checks, with threads."""
+"""Emitted C built by several compilers, for several machines, with sanitizers and with threads."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_no_sanitizer_reports(model):
 @NEEDS_GCC
 @NEEDS_VALGRIND
 def test_no_undefined_numbers_and_no_heap(model):
-    """The one allocation is that of the standard output's buffer."""
+    """The only allocation is the buffer of the standard output."""
     program = build(model, "-O1", "-g", SIMD, "-DWITH_VALGRIND")
     for steps in (1, STEPS):
         done = run("valgrind", "--error-exitcode=9", program, steps)

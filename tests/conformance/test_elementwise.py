@@ -1,4 +1,4 @@
-"""Truth values, bounds, whole division, array literals and axes of size 1, against PyTorch or NumPy."""
+"""Booleans, bounds, integer division, array literals and axes of size 1, against PyTorch or NumPy."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ CHOICES = {
 @pytest.mark.parametrize("width", [2, 3, 4])
 @pytest.mark.parametrize("name", CHOICES)
 def test_choices_in_short_rows(target, name, width, rows):
-    """Compilers take such rows together, and some mix up what is read under conditions."""
+    """Compilers vectorise such rows together, and some miscompile conditional loads."""
     arrays = [np.random.default_rng(k).normal(size=(rows, width)) for k in range(2)]
     term = build(CHOICES[name], [NdArrayType((rows, width), F64)] * 2)
     for a, b in zip(run_on(get_backend(target), term, *arrays), evaluate(term, *arrays), strict=True):

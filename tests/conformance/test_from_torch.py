@@ -27,7 +27,7 @@ TRAINED = ["mlp", "cnn", "block", "lstm deep", "gru"]
 
 
 def leaves(tree):
-    """The tensors of nested inputs or outputs."""
+    """List the tensors of nested inputs or outputs."""
     return [leaf for leaf in torch.utils._pytree.tree_leaves(tree) if leaf is not None]
 
 
@@ -58,7 +58,7 @@ def assert_close(found, wanted, tolerance):
 
 
 def assert_same(module, inputs, tolerance):
-    """The values, and the gradients for one cotangent of each output."""
+    """Compare the values, and the gradients for one cotangent of each output."""
     imported = from_torch(module, *inputs)
     slots, term = factor_parameters(imported.model)
     assert [slot.name for slot in slots] == list(imported.parameters)
@@ -120,7 +120,7 @@ def test_emitted_reverses_agree_with_autograd(name, target):
 
 
 def mse_of_all(*arrays):
-    """The mean squared error, added up over all outputs of a model."""
+    """The sum of the mean squared errors of all outputs."""
     half = len(arrays) // 2
     total = mse(arrays[0], arrays[half])
     for y, z in zip(arrays[1:half], arrays[half + 1 :], strict=True):
@@ -129,14 +129,14 @@ def mse_of_all(*arrays):
 
 
 def test_every_registered_operation_is_tested():
-    """All of them in one module, for a module costs more to export than an operation."""
+    """One module has all cases, because the export of a module costs more than that of an operation."""
     modules, inputs = zip(*map(made, CASES), strict=True)
     graph = exported(All(modules), (inputs,)).graph
     assert set(REGISTRY) <= {str(node.target) for node in graph.nodes}
 
 
 class All(torch.nn.Module):
-    """Modules beside each other."""
+    """A module of modules, which applies each to its inputs."""
 
     def __init__(self, modules):
         super().__init__()

@@ -1,4 +1,4 @@
-"""Reading and adding to elements by number, and sorting, along any axis."""
+"""Gather, scatter and sorting along any axis."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.targets import drawn, on_targets, on_targets_with
 
 @st.composite
 def indexed(draw):
-    """An array, an axis, and numbers of elements along it, of which several may be equal."""
+    """Draw an array, an axis, and indices along it, with repetitions."""
     x, axis = draw(arrays_with_axis(least=1))
     rng = np.random.default_rng(draw(st.integers(0, 99)))
     shape = (*x.shape[:axis], draw(st.integers(0, 5)), *x.shape[axis + 1 :])
@@ -55,7 +55,7 @@ def test_elements_are_added_along_an_axis(target, drawn):
     index=st.sampled_from([[0, 2, 0], [], [[1, 1, 2], [0, 0, 0]]]),
 )
 def test_slices_are_gathered_along_an_axis(target, drawn, index):
-    """The reference is NumPy's `take`, for PyTorch's takes one axis of numbers only."""
+    """The reference is NumPy's `take`, because PyTorch's indices have one axis only."""
     x, axis = drawn
     numbers = np.array(index, np.int64)
     types = [NdArrayType(x.shape, Dtype.float64), NdArrayType(numbers.shape, Dtype.int64)]
@@ -127,7 +127,7 @@ def test_sorting_is_stable_and_a_nan_is_greatest(target, descending, drawn):
 @pytest.mark.parametrize("largest", [False, True])
 @drawn(25, drawn=arrays_with_axis(least=2), k=st.integers(0, 2))
 def test_maxima_and_minima(target, largest, drawn, k):
-    """Values and gradients on elements that all differ, for PyTorch does not say which of equals it takes."""
+    """All elements differ, because PyTorch does not specify which of equal elements it selects."""
     x, axis = drawn
     x = np.argsort(x, axis=None).reshape(x.shape) / 2
     for part in (0, 1):

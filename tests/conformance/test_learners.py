@@ -1,4 +1,4 @@
-"""The learner of every target that trains is a `Learner`, and computes what the reference does."""
+"""The learners of all targets satisfy the protocol `Learner`, and agree with the reference."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ Y = Y[:, :2].copy()
 
 
 def task():
-    """Every table has arrays: running statistics are buffers, moments are state."""
+    """Build a task that has arrays in every table: running statistics and moments."""
     model = layers.dense(ROWS, INPUT, OUTPUT) >> layers.batch_norm(ROWS + OUTPUT)
     return Task(model, optimisers.adam(0.1), mse, "net")
 
 
 @pytest.fixture(scope="module")
 def made():
-    """The learner of a target and the program it is of, made once."""
+    """Return the learner of a target and its program, cached."""
     known = {}
 
     def of(target):
@@ -40,7 +40,7 @@ def made():
 
 
 def first(reference, seed):
-    """The first values of each table, by name."""
+    """Return the initial values of each table, by name."""
     slots = {table: [slot.name for slot in reference.tables.get(table, ())] for table in TABLES}
     values = {t: evaluate(reference.kinds[INITIAL[t]], np.int64(seed)) for t in TABLES if slots[t]}
     return {t: dict(zip(slots[t], values.get(t, ()), strict=True)) for t in TABLES}

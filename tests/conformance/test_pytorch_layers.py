@@ -28,13 +28,13 @@ def same(name, array):
 
 
 def projections(name, array):
-    """Our products are x · W, PyTorch's x · Wᵀ; and it writes in_proj_weight."""
+    """Convert names and transposes: our products are x · W, those of PyTorch x · Wᵀ."""
     array = array.T if array.ndim == 2 else array
     return name.replace("in_proj.", "in_proj_"), array
 
 
 def assert_trains_as(model, module, inputs, target, translated=same, steps=3):
-    """The same losses from the same parameters, which have the same names."""
+    """Compare the losses of training from the same parameters by name."""
     learner = emit(Task(model, sgd(0.1), mse), target).load()().learner(seed=1)
     module = module.double()
     found = dict(translated(name, torch.as_tensor(a)) for name, a in learner.parameters.items())
@@ -77,7 +77,7 @@ def test_group_norm(target):
 
 @on_all_targets_with("learner")
 def test_an_image_autoencoder(target):
-    """Convolutions, all poolings and their way back."""
+    """Train convolutions, all poolings and their transposes."""
     N = Dim("n")
     model = layers.sequential(
         layers.conv(f64(N, 2, 9, 9), 4, 3, 2, 1, bias=False, name=""), layers.silu([f64(N, 4, 5, 5)]),
@@ -115,7 +115,7 @@ def test_attention(target, causal, bias):
 
 
 def test_attention_with_rotary_embedding():
-    """A shift of the sequence does not change what causal attention says of its beginning."""
+    """Causal attention at the beginning does not depend on the rest of the sequence."""
     model = layers.attention(f64(Dim("t")), f64(8), 2, rotary=100.0)
     learner = emit(Task(model, sgd(0.1), mse)).load()().learner(seed=0)
     x, w = normal((5, 8))[0], learner.parameters
@@ -178,7 +178,7 @@ GAINS = {"linear": 0.01, "sigmoid": 0.01, "tanh": 0.01, "relu": 0.01, "selu": 0.
 @given(FANS, FANS, st.sampled_from(sorted(GAINS)))
 @settings(max_examples=20)
 def test_initialisers_agree_with_torch(fan_in, fan_out, nonlinearity):
-    """The bound and the deviation that torch.nn.init would draw with."""
+    """Compare bounds and deviations with torch.nn.init."""
     ours = initialisers.gain(nonlinearity, GAINS[nonlinearity])
     gain = init.calculate_gain(nonlinearity, GAINS[nonlinearity])
     assert ours == pytest.approx(gain)
@@ -236,7 +236,7 @@ def test_defaults_agree_with_torch(name):
 
 
 def test_every_layer_takes_initialisers():
-    """Filled everywhere, by an initialiser or by a function of the fans."""
+    """Fill all parameters by an initialiser, or by a function of the fans."""
     seven = initialisers.Filled(7.0)
     both = dict(initial=seven, bias_initial=lambda fan_in, fan_out: seven)
     B = f64(6)

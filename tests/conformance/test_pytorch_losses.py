@@ -51,7 +51,7 @@ def test_reductions(target, name, shape, reduction):
 
 @st.composite
 def classifications(draw):
-    """A shape of predictions, labels for it, and options that both sides take."""
+    """Draw a shape of predictions, labels, and options that both libraries support."""
     *batch, classes = draw(SHAPES.filter(lambda s: len(s) > 1))
     labels = np.array(
         draw(st.lists(st.integers(0, classes - 1), min_size=(n := int(np.prod(batch))), max_size=n))
@@ -67,7 +67,7 @@ def classifications(draw):
 
 
 def twin(function, labels, weight, options):
-    """PyTorch's function has its classes on axis 1, and takes weights as an array."""
+    """Adapt PyTorch's function, whose classes are on axis 1, and whose weights are a tensor."""
     array = None if weight is None else torch.tensor(weight, dtype=torch.float64)
     return lambda x: function(torch.movedim(x, -1, 1), torch.tensor(labels), weight=array, **options)
 
@@ -126,7 +126,7 @@ def test_a_label_out_of_range_is_refused(reduction, smoothing, label):
 
 @on("numpy", "torch", "jax", "c")
 def test_a_label_out_of_range_changes_nothing(target):
-    """JAX cannot raise an error, and has NaN there; sprites look through their examples before they train."""
+    """JAX cannot raise an error, so the loss is NaN; sprites validate examples before training."""
     A, B, C = (NdArrayType(s) for s in ((2,), (4,), (3,)))
     task = Task(
         layers.linear(A, B, C), sgd(0.1), losses.cross_entropy, labels=(NdArrayType((2,), Dtype.int64),)

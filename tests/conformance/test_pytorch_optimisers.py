@@ -21,7 +21,7 @@ SHAPES = {"wide": (2, 5), "tall": (4, 3), "bias": (3,)}
 
 
 def learner(optimiser, target="numpy", dtype=Dtype.float64, shapes=SHAPES):
-    """Parameters of these shapes, normally distributed, to be given gradients."""
+    """Return a learner with normally distributed parameters of these shapes."""
 
     def model():
         parameters = [layers.parameter(n, NdArrayType(s, dtype), Normal()) for n, s in shapes.items()]
@@ -32,13 +32,13 @@ def learner(optimiser, target="numpy", dtype=Dtype.float64, shapes=SHAPES):
 
 
 def gradients(step, dtype=Dtype.float64, shapes=SHAPES):
-    """Normally distributed, of growing size."""
+    """Draw normally distributed gradients of growing size."""
     rng = np.random.default_rng(step)
     return {n: (1 + step) * rng.normal(size=s).astype(dtype.numpy) for n, s in shapes.items()}
 
 
 def assert_follows(ours, theirs, target="numpy", dtype=Dtype.float64, tolerance=1e-9, steps=4, clip=None):
-    """The same parameters after each of some steps; `theirs` gets tensors by name."""
+    """Compare parameters after each of several steps; `theirs` receives tensors by name."""
     one = learner(ours, target, dtype)
     tensors = {n: torch.as_tensor(a).clone().requires_grad_() for n, a in one.parameters.items()}
     other = theirs(tensors)
@@ -180,7 +180,7 @@ def test_clipping_agrees_with_torch(target, norm):
 
 @pytest.mark.parametrize("value", [math.inf, math.nan])
 def test_clipping_preserves_nonfinite_gradients(value):
-    """One infinite element makes itself NaN and the rest 0, as in torch; a NaN makes all NaN."""
+    """An infinite element becomes NaN and the others 0, as in torch; a NaN makes all NaN."""
     one, given = learner(clipped(sgd(1.0), 1.0)), gradients(0)
     given["bias"][0] = value
     before = one.parameters
@@ -203,7 +203,7 @@ def test_clipping_twice_is_clipping_to_the_smaller_norm(inner, outer):
 
 
 def test_clipping_some_parameters_only_is_refused():
-    """The norm is that of all gradients, so it is computed before there are groups."""
+    """The norm is that of all gradients, so it is computed before groups are selected."""
     with pytest.raises(OptionError, match="clipped must wrap grouped"):
         learner(grouped(lambda p: clipped(sgd(0.1), 1.0)))
     with pytest.raises(OptionError, match="clipped must wrap grouped"):
@@ -212,7 +212,7 @@ def test_clipping_some_parameters_only_is_refused():
 
 @on_targets_with("learner")
 def test_groups_agree_with_torch(target):
-    """No decay on what is no matrix, and one parameter frozen."""
+    """Weight decay applies to matrices only, and one parameter is frozen."""
     ours = grouped(
         lambda p: (
             frozen() if p.name == "tall" else optimisers.adamw(0.1, weight_decay=0.3 * (p.type.rank > 1))
@@ -233,7 +233,7 @@ def test_groups_agree_with_torch(target):
 
 
 def rates(schedule, steps, target="numpy", dtype=Dtype.float64):
-    """The rate at each of these steps, through a step of gradient descent from 0 on a slope of 1."""
+    """Measure the rate at each step by gradient descent from 0 with gradient 1."""
     one, found = learner(sgd(schedule), target, dtype, {"p": (1,)}), []
     for step in steps:
         one.parameters["p"], one.state["step"] = np.zeros(1, dtype.numpy), np.int64(step)
@@ -311,7 +311,7 @@ def test_schedules_are_exact_far_along_in_float32(target):
 
 @on_targets_with("learner")
 def test_parameters_of_two_dtypes_share_one_rate(target):
-    """And two groups may have rates of their own, under names of their own."""
+    """Two groups may also have separate rates with different names."""
     shared = schedules.adjustable(0.5)
 
     def model():

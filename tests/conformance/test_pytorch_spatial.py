@@ -27,7 +27,7 @@ def axes(spatial, low, high):
 
 @st.composite
 def convolutions(draw):
-    """Shapes of an image and of weights that fit, with all options."""
+    """Draw matching shapes of an image and of weights, with all options."""
     spatial = draw(st.integers(1, 3))
     stride, dilation = draw(axes(spatial, 1, 3)), draw(axes(spatial, 1, 2))
     padding, kernel = draw(axes(spatial, 0, 2)), draw(axes(spatial, 1, 3))

@@ -1,4 +1,4 @@
-"""Running sums, extrema and sums of exponentials along any axis, at ties, infinities and NaN."""
+"""Cumulative sums, extrema and log-sum-exp along any axis, at ties, infinities and NaN."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_axes_of_one_element(target, shape):
 @on_targets_with("symbolic sizes")
 @pytest.mark.parametrize("shape", [(210_000,), (210_000, 3), (3, 70_000)])
 def test_long_sums_are_accurate(target, shape):
-    """A float32 that grows by a third a hundred thousand times would be off by hundredths."""
+    """A float32 accumulator of 100,000 terms of 1/3 would have an error of hundredths."""
     x = np.full(shape, 0.34668, np.float32)
     symbolic = NdArrayType((Dim("n"), *shape[1:]))
     for term in (build(ops.mean, [symbolic]), build(ops.mean, [NdArrayType(shape)])):

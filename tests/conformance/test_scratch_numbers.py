@@ -1,4 +1,4 @@
-"""Numbers at the ends of their range in Scratch: infinities, whole numbers that wrap, casts that saturate."""
+"""Special values in Scratch: infinities, integers that wrap, casts that saturate."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ def typed(*given):
 
 
 def compiled(vm, term):
-    """The function of a term in a sprite."""
+    """Return the function of a term in a sprite."""
     scratch = backend(vm)
     function = lower(Expand(scratch.has)(term), "f", doc="The term under test.")
     return scratch.emit(Program("case", (function,))).load()().f
 
 
 def elementwise(count):
-    """Every operation without attributes on so many floating-point arrays, element by element."""
+    """List the elementwise operations without attributes of this arity on floats."""
     wanted = (Dtype.float32,) * count
     for op in OPS.values():
         kinds = [tuple(type.dtype for type in types) for each, types in op.examples() if not fields(each)]
@@ -52,7 +52,7 @@ def elementwise(count):
 @on_machines
 @pytest.mark.parametrize("count", [1, 2])
 def test_operations_on_special_values(vm, count):
-    """Wherever the result is a number: what is none is 0 to the next block of Scratch."""
+    """Only results that are not NaN are compared: the next block of Scratch reads NaN as 0."""
     given, every = (
         [np.array(x) for x in zip(*product(AWKWARD, repeat=count), strict=True)],
         [*elementwise(count)],

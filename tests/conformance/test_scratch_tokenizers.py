@@ -1,4 +1,4 @@
-"""Sprites of tokenizers encode and decode as the tokenizers do, in both of Scratch's virtual machines."""
+"""Sprites of tokenizers agree with the tokenizers, in both virtual machines of Scratch."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ MANY = """
             call decode
             add text to decoded
 """
-"""Encodes and decodes the items of `texts`."""
+"""A section of a program that encodes and decodes the items of `texts`."""
 
 SENTENCE = "Hello world, hello word; Held up."
 OWN = {
@@ -58,7 +58,7 @@ OWN = {
 
 
 def encoded(tokenizer, text):
-    """The ids of a text, and whether it has letters without token."""
+    """Return the ids of a text, and whether it has letters without a token."""
     try:
         return tokenizer.encode(text), False
     except UnknownName:
@@ -66,7 +66,7 @@ def encoded(tokenizer, text):
 
 
 def check(vm, tokenizer, given):
-    """Encodes and decodes these texts in a machine and by the tokenizer."""
+    """Compare encoding and decoding of these texts by a machine and by the tokenizer."""
     machine = Machine(vm)
     text = transpile_tokenizer(tokenizer)["tokenizer.scratch"] + MANY
     machine.load(sprite3(text, tables(tokenizer).lists))

@@ -1,4 +1,4 @@
-"""Sprites that write: the text that the whole model would write, and one sentence for each mistake."""
+"""Sprites that generate text agree with the model without a cache, and report errors in one sentence."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*the editor takes about")
 
 
 def task(tokenizer, remembering=True):
-    """A small GPT for the tokens."""
+    """Build a small GPT for the tokens of a tokenizer."""
     model = gpt(len(tokenizer.vocabulary), 1, 1, WIDTH, 2, MEMORY, remembering)
     time = 1 if remembering else MEMORY
     return Task(model, sgd(0.1), losses.cross_entropy, "writer", (NdArrayType((1, time), Dtype.int64),))
 
 
 def weights(tokenizer):
-    """Parameters by name, with which scores are far apart."""
+    """Return parameters by name for which scores differ much."""
     rng = np.random.default_rng(5)
     slots = task(tokenizer).parameters
     return {s.name: rng.normal(size=s.type.shape).astype(np.float32) for s in slots}
@@ -51,7 +51,7 @@ def weights(tokenizer):
 
 @cache
 def emitted(kind="characters", **options):
-    """A sprite that writes."""
+    """Emit a sprite that generates text."""
     tokenizer = TOKENIZERS[kind]
     return emit(task(tokenizer), "scratch", tokenizer=tokenizer, weights=weights(tokenizer), **options)
 
@@ -73,7 +73,7 @@ def write(machine, text, count):
 
 
 def expected(kind, text, count):
-    """The tokens that the whole model finds best, in Python."""
+    """Return the tokens with the highest scores, by the model without a cache."""
     tokenizer = TOKENIZERS[kind]
     model, arrays = task(tokenizer, remembering=False), list(weights(tokenizer).values())
     term, tokens = model.entry(Kind.PREDICT)[0], tokenizer.encode(text)
@@ -86,7 +86,7 @@ def expected(kind, text, count):
 @on_machines
 @pytest.mark.parametrize("kind", TOKENIZERS)
 def test_generated_text_agrees_with_the_model_without_a_cache(vm, kind):
-    """Also a second time, when the memory is of another text; and no more than fits."""
+    """Generate twice, so that the cache has rows of another text, up to the length of the context."""
     machine = opened(vm, emitted(kind))
     for text, count in (("the", 4), ("rat", 99), ("a", 1), ("mat", 0)):
         tokens = expected(kind, text, count)
@@ -106,7 +106,7 @@ def test_options_change_nothing(vm, options):
 
 
 def test_a_sprite_called_from_python_keeps_its_cache():
-    """The scores after each token, and what is kept of it."""
+    """Compare the scores after each token, and the rows of the cache."""
     model, given = task(TOKENIZERS["characters"]), weights(TOKENIZERS["characters"]).values()
     loaded = emitted().load()()
     buffers = [np.zeros(s.type.shape, s.type.dtype.numpy) for s in model.buffers]
@@ -120,7 +120,7 @@ def test_a_sprite_called_from_python_keeps_its_cache():
 
 @on_machines
 def test_probabilities_depend_on_the_temperature(vm):
-    """500 times one of 5 tokens, against e^(score / temperature) by the chi-square test."""
+    """Compare 500 samples of 5 tokens with e^(score / temperature) by a chi-square test."""
     scores, temperature = np.random.default_rng(0).uniform(-2, 2, len(VOCABULARY)), 1.5
     machine = opened(vm)
     machine.set_variable("temperature", temperature)
@@ -139,14 +139,14 @@ def test_temperature_0_chooses_the_first_maximum(vm):
 
 
 def place_of_scores():
-    """The list that the network's scores are in."""
+    """Return the list with the scores of the network."""
     return json.loads(emitted().text(f"{emitted().program.name}_manifest.json"))["functions"]["trained"][
         "gives"
     ][-1]["list"]
 
 
 def chosen(machine):
-    """The token that wins."""
+    """Return the selected token."""
     machine.call("choose token")
     return machine.variable("~writer token")
 
@@ -180,7 +180,7 @@ def test_an_error_is_one_sentence_and_changes_nothing(vm, settings, error):
 
 @on_machines
 def test_the_end_token_ends_a_text(vm):
-    """Nor does it come between a text and what the model writes, where `encode` puts it elsewhere."""
+    """The end token that `encode` adds is not between the prompt and the generated text."""
     tokens = expected("characters", "the", 4)
     end = tokens[4]
     stop = next(k for k, token in enumerate(tokens) if k > 2 and token == end)
@@ -220,12 +220,12 @@ def test_settings_are_on_the_stage():
 
 
 def forgetful():
-    """The model without memory."""
+    """Build the model without a cache."""
     return task(TOKENIZERS["characters"], remembering=False)
 
 
 def with_dropout():
-    """A model that draws random numbers."""
+    """Build a model that draws random numbers."""
     model = task(TOKENIZERS["characters"])
     scores = NdArrayType((1, 1, len(VOCABULARY)))
     return replace(model, model=model.model >> layers.dropout(scores, 0.1))

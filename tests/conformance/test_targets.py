@@ -1,4 +1,4 @@
-"""Every target computes what `ref` says: each operation both ways, and each small model's functions."""
+"""Every target agrees with `ref`: each operation forward and reverse, and the functions of small models."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """A package outside the tree adds a kernel language: JavaScript, in at most 500 lines with its templates.
 
-What it emits runs in Node.js, and must compute what the reference does, as on every target.
+Emitted code runs in Node.js, and must agree with the reference, as on every target.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ AWKWARD = [
 
 @pytest.mark.parametrize("before", DTYPES)
 def test_casts(before):
-    """Each number is taken to the dtype, as far as it holds it, and from there to every other."""
+    """Each number is cast to a dtype, and from there to every other."""
     limits = None if before.is_floating or before is Dtype.bool else np.iinfo(before.numpy)
     with np.errstate(over="ignore"):
         within = [n for n in AWKWARD if limits is None or (n == n // 1 and limits.min <= n <= limits.max)]
@@ -131,7 +131,7 @@ def test_casts(before):
 
 
 def test_long_sums_are_accurate():
-    """A float32 that grows by a third a hundred thousand times would be off by hundredths."""
+    """A float32 accumulator of 100,000 terms of 1/3 would have an error of hundredths."""
     x = np.full(210_000, 0.34668, np.float32)
     [found] = run_on(get_backend("javascript"), build(ops.mean, [NdArrayType((Dim("n"),))]), x)
     np.testing.assert_allclose(found, x[0], rtol=2e-6)

@@ -1,4 +1,4 @@
-"""Loops, branches and recomputation mean what they unroll to, both ways, and keep no more than they need."""
+"""Loops, branches and recomputation equal their unrolling, forward and reverse, with minimal residuals."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def close(xs, ys, tolerance=1e-9):
 
 
 def unrolled(op: Scan):
-    """The loop as straight-line code: its body, so many times."""
+    """Unroll a loop."""
 
     def run(*arguments):
         carry, rows, constants = op.parts(arguments)
@@ -83,7 +83,7 @@ def unrolled(op: Scan):
 
 @st.composite
 def loops(draw, types, terms):
-    """A random loop with the types of what it is given: any carries, rows and constants."""
+    """Draw a random loop with any carries, rows and constants, and the types of its operands."""
     kinds = st.lists(st.sampled_from(types), max_size=2)
     carry, rows, constants, ys = (draw(kinds) for _ in range(4))
     assume(carry or rows or constants)
@@ -100,7 +100,7 @@ FLOAT_LOOPS = loops([SCALAR, ROW, COLUMN, GRID], lambda s, t: random_terms(FLOAT
 @given(INTEGER_LOOPS, st.integers(0, 99))
 @settings(max_examples=60)
 def test_a_loop_equals_its_unrolling(loop, seed):
-    """Values and reverse, over the integers modulo 2³², where every law is exact."""
+    """Compare values and reverse over the integers modulo 2³², where every law is exact."""
     op, types = loop
     looped, straight = singleton(op, *types), build(unrolled(op), types)
     for f, g in ((looped, straight), (reverse(looped), reverse(straight))):
@@ -121,7 +121,7 @@ def test_passes_preserve_the_meaning_of_loops(loop, seed):
 @on_targets
 @drawn(25, loop=FLOAT_LOOPS, data=st.data())
 def test_targets_agree_with_unrolled_loops(target, loop, data):
-    """Random bodies of every operation that tests draw, some of whose results nobody reads."""
+    """Bodies are random terms, some of whose results are unused."""
     op, types = loop
     read = data.draw(st.lists(st.booleans(), min_size=9, max_size=9))
 
@@ -145,7 +145,7 @@ def branches(draw):
 @given(branches(), st.booleans(), st.integers(0, 99))
 @settings(max_examples=40)
 def test_a_cond_equals_the_selected_branch(both, taken, seed):
-    """Values and reverse, at both values of the condition."""
+    """Compare values and reverse, for both values of the condition."""
     (then, otherwise), types = both
     branch = singleton(Cond(Block(then), Block(otherwise)), BOOL, *types)
     for change in (lambda f: f, reverse):
@@ -170,7 +170,7 @@ def test_a_checkpoint_equals_its_term(term, seed):
 @given(integer_terms(size=8), st.data(), st.integers(0, 99))
 @settings(max_examples=40)
 def test_a_partition_composes_to_the_reverse(term, data, seed):
-    """forward ; backward = joint, and no wire between the two follows from the free inputs alone."""
+    """forward ; backward = joint, and no residual depends on the free inputs only."""
     joint, count = reverse(term), len(term.source)
     free = range(data.draw(st.integers(0, count)), count)
     halves = split(joint, count, len(term.target), free)
@@ -186,7 +186,7 @@ def test_a_partition_composes_to_the_reverse(term, data, seed):
 
 
 def test_values_that_depend_on_constants_only_are_not_saved():
-    """exp of the weight is computed again at each turn back; only h and the product are in rows."""
+    """exp of the weight is recomputed in each backward iteration; only h and the product are stacked."""
 
     def turn(h, x):
         return ops.tanh(h * ops.exp(ops.square(w_of[0])) + x), ()
@@ -206,7 +206,7 @@ def test_values_that_depend_on_constants_only_are_not_saved():
 
 
 def several(h, n, b, xs):
-    """A loop that carries a float, a whole number and a truth value, and reads around itself."""
+    """Build a loop that carries a float, an integer and a boolean, and captures variables."""
     w = ops.tanh(h)
 
     def turn(carry, x):
@@ -243,7 +243,7 @@ def test_carries_of_any_dtype(target, length):
 
 
 def test_derivatives_agree_with_central_differences():
-    """Nested loops, loops in branches in loops, and a checkpoint in one, with symbols made numbers."""
+    """Check nested loops, loops in branches in loops, and a checkpoint in a loop, at concrete sizes."""
 
     def nested(h, xs, w):
         def inner(c, x):
@@ -295,7 +295,7 @@ def test_repeat(target):
 @on_targets
 @pytest.mark.parametrize("taken", [False, True])
 def test_a_branch_may_return_its_arguments(target, taken):
-    """Branches that swap, repeat and ignore what they are given, and constants."""
+    """Branches swap, repeat and ignore their operands, and return constants."""
 
     def swap(x, y):
         return y, x, x, Constant(x.type, -2.0)()
@@ -321,7 +321,7 @@ def test_a_branch_may_return_its_arguments(target, taken):
 
 @on_targets_with("symbolic sizes")
 def test_one_program_for_every_length_and_batch(target):
-    """Parameters are read inside, and their gradients added up over the turns."""
+    """The body reads parameters, whose gradients are summed over the iterations."""
     N, x = Dim("batch"), f64(T, Dim("batch"), 2)
 
     def model(x):
@@ -395,7 +395,7 @@ def test_a_carry_that_a_used_carry_reads_stays():
 
 
 def chain(depth, wrap):
-    """A chain of layers with three inner values each, and its reverse as targets compute it."""
+    """Build a chain of layers with three inner values each, and its optimised reverse."""
 
     def layer(x):
         return ops.tanh(ops.sin(ops.exp(x) * x))
@@ -410,7 +410,7 @@ def chain(depth, wrap):
 
 
 def test_checkpoints_lower_the_peak():
-    """The chain of 8 layers saves one array for each layer, and inner arrays of one layer at a time."""
+    """A checkpointed chain of 8 layers saves one array for each layer."""
     plain, wrapped = (peak(chain(8, wrap)) for wrap in (lambda f, x: f(x), lambda f, x: ops.checkpoint(f, x)))
     assert wrapped <= plain / 2
     assert peak(chain(16, lambda f, x: ops.checkpoint(f, x))) - wrapped <= 8 * 4000
@@ -451,7 +451,7 @@ def source_of(term, target="numpy"):
     "name", ["reversed", "range", "t", "x_t", "carry", "rows_rows", "h", "new_h", "math"]
 )
 def test_names_of_loops_do_not_collide(target, name):
-    """A parameter called like what loops call theirs, and like the builtins they are written with."""
+    """Parameters are called like variables of emitted loops, and like the builtins that these use."""
 
     def model(x):
         w = layers.parameter(name, NdArrayType((2,)))
@@ -474,7 +474,7 @@ def test_names_of_loops_do_not_collide(target, name):
 
 @in_python
 def test_a_value_read_in_a_loop_is_computed_before_it(target):
-    """Expressions in line would be computed at each turn."""
+    """Inlined expressions would be computed in each iteration."""
 
     def loop(h, xs, w):
         scale = ops.exp(w) * 2 + 1

@@ -1,4 +1,4 @@
-"""Lowered to kernels, a function means what it meant, and every pass over kernels keeps that."""
+"""Lowering to kernels, and every pass over kernels, preserve the meaning of functions."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_kernels_of_reverses_agree_with_the_reference(term, seed):
 
 
 def after_each_pass(function, machine):
-    """The function in canonical form, and as each pass of a machine leaves it."""
+    """Yield the kernels of a function in canonical form, and after each pass of a machine."""
     lowered = canonical(function, machine.multiplies_matrices)
     yield "canonical form", lowered
     for each in machine.passes:
@@ -202,7 +202,7 @@ def assert_same(found, wanted):
 @settings(suppress_health_check=list(HealthCheck))
 @given(programs())
 def test_kernels_of_random_programs_stay_within_bounds(program):
-    """The interpreter asserts it; where an index lies outside, kernels fail before they use it."""
+    """The interpreter asserts bounds; kernels check an index before they use it."""
     term = pruned(program.term)
     found, wanted = (
         outcome(lambda: run(compile_kernels(function_of(term), VECTORS), *program.inputs, shuffled=True)),
@@ -213,7 +213,7 @@ def test_kernels_of_random_programs_stay_within_bounds(program):
 
 @pytest.mark.parametrize("number", [0.1, 4e6])
 def test_indices_are_checked_before_use(number):
-    """Sums at computed places joined the loop that finds the greatest, which comes before the check."""
+    """A scatter was fused into the loop of a maximum, before the check of its indices."""
 
     def both(x, number):
         sums = ops.broadcast(ops.sum(ops.broadcast(number, (3, 4)), 0), (5, 4), [0])
@@ -230,7 +230,7 @@ def test_indices_are_checked_before_use(number):
 
 
 def test_loads_are_not_hoisted_out_of_loops_without_iterations():
-    """The load of a row by a number, the same in each iteration, was hoisted out of a loop over no rows."""
+    """An invariant load was hoisted out of a loop without iterations."""
     n = Dim("n")
     term = build(
         lambda x, k: ops.gather(x, ops.broadcast(k, (n,))) * 2,

@@ -1,4 +1,4 @@
-"""Arrays of kernels share memory only where they may, and kernels are one only if they are the same."""
+"""Arrays share memory only if their lifetimes do not overlap, and only equal kernels are shared."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_arrays_with_overlapping_lifetimes_have_disjoint_memory(term, n, m):
 
 @st.composite
 def updates(draw):
-    """A map of arrays, and for some of its results the arguments whose new values they are."""
+    """Draw a map of arrays, and the arguments that some of its results overwrite."""
     types = st.lists(st.sampled_from([VECTOR, MATRIX, SQUARE]), min_size=1, max_size=4)
     term = draw(integer_terms(draw(types), draw(types), 10))
     taken = {}
@@ -106,7 +106,7 @@ def test_new_values_are_computed_in_place(update, seed):
 
 
 def exchanged_turn_by_turn(p, q, r):
-    """Carries that read each other, in a loop over the rows of r."""
+    """Carries read each other, in a loop over the rows of r."""
     (p, q), rows = ops.scan(
         lambda c, row: ((c[1] + ops.broadcast(row, (3, 3)), c[0] - c[1]), ops.sum(c[0], 0)), (p, q), r
     )
@@ -156,7 +156,7 @@ LABELS = st.permutations(range(7))
 @given(LABELS, LABELS, LABELS, st.permutations([1, 2, 4, 4, 8, 8, 16]), st.integers(0, 99))
 @settings(max_examples=8)
 def test_products_of_any_arrangement(left, right, out, sizes, seed):
-    """Label 0 is in all, 1 and 2 are rows, 3 and 4 columns, 5 and 6 are summed over."""
+    """Label 0 is a batch axis, 1 and 2 are rows, 3 and 4 columns, 5 and 6 are summed."""
     x, y = [v for v in left if v not in (3, 4)], [v for v in right if v not in (1, 2)]
     z = [v for v in out if v not in (5, 6)]
     op = Contract(tuple(x), tuple(y), tuple(z))
@@ -185,7 +185,7 @@ def test_contractions_that_become_matrix_products():
 
 
 def texts(function):
-    """The kernels of a function as C, but for the names of arrays, with their keys."""
+    """Print the kernels of a function as C without the names of arrays, with their keys."""
     lowered = compile_kernels(function, VECTORS)
     touched = {buffer for step in lowered.steps for buffer, _ in (*step.reads, *step.writes)}
     change = Replaced({buffer: replace(buffer, name="array") for buffer in touched})

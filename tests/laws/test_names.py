@@ -1,4 +1,4 @@
-"""Names and texts that users choose change nothing in emitted code but names, comments and strings."""
+"""Names that users choose change only names, comments and strings in emitted code."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ FUNCTIONS = (
 
 
 def task(names, name="model", dim="batch", labels=()):
-    """A model with a parameter of each name, a symbolic size, and labels for the first of its values."""
+    """Build a model with a parameter of each name, a symbolic size, and labels."""
 
     def model(x):
         rows = []
@@ -56,7 +56,7 @@ def task(names, name="model", dim="batch", labels=()):
 
 
 def predicting(task, target):
-    """The part of a task that predicts, which takes a hundredth of the time."""
+    """Emit only `predict` of a task, which is a hundred times faster."""
     backend = get_backend(target)
     return backend.emit(program(task, backend.has, (Kind.PREDICT,)))
 
@@ -93,7 +93,7 @@ OTHER = [
 
 @cache
 def dictionary(target):
-    """Names that mean something to the language, its libraries or the emitted files themselves."""
+    """List names with a meaning in the language, its libraries or the emitted files."""
     texts = emit(task([f"p{k}" for k in range(len(FUNCTIONS))]), target).files.values()
     emitted = re.findall(r"[A-Za-z_]\w*", "".join(text for text in texts if isinstance(text, str)))
     python = {*keyword.kwlist, *keyword.softkwlist, *dir(builtins)}
@@ -180,7 +180,7 @@ def test_identifiers_are_ascii_and_fresh(wish, reserved):
 
 
 def parts_of(source):
-    """Count the syntactic parts of each kind that Python source has, but for variables.
+    """Count the syntax nodes of Python source by kind, except for variables.
 
     An expression with long names gets a line of its own, and so a variable.
     """
@@ -216,7 +216,7 @@ def test_a_learner_has_parameters_by_name(names, dim):
 
 
 def emitted(task, target, refusal):
-    """The artifact, or nothing if the task is refused for this reason."""
+    """Emit a task; None if it is refused for this reason."""
     try:
         return emit(task, target)
     except OptionError as error:
@@ -226,7 +226,7 @@ def emitted(task, target, refusal):
 
 
 def outline(source):
-    """The classes and functions of Python source, and what is in the classes."""
+    """List the classes of Python source with their members, and the functions."""
     tree = ast.parse(source)
     found = [node for node in tree.body if isinstance(node, (ast.ClassDef, ast.FunctionDef))]
     inside = [child for node in found if isinstance(node, ast.ClassDef) for child in node.body]
@@ -244,7 +244,7 @@ def test_a_module_keeps_its_attributes(names):
 
 
 def code(source):
-    """C without its comments, as a compiler sees it."""
+    """Remove the comments of C."""
     joined = source.replace("??/", "\\").replace("\\\n", "")
     return re.sub(r"/\*.*?\*/|//[^\n]*", "", joined, flags=re.DOTALL)
 
@@ -281,7 +281,7 @@ GCC = ["gcc", "-std=c11", "-fsyntax-only", "-fopenmp-simd", "-Wall", "-Wextra", 
 @NEEDS_C
 @pytest.mark.skipif(not shutil.which("gcc"), reason="there is no gcc")
 def test_c_compiles_with_any_word_as_a_parameter(tmp_path):
-    """All words of the emitted files, of C, C++ and the standard headers among them."""
+    """Parameters are all words of the emitted files, of C, C++ and the standard headers."""
     words = [word for word in dictionary("c") if len(word) < 40]
     for k in range(0, len(words), 150):
         predicting(task(words[k : k + 150], f"words{k}"), "c").write(tmp_path)
@@ -310,7 +310,7 @@ def test_c_compiles_with_any_name_of_a_model_and_of_a_size(data, tmp_path_factor
 
 
 def renamed(name):
-    """Tell whether nothing in C is called so."""
+    """Tell whether the name is changed in C."""
     return Namer(get_backend("c").dialect.reserved).fresh(name) != name
 
 
@@ -363,7 +363,7 @@ def test_a_sprite_has_lists_of_these_names_and_items_of_these_texts(names, class
 
 @on_all_targets
 def test_parameters_do_not_hide_array_literals(target):
-    """A literal stands outside the function of a kernel, whose parameters may be called like it."""
+    """Literals are global, so parameters of kernels must not have their names."""
     first, second = np.array([2.5, 3.5], np.float32), np.array([1.5, -0.5], np.float32)
 
     def model(x):

@@ -1,4 +1,4 @@
-"""Passes keep the meaning of a function, and stop."""
+"""Passes preserve the meaning of functions, and reach a fixed point."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ports say of every argument and result what it is: by position, in one order, with the type it has."""
+"""Ports describe every argument and result: in order, with its type."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ N, X = Dim("n"), NdArrayType((3,))
 
 
 def remembering():
-    """Dropout draws random numbers and batch norm keeps statistics, so that every table has arrays."""
+    """Build a model with dropout and batch norm, so that every table has arrays."""
     B = NdArrayType((N,))
     model = layers.sequential(layers.dense(B, X, X), layers.batch_norm(B + X), layers.dropout(B + X))
     return Task(model, sgd(0.1, momentum=0.9), mse)
 
 
 def updating():
-    """A buffer that is written, and whose old value nothing depends on."""
+    """Build a model with a buffer that is updated and never read."""
 
     def forward(x):
         layers.buffer("last", X)

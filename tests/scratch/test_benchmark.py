@@ -1,4 +1,4 @@
-"""The benchmark times the custom block itself, as often as asked; its results are those of PyTorch."""
+"""The benchmark times custom blocks correctly, and their results agree with PyTorch."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def test_the_figures_of_the_docs_are_those_of_the_benchmark():
 
 
 def times(kept):
-    """The rows of the docs' table of times: a measure on both machines, beside the peer."""
+    """Read the table of times in the documentation."""
     by_name = {}
     for each in kept["rows"]:
         row = Row(**{name: value for name, value in each.items() if name != "ratio"})
@@ -126,7 +126,7 @@ def times(kept):
 
 
 def sizes(kept):
-    """The rows of the docs' table of sizes."""
+    """Read the table of sizes in the documentation."""
     return [
         f"| {size['net']} | {size['sprite']} | {size['blocks']:,} | {size['json'] / 1e3:.1f} kB |"
         f" {size['file'] / 1e3:.1f} kB |"

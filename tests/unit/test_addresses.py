@@ -1,4 +1,4 @@
-"""Programs whose arrays have no addresses in 64 bits are refused before anything is emitted."""
+"""Programs whose arrays exceed a 64-bit address space are refused before anything is emitted."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SIZES = st.one_of(st.integers(0, 3), st.integers(0, 64).map(lambda k: 2**k), st.
 
 @given(st.lists(SIZES, max_size=3), st.sampled_from(list(Dtype)))
 def test_exactly_the_arrays_that_fit_are_accepted(shape, dtype):
-    """The function has two: its argument and its result."""
+    """The function has two arrays: its argument and its result."""
     function = lower(build(lambda x: ops.flip(x, 0) if shape else x, [NdArrayType(tuple(shape), dtype)]))
     spanned = prod(size or 1 for size in shape) * dtype.itemsize * (2 if shape else 1)
     if spanned <= MAX_ADDRESSABLE_BYTES:
@@ -44,7 +44,7 @@ def named(name, shape):
 
 
 def several(x):
-    """Each parameter takes less than the limit, and all of them more."""
+    """Each parameter takes less than the limit, and all of them together more."""
     for k in range(4):
         x = named(f"part{k}", (2**59,))(x)
     return x
@@ -91,5 +91,5 @@ def test_coefficients_of_symbolic_sizes_must_fit():
 
 
 def test_large_models_are_emitted():
-    """A terabyte of parameters is much, and no mistake."""
+    """A terabyte of parameters is accepted."""
     emit(Task(build(named("w", (2**38,)), [NdArrayType(())]), sgd(0.1), mse))

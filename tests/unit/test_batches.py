@@ -1,4 +1,4 @@
-"""Cases that share a program: each is as it is alone, and one that fails does not take the others with it."""
+"""Cases that share a program have the same results as alone, and one that fails does not affect others."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ X = np.array([0.5, 1.0], np.float32)
 
 
 def refusing(condition):
-    """A target that refuses programs of which this holds."""
+    """A target that refuses programs that satisfy a predicate."""
 
     def prepare(backend, program):
         if condition(program):

@@ -47,7 +47,7 @@ def test_a_term_is_a_function_on_variables():
 
 
 def test_building_is_linear_in_the_number_of_operations():
-    """Operations appended, not time: one edge for each, plus one copy for each further use."""
+    """Operations are counted, not time: one edge for each, plus one copy for each further use."""
 
     def chain(x):
         for _ in range(1000):
@@ -95,13 +95,13 @@ def test_errors_name_the_layer():
 
 
 def spider_square() -> Term:
-    """x² with a Frobenius spider for the copy: both operands on one wire."""
+    """Build x² with a Frobenius spider for the copy: both operands on one wire."""
     edge = Edge(ops.multiply, (0, 0), (1,))
     return assemble([S, S], [edge], [0], [1])
 
 
 def test_a_spider_is_refused_in_favour_of_copy():
-    """Differentiated as a spider, R[x²](3) would be 3; with Copy it is 6."""
+    """The derivative R[x²](3) would be 3 with a spider; with Copy it is 6."""
     with pytest.raises(
         TermError, match=r"wire 0 of type f32\[\] is produced by input 0 and consumed by argument 0"
     ):

@@ -1,4 +1,4 @@
-"""The compiler of emitted C and its cache: damage is mended, and whatever else is wrong is one sentence."""
+"""The compiler of emitted C and its cache: damage is repaired, and other errors are one sentence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The files an emitted C library reads and writes: whole ones both ways, and what is done with others."""
+"""The files that an emitted C library reads and writes, and errors for malformed ones."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_files_round_trip(files_tool, tmp_path):
 
 
 def test_parameters_alone(files_tool, tmp_path):
-    """A file of another program has no state; and one may want the parameters of a file only."""
+    """A file of another program has no state; and a caller may read the parameters only."""
     some, path, new = ("dense.weight", "dense.bias"), tmp_path / "a", tmp_path / "b"
     safetensors.write(path, {name: arrays()[name] for name in some})
     assert run(files_tool, path).returncode == 0
@@ -106,7 +106,7 @@ def whole_file(tmp_path):
 
 
 def check_as_python(files_tool, tmp_path, content):
-    """C reads no file that Python refuses, and from others the same; refused, it changes nothing."""
+    """C refuses the files that Python refuses, without changes, and reads the same from others."""
     (tmp_path / "a").write_bytes(content)
     done = run(files_tool, tmp_path / "a", tmp_path / "b")
     assert done.stderr == ""
@@ -169,7 +169,7 @@ def test_malformed_headers(files_tool, tmp_path, entry):
 
 
 def test_arrays_that_overlap_are_refused(files_tool, tmp_path):
-    """Arrays with the right shapes, two of which overlap."""
+    """The arrays have the right shapes, and two of them overlap."""
     content = whole_file(tmp_path)
     size = int.from_bytes(content[:8], "little")
     entries = json.loads(content[8 : 8 + size])

@@ -1,4 +1,4 @@
-"""Emitted C in Python: the functions and the learner do what those of numpy do, in place."""
+"""Emitted C called from Python: functions and learner agree with those of numpy, in place."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small nets, of whose rows sixteen go side by side: numbers as one by one, whatever the number of rows."""
+"""Outer-loop vectorisation of small networks: results do not depend on it, for any number of rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arrays of emitted C that users see lie in row-major order, however products are computed."""
+"""Arguments and results of emitted C are in row-major order, however products are computed."""
 
 from __future__ import annotations
 

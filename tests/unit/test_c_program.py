@@ -1,4 +1,4 @@
-"""The emitted C: called from C and from C++, its training program, and what builds it."""
+"""Emitted C: calls from C and C++, the training program, and the build files."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def test_a_fixed_batch(tmp_path):
 
 
 def classifier():
-    """Labels, of which some may be none, and rows whose number of elements the data tell."""
+    """Build a classifier with ignored labels, and rows of symbolic size."""
     types = [NdArrayType(shape) for shape in ((BATCH, 4), (BATCH, Dim("time"), 0))]
 
     def forward(x, z):
@@ -146,7 +146,7 @@ def classifier():
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
-    """A folder with a program that classifies, its data, and weights it has written."""
+    """Return a folder with the training program of a classifier, its data, and trained weights."""
     folder = tmp_path_factory.mktemp("classes")
     emitted(classifier()).write(folder)
     built("make", "debug", cwd=folder)
@@ -163,7 +163,7 @@ def train(folder, data):
 
 
 LARGE = np.float32([[3e38, 0, 0, 0]]).repeat(6, 0)
-"""Examples of which the loss is finite, and the step is not."""
+"""Examples with a finite loss and a step that is not finite."""
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Emitted C called from threads of its user."""
+"""Emitted C called from threads of the caller."""
 
 from __future__ import annotations
 

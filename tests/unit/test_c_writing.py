@@ -1,4 +1,4 @@
-"""Files that emitted C writes: whole under any number of writers, through links, and without strays."""
+"""Files that emitted C writes: atomic with concurrent writers, through links, without temporary files."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ pytestmark = [
 ]
 
 PLAIN = ["-U__unix__", "-U__APPLE__"]
-"""Compile without an operating system, as for microcontrollers."""
+"""Flags for compilation without an operating system, as for microcontrollers."""
 
 
 @pytest.fixture(scope="module")

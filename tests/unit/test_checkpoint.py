@@ -1,4 +1,4 @@
-"""Weights go to files and come back as they were; files that lie are refused."""
+"""Checkpoints round trip through files; inconsistent files are refused."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ def test_weights_without_state_reset_the_optimiser(tmp_path):
 
 
 def tied() -> Task:
-    """Embedding and scores are one parameter."""
+    """Build a model whose embedding and scores share a parameter."""
     tokens = NdArrayType((Dim("batch"),), Dtype.int64)
 
     def forward(x):

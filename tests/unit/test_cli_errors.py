@@ -1,4 +1,4 @@
-"""Errors of the command line, each one sentence: bad arguments, and modules that fail in any way."""
+"""Errors of the command line are one sentence: invalid arguments, and modules that raise any error."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ REFUSED = [
 
 
 def ended(capsys, *arguments):
-    """The exit status of a command, and the lines on standard error."""
+    """Return the exit status of a command, and the lines on standard error."""
     with pytest.raises(SystemExit) as end:
         main(arguments)
     said = capsys.readouterr().err.splitlines()
@@ -95,7 +95,7 @@ def test_bad_input_is_one_sentence_and_status_2(capsys, tmp_path, monkeypatch, a
 
 
 def test_errors_do_not_depend_on_assertions():
-    """Every one of them under python -O, in one process."""
+    """All cases run under python -O, in one process."""
     program = """
 import contextlib, io, json, sys
 from catgrad.cli import main
@@ -223,7 +223,7 @@ def test_an_option_that_is_a_path_is_that_of_a_plausible_file(capsys, tmp_path, 
 
 
 def test_weights_of_a_larger_model_are_read(capsys, tmp_path):
-    """A file may have more than the model: other arrays, and other dtypes."""
+    """The file has more than the model: other arrays, and other dtypes."""
     rng = np.random.default_rng(0)
     arrays = {
         "dense.weight": rng.normal(size=(4, 3)),
@@ -261,14 +261,14 @@ VALUES = st.sampled_from(["true", "numpy", "/dev/zero", "int8", "max", "packed",
 
 
 def check(capsys, *arguments):
-    """A command ends with status 0, or with status 2 and a sentence."""
+    """Check that a command ends with status 0, or with status 2 and a sentence."""
     status, said = ended(capsys, *arguments)
     assert (status, len(said)) in [(0, 0), (2, 1)], said
 
 
 @pytest.fixture
 def elsewhere(tmp_path, monkeypatch):
-    """A folder of its own, in which the examples are still found."""
+    """Return a temporary folder, in which the examples can still be imported."""
     monkeypatch.syspath_prepend(str(ROOT))
     monkeypatch.chdir(tmp_path)
 

@@ -64,7 +64,7 @@ def test_only_integers_are_sizes():
 
 
 def test_pickles_of_another_process_are_equal():
-    """The hash of a string is another in every process, so it must not travel."""
+    """The hash of a string differs between processes, so it must not be pickled."""
     program = "import pickle, sys; from catgrad import Dim, NdArrayType; "
     program += "sys.stdout.buffer.write(pickle.dumps(NdArrayType((Dim('n') * 2, 3))))"
     for seed in ("1", "2"):

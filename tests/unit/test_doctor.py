@@ -1,4 +1,4 @@
-"""Tools: `catgrad doctor` finds them, says what is missing, and survives what they do when they are run."""
+"""Tools: `catgrad doctor` detects them, reports missing ones, and survives any behaviour of programs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.models import mlp
 
 
 def doctor(capsys, monkeypatch):
-    """The rows that it prints, by the first cell, each as the text behind that."""
+    """Run the command; return the text of each row by its first cell."""
     monkeypatch.setenv("COLUMNS", "500")
     with pytest.raises(SystemExit) as end:
         main(["doctor"])
@@ -71,7 +71,7 @@ SCRIPTS = {
 
 
 ENDLESS = {"hangs": 0.5, "leaves a child behind": 3}
-"""Seconds for those that have to be ended."""
+"""Timeout in seconds for programs that do not end."""
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
@@ -155,7 +155,7 @@ except SystemExit:
 
 @pytest.fixture
 def broken(monkeypatch):
-    """Two more packages with targets: one does not load itself, and one has a target that does not load."""
+    """Install two packages: one that does not load, and one with a target that does not load."""
     from catgrad.backend import entry_points
 
     def provide():

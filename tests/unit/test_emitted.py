@@ -1,4 +1,4 @@
-"""Emitted NumPy: what it says, that it stands alone, and that it refuses what it should."""
+"""Emitted NumPy: its text, its independence of catgrad, and its checks of arguments."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_emitted_code_imports_its_library_only(target, libraries):
 
 
 def test_golden_linear_by_numbers(check_golden):
-    """The step of Python catgrad's README, with a fixed batch size and the loss, is readable."""
+    """The step of Python catgrad's README with a fixed batch size is readable."""
     B, I, O = NdArrayType((150,)), NdArrayType((4,)), NdArrayType((3,))
     source = compile_model(layers.linear(B, I, O), layers.sgd(0.0001), layers.mse).source
     check_golden("numpy/linear.py", source)
@@ -63,7 +63,7 @@ def test_golden_linear_by_numbers(check_golden):
 
 
 def test_the_published_snippet():
-    """Python catgrad's README and iris example, as they stand."""
+    """The README and the iris example of Python catgrad run unchanged."""
     BATCH_TYPE, INPUT_TYPE, OUTPUT_TYPE = NdArrayType((150,)), NdArrayType((4,)), NdArrayType((1,))
     learning_rate = 0.05
     model = layers.linear(BATCH_TYPE, INPUT_TYPE, OUTPUT_TYPE)
@@ -84,7 +84,7 @@ def test_the_published_snippet():
 
 @on_all_targets
 def test_a_step_returns_the_loss_and_the_new_tables(target):
-    """On every target, but for the class of `compile_model`, whose step leaves the loss out."""
+    """On every target, except the class of `compile_model`, whose step omits the loss."""
     task = mlp(batch=NdArrayType((3,)))
     options = {"batch": 3, "predict_batch": 3} if target == "scratch" else {}
     artifact = emit(task, target, **options)
@@ -208,7 +208,7 @@ def test_overflow_is_ieee_and_silent(target):
 
 @on("numpy", "c")
 def test_names_of_the_language_and_of_the_file_do_not_collide(target):
-    """Parameters called like keywords, builtins, modules, inputs and each other, of Python and of C."""
+    """Parameters have the names of keywords, builtins, modules, inputs and each other."""
     V = NdArrayType((2,))
     names = ["lambda", "np", "x", "y", "a.b", "a_b", "y_hat", "float", "0", "batch", "restrict", "memcpy"]
 
@@ -300,7 +300,7 @@ print(losses, {a.dtype.name for a in learner.parameters.values()})
 
 @pytest.fixture(scope="session")
 def bare_python(tmp_path_factory):
-    """A Python 3.13 with NumPy 2 and nothing else."""
+    """Return a Python 3.13 with NumPy 2 and nothing else."""
     installed = sorted(Path.home().glob(".pyenv/versions/3.13*/bin/python3.13"))
     candidates = [path for path in [shutil.which("python3.13"), *installed] if path]
     # pyenv's shims are on the PATH even where the version they stand for is not selected.

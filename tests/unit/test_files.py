@@ -1,4 +1,4 @@
-"""Files replaced whole: by many writers, through links, once they are on disk; strays of dead writers go."""
+"""Atomic file writes: concurrent writers, links, durability, and temporary files of killed writers."""
 
 from __future__ import annotations
 
@@ -306,7 +306,7 @@ def test_an_artifact_that_cannot_be_written_is_one_sentence(tmp_path):
 
 
 def test_weights_are_saved_atomically(tmp_path):
-    """An array that fails in the midst leaves the old file."""
+    """An array whose conversion fails leaves the old file."""
     safetensors.write(tmp_path / "a", {"x": np.zeros(2)})
     before = (tmp_path / "a").read_bytes()
     with pytest.raises(ArtifactError):

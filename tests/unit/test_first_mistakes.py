@@ -1,4 +1,4 @@
-"""Common first mistakes of users raise a typed error, and never compute other numbers."""
+"""Common mistakes of new users raise a typed error."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_a_loop_outside_any_function():
 
 
 def test_a_number_beside_a_variable_from_around_a_loop_is_written_inside():
-    """If it were an input of the loop, the reverse would accumulate a gradient for it."""
+    """An input of the loop would have an accumulated gradient in the reverse."""
 
     def model(xs):
         k = layers.parameter("k", X)

@@ -1,4 +1,4 @@
-"""fit trains a learner of any target: every example once an epoch, and interruptions leave no trace."""
+"""fit: epochs, evaluation, early stopping, and exact resumption after interruptions."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def arrays_of(learner) -> dict[str, bytes]:
 
 
 class Scripted:
-    """A learner with the losses one tells it: its parameter counts the steps, its state the evaluations."""
+    """A learner with given losses: its parameter counts the steps, its state the evaluations."""
 
     def __init__(self, validation=(), losses=()):
         self.parameters, self.state = {"steps": np.zeros(())}, {}

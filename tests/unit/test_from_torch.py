@@ -25,7 +25,7 @@ nn = torch.nn
 
 
 class Tied(nn.Module):
-    """A language model whose first and last matrix are one."""
+    """A language model with tied embeddings."""
 
     def __init__(self):
         super().__init__()
@@ -70,7 +70,7 @@ def test_tensors_without_gradient_are_constants():
 
 
 class Masked(nn.Module):
-    """A product with a table of numbers and one of truth values, both too large to be written out."""
+    """A product with a table of floats and one of booleans, both too large for literals."""
 
     def __init__(self):
         super().__init__()

@@ -1,4 +1,4 @@
-"""Several functions of one program that share parameters, and remember from call to call in a sprite."""
+"""Several functions of one program, which share parameters, and carry state between calls in a sprite."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def listen(x):
 
 
 def answer(scale):
-    """Two results of h, which stays."""
+    """Return two results of h, without an update."""
     h = hidden()
     return ops.sum(h, 0), h * ops.broadcast(ops.reshape(scale), h.shape)
 
@@ -43,7 +43,7 @@ def functions():
 
 
 class Reference:
-    """The same functions in NumPy, which keep what they give."""
+    """The same functions in NumPy, with state."""
 
     def __init__(self, weights):
         self.model = emit(functions(), "numpy").load()()
@@ -160,7 +160,7 @@ def test_a_saved_project_resumes(sprite, vm):
 
 @on_machines
 def test_keys_and_values_are_cached_and_cleared(vm):
-    """Position by position, attention with memory gives what attention over all gives; so after forget."""
+    """Position by position, attention with a cache agrees with causal attention, also after forget."""
     tokens, width = 3, NdArrayType((4,))
     x = np.random.default_rng(0).normal(size=(tokens, 4)).astype(np.float32)
     whole = layers.attention(NdArrayType((1, tokens)), width, 2, causal=True)
@@ -188,7 +188,7 @@ def test_a_model_without_state_has_no_block_forget():
 
 
 def test_inputs_of_each_kind_are_validated():
-    """Whole numbers must be whole, though numbers in a list of the same name and size need not be."""
+    """Integer inputs are validated, even if a float input has a list of the same name and size."""
     whole = NdArrayType((SIZE,), Dtype.int64)
     terms = {"numbers": build(lambda x: x + x, [X]), "whole": build(lambda x: x + x, [whole])}
     machine = Machine()

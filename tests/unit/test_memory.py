@@ -1,4 +1,4 @@
-"""Transformers that remember: position by position what the causal ones are at once."""
+"""Key/value caches: position by position, transformers agree with causal attention."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ ONE, FEATURES = NdArrayType((1, 1)), NdArrayType((4,))
 
 
 def task(batch=1, depth=2, heads=2, remembering=True):
-    """A GPT of all positions, or one that remembers those before."""
+    """Build a GPT of all positions, or one with a key/value cache."""
     model = gpt(TOKENS, batch, depth, 4 * heads, heads, MEMORY, remembering)
     time = 1 if remembering else MEMORY
     return Task(model, sgd(0.1), losses.cross_entropy, "writer", (NdArrayType((batch, time), Dtype.int64),))
 
 
 def run(task, buffers, parameters, tokens):
-    """Return the outputs of the model in training for each position, in order."""
+    """Run the model in training mode for each position, and return the outputs in order."""
     term, found = task.entry(Kind.TRAINED)[0], []
     for k in range(tokens.shape[1]):
         *buffers, scores = evaluate(term, *buffers, *parameters, tokens[:, k : k + 1])
@@ -37,7 +37,7 @@ def run(task, buffers, parameters, tokens):
 
 
 def first(task, seed=0):
-    """Empty memory, and parameters large enough for positions to differ."""
+    """Return an empty cache, and parameters large enough for positions to differ."""
     rng = np.random.default_rng(seed)
     buffers = [np.zeros(s.type.shape, s.type.dtype.numpy) for s in task.buffers]
     return buffers, [rng.normal(size=s.type.shape).astype(np.float32) for s in task.parameters]
@@ -57,7 +57,7 @@ def test_a_key_value_cache_computes_causal_attention(batch, depth, heads, data):
 
 
 def test_position_0_begins_a_new_text():
-    """Whatever was remembered of the text before."""
+    """The cache has rows of an earlier text."""
     model = task()
     buffers, parameters = first(model)
     tokens = np.random.default_rng(1).integers(0, TOKENS, (1, MEMORY))

@@ -1,4 +1,4 @@
-"""The example for microcontrollers learns, and keeps within the memory that small ones have."""
+"""The example for microcontrollers learns, within the memory of small ones."""
 
 from __future__ import annotations
 

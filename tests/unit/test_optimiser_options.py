@@ -1,4 +1,4 @@
-"""Options of optimisers and schedules outside their range are refused when they are given."""
+"""Options of optimisers and schedules are validated at construction."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ ZEROS = np.zeros(3, np.float16)
 
 @pytest.mark.parametrize("make", [adam, adamw, rmsprop, adagrad, muon])
 def test_an_epsilon_that_16_bits_round_to_zero(make):
-    """For a gradient of 0 the step would be 0 / 0."""
+    """For a gradient of 0, the step would be 0 / 0."""
     with pytest.raises(OptionError, match="epsilon must not be 0 in float16"):
         emit(Task(MODEL, make(), losses.mse))
 
@@ -87,7 +87,7 @@ def test_an_epsilon_representable_in_16_bits(make):
 
 @on_targets_with("learner")
 def test_a_norm_whose_square_overflows_16_bits(target):
-    """The norm is 1000, and its square beyond float16; clipped to 3, the step is along the gradient."""
+    """The norm is 1000, and its square overflows float16; clipped to 3, the step has the right direction."""
 
     def loss(p, y):
         return losses.mse(p, y, reduction="sum")

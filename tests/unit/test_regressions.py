@@ -1,4 +1,4 @@
-"""Defects that reviews found, each as the smallest program that showed it."""
+"""Regressions: defects that reviews found, each with a minimal program."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ def on_numpy(term, *arrays):
 
 
 def test_copies_of_copies_keep_their_shape():
-    """The pass that leaves copies to operators, run twice, took the last full operand away."""
+    """The pass that leaves broadcasts to operators, run twice, removed the last full operand."""
     term = build(lambda s, v: ops.sum(ops.broadcast(s, (2, 3)) + ops.broadcast(v, (2, 3))), [F(), F(3)])
     assert on_numpy(term, np.float32(1), np.float32([1, 2, 3])) == [18]
 
 
 @pytest.mark.parametrize("dtype", [Dtype.float32, Dtype.float64, Dtype.int32])
 def test_a_choice_between_constants_keeps_its_dtype(dtype):
-    """A condition has the full shape, but says nothing about the dtype of literals."""
+    """A condition has the full shape, but does not determine the dtype of literals."""
     x = NdArrayType((3,), dtype)
     term = build(lambda x: ops.select(x > 0, Constant(x.type, 1)(), Constant(x.type, 2)()), [x])
     [result] = on_numpy(term, np.array([1, 0, -1], dtype.numpy))
@@ -66,7 +66,7 @@ def test_training_stays_in_float32():
 
 
 def test_a_dead_branch_does_not_poison_the_gradient():
-    """The logarithm at 0 has an infinite slope, and a cotangent of 0 if nobody reads it."""
+    """The logarithm at 0 has an infinite slope, and a cotangent of 0 if its value is unused."""
     term = build(lambda x: (ops.log(x), x * 2)[1], [F(2)])
     assert evaluate(reverse(term), np.float32([0, 1]), np.float32([1, 1]))[1].tolist() == [2, 2]
 
@@ -238,7 +238,7 @@ def test_errors_can_be_pickled():
 
 
 def test_two_operations_of_one_name_are_refused():
-    """Macros are found by name: a plug-in's Transpose must not be printed as NumPy's `.T`."""
+    """Macros are looked up by name: a plug-in's Transpose must not be printed as NumPy's `.T`."""
     get_backend("numpy")
     for name in ("Add", "Transpose"):
         with pytest.raises(OptionError, match="a unique name"):

@@ -1,4 +1,4 @@
-"""The safetensors format: files of others are read or refused, ours are read by the library of the format."""
+"""The safetensors format: foreign files are read or refused, and the library reads written files."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ values = st.recursive(
 
 @st.composite
 def changed(draw: st.DrawFn, value: object) -> object:
-    """A JSON value with another in some place of it."""
+    """Draw a JSON value with a change somewhere inside."""
     if isinstance(value, dict) and value and draw(st.integers(0, 4)):
         key = draw(st.sampled_from([*value]))
         if not draw(st.integers(0, 4)):
@@ -70,7 +70,7 @@ BITS = {format: 8 * dtype.itemsize for format, dtype in ELEMENTS.items()} | {"F4
 
 @st.composite
 def headers(draw: st.DrawFn) -> tuple[dict, bytes]:
-    """A header as the format says it, and its data."""
+    """Draw a valid header, and its data."""
     header: dict = {"__metadata__": {"a": "b"}} if draw(st.booleans()) else {}
     data = b""
     for i in range(draw(st.integers(0, 3))):
@@ -84,7 +84,7 @@ def headers(draw: st.DrawFn) -> tuple[dict, bytes]:
 
 @st.composite
 def files(draw: st.DrawFn) -> bytes:
-    """A file with one kind of damage, if any: to values of its header, its text, its bits or its length."""
+    """Draw a file, perhaps damaged: in values of its header, its text, its bits or its length."""
     header, data = draw(headers())
     damage = draw(st.sampled_from(["none", "values", "values", "text", "bits", "length"]))
     if damage == "values":
@@ -195,7 +195,7 @@ def test_every_byte_of_a_truth_value_is_one(tmp_path):
     ],
 )
 def test_dtypes_that_numpy_lacks_are_read_as_bytes(tmp_path, format, shape, data, raw, raw_shape):
-    """And leave the other arrays of a file readable."""
+    """The other arrays of the file are readable."""
     header = {"a": entry(format, shape, data)}
     header["b"] = {"dtype": "U8", "shape": [1], "data_offsets": [len(data), len(data) + 1]}
     (tmp_path / "a").write_bytes(file_of(header, data + b"\7"))
@@ -314,7 +314,7 @@ def test_a_header_that_readers_would_refuse_is_not_written(tmp_path, monkeypatch
 
 @pytest.fixture
 def index(tmp_path):
-    """A model in two files, as programs for large models write it."""
+    """Write a model in two files with an index."""
     shards = {"a": {"x": np.arange(3.0), "y": np.ones((2, 1), np.uint8)}, "b": {"z": np.float32(4)}}
     for name, held in shards.items():
         safetensors.write(tmp_path / f"{name}.safetensors", held)

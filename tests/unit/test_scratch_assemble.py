@@ -1,4 +1,4 @@
-"""Files of Scratch made of texts: what is in them, that they are the same each time, and their limits."""
+"""Assembly of Scratch files: contents, determinism, and limits."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_files_are_deterministic():
 
 
 def test_blocks_hold_together():
-    """Each block but the first of a script is where its parent says."""
+    """Parents and successors of blocks are consistent."""
     for target in description(sb3([TOUR], WEIGHTS))["targets"]:
         blocks = target["blocks"]
         for id, block in blocks.items():
@@ -99,7 +99,7 @@ def test_a_sprite_named_as_the_stage_keeps_its_own():
 
 
 def test_names_with_a_tilde_come_last_as_scratch_sorts_them():
-    """Sort by `localeCompare`: a tilde comes before letters, its replacement after them."""
+    """Scratch sorts by `localeCompare`: a tilde precedes letters, its replacement follows them."""
     made = sprite("sprite s\n    list ~a\n    list z\n    list ~c\n    list d\n")
     names = list(lists(made))
     assert names == ["z", "d", shown("~a"), shown("~c")]
@@ -141,7 +141,7 @@ def test_bfloat16():
 
 
 def boxes(target):
-    """Scripts and comments as left, top, right, bottom; a script covers at least its blocks."""
+    """Return scripts and comments as left, top, right, bottom, with lower bounds for scripts."""
     blocks = target["blocks"]
     for block in blocks.values():
         if block.get("topLevel"):

@@ -1,4 +1,4 @@
-"""Sprites that train themselves with examples, the projects around them, and learners of them."""
+"""Sprites that train on examples, projects around them, and their learners."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ X, Y = load()
 
 
 def labelled(inputs=4, classes=3):
-    """Logits trained with labels that are numbers."""
+    """Build a classifier with integer labels."""
     model = layers.dense(
         BATCH, NdArrayType((inputs,)), NdArrayType((classes,)), activation=layers.pointwise(lambda x: x)
     )
@@ -52,7 +52,7 @@ def test_every_epoch_draws_each_example_once(vm, width):
 
 @on_machines
 def test_training_in_the_sprite_equals_steps(vm):
-    """A sprite with one example, which is always drawn, ends with the weights of NumPy."""
+    """A sprite with one example has the same weights as NumPy after training."""
     machine = opened(emit(dense(), "scratch", data=(X[:1], Y[:1])), vm)
     expected = emit(dense(), "numpy").load()().learner(0)
     machine.call("train %s steps", 3)

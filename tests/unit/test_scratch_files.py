@@ -1,4 +1,4 @@
-"""Saved projects of Scratch: their lists, as items and as arrays, from files that nobody vouches for."""
+"""Saved projects of Scratch: lists as items and as arrays, from untrusted files."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from catgrad.terms.state import Slot
 
 
 def archive(content, name="project.json"):
-    """A file with this description."""
+    """Build a file with this description."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as file:
         file.writestr(name, content if isinstance(content, str | bytes) else json.dumps(content))
@@ -29,7 +29,7 @@ def archive(content, name="project.json"):
 
 
 def project(**targets):
-    """A project whose targets have these lists."""
+    """Build a project whose targets have these lists."""
     return archive({"targets": [
         {"name": name, "lists": {str(place): list(each) for place, each in enumerate(lists.items())}}
         for name, lists in targets.items()
@@ -97,7 +97,7 @@ def test_a_list_of_two_sprites_is_refused():
 
 
 def lists(text):
-    """A sprite with these lists."""
+    """Build a sprite with these lists."""
     return archive(f'{{"name": "s", "lists": {text}}}', "sprite.json")
 
 
@@ -124,7 +124,7 @@ def test_files_that_are_no_project_are_refused(file):
 
 @given(st.integers(0, 10_000), st.integers(1, 255))
 def test_a_damaged_file_is_refused_or_read(place, change):
-    """No damage to a byte raises anything but an ArtifactError."""
+    """Damage to a byte raises nothing but an ArtifactError."""
     file = bytearray(sprite3("sprite s\n    list w = 1, 2\n", {}))
     file[place % len(file)] ^= change
     with suppress(ArtifactError):

@@ -1,4 +1,4 @@
-"""The text language of Scratch programs: what is printed is parsed, and what is no program is refused."""
+"""The text language of Scratch programs: printing and parsing round trip, and errors."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_every_block_of_the_palette_has_a_form():
 
 
 def parsed(text):
-    """The expression that a text is."""
+    """Parse an expression."""
     [section] = parse(f"sprite s\n    when flag clicked\n        say {text}\n")
     return section.parts[0].body[0].operands[0]
 

@@ -1,4 +1,4 @@
-"""The laws of Scratch's arithmetic and lists that emitted blocks rest on, on both virtual machines."""
+"""Semantics of Scratch's arithmetic and lists that emitted blocks assume, on both virtual machines."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ BINARY = {"add": np.add, "subtract": np.subtract, "multiply": np.multiply, "divi
 
 
 def computing(vm, *expressions):
-    """A machine with a block "compute %s" that adds the value of each of these to `out`."""
+    """Load a block "compute %s" that adds the value of each expression to `out`."""
     scripts = [[define(f"compute {n}"), add("out", it)] for n, it in enumerate(expressions)]
     machine = Machine(vm)
     machine.load(project(*scripts, lists=["xs", "out"], variables=["x", "y"]))

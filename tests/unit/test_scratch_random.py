@@ -1,4 +1,4 @@
-"""Random numbers in Scratch: those of all targets, bit for bit."""
+"""Random numbers in Scratch agree with other targets, bit for bit."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_exclusive_or_of_three_words_by_addition(x, y, z):
 
 @on_machines
 def test_sprites_draw_the_bits_of_other_targets(vm):
-    """Keys that use each word of counter and key; numbers of Scratch are exact up to 2⁵³."""
+    """Keys and counters use all words; numbers of Scratch are exact up to 2⁵³."""
     backend = get_backend("scratch")
     backend = replace(backend, options=replace(backend.options, vm=vm))
     term = build(lambda s, c: ops.random_bits((3, 5), 2**32 - 1, s, c), [ops.random.KEY] * 2)

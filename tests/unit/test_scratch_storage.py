@@ -1,4 +1,4 @@
-"""Weights of sprites as numbers, as texts, and in few bits: what they compute, and what is read back."""
+"""Storage of weights in sprites, as numbers, as texts, and quantised: predictions and reading back."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_packed_numbers_are_the_same_bit_for_bit(array):
 
 
 def one_group(array, bits):
-    """Round to steps: how far each number is off, in steps of its scale, and the text."""
+    """Quantise; return the error of each number in steps of its scale, and the text."""
     text = steps("w", array, bits)
     scales = np.abs(text.scales.numbers())[np.arange(array.size) // text.group]
     return np.abs(text.numbers() - array.ravel()) / scales, text
@@ -130,7 +130,7 @@ def test_packed_weights_equal_the_weights(vm, sig_figs):
 
 
 NEAR = {"float16": 5e-4, "int8": 0.01, "int6": 0.04, "int4": 0.2}
-"""Bounds of the error of weights, over the greatest of their list."""
+"""Bounds of the error of weights, relative to the maximum of their list."""
 
 
 @on_machines

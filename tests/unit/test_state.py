@@ -1,4 +1,4 @@
-"""Dropout, batch norm, random numbers and the numbers of a run travel as arguments and results."""
+"""Dropout, batch norm, random numbers and run numbers are arguments and results."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BATCH, INPUT, OUTPUT = NdArrayType((Dim("batch"),)), NdArrayType((4,)), NdArrayT
 
 
 def noisy(rate: float = 0.5, optimiser=None) -> Task:
-    """Dense, dropout, dense."""
+    """Build dense, dropout, dense."""
     model = layers.sequential(
         layers.dense(BATCH, INPUT, OUTPUT, layers.relu),
         dropout(BATCH + OUTPUT, rate),

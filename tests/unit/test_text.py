@@ -1,4 +1,4 @@
-"""The text of the examples is what it says, and its entropy is that of the definition."""
+"""The text of the examples is complete, and its entropy agrees with the definition."""
 
 from __future__ import annotations
 

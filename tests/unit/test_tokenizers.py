@@ -1,4 +1,4 @@
-"""Tokenizers: the same as the library's, and refused where they are of a kind that no sprite can be."""
+"""Tokenizers agree with the library, and unsupported ones are refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The file with a torch.nn.Module: what it says, what can be chosen of it, and that it stands alone."""
+"""The file with a torch.nn.Module: its text, options, and independence of catgrad."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def module_source(task: Task, **options) -> str:
 
 
 def model(function, *types: NdArrayType) -> Task:
-    """A task around a function."""
+    """Build a task from a function."""
     return Task(build(function, types or [V]), sgd(0.1), mse)
 
 
@@ -105,7 +105,7 @@ def test_classes_are_called_like_the_task(name, wanted):
 
 
 def with_parameters(*names: str) -> Task:
-    """A product of parameters."""
+    """Build a product of parameters."""
 
     def forward(x):
         for name in names:
@@ -116,7 +116,7 @@ def with_parameters(*names: str) -> Task:
 
 
 def test_every_dotted_name_is_a_key_of_state_dict():
-    """Numbers, words of Python, and names of the file."""
+    """Names are numbers, keywords of Python, and names of the file."""
     names = [
         "0",
         "0b.1.weight",
@@ -169,7 +169,7 @@ NUMBERS = [
 @pytest.mark.parametrize("number", NUMBERS)
 @pytest.mark.parametrize("dtype", [Dtype.float32, Dtype.float64])
 def test_numbers_round_trip(number, dtype):
-    """Defect (c): six decimals, so that 1e-9 was 0."""
+    """Defect (c) of another exporter: numbers had six decimals, so 1e-9 was 0."""
     T = NdArrayType((2,), dtype)
     task = model(lambda x: ops.select(x > 0, Constant(T, number)(), x * 0), T)
     y = emit(task, "torch-module").load().Module()(torch.ones(2, dtype=getattr(torch, dtype.name)))
@@ -178,13 +178,13 @@ def test_numbers_round_trip(number, dtype):
 
 
 def test_epsilon_is_always_written():
-    """Defect (e)."""
+    """Defect (e) of another exporter: epsilon was omitted."""
     source = module_source(model(lambda x: ops.layer_norm(x, 1, 1e-3)))
     assert "0.001" in source
 
 
 def test_inputs_are_separate_arguments():
-    """Defect (b): every input was the first."""
+    """Defect (b) of another exporter: every input was the first."""
     task = model(lambda a, b, c: a - 2 * b + 3 * c, V, V, V)
     module = emit(task, "torch-module").load().Module()
     a, b, c = torch.randn(3, 3)
@@ -194,7 +194,7 @@ def test_inputs_are_separate_arguments():
 
 
 def test_inputs_of_an_export_follow_parameters_and_buffers():
-    """Defect (g): found by the signature, not by order."""
+    """Defect (g) of another exporter: inputs were identified by order, not by the signature."""
     module = emit(two_inputs(), "torch-module").load().Module().eval()
     exported = torch.export.export(module, (torch.randn(2, 4), torch.randn(2, 4)))
     assert list(exported.graph_signature.user_inputs) == ["x_0", "x_1"]
@@ -202,7 +202,7 @@ def test_inputs_of_an_export_follow_parameters_and_buffers():
 
 
 def test_weights_are_drawn_and_not_listed():
-    """Defect (f): twenty bytes of source for each weight, and names that are numbers."""
+    """Defect (f) of another exporter: weights were literals, and names numbers."""
     big = NdArrayType((1000,))
     task = Task(layers.dense(NdArrayType((2,)), big, big), sgd(0.1), mse)
     source = module_source(task)
@@ -216,7 +216,7 @@ GRID = NdArrayType((4, 3))
 
 
 def with_table(x):
-    """A sum with a table that is the same in each row, and a number."""
+    """Build a sum with a constant table of equal rows, and a number."""
     row = ops.cos(ops.cast(ops.iota(3), Dtype.float32))
     return 2 * x + ops.broadcast(row, (4, 3))
 
@@ -224,7 +224,7 @@ def with_table(x):
 @pytest.mark.parametrize("compress", [True, False])
 @pytest.mark.parametrize("constants", ["inline", "buffers", "parameters"])
 def test_constants_are_placed_by_the_option(constants, compress):
-    """Defect (a): what was to be learned became a buffer when it was not compressed."""
+    """Defect (a) of another exporter: uncompressed parameters became buffers."""
     task = model(with_table, GRID)
     module = emit(task, "torch-module", constants=constants, compress=compress).load().Module()
     tables = {"inline": {}, "buffers": dict(module.named_buffers())}.get(

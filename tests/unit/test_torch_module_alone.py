@@ -1,4 +1,4 @@
-"""The file with a torch.nn.Module alone: it trains without catgrad, and its weights go anywhere by name."""
+"""The file with a torch.nn.Module trains without catgrad, and exchanges weights by name."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_the_file_trains_in_a_python_without_catgrad(tmp_path, name):
 
 
 def smoke(task: Task, folder: Path) -> tuple[float, float]:
-    """The losses that the file prints when it is run."""
+    """Run the file, and return the losses that it prints."""
     [path] = emit(task, "torch-module", skeleton=True).write(folder)
     done = subprocess.run([sys.executable, path], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

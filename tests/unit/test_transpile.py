@@ -85,7 +85,7 @@ ARGUMENTS = {
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """One with the files of a good sprite."""
+    """Return a folder with the files of an older sprite."""
     path = tmp_path_factory.mktemp("good")
     transpile(nn.Linear(3, 2), X, folder=path)
     return path
@@ -122,7 +122,7 @@ def test_a_module_without_weights_cannot_learn(folder):
 
 
 def test_a_folder_that_cannot_be_written_is_refused(folder):
-    """A file is where the folder should be, for the superuser may write into all folders."""
+    """The path of the folder is a file, because the superuser may write into all folders."""
     with pytest.raises(ArtifactError, match=r"folder must be writable.*model\.sb3.*choose another"):
         transpile(nn.Linear(3, 2), X, folder=folder / "model.sb3")
 

@@ -63,7 +63,7 @@ def test_shapes_that_fit_as_polynomials_are_accepted():
 
 @given(st.integers(0, 4), st.integers(1, 4))
 def test_inference_commutes_with_substitution(n, t):
-    """Substituting sizes into a term gives the term built at those sizes."""
+    """Substituting sizes into a term equals building the term at those sizes."""
 
     def function(x, y):
         flat = ops.reshape(ops.transpose(x @ y), -1)

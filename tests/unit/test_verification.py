@@ -1,4 +1,4 @@
-"""Verification of emitted programs: right ones agree on every target, and wrong ones are found."""
+"""Verification of emitted programs: correct ones agree on every target, wrong ones are detected."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ WRONG = {
     "c": ("= tanh_f32(", "= 0.9f * tanh_f32("),
     "scratch": ("(1 + exp(2 * (", "(1 + exp(3 * ("),
 }
-"""Changes to emitted code, from and to."""
+"""Changes to emitted code: old and new text."""
 
 
 def broken(target, old, new):
-    """A target that emits something else than it should."""
+    """A target that emits wrong code."""
     backend = get_backend(target)
 
     def postprocess(context, files):
@@ -115,7 +115,7 @@ def test_labels_and_sizes_are_drawn_such_that_functions_accept_them():
 
 @on("numpy", "scratch")
 def test_functions_of_any_program_are_verified(target):
-    """Sizes grow until there are enough for an operation."""
+    """Sizes grow until all operations accept them."""
     need(target)
     n = Dim("n") if target == "numpy" else 20
     long, short = NdArrayType((n,)), NdArrayType((n - 12,))

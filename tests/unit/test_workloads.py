@@ -1,4 +1,4 @@
-"""The workloads of the benchmarks are the models they say, and PyTorch's twins train as they do."""
+"""The workloads of the benchmarks have the stated models, and agree with PyTorch in training."""
 
 from __future__ import annotations
 
