@@ -98,13 +98,10 @@ def test_modules_have_the_sizes_they_say(name, parameters):
 
 def test_times_of_products_are_for_predictions_only():
     numbers = {"products": 1000, "seconds": 1e-3, "peer_seconds": 2e-3, "error": 0.0, "peer_error": 0.0}
-    row = Row("net", "predict", "max", "vanilla", **numbers, wanted_ratio=0.5, wanted_each=310)
+    row = Row("net", "predict", "max", "vanilla", **numbers, goal_ratio=0.5, goal_each=310)
     assert (row.ratio, row.each) == (0.5, (1000, 2000))
-    assert (row.title, row.wanted) == ("net, predict, unroll=max", "≤ 0.5, ≤ 310 ns each")
-    assert (
-        Row("net", "train step", "auto", "vanilla", **numbers, wanted_ratio=1.5, wanted_each=None).each
-        is None
-    )
+    assert (row.title, row.goal) == ("net, predict, unroll=max", "≤ 0.5, ≤ 310 ns each")
+    assert Row("net", "train step", "auto", "vanilla", **numbers, goal_ratio=1.5, goal_each=None).each is None
     assert both(1, 2) == {"vanilla": 1, "turbowarp": 2}
 
 
