@@ -112,8 +112,8 @@ TWO, NONE = NdArrayType((1, 2)), NdArrayType(())
         ),
         (lambda: layers.position_embedding(NONE, FEATURES, 8), "one position at a time"),
         (lambda: layers.attention(ONE, FEATURES, 2, rotary=1e4, memory=8), "no rotary embedding"),
-        (lambda: layers.transformer_block(ONE, FEATURES, 2, memory=0), "from 1 up, but it is 0"),
-        (lambda: layers.position_embedding(ONE, FEATURES, 0), "from 1 up, but it is 0"),
+        (lambda: layers.transformer_block(ONE, FEATURES, 2, memory=0), "of at least 1, but it is 0"),
+        (lambda: layers.position_embedding(ONE, FEATURES, 0), "of at least 1, but it is 0"),
     ],
 )
 def test_models_that_cannot_have_a_cache_are_refused(layer, sentence):

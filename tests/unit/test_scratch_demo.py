@@ -233,7 +233,7 @@ def test_learners_are_independent():
         one.parameters = first | {"dense.bias": np.ones(4)}
     with pytest.raises(KeyError, match="a name must be one of dense.weight, dense.bias"):
         one.parameters["weight"] = 1
-    with pytest.raises(TypeError, match="must stay"):
+    with pytest.raises(TypeError, match="must not be deleted"):
         del one.parameters["dense.bias"]
     with pytest.raises(ValueError, match=r"x must have shape \(1, 4\), but it is \(2, 4\)"):
         one.step(X[:2], Y[:2])

@@ -152,13 +152,15 @@ def named(name):
 
 
 @pytest.mark.parametrize("name", FREE)
-def test_parameters_may_be_called_like_what_is_within_a_sprite(name):
+def test_parameters_may_have_names_of_private_variables(name):
     assert_trains(named(name), "vanilla", 2)
 
 
 @pytest.mark.parametrize("name", TAKEN)
-def test_parameters_must_not_be_called_like_what_sprites_share(name):
-    with pytest.raises(OptionError, match=f"must not be called .* one is called {name}; rename one of them"):
+def test_parameters_must_not_have_names_of_shared_variables(name):
+    with pytest.raises(
+        OptionError, match=f"must not have the name .* one is called {name}; give it another name"
+    ):
         emit(named(name), "scratch")
 
 

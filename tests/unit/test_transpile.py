@@ -128,7 +128,7 @@ def test_a_folder_that_cannot_be_written_is_refused(folder):
 
 
 def test_sprites_near_the_limit_are_written_with_a_warning(tmp_path):
-    with pytest.warns(CatgradWarning, match="takes 5,000,000; round the weights.*packed"):
+    with pytest.warns(CatgradWarning, match="allows 5,000,000; round the weights.*packed"):
         transpile(layers(2, square(420)), torch.ones(1, 420), folder=tmp_path)
     assert (tmp_path / "model.sprite3").exists()
 

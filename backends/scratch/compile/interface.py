@@ -1,4 +1,4 @@
-"""Public interface of a sprite: shared lists and variables, and the initialisation of first values."""
+"""Public interface of a sprite: shared lists and variables, and the initialisation of tables."""
 
 from __future__ import annotations
 

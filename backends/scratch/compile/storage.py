@@ -43,7 +43,7 @@ class Storage:
 
 
 def storage(sprite: Sprite, first: Mapping[str, Array]) -> Storage:
-    """Encode the tables of a sprite, with these first values, by the option `storage`.
+    """Encode the tables of a sprite, with these initial values, by the option `storage`.
 
     Raises: ArtifactError if Scratch has no room for a list, or its numbers are not finite, have too many
     digits or are too large for float16

@@ -1,4 +1,4 @@
-"""Initial contents of a sprite's lists: weights from the options, or the model's first values."""
+"""Initial contents of a sprite's lists: weights from the options, or the model's initial values."""
 
 from __future__ import annotations
 

@@ -81,11 +81,11 @@ def type_of(place: Mapping[str, Any]) -> NdArrayType:
 
 
 class Initial:
-    """A function from a seed to the first values of a table, computed here: sprites have no such function."""
+    """A function from a seed to the initial values of a table, computed here, as sprites have none."""
 
     def __init__(self, function: Function) -> None:
         self.function = function
 
     def __call__(self, seed: Any = 0) -> list[Array]:
-        """Compute the first values, determined by the seed."""
+        """Compute the initial values, determined by the seed."""
         return evaluate(self.function, np.int64(seed))
