@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from catgrad.functors import Expand
 from catgrad.learn.functions import Functions, initial_term
-from catgrad.learn.signatures import FIRST_VALUES, LETTERS, described
+from catgrad.learn.signatures import INITIAL_VALUES, LETTERS, described
 from catgrad.learn.task import COMPILED, Task
 from catgrad.programs import ports
 from catgrad.programs.ports import INITIAL, TABLES, Kind, Port, Role
@@ -48,7 +48,7 @@ def _initial(
     taken = {Role.PARAMETER, *(role for function in functions for role in function.tables)}
     seed = (Port(Role.SEED, "seed", SEED.array_type),)
     initial = []
-    for table, doc in FIRST_VALUES.items():
+    for table, doc in INITIAL_VALUES.items():
         if table in taken:
             kind = INITIAL[table]
             outputs = tuple(Port(table, slot.name, slot.type) for slot in tables[table])

@@ -37,7 +37,7 @@ class Stack:
 
 @dataclass(frozen=True)
 class Loop:
-    """Lines repeated: `carries` are names with first values, `rows` names with the arrays they are rows of.
+    """Lines repeated: `carries` are names with initial values, `rows` names with the arrays they are rows of.
 
     After the lines each carry gets its new value, all of them `simultaneous`, as a parallel
     assignment, where one reads another. A loop that `always_runs` does so at every size.
