@@ -70,7 +70,7 @@ def own(ports: Sequence[Port]) -> list[Port]:
 
 
 def initials(functions: Mapping[str, Any]) -> list[Any]:
-    """List the functions that compute first values of a table, if it has any."""
+    """List the functions that compute initial values of a table, if it has any."""
     return [f for f in functions.values() if f.kind.is_initial and f.entry.tables]
 
 

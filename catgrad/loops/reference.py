@@ -152,7 +152,7 @@ class Interpreter:
         """Run one statement."""
         if isinstance(s, Check):
             if not 0 <= self.scalar(s.scalar) < self.size(s.size):
-                raise IndexError("a number of an element is none")
+                raise IndexError("an index must lie inside its array, but one lies outside")
         elif isinstance(s, Let):
             self.memory_of(s.buffer)[0] = self.scalar(s.scalar)
         elif isinstance(s, Store):

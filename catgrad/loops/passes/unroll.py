@@ -46,7 +46,7 @@ def _unrolled(item: Item) -> list[Item]:
         or not 0 < count <= MAX_UNROLLED_ITERATIONS
         or count * len(item.body) > MAX_UNROLLED_STATEMENTS
     ):
-        return [item]  # what stands around one without iterations may be of use to it alone
+        return [item]  # statements around an empty loop may be needed by it alone
     if _has_products(item):
         return [item]
     iterations = (Substituted({item.variable: Index((), number)}) for number in range(count))
