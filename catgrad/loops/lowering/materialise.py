@@ -10,7 +10,7 @@ from catgrad.loops.lowering.index_maps import AFFINE_VIEWS, GENERATORS, VIEWS, S
 from catgrad.ops.contract import Contract
 from catgrad.ops.gather import Gather
 from catgrad.ops.literal import ArrayLiteral
-from catgrad.ops.random import RandomBits
+from catgrad.ops.random import Draw
 from catgrad.ops.reduce import Broadcast
 from catgrad.ops.shape import Permute, Reshape
 from catgrad.ops.slices import Concat, Pad
@@ -104,7 +104,7 @@ class Choice:
     def _must_store(self, op: Op, value: int) -> bool:
         if isinstance(op, (*VIEWS, *GENERATORS)):
             return False
-        if isinstance(op, ArrayLiteral) or not (op.elementwise or isinstance(op, (Pad, Concat, RandomBits))):
+        if isinstance(op, ArrayLiteral) or not (op.elementwise or isinstance(op, (Pad, Concat, Draw))):
             return True
         if self._is_of_scalars(value) or (self._uses[value] <= 1 and value not in self._repeated):
             return False
