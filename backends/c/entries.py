@@ -40,6 +40,7 @@ class CFunction:
     outputs: tuple[CArgument, ...]
     body: str
     workspace: str
+    needs_workspace: bool
     may_be_empty: bool
     limit: str
     requirements: tuple[tuple[str, int], ...]
@@ -88,8 +89,9 @@ class Library:
             function.name, function.doc, tuple(equations(function, inputs, outputs)),
             function.kind, entry(function),
             tuple(symbols(function.argument_types)), inputs, outputs, body,
-            macros["workspace"](macros, memory), memory.may_be_empty, macros["limit"](macros, memory),
-            requirements, macros["kernels"](macros, printer.new_literals, printer.new), tuple(unread),
+            macros["workspace"](macros, memory), memory.is_needed, memory.may_be_empty,
+            macros["limit"](macros, memory), requirements,
+            macros["kernels"](macros, printer.new_literals, printer.new), tuple(unread),
         )  # fmt: skip
 
     def _passed(

@@ -13,6 +13,7 @@ from typing import Any
 from catgrad.dims import numbers
 from catgrad.formats.elements import FORMAT_NAMES
 from catgrad.naming import Namer
+from catgrad.printing.dialect import Text
 from catgrad.programs.ports import TABLES, Port, Role
 from catgrad.programs.program import Function, Program
 from catgrad.terms.state import Slot
@@ -59,7 +60,7 @@ class CArgument:
     role: Role
     type: NdArrayType
     shape: str
-    length: str
+    length: Text
 
     @property
     def with_shape(self) -> str:

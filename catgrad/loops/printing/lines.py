@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from catgrad.dims import Size
 from catgrad.loops.ir.nest import Axis
+from catgrad.printing.dialect import Text
 from catgrad.types import Dtype
 
 
@@ -86,7 +87,7 @@ class Copy:
     dtype: Dtype
     target: str
     source: str
-    length: str
+    length: Text
     kind: str = "Copy"
 
 
@@ -198,8 +199,8 @@ class Pointer:
 
     dtype: Dtype
     name: str
-    offset: str
-    length: str
+    offset: Text
+    length: Text
     shape: str
 
 
