@@ -12,15 +12,17 @@ from catgrad.functors import Expand, reverse
 from catgrad.loops.compile import compile_kernels
 from catgrad.loops.ir.dense_stores import densely_stored
 from catgrad.loops.ir.index import Variable, index
-from catgrad.loops.ir.nest import Accumulate, Kernel, Loop, Sort, Store, loops, statements
+from catgrad.loops.ir.nest import Accumulate, Kernel, Loop, Sort, Store, loops, nested, statements
 from catgrad.loops.ir.scalar import Buffer, Load, Number, Space
 from catgrad.loops.ir.steps import Lowered, kernels
+from catgrad.loops.machine import Machine
 from catgrad.loops.passes.expand_sorts import expand_sorts
 from catgrad.loops.passes.fold_constants import fold_constants
 from catgrad.loops.passes.forward_substitute import forward_substitute
 from catgrad.loops.passes.interchange_sums import interchange_sums
 from catgrad.loops.passes.reassociate import reassociate_products
 from catgrad.loops.passes.rename_registers import rename_registers
+from catgrad.loops.passes.unroll import unroll
 from catgrad.loops.passes.unroll_by_cost import Unrolling, unroll_by_cost
 from catgrad.loops.reference import Interpreter, run
 from catgrad.ops.arithmetic import Add
@@ -295,3 +297,14 @@ def test_a_matrix_filled_row_by_row_is_dense():
         return list(densely_stored(inner)) == [y]
 
     assert stored((0, 1)) and not stored((1, 0)) and not stored((0, 1), rows=5)
+
+
+@given(st.lists(st.integers(1, 6), min_size=1, max_size=4))
+def test_a_contiguous_nest_is_never_written_out(shape):
+    """Its short loops are part of a longer one, so that no statement is printed twice."""
+    x, y = (Buffer(name, NdArrayType(tuple(shape)), Space.ARGUMENT) for name in "xy")
+    variables = [Variable(size) for size in shape]
+    places = tuple(map(index, variables))
+    kernel = unroll(Kernel(nested(variables, [Store(y, places, Load(x, places))])), Machine(()))
+    assert len(list(statements(kernel.body))) == 1
+    assert len(list(loops(kernel.body))) <= 2
