@@ -51,7 +51,7 @@ class Local:
 class LocalArray:
     """An array of a kernel's own: declared on the spot, or at an `offset` in the scratch memory passed to it.
 
-    In a `parallel` loop each thread has its own.
+    In a `parallel` loop each thread has its own. One that `is_zero` has zeros at first.
     """
 
     dtype: Dtype
@@ -59,6 +59,7 @@ class LocalArray:
     length: str
     offset: str = ""
     parallel: bool = False
+    is_zero: bool = False
     kind: str = "LocalArray"
 
 
