@@ -33,7 +33,8 @@ class Choice:
         self.function, self.given = function, given
         self.producer = {v: apply for apply in function.body for v in apply.outputs}
         self.orders: dict[int, tuple[int, ...]] = {}
-        self._stored: set[int] = set(function.results)
+        # Each result of the same numbers is filled with them, not one copied to the others.
+        self._stored = {v for v in function.results if not isinstance(self._op(v), GENERATORS)}
         self._uses: Counter[int] = Counter()
         self._repeated: set[int] = set()
         self._readers: dict[int, list[Apply]] = {}
