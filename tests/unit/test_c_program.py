@@ -8,7 +8,7 @@ import shutil
 import numpy as np
 import pytest
 
-from catgrad import Dim, Dtype, Functions, NdArrayType, Task, build, emit, ops, sgd
+from catgrad import Dim, Dtype, Functions, NdArrayType, Task, build, emit, layers, mse, ops, sgd
 from catgrad.errors import OptionError, ShapeError
 from catgrad.formats import safetensors
 from catgrad.learn.layers.parts import parameter
@@ -311,3 +311,13 @@ def test_options_are_checked():
         OptionError, match="must have a name that C, C.. and the emitted files do not use, but it is 'train'"
     ):
         emitted(line(name="train"))
+
+
+def test_layers_of_one_shape_share_the_kernels_of_their_first_values():
+    """The stream of random numbers is an argument."""
+    batch, width = NdArrayType((Dim("batch"),)), NdArrayType((4,))
+    model = layers.dense(batch, width, width) >> layers.dense(batch, width, width)
+    artifact = emit(Task(model, sgd(0.1), mse, "twice"), "c")
+    assert artifact.source.count("uniform_f32(random_bits(") == 2  # for weights and for biases
+    weight, bias, other, other_bias = artifact.load()().init(3)
+    assert not np.array_equal(weight, other) and not np.array_equal(bias, other_bias)

@@ -28,6 +28,7 @@ class Expressions:
     def __init__(self, dialect: Dialect, name_of: Callable[[Buffer], str]) -> None:
         self.dialect, self.name_of = dialect, name_of
         self.variables: dict[Variable, str] = {}
+        self.streams: dict[int, str] = {}
         self.symbols: set[str] = set()
         self.helpers: set[str] = set()
         self.reach: Size = 0
@@ -37,6 +38,14 @@ class Expressions:
         """Record that the text calls a function of the runtime; returns its name."""
         self.helpers.add(name)
         return name
+
+    def stream(self, number: int) -> str:
+        """The parameter that a random stream is, or else its number."""
+        return self.streams.get(number) or self.number(number, Dtype.uint32)
+
+    def number(self, value: int, dtype: Dtype) -> Text:
+        """A number as an expression."""
+        return self._operation(Literal(Constant(NdArrayType((), dtype), value), weak=False), dtype, ())
 
     def text(self, scalar: Scalar) -> Text:
         """The scalar as an expression."""

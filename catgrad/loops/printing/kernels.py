@@ -127,6 +127,7 @@ class KernelPrinter:
         )
         for variable in interface.free:
             self.expressions.variables[variable] = self.namer.fresh(variable.name)
+        self.expressions.streams = {s: self.namer.fresh("stream") for s in interface.signature.streams}
         lines = self._block(self.kernel.body, 0)
         variables = [self.expressions.variables[v] for v in interface.free]
         multiplies = any(isinstance(s, MatMul) for s in statements(self.kernel.body))
@@ -134,6 +135,7 @@ class KernelPrinter:
             name,
             self._comments(),
             (*sorted(self.expressions.symbols), *variables),
+            tuple(self.expressions.streams.values()),
             parameters,
             tuple(lines),
             multiplies or any(buffer in self.plan.scratch for buffer in interface.buffers),

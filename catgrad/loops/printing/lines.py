@@ -141,7 +141,7 @@ class Parameter:
 
 @dataclass(frozen=True)
 class KernelText:
-    """A kernel as a function of sizes, indices and arrays.
+    """A kernel as a function of sizes, indices, random streams and arrays.
 
     It needs `scratch` memory or not, perhaps for each thread, and may fail if it `checks` indices. `helpers`
     are the functions of the runtime that it calls; `reach` bounds the sizes and indices in it.
@@ -150,6 +150,7 @@ class KernelText:
     name: str
     comments: tuple[str, ...]
     sizes: tuple[str, ...]
+    streams: tuple[str, ...]
     parameters: tuple[Parameter, ...]
     lines: tuple[Line, ...]
     scratch: bool
