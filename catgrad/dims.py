@@ -44,7 +44,7 @@ class Dim:
         self._hash = hash(self.terms)
 
     def __reduce__(self) -> tuple[Callable[..., Size], tuple[dict[Monomial, int]]]:
-        return _polynomial, (dict(self.terms),)  # the hash of a string differs between processes
+        return polynomial, (dict(self.terms),)  # the hash of a string differs between processes
 
     @property
     def symbols(self) -> frozenset[str]:
@@ -57,26 +57,29 @@ class Dim:
         for monomial, coefficient in self.terms:
             product: Size = coefficient
             for name in monomial:
-                product = product * sizes.get(name, _polynomial({(name,): 1}))
+                product = product * sizes.get(name, polynomial({(name,): 1}))
             total = total + product
         return total
 
     def __add__(self, other: Size) -> Size:
         if not isinstance(other, (int, Dim)):
             return NotImplemented
-        total = Counter(dict(self.terms))
+        total = dict(self.terms)
         for monomial, coefficient in _terms(other):
-            total[monomial] += coefficient
-        return _polynomial(total)
+            total[monomial] = total.get(monomial, 0) + coefficient
+        return polynomial(total)
 
     def __mul__(self, other: Size) -> Size:
         if not isinstance(other, (int, Dim)):
             return NotImplemented
-        total: Counter[Monomial] = Counter()
+        if isinstance(other, int):
+            return polynomial({monomial: coefficient * other for monomial, coefficient in self.terms})
+        total: dict[Monomial, int] = {}
         for m, c in self.terms:
-            for n, d in _terms(other):
-                total[tuple(sorted(m + n))] += c * d
-        return _polynomial(total)
+            for n, d in other.terms:
+                monomial = tuple(sorted(m + n))
+                total[monomial] = total.get(monomial, 0) + c * d
+        return polynomial(total)
 
     def __neg__(self) -> Size:
         return self * -1
@@ -136,7 +139,7 @@ def exact_quotient(dividend: Size, divisor: Size) -> Size:
                 f"{dividend} is not a multiple of {divisor}",
                 "choose sizes whose products agree",
             )
-        leading = _polynomial({tuple(sorted(surplus.elements())): c // d})
+        leading = polynomial({tuple(sorted(surplus.elements())): c // d})
         quotient = quotient + leading
         rest = rest - leading * divisor
     return quotient
@@ -160,6 +163,18 @@ def coefficients(size: Size) -> dict[Monomial, int]:
     return dict(_terms(size))
 
 
+def polynomial(terms: Mapping[Monomial, int]) -> Size:
+    """Return the size with these coefficients: the inverse of `coefficients`."""
+    terms = {monomial: coefficient for monomial, coefficient in terms.items() if coefficient}
+    if not terms:
+        return 0
+    if terms.keys() == {()}:
+        return terms[()]
+    dim = object.__new__(Dim)
+    dim._set(terms)
+    return dim
+
+
 def greatest_coefficient(size: Size) -> int:
     """Return the greatest absolute value of a coefficient; of a number, its own."""
     return max((abs(coefficient) for _, coefficient in _terms(size)), default=0)
@@ -177,14 +192,3 @@ def _rank(term: tuple[Monomial, int]) -> tuple[int, Monomial]:
 
 def _terms(size: Size) -> tuple[tuple[Monomial, int], ...]:
     return size.terms if isinstance(size, Dim) else (((), size),) if size else ()
-
-
-def _polynomial(terms: Mapping[Monomial, int]) -> Size:
-    terms = {monomial: coefficient for monomial, coefficient in terms.items() if coefficient}
-    if not terms:
-        return 0
-    if terms.keys() == {()}:
-        return terms[()]
-    dim = object.__new__(Dim)
-    dim._set(terms)
-    return dim

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, insort
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 from itertools import accumulate
+from operator import add, le
 from typing import NamedTuple
 
-from catgrad.dims import Dim, Size, coefficients
+from catgrad.dims import Dim, Monomial, Size, coefficients, polynomial
 from catgrad.loops.ir.nest import size_hint
 from catgrad.loops.ir.scalar import Buffer, Space
 from catgrad.loops.ir.steps import Lowered, kernels
@@ -45,34 +47,72 @@ class Plan:
 def planned(lowered: Lowered) -> Plan:
     """Assign an offset to each temporary: first fit, the largest first, as low as lifetimes allow."""
     plan = Plan()
-    alive = _lifetimes(lowered)
     _place_scratch(plan, lowered)
-    order = sorted(alive, key=lambda a: (-size_hint(byte_size(a)), alive[a]))
-    placed: list[tuple[tuple[int, int], _Range]] = []
-    for array in order:
-        first, last = alive[array]
-        met = [range for (begin, end), range in placed if begin <= last and first <= end]
-        size = rounded(byte_size(array))
-        offset = _lowest(size, met)
-        placed.append((alive[array], _Range.of(offset, offset + size)))
-        plan.offsets[array] = offset
-        plan.size = largest(plan.size, offset + size)
+    alive = _lifetimes(lowered)
+    sizes = {array: rounded(byte_size(array)) for array in alive}
+    basis = _Basis.of(sizes.values())
+    placed: list[_Range] = []  # by start
+    for array in sorted(alive, key=lambda a: (-size_hint(byte_size(a)), alive[a])):
+        size = basis.vector(sizes[array])
+        start = _lowest(size, [r for r in placed if _overlap(r.alive, alive[array])])
+        insort(placed, _Range(start, start + size, alive[array]), key=lambda r: r.start.hint)
+        plan.offsets[array] = basis.size(start)
+    plan.size = basis.size(reduce(_Vector.join, (r.end for r in placed), basis.vector(0)))
     plan.least = _least(alive, len(lowered.steps))
     return plan
 
 
-class _Range(NamedTuple):
-    """A range of bytes, and estimates of its bounds, if they are symbolic."""
+class _Vector(NamedTuple):
+    """A size as its coefficients over a basis of monomials, and its estimate.
 
-    offset_hint: int
-    end_hint: int
-    offset: Size
-    end: Size
+    One is at most another, whatever the symbols are, if it is in each coordinate.
+    """
+
+    hint: int
+    coordinates: tuple[int, ...]
+
+    def __add__(self, other: _Vector) -> _Vector:  # type: ignore[override]  # vectors are not concatenated
+        return _Vector(self.hint + other.hint, tuple(map(add, self.coordinates, other.coordinates)))
+
+    def join(self, other: _Vector) -> _Vector:
+        """Return the greater of the two in each coordinate."""
+        return _Vector(max(self.hint, other.hint), tuple(map(max, self.coordinates, other.coordinates)))
+
+    def meet(self, other: _Vector) -> _Vector:
+        """Return the lesser of the two in each coordinate."""
+        return _Vector(min(self.hint, other.hint), tuple(map(min, self.coordinates, other.coordinates)))
+
+    def at_most(self, other: _Vector) -> bool:
+        """Prove that this size is at most the other, whatever the symbols are."""
+        return all(map(le, self.coordinates, other.coordinates))
+
+
+class _Basis(NamedTuple):
+    """The monomials of sizes, in an order."""
+
+    monomials: tuple[Monomial, ...]
 
     @staticmethod
-    def of(offset: Size, end: Size) -> _Range:
-        """The range between two bounds."""
-        return _Range(size_hint(offset), size_hint(end), offset, end)
+    def of(sizes: Iterable[Size]) -> _Basis:
+        """Find the monomials that occur."""
+        return _Basis(tuple(dict.fromkeys(monomial for size in sizes for monomial in coefficients(size))))
+
+    def vector(self, size: Size) -> _Vector:
+        """Return the vector of a size."""
+        terms = coefficients(size)
+        return _Vector(size_hint(size), tuple(terms.get(monomial, 0) for monomial in self.monomials))
+
+    def size(self, vector: _Vector) -> Size:
+        """Return the size of a vector."""
+        return polynomial(dict(zip(self.monomials, vector.coordinates, strict=True)))
+
+
+class _Range(NamedTuple):
+    """A range of bytes, and the first and the last step in which it is alive."""
+
+    start: _Vector
+    end: _Vector
+    alive: tuple[int, int]
 
 
 def byte_size(array: Buffer) -> Size:
@@ -90,54 +130,35 @@ def rounded(size: Size) -> Size:
     """Round a size up to the alignment."""
     if not isinstance(size, Dim):
         return -(-size // ALIGNMENT) * ALIGNMENT
-    total: Size = 0
-    for monomial, coefficient in size.terms:
-        unit: Size = ALIGNMENT if not monomial else 8
-        term: Size = -(-coefficient // unit) * unit
-        for name in monomial:
-            term = term * Dim(name)
-        total = total + term
-    return total
+    units = {monomial: 8 if monomial else ALIGNMENT for monomial, _ in size.terms}
+    return polynomial({m: -(-c // units[m]) * units[m] for m, c in size.terms})
 
 
 def largest(a: Size, b: Size) -> Size:
     """Bound two sizes from above, whatever the symbols are: coefficient by coefficient."""
     if isinstance(a, int) and isinstance(b, int):
         return max(a, b)
-    terms: dict[tuple[str, ...], int] = {}
-    for size in (a, b):
-        for monomial, coefficient in size.terms if isinstance(size, Dim) else (((), size),):
-            terms[monomial] = max(terms.get(monomial, 0), coefficient)
-    total: Size = 0
-    for monomial, coefficient in terms.items():
-        term: Size = coefficient
-        for name in monomial:
-            term = term * Dim(name)
-        total = total + term
-    return total
+    first, second = coefficients(a), coefficients(b)
+    return polynomial({m: max(first.get(m, 0), second.get(m, 0)) for m in first | second})
 
 
-def _at_most(a: Size, b: Size) -> bool:
-    """Prove that a ≤ b, whatever the symbols are: coefficient by coefficient."""
-    lower, upper = coefficients(a), coefficients(b)
-    return all(lower.get(monomial, 0) <= upper.get(monomial, 0) for monomial in lower.keys() | upper.keys())
+def _overlap(a: tuple[int, int], b: tuple[int, int]) -> bool:
+    return a[0] <= b[1] and b[0] <= a[1]
 
 
-def _lowest(size: Size, met: Sequence[_Range]) -> Size:
-    """Find the lowest offset that is proved to be free, among those that are free by the hints."""
-    ranges, room = sorted(met, key=lambda r: r.offset_hint), size_hint(size)
-    ends = list(accumulate((r.end_hint for r in ranges), max, initial=0))
-    for offset in sorted(dict.fromkeys([0, *(r.end for r in met)]), key=size_hint):
-        start = size_hint(offset)
-        below = bisect_left(ranges, start + room, key=lambda r: r.offset_hint)
-        if ends[below] <= start and all(
-            _at_most(r.end, offset) if r.end_hint <= start else _at_most(offset + size, r.offset) for r in met
-        ):
+def _lowest(size: _Vector, ranges: Sequence[_Range]) -> _Vector:
+    """Find the lowest offset proved to be free among ranges by start: 0, or the end of one."""
+    zero = _Vector(0, (0,) * len(size.coordinates))
+    ends = list(accumulate((r.end for r in ranges), _Vector.join, initial=zero))
+    starts = list(accumulate((r.start for r in reversed(ranges)), _Vector.meet))[::-1]
+    for offset in sorted({zero, *(r.end for r in ranges)}):
+        end = offset + size
+        below = bisect_left(ranges, end.hint, key=lambda r: r.start.hint)
+        if ends[below].hint > offset.hint or not ends[below].at_most(offset):
+            continue
+        if below == len(ranges) or end.at_most(starts[below]):
             return offset
-    total: Size = 0
-    for r in met:
-        total = largest(total, r.end)
-    return total
+    return ends[-1]
 
 
 def _lifetimes(lowered: Lowered) -> dict[Buffer, tuple[int, int]]:

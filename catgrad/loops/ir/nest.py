@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property
 
-from catgrad.dims import Dim, Size, numbers
+from catgrad.dims import Dim, Size
 from catgrad.loops.ir.index import Index, Modulo, Quotient, Read, Variable, index
 from catgrad.loops.ir.scalar import Buffer, Compute, IndexValue, Load, Masked, Scalar, reads
 from catgrad.terms.op import Op
@@ -313,9 +313,7 @@ def may_fail(items: Sequence[Item]) -> bool:
 
 def size_hint(size: Size) -> int:
     """Estimate a size with 64 for each symbol: for heuristics, which are correct with any outcome."""
-    if isinstance(size, Dim):
-        (size,) = numbers((size.substitute(dict.fromkeys(size.symbols, 64)),))
-    return size
+    return sum(c * 64 ** len(monomial) for monomial, c in size.terms) if isinstance(size, Dim) else size
 
 
 class Rewriter:
