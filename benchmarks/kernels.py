@@ -78,10 +78,10 @@ def maps(report: Report, code: ctypes.CDLL, size: int = 4096, times: int = 20) -
         function = getattr(code, name)
         return lambda: function(times, ctypes.c_ssize_t(size), pointer(x), pointer(y))
 
-    rows = [(f"{name}_f32", name, wanted) for name, wanted in LIBM.items()]
-    for name, peer, wanted in rows + [(name, *row) for name, row in OTHERS.items()]:
+    rows = [(f"{name}_f32", name, goal) for name, goal in LIBM.items()]
+    for name, peer, goal in rows + [(name, *row) for name, row in OTHERS.items()]:
         own, libm = least([called(f"call_{name}"), called(f"call_{peer}f")], 30)
-        report.add(name, own / size / times, f"libm's {peer}f", libm / size / times, wanted)
+        report.add(name, own / size / times, f"libm's {peer}f", libm / size / times, goal)
 
 
 def aligned(*shape: int) -> np.ndarray:

@@ -14,7 +14,7 @@ def require_kinds(options: Any) -> None:
     for field in fields(options):
         value = getattr(options, field.name)
         if not isinstance(value, type(field.default)):
-            kind = "true or false" if isinstance(field.default, bool) else "a text"
+            kind = "true or false" if isinstance(field.default, bool) else "a string"
             raise OptionError(f"{field.name} must be {kind}", f"it is {value!r}", "write one")
 
 

@@ -1,9 +1,9 @@
 """Monte Carlo arithmetic: how far rounding may move each result of a program.
 
-A program is run several times, and wherever an operation rounds, its result is moved at random within what
-another order of additions, or another library's function, may make of it. Elements that come out alike
-are well-conditioned: every target must return them. Others, such as the comparison of two sums that are
-equal but for rounding, are not defined well enough to be compared.
+A program is run several times, and each rounded result is perturbed at random, within the error of another
+order of additions or another library's function. Elements that hardly change are well-conditioned: every
+target must return them. Others, such as the comparison of two sums that are equal up to rounding, cannot be
+compared.
 
 Source: Parker 1997, Monte Carlo arithmetic: exploiting randomness in floating-point arithmetic.
 """
@@ -33,23 +33,23 @@ from catgrad.terms.term import Term
 from catgrad.types import Array, Dtype, NdArrayType, widened
 
 SUMS = (Sum, CumSum, Contract, ScatterAdd, ScatterAddAlongAxis, Fold)
-"""Operations that add up, in any order: they round by the sum of absolute values."""
+"""Operations that sum in any order: their error is relative to the sum of absolute values."""
 MOVES = (Copy, Label, Reshape, Permute, Broadcast)
-"""Operations through which a product may reach a sum that is one instruction with it."""
+"""Operations between a product and a sum that compilers contract to one instruction."""
 UNITS = 8
 """Units in the last place by which results of one operation may differ."""
 RUNS = 4
 
 
 def spread(term: Term, *arrays: Array) -> list[Array]:
-    """For each result, how far each element may be off; infinite where it is not defined."""
+    """Bound the error of each element of each result; infinite if it is ill-conditioned."""
     function = prune.apply(straighten(Expand()(term)))
     runs = [_Run(seed)(function, arrays) for seed in range(RUNS)]
     return [_spread(np.stack(each)) for each in zip(*runs, strict=True)]
 
 
 def values(term: Term, *arrays: Array) -> list[Array]:
-    """All that a term computes on the way, in its loops and branches too."""
+    """Evaluate all intermediate values of a term, also in loops and branches."""
     run = _Exact()
     run(prune.apply(straighten(Expand()(term))), arrays)
     return [*arrays, *run.seen]
@@ -65,7 +65,7 @@ def _spread(runs: Array) -> Array:
 
 
 def needs_what_fails(term: Term, *arrays: Array) -> bool:
-    """Tell whether a result changes with what operations would give that raise an IndexError."""
+    """Tell whether a result depends on operations that raise an IndexError."""
     function = straighten(term)
     zeros, ones = (_Filled(number)(function, arrays) for number in (0, 1))
     return not all(map(_are_same, zeros, ones))
@@ -126,7 +126,7 @@ class _Run:
         return [*carry, *stacks]
 
     def _moved(self, op: Any, given: list[Array], result: Array) -> Array:
-        """The result in float64, moved at random where it is rounded."""
+        """Perturb a result at random where it is rounded, in float64."""
         dtypes = [_dtype(a) for a in given if a.dtype.kind in "fV"]
         if result.dtype.kind in "biu" or not dtypes:
             return result
@@ -159,7 +159,7 @@ class _Run:
 
 
 class _Exact(_Run):
-    """A run in which nothing moves, and every value is kept."""
+    """A run without perturbation, which records every value."""
 
     def __init__(self, seed: int = 0) -> None:
         super().__init__(seed)
@@ -177,7 +177,7 @@ class _Exact(_Run):
 
 
 class _Filled(_Exact):
-    """One in which operations that fail give one number everywhere."""
+    """A run in which operations that fail return one number everywhere."""
 
     def __init__(self, number: int) -> None:
         super().__init__()

@@ -45,7 +45,7 @@ def prepare(backend: Backend, program: Program) -> Program:
     prefix, reserved = interface.prefix(program), backend.dialect.reserved
     if prefix == "train" or (Kind.STEP in program.kinds and prefix in reserved):
         raise OptionError(
-            "a model in C must have a name that C, C++ and the emitted files do not use",
+            "the name of a model in C must not be used by C, C++ or the emitted files",
             f"it is {program.name!r}",
             "choose another name",
         )

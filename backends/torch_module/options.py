@@ -36,7 +36,7 @@ class Options:
         require_choices(self, CHOICES)
         if self.class_name and not is_class_name(self.class_name):
             raise OptionError(
-                "class_name must be letters, digits and underscores, and no word of Python",
+                "class_name must be an ASCII identifier that is no keyword or builtin of Python",
                 f"it is {self.class_name!r}",
                 "write for example Encoder",
             )

@@ -19,7 +19,7 @@ from catgrad.loops.ir.steps import Lowered, kernels
 ALIGNMENT = 64
 """Bytes to a multiple of which offsets of arrays are rounded, where sizes are numbers."""
 
-SMALL = 2**14
+MAX_LOCAL_BYTES = 2**14
 """Bytes of an array that a kernel may declare locally, without an offset in the workspace."""
 
 
@@ -116,7 +116,7 @@ def byte_size(array: Buffer) -> Size:
 def is_local(array: Buffer) -> bool:
     """Tell whether a kernel declares an array itself."""
     size = byte_size(array)
-    return array.is_of_kernel and isinstance(size, int) and size <= SMALL
+    return array.is_of_kernel and isinstance(size, int) and size <= MAX_LOCAL_BYTES
 
 
 def rounded(size: Size) -> Size:

@@ -11,7 +11,7 @@ from catgrad.ops.compare import select
 from catgrad.ops.control import repeat
 from catgrad.ops.scalar import FloatMap
 from catgrad.ops.transcendental import log
-from catgrad.ops.whole import WholeMap
+from catgrad.ops.whole import IntegerMap
 from catgrad.terms.op import SYMBOLS, Saves
 from catgrad.terms.structural import Constant, zeros_like
 from catgrad.types import Array
@@ -40,7 +40,7 @@ class Power(FloatMap):
         return dx, dy
 
 
-class WholePower(WholeMap):
+class IntegerPower(IntegerMap):
     """Power of integers, modulo 2ⁿ for the n bits of T: z = xʸ, for integer T.
 
     Type:     (T, T) -> T
@@ -76,7 +76,7 @@ def power(x: Any, y: Any) -> Any:
         return _product(x, y)
     if isinstance(y, (int, float)):
         y = Constant(x.type, y)()
-    return WholePower()(x, y) if x.dtype.is_integer else Power()(x, y)
+    return IntegerPower()(x, y) if x.dtype.is_integer else Power()(x, y)
 
 
 def _product(x: Any, count: int) -> Any:

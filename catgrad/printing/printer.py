@@ -124,6 +124,8 @@ class Lines:
         self.text: dict[int, tuple[str, int, int]] = {}  # of each value: text, strength, operations
         for value, text in zip(function.arguments, arguments, strict=True):
             self.text[value] = text, ATOM, 0
+        # Of each value that has a variable: the name without a number, after which rows are called.
+        self.stems = {value: function.names[value] for value in function.arguments if value in function.names}
         self.lines: list[Line] = []
         # Of each value: those whose variables its text mentions.
         self.mentions = {value: frozenset([value]) for value in function.arguments}
@@ -151,7 +153,7 @@ class Lines:
             self.text[outputs[0]] = expression, self.dialect.strength(op), size
             self.mentions[outputs[0]] = self._variables(inputs)
             return
-        targets = self._assigned(outputs, [self._wish(op, value) for value in outputs])
+        targets = self._assigned(outputs, [self._preferred_name(op, value) for value in outputs])
         self._read(inputs)
         self.lines.append(Statement(targets, expression, types))
 
@@ -159,16 +161,19 @@ class Lines:
         operands = [self.text[value][0] for value in apply.inputs]
         self._read(apply.inputs)
         if isinstance(op.op, Scan):
-            self._loop(op.op, op.functions[0], operands, apply.outputs)
+            self._loop(op.op, op.functions[0], apply, operands)
             return
         printed = [Lines(self.printer, f, operands[1:]).print() for f in op.functions]
-        targets = self._assigned(apply.outputs, [self._wish(op.op, value) for value in apply.outputs])
+        targets = self._assigned(
+            apply.outputs, [self._preferred_name(op.op, value) for value in apply.outputs]
+        )
         types = [self.function.types[value] for value in apply.outputs]
         parts = (Part(lines, tuple(zip(targets, results, types, strict=True))) for lines, results in printed)
         self.lines.append(Branch(operands[0], tuple(parts)))
 
-    def _loop(self, op: Scan, body: Function, operands: Sequence[str], outputs: Sequence[int]) -> None:
+    def _loop(self, op: Scan, body: Function, apply: Apply, operands: Sequence[str]) -> None:
         (carried, arrays, constants), fresh = op.parts(operands), self.printer.namer.fresh
+        sources, outputs = op.parts(apply.inputs)[1], apply.outputs
         inside, read, _ = op.parts(body.arguments)
         new, rows = body.results[: op.carried], body.results[op.carried :]
         named = self.function.names.get
@@ -180,13 +185,15 @@ class Lines:
             ],
         )
         elements = [
-            fresh(body.names.get(v) or f"{a.removesuffix('_rows') if a.isidentifier() else 'row'}_t")
-            for v, a in zip(read, arrays, strict=True)
+            fresh(body.names.get(v) or f"{self.stems.get(source, 'row')}_t")
+            for v, source in zip(read, sources, strict=True)
         ]
         index = fresh("t")
         filled = outputs[op.carried :]
-        wishes = [named(o) or f"{body.names.get(v, 'row')}_rows" for o, v in zip(filled, rows, strict=True)]
+        stems = [body.names.get(v, "row") for v in rows]
+        wishes = [named(o) or f"{stem}_rows" for o, stem in zip(filled, stems, strict=True)]
         stacks = self._assigned(filled, wishes)
+        self.stems |= {o: named(o) or stem for o, stem in zip(filled, stems, strict=True)}
         block = Lines(self.printer, body, [*carries, *elements, *constants])
         lines, results = block.print()
         old = inside[: op.carried]
@@ -199,7 +206,7 @@ class Lines:
                 lines=lines,
                 stacks=tuple(map(self._stack, stacks, results[op.carried :], filled)),
                 renewed=tuple((carry, text) for v, n, carry, text in renewals if v != n),
-                at_once=any(not block.mentions[n].isdisjoint(old[:i]) for i, n in enumerate(new)),
+                simultaneous=any(not block.mentions[n].isdisjoint(old[:i]) for i, n in enumerate(new)),
                 always_runs=isinstance(op.length, int) and op.length > 0,
             )
         )  # fmt: skip
@@ -210,8 +217,9 @@ class Lines:
 
     def _assigned(self, values: Sequence[int], wishes: Sequence[str]) -> tuple[str, ...]:
         """Assign new variables to these values."""
-        targets = tuple(self.printer.namer.fresh(wish) for wish in wishes)
+        targets = tuple(self.printer.namer.fresh(preferred) for preferred in wishes)
         self.text |= {value: (target, ATOM, 0) for value, target in zip(values, targets, strict=True)}
+        self.stems |= zip(values, wishes, strict=True)
         self.mentions |= {value: frozenset([value]) for value in values}
         return targets
 
@@ -248,7 +256,7 @@ class Lines:
         once = self.uses[value] == 1 and value not in self.read_inside
         return short and once and value not in self.function.names
 
-    def _wish(self, op: Op, value: int) -> str:
+    def _preferred_name(self, op: Op, value: int) -> str:
         return self.function.names.get(value) or op.result or type(op).__name__.lower()
 
 

@@ -1,20 +1,25 @@
-"""Arithmetic on indices is arithmetic of their values, and equal ones have one form."""
+"""Arithmetic on indices agrees with arithmetic on their values, and the canonical form is unique."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 
+import jinja2
 from hypothesis import given
 from hypothesis import strategies as st
 
+from catgrad.backend import get_backend
 from catgrad.dims import Dim
 from catgrad.loops.ir.index import Index, Variable, extent, index, modulo, quotient
 from catgrad.loops.lowering.index_maps import flat, unflat
+from catgrad.loops.printing.expressions import Expressions
 from catgrad.loops.reference import Interpreter
 
 N = 3
 """The value of the symbol n wherever indices are computed."""
-SIZES = st.sampled_from([1, 2, 3, 4, 6, 7, Dim("n"), 2 * Dim("n"), 6 * Dim("n"), Dim("n") * Dim("n")])
+n = Dim("n")
+SIZES = st.sampled_from([1, 2, 3, 4, 6, 7, n, 2 * n, 6 * n, n * n, n + 1, 2 * n - 1])
 
 
 def value(of: Index, values: dict[Variable, int]) -> int:
@@ -28,7 +33,7 @@ def number(size) -> int:
 
 
 def points(variables):
-    """All values of variables, for small extents."""
+    """Yield all values of variables, for small extents."""
     for each in product(*(range(number(v.extent)) for v in variables)):
         yield dict(zip(variables, each, strict=True))
 
@@ -40,7 +45,7 @@ def variables(draw):
 
 @st.composite
 def indices(draw, of, depth=3):
-    """An index that is not negative, made by any of the operations."""
+    """Draw an index that is not negative, by any of the operations."""
     kind = draw(st.sampled_from("vcamqrf")) if depth else draw(st.sampled_from("vc"))
     if kind == "v":
         return index(draw(st.sampled_from(of)))
@@ -58,7 +63,7 @@ def indices(draw, of, depth=3):
 
 @st.composite
 def cases(draw, count=1):
-    """Indices over the same variables, and values of these."""
+    """Draw indices over the same variables, and values of the variables."""
     of = draw(variables())
     values = {v: draw(st.integers(0, number(v.extent) - 1)) for v in of}
     return [draw(indices(of)) for _ in range(count)], values
@@ -80,7 +85,7 @@ def test_division(case, divisor):
 
 
 @given(cases(), SIZES)
-def test_whole_and_rest_are_put_together(case, divisor):
+def test_quotient_and_remainder_are_recombined(case, divisor):
     (i,), _ = case
     assert quotient(i, divisor) * divisor + modulo(i, divisor) == i
 
@@ -120,15 +125,30 @@ def test_equal_sums_have_equal_forms(data):
 
 
 @given(st.lists(SIZES, max_size=4))
-def test_elements_are_found_again(shape):
+def test_elements_are_recovered_from_flat_indices(shape):
     at = tuple(index(Variable(size)) for size in shape)
     assert unflat(flat(at, tuple(shape)), tuple(shape)) == at
 
 
 @given(st.lists(SIZES, max_size=3), st.data())
-def test_places_are_found_again(shape, data):
+def test_flat_indices_are_recovered_from_elements(shape, data):
     whole = 1
     for size in shape:
         whole = whole * size
     place = index(Variable(whole))
     assert flat(unflat(place, tuple(shape)), tuple(shape)) == place
+
+
+C = get_backend("c").dialect
+DIALECT = replace(C, macros={**C.macros, "divided": "{} // {}".format})
+"""C, but for the sign of a division, which Jinja rounds as C does for numbers that are not negative."""
+
+
+@given(cases())
+def test_the_text_of_an_index_has_its_value(case):
+    """Precedence puts parentheses where they are needed, and signs stay with what they belong to."""
+    (i,), values = case
+    expressions = Expressions(DIALECT, str)
+    expressions.variables = {v: f"i{k}" for k, v in enumerate(values)}
+    known = {expressions.variables[v]: number for v, number in values.items()} | {"n": N}
+    assert jinja2.Environment().compile_expression(expressions.index(i))(**known) == value(i, values)

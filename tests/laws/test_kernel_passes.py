@@ -1,4 +1,4 @@
-"""Each pass over kernels that a target may choose keeps their meaning alone, whatever the program."""
+"""Each pass over kernels preserves the meaning of random programs on its own."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from hypothesis import strategies as st
 from catgrad import Dtype, NdArrayType, build, ops
 from catgrad.functors import Expand, reverse
 from catgrad.loops.compile import compile_kernels
-from catgrad.loops.ir.dense_stores import densely_stored
+from catgrad.loops.ir.dense_stores import densely_stored, zeroing
 from catgrad.loops.ir.index import Index, Variable, index
-from catgrad.loops.ir.nest import Accumulate, Kernel, Loop, Sort, Store, loops, statements
+from catgrad.loops.ir.nest import Accumulate, Kernel, Loop, Sort, Store, loops, nested, statements
 from catgrad.loops.ir.scalar import Buffer, Compute, Load, Number, Space, number
 from catgrad.loops.ir.steps import Lowered, kernels
+from catgrad.loops.machine import Machine
 from catgrad.loops.passes.bind import RegisterCosts, binder
 from catgrad.loops.passes.expand_sorts import expand_sorts
 from catgrad.loops.passes.fold_constants import fold_constants
@@ -22,6 +23,7 @@ from catgrad.loops.passes.forward_substitute import forward_substitute
 from catgrad.loops.passes.interchange_sums import interchange_sums
 from catgrad.loops.passes.reassociate import reassociate_products
 from catgrad.loops.passes.rename_registers import rename_registers
+from catgrad.loops.passes.unroll import unroll
 from catgrad.loops.passes.unroll_by_cost import Unrolling, unroll_by_cost
 from catgrad.loops.reference import run
 from catgrad.ops.arithmetic import Add, Multiply
@@ -43,7 +45,7 @@ costs = st.integers(0, 12) | st.just(200)
 
 
 def unrollings():
-    """Limits in statements."""
+    """Draw limits, in numbers of statements."""
     return st.builds(Unrolling, st.just(lambda items: sum(1 for _ in statements(items))), *[costs] * 5)
 
 
@@ -75,12 +77,12 @@ PASSES = {
 
 
 def scalar_kernels(term, in_place=None):
-    """The kernels of a term on a machine that computes one element after the other."""
+    """Lower a term for a machine without vectors."""
     return compile_kernels(prepared(straight(EXPAND(term))), SCALARS, in_place)
 
 
 def transformed(lowered, change):
-    """The function with a pass applied to the items of every kernel."""
+    """Apply a pass to the items of every kernel."""
     return lowered.map_kernels(lambda kernel: Kernel(change(kernel.body)))
 
 
@@ -93,8 +95,8 @@ def assert_same(found, wanted):
 
 @settings(suppress_health_check=list(HealthCheck))
 @given(programs(symbolic=False), exact)
-def test_passes_that_are_exact_keep_every_bit(program, change):
-    """Also where numbers are not finite, and where an index fails."""
+def test_exact_passes_preserve_every_bit(program, change):
+    """Results agree for numbers that are not finite, too, and so do errors of indices."""
     lowered, inputs = scalar_kernels(pruned(program.term)), program.inputs
     wanted = outcome(lambda: run(lowered, *inputs))
     assert_same(outcome(lambda: run(transformed(lowered, change), *inputs, shuffled=True)), wanted)
@@ -103,7 +105,7 @@ def test_passes_that_are_exact_keep_every_bit(program, change):
 @pytest.mark.parametrize("name", PASSES)
 @settings(suppress_health_check=list(HealthCheck), max_examples=60)
 @given(lowered=nests(), seed=st.integers(0, 9), data=st.data())
-def test_passes_keep_random_kernels(name, lowered, seed, data):
+def test_passes_preserve_random_kernels(name, lowered, seed, data):
     change = data.draw(PASSES[name])
     arrays = arrays_for(lowered, seed)
     assert_same(run_in_order(transformed(lowered, change), arrays), run_in_order(lowered, arrays))
@@ -124,8 +126,8 @@ def test_an_element_that_an_alias_overwrote_is_loaded_again():
 
 @settings(suppress_health_check=list(HealthCheck))
 @given(nests(Dtype.float64), st.integers(0, 9))
-def test_products_of_floating_numbers_keep_their_value(lowered, seed):
-    """Whole numbers below 2⁵³ are exact, whatever the order of factors."""
+def test_reassociated_products_have_the_same_value(lowered, seed):
+    """Integers below 2⁵³ are exact in float64, whatever the order of factors."""
     arrays = arrays_for(lowered, seed)
     wanted = run_in_order(lowered, arrays)
     assume(all(np.all(np.abs(result) < 2**40) for result in wanted))
@@ -145,7 +147,7 @@ def moved(f):
 
 
 def assert_kept(f, changes, seed=0):
-    """The kernels of f's reverse, which change arguments in place, mean the same to rounding."""
+    """Check that a pass preserves the kernels of f's reverse, which update arguments in place."""
     f = in_float64(Block(f)).term
     term, values = moved(f), len(f.target)
     arrays = draw_arrays(tuple(term.source.table), (-1.0, 1.0), seed)
@@ -158,7 +160,7 @@ def assert_kept(f, changes, seed=0):
 
 
 @given(float_terms(size=10) | integer_terms(size=8), rounding, st.integers(0, 99))
-def test_passes_that_reassociate_keep_the_meaning(term, change, seed):
+def test_reassociating_passes_preserve_the_meaning(term, change, seed):
     assert_kept(term, [change], seed)
 
 
@@ -178,7 +180,7 @@ def network(rows, inner, columns):
     changes=st.lists(rounding | unrollings().map(unrolled), min_size=1, max_size=4),
 )
 @settings(max_examples=15)
-def test_passes_in_any_order_keep_networks(rows, inner, columns, changes):
+def test_passes_in_any_order_preserve_networks(rows, inner, columns, changes):
     assert_kept(network(rows, inner, columns), changes)
 
 
@@ -188,8 +190,8 @@ def test_passes_in_any_order_keep_networks(rows, inner, columns, changes):
     descending=st.booleans(),
     data=st.data(),
 )
-def test_sorts_become_counting(shape, dtype, descending, data):
-    """Few different keys, so that many are equal: these stay in order."""
+def test_sorts_are_expanded_to_counting(shape, dtype, descending, data):
+    """Few distinct keys test that the sort is stable."""
     axis = data.draw(st.integers(0, len(shape) - 1))
     keys = data.draw(st.lists(st.integers(0, 2), min_size=int(np.prod(shape)), max_size=int(np.prod(shape))))
     x = np.array(keys).reshape(shape).astype(dtype.numpy)
@@ -201,7 +203,7 @@ def test_sorts_become_counting(shape, dtype, descending, data):
 
 
 def test_sums_that_share_loads_are_interchanged():
-    """For x · W, the loop over x comes first, and so each of its elements is loaded once."""
+    """For x · W, the loop over x becomes the outer one, so each of its elements is loaded once."""
     term = build(lambda x, w: x @ w, [NdArrayType((5,)), NdArrayType((5, 6))])
     [kernel] = kernels(scalar_kernels(term).steps)
 
@@ -231,7 +233,7 @@ def test_sums_that_read_earlier_ones_are_not_interchanged(carried, first):
 
 
 @pytest.mark.parametrize("strip", range(1, 6))
-def test_strips_and_the_rest_are_the_whole_sum(strip):
+def test_strips_and_the_remainder_are_the_sum(strip):
     term = build(lambda x, w: x @ w, [NdArrayType((5,)), NdArrayType((5, 3))])
     lowered, arrays = scalar_kernels(term), [np.arange(5.0) + 1, np.arange(15.0).reshape(5, 3)]
     limits = Unrolling(lambda items: 1, 0, strip, 0, 0, 0)
@@ -259,7 +261,7 @@ class Recorder(InOrder):
 @settings(suppress_health_check=list(HealthCheck), max_examples=30)
 @given(float_terms(size=10), unrollings(), st.integers(0, 99))
 def test_dense_stores_fill_buffers_in_order(term, limits, seed):
-    """Each claim is held against a run; what takes an argument's place is never claimed."""
+    """Each claim is verified by the interpreter; in-place results are never claimed."""
     term = reverse(term)
     lowered = transformed(scalar_kernels(term), unrolled(limits))
     machine = Recorder(lowered, draw_arrays(tuple(term.source.table), seed=seed))
@@ -272,7 +274,7 @@ def test_dense_stores_fill_buffers_in_order(term, limits, seed):
 
 
 def test_a_matrix_filled_row_by_row_is_dense():
-    """One filled by columns is not, nor one whose last rows are left out."""
+    """A matrix filled by columns is not dense, nor one without its last rows."""
 
     def stored(order, rows=3):
         y = Buffer("y", NdArrayType((rows, 4)))
@@ -284,3 +286,31 @@ def test_a_matrix_filled_row_by_row_is_dense():
         return list(densely_stored(inner)) == [y]
 
     assert stored((0, 1)) and not stored((1, 0)) and not stored((0, 1), rows=5)
+
+
+def test_zeros_are_an_initialiser_if_they_come_first_and_are_all():
+    """Stores to other arrays may stand between them."""
+    x, y = (Buffer(name, NdArrayType((2,))) for name in "xy")
+
+    def store(to, place, value=0.0):
+        return Store(to, (Index((), place),), Number(Constant(NdArrayType(()), value)))
+
+    read = Store(y, (Index(),), Load(x, (Index(),)))
+    i = Variable(2)
+    zeros = [store(x, 0), store(x, 1)]
+    loop = Loop(i, [Store(x, (index(i),), zeros[0].scalar)])
+    assert zeroing(x, [zeros[0], store(y, 0, 2.0), zeros[1], read]) == zeros
+    assert zeroing(x, [loop, read, store(x, 0, 1.0)]) == [loop]
+    for others in ([zeros[0]], [zeros[0], read, zeros[1]], [zeros[0], store(x, 1, -0.0)], [read, loop]):
+        assert zeroing(x, others) == []
+
+
+@given(st.lists(st.integers(1, 6), min_size=1, max_size=4))
+def test_a_contiguous_nest_is_never_written_out(shape):
+    """Its short loops are part of a longer one, so that no statement is printed twice."""
+    x, y = (Buffer(name, NdArrayType(tuple(shape)), Space.ARGUMENT) for name in "xy")
+    variables = [Variable(size) for size in shape]
+    places = tuple(map(index, variables))
+    kernel = unroll(Kernel(nested(variables, [Store(y, places, Load(x, places))])), Machine(()))
+    assert len(list(statements(kernel.body))) == 1
+    assert len(list(loops(kernel.body))) <= 2

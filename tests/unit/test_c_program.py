@@ -1,4 +1,4 @@
-"""The emitted C: called from C and from C++, its training program, and what builds it."""
+"""Emitted C: calls from C and C++, the training program, and the build files."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import shutil
 import numpy as np
 import pytest
 
-from catgrad import Dim, Dtype, NdArrayType, Task, build, ops, sgd
+from catgrad import Dim, Dtype, Functions, NdArrayType, Task, build, emit, layers, mse, ops, sgd
 from catgrad.errors import OptionError, ShapeError
 from catgrad.formats import safetensors
 from catgrad.learn.layers.parts import parameter
@@ -53,6 +53,51 @@ def test_calls_from_c(folder):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+def equations(header, name):
+    """The equations in the comment above a declaration."""
+    above = header[: header.index(f"int line_{name}(")].rpartition("/*")[2]
+    return [line.removeprefix(" *     ") for line in above.splitlines() if line.startswith(" *     ")]
+
+
+def test_each_entry_point_is_declared_with_its_equations():
+    header = emitted().text("line.h")
+    prediction = "predict(x[batch, 4]; buffers, parameters)"
+    loss = f"loss = criterion({prediction}, y[batch, 3])"
+    assert {name: equations(header, name) for name in ("predict", "loss", "rev", "grads", "update")} == {
+        "predict": [f"y_hat[batch, 3] = {prediction}".replace("buffers, ", "")],
+        "loss": [loss.replace("buffers, ", "")],
+        "rev": [
+            "y_hat = predict(x[batch, 4]; parameters)",
+            "gradients = d_y_hat[batch, 3] . d y_hat / d parameters",
+            "d_x[batch, 4] = d_y_hat[batch, 3] . d y_hat / d x",
+        ],
+        "grads": [
+            loss,
+            "gradients = d loss / d parameters",
+            "buffers := those that predict leaves in training",
+        ],
+        "update": ["state, parameters := update(gradients; state, parameters)"],
+    }
+    assert equations(header, "step") == [
+        loss,
+        "state, parameters := update(d loss / d parameters; state, parameters)",
+        "buffers := those that predict leaves in training",
+    ]
+    assert equations(header, "step_many") == [
+        "losses[t] = step(x[t], y[t]) for t = 0, ..., steps - 1,",
+        "with x[steps, batch, 4], y[steps, batch, 3]",
+    ]
+
+
+def test_any_other_function_is_declared_with_its_arguments_and_results():
+    halves = Functions(
+        {"halves": build(lambda x: [x / 2, ops.sum(x)], [NdArrayType((Dim("n"), 2), Dtype.float16)])}, "line"
+    )
+    assert equations(emit(halves, "c").text("line.h"), "halves") == [
+        "f16 y_hat_0[n, 2], f16 y_hat_1 = halves(f16 x[n, 2])"
+    ]
+
+
 @pytest.mark.skipif(not shutil.which("g++"), reason="no g++ on this machine")
 def test_calls_from_cpp(folder, tmp_path):
     built("make", "BUILD=cpp", "cpp/libline.a", cwd=folder)
@@ -81,7 +126,7 @@ def losses(text):
     return [float(line.split()[-1]) for line in text.splitlines()]
 
 
-def test_training_goes_on_where_it_stopped(trainer, tmp_path):
+def test_training_resumes(trainer, tmp_path):
     x, y = write_data(tmp_path)
     whole = run(trainer, "--epochs", 6, "--batch", 16, "--out", "whole", cwd=tmp_path)
     assert whole.returncode == 0, whole.stderr
@@ -98,7 +143,7 @@ def test_training_goes_on_where_it_stopped(trainer, tmp_path):
     assert safetensors.read(tmp_path / "weights.safetensors")["dense.seen"] == 6 * 4 + 1
 
 
-def test_the_training_program_teaches_and_refuses(trainer, tmp_path):
+def test_the_training_program_trains_and_validates(trainer, tmp_path):
     write_data(tmp_path)
     shown = run(trainer, "--help")
     assert shown.returncode == 0
@@ -133,7 +178,7 @@ def test_a_fixed_batch(tmp_path):
 
 
 def classifier():
-    """Labels, of which some may be none, and rows whose number of elements the data tell."""
+    """Build a classifier with ignored labels, and rows of symbolic size."""
     types = [NdArrayType(shape) for shape in ((BATCH, 4), (BATCH, Dim("time"), 0))]
 
     def forward(x, z):
@@ -146,7 +191,7 @@ def classifier():
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
-    """A folder with a program that classifies, its data, and weights it has written."""
+    """Return a folder with the training program of a classifier, its data, and trained weights."""
     folder = tmp_path_factory.mktemp("classes")
     emitted(classifier()).write(folder)
     built("make", "debug", cwd=folder)
@@ -163,7 +208,7 @@ def train(folder, data):
 
 
 LARGE = np.float32([[3e38, 0, 0, 0]]).repeat(6, 0)
-"""Examples of which the loss is finite, and the step is not."""
+"""Examples with a finite loss and a step that is not finite."""
 
 
 @pytest.mark.parametrize(
@@ -180,7 +225,7 @@ LARGE = np.float32([[3e38, 0, 0, 0]]).repeat(6, 0)
         ),
     ],
 )
-def test_training_that_fails_leaves_the_weights(trained, change, says):
+def test_failed_training_leaves_the_weights(trained, change, says):
     folder, data = trained
     before = (folder / "weights.safetensors").read_bytes()
     done = train(folder, data | change)
@@ -196,7 +241,7 @@ def test_labels_may_be_ignored(trained):
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_make_debug_finds_nothing(folder, tmp_path):
+def test_no_sanitizer_reports(folder, tmp_path):
     built("make", "debug", cwd=folder)
     write_data(tmp_path)
     done = run(folder / "build/debug/train", "--epochs", 2, cwd=tmp_path)
@@ -254,7 +299,7 @@ def test_weights_that_do_not_fit_are_refused(tmp_path, monkeypatch):
     safetensors.write(path, {"dense.weight": np.zeros((4, 3)), "dense.bias": np.zeros(3, np.float32)})
     with pytest.raises(ShapeError, match=r"must hold dense\.weight as float32\[4, 3\]"):
         emitted(weights=str(path))
-    monkeypatch.setattr("catgrad.backends.c.constants.MOST_BYTES", 50)
+    monkeypatch.setattr("catgrad.backends.c.constants.MAX_SOURCE_BYTES", 50)
     with pytest.raises(OptionError, match="60"):
         emitted(weights=str(path))
 
@@ -263,6 +308,16 @@ def test_options_are_checked():
     with pytest.raises(OptionError, match="openmp must be true or false"):
         emitted(openmp="yes")
     with pytest.raises(
-        OptionError, match="must have a name that C, C.. and the emitted files do not use, but it is 'train'"
+        OptionError, match="must not be used by C, C.. or the emitted files, but it is 'train'"
     ):
         emitted(line(name="train"))
+
+
+def test_layers_of_one_shape_share_the_kernels_of_their_first_values():
+    """The stream of random numbers is an argument."""
+    batch, width = NdArrayType((Dim("batch"),)), NdArrayType((4,))
+    model = layers.dense(batch, width, width) >> layers.dense(batch, width, width)
+    artifact = emit(Task(model, sgd(0.1), mse, "twice"), "c")
+    assert artifact.source.count("uniform_f32(random_bits(") == 2  # for weights and for biases
+    weight, bias, other, other_bias = artifact.load()().init(3)
+    assert not np.array_equal(weight, other) and not np.array_equal(bias, other_bias)

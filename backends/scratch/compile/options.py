@@ -23,7 +23,7 @@ KINDS: Mapping[str, tuple[Any, str]] = {
     "data": ((tuple, list, np.ndarray, type(None)), "arrays, which no command line can give"),
 }
 
-MOST_FIGURES = 17
+MAX_FIGURES = 17
 """Decimal digits that tell each float64 from all others."""
 
 
@@ -76,12 +76,10 @@ class Options:
             value = getattr(self, name)
             if (value is None and name == "sig_figs") or (type(value) is int and value > 0):
                 continue
+            raise OptionError(f"{name} must be an integer above 0", f"it is {value!r}", "write for example 4")
+        if self.sig_figs is not None and self.sig_figs > MAX_FIGURES:
             raise OptionError(
-                f"{name} must be a whole number above 0", f"it is {value!r}", "write for example 4"
-            )
-        if self.sig_figs is not None and self.sig_figs > MOST_FIGURES:
-            raise OptionError(
-                f"sig_figs must be at most {MOST_FIGURES}, which keep every number as it is",
+                f"sig_figs must be at most {MAX_FIGURES}, which represent every float64 exactly",
                 f"it is {self.sig_figs}",
                 "leave it out",
             )

@@ -21,10 +21,10 @@ from catgrad.types import Dtype
 from .spelling import counts
 
 STACK_NS, REPORTER_NS, VARIABLE_NS, SHARED_VARIABLE_NS = 112, 45, 56, 106
-"""A block of a stack, one in a slot, a variable in a slot, one that all sprites share."""
+"""Nanoseconds of a stack block, a reporter, a variable, and a variable that all sprites share."""
 
 ITERATION_NS, CALL_NS = 150, 434
-"""An iteration of a loop, a call of a custom block."""
+"""Nanoseconds of an iteration of a loop, and of a call of a custom block."""
 
 WEIGHTS = {
     "Power": 8,
@@ -46,7 +46,7 @@ _KNOWN: WeakKeyDictionary[Scalar, int] = WeakKeyDictionary()
 
 
 def of_index(place: Index) -> int:
-    """Estimate an index: nothing if it is a number, else variables and what is added to them."""
+    """Estimate an index: 0 for a constant, else its variables and the additions to them."""
     variables = any(isinstance(atom, Variable) for atom, _ in place.terms)
     others = [atom for atom, _ in place.terms if not isinstance(atom, Variable)]
     parts = variables + len(others)
@@ -97,7 +97,7 @@ def of_items(items: Sequence[Item]) -> int:
 
 
 def _own(s: Store | Accumulate) -> int:
-    """Estimate a statement beside its expression; one that adds to a register is an addition there."""
+    """Estimate a statement without its expression."""
     return REPORTER_NS + (STACK_NS if isinstance(s, Store) or s.buffer.order else 0)
 
 
@@ -129,7 +129,7 @@ class ScriptCosts:
         return loads * (price - VARIABLE_NS) > STACK_NS
 
     def accumulates(self, s: Accumulate, is_bound: IsBound) -> bool:
-        """An extremum mentions what it combines twice."""
+        """Bind the operand of an extremum, which is printed twice, if it costs more than a variable."""
         return not isinstance(s.op, Add) and _with_variables(s.scalar, is_bound) > VARIABLE_NS
 
     def mentions(self, scalar: Scalar) -> Sequence[tuple[Scalar, int]]:
@@ -139,7 +139,7 @@ class ScriptCosts:
         return [(operand, times(scalar, n)) for n, operand in enumerate(scalar.operands)]
 
     def first(self, scalar: Scalar, is_bound: IsBound) -> Sequence[Scalar]:
-        """Operations that custom blocks compute, whose results lie in variables."""
+        """List operations that custom blocks compute, whose results are variables."""
         return [scalar] if is_called(scalar) and not is_bound(scalar) else []
 
 

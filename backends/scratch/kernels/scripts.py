@@ -1,4 +1,4 @@
-"""Print kernels as scripts: variables, items of lists, and the stores to them."""
+"""Print kernels as scripts: loops, variables for bound values, and stores to lists."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from .spelling import WRAPS, of_sum
 from .texts import Append, Call, Change, Clear, Expression, If, Line, Repeat, Replace, Require, Set, reporters
 
 HOISTED, MAX_HOISTED_ITEMS = "kept", 64
-"""The list in which a script keeps elements that all iterations of a loop read, and how many items it has."""
+"""The list of loop-invariant elements in a script, and its number of items."""
 
 MIN_HOISTED_ITEMS = 4
 """Elements hoisted out of a loop from which on they go into that list; fewer are quicker as variables."""
@@ -49,7 +49,7 @@ class Script:
         outer: Inductions,
         scaled: Collection[Buffer] = (),
     ) -> None:
-        self.macros, self._given, self._is_taken = dialect.macros, name_of, is_taken
+        self.macros, self._name_of, self._is_taken = dialect.macros, name_of, is_taken
         self.namer = Namer(LETTERS + OUTER_LETTERS)
         self.names: dict[Buffer, str] = {}
         self.inductions = Inductions(dialect.macros, outer)
@@ -69,7 +69,7 @@ class Script:
 
     def _name(self, array: Buffer) -> str:
         if not array.is_register:
-            return self._given(array)
+            return self._name_of(array)
         if array not in self.names:
             self.names[array] = self._fresh(array.name)
         return self.names[array]
@@ -98,7 +98,7 @@ class Script:
         return [*before, Repeat(str(loop.variable.extent), (*inside, *after))]
 
     def _hoisted(self, let: Let, later: Sequence[Item]) -> list[Line]:
-        """Set a variable to what the iterations of a loop share, or an item of a list if they share much."""
+        """Set a variable to a loop-invariant value, or an item of a list if there are several elements."""
         if not isinstance(let.scalar, Load):
             return self._let(let)
         if let.buffer not in self.slots:

@@ -1,4 +1,4 @@
-"""Count the reporter blocks with which the templates spell operations.
+"""Count the reporter blocks of operations as the templates print them.
 
 A law compares the counts with the blocks of assembled sprites, so a change of a macro changes its line here.
 """
@@ -17,25 +17,25 @@ BLOCKS = {
     "FloorDivide": (7, 1, 3), "Remainder": (6, 1, 3), "Log1p": (2, 1), "Expm1": (2, 1), "Sin": (2, 1),
     "Cos": (2, 1), "Tanh": (5, 1), "Power": (11, 2, 2), "IsNan": (3, 2), "IsFinite": (6, 3),
     "GreaterEqual": (2, 1, 1), "LessEqual": (2, 1, 1), "NotEqual": (2, 1, 1), "Differs": (2, 1, 1),
-    "Select": (4, 2, 1, 1), "CastToWhole": (7, 4), "ShiftLeft": (13, 1, 4), "ShiftRight": (44, 1, 15),
+    "Select": (4, 2, 1, 1), "CastToInteger": (7, 4), "ShiftLeft": (13, 1, 4), "ShiftRight": (44, 1, 15),
 }  # fmt: skip
-"""By macro: its own reporters, and how often it repeats each operand; others have one, and repeat none."""
+"""Reporters of each macro, and the times that it repeats each operand; others have one, and repeat none."""
 
 LONG = {"ShiftLeft": (18, 1, 5)}
-"""The same on whole numbers of 64 bits, where that differs."""
+"""The same on integers of 64 bits, where that differs."""
 
 WRAPPED = frozenset({"Add", "Subtract", "Multiply", "Negate", "FloorDivide", "ShiftLeft"})
-"""Macros that wrap whole numbers of 32 bits."""
+"""Macros that wrap integers of 32 bits."""
 
 WRAPS = {Dtype.int32: 3, Dtype.uint32: 1}
 """Reporters that bring a number back into the range of a dtype; float64 holds no 64 bits."""
 
 ZEROS = ("0", "0.0")
-"""Operands for which a choice is spelled as one product."""
+"""Operands for which a choice is printed as one product."""
 
 
 def of_operation(op: Any, dtype: Dtype, operands: Sequence[str]) -> int:
-    """Count the reporters of an operation on operands, given as they are printed."""
+    """Count the reporters of an operation on printed operands."""
     name = op.macro
     if name == "Literal":
         return 1 if dtype is Dtype.bool or op.digits in ("nan", "inf", "-inf") else 0
@@ -68,7 +68,7 @@ def _wrap(name: str, dtype: Dtype) -> int:
 
 
 def _choice(name: str, operands: Sequence[str]) -> Sequence[int] | None:
-    """The counts of a choice between something and 0."""
+    """Return the counts of a choice between an operand and 0, which is printed as a product."""
     if name not in ("Maximum", "Select"):
         return None
     *condition, x, y = operands

@@ -1,4 +1,4 @@
-"""Indices: whole-number expressions of loop variables, in one form for all that are equal."""
+"""Indices: integer expressions of loop variables, in canonical form."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Modulo:
 
 @dataclass(frozen=True)
 class Read:
-    """A whole number that is computed or read from an array, and lies in 0 … extent - 1."""
+    """An integer that is computed or read from an array, and lies in 0 … extent - 1."""
 
     scalar: Any
     extent: Size
@@ -54,7 +54,7 @@ Atom = Variable | Quotient | Modulo | Read
 class Index:
     """constant + Σ coefficient · atom, of atoms that are not negative.
 
-    Division is exact in this form: `Quotient` and `Modulo` stand only where a variable is really cut.
+    Division is exact in this form: `Quotient` and `Modulo` occur only where a variable is split.
     """
 
     terms: tuple[tuple[Atom, Size], ...] = ()
