@@ -76,7 +76,7 @@ DEPENDENT = {
 
 
 @pytest.mark.parametrize("case", [*INDEPENDENT, *DEPENDENT])
-def test_what_is_proved(case):
+def test_loops_are_proved_parallel_or_not(case):
     body = {**INDEPENDENT, **DEPENDENT}[case]
     loop = Loop(i, body)
     lanes = vector_sums(loop, first_writes([loop])) is not None
