@@ -46,6 +46,11 @@ class Dtype(Enum):
         return self in (Dtype.float32, Dtype.float64, Dtype.float16, Dtype.bfloat16)
 
     @property
+    def is_integer(self) -> bool:  # type: ignore[valid-type]
+        """Return whether its elements are whole numbers of a fixed number of bits."""
+        return not self.is_floating and self is not Dtype.bool
+
+    @property
     def wide(self) -> Dtype:
         """The dtype in which operations on its elements compute: float32 for 16 bits, else itself."""
         return Dtype.float32 if self in (Dtype.float16, Dtype.bfloat16) else self

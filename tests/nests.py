@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 from hypothesis import strategies as st
 
 from catgrad import Dtype, NdArrayType
@@ -16,9 +17,11 @@ from catgrad.loops.ir.index import Index, Read, Variable, index, modulo
 from catgrad.loops.ir.nest import Accumulate, Item, Kernel, Loop, Statement, Store
 from catgrad.loops.ir.scalar import Bounds, Buffer, Compute, IndexValue, Load, Masked, Number, Scalar, Space
 from catgrad.loops.ir.steps import Lowered
+from catgrad.loops.reference import Interpreter
 from catgrad.ops.arithmetic import Add, Maximum, Multiply, Subtract
 from catgrad.programs.program import Function
 from catgrad.terms.structural import Constant
+from catgrad.types import Array
 
 SIZE = 32
 """Elements of each array: more than any index that is drawn."""
@@ -134,3 +137,35 @@ class Nests:
 def nests(draw: Any, dtype: Dtype = Dtype.int64) -> Lowered:
     """Draw a kernel, on int64, where arithmetic wraps, or on integers of another dtype."""
     return Nests(draw, dtype).lowered()
+
+
+class InOrder(Interpreter):
+    """A machine for kernels whose iterations may depend on each other, which lowering never makes."""
+
+    def __init__(self, lowered: Lowered, arrays: Sequence[Array]) -> None:
+        super().__init__({})
+        for argument, array in zip(lowered.arguments, arrays, strict=True):
+            self.memory[argument] = np.array(array, argument.type.dtype.numpy).reshape(-1)
+
+    def loop(self, loop: Loop) -> None:
+        """Run the iterations one after the other."""
+        for number in range(loop.variable.extent):
+            self.values[loop.variable] = number
+            self.items(loop.body)
+
+    def results(self, lowered: Lowered) -> list[Array]:
+        """Run a function, and return its results."""
+        with np.errstate(all="ignore"):
+            self.steps(lowered.steps)
+        return [self.memory_of(result).copy() for result in lowered.results]
+
+
+def run_in_order(lowered: Lowered, arrays: Sequence[Array]) -> list[Array]:
+    """The results of a kernel whose iterations run one after the other."""
+    return InOrder(lowered, arrays).results(lowered)
+
+
+def arrays_for(lowered: Lowered, seed: int) -> list[Array]:
+    """Small whole numbers; those that are indices are not negative."""
+    rng = np.random.default_rng(seed)
+    return [rng.integers(0 if a.name == "places" else -2, 3, SIZE) for a in lowered.arguments]

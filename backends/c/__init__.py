@@ -12,7 +12,7 @@ from catgrad.programs.program import Program
 from .. import templates
 from ..host.sizes import with_free_sizes
 from . import interface
-from .compiler import NEEDS
+from .compiler import NEEDS, REQUIRED
 from .constants import weights
 from .entries import template_context
 from .files import longest_name, most_axes
@@ -66,6 +66,7 @@ BACKEND = Backend(
     helpers={
         "codes": lambda: interface.CODES,
         "every_size": interface.every_size,
+        "flags": lambda: " ".join(REQUIRED),
         "initials": interface.initials,
         "layouts": interface.layouts,
         "listed": interface.listed,

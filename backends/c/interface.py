@@ -119,7 +119,7 @@ class Place:
     @property
     def bytes(self) -> int:
         """Size in bytes."""
-        return self.size * self.slot.type.dtype.numpy.itemsize
+        return self.size * self.slot.type.dtype.itemsize
 
     @property
     def format_name(self) -> str:

@@ -31,7 +31,7 @@ class Cast(Op):
     @property
     def macro(self) -> str:
         """The name of the macro that prints it; casts to integers need one that saturates."""
-        whole = self.before.is_floating and self.after in (Dtype.int32, Dtype.int64, Dtype.uint32)
+        whole = self.before.is_floating and self.after.is_integer
         return "CastToInteger" if whole else "Cast"
 
     def type(self, x: NdArrayType) -> Types:

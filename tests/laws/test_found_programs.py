@@ -36,11 +36,23 @@ def counts_of_what_is_not_0(x):
     return ops.cumsum(ops.cast(ops.cast(x, Dtype.bool), Dtype.uint32), 1)
 
 
+def rows_counted_beyond_the_last(x):
+    """Indices that are counted were taken to be within any array: C read beyond it."""
+    return ops.gather(x, ops.iota(N + 1))
+
+
+def sums_of_rows_counted_beyond_the_last(x):
+    """C wrote beyond the result."""
+    return ops.scatter_add(x, ops.iota(N), 3)
+
+
 FOUND = {
     product_with_copies_of_a_number: [NdArrayType((1, 5, N))],
     rows_added_to_the_only_one: [NdArrayType((N,)), NdArrayType(())],
     sums_beside_no_rows: [NdArrayType((0,))],
     counts_of_what_is_not_0: [NdArrayType((4, 4))],
+    rows_counted_beyond_the_last: [NdArrayType((N,))],
+    sums_of_rows_counted_beyond_the_last: [NdArrayType((N,))],
 }
 
 

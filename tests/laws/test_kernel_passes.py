@@ -11,10 +11,11 @@ from catgrad import Dtype, NdArrayType, build, ops
 from catgrad.functors import Expand, reverse
 from catgrad.loops.compile import compile_kernels
 from catgrad.loops.ir.dense_stores import densely_stored
-from catgrad.loops.ir.index import Variable, index
+from catgrad.loops.ir.index import Index, Variable, index
 from catgrad.loops.ir.nest import Accumulate, Kernel, Loop, Sort, Store, loops, statements
-from catgrad.loops.ir.scalar import Buffer, Load, Number, Space
+from catgrad.loops.ir.scalar import Buffer, Compute, Load, Number, Space, number
 from catgrad.loops.ir.steps import Lowered, kernels
+from catgrad.loops.passes.bind import RegisterCosts, binder
 from catgrad.loops.passes.expand_sorts import expand_sorts
 from catgrad.loops.passes.fold_constants import fold_constants
 from catgrad.loops.passes.forward_substitute import forward_substitute
@@ -22,8 +23,8 @@ from catgrad.loops.passes.interchange_sums import interchange_sums
 from catgrad.loops.passes.reassociate import reassociate_products
 from catgrad.loops.passes.rename_registers import rename_registers
 from catgrad.loops.passes.unroll_by_cost import Unrolling, unroll_by_cost
-from catgrad.loops.reference import Interpreter, run
-from catgrad.ops.arithmetic import Add
+from catgrad.loops.reference import run
+from catgrad.ops.arithmetic import Add, Multiply
 from catgrad.programs.program import Function
 from catgrad.programs.program import lower as straight
 from catgrad.terms.block import Block
@@ -31,8 +32,8 @@ from catgrad.terms.structural import Constant
 from catgrad.testing import draw_arrays, in_float64
 from catgrad.types import widened
 from tests.differential import outcome, pruned
-from tests.kernels import SCALARS, has, prepared
-from tests.nests import SIZE, nests
+from tests.kernels import BIND, SCALARS, has, prepared
+from tests.nests import InOrder, arrays_for, nests, run_in_order
 from tests.programs import programs
 from tests.strategies import float_terms, integer_terms
 
@@ -62,7 +63,9 @@ interchanges = st.integers(1, 4).map(lambda least: lambda items: interchange_sum
 rounding = substitutions | interchanges | st.just(reassociate_products)
 """Passes that reassociate sums or products."""
 
+bindings = st.builds(RegisterCosts, st.integers(5, 40), st.booleans()).map(binder)
 PASSES = {
+    "bind": bindings.map(lambda bind: lambda items: bind(Kernel(items), SCALARS).body),
     "unroll_by_cost": unrollings().map(unrolled),
     "interchange_sums": interchanges,
     "rename_registers": st.just(rename_registers),
@@ -97,33 +100,6 @@ def test_exact_passes_preserve_every_bit(program, change):
     assert_same(outcome(lambda: run(transformed(lowered, change), *inputs, shuffled=True)), wanted)
 
 
-class InOrder(Interpreter):
-    """An interpreter of kernels whose loops carry dependences, which lowering never produces."""
-
-    def __init__(self, lowered, arrays) -> None:
-        super().__init__({})
-        for argument, array in zip(lowered.arguments, arrays, strict=True):
-            self.memory[argument] = np.array(array, argument.type.dtype.numpy).reshape(-1)
-
-    def loop(self, loop):
-        for number in range(loop.variable.extent):
-            self.values[loop.variable] = number
-            self.items(loop.body)
-
-
-def run_in_order(lowered, arrays):
-    machine = InOrder(lowered, arrays)
-    with np.errstate(all="ignore"):
-        machine.steps(lowered.steps)
-    return [machine.memory_of(result).copy() for result in lowered.results]
-
-
-def arrays_for(lowered, seed):
-    """Draw small integers; indices are not negative."""
-    rng = np.random.default_rng(seed)
-    return [rng.integers(0 if a.name == "places" else -2, 3, SIZE) for a in lowered.arguments]
-
-
 @pytest.mark.parametrize("name", PASSES)
 @settings(suppress_health_check=list(HealthCheck), max_examples=60)
 @given(lowered=nests(), seed=st.integers(0, 9), data=st.data())
@@ -131,6 +107,19 @@ def test_passes_preserve_random_kernels(name, lowered, seed, data):
     change = data.draw(PASSES[name])
     arrays = arrays_for(lowered, seed)
     assert_same(run_in_order(transformed(lowered, change), arrays), run_in_order(lowered, arrays))
+
+
+def test_an_element_that_an_alias_overwrote_is_loaded_again():
+    """Its square was in a register, computed before a result that shares the memory was stored."""
+    x, y = (Buffer(name, NdArrayType((2,), Dtype.int64), Space.ARGUMENT) for name in "xy")
+    new_x = Buffer("new_x", x.type, Space.RESULT, alias=x)
+    first, second, five = Index((), 0), Index((), 1), number(5, Dtype.int64)
+    squares = [Compute(Multiply(), Dtype.int64, (Load(x, (first,)), Load(x, (first,)))) for _ in range(2)]
+    body = [Store(y, (first,), squares[0]), Store(new_x, (first,), five), Store(y, (second,), squares[1])]
+    lowered = Lowered(Function("f", (), (), (), (), (), ()), [Kernel(body)], [x, y], [y])
+    bound = lowered.map_kernels(lambda kernel: BIND(kernel, SCALARS))
+    [found] = run_in_order(bound, [np.array([3, 4]), np.zeros(2)])
+    assert found.tolist() == [9, 25]
 
 
 @settings(suppress_health_check=list(HealthCheck))

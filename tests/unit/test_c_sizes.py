@@ -18,7 +18,7 @@ from catgrad.backend import get_backend
 from catgrad.errors import ShapeError
 from catgrad.functors import Expand, reverse
 from catgrad.loops.compile import compile_kernels
-from catgrad.loops.memory_plan import WIDTHS, planned
+from catgrad.loops.memory_plan import planned
 from catgrad.programs.program import Program, lower
 from catgrad.testing import run_on
 from catgrad.types import substitute, symbols
@@ -83,7 +83,7 @@ def arrays(artifact):
     for function in artifact.program.functions:
         lowered = compile_kernels(function, VECTORS)
         stored = [*lowered.arguments, *lowered.results, *planned(lowered).offsets]
-        shapes = [(WIDTHS[array.type.dtype], array.type.shape) for array in stored]
+        shapes = [(array.type.dtype.itemsize, array.type.shape) for array in stored]
         every.append((symbols(function.argument_types), function.requirements, shapes))
     return every
 

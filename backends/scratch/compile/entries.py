@@ -31,7 +31,7 @@ from catgrad.types import NdArrayType
 from ..kernels.cuts import cut
 from ..kernels.expressions import Expressions
 from ..kernels.inductions import LETTERS, OUTER_LETTERS, Inductions, first_free
-from ..kernels.schedule import SCHEDULES
+from ..kernels.schedule import BIND, SCHEDULES
 from ..kernels.scripts import HOISTED, Script
 from ..kernels.texts import Call, If, Line, Repeat, changed, cleared, written
 
@@ -212,7 +212,7 @@ class _Function:
                 put_in_place,
                 contract_arrays,
             ),
-            (unroll, self.schedule.apply),
+            (unroll, self.schedule.apply, BIND),
         )
         self.lowered = compile_kernels(function, self.machine, self._in_place())
         self.renewals = self._renewals()

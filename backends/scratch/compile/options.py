@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from catgrad.errors import OptionError, nearest
+from catgrad.errors import OptionError
+from catgrad.options import require_choices
 from catgrad.programs.ports import Kind
 
 CHOICES = {
@@ -65,13 +66,7 @@ class Options:
         return (Kind.PREDICT, Kind.STEP) if self.train else (Kind.PREDICT,)
 
     def __post_init__(self) -> None:
-        for name, choices in CHOICES.items():
-            if getattr(self, name) not in choices:
-                raise OptionError(
-                    f"{name} must be one of {', '.join(choices)}",
-                    f"it is {getattr(self, name)!r}",
-                    f"{nearest(getattr(self, name), choices)}choose one",
-                )
+        require_choices(self, CHOICES)
         for name in ("features", "classes"):
             _check_names(name, getattr(self, name))
         for name, (kinds, must) in KINDS.items():

@@ -18,18 +18,13 @@ from catgrad.ops.bits import BitAnd
 from catgrad.ops.random import RandomBits
 from catgrad.types import Dtype
 
+from .spelling import counts
+
 STACK_NS, REPORTER_NS, VARIABLE_NS, SHARED_VARIABLE_NS = 112, 45, 56, 106
 """Nanoseconds of a stack block, a reporter, a variable, and a variable that all sprites share."""
 
 ITERATION_NS, CALL_NS = 150, 434
 """Nanoseconds of an iteration of a loop, and of a call of a custom block."""
-
-REPEATED = {
-    "Maximum": (0, 1), "Minimum": (0, 1), "Select": (0,), "Sign": (0,), "Round": (0,), "Fmod": (0,),
-    "CastToInteger": (0,), "Power": (0, 1), "IsNan": (0,), "IsFinite": (0,), "FloorDivide": (1,),
-    "Remainder": (1,), "Log1p": (0,), "Expm1": (0,), "ShiftLeft": (1,), "ShiftRight": (1,),
-}  # fmt: skip
-"""The operands that an operation computes more than once."""
 
 WEIGHTS = {
     "Power": 8,
@@ -41,7 +36,11 @@ WEIGHTS = {
     "RandomBits": 500,
     "BitAnd": 100,
 }
-"""Cost of an operation in reporters; 1 for all others."""
+"""Time of an operation, in reporters, where it is not about that of one.
+
+It is not the number of its reporters, which `spelling.BLOCKS` has for the length of scripts: a logarithm is
+one reporter, and takes the time of two.
+"""
 
 _KNOWN: WeakKeyDictionary[Scalar, int] = WeakKeyDictionary()
 
@@ -87,10 +86,9 @@ def weight(scalar: Compute) -> int:
 
 
 def times(scalar: Compute, position: int) -> int:
-    """Count how often an operand is computed, about."""
-    if scalar.op.macro == "Multiply" and wraps(scalar.dtype):
-        return 2
-    return 2 if position in REPEATED.get(scalar.op.macro, ()) else 1
+    """Estimate how often an operand is computed: about twice, if it is mentioned several times."""
+    mentions = counts(scalar.op.macro, scalar.dtype)[1:]
+    return 2 if position < len(mentions) and mentions[position] > 1 else 1
 
 
 def of_items(items: Sequence[Item]) -> int:
@@ -101,11 +99,6 @@ def of_items(items: Sequence[Item]) -> int:
 def _own(s: Store | Accumulate) -> int:
     """Estimate a statement without its expression."""
     return REPORTER_NS + (STACK_NS if isinstance(s, Store) or s.buffer.order else 0)
-
-
-def wraps(dtype: Dtype) -> bool:
-    """Tell whether arithmetic wraps to the bits of a dtype; float64 cannot hold 64-bit integers exactly."""
-    return dtype in (Dtype.int32, Dtype.uint32)
 
 
 def is_variable(scalar: Scalar) -> bool:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from catgrad.loops.ir.nest import Item, Kernel, Loop
 from catgrad.loops.machine import Machine
+from catgrad.loops.passes.bind import binder
 from catgrad.loops.passes.expand_sorts import expand_sorts
 from catgrad.loops.passes.fold_constants import fold_constants
 from catgrad.loops.passes.forward_substitute import forward_substitute
@@ -17,7 +18,7 @@ from catgrad.loops.passes.interchange_sums import interchange_sums
 from catgrad.loops.passes.reassociate import reassociate_products
 from catgrad.loops.passes.unroll_by_cost import Unrolling, is_sum, unroll_by_cost
 
-from .cost import of_items
+from .cost import ScriptCosts, of_items
 from .legalise import legalise
 
 MIN_INTERCHANGED_ITERATIONS = 8
@@ -25,6 +26,8 @@ MIN_INTERCHANGED_ITERATIONS = 8
 
 MAX_EXPRESSION_DEPTH = 48
 """Limit of nested operations, beyond which editors may overflow their stack."""
+
+BIND = binder(ScriptCosts(), loaded="")
 
 
 @dataclass(frozen=True)

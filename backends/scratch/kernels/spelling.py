@@ -28,7 +28,7 @@ WRAPPED = frozenset({"Add", "Subtract", "Multiply", "Negate", "FloorDivide", "Sh
 """Macros that wrap integers of 32 bits."""
 
 WRAPS = {Dtype.int32: 3, Dtype.uint32: 1}
-"""Reporters that bring a number back into the range of a dtype."""
+"""Reporters that bring a number back into the range of a dtype; float64 holds no 64 bits."""
 
 ZEROS = ("0", "0.0")
 """Operands for which a choice is printed as one product."""
@@ -42,7 +42,7 @@ def of_operation(op: Any, dtype: Dtype, operands: Sequence[str]) -> int:
     if name == "Cast":
         own = (2 if dtype is Dtype.bool else 1) if Dtype.bool in (dtype, op.before) else WRAPS.get(dtype, 0)
         return (0 if dtype is op.before else own) + reporters(operands[0])
-    return _of(_choice(name, operands) or _counts(name, dtype), operands) + _wrap(name, dtype)
+    return _of(_choice(name, operands) or counts(name, dtype), operands) + _wrap(name, dtype)
 
 
 def of_sum(dtype: Dtype, *operands: str) -> int:
@@ -56,7 +56,8 @@ def _of(counts: Sequence[int], operands: Sequence[str]) -> int:
     return own + sum(n * reporters(text) for n, text in zip(mentions, operands, strict=True))
 
 
-def _counts(name: str, dtype: Dtype) -> Sequence[int]:
+def counts(name: str, dtype: Dtype) -> Sequence[int]:
+    """Count the reporters of an operation of this name, and how often it mentions each operand."""
     if name == "Multiply" and dtype in WRAPS:
         return 8, 2, 2
     return LONG.get(name, BLOCKS[name]) if dtype is Dtype.int64 and name in LONG else BLOCKS.get(name, (1,))

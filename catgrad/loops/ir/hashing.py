@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Hashable, Sequence
 from typing import Any
 
@@ -11,7 +12,7 @@ from catgrad.loops.ir.scalar import Buffer, Compute, IndexValue, Load, Masked, N
 from catgrad.loops.memory_plan import Plan, is_local
 
 
-class Structure:
+class Structure(ABC):
     """Number scalars by what they compute, given keys for variables and for what is loaded."""
 
     def __init__(self) -> None:
@@ -21,17 +22,17 @@ class Structure:
         """Number a key; equal ones have equal numbers."""
         return self.numbers.setdefault(key, len(self.numbers))
 
+    @abstractmethod
     def key(self, scalar: Scalar) -> int:
         """Number a scalar."""
-        raise NotImplementedError
 
     def variable_key(self, variable: Variable) -> Hashable:
         """Make a key for a loop variable."""
         return variable
 
+    @abstractmethod
     def load_key(self, load: Load) -> Hashable:
         """Make a key for an element of a buffer."""
-        raise NotImplementedError
 
     def node_key(self, scalar: Scalar) -> Hashable:
         """Make a key for a scalar from the numbers of its operands."""
@@ -85,7 +86,7 @@ class Signature(Structure):
 
     def has(self, buffer: Buffer) -> bool:
         """Tell whether a buffer occurs: addresses do not depend on every index, nor on what that reads."""
-        return buffer.space is Space.LITERAL or self._twin(buffer) in self._order
+        return buffer.space is Space.LITERAL or self.twin(buffer) in self._order
 
     def key(self, scalar: Scalar) -> int:
         """Number a scalar."""
@@ -104,7 +105,7 @@ class Signature(Structure):
     def _ordered(self, thing: Variable | Buffer) -> int:
         return self._order.setdefault(thing, len(self._order))
 
-    def _twin(self, buffer: Buffer) -> Buffer:
+    def twin(self, buffer: Buffer) -> Buffer:
         """Return the buffer that another overwrites, if the kernel is called with both."""
         return buffer.home if buffer.home in self.given else buffer
 
@@ -113,7 +114,7 @@ class Signature(Structure):
             return "literal", buffer.type, buffer.elements
         local = buffer.is_of_kernel
         memory = (buffer.size, is_local(buffer), self.plan.scratch.get(buffer)) if local else None
-        return self._ordered(self._twin(buffer)), buffer.type.dtype, local, bool(buffer.order), memory
+        return self._ordered(self.twin(buffer)), buffer.type.dtype, local, bool(buffer.order), memory
 
     def _items(self, items: Sequence[Item]) -> Hashable:
         return tuple(map(self._item, items))
