@@ -112,7 +112,7 @@ def test_passes_preserve_random_kernels(name, lowered, seed, data):
 
 
 def test_an_element_that_an_alias_overwrote_is_loaded_again():
-    """The square was in a register, computed before a result that shares the memory was stored."""
+    """The square of the element was in a register from before the store to the alias."""
     x, y = (Buffer(name, NdArrayType((2,), Dtype.int64), Space.ARGUMENT) for name in "xy")
     new_x = Buffer("new_x", x.type, Space.RESULT, alias=x)
     first, second, five = Index((), 0), Index((), 1), number(5, Dtype.int64)
