@@ -16,21 +16,26 @@ from typing import Any
 import numpy as np
 
 from catgrad.functors import Expand
+from catgrad.ops.arithmetic import Add, Multiply, Subtract
 from catgrad.ops.contract import Contract
 from catgrad.ops.control import Cond
 from catgrad.ops.cumulative import CumSum
 from catgrad.ops.gather import ScatterAdd
-from catgrad.ops.reduce import Sum
+from catgrad.ops.reduce import Broadcast, Sum
 from catgrad.ops.scan import Scan
+from catgrad.ops.shape import Permute, Reshape
 from catgrad.ops.take import ScatterAddAlongAxis
 from catgrad.ops.window import Fold
 from catgrad.programs.passes import prune
 from catgrad.programs.program import Function, bind_symbols, straighten
+from catgrad.terms.structural import Copy, Label
 from catgrad.terms.term import Term
 from catgrad.types import Array, Dtype, NdArrayType, widened
 
 SUMS = (Sum, CumSum, Contract, ScatterAdd, ScatterAddAlongAxis, Fold)
 """Operations that sum in any order: their error is relative to the sum of absolute values."""
+MOVES = (Copy, Label, Reshape, Permute, Broadcast)
+"""Operations between a product and a sum that compilers contract to one instruction."""
 UNITS = 8
 """Units in the last place by which results of one operation may differ."""
 RUNS = 4
@@ -76,6 +81,7 @@ class _Run:
     def __init__(self, seed: int) -> None:
         self.rng = np.random.default_rng(seed)
         self.unsure = (np.inf, -np.inf, np.nan)[seed % 3]
+        self.side = (-1, 0, 1)[seed % 3]
 
     def __call__(self, function: Function, arrays: Sequence[Array]) -> list[Array]:
         sizes = bind_symbols(function.argument_types, [a.shape for a in arrays])
@@ -83,9 +89,17 @@ class _Run:
 
     def _function(self, function: Function, arrays: Sequence[Array]) -> list[Array]:
         values: dict[int, Array] = dict(zip(function.arguments, map(np.asarray, arrays), strict=True))
+        products: set[int] = set()
         with np.errstate(all="ignore"):
             for op, inputs, outputs in function.body:
-                results = self._results(op, [values[v] for v in inputs])
+                given = [values[v] for v in inputs]
+                if isinstance(op, (Add, Subtract)):
+                    given = [
+                        self._unrounded(a) if v in products else a for v, a in zip(inputs, given, strict=True)
+                    ]
+                if isinstance(op, Multiply) or (isinstance(op, MOVES) and inputs[0] in products):
+                    products.update(outputs)
+                results = self._results(op, given)
                 for value, result in zip(outputs, results, strict=True):
                     values[value] = self._rounded(np.asarray(result), function.types[value].dtype)
         return [values[value] for value in function.results]
@@ -133,6 +147,13 @@ class _Run:
         wide = widened(result).astype(np.float64)
         return wide + np.nan_to_num(size * unit, posinf=0.0) * self.rng.uniform(-1, 1, result.shape)
 
+    def _unrounded(self, product: Array) -> Array:
+        """A product as a sum gets it that is one instruction with it; others get it rounded."""
+        if product.dtype.kind not in "fV":
+            return product
+        dtype = _dtype(product)
+        return self._rounded(widened(product) * (1 + self.side * float(dtype.limits.eps)), dtype)
+
     def _rounded(self, array: Array, dtype: Dtype) -> Array:
         return array.astype(dtype.numpy)
 
@@ -146,6 +167,9 @@ class _Exact(_Run):
 
     def _moved(self, op: Any, given: list[Array], result: Array) -> Array:
         return result
+
+    def _unrounded(self, product: Array) -> Array:
+        return product
 
     def _rounded(self, array: Array, dtype: Dtype) -> Array:
         self.seen.append(super()._rounded(array, dtype))

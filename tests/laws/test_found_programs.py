@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from catgrad import Dim, Dtype, NdArrayType, build, ops
@@ -54,6 +55,13 @@ FOUND = {
     rows_counted_beyond_the_last: [NdArrayType((N,))],
     sums_of_rows_counted_beyond_the_last: [NdArrayType((N,))],
 }
+
+
+@on("numpy", "torch", "jax", "c")
+def test_scores_that_round_by_more_than_an_exponential_holds(target):
+    """XLA and gcc subtract the greatest, a rounded product, from one that is not; 0 is left of all."""
+    term = build(lambda x: ops.softmax(x * 0.7), [NdArrayType((1, 2))])
+    check_programs(target, [Program(term, (np.array([[-1e30, 1e30]], np.float32),))])
 
 
 @on("numpy", "torch", "jax", "c")

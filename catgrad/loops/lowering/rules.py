@@ -165,12 +165,7 @@ def _cut(scalar: Scalar, axes: Axes) -> tuple[int, Size] | None:
 def _indices(scalar: Scalar) -> list[Index]:
     """All indices of what a scalar reads, those within divisions included."""
     found: list[Index] = []
-    for load in scalar.loads():
-        found.extend(load.indices)
-    stack: list[Scalar] = [scalar]
-    while stack:
-        node = stack.pop()
-        if isinstance(node, IndexValue):
-            found.append(node.index)
-        stack.extend(node.operands)
+    for node in scalar.nodes():
+        found += node.indices if isinstance(node, Load) else ()
+        found += [node.index] if isinstance(node, IndexValue) else []
     return found
