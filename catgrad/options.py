@@ -1,4 +1,4 @@
-"""Checks of the options of targets, which are the fields of a dataclass."""
+"""Validation of the options of targets, which are the fields of a dataclass."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from catgrad.errors import OptionError, nearest
 
 
 def require_kinds(options: Any) -> None:
-    """Raise OptionError unless each option is a truth value or a text, as its default is."""
+    """Raise OptionError unless each option has the type of its default, boolean or string."""
     for field in fields(options):
         value = getattr(options, field.name)
         if not isinstance(value, type(field.default)):
@@ -19,7 +19,7 @@ def require_kinds(options: Any) -> None:
 
 
 def require_choices(options: Any, choices: Mapping[str, Sequence[str]]) -> None:
-    """Raise OptionError unless each of these options is one of its choices, of which one may be no text."""
+    """Raise OptionError unless each of these options is one of its choices, one of which may be empty."""
     for name, allowed in choices.items():
         value = getattr(options, name)
         if value not in allowed:

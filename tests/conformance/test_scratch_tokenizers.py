@@ -125,7 +125,7 @@ def test_invalid_texts_and_ids_are_reported_and_change_nothing(vm):
     machine.set_variable("text", "held 7 times")
     machine.set_list("tokens", [1])
     machine.call("encode")
-    assert machine.variable("error") == "text must have letters that have a token, but letter 6 is 7"
+    assert machine.variable("error") == "each letter of text must have a token, but letter 6 is 7"
     assert machine.list("tokens") == [1]
     last = len(OWN["characters"].vocabulary) - 1
     for wrong in (last + 1, -1, 0.5, "cat", ""):

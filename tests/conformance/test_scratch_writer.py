@@ -155,8 +155,8 @@ def chosen(machine):
 @pytest.mark.parametrize(
     ("settings", "error"),
     [
-        ({"text": ""}, "text must have a letter to go on from"),
-        ({"text": "the x"}, "text must have letters that have a token, but letter 5 is x"),
+        ({"text": ""}, "text must have at least one letter, but it is empty"),
+        ({"text": "the x"}, "each letter of text must have a token, but letter 5 is x"),
         ({"text": "the cat sat"}, "text must have 10 tokens at most, but it has 11"),
         ({"temperature": -0.5}, "temperature must be a number from 0 up, but it is -0.5"),
         ({"temperature": "hot"}, "temperature must be a number from 0 up, but it is hot"),

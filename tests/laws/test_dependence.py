@@ -76,7 +76,7 @@ DEPENDENT = {
 
 
 @pytest.mark.parametrize("case", [*INDEPENDENT, *DEPENDENT])
-def test_independence_is_proved_where_it_holds(case):
+def test_independence_is_proved_exactly_where_it_holds(case):
     body = {**INDEPENDENT, **DEPENDENT}[case]
     loop = Loop(i, body)
     lanes = vector_sums(loop, first_writes([loop])) is not None

@@ -112,7 +112,7 @@ def test_passes_preserve_random_kernels(name, lowered, seed, data):
 
 
 def test_an_element_that_an_alias_overwrote_is_loaded_again():
-    """A register held its square from before a result in the same memory was stored."""
+    """The square of the element was in a register from before the store to the alias."""
     x, y = (Buffer(name, NdArrayType((2,), Dtype.int64), Space.ARGUMENT) for name in "xy")
     new_x = Buffer("new_x", x.type, Space.RESULT, alias=x)
     first, second, five = Index((), 0), Index((), 1), number(5, Dtype.int64)
@@ -307,7 +307,7 @@ def test_zeros_are_an_initialiser_if_they_come_first_and_are_all():
 
 @given(st.lists(st.integers(1, 6), min_size=1, max_size=4))
 def test_a_contiguous_nest_is_never_written_out(shape):
-    """Its short loops are part of a longer one, so that no statement is printed twice."""
+    """The short loops become part of a longer one, so that no statement is printed twice."""
     x, y = (Buffer(name, NdArrayType(tuple(shape)), Space.ARGUMENT) for name in "xy")
     variables = [Variable(size) for size in shape]
     places = tuple(map(index, variables))

@@ -149,9 +149,9 @@ def test_the_training_program_trains_and_validates(trainer, tmp_path):
     assert shown.returncode == 0
     assert "x  F32 [n, 4]" in shown.stdout
     for arguments, code, word in (
-        (["--epochs", "none"], 2, "whole number"),
+        (["--epochs", "none"], 2, "must be an integer"),
         (["--epochs"], 2, "--help"),
-        (["--speed", "1"], 2, "no option"),
+        (["--speed", "1"], 2, "must be one that --help lists"),
         (["--batch", "0"], 2, "from 1"),
         (["--data", "none"], 1, "none: the file cannot be opened"),
         (["--weights", "data.safetensors"], 1, "array"),
@@ -160,9 +160,9 @@ def test_the_training_program_trains_and_validates(trainer, tmp_path):
         done = run(trainer, *arguments, cwd=tmp_path)
         assert (done.returncode, word in done.stderr) == (code, True), done.stderr
     write_data(tmp_path, classes=2)
-    assert "it holds F32 [50, 2]" in run(trainer, cwd=tmp_path).stderr
+    assert "it has F32 [50, 2]" in run(trainer, cwd=tmp_path).stderr
     write_data(tmp_path, examples=0)
-    assert "must hold an example" in run(trainer, cwd=tmp_path).stderr
+    assert "must have an example" in run(trainer, cwd=tmp_path).stderr
 
 
 def test_a_fixed_batch(tmp_path):

@@ -86,7 +86,7 @@ def test_an_error_ends_training(vm):
     machine = opened(emit(dense(), "scratch", data=(X, Y)), vm)
     machine.set_variable("learning rate", 0)
     machine.call("train %s steps", 10)
-    assert machine.variable("error") == "learning rate must be a number other than 0: set it to 5, say"
+    assert machine.variable("error") == "learning rate must be a number other than 0: set it for example to 5"
     assert machine.variable("steps") == 0
 
 
@@ -112,7 +112,7 @@ def test_fractional_numbers_of_steps_are_reported(vm, count):
 def test_a_divergence_reaches_python():
     learner = emit(dense(), "scratch").load()().learner(0)
     learner.state["learning_rate"], before = 1e308, dict(learner.parameters)
-    with pytest.raises(DivergenceError, match="dense.bias must have numbers, but the new ones are too large"):
+    with pytest.raises(DivergenceError, match="dense.bias must have finite numbers, but"):
         learner.step(X[:1], Y[:1])
     assert all((learner.parameters[name] == array).all() for name, array in before.items())
 
@@ -136,7 +136,7 @@ def test_a_lesson_ends_at_an_error_and_restarts(vm):
     machine = opened(emit(regression(), "scratch", batch=2, data=(X, Y[:, :2])), vm)
     machine.set_variable("learning rate", 1e9)
     machine.green_flag()
-    assert machine.variable("error").startswith("the loss is no number")
+    assert machine.variable("error").startswith("the loss must be finite")
     assert 0 < machine.variable("steps") < 240
     machine.set_variable("learning rate", 0.1)
     machine.green_flag()

@@ -188,7 +188,7 @@ def test_invalid_learning_rates(vm, rate):
     one.machine.call("train step")
     error, after = one.machine.variable("error"), one.all_held()
     one.machine.set_variable("learning rate", before)
-    assert error == "learning rate must be a number other than 0: set it to 0.3, say"
+    assert error == "learning rate must be a number other than 0: set it for example to 0.3"
     assert {key for key, value in after.items() if value != held[key]} <= {("error", "variables")}
     one.call("train step")
 
@@ -202,7 +202,7 @@ def test_a_loss_that_is_not_finite_changes_no_weight(vm, great):
     one.machine.set_list("target", put(lists["target"], 2, great))
     before = one.all_held()
     one.machine.call("train step")
-    assert str(one.machine.variable("error")).startswith("the loss is no number any more")
+    assert str(one.machine.variable("error")).startswith("the loss must be finite, but it is not")
     after = one.all_held()
     changed = {name for (name, kind), value in after.items() if value != before[name, kind]}
     assert changed <= {"error", "loss"}
@@ -241,7 +241,7 @@ def test_new_weights_that_are_too_large_replace_none(vm, rule):
     for rate in (1e308, -1e308, 1e40):
         error, before, after = trained(rule, vm, rate, 1)
         assert error.endswith(
-            "must have numbers, but the new ones are too large: try a smaller learning rate"
+            "must have finite numbers, but the new ones are too large: try a smaller learning rate"
         )
         assert changed(before, after) == {"error", "loss"}
     error, before, after = trained(rule, vm, 0.1, 1)
@@ -259,7 +259,7 @@ def test_a_state_that_is_too_large_changes_nothing(vm, rule):
     one.machine.set_list(place["list"], [1e300] * len(first[place["list"], "lists"]))
     before = one.all_held()
     one.machine.call("train step")
-    assert "must have numbers, but the new ones are too large" in one.machine.variable("error")
+    assert "must have finite numbers, but the new ones are too large" in one.machine.variable("error")
     assert changed(before, one.all_held()) <= {"error", "loss"}
 
 

@@ -23,7 +23,10 @@ PRONOUNS = {
 
 COMMENT = re.compile(r"(?:.*\S  |\s*)# (.*)")
 
-COMMENT_OF_TEMPLATES = re.compile(r"\{#-?(.*?)-?#\}", re.DOTALL)
+COMMENT_OF_TEMPLATES = re.compile(
+    r'\{#-?(.*?)-?#\}|/\*(.*?)\*/|^ *(?://|#) (.*?)$|"""(.*?)"""', re.DOTALL | re.MULTILINE
+)
+"""A comment of a template, of C, of JavaScript or Python, or a docstring."""
 
 
 def files(room: str) -> Iterator[Path]:
@@ -61,9 +64,9 @@ def names_of_tests(module: ast.Module) -> Iterator[tuple[int, str]]:
 
 
 def comments_of_templates(source: str) -> Iterator[tuple[int, str]]:
-    """Yield the line and text of each comment of a template."""
+    """Yield the line and text of each comment of a template, and of the text that it emits."""
     for comment in COMMENT_OF_TEMPLATES.finditer(source):
-        yield source.count("\n", 0, comment.start()) + 1, comment[1].strip()
+        yield source.count("\n", 0, comment.start()) + 1, next(filter(None, comment.groups()), "").strip()
 
 
 def noun_clauses(source: str, template: bool = False) -> list[str]:
@@ -86,7 +89,8 @@ def test_noun_clauses_are_reported():
     assert sorted(noun_clauses(source)) == ["2: What it is.", "6: Whether it holds."]
     source = "# how it is\nX = 1  # it holds\n\n\n# a list\n# which is long\ndef test_what_it_is(): ...\n"
     assert sorted(noun_clauses(source)) == ["1: how it is", "7: What it is"]
-    assert noun_clauses("{{ x }}\n{#- What it is. -#}{# It is. #}", template=True) == ["2: What it is."]
+    source = "{{ x }}\n{#- What it is. -#}{# It is. #}\n/* Whether it is. */\n# How it is\n"
+    assert noun_clauses(source, template=True) == ["2: What it is.", "3: Whether it is.", "4: How it is"]
 
 
 @pytest.mark.parametrize("room", ROOMS)

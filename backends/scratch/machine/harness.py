@@ -57,7 +57,9 @@ class Block:
         if error:
             diverged = error.startswith("the loss") or "too large" in error
             kind = DivergenceError if diverged else ShapeError
-            raise kind(f"{self.how['block']} must find no error", f"it says: {error}", "give other values")
+            raise kind(
+                f"{self.how['block']} must run without an error", f"it is: {error}", "pass other values"
+            )
 
     def put(self, place: Mapping[str, str], value: Array) -> None:
         """Write an array to its list or variable."""
