@@ -111,7 +111,7 @@ def _blocks(line: Line) -> int:
     if isinstance(line, If):
         return 1 + reporters(line.condition) + blocks(line.lines) + blocks(line.others)
     if isinstance(line, Require):
-        return 8 + 3 * reporters(line.value)
+        return 9 + 3 * reporters(line.value)
     return 1 + own_reporters(line) + (4 if isinstance(line, Call) and line.may_fail else 0)
 
 

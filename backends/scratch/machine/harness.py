@@ -52,14 +52,13 @@ class Block:
         """Run the custom block. Raises: DivergenceError, IndexError or ShapeError, as it reports."""
         self.machine.call(self.how["block"])
         error = str(self.machine.variable("error"))
-        if error.startswith("an index"):
+        if not error:
+            return
+        kind = str(self.machine.variable("~kind of error"))
+        if kind == "index":
             raise IndexError(error)
-        if error:
-            diverged = error.startswith("the loss") or "too large" in error
-            kind = DivergenceError if diverged else ShapeError
-            raise kind(
-                f"{self.how['block']} must run without an error", f"it is: {error}", "pass other values"
-            )
+        raised = DivergenceError if kind == "divergence" else ShapeError
+        raise raised(f"{self.how['block']} must run without an error", f"it is: {error}", "pass other values")
 
     def put(self, place: Mapping[str, str], value: Array) -> None:
         """Write an array to its list or variable."""
