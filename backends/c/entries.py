@@ -14,20 +14,11 @@ from catgrad.programs.ports import TABLES, Kind, Port, Role
 from catgrad.programs.program import Function, Program
 from catgrad.types import symbols
 
+from .equations import equations
 from .halves import stored
-from .interface import Entry, entry, prefix
+from .interface import CArgument, Entry, entry, prefix
 from .machine import MACHINE, companion
 from .workspace import workspace
-
-
-@dataclass(frozen=True)
-class CArgument:
-    """An array argument or result: its identifier, its name, its type and its number of elements."""
-
-    identifier: str
-    name: str
-    type: Any
-    length: str
 
 
 @dataclass(frozen=True)
@@ -36,11 +27,12 @@ class CFunction:
 
     Its `workspace` is how many bytes it takes, which for some sizes may be none, and `limit` are lines that
     compute the `most` that any size, index or number of bytes comes to; `requirements` are sizes with the
-    least value of each. The body reads all arguments but the `unread`.
+    least value of each. The body reads all arguments but the `unread`; `equations` say what it computes.
     """
 
     name: str
     doc: str
+    equations: tuple[str, ...]
     kind: Kind
     entry: Entry
     sizes: tuple[str, ...]
@@ -48,6 +40,7 @@ class CFunction:
     outputs: tuple[CArgument, ...]
     body: str
     workspace: str
+    needs_workspace: bool
     may_be_empty: bool
     limit: str
     requirements: tuple[tuple[str, int], ...]
@@ -93,10 +86,12 @@ class Library:
         unread = [x.identifier for x in inputs if x.identifier not in printer.mentioned]
         unread += [] if printer.pointers or memory.has_scratch else ["workspace"]
         return CFunction(
-            function.name, function.doc, function.kind, entry(function),
+            function.name, function.doc, tuple(equations(function, inputs, outputs)),
+            function.kind, entry(function),
             tuple(symbols(function.argument_types)), inputs, outputs, body,
-            macros["workspace"](macros, memory), memory.may_be_empty, macros["limit"](macros, memory),
-            requirements, macros["kernels"](macros, printer.new_literals, printer.new), tuple(unread),
+            macros["workspace"](macros, memory), memory.is_needed, memory.may_be_empty,
+            macros["limit"](macros, memory), requirements,
+            macros["kernels"](macros, printer.new_literals, printer.new), tuple(unread),
         )  # fmt: skip
 
     def _passed(
@@ -110,8 +105,10 @@ class Library:
                 printer.names[buffer] = self.dialect.macros["member"](port.role, member)
             else:
                 name = port.name or buffer.name
-                length = printer.expressions.size(buffer.type.size)
-                own.append(CArgument(printer.fresh(buffer, name), name, buffer.type, length))
+                type, size = buffer.type, printer.expressions.size
+                shape = ", ".join(map(size, type.shape))
+                identifier = printer.fresh(buffer, name)
+                own.append(CArgument(identifier, name, port.role, type, shape, size(type.size)))
         return tuple(own)
 
 

@@ -13,9 +13,11 @@ from typing import Any
 from catgrad.dims import numbers
 from catgrad.formats.elements import FORMAT_NAMES
 from catgrad.naming import Namer
+from catgrad.printing.dialect import Text
 from catgrad.programs.ports import TABLES, Port, Role
 from catgrad.programs.program import Function, Program
 from catgrad.terms.state import Slot
+from catgrad.types import NdArrayType
 
 ALIGNMENT = 64
 """Bytes of a cache line, at whose multiples the workspace and the arrays of a table begin."""
@@ -47,6 +49,25 @@ class Entry:
     name: str
     tables: tuple[tuple[Role, bool], ...]
     gradients: str = ""
+
+
+@dataclass(frozen=True)
+class CArgument:
+    """An array argument or result: its identifier, its name, its role, its type, its shape and its length."""
+
+    identifier: str
+    name: str
+    role: Role
+    type: NdArrayType
+    shape: str
+    length: Text
+
+    @property
+    def with_shape(self) -> str:
+        """Identifier and sizes, after a 16-bit dtype, for which C has no type."""
+        dtype = self.type.dtype
+        type = f"{dtype.value} " if dtype.wide is not dtype else ""
+        return f"{type}{self.identifier}{f'[{self.shape}]' if self.shape else ''}"
 
 
 def prefix(program: Program) -> str:

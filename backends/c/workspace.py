@@ -12,6 +12,7 @@ from catgrad.loops.ir.nest import MatMul, statements
 from catgrad.loops.ir.steps import Lowered, kernels
 from catgrad.loops.memory_plan import Plan, byte_size, largest
 from catgrad.loops.printing.lines import KernelText
+from catgrad.printing.dialect import Text
 
 Term = tuple[int, tuple[str, ...]]
 """A coefficient, and the sizes that it is multiplied by."""
@@ -26,18 +27,23 @@ class Workspace:
     bounds every size, index and number of bytes in the function, and the parts they are computed from.
     """
 
-    arrays: str
-    least: str
-    scratch: str
+    arrays: Text
+    least: Text
+    scratch: Text
     has_scratch: bool
     per_thread: bool
     may_be_empty: bool
     reach: tuple[Term, ...]
     scratch_reach: tuple[Term, ...]
 
+    @property
+    def is_needed(self) -> bool:
+        """Tell whether the function takes any memory, at some sizes at least."""
+        return self.has_scratch or self.arrays.number != 0
+
 
 def workspace(
-    lowered: Lowered, plan: Plan, texts: Iterable[KernelText], reach: Size, spell: Callable[[Size], str]
+    lowered: Lowered, plan: Plan, texts: Iterable[KernelText], reach: Size, spell: Callable[[Size], Text]
 ) -> Workspace:
     """Describe the workspace of a function whose own sizes and indices are bounded by `reach`."""
     every = [s for kernel in kernels(lowered.steps) for s in statements(kernel.body)]

@@ -19,7 +19,7 @@ from catgrad.loops.ir.steps import For, If, Lowered, Product, Step
 from catgrad.loops.memory_plan import Plan
 from catgrad.loops.passes.reductions import Differs
 from catgrad.ops.extrema import ArgMax, ArgMin
-from catgrad.ops.random import RandomBits
+from catgrad.ops.random import Draw
 from catgrad.ops.sort import ArgSort
 from catgrad.programs.program import bind_symbols
 from catgrad.types import Array, Dtype
@@ -252,7 +252,7 @@ class Interpreter:
         op = scalar.op.substitute(self.sizes)
         if isinstance(op, Differs):
             value: Any = operands[0].tobytes() != operands[1].tobytes()
-        elif isinstance(op, RandomBits):
+        elif isinstance(op, Draw):
             seed, counter, place = operands
             value = op.compute(seed, counter).reshape(-1)[int(place)]
         else:

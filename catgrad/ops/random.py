@@ -32,6 +32,7 @@ class Draw(Op, register=False):
     dtype: Dtype = Dtype.uint32
     saves = NOTHING
     result = "noise"
+    costly = True
 
     def __post_init__(self) -> None:
         if not 0 <= self.stream < 2**32:
@@ -59,8 +60,6 @@ class RandomBits(Draw):
     Gradient: 0
     Source:   Salmon et al. 2011, Parallel random numbers: as easy as 1, 2, 3, section 4.2
     """
-
-    costly = True
 
     def ref(self, seed: Array, counter: Array) -> Any:
         shape = numbers(self.shape)

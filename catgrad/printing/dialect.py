@@ -18,6 +18,19 @@ float32 for an integer of more than 16 bits, and float16 for one of more than 8.
 """
 
 
+class Text(str):
+    """The text of an expression: how tightly it binds, and the whole number that it is, if it is one."""
+
+    strength: int
+    number: int | None
+
+    def __new__(cls, text: str, strength: int = ATOM, number: int | None = None) -> Text:
+        """Make one, of a text that needs no parentheses."""
+        made = super().__new__(cls, text)
+        made.strength, made.number = strength, number
+        return made
+
+
 class Literal(Op, register=False):
     """A number written where it is used. A `weak` one takes the dtype of its other operand."""
 
@@ -55,8 +68,18 @@ class Dialect:
 
     def strength(self, op: Op, dtype: Dtype | None = None) -> int:
         """Return the precedence of the text of an operation, perhaps one whose result has this dtype."""
-        name = "Negate" if isinstance(op, Literal) and op.is_negation else op.macro
+        return self.binds("Negate" if isinstance(op, Literal) and op.is_negation else op.macro, dtype)
+
+    def binds(self, name: str, dtype: Dtype | None = None) -> int:
+        """Return the precedence of the text of a macro."""
         return self._binding(name, dtype)[0]
+
+    def operand(self, name: str, position: int, text: Text, dtype: Dtype | None = None) -> Text:
+        """Put an operand of a macro in parentheses, if it binds less tightly than its position needs."""
+        needs = self._binding(name, dtype)[1:]
+        if not needs or text.strength >= needs[min(position, len(needs) - 1)]:
+            return text
+        return Text(self.macros["parenthesised"](text))
 
     def required(self, op: Op, position: int, dtype: Dtype | None = None) -> int:
         """Return the precedence that the operand at this position needs to go without parentheses."""

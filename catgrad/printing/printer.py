@@ -124,6 +124,8 @@ class Lines:
         self.text: dict[int, tuple[str, int, int]] = {}  # of each value: text, strength, operations
         for value, text in zip(function.arguments, arguments, strict=True):
             self.text[value] = text, ATOM, 0
+        # Of each value that has a variable: the name without a number, after which rows are called.
+        self.stems = {value: function.names[value] for value in function.arguments if value in function.names}
         self.lines: list[Line] = []
         # Of each value: those whose variables its text mentions.
         self.mentions = {value: frozenset([value]) for value in function.arguments}
@@ -159,7 +161,7 @@ class Lines:
         operands = [self.text[value][0] for value in apply.inputs]
         self._read(apply.inputs)
         if isinstance(op.op, Scan):
-            self._loop(op.op, op.functions[0], operands, apply.outputs)
+            self._loop(op.op, op.functions[0], apply, operands)
             return
         printed = [Lines(self.printer, f, operands[1:]).print() for f in op.functions]
         targets = self._assigned(
@@ -169,8 +171,9 @@ class Lines:
         parts = (Part(lines, tuple(zip(targets, results, types, strict=True))) for lines, results in printed)
         self.lines.append(Branch(operands[0], tuple(parts)))
 
-    def _loop(self, op: Scan, body: Function, operands: Sequence[str], outputs: Sequence[int]) -> None:
+    def _loop(self, op: Scan, body: Function, apply: Apply, operands: Sequence[str]) -> None:
         (carried, arrays, constants), fresh = op.parts(operands), self.printer.namer.fresh
+        sources, outputs = op.parts(apply.inputs)[1], apply.outputs
         inside, read, _ = op.parts(body.arguments)
         new, rows = body.results[: op.carried], body.results[op.carried :]
         named = self.function.names.get
@@ -182,13 +185,15 @@ class Lines:
             ],
         )
         elements = [
-            fresh(body.names.get(v) or f"{a.removesuffix('_rows') if a.isidentifier() else 'row'}_t")
-            for v, a in zip(read, arrays, strict=True)
+            fresh(body.names.get(v) or f"{self.stems.get(source, 'row')}_t")
+            for v, source in zip(read, sources, strict=True)
         ]
         index = fresh("t")
         filled = outputs[op.carried :]
-        wishes = [named(o) or f"{body.names.get(v, 'row')}_rows" for o, v in zip(filled, rows, strict=True)]
+        stems = [body.names.get(v, "row") for v in rows]
+        wishes = [named(o) or f"{stem}_rows" for o, stem in zip(filled, stems, strict=True)]
         stacks = self._assigned(filled, wishes)
+        self.stems |= {o: named(o) or stem for o, stem in zip(filled, stems, strict=True)}
         block = Lines(self.printer, body, [*carries, *elements, *constants])
         lines, results = block.print()
         old = inside[: op.carried]
@@ -214,6 +219,7 @@ class Lines:
         """Assign new variables to these values."""
         targets = tuple(self.printer.namer.fresh(preferred) for preferred in wishes)
         self.text |= {value: (target, ATOM, 0) for value, target in zip(values, targets, strict=True)}
+        self.stems |= zip(values, wishes, strict=True)
         self.mentions |= {value: frozenset([value]) for value in values}
         return targets
 

@@ -19,7 +19,7 @@ from catgrad.programs.program import evaluate, lower
 from catgrad.terms.structural import Constant
 from catgrad.terms.term import singleton
 from catgrad.testing import run_on
-from tests.targets import drawn, need, on_targets
+from tests.targets import cannot, drawn, need, on_all_targets, on_targets
 
 torch = pytest.importorskip("torch", reason="PyTorch, the other side of the comparison, is not installed")
 AWKWARD = {
@@ -135,3 +135,17 @@ def test_bits_are_integers_of_32_bits_until_they_are_cast(target):
     assert bits.dtype == np.uint32 and bits.max() >= 2**31
     for other in others:
         assert np.array_equal(other, bits.astype(other.dtype)) and other.min() >= 0
+
+
+@on_all_targets
+def test_uniform_numbers_have_the_same_bits_on_every_target(target):
+    """Uniform numbers are multiples of a power of two, which the dtype represents exactly."""
+    dtypes = [Dtype.float32, Dtype.float64]
+    dtypes += [] if cannot(target, "16 bits") else [Dtype.float16, Dtype.bfloat16]
+
+    def uniform(seed, counter):
+        return [ops.random_uniform((5, 13), 3, seed, counter, dtype) for dtype in dtypes]
+
+    term, keys = build(uniform, [KEY, KEY]), (np.int64(-1), np.int64(2**33))
+    for found, wanted in zip(run_on(get_backend(target), term, *keys), evaluate(term, *keys), strict=True):
+        assert found.dtype == wanted.dtype and np.array_equal(found, wanted)

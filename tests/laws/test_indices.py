@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 
+import jinja2
 from hypothesis import given
 from hypothesis import strategies as st
 
+from catgrad.backend import get_backend
 from catgrad.dims import Dim
 from catgrad.loops.ir.index import Index, Variable, extent, index, modulo, quotient
 from catgrad.loops.lowering.index_maps import flat, unflat
+from catgrad.loops.printing.expressions import Expressions
 from catgrad.loops.reference import Interpreter
 
 N = 3
-"""The value of the symbol n in these tests."""
-SIZES = st.sampled_from([1, 2, 3, 4, 6, 7, Dim("n"), 2 * Dim("n"), 6 * Dim("n"), Dim("n") * Dim("n")])
+"""The value of the symbol n wherever indices are computed."""
+n = Dim("n")
+SIZES = st.sampled_from([1, 2, 3, 4, 6, 7, n, 2 * n, 6 * n, n * n, n + 1, 2 * n - 1])
 
 
 def value(of: Index, values: dict[Variable, int]) -> int:
@@ -132,3 +137,18 @@ def test_flat_indices_are_recovered_from_elements(shape, data):
         whole = whole * size
     place = index(Variable(whole))
     assert flat(unflat(place, tuple(shape)), tuple(shape)) == place
+
+
+C = get_backend("c").dialect
+DIALECT = replace(C, macros={**C.macros, "divided": "{} // {}".format})
+"""C, but for the sign of a division, which Jinja rounds as C does for numbers that are not negative."""
+
+
+@given(cases())
+def test_the_text_of_an_index_has_its_value(case):
+    """Precedence puts parentheses where they are needed, and signs stay with what they belong to."""
+    (i,), values = case
+    expressions = Expressions(DIALECT, str)
+    expressions.variables = {v: f"i{k}" for k, v in enumerate(values)}
+    known = {expressions.variables[v]: number for v, number in values.items()} | {"n": N}
+    assert jinja2.Environment().compile_expression(expressions.index(i))(**known) == value(i, values)

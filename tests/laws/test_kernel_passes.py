@@ -10,11 +10,12 @@ from hypothesis import strategies as st
 from catgrad import Dtype, NdArrayType, build, ops
 from catgrad.functors import Expand, reverse
 from catgrad.loops.compile import compile_kernels
-from catgrad.loops.ir.dense_stores import densely_stored
+from catgrad.loops.ir.dense_stores import densely_stored, zeroing
 from catgrad.loops.ir.index import Index, Variable, index
-from catgrad.loops.ir.nest import Accumulate, Kernel, Loop, Sort, Store, loops, statements
+from catgrad.loops.ir.nest import Accumulate, Kernel, Loop, Sort, Store, loops, nested, statements
 from catgrad.loops.ir.scalar import Buffer, Compute, Load, Number, Space, number
 from catgrad.loops.ir.steps import Lowered, kernels
+from catgrad.loops.machine import Machine
 from catgrad.loops.passes.bind import RegisterCosts, binder
 from catgrad.loops.passes.expand_sorts import expand_sorts
 from catgrad.loops.passes.fold_constants import fold_constants
@@ -22,6 +23,7 @@ from catgrad.loops.passes.forward_substitute import forward_substitute
 from catgrad.loops.passes.interchange_sums import interchange_sums
 from catgrad.loops.passes.reassociate import reassociate_products
 from catgrad.loops.passes.rename_registers import rename_registers
+from catgrad.loops.passes.unroll import unroll
 from catgrad.loops.passes.unroll_by_cost import Unrolling, unroll_by_cost
 from catgrad.loops.reference import run
 from catgrad.ops.arithmetic import Add, Multiply
@@ -284,3 +286,31 @@ def test_a_matrix_filled_row_by_row_is_dense():
         return list(densely_stored(inner)) == [y]
 
     assert stored((0, 1)) and not stored((1, 0)) and not stored((0, 1), rows=5)
+
+
+def test_zeros_are_an_initialiser_if_they_come_first_and_are_all():
+    """Stores to other arrays may stand between them."""
+    x, y = (Buffer(name, NdArrayType((2,))) for name in "xy")
+
+    def store(to, place, value=0.0):
+        return Store(to, (Index((), place),), Number(Constant(NdArrayType(()), value)))
+
+    read = Store(y, (Index(),), Load(x, (Index(),)))
+    i = Variable(2)
+    zeros = [store(x, 0), store(x, 1)]
+    loop = Loop(i, [Store(x, (index(i),), zeros[0].scalar)])
+    assert zeroing(x, [zeros[0], store(y, 0, 2.0), zeros[1], read]) == zeros
+    assert zeroing(x, [loop, read, store(x, 0, 1.0)]) == [loop]
+    for others in ([zeros[0]], [zeros[0], read, zeros[1]], [zeros[0], store(x, 1, -0.0)], [read, loop]):
+        assert zeroing(x, others) == []
+
+
+@given(st.lists(st.integers(1, 6), min_size=1, max_size=4))
+def test_a_contiguous_nest_is_never_unrolled(shape):
+    """Collapsing comes first: short loops of a contiguous nest become a longer one."""
+    x, y = (Buffer(name, NdArrayType(tuple(shape)), Space.ARGUMENT) for name in "xy")
+    variables = [Variable(size) for size in shape]
+    places = tuple(map(index, variables))
+    kernel = unroll(Kernel(nested(variables, [Store(y, places, Load(x, places))])), Machine(()))
+    assert len(list(statements(kernel.body))) == 1
+    assert len(list(loops(kernel.body))) <= 2

@@ -8,7 +8,7 @@ import shutil
 import numpy as np
 import pytest
 
-from catgrad import Dim, Dtype, NdArrayType, Task, build, ops, sgd
+from catgrad import Dim, Dtype, Functions, NdArrayType, Task, build, emit, layers, mse, ops, sgd
 from catgrad.errors import OptionError, ShapeError
 from catgrad.formats import safetensors
 from catgrad.learn.layers.parts import parameter
@@ -51,6 +51,51 @@ def test_calls_from_c(folder):
     built("gcc", "-std=c11", *STRICT, *SANE, "-I.", *source, "-o", "calls", "-lm", cwd=folder)
     done = run(folder / "calls")
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def equations(header, name):
+    """The equations in the comment above a declaration."""
+    above = header[: header.index(f"int line_{name}(")].rpartition("/*")[2]
+    return [line.removeprefix(" *     ") for line in above.splitlines() if line.startswith(" *     ")]
+
+
+def test_each_entry_point_is_declared_with_its_equations():
+    header = emitted().text("line.h")
+    prediction = "predict(x[batch, 4]; buffers, parameters)"
+    loss = f"loss = criterion({prediction}, y[batch, 3])"
+    assert {name: equations(header, name) for name in ("predict", "loss", "rev", "grads", "update")} == {
+        "predict": [f"y_hat[batch, 3] = {prediction}".replace("buffers, ", "")],
+        "loss": [loss.replace("buffers, ", "")],
+        "rev": [
+            "y_hat = predict(x[batch, 4]; parameters)",
+            "gradients = d_y_hat[batch, 3] . d y_hat / d parameters",
+            "d_x[batch, 4] = d_y_hat[batch, 3] . d y_hat / d x",
+        ],
+        "grads": [
+            loss,
+            "gradients = d loss / d parameters",
+            "buffers := those that predict leaves in training",
+        ],
+        "update": ["state, parameters := update(gradients; state, parameters)"],
+    }
+    assert equations(header, "step") == [
+        loss,
+        "state, parameters := update(d loss / d parameters; state, parameters)",
+        "buffers := those that predict leaves in training",
+    ]
+    assert equations(header, "step_many") == [
+        "losses[t] = step(x[t], y[t]) for t = 0, ..., steps - 1,",
+        "with x[steps, batch, 4], y[steps, batch, 3]",
+    ]
+
+
+def test_any_other_function_is_declared_with_its_arguments_and_results():
+    halves = Functions(
+        {"halves": build(lambda x: [x / 2, ops.sum(x)], [NdArrayType((Dim("n"), 2), Dtype.float16)])}, "line"
+    )
+    assert equations(emit(halves, "c").text("line.h"), "halves") == [
+        "f16 y_hat_0[n, 2], f16 y_hat_1 = halves(f16 x[n, 2])"
+    ]
 
 
 @pytest.mark.skipif(not shutil.which("g++"), reason="no g++ on this machine")
@@ -266,3 +311,13 @@ def test_options_are_checked():
         OptionError, match="must not be used by C, C.. or the emitted files, but it is 'train'"
     ):
         emitted(line(name="train"))
+
+
+def test_layers_of_one_shape_share_the_kernels_of_their_first_values():
+    """The stream of random numbers is an argument."""
+    batch, width = NdArrayType((Dim("batch"),)), NdArrayType((4,))
+    model = layers.dense(batch, width, width) >> layers.dense(batch, width, width)
+    artifact = emit(Task(model, sgd(0.1), mse, "twice"), "c")
+    assert artifact.source.count("uniform_f32(random_bits(") == 2  # for weights and for biases
+    weight, bias, other, other_bias = artifact.load()().init(3)
+    assert not np.array_equal(weight, other) and not np.array_equal(bias, other_bias)

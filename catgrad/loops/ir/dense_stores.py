@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import takewhile
+from math import copysign
 
 from catgrad.dims import Size
 from catgrad.loops.ir.index import Index, Variable
 from catgrad.loops.ir.nest import Item, Loop, Statement, Store
-from catgrad.loops.ir.scalar import Buffer, Space
+from catgrad.loops.ir.scalar import Buffer, Number, Space
 
 Access = tuple[Store, tuple[Variable, ...]]
 """A store, and the variables of the loops around it."""
@@ -32,6 +34,23 @@ def densely_stored(items: Sequence[Item]) -> Iterator[Buffer]:
     for buffer, accesses in stores.items():
         if buffer not in others and _is_dense(buffer, accesses):
             yield buffer
+
+
+def zeroing(buffer: Buffer, items: Sequence[Item]) -> Sequence[Item]:
+    """List the items that set all of an array to zero before any other access; none if the first do not."""
+    accesses = (item for item in items if any(b is buffer for b, _ in (*item.reads, *item.writes)))
+    zeros = list(takewhile(_stores_zeros, accesses))
+    return zeros if buffer in densely_stored(zeros) else []
+
+
+def _stores_zeros(item: Item) -> bool:
+    """Tell whether an item does nothing but to set elements to zero."""
+    if isinstance(item, Loop):
+        return all(map(_stores_zeros, item.body))
+    if not isinstance(item, Store) or not isinstance(item.scalar, Number):
+        return False
+    value = item.scalar.constant.value
+    return value == 0 and copysign(1, value) > 0
 
 
 def _with_loops(

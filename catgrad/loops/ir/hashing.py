@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from catgrad.loops.ir.index import Atom, Index, Quotient, Read, Variable
 from catgrad.loops.ir.nest import Accumulate, Check, Item, Kernel, Loop, MatMul, Reduce, Sort, Store
 from catgrad.loops.ir.scalar import Buffer, Compute, IndexValue, Load, Masked, Number, Scalar, Space
 from catgrad.loops.memory_plan import Plan, is_local
+from catgrad.ops.random import Draw
+from catgrad.terms.op import Op
 
 
 class Structure(ABC):
@@ -34,6 +37,10 @@ class Structure(ABC):
     def load_key(self, load: Load) -> Hashable:
         """Make a key for an element of a buffer."""
 
+    def op_key(self, op: Op) -> Hashable:
+        """Make a key for an operation."""
+        return op
+
     def node_key(self, scalar: Scalar) -> Hashable:
         """Make a key for a scalar from the numbers of its operands."""
         if isinstance(scalar, Load):
@@ -44,7 +51,7 @@ class Structure(ABC):
             return "index", self.index_key(scalar.index), scalar.dtype
         operands = tuple(map(self.key, scalar.operands))
         if isinstance(scalar, Compute):
-            return scalar.op, scalar.dtype, operands
+            return self.op_key(scalar.op), scalar.dtype, operands
         assert isinstance(scalar, Masked)  # the last kind there is
         bounds = tuple((self.index_key(c.index), c.size, c.below, c.above) for c in scalar.conditions)
         return "masked", bounds, operands
@@ -62,8 +69,18 @@ class Structure(ABC):
         return kind, self.index_key(atom.index), atom.divisor
 
 
+@dataclass(frozen=True)
+class Stream:
+    """A stream of random numbers."""
+
+    number: int
+
+
 class Signature(Structure):
-    """Number the buffers and variables of a kernel in the order in which they occur, whatever their names."""
+    """Number the buffers, variables and random streams of a kernel in the order in which they occur.
+
+    Kernels that differ by these alone are equal: streams are arguments, as buffers are.
+    """
 
     def __init__(self, kernel: Kernel, plan: Plan) -> None:
         super().__init__()
@@ -84,6 +101,11 @@ class Signature(Structure):
         """The variables, in the order in which they occur."""
         return [thing for thing in self._order if isinstance(thing, Variable)]
 
+    @property
+    def streams(self) -> list[int]:
+        """The streams that it draws from, in the order in which they occur."""
+        return [thing.number for thing in self._order if isinstance(thing, Stream)]
+
     def has(self, buffer: Buffer) -> bool:
         """Tell whether a buffer occurs: addresses do not depend on every index, nor on what that reads."""
         return buffer.space is Space.LITERAL or self.twin(buffer) in self._order
@@ -98,11 +120,15 @@ class Signature(Structure):
         """Make a key of the order and extent of a variable."""
         return self._ordered(variable), variable.extent
 
+    def op_key(self, op: Op) -> Hashable:
+        """Make a key for an operation, in which a stream is its order."""
+        return replace(op, stream=self._ordered(Stream(op.stream))) if isinstance(op, Draw) else op
+
     def load_key(self, load: Load) -> Hashable:
         """Make a key of the order of a buffer, and the offset in it."""
         return self._buffer(load.buffer), self.index_key(load.buffer.flat(load.indices))
 
-    def _ordered(self, thing: Variable | Buffer) -> int:
+    def _ordered(self, thing: Variable | Buffer | Stream) -> int:
         return self._order.setdefault(thing, len(self._order))
 
     def twin(self, buffer: Buffer) -> Buffer:

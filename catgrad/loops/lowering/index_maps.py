@@ -11,7 +11,7 @@ from catgrad.loops.ir.index import ZERO, Index, Read, index, modulo, quotient
 from catgrad.loops.ir.scalar import Bounds, Buffer, Compute, IndexValue, Load, Masked, Number, Scalar
 from catgrad.ops.extrema import Iota
 from catgrad.ops.gather import Gather
-from catgrad.ops.random import RandomBits
+from catgrad.ops.random import Draw
 from catgrad.ops.reduce import Broadcast
 from catgrad.ops.shape import Permute, Reshape
 from catgrad.ops.slices import Concat, Flip, Pad, Slice, Split
@@ -93,7 +93,7 @@ class Elements:
         return IndexValue(indices[0], self.types[apply.outputs[0]].dtype)
 
     @_element.register
-    def _(self, op: RandomBits, apply: Apply, position: int, indices: Indices) -> Scalar:
+    def _(self, op: Draw, apply: Apply, position: int, indices: Indices) -> Scalar:
         keys = tuple(self.at(value, ()) for value in apply.inputs)
         place = IndexValue(flat(indices, op.shape), self.types[apply.inputs[0]].dtype)
         return Compute(op, op.dtype, (*keys, place))

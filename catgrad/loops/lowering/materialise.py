@@ -10,7 +10,7 @@ from catgrad.loops.lowering.index_maps import AFFINE_VIEWS, GENERATORS, VIEWS, S
 from catgrad.ops.contract import Contract
 from catgrad.ops.gather import Gather
 from catgrad.ops.literal import ArrayLiteral
-from catgrad.ops.random import RandomBits
+from catgrad.ops.random import Draw
 from catgrad.ops.reduce import Broadcast
 from catgrad.ops.shape import Permute, Reshape
 from catgrad.ops.slices import Concat, Pad
@@ -33,7 +33,8 @@ class Choice:
         self.function, self.given = function, given
         self.producer = {v: apply for apply in function.body for v in apply.outputs}
         self.orders: dict[int, tuple[int, ...]] = {}
-        self._stored: set[int] = set(function.results)
+        # Each result of the same numbers is filled with them, not one copied to the others.
+        self._stored = {v for v in function.results if not isinstance(self._op(v), GENERATORS)}
         self._uses: Counter[int] = Counter()
         self._repeated: set[int] = set()
         self._readers: dict[int, list[Apply]] = {}
@@ -104,7 +105,7 @@ class Choice:
     def _must_store(self, op: Op, value: int) -> bool:
         if isinstance(op, (*VIEWS, *GENERATORS)):
             return False
-        if isinstance(op, ArrayLiteral) or not (op.elementwise or isinstance(op, (Pad, Concat, RandomBits))):
+        if isinstance(op, ArrayLiteral) or not (op.elementwise or isinstance(op, (Pad, Concat, Draw))):
             return True
         if self._is_of_scalars(value) or (self._uses[value] <= 1 and value not in self._repeated):
             return False

@@ -1,4 +1,4 @@
-"""Loop unrolling and collapsing: short loops become straight-line code, contiguous nests one loop."""
+"""Loop collapsing and unrolling: contiguous nests become one loop, other short loops straight-line code."""
 
 from __future__ import annotations
 
@@ -31,40 +31,40 @@ def unroll(kernel: Kernel, machine: Machine) -> Kernel:
 def _unrolled_within(item: Item, depth: int) -> Item:
     if not isinstance(item, Loop):
         return item
-    body = [new for each in item.body for new in _unrolled(_unrolled_within(each, depth + 1))]
-    loop = replace(item, body=body)
-    return _collapsed(loop) if depth else loop
+    loop = replace(item, body=[_unrolled_within(each, depth + 1) for each in item.body])
+    # Threads share outermost loops, so these are left as they are, unless what is within is short.
+    collapsed = _collapsed(loop) if depth or any(_iterations(each) for each in loop.body) else None
+    return collapsed or replace(loop, body=[new for each in loop.body for new in _unrolled(each)])
 
 
 def _unrolled(item: Item) -> list[Item]:
     """The iterations of a short innermost loop, one after the other."""
-    if not isinstance(item, Loop) or any(isinstance(each, Loop) for each in item.body):
-        return [item]
-    count = item.variable.extent
-    if (
-        not isinstance(count, int)
-        or not 0 < count <= MAX_UNROLLED_ITERATIONS
-        or count * len(item.body) > MAX_UNROLLED_STATEMENTS
-    ):
-        return [item]  # statements around an empty loop may be needed by it alone
-    if _has_products(item):
+    count = _iterations(item)
+    if not count or not isinstance(item, Loop):
         return [item]
     iterations = (Substituted({item.variable: Index((), number)}) for number in range(count))
     return [new for change in iterations for new in rewritten(item.body, change)]
 
 
-def _has_products(item: Item) -> bool:
-    return any(isinstance(s, (MatMul, Sort)) for s in statements([item]))
+def _iterations(item: Item) -> int:
+    """Count the iterations of a loop to unroll; 0 for any other item."""
+    if not isinstance(item, Loop) or any(isinstance(each, (Loop, MatMul, Sort)) for each in item.body):
+        return 0
+    count = item.variable.extent
+    # Statements around an empty loop may be needed by it alone.
+    if not isinstance(count, int) or not 0 < count <= MAX_UNROLLED_ITERATIONS:
+        return 0
+    return count if count * len(item.body) <= MAX_UNROLLED_STATEMENTS else 0
 
 
-def _collapsed(loop: Loop) -> Loop:
+def _collapsed(loop: Loop) -> Loop | None:
     """Collapse a perfect nest of two loops, if every index is affine in their joint counter."""
     if len(loop.body) != 1 or not isinstance(loop.body[0], Loop):
-        return loop
+        return None
     inner = loop.body[0]
     u, v = loop.variable, inner.variable
     if not all(_moves_on(place, u, v) for s in statements(inner.body) for place in _places(s)):
-        return loop
+        return None
     whole = Variable(u.extent * v.extent)
     values = {u: ZERO, v: Index(((whole, 1),))}
     return Loop(whole, rewritten(inner.body, Substituted(values)))

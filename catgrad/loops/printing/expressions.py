@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from catgrad.dims import Dim, Size
+from catgrad.dims import Dim, Size, coefficients
 from catgrad.loops.ir.bounds import index_bound, size_bound
-from catgrad.loops.ir.index import Index, Modulo, Quotient, Read, Variable
+from catgrad.loops.ir.index import Atom, Index, Quotient, Read, Variable
 from catgrad.loops.ir.scalar import Buffer, Compute, IndexValue, Load, Masked, Number, Scalar
 from catgrad.loops.memory_plan import largest
 from catgrad.ops.compare import Comparison
-from catgrad.printing.dialect import ATOM, Dialect, Literal
+from catgrad.printing.dialect import Dialect, Literal, Text
 from catgrad.terms.structural import Constant
 from catgrad.types import Dtype, NdArrayType
+
+Term = tuple[bool, Sequence[Text]]
+"""A term of a sum: whether it is negative, and its factors."""
 
 
 class Expressions:
@@ -25,6 +28,7 @@ class Expressions:
     def __init__(self, dialect: Dialect, name_of: Callable[[Buffer], str]) -> None:
         self.dialect, self.name_of = dialect, name_of
         self.variables: dict[Variable, str] = {}
+        self.streams: dict[int, str] = {}
         self.symbols: set[str] = set()
         self.helpers: set[str] = set()
         self.reach: Size = 0
@@ -35,27 +39,32 @@ class Expressions:
         self.helpers.add(name)
         return name
 
-    def text(self, scalar: Scalar) -> str:
-        """The scalar as an expression."""
-        return self._text(scalar)[0]
+    def stream(self, number: int) -> str:
+        """The parameter that a random stream is, or else its number."""
+        return self.streams.get(number) or self.number(number, Dtype.uint32)
 
-    def _text(self, scalar: Scalar) -> tuple[str, int]:
+    def number(self, value: int, dtype: Dtype) -> Text:
+        """A number as an expression."""
+        return self._operation(Literal(Constant(NdArrayType((), dtype), value), weak=False), dtype, ())
+
+    def text(self, scalar: Scalar) -> Text:
+        """The scalar as an expression."""
         if isinstance(scalar, Load):
             return self._load(scalar)
         if isinstance(scalar, Number):
             literal = Literal(_widened(scalar.constant), weak=False)
-            return self._macro(literal, scalar.dtype, ())
+            return self._operation(literal, scalar.dtype, ())
         if isinstance(scalar, IndexValue):
-            text = self.dialect.macros["as_number"](self.index(scalar.index), scalar.dtype)
-            return text, ATOM
+            return self._macro("as_number", scalar.dtype, self.index(scalar.index))
         if isinstance(scalar, Masked):
             conditions = [self.condition(c) for c in scalar.conditions]
-            inside, outside = self._text(scalar.inside), self._text(scalar.outside)
-            return self.dialect.macros["guarded"](conditions, inside[0], outside[0]), ATOM
+            inside, outside = self.text(scalar.inside), self.text(scalar.outside)
+            return Text(self.dialect.macros["guarded"](conditions, inside, outside))
         assert isinstance(scalar, Compute)  # the last kind there is
-        return self._comparison(scalar) or self._macro(scalar.op, scalar.dtype, scalar.operands)
+        compared = self._comparison(scalar)
+        return compared or self._operation(scalar.op, scalar.dtype, map(self.text, scalar.operands))
 
-    def _comparison(self, scalar: Compute) -> tuple[str, int] | None:
+    def _comparison(self, scalar: Compute) -> Text | None:
         """Compare two indices as integers: converted to 64 bits, they would take twice as many lanes."""
         x, y = scalar.operands if len(scalar.operands) == 2 else (scalar, scalar)
         if not (
@@ -64,64 +73,80 @@ class Expressions:
             return None
         if not all(isinstance(p.index.greatest, int) and p.index.greatest < 2**31 for p in (x, y)):
             return None
-        texts = [self.dialect.macros["as_number"](self.index(p.index), Dtype.int32) for p in (x, y)]
-        bool_type = NdArrayType((), Dtype.bool)
-        text = self.dialect.macros[scalar.op.macro](self, scalar.op, bool_type, *texts)
-        return text, self.dialect.strength(scalar.op)
+        operands = (self._macro("as_number", Dtype.int32, self.index(p.index)) for p in (x, y))
+        return self._operation(scalar.op, Dtype.bool, operands)
 
-    def _macro(self, op: Any, dtype: Dtype, operands: Sequence[Scalar]) -> tuple[str, int]:
-        texts = []
-        for position, operand in enumerate(operands):
-            text, strength = self._text(operand)
-            if strength < self.dialect.required(op, position, dtype):
-                text = self.dialect.macros["parenthesised"](text)
-            texts.append(text)
+    def _operation(self, op: Any, dtype: Dtype, operands: Iterable[Text]) -> Text:
+        texts = [self.dialect.operand(op.macro, k, text, dtype) for k, text in enumerate(operands)]
         text = self.dialect.macros[op.macro](self, op, NdArrayType((), dtype), *texts)
-        rounded = self.dialect.macros["rounded"](self, dtype, text) if dtype.wide is not dtype else ""
-        if rounded and not isinstance(op, Literal):
-            return rounded, ATOM
-        return text, self.dialect.strength(op, dtype)
+        if dtype.wide is not dtype and not isinstance(op, Literal):
+            return Text(self.dialect.macros["rounded"](self, dtype, text))
+        return Text(text, self.dialect.strength(op, dtype))
 
-    def _load(self, load: Load) -> tuple[str, int]:
+    def _macro(self, name: str, dtype: Dtype | None, *operands: Text) -> Text:
+        """Print operands by a macro, which may depend on a dtype."""
+        texts = [self.dialect.operand(name, k, text, dtype) for k, text in enumerate(operands)]
+        text = self.dialect.macros[name](*texts, *([dtype] if dtype else []))
+        return Text(text, self.dialect.binds(name, dtype))
+
+    def _load(self, load: Load) -> Text:
         array = load.buffer
         if array.is_register:
-            return self.name_of(array), ATOM
+            return Text(self.name_of(array))
         element = self.element(array, load.indices)
-        return self.dialect.macros["loaded"](self, element, array.type.dtype), ATOM
+        return Text(self.dialect.macros["loaded"](self, element, array.type.dtype))
 
     def element(self, array: Buffer, indices: tuple[Index, ...]) -> str:
         """Print the access of an element."""
         return self.dialect.macros["element"](self.name_of(array), self.index(array.flat(indices)))
 
-    def condition(self, condition: Any) -> tuple[str, str, bool, bool]:
+    def condition(self, condition: Any) -> tuple[Text, Text, bool, bool]:
         """Print the parts of a condition: index, size, and which sides are tested."""
         return self.index(condition.index), self.size(condition.size), condition.below, condition.above
 
-    def index(self, i: Index) -> str:
+    def index(self, i: Index) -> Text:
         """An index as an expression."""
         if i not in self._reached:
             self._reached.add(i)
             self.reach = largest(self.reach, index_bound(i))
-        terms = [(self._atom(atom), self.size(c), c) for atom, c in i.terms]
-        constant = "" if i.constant == 0 and terms else self.size(i.constant)
-        return self.dialect.macros["index"](terms, constant)
+        return self._sum([*(self._product(atom, c) for atom, c in i.terms), *self._terms(i.constant)])
 
-    def _atom(self, atom: Any) -> str:
-        if isinstance(atom, Variable):
-            return self.variables[atom]
-        if isinstance(atom, Read):
-            return self.dialect.macros["as_index"](self.text(atom.scalar), atom.scalar.dtype)
-        sign = "divided" if isinstance(atom, Quotient) else "remainder"
-        assert isinstance(atom, (Quotient, Modulo))
-        return self.dialect.macros[sign](self.index(atom.index), self.size(atom.divisor))
-
-    def size(self, size: Size) -> str:
+    def size(self, size: Size) -> Text:
         """A size as an expression."""
-        if not isinstance(size, Dim):
-            return str(size)
-        self.symbols |= size.symbols
-        self.reach = largest(self.reach, size_bound(size))
-        return self.dialect.macros["polynomial"]([(c, list(m)) for m, c in size.terms])
+        text = self._sum([*self._terms(size)])
+        return text if isinstance(size, Dim) else Text(text, text.strength, size)
+
+    def _product(self, atom: Atom, size: Size) -> Term:
+        """A multiple of an atom, with the sign of the first term of the size."""
+        is_negative = next(iter(coefficients(size).values())) < 0
+        factors = [
+            self._atom(atom),
+            *([] if size in (1, -1) else [self.size(-size if is_negative else size)]),
+        ]
+        return is_negative, [self.dialect.operand("Multiply", k, text) for k, text in enumerate(factors)]
+
+    def _terms(self, size: Size) -> Iterator[Term]:
+        if isinstance(size, Dim):
+            self.symbols |= size.symbols
+            self.reach = largest(self.reach, size_bound(size))
+        for monomial, c in coefficients(size).items():
+            number = [] if monomial and abs(c) == 1 else [str(abs(c))]
+            yield c < 0, [*map(Text, number), *map(Text, monomial)]
+
+    def _sum(self, terms: Sequence[Term]) -> Text:
+        """Print a sum, which binds like what it consists of."""
+        (is_negative, factors), *more = terms = terms or [(False, [Text("0")])]
+        name = "Add" if more else "Negate" if is_negative else "Multiply" if len(factors) > 1 else ""
+        strength = self.dialect.binds(name) if name else factors[0].strength
+        return Text(self.dialect.macros["sum"](terms), strength)
+
+    def _atom(self, atom: Atom) -> Text:
+        if isinstance(atom, Variable):
+            return Text(self.variables[atom])
+        if isinstance(atom, Read):
+            return self._macro("as_index", atom.scalar.dtype, self.text(atom.scalar))
+        name = "divided" if isinstance(atom, Quotient) else "remainder"
+        return self._macro(name, None, self.index(atom.index), self.size(atom.divisor))
 
     def shape(self, shape: Sequence[Size]) -> str:
         """A shape for a comment."""

@@ -115,7 +115,9 @@ class FunctionPrinter:
     def _call(self, kernel: Kernel, around: Mapping[Variable, str]) -> Call:
         text, interface = self._kernel(kernel)
         sizes = text.sizes[: len(text.sizes) - len(interface.free)]
-        arguments = (*sizes, *(around[v] for v in interface.free), *map(self.name, interface.given))
+        streams = map(self.expressions.stream, interface.signature.streams)
+        variables = (around[v] for v in interface.free)
+        arguments = (*sizes, *variables, *streams, *map(self.name, interface.given))
         return Call(text.name, arguments, text.checks, text.scratch, text.per_thread)
 
     def _kernel(self, kernel: Kernel) -> tuple[KernelText, Interface]:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
 
+from catgrad.loops.ir.dense_stores import zeroing
 from catgrad.loops.ir.dependence import first_writes, vector_sums
 from catgrad.loops.ir.hashing import Signature
 from catgrad.loops.ir.index import Index, Variable, stride
@@ -119,6 +120,7 @@ class KernelPrinter:
         )
         for variable in interface.free:
             self.expressions.variables[variable] = self.namer.fresh(variable.name)
+        self.expressions.streams = {s: self.namer.fresh("stream") for s in interface.signature.streams}
         lines = self._block(self.kernel.body, 0)
         variables = [self.expressions.variables[v] for v in interface.free]
         multiplies = any(isinstance(s, MatMul) for s in statements(self.kernel.body))
@@ -126,6 +128,7 @@ class KernelPrinter:
             name,
             self._comments(),
             (*sorted(self.expressions.symbols), *variables),
+            tuple(self.expressions.streams.values()),
             parameters,
             tuple(lines),
             multiplies or any(buffer in self.plan.scratch for buffer in interface.buffers),
@@ -158,10 +161,14 @@ class KernelPrinter:
         return self.names[twin]
 
     def _block(self, items: Sequence[Item], depth: int, variable: Variable | None = None) -> list[Line]:
-        lines: list[Line] = [self._local_array(buffer) for buffer in self._owned.get(variable, ())]
+        owned = self._owned.get(variable, ())
+        zeros = {buffer: zeroing(buffer, items) for buffer in owned if is_local(buffer)}
+        lines: list[Line] = [self._local_array(buffer, bool(zeros.get(buffer))) for buffer in owned]
+        said = {id(item) for stores in zeros.values() for item in stores}
         for number, item in enumerate(items, 1):
-            later = items[number:]
-            lines += self._loop(item, depth) if isinstance(item, Loop) else self._statement(item, later)
+            if id(item) not in said:
+                later = items[number:]
+                lines += self._loop(item, depth) if isinstance(item, Loop) else self._statement(item, later)
         return lines
 
     @cached_property
@@ -178,11 +185,11 @@ class KernelPrinter:
         order = {buffer: number for number, buffer in enumerate(self.interface.buffers)}
         return {v: sorted(buffers, key=lambda b: order[b]) for v, buffers in owned.items()}
 
-    def _local_array(self, buffer: Buffer) -> LocalArray:
+    def _local_array(self, buffer: Buffer, is_zero: bool) -> LocalArray:
         length = self.expressions.size(buffer.size)
         offset = "" if is_local(buffer) else self.expressions.size(self.plan.scratch[buffer])
         self.per_thread |= self.in_parallel and bool(offset)
-        return LocalArray(buffer.type.dtype, self._name(buffer), length, offset, self.in_parallel)
+        return LocalArray(buffer.type.dtype, self._name(buffer), length, offset, self.in_parallel, is_zero)
 
     def _loop(self, loop: Loop, depth: int) -> Sequence[Line]:
         copies = self._copied(loop)

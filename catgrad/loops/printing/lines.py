@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from catgrad.dims import Size
 from catgrad.loops.ir.nest import Axis
+from catgrad.printing.dialect import Text
 from catgrad.types import Dtype
 
 
@@ -50,7 +51,7 @@ class Local:
 class LocalArray:
     """An array of a kernel's own: declared on the spot, or at an `offset` in the scratch memory passed to it.
 
-    In a `parallel` loop each thread has its own.
+    In a `parallel` loop each thread has its own. One that `is_zero` has zeros at first.
     """
 
     dtype: Dtype
@@ -58,6 +59,7 @@ class LocalArray:
     length: str
     offset: str = ""
     parallel: bool = False
+    is_zero: bool = False
     kind: str = "LocalArray"
 
 
@@ -86,7 +88,7 @@ class Copy:
     dtype: Dtype
     target: str
     source: str
-    length: str
+    length: Text
     kind: str = "Copy"
 
 
@@ -139,7 +141,7 @@ class Parameter:
 
 @dataclass(frozen=True)
 class KernelText:
-    """A kernel as a function of sizes, indices and arrays.
+    """A kernel as a function of sizes, indices, random streams and arrays.
 
     It needs `scratch` memory or not, perhaps for each thread, and may fail if it `checks` indices. `helpers`
     are the functions of the runtime that it calls; `reach` bounds the sizes and indices in it.
@@ -148,6 +150,7 @@ class KernelText:
     name: str
     comments: tuple[str, ...]
     sizes: tuple[str, ...]
+    streams: tuple[str, ...]
     parameters: tuple[Parameter, ...]
     lines: tuple[Line, ...]
     scratch: bool
@@ -198,8 +201,8 @@ class Pointer:
 
     dtype: Dtype
     name: str
-    offset: str
-    length: str
+    offset: Text
+    length: Text
     shape: str
 
 

@@ -27,6 +27,6 @@ async function answer({ module, source, call, passed = [] }) {
 }
 
 for await (const line of createInterface({ input: process.stdin })) {
-    const said = await answer(JSON.parse(line)).catch((error) => ({ error: `${error}` }));
+    const said = await answer(JSON.parse(line)).catch((error) => ({ kind: error.constructor.name, error: `${error}`, message: error.message }));
     process.stdout.write(`${JSON.stringify(said)}\n`);
 }

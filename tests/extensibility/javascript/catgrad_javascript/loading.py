@@ -43,13 +43,11 @@ def ask(what: str, **message: Any) -> list[Any]:
     Raises: IndexError for an index outside its array; ToolError for any other error of Node.js
     """
     answer = node().exchange(what, message)
-    error = answer.get("error", "")
-    if error.startswith("RangeError: an index"):
-        raise IndexError(f"{what}: {error.removeprefix('RangeError: ')}")
-    if error:
-        raise ToolError(
-            f"`{what}` must succeed", f"Node.js says: {error}", "report this as a defect of catgrad"
-        )
+    if "error" in answer:
+        if answer["kind"] == IndexError.__name__:
+            raise IndexError(f"{what}: {answer['message']}")
+        said = f"Node.js says: {answer['error']}"
+        raise ToolError(f"`{what}` must succeed", said, "report this as an error of catgrad")
     return answer["passed"]  # type: ignore[no-any-return]
 
 
