@@ -29,7 +29,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Leave collected tests and imported modules to themselves: else every full collection of garbage walks them."""
+    """Exclude collected tests and imported modules from every later garbage collection."""
     gc.collect()
     gc.freeze()
 
