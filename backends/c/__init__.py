@@ -55,7 +55,7 @@ def prepare(backend: Backend, program: Program) -> Program:
 BACKEND = Backend(
     name="c",
     summary="C11 that needs libm and nothing else: a library, a program that trains, a class in C++",
-    folders=(templates("c"),),
+    folders=(templates("c"), templates("kernels")),
     files=FILES,
     load=load,
     needs=NEEDS,

@@ -46,6 +46,22 @@ def test_no_warnings(folder, compiler, source):
     )
 
 
+@pytest.mark.parametrize("compiler", COMPILERS)
+def test_compilers_suggest_no_parentheses(tmp_path, compiler):
+    if not COMPILERS[compiler]:
+        pytest.skip(f"no {compiler} on this machine")
+
+    def mixed(x, y, i, j):
+        either = ops.logical_or(ops.logical_and(x < y, x > 0), y > 1)
+        same = ops.equal(x < 2, ops.logical_and(y < x, y > 2))
+        return either, same, (i & 3) | (j ^ 1), (i + j) & 7, (i | j) ^ (i + 1)
+
+    real, whole = NdArrayType((5,)), NdArrayType((5,), Dtype.uint32)
+    term = build(mixed, [real, real, whole, whole])
+    emit(Functions({"mixed": term}, "mixed"), "c").write(tmp_path)
+    built(*COMPILERS[compiler], "-std=c11", *STRICT, "-c", "mixed.c", "-o", "out.o", cwd=tmp_path)
+
+
 def test_calls_from_c(folder):
     source = [PROGRAMS / "calls.c", "line.c"]
     built("gcc", "-std=c11", *STRICT, *SANE, "-I.", *source, "-o", "calls", "-lm", cwd=folder)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from catgrad.backends import templates
 from catgrad.backends.host.sizes import with_free_sizes
 
 from catgrad.backend import Backend
@@ -34,7 +35,7 @@ def prepare(backend: Backend, program: Program) -> Program:
 BACKEND = Backend(
     name="javascript",
     summary="an ES module without dependencies, of functions on typed arrays",
-    folders=(Path(__file__).parent / "templates",),
+    folders=(Path(__file__).parent / "templates", templates("kernels")),
     files={"{name}.mjs": "model.mjs.j2"},
     load=load,
     needs=(NODE,),
