@@ -81,7 +81,7 @@ def written(workload: Workload, folder: Path) -> Path:
     """Return the folder in which the competitors find the workload."""
     place = folder / workload.name
     place.mkdir()
-    (place / "workload.json").write_text(json.dumps(workload.words()))
+    (place / "workload.json").write_text(json.dumps(workload.spec()))
     np.savez(place / "data.npz", **workload.data())
     np.savez(place / "parameters.npz", **workload.parameters())
     return place
@@ -99,7 +99,7 @@ def rows_of(
             measure=measure,
             threads=threads,
             operations=machine.operations(workload.task, "predict" if measure == PREDICT else "step"),
-            wanted=workload.wanted.get(measure),
+            goal=workload.goal.get(measure),
             results=results,
         )
         for measure, results in measured.items()

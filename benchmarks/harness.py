@@ -31,7 +31,7 @@ class Row:
     seconds: float
     peer: str
     peer_seconds: float
-    wanted: str
+    goal: str
 
     @property
     def ratio(self) -> float:
@@ -48,14 +48,14 @@ class Report:
     command: str
     rows: list[Row] = field(default_factory=list)
 
-    def add(self, what: str, seconds: float, peer: str, peer_seconds: float, wanted: str) -> None:
+    def add(self, what: str, seconds: float, peer: str, peer_seconds: float, goal: str) -> None:
         """Add a row."""
-        self.rows.append(Row(what, seconds, peer, peer_seconds, wanted))
+        self.rows.append(Row(what, seconds, peer, peer_seconds, goal))
 
     def finish(self) -> None:
         """Print the table and keep it under benchmarks/results."""
         table = Table(
-            "what", "time", "peer", "its time", "ratio", "wanted", title=self.title, box=box.SIMPLE_HEAD
+            "what", "time", "peer", "its time", "ratio", "goal", title=self.title, box=box.SIMPLE_HEAD
         )
         for row in self.rows:
             table.add_row(
@@ -64,7 +64,7 @@ class Report:
                 row.peer,
                 duration(row.peer_seconds),
                 f"{row.ratio:.3g}",
-                row.wanted,
+                row.goal,
             )
         Console(width=130).print(table)
         machine = {"processor": processor(), "cores": os.cpu_count(), "python": platform.python_version()}

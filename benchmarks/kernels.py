@@ -15,11 +15,10 @@ from typing import Any
 
 import jinja2
 import numpy as np
+from catgrad.backends.c import compiler
 
 from benchmarks.harness import ROOT, Report
 
-FLAGS = ["-std=c11", "-O3", "-march=native", "-fopenmp-simd", "-ffp-contract=fast"]
-FLAGS += ["-fno-math-errno", "-fno-trapping-math"]
 LIBM = {"exp": "≤ 0.45 ns", "log": "≤ 0.6 ns", "tanh": "≤ 0.4 ns", "erf": "≤ 0.7 ns"}
 LIBM |= {"expm1": "", "log1p": "", "sin": "", "cos": ""}
 OTHERS = {"sigmoid_f32": ("exp", "≤ 0.55 ns"), "f16_to_f32": ("exp", ""), "f32_to_f16": ("exp", "")}
@@ -49,7 +48,9 @@ def library() -> ctypes.CDLL:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "kernels.c").write_text(text)
     subprocess.run(
-        ["gcc", *FLAGS, "-shared", "-fPIC", "kernels.c", "-o", "kernels.so", "-lm"], cwd=folder, check=True
+        ["gcc", *compiler.FLAGS, "-shared", "-fPIC", "kernels.c", "-o", "kernels.so", "-lm"],
+        cwd=folder,
+        check=True,
     )
     return ctypes.CDLL(Path(folder / "kernels.so"))
 
@@ -77,10 +78,10 @@ def maps(report: Report, code: ctypes.CDLL, size: int = 4096, times: int = 20) -
         function = getattr(code, name)
         return lambda: function(times, ctypes.c_ssize_t(size), pointer(x), pointer(y))
 
-    rows = [(f"{name}_f32", name, wanted) for name, wanted in LIBM.items()]
-    for name, peer, wanted in rows + [(name, *row) for name, row in OTHERS.items()]:
+    rows = [(f"{name}_f32", name, goal) for name, goal in LIBM.items()]
+    for name, peer, goal in rows + [(name, *row) for name, row in OTHERS.items()]:
         own, libm = least([called(f"call_{name}"), called(f"call_{peer}f")], 30)
-        report.add(name, own / size / times, f"libm's {peer}f", libm / size / times, wanted)
+        report.add(name, own / size / times, f"libm's {peer}f", libm / size / times, goal)
 
 
 def aligned(*shape: int) -> np.ndarray:

@@ -19,9 +19,6 @@ from catgrad.learn.entries import program
 from catgrad.ops.contract import Contract
 from catgrad.programs.passes import optimise
 
-# Contraction allows the compiler to use fused multiply-add, which is measured.
-FLAGS = ("-std=c11", "-O3", "-march=native", "-ffp-contract=fast")
-
 
 def peak() -> float:
     """Measure the peak float32 operations a second of one core. Raises: ToolError without a compiler."""
@@ -31,7 +28,7 @@ def peak() -> float:
     with tempfile.TemporaryDirectory() as folder:
         binary = Path(folder) / "peak"
         source = ROOT / "benchmarks" / "peak.c"
-        subprocess.run([*command, *FLAGS, source, "-o", binary], check=True)
+        subprocess.run([*command, *compiler.FLAGS, source, "-o", binary], check=True)
         return float(subprocess.run([binary], check=True, capture_output=True, text=True).stdout)
 
 

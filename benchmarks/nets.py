@@ -7,7 +7,7 @@ from typing import Any
 
 from catgrad import Dtype, NdArrayType, Term, build, identity, layers, ops
 from catgrad.terms.term import compose
-from examples.char_gpt import GELU, SMALL, gpt
+from examples.char_gpt import GELU, INITIAL, gpt
 
 
 def perceptron(batch: int, widths: tuple[int, ...], activation: str, last: str) -> Term:
@@ -69,7 +69,7 @@ def tied_gpt(batch: int, vocabulary: int, depth: int, width: int, heads: int, co
     body = compose(
         *(
             layers.transformer_block(
-                places, features, heads, activation=GELU, causal=True, name=f"block_{k}", initial=SMALL
+                places, features, heads, activation=GELU, causal=True, name=f"block_{k}", initial=INITIAL
             )
             for k in range(depth)
         ),
@@ -77,8 +77,8 @@ def tied_gpt(batch: int, vocabulary: int, depth: int, width: int, heads: int, co
     )
 
     def forward(x: Any) -> Any:
-        rows = layers.parameter("characters.weight", NdArrayType((vocabulary, width)), SMALL)
-        positions = layers.parameter("positions.weight", NdArrayType((context, width)), SMALL)
+        rows = layers.parameter("characters.weight", NdArrayType((vocabulary, width)), INITIAL)
+        positions = layers.parameter("positions.weight", NdArrayType((context, width)), INITIAL)
         embedded = ops.gather(rows, x)
         return body(embedded + ops.broadcast(positions, embedded.shape)) @ ops.permute(rows, 1, 0)
 

@@ -94,7 +94,7 @@ def checked(sprite: Sprite, vm: str, right: np.ndarray) -> float:
         raise ToolError(
             f"{sprite.name} must be within {TOLERANCE:g} of PyTorch in float64",
             f"`{sprite.block}` is {error:g} off on {vm}",
-            "mend it before its time is taken",
+            "correct it before it is timed",
         )
     return error
 
@@ -113,7 +113,7 @@ def measured(made: Made, folder: Path, race: Race) -> tuple[list[Row], list[Size
             Row(
                 net=made.net.title, block=case.block, unroll=case.unroll, vm=vm, products=products,
                 seconds=seconds, peer_seconds=theirs, error=error, peer_error=errors[-1],
-                wanted_ratio=case.ratio.get(vm), wanted_each=case.each.get(vm),
+                goal_ratio=case.ratio.get(vm), goal_each=case.each.get(vm),
             )
             for case, seconds, error in zip(cases, ours, errors, strict=False)
         ]  # fmt: skip

@@ -66,8 +66,8 @@ NETS = (
 def chosen(names: str) -> tuple[Net, ...]:
     """Return the models of these names, with commas between; all for no name. Raises: UnknownName."""
     known = {net.name: net for net in NETS}
-    wanted = [name.strip() for name in names.split(",") if name.strip()] or list(known)
-    for name in wanted:
+    selected = [name.strip() for name in names.split(",") if name.strip()] or list(known)
+    for name in selected:
         if name not in known:
             raise unknown("model", name, known, "python -m benchmarks.scratch --help")
-    return tuple(known[name] for name in wanted)
+    return tuple(known[name] for name in selected)

@@ -18,7 +18,7 @@ from rich.table import Table
 from benchmarks.harness import RESULTS, ROOT, duration, processor
 from benchmarks.sprite_cases import VMS
 from benchmarks.sprites import Sprite
-from catgrad.files import write_whole
+from catgrad.files import write_atomically
 
 
 @dataclass(frozen=True)
@@ -38,8 +38,8 @@ class Row:
     peer_seconds: float
     error: float
     peer_error: float
-    wanted_ratio: float | None
-    wanted_each: float | None
+    goal_ratio: float | None
+    goal_each: float | None
 
     @property
     def ratio(self) -> float:
@@ -60,10 +60,10 @@ class Row:
         return f"{self.net}, {self.block}{more}"
 
     @property
-    def wanted(self) -> str:
+    def goal(self) -> str:
         """The target."""
-        found = [f"≤ {self.wanted_ratio:g}"] if self.wanted_ratio else []
-        return ", ".join(found + ([f"≤ {self.wanted_each:g} ns each"] if self.wanted_each else []))
+        found = [f"≤ {self.goal_ratio:g}"] if self.goal_ratio else []
+        return ", ".join(found + ([f"≤ {self.goal_each:g} ns each"] if self.goal_each else []))
 
     def line(self) -> str:
         """Return the row as a short line."""
@@ -101,12 +101,12 @@ def show(console: Console, rows: Sequence[Row], sizes: Sequence[Size], peer: str
 def times(rows: Sequence[Row], title: str, peer: str) -> Table:
     """Compare with the peer on one virtual machine."""
     table = Table(title=title, box=box.SIMPLE_HEAD)
-    for heading in ("what", "ours", peer, "ratio", "wanted", "ns each", "peer's", "error", "peer's"):
+    for heading in ("what", "ours", peer, "ratio", "goal", "ns each", "peer's", "error", "peer's"):
         table.add_column(heading)
     for row in rows:
         each = [f"{time:.3g}" for time in row.each or ()] or ["–", "–"]
         table.add_row(
-            row.title, duration(row.seconds), duration(row.peer_seconds), f"{row.ratio:.3f}", row.wanted,
+            row.title, duration(row.seconds), duration(row.peer_seconds), f"{row.ratio:.3f}", row.goal,
             *each, f"{row.error:.1e}", f"{row.peer_error:.1e}",
         )  # fmt: skip
     return table
@@ -137,5 +137,5 @@ def described(busy: float | None) -> dict[str, Any]:
 def written(name: str, whole: Mapping[str, Any]) -> Path:
     """Write figures as JSON; return the path."""
     path = RESULTS / f"{name}.json"
-    write_whole(path, [f"{json.dumps(whole, indent=1)}\n".encode()])
+    write_atomically(path, [f"{json.dumps(whole, indent=1)}\n".encode()])
     return path.relative_to(ROOT)

@@ -29,7 +29,7 @@ class Row:
     measure: str
     threads: int
     operations: int
-    wanted: float | None
+    goal: float | None
     results: dict[str, Result]
 
     def seconds(self, name: str) -> float | None:
@@ -67,14 +67,14 @@ def comparison(rows: Sequence[Row], ours: str, peak: float) -> Table:
     """Compare with the fastest peer, for one number of threads."""
     title = f"{ours}, {counted(rows[0].threads)}; peak of a core: {peak / 1e9:.0f} GFLOP/s"
     table = Table(title=title, box=box.SIMPLE_HEAD)
-    for heading in ("workload", "what", "ours", "best peer", "its time", "ratio", "wanted", "of the peak"):
+    for heading in ("workload", "what", "ours", "best peer", "its time", "ratio", "goal", "of the peak"):
         table.add_column(heading)
     for row in rows:
         mine, best, ratio = row.seconds(ours), row.best_peer(ours), row.ratio(ours)
         share = row.operations / mine / (peak * row.threads) if mine else None
         table.add_row(
             row.title, row.measure, text(mine), best[0] if best else "none", text(best[1] if best else None),
-            f"{ratio:.3g}" if ratio else "–", f"≤ {row.wanted:g}" if row.wanted else "",
+            f"{ratio:.3g}" if ratio else "–", f"≤ {row.goal:g}" if row.goal else "",
             f"{share:.0%}" if share else "–",
         )  # fmt: skip
     return table
@@ -125,7 +125,7 @@ def compiled(rows: Sequence[Row], ours: str) -> list[str]:
     """Return the seconds of the character GPT from a term to the end of its first step."""
     return [
         f"{row.workload}, {ours}: {text(row.results[ours].first)} from the term to the end of the first step"
-        " (wanted: ≤ 5 s to the loaded library)"
+        " (goal: ≤ 5 s to the loaded library)"
         for row in rows
         if (row.workload, row.measure, row.threads) == ("char-gpt", STEP, 1) and row.results[ours].first
     ]
@@ -136,7 +136,7 @@ def held(kept: Trainer, ours: str) -> list[str]:
     found = [f"memory of the trainer, {name}: {size / 1e6:.0f} MB" for name, size in kept.memory.items()]
     mine, peers = kept.memory.get(ours), [size for name, size in kept.memory.items() if name != ours]
     if mine and peers:
-        found.append(f"ours is {mine / peers[0]:.3f} of that (wanted: ≤ 0.25)")
+        found.append(f"ours is {mine / peers[0]:.3f} of that (goal: ≤ 0.25)")
     return found + [f"memory of the trainer, {name}: {reason}" for name, reason in kept.reasons.items()]
 
 

@@ -22,7 +22,7 @@ PREDICT, STEP, LOOP = "predict", "step", "loop"
 class Workload:
     """A model with loss and optimiser, described by data that peers without catgrad can read.
 
-    `wanted` has the target of the ratio to the fastest peer, for some measures.
+    `goal` has the target of the ratio to the fastest peer, for some measures.
     """
 
     name: str
@@ -32,10 +32,10 @@ class Workload:
     batch: int
     loss: str = "cross_entropy"
     optimiser: Mapping[str, float] = field(default_factory=lambda: {"rate": 0.1})
-    wanted: Mapping[str, float] = field(default_factory=dict)
+    goal: Mapping[str, float] = field(default_factory=dict)
     measures: tuple[str, ...] = (STEP, PREDICT)
 
-    def words(self) -> dict[str, Any]:
+    def spec(self) -> dict[str, Any]:
         """The description for a peer."""
         return asdict(self)
 
@@ -93,33 +93,33 @@ IRIS: Mapping[str, Any] = {
 }
 
 WORKLOADS = (
-    Workload("iris-150", "iris MLP 4-20-3, batch 150", batch=150, wanted={LOOP: 0.26}, **IRIS),
-    Workload("iris-16", "iris MLP 4-20-3, batch 16", batch=16, wanted={LOOP: 0.26}, **IRIS),
+    Workload("iris-150", "iris MLP 4-20-3, batch 150", batch=150, goal={LOOP: 0.26}, **IRIS),
+    Workload("iris-16", "iris MLP 4-20-3, batch 16", batch=16, goal={LOOP: 0.26}, **IRIS),
     Workload(
         "mlp", "MLP 784-128-10, batch 64", "perceptron",
-        {"widths": (784, 128, 10), "activation": "relu", "last": "identity"}, 64, wanted={STEP: 0.85},
+        {"widths": (784, 128, 10), "activation": "relu", "last": "identity"}, 64, goal={STEP: 0.85},
     ),
     Workload(
-        "lenet", "LeNet-5, batch 32", "lenet", {}, 32, optimiser={"rate": 0.01}, wanted={STEP: 0.25}
+        "lenet", "LeNet-5, batch 32", "lenet", {}, 32, optimiser={"rate": 0.01}, goal={STEP: 0.25}
     ),
     Workload(
         "char-gpt", "char GPT 4 × 128, 4 heads, context 64, batch 12", "gpt",
         {"vocabulary": 65, "depth": 4, "width": 128, "heads": 4, "context": 64},
-        12, optimiser=GPT_STEPS, wanted={STEP: 0.85},
+        12, optimiser=GPT_STEPS, goal={STEP: 0.85},
     ),
     Workload(
         "gpt", "GPT 6 × 384, 6 heads, context 256, batch 4", "gpt",
         {"vocabulary": 65, "depth": 6, "width": 384, "heads": 6, "context": 256},
-        4, optimiser=GPT_STEPS, wanted={STEP: 0.95},
+        4, optimiser=GPT_STEPS, goal={STEP: 0.95},
     ),
     Workload(
         "resnet-8", "ResNet-8 for 3 × 32 × 32, batch 16", "resnet", {}, 16,
-        optimiser={"rate": 0.05, "momentum": 0.9}, wanted={STEP: 0.9},
+        optimiser={"rate": 0.05, "momentum": 0.9}, goal={STEP: 0.9},
     ),
     Workload(
         "gpt-2", "GPT-2 124M, 64 tokens", "tied_gpt",
         {"vocabulary": 50257, "depth": 12, "width": 768, "heads": 12, "context": 64},
-        1, wanted={PREDICT: 1.25}, measures=(PREDICT,),
+        1, goal={PREDICT: 1.25}, measures=(PREDICT,),
     ),
 )  # fmt: skip
 """The rows of the table, small ones first."""
@@ -128,8 +128,8 @@ WORKLOADS = (
 def chosen(names: str) -> tuple[Workload, ...]:
     """Return the workloads of these names, with commas between; all for no name. Raises: UnknownName."""
     known = {workload.name: workload for workload in WORKLOADS}
-    wanted = [name.strip() for name in names.split(",") if name.strip()] or list(known)
-    for name in wanted:
+    selected = [name.strip() for name in names.split(",") if name.strip()] or list(known)
+    for name in selected:
         if name not in known:
             raise unknown("workload", name, known, "python -m benchmarks.cpu --help")
-    return tuple(known[name] for name in wanted)
+    return tuple(known[name] for name in selected)

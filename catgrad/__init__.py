@@ -34,7 +34,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Load `from_torch` at its first use, for it registers what it knows of PyTorch's operations."""
+    """Load `from_torch` at its first use, because it registers its functions for PyTorch's operations."""
     if name != "from_torch":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from catgrad.frontends.torch import from_torch

@@ -19,7 +19,7 @@ from catgrad.errors import (
     nearest,
     unknown,
 )
-from catgrad.files import reason, write_whole
+from catgrad.files import reason, write_atomically
 from catgrad.printing.dialect import Dialect
 from catgrad.printing.printer import FunctionPrinter
 from catgrad.printing.statements import fill
@@ -72,7 +72,7 @@ class Artifact:
             folder.mkdir(parents=True, exist_ok=True)
             paths = [folder / name for name in self.files]
             for path, content in zip(paths, self.files.values(), strict=True):
-                write_whole(path, [content.encode() if isinstance(content, str) else content])
+                write_atomically(path, [content.encode() if isinstance(content, str) else content])
             return paths
         except (OSError, ValueError) as error:
             raise ArtifactError(
@@ -265,7 +265,7 @@ def backends() -> dict[str, Callable[[], Backend]]:
         for name, loader in _provided(entry).items():
             if name in found:
                 raise UnknownName(
-                    "each target must have a name of its own",
+                    "targets must have distinct names",
                     f"two packages provide {name!r}, one of them {entry.value}",
                     "uninstall one of them",
                 )
@@ -298,7 +298,7 @@ def get_backend(name: str) -> Backend:
         raise ToolError(
             f"the target {name} must load",
             f"its package raised {error!r}",
-            "mend the package, or uninstall it",
+            "repair the package, or uninstall it",
         ) from error
 
 

@@ -25,7 +25,7 @@ STRAY_SECONDS = 3600
 """Seconds without a write after which the writer of a temporary file is considered dead."""
 
 
-def write_whole(path: Path, blocks: Iterable[bytes]) -> None:
+def write_atomically(path: Path, blocks: Iterable[bytes]) -> None:
     """Write the blocks to a temporary file, and replace the old file once it is on disk.
 
     The temporary file `.NAME.RANDOM.part` is in the same folder and belongs to this call only. A link is

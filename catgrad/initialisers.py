@@ -124,7 +124,7 @@ def gain(nonlinearity: str, slope: float = 0.01) -> float:
         raise OptionError(
             f"the nonlinearity must be one of {', '.join(gains)}",
             f"it is {nonlinearity!r}",
-            "give the gain itself",
+            "pass the gain as a number",
         )
     return gains[nonlinearity]
 
@@ -132,7 +132,7 @@ def gain(nonlinearity: str, slope: float = 0.01) -> float:
 def _per_root(numerator: float, fan: Size) -> float:
     if not isinstance(fan, int):
         raise OptionError(
-            "a layer's numbers of inputs and outputs must be numbers",
+            "the numbers of inputs and outputs of a layer must be known",
             f"one is {fan}",
             "keep symbolic dimensions for the batch",
         )

@@ -12,7 +12,7 @@ from catgrad.errors import OptionError
 
 _DOTTED = re.compile(r"[A-Za-z0-9_]+(\.[A-Za-z0-9_]+)*")
 
-LONGEST = 200
+MAX_NAME_CHARACTERS = 200
 """The maximum length of a name, which also names files: most systems allow 255 characters."""
 
 
@@ -27,9 +27,9 @@ def require_dotted(name: str) -> None:
             f"it is {name!r}",
             "write for example encoder.0.weight",
         )
-    if len(name) > LONGEST:
+    if len(name) > MAX_NAME_CHARACTERS:
         raise OptionError(
-            f"a name must have {LONGEST} characters at most",
+            f"a name must have {MAX_NAME_CHARACTERS} characters at most",
             f"it has {len(name)}: {name[:20]}…{name[-20:]}",
             "write a shorter one",
         )
@@ -46,13 +46,13 @@ class Namer:
         self._patterns = _matcher(tuple(sorted(word for word in self._taken if "*" in word)))
         self._tried: Counter[str] = Counter()
 
-    def fresh(self, wish: str) -> str:
-        """Return `wish` as a unique ASCII identifier: other characters become underscores, and a number
+    def fresh(self, preferred: str) -> str:
+        """Return `preferred` as a unique ASCII identifier: other characters become underscores, and a number
         is appended if the name is taken.
 
         Compilers reserve names that begin with an underscore, so no identifier does.
         """
-        base = re.sub(r"\W", "_", wish, flags=re.ASCII)
+        base = re.sub(r"\W", "_", preferred, flags=re.ASCII)
         if not base[:1].isalpha():
             base = f"layer_{base.lstrip('_')}"
         if self._patterns.fullmatch(base):

@@ -25,7 +25,7 @@ def require_file(what: str, path: str | Path, most: int) -> None:
         raise ArtifactError(f"{what} must be a regular file", f"{str(path)!r} is none", "save it to a file")
     if not 0 < found.st_size <= most:
         raise ArtifactError(
-            f"{what} must have 1 to {most:,} bytes here",
+            f"{what} must have 1 to {most:,} bytes",
             f"{str(path)!r} has {found.st_size:,}",
             "check that it is the right one",
         )

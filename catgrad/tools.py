@@ -39,11 +39,11 @@ class Tool:
 
     def missing(self) -> str | None:
         """Return why it cannot be used, and what to do about it; None if it can."""
-        return None if self.is_here() else f"{self.absence()}; {self.remedy()}"
+        return None if self.is_installed() else f"{self.absence()}; {self.remedy()}"
 
     def require(self, what: str) -> None:
         """Raise ToolError unless it is installed."""
-        if not self.is_here():
+        if not self.is_installed():
             raise ToolError(f"{what} must have {self.name}", self.absence(), self.remedy())
 
     def absence(self) -> str:
@@ -54,7 +54,7 @@ class Tool:
         """Return how to install it."""
         return self.install
 
-    def is_here(self) -> bool:
+    def is_installed(self) -> bool:
         """Return whether it is installed, without running or importing it."""
         raise NotImplementedError
 
@@ -69,7 +69,7 @@ class Package(Tool):
 
     module: str
 
-    def is_here(self) -> bool:
+    def is_installed(self) -> bool:
         """Look for it on the path; a folder without `__init__.py` is no package."""
         spec = find_spec(self.module)
         return spec is not None and spec.origin is not None
@@ -99,7 +99,7 @@ class Executable(Tool):
                 return [os.path.abspath(path), *options]
         return []
 
-    def is_here(self) -> bool:
+    def is_installed(self) -> bool:
         """Look for it on the PATH."""
         return bool(self.command())
 
@@ -114,7 +114,7 @@ class Executable(Tool):
 
     def version(self) -> str:
         """Run it with its version flag."""
-        return version_in(_said([*self.command(), self.flag]))
+        return version_in(_output([*self.command(), self.flag]))
 
 
 def version_in(text: str) -> str:
@@ -131,7 +131,7 @@ def _words(command: str) -> list[str]:
         return [command]
 
 
-def _said(command: list[str]) -> str:
+def _output(command: list[str]) -> str:
     """Return the beginning of the output of a command; empty if it cannot be run in time."""
     said = bytearray()
     pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}

@@ -46,6 +46,11 @@ class Dtype(Enum):
         return self in (Dtype.float32, Dtype.float64, Dtype.float16, Dtype.bfloat16)
 
     @property
+    def is_integer(self) -> bool:  # type: ignore[valid-type]
+        """Return whether its elements are whole numbers of a fixed number of bits."""
+        return not self.is_floating and self is not Dtype.bool
+
+    @property
     def wide(self) -> Dtype:
         """The dtype in which operations on its elements compute: float32 for 16 bits, else itself."""
         return Dtype.float32 if self in (Dtype.float16, Dtype.bfloat16) else self
@@ -75,7 +80,7 @@ class NdArrayType:
     )
 
     def __new__(cls, shape: tuple[Size, ...], dtype: Dtype = Dtype.float32) -> NdArrayType:
-        sizes = tuple(size if type(size) in (int, Dim) else _whole(size, shape) for size in shape)
+        sizes = tuple(size if type(size) in (int, Dim) else _integer(size, shape) for size in shape)
         key = (sizes, dtype)
         found = cls._interned.get(key)
         if found is None:
@@ -104,7 +109,7 @@ class NdArrayType:
             )
         if self.dtype is not other.dtype:
             raise DtypeError(
-                "types that share an array must have one dtype",
+                "types joined by + must have one dtype",
                 f"they are {self} and {other}",
                 "give both the same dtype",
             )
@@ -162,14 +167,14 @@ def _ml_dtypes() -> Any:
         import ml_dtypes
     except ImportError:
         raise ToolError(
-            "bfloat16 must have the package ml_dtypes, for NumPy does not know it",
+            "the package ml_dtypes must be installed for bfloat16, which NumPy lacks",
             "it is not installed",
             "pip install ml_dtypes",
         ) from None
     return ml_dtypes
 
 
-def _whole(size: object, shape: tuple[Size, ...]) -> int:
+def _integer(size: object, shape: tuple[Size, ...]) -> int:
     """Convert an integer of NumPy to Python's. A float or bool may equal an integer, but is not a size."""
     if not isinstance(size, np.integer):
         raise _no_size(shape)

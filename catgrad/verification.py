@@ -16,7 +16,7 @@ from catgrad.backend import Artifact
 from catgrad.dims import numbers
 from catgrad.errors import CatgradError, OptionError, ShapeError, ToolError, VerificationError, one_line
 from catgrad.programs.ports import Port, Role
-from catgrad.programs.program import Function, Program, interpret
+from catgrad.programs.program import Function, Program, evaluate
 from catgrad.types import Array, Dtype, NdArrayType, as_numpy, symbols, widened
 
 SMALLEST_SIZE, LARGEST_SIZE = 3, 3 * 2**10
@@ -77,9 +77,9 @@ class Verification:
         worst = max(wrong, key=_share)
         found = worst.problem or f"{worst.result} is {worst.difference:.2g} off"
         raise VerificationError(
-            f"what is emitted for {self.target} must compute what the reference does",
+            f"the program emitted for {self.target} must agree with the reference",
             f"{len(wrong)} of {len(self.comparisons)} results do not agree: in {worst.function}, {found}",
-            "report it with the model, or mend the target",
+            "report it with the model, or correct the target",
         )
 
 
@@ -134,9 +134,9 @@ def _loaded(artifact: Artifact) -> Any:
         raise
     except Exception as error:  # emitted code may fail in any way, which is what is to be found out
         raise VerificationError(
-            f"what is emitted for {artifact.backend.name} must load",
+            f"the program emitted for {artifact.backend.name} must load",
             f"it raises {type(error).__name__}: {error}",
-            "report it with the model, or mend the target",
+            "report it with the model, or correct the target",
         ) from error
 
 
@@ -144,7 +144,7 @@ def _first_values(program: Program, seed: int) -> Iterator[tuple[tuple[Role, str
     """Yield the tables with values slightly above the initial ones, as zeros hide errors."""
     for function in program.functions:
         if function.kind.is_initial:
-            values = interpret(function, np.int64(seed))
+            values = evaluate(function, np.int64(seed))
             noise = draw_arrays([function.types[v] for v in function.results], (0, NOISE), seed)
             for port, a, n in zip(function.outputs, values, noise, strict=True):
                 moved = a + n if a.dtype.kind == "f" else a
@@ -163,7 +163,7 @@ def _example(
     while True:
         try:
             arrays = _arguments(artifact, function, first, size, classes, seed)
-            return arrays, interpret(function, *arrays)
+            return arrays, evaluate(function, *arrays)
         except (ShapeError, OptionError):  # a size is too small for an operation, or negative
             size *= 2
             if size > LARGEST_SIZE:

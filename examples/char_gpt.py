@@ -40,7 +40,7 @@ from examples.source import training_step
 CONTEXT, WIDTH, HEADS, DEPTH = 64, 128, 4, 4
 BATCH = Dim("batch")
 TRAINING = 0.9
-SMALL = Normal(0.0, 0.02)
+INITIAL = Normal(0.0, 0.02)
 GELU = layers.pointwise(ops.gelu_tanh)
 
 
@@ -62,12 +62,12 @@ def gpt(
     characters = NdArrayType((batch, length), Dtype.int64)
 
     def with_positions(x: Any) -> Any:
-        positions = layers.parameter("positions.weight", NdArrayType((context, width)), SMALL)
+        positions = layers.parameter("positions.weight", NdArrayType((context, width)), INITIAL)
         return x + ops.broadcast(positions, x.shape)
 
-    model = layers.embedding(characters, vocabulary, features, "characters", SMALL)
+    model = layers.embedding(characters, vocabulary, features, "characters", INITIAL)
     if remembering:
-        model = model >> layers.position_embedding(places, features, context, "positions", SMALL)
+        model = model >> layers.position_embedding(places, features, context, "positions", INITIAL)
     else:
         model = model >> build(with_positions, [places + features])
     for k in range(depth):
@@ -78,11 +78,11 @@ def gpt(
             activation=GELU,
             causal=True,
             name=f"block_{k}",
-            initial=SMALL,
+            initial=INITIAL,
             memory=memory,
         )
     norm = layers.layer_norm(places, features, name="norm")
-    return model >> norm >> layers.linear(places, features, NdArrayType((vocabulary,)), "scores", SMALL)
+    return model >> norm >> layers.linear(places, features, NdArrayType((vocabulary,)), "scores", INITIAL)
 
 
 def task(vocabulary: int, steps: int, batch: int | Dim = BATCH) -> Task:

@@ -65,8 +65,8 @@ def load() -> tuple[np.ndarray, np.ndarray]:
         from sklearn.datasets import load_digits
     except ImportError:
         raise ToolError(
-            "the digits must have scikit-learn, which holds them",
-            "it is not installed",
+            "scikit-learn, which contains the digits, must be installed",
+            "it is not",
             "pip install 'catgrad[examples]'",
         ) from None
     digits = load_digits()

@@ -30,9 +30,9 @@ def encode(text: str, characters: str) -> np.ndarray:
     places = {character: place for place, character in enumerate(characters)}
     if missing := set(text) - places.keys():
         raise OptionError(
-            "a text must be of the characters of the alphabet",
+            "the characters of a text must be in the alphabet",
             f"it has {''.join(sorted(missing))!r}",
-            "leave these out, or take the alphabet of this text",
+            "leave these out, or use the alphabet of this text",
         )
     return np.array([places[character] for character in text], np.int64)
 

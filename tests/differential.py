@@ -14,7 +14,7 @@ from catgrad.ops.norms import AffineLayerNorm, GroupNorm, LayerNorm, RmsNorm
 from catgrad.programs.program import Program as Emitted
 from catgrad.programs.program import bind_symbols, evaluate, lower, operations
 from catgrad.terms.block import map_blocks
-from catgrad.terms.dead_code import live
+from catgrad.terms.dead_code import eliminate_dead_code
 from catgrad.terms.term import Term, map_operations
 from catgrad.types import Array, as_numpy, widened
 from tests.programs import Program
@@ -32,7 +32,7 @@ NORMS = {norm.__name__ for norm in (AffineLayerNorm, GroupNorm, LayerNorm, RmsNo
 def check_programs(target: str, programs: Sequence[Program], **options: Any) -> None:
     """Raise AssertionError unless the target computes each program as the reference does.
 
-    They are the functions of one emitted library, for a library takes a while to build.
+    They are the functions of one emitted library, because building a library is slow.
     """
     backend = get_backend(target).configured(**options)
     programs = [p for p in programs if not _is_beyond(backend, p)]
@@ -46,7 +46,7 @@ def check_programs(target: str, programs: Sequence[Program], **options: Any) -> 
 
 
 def _is_beyond(backend: Backend, program: Program) -> bool:
-    """Tell whether a program needs what the target says that it does not do."""
+    """Tell whether a program needs a feature among the known gaps of the target."""
     macros = {op.macro for op in operations(lower(program.term))}
     if "norms" in backend.known_gaps and not NORMS.isdisjoint(macros):
         return True
@@ -58,7 +58,7 @@ def _is_beyond(backend: Backend, program: Program) -> bool:
 def _difference(
     backend: Backend, artifact: Artifact, name: str, compiled: Any, program: Program
 ) -> str | None:
-    """Say in what the target differs from the reference; None if in nothing."""
+    """Describe the difference between target and reference; None if there is none."""
     term, given = pruned(program.term), program.inputs
     demands = artifact.program[name].requirements
     sizes = bind_symbols(tuple(term.source.table), [a.shape for a in given])
@@ -71,7 +71,7 @@ def _difference(
     if unmet:
         return None if fails else f"{unmet[0]} may be {sizes}"
     if isinstance(wanted, ShapeError):
-        return None  # what demands a size has been simplified away
+        return None  # the operation that requires the size was simplified away
     if isinstance(wanted, IndexError):
         if fails or "errors" in backend.known_gaps or not needs_what_fails(term, *given):
             return None  # as long as its outcome is not needed, code that fails may be left out
@@ -82,7 +82,7 @@ def _difference(
 
 
 def outcome(call: Any) -> Any:
-    """The arrays that a call returns, or the error that it raises."""
+    """Return the result of a call, or the error that it raises."""
     try:
         return call()
     except Exception as error:
@@ -113,5 +113,5 @@ def _same(x: Array, y: Array, error: Array, tolerance: float) -> Array:
 
 
 def pruned(term: Term) -> Term:
-    """The term without dead code, that in loops and branches included: targets do not run it."""
-    return live(map_operations(term, lambda op: map_blocks(op, pruned)))
+    """Remove dead code, also in loops and branches: targets do not run it."""
+    return eliminate_dead_code(map_operations(term, lambda op: map_blocks(op, pruned)))

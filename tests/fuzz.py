@@ -1,4 +1,4 @@
-"""Random programs on every target, with new seeds until the time is over: `make fuzz SECONDS=600`."""
+"""Fuzzing: random programs on every target, with new seeds, for some time: `make fuzz SECONDS=600`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions as targets give them to the lowering, and a machine for each kind of kernel language."""
+"""Functions prepared for the lowering, and a machine for each kind of kernel language."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from catgrad.programs.program import Function, nest
 BIND = binder(RegisterCosts(longest=20, loads_before_choices=True))
 
 VECTORS = Machine(PASSES, (*KERNEL_PASSES, BIND), lanes=16, threads=True, multiplies_matrices=True)
-"""A processor with vectors and threads."""
+"""A machine with vectors and threads."""
 
 SCALARS = Machine(PASSES, (*KERNEL_PASSES, BIND))
-"""One element after the other."""
+"""A machine that processes one element after the other."""
 
 
 def has(op: Any) -> bool:
-    """Tell whether kernels compute an operation as it is, for it becomes loops."""
+    """Tell whether an operation is lowered to loops without expansion."""
     return op.macro in OPERATIONS
 
 
 def prepared(function: Function) -> Function:
-    """A function as targets give it to the lowering."""
+    """Prepare a function for the lowering."""
     return nest(erase_barriers.apply(optimise(function)), prepared)

@@ -1,4 +1,4 @@
-"""The values of a random program under construction, and how those are chosen that an operation takes."""
+"""Random programs under construction: values, and the selection of operands."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ WHOLE = (Dtype.int32, Dtype.int64, Dtype.uint32)
 NUMERIC = (*FLOATING, *WHOLE)
 DTYPES = (*NUMERIC, Dtype.bool)
 SIZES = (2, 1, 3, 0, 4, 1, 5)
-"""Sizes of axes: loops have no iteration, one, or a few."""
+"""Sizes of axes: loops have zero, one, or a few iterations."""
 LARGE = (17, 33, 64)
-"""A large size: from here on there are vectors, blocks and matrix products."""
+"""A large size, at which there are vectors, blocks and matrix products."""
 MOST_ELEMENTS = 1 << 12
 TYPICAL = 7
-"""The size taken for a symbol where elements are counted."""
+"""The assumed value of a symbol when elements are counted."""
 
 
 Rule = Callable[["Maker"], Any]
@@ -33,7 +33,7 @@ RULES: list[Rule] = []
 
 
 def rule(function: Rule) -> Rule:
-    """Let programs have such a step."""
+    """Register a rule for steps of programs."""
     RULES.append(function)
     return function
 
@@ -47,7 +47,7 @@ class Maker:
         self.draw, self.pool, self.symbols, self.dtypes, self.depth = draw, pool, symbols, dtypes, depth
 
     def steps(self, count: int) -> None:
-        """Apply so many operations, leaving out those that do not fit."""
+        """Apply this number of operations, except those that do not fit."""
         for _ in range(count):
             rule = self.one_of(RULES)
             try:
@@ -59,27 +59,27 @@ class Maker:
                     self.pool.append(x)
 
     def inside(self, *inputs: Var) -> Maker:
-        """The maker of a block within the program, which reads what is around it, too."""
+        """Return the maker of a block inside the program, which may capture values."""
         return Maker(self.draw, [*self.pool, *inputs], self.symbols, self.dtypes, self.depth + 1)
 
     def one_of(self, choices: Sequence[Any]) -> Any:
-        """One of several things; shrinks to the first."""
+        """Draw one of several values; shrinks to the first."""
         return choices[self.number(len(choices) - 1)]
 
     def number(self, most: int) -> int:
-        """A number from 0 to `most`."""
+        """Draw a number from 0 to `most`."""
         return int(self.draw(st.integers(0, most)))
 
     def flag(self) -> bool:
-        """A truth value."""
+        """Draw a boolean."""
         return bool(self.number(1))
 
     def value(self) -> Var:
-        """A value that is there already."""
+        """Draw an existing value."""
         return self.one_of(self.pool[::-1])
 
     def of(self, dtypes: Sequence[Dtype] = DTYPES, least: int = 0, most: int = 4) -> Var:
-        """A value of one of these dtypes, with `least` to `most` axes."""
+        """Draw a value of one of these dtypes, with `least` to `most` axes."""
         x = self.value()
         if x.dtype not in dtypes:
             x = ops.cast(x, self.one_of([d for d in dtypes if d in self.dtypes] or dtypes))
@@ -90,47 +90,47 @@ class Maker:
         return x
 
     def like(self, type: NdArrayType) -> Var:
-        """A value of this type: one that is there, or one made to fit."""
+        """Draw a value of this type: an existing one, or a converted one."""
         same = [v for v in self.pool if v.type is type]
         return self.one_of(same) if same and not self.flag() else fitted(self.value(), type)
 
     def constant(self, type: NdArrayType) -> Var:
-        """An array of one number."""
+        """Draw a constant array."""
         number = self.number(1 if type.dtype is Dtype.bool else 3)
         extreme = self.one_of((0.5, -1.0, -0.0, float("inf"), float("nan"), 1e4))
         return Constant(type, extreme if type.dtype.is_floating and self.flag() else number)()
 
     def size(self) -> Any:
-        """The size of an axis."""
+        """Draw the size of an axis."""
         if self.symbols and self.number(3) == 3:
             return self.one_of(self.symbols)
         return self.one_of(LARGE) if self.number(19) == 19 else self.one_of(SIZES)
 
     def shape(self, most: int = 3) -> tuple[Any, ...]:
-        """A shape of not too many elements."""
+        """Draw a shape with a limited number of elements."""
         sizes = [self.size() for _ in range(self.number(most))]
         while _elements(sizes) > MOST_ELEMENTS:
             sizes.pop()
         return tuple(sizes)
 
     def type(self) -> NdArrayType:
-        """An array type."""
+        """Draw an array type."""
         return NdArrayType(self.shape(), self.one_of((self.dtypes[0], *self.dtypes)))
 
     def axis(self, x: Var) -> int:
-        """An axis of an array."""
+        """Draw an axis of an array."""
         return self.number(x.type.rank - 1)
 
     def axes(self, x: Var) -> tuple[int, ...]:
-        """Some axes of an array."""
+        """Draw some axes of an array."""
         return tuple(a for a in range(x.type.rank) if self.flag())
 
     def order(self, rank: int) -> tuple[int, ...]:
-        """A permutation of axes."""
+        """Draw a permutation of axes."""
         return tuple(self.draw(st.permutations(range(rank))))
 
     def indices(self, shape: Sequence[Any], size: Any) -> Var:
-        """Whole numbers below a size; rarely ones beyond, which every target must notice."""
+        """Draw indices below a size; rarely ones out of range, which every target must detect."""
         dtype = self.one_of((Dtype.int64, Dtype.int32))
         x = self.like(NdArrayType(tuple(shape), dtype))
         within = x % ops.broadcast(ops.number_of(size, dtype), x.shape)
@@ -138,7 +138,7 @@ class Maker:
 
 
 def fitted(x: Var, type: NdArrayType) -> Var:
-    """The value in another dtype and shape: its elements over and over, or their sum everywhere."""
+    """Convert a value to another dtype and shape: repeat its elements, or broadcast their sum."""
     x = ops.cast(x, type.dtype)
     if x.shape == type.shape:
         return x

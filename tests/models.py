@@ -49,7 +49,7 @@ TASKS = {"mlp": mlp, "rectified": rectified, "two_inputs": two_inputs}
 
 
 def arguments(task: Task, function: str, sizes: dict[str, int], seed: int = 0) -> list[np.ndarray]:
-    """Random arrays for one of a task's functions."""
+    """Draw arguments for a function of a task."""
     rng = np.random.default_rng(seed)
     types = [t.substitute(sizes) for t in task.term(function).source.table]
     return [rng.normal(size=t.shape).astype(t.dtype.numpy) for t in types]

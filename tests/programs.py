@@ -1,8 +1,8 @@
 """Random programs over all operations, and inputs of every kind.
 
-A program is drawn step by step: each applies an operation to values that are there already, made to fit
-by casts, reshapes and copies. Every registered operation takes part by its examples, and element-by-element
-ones on any shape; those with attributes worth varying also have a rule in `steps`.
+A program is drawn step by step: each applies an operation to existing values, which casts, reshapes and
+copies convert. Every registered operation occurs by its examples, elementwise ones also on any shape;
+operations with attributes have a rule in `steps`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Program:
 
 
 def listing(function: Function, indent: str = "  ") -> str:
-    """A function as text, one operation a line, with the blocks of loops and branches below."""
+    """List a function as text, one operation a line, with the blocks of loops and branches below."""
 
     def text(values: Sequence[int]) -> str:
         return ", ".join(f"v{value}: {function.types[value]}" for value in values) or "()"
@@ -55,7 +55,7 @@ def listing(function: Function, indent: str = "  ") -> str:
 
 @st.composite
 def programs(draw: Any, steps: int = 8, symbolic: bool = True, dtypes: Sequence[Dtype] = DTYPES) -> Program:
-    """A random program, or the reverse derivative of one, with its inputs."""
+    """Draw a program, or the reverse derivative of one, with its inputs."""
     chosen = draw(st.lists(st.sampled_from(SYMBOLS), max_size=2, unique=True)) if symbolic else []
     outer = Maker(draw, [], chosen, dtypes)
     types = [outer.type() for _ in range(draw(st.integers(1, 3)))]
@@ -76,7 +76,7 @@ def programs(draw: Any, steps: int = 8, symbolic: bool = True, dtypes: Sequence[
 
 
 def _array(draw: Any, type: NdArrayType) -> Array:
-    """An array of small numbers, with a few that are extreme."""
+    """Draw an array of small numbers, with a few extreme ones."""
     rng = np.random.default_rng(draw(st.integers(0, 2**16)))
     if type.dtype is Dtype.bool:
         return rng.integers(0, 2, type.shape).astype(bool)

@@ -1,9 +1,9 @@
 """Monte Carlo arithmetic: how far rounding may move each result of a program.
 
-A program is run several times, and wherever an operation rounds, its result is moved at random within what
-another order of additions, or another library's function, may make of it. Elements that come out alike
-are well-conditioned: every target must return them. Others, such as the comparison of two sums that are
-equal but for rounding, are not defined well enough to be compared.
+A program is run several times, and each rounded result is perturbed at random, within the error of another
+order of additions or another library's function. Elements that hardly change are well-conditioned: every
+target must return them. Others, such as the comparison of two sums that are equal up to rounding, cannot be
+compared.
 
 Source: Parker 1997, Monte Carlo arithmetic: exploiting randomness in floating-point arithmetic.
 """
@@ -16,35 +16,40 @@ from typing import Any
 import numpy as np
 
 from catgrad.functors import Expand
+from catgrad.ops.arithmetic import Add, Multiply, Subtract
 from catgrad.ops.contract import Contract
 from catgrad.ops.control import Cond
 from catgrad.ops.cumulative import CumSum
 from catgrad.ops.gather import ScatterAdd
-from catgrad.ops.reduce import Sum
+from catgrad.ops.reduce import Broadcast, Sum
 from catgrad.ops.scan import Scan
+from catgrad.ops.shape import Permute, Reshape
 from catgrad.ops.take import ScatterAddAlongAxis
 from catgrad.ops.window import Fold
 from catgrad.programs.passes import prune
 from catgrad.programs.program import Function, bind_symbols, straighten
+from catgrad.terms.structural import Copy, Label
 from catgrad.terms.term import Term
 from catgrad.types import Array, Dtype, NdArrayType, widened
 
 SUMS = (Sum, CumSum, Contract, ScatterAdd, ScatterAddAlongAxis, Fold)
-"""Operations that add up, in any order: they round by the sum of absolute values."""
+"""Operations that sum in any order: their error is relative to the sum of absolute values."""
+MOVES = (Copy, Label, Reshape, Permute, Broadcast)
+"""Operations between a product and a sum that compilers contract to one instruction."""
 UNITS = 8
 """Units in the last place by which results of one operation may differ."""
 RUNS = 4
 
 
 def spread(term: Term, *arrays: Array) -> list[Array]:
-    """For each result, how far each element may be off; infinite where it is not defined."""
+    """Bound the error of each element of each result; infinite if it is ill-conditioned."""
     function = prune.apply(straighten(Expand()(term)))
     runs = [_Run(seed)(function, arrays) for seed in range(RUNS)]
     return [_spread(np.stack(each)) for each in zip(*runs, strict=True)]
 
 
 def values(term: Term, *arrays: Array) -> list[Array]:
-    """All that a term computes on the way, in its loops and branches too."""
+    """Evaluate all intermediate values of a term, also in loops and branches."""
     run = _Exact()
     run(prune.apply(straighten(Expand()(term))), arrays)
     return [*arrays, *run.seen]
@@ -60,7 +65,7 @@ def _spread(runs: Array) -> Array:
 
 
 def needs_what_fails(term: Term, *arrays: Array) -> bool:
-    """Tell whether a result changes with what operations would give that raise an IndexError."""
+    """Tell whether a result depends on operations that raise an IndexError."""
     function = straighten(term)
     zeros, ones = (_Filled(number)(function, arrays) for number in (0, 1))
     return not all(map(_are_same, zeros, ones))
@@ -76,6 +81,7 @@ class _Run:
     def __init__(self, seed: int) -> None:
         self.rng = np.random.default_rng(seed)
         self.unsure = (np.inf, -np.inf, np.nan)[seed % 3]
+        self.side = (-1, 0, 1)[seed % 3]
 
     def __call__(self, function: Function, arrays: Sequence[Array]) -> list[Array]:
         sizes = bind_symbols(function.argument_types, [a.shape for a in arrays])
@@ -83,9 +89,17 @@ class _Run:
 
     def _function(self, function: Function, arrays: Sequence[Array]) -> list[Array]:
         values: dict[int, Array] = dict(zip(function.arguments, map(np.asarray, arrays), strict=True))
+        products: set[int] = set()
         with np.errstate(all="ignore"):
             for op, inputs, outputs in function.body:
-                results = self._results(op, [values[v] for v in inputs])
+                given = [values[v] for v in inputs]
+                if isinstance(op, (Add, Subtract)):
+                    given = [
+                        self._unrounded(a) if v in products else a for v, a in zip(inputs, given, strict=True)
+                    ]
+                if isinstance(op, Multiply) or (isinstance(op, MOVES) and inputs[0] in products):
+                    products.update(outputs)
+                results = self._results(op, given)
                 for value, result in zip(outputs, results, strict=True):
                     values[value] = self._rounded(np.asarray(result), function.types[value].dtype)
         return [values[value] for value in function.results]
@@ -112,7 +126,7 @@ class _Run:
         return [*carry, *stacks]
 
     def _moved(self, op: Any, given: list[Array], result: Array) -> Array:
-        """The result in float64, moved at random where it is rounded."""
+        """Perturb a result at random where it is rounded, in float64."""
         dtypes = [_dtype(a) for a in given if a.dtype.kind in "fV"]
         if result.dtype.kind in "biu" or not dtypes:
             return result
@@ -133,12 +147,19 @@ class _Run:
         wide = widened(result).astype(np.float64)
         return wide + np.nan_to_num(size * unit, posinf=0.0) * self.rng.uniform(-1, 1, result.shape)
 
+    def _unrounded(self, product: Array) -> Array:
+        """A product as a sum gets it that is one instruction with it; others get it rounded."""
+        if product.dtype.kind not in "fV":
+            return product
+        dtype = _dtype(product)
+        return self._rounded(widened(product) * (1 + self.side * float(dtype.limits.eps)), dtype)
+
     def _rounded(self, array: Array, dtype: Dtype) -> Array:
         return array.astype(dtype.numpy)
 
 
 class _Exact(_Run):
-    """A run in which nothing moves, and every value is kept."""
+    """A run without perturbation, which records every value."""
 
     def __init__(self, seed: int = 0) -> None:
         super().__init__(seed)
@@ -147,13 +168,16 @@ class _Exact(_Run):
     def _moved(self, op: Any, given: list[Array], result: Array) -> Array:
         return result
 
+    def _unrounded(self, product: Array) -> Array:
+        return product
+
     def _rounded(self, array: Array, dtype: Dtype) -> Array:
         self.seen.append(super()._rounded(array, dtype))
         return self.seen[-1]
 
 
 class _Filled(_Exact):
-    """One in which operations that fail give one number everywhere."""
+    """A run in which operations that fail return one number everywhere."""
 
     def __init__(self, number: int) -> None:
         super().__init__()

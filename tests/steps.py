@@ -1,4 +1,4 @@
-"""The steps of random programs: each applies an operation to values that are there, made to fit."""
+"""Steps of random programs: each applies an operation to existing values, converted to fit."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ STEPS = {
 
 @st.composite
 def random_terms(draw, steps: dict, sources: object, targets: object, size: int) -> Term:
-    """A random map made of these steps, with copies and discards where they fall."""
+    """Draw a map made of these steps, with copies and discards."""
     types = list(steps)
     sources = draw(st.lists(st.sampled_from(types), min_size=1, max_size=3)) if sources is None else sources
     targets = draw(st.lists(st.sampled_from(types), min_size=0, max_size=2)) if targets is None else targets
@@ -71,7 +71,7 @@ def random_terms(draw, steps: dict, sources: object, targets: object, size: int)
 
 
 def integers_for(term: Term, seed: int) -> list[np.ndarray]:
-    """Small integer arrays for the inputs of a term."""
+    """Draw small integer arrays for the inputs of a term."""
     rng = np.random.default_rng(seed)
     return [rng.integers(-4, 5, t.shape).astype(t.dtype.numpy) for t in term.source.table]
 
@@ -80,7 +80,7 @@ SCALAR, ROW, COLUMN, GRID = (NdArrayType(shape) for shape in ((), (3,), (2,), (2
 
 
 def _choose(x: Var, y: Var) -> Var:
-    """A choice between constants, copies and arrays, by a condition that is copied and reshaped too."""
+    """Draw a selection between constants, copies and arrays, by a copied and reshaped condition."""
     condition = ops.reshape(ops.reshape(x > ops.zeros_like(x), -1), *x.shape)
     return ops.select(condition, y, ops.zeros_like(y) + 0.5)
 
@@ -123,20 +123,20 @@ FLOAT_STEPS = {
 
 
 def float_terms(size: int = 6) -> st.SearchStrategy[Term]:
-    """A random map between floating-point scalars, rows, columns and grids."""
+    """Draw a map between floating-point scalars, rows, columns and grids."""
     return random_terms(FLOAT_STEPS, None, None, size)
 
 
 def integer_terms(
     sources: Sequence[NdArrayType] | None = None, targets: Sequence[NdArrayType] | None = None, size: int = 6
 ) -> st.SearchStrategy[Term]:
-    """A random polynomial map between integer arrays."""
+    """Draw a polynomial map between integer arrays."""
     return random_terms(STEPS, sources, targets, size)
 
 
 @st.composite
 def sizes(draw) -> object:
-    """A random polynomial in at most three symbols, or an integer."""
+    """Draw a polynomial in at most three symbols, or an integer."""
     total: object = draw(st.integers(-3, 3))
     for name in draw(st.lists(st.sampled_from("abc"), max_size=3)):
         total = total * Dim(name) + draw(st.integers(-3, 3))
@@ -170,5 +170,5 @@ SYMBOLIC_STEPS = {
 
 
 def symbolic_terms(size: int = 8) -> st.SearchStrategy[Term]:
-    """A random map between arrays of symbolic sizes n and m."""
+    """Draw a map between arrays of symbolic sizes n and m."""
     return random_terms(SYMBOLIC_STEPS, [TABLE, THREE], None, size)

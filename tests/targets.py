@@ -1,4 +1,4 @@
-"""On which targets tests run, and how many examples each of these can afford."""
+"""Selection of targets for tests, and the number of examples on each."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from hypothesis import Phase, given, settings
 from catgrad.backend import get_backend
 
 SHARES = {"c": 5, "scratch": 5}
-"""One example in so many is drawn there, for each is a library to compile or a project to load."""
+"""Divisors of the number of examples: each compiles a library or loads a project there."""
 
 TOGETHER = {"c": 32}
-"""Cases that are emitted to one program, by target: to compile a library takes far longer than to run it."""
+"""Cases that share a program, by target: compiling a library is much slower than running it."""
 
 UNSHRUNK = [phase for phase in Phase if phase not in (Phase.shrink, Phase.explain)]
-"""For the same reason, one that fails is shown as it is."""
+"""Phases without shrinking, for the same reason."""
 
 
 def cannot(target, *needed):
-    """Why tests that need these of a target cannot run on it here, if they cannot."""
+    """Return the reason that tests with these needs cannot run on a target here, if they cannot."""
     backend = get_backend(target)
     return backend.missing() or next(
         (backend.known_gaps[name] for name in needed if name in backend.known_gaps), None
@@ -35,7 +35,7 @@ def need(target, *needed):
 
 
 def on(*names, needed=()):
-    """A test on each of these targets; those that cannot run it are skipped with the reason."""
+    """Parametrise a test by these targets; those that cannot run it are skipped with the reason."""
     reasons = {name: cannot(name, *needed) for name in names}
     return pytest.mark.parametrize(
         "target",
@@ -47,12 +47,12 @@ def on(*names, needed=()):
 
 
 def on_targets_with(*needed):
-    """A test that needs these, by the words of `Backend.known_gaps`, on the targets that most run on."""
+    """Parametrise a test by the usual targets, given its needs by the keys of `Backend.known_gaps`."""
     return on("numpy", "torch", "c", "scratch", needed=needed)
 
 
 def on_all_targets_with(*needed):
-    """The same, on those too on which few run."""
+    """Parametrise a test by all targets, given its needs."""
     return on("numpy", "torch", "jax", "c", "scratch", needed=needed)
 
 
@@ -60,7 +60,7 @@ on_targets, on_all_targets = on_targets_with(), on_all_targets_with()
 
 
 def drawn(max_examples=None, **strategies):
-    """Hypothesis's `given` for a test of a target, with fewer examples where each must be compiled."""
+    """Apply Hypothesis's `given` to a test of a target, with fewer examples where each is compiled."""
 
     def decorated(test):
         @functools.wraps(test)

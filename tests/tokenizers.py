@@ -29,7 +29,7 @@ TRAINED = {
 
 @cache
 def trained(kind):
-    """A tokenizer of the library of this kind."""
+    """Train a tokenizer of this kind by the library."""
     tokenizers = pytest.importorskip("tokenizers", reason="the library tokenizers is not installed")
     model, before, decoder = TRAINED[kind]
     options = {"unk_token": "<unk>", "fuse_unk": "fused" in kind} if model == "BPE" else {}

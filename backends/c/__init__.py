@@ -12,7 +12,7 @@ from catgrad.programs.program import Program
 from .. import templates
 from ..host.sizes import with_free_sizes
 from . import interface
-from .compiler import NEEDS
+from .compiler import NEEDS, REQUIRED
 from .constants import weights
 from .entries import template_context
 from .files import longest_name, most_axes
@@ -45,7 +45,7 @@ def prepare(backend: Backend, program: Program) -> Program:
     prefix, reserved = interface.prefix(program), backend.dialect.reserved
     if prefix == "train" or (Kind.STEP in program.kinds and prefix in reserved):
         raise OptionError(
-            "a model in C must have a name that C, C++ and the emitted files do not use",
+            "the name of a model in C must not be used by C, C++ or the emitted files",
             f"it is {program.name!r}",
             "choose another name",
         )
@@ -66,6 +66,7 @@ BACKEND = Backend(
     helpers={
         "codes": lambda: interface.CODES,
         "every_size": interface.every_size,
+        "flags": lambda: " ".join(REQUIRED),
         "initials": interface.initials,
         "layouts": interface.layouts,
         "listed": interface.listed,

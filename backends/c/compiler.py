@@ -16,17 +16,17 @@ from pathlib import Path
 import platformdirs
 
 from catgrad.errors import ArtifactError, ToolError
-from catgrad.files import reason, write_whole
+from catgrad.files import reason, write_atomically
 from catgrad.tools import Executable, run
 
 # Not -ffast-math: linked in, it makes the whole process flush small numbers to zero.
-FLAGS = (
-    "-std=c11", "-O3", "-march=native", "-fopenmp-simd", "-ffp-contract=fast", "-fno-math-errno",
-    "-fno-trapping-math",
-)  # fmt: skip
+REQUIRED = ("-fopenmp-simd", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math")
+"""Flags by which loops are vectorised, and a product and a sum become one instruction."""
+
+FLAGS = ("-std=c11", "-O3", "-march=native", *REQUIRED)
 SHARED = ("-shared", "-fPIC")
 
-LIMIT = 1800.0
+MAX_COMPILE_SECONDS = 1800.0
 """Seconds after which a compiler is killed."""
 
 COMPILER = Executable(
@@ -53,12 +53,12 @@ def shared_library(name: str, files: Mapping[str, str], source: str, flags: Sequ
     made_of = [*files, *files.values(), version(tuple(command)), processor(), *command, *options]
     folder = cache_folder() / _digest("\0".join(made_of).encode(errors="surrogateescape"))
     try:
-        return _kept(folder, name) or _compiled([*command, *options, source], files, folder, name)
+        return _cached(folder, name) or _compiled([*command, *options, source], files, folder, name)
     except OSError as error:
         raise ArtifactError(
-            "the cache of compiled libraries must be a folder that can be written",
+            "the cache of compiled libraries must be a writable folder",
             f"{folder.parent} is not: {reason(error)}",
-            "set $CATGRAD_CACHE to one that is",
+            "set $CATGRAD_CACHE to a writable folder",
         ) from None
 
 
@@ -69,7 +69,7 @@ def cache_folder() -> Path:
     return folder.absolute()
 
 
-def _kept(folder: Path, name: str) -> Path | None:
+def _cached(folder: Path, name: str) -> Path | None:
     """Find the cached library of an entry, unless it is damaged: to load a truncated one ends the process."""
     for library in folder.glob(f"{name}.*.so"):
         if library.name == _file_name(name, library.read_bytes()):
@@ -89,7 +89,7 @@ def _digest(content: bytes) -> str:
 def _compiled(command: Sequence[str], files: Mapping[str, str], folder: Path, name: str) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     for file, text in files.items():
-        write_whole(folder / file, [text.encode()])
+        write_atomically(folder / file, [text.encode()])
     # Concurrent processes each build their own library, and the last one stays.
     with tempfile.TemporaryDirectory(dir=folder) as temporary:
         made = Path(temporary) / f"{name}.so"
@@ -99,7 +99,9 @@ def _compiled(command: Sequence[str], files: Mapping[str, str], folder: Path, na
             error = next((line for line in lines if "error" in line), " ".join(lines[:3]))
             raise ToolError(
                 f"{command[0]} must compile the emitted source",
-                f"it says: {error}" if error else f"it makes no library and ends with {done.returncode}",
+                f"it says: {error}"
+                if error
+                else f"it writes no library and exits with status {done.returncode}",
                 f"run it in {folder}: {shlex.join([*command, '-o', made.name, '-lm'])}",
             )
         library = folder / _file_name(name, made.read_bytes())
@@ -116,16 +118,16 @@ def version(command: tuple[str, ...]) -> str:
 def _run(command: Sequence[str], folder: Path | None = None) -> subprocess.CompletedProcess[str]:
     """Run a compiler. Raises: ToolError if it is no program, or does not end."""
     try:
-        return run(command, LIMIT, cwd=folder)
+        return run(command, MAX_COMPILE_SECONDS, cwd=folder)
     except subprocess.TimeoutExpired:
         raise ToolError(
-            f"the C compiler must end within {LIMIT:g} seconds",
+            f"the C compiler must end within {MAX_COMPILE_SECONDS:g} seconds",
             f"{command[0]} did not, and was killed",
             "set $CC to another compiler, or make the model smaller",
         ) from None
     except OSError as error:
         raise ToolError(
-            "the C compiler must be a program that runs", f"{command[0]} is not: {reason(error)}", "set $CC"
+            "the C compiler must be an executable program", f"{command[0]} is not: {reason(error)}", "set $CC"
         ) from None
 
 

@@ -17,10 +17,10 @@ from catgrad.types import Array
 
 from .interface import Place, layouts
 
-MOST_BYTES = 2**20
+MAX_SOURCE_BYTES = 2**20
 """Limit of arrays in the source, in bytes, beyond which compilers and editors get slow."""
 
-HELD = ("buffers", "parameters")
+INFERENCE_TABLES = ("buffers", "parameters")
 """The tables that inference with a trained model reads."""
 
 
@@ -48,14 +48,15 @@ def weights(
     held = {
         table: layout
         for table, layout in layouts(tables).items()
-        if table == "parameters" or (table in HELD and any(place.slot.name in found for place in layout))
+        if table == "parameters"
+        or (table in INFERENCE_TABLES and any(place.slot.name in found for place in layout))
     }
     total = sum(place.bytes for layout in held.values() for place in layout)
-    if total > MOST_BYTES:
+    if total > MAX_SOURCE_BYTES:
         raise OptionError(
-            f"weights in the source must have {MOST_BYTES} bytes at most",
+            f"weights in the source must have {MAX_SOURCE_BYTES} bytes at most",
             f"those of the model have {total}",
-            "read them from the file when the program starts",
+            "read them from the file at run time",
         )
     return [
         Weight(table, place, _digits(_of(place, found, path)))

@@ -19,7 +19,7 @@ from .interface import entry, own
 from .library import Library, address, table_of
 from .plans import Plan, Plans
 
-TOO_LARGE = c_size_t(-1).value
+OVERFLOW = c_size_t(-1).value
 """The workspace size that stands for an overflow of the count of bytes."""
 
 
@@ -47,7 +47,7 @@ class Entry:
         """Return the plan of a call at these sizes."""
         in_order = tuple(sizes[symbol] for symbol in self.symbols)
         workspace = self._workspace(*in_order)
-        if workspace == TOO_LARGE:
+        if workspace == OVERFLOW:
             raise _too_large(self.function.name, sizes)
         shapes = tuple(numbers(substitute(type.shape, sizes)) for type in self.results)
         return Plan(in_order, shapes, workspace)
@@ -89,7 +89,7 @@ class Entry:
 
 def _too_large(name: str, sizes: Mapping[str, int]) -> ShapeError:
     return ShapeError(
-        f"arrays must have at most {TOO_LARGE // 2} bytes",
+        f"arrays must have at most {OVERFLOW // 2} bytes",
         f"one would have more where {', '.join(f'{symbol} = {size}' for symbol, size in sizes.items())}",
         "pass smaller ones",
         subject=name,

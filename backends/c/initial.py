@@ -1,4 +1,4 @@
-"""First values of tables, computed by the emitted library."""
+"""Initial values of tables, computed by the emitted library."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .library import Library, table_of
 
 
 class Initial:
-    """A function from a seed to the first values of a table."""
+    """A function from a seed to the initial values of a table."""
 
     def __init__(self, library: Library, program: Program, function: Function) -> None:
         self.library, self.program, self.function = library, program, function
@@ -25,14 +25,14 @@ class Initial:
         self.expected = Expected(function.name, ("seed",), function.argument_types)
 
     def __call__(self, seed: Any = 0) -> list[Array]:
-        """Compute the first values, determined by the seed."""
+        """Compute the initial values, determined by the seed."""
         [checked] = self.expected.checked([seed])
         first = initialise(self.library, self.program, int(checked))
         return [array for table in self.function.changes for array in first[table]]
 
 
 def initialise(library: Library, program: Program, seed: int) -> dict[Role, list[Array]]:
-    """Compute the first values of every table that is not empty."""
+    """Compute the initial values of every table that is not empty."""
     tables = {
         table: [np.empty(numbers(slot.type.shape), slot.type.dtype.numpy) for slot in program.tables[table]]
         for table in TABLES

@@ -64,7 +64,7 @@ class CArgument:
 
     @property
     def with_shape(self) -> str:
-        """Its identifier and its sizes, and the dtype of 16 bits, for which C has no type."""
+        """Write the identifier with the sizes, after a dtype of 16 bits, for which C has no type."""
         dtype = self.type.dtype
         type = f"{dtype.value} " if dtype.wide is not dtype else ""
         return f"{type}{self.identifier}{f'[{self.shape}]' if self.shape else ''}"
@@ -91,7 +91,7 @@ def own(ports: Sequence[Port]) -> list[Port]:
 
 
 def initials(functions: Mapping[str, Any]) -> list[Any]:
-    """List the functions that compute first values of a table, if it has any."""
+    """List the functions that compute initial values of a table, if it has any."""
     return [f for f in functions.values() if f.kind.is_initial and f.entry.tables]
 
 
@@ -140,7 +140,7 @@ class Place:
     @property
     def bytes(self) -> int:
         """Size in bytes."""
-        return self.size * self.slot.type.dtype.numpy.itemsize
+        return self.size * self.slot.type.dtype.itemsize
 
     @property
     def format_name(self) -> str:

@@ -43,7 +43,9 @@ class Library:
             )
         text = self._error_string(code).decode()
         return ToolError(
-            "an emitted function must succeed", f"{name} says {text}", "report this as an error of catgrad"
+            "an emitted function must succeed",
+            f"{name} returns: {text}",
+            "report this as a defect of catgrad",
         )
 
 
@@ -53,7 +55,9 @@ def _loaded(path: Path) -> ctypes.CDLL:
         return ctypes.CDLL(str(path))
     except OSError as error:
         raise ToolError(
-            "a compiled library must load", f"{error}", "set $CATGRAD_CACHE to a folder for programs"
+            "a compiled library must load",
+            f"{error}",
+            "set $CATGRAD_CACHE to a folder from which programs can run",
         ) from None
 
 
@@ -79,7 +83,7 @@ def aligned_bytes(count: int) -> Array:
     """Allocate `count` bytes, aligned."""
     try:
         memory = np.empty(count + ALIGNMENT, np.uint8)
-    except (MemoryError, ValueError):  # which NumPy raises for sizes that no array may have
+    except (MemoryError, ValueError):  # NumPy raises ValueError for sizes beyond any array
         raise MemoryError(
             f"the workspace must have {count} bytes, but there is no room for it; pass smaller arrays"
         ) from None

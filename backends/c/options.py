@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
-from catgrad.errors import OptionError
+from catgrad.options import require_kinds
 
 
 @dataclass(frozen=True)
@@ -21,8 +21,4 @@ class Options:
     openmp: bool = False
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if not isinstance(value, type(field.default)):
-                kind = "true or false" if isinstance(field.default, bool) else "a text"
-                raise OptionError(f"{field.name} must be {kind}", f"it is {value!r}", "write one")
+        require_kinds(self)

@@ -9,7 +9,7 @@ from catgrad.types import Array
 
 from ..host.checks import Expected, signature
 
-MOST = 100
+MAX_CACHED_PLANS = 100
 """Plans that are cached for each function."""
 
 
@@ -42,7 +42,7 @@ class Plans:
         every = self.expected.checked([*self.common, *values])
         plan, arrays = self.plan(self.expected.sizes(every)), every[len(self.common) :]
         if all(array is value for array, value in zip(arrays, values, strict=True)):
-            if len(self._known) >= MOST:
+            if len(self._known) >= MAX_CACHED_PLANS:
                 self._known.clear()
             self._known[seen] = plan
         return plan, arrays

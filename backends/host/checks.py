@@ -94,7 +94,7 @@ def converted(array: Array, dtype: np.dtype[Any], what: str) -> Array:
 def in_dtype(numbers: Array, dtype: Dtype) -> Array:
     """Convert numbers of float64 to a dtype: one may overflow a float32, and 2⁶³ an int64."""
     with np.errstate(over="ignore", invalid="ignore"):
-        if dtype.is_floating or dtype is Dtype.bool:
+        if not dtype.is_integer:
             return numbers.astype(dtype.numpy)
         greatest = dtype.limits.max
         return np.where(numbers < greatest, numbers.astype(dtype.numpy), dtype.numpy.type(greatest))

@@ -12,7 +12,7 @@ from typing import Any
 
 from catgrad.errors import ToolError
 
-LIMIT = 300.0
+MAX_ANSWER_SECONDS = 300.0
 """Seconds after which a message that has no answer is given up."""
 
 
@@ -30,7 +30,7 @@ class JsonProcess:
         """Tell whether it can take another message."""
         return self._process.poll() is None
 
-    def exchange(self, what: str, message: Mapping[str, Any], limit: float = LIMIT) -> Any:
+    def exchange(self, what: str, message: Mapping[str, Any], limit: float = MAX_ANSWER_SECONDS) -> Any:
         """Return the answer to a message, which errors call `what`.
 
         Raises: ToolError if the process has ended, ends or takes longer than the limit, in seconds.
@@ -38,7 +38,7 @@ class JsonProcess:
         with self._lock:
             if not self.running:
                 raise ToolError(
-                    f"`{what}` must have a running machine", "it was ended", "load the project again"
+                    f"`{what}` must have a running process", "it was ended", "load the project again"
                 )
             answered = self._exchange(f"{json.dumps(message)}\n".encode(), limit)
         if not answered:

@@ -44,7 +44,7 @@ class Table(MutableMapping[str, Any], ABC):
         return {**other, **self}
 
     def __delitem__(self, name: str) -> None:
-        raise TypeError(f"{self._table}: {name} must stay, for the model has it; assign it another value")
+        raise TypeError(f"{self._table}: {name} must not be deleted; assign it another value")
 
     def __setitem__(self, name: str, value: Any) -> None:
         if name not in self._types:

@@ -81,7 +81,7 @@ def _check_values(module: Any, imported: Imported, optimiser: Optimiser | None) 
             raise ArtifactError(
                 "the weights of a sprite must be finite",
                 f"{name} has {int(wrong.sum())} that are not, such as {tensor[wrong][0].item()}",
-                "train the module anew with a smaller learning rate",
+                "train the module again with a smaller learning rate",
             )
     if optimiser is not None and not imported.parameters:
         raise OptionError(

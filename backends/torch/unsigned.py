@@ -79,10 +79,10 @@ class _Legaliser:
         if op.rearranges or isinstance(op, WITHIN_RANGE):
             return value
         if isinstance(op, Cast) and op.before.is_floating:
-            return self._beside(Minimum(), self._beside(Maximum(), value, 0), GREATEST)
-        return self._beside(BitAnd(), value, GREATEST)
+            return self._with_number(Minimum(), self._with_number(Maximum(), value, 0), GREATEST)
+        return self._with_number(BitAnd(), value, GREATEST)
 
-    def _beside(self, op: Op, value: int, number: int) -> int:
+    def _with_number(self, op: Op, value: int, number: int) -> int:
         """Apply an operation to a value and a number."""
         constant = self._new(value)
         self.body.append(Apply(Constant(self.types[constant], number), (), (constant,)))

@@ -11,7 +11,7 @@ from .. import templates
 from ..torch import KNOWN_GAPS, PASSES, PYTORCH
 from .harness import harness
 from .options import Options
-from .parts import class_name, containers, one_way, path, renewed
+from .parts import class_name, containers, is_modeless, path, renewed
 from .prepare import prepare
 from .skeleton import examples, optimizers
 
@@ -38,7 +38,7 @@ BACKEND = Backend(
         "class_name": class_name,
         "containers": containers,
         "examples": examples,
-        "one_way": one_way,
+        "is_modeless": is_modeless,
         "optimizers": optimizers,
         "path": path,
         "renewed": renewed,

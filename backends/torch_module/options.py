@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import builtins
 import re
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from keyword import iskeyword
 
-from catgrad.errors import OptionError, nearest
+from catgrad.errors import OptionError
+from catgrad.options import require_choices, require_kinds
 
 CHOICES = {"dtype": ("", "float32", "float64"), "constants": ("inline", "buffers", "parameters")}
 
@@ -31,21 +32,11 @@ class Options:
     skeleton: bool = False
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if not isinstance(value, type(field.default)):
-                kind = "true or false" if isinstance(field.default, bool) else "a text"
-                raise OptionError(f"{field.name} must be {kind}", f"it is {value!r}", "write one")
-        for name, choices in CHOICES.items():
-            if getattr(self, name) not in choices:
-                raise OptionError(
-                    f"{name} must be {' or '.join(filter(None, choices))}",
-                    f"it is {getattr(self, name)!r}",
-                    f"{nearest(getattr(self, name), filter(None, choices))}choose one of them",
-                )
+        require_kinds(self)
+        require_choices(self, CHOICES)
         if self.class_name and not is_class_name(self.class_name):
             raise OptionError(
-                "class_name must be letters, digits and underscores, and no word of Python",
+                "class_name must be an ASCII identifier that is no keyword or builtin of Python",
                 f"it is {self.class_name!r}",
                 "write for example Encoder",
             )

@@ -56,7 +56,7 @@ def check_names(slots: Iterable[Slot]) -> None:
         if taken or name in inside or names.count(name) > 1:
             what = f"one of {name!r} is {taken[0]!r}" if taken else f"{name!r} is used twice"
             raise OptionError(
-                "each part of a name must be free in a torch.nn.Module",
+                "the parts of a name must be no attributes of torch.nn.Module, and occur once",
                 what,
                 "give the layer or the parameter another name",
             )
@@ -67,7 +67,7 @@ def class_name(backend: Backend, program: Program) -> str:
     return backend.options.class_name or class_name_of(program.name)
 
 
-def one_way(kinds: Mapping[Kind, FunctionText]) -> bool:
+def is_modeless(kinds: Mapping[Kind, FunctionText]) -> bool:
     """Return whether the model is the same in training and evaluation."""
     trained, used = kinds[Kind.TRAINED], kinds[Kind.PREDICT]
     return (trained.statements, trained.results) == (used.statements, used.results)

@@ -50,19 +50,21 @@ def prepare(backend: Backend, program: Program) -> Program:
     if program.tables and Kind.CRITERION not in program.kinds:
         raise OptionError(
             "a module must be made of a Task",
-            f"{program.name} is functions that keep arrays between calls",
+            f"{program.name} is Functions with parameters or buffers",
             "choose another target for Functions",
         )
     check_names(slot for table, slots in program.tables.items() if table is not Role.STATE for slot in slots)
     if options.class_name in {*backend.dialect.reserved, *(f.name for f in program.functions)}:
         raise OptionError(
-            "class_name must be free in the emitted file", f"it is {options.class_name!r}", "write another"
+            "class_name must not be used in the emitted file",
+            f"it is {options.class_name!r}",
+            "write another",
         )
     _check_dtype(options.dtype, program)
     simple = program.map(lambda f: optimise(detached(f, len(_buffers(f)))))
     if options.constants != "inline":
         simple = hoisted(simple, options.compress)
-    return simple.map(lambda f: _apart(f) if f.kind.is_initial else _saved(f, _buffers(f)))
+    return simple.map(lambda f: _without_aliases(f) if f.kind.is_initial else _saved(f, _buffers(f)))
 
 
 def _buffers(function: Function) -> tuple[int, ...]:
@@ -78,11 +80,11 @@ def _check_dtype(wanted: str, program: Program) -> None:
                 raise DtypeError(
                     f"every parameter and input must be {wanted}",
                     f"{function.names[value]} is {dtype.name}",
-                    f"build the model of arrays of {wanted}, or leave the option out",
+                    f"build the model with arrays of {wanted}, or leave the option out",
                 )
 
 
-def _apart(function: Function) -> Function:
+def _without_aliases(function: Function) -> Function:
     """Copy initial values that share memory, as training changes them in place."""
     producer = {value: apply.op for apply in function.body for value in apply.outputs}
     body, results, types = list(function.body), list(function.results), list(function.types)

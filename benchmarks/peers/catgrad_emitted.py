@@ -21,7 +21,7 @@ class Model:
     @cached_property
     def loaded(self) -> Any:
         """The training class."""
-        [workload] = chosen(self.case.words["name"])
+        [workload] = chosen(self.case.spec["name"])
         options = {"openmp": True} if self.case.word == "c" and self.case.threads > 1 else {}
         return emit(workload.task, self.case.word, **options).load()()
 

@@ -44,7 +44,7 @@ class Model:
     """The functions of a case, and its first arrays."""
 
     def __init__(self, case: Case) -> None:
-        self.words, numbers = case.words, dict(case.words["optimiser"])
+        self.spec, numbers = case.spec, dict(case.spec["optimiser"])
         self.kind = numbers.pop("kind", "sgd")
         self.update = partial({"sgd": sgd, "adamw": adamw}[self.kind], **numbers)
         self.x = channels_last(case.arrays["x"], (0, 2, 3, 1))
@@ -53,24 +53,24 @@ class Model:
 
     def scores(self, p: Arrays, m: Arrays, x: Any, training: bool) -> Any:
         """Return the output and the new buffers."""
-        modes = {"training": training} if self.words["net"] == "resnet" else {}
-        return NETS[self.words["net"]](p, m, x, **self.words["sizes"], **modes)
+        modes = {"training": training} if self.spec["net"] == "resnet" else {}
+        return NETS[self.spec["net"]](p, m, x, **self.spec["sizes"], **modes)
 
     def loss(self, p: Arrays, m: Arrays, x: Any, y: Any) -> Any:
         """Return the loss in training and the new buffers."""
         scores, m = self.scores(p, m, x, training=True)
-        if self.words["loss"] == "mse":
+        if self.spec["loss"] == "mse":
             return ((scores - y) ** 2).mean(), m
         return -jnp.take_along_axis(nn.log_softmax(scores), y[..., None], -1).mean(), m
 
-    def step(self, held: tuple[Arrays, Arrays, Arrays], x: Any, y: Any) -> Any:
+    def step(self, tables: tuple[Arrays, Arrays, Arrays], x: Any, y: Any) -> Any:
         """New arrays, and the loss before."""
-        p, m, s = held
+        p, m, s = tables
         (loss, m), g = jax.value_and_grad(self.loss, has_aux=True)(p, m, x, y)
         p, s = self.update(p, s, g)
         return (p, m, s), loss
 
-    def held(self) -> tuple[Arrays, Arrays, Arrays]:
+    def tables(self) -> tuple[Arrays, Arrays, Arrays]:
         """First values of the parameters, the buffers and the optimiser's state."""
         p = {k: jnp.array(array) for k, array in self.arrays.items()}
         norms = [k.removesuffix(".norm.bias") for k in p if k.endswith(".norm.bias")]
@@ -79,25 +79,25 @@ class Model:
         zeros = {k: jnp.zeros_like(array) for k, array in p.items()}
         if self.kind == "adamw":
             return p, m, {"count": jnp.zeros(()), "m": zeros, "v": jax.tree.map(jnp.copy, zeros)}
-        return p, m, zeros if "momentum" in self.words["optimiser"] else {}
+        return p, m, zeros if "momentum" in self.spec["optimiser"] else {}
 
 
 def stepping(case: Case, steps: int = 1) -> Timed:
     """One step by one call, or many over as many batches."""
     model = Model(case)
-    held, x, y = model.held(), model.x, model.y
+    tables, x, y = model.tables(), model.x, model.y
     function = model.step
     if steps > 1:
         x, y = (jnp.stack([array] * steps) for array in (x, y))
 
-        def function(held: Any, x: Any, y: Any) -> Any:
-            return jax.lax.scan(lambda held, batch: model.step(held, *batch), held, (x, y))
+        def function(tables: Any, x: Any, y: Any) -> Any:
+            return jax.lax.scan(lambda tables, batch: model.step(tables, *batch), tables, (x, y))
 
     compiled = jax.jit(function, donate_argnums=0)
 
     def call() -> Any:
-        nonlocal held
-        held, loss = compiled(held, x, y)
+        nonlocal tables
+        tables, loss = compiled(tables, x, y)
         return loss.block_until_ready()
 
     return Timed(call, steps)
@@ -106,7 +106,7 @@ def stepping(case: Case, steps: int = 1) -> Timed:
 def predicting(case: Case) -> Timed:
     """Return the output."""
     model = Model(case)
-    p, m, _ = model.held()
+    p, m, _ = model.tables()
     compiled = jax.jit(lambda p, m, x: model.scores(p, m, x, training=False)[0])
     return Timed(lambda: compiled(p, m, model.x).block_until_ready())
 

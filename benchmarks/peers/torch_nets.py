@@ -95,7 +95,7 @@ NETS: dict[str, Callable[..., nn.Module]] = {
 def net_of(case: Case, training: bool) -> nn.Module:
     """Return the case's model with its first parameters."""
     torch.set_num_threads(case.threads)
-    net = NETS[case.words["net"]](**case.words["sizes"]).train(training)
+    net = NETS[case.spec["net"]](**case.spec["sizes"]).train(training)
     arrays = {name: torch.tensor(array) for name, array in case.parameters.items()}
     if isinstance(net, Gpt):
         net.take(arrays)
@@ -112,13 +112,13 @@ def batch_of(case: Case) -> tuple[torch.Tensor, torch.Tensor]:
 
 def loss_of(case: Case) -> Callable[[Any, Any], torch.Tensor]:
     """Return the case's loss of scores and labels."""
-    if case.words["loss"] == "mse":
+    if case.spec["loss"] == "mse":
         return F.mse_loss
     return lambda scores, y: F.cross_entropy(scores.flatten(0, -2), y.flatten())
 
 
 def optimiser_of(case: Case, net: nn.Module) -> torch.optim.Optimizer:
     """Return the case's optimiser, in the form that PyTorch has fused for the processor."""
-    numbers = dict(case.words["optimiser"])
+    numbers = dict(case.spec["optimiser"])
     kind = {"sgd": torch.optim.SGD, "adamw": torch.optim.AdamW}[numbers.pop("kind", "sgd")]
     return kind(net.parameters(), numbers.pop("rate"), **numbers, fused=True)

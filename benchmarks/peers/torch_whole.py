@@ -57,7 +57,7 @@ def state_of(kind: str, parameters: Arrays) -> Arrays:
 def whole(case: Case) -> Whole:
     """Return the step of a case."""
     net, (x, y), loss = net_of(case, training=True), batch_of(case), loss_of(case)
-    numbers = dict(case.words["optimiser"])
+    numbers = dict(case.spec["optimiser"])
     kind = numbers.pop("kind", "sgd")
     update = {"sgd": sgd, "adamw": adamw}[kind]
     names, kept = list(dict(net.named_parameters())), list(dict(net.named_buffers()))

@@ -31,7 +31,7 @@ class Case:
     word: str = ""
 
     @cached_property
-    def words(self) -> dict[str, Any]:
+    def spec(self) -> dict[str, Any]:
         """The model, its loss and its optimiser."""
         return json.loads((self.folder / "workload.json").read_text())
 
@@ -61,7 +61,7 @@ Makers = Mapping[str, Callable[[], Timed]]
 def loss_of(case: Case, scores: Any) -> float:
     """Return the loss of a prediction, to compare all competitors by one number."""
     scores, y = np.asarray(scores, np.float64), case.arrays["y"]
-    if case.words["loss"] == "mse":
+    if case.spec["loss"] == "mse":
         return float(np.mean((scores - y) ** 2))
     shifted = scores - scores.max(-1, keepdims=True)
     log_p = shifted - np.log(np.exp(shifted).sum(-1, keepdims=True))
@@ -72,14 +72,14 @@ class Worker:
     """The cases that a process has built."""
 
     def __init__(self, case: Case, makers: Makers) -> None:
-        self.case, self.makers, self.made = case, makers, {}
+        self.case, self.makers, self.built = case, makers, {}
 
     def prepare(self, measure: str) -> dict[str, Any]:
         """Build a case; return the seconds up to the end of its first call, and its first losses."""
         if measure not in self.makers:
             return {"absent": True}
         start = time.perf_counter()
-        timed = self.made[measure] = self.makers[measure]()
+        timed = self.built[measure] = self.makers[measure]()
         first = timed.call()
         seconds = time.perf_counter() - start
         if measure == "predict":
@@ -92,7 +92,7 @@ class Worker:
 
     def time(self, measure: str, times: int) -> dict[str, Any]:
         """Return the seconds of one step or prediction, by processor and by clock, and of one call."""
-        timed = self.made[measure]
+        timed = self.built[measure]
         gc.disable()
         clock, processor = time.perf_counter(), time.process_time()
         for _ in range(times):

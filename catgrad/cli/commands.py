@@ -14,7 +14,7 @@ from catgrad.cli.models import guarded, resolve
 from catgrad.cli.options import parsed, spelled
 from catgrad.cli.tables import show
 from catgrad.errors import ArtifactError, OptionError, nearest
-from catgrad.files import reason, write_whole
+from catgrad.files import reason, write_atomically
 
 if TYPE_CHECKING:
     from catgrad.backend import Artifact
@@ -197,7 +197,7 @@ def draw(
             found = found.term(function)
     picture = render(found, file.suffix.removeprefix("."))
     try:
-        write_whole(file, [picture])
+        write_atomically(file, [picture])
     except (OSError, ValueError) as error:
         raise ArtifactError(
             "the picture's file must be writable",
@@ -233,7 +233,7 @@ def _emitted(model: str, target: str, option: list[str]) -> Artifact:
     task = resolve(model)
     if not isinstance(task, (Task, Functions)):
         raise OptionError(
-            "what is emitted must be a Task, for a training step has an optimiser and a loss",
+            "the model to emit must be a Task, because a training step needs an optimiser and a loss",
             f"{model} is {type(task).__name__}",
             "wrap the model as Task(model, sgd(0.01), mse)",
         )

@@ -47,5 +47,5 @@ def _tools(found: dict[str, Backend | ToolError]) -> Iterator[Row]:
             uses.setdefault(tool, []).append(f"{name}: {tool.use}" if tool.use else name)
     uses |= {tool: [tool.use] for tool in OUTSIDE}
     for tool, users in uses.items():
-        version = (tool.version() or "unknown") if tool.is_here() else "not here"
-        yield tool.name, version, "; ".join(users), "" if tool.is_here() else tool.remedy()
+        version = (tool.version() or "unknown") if tool.is_installed() else "not here"
+        yield tool.name, version, "; ".join(users), "" if tool.is_installed() else tool.remedy()

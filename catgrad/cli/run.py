@@ -87,9 +87,9 @@ def _explained(error: BaseException) -> tuple[int, str]:
     if isinstance(error, OSError):
         return REFUSED, f"standard output must be writable, but it is not: {error.strerror}; write elsewhere"
     found = CatgradError(
-        "the command must end well or say what is wrong with its input",
+        "the command must succeed or report invalid input",
         f"it raised {described(error)}",
-        "this is a defect: report it with what CATGRAD_TRACEBACK=1 shows",
+        "this is a defect: report it with the traceback that CATGRAD_TRACEBACK=1 shows",
     )
     return FAILED, str(found)
 

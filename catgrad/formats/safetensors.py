@@ -18,11 +18,11 @@ from typing import Any
 from safetensors import SafetensorError, deserialize, safe_open
 
 from catgrad.errors import ArtifactError
-from catgrad.files import reason, write_whole
+from catgrad.files import reason, write_atomically
 from catgrad.formats.elements import format_name, from_bytes, to_bytes
 from catgrad.types import Array, as_numpy
 
-LONGEST_HEADER = 100_000_000
+MAX_HEADER_BYTES = 100_000_000
 """The maximum size of a header in bytes; readers refuse larger ones."""
 
 METADATA = "__metadata__"
@@ -42,7 +42,7 @@ def write(path: str | Path, arrays: Mapping[str, Any], metadata: Mapping[str, st
     header = _header(path, blocks, metadata or {})
     content = chain([len(header).to_bytes(8, "little"), header], map(to_bytes, blocks.values()))
     try:
-        write_whole(Path(path), content)
+        write_atomically(Path(path), content)
     except OSError as error:
         raise ArtifactError(
             "the file of weights must be writable", f"{path} is not: {reason(error)}", "choose another path"
@@ -91,11 +91,11 @@ def _header(path: str | Path, blocks: Mapping[str, Array], metadata: Mapping[str
         place += block.nbytes
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
-    if len(text) > LONGEST_HEADER:
+    if len(text) > MAX_HEADER_BYTES:
         raise ArtifactError(
-            f"names and metadata must have {LONGEST_HEADER:,} bytes at most",
+            f"names and metadata must have {MAX_HEADER_BYTES:,} bytes at most",
             f"those of {path} have {len(text):,}",
-            "keep long texts in a file of their own",
+            "store long texts in a separate file",
         )
     return text
 
@@ -129,9 +129,9 @@ def _read_shards(index: Path) -> dict[str, Array]:
         expected = {name for name, place in places.items() if place == shard}
         if found.keys() != expected:
             raise ArtifactError(
-                f"{shard} must hold the arrays that {index} says",
+                f"{shard} must hold the arrays that {index} lists",
                 f"it differs in {', '.join(sorted(found.keys() ^ expected)[:5])}",
-                "take all files from one place",
+                "use files that were saved together",
             )
         arrays |= found
     return arrays
@@ -147,7 +147,7 @@ def _places(index: Path) -> dict[str, str]:
         raise ArtifactError(
             f"{index} must have a table `weight_map` of the names of arrays and of files beside it",
             "it has none",
-            "check that it is whole",
+            "check that it is complete",
         ) from None
     return dict(places)
 
@@ -183,4 +183,4 @@ def _unreadable(path: str | Path, error: OSError | ValueError) -> ArtifactError:
 def _malformed(path: str | Path, error: Exception) -> ArtifactError:
     # The error may quote the file, so it is shortened to a sentence.
     found = " ".join(str(error).split())[:200]
-    return ArtifactError(f"{path} must be a safetensors file", found, "check that it is whole")
+    return ArtifactError(f"{path} must be a safetensors file", found, "check that it is complete")

@@ -6,10 +6,10 @@ from typing import Any, TypeVar
 
 from catgrad.errors import TermError
 from catgrad.terms.build import TermBuilder, build
-from catgrad.terms.state import Buffer, Kept, RunNumber, Slot, Update, slot
+from catgrad.terms.state import Buffer, Persistent, RunNumber, Slot, Update, slot
 from catgrad.terms.term import Edge, Term, assemble, edges
 
-K = TypeVar("K", bound=Kept)
+K = TypeVar("K", bound=Persistent)
 
 
 def factor(term: Term, kind: type[K]) -> tuple[tuple[K, ...], Term]:
@@ -54,8 +54,8 @@ def factor_buffers(term: Term) -> tuple[tuple[Slot, ...], Term]:
     if len(set(names)) < len(names) or len(set(written)) < len(written) or not set(written) <= set(names):
         raise TermError(
             "each buffer must be read once and updated at most once",
-            f"those read are {names} and those updated {written}",
-            "read it into a variable, and give other layers other names",
+            f"the reads are {names} and the updates {written}",
+            "read it once into a variable, and give layers distinct names",
         )
     rest = [edge for edge in every if not isinstance(edge.op, Update)]
     opened = assemble(
@@ -77,8 +77,8 @@ def _by_name(term: Term, kind: type[K]) -> dict[str, K]:
     for op in term.H.x.table:
         if isinstance(op, kind) and found.setdefault(op.name, op) != op:
             raise TermError(
-                "what is kept under one name must be one thing",
+                "parameters and buffers must have distinct names",
                 f"{op.name!r} is {found[op.name]} and {op}",
-                "give one of them another name",
+                "rename one of them",
             )
     return found

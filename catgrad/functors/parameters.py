@@ -88,7 +88,7 @@ def _numbers(layer: str, count: int, taken: set[str]) -> list[str]:
 def _check_trainable(parameter: Parameter) -> None:
     if not parameter.array_type.dtype.is_floating:
         raise DtypeError(
-            "a parameter must be floating-point, for it moves along its gradient",
+            "a parameter must be floating-point, because its gradient updates it",
             f"{parameter.name} is {parameter.array_type}",
             "make it an input of the model, or a constant",
         )

@@ -21,7 +21,7 @@ from catgrad.functors.local import LocalFunctor
 from catgrad.functors.wide import in_wide
 from catgrad.terms.block import Block
 from catgrad.terms.build import build
-from catgrad.terms.dead_code import live
+from catgrad.terms.dead_code import eliminate_dead_code
 from catgrad.terms.op import INPUTS, Examples, Op, Types
 from catgrad.terms.structural import Constant, is_differentiable
 from catgrad.terms.term import Term, check_functional, discard, identity, obj, singleton
@@ -97,7 +97,9 @@ class Reversed(Op):
 
 
 def _no_body(*_: Any) -> Any:
-    raise UnsupportedOp("what is reversed must be a definition", "it has no body", "declare rev")
+    raise UnsupportedOp(
+        "an operation without rev must be a definition to be reversed", "it has no body", "declare rev"
+    )
 
 
 class Optics:
@@ -109,7 +111,7 @@ class Optics:
     def of(self, op: Op, inputs: Objects) -> tuple[Term, Term]:
         """Return the maps A → B ⊗ M and M ⊗ B′ → A′."""
         if op.optic is None:
-            raise UnsupportedOp("an operation must say its optic", f"{op} does not", "declare rev")
+            raise UnsupportedOp("an operation must declare its optic", f"{op} does not", "declare rev")
         if (op, inputs) not in self._known:
             self._known[op, inputs] = op.optic(reverse, *inputs)
         return self._known[op, inputs]
@@ -202,7 +204,7 @@ def reverse(f: Term, functor: Reverse | None = None) -> Term:
     Raises: TermError if a wire dangles or is merged; UnsupportedOp.
     """
     check_functional(f)
-    f = live(f)
+    f = eliminate_dead_code(f)
     functor = functor or Reverse()
     return cast(Term, functor.adapt(functor(f), f.source, f.target))
 

@@ -1,4 +1,4 @@
-"""Batches of data: arrays, shuffled in each epoch, or a stream in its own order."""
+"""Batches of data: arrays, shuffled in each epoch, or an iterable in its own order."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from catgrad.errors import OptionError, ShapeError
-from catgrad.learn.options import check_whole
+from catgrad.learn.options import check_integer
 
 Batch = tuple[Any, ...]
 Data = tuple[Any, ...] | Iterable[Batch] | Callable[[int], Iterable[Batch]]
@@ -24,24 +24,24 @@ def batches(data: Data, batch_size: int = 64, seed: int | None = 0, drop_last: b
     """Yield the batches of an epoch: each example once, in an order that depends on seed and epoch.
 
     There is no shuffling in epoch 0, with `seed` None, or with all examples in one batch. The last batch
-    is smaller if the size does not divide the number of examples, unless `drop_last` omits it. A stream
-    is asked for its batches in each epoch, and determines sizes and order.
+    is smaller if the size does not divide the number of examples, unless `drop_last` omits it. An
+    iterable is iterated over in each epoch, and determines sizes and order.
 
     Raises: ShapeError if the arrays differ in their first axis, or are empty; OptionError if a size
             or seed is out of its range
     """
-    check_whole("a batch size", batch_size, 1)
+    check_integer("a batch size", batch_size, 1)
     if seed is not None:
-        check_whole("a seed", seed, 0)
+        check_integer("a seed", seed, 0)
     if not isinstance(data, tuple):
         return _stream(data)
     arrays = tuple(map(_indexable, data))
     count = _check_arrays(arrays)
     if drop_last and count < batch_size:
         raise OptionError(
-            "an epoch must have a whole batch where the last is dropped",
+            "an epoch must have a full batch if incomplete ones are dropped",
             f"there are {count} examples and the batch size is {batch_size}",
-            "make the batches smaller",
+            "reduce the batch size",
         )
 
     def epoch_of_arrays(epoch: int) -> Iterator[Batch]:
@@ -87,15 +87,15 @@ def _stream(data: Any) -> Source:
                 raise OptionError(
                     "a batch must be a tuple of arrays",
                     f"it is {type(batch).__name__}",
-                    "give arrays as a tuple (x, y), and streams as batches (x, y)",
+                    "pass arrays as a tuple (x, y), or an iterable of batches (x, y)",
                 )
             empty = False
             yield tuple(batch)
         if empty:
             raise OptionError(
-                "a stream must have batches in each epoch",
+                "an iterable of batches must have some in each epoch",
                 f"it has none in epoch {epoch}" if epoch else "it has none",
-                "give a list, or a function from the epoch to batches, for an iterator is spent after one",
+                "pass a list, or a function from the epoch to batches: an iterator is exhausted after one",
             )
 
     return epoch_of_stream
@@ -111,10 +111,10 @@ def _check_arrays(arrays: tuple[Any, ...]) -> int:
     found = f"the shapes are {', '.join(map(str, shapes))}" if shapes else "there are none"
     if not shapes or () in shapes or len({shape[0] for shape in shapes}) > 1:
         raise ShapeError(
-            "the arrays must have one first axis, that of the examples",
+            "the arrays must have the same first axis, that of the examples",
             found,
             "give as many labels as inputs",
         )
     if not shapes[0][0]:
-        raise ShapeError("there must be an example", found, "check how the data are read")
+        raise ShapeError("there must be at least one example", found, "check how the data are read")
     return int(shapes[0][0])

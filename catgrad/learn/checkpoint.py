@@ -1,4 +1,4 @@
-"""A learner's parameters, buffers and optimiser state, in a file and back."""
+"""Checkpoints: a learner's parameters, buffers and optimiser state in a safetensors file."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ Tables = dict[str, dict[str, Any]]
 
 
 def tables(learner: Learner) -> Tables:
-    """All that a learner holds. One that is not emitted may lack a table."""
+    """Return the tables of a learner. One that is not emitted may lack a table."""
     return {str(table): getattr(learner, table) for table in TABLES if hasattr(learner, table)}
 
 
-def put_back(learner: Learner, values: Tables) -> None:
-    """Let the learner hold these tables again."""
+def restore(learner: Learner, values: Tables) -> None:
+    """Restore the tables of a learner."""
     for table, arrays in values.items():
         setattr(learner, table, arrays)
 
@@ -35,12 +35,12 @@ def save(
     metadata: Mapping[str, str] | None = None,
     aliases: Mapping[str, str] | None = None,
 ) -> None:
-    """Write all a learner holds by name, as safetensors; training goes on from it bit for bit.
+    """Write the tables of a learner by name, as safetensors; training resumes from it bit for bit.
 
-    `aliases` gives further names by which other programs know an array, as that of a tied weight:
-    the file holds the array once, and the names in its metadata.
+    `aliases` maps further names to names of arrays, as for tied weights: the file has each array once, and
+    the aliases in its metadata.
 
-    Raises: ArtifactError if the file cannot be written; UnknownName if an alias is of no array.
+    Raises: ArtifactError if the file cannot be written; UnknownName if an alias names no array.
     """
     arrays, known = _all(tables(learner)), dict(metadata or {})
     for name in (aliases or {}).values():
@@ -54,13 +54,11 @@ def save(
 def load(learner: Learner, path: str | Path, aliases: Mapping[str, str] | None = None) -> None:
     """Read parameters, and buffers and state if the file has them, into a learner of any target.
 
-    A file without buffers or state, such as that of another program, leaves those of the learner as
-    they are. `aliases` gives the names by which the file has an array beside, or instead of, that in
-    the model.
+    A file without buffers or state, such as that of another program, does not change those of the learner.
+    `aliases` maps names in the file to names in the model; the file may have either or both.
 
-    Raises: ArtifactError if the file is no safetensors; ShapeError if an array is missing, is left
-    over or has another shape or dtype, or differs from one it is to be an alias of. Then the
-    learner is as before.
+    Raises: ArtifactError if the file is no safetensors; ShapeError if an array is missing, not in the model,
+    or has another shape or dtype, or if an alias differs from its array. Then the learner is unchanged.
     """
     found = _without_aliases(safetensors.read(path), aliases or {}, path)
     there = {
@@ -77,21 +75,21 @@ def load(learner: Learner, path: str | Path, aliases: Mapping[str, str] | None =
             f"it differs in {', '.join(differing)}",
             "load it into the model it was saved from",
         )
-    put_back(
+    restore(
         learner, {table: {name: widened(found[name]) for name in arrays} for table, arrays in there.items()}
     )
 
 
 def _without_aliases(found: dict[str, Any], aliases: Mapping[str, str], path: str | Path) -> dict[str, Any]:
-    """The arrays by the names they have in the model."""
+    """Rename the arrays to the names of the model."""
     for alias, name in aliases.items():
         if alias in found:
             array = found.pop(alias)
             if not np.array_equal(found.setdefault(name, array), array):
                 raise ShapeError(
-                    "an alias must be the same array",
+                    "an alias must equal the array it stands for",
                     f"{alias} and {name} of {path} differ",
-                    "give the model a parameter for each",
+                    "give the model two parameters",
                 )
     return found
 

@@ -16,7 +16,7 @@ Loss = Callable[..., Any]
 
 
 def check_parts(model: Any, optimiser: Any, loss: Any, labels: Any) -> None:
-    """Check the parts of a task. Raises: OptionError for what is no model, optimiser, loss or types."""
+    """Check the parts of a task. Raises: OptionError if one has another type."""
     fits = {
         "model": (model, isinstance(model, Term)),
         "optimiser": (optimiser, isinstance(optimiser, Optimiser)),
@@ -25,7 +25,7 @@ def check_parts(model: Any, optimiser: Any, loss: Any, labels: Any) -> None:
     for part, (value, is_fit) in fits.items():
         if not is_fit:
             raise OptionError(
-                "a task must get a term, an optimiser and a function of losses, in this order",
+                "a task must get a term, an optimiser and a loss function, in this order",
                 f"its {part} is {value!r}",
                 "write Task(model, sgd(0.01), mse)",
             )
@@ -52,17 +52,17 @@ def check_takes(loss: Loss, arguments: tuple[Any, ...]) -> None:
 
 
 def check_is_loss(loss: Any) -> None:
-    """Check a loss. Raises: ShapeError unless it is one number; DtypeError unless it is floating."""
+    """Check a loss. Raises: ShapeError unless it is a scalar; DtypeError unless it is floating."""
     if not isinstance(loss, Var) or loss.shape != ():
         raise ShapeError(
-            "a loss must be one number of the term",
+            "a loss must be a scalar variable of the term",
             f"it is {loss!r}",
             "end it with mean or sum",
             subject="loss",
         )
     if not loss.dtype.is_floating:
         raise DtypeError(
-            "a loss must be floating-point, for parameters move along its gradient",
+            "a loss must be floating-point, because parameters are updated by its gradient",
             f"it is {loss.type}",
             "compare scores, not the classes they choose",
             subject="loss",
@@ -70,12 +70,12 @@ def check_is_loss(loss: Any) -> None:
 
 
 def checked_put(optimiser: Optimiser, run: Run, lens: tuple[Any, ...], gradient: Any) -> tuple[Any, ...]:
-    """Compute the new state and parameter. Raises: TypeMismatch unless their types are as before."""
+    """Compute the new state and parameter. Raises: TypeMismatch if their types change."""
     new: tuple[Any, ...] = optimiser.put(run, *lens, gradient)
     if [array.type for array in new] != [array.type for array in lens]:
         raise TypeMismatch(
-            f"the optimiser {optimiser.name} must return state and parameter as it got them",
-            f"it got {lens} and returned {new}",
+            f"the optimiser {optimiser.name} must return state and parameter with the types of its arguments",
+            f"they are {lens} and it returns {new}",
             "return (*state, parameter) with the types unchanged",
         )
     return new

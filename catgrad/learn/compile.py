@@ -44,8 +44,8 @@ def emit(task: Task | Functions, target: str | Backend = "numpy", **options: Any
 
 @contextmanager
 def _collector_paused() -> Iterator[None]:
-    """Pause cyclic garbage collection: a large term is a million small objects, all alive, and
-    walking them again and again takes a third of the time.
+    """Pause cyclic garbage collection: a large term is a million small objects, all reachable, and
+    traversing them repeatedly takes a third of the time.
     """
     enabled = gc.isenabled()
     gc.disable()
@@ -83,7 +83,7 @@ def compile_model(
         y_hat = learner.predict(x)
         learner.parameters["dense.weight"]
 
-    This `step` alone leaves the loss out, as in the published snippets of Python catgrad. That of the emitted
+    Only this `step` omits the loss, as in the published snippets of Python catgrad. That of the emitted
     source, and of `emit(task, target).load()`, returns the loss before the step, then the new S, M and P.
 
     Raises: as Task; UnknownName if there is no such target; UnsupportedOp if it lacks an operation.
@@ -97,8 +97,8 @@ def compile_model(
 def _published(loaded: Any) -> type:
     """Adapt an emitted class to the calling convention of the published snippets of Python catgrad.
 
-    They pass all that `step` returns on as the next arguments, so the loss is left out; and the class says
-    what to do with an array library, which its namesake in other versions takes.
+    They pass all results of `step` to the next call, so the loss is omitted. An argument, the array
+    library of other versions, is refused with advice.
     """
 
     def init(self: Any, *arguments: Any) -> None:

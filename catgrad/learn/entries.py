@@ -1,4 +1,4 @@
-"""The functions of a task as a program: what each takes, returns and says of itself."""
+"""The functions of a task as a program, with ports and documentation."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from catgrad.functors import Expand
 from catgrad.learn.functions import Functions, initial_term
-from catgrad.learn.signatures import FIRST_VALUES, LETTERS, described
+from catgrad.learn.signatures import INITIAL_VALUES, LETTERS, described
 from catgrad.learn.task import COMPILED, Task
 from catgrad.programs import ports
 from catgrad.programs.ports import INITIAL, TABLES, Kind, Port, Role
@@ -20,7 +20,7 @@ from catgrad.terms.term import Term
 def program(
     task: Task, has: Callable[[Op], bool] = lambda op: True, entries: Sequence[Kind] = COMPILED
 ) -> Program:
-    """Terms as straight-line code, with definitions expanded that `has` does not name."""
+    """Lower the terms of a task; definitions for which `has` is false are expanded."""
     expand = Expand(has)
     tables = {Role.STATE: task.state, Role.BUFFER: task.buffers, Role.PARAMETER: task.parameters}
     functions = [_entry(task, Kind(kind), expand) for kind in entries]
@@ -29,7 +29,7 @@ def program(
 
 
 def functions_program(functions: Functions, has: Callable[[Op], bool] = lambda op: True) -> Program:
-    """Lower all functions, and those that give first values."""
+    """Lower all functions, and those that compute initial values."""
     expand = Expand(has)
     tables = {Role.STATE: (), Role.BUFFER: functions.buffers, Role.PARAMETER: functions.parameters}
     lowered = []
@@ -44,11 +44,11 @@ def functions_program(functions: Functions, has: Callable[[Op], bool] = lambda o
 def _initial(
     tables: Mapping[Role, tuple[Slot, ...]], functions: Sequence[Function], expand: Expand
 ) -> list[Function]:
-    """The functions from a seed to first values of the tables that functions take."""
+    """Lower the functions from a seed to the initial values of tables that are arguments."""
     taken = {Role.PARAMETER, *(role for function in functions for role in function.tables)}
     seed = (Port(Role.SEED, "seed", SEED.array_type),)
     initial = []
-    for table, doc in FIRST_VALUES.items():
+    for table, doc in INITIAL_VALUES.items():
         if table in taken:
             kind = INITIAL[table]
             outputs = tuple(Port(table, slot.name, slot.type) for slot in tables[table])

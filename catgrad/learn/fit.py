@@ -11,11 +11,11 @@ from typing import Any
 from catgrad.errors import ArtifactError, OptionError, ShapeError
 from catgrad.formats import safetensors
 from catgrad.learn.batches import Data, Source, batch_count, batches, examples_in
-from catgrad.learn.checkpoint import Tables, load, put_back, save, tables
+from catgrad.learn.checkpoint import Tables, load, restore, save, tables
 from catgrad.learn.history import Epoch, History
 from catgrad.learn.learner import Learner
 from catgrad.learn.metrics import Metric, Metrics, evaluate_batches, finite, named
-from catgrad.learn.options import check_whole
+from catgrad.learn.options import check_integer
 from catgrad.learn.progress import progress_bar
 
 
@@ -42,18 +42,18 @@ def fit(
         history = fit(learner, (x, y), epochs=10, validation=(x_held_out, y_held_out), metric=accuracy)
 
     Data are a tuple of arrays, of which the first `inputs` are the model's and the rest labels, and
-    which `batches` shuffles by `seed`; or a stream of such tuples. After each epoch the loss and the
-    metrics are taken on the validation data. With `patience`, training stops once the validation loss
-    has had no new minimum for that many epochs, and the learner ends as it was at the minimum.
+    which `batches` shuffles by `seed`; or an iterable of such tuples. After each epoch the loss and the
+    metrics are computed on the validation data. With `patience`, training stops once the validation loss
+    has had no new minimum for that many epochs, and the learner is restored to the minimum.
 
     A `checkpoint`, run.safetensors, holds parameters, buffers, state and history after the last epoch, and
-    run.best.safetensors those at the least validation loss. With `resume`, training goes on from there
-    if the file exists, up to `epochs` or `steps` in all, and ends bit for bit where it would have
-    without the interruption, for the same data and options.
+    run.best.safetensors those at the least validation loss. With `resume`, training continues
+    from the file if it exists, up to `epochs` or `steps` in total. The result is bit for bit that of an
+    uninterrupted training, for the same data and options.
 
     Raises: ShapeError if arrays differ in length, or there are none; OptionError for options outside
             their range; DivergenceError if a loss is NaN or infinite; ArtifactError if the checkpoint
-            cannot be written, or gone on from
+            cannot be written, or cannot be resumed
     """
     _check_learner(learner)
     _check_ends(epochs, steps, patience)
@@ -119,7 +119,7 @@ class _Run:
         self.record(Epoch(number, step, total / max(examples, 1), self.evaluation(), whole))
 
     def evaluation(self) -> dict[str, float]:
-        """Evaluate the loss and the metrics on the validation data, if there are such."""
+        """Evaluate the loss and the metrics on the validation data, if there are any."""
         if self.held_out is None:
             return {}
         return evaluate_batches(self.learner, self.held_out, self.metrics, self.inputs)
@@ -137,7 +137,7 @@ class _Run:
     def restore_best(self) -> None:
         """Restore the learner of the least validation loss, if there is `patience`."""
         if self.best is not None:
-            put_back(self.learner, self.best)
+            restore(self.learner, self.best)
 
     def save(self, path: Path) -> None:
         """Write the learner's tables, and the history."""
@@ -150,7 +150,7 @@ class _Run:
         text = safetensors.read_metadata(self.path).get("history")
         if text is None:
             raise ArtifactError(
-                "a training must go on from a checkpoint that fit wrote",
+                "training must be resumed from a checkpoint that fit wrote",
                 f"{self.path} has no history",
                 "read it with catgrad.learn.checkpoint.load, and call fit without resume",
             )
@@ -185,11 +185,11 @@ def _check_ends(epochs: int | None, steps: int | None, patience: int | None) -> 
         )
     for name, value in (("epochs", epochs), ("steps", steps), ("patience", patience)):
         if value is not None:
-            check_whole(name, value, 1)
+            check_integer(name, value, 1)
 
 
 def _check_arrays(inputs: int, data: Data, validation: Data | None) -> None:
-    check_whole("inputs", inputs, 1)
+    check_integer("inputs", inputs, 1)
     if not isinstance(data, tuple):
         return
     if inputs > len(data):
@@ -200,8 +200,8 @@ def _check_arrays(inputs: int, data: Data, validation: Data | None) -> None:
         )
     if isinstance(validation, tuple) and len(validation) != len(data):
         raise ShapeError(
-            "the validation data must have the arrays of the training data",
-            f"these are {len(validation)} and {len(data)}",
+            "the validation data must have as many arrays as the training data",
+            f"they have {len(validation)} and {len(data)}",
             "give inputs, then labels, in one tuple",
         )
 
@@ -220,5 +220,5 @@ def _check_companions(
         )
     if checkpoint is not None and not Path(checkpoint).parent.is_dir():
         raise ArtifactError(
-            "the checkpoint must be in a folder that is there", f"it is {checkpoint}", "make the folder"
+            "the folder of the checkpoint must exist", f"it is {checkpoint}", "create the folder"
         )

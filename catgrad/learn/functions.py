@@ -1,4 +1,4 @@
-"""Several functions of one model, with what they keep between calls."""
+"""Several functions of one model, which share parameters and persistent buffers."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from catgrad.terms.term import Term
 from catgrad.types import NdArrayType
 
 RESERVED = (*(kind for kind in SIGNATURES if kind is not Kind.PREDICT), "forget")
-"""Names that targets give to functions of a Task, and to what sets buffers to their first values."""
+"""Names of the functions of a Task, and of the block that resets buffers."""
 
 
 @dataclass(frozen=True)
 class Functions:
     """Terms X → Y by name, which share the parameters P and buffers M that have the same names.
 
-    Each is a function M ⊗ P ⊗ X → M ⊗ Y of the emitted program, with new values of the buffers if it
-    updates one, and without the tables of which it reads nothing. Dropout and batch norm are as in use.
+    Each is a function M ⊗ P ⊗ X → M ⊗ Y of the emitted program. It takes only the tables that it reads, and
+    returns M only if it updates a buffer. Dropout and batch norm are in evaluation mode.
 
-    Raises: OptionError for what is no term, for a name that is taken, or for a term that remembers and has
-            dropout or batch norm; TermError if one name stands for two kinds of array
+    Raises: OptionError for a value that is no term, for a reserved name, or for a term that updates buffers
+            and has dropout or batch norm; TermError if two arrays have one name
     """
 
     terms: Mapping[str, Term]
@@ -50,22 +50,22 @@ class Functions:
 
     @cached_property
     def opened(self) -> Mapping[str, Opened]:
-        """The terms, with what they keep as arguments."""
+        """The terms, with parameters, buffers and run numbers as arguments."""
         return {name: _opened(term) for name, term in self.terms.items()}
 
     @cached_property
     def parameters(self) -> tuple[Slot, ...]:
-        """P, in the order in which functions name them first."""
+        """P, in the order of the first use."""
         return _union(each.parameters for each in self.opened.values())
 
     @cached_property
     def buffers(self) -> tuple[Slot, ...]:
-        """M: numbers of the run, then buffers."""
+        """M: run numbers, then buffers."""
         numbers = _union(each.numbers for each in self.opened.values())
         return (*numbers, *_union(each.buffers for each in self.opened.values()))
 
     def entry(self, name: str) -> tuple[Term, tuple[Port, ...], tuple[Port, ...]]:
-        """One of the functions: its term, and what its arguments and its results are."""
+        """Return one of the functions: its term, and the ports of its arguments and results."""
         opened = self.opened[name]
         tables = {Role.BUFFER: self.buffers, Role.PARAMETER: self.parameters}
         read = {Role.BUFFER: (*opened.numbers, *opened.buffers), Role.PARAMETER: opened.parameters}
@@ -74,16 +74,16 @@ class Functions:
         renewed = self.buffers if opened.changes else ()
 
         def function(*arguments: Any) -> Any:
-            kept = {s.name: Label(s.name)(a) for s, a in zip(slots, arguments, strict=False)}
+            persistent = {s.name: Label(s.name)(a) for s, a in zip(slots, arguments, strict=False)}
             values = opened.term.apply(
-                *(kept[s.name] for s in (*opened.numbers, *opened.buffers, *opened.parameters)),
+                *(persistent[s.name] for s in (*opened.numbers, *opened.buffers, *opened.parameters)),
                 *arguments[len(slots) :],
             )
             new = dict(zip((s.name for s in opened.buffers), values, strict=False))
-            new |= {s.name: kept[s.name] + 1 for s in opened.counting}
+            new |= {s.name: persistent[s.name] + 1 for s in opened.counting}
             outputs = zip(opened.outputs, values[len(opened.buffers) :], strict=True)
             return [
-                *(Label(f"new_{s.name}")(new.get(s.name, kept[s.name])) for s in renewed),
+                *(Label(f"new_{s.name}")(new.get(s.name, persistent[s.name])) for s in renewed),
                 *(Label(n)(y) for n, y in outputs),
             ]
 
@@ -97,9 +97,9 @@ class Functions:
 
 @dataclass(frozen=True)
 class Opened:
-    """A term from numbers of the run, buffers, parameters and X to new buffers and Y.
+    """A term from run numbers, buffers, parameters and X to new buffers and Y.
 
-    `counting` are the numbers that are 1 greater after each call; it `changes` buffers or such numbers.
+    Each call increments the numbers in `counting`; it `changes` buffers or such numbers.
     """
 
     term: Term
@@ -117,7 +117,7 @@ class Opened:
 
 
 def initial_term(slots: Sequence[Slot]) -> Term:
-    """Seed → the first values of these slots; the seed itself is the first value of `seed`."""
+    """Build the term from a seed to the initial values of these slots; the seed is that of `seed`."""
 
     def initial(seed: Any) -> Any:
         first = [seed if s == slot(SEED) else initial_value(s.name, s.type, s.initial, seed) for s in slots]
@@ -141,10 +141,12 @@ def _union(tables: Iterable[Sequence[Slot]]) -> tuple[Slot, ...]:
     for each in (s for table in tables for s in table):
         known = found.setdefault(each.name, each)
         if known != each:
+            attribute = "initial" if known.type == each.type else "type"
+            one, other = (getattr(slot, attribute) for slot in (known, each))
             raise TermError(
-                "functions must mean the same array by the same name",
-                f"{each.name!r} is {known.type} in one and {each.type} in another, or begins otherwise",
-                "give one of them another name",
+                "a parameter or buffer must be the same array in all functions",
+                f"{each.name!r} is {one} in one and {other} in another",
+                "rename one of them",
             )
     return tuple(found.values())
 

@@ -85,7 +85,7 @@ class History:
             raise ArtifactError(
                 f"the history in {path} must be one that fit wrote",
                 f"it is {text[:40]!r}",
-                "go on from another checkpoint",
+                "resume from another checkpoint",
             ) from None
         return history
 

@@ -1,4 +1,4 @@
-"""The learner: a model in training, with its arrays by name, as every target gives it."""
+"""The protocol of learners: a model in training, with its arrays by name, on every target."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ class Learner(Protocol):
     """Parameters, buffers and optimiser state by name, and the functions that use and change them.
 
     `CompiledModel().learner(seed=0)` returns one on every target that trains, and `fit`, `evaluate` and
-    checkpoints take any. Tables may be assigned, whole or array by array. Those of `numpy`, `torch`, `jax`
-    and `c` also have the halves of a step: `grads`, which returns the loss and a gradient by name, and
+    checkpoints accept any. Tables may be assigned as a whole or array by array. Those of `numpy`, `torch`,
+    `jax` and `c` also have the halves of a step: `grads`, which returns the loss and a gradient by name, and
     `update`, which takes these.
     """
 
     @property
     def parameters(self) -> Mapping[str, Any]:
-        """The arrays that training moves along gradients."""
+        """The arrays that training updates from gradients."""
 
     @property
     def buffers(self) -> Mapping[str, Any]:
-        """The arrays that training changes otherwise, such as running statistics."""
+        """The arrays that the model updates itself, such as running statistics."""
 
     @property
     def state(self) -> Mapping[str, Any]:
         """The arrays that the optimiser keeps between steps."""
 
     def predict(self, *inputs: Any) -> Any:
-        """Return the model's output as it is used, not trained; a list if there are several."""
+        """Return the model's output in evaluation mode; a list if there are several."""
 
     def loss(self, *inputs_and_targets: Any) -> Any:
-        """Return the loss of the model as it is used.
+        """Return the loss of the model in evaluation mode.
 
         Raises: UnsupportedOp if the target has no such function
         """

@@ -130,7 +130,7 @@ def _negative_likelihood(
         raise ShapeError(
             "there must be one label for each distribution over the last axis",
             f"the predictions are {log_p.type} and the labels {labels.type}",
-            "give labels of whole numbers, without the axis of classes",
+            "pass integer labels, without the axis of classes",
         )
     dtype = log_p.dtype
     log_p = ops.cast(log_p, dtype.wide)  # float16 cannot represent the number of labels in a batch

@@ -31,7 +31,7 @@ def accuracy(y_hat: Any, y: Any) -> float:
     one_hot = labels.shape == scores.shape
     if scores.ndim < 2 or scores.shape[-1] < 2 or not (one_hot or labels.shape == scores.shape[:-1]):
         raise ShapeError(
-            "there must be a score for each of two classes or more, and labels as numbers or one-hot",
+            "scores must have an axis of at least two classes, and labels must be integers or one-hot",
             f"the scores have shape {scores.shape} and the labels {labels.shape}",
             "reshape them, or write a metric (y_hat, y) of your own",
             subject="accuracy",

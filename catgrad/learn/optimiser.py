@@ -1,7 +1,7 @@
 """Optimisers as lenses with state, and combinators: grouped, frozen, clipped.
 
 Forward, S ⊗ P → P gives the parameter at which the model is evaluated; back, S ⊗ P ⊗ P′ → S ⊗ P
-takes the gradient found there and gives the new state and parameter.
+takes its gradient and returns the new state and parameter.
 
 Source: Cruttwell et al. 2022, Categorical foundations of gradient-based learning
 (arXiv:2103.01931), section 3.
@@ -26,7 +26,7 @@ Gradients = Callable[[Sequence[Any]], Sequence[Any]]
 class Run:
     """The numbers that all parameters' updates share, each computed once.
 
-    With `runtime_rates`, learning rates that are numbers are numbers of the run.
+    With `runtime_rates`, constant learning rates become run numbers.
     """
 
     def __init__(self, runtime_rates: bool = False) -> None:
@@ -40,7 +40,7 @@ class Run:
         return self._known[key]
 
     def count(self) -> Any:
-        """The number of this update, from 1, as a float64 number of the term."""
+        """The number of this update, from 1, as a float64 scalar of the term."""
         return self.once("count", lambda: Label("count")(ops.cast(STEP(), Dtype.float64) + 1))
 
     def rate(self, rate: Rate, dtype: Dtype) -> Any:
@@ -54,11 +54,11 @@ class Run:
 
 @dataclass(frozen=True)
 class Optimiser:
-    """A lens with state for each parameter. `state` names its arrays, each like the parameter, at first 0.
+    """A lens with state for each parameter; `state` names its arrays, typed like the parameter, initially 0.
 
     `get(*s, p)` is the forward map; `put(run, *s, p, dp)` returns `(*s, p)`. Both are functions on
-    variables. `prepare` changes all gradients together before that; `choose`, if it is there,
-    gives the optimiser of one parameter instead. `settings` are the numbers it was made with.
+    variables. `prepare` transforms all gradients together before that; `choose` returns the
+    optimiser of one parameter in its place, if it is set. `settings` are its hyperparameters.
     """
 
     name: str
@@ -70,38 +70,42 @@ class Optimiser:
     settings: Mapping[str, Any] = field(default_factory=dict, compare=False)
 
     def of(self, parameter: Slot) -> Optimiser:
-        """The optimiser of one parameter."""
+        """Return the optimiser of one parameter."""
         return self if self.choose is None else self.choose(parameter).of(parameter)
 
 
 def require_optimiser(value: Any) -> Optimiser:
-    """The value. Raises: OptionError unless it is an optimiser."""
+    """Return the value. Raises: OptionError unless it is an optimiser."""
     if not isinstance(value, Optimiser):
-        raise OptionError("this must be an optimiser", f"it is {value!r}", "write for example adamw(1e-3)")
+        raise OptionError(
+            "an optimiser must be an instance of Optimiser",
+            f"it is {value!r}",
+            "write for example adamw(1e-3)",
+        )
     return value
 
 
 def grouped(choose: Callable[[Slot], Optimiser]) -> Optimiser:
     """Parameter groups: an optimiser for each parameter, selected by name, type or rank.
 
-    `grouped(lambda p: adamw(1e-3) if p.type.rank > 1 else adamw(1e-3, weight_decay=0))` spares norms
-    and biases the decay.
+    `grouped(lambda p: adamw(1e-3) if p.type.rank > 1 else adamw(1e-3, weight_decay=0))` applies weight
+    decay to matrices only.
 
-    Raises: OptionError if it gives no optimiser for a parameter, or a clipped one
+    Raises: OptionError if it returns no optimiser for a parameter, or a clipped one
     """
 
     def chosen(parameter: Slot) -> Optimiser:
         found = choose(parameter)
         if not isinstance(found, Optimiser):
             raise OptionError(
-                "a group must give an optimiser for each parameter",
-                f"for {parameter.name} it gives {found!r}",
+                "the function of grouped must return an optimiser for each parameter",
+                f"for {parameter.name} it returns {found!r}",
                 "return for example sgd(0.01), or frozen()",
             )
         if found.prepare is not list:
             raise OptionError(
-                "clipped must be around a group, for it changes all gradients together",
-                f"inside one it is around {found.name}, for {parameter.name}",
+                "clipped must wrap grouped, because it scales all gradients together",
+                f"inside it wraps {found.name}, for {parameter.name}",
                 "write clipped(grouped(...), 1.0)",
             )
         return found
@@ -110,7 +114,7 @@ def grouped(choose: Callable[[Slot], Optimiser]) -> Optimiser:
 
 
 def frozen() -> Optimiser:
-    """Parameters stay as they are: p ← p."""
+    """Constant parameters: p ← p."""
     return Optimiser("frozen", lambda run, p, dp: (p,))
 
 
@@ -149,12 +153,12 @@ def _sum_of_squares(x: Any) -> Any:
 
 
 def scaled(factor: Any, x: Any) -> Any:
-    """Factor · x, for a number or a number of the term."""
+    """Factor · x, for a number or a scalar of the term."""
     return factor * x if isinstance(factor, float) else ops.broadcast(factor, x.shape) * x
 
 
 def _never(*_: Any) -> Any:
-    raise OptionError("grouped must be asked for the optimiser of a parameter", "it was not", "use .of")
+    raise OptionError("grouped must be resolved to the optimiser of a parameter", "it was not", "use .of")
 
 
 __all__ = ["Optimiser", "Rate", "Run", "Schedule", "clipped", "frozen", "grouped", "scaled"]

@@ -11,7 +11,7 @@ from typing import Any
 from catgrad import ops
 from catgrad.errors import OptionError
 from catgrad.learn.optimiser import Optimiser, Run, clipped, frozen, grouped, require_optimiser, scaled
-from catgrad.learn.options import check_whole, number, positive, share
+from catgrad.learn.options import check_integer, fraction, number, positive
 from catgrad.learn.schedules import RATE, Rate, Schedule
 from catgrad.terms.state import STEP
 from catgrad.terms.structural import Constant, Label
@@ -41,7 +41,9 @@ def sgd(
         raise OptionError("dampening must lie in [0, 1]", f"it is {dampening}", "try 0")
     if nesterov and (not mu or dampening):
         raise OptionError(
-            "nesterov must have momentum and no dampening", f"they are {mu} and {dampening}", "set them"
+            "nesterov must have momentum and no dampening",
+            f"momentum is {mu} and dampening {dampening}",
+            "set them",
         )
 
     def descend(run: Run, p: Any, dp: Any) -> Any:
@@ -212,7 +214,7 @@ def muon(
     Source: Jordan et al. 2024, Muon: an optimizer for hidden layers
     """
     _checked(learning_rate, weight_decay, momentum=momentum)
-    check_whole("the iterations of muon", iterations, 1)
+    check_integer("the iterations of muon", iterations, 1)
     rest = adamw(learning_rate, weight_decay=weight_decay) if others is None else require_optimiser(others)
 
     def put(run: Run, v: Any, p: Any, dp: Any) -> Any:
@@ -266,7 +268,7 @@ def _adam(
 
 
 def _above_zero(root: Any, epsilon: float) -> Any:
-    """√v + ε. Raises: OptionError if ε is too small for the dtype, for 0 / 0 would follow."""
+    """Compute √v + ε. Raises: OptionError if ε is rounded to 0 in the dtype, which would cause 0 / 0."""
     if epsilon and not Constant(root.type, epsilon).value:
         raise OptionError(
             f"epsilon must not be 0 in {root.dtype.name}", f"{epsilon} is rounded to it", "try 1e-4"
@@ -275,7 +277,7 @@ def _above_zero(root: Any, epsilon: float) -> Any:
 
 
 def _orthogonal(g: Any, iterations: int) -> Any:
-    """g with its singular values near 1."""
+    """Orthogonalise g: singular values near 1."""
     a, b, c = NEWTON_SCHULZ
     rows, columns = g.shape
     norm = ops.sqrt(ops.sum(ops.square(g)))
@@ -296,7 +298,7 @@ def _is_first(run: Run, p: Any) -> Any:
 def _checked(learning_rate: Rate, weight_decay: float, epsilon: float = 0.0, **decays: float) -> None:
     """Raise OptionError unless decays lie in [0, 1), and all other values in their ranges."""
     for name, value in decays.items():
-        share(name, value)
+        fraction(name, value)
     if not isinstance(learning_rate, Schedule):
         positive(RATE, learning_rate)
     number("weight decay", weight_decay)

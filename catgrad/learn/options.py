@@ -1,4 +1,4 @@
-"""Numbers among options, checked when they are given."""
+"""Validation of numeric options."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ import numpy as np
 from catgrad.errors import OptionError
 
 
-def check_whole(what: str, value: Any, least: int) -> None:
-    """Raises: OptionError unless the value is an integer of at least so much."""
+def check_integer(what: str, value: Any, least: int) -> None:
+    """Raise OptionError unless the value is an integer of at least `least`."""
     if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < least:
         raise OptionError(
-            f"{what} must be a whole number of at least {least}", f"it is {value!r}", f"try {max(least, 1)}"
+            f"{what} must be an integer of at least {least}", f"it is {value!r}", f"try {max(least, 1)}"
         )
 
 
 def number(what: str, value: Any, least: float = 0.0) -> float:
-    """The value as a float. Raises: OptionError unless it is a finite number of at least so much."""
+    """Return the value as a float. Raises: OptionError unless it is finite and at least `least`."""
     found = _float(value)
     if not (isfinite(found) and found >= least):
         raise OptionError(
@@ -28,8 +28,8 @@ def number(what: str, value: Any, least: float = 0.0) -> float:
     return found
 
 
-def share(what: str, value: Any) -> float:
-    """The value as a float. Raises: OptionError unless 0 ≤ value < 1."""
+def fraction(what: str, value: Any) -> float:
+    """Return the value as a float. Raises: OptionError unless 0 ≤ value < 1."""
     found = _float(value)
     if not 0 <= found < 1:
         raise OptionError(f"{what} must lie in [0, 1)", f"it is {value!r}", "try 0.9")
@@ -37,7 +37,7 @@ def share(what: str, value: Any) -> float:
 
 
 def positive(what: str, value: Any) -> float:
-    """The value as a float. Raises: OptionError unless it is a positive number."""
+    """Return the value as a float. Raises: OptionError unless it is positive and finite."""
     found = _float(value)
     if not 0 < found < float("inf"):
         raise OptionError(f"{what} must be a positive number", f"it is {value!r}", "try 0.01")
@@ -45,7 +45,7 @@ def positive(what: str, value: Any) -> float:
 
 
 def _float(value: Any) -> float:
-    """The number as a float, or NaN."""
+    """Convert to a float; NaN if that fails."""
     try:
         return float(value) if not isinstance(value, (str, bool)) else float("nan")
     except (TypeError, ValueError):

@@ -13,7 +13,7 @@ from typing import Any
 
 from catgrad import ops
 from catgrad.errors import OptionError
-from catgrad.learn.options import check_whole, number, positive
+from catgrad.learn.options import check_integer, number, positive
 from catgrad.terms.state import STEP, learning_rate
 from catgrad.terms.structural import Constant, Label
 from catgrad.types import Dtype, NdArrayType
@@ -41,7 +41,7 @@ Rate = float | Schedule
 def adjustable(rate: float, name: str = "learning_rate") -> Schedule:
     """A rate η that can be set at any time, as a run number: `learner.state["learning_rate"] = 0.001`.
 
-    Groups that share a schedule share the number; schedules with different rates need different names.
+    Groups that progress a schedule progress the number; schedules with different rates need different names.
 
     Raises: OptionError unless the name is letters, digits and underscores, with dots between parts
     """
@@ -52,7 +52,7 @@ def adjustable(rate: float, name: str = "learning_rate") -> Schedule:
 def step_decay(rate: float, every: int, factor: float = 0.1) -> Schedule:
     """η(t) = η₀ · factor^⌊t / every⌋, as torch.optim.lr_scheduler.StepLR."""
     first, shrink = positive(RATE, rate), positive("the factor of step_decay", factor)
-    check_whole("the period of step_decay", every, 1)
+    check_integer("the period of step_decay", every, 1)
     return Schedule("step", lambda t: first * _number(t, shrink) ** ops.floor(t / every))
 
 
@@ -71,8 +71,8 @@ def cosine(rate: float, steps: int, warm_up: int = 0, least: float = 0.0) -> Sch
     Source: Loshchilov and Hutter 2017 (arXiv:1608.03983), equation 5
     """
     first, least = positive(RATE, rate), number("the least rate of cosine", least)
-    check_whole("the steps of cosine", steps, 1)
-    check_whole("the warm-up of cosine", warm_up, 0)
+    check_integer("the steps of cosine", steps, 1)
+    check_integer("the warm-up of cosine", warm_up, 0)
     if warm_up >= steps or least > first:
         raise OptionError(
             "cosine must have 0 ≤ warm_up < steps and 0 ≤ least ≤ rate",
@@ -90,7 +90,7 @@ def cosine(rate: float, steps: int, warm_up: int = 0, least: float = 0.0) -> Sch
 
 
 def one_cycle(rate: float, steps: int, rise: float = 0.3, start: float = 25.0, end: float = 1e4) -> Schedule:
-    """Half a cosine up from rate/start to rate over the share `rise` of the steps, then one down.
+    """Half a cosine up from rate/start to rate over the progress `rise` of the steps, then one down.
 
     It ends at rate/(start · end), as torch.optim.lr_scheduler.OneCycleLR.
 
@@ -98,9 +98,9 @@ def one_cycle(rate: float, steps: int, rise: float = 0.3, start: float = 25.0, e
     """
     top, rise = positive(RATE, rate), number("the rise of one_cycle", rise)
     start, end = number("the start of one_cycle", start, 1), number("the end of one_cycle", end, 1)
-    check_whole("the steps of one_cycle", steps, 1)
-    turn = rise * steps - 1
-    if not 0 < turn < steps - 1:
+    check_integer("the steps of one_cycle", steps, 1)
+    peak = rise * steps - 1
+    if not 0 < peak < steps - 1:
         raise OptionError(
             "one_cycle must rise for more than one step and not for all",
             f"its rise is {rise} of {steps} steps",
@@ -108,9 +108,9 @@ def one_cycle(rate: float, steps: int, rise: float = 0.3, start: float = 25.0, e
         )
 
     def at(t: Any) -> Any:
-        up = _falling(top / start, top, _progress(t, 0, turn))
-        down = _falling(top, top / start / end, _progress(t, turn, steps - 1))
-        return ops.select(t <= turn, up, down)
+        up = _falling(top / start, top, _progress(t, 0, peak))
+        down = _falling(top, top / start / end, _progress(t, peak, steps - 1))
+        return ops.select(t <= peak, up, down)
 
     return Schedule("one_cycle", at)
 
@@ -132,8 +132,8 @@ def _falling(first: float, last: float, progress: Any) -> Any:
 
 def _progress(t: Any, begin: float, end: float) -> Any:
     """Interpolate: 0 for t at `begin`, 1 at `end`."""
-    share = (t - begin) / (end - begin) if begin else t / end
-    return ops.minimum(ops.maximum(share, ops.zeros_like(t)), _number(t, 1.0))
+    progress = (t - begin) / (end - begin) if begin else t / end
+    return ops.minimum(ops.maximum(progress, ops.zeros_like(t)), _number(t, 1.0))
 
 
 def _number(like: Any, value: float) -> Any:

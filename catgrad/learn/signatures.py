@@ -22,16 +22,16 @@ SIGNATURES: dict[Kind, tuple[tuple[Role, ...], tuple[Role, ...]]] = {
 }
 """Roles of the arguments and of the results of each kind, in order.
 
-State and buffers are left out where a model has none, and where they are neither read nor returned.
+State and buffers are omitted if a model has none, or if they are neither read nor returned.
 """
 
 MEANINGS = {
     Kind.PREDICT: "the model's output",
     Kind.TRAINED: "the model's output in training",
-    Kind.CRITERION: "how far ŷ is from y",
-    Kind.LOSS: "how far the output is from y",
+    Kind.CRITERION: "the loss between ŷ and y",
+    Kind.LOSS: "the loss between the output and y",
     Kind.REV: "the reverse derivative of predict",
-    Kind.REV_P: "the part of rev that parameters need",
+    Kind.REV_P: "the part of rev for the parameters",
     Kind.GRADS: "the loss in training and its gradient",
     Kind.UPDATE: "the optimiser's part of a step",
     Kind.STEP: "one step of training, and the loss before it",
@@ -51,12 +51,12 @@ LETTERS = {
 }
 """Notation of the arrays of a role in the literature."""
 
-FIRST_VALUES = {
-    Role.STATE: "First values of the optimiser's state.",
-    Role.BUFFER: "First values of the buffers.",
-    Role.PARAMETER: "First values of the parameters.",
+INITIAL_VALUES = {
+    Role.STATE: "Initial values of the optimiser's state.",
+    Role.BUFFER: "Initial values of the buffers.",
+    Role.PARAMETER: "Initial values of the parameters.",
 }
-"""Documentation of the functions that compute the first values of tables."""
+"""Documentation of the functions that compute the initial values of tables."""
 
 
 def described(kind: Kind, left_out: Sequence[Role]) -> str:

@@ -22,7 +22,7 @@ from catgrad.learn.signatures import SIGNATURES
 from catgrad.naming import numbered, require_dotted
 from catgrad.programs.ports import Kind, Port, Role
 from catgrad.terms.build import build
-from catgrad.terms.dead_code import narrowed, selected, unread
+from catgrad.terms.dead_code import narrowed, selected, unused_inputs
 from catgrad.terms.state import RunNumber, Slot, slot
 from catgrad.terms.structural import Constant, Label
 from catgrad.terms.term import Term
@@ -39,10 +39,10 @@ TERMS = ("model", *COMPILED)
 
 @dataclass(frozen=True)
 class Task:
-    """A model X → Ŷ, the optimiser that moves its parameters P, and the loss (Ŷ, Y) -> number.
+    """A model X → Ŷ, the optimiser that updates its parameters P, and the loss (Ŷ, Y) -> number.
 
     Y has the types of `labels`, by default those of the model's outputs. With `runtime_learning_rate`, a
-    learning rate that is a number becomes one of the state S, `learning_rate`. Its terms, where S is the
+    constant learning rate becomes a run number in the state S, `learning_rate`. Its terms, where S is the
     optimiser's state and M the model's own (running statistics, the counter of random numbers),
     which a term leaves out if it does not read them:
 
@@ -56,7 +56,7 @@ class Task:
         update      S ⊗ P ⊗ P′ → S ⊗ P
         step        S ⊗ M ⊗ P ⊗ X ⊗ Y → R ⊗ S ⊗ M ⊗ P, with the loss before the step
 
-    Raises: OptionError for what is no model, optimiser, loss or tuple of types; ShapeError if the loss
+    Raises: OptionError if a part is no model, optimiser, loss or tuple of types; ShapeError if the loss
             is not a scalar, DtypeError if it is not floating.
     """
 
@@ -90,13 +90,13 @@ class Task:
 
     @cached_property
     def buffers(self) -> tuple[Slot, ...]:
-        """M: what training changes in the model otherwise than by gradients."""
+        """M: the arrays that the model updates itself."""
         _, buffers, numbers, _ = self._factored
         return (*map(slot, numbers), *buffers)
 
     @property
     def state(self) -> tuple[Slot, ...]:
-        """S: the optimiser's numbers of the run, then its arrays, `momentum.<parameter>` and so on."""
+        """S: the optimiser's run numbers, then its arrays, `momentum.<parameter>` and so on."""
         return (*map(slot, self._updated[0]), *self._moments)
 
     @property
@@ -132,7 +132,7 @@ class Task:
 
     @cached_property
     def predict_term(self) -> Term:
-        """M ⊗ P ⊗ X → Ŷ, as it is used."""
+        """M ⊗ P ⊗ X → Ŷ, in evaluation mode."""
         return selected(evaluation(self.trained_term), slice(len(self.buffers), None))
 
     @cached_property
@@ -228,7 +228,7 @@ class Task:
         term: Term = getattr(self, f"{kind}_term")
         taken, returned = SIGNATURES[kind]
         inputs = [port for role in taken for port in self.ports(role)]
-        ignored = unread(term)
+        ignored = unused_inputs(term)
         needed = {port.role for k, port in enumerate(inputs) if k not in ignored}
         optional = {Role.STATE, Role.BUFFER}.difference(needed, returned)
         kept = [port.role not in optional for port in inputs]
@@ -295,7 +295,7 @@ class Task:
 
 
 def _counted(numbers: Sequence[RunNumber], values: Sequence[Any]) -> list[Any]:
-    """The numbers of the run after one more step."""
+    """Increment the run numbers that count steps."""
     return [value + 1 if n.counts else value for n, value in zip(numbers, values, strict=False)]
 
 

@@ -15,19 +15,12 @@ from catgrad.dims import Dim, Monomial, Size, coefficients, polynomial
 from catgrad.loops.ir.nest import size_hint
 from catgrad.loops.ir.scalar import Buffer, Space
 from catgrad.loops.ir.steps import Lowered, kernels
-from catgrad.types import Dtype
 
 ALIGNMENT = 64
 """Bytes to a multiple of which offsets of arrays are rounded, where sizes are numbers."""
 
-SMALL = 2**14
+MAX_LOCAL_BYTES = 2**14
 """Bytes of an array that a kernel may declare locally, without an offset in the workspace."""
-
-WIDTHS = {
-    Dtype.float64: 8, Dtype.int64: 8, Dtype.float32: 4, Dtype.int32: 4, Dtype.uint32: 4,
-    Dtype.float16: 2, Dtype.bfloat16: 2, Dtype.bool: 1,
-}  # fmt: skip
-"""Bytes of one element."""
 
 
 @dataclass
@@ -117,13 +110,13 @@ class _Range(NamedTuple):
 
 def byte_size(array: Buffer) -> Size:
     """Return the size of an array in bytes."""
-    return array.size * WIDTHS[array.type.dtype]
+    return array.size * array.type.dtype.itemsize
 
 
 def is_local(array: Buffer) -> bool:
     """Tell whether a kernel declares an array itself."""
     size = byte_size(array)
-    return array.is_of_kernel and isinstance(size, int) and size <= SMALL
+    return array.is_of_kernel and isinstance(size, int) and size <= MAX_LOCAL_BYTES
 
 
 def rounded(size: Size) -> Size:

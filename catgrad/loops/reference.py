@@ -62,6 +62,7 @@ class Interpreter:
         self.touched: list[Touched] = []
         self.memory: dict[Buffer, Array] = {}
         self.values: dict[Variable, Any] = {}
+        self.parallel: dict[Loop, bool] = {}
         self.places: dict[tuple[int, int], tuple[Any, Index]] = {}
         self.workspace = np.full(self.size(plan.size) if plan else 0, 0xA5, np.uint8)
 
@@ -120,8 +121,10 @@ class Interpreter:
 
     def loop(self, loop: Loop) -> None:
         """Run each iteration of a loop; those of a parallel one must not depend on each other."""
-        count, parallel = self.size(loop.variable.extent), is_parallel(loop)
-        iterations = list(range(count))
+        iterations = list(range(self.size(loop.variable.extent)))
+        if loop not in self.parallel:
+            self.parallel[loop] = is_parallel(loop)
+        parallel = self.parallel[loop]
         if self.random and parallel:
             self.random.shuffle(iterations)
         around, own = self.touched, [Touched() for _ in iterations]
@@ -149,7 +152,7 @@ class Interpreter:
         """Run one statement."""
         if isinstance(s, Check):
             if not 0 <= self.scalar(s.scalar) < self.size(s.size):
-                raise IndexError("a number of an element is none")
+                raise IndexError("an index must lie inside its array, but one lies outside")
         elif isinstance(s, Let):
             self.memory_of(s.buffer)[0] = self.scalar(s.scalar)
         elif isinstance(s, Store):

@@ -8,16 +8,16 @@ import numpy as np
 
 from catgrad.ops.compare import not_equal
 from catgrad.ops.logic import And, Not, Or
-from catgrad.ops.whole import WholeMap
+from catgrad.ops.whole import IntegerMap
 from catgrad.terms.op import NOTHING, SYMBOLS
 from catgrad.terms.structural import Constant, zeros_like
 from catgrad.types import Array, Dtype
 
 
-class BitMap(WholeMap, register=False):
+class BitMap(IntegerMap, register=False):
     """(T, …) -> T for integer T, bit by bit."""
 
-    remedy = "cast them, to bool if they are truth values"
+    remedy = "cast them to an integer dtype or bool"
 
 
 class Flat(BitMap, register=False):

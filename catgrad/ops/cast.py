@@ -31,12 +31,14 @@ class Cast(Op):
     @property
     def macro(self) -> str:
         """The name of the macro that prints it; casts to integers need one that saturates."""
-        whole = self.before.is_floating and self.after in (Dtype.int32, Dtype.int64, Dtype.uint32)
-        return "CastToWhole" if whole else "Cast"
+        whole = self.before.is_floating and self.after.is_integer
+        return "CastToInteger" if whole else "Cast"
 
     def type(self, x: NdArrayType) -> Types:
         if x.dtype is not self.before:
-            raise DtypeError(f"the array must be {self.before.name}", f"it is {x}", "name its dtype")
+            raise DtypeError(
+                f"the array must be {self.before.name}", f"it is {x}", "pass the dtype of the array"
+            )
         return NdArrayType(x.shape, self.after)
 
     def ref(self, x: Array) -> Any:

@@ -65,7 +65,7 @@ class Contract(Op):
         twice = out <= left | right and left <= right | out and right <= left | out
         if not (fits and once and twice):
             raise OptionError(
-                "each axis must have one label, found in two of x, y and the output",
+                "each axis must have one label, which two of x, y and the output share",
                 f"the labels are {self.left}, {self.right} -> {self.out} for {x} and {y}",
                 "sum or broadcast the other axes separately",
             )

@@ -11,7 +11,7 @@ from catgrad.ops.scan import Reverse, Scan
 from catgrad.ops.transcendental import tanh
 from catgrad.terms.block import Block, HigherOrder
 from catgrad.terms.build import build, build_inside
-from catgrad.terms.dead_code import kept_inputs, selected, with_inputs
+from catgrad.terms.dead_code import selected, used_inputs, with_inputs
 from catgrad.terms.op import Examples, Op, Types
 from catgrad.terms.structural import Barrier, is_differentiable
 from catgrad.terms.term import Term
@@ -34,15 +34,15 @@ class Cond(HigherOrder):
     def type(self, condition: NdArrayType, *types: NdArrayType) -> Types:
         if condition is not NdArrayType((), Dtype.bool):
             raise DtypeError(
-                "the condition of a branch must be one truth value", f"it is {condition}", "reduce it first"
+                "the condition of a branch must be a boolean scalar", f"it is {condition}", "reduce it first"
             )
         if (
             not self.then.inputs == self.otherwise.inputs == types
             or self.then.outputs != self.otherwise.outputs
         ):
             raise TypeMismatch(
-                "both branches must take what they are given, and return the same types",
-                f"they go from {self.then.inputs} to {self.then.outputs} and from {self.otherwise.inputs} "
+                "both branches must take the operands, and return the same types",
+                f"they map {self.then.inputs} to {self.then.outputs} and from {self.otherwise.inputs} "
                 f"to {self.otherwise.outputs}",
                 "give both the same types",
             )
@@ -55,7 +55,7 @@ class Cond(HigherOrder):
         """Remove unused results, and dead code and inputs that only they needed."""
         outputs = [i for i, wanted in enumerate(needed) if wanted]
         branches = [selected(block.term, outputs) for block in (self.then, self.otherwise)]
-        inputs = kept_inputs(branches)
+        inputs = used_inputs(branches)
         if len(outputs) == len(needed) and len(inputs) == len(self.then.inputs):
             return None
         then, otherwise = (Block(with_inputs(term, inputs)) for term in branches)
@@ -95,7 +95,9 @@ class Checkpoint(HigherOrder):
     def type(self, *types: NdArrayType) -> Types:
         if self.block.inputs != types:
             raise TypeMismatch(
-                f"the term must be given {self.block.inputs}", f"it is given {types}", "check the sizes"
+                f"the term must be applied to {self.block.inputs}",
+                f"the operands are {types}",
+                "check the sizes",
             )
         return self.block.outputs
 
@@ -109,7 +111,7 @@ class Checkpoint(HigherOrder):
         """Remove unused results, and dead code and inputs that only they needed."""
         outputs = [i for i, wanted in enumerate(needed) if wanted]
         term = selected(self.block.term, outputs)
-        inputs = kept_inputs([term])
+        inputs = used_inputs([term])
         if len(outputs) == len(needed) and len(inputs) == len(self.block.inputs):
             return None
         return Checkpoint(Block(with_inputs(term, inputs))), inputs, outputs
@@ -155,35 +157,35 @@ def scan(
             )
         length = rows[0].shape[0]
 
-    def turn(*arguments: Any) -> Any:
+    def iteration(*arguments: Any) -> Any:
         c, x = arguments[: len(carry)], arguments[len(carry) :]
-        new, laid = _turned(body(_like(initial, c), _like(arrays, x)), len(carry))
-        return [*new, *laid]
+        new, stacked = _split_results(body(_like(initial, c), _like(arrays, x)), len(carry))
+        return [*new, *stacked]
 
     inside = [*(c.type for c in carry), *(x.type.with_shape(x.shape[1:]) for x in rows)]
-    term, around = build_inside(turn, inside)
+    term, around = build_inside(iteration, inside)
     results = Scan(Block(term), length, len(carry), len(rows), backwards).apply(*carry, *rows, *around)
     outputs = results[len(carry) :]
     return _like(initial, results[: len(carry)]), outputs[0] if len(outputs) == 1 else outputs
 
 
-def _turned(result: Any, carried: int) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+def _split_results(result: Any, carried: int) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
     """Split the results of a loop body into carry and stacked rows."""
     if not isinstance(result, tuple) or len(result) != 2:
         raise OptionError(
-            "the body of scan must return what it carries and what it lays in a row",
+            "the body of scan must return the carries and the row to stack",
             f"it returns {result!r}",
             "return for example (h, h)",
         )
-    new, laid = map(_tuple, result)
+    new, stacked = map(_tuple, result)
     if len(new) != carried:
         # Otherwise the last of them would be taken for the stacked rows.
         raise TypeMismatch(
-            "the body of scan must carry on as many arrays as it got",
-            f"it got {carried} and returns {len(new)}",
+            "the body of scan must return as many carries as it takes",
+            f"it takes {carried} and returns {len(new)}",
             "return (c, y) with c like the initial value",
         )
-    return new, laid
+    return new, stacked
 
 
 def repeat(body: Callable[..., Any], times: Size, *initial: Any) -> Any:
@@ -234,7 +236,9 @@ def _check_variables(subject: str, *values: Any) -> None:
     for value in values:
         if not isinstance(value, Var):
             raise TermError(
-                f"{subject} must be given variables", f"one is {value!r}", "write for example zeros_like(x)"
+                f"{subject} must be applied to variables",
+                f"one is {value!r}",
+                "write for example zeros_like(x)",
             )
 
 

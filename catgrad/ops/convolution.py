@@ -112,6 +112,6 @@ def for_each_axis(value: int | Axes, count: int) -> Axes:
         raise OptionError(
             f"there must be one value, or one for each of {count} spatial axes",
             f"there are {values}",
-            "count them",
+            "pass one for each axis",
         )
     return values

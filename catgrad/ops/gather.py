@@ -30,7 +30,7 @@ class Gather(Op):
     rounds_once = True
 
     def type(self, x: NdArrayType, index: NdArrayType) -> Types:
-        require_whole(index)
+        require_integer(index)
         if not x.rank or x.shape[0] != self.rows:
             raise ShapeError(f"the array must have {self.rows} rows", f"it is {x}", "check the sizes")
         return x.with_shape(index.shape + x.shape[1:])
@@ -66,10 +66,10 @@ class ScatterAdd(Op):
     rounds_once = True
 
     def type(self, x: NdArrayType, index: NdArrayType) -> Types:
-        require_whole(index)
+        require_integer(index)
         if numeric(x).shape[: index.rank] != index.shape:
             raise ShapeError(
-                "there must be one number for each row", f"they are {index} for {x}", "check the sizes"
+                "there must be one index for each row", f"they are {index} for {x}", "check the sizes"
             )
         return x.with_shape((self.rows, *x.shape[index.rank :]))
 
@@ -102,10 +102,10 @@ def scatter_add(x: Any, index: Any, rows: Size) -> Any:
     return ScatterAdd(rows)(x, index)
 
 
-def require_whole(index: NdArrayType) -> None:
+def require_integer(index: NdArrayType) -> None:
     """Raise DtypeError unless the indices are integers."""
     if index.dtype not in WHOLE:
-        raise DtypeError("the numbers of an index must be whole", f"they are {index}", "give them as int64")
+        raise DtypeError("an index must be an integer array", f"it is {index}", "cast it to int64")
 
 
 def require_within(index: Array, rows: int) -> None:

@@ -14,7 +14,7 @@ from catgrad.terms.op import NOTHING, Examples, Op, Types
 from catgrad.terms.structural import Constant
 from catgrad.types import Dtype, NdArrayType
 
-MOST_ELEMENTS = 1000
+MAX_LITERAL_ELEMENTS = 1000
 """The maximum size of an array literal, which is part of the emitted text."""
 
 
@@ -35,9 +35,9 @@ class ArrayLiteral(Op):
     result = "array"
 
     def __post_init__(self) -> None:
-        if len(self.elements) > MOST_ELEMENTS:
+        if len(self.elements) > MAX_LITERAL_ELEMENTS:
             raise OptionError(
-                f"an array literal must have at most {MOST_ELEMENTS} elements",
+                f"an array literal must have at most {MAX_LITERAL_ELEMENTS} elements",
                 f"there are {len(self.elements)}",
                 "make it a parameter or an input of the model",
             ).about("ArrayLiteral")
@@ -86,7 +86,7 @@ def array(values: Any, dtype: Dtype | None = None) -> Any:
         given = np.asarray(values)
     except ValueError:
         raise OptionError(
-            "the rows of an array must have one length", f"it is {values!r}", "fill them up"
+            "the rows of an array must have one length", f"it is {values!r}", "pad the shorter ones"
         ).about("array") from None
     if dtype is None:
         dtype = Dtype.bool if given.dtype == bool and given.size else Dtype.float32

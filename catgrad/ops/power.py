@@ -11,12 +11,10 @@ from catgrad.ops.compare import select
 from catgrad.ops.control import repeat
 from catgrad.ops.scalar import FloatMap
 from catgrad.ops.transcendental import log
-from catgrad.ops.whole import WholeMap
+from catgrad.ops.whole import IntegerMap
 from catgrad.terms.op import SYMBOLS, Saves
 from catgrad.terms.structural import Constant, zeros_like
-from catgrad.types import Array, Dtype
-
-BITS = {Dtype.int32: 32, Dtype.uint32: 32, Dtype.int64: 64}
+from catgrad.types import Array
 
 
 class Power(FloatMap):
@@ -42,7 +40,7 @@ class Power(FloatMap):
         return dx, dy
 
 
-class WholePower(WholeMap):
+class IntegerPower(IntegerMap):
     """Power of integers, modulo 2ⁿ for the n bits of T: z = xʸ, for integer T.
 
     Type:     (T, T) -> T
@@ -66,7 +64,7 @@ class WholePower(WholeMap):
             factor = select(odd, base, Constant(base.type, 1)())
             return result * factor, base * base, ShiftRight()(bits, Constant(bits.type, 1)())
 
-        return repeat(square, BITS[x.dtype], one, x, y)[0]
+        return repeat(square, 8 * x.dtype.itemsize, one, x, y)[0]
 
     def rev(self, x: Any, y: Any, dz: Any) -> Any:
         return select(y == 0, zeros_like(dz), dz * (y * self(x, y - 1))), zeros_like(dz)
@@ -74,11 +72,11 @@ class WholePower(WholeMap):
 
 def power(x: Any, y: Any) -> Any:
     """xʸ, for two arrays, or for an array and a number."""
-    if isinstance(y, int) and y >= 0 and x.dtype in BITS:
+    if isinstance(y, int) and y >= 0 and x.dtype.is_integer:
         return _product(x, y)
     if isinstance(y, (int, float)):
         y = Constant(x.type, y)()
-    return WholePower()(x, y) if x.dtype in BITS else Power()(x, y)
+    return IntegerPower()(x, y) if x.dtype.is_integer else Power()(x, y)
 
 
 def _product(x: Any, count: int) -> Any:

@@ -42,7 +42,7 @@ class Draw(Op, register=False):
         for key in (seed, counter):
             if key is not KEY:
                 raise DtypeError(
-                    "seed and counter must be whole numbers", f"one is {key}", f"give {KEY} for each"
+                    "seed and counter must be integer scalars", f"one is {key}", f"give {KEY} for each"
                 )
         return NdArrayType(self.shape, self.dtype)
 

@@ -12,7 +12,7 @@ from catgrad.errors import ShapeError, TypeMismatch
 from catgrad.ops.transcendental import tanh
 from catgrad.terms.block import Block, HigherOrder
 from catgrad.terms.build import build
-from catgrad.terms.dead_code import kept_inputs, selected, with_inputs
+from catgrad.terms.dead_code import selected, used_inputs, with_inputs
 from catgrad.terms.op import Examples, Op, Types
 from catgrad.terms.partition import split
 from catgrad.terms.structural import Constant, is_differentiable
@@ -53,9 +53,9 @@ class Scan(HigherOrder):
         wanted = (*carry, *(row.with_shape(row.shape[1:]) for row in rows), *constants)
         if self.block.inputs != wanted or self.block.outputs[: self.carried] != carry:
             raise TypeMismatch(
-                "the body of a loop must take what it is given, and return what it carries as it got it",
-                f"it goes from {self.block.inputs} to {self.block.outputs}, and is given {wanted}",
-                "keep the types of what is carried",
+                "the body of a loop must take its operands, and return carries of unchanged types",
+                f"it maps {self.block.inputs} to {self.block.outputs}, and its operands are {wanted}",
+                "keep the types of the carries",
             )
         return (*carry, *(self._in_row(y) for y in self.block.outputs[self.carried :]))
 
@@ -79,7 +79,7 @@ class Scan(HigherOrder):
     def pruned(self, needed: Sequence[bool]) -> tuple[Op, Sequence[int], Sequence[int]] | None:
         """Remove unused rows, carries that only they themselves read, and dead code."""
         outputs, term = self._live([i for i, wanted in enumerate(needed) if wanted])
-        inputs = sorted({*kept_inputs([term]), *(i for i in outputs if i < self.carried)})
+        inputs = sorted({*used_inputs([term]), *(i for i in outputs if i < self.carried)})
         if len(outputs) == len(needed) and len(inputs) == len(self.block.inputs):
             return None
         carried = sum(i < self.carried for i in inputs)
@@ -91,7 +91,7 @@ class Scan(HigherOrder):
         """Return these outputs with the carries that they depend on, and the body restricted to both."""
         while True:
             term = selected(self.block.term, outputs)
-            carries = {i for i in kept_inputs([term]) if i < self.carried}
+            carries = {i for i in used_inputs([term]) if i < self.carried}
             if carries.issubset(outputs):
                 return outputs, term
             outputs = sorted(carries.union(outputs))
@@ -132,7 +132,7 @@ class Scan(HigherOrder):
         outputs = tuple(filter(is_differentiable, self.block.outputs))
         c, m = len(carry), len(residual)
 
-        def turn(*arguments: Any) -> Any:
+        def iteration(*arguments: Any) -> Any:
             dc, dk, given = arguments[:c], arguments[c : c + len(constants)], arguments[c + len(constants) :]
             count = len(outputs) - c
             stacked, dy, k = given[:saved], given[saved : saved + count], given[saved + count :]
@@ -144,7 +144,7 @@ class Scan(HigherOrder):
             kept, k, cotangents = arguments[:saved], arguments[saved:m], arguments[m:]
             zeros = [Constant(type, 0)() for type in constants]
             inside = [*carry, *constants, *(a.type.with_shape(a.shape[1:]) for a in (*kept, *cotangents[c:]))]
-            block = Block(build(turn, [*inside, *(a.type for a in k)]))
+            block = Block(build(iteration, [*inside, *(a.type for a in k)]))
             count = c + len(constants)
             loop = Scan(block, self.length, count, len(inside) - count, not self.backwards)
             results = loop.apply(*cotangents[:c], *zeros, *kept, *cotangents[c:], *k)

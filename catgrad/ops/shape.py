@@ -126,7 +126,7 @@ def normalised(axes: int | Sequence[int] | None, rank: int) -> Axes:
     try:
         chosen = [index(axis) for axis in (axes if isinstance(axes, Iterable) else [axes])]
     except TypeError:
-        raise OptionError("axes must be whole numbers", f"they are {axes!r}", "count axes from 0") from None
+        raise OptionError("axes must be integers", f"they are {axes!r}", "count axes from 0") from None
     positive = sorted(axis + rank if axis < 0 else axis for axis in chosen)
     if len(set(positive)) < len(positive) or not all(0 <= axis < rank for axis in positive):
         raise OptionError(
@@ -173,7 +173,7 @@ def squeeze(x: Any, axes: int | Sequence[int] | None = None) -> Any:
     chosen = normalised(ones if axes is None else axes, x.type.rank)
     if not set(chosen) <= set(ones):
         raise ShapeError(
-            "an axis must have size 1 to be left out", f"axes {chosen} are of {x.type}", "sum over it"
+            "an axis must have size 1 to be squeezed", f"axes {chosen} are of {x.type}", "sum over it"
         )
     return reshape(x, *without(x.shape, chosen))
 

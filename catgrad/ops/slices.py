@@ -278,7 +278,7 @@ def require_block(whole: Shape, starts: Axes, sizes: Shape) -> None:
     )
     if not fits:
         raise ShapeError(
-            f"a block must lie within {shape_text(whole)}, and take a symbolic axis whole",
+            f"a slice must lie within {shape_text(whole)}, and span a symbolic axis",
             f"it begins at {list(starts)} and has the sizes {shape_text(sizes)}",
             "choose others",
         )

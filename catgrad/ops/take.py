@@ -8,7 +8,7 @@ import numpy as np
 
 from catgrad.dims import Size, numbers
 from catgrad.errors import ShapeError
-from catgrad.ops.gather import gather, require_whole, require_within
+from catgrad.ops.gather import gather, require_integer, require_within
 from catgrad.ops.shape import normalised, permute
 from catgrad.terms.op import Examples, Op, Saves, Types, numeric
 from catgrad.terms.structural import zeros_like
@@ -31,14 +31,14 @@ class TakeAlongAxis(Op):
     result = "taken"
 
     def type(self, x: NdArrayType, index: NdArrayType) -> Types:
-        require_whole(index)
+        require_integer(index)
         normalised(self.axis, x.rank)
         if x.shape != _with_size(index, self.axis, self.size):
             raise ShapeError(
                 f"the array must have {self.size} elements along axis {self.axis}, and along the others "
-                "as many as there are numbers",
+                "the sizes of the indices",
                 f"they are {x} and {index}",
-                "broadcast the numbers first",
+                "broadcast the indices first",
             )
         return x.with_shape(index.shape)
 
@@ -75,11 +75,11 @@ class ScatterAddAlongAxis(Op):
     result = "added"
 
     def type(self, x: NdArrayType, index: NdArrayType) -> Types:
-        require_whole(index)
+        require_integer(index)
         normalised(self.axis, x.rank)
         if numeric(x).shape != index.shape:
             raise ShapeError(
-                "there must be one number for each element", f"they are {index} for {x}", "check the sizes"
+                "there must be one index for each element", f"they are {index} for {x}", "check the sizes"
             )
         return x.with_shape(_with_size(x, self.axis, self.size))
 

@@ -11,7 +11,7 @@ from catgrad.terms.structural import zeros_like
 from catgrad.types import Array, Dtype, NdArrayType
 
 
-class WholeMap(ScalarMap, register=False):
+class IntegerMap(ScalarMap, register=False):
     """(T, T) -> T for integer T, element by element."""
 
     remedy = "cast them, or write floor(x / y) for x // y"
@@ -20,7 +20,7 @@ class WholeMap(ScalarMap, register=False):
         first = numeric(*types)
         if first.dtype.is_floating:
             raise DtypeError(
-                "operands must be whole numbers",
+                "operands must be integers",
                 f"they are {first}",
                 self.remedy,
             )
@@ -32,7 +32,7 @@ class WholeMap(ScalarMap, register=False):
         return [(cls(), (NdArrayType(shape, dtype),) * cls.arity()) for shape, dtype in chosen]
 
 
-class FloorDivide(WholeMap, symbol="//"):
+class FloorDivide(IntegerMap, symbol="//"):
     """Whole quotient, rounded towards minus infinity: z = ⌊x / y⌋, for integer T.
 
     Type:     (T, T) -> T
@@ -52,7 +52,7 @@ class FloorDivide(WholeMap, symbol="//"):
         return zeros_like(dz), zeros_like(dz)
 
 
-class Remainder(WholeMap, symbol="%"):
+class Remainder(IntegerMap, symbol="%"):
     """Remainder with the sign of the divisor: z = x - y · ⌊x / y⌋, for integer T.
 
     Type:     (T, T) -> T

@@ -153,7 +153,7 @@ class Lines:
             self.text[outputs[0]] = expression, self.dialect.strength(op), size
             self.mentions[outputs[0]] = self._variables(inputs)
             return
-        targets = self._assigned(outputs, [self._wish(op, value) for value in outputs])
+        targets = self._assigned(outputs, [self._preferred_name(op, value) for value in outputs])
         self._read(inputs)
         self.lines.append(Statement(targets, expression, types))
 
@@ -164,7 +164,9 @@ class Lines:
             self._loop(op.op, op.functions[0], apply, operands)
             return
         printed = [Lines(self.printer, f, operands[1:]).print() for f in op.functions]
-        targets = self._assigned(apply.outputs, [self._wish(op.op, value) for value in apply.outputs])
+        targets = self._assigned(
+            apply.outputs, [self._preferred_name(op.op, value) for value in apply.outputs]
+        )
         types = [self.function.types[value] for value in apply.outputs]
         parts = (Part(lines, tuple(zip(targets, results, types, strict=True))) for lines, results in printed)
         self.lines.append(Branch(operands[0], tuple(parts)))
@@ -204,7 +206,7 @@ class Lines:
                 lines=lines,
                 stacks=tuple(map(self._stack, stacks, results[op.carried :], filled)),
                 renewed=tuple((carry, text) for v, n, carry, text in renewals if v != n),
-                at_once=any(not block.mentions[n].isdisjoint(old[:i]) for i, n in enumerate(new)),
+                simultaneous=any(not block.mentions[n].isdisjoint(old[:i]) for i, n in enumerate(new)),
                 always_runs=isinstance(op.length, int) and op.length > 0,
             )
         )  # fmt: skip
@@ -215,7 +217,7 @@ class Lines:
 
     def _assigned(self, values: Sequence[int], wishes: Sequence[str]) -> tuple[str, ...]:
         """Assign new variables to these values."""
-        targets = tuple(self.printer.namer.fresh(wish) for wish in wishes)
+        targets = tuple(self.printer.namer.fresh(preferred) for preferred in wishes)
         self.text |= {value: (target, ATOM, 0) for value, target in zip(values, targets, strict=True)}
         self.stems |= zip(values, wishes, strict=True)
         self.mentions |= {value: frozenset([value]) for value in values}
@@ -254,7 +256,7 @@ class Lines:
         once = self.uses[value] == 1 and value not in self.read_inside
         return short and once and value not in self.function.names
 
-    def _wish(self, op: Op, value: int) -> str:
+    def _preferred_name(self, op: Op, value: int) -> str:
         return self.function.names.get(value) or op.result or type(op).__name__.lower()
 
 

@@ -37,9 +37,9 @@ class Stack:
 
 @dataclass(frozen=True)
 class Loop:
-    """Lines repeated: `carries` are names with first values, `rows` names with the arrays they are rows of.
+    """Lines repeated: `carries` are names with initial values, `rows` names with the arrays they are rows of.
 
-    After the lines each carry gets its new value, all of them `at_once`, as a parallel
+    After the lines each carry gets its new value, all of them `simultaneous`, as a parallel
     assignment, where one reads another. A loop that `always_runs` does so at every size.
     """
 
@@ -51,7 +51,7 @@ class Loop:
     lines: tuple[Line, ...]
     stacks: tuple[Stack, ...]
     renewed: tuple[tuple[str, str], ...]
-    at_once: bool
+    simultaneous: bool
     always_runs: bool
     released: tuple[str, ...] = ()
     kind: str = "Scan"

@@ -13,7 +13,7 @@ from catgrad.terms.op import Op
 from catgrad.terms.structural import Label
 from catgrad.types import NdArrayType
 
-MOST_BYTES = 2**63 - 1
+MAX_ADDRESSABLE_BYTES = 2**63 - 1
 """The maximum of a signed 64-bit integer, such as ptrdiff_t: the greatest difference of addresses."""
 
 
@@ -74,7 +74,7 @@ def require_addressable(function: Function) -> None:
     total: Size = 0
     for type, count in counts.items():
         total = total + spans[type] * count
-    if greatest_coefficient(total) <= MOST_BYTES:
+    if greatest_coefficient(total) <= MAX_ADDRESSABLE_BYTES:
         return
     largest = max(spans, key=lambda each: greatest_coefficient(spans[each]))
     labels = {outputs[0]: op.name for op, _, outputs in function.body if isinstance(op, Label)}

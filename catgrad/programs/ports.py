@@ -1,8 +1,7 @@
-"""Ports: what each argument and each result of a function is, and the order in which tables are passed.
+"""Ports: role, name and type of each argument and result of a function, and the order of tables.
 
-Whoever passes arrays to a function, spells its signature or splits its work reads the ports. For training on
-several devices, tables are replicated, gradients and the loss are averaged, and all else has the batch's axis
-and is sharded along that.
+Harnesses and printers read the ports. For data-parallel training, tables are replicated, gradients and the
+loss are averaged, and all other arrays are sharded along the batch axis.
 """
 
 from __future__ import annotations
@@ -65,7 +64,7 @@ class Kind(StrEnum):
 
     @property
     def is_initial(self) -> bool:
-        """Tell whether the function computes the first values of a table."""
+        """Tell whether the function computes the initial values of a table."""
         return self in INITIAL.values()
 
 
@@ -75,7 +74,7 @@ INITIAL = {
     Role.BUFFER: Kind.INIT_BUFFERS,
     Role.PARAMETER: Kind.INIT,
 }
-"""For each table, the function that computes its first values."""
+"""For each table, the function that computes its initial values."""
 
 
 @dataclass(frozen=True)

@@ -126,7 +126,7 @@ class Program:
         for name in names:
             if not (name.isascii() and name.isidentifier()) or names.count(name) > 1:
                 raise OptionError(
-                    "each function must have an identifier of its own for a name",
+                    "functions must have distinct identifiers as names",
                     f"one is {name!r}" if names.count(name) == 1 else f"{names.count(name)} are {name!r}",
                     "use ASCII letters, digits and underscores, as in 'predict'",
                 )
@@ -135,9 +135,9 @@ class Program:
             for slot in slots:
                 if slot.name in seen:
                     raise TermError(
-                        "what is kept between runs must have one name each",
+                        "arrays of tables must have distinct names",
                         f"{slot.name!r} is in {seen[slot.name]} and in {table}",
-                        "give it another name",
+                        "rename one of them",
                     )
                 seen[slot.name] = table
 
@@ -252,21 +252,24 @@ def requirements(function: Function) -> tuple[Requirement, ...]:
     return tuple(found)
 
 
-def interpret(function: Function, *arrays: Any) -> list[Array]:
-    """Evaluate a function: the `ref` of its operations, one after the other.
+def evaluate(code: Term | Function, *arrays: Any) -> list[Array]:
+    """Evaluate a term or a function: the `ref` of its operations, one after the other.
 
-    Raises: ShapeError, DtypeError if the arrays are not of the argument types.
+    Raises: ShapeError, DtypeError if the arrays are not of the argument types; as lower, for a term.
     """
-    given = [np.asarray(array) for array in arrays]
-    sizes = bind_symbols(function.argument_types, [array.shape for array in given])
-    for array, wanted in zip(given, function.argument_types, strict=True):
-        if array.dtype != wanted.dtype.numpy:
-            raise DtypeError(f"an argument must be {wanted.dtype.name}", f"it is {array.dtype}", "use astype")
+    function = lower(code) if isinstance(code, Term) else code
+    inputs = [np.asarray(array) for array in arrays]
+    sizes = bind_symbols(function.argument_types, [array.shape for array in inputs])
+    for array, expected in zip(inputs, function.argument_types, strict=True):
+        if array.dtype != expected.dtype.numpy:
+            raise DtypeError(
+                f"an argument must be {expected.dtype.name}", f"it is {array.dtype}", "use astype"
+            )
     _check_sizes(function, sizes)
-    values: dict[int, Array] = dict(zip(function.arguments, given, strict=True))
+    values: dict[int, Array] = dict(zip(function.arguments, inputs, strict=True))
     with np.errstate(all="ignore"):
-        for op, inputs, outputs in function.body:
-            results = op.substitute(sizes).compute(*(values[value] for value in inputs))
+        for op, operands, outputs in function.body:
+            results = op.substitute(sizes).compute(*(values[value] for value in operands))
             results = results if isinstance(results, tuple) else (results,)
             for value, result in zip(outputs, results, strict=True):
                 # NumPy computes scalars of some types in others, and 16 bits are computed in 32.
@@ -282,11 +285,6 @@ def _check_sizes(function: Function, sizes: Mapping[str, int]) -> None:
             raise ShapeError(f"{size} must be at least {least}", f"it is {value} where {where}", "enlarge it")
 
 
-def evaluate(term: Term, *arrays: Any) -> list[Array]:
-    """Evaluate a term at these arrays."""
-    return interpret(lower(term), *arrays)
-
-
 def symbol_sources(types: Sequence[NdArrayType]) -> dict[str, tuple[int, int]]:
     """Find for each symbol an argument and an axis whose size it is.
 
@@ -297,7 +295,7 @@ def symbol_sources(types: Sequence[NdArrayType]) -> dict[str, tuple[int, int]]:
         for axis, size in enumerate(type.shape):
             if isinstance(size, Dim) and size == Dim(min(size.symbols)):
                 found.setdefault(min(size.symbols), (position, axis))
-    _require_told(symbols(tuple(types)), found, types)
+    _require_determined(symbols(tuple(types)), found, types)
     return found
 
 
@@ -319,10 +317,10 @@ def bind_symbols(types: Sequence[NdArrayType], shapes: Sequence[tuple[int, ...]]
 
 def _check_symbols(term: Term) -> None:
     told = symbol_sources(tuple(term.source.table))
-    _require_told(symbols(tuple(set(term.H.w.table))), told, tuple(term.source.table))
+    _require_determined(symbols(tuple(set(term.H.w.table))), told, tuple(term.source.table))
 
 
-def _require_told(names: Sequence[str], told: Mapping[str, Any], types: Sequence[NdArrayType]) -> None:
+def _require_determined(names: Sequence[str], told: Mapping[str, Any], types: Sequence[NdArrayType]) -> None:
     for name in names:
         if name not in told:
             raise ShapeError(

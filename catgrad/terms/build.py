@@ -7,7 +7,7 @@ from typing import Any
 
 from catgrad.errors import CatgradError, OptionError, TermError, TypeMismatch
 from catgrad.terms.op import BUILDER, Op, qualified
-from catgrad.terms.state import Kept, Update
+from catgrad.terms.state import Persistent, Update
 from catgrad.terms.structural import Copy, Discard
 from catgrad.terms.term import Edge, Term, assemble, edges
 from catgrad.terms.var import Var
@@ -30,7 +30,7 @@ class TermBuilder:
 
     def apply(self, op: Op, arguments: tuple[Any, ...]) -> tuple[Var, ...]:
         """Append an operation. Raises: TypeMismatch, with the dotted name of the current scope."""
-        if self.around is not None and isinstance(op, (Kept, Update)):
+        if self.around is not None and isinstance(op, (Persistent, Update)):
             return self._outside(op)
         sources = self._wires(arguments, type(op).__name__)
         try:
@@ -56,10 +56,10 @@ class TermBuilder:
         every = edges(term)
         if self.around is not None:
             for edge in every:
-                if isinstance(edge.op, (Kept, Update)):
+                if isinstance(edge.op, (Persistent, Update)):
                     outside = (variable.wire for variable in self._outside(edge.op))
                     place |= dict(zip(edge.targets, outside, strict=True))
-            every = [edge for edge in every if not isinstance(edge.op, (Kept, Update))]
+            every = [edge for edge in every if not isinstance(edge.op, (Persistent, Update))]
         for wire, label in enumerate(term.H.w.table):
             if wire not in place:
                 place[wire] = self.wire(label)
@@ -107,7 +107,7 @@ class TermBuilder:
                 )
         return tuple(argument.wire for argument in arguments)
 
-    def _outside(self, op: Kept | Update) -> tuple[Var, ...]:
+    def _outside(self, op: Persistent | Update) -> tuple[Var, ...]:
         """Read an array that is kept between runs in the enclosing construction, before the loop."""
         if isinstance(op, Update) or self.around is None:
             raise TermError(

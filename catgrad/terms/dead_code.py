@@ -10,7 +10,7 @@ from catgrad.terms.structural import Discard
 from catgrad.terms.term import Edge, Term, assemble, edges
 
 
-def live(term: Term) -> Term:
+def eliminate_dead_code(term: Term) -> Term:
     """Remove operations that no output depends on; their sources are discarded instead."""
     every = edges(term)
     producer = {wire: k for k, edge in enumerate(every) for wire in edge.targets}
@@ -31,16 +31,16 @@ def live(term: Term) -> Term:
     return _part(term, written, kept + discards, term.s.table.tolist())
 
 
-def unread(term: Term) -> frozenset[int]:
+def unused_inputs(term: Term) -> frozenset[int]:
     """Return the positions of the inputs that no output depends on."""
-    alive = live(term)
+    alive = eliminate_dead_code(term)
     discarded = {edge.sources[0] for edge in edges(alive) if isinstance(edge.op, Discard)}
     return frozenset(i for i, wire in enumerate(alive.s.table.tolist()) if wire in discarded)
 
 
 def narrowed(term: Term, kept: Sequence[bool]) -> Term:
-    """Remove the inputs that are not kept, all of which are unused."""
-    alive = live(term)
+    """Remove inputs, all of which must be unused."""
+    alive = eliminate_dead_code(term)
     sources = alive.s.table.tolist()
     dropped = {wire for wire, keep in zip(sources, kept, strict=True) if not keep}
     rest = [edge for edge in edges(alive) if not dropped.intersection(edge.sources)]
@@ -70,9 +70,9 @@ def selected(term: Term, chosen: Sequence[int] | slice) -> Term:
     return build(some, list(term.source.table))
 
 
-def kept_inputs(terms: Sequence[Term]) -> list[int]:
+def used_inputs(terms: Sequence[Term]) -> list[int]:
     """Return the positions of the inputs that any of the terms reads."""
-    ignored = frozenset.intersection(*map(unread, terms))
+    ignored = frozenset.intersection(*map(unused_inputs, terms))
     return [i for i in range(len(terms[0].source)) if i not in ignored]
 
 

@@ -73,9 +73,9 @@ def render(term: Term, format: str) -> bytes:
 
     if format not in FORMATS:
         raise OptionError(
-            f"a picture must be one of {', '.join(FORMATS)}",
+            f"the format of a picture must be one of {', '.join(FORMATS)}",
             f"it is {format!r}",
-            f"{nearest(format, FORMATS)}name the file so",
+            f"{nearest(format, FORMATS)}choose one of these suffixes",
         )
     GRAPHVIZ.require("drawing")
     try:

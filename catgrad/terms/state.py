@@ -13,7 +13,7 @@ from catgrad.terms.structural import Named
 from catgrad.types import Array, Dtype, NdArrayType
 
 
-class Kept(Named, register=False):
+class Persistent(Named, register=False):
     """() -> T: an array that exists before a run, under a dotted name."""
 
     array_type: NdArrayType
@@ -51,7 +51,7 @@ class Kept(Named, register=False):
         return []
 
 
-class Parameter(Kept):
+class Parameter(Persistent):
     """A parameter, updated from its gradient; `factor_parameters` turns it into an argument.
 
     Type:     () -> T
@@ -59,7 +59,7 @@ class Parameter(Kept):
     """
 
 
-class Buffer(Kept):
+class Buffer(Persistent):
     """A buffer, updated by the model itself; `factor_buffers` turns it into an argument.
 
     Type:     () -> T
@@ -89,7 +89,7 @@ class Update(Named):
         return []
 
 
-class RunNumber(Kept):
+class RunNumber(Persistent):
     """A scalar of the whole run, shared by all layers and parameters.
 
     Its name has no prefix of a layer. One that `counts` is incremented in each step.
@@ -126,6 +126,6 @@ class Slot:
         require_dotted(self.name)
 
 
-def slot(kept: Kept) -> Slot:
+def slot(kept: Persistent) -> Slot:
     """Return the slot of a generator."""
     return Slot(kept.name, kept.array_type, kept.initial)

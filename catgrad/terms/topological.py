@@ -42,8 +42,8 @@ def schedule(term: Term) -> list[int]:
     if len(order) < len(every):
         stuck = next(edge.op for i, edge in enumerate(every) if missing[i] > 0)
         raise TermError(
-            "a term must have no cycle to be computed",
-            f"{stuck} waits for its own result",
+            "a term must be acyclic to be computed",
+            f"{stuck} depends on its own result",
             "feed a value back through a state or a loop, not through a wire",
         )
     return order

@@ -34,8 +34,8 @@ class BPETokenizer(Tokenizer):
             for token in (left, right, left + right):
                 if token not in self.ids:
                     raise OptionError(
-                        "merges must be of tokens to a token",
-                        f"{left!r} and {right!r} have none for {token!r}",
+                        "the parts and the result of a merge must be tokens",
+                        f"{token!r} is none, in the merge of {left!r} and {right!r}",
                         "add it to the vocabulary",
                     )
 

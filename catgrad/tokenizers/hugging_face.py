@@ -14,7 +14,7 @@ from .hugging_face_stages import MODELS, NEEDLESS, Json, decoder, lowercase, pre
 from .tokenizer import Tokenizer
 from .unigram import UnigramTokenizer
 
-MOST_BYTES = 2**28
+MAX_FILE_BYTES = 2**28
 """The maximum size of a tokenizer.json: ten times that of the largest vocabularies."""
 
 
@@ -66,7 +66,7 @@ def _description(source: Any) -> Json:
     if hasattr(backend, "to_str"):
         text = backend.to_str()
     elif isinstance(source, str | Path):
-        require_file("the file of a tokenizer", source, MOST_BYTES)
+        require_file("the file of a tokenizer", source, MAX_FILE_BYTES)
         try:
             text = Path(source).read_bytes()
         except OSError as error:

@@ -39,7 +39,7 @@ class Tokenizer(ABC):
         twice = [token for token, count in Counter(self.vocabulary).items() if count > 1]
         if twice:
             raise OptionError(
-                "the tokens of a vocabulary must differ", f"{twice[0]!r} is there twice", "leave one out"
+                "the tokens of a vocabulary must differ", f"{twice[0]!r} occurs twice", "leave one out"
             )
         ids = {*self.special, *self.before, *self.after, *([] if self.unknown is None else [self.unknown])}
         for id in sorted(ids):
@@ -66,7 +66,7 @@ class Tokenizer(ABC):
         for id in ids:
             if id not in range(len(self.vocabulary)):
                 raise UnknownName(
-                    f"tokens must be whole numbers from 0 to {len(self.vocabulary) - 1}",
+                    f"tokens must be integers from 0 to {len(self.vocabulary) - 1}",
                     f"one is {id!r}",
                     "decode what this tokenizer encodes",
                 )
@@ -83,6 +83,6 @@ class Tokenizer(ABC):
             raise UnknownName(
                 "each character must have a token",
                 f"{character!r} has none",
-                "leave it out, or take a tokenizer with a token for what is unknown",
+                "leave it out, or use a tokenizer with a token for unknown characters",
             )
         return id

@@ -15,7 +15,7 @@ from catgrad.errors import ToolError
 SOURCES = ("main.c", "iris.c")
 
 # Matrix products without vectors, and no unused functions.
-SMALL = (
+SIZE_FLAGS = (
     "-std=c11", "-ffreestanding", "-fbuiltin", "-DGEMM_SCALAR", "-fno-math-errno", "-fno-trapping-math",
     "-Wno-unknown-pragmas", "-ffunction-sections", "-fdata-sections", "-fno-asynchronous-unwind-tables",
     "-Wl,--gc-sections",
@@ -72,7 +72,7 @@ def _headers() -> list[str]:
 
 def measured(machine: Machine, folder: Path) -> Size:
     """Build the program for a machine. Raises: ToolError."""
-    run(machine.command, *SMALL, *SOURCES, "-o", "program", folder=folder)
+    run(machine.command, *SIZE_FLAGS, *SOURCES, "-o", "program", folder=folder)
     _, numbers = run(["size"], "program", folder=folder).splitlines()
     text, data, bss, *_ = map(int, numbers.split()[:3])
     return Size(text, data + bss)
@@ -84,14 +84,14 @@ def frames(folder: Path) -> int:
     Raises: ToolError
     """
     for source in SOURCES:
-        run(["gcc"], "-Os", *SMALL, "-fstack-usage", "-c", source, folder=folder)
+        run(["gcc"], "-Os", *SIZE_FLAGS, "-fstack-usage", "-c", source, folder=folder)
     reports = [(folder / source).with_suffix(".su").read_text() for source in SOURCES]
     return sum(int(line.split("\t")[1]) for line in "".join(reports).splitlines())
 
 
 def right(folder: Path) -> int:
     """Run the program here; return the number of correctly classified flowers. Raises: ToolError."""
-    run(["gcc"], "-Os", *SMALL, *SOURCES, "-o", "trainer", "-lm", folder=folder)
+    run(["gcc"], "-Os", *SIZE_FLAGS, *SOURCES, "-o", "trainer", "-lm", folder=folder)
     return subprocess.run([str(folder.resolve() / "trainer")]).returncode
 
 

@@ -1,1 +1,1 @@
-"""Scratch's editor in a browser, as a person sees it."""
+"""Tests of projects in Scratch's editor, in a browser."""

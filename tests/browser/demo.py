@@ -1,4 +1,4 @@
-"""The lesson about irises, as it runs in Scratch's editor.
+"""Screenshot of the lesson about irises in Scratch's editor.
 
 python -m tests.browser.demo docs/images/scratch.png
 """
@@ -16,7 +16,7 @@ from .editor import run
 
 
 def lesson(picture):
-    """The loss, accuracy and error at the end of the lesson, of which a picture is kept."""
+    """Run the lesson, save a screenshot, and return loss, accuracy and error at its end."""
     task = replace(hidden(), name="iris")
     artifact = emit(task, "scratch", batch=10, data=load(), features=FEATURES, classes=SPECIES)
     steps = int(re.search(r"call `train %s steps`\((\d+)\)", artifact.source)[1])

@@ -1,4 +1,4 @@
-"""Runs a project in Scratch's editor."""
+"""Run a project in Scratch's editor."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FOLDER = Path(__file__).parent
 
 
 def missing():
-    """Why the editor cannot run here, if it cannot."""
+    """Return the reason that the editor cannot run here, if it cannot."""
     if reason := NODE.missing() or CHROMIUM.missing():
         return reason
     if not (FOLDER / "node_modules").is_dir():
@@ -23,7 +23,7 @@ def missing():
 
 
 def run(project, until, names, picture, seconds=60):
-    """The values of variables and lists of an .sb3 file, once one of them is at least a number: `until`.
+    """Return variables and lists of an .sb3 file, once a variable has reached the value in `until`.
 
     The green flag starts it, so many seconds are waited, and a picture of the editor is kept. What goes
     wrong in the page is an error here.

@@ -1,4 +1,4 @@
-"""Terms as functions of one library in C, and a program that calls each of them with arrays."""
+"""Terms as functions of one C library, and a program that calls each of them with arrays."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Case = tuple[Term, Sequence[Array]]
 
 @dataclass(frozen=True)
 class Call:
-    """A function with the sizes it is given, and the bytes of its arguments and results."""
+    """A function with the sizes of a call, and the bytes of its arguments and results."""
 
     name: str
     sizes: list[int]
@@ -29,7 +29,7 @@ class Call:
 
 
 def library(name: str, terms: Sequence[Term], **options: object) -> Artifact:
-    """The terms as functions f0, f1, …"""
+    """Emit the terms as functions f0, f1, …"""
     backend = get_backend("c")
     functions = [lower(Expand(backend.has)(t), f"f{i}", doc="A case.") for i, t in enumerate(terms)]
     return backend.configured(**options).emit(Program(name, tuple(functions)))

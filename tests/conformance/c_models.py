@@ -1,4 +1,4 @@
-"""Models that between them use most kernels of the target c, and programs in C that train them."""
+"""Models that together use most kernels of the target c, and C programs that train them."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def series(rng: np.random.Generator, n: int) -> Batch:
 
 @dataclass(frozen=True)
 class Model:
-    """A task, how batches for it are drawn, and their sizes."""
+    """A task with random batches and their sizes."""
 
     task: Callable[[], Task]
     draw: Callable[[np.random.Generator, int], Batch]
@@ -111,7 +111,7 @@ MODELS = {
 
 @dataclass(frozen=True)
 class Written:
-    """A model as C in a folder, with a main.c that trains it, and what its program must print."""
+    """A model emitted as C, with a main.c that trains it, and its expected output."""
 
     name: str
     folder: Path
@@ -119,7 +119,7 @@ class Written:
 
 
 def written(name: str, folder: Path) -> Written:
-    """The emitted files, beside a program that takes a step on each of three batches."""
+    """Write the emitted files, and a program that trains on each of three batches."""
     model, rng = MODELS[name], np.random.default_rng(0)
     task, batches = model.task(), [model.draw(rng, size) for size in model.sizes]
     artifact = emit(task, "c")
@@ -130,7 +130,7 @@ def written(name: str, folder: Path) -> Written:
 
 @dataclass(frozen=True)
 class Call:
-    """A function of the library called with the arrays of a batch; `told` is what the manifest says of it."""
+    """A call of a library function with the arrays of a batch; `told` is its entry in the manifest."""
 
     function: str
     title: str
@@ -144,7 +144,7 @@ class Call:
 
     @property
     def sizes(self) -> list[int]:
-        """The sizes that the function is given, as its arguments have them."""
+        """The values of symbolic sizes, read from the arguments."""
         known: dict[str, int] = {}
         for argument, array in zip(self.told["inputs"], self.batch, strict=False):
             known |= dict(zip(argument["shape"], array.shape, strict=True))
@@ -158,7 +158,7 @@ class Call:
 
 
 def main(artifact: Artifact, batches: Sequence[Batch]) -> str:
-    """A program in C that prints the loss of each step, and at last all numbers that there are."""
+    """Print a C program that prints the loss of each step, and the tables at the end."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent),
         undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True,

@@ -1,4 +1,4 @@
-"""One comparison for all differential tests: values and gradients on a target against PyTorch's."""
+"""Differential testing against PyTorch: values and gradients on a target."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ AWKWARD = [0.0, -0.0, 1.0, -1.0, 2.5, np.inf, -np.inf, np.nan]
 
 
 def assert_as_torch(target, ours, theirs, *arrays, tolerance=1e-12):
-    """The values of a function, and the gradients of those of its arrays that are floating-point."""
+    """Compare the values of a function, and the gradients of its floating-point arguments."""
     types = [NdArrayType(a.shape, Dtype[a.dtype.name]) for a in arrays]
     floating = [a.dtype.kind == "f" for a in arrays]
     tensors = [torch.tensor(a, requires_grad=f) for a, f in zip(arrays, floating, strict=True)]
@@ -39,7 +39,7 @@ def assert_as_torch(target, ours, theirs, *arrays, tolerance=1e-12):
 
 @st.composite
 def arrays_with_axis(draw, least=0, elements=st.floats(-4, 4)):
-    """An array of up to three axes, and one of them, which has at least so many elements."""
+    """Draw an array of up to three axes, and one of the axes with a minimum size."""
     shape = draw(st.lists(st.integers(0, 4), min_size=1, max_size=3))
     axis = draw(st.integers(0, len(shape) - 1))
     shape[axis] = max(shape[axis], least)
@@ -49,4 +49,4 @@ def arrays_with_axis(draw, least=0, elements=st.floats(-4, 4)):
 
 
 awkward = st.sampled_from(AWKWARD)
-"""Few numbers, so that many are equal, and those on which comparisons and sums go wrong."""
+"""Few distinct numbers, so that many are equal, and special values."""

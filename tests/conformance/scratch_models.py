@@ -56,7 +56,7 @@ def normalised():
 
 
 def recurrent(layer, name):
-    """The mean of an LSTM's or a GRU's outputs over four turns."""
+    """The mean of the outputs of an LSTM or a GRU over four iterations."""
     model = layers.sequential(
         layer(f64(N, 4), f64(3), f64(3), name=""), build(lambda h: ops.mean(h, 1), [f64(N, 4, 3)]),
         layers.dense(f64(N), f64(3), f64(2), layers.identity, name=""),
@@ -111,7 +111,7 @@ def weight(name, *shape):
 
 
 def far(*outputs_and_targets):
-    """The sum of squares of all differences, those of whole numbers and truth values included."""
+    """The sum of squares of all differences, also of integers and booleans."""
     count = len(outputs_and_targets) // 2
     pairs = zip(outputs_and_targets[:count], outputs_and_targets[count:], strict=True)
     return sum(ops.sum(ops.square(ops.cast(y, Dtype.float64) - ops.cast(t, Dtype.float64))) for y, t in pairs)
@@ -140,7 +140,7 @@ ODD = {
         NdArrayType((), Dtype.int64), f64(3),
     ),
 }  # fmt: skip
-"""Inputs, outputs and parameters that are numbers, or empty, or each other."""
+"""Inputs, outputs and parameters that are scalars, empty, or the same array."""
 
 MODELS = {
     "mlp": mlp, "classifier": classifier, "cnn": cnn, "normalised": normalised,
@@ -189,7 +189,7 @@ def of_classes(name):
 
 
 def examples(task, batch, seed):
-    """Arrays for the inputs and targets of a task; whole numbers are classes, of which there are three."""
+    """Draw inputs and targets of a task; integers are labels of three classes."""
     rng = np.random.default_rng(seed)
     types = [t.substitute({"batch": batch}) for t in (*task.inputs, *task.targets)]
     drawn = [rng.normal(size=t.shape) if t.dtype.is_floating else rng.integers(0, 3, t.shape) for t in types]

@@ -26,7 +26,7 @@ both_dtypes = pytest.mark.parametrize("dtype", [F16, BF16], ids=lambda d: d.name
 
 
 def cases():
-    """Every example of every operation that has floating-point numbers and does not name one too great."""
+    """List the examples of operations on floats, without constants that overflow."""
     return [
         (op, dtype, Case(f"{name}-{number}-{dtype.name}-{way}", function, op.domain, way == "reverse"))
         for name, op_class in OPS.items()
@@ -46,7 +46,7 @@ BATCHES = Batches([case for _, _, case in CASES if case.reversed], TOGETHER)
 @on_targets_with("16 bits")
 @pytest.mark.parametrize(("op", "dtype", "case"), [pytest.param(*each, id=each[-1].name) for each in CASES])
 def test_every_operation(target, op, dtype, case):
-    """Within two units in the last place; of the greatest number, where sums may cancel."""
+    """The tolerance is two units in the last place, of the maximum where sums may cancel."""
     if target == "c" and not case.reversed:
         pytest.skip("a reverse has the values too, and takes long to compile")
     arrays = draw_arrays(tuple(case.term.source.table), case.domain)
@@ -60,13 +60,13 @@ def test_every_operation(target, op, dtype, case):
 
 
 def both(x, dtype):
-    """An array and a tensor of the same 16-bit numbers."""
+    """Return an array and a tensor of the same 16-bit numbers."""
     array = np.asarray(x, dtype.numpy)
     return array, torch.tensor(widened(array)).to(getattr(torch, dtype.name))
 
 
 def assert_near(found, wanted, dtype, units=2.0):
-    """Within so many units in the last place of the greatest number."""
+    """Compare with a tolerance in units in the last place of the maximum."""
     wanted = wanted.detach().double().numpy()
     scale = np.max(np.abs(wanted), initial=1e-3)
     found = as_numpy(found).astype(np.float64)
@@ -74,7 +74,7 @@ def assert_near(found, wanted, dtype, units=2.0):
 
 
 def value_and_gradient(function, tensor, cotangent):
-    """Both in float64, as NumPy arrays."""
+    """Return value and gradient in float64, as NumPy arrays."""
     x = tensor.clone().requires_grad_()
     y = function(x)
     (gradient,) = torch.autograd.grad(y, x, cotangent)
@@ -102,8 +102,8 @@ LONG = {
 @on_targets_with("16 bits")
 @both_dtypes
 @pytest.mark.parametrize("name", LONG)
-def test_long_sums_are_as_exact_as_in_torch(target, dtype, name):
-    """5000 terms, of which sums in 16 bits would lose all after the first hundreds."""
+def test_long_sums_are_as_accurate_as_in_torch(target, dtype, name):
+    """Sums in 16 bits would lose all but the first hundreds of the 5000 terms."""
     ours, theirs = LONG[name]
     x, tensor = both(np.random.default_rng(0).uniform(0, 1, (5000, 3)), dtype)
     dy, cotangent = both(np.random.default_rng(1).uniform(-1, 1, theirs(tensor).shape), dtype)
@@ -121,7 +121,7 @@ def test_long_sums_are_as_exact_as_in_torch(target, dtype, name):
 @on_targets_with("16 bits")
 @both_dtypes
 def test_rows_are_added_up_in_float32(target, dtype):
-    """More exactly than PyTorch, which rounds after every row."""
+    """PyTorch rounds after every row."""
     x, index = np.ones(3000, dtype.numpy), np.zeros(3000, np.int64)
     types = [NdArrayType((3000,), dtype), NdArrayType((3000,), Dtype.int64)]
     for add in (lambda x, i: ops.scatter_add(x, i, 1), lambda x, i: ops.scatter_add_along_axis(x, i, 1)):
@@ -131,7 +131,7 @@ def test_rows_are_added_up_in_float32(target, dtype):
 
 @on_targets_with("16 bits")
 def test_a_mean_of_squares_does_not_overflow(target):
-    """Neither the squares nor their sum fit float16; the norm of what is normalised does."""
+    """The squares and their sum overflow float16; the norm of the result does not."""
     x, tensor = both([[300.0, -300.0, 900.0, 1000.0]], F16)
     term = build(ops.rms_norm, [NdArrayType((1, 4), F16)])
     [found] = run_on(get_backend(target), term, x)
@@ -176,7 +176,7 @@ def test_scalar_maps(target, dtype, name):
 
 @on_targets_with("16 bits")
 @both_dtypes
-def test_order_and_nan(target, dtype):
+def test_sorting_and_nan(target, dtype):
     x = np.array([1, np.nan, -np.inf, 1, 0, np.nan], dtype.numpy)
     term = build(
         lambda x: [*ops.sort(x), ops.max(x), ops.argmax(x), ops.is_nan(x)], [NdArrayType((6,), dtype)]
@@ -192,7 +192,7 @@ def test_order_and_nan(target, dtype):
 @on_targets_with("16 bits")
 @both_dtypes
 def test_a_network_trains_as_in_torch(target, dtype):
-    """Five steps from the same parameters, by the weights' and the losses' last places."""
+    """Compare weights and losses of five steps in units in the last place."""
     learner = emit(mlp(sgd(0.1, 0.9), dtype), target).load()().learner(seed=3)
     kind = getattr(torch, dtype.name)
     tensors = {

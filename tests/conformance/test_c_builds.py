@@ -1,4 +1,4 @@
-"""Emitted C built in many ways: by several compilers, for several machines, under checks, with threads."""
+"""Emitted C built by several compilers, for several machines, with sanitizers and with threads."""
 
 from __future__ import annotations
 
@@ -66,14 +66,14 @@ def assert_right(model: Written, text: str) -> None:
 
 
 @NEEDS_GCC
-def test_addresses_and_behaviour_are_defined(model):
+def test_no_sanitizer_reports(model):
     assert_right(model, output(build(model, "-O1", SIMD, *SANE), STEPS))
 
 
 @NEEDS_GCC
 @NEEDS_VALGRIND
 def test_no_undefined_numbers_and_no_heap(model):
-    """The one allocation is that of the standard output's buffer."""
+    """The only allocation is the buffer of the standard output."""
     program = build(model, "-O1", "-g", SIMD, "-DWITH_VALGRIND")
     for steps in (1, STEPS):
         done = run("valgrind", "--error-exitcode=9", program, steps)
@@ -83,7 +83,7 @@ def test_no_undefined_numbers_and_no_heap(model):
 
 
 @NEEDS_GCC
-def test_threads_change_no_bit(model):
+def test_results_do_not_depend_on_threads(model):
     """Tolerance of numbers printed with nine digits, which distinguish all floats."""
     fast = ["-O2", "-march=native", "-ffp-contract=fast"]
     alone = output(build(model, *fast, SIMD), STEPS)
@@ -94,7 +94,7 @@ def test_threads_change_no_bit(model):
 
 
 @NEEDS_WATCHER
-def test_no_race(model):
+def test_no_data_race(model):
     files = ["main.c", f"{model.name}.c", "-o", "watched", "-lm"]
     built(compiler(), *WATCHED, SMALL_PRODUCTS, *files, cwd=model.folder)
     assert_right(model, assert_no_race(model.folder / "watched", STEPS))
@@ -118,7 +118,7 @@ ZIG = (sys.executable, "-m", "ziglang", "cc")
 
 @NEEDS_ZIG
 @pytest.mark.parametrize("machine", ["aarch64-linux-musl", "x86_64-windows-gnu"])
-def test_other_machines(model, machine):
+def test_cross_compiled_programs(model, machine):
     for source in (f"{model.name}.c", "main.c"):
         flags = ["-O2", SIMD, "-target", machine]
         built(*ZIG, *FLAGS, *flags, "-c", source, "-o", "out.o", cwd=model.folder)
@@ -156,7 +156,7 @@ def test_no_warnings_of_one_operation(tmp_path, compiler, op, type):
     built(*compiler, *FLAGS, SIMD, "-c", "one.c", "-o", "out.o", cwd=tmp_path)
 
 
-def test_what_builders_define_is_what_the_source_asks_for(tmp_path):
+def test_builders_define_the_macros_that_the_source_tests(tmp_path):
     model = written("mlp", tmp_path)
     source = (tmp_path / f"{model.name}.c").read_text()
     builders = [(tmp_path / name).read_text() for name in ("Makefile", "CMakeLists.txt")]

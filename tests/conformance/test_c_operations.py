@@ -1,4 +1,4 @@
-"""Every operation as C: compiled without a warning, run under checks, and with threads that are watched."""
+"""Every operation as C: compiled without warnings, run with sanitizers and under ThreadSanitizer."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ CHECKS = {"gcc": "address,undefined,float-cast-overflow", "clang": "undefined,fl
 
 @dataclass(frozen=True)
 class Example:
-    """A term at some arrays, and what it must give."""
+    """A term, arguments, and the expected results."""
 
     term: Term
     arrays: Sequence[Array]
@@ -39,7 +39,7 @@ class Example:
 
 
 def operations() -> list[Example]:
-    """Every case of every operation, at arrays of its domain."""
+    """List every case of every operation, with arguments in its domain."""
     examples = []
     for case in operation_cases():
         arrays = draw_arrays(tuple(case.term.source.table), case.domain)
@@ -48,7 +48,7 @@ def operations() -> list[Example]:
 
 
 def sums(dtype: Dtype) -> Example:
-    """Sums of whole numbers so large that every one is beyond the range, along each axis and in products."""
+    """Build sums and products of integers that overflow, along each axis."""
 
     def function(x: Any) -> Any:
         rows = x @ ops.transpose(x)
@@ -63,7 +63,7 @@ def sums(dtype: Dtype) -> Example:
 
 
 def wrapped(exact: Any, dtype: Dtype) -> Array:
-    """Whole numbers of any size modulo 2ⁿ, in a dtype of n bits."""
+    """Reduce integers modulo 2ⁿ, for a dtype of n bits."""
     bits = 8 * dtype.numpy.itemsize
     unsigned = np.asarray(np.asarray(exact, object) % 2**bits, np.dtype(f"u{dtype.numpy.itemsize}"))
     return unsigned.view(dtype.numpy)
@@ -77,7 +77,7 @@ AWKWARD = [
 
 
 def cast(before: Dtype, after: Dtype) -> Example:
-    """Truncated towards zero, and from beyond the range to the nearest bound; NaN is 0, or true."""
+    """Cast: truncate towards zero and saturate; NaN becomes 0, or true."""
     with np.errstate(over="ignore"):
         x = np.array(AWKWARD).astype(before.numpy)
     wanted = [saturated(float(number), after) for number in x]
@@ -112,7 +112,7 @@ def carried_over_rows(x: Any, rows: Any) -> Any:
 
 
 def small_axes() -> list[Example]:
-    """Scalars, axes of one element and of none, of which loops and arrays are not left."""
+    """Build terms on scalars and on axes of size 1 and 0, for which no loops remain."""
     terms = [
         build(places_in_a_branch, [ONE, NdArrayType((3, 1))]),
         build(lambda x: ops.argsort(ops.tanh(ops.sum(x, 0)), 0) * 2, [COLUMN]),
@@ -151,7 +151,7 @@ def folder(examples: list[Example], tmp_path_factory: pytest.TempPathFactory) ->
 
 
 def assert_right(examples: list[Example], folder: Path) -> None:
-    """Compare what the program has written with what the operations mean."""
+    """Compare the output of the program with the reference."""
     found = c_calls.results([(e.term, e.arrays) for e in examples], folder)
     for example, results in zip(examples, found, strict=True):
         for result, wanted, type in zip(results, example.wanted, example.term.target.table, strict=True):
@@ -162,8 +162,8 @@ def assert_right(examples: list[Example], folder: Path) -> None:
 
 
 @pytest.mark.parametrize("compiler", COMPILERS)
-def test_no_warning_and_nothing_undefined(examples, folder, compiler):
-    """Arrays and workspace have as many bytes as they must, and what is in them at first is NaN."""
+def test_no_warning_and_no_undefined_behaviour(examples, folder, compiler):
+    """Arrays and workspace have their minimum sizes, and are filled with NaN before the call."""
     if not COMPILERS[compiler]:
         pytest.skip(f"no {compiler} on this machine")
     checks = [f"-fsanitize={CHECKS[compiler]}", "-fno-sanitize-recover=all", "-g"]
@@ -175,7 +175,7 @@ def test_no_warning_and_nothing_undefined(examples, folder, compiler):
 
 
 @NEEDS_WATCHER
-def test_no_race(examples, tmp_path, monkeypatch):
+def test_no_data_race(examples, tmp_path, monkeypatch):
     """Distribute every parallel loop over threads, however short."""
     parallelise = import_module("catgrad.loops.passes.parallelise")
     monkeypatch.setattr(parallelise, "MIN_PARALLEL_WORK", 0)

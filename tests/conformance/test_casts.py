@@ -35,7 +35,7 @@ BEFORE, AFTER = pytest.mark.parametrize("before", AWKWARD), pytest.mark.parametr
 
 
 def cast(array, dtype):
-    """NumPy's cast, but the nearest number that a whole dtype holds, and 0 for NaN."""
+    """Cast as NumPy, but saturate for integer dtypes, with 0 for NaN."""
     if array.dtype.kind != "f" or dtype.is_floating or dtype is Dtype.bool:
         with np.errstate(all="ignore"):
             return np.asarray(array.astype(dtype.numpy))
@@ -50,7 +50,7 @@ def nearest(x, limits):
 
 
 def within(array, dtype):
-    """Mark the numbers whose cast PyTorch defines: all but those outside the range of a whole dtype."""
+    """Mark the numbers whose cast PyTorch defines: all but those outside the range of an integer dtype."""
     if dtype.is_floating or dtype is Dtype.bool:
         return np.ones(array.shape, bool)
     with np.errstate(invalid="ignore"):
@@ -60,7 +60,7 @@ def within(array, dtype):
 
 
 def equal(x, y):
-    """Bit for bit, but for the bits of a NaN."""
+    """Compare bit for bit, except for the bits of a NaN."""
     same = np.array_equal(x, y, equal_nan=y.dtype.kind == "f") and x.dtype == y.dtype
     return same and (y.dtype.kind != "f" or np.array_equal(np.signbit(x), np.signbit(y)))
 
@@ -68,7 +68,7 @@ def equal(x, y):
 @on_targets
 @BEFORE
 @AFTER
-def test_every_pair_is_that_of_numpy_and_torch(before, after, target):
+def test_every_pair_agrees_with_numpy_and_torch(before, after, target):
     if before is Dtype.int64 and after in (Dtype.int64, Dtype.int32, Dtype.uint32):
         need(target, "64 bits")
     x = np.array(AWKWARD[before]).astype(before.numpy)
@@ -82,7 +82,7 @@ def test_every_pair_is_that_of_numpy_and_torch(before, after, target):
 @on_targets
 @drawn(40, before=st.sampled_from(list(AWKWARD)), after=st.sampled_from(list(AWKWARD)), data=st.data())
 def test_any_shape_and_any_number(target, before, after, data):
-    """Scalars and empty axes too; NaN, infinities and the least numbers where the dtype has them."""
+    """Draw scalars, empty axes, NaN, infinities and the least numbers too."""
     shape = data.draw(array_shapes(min_dims=0, min_side=0, max_dims=3, max_side=3))
     x = data.draw(arrays(before.numpy, shape))
     wanted = cast(x, after)
@@ -123,8 +123,8 @@ def test_folding_casts_as_the_targets_do(before, after):
 
 
 @on_targets
-def test_bits_are_whole_numbers_of_32_bits_until_they_are_cast(target):
-    """No bit is taken for a sign."""
+def test_bits_are_integers_of_32_bits_until_they_are_cast(target):
+    """The highest bit is not a sign."""
 
     def halves(seed, counter):
         bits = ops.random_bits((64,), 3, seed, counter)
@@ -139,7 +139,7 @@ def test_bits_are_whole_numbers_of_32_bits_until_they_are_cast(target):
 
 @on_all_targets
 def test_uniform_numbers_have_the_same_bits_on_every_target(target):
-    """They are multiples of a power of two that the dtype holds exactly, so that nothing is rounded."""
+    """Multiples of a power of two that the dtype holds exactly are not rounded."""
     dtypes = [Dtype.float32, Dtype.float64]
     dtypes += [] if cannot(target, "16 bits") else [Dtype.float16, Dtype.bfloat16]
 

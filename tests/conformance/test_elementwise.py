@@ -1,4 +1,4 @@
-"""Truth values, bounds, whole division, array literals and axes of size 1, against PyTorch or NumPy."""
+"""Booleans, bounds, integer division, array literals and axes of size 1, against PyTorch or NumPy."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ F64, I32, I64 = Dtype.float64, Dtype.int32, Dtype.int64
 
 @on_targets_with("nan")
 @drawn(25, drawn=arrays_with_axis(elements=awkward))
-def test_truth_along_an_axis(target, drawn):
+def test_any_and_all_along_an_axis(target, drawn):
     x, axis = drawn
     for ours, theirs in ((ops.any, torch.any), (ops.all, torch.all)):
         assert_as_torch(target, lambda x, f=ours: f(x > 0, axis), lambda x, f=theirs: f(x > 0, axis), x)
@@ -66,7 +66,7 @@ CHOICES = {
 @pytest.mark.parametrize("width", [2, 3, 4])
 @pytest.mark.parametrize("name", CHOICES)
 def test_choices_in_short_rows(target, name, width, rows):
-    """Compilers take such rows together, and some mix up what is read under conditions."""
+    """Compilers vectorise such rows together, and some miscompile conditional loads."""
     arrays = [np.random.default_rng(k).normal(size=(rows, width)) for k in range(2)]
     term = build(CHOICES[name], [NdArrayType((rows, width), F64)] * 2)
     for a, b in zip(run_on(get_backend(target), term, *arrays), evaluate(term, *arrays), strict=True):
@@ -74,14 +74,14 @@ def test_choices_in_short_rows(target, name, width, rows):
 
 
 @pytest.mark.parametrize("bounds", [(1.0, 0.0), (np.nan, None), (-np.inf, 1), ()])
-def test_bounds_that_are_none_are_refused(bounds):
+def test_invalid_bounds_are_refused(bounds):
     with pytest.raises(OptionError, match="one finite bound, or two with low ≤ high"):
         ops.clamp(None, *bounds)
 
 
 @on_targets
 @pytest.mark.parametrize("dtype", [I32, I64])
-def test_whole_division_rounds_down_and_survives_0(target, dtype):
+def test_integer_division_rounds_down_and_survives_0(target, dtype):
     if dtype is I64:
         need(target, "64 bits")
     ends = np.iinfo(dtype.numpy)
@@ -99,7 +99,7 @@ def test_whole_division_rounds_down_and_survives_0(target, dtype):
 
 @on_targets
 @pytest.mark.parametrize("divisor", [3, -3, 0])
-def test_whole_division_by_a_number(target, divisor):
+def test_integer_division_by_a_number(target, divisor):
     x = np.array([[-7, 7], [6, -6]], np.int32)
     term = build(lambda x: [x // divisor, x % divisor, 7 // x], [NdArrayType(x.shape, I32)])
     with np.errstate(all="ignore"):
@@ -117,7 +117,7 @@ numbers = {
 
 @on_targets_with("nan", "64 bits")
 @drawn(25, data=st.data())
-def test_array_literals_give_every_number_back(target, data):
+def test_array_literals_round_trip(target, data):
     dtype = data.draw(st.sampled_from(list(numbers)))
     shape = tuple(data.draw(st.lists(st.integers(0, 4), max_size=3)))
     size = int(np.prod(shape))
@@ -132,7 +132,7 @@ def test_array_literals_give_every_number_back(target, data):
         )
 
 
-def test_array_literals_that_are_none_are_refused():
+def test_invalid_array_literals_are_refused():
     with pytest.raises(OptionError, match="make it a parameter or an input"):
         build(lambda: ops.array(range(1001)), [])
     with pytest.raises(OptionError, match="rows of an array must have one length"):
@@ -208,7 +208,7 @@ def test_an_axis_of_another_size_is_not_squeezed():
 
 
 def test_operands_must_be_bool_or_whole():
-    with pytest.raises(DtypeError, match="must be whole numbers.*to bool if they are truth values"):
+    with pytest.raises(DtypeError, match="must be integers.*to an integer dtype or bool"):
         build(lambda x: x & x, [NdArrayType((2,))])
-    with pytest.raises(DtypeError, match=r"must be whole numbers.*floor\(x / y\)"):
+    with pytest.raises(DtypeError, match=r"must be integers.*floor\(x / y\)"):
         build(lambda x: x // 2, [NdArrayType((2,))])

@@ -27,7 +27,7 @@ TRAINED = ["mlp", "cnn", "block", "lstm deep", "gru"]
 
 
 def leaves(tree):
-    """The tensors of nested inputs or outputs."""
+    """List the tensors of nested inputs or outputs."""
     return [leaf for leaf in torch.utils._pytree.tree_leaves(tree) if leaf is not None]
 
 
@@ -58,7 +58,7 @@ def assert_close(found, wanted, tolerance):
 
 
 def assert_same(module, inputs, tolerance):
-    """The values, and the gradients for one cotangent of each output."""
+    """Compare the values, and the gradients for one cotangent of each output."""
     imported = from_torch(module, *inputs)
     slots, term = factor_parameters(imported.model)
     assert [slot.name for slot in slots] == list(imported.parameters)
@@ -79,7 +79,7 @@ def assert_same(module, inputs, tolerance):
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_module_means_what_it_means_in_pytorch(name):
+def test_modules_agree_with_pytorch(name):
     assert_same(*made(name), TOLERANCE.get(name, 1e-12))
 
 
@@ -105,7 +105,7 @@ def test_pools_of_all_geometries(case):
 
 @pytest.mark.parametrize("target", ["numpy", "c"])
 @pytest.mark.parametrize("name", TRAINED)
-def test_the_reverse_that_is_emitted_is_that_of_autograd(name, target):
+def test_emitted_reverses_agree_with_autograd(name, target):
     module, inputs = made(name)
     imported = from_torch(module, *inputs)
     compiled = emit(Task(imported.model, sgd(0.1), mse_of_all), target).load()()
@@ -120,7 +120,7 @@ def test_the_reverse_that_is_emitted_is_that_of_autograd(name, target):
 
 
 def mse_of_all(*arrays):
-    """The mean squared error, added up over all outputs of a model."""
+    """The sum of the mean squared errors of all outputs."""
     half = len(arrays) // 2
     total = mse(arrays[0], arrays[half])
     for y, z in zip(arrays[1:half], arrays[half + 1 :], strict=True):
@@ -128,15 +128,15 @@ def mse_of_all(*arrays):
     return total
 
 
-def test_each_registered_operation_is_met_in_a_case():
-    """All of them in one module, for a module costs more to export than an operation."""
+def test_every_registered_operation_is_tested():
+    """One module has all cases, because the export of a module costs more than that of an operation."""
     modules, inputs = zip(*map(made, CASES), strict=True)
     graph = exported(All(modules), (inputs,)).graph
     assert set(REGISTRY) <= {str(node.target) for node in graph.nodes}
 
 
 class All(torch.nn.Module):
-    """Modules beside each other."""
+    """A module of modules, which applies each to its inputs."""
 
     def __init__(self, modules):
         super().__init__()

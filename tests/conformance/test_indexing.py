@@ -1,4 +1,4 @@
-"""Reading and adding to elements by number, and sorting, along any axis."""
+"""Gather, scatter and sorting along any axis."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.targets import drawn, on_targets, on_targets_with
 
 @st.composite
 def indexed(draw):
-    """An array, an axis, and numbers of elements along it, of which several may be equal."""
+    """Draw an array, an axis, and indices along it, with repetitions."""
     x, axis = draw(arrays_with_axis(least=1))
     rng = np.random.default_rng(draw(st.integers(0, 99)))
     shape = (*x.shape[:axis], draw(st.integers(0, 5)), *x.shape[axis + 1 :])
@@ -54,8 +54,8 @@ def test_elements_are_added_along_an_axis(target, drawn):
     drawn=arrays_with_axis(least=3),
     index=st.sampled_from([[0, 2, 0], [], [[1, 1, 2], [0, 0, 0]]]),
 )
-def test_parts_are_taken_along_an_axis(target, drawn, index):
-    """The reference is NumPy's `take`, for PyTorch's takes one axis of numbers only."""
+def test_slices_are_gathered_along_an_axis(target, drawn, index):
+    """The reference is NumPy's `take`, because PyTorch's indices have one axis only."""
     x, axis = drawn
     numbers = np.array(index, np.int64)
     types = [NdArrayType(x.shape, Dtype.float64), NdArrayType(numbers.shape, Dtype.int64)]
@@ -66,7 +66,7 @@ def test_parts_are_taken_along_an_axis(target, drawn, index):
 
 @on_targets
 @pytest.mark.parametrize("axis", [0, 1, -1])
-def test_gradients_of_parts_taken(target, axis):
+def test_gradients_of_gathered_slices(target, axis):
     x = np.random.default_rng(0).normal(size=(3, 4, 5))
     index = np.array([2, 0, 2])
     assert_as_torch(
@@ -76,7 +76,7 @@ def test_gradients_of_parts_taken(target, axis):
 
 @on_targets
 @pytest.mark.parametrize("index", [[[0, 3]], [[-1, 0]]])
-def test_elements_that_are_not_there_are_refused(target, index):
+def test_indices_out_of_range_are_refused(target, index):
     types = [NdArrayType((1, 3)), NdArrayType((1, 2), Dtype.int64)]
     x = np.zeros((1, 3), np.float32)
     for term in (
@@ -89,7 +89,7 @@ def test_elements_that_are_not_there_are_refused(target, index):
 
 
 @on_targets_with("symbolic sizes")
-def test_a_symbolic_batch_is_taken_from(target):
+def test_gather_from_a_symbolic_batch(target):
     n = Dim("n")
     types = [NdArrayType((n, 3)), NdArrayType((n, 1), Dtype.int64)]
     term = reverse(build(ops.take_along_axis, types))
@@ -101,11 +101,11 @@ def test_a_symbolic_batch_is_taken_from(target):
 
 def test_shapes_and_dtypes_that_do_not_fit_are_refused():
     x = NdArrayType((2, 3))
-    with pytest.raises(DtypeError, match="must be whole"):
+    with pytest.raises(DtypeError, match="must be an integer array"):
         build(ops.take_along_axis, [x, x])
     with pytest.raises(ShapeError, match="3 elements along axis 1"):
         build(ops.take_along_axis, [x, NdArrayType((3, 3), Dtype.int64)])
-    with pytest.raises(ShapeError, match="one number for each element"):
+    with pytest.raises(ShapeError, match="one index for each element"):
         build(lambda x, i: ops.scatter_add_along_axis(x, i, 4), [x, NdArrayType((2, 2), Dtype.int64)])
 
 
@@ -126,8 +126,8 @@ def test_sorting_is_stable_and_a_nan_is_greatest(target, descending, drawn):
 @on_targets
 @pytest.mark.parametrize("largest", [False, True])
 @drawn(25, drawn=arrays_with_axis(least=2), k=st.integers(0, 2))
-def test_the_greatest_and_the_least(target, largest, drawn, k):
-    """Values and gradients on elements that all differ, for PyTorch does not say which of equals it takes."""
+def test_maxima_and_minima(target, largest, drawn, k):
+    """All elements differ, because PyTorch does not specify which of equal elements it selects."""
     x, axis = drawn
     x = np.argsort(x, axis=None).reshape(x.shape) / 2
     for part in (0, 1):
@@ -140,7 +140,7 @@ def test_the_greatest_and_the_least(target, largest, drawn, k):
 
 
 @on_targets
-def test_of_equal_elements_the_first_are_taken(target):
+def test_ties_select_the_first_elements(target):
     x = np.array([1.0, 3.0, np.nan, 3.0, 3.0, np.nan])
     term = build(lambda x: ops.top_k(x, 4), [NdArrayType((6,), Dtype.float64)])
     values, places = run_on(get_backend(target), term, x)

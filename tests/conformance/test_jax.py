@@ -1,4 +1,4 @@
-"""Emitted JAX as JAX users call it: traced by jax.jit and jax.grad, at any precision, on the newest JAX."""
+"""Emitted JAX under jax.jit and jax.grad, with 32 and 64 bits, also on the newest JAX."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def source_of(term, backend=JAX):
 
 
 def module(source):
-    """The plain functions of an emitted file."""
+    """Load the plain functions of an emitted file."""
     loaded = ModuleType("emitted")
     exec(source, vars(loaded))
     return loaded
@@ -65,8 +65,8 @@ def test_plain_functions_are_traced_by_jit(name, function):
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_emitted_gradients_are_those_of_jax(name):
-    """The reverse derivative of the term beside what JAX finds by tracing the emitted loss."""
+def test_emitted_gradients_agree_with_jax(name):
+    """Compare the reverse derivative of the term with jax.grad of the emitted loss."""
     task = MODELS[name]()
     emitted = module(emit(task, "jax").source)
     given = [jnp.asarray(a) for a in arguments(task, "grads", SIZES)]
@@ -77,7 +77,7 @@ def test_emitted_gradients_are_those_of_jax(name):
         np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5)
 
 
-def test_loops_and_branches_are_those_of_jax():
+def test_loops_and_branches_agree_with_jax():
     for task, primitive in ((recurrent(), "scan["), (branching(), "cond[")):
         step = module(emit(task, "jax").source).step
         assert primitive in str(jax.make_jaxpr(step)(*arguments(task, "step", SIZES)))
@@ -91,8 +91,8 @@ def test_loops_and_branches_are_those_of_jax():
         (Dtype.uint32, 2**32 - 1), (Dtype.bool, True),
     ],
 )  # fmt: skip
-def test_rows_that_are_not_there_are_seen(index, dtype, filled):
-    """Compiled code cannot raise, so what nobody could have computed stands in the result."""
+def test_rows_out_of_range_give_nan(index, dtype, filled):
+    """Compiled code cannot raise, so the result is NaN."""
     types = [NdArrayType((3, 2), dtype), NdArrayType((2,), Dtype.int64)]
     here = 1 - (dtype is Dtype.bool)  # not what stands for a row that is not there
     x, wrong = np.full((3, 2), here, dtype.numpy), int(np.argmax(np.abs(index)))
@@ -107,7 +107,7 @@ def test_rows_that_are_not_there_are_seen(index, dtype, filled):
 
 
 @pytest.mark.parametrize("rows", [0, 1])
-def test_no_row_is_asked_for(rows):
+def test_empty_indices(rows):
     types = [NdArrayType((rows, 2)), NdArrayType((0,), Dtype.int32)]
     x, index = np.ones((rows, 2), np.float32), np.zeros(0, np.int32)
     [read] = run_on(JAX, build(ops.gather, types), x, index)
@@ -140,7 +140,7 @@ WIDE = "jax_enable_x64"
 VECTOR = NdArrayType((3,))
 
 
-def test_64_bits_are_asked_for_where_they_are_needed():
+def test_64_bits_are_enabled_where_needed():
     def in_a_loop(x):
         wide = lambda c: ops.cast(ops.cast(c, Dtype.float64) * 0.1, Dtype.float32)
         return ops.repeat(wide, 2, x)
@@ -187,12 +187,12 @@ for first in range(0, len(paths), int(together)):
         np.savez(path + ".out.npz", *results)
 """
 TOGETHER = 32
-"""Operations that are compiled as one: alone each takes longer, and XLA takes much longer for many more."""
+"""Operations that are compiled together: more, or fewer, take XLA longer."""
 
 
 @pytest.fixture(scope="session")
 def newest_jax():
-    """A Python with the newest JAX, which needs NumPy 2 and so cannot share a process with catgrad."""
+    """Return a Python with the newest JAX, which needs NumPy 2 and thus another process than catgrad."""
     folder = Path(__file__).parents[2] / ".cache" / "jax"
     python = folder / "bin" / "python"
     if not (folder / "installed").exists():
@@ -204,7 +204,7 @@ def newest_jax():
 
 @pytest.mark.parametrize("wide", [False, True])
 def test_the_newest_jax_computes_every_operation(newest_jax, tmp_path, wide):
-    """Files without 64-bit types have a process of their own, in which JAX is as it is by default.
+    """Files without 64-bit types run in a separate process, with the default precision of JAX.
 
     A reverse returns the value too, so that each operation is compiled once.
     """

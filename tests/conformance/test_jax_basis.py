@@ -1,4 +1,4 @@
-"""The whole basis on JAX: awkward numbers, whole division and 16 bits, many operations compiled at once."""
+"""All primitives on JAX: special values, integer division and 16 bits, many operations compiled together."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ JAX = get_backend("jax")
 
 
 LEAST = np.finfo(np.float64).tiny
-"""XLA on a CPU takes less than this, the least number with all digits, for 0."""
+"""The least normal number: XLA on a CPU flushes smaller ones to 0."""
 
 
 def along(axis, size):
-    """Operations on a whole axis, and predicates of elements."""
+    """Build operations along an axis, and predicates of elements."""
     return lambda x, index: [
         *ops.sort(x, axis), *ops.sort(x, axis, descending=True), *ops.top_k(x, 1, axis, largest=False),
         ops.cumsum(x, axis), ops.cumsum(x, axis, backwards=True), ops.logsumexp(x, axis),
@@ -40,7 +40,7 @@ def along(axis, size):
 @pytest.mark.parametrize("way", [lambda f: f, reverse], ids=["forward", "reverse"])
 @given(drawn=arrays_with_axis(least=1, elements=awkward), seed=st.integers(0, 9))
 @settings(max_examples=8)
-def test_axes_of_awkward_numbers(way, drawn, seed):
+def test_operations_along_axes_at_special_values(way, drawn, seed):
     x, axis = drawn
     index = np.random.default_rng(seed).integers(0, x.shape[axis], x.shape)
     types = [NdArrayType(x.shape, Dtype.float64), NdArrayType(x.shape, Dtype.int64)]
@@ -54,7 +54,7 @@ def test_axes_of_awkward_numbers(way, drawn, seed):
 
 
 @pytest.mark.parametrize("dtype", [Dtype.int32, Dtype.int64])
-def test_whole_division_rounds_down_and_survives_0(dtype):
+def test_integer_division_rounds_down_and_survives_0(dtype):
     ends = np.iinfo(dtype.numpy)
     some = [ends.min, ends.max, -7, -1, 0, 1, 2, 7]
     x, y = (a.ravel().astype(dtype.numpy) for a in np.meshgrid(some, some))
@@ -65,7 +65,7 @@ def test_whole_division_rounds_down_and_survives_0(dtype):
 
 
 @pytest.mark.parametrize("index", [[[0, 3]], [[-1, 0]]])
-def test_elements_that_are_not_there_are_seen(index):
+def test_indices_out_of_range_give_nan(index):
     types = [NdArrayType((1, 3)), NdArrayType((1, 2), Dtype.int64)]
     x, wrong = np.ones((1, 3), np.float32), int(np.argmax(np.abs(index)))
     [taken] = run_on(JAX, build(ops.take_along_axis, types), x, np.array(index))
@@ -84,8 +84,8 @@ WHOLE = {
 }
 
 
-def test_casts_are_those_of_numpy():
-    """Whole numbers to every dtype, and floating-point ones to truth values and each other."""
+def test_casts_agree_with_numpy():
+    """Cast integers to every dtype, and floats to booleans and floats."""
     arrays = [np.array(numbers, dtype.numpy) for dtype, numbers in WHOLE.items()]
     awkward_too = [0.0, -0.0, 0.5, -2.5, 1e-30, 1e38, 1e300, LEAST, np.inf, -np.inf, np.nan]
     with np.errstate(all="ignore"):
@@ -107,7 +107,7 @@ REVERSED = [each for each in CASES if each[-1].reversed]
 
 @pytest.mark.parametrize("first", range(0, len(REVERSED), TOGETHER))
 def test_every_operation_of_16_bits(first):
-    """Within two units in the last place; of the greatest number, where sums may cancel."""
+    """The tolerance is two units in the last place, of the maximum where sums may cancel."""
     declared, dtypes, chosen = zip(*REVERSED[first : first + TOGETHER], strict=True)
     terms = [case.term for case in chosen]
     functions = [lower(Expand(JAX.has)(f), f"f{k}", doc="One of many.") for k, f in enumerate(terms)]
@@ -144,7 +144,7 @@ def test_16_bits_are_rounded_once(dtype):
 
 
 def test_large_arrays_are_not_released_by_name():
-    """The compiler knows when the last reader is done."""
+    """The compiler releases arrays itself."""
 
     def twice(x):
         y = ops.exp(x)

@@ -1,4 +1,4 @@
-"""The learner of every target that trains is a `Learner`, and computes what the reference does."""
+"""The learners of all targets satisfy the protocol `Learner`, and agree with the reference."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from catgrad.backend import backends, get_backend
 from catgrad.errors import UnsupportedOp
 from catgrad.learn import checkpoint
 from catgrad.programs.ports import INITIAL, TABLES, Kind
-from catgrad.programs.program import interpret
+from catgrad.programs.program import evaluate
 from tests.targets import on, on_all_targets
 
 ROWS, INPUT, OUTPUT = NdArrayType((4,)), NdArrayType((3,)), NdArrayType((2,))
@@ -19,14 +19,14 @@ Y = Y[:, :2].copy()
 
 
 def task():
-    """Every table has arrays: running statistics are buffers, moments are state."""
+    """Build a task that has arrays in every table: running statistics and moments."""
     model = layers.dense(ROWS, INPUT, OUTPUT) >> layers.batch_norm(ROWS + OUTPUT)
     return Task(model, optimisers.adam(0.1), mse, "net")
 
 
 @pytest.fixture(scope="module")
 def made():
-    """The learner of a target and the program it is of, made once."""
+    """Return the learner of a target and its program, cached."""
     known = {}
 
     def of(target):
@@ -40,9 +40,9 @@ def made():
 
 
 def first(reference, seed):
-    """The first values of each table, by name."""
+    """Return the initial values of each table, by name."""
     slots = {table: [slot.name for slot in reference.tables.get(table, ())] for table in TABLES}
-    values = {t: interpret(reference.kinds[INITIAL[t]], np.int64(seed)) for t in TABLES if slots[t]}
+    values = {t: evaluate(reference.kinds[INITIAL[t]], np.int64(seed)) for t in TABLES if slots[t]}
     return {t: dict(zip(slots[t], values.get(t, ()), strict=True)) for t in TABLES}
 
 
@@ -51,7 +51,7 @@ def near(found, expected):
 
 
 @on_all_targets
-def test_it_has_tables_by_name_and_what_a_learner_does(made, target):
+def test_every_learner_satisfies_the_protocol(made, target):
     learner, reference = made(target)
     assert isinstance(learner, Learner)
     for table, arrays in first(reference, 1).items():
@@ -61,13 +61,13 @@ def test_it_has_tables_by_name_and_what_a_learner_does(made, target):
 
 
 @on_all_targets
-def test_it_steps_and_predicts_as_the_reference(made, target):
+def test_steps_and_predictions_agree_with_the_reference(made, target):
     learner, reference = made(target)
     tables = first(reference, 1)
     step, predict = reference.kinds[Kind.STEP], reference.kinds[Kind.PREDICT]
     for _ in range(2):
         taken = [tables[p.role][p.name] for p in step.inputs if p.role.is_table]
-        loss, *new = interpret(step, *taken, X, Y)
+        loss, *new = evaluate(step, *taken, X, Y)
         found = learner.step(X, Y)
         assert np.shape(found) == ()
         near(found, loss)
@@ -77,31 +77,31 @@ def test_it_steps_and_predicts_as_the_reference(made, target):
         for name, expected in arrays.items():
             near(getattr(learner, table)[name], expected)
     taken = [tables[p.role][p.name] for p in predict.inputs if p.role.is_table]
-    near(learner.predict(X), interpret(predict, *taken, X)[0])
+    near(learner.predict(X), evaluate(predict, *taken, X)[0])
 
 
 @on_all_targets
-def test_its_tables_may_be_assigned(made, target):
+def test_tables_may_be_assigned(made, target):
     learner, reference = made(target)
     other = first(reference, 2)
     before = learner.predict(X)
-    checkpoint.put_back(learner, {str(table): arrays for table, arrays in other.items()})
+    checkpoint.restore(learner, {str(table): arrays for table, arrays in other.items()})
     name, expected = next(iter(other["parameters"].items()))
     near(learner.parameters[name], expected)
     assert not np.allclose(np.asarray(learner.predict(X)), np.asarray(before))
 
 
 @on_all_targets
-def test_it_says_its_loss_or_why_not(made, target):
+def test_loss_is_computed_or_refused_with_the_reason(made, target):
     learner, reference = made(target)
     loss = reference.kinds.get(Kind.LOSS)
     if loss is None:
-        with pytest.raises(UnsupportedOp, match="judged by its predictions"):
+        with pytest.raises(UnsupportedOp, match="evaluated by its predictions"):
             learner.loss(X, Y)
         return
     tables = first(reference, 1)
     taken = [tables[p.role][p.name] for p in loss.inputs if p.role.is_table]
-    near(learner.loss(X, Y), interpret(loss, *taken, X, Y)[0])
+    near(learner.loss(X, Y), evaluate(loss, *taken, X, Y)[0])
 
 
 @on("torch-module")

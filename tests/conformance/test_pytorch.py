@@ -23,7 +23,7 @@ F = torch.nn.functional
 
 
 def twin(parameters):
-    """The same network as `mlp`, in PyTorch, on copies of the parameters."""
+    """Build the network `mlp` in PyTorch, on copies of the parameters."""
     tensors = {name: torch.as_tensor(a).clone().requires_grad_() for name, a in parameters.items()}
 
     def forward(x):
@@ -36,8 +36,8 @@ def twin(parameters):
 @on_all_targets_with("learner")
 @pytest.mark.parametrize("momentum", [0.0, 0.9])
 @pytest.mark.parametrize(("dtype", "tolerance"), [(Dtype.float32, 1e-5), (Dtype.float64, 1e-10)])
-def test_steps_are_those_of_torch_at_every_batch_size(target, momentum, dtype, tolerance):
-    """One compiled step, at batches of 2, 7 and 1: the mean divides by the size at run time."""
+def test_steps_agree_with_torch_at_every_batch_size(target, momentum, dtype, tolerance):
+    """One compiled step runs on batches of 2, 7 and 1: the mean divides by the size at run time."""
     learner = emit(mlp(sgd(0.1, momentum), dtype), target).load()().learner(seed=3)
     tensors, forward = twin(learner.parameters)
     optimiser = torch.optim.SGD(tensors.values(), lr=0.1, momentum=momentum)
@@ -85,12 +85,12 @@ AWKWARD = [0.0, -0.0, 1.0, -1.0, 2.5, np.inf, -np.inf, np.nan, 1e-30, 60.0]
 
 
 KEEPS_NAN = {"Abs", "Sign", "Elu"}
-"""Operations for which PyTorch turns NaN into a number, in the value of Sign or in gradients."""
+"""Operations for which PyTorch does not propagate NaN, in the value of Sign or in gradients."""
 
 
 @pytest.mark.parametrize("name", POINTWISE)
-def test_scalar_maps_at_awkward_places(name):
-    """Values and gradients at zeros, ties, infinities and NaN are those of PyTorch."""
+def test_elementwise_operations_at_special_values(name):
+    """Compare values and gradients at zeros, ties, infinities and NaN."""
     from catgrad.terms.op import OPS
     from catgrad.terms.term import singleton
 
@@ -147,7 +147,7 @@ SHAPED = {
 @on_all_targets
 @pytest.mark.parametrize("name", SHAPED)
 def test_operations_on_axes(name, target):
-    """Values and gradients of what moves, joins and reduces axes are those of PyTorch."""
+    """Compare values and gradients of data movement and reductions."""
     ours, theirs = SHAPED[name]
     x = np.random.default_rng(0).normal(size=(3, 4, 5))
     term = build(ours, [NdArrayType(x.shape, Dtype.float64)])
@@ -183,8 +183,8 @@ OPTIMISERS = {
 @on_all_targets_with("learner")
 @pytest.mark.parametrize(("dtype", "tolerance"), [(Dtype.float32, 1e-5), (Dtype.float64, 1e-10)])
 @pytest.mark.parametrize("name", OPTIMISERS)
-def test_optimisers_are_those_of_torch(name, dtype, tolerance, target):
-    """Five steps of the same network from the same parameters."""
+def test_optimisers_agree_with_torch(name, dtype, tolerance, target):
+    """Compare five steps of the same network from the same parameters."""
     ours, theirs = OPTIMISERS[name]
     learner = emit(mlp(ours, dtype), target).load()().learner(seed=3)
     tensors, forward = twin(learner.parameters)
@@ -235,7 +235,7 @@ LOSSES = {
 
 
 @pytest.mark.parametrize("name", LOSSES)
-def test_losses_are_those_of_torch(name):
+def test_losses_agree_with_torch(name):
     ours, theirs = LOSSES[name]
     rng = np.random.default_rng(0)
     a, b = rng.normal(size=(5, 3)) * 3, rng.normal(size=(5, 3))
@@ -252,7 +252,7 @@ def test_losses_are_those_of_torch(name):
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 @pytest.mark.parametrize("ignored", [False, True])
 @on_all_targets
-def test_cross_entropy_is_that_of_torch(shape, smoothing, ignored, target):
+def test_cross_entropy_agrees_with_torch(shape, smoothing, ignored, target):
     rng = np.random.default_rng(0)
     logits, labels = rng.normal(size=shape) * 5, rng.integers(0, 4, shape[:-1])
     if ignored:
@@ -269,7 +269,7 @@ def test_cross_entropy_is_that_of_torch(shape, smoothing, ignored, target):
     np.testing.assert_allclose(gradient, tensor.grad, rtol=1e-10, atol=1e-14)
 
 
-def test_a_label_that_is_no_class_is_not_passed_over():
+def test_a_label_out_of_range_is_not_ignored():
     types = [NdArrayType((2, 3)), NdArrayType((2,), Dtype.int64)]
     term = build(losses.cross_entropy, types)
     with pytest.raises(IndexError, match=r"must lie in 0 … 2, but it reaches 0 … 3"):
@@ -277,8 +277,8 @@ def test_a_label_that_is_no_class_is_not_passed_over():
 
 
 @on_all_targets_with("learner")
-def test_a_classifier_trains_on_whole_numbers(target):
-    """Integer labels travel through a task: the types of Y are not those of the outputs."""
+def test_a_classifier_trains_on_integers(target):
+    """A task has integer labels: the types of Y differ from those of the outputs."""
     A, B, C = NdArrayType((Dim("batch"),)), NdArrayType((4,)), NdArrayType((3,))
     identity = layers.pointwise(lambda x: x)
     labels = (NdArrayType(A.shape, Dtype.int64),)
@@ -295,7 +295,7 @@ def test_a_classifier_trains_on_whole_numbers(target):
 
 @on_targets
 @pytest.mark.parametrize("index", [[0, 3], [-1, 0]])
-def test_rows_that_are_not_there_are_refused(target, index):
+def test_rows_out_of_range_are_refused(target, index):
     types = [NdArrayType((3, 2)), NdArrayType((2,), Dtype.int64)]
     x = np.zeros((3, 2), np.float32)
     for term in (
@@ -308,8 +308,8 @@ def test_rows_that_are_not_there_are_refused(target, index):
 
 
 @on_all_targets_with("learner")
-def test_a_model_of_words_trains_as_in_torch(target):
-    """Embedding, layer norm, GELU and cross entropy together, five AdamW steps from the same parameters."""
+def test_a_language_model_trains_as_in_torch(target):
+    """Compare five AdamW steps of embedding, layer norm, GELU and cross entropy."""
     A = NdArrayType((Dim("batch"), 3), Dtype.int64)
     N, B, V = (
         NdArrayType((Dim("batch"), 3), Dtype.float64),
@@ -364,8 +364,8 @@ CONVOLUTIONS = {
 
 @on_all_targets
 @pytest.mark.parametrize("name", CONVOLUTIONS)
-def test_convolutions_are_those_of_torch(name, target):
-    """Values and both gradients, through `ref` and through emitted code."""
+def test_convolutions_agree_with_torch(name, target):
+    """Compare values and both gradients, by `ref` and by emitted code."""
     x_shape, w_shape, options = CONVOLUTIONS[name]
     rng = np.random.default_rng(0)
     x, w = rng.normal(size=x_shape), rng.normal(size=w_shape)
@@ -382,7 +382,7 @@ def test_convolutions_are_those_of_torch(name, target):
 
 @on_all_targets_with("learner")
 def test_a_small_cnn_trains_as_in_torch(target):
-    """Convolution, ReLU, pooling and a dense layer at two batch sizes, five SGD steps."""
+    """Compare five SGD steps of convolution, ReLU, pooling and a dense layer at two batch sizes."""
     x = NdArrayType((Dim("batch"), 1, 8, 8), Dtype.float64)
     A, B, C = (NdArrayType(s, Dtype.float64) for s in ((Dim("batch"),), (36,), (3,)))
     convolved = NdArrayType((Dim("batch"), 4, 6, 6), Dtype.float64)
@@ -414,8 +414,8 @@ def test_a_small_cnn_trains_as_in_torch(target):
 
 @on_all_targets_with("symbolic sizes")
 @pytest.mark.parametrize("causal", [False, True])
-def test_attention_is_that_of_torch(target, causal):
-    """Values and all gradients, with a symbolic length."""
+def test_attention_agrees_with_torch(target, causal):
+    """Compare values and all gradients, with a symbolic length."""
     shape = NdArrayType((2, 3, Dim("t"), 4), Dtype.float64)
     term = reverse(build(lambda q, k, v: ops.attention(q, k, v, causal), [shape] * 3))
     rng = np.random.default_rng(0)

@@ -28,13 +28,13 @@ def same(name, array):
 
 
 def projections(name, array):
-    """Our products are x · W, PyTorch's x · Wᵀ; and it writes in_proj_weight."""
+    """Convert names and transposes: our products are x · W, those of PyTorch x · Wᵀ."""
     array = array.T if array.ndim == 2 else array
     return name.replace("in_proj.", "in_proj_"), array
 
 
 def assert_trains_as(model, module, inputs, target, translated=same, steps=3):
-    """The same losses from the same parameters, which have the same names."""
+    """Compare the losses of training from the same parameters by name."""
     learner = emit(Task(model, sgd(0.1), mse), target).load()().learner(seed=1)
     module = module.double()
     found = dict(translated(name, torch.as_tensor(a)) for name, a in learner.parameters.items())
@@ -77,7 +77,7 @@ def test_group_norm(target):
 
 @on_all_targets_with("learner")
 def test_an_image_autoencoder(target):
-    """Convolutions, all poolings and their way back."""
+    """Train convolutions, all poolings and their transposes."""
     N = Dim("n")
     model = layers.sequential(
         layers.conv(f64(N, 2, 9, 9), 4, 3, 2, 1, bias=False, name=""), layers.silu([f64(N, 4, 5, 5)]),
@@ -115,7 +115,7 @@ def test_attention(target, causal, bias):
 
 
 def test_attention_with_rotary_embedding():
-    """A shift of the sequence does not change what causal attention says of its beginning."""
+    """Causal attention at the beginning does not depend on the rest of the sequence."""
     model = layers.attention(f64(Dim("t")), f64(8), 2, rotary=100.0)
     learner = emit(Task(model, sgd(0.1), mse)).load()().learner(seed=0)
     x, w = normal((5, 8))[0], learner.parameters
@@ -147,7 +147,7 @@ def test_transformer_block(target, norm_first, bias):
     assert_trains_as(model, module, normal((2, 5, 6)), target, projections)
 
 
-def test_stacked_blocks_have_names_of_their_own():
+def test_stacked_blocks_have_distinct_names():
     A, B = f64(Dim("t")), f64(4)
     stack = layers.sequential(*[layers.transformer_block(A, B, 2, causal=True, name="")] * 2)
     names = [slot.name for slot in factor_parameters(stack)[0]]
@@ -160,7 +160,7 @@ def test_stacked_blocks_have_names_of_their_own():
 
 @on_all_targets_with("learner")
 @pytest.mark.parametrize("norm_first", [False, True])
-def test_a_causal_block_does_not_look_ahead(target, norm_first):
+def test_a_causal_block_ignores_later_positions(target, norm_first):
     model = layers.transformer_block(
         f64(Dim("t")), f64(4), 2, causal=True, rotary=10.0, norm_first=norm_first
     )
@@ -177,8 +177,8 @@ GAINS = {"linear": 0.01, "sigmoid": 0.01, "tanh": 0.01, "relu": 0.01, "selu": 0.
 
 @given(FANS, FANS, st.sampled_from(sorted(GAINS)))
 @settings(max_examples=20)
-def test_initialisers_are_those_of_torch(fan_in, fan_out, nonlinearity):
-    """The bound and the deviation that torch.nn.init would draw with."""
+def test_initialisers_agree_with_torch(fan_in, fan_out, nonlinearity):
+    """Compare bounds and deviations with torch.nn.init."""
     ours = initialisers.gain(nonlinearity, GAINS[nonlinearity])
     gain = init.calculate_gain(nonlinearity, GAINS[nonlinearity])
     assert ours == pytest.approx(gain)
@@ -209,7 +209,7 @@ MODULES = {
 
 
 @pytest.mark.parametrize("name", MODULES)
-def test_fans_are_those_of_torch(name):
+def test_fans_agree_with_torch(name):
     model, module = MODULES[name]
     fan_in, fan_out = init._calculate_fan_in_and_fan_out(module.weight)
     slot = factor_parameters(model)[0][0]
@@ -223,7 +223,7 @@ DEFAULTS = {
 
 
 @pytest.mark.parametrize("name", DEFAULTS)
-def test_defaults_are_those_of_torch(name):
+def test_defaults_agree_with_torch(name):
     """No draw of PyTorch lies outside our bounds, and many come near."""
     model, module = DEFAULTS[name]
     for slot, parameter in zip(factor_parameters(model)[0], module.parameters(), strict=True):
@@ -236,7 +236,7 @@ def test_defaults_are_those_of_torch(name):
 
 
 def test_every_layer_takes_initialisers():
-    """Filled everywhere, by an initialiser or by a function of the fans."""
+    """Fill all parameters by an initialiser, or by a function of the fans."""
     seven = initialisers.Filled(7.0)
     both = dict(initial=seven, bias_initial=lambda fan_in, fan_out: seven)
     B = f64(6)
@@ -277,7 +277,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_does_not_fit_is_refused(name):
+def test_invalid_layers_are_refused(name):
     make, error = REFUSED[name]
     with pytest.raises(error):
         make()

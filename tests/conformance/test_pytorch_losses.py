@@ -51,7 +51,7 @@ def test_reductions(target, name, shape, reduction):
 
 @st.composite
 def classifications(draw):
-    """A shape of predictions, labels for it, and options that both sides take."""
+    """Draw a shape of predictions, labels, and options that both libraries support."""
     *batch, classes = draw(SHAPES.filter(lambda s: len(s) > 1))
     labels = np.array(
         draw(st.lists(st.integers(0, classes - 1), min_size=(n := int(np.prod(batch))), max_size=n))
@@ -67,7 +67,7 @@ def classifications(draw):
 
 
 def twin(function, labels, weight, options):
-    """PyTorch's function has its classes on axis 1, and takes weights as an array."""
+    """Adapt PyTorch's function, whose classes are on axis 1, and whose weights are a tensor."""
     array = None if weight is None else torch.tensor(weight, dtype=torch.float64)
     return lambda x: function(torch.movedim(x, -1, 1), torch.tensor(labels), weight=array, **options)
 
@@ -115,7 +115,7 @@ def test_weights_may_be_an_array_of_the_term():
 @pytest.mark.parametrize("reduction", ["mean", "sum"])
 @pytest.mark.parametrize("smoothing", [0.0, 0.1, 1.0])
 @pytest.mark.parametrize("label", [3, -1])
-def test_a_label_that_is_no_class_is_refused(reduction, smoothing, label):
+def test_a_label_out_of_range_is_refused(reduction, smoothing, label):
     loss = partial(losses.cross_entropy, label_smoothing=smoothing, weight=(1, 2, 3), reduction=reduction)
     term = build(loss, [NdArrayType((2, 3)), NdArrayType((2,), Dtype.int64)])
     for each in (term, reverse(term)):
@@ -125,8 +125,8 @@ def test_a_label_that_is_no_class_is_refused(reduction, smoothing, label):
 
 
 @on("numpy", "torch", "jax", "c")
-def test_a_label_that_is_no_class_changes_nothing(target):
-    """JAX cannot raise an error, and has NaN there; sprites look through their examples before they train."""
+def test_a_label_out_of_range_changes_nothing(target):
+    """JAX cannot raise an error, so the loss is NaN; sprites validate examples before training."""
     A, B, C = (NdArrayType(s) for s in ((2,), (4,), (3,)))
     task = Task(
         layers.linear(A, B, C), sgd(0.1), losses.cross_entropy, labels=(NdArrayType((2,), Dtype.int64),)
@@ -146,7 +146,7 @@ def test_a_label_that_is_no_class_changes_nothing(target):
 
 
 @pytest.mark.parametrize("labels", [[0, 0], [-100, -100]])
-def test_nothing_but_ignored_labels(labels):
+def test_only_ignored_labels(labels):
     """The sum is 0 and the mean 0 / 0, as in PyTorch; an impossible class that is ignored costs nothing."""
     log_p, labels = np.array([[-np.inf, 0.0]] * 2), np.array(labels)
     types = [NdArrayType(log_p.shape, Dtype.float64), NdArrayType((2,), Dtype.int64)]
@@ -187,7 +187,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_does_not_fit_is_refused(name):
+def test_invalid_shapes_and_dtypes_are_refused(name):
     function, error = REFUSED[name]
     with pytest.raises(error):
         build(function, [X, Y])

@@ -65,7 +65,7 @@ def test_rotary(target, lead, length, half, interleaved):
     )
 
 
-def test_products_of_turned_arrays_depend_on_the_distance_of_their_positions():
+def test_rotated_products_depend_on_relative_positions_only():
     q, k = (np.tile(a, (8, 1)) for a in normal((1, 6), (1, 6)))
     type = NdArrayType((8, 6), Dtype.float64)
     (scores,) = evaluate(build(lambda q, k: ops.rotary(q) @ ops.transpose(ops.rotary(k)), [type] * 2), q, k)
@@ -92,7 +92,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_does_not_fit_is_refused(name):
+def test_invalid_shapes_and_groups_are_refused(name):
     function, error = REFUSED[name]
     with pytest.raises(error):
         build(function, [NdArrayType((2, 4, 5))])

@@ -21,7 +21,7 @@ SHAPES = {"wide": (2, 5), "tall": (4, 3), "bias": (3,)}
 
 
 def learner(optimiser, target="numpy", dtype=Dtype.float64, shapes=SHAPES):
-    """Parameters of these shapes, normally distributed, to be given gradients."""
+    """Return a learner with normally distributed parameters of these shapes."""
 
     def model():
         parameters = [layers.parameter(n, NdArrayType(s, dtype), Normal()) for n, s in shapes.items()]
@@ -32,13 +32,13 @@ def learner(optimiser, target="numpy", dtype=Dtype.float64, shapes=SHAPES):
 
 
 def gradients(step, dtype=Dtype.float64, shapes=SHAPES):
-    """Normally distributed, of growing size."""
+    """Draw normally distributed gradients of growing size."""
     rng = np.random.default_rng(step)
     return {n: (1 + step) * rng.normal(size=s).astype(dtype.numpy) for n, s in shapes.items()}
 
 
 def assert_follows(ours, theirs, target="numpy", dtype=Dtype.float64, tolerance=1e-9, steps=4, clip=None):
-    """The same parameters after each of some steps; `theirs` gets tensors by name."""
+    """Compare parameters after each of several steps; `theirs` receives tensors by name."""
     one = learner(ours, target, dtype)
     tensors = {n: torch.as_tensor(a).clone().requires_grad_() for n, a in one.parameters.items()}
     other = theirs(tensors)
@@ -114,7 +114,7 @@ def test_optimisers_with_any_options(name, target, data):
 
 @pytest.mark.parametrize("make", [optimisers.adam, optimisers.adamw])
 @on_targets_with("learner")
-def test_the_first_steps_of_adam_in_float32_are_those_of_torch(make, target):
+def test_the_first_steps_of_adam_in_float32_agree_with_torch(make, target):
     """1 - 0.999 has three digits fewer than 0.001: the correction is not computed in float32."""
     theirs = {"adam": optim.Adam, "adamw": optim.AdamW}[make.__name__]
     assert_follows(
@@ -160,7 +160,7 @@ def test_muon_is_its_formula_on_matrices_and_adamw_elsewhere(target, rate, momen
             np.testing.assert_allclose(np.asarray(one.parameters[name]), array, rtol=1e-9, atol=1e-9)
 
 
-def test_muon_is_near_that_of_torch_which_rounds_to_bfloat16():
+def test_muon_agrees_with_torch_within_bfloat16():
     one = learner(optimisers.muon(0.1, 0.9, 0.2))
     for name in ("wide", "tall"):
         tensor = torch.tensor(one.parameters[name].T.copy(), requires_grad=True)
@@ -173,14 +173,14 @@ def test_muon_is_near_that_of_torch_which_rounds_to_bfloat16():
 
 @on_targets_with("learner")
 @drawn(6, norm=st.floats(1e-3, 1e3))
-def test_clipping_is_that_of_torch(target, norm):
+def test_clipping_agrees_with_torch(target, norm):
     ours = clipped(sgd(0.1, 0.9), norm)
     assert_follows(ours, lambda p: optim.SGD(p.values(), 0.1, 0.9), target, clip=norm)
 
 
 @pytest.mark.parametrize("value", [math.inf, math.nan])
-def test_clipping_keeps_what_is_not_finite(value):
-    """One infinite element makes itself NaN and the rest 0, as in torch; a NaN makes all NaN."""
+def test_clipping_preserves_nonfinite_gradients(value):
+    """An infinite element becomes NaN and the others 0, as in torch; a NaN makes all NaN."""
     one, given = learner(clipped(sgd(1.0), 1.0)), gradients(0)
     given["bias"][0] = value
     before = one.parameters
@@ -203,16 +203,16 @@ def test_clipping_twice_is_clipping_to_the_smaller_norm(inner, outer):
 
 
 def test_clipping_some_parameters_only_is_refused():
-    """The norm is that of all gradients, so it is computed before there are groups."""
-    with pytest.raises(OptionError, match="clipped must be around a group"):
+    """The norm is that of all gradients, so it is computed before groups are selected."""
+    with pytest.raises(OptionError, match="clipped must wrap grouped"):
         learner(grouped(lambda p: clipped(sgd(0.1), 1.0)))
-    with pytest.raises(OptionError, match="clipped must be around a group"):
+    with pytest.raises(OptionError, match="clipped must wrap grouped"):
         learner(optimisers.muon(0.1, others=clipped(sgd(0.1), 1.0)))
 
 
 @on_targets_with("learner")
-def test_groups_are_those_of_torch(target):
-    """No decay on what is no matrix, and one parameter frozen."""
+def test_groups_agree_with_torch(target):
+    """Weight decay applies to matrices only, and one parameter is frozen."""
     ours = grouped(
         lambda p: (
             frozen() if p.name == "tall" else optimisers.adamw(0.1, weight_decay=0.3 * (p.type.rank > 1))
@@ -233,7 +233,7 @@ def test_groups_are_those_of_torch(target):
 
 
 def rates(schedule, steps, target="numpy", dtype=Dtype.float64):
-    """The rate at each of these steps, through a step of gradient descent from 0 on a slope of 1."""
+    """Measure the rate at each step by gradient descent from 0 with gradient 1."""
     one, found = learner(sgd(schedule), target, dtype, {"p": (1,)}), []
     for step in steps:
         one.parameters["p"], one.state["step"] = np.zeros(1, dtype.numpy), np.int64(step)
@@ -277,7 +277,7 @@ SCHEDULES = {
 
 @on_targets_with("learner")
 @pytest.mark.parametrize("name", SCHEDULES)
-def test_schedules_are_those_of_torch(name, target):
+def test_schedules_agree_with_torch(name, target):
     ours, theirs = SCHEDULES[name]
     np.testing.assert_allclose(rates(ours, range(20), target), torch_rates(theirs, 0.3, 20), rtol=1e-9)
 
@@ -311,7 +311,7 @@ def test_schedules_are_exact_far_along_in_float32(target):
 
 @on_targets_with("learner")
 def test_parameters_of_two_dtypes_share_one_rate(target):
-    """And two groups may have rates of their own, under names of their own."""
+    """Two groups may also have separate rates with different names."""
     shared = schedules.adjustable(0.5)
 
     def model():
@@ -327,7 +327,7 @@ def test_parameters_of_two_dtypes_share_one_rate(target):
 
 
 @on_targets_with("learner")
-def test_groups_with_rates_of_their_own(target):
+def test_groups_with_separate_rates(target):
     matrices, rest = schedules.adjustable(0.5), schedules.adjustable(0.125, "rate_of_biases")
     one = learner(grouped(lambda p: sgd(matrices if p.type.rank == 2 else rest)), target)
     assert {"learning_rate", "rate_of_biases"} <= one.state.keys()
@@ -346,7 +346,7 @@ def test_two_rates_of_one_name_are_refused():
 
 
 @on_targets_with("learner")
-def test_state_that_is_written_and_never_read_goes_with_the_rest(target):
+def test_state_that_is_never_read_is_still_updated(target):
     """The results of a step are identified by its arguments."""
     lazy = Optimiser("lazy", lambda run, last, p, dp: (dp, p - 0.5 * dp), ("last",))
     one = learner(lazy, target, shapes={"p": (2,)})

@@ -27,7 +27,7 @@ def axes(spatial, low, high):
 
 @st.composite
 def convolutions(draw):
-    """Shapes of an image and of weights that fit, with all options."""
+    """Draw matching shapes of an image and of weights, with all options."""
     spatial = draw(st.integers(1, 3))
     stride, dilation = draw(axes(spatial, 1, 3)), draw(axes(spatial, 1, 2))
     padding, kernel = draw(axes(spatial, 0, 2)), draw(axes(spatial, 1, 3))
@@ -164,7 +164,7 @@ def test_pooling_keeps_infinities_and_nan_where_they_are(target):
 
 
 @on_targets
-def test_padding_is_never_the_greatest(target):
+def test_padding_is_never_the_maximum(target):
     assert_same(
         target,
         lambda x: ops.max_pool(x, 3, 1, 1),
@@ -225,7 +225,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_does_not_fit_is_refused(name):
+def test_invalid_geometries_are_refused(name):
     function, error = REFUSED[name]
     with pytest.raises(error):
         build(function, [x])

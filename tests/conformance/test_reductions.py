@@ -1,4 +1,4 @@
-"""Running sums, extrema and sums of exponentials along any axis, at ties, infinities and NaN."""
+"""Cumulative sums, extrema and log-sum-exp along any axis, at ties, infinities and NaN."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_cumulative_sums(target, backwards, drawn):
 
 @on_targets
 @pytest.mark.parametrize("dtype", [Dtype.int32, Dtype.int64])
-def test_cumulative_sums_of_whole_numbers_keep_their_dtype(target, dtype):
+def test_cumulative_sums_of_integers_keep_their_dtype(target, dtype):
     x = np.array([2**31 - 1, 1, 5], dtype.numpy)
     [found] = run_on(get_backend(target), build(ops.cumsum, [NdArrayType((3,), dtype)]), x)
     np.testing.assert_array_equal(found, np.cumsum(x, dtype=dtype.numpy))
@@ -35,7 +35,7 @@ def test_cumulative_sums_of_whole_numbers_keep_their_dtype(target, dtype):
 
 @on_targets_with("nan")
 @drawn(25, drawn=arrays_with_axis(least=1, elements=awkward))
-def test_least_elements_and_their_places(target, drawn):
+def test_minima_and_their_indices(target, drawn):
     x, axis = drawn
     assert_as_torch(target, lambda x: ops.argmin(x, axis), lambda x: x.argmin(axis), x)
     x = np.where(np.isnan(x), 3.0, x)  # beside a NaN, PyTorch divides the cotangent by 0
@@ -43,7 +43,7 @@ def test_least_elements_and_their_places(target, drawn):
 
 
 @on_targets_with("nan")
-def test_a_nan_is_the_least_element_and_the_greatest(target):
+def test_nan_is_the_minimum_and_the_maximum(target):
     x = np.array([[1.0, np.nan, -np.inf, np.nan]])
     for reduce, wanted in ((ops.min, np.nan), (ops.max, np.nan), (ops.argmin, 1), (ops.argmax, 1)):
         [found] = run_on(get_backend(target), build(reduce, [NdArrayType(x.shape, Dtype.float64)]), x)
@@ -71,8 +71,8 @@ def test_axes_of_one_element(target, shape):
 
 @on_targets_with("symbolic sizes")
 @pytest.mark.parametrize("shape", [(210_000,), (210_000, 3), (3, 70_000)])
-def test_many_numbers_lose_nothing_in_one_sum(target, shape):
-    """A float32 that grows by a third a hundred thousand times would be off by hundredths."""
+def test_long_sums_are_accurate(target, shape):
+    """A float32 accumulator of 100,000 terms of 1/3 would have an error of hundredths."""
     x = np.full(shape, 0.34668, np.float32)
     symbolic = NdArrayType((Dim("n"), *shape[1:]))
     for term in (build(ops.mean, [symbolic]), build(ops.mean, [NdArrayType(shape)])):

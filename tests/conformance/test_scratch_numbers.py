@@ -1,4 +1,4 @@
-"""Numbers at the ends of their range in Scratch: infinities, whole numbers that wrap, casts that saturate."""
+"""Special values in Scratch: infinities, integers that wrap, casts that saturate."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ def typed(*given):
 
 
 def compiled(vm, term):
-    """The function of a term in a sprite."""
+    """Return the function of a term in a sprite."""
     scratch = backend(vm)
     function = lower(Expand(scratch.has)(term), "f", doc="The term under test.")
     return scratch.emit(Program("case", (function,))).load()().f
 
 
 def elementwise(count):
-    """Every operation without attributes on so many floating-point arrays, element by element."""
+    """List the elementwise operations without attributes of this arity on floats."""
     wanted = (Dtype.float32,) * count
     for op in OPS.values():
         kinds = [tuple(type.dtype for type in types) for each, types in op.examples() if not fields(each)]
@@ -51,8 +51,8 @@ def elementwise(count):
 
 @on_machines
 @pytest.mark.parametrize("count", [1, 2])
-def test_operations_on_awkward_numbers(vm, count):
-    """Wherever the result is a number: what is none is 0 to the next block of Scratch."""
+def test_operations_on_special_values(vm, count):
+    """Only results that are not NaN are compared: the next block of Scratch reads NaN as 0."""
     given, every = (
         [np.array(x) for x in zip(*product(AWKWARD, repeat=count), strict=True)],
         [*elementwise(count)],
@@ -66,7 +66,7 @@ def test_operations_on_awkward_numbers(vm, count):
 
 
 @on_machines
-def test_infinities_that_are_not_chosen_leave_no_trace(vm):
+def test_unselected_infinities_do_not_propagate(vm):
     x = np.array(AWKWARD)
 
     def choices(x):
@@ -91,7 +91,7 @@ def polynomials(x, y):
 
 @on_machines
 @pytest.mark.parametrize("dtype", [I32, U32], ids=str)
-def test_whole_numbers_of_32_bits_wrap(vm, dtype):
+def test_integers_of_32_bits_wrap(vm, dtype):
     limits, term = np.iinfo(dtype.numpy), build(polynomials, [NdArrayType((3, 4), dtype)] * 2)
     function = compiled(vm, term)
     ends = st.integers(limits.min, limits.max) | st.sampled_from([limits.min, limits.max, 0, 1])
@@ -109,7 +109,7 @@ def test_whole_numbers_of_32_bits_wrap(vm, dtype):
 
 @on_machines
 @pytest.mark.parametrize("dtype", [I32, I64, U32], ids=str)
-def test_casts_to_whole_numbers_drop_the_fraction_and_saturate(vm, dtype):
+def test_casts_to_integers_drop_the_fraction_and_saturate(vm, dtype):
     x = np.array([0.5, -0.5, 2.9, -2.9, np.nan, 2**31, -(2**31) - 0.5, 2**32 - 0.5, 3e9, 2.0**63, *AWKWARD])
     limits = np.iinfo(dtype.numpy)
 

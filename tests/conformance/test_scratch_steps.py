@@ -1,4 +1,4 @@
-"""Whole models in Scratch: what they predict, and what they are after steps of training, as in float64."""
+"""Whole models in Scratch: predictions, and parameters after training, compared in float64."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def near(found, wanted, name=""):
 
 
 def assert_trains(task, vm, batch=4, **options):
-    """Predictions, losses and all tables of some steps, as the reference has them; the sprite."""
+    """Compare predictions, losses and tables of several steps with the reference; return the sprite."""
     artifact = emit(task, "scratch", batch=batch, predict_batch=batch, vm=vm, **options)
     for kind in ("sprite3", "sb3"):
         validate(artifact.files[f"{task.name}.{kind}"])
@@ -87,7 +87,7 @@ def test_odd_inputs_outputs_and_parameters(vm, name):
 @on_machines
 @pytest.mark.parametrize("name", ["mlp", "cnn", "gru"])
 @pytest.mark.parametrize(("batch", "unroll"), [(1, "max"), (3, "compact")])
-def test_loops_may_be_written_out(vm, name, batch, unroll):
+def test_loops_may_be_unrolled(vm, name, batch, unroll):
     assert_trains(MODELS[name](), vm, batch, unroll=unroll)
 
 

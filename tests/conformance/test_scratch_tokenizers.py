@@ -1,4 +1,4 @@
-"""Sprites of tokenizers encode and decode as the tokenizers do, in both of Scratch's virtual machines."""
+"""Sprites of tokenizers agree with the tokenizers, in both virtual machines of Scratch."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ MANY = """
             call decode
             add text to decoded
 """
-"""Encodes and decodes the items of `texts`."""
+"""A section of a program that encodes and decodes the items of `texts`."""
 
 SENTENCE = "Hello world, hello word; Held up."
 OWN = {
@@ -58,7 +58,7 @@ OWN = {
 
 
 def encoded(tokenizer, text):
-    """The ids of a text, and whether it has letters without token."""
+    """Return the ids of a text, and whether it has letters without a token."""
     try:
         return tokenizer.encode(text), False
     except UnknownName:
@@ -66,7 +66,7 @@ def encoded(tokenizer, text):
 
 
 def check(vm, tokenizer, given):
-    """Encodes and decodes these texts in a machine and by the tokenizer."""
+    """Compare encoding and decoding of these texts by a machine and by the tokenizer."""
     machine = Machine(vm)
     text = transpile_tokenizer(tokenizer)["tokenizer.scratch"] + MANY
     machine.load(sprite3(text, tables(tokenizer).lists))
@@ -84,13 +84,13 @@ def check(vm, tokenizer, given):
 
 @on_machines
 @pytest.mark.parametrize("kind", TRAINED)
-def test_sprites_of_the_library_s_tokenizers(vm, kind):
+def test_sprites_of_tokenizers_of_hugging_face(vm, kind):
     check(vm, from_hugging_face(trained(kind)), texts(1000))
 
 
 @on_machines
 @pytest.mark.parametrize("kind", OWN)
-def test_sprites_of_our_own(vm, kind):
+def test_sprites_of_tokenizers_of_catgrad(vm, kind):
     given = [
         *texts(200),
         SENTENCE,
@@ -119,13 +119,13 @@ def test_other_sprites_send_messages(vm):
 
 
 @on_machines
-def test_what_cannot_be_encoded_or_decoded_is_told_and_changes_nothing(vm):
+def test_invalid_texts_and_ids_are_reported_and_change_nothing(vm):
     machine = Machine(vm)
     machine.load(transpile_tokenizer(OWN["characters"])["tokenizer.sprite3"])
     machine.set_variable("text", "held 7 times")
     machine.set_list("tokens", [1])
     machine.call("encode")
-    assert machine.variable("error") == "text must have letters that have a token, but letter 6 is 7"
+    assert machine.variable("error") == "each letter of text must have a token, but letter 6 is 7"
     assert machine.list("tokens") == [1]
     last = len(OWN["characters"].vocabulary) - 1
     for wrong in (last + 1, -1, 0.5, "cat", ""):
@@ -156,7 +156,7 @@ def test_the_text_of_a_tokenizer(kind, check_golden):
 
 
 @on_machines
-def test_a_sprite_is_as_scratch_says_and_written_whole(vm, tmp_path):
+def test_a_sprite_fits_the_schema_and_is_written_atomically(vm, tmp_path):
     files = transpile_tokenizer(trained("Unigram, words"), "words", tmp_path / "new")
     written = {path.name: path.read_bytes() for path in (tmp_path / "new").iterdir()}
     assert written == {name: f if isinstance(f, bytes) else f.encode() for name, f in files.items()}
@@ -166,7 +166,7 @@ def test_a_sprite_is_as_scratch_says_and_written_whole(vm, tmp_path):
         transpile_tokenizer(OWN["BPE"], folder=tmp_path / "file")
 
 
-def test_what_no_sprite_can_be_is_refused():
+def test_unsupported_tokenizers_are_refused():
     with pytest.raises(OptionError, match="the vocabulary must have '▁'"):
         transpile_tokenizer(CharTokenizer(("a",), pre_tokenizer=PreTokenizer(space="▁")))
     library = type(trained("BPE, Metaspace")).from_str(trained("BPE, Metaspace").to_str())

@@ -1,4 +1,4 @@
-"""Sprites that write: the text that the whole model would write, and one sentence for each mistake."""
+"""Sprites that generate text agree with the model without a cache, and report errors in one sentence."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*the editor takes about")
 
 
 def task(tokenizer, remembering=True):
-    """A small GPT for the tokens."""
+    """Build a small GPT for the tokens of a tokenizer."""
     model = gpt(len(tokenizer.vocabulary), 1, 1, WIDTH, 2, MEMORY, remembering)
     time = 1 if remembering else MEMORY
     return Task(model, sgd(0.1), losses.cross_entropy, "writer", (NdArrayType((1, time), Dtype.int64),))
 
 
 def weights(tokenizer):
-    """Parameters by name, with which scores are far apart."""
+    """Return parameters by name for which scores differ much."""
     rng = np.random.default_rng(5)
     slots = task(tokenizer).parameters
     return {s.name: rng.normal(size=s.type.shape).astype(np.float32) for s in slots}
@@ -51,7 +51,7 @@ def weights(tokenizer):
 
 @cache
 def emitted(kind="characters", **options):
-    """A sprite that writes."""
+    """Emit a sprite that generates text."""
     tokenizer = TOKENIZERS[kind]
     return emit(task(tokenizer), "scratch", tokenizer=tokenizer, weights=weights(tokenizer), **options)
 
@@ -73,7 +73,7 @@ def write(machine, text, count):
 
 
 def expected(kind, text, count):
-    """The tokens that the whole model finds best, in Python."""
+    """Return the tokens with the highest scores, by the model without a cache."""
     tokenizer = TOKENIZERS[kind]
     model, arrays = task(tokenizer, remembering=False), list(weights(tokenizer).values())
     term, tokens = model.entry(Kind.PREDICT)[0], tokenizer.encode(text)
@@ -85,8 +85,8 @@ def expected(kind, text, count):
 
 @on_machines
 @pytest.mark.parametrize("kind", TOKENIZERS)
-def test_what_is_written_is_what_the_whole_model_would_write(vm, kind):
-    """Also a second time, when the memory is of another text; and no more than fits."""
+def test_generated_text_agrees_with_the_model_without_a_cache(vm, kind):
+    """Generate twice, so that the cache has rows of another text, up to the length of the context."""
     machine = opened(vm, emitted(kind))
     for text, count in (("the", 4), ("rat", 99), ("a", 1), ("mat", 0)):
         tokens = expected(kind, text, count)
@@ -105,8 +105,8 @@ def test_options_change_nothing(vm, options):
     )
 
 
-def test_the_sprite_called_from_python_remembers():
-    """The scores after each token, and what is kept of it."""
+def test_a_sprite_called_from_python_keeps_its_cache():
+    """Compare the scores after each token, and the rows of the cache."""
     model, given = task(TOKENIZERS["characters"]), weights(TOKENIZERS["characters"]).values()
     loaded = emitted().load()()
     buffers = [np.zeros(s.type.shape, s.type.dtype.numpy) for s in model.buffers]
@@ -119,8 +119,8 @@ def test_the_sprite_called_from_python_remembers():
 
 
 @on_machines
-def test_chances_follow_the_temperature(vm):
-    """500 times one of 5 tokens, against e^(score / temperature) by the chi-square test."""
+def test_probabilities_depend_on_the_temperature(vm):
+    """Compare 500 samples of 5 tokens with e^(score / temperature) by a chi-square test."""
     scores, temperature = np.random.default_rng(0).uniform(-2, 2, len(VOCABULARY)), 1.5
     machine = opened(vm)
     machine.set_variable("temperature", temperature)
@@ -132,21 +132,21 @@ def test_chances_follow_the_temperature(vm):
 
 
 @on_machines
-def test_at_temperature_0_the_first_of_the_best_is_chosen(vm):
+def test_temperature_0_chooses_the_first_maximum(vm):
     machine = opened(vm)
     machine.set_list(place_of_scores(), [-5, -2, -3, -2, *[-9] * (len(VOCABULARY) - 4)])
     assert {chosen(machine) for _ in range(20)} == {1}
 
 
 def place_of_scores():
-    """The list that the network's scores are in."""
+    """Return the list with the scores of the network."""
     return json.loads(emitted().text(f"{emitted().program.name}_manifest.json"))["functions"]["trained"][
         "gives"
     ][-1]["list"]
 
 
 def chosen(machine):
-    """The token that wins."""
+    """Return the selected token."""
     machine.call("choose token")
     return machine.variable("~writer token")
 
@@ -155,8 +155,8 @@ def chosen(machine):
 @pytest.mark.parametrize(
     ("settings", "error"),
     [
-        ({"text": ""}, "text must have a letter to go on from"),
-        ({"text": "the x"}, "text must have letters that have a token, but letter 5 is x"),
+        ({"text": ""}, "text must have at least one letter, but it is empty"),
+        ({"text": "the x"}, "each letter of text must have a token, but letter 5 is x"),
         ({"text": "the cat sat"}, "text must have 10 tokens at most, but it has 11"),
         ({"temperature": -0.5}, "temperature must be a number from 0 up, but it is -0.5"),
         ({"temperature": "hot"}, "temperature must be a number from 0 up, but it is hot"),
@@ -165,7 +165,7 @@ def chosen(machine):
         ({"how many": -1}, "how many must be a number from 0 up, but it is -1"),
     ],
 )
-def test_a_mistake_is_one_sentence_and_changes_nothing(vm, settings, error):
+def test_an_error_is_one_sentence_and_changes_nothing(vm, settings, error):
     machine = opened(vm)
     machine.set_list("tokens", [1, 2])
     for name, value in ({"text": "the", "how many": 3} | settings).items():
@@ -179,8 +179,8 @@ def test_a_mistake_is_one_sentence_and_changes_nothing(vm, settings, error):
 
 
 @on_machines
-def test_nothing_comes_after_the_token_that_ends_a_text(vm):
-    """Nor does it come between a text and what the model writes, where `encode` puts it elsewhere."""
+def test_the_end_token_ends_a_text(vm):
+    """The end token that `encode` adds is not between the prompt and the generated text."""
     tokens = expected("characters", "the", 4)
     end = tokens[4]
     stop = next(k for k, token in enumerate(tokens) if k > 2 and token == end)
@@ -192,7 +192,7 @@ def test_nothing_comes_after_the_token_that_ends_a_text(vm):
 
 
 @on_machines
-def test_what_one_can_watch_is_the_same(vm):
+def test_displayed_values_agree_with_the_model(vm):
     machine = opened(vm)
     for text in ("the", "the x", "rat"):
         machine.set_variable("text", text)
@@ -220,12 +220,12 @@ def test_settings_are_on_the_stage():
 
 
 def forgetful():
-    """The model without memory."""
+    """Build the model without a cache."""
     return task(TOKENIZERS["characters"], remembering=False)
 
 
 def with_dropout():
-    """A model that draws random numbers."""
+    """Build a model that draws random numbers."""
     model = task(TOKENIZERS["characters"])
     scores = NdArrayType((1, 1, len(VOCABULARY)))
     return replace(model, model=model.model >> layers.dropout(scores, 0.1))
@@ -242,7 +242,7 @@ def with_dropout():
         (
             lambda: Functions({"f": task(TOKENIZERS["characters"]).model}),
             {},
-            "must be made of a Task, but model is functions",
+            "must be emitted from a Task, but model is Functions",
         ),
         (
             lambda: task(TOKENIZERS["characters"]),
@@ -251,6 +251,6 @@ def with_dropout():
         ),
     ],
 )
-def test_what_cannot_write_is_refused(model, options, sentence):
+def test_models_that_cannot_generate_text_are_refused(model, options, sentence):
     with pytest.raises(OptionError, match=sentence):
         emit(model(), "scratch", tokenizer=TOKENIZERS["characters"], **options)

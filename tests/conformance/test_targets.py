@@ -1,4 +1,4 @@
-"""Every target computes what `ref` says: each operation both ways, and each small model's functions."""
+"""Every target agrees with `ref`: each operation forward and reverse, and the functions of small models."""
 
 from __future__ import annotations
 
@@ -75,14 +75,14 @@ def test_models(target, name, function, batch):
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_what_a_target_lacks_is_what_it_says_it_lacks(target):
+def test_unsupported_lists_exactly_the_missing_operations(target):
     from catgrad.terms.op import OPS
-    from catgrad.terms.state import Kept, Update
+    from catgrad.terms.state import Persistent, Update
 
     backend = get_backend(target)
     printed = backend.operations
     missing = {n for n, op in OPS.items() if op.body is None and not op.structural and n not in printed}
-    hidden = {n for n, op in OPS.items() if issubclass(op, (Kept, Update))}
+    hidden = {n for n, op in OPS.items() if issubclass(op, (Persistent, Update))}
     assert missing - hidden == set(backend.unsupported)
 
 

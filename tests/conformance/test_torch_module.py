@@ -29,14 +29,14 @@ FORWARD = [case for case in operation_cases() if not case.reversed and "Reversed
 
 
 def module_of(term: Term, **options):
-    """The emitted module of one function."""
+    """Load the emitted module of one function."""
     backend = BACKEND.configured(**options)
     function = lower(Expand(backend.has)(term), "f", doc="The term under test.")
     return backend.emit(Program("case", (function,))).load().Module()
 
 
 def autograd(term: Term, arrays, dys):
-    """The values of the module and the gradients that autograd finds, zeros where it finds none."""
+    """Compute the values of the module and the gradients of autograd, 0 where there are none."""
     tensors = [torch.tensor(a).requires_grad_(a.dtype.kind == "f") for a in arrays]
     outputs = module_of(term)(*tensors)
     outputs = outputs if isinstance(outputs, tuple) else (outputs,)
@@ -76,8 +76,8 @@ POINTWISE = {
 
 
 @pytest.mark.parametrize("op", POINTWISE, ids=POINTWISE.get)
-def test_autograd_at_awkward_places(op):
-    """Zeros, ties, infinities and NaN have the gradient of our reverse derivative."""
+def test_autograd_at_special_values(op):
+    """Gradients agree with the reverse derivative at zeros, ties, infinities and NaN."""
     op = in_float64(op)
     grid = np.meshgrid(*[np.array(AWKWARD)] * op.arity(), indexing="ij")
     arrays = [g.ravel() for g in grid]
@@ -99,7 +99,7 @@ def test_autograd_through_random_terms(term, seed):
 @given(length=st.integers(0, 4), width=st.integers(0, 3), backwards=st.booleans())
 @settings(max_examples=15)
 def test_autograd_through_loops_of_any_length(length, width, backwards):
-    """Carries that change places, rows read and rows laid down, also where there are none."""
+    """Loops swap carries, read rows and stack rows, also zero of them."""
 
     def body(carry, row):
         a, b = carry
@@ -143,7 +143,7 @@ X64 = NdArrayType((6, 4), Dtype.float64)
 
 
 def stateful(rate: float = 0.4) -> Task:
-    """Batch norm, dropout, and a buffer that the gradient goes through and that then changes."""
+    """Build a model with batch norm, dropout, and a buffer that is differentiated through and updated."""
     B, H = X64.with_shape((6,)), X64.with_shape((4,))
 
     def spectral(x):
@@ -159,14 +159,14 @@ def stateful(rate: float = 0.4) -> Task:
 
 
 def recurrent() -> Task:
-    """An LSTM over a batch of sequences, whose lengths are read at run time."""
+    """Build an LSTM over a batch of sequences of symbolic length."""
     A = NdArrayType((Dim("batch"), Dim("time")), Dtype.float64)
     model = layers.lstm(A, X64.with_shape((4,)), X64.with_shape((3,)))
     return Task(model, sgd(0.1, momentum=0.9), mse, "recurrent")
 
 
 def picture() -> Task:
-    """A convolution, a pool, and labels of whole numbers."""
+    """Build a model with a convolution, pooling and integer labels."""
     image = NdArrayType((5, 1, 6, 6), Dtype.float64)
     model = layers.conv(image, 2, 3) >> layers.relu(obj(image.with_shape((5, 2, 4, 4))))
     model = model >> layers.max_pool(image.with_shape((5, 2, 4, 4)), 2)
@@ -179,15 +179,15 @@ MOMENTUM = {"rectified": 0.9, "recurrent": 0.9}
 
 
 def batches(task: Task, count: int):
-    """Inputs and targets of a few batches."""
+    """Draw inputs and targets of a few batches."""
     sizes = {"batch": 6, "time": 3}
     types = [t.substitute(sizes) for t in (*task.inputs, *task.targets)]
     return [draw_arrays(types, (-1.0, 1.0), seed) for seed in range(count)]
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_five_steps_of_torch_are_five_of_ours(name):
-    """First values, losses, parameters, running statistics and masks, step by step."""
+def test_five_steps_of_torch_equal_five_steps_of_the_reference(name):
+    """Compare initial values, losses, parameters, running statistics and masks, step by step."""
     task = MODELS[name]()
     learner = emit(task).load()().learner(seed=3)
     emitted = emit(task, "torch-module", skeleton=True).load()
@@ -213,8 +213,8 @@ def test_five_steps_of_torch_are_five_of_ours(name):
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_gradients_by_backward_are_ours(name):
-    """`grads` in training and `rev_p` in use, to twelve digits."""
+def test_gradients_of_backward_agree_with_the_reference(name):
+    """Compare `grads` in training and `rev_p` in evaluation, to twelve digits."""
     task = MODELS[name]()
     reference, module = emit(task).load()(), emit(task, "torch-module").load()()
     kept = [*(reference.init_buffers(1) if task.buffers else []), *reference.init(1)]
@@ -230,8 +230,8 @@ def test_gradients_by_backward_are_ours(name):
         np.testing.assert_allclose(found, wanted, rtol=tolerance, atol=tolerance)
 
 
-def test_masks_change_at_every_forward_and_are_gone_in_use():
-    """Defect (d) of an exporter we know: a generator seeded anew in every forward."""
+def test_masks_change_at_every_forward_and_are_absent_in_evaluation():
+    """Defect (d) of another exporter: the generator was seeded in every forward pass."""
     x = NdArrayType((100,), Dtype.float64)
     task = Task(layers.dropout(x, 0.5), sgd(0.1), mse)
     module = emit(task, "torch-module").load().Module(seed=0)
@@ -248,7 +248,7 @@ def test_masks_change_at_every_forward_and_are_gone_in_use():
 
 
 def test_buffers_that_change_places_and_go_out():
-    """Each new value is that of the old ones, though they are put in place one by one."""
+    """All new values are computed from the old ones, though they are assigned one by one."""
     V = NdArrayType((2, 2), Dtype.float64)
 
     def forward(x):
@@ -277,7 +277,7 @@ def test_parameters_that_start_equal_do_not_share_memory():
     assert module.b.tolist() == [0, 0, 0]
 
 
-def test_torch_export_takes_the_model_in_use():
+def test_torch_export_accepts_the_model_in_evaluation():
     module = emit(mlp(), "torch-module").load().Module().eval()
     x = torch.randn(5, 4)
     exported = torch.export.export(module, (x,), dynamic_shapes=({0: torch.export.Dim("batch", min=2)},))
@@ -287,7 +287,7 @@ def test_torch_export_takes_the_model_in_use():
 
 
 @pytest.mark.parametrize("name", ["mlp", "stateful"])
-def test_torch_compile_traces_the_model_whole(name):
+def test_torch_compile_traces_the_model_without_graph_breaks(name):
     """Compile without graph breaks, and with gradients."""
     task = MODELS[name]()
     module = emit(task, "torch-module").load().Module().eval()

@@ -1,4 +1,4 @@
-"""Modules of PyTorch as files of Scratch: they compute and learn what PyTorch does in double precision."""
+"""Modules of PyTorch as sprites agree with PyTorch in double precision, in prediction and training."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*the editor takes about")
 
 
 def as_dtype(inputs, dtype):
-    """The same inputs, those that are floating in this dtype."""
+    """Cast floating-point inputs to this dtype."""
     return tree_map(lambda x: x.to(dtype) if x.is_floating_point() else x, tuple(inputs))
 
 
@@ -57,7 +57,7 @@ def call(machine, block, **lists):
 
 @lru_cache(maxsize=2)  # for the machines take turns
 def written(name, folder):
-    """The file of a case in single precision, as people have it; inputs, and outputs in double precision."""
+    """Return the sprite of a module in float32, its inputs, and its outputs in float64."""
     module, inputs = made(name)
     inputs = as_dtype(inputs, torch.float32)
     transpile(module.float(), inputs, folder=folder)
@@ -72,7 +72,7 @@ def folder(tmp_path_factory):
 
 @on_machines
 @pytest.mark.parametrize("name", CASES)
-def test_a_sprite_computes_what_the_module_does(vm, name, folder):
+def test_sprites_agree_with_modules(vm, name, folder):
     file, inputs, wanted = written(name, folder / str([*CASES].index(name)))
     machine = Machine(vm)
     machine.load(file)
@@ -81,7 +81,7 @@ def test_a_sprite_computes_what_the_module_does(vm, name, folder):
         near(machine.array(shared), tensor)
 
 
-def test_the_table_of_the_documentation_is_that_of_the_cases():
+def test_the_documented_table_matches_the_cases():
     rows = re.findall(r"^\| ([a-z ]+) \| (.*) \| (`.*) \|$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
     listed = {kind: [re.findall(r"`([^`]+)`", names) for names in columns] for kind, *columns in rows}
     assert listed == {kind: [[*PUBLISHED[kind]], [*REFUSED[kind]]] for kind in PUBLISHED}
@@ -90,7 +90,7 @@ def test_the_table_of_the_documentation_is_that_of_the_cases():
 
 
 class Last(nn.Module):
-    """Numbers from the last hidden state of an LSTM."""
+    """A linear map of the last hidden state of an LSTM."""
 
     def __init__(self):
         super().__init__()
@@ -116,7 +116,7 @@ LEARNERS = {
 
 @on_machines
 @pytest.mark.parametrize("name", LEARNERS)
-def test_a_sprite_learns_what_the_module_does(vm, name, tmp_path):
+def test_sprites_train_like_modules(vm, name, tmp_path):
     make, x, y, loss, momentum, options = LEARNERS[name]
     torch.manual_seed(0)
     module = make()
@@ -148,7 +148,7 @@ def test_each_input_has_a_list_that_is_checked(vm, tmp_path):
 
 
 class Masked(nn.Module):
-    """Weights of attention with a mask that has infinities, of more numbers than stand in a source."""
+    """Attention weights with a mask that has infinities, too large for a literal."""
 
     def __init__(self):
         super().__init__()
@@ -161,7 +161,7 @@ class Masked(nn.Module):
 
 @on_machines
 @pytest.mark.parametrize("storage", ["numbers", "packed"])
-def test_constants_stay_when_weights_are_forgotten(vm, storage, tmp_path):
+def test_resetting_weights_keeps_constants(vm, storage, tmp_path):
     module, x = Masked(), real(40, 40)
     transpile(module, x.float(), folder=tmp_path, optimiser=sgd(RATE), storage=storage)
     machine = Machine(vm)

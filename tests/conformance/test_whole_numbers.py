@@ -1,4 +1,4 @@
-"""Whole numbers on every target: arithmetic modulo 2ⁿ, extrema, powers and bits, against NumPy and Python."""
+"""Integers on every target: arithmetic modulo 2ⁿ, extrema, powers and bits, against NumPy and Python."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ REDUCTIONS = {
 
 
 def whole(dtype):
-    """Numbers of all sizes, with many of the greatest, the least and the smallest."""
+    """Draw integers of all sizes, with many extreme and small ones."""
     limits = np.iinfo(dtype.numpy)
     ends = (limits.min, limits.max, 0, 1, 2, 31, limits.bits - 1, limits.bits)
     return arrays(dtype.numpy, SHAPE, elements=st.sampled_from(ends) | st.integers(limits.min, limits.max))
@@ -49,8 +49,8 @@ def check(target, function, wanted, *given):
 
 @on_all_targets_with("wrapping", "64 bits")
 @drawn(20, data=st.data(), dtype=st.sampled_from(DTYPES))
-def test_numbers_and_bits_are_those_of_numpy(target, data, dtype):
-    """A shift by a negative number, or by all bits, leaves none of them."""
+def test_numbers_and_bits_agree_with_numpy(target, data, dtype):
+    """A shift by a negative number, or by all bits, gives 0."""
     x, y = data.draw(whole(dtype)), data.draw(whole(dtype))
     with np.errstate(all="ignore"):
         wanted = [f(x, y) for f in OPERATORS] + [f(x, y) for f in PAIRS.values()] + [-x, ~x]
@@ -59,7 +59,7 @@ def test_numbers_and_bits_are_those_of_numpy(target, data, dtype):
 
 @on_all_targets_with("wrapping", "64 bits")
 @drawn(20, data=st.data(), dtype=st.sampled_from(DTYPES))
-def test_reductions_are_those_of_numpy(target, data, dtype):
+def test_reductions_agree_with_numpy(target, data, dtype):
     x = data.draw(whole(dtype))
     wanted = [f(x, axis) for f in REDUCTIONS.values() for axis in (0, 1)]
     check(target, lambda x: [f(x, axis) for f in REDUCTIONS for axis in (0, 1)], wanted, x)
@@ -68,7 +68,7 @@ def test_reductions_are_those_of_numpy(target, data, dtype):
 @on_all_targets_with("wrapping", "64 bits")
 @drawn(20, data=st.data(), dtype=st.sampled_from(DTYPES))
 def test_powers_are_those_modulo_2_to_the_number_of_bits(target, data, dtype):
-    """A negative power is that of the inverse, which odd numbers have."""
+    """A negative power is that of the inverse modulo 2ⁿ, which odd numbers have."""
     x, y = data.draw(whole(dtype)), data.draw(whole(dtype))
     bits = np.iinfo(dtype.numpy).bits
     power = [modular(int(a), int(b), bits) for a, b in zip(x.ravel(), y.ravel(), strict=True)]
@@ -84,7 +84,7 @@ def modular(x, y, bits):
 @pytest.mark.parametrize("axes", [(0, 1), (1, 2), (0, 2), None, ()])
 @pytest.mark.parametrize(("ours", "theirs"), [(ops.max, np.amax), (ops.min, np.amin)])
 def test_extrema_over_several_axes_share_the_cotangent_among_equals(axes, ours, theirs):
-    """Whichever axes equal elements are apart along."""
+    """Equal elements share the cotangent across all reduced axes."""
     x = np.random.default_rng(0).integers(0, 3, (2, 3, 4)).astype(np.float64)
     term = build(lambda x: ours(x, axes), [NdArrayType(x.shape, Dtype.float64)])
     wanted = theirs(x, axis=axes, keepdims=True)
@@ -101,7 +101,7 @@ def test_bits_of_truth_values_are_connectives_and_floats_have_none():
     p, q = np.array([True, False]), np.array([True, True])
     both = build(lambda p, q: [p & q, p | q, p ^ q], [b, b])
     assert [y.tolist() for y in evaluate(both, p, q)] == [[True, False], [True, True], [False, True]]
-    with pytest.raises(DtypeError, match="whole numbers"):
+    with pytest.raises(DtypeError, match="must be integers"):
         build(lambda x: x & x, [x])
     with pytest.raises(DtypeError, match="operands must be bool"):
         build(lambda x: ops.logical_and(x, x), [NdArrayType((2,), Dtype.int32)])

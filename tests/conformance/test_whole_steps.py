@@ -1,4 +1,4 @@
-"""Whole models, trained for some steps on every target, against autograd and torch.optim."""
+"""Training steps of whole models on every target, against autograd and torch.optim."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ N = Dim("batch")
 
 @dataclass(frozen=True)
 class Twins:
-    """A model and the same in PyTorch; `names` begin what torch calls otherwise, `rows` are tables."""
+    """A model and its twin in PyTorch; `names` maps prefixes of names, `rows` are embeddings."""
 
     model: Term
     module: Any
@@ -33,7 +33,7 @@ class Twins:
     rows: frozenset[str] = frozenset()
 
     def translated(self, name: str, array: Any) -> tuple[str, Any]:
-        """Our products are x · W, PyTorch's x · Wᵀ."""
+        """Transpose: our products are x · W, those of PyTorch x · Wᵀ."""
         tensor = torch.as_tensor(array)
         tensor = tensor.T if tensor.ndim == 2 and name not in self.rows else tensor
         for ours, theirs in self.names.items():
@@ -163,7 +163,7 @@ OPTIMISERS = {
 
 
 def assert_equal(found, wanted, tolerance, name):
-    """The dtypes too."""
+    """Compare values and dtypes."""
     found, wanted = np.asarray(found), wanted.detach().numpy()
     assert found.dtype == wanted.dtype
     np.testing.assert_allclose(found, wanted, rtol=tolerance, atol=tolerance, err_msg=name)
@@ -173,8 +173,8 @@ def assert_equal(found, wanted, tolerance, name):
 @pytest.mark.parametrize(("dtype", "tolerance"), [(Dtype.float32, 1e-5), (Dtype.float64, 1e-10)])
 @pytest.mark.parametrize("optimiser", OPTIMISERS)
 @pytest.mark.parametrize("name", MODELS)
-def test_five_steps_are_those_of_torch(name, optimiser, dtype, tolerance, target):
-    """Losses, parameters and buffers, at batches of several sizes."""
+def test_five_steps_agree_with_torch(name, optimiser, dtype, tolerance, target):
+    """Compare losses, parameters and buffers, at several batch sizes."""
     (ours, theirs), twins = OPTIMISERS[optimiser], MODELS[name](dtype)
     task = Task(twins.model, ours, twins.loss[0], labels=twins.labels)
     learner, module = emit(task, target).load()().learner(seed=3), twins.module.to(getattr(torch, dtype.name))

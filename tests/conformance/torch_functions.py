@@ -1,4 +1,4 @@
-"""Functions of PyTorch, each with tensors that it is given."""
+"""Functions of PyTorch with example inputs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tensors that modules and functions of PyTorch are given, the same on every run."""
+"""Example inputs of modules and functions of PyTorch, the same in every run."""
 
 from __future__ import annotations
 
@@ -24,6 +24,6 @@ def truths(*shape):
 
 
 X, Y, P, W = real(3, 4), real(3, 4, seed=1), positive(3, 4), whole(5, 3, 4, low=1)
-"""Two arrays of real numbers, one of positive ones, and one of whole ones."""
+"""Two arrays of floats, one of positive floats, and one of integers."""
 TIMES = (2, 5, 4)
 """A batch of sequences of features."""

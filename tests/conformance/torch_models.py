@@ -1,4 +1,4 @@
-"""Small models as people write them in PyTorch."""
+"""Small models in idiomatic PyTorch."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def mlp():
 
 
 def used(norm):
-    """A normalisation whose running statistics and weights are not those it begins with."""
+    """Return a normalisation whose running statistics and weights are not the initial ones."""
     for name, tensor in {**dict(norm.named_parameters()), **dict(norm.named_buffers())}.items():
         if tensor.is_floating_point():
             tensor.data.copy_(positive(*tensor.shape) if "var" in name else real(*tensor.shape))
@@ -85,7 +85,7 @@ def cnn():
 
 
 class Experts(nn.Module):
-    """A mixture of experts: two of four small networks answer each row, as a gate chooses."""
+    """A mixture of experts: a gate selects two of four small networks for each row."""
 
     def __init__(self, width=4, hidden=3, experts=4):
         super().__init__()

@@ -1,4 +1,4 @@
-"""Modules of PyTorch, each with tensors that it is given: what `from_torch` is compared on."""
+"""Modules of PyTorch with example inputs, for tests of `from_torch`."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ CASES = {
 
 
 def made(name):
-    """The module in double precision, always with the same weights, and its inputs."""
+    """Return the module in double precision with fixed weights, and its inputs."""
     torch.manual_seed(0)
     make, inputs = CASES[name]
     return make().double(), inputs

@@ -1,4 +1,4 @@
-"""Coverage of cattorch 0.5.0, by its documentation or when tried, and ours beyond it; by our cases."""
+"""Operations that cattorch 0.5.0 supports, by its documentation or by trial, for each test case."""
 
 from __future__ import annotations
 

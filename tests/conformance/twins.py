@@ -1,4 +1,4 @@
-"""A function on variables beside the same in PyTorch."""
+"""Functions on variables, compared with the same functions in PyTorch."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from catgrad.testing import run_on
 
 
 def normal(*shapes, seed=0):
-    """Arrays of these shapes, drawn from the normal distribution."""
+    """Draw arrays of these shapes from the normal distribution."""
     rng = np.random.default_rng(seed)
     return [rng.normal(size=shape) for shape in shapes]
 
 
 def assert_same(target, ours, theirs, *arrays, tolerance=1e-9):
-    """Values and gradients of all floating arguments agree: through `ref`, and through the target."""
+    """Compare values and gradients of all floating arguments, by `ref` and by the target."""
     import torch
 
     tensors = [torch.tensor(a).requires_grad_(a.dtype.kind == "f") for a in arrays]

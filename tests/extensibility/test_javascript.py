@@ -1,6 +1,6 @@
 """A package outside the tree adds a kernel language: JavaScript, in at most 500 lines with its templates.
 
-What it emits runs in Node.js, and must compute what the reference does, as on every target.
+Emitted code runs in Node.js, and must agree with the reference, as on every target.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from catgrad.learn.compile import emit
 from catgrad.learn.learner import Learner
 from catgrad.learn.task import TERMS
 from catgrad.programs.ports import INITIAL, TABLES, Kind
-from catgrad.programs.program import Program, evaluate, interpret, lower
+from catgrad.programs.program import Program, evaluate, lower
 from catgrad.terms.op import OPS
-from catgrad.terms.state import Kept, Update
+from catgrad.terms.state import Persistent, Update
 from catgrad.testing import Batches, Case, check_conformance, in_float64, operation_cases, run_on
 from tests.conformance.test_whole_numbers import OPERATORS, PAIRS, REDUCTIONS, check, whole
 from tests.differential import check_programs
@@ -56,16 +56,16 @@ def _installed(tmp_path_factory):
     get_backend.cache_clear()
 
 
-def test_it_is_small():
+def test_the_target_is_small():
     files = [p for p in (PACKAGE / "catgrad_javascript").rglob("*") if p.suffix in (".py", ".j2")]
     assert sum(len(path.read_text().splitlines()) for path in files) <= MOST_LINES
 
 
-def test_it_is_found_by_its_entry_point_and_prints_every_operation():
+def test_the_entry_point_is_loaded_and_every_operation_printed():
     assert "javascript" in backends()
     printed = get_backend("javascript").operations
     missing = {n for n, op in OPS.items() if op.body is None and not op.structural and n not in printed}
-    assert missing == {n for n, op in OPS.items() if issubclass(op, (Kept, Update))}
+    assert missing == {n for n, op in OPS.items() if issubclass(op, (Persistent, Update))}
 
 
 def primitive(case):
@@ -85,7 +85,7 @@ def test_operations(case):
 
 @given(data=st.data(), dtype=st.sampled_from([Dtype.int32, Dtype.uint32]))
 @settings(max_examples=10)
-def test_whole_numbers_wrap_around(data, dtype):
+def test_integers_wrap(data, dtype):
     x, y = data.draw(whole(dtype)), data.draw(whole(dtype))
     elementwise, places = [*OPERATORS, *PAIRS], [(f, axis) for f in REDUCTIONS for axis in (0, 1)]
     with np.errstate(all="ignore"):
@@ -119,7 +119,7 @@ AWKWARD = [
 
 @pytest.mark.parametrize("before", DTYPES)
 def test_casts(before):
-    """Each number is taken to the dtype, as far as it holds it, and from there to every other."""
+    """Each number is cast to a dtype, and from there to every other."""
     limits = None if before.is_floating or before is Dtype.bool else np.iinfo(before.numpy)
     with np.errstate(over="ignore"):
         within = [n for n in AWKWARD if limits is None or (n == n // 1 and limits.min <= n <= limits.max)]
@@ -130,8 +130,8 @@ def test_casts(before):
         assert found.dtype == wanted.dtype
 
 
-def test_a_sum_of_many_numbers_loses_nothing():
-    """A float32 that grows by a third a hundred thousand times would be off by hundredths."""
+def test_long_sums_are_accurate():
+    """A float32 accumulator of 100,000 terms of 1/3 would have an error of hundredths."""
     x = np.full(210_000, 0.34668, np.float32)
     [found] = run_on(get_backend("javascript"), build(ops.mean, [NdArrayType((Dim("n"),))]), x)
     np.testing.assert_allclose(found, x[0], rtol=2e-6)
@@ -163,17 +163,17 @@ def test_models(name, function, batch):
 
 
 def test_a_learner_trains_as_the_reference():
-    """With running statistics in buffers, and moments and a counter of int64 in the state."""
+    """The model has running statistics in buffers, and moments and an int64 counter in the state."""
     model = layers.dense(BATCH, INPUT, OUTPUT) >> layers.batch_norm(BATCH + OUTPUT)
     artifact = emit(Task(model, optimisers.adam(0.1), mse, "net"), "javascript")
     learner, program = artifact.load()().learner(seed=1), artifact.reference
     assert isinstance(learner, Learner)
-    tables = {t: interpret(program.kinds[INITIAL[t]], np.int64(1)) for t in TABLES if program.tables.get(t)}
+    tables = {t: evaluate(program.kinds[INITIAL[t]], np.int64(1)) for t in TABLES if program.tables.get(t)}
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(7, 4)).astype(np.float32), rng.normal(size=(7, 3)).astype(np.float32)
     for _ in range(3):
         step = program.kinds[Kind.STEP]
-        loss, *new = interpret(step, *(array for table in step.tables for array in tables[table]), x, y)
+        loss, *new = evaluate(step, *(array for table in step.tables for array in tables[table]), x, y)
         np.testing.assert_allclose(learner.step(x, y), loss, rtol=1e-5)
         for role in tables:
             tables[role] = [a for port, a in zip(step.outputs[1:], new, strict=True) if port.role is role]
@@ -181,7 +181,7 @@ def test_a_learner_trains_as_the_reference():
                 np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
 
 
-def test_what_it_cannot_do_is_refused():
+def test_unsupported_operations_are_refused():
     backend = get_backend("javascript")
     with pytest.raises(DtypeError, match="at least 32 bits"):
         emit(mlp(dtype=Dtype.float16), "javascript")
@@ -205,7 +205,7 @@ def test_words_of_javascript_may_be_names(size):
     np.testing.assert_allclose(found, evaluate(task.term("predict"), p, q, x)[0], rtol=1e-6)
 
 
-def test_a_function_may_be_called_like_a_word_of_javascript():
+def test_a_function_may_be_named_by_a_word_of_javascript():
     term = build(lambda x: x + 1, [NdArrayType((2,))])
     artifact = get_backend("javascript").emit(
         Program("words", (lower(term, "delete", doc="Ends */ never."),))
@@ -214,11 +214,11 @@ def test_a_function_may_be_called_like_a_word_of_javascript():
     assert found.tolist() == [2, 3]
 
 
-def test_errors_of_node_are_told():
+def test_errors_of_node_are_reported():
     loading = importlib.import_module("catgrad_javascript.loading")
     with pytest.raises(ToolError, match="Node.js says: SyntaxError"):
         loading.ask("load", module=-1, source="export function (")
 
 
-def test_text_is_the_same_each_time():
+def test_emission_is_deterministic():
     assert emit(mlp(), "javascript").source == emit(mlp(), "javascript").source

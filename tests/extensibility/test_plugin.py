@@ -1,6 +1,6 @@
 """A package outside the tree adds an operation and a target, and nothing else changes.
 
-The package is installed for real, into a folder of the test's own, and found by its entry point
+The package is really installed, into a temporary folder, and loaded by its entry point
 in a fresh interpreter.
 """
 
@@ -43,7 +43,7 @@ print("plug-in works")
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory):
-    """An environment variable PYTHONPATH with the plug-in installed on it."""
+    """Install the plug-in, and return an environment with it on PYTHONPATH."""
     folder = tmp_path_factory.mktemp("site")
     copy = tmp_path_factory.mktemp("source") / "plugin"
     subprocess.run(["cp", "-r", PLUGIN, copy], check=True)

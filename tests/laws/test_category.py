@@ -102,7 +102,7 @@ def test_copy_is_a_comonoid(a, seed):
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9))), st.integers(10, 15))
 def test_components_are_those_of_the_sparse_matrix(pairs, count):
-    """Their numbers too, which are those of wires, so of names in emitted programs."""
+    """The order of components must agree too, because it determines names in emitted programs."""
     left, right = (np.array([pair[k] for pair in pairs], FiniteFunction.Dtype) for k in (0, 1))
     wanted = FiniteFunction(count, left).coequalizer(FiniteFunction(count, right))
     component, number = connected_components(left, right, count)
@@ -111,7 +111,7 @@ def test_components_are_those_of_the_sparse_matrix(pairs, count):
     np.testing.assert_array_equal(component, wanted.table)
 
 
-def test_isomorphic_tells_diagrams_apart():
+def test_isomorphic_distinguishes_diagrams():
     from catgrad.ops import subtract
 
     f = singleton(subtract, VECTOR, VECTOR)

@@ -1,4 +1,4 @@
-"""Loops, branches and recomputation mean what they unroll to, both ways, and keep no more than they need."""
+"""Loops, branches and recomputation equal their unrolling, forward and reverse, with minimal residuals."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from catgrad.functors import Expand, reverse, reverse_derivative
 from catgrad.ops.control import Checkpoint, Cond, Scan
 from catgrad.programs.passes import erase_barriers, optimise
 from catgrad.programs.peak_memory import peak
-from catgrad.programs.program import Program, evaluate, interpret, lower
+from catgrad.programs.program import Program, evaluate, lower
 from catgrad.terms.block import Block
 from catgrad.terms.partition import split
 from catgrad.terms.structural import Constant
@@ -57,7 +57,7 @@ def close(xs, ys, tolerance=1e-9):
 
 
 def unrolled(op: Scan):
-    """The loop as straight-line code: its body, so many times."""
+    """Unroll a loop."""
 
     def run(*arguments):
         carry, rows, constants = op.parts(arguments)
@@ -83,7 +83,7 @@ def unrolled(op: Scan):
 
 @st.composite
 def loops(draw, types, terms):
-    """A random loop with the types of what it is given: any carries, rows and constants."""
+    """Draw a random loop with any carries, rows and constants, and the types of its operands."""
     kinds = st.lists(st.sampled_from(types), max_size=2)
     carry, rows, constants, ys = (draw(kinds) for _ in range(4))
     assume(carry or rows or constants)
@@ -99,8 +99,8 @@ FLOAT_LOOPS = loops([SCALAR, ROW, COLUMN, GRID], lambda s, t: random_terms(FLOAT
 
 @given(INTEGER_LOOPS, st.integers(0, 99))
 @settings(max_examples=60)
-def test_a_loop_is_what_it_unrolls_to(loop, seed):
-    """Values and reverse, over the integers modulo 2³², where every law is exact."""
+def test_a_loop_equals_its_unrolling(loop, seed):
+    """Compare values and reverse over the integers modulo 2³², where every law is exact."""
     op, types = loop
     looped, straight = singleton(op, *types), build(unrolled(op), types)
     for f, g in ((looped, straight), (reverse(looped), reverse(straight))):
@@ -110,18 +110,18 @@ def test_a_loop_is_what_it_unrolls_to(loop, seed):
 
 @given(INTEGER_LOOPS, st.integers(0, 99))
 @settings(max_examples=30)
-def test_passes_keep_what_a_loop_means(loop, seed):
+def test_passes_preserve_the_meaning_of_loops(loop, seed):
     op, types = loop
     term = reverse(singleton(op, *types))
     arrays = integers_for(term, seed)
     function = lower(Expand()(term))
-    assert equal(interpret(optimise(function), *arrays), interpret(function, *arrays))
+    assert equal(evaluate(optimise(function), *arrays), evaluate(function, *arrays))
 
 
 @on_targets
 @drawn(25, loop=FLOAT_LOOPS, data=st.data())
-def test_targets_compute_what_loops_unroll_to(target, loop, data):
-    """Random bodies of every operation that tests draw, some of whose results nobody reads."""
+def test_targets_agree_with_unrolled_loops(target, loop, data):
+    """Bodies are random terms, some of whose results are unused."""
     op, types = loop
     read = data.draw(st.lists(st.booleans(), min_size=9, max_size=9))
 
@@ -144,8 +144,8 @@ def branches(draw):
 
 @given(branches(), st.booleans(), st.integers(0, 99))
 @settings(max_examples=40)
-def test_a_branch_is_the_one_taken(both, taken, seed):
-    """Values and reverse, at both values of the condition."""
+def test_a_cond_equals_the_selected_branch(both, taken, seed):
+    """Compare values and reverse, for both values of the condition."""
     (then, otherwise), types = both
     branch = singleton(Cond(Block(then), Block(otherwise)), BOOL, *types)
     for change in (lambda f: f, reverse):
@@ -156,7 +156,7 @@ def test_a_branch_is_the_one_taken(both, taken, seed):
 
 @given(integer_terms(size=8), st.integers(0, 99))
 @settings(max_examples=20)
-def test_a_checkpoint_is_the_term(term, seed):
+def test_a_checkpoint_equals_its_term(term, seed):
     types = list(term.source.table)
     wrapped = singleton(Checkpoint(Block(term)), *types)
     for change in (lambda f: f, reverse, lambda f: reverse(reverse(f))):
@@ -164,13 +164,13 @@ def test_a_checkpoint_is_the_term(term, seed):
         assert equal(evaluate(change(wrapped), *arrays), evaluate(change(term), *arrays))
         function = lower(Expand()(change(wrapped)))
         final = erase_barriers.apply(optimise(function))
-        assert equal(interpret(final, *arrays), evaluate(change(term), *arrays))
+        assert equal(evaluate(final, *arrays), evaluate(change(term), *arrays))
 
 
 @given(integer_terms(size=8), st.data(), st.integers(0, 99))
 @settings(max_examples=40)
-def test_the_halves_of_a_reverse_join_to_it(term, data, seed):
-    """forward ; backward = joint, and no wire between the two follows from the free inputs alone."""
+def test_a_partition_composes_to_the_reverse(term, data, seed):
+    """forward ; backward = joint, and no residual depends on the free inputs only."""
     joint, count = reverse(term), len(term.source)
     free = range(data.draw(st.integers(0, count)), count)
     halves = split(joint, count, len(term.target), free)
@@ -185,8 +185,8 @@ def test_the_halves_of_a_reverse_join_to_it(term, data, seed):
     assert all(p is None or np.array_equal(x[p], moved[p]) for p in halves.inputs)
 
 
-def test_what_follows_from_constants_alone_is_not_kept():
-    """exp of the weight is computed again at each turn back; only h and the product are in rows."""
+def test_values_that_depend_on_constants_only_are_not_saved():
+    """exp of the weight is recomputed in each backward iteration; only h and the product are stacked."""
 
     def turn(h, x):
         return ops.tanh(h * ops.exp(ops.square(w_of[0])) + x), ()
@@ -206,7 +206,7 @@ def test_what_follows_from_constants_alone_is_not_kept():
 
 
 def several(h, n, b, xs):
-    """A loop that carries a float, a whole number and a truth value, and reads around itself."""
+    """Build a loop that carries a float, an integer and a boolean, and captures variables."""
     w = ops.tanh(h)
 
     def turn(carry, x):
@@ -243,7 +243,7 @@ def test_carries_of_any_dtype(target, length):
 
 
 def test_derivatives_agree_with_central_differences():
-    """Nested loops, loops in branches in loops, and a checkpoint in one, with symbols made numbers."""
+    """Check nested loops, loops in branches in loops, and a checkpoint in a loop, at concrete sizes."""
 
     def nested(h, xs, w):
         def inner(c, x):
@@ -294,8 +294,8 @@ def test_repeat(target):
 
 @on_targets
 @pytest.mark.parametrize("taken", [False, True])
-def test_a_branch_may_pass_its_arguments_on(target, taken):
-    """Branches that swap, repeat and ignore what they are given, and constants."""
+def test_a_branch_may_return_its_arguments(target, taken):
+    """Branches swap, repeat and ignore their operands, and return constants."""
 
     def swap(x, y):
         return y, x, x, Constant(x.type, -2.0)()
@@ -321,7 +321,7 @@ def test_a_branch_may_pass_its_arguments_on(target, taken):
 
 @on_targets_with("symbolic sizes")
 def test_one_program_for_every_length_and_batch(target):
-    """Parameters are read inside, and their gradients added up over the turns."""
+    """The body reads parameters, whose gradients are summed over the iterations."""
     N, x = Dim("batch"), f64(T, Dim("batch"), 2)
 
     def model(x):
@@ -354,7 +354,7 @@ def test_one_program_for_every_length_and_batch(target):
         np.testing.assert_allclose((np.asarray(gradients["w"]) * v).sum(), wanted, rtol=1e-6)
 
 
-def test_rows_that_nobody_reads_are_not_laid():
+def test_unused_rows_are_not_stacked():
     def loop(h, xs, w):
         h, (_, b) = ops.scan(lambda c, x: (c * x, (ops.exp(c * w), c)), h, xs)
         return h, b
@@ -365,7 +365,7 @@ def test_rows_that_nobody_reads_are_not_laid():
     assert "exp" not in source_of(build(loop, [ROW, NdArrayType((5, 3)), ROW]))
 
 
-def test_what_is_carried_on_only_for_itself_is_not_carried():
+def test_a_carry_that_only_itself_reads_is_removed():
     def loop(h, n, xs):
         (h, *_), ys = ops.scan(lambda c, x: ((c[0] * x, c[1] + 1, c[1] * c[2]), c[0]), (h, n, n), xs)
         return h, ys
@@ -375,10 +375,10 @@ def test_what_is_carried_on_only_for_itself_is_not_carried():
     assert len(step.outputs) == 2 and len(step.inputs) == 2
     rng = np.random.default_rng(0)
     arrays = [rng.normal(size=shape).astype(np.float32) for shape in ((3,), (), (5, 3))]
-    assert equal(interpret(optimise(lower(term)), *arrays), evaluate(term, *arrays))
+    assert equal(evaluate(optimise(lower(term)), *arrays), evaluate(term, *arrays))
 
 
-def test_what_is_carried_for_what_is_read_is_carried():
+def test_a_carry_that_a_used_carry_reads_stays():
     def loop(h, n, xs):
         (h, *_), _ = ops.scan(lambda c, x: ((c[0] + c[1] * x, c[2], c[2] + c[2]), c[0]), (h, n, n), xs)
         return h
@@ -388,14 +388,14 @@ def test_what_is_carried_for_what_is_read_is_carried():
     assert len(step.outputs) == 3
     rng = np.random.default_rng(0)
     arrays = [rng.normal(size=shape).astype(np.float32) for shape in ((3,), (3,), (5, 3))]
-    assert equal(interpret(optimise(lower(term)), *arrays), evaluate(term, *arrays))
+    assert equal(evaluate(optimise(lower(term)), *arrays), evaluate(term, *arrays))
 
 
 # Memory
 
 
 def chain(depth, wrap):
-    """A chain of layers with three inner values each, and its reverse as targets compute it."""
+    """Build a chain of layers with three inner values each, and its optimised reverse."""
 
     def layer(x):
         return ops.tanh(ops.sin(ops.exp(x) * x))
@@ -410,13 +410,13 @@ def chain(depth, wrap):
 
 
 def test_checkpoints_lower_the_peak():
-    """The chain of 8 layers saves one array for each layer, and inner arrays of one layer at a time."""
+    """A checkpointed chain of 8 layers saves one array for each layer."""
     plain, wrapped = (peak(chain(8, wrap)) for wrap in (lambda f, x: f(x), lambda f, x: ops.checkpoint(f, x)))
     assert wrapped <= plain / 2
     assert peak(chain(16, lambda f, x: ops.checkpoint(f, x))) - wrapped <= 8 * 4000
 
 
-def test_the_peak_is_the_greatest_sum_of_sizes_alive_at_once():
+def test_the_peak_is_the_largest_sum_of_sizes_with_overlapping_lifetimes():
     x = NdArrayType((10,))
     assert peak(lower(build(lambda x: x, [x]))) == 40
     assert peak(optimise(lower(build(lambda x: ops.exp(ops.exp(ops.exp(x))), [x])))) == 120
@@ -451,7 +451,7 @@ def source_of(term, target="numpy"):
     "name", ["reversed", "range", "t", "x_t", "carry", "rows_rows", "h", "new_h", "math"]
 )
 def test_names_of_loops_do_not_collide(target, name):
-    """A parameter called like what loops call theirs, and like the builtins they are written with."""
+    """Parameters are called like variables of emitted loops, and like the builtins that these use."""
 
     def model(x):
         w = layers.parameter(name, NdArrayType((2,)))
@@ -474,7 +474,7 @@ def test_names_of_loops_do_not_collide(target, name):
 
 @in_python
 def test_a_value_read_in_a_loop_is_computed_before_it(target):
-    """Expressions in line would be computed at each turn."""
+    """Inlined expressions would be computed in each iteration."""
 
     def loop(h, xs, w):
         scale = ops.exp(w) * 2 + 1
@@ -487,7 +487,7 @@ def test_a_value_read_in_a_loop_is_computed_before_it(target):
 
 
 @in_python
-def test_variables_are_assigned_before_they_are_read_and_text_is_the_same_each_time(target):
+def test_variables_are_assigned_before_use_and_emission_is_deterministic(target):
     term = reverse(build(several, [f64(3), NdArrayType((), Dtype.int64), BOOL, f64(T, 3)]))
     text = source_of(term, target)
     assert text == source_of(reverse(build(several, list(term.source.table)[:4])), target)
@@ -499,7 +499,7 @@ def test_variables_are_assigned_before_they_are_read_and_text_is_the_same_each_t
 
 
 @on_targets
-def test_carries_that_read_one_another_change_at_once(target):
+def test_carries_that_read_each_other_are_assigned_simultaneously(target):
     def swap(a, b, c):
         return ops.repeat(lambda a, b, c: (b, c, a + b), 5, a, b, c)
 
@@ -554,7 +554,7 @@ def leaked(h):
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_what_is_no_loop_is_refused(name):
+def test_invalid_loops_are_refused(name):
     function, types, error = WRONG[name]
     with pytest.raises(error):
         build(function, types)

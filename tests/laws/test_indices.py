@@ -1,4 +1,4 @@
-"""Arithmetic on indices is arithmetic of their values, and equal ones have one form."""
+"""Arithmetic on indices agrees with arithmetic on their values, and the canonical form is unique."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def number(size) -> int:
 
 
 def points(variables):
-    """All values of variables, for small extents."""
+    """Yield all values of variables, for small extents."""
     for each in product(*(range(number(v.extent)) for v in variables)):
         yield dict(zip(variables, each, strict=True))
 
@@ -45,7 +45,7 @@ def variables(draw):
 
 @st.composite
 def indices(draw, of, depth=3):
-    """An index that is not negative, made by any of the operations."""
+    """Draw an index that is not negative, by any of the operations."""
     kind = draw(st.sampled_from("vcamqrf")) if depth else draw(st.sampled_from("vc"))
     if kind == "v":
         return index(draw(st.sampled_from(of)))
@@ -63,7 +63,7 @@ def indices(draw, of, depth=3):
 
 @st.composite
 def cases(draw, count=1):
-    """Indices over the same variables, and values of these."""
+    """Draw indices over the same variables, and values of the variables."""
     of = draw(variables())
     values = {v: draw(st.integers(0, number(v.extent) - 1)) for v in of}
     return [draw(indices(of)) for _ in range(count)], values
@@ -85,7 +85,7 @@ def test_division(case, divisor):
 
 
 @given(cases(), SIZES)
-def test_whole_and_rest_are_put_together(case, divisor):
+def test_quotient_and_remainder_are_recombined(case, divisor):
     (i,), _ = case
     assert quotient(i, divisor) * divisor + modulo(i, divisor) == i
 
@@ -125,13 +125,13 @@ def test_equal_sums_have_equal_forms(data):
 
 
 @given(st.lists(SIZES, max_size=4))
-def test_elements_are_found_again(shape):
+def test_elements_are_recovered_from_flat_indices(shape):
     at = tuple(index(Variable(size)) for size in shape)
     assert unflat(flat(at, tuple(shape)), tuple(shape)) == at
 
 
 @given(st.lists(SIZES, max_size=3), st.data())
-def test_places_are_found_again(shape, data):
+def test_flat_indices_are_recovered_from_elements(shape, data):
     whole = 1
     for size in shape:
         whole = whole * size

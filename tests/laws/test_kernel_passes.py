@@ -1,4 +1,4 @@
-"""Each pass over kernels that a target may choose keeps their meaning alone, whatever the program."""
+"""Each pass over kernels preserves the meaning of random programs on its own."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from catgrad.loops.compile import compile_kernels
 from catgrad.loops.ir.dense_stores import densely_stored, zeroing
 from catgrad.loops.ir.index import Index, Variable, index
 from catgrad.loops.ir.nest import Accumulate, Kernel, Loop, Sort, Store, loops, nested, statements
-from catgrad.loops.ir.scalar import Buffer, Load, Number, Space
+from catgrad.loops.ir.scalar import Buffer, Compute, Load, Number, Space, number
 from catgrad.loops.ir.steps import Lowered, kernels
 from catgrad.loops.machine import Machine
+from catgrad.loops.passes.bind import RegisterCosts, binder
 from catgrad.loops.passes.expand_sorts import expand_sorts
 from catgrad.loops.passes.fold_constants import fold_constants
 from catgrad.loops.passes.forward_substitute import forward_substitute
@@ -24,8 +25,8 @@ from catgrad.loops.passes.reassociate import reassociate_products
 from catgrad.loops.passes.rename_registers import rename_registers
 from catgrad.loops.passes.unroll import unroll
 from catgrad.loops.passes.unroll_by_cost import Unrolling, unroll_by_cost
-from catgrad.loops.reference import Interpreter, run
-from catgrad.ops.arithmetic import Add
+from catgrad.loops.reference import run
+from catgrad.ops.arithmetic import Add, Multiply
 from catgrad.programs.program import Function
 from catgrad.programs.program import lower as straight
 from catgrad.terms.block import Block
@@ -33,8 +34,8 @@ from catgrad.terms.structural import Constant
 from catgrad.testing import draw_arrays, in_float64
 from catgrad.types import widened
 from tests.differential import outcome, pruned
-from tests.kernels import SCALARS, has, prepared
-from tests.nests import SIZE, nests
+from tests.kernels import BIND, SCALARS, has, prepared
+from tests.nests import InOrder, arrays_for, nests, run_in_order
 from tests.programs import programs
 from tests.strategies import float_terms, integer_terms
 
@@ -44,7 +45,7 @@ costs = st.integers(0, 12) | st.just(200)
 
 
 def unrollings():
-    """Limits in statements."""
+    """Draw limits, in numbers of statements."""
     return st.builds(Unrolling, st.just(lambda items: sum(1 for _ in statements(items))), *[costs] * 5)
 
 
@@ -64,7 +65,9 @@ interchanges = st.integers(1, 4).map(lambda least: lambda items: interchange_sum
 rounding = substitutions | interchanges | st.just(reassociate_products)
 """Passes that reassociate sums or products."""
 
+bindings = st.builds(RegisterCosts, st.integers(5, 40), st.booleans()).map(binder)
 PASSES = {
+    "bind": bindings.map(lambda bind: lambda items: bind(Kernel(items), SCALARS).body),
     "unroll_by_cost": unrollings().map(unrolled),
     "interchange_sums": interchanges,
     "rename_registers": st.just(rename_registers),
@@ -74,12 +77,12 @@ PASSES = {
 
 
 def scalar_kernels(term, in_place=None):
-    """The kernels of a term on a machine that computes one element after the other."""
+    """Lower a term for a machine without vectors."""
     return compile_kernels(prepared(straight(EXPAND(term))), SCALARS, in_place)
 
 
 def transformed(lowered, change):
-    """The function with a pass applied to the items of every kernel."""
+    """Apply a pass to the items of every kernel."""
     return lowered.map_kernels(lambda kernel: Kernel(change(kernel.body)))
 
 
@@ -92,53 +95,39 @@ def assert_same(found, wanted):
 
 @settings(suppress_health_check=list(HealthCheck))
 @given(programs(symbolic=False), exact)
-def test_passes_that_are_exact_keep_every_bit(program, change):
-    """Also where numbers are not finite, and where an index fails."""
+def test_exact_passes_preserve_every_bit(program, change):
+    """Results agree for numbers that are not finite, too, and so do errors of indices."""
     lowered, inputs = scalar_kernels(pruned(program.term)), program.inputs
     wanted = outcome(lambda: run(lowered, *inputs))
     assert_same(outcome(lambda: run(transformed(lowered, change), *inputs, shuffled=True)), wanted)
 
 
-class InOrder(Interpreter):
-    """A machine for kernels whose iterations may depend on each other, which lowering never makes."""
-
-    def __init__(self, lowered, arrays) -> None:
-        super().__init__({})
-        for argument, array in zip(lowered.arguments, arrays, strict=True):
-            self.memory[argument] = np.array(array, argument.type.dtype.numpy).reshape(-1)
-
-    def loop(self, loop):
-        for number in range(loop.variable.extent):
-            self.values[loop.variable] = number
-            self.items(loop.body)
-
-
-def run_in_order(lowered, arrays):
-    machine = InOrder(lowered, arrays)
-    with np.errstate(all="ignore"):
-        machine.steps(lowered.steps)
-    return [machine.memory_of(result).copy() for result in lowered.results]
-
-
-def arrays_for(lowered, seed):
-    """Small whole numbers; those that are indices are not negative."""
-    rng = np.random.default_rng(seed)
-    return [rng.integers(0 if a.name == "places" else -2, 3, SIZE) for a in lowered.arguments]
-
-
 @pytest.mark.parametrize("name", PASSES)
 @settings(suppress_health_check=list(HealthCheck), max_examples=60)
 @given(lowered=nests(), seed=st.integers(0, 9), data=st.data())
-def test_passes_keep_random_kernels(name, lowered, seed, data):
+def test_passes_preserve_random_kernels(name, lowered, seed, data):
     change = data.draw(PASSES[name])
     arrays = arrays_for(lowered, seed)
     assert_same(run_in_order(transformed(lowered, change), arrays), run_in_order(lowered, arrays))
 
 
+def test_an_element_that_an_alias_overwrote_is_loaded_again():
+    """The square of the element was in a register from before the store to the alias."""
+    x, y = (Buffer(name, NdArrayType((2,), Dtype.int64), Space.ARGUMENT) for name in "xy")
+    new_x = Buffer("new_x", x.type, Space.RESULT, alias=x)
+    first, second, five = Index((), 0), Index((), 1), number(5, Dtype.int64)
+    squares = [Compute(Multiply(), Dtype.int64, (Load(x, (first,)), Load(x, (first,)))) for _ in range(2)]
+    body = [Store(y, (first,), squares[0]), Store(new_x, (first,), five), Store(y, (second,), squares[1])]
+    lowered = Lowered(Function("f", (), (), (), (), (), ()), [Kernel(body)], [x, y], [y])
+    bound = lowered.map_kernels(lambda kernel: BIND(kernel, SCALARS))
+    [found] = run_in_order(bound, [np.array([3, 4]), np.zeros(2)])
+    assert found.tolist() == [9, 25]
+
+
 @settings(suppress_health_check=list(HealthCheck))
 @given(nests(Dtype.float64), st.integers(0, 9))
-def test_products_of_floating_numbers_keep_their_value(lowered, seed):
-    """Whole numbers below 2⁵³ are exact, whatever the order of factors."""
+def test_reassociated_products_have_the_same_value(lowered, seed):
+    """Integers below 2⁵³ are exact in float64, whatever the order of factors."""
     arrays = arrays_for(lowered, seed)
     wanted = run_in_order(lowered, arrays)
     assume(all(np.all(np.abs(result) < 2**40) for result in wanted))
@@ -158,7 +147,7 @@ def moved(f):
 
 
 def assert_kept(f, changes, seed=0):
-    """The kernels of f's reverse, which change arguments in place, mean the same to rounding."""
+    """Check that a pass preserves the kernels of f's reverse, which update arguments in place."""
     f = in_float64(Block(f)).term
     term, values = moved(f), len(f.target)
     arrays = draw_arrays(tuple(term.source.table), (-1.0, 1.0), seed)
@@ -171,7 +160,7 @@ def assert_kept(f, changes, seed=0):
 
 
 @given(float_terms(size=10) | integer_terms(size=8), rounding, st.integers(0, 99))
-def test_passes_that_reassociate_keep_the_meaning(term, change, seed):
+def test_reassociating_passes_preserve_the_meaning(term, change, seed):
     assert_kept(term, [change], seed)
 
 
@@ -191,7 +180,7 @@ def network(rows, inner, columns):
     changes=st.lists(rounding | unrollings().map(unrolled), min_size=1, max_size=4),
 )
 @settings(max_examples=15)
-def test_passes_in_any_order_keep_networks(rows, inner, columns, changes):
+def test_passes_in_any_order_preserve_networks(rows, inner, columns, changes):
     assert_kept(network(rows, inner, columns), changes)
 
 
@@ -201,8 +190,8 @@ def test_passes_in_any_order_keep_networks(rows, inner, columns, changes):
     descending=st.booleans(),
     data=st.data(),
 )
-def test_sorts_become_counting(shape, dtype, descending, data):
-    """Few different keys, so that many are equal: these stay in order."""
+def test_sorts_are_expanded_to_counting(shape, dtype, descending, data):
+    """Few distinct keys test that the sort is stable."""
     axis = data.draw(st.integers(0, len(shape) - 1))
     keys = data.draw(st.lists(st.integers(0, 2), min_size=int(np.prod(shape)), max_size=int(np.prod(shape))))
     x = np.array(keys).reshape(shape).astype(dtype.numpy)
@@ -214,7 +203,7 @@ def test_sorts_become_counting(shape, dtype, descending, data):
 
 
 def test_sums_that_share_loads_are_interchanged():
-    """For x · W, the loop over x comes first, and so each of its elements is loaded once."""
+    """For x · W, the loop over x becomes the outer one, so each of its elements is loaded once."""
     term = build(lambda x, w: x @ w, [NdArrayType((5,)), NdArrayType((5, 6))])
     [kernel] = kernels(scalar_kernels(term).steps)
 
@@ -244,7 +233,7 @@ def test_sums_that_read_earlier_ones_are_not_interchanged(carried, first):
 
 
 @pytest.mark.parametrize("strip", range(1, 6))
-def test_strips_and_the_rest_are_the_whole_sum(strip):
+def test_strips_and_the_remainder_are_the_sum(strip):
     term = build(lambda x, w: x @ w, [NdArrayType((5,)), NdArrayType((5, 3))])
     lowered, arrays = scalar_kernels(term), [np.arange(5.0) + 1, np.arange(15.0).reshape(5, 3)]
     limits = Unrolling(lambda items: 1, 0, strip, 0, 0, 0)
@@ -272,7 +261,7 @@ class Recorder(InOrder):
 @settings(suppress_health_check=list(HealthCheck), max_examples=30)
 @given(float_terms(size=10), unrollings(), st.integers(0, 99))
 def test_dense_stores_fill_buffers_in_order(term, limits, seed):
-    """Each claim is held against a run; what takes an argument's place is never claimed."""
+    """Each claim is verified by the interpreter; in-place results are never claimed."""
     term = reverse(term)
     lowered = transformed(scalar_kernels(term), unrolled(limits))
     machine = Recorder(lowered, draw_arrays(tuple(term.source.table), seed=seed))
@@ -285,7 +274,7 @@ def test_dense_stores_fill_buffers_in_order(term, limits, seed):
 
 
 def test_a_matrix_filled_row_by_row_is_dense():
-    """One filled by columns is not, nor one whose last rows are left out."""
+    """A matrix filled by columns is not dense, nor one without its last rows."""
 
     def stored(order, rows=3):
         y = Buffer("y", NdArrayType((rows, 4)))
@@ -318,7 +307,7 @@ def test_zeros_are_an_initialiser_if_they_come_first_and_are_all():
 
 @given(st.lists(st.integers(1, 6), min_size=1, max_size=4))
 def test_a_contiguous_nest_is_never_written_out(shape):
-    """Its short loops are part of a longer one, so that no statement is printed twice."""
+    """The short loops become part of a longer one, so that no statement is printed twice."""
     x, y = (Buffer(name, NdArrayType(tuple(shape)), Space.ARGUMENT) for name in "xy")
     variables = [Variable(size) for size in shape]
     places = tuple(map(index, variables))

@@ -1,4 +1,4 @@
-"""Lowered to kernels, a function means what it meant, and every pass over kernels keeps that."""
+"""Lowering to kernels, and every pass over kernels, preserve the meaning of functions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from catgrad.loops.ir.nest import statements
 from catgrad.loops.ir.steps import conditions, kernels
 from catgrad.loops.passes import contract_arrays, vectorise_rows
 from catgrad.loops.reference import run
-from catgrad.programs.program import evaluate, interpret
+from catgrad.programs.program import evaluate
 from catgrad.programs.program import lower as straight
 from catgrad.testing import Case, draw_arrays, operation_cases
 from catgrad.types import widened
@@ -44,9 +44,9 @@ def equal(found, wanted):
 
 
 @pytest.mark.parametrize("case", operation_cases(), ids=str)
-def test_kernels_of_operations_mean_what_the_operations_do(case: Case):
+def test_kernels_of_operations_agree_with_the_reference(case: Case):
     arrays = draw_arrays(tuple(case.term.source.table), case.domain)
-    wanted = interpret(straight(case.term), *arrays)
+    wanted = evaluate(straight(case.term), *arrays)
     for machine in (VECTORS, SCALARS):
         lowered = compile_kernels(function_of(case.term), machine).map_kernels(machine.finish)
         for result, reference, type in zip(
@@ -65,22 +65,20 @@ def assert_no_dead_stores(lowered):
 
 
 @given(integer_terms(size=10), st.integers(0, 99))
-def test_kernels_of_whole_numbers_mean_the_same(term, seed):
+def test_kernels_of_integers_agree_with_the_reference(term, seed):
     arrays = integers_for(term, seed)
-    assert equal(
-        run(compile_kernels(function_of(term), VECTORS), *arrays), interpret(straight(term), *arrays)
-    )
+    assert equal(run(compile_kernels(function_of(term), VECTORS), *arrays), evaluate(straight(term), *arrays))
 
 
 @given(float_terms(size=10), st.integers(0, 99))
-def test_kernels_of_reverses_mean_the_same(term, seed):
+def test_kernels_of_reverses_agree_with_the_reference(term, seed):
     term = reverse(term)
     arrays = draw_arrays(tuple(term.source.table), (-1.0, 1.0), seed)
-    close(run(compile_kernels(function_of(term), VECTORS), *arrays), interpret(straight(term), *arrays), 1e-4)
+    close(run(compile_kernels(function_of(term), VECTORS), *arrays), evaluate(straight(term), *arrays), 1e-4)
 
 
 def after_each_pass(function, machine):
-    """The function in canonical form, and as each pass of a machine leaves it."""
+    """Yield the kernels of a function in canonical form, and after each pass of a machine."""
     lowered = canonical(function, machine.multiplies_matrices)
     yield "canonical form", lowered
     for each in machine.passes:
@@ -95,25 +93,25 @@ MACHINES = st.sampled_from([VECTORS, SCALARS])
 
 
 @given(integer_terms(size=10), MACHINES, st.integers(0, 99))
-def test_every_pass_keeps_the_meaning(term, machine, seed):
+def test_every_pass_preserves_the_meaning(term, machine, seed):
     arrays = integers_for(term, seed)
-    wanted = interpret(straight(term), *arrays)
+    wanted = evaluate(straight(term), *arrays)
     for name, lowered in after_each_pass(function_of(term), machine):
         assert equal(run(lowered, *arrays, shuffled=True), wanted), name
 
 
 @given(float_terms(size=10), MACHINES, st.integers(0, 99))
-def test_every_pass_keeps_the_meaning_of_reverses(term, machine, seed):
+def test_every_pass_preserves_the_meaning_of_reverses(term, machine, seed):
     term = reverse(term)
     arrays = draw_arrays(tuple(term.source.table), (-1.0, 1.0), seed)
-    wanted = interpret(straight(term), *arrays)
+    wanted = evaluate(straight(term), *arrays)
     for _, lowered in after_each_pass(function_of(term), machine):
         close(run(lowered, *arrays, shuffled=True), wanted, 1e-4)
 
 
 @settings(suppress_health_check=list(HealthCheck), max_examples=20)
 @given(programs(), MACHINES)
-def test_every_pass_keeps_the_meaning_of_random_programs(program, machine):
+def test_every_pass_preserves_the_meaning_of_random_programs(program, machine):
     """An index out of range is an error after every pass; numbers that overflow are compared elsewhere."""
     function = function_of(pruned(program.term))
     wanted = outcome(lambda: run(canonical(function, machine.multiplies_matrices), *program.inputs))
@@ -123,7 +121,7 @@ def test_every_pass_keeps_the_meaning_of_random_programs(program, machine):
 
 
 @pytest.mark.parametrize("rows", [15, 16, 35])
-def test_rows_side_by_side_keep_the_meaning(rows):
+def test_vectorised_rows_preserve_the_meaning(rows):
     def net(x, w, v):
         h = ops.tanh(x @ w)
         return ops.mean(ops.square(ops.softmax(h @ v)))
@@ -139,7 +137,7 @@ def test_rows_side_by_side_keep_the_meaning(rows):
 
 
 @given(float_terms(size=10), st.integers(0, 99))
-def test_iterations_of_parallel_loops_may_come_in_any_order(term, seed):
+def test_iterations_of_parallel_loops_may_run_in_any_order(term, seed):
     function = function_of(reverse(term))
     arrays = draw_arrays(function.argument_types, (-1.0, 1.0), seed)
     lowered = compile_kernels(function, VECTORS)
@@ -154,12 +152,10 @@ def test_iterations_of_parallel_loops_may_come_in_any_order(term, seed):
         lambda x: ops.slice(ops.flip(ops.reshape(ops.transpose(x), 3, 2), (0,)), (1, 0), (2, 2)),
     ],
 )
-def test_indices_that_are_divided_are_not_negative(moved):
+def test_dividends_of_indices_are_not_negative(moved):
     term = build(moved, [NdArrayType((2, 3))])
     arrays = draw_arrays(tuple(term.source.table))
-    assert equal(
-        run(compile_kernels(function_of(term), VECTORS), *arrays), interpret(straight(term), *arrays)
-    )
+    assert equal(run(compile_kernels(function_of(term), VECTORS), *arrays), evaluate(straight(term), *arrays))
 
 
 @pytest.mark.parametrize(
@@ -172,7 +168,7 @@ def test_indices_that_are_divided_are_not_negative(moved):
         lambda y: y - ops.broadcast(ops.max(y, 0), (5, 5)),
     ],
 )
-def test_nests_that_read_what_other_turns_write_stay_apart(read):
+def test_nests_with_a_dependence_between_iterations_are_not_fused(read):
     def both(x):
         y = ops.exp(ops.tanh(x))
         return y, read(y) * 2
@@ -182,11 +178,11 @@ def test_nests_that_read_what_other_turns_write_stay_apart(read):
     for shuffled in (False, True):
         close(
             run(compile_kernels(function_of(term), VECTORS), *arrays, shuffled=shuffled),
-            interpret(straight(term), *arrays),
+            evaluate(straight(term), *arrays),
         )
 
 
-def test_rows_of_a_symbolic_size_turned_round():
+def test_reversed_rows_of_a_symbolic_size():
     n = Dim("n")
 
     def turned(x, y):
@@ -195,9 +191,7 @@ def test_rows_of_a_symbolic_size_turned_round():
 
     term = build(turned, [NdArrayType((2 * n, 2)), NdArrayType((n,))])
     arrays = [np.arange(12, dtype=np.float32).reshape(6, 2), np.zeros(3, np.float32)]
-    assert equal(
-        run(compile_kernels(function_of(term), VECTORS), *arrays), interpret(straight(term), *arrays)
-    )
+    assert equal(run(compile_kernels(function_of(term), VECTORS), *arrays), evaluate(straight(term), *arrays))
 
 
 def assert_same(found, wanted):
@@ -207,19 +201,19 @@ def assert_same(found, wanted):
 
 @settings(suppress_health_check=list(HealthCheck))
 @given(programs())
-def test_kernels_of_random_programs_stay_within_their_arrays(program):
-    """The interpreter asserts it; where an index lies outside, kernels fail before they use it."""
+def test_kernels_of_random_programs_stay_within_bounds(program):
+    """The interpreter asserts bounds; kernels check an index before they use it."""
     term = pruned(program.term)
     found, wanted = (
         outcome(lambda: run(compile_kernels(function_of(term), VECTORS), *program.inputs, shuffled=True)),
-        outcome(lambda: interpret(straight(term), *program.inputs)),
+        outcome(lambda: evaluate(straight(term), *program.inputs)),
     )
     assert isinstance(found, list) or (isinstance(found, IndexError) and isinstance(wanted, IndexError))
 
 
 @pytest.mark.parametrize("number", [0.1, 4e6])
-def test_no_index_is_used_before_it_is_checked(number):
-    """Sums at computed places joined the loop that finds the greatest, which comes before the check."""
+def test_indices_are_checked_before_use(number):
+    """A scatter was fused into the loop of a maximum, before the check of its indices."""
 
     def both(x, number):
         sums = ops.broadcast(ops.sum(ops.broadcast(number, (3, 4)), 0), (5, 4), [0])
@@ -235,8 +229,8 @@ def test_no_index_is_used_before_it_is_checked(number):
     assert isinstance(found, IndexError) or equal(found, wanted)
 
 
-def test_no_element_is_loaded_before_a_loop_without_iterations():
-    """The load of a row by a number, the same in each iteration, was hoisted out of a loop over no rows."""
+def test_loads_are_not_hoisted_out_of_loops_without_iterations():
+    """An invariant load was hoisted out of a loop without iterations."""
     n = Dim("n")
     term = build(
         lambda x, k: ops.gather(x, ops.broadcast(k, (n,))) * 2,

@@ -1,4 +1,4 @@
-"""Arrays of kernels share memory only where they may, and kernels are one only if they are the same."""
+"""Arrays share memory only if their lifetimes do not overlap, and only equal kernels are shared."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from catgrad.loops.memory_plan import byte_size, planned
 from catgrad.loops.printing.kernels import Interface, KernelPrinter
 from catgrad.loops.reference import Interpreter, run
 from catgrad.ops.contract import Contract
-from catgrad.programs.program import interpret
+from catgrad.programs.program import evaluate
 from catgrad.programs.program import lower as straight
 from catgrad.terms.term import singleton
 from catgrad.testing import draw_arrays
@@ -50,13 +50,13 @@ def test_symbolic_sizes_and_a_workspace_keep_the_meaning(term, sizes, seed):
     term = reverse(term)
     lowered = compile_kernels(function_of(term), VECTORS)
     arrays = arrays_of(lowered.function, sizes, seed)
-    wanted = interpret(straight(term), *arrays)
+    wanted = evaluate(straight(term), *arrays)
     for found, reference in zip(run(lowered, *arrays, plan=planned(lowered)), wanted, strict=True):
         np.testing.assert_allclose(found, reference, rtol=1e-3, atol=1e-4)
 
 
 @given(symbolic_terms(), st.integers(0, 100), st.integers(0, 100))
-def test_arrays_that_are_alive_at_once_have_places_apart(term, n, m):
+def test_arrays_with_overlapping_lifetimes_have_disjoint_memory(term, n, m):
     lowered = compile_kernels(function_of(reverse(term)), VECTORS)
     plan, size = planned(lowered), Interpreter({"n": n, "m": m}).size
     alive = {}
@@ -77,7 +77,7 @@ def test_arrays_that_are_alive_at_once_have_places_apart(term, n, m):
 
 @st.composite
 def updates(draw):
-    """A map of arrays, and for some of its results the arguments whose new values they are."""
+    """Draw a map of arrays, and the arguments that some of its results overwrite."""
     types = st.lists(st.sampled_from([VECTOR, MATRIX, SQUARE]), min_size=1, max_size=4)
     term = draw(integer_terms(draw(types), draw(types), 10))
     taken = {}
@@ -93,20 +93,20 @@ def check_in_place(term, taken, arrays):
     assert [r.alias for r in lowered.results] == [
         lowered.arguments[taken[n]] if n in taken else None for n in range(len(lowered.results))
     ]
-    wanted = interpret(straight(term), *arrays)
+    wanted = evaluate(straight(term), *arrays)
     for shuffled in (False, True):
         found = run(lowered, *arrays, plan=planned(lowered), shuffled=shuffled)
         assert all(np.array_equal(x, y) for x, y in zip(found, wanted, strict=True))
 
 
 @given(updates(), st.integers(0, 99))
-def test_new_values_in_the_place_of_old_ones(update, seed):
+def test_new_values_are_computed_in_place(update, seed):
     term, taken = update
     check_in_place(term, taken, integers_for(term, seed))
 
 
 def exchanged_turn_by_turn(p, q, r):
-    """Carries that read each other, in a loop over the rows of r."""
+    """Carries read each other, in a loop over the rows of r."""
     (p, q), rows = ops.scan(
         lambda c, row: ((c[1] + ops.broadcast(row, (3, 3)), c[0] - c[1]), ops.sum(c[0], 0)), (p, q), r
     )
@@ -129,7 +129,7 @@ def exchanged_turn_by_turn(p, q, r):
         lambda p, q, r: (ops.cumsum(p, 0), ops.cumsum(q, 0, backwards=True) + p, ops.cumsum(p, 1)),
     ],
 )
-def test_results_that_read_what_others_replace(update):
+def test_results_computed_in_place_that_read_each_other(update):
     term = build(update, [SQUARE] * 3)
     arrays = integers_for(term, 0)
     check_in_place(term, {0: 0, 1: 1, 2: 2}, arrays)
@@ -139,7 +139,7 @@ def test_results_that_read_what_others_replace(update):
 
 @pytest.mark.parametrize("holds", [True, False])
 def test_a_condition_that_replaces_an_old_value_decides_by_the_new_one(holds):
-    """It is computed apart, as the old value is read later; a branch went on to read where that is."""
+    """The new value has memory of its own, as the old value is read later: the branch must read the new."""
 
     def update(held, x):
         new = ops.logical_not(held)
@@ -156,7 +156,7 @@ LABELS = st.permutations(range(7))
 @given(LABELS, LABELS, LABELS, st.permutations([1, 2, 4, 4, 8, 8, 16]), st.integers(0, 99))
 @settings(max_examples=8)
 def test_products_of_any_arrangement(left, right, out, sizes, seed):
-    """Label 0 is in all, 1 and 2 are rows, 3 and 4 columns, 5 and 6 are summed over."""
+    """Label 0 is a batch axis, 1 and 2 are rows, 3 and 4 columns, 5 and 6 are summed."""
     x, y = [v for v in left if v not in (3, 4)], [v for v in right if v not in (1, 2)]
     z = [v for v in out if v not in (5, 6)]
     op = Contract(tuple(x), tuple(y), tuple(z))
@@ -174,7 +174,7 @@ def multiplications(function):
     )
 
 
-def test_what_becomes_a_matrix_product():
+def test_contractions_that_become_matrix_products():
     x, w, images, filters = (NdArrayType(s) for s in ((Dim("n"), 32), (32, 16), (4, 3, 12, 12), (8, 3, 3, 3)))
     dense = build(lambda x, w: x @ w, [x, w])
     assert multiplications(function_of(dense)) == 1
@@ -185,7 +185,7 @@ def test_what_becomes_a_matrix_product():
 
 
 def texts(function):
-    """The kernels of a function as C, but for the names of arrays, with their keys."""
+    """Print the kernels of a function as C without the names of arrays, with their keys."""
     lowered = compile_kernels(function, VECTORS)
     touched = {buffer for step in lowered.steps for buffer, _ in (*step.reads, *step.writes)}
     change = Replaced({buffer: replace(buffer, name="array") for buffer in touched})
@@ -202,7 +202,7 @@ def texts(function):
 
 
 @given(symbolic_terms())
-def test_kernels_are_one_only_if_their_texts_are(term):
+def test_kernels_are_shared_only_if_their_texts_are_equal(term):
     function = function_of(reverse(term))
     known = {}
     for key, text in (*texts(function), *texts(function_of(reverse(term)))):
@@ -210,7 +210,7 @@ def test_kernels_are_one_only_if_their_texts_are(term):
 
 
 @given(symbolic_terms())
-def test_kernels_are_one_whatever_their_arrays_are_called(term):
+def test_equal_kernels_are_shared_whatever_the_names_of_their_arrays(term):
     term = reverse(term)
     names = [[f"{name}{k}" for k in range(len(term.source))] for name in ("x", "weights.")]
     first, second = (texts(prepared(straight(EXPAND(term), "f", each))) for each in names)

@@ -1,4 +1,4 @@
-"""Names and texts that users choose change nothing in emitted code but names, comments and strings."""
+"""Names that users choose change only names, comments and strings in emitted code."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from catgrad import Dim, Dtype, NdArrayType, Task, build, emit, layers, mse, ops
 from catgrad.backend import get_backend
 from catgrad.errors import OptionError, one_line
 from catgrad.learn.entries import program
-from catgrad.naming import LONGEST, Namer
+from catgrad.naming import MAX_NAME_CHARACTERS, Namer
 from catgrad.programs.ports import Kind
 from catgrad.programs.program import Program, lower
 from catgrad.terms.state import RunNumber, Slot
@@ -43,7 +43,7 @@ FUNCTIONS = (
 
 
 def task(names, name="model", dim="batch", labels=()):
-    """A model with a parameter of each name, a symbolic size, and labels for the first of its values."""
+    """Build a model with a parameter of each name, a symbolic size, and labels."""
 
     def model(x):
         rows = []
@@ -56,7 +56,7 @@ def task(names, name="model", dim="batch", labels=()):
 
 
 def predicting(task, target):
-    """The part of a task that predicts, which takes a hundredth of the time."""
+    """Emit only `predict` of a task, which is a hundred times faster."""
     backend = get_backend(target)
     return backend.emit(program(task, backend.has, (Kind.PREDICT,)))
 
@@ -75,12 +75,25 @@ arguments await debugger eval function instanceof interface let null prototype s
 )
 """Reserved words of C, C++, their standard headers, and JavaScript."""
 
-OTHER = ["0", "00", "1.2", "a.b", "a_b", "A.B", "_", "__", "_x", "__init__", "__proto__", "x" * LONGEST]
+OTHER = [
+    "0",
+    "00",
+    "1.2",
+    "a.b",
+    "a_b",
+    "A.B",
+    "_",
+    "__",
+    "_x",
+    "__init__",
+    "__proto__",
+    "x" * MAX_NAME_CHARACTERS,
+]
 
 
 @cache
 def dictionary(target):
-    """Names that mean something to the language, its libraries or the emitted files themselves."""
+    """List names with a meaning in the language, its libraries or the emitted files."""
     texts = emit(task([f"p{k}" for k in range(len(FUNCTIONS))]), target).files.values()
     emitted = re.findall(r"[A-Za-z_]\w*", "".join(text for text in texts if isinstance(text, str)))
     python = {*keyword.kwlist, *keyword.softkwlist, *dir(builtins)}
@@ -90,7 +103,7 @@ def dictionary(target):
 def names_for(target, most=8):
     part = st.one_of(st.sampled_from(dictionary(target)), st.from_regex(r"[A-Za-z0-9_]{1,6}", fullmatch=True))
     dotted = st.lists(part, min_size=1, max_size=3).map(".".join)
-    fitting = dotted.filter(lambda text: len(text) <= LONGEST and text != "step")
+    fitting = dotted.filter(lambda text: len(text) <= MAX_NAME_CHARACTERS and text != "step")
     return st.lists(fitting, min_size=1, max_size=most, unique=True)
 
 
@@ -125,14 +138,18 @@ MAKERS = {
 
 
 @pytest.mark.parametrize("kind", MAKERS)
-@given(st.one_of(TEXTS, st.text("ab.0_é\n", max_size=4), st.integers(1, LONGEST + 5).map("x".__mul__)))
-def test_a_name_is_short_words_with_dots_or_refused(kind, name):
+@given(
+    st.one_of(
+        TEXTS, st.text("ab.0_é\n", max_size=4), st.integers(1, MAX_NAME_CHARACTERS + 5).map("x".__mul__)
+    )
+)
+def test_names_are_validated(kind, name):
     made = (
         (lambda: build(lambda: MAKERS[kind](name), []))
         if kind == "a parameter"
         else (lambda: MAKERS[kind](name))
     )
-    fits = re.fullmatch(r"[A-Za-z0-9_]+(\.[A-Za-z0-9_]+)*", name) and len(name) <= LONGEST
+    fits = re.fullmatch(r"[A-Za-z0-9_]+(\.[A-Za-z0-9_]+)*", name) and len(name) <= MAX_NAME_CHARACTERS
     if fits or (kind == "an argument" and not name):
         made()
     else:
@@ -141,15 +158,15 @@ def test_a_name_is_short_words_with_dots_or_refused(kind, name):
 
 
 @pytest.mark.parametrize("names", [["f.g"], ["0"], ["f", "f"]])
-def test_functions_of_a_program_have_identifiers_of_their_own(names):
+def test_functions_of_a_program_have_distinct_identifiers(names):
     functions = [lower(build(ops.exp, [PAIR]), name) for name in names]
-    with pytest.raises(OptionError, match="an identifier of its own"):
+    with pytest.raises(OptionError, match="distinct identifiers"):
         Program("model", tuple(functions))
 
 
 @pytest.mark.parametrize("target", ["numpy", "torch", "jax"])
 @pytest.mark.parametrize("name", ["lambda", "Checked", "print"])
-def test_a_function_has_a_name_that_the_file_leaves_free(target, name):
+def test_functions_do_not_shadow_names_of_the_file(target, name):
     with pytest.raises(OptionError, match="free in the emitted file"):
         get_backend(target).emit(Program("model", (lower(build(ops.exp, [PAIR]), name),)))
 
@@ -163,7 +180,7 @@ def test_identifiers_are_ascii_and_fresh(wish, reserved):
 
 
 def parts_of(source):
-    """Count the syntactic parts of each kind that Python source has, but for variables.
+    """Count the syntax nodes of Python source by kind, except for variables.
 
     An expression with long names gets a line of its own, and so a variable.
     """
@@ -173,7 +190,7 @@ def parts_of(source):
 
 
 @pytest.mark.parametrize("target", ["numpy", "torch", "jax"])
-def test_python_is_the_same_but_for_names(target):
+def test_python_differs_in_names_only(target):
     @given(names_for(target), names_for(target, 2), dims_for(target))
     def check(names, labels, dim):
         plain = task([f"p{k}" for k in range(len(names))], labels=["q", "r"][: len(labels)])
@@ -185,7 +202,7 @@ def test_python_is_the_same_but_for_names(target):
 
 @settings(max_examples=8)
 @given(names_for("numpy"), dims_for("numpy"))
-def test_a_learner_knows_its_parameters_by_their_names(names, dim):
+def test_a_learner_has_parameters_by_name(names, dim):
     plain = [f"p{k}" for k in range(len(names))]
     x, y = np.float32([[1, 2], [3, 4], [5, 6]]), np.ones((3, 2), np.float32)
     learners = [emit(each).load()().learner() for each in (task(names, dim=dim), task(plain))]
@@ -199,7 +216,7 @@ def test_a_learner_knows_its_parameters_by_their_names(names, dim):
 
 
 def emitted(task, target, refusal):
-    """The artifact, or nothing if the task is refused for this reason."""
+    """Emit a task; None if it is refused for this reason."""
     try:
         return emit(task, target)
     except OptionError as error:
@@ -209,7 +226,7 @@ def emitted(task, target, refusal):
 
 
 def outline(source):
-    """The classes and functions of Python source, and what is in the classes."""
+    """List the classes of Python source with their members, and the functions."""
     tree = ast.parse(source)
     found = [node for node in tree.body if isinstance(node, (ast.ClassDef, ast.FunctionDef))]
     inside = [child for node in found if isinstance(node, ast.ClassDef) for child in node.body]
@@ -218,8 +235,8 @@ def outline(source):
 
 @settings(max_examples=5)
 @given(names_for("torch-module"))
-def test_a_module_has_the_parts_it_always_has(names):
-    chosen = emitted(task(names, names[0]), "torch-module", "free in a torch.nn.Module")
+def test_a_module_keeps_its_attributes(names):
+    chosen = emitted(task(names, names[0]), "torch-module", "no attributes of torch.nn.Module")
     if chosen:
         plain = emit(task([f"p{k}" for k in range(len(names))]), "torch-module")
         compile(chosen.source, "emitted", "exec")
@@ -227,14 +244,14 @@ def test_a_module_has_the_parts_it_always_has(names):
 
 
 def code(source):
-    """C without its comments, as a compiler sees it."""
+    """Remove the comments of C."""
     joined = source.replace("??/", "\\").replace("\\\n", "")
     return re.sub(r"/\*.*?\*/|//[^\n]*", "", joined, flags=re.DOTALL)
 
 
 @pytest.mark.parametrize("target", ["numpy", "torch", "jax", "torch-module", "c"])
 @given(text=TEXTS)
-def test_a_text_about_a_function_is_nothing_but_a_text(target, text):
+def test_descriptions_are_escaped(target, text):
     def sources(doc):
         files = (
             get_backend(target).emit(Program("model", (lower(build(ops.exp, [PAIR]), "f", doc=doc),))).files
@@ -264,7 +281,7 @@ GCC = ["gcc", "-std=c11", "-fsyntax-only", "-fopenmp-simd", "-Wall", "-Wextra", 
 @NEEDS_C
 @pytest.mark.skipif(not shutil.which("gcc"), reason="there is no gcc")
 def test_c_compiles_with_any_word_as_a_parameter(tmp_path):
-    """All words of the emitted files, of C, C++ and the standard headers among them."""
+    """Parameters are all words of the emitted files, of C, C++ and the standard headers."""
     words = [word for word in dictionary("c") if len(word) < 40]
     for k in range(0, len(words), 150):
         predicting(task(words[k : k + 150], f"words{k}"), "c").write(tmp_path)
@@ -283,7 +300,7 @@ def test_c_compiles_with_any_name_of_a_model_and_of_a_size(data, tmp_path_factor
     folder = tmp_path_factory.mktemp("names")
     for number in range(4):
         name, size = data.draw(names_for("c", 1))[0], data.draw(dims_for("c"))
-        artifact = emitted(task(["w"], name, size), "c", "that C, C++ and the emitted files do not use")
+        artifact = emitted(task(["w"], name, size), "c", "must not be used by C, C++ or the emitted files")
         if artifact:
             artifact.write(folder / f"n{number}")
             (folder / f"n{number}/main.cpp").write_text(f'#include "{name}.hpp"\nint main() {{}}\n')
@@ -293,13 +310,13 @@ def test_c_compiles_with_any_name_of_a_model_and_of_a_size(data, tmp_path_factor
 
 
 def renamed(name):
-    """Tell whether nothing in C is called so."""
+    """Tell whether the name is changed in C."""
     return Namer(get_backend("c").dialect.reserved).fresh(name) != name
 
 
 @NEEDS_C
 @pytest.mark.skipif(not shutil.which("gcc"), reason="there is no gcc")
-def test_no_identifier_of_c_is_a_macro_of_the_standard_headers():
+def test_identifiers_of_c_are_no_macros_of_the_standard_headers():
     headers = (
         "errno",
         "inttypes",
@@ -319,7 +336,7 @@ def test_no_identifier_of_c_is_a_macro_of_the_standard_headers():
     assert [name for name in macros if not renamed(name)] == []
 
 
-def test_no_identifier_of_c_is_a_helper_of_the_emitted_file():
+def test_identifiers_of_c_are_no_helpers_of_the_emitted_file():
     source = emit(task([f"p{k}" for k in range(len(FUNCTIONS))]), "c").source
     helpers = re.findall(r"^(?:static [^\n;={(]*?|#define )(\w+)\(", source, re.MULTILINE)
     own = [name for name in helpers if not name.startswith(("model_", "compute_", "check", "__"))]
@@ -346,7 +363,7 @@ def test_a_sprite_has_lists_of_these_names_and_items_of_these_texts(names, class
 
 @on_all_targets
 def test_parameters_do_not_hide_array_literals(target):
-    """A literal stands outside the function of a kernel, whose parameters may be called like it."""
+    """Literals are global, so parameters of kernels must not have their names."""
     first, second = np.array([2.5, 3.5], np.float32), np.array([1.5, -0.5], np.float32)
 
     def model(x):

@@ -1,4 +1,4 @@
-"""Passes keep the meaning of a function, and stop."""
+"""Passes preserve the meaning of functions, and reach a fixed point."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from catgrad import ops
 from catgrad.functors import Expand, reverse
 from catgrad.programs.passes import PIPELINE, optimise
-from catgrad.programs.program import interpret, lower
+from catgrad.programs.program import evaluate, lower
 from catgrad.terms.build import build
 from catgrad.terms.structural import Constant, Copy, Discard, Label
 from catgrad.testing import draw_arrays
@@ -27,25 +27,25 @@ def equal(xs, ys):
 
 @pytest.mark.parametrize("each", PIPELINE, ids=lambda p: p.name)
 @given(term=integer_terms(), seed=st.integers(0, 99))
-def test_each_pass_keeps_the_meaning(each, term, seed):
+def test_each_pass_preserves_the_meaning(each, term, seed):
     function = lower(Expand()(reverse(term)))
     arrays = [
         np.random.default_rng(seed).integers(-4, 5, t.shape).astype(np.int32) for t in function.argument_types
     ]
-    assert equal(interpret(each.apply(function), *arrays), interpret(function, *arrays))
+    assert equal(evaluate(each.apply(function), *arrays), evaluate(function, *arrays))
 
 
 @given(integer_terms(), st.integers(0, 99))
-def test_the_pipeline_keeps_the_meaning_and_is_idempotent(term, seed):
+def test_the_pipeline_preserves_the_meaning_and_is_idempotent(term, seed):
     function = lower(term)
     optimised = optimise(function)
     arrays = integers_for(term, seed)
-    assert equal(interpret(optimised, *arrays), interpret(function, *arrays))
+    assert equal(evaluate(optimised, *arrays), evaluate(function, *arrays))
     assert optimise(optimised) is optimised
 
 
 @given(integer_terms())
-def test_nothing_structural_dead_or_repeated_is_left(term):
+def test_no_structural_dead_or_common_code_remains(term):
     optimised = optimise(lower(term))
     assert not any(isinstance(a.op, (Copy, Discard, Label)) for a in optimised.body)
     uses = optimised.uses()
@@ -58,10 +58,10 @@ def ops_after(function, types):
 
 
 @given(float_terms(), st.integers(0, 99))
-def test_the_pipeline_keeps_floating_point_meaning(term, seed):
+def test_the_pipeline_preserves_the_meaning_of_floats(term, seed):
     function = lower(Expand()(reverse(term)))
     arrays = draw_arrays(function.argument_types, (-1.0, 1.0), seed)
-    for a, b in zip(interpret(optimise(function), *arrays), interpret(function, *arrays), strict=True):
+    for a, b in zip(evaluate(optimise(function), *arrays), evaluate(function, *arrays), strict=True):
         np.testing.assert_allclose(a, b, rtol=2e-5, atol=1e-5)
         assert a.dtype == b.dtype
 
@@ -69,7 +69,7 @@ def test_the_pipeline_keeps_floating_point_meaning(term, seed):
 def test_scaling_does_not_overflow():
     x = np.float32(1e30)
     term = build(lambda x: 1e30 * (1e30 / x), [SCALAR])
-    assert interpret(optimise(lower(term)), x)[0] == interpret(lower(term), x)[0] == np.float32(1e30)
+    assert evaluate(optimise(lower(term)), x)[0] == evaluate(lower(term), x)[0] == np.float32(1e30)
 
 
 RULES = {
@@ -114,4 +114,4 @@ def test_constants_differ_by_sign_of_zero_and_agree_as_nan():
 
 def test_folding_rounds_as_the_dtype_does():
     big = build(lambda: Constant(SCALAR, 16777216)() + 1, [])
-    assert interpret(optimise(lower(big)))[0] == np.float32(16777216)
+    assert evaluate(optimise(lower(big)))[0] == np.float32(16777216)

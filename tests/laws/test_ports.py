@@ -1,4 +1,4 @@
-"""Ports say of every argument and result what it is: by position, in one order, with the type it has."""
+"""Ports describe every argument and result: in order, with its type."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ N, X = Dim("n"), NdArrayType((3,))
 
 
 def remembering():
-    """Dropout draws random numbers and batch norm keeps statistics, so that every table has arrays."""
+    """Build a model with dropout and batch norm, so that every table has arrays."""
     B = NdArrayType((N,))
     model = layers.sequential(layers.dense(B, X, X), layers.batch_norm(B + X), layers.dropout(B + X))
     return Task(model, sgd(0.1, momentum=0.9), mse)
 
 
 def updating():
-    """A buffer that is written, and whose old value nothing depends on."""
+    """Build a model with a buffer that is updated and never read."""
 
     def forward(x):
         layers.buffer("last", X)
@@ -51,7 +51,7 @@ def test_types_are_those_of_the_values(made):
         assert [port.label for port in f.inputs] == [f.names[v] for v in f.arguments]
 
 
-def test_whole_tables_come_first_and_in_order(made):
+def test_tables_come_first_and_in_order(made):
     for f in made.functions:
         for table in (*f.tables, *f.changes):
             slots = [slot.name for slot in made.tables[table]]
@@ -62,14 +62,14 @@ def test_whole_tables_come_first_and_in_order(made):
         assert list(f.tables) == [table for table in TABLES if table in f.tables]
 
 
-def test_new_values_are_of_the_arrays_that_they_replace(made):
+def test_new_values_have_the_types_of_the_arrays_they_replace(made):
     for f in made.functions:
         for k, n in f.renewed().items():
             assert (f.outputs[k].role, f.outputs[k].name) == (f.inputs[n].role, f.inputs[n].name)
         assert len(f.renewed()) == (0 if f.kind.is_initial else sum(p.role.is_table for p in f.outputs))
 
 
-def test_a_table_that_is_returned_is_taken(made):
+def test_returned_tables_are_arguments(made):
     for f in made.functions:
         assert f.kind.is_initial or set(f.changes) <= set(f.tables)
 
@@ -84,5 +84,5 @@ def test_roles_are_those_of_the_kind(made):
             assert all({port.role for port in ports} <= set(roles) for roles, ports in sides)
 
 
-def test_no_kind_is_that_of_users_functions(made):
+def test_functions_of_users_have_no_kind(made):
     assert not {Kind.FUNCTION, Kind.TERM} & made.kinds.keys()

@@ -1,4 +1,4 @@
-"""Every target computes random programs as the reference does, wherever rounding leaves a result defined."""
+"""Differential testing: every target agrees with the reference on random programs, up to rounding."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from tests.programs import programs
 from tests.targets import SHARES, UNSHRUNK, cannot
 
 TARGETS = {"numpy": 1, "torch": 1, "jax": 2, "c": 16, "scratch": 8}
-"""Programs that are emitted as one, by target: to compile a library takes much longer than to run it."""
+"""Programs that are emitted together, by target: compiling a library is much slower than running it."""
 EXACT = (Dtype.float64, Dtype.int32, Dtype.uint32, Dtype.bool, Dtype.int64)
 DRAWN = {"scratch": {"symbolic": False, "dtypes": EXACT}}
-"""Sizes and dtypes that are drawn for targets on which other programs do not run."""
+"""Sizes and dtypes of programs for targets that do not support all."""
 
 
 def random_programs(target, **chosen):
-    """A test that draws programs for a target, with these settings of Hypothesis."""
+    """Return a test that draws programs for a target, with these settings of Hypothesis."""
 
     @settings(deadline=None, suppress_health_check=list(HealthCheck), **chosen)
     @given(st.lists(programs(**DRAWN.get(target, {})), min_size=TARGETS[target], max_size=TARGETS[target]))

@@ -153,7 +153,7 @@ def test_rev_is_made_of_registered_operations(op, types):
 
 
 def assert_close(op, found, wanted, tolerance):
-    """The tolerance of sums, which may cancel; that of scalar maps is smaller."""
+    """Compare with the tolerance of sums, which may cancel; that of scalar maps is smaller."""
     scale = 0 if op.elementwise else np.max(np.abs(wanted), initial=0)
     np.testing.assert_allclose(found, wanted, rtol=tolerance, atol=tolerance * scale)
 
@@ -184,7 +184,7 @@ def test_the_rev_of_a_definition_is_the_reverse_of_its_body(op, types):
 
 @pytest.mark.parametrize(("op", "types"), examples())
 def test_declared_facts_hold(op, types):
-    """Units, commutativity and involution, which the simplifier relies on, against `ref`."""
+    """Check units, commutativity and involution, which the simplifier uses, against `ref`."""
     x = draw_arrays(types, op.domain)
     if op.left_unit is not None:
         assert np.array_equal(op.ref(np.full_like(x[1], op.left_unit), x[1]), x[1])

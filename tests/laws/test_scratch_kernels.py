@@ -20,7 +20,7 @@ from catgrad.loops.ir.nest import Kernel, MatMul, Sort, statements
 from catgrad.loops.ir.steps import kernels
 from catgrad.loops.passes.unroll_by_cost import Unrolling
 from catgrad.loops.reference import run
-from catgrad.programs.program import interpret
+from catgrad.programs.program import evaluate
 from catgrad.programs.program import lower as straight
 from catgrad.terms.block import Block
 from catgrad.testing import draw_arrays, in_float64
@@ -34,11 +34,11 @@ costs = st.sampled_from([0, 100, 500, 2_000, 20_000])
 schedules = st.sampled_from(list(SCHEDULES.values())) | st.builds(
     Schedule, st.builds(Unrolling, st.just(of_items), *[costs] * 5), costs, costs
 )
-"""Limits of unrolling: those of the option, and others."""
+"""Schedules: those of the option, and others."""
 
 
 def assert_kept(f, change, seed=0):
-    """The kernels of f's reverse in float64 mean the same after a change, moved in place or not."""
+    """Check that a pass preserves the kernels of f's reverse in float64, in place or not."""
     f = in_float64(Block(f)).term
     term, values, inputs = moved(f), len(f.target), len(f.source)
     function = prepared(straight(EXPAND(term)))
@@ -47,26 +47,26 @@ def assert_kept(f, change, seed=0):
     changed = lowered.map_kernels(lambda kernel: change(kernel, SCALARS))
     parts = [s for kernel in kernels(changed.steps) for s in statements(kernel.body)]
     assert not any(isinstance(s, (MatMul, Sort)) for s in parts)
-    for found, reference in zip(run(changed, *arrays), interpret(straight(term), *arrays), strict=True):
+    for found, reference in zip(run(changed, *arrays), evaluate(straight(term), *arrays), strict=True):
         np.testing.assert_allclose(found, reference, rtol=1e-9, atol=1e-9)
 
 
 @given(float_terms(size=10) | integer_terms(size=8), schedules, st.integers(0, 99))
 @settings(max_examples=80)
-def test_schedules_keep_random_terms(term, schedule, seed):
+def test_schedules_preserve_random_terms(term, schedule, seed):
     assert_kept(term, schedule.apply, seed)
 
 
 @given(st.integers(1, 9), st.integers(1, 4) | st.integers(1, 70), st.integers(1, 12), schedules)
 @settings(max_examples=15)
-def test_schedules_keep_networks_of_any_size(rows, inner, columns, schedule):
-    """Sums that are one expression, that have strips, and strips that share what they read."""
+def test_schedules_preserve_networks_of_any_size(rows, inner, columns, schedule):
+    """Sums are one expression, strips, or strips that share loads, depending on the size."""
     assert_kept(network(rows, inner, columns), schedule.apply)
 
 
 @given(st.lists(st.floats(-1e10, 1e10) | st.floats(-4, 4), min_size=3, max_size=3))
-def test_legal_kernels_keep_error_functions_and_casts(numbers):
-    """Casts to whole numbers saturate; what is cast between floating dtypes is not rounded."""
+def test_legalisation_preserves_error_functions_and_casts(numbers):
+    """Casts to integers saturate; casts between floating dtypes do not round."""
     f64 = NdArrayType((3,), Dtype.float64)
 
     def f(x):
@@ -84,7 +84,7 @@ def test_legal_kernels_keep_error_functions_and_casts(numbers):
 
 
 class Texts(dict):
-    """Macros whose texts are names of functions of the variables there are, which this holds."""
+    """Macros that print names of functions of variables; this maps the names to the functions."""
 
     def macros(self) -> dict:
         return {
@@ -104,7 +104,7 @@ class Texts(dict):
 
 
 def value(i: Index, turns) -> int:
-    """An index, by the numbers of turns."""
+    """Evaluate an index, given the numbers of iterations."""
     return i.constant + sum(c * atom_value(atom, turns) for atom, c in i.terms)
 
 
@@ -116,13 +116,13 @@ def atom_value(atom, turns) -> int:
 
 
 class Nest:
-    """A random nest of loops, in which places are asked for, as lines and as what they should say."""
+    """Draw a loop nest with indices, as printed lines and as expected values."""
 
     def __init__(self, draw, macros) -> None:
         self.draw, self.macros, self.asked = draw, macros, 0
 
     def block(self, inductions: Inductions, around: tuple[Variable, ...], kernel: bool) -> list:
-        """Lines: those of inductions, loops as (variable, backwards, lines), questions as (text, index)."""
+        """Return lines: of inductions, loops as (variable, backwards, lines), indices as (text, index)."""
         lines = []
         for _ in range(self.draw(st.integers(1, 3))):
             kinds = ["place"] + ["loop"] * (len(around) < 4) + ["kernel"] * (not kernel)
@@ -154,7 +154,7 @@ class Nest:
 
 
 def follow(texts, lines, held, turns) -> int:
-    """Run lines as a machine would; how many places were as they should be."""
+    """Run lines as a virtual machine does; count the indices with the expected value."""
     seen = 0
     for line in lines:
         if isinstance(line, (Set, Change)):
@@ -174,7 +174,7 @@ def follow(texts, lines, held, turns) -> int:
 
 @given(data=st.data())
 @settings(max_examples=400)
-def test_variables_run_along_with_the_places_they_stand_for(data):
+def test_induction_variables_equal_their_indices(data):
     texts = Texts()
     nest = Nest(data.draw, texts.macros())
     lines = nest.block(Inductions(nest.macros), (), False)

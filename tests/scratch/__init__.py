@@ -1,1 +1,1 @@
-"""Scratch's virtual machines, where tests find them, and small projects to run in them."""
+"""Scratch's virtual machines, and small projects to run in them."""

@@ -1,4 +1,4 @@
-"""On which of Scratch's virtual machines tests run."""
+"""Selection of Scratch's virtual machines for tests."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ FOLDER = Path(__file__).parent
 
 
 def on_machines(test):
-    """A test on each virtual machine; those that cannot run here are skipped with the reason."""
+    """Parametrise a test by virtual machine; those that cannot run here are skipped with the reason."""
     kinds = [
         pytest.param(vm, marks=pytest.mark.skipif(bool(missing(vm)), reason=f"Scratch: {missing(vm)}"))
         for vm in ("vanilla", "turbowarp")

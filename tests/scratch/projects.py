@@ -21,7 +21,7 @@ COSTUME = b'<svg version="1.1" width="2" height="2" viewBox="-1 -1 2 2" xmlns="h
 
 
 def block(opcode, fields=None, **inputs):
-    """A block with its fields (names of variables and lists are also their ids) and what is put into it."""
+    """Return a block with its fields (names of variables and lists are also their ids) and inputs."""
     return {
         "opcode": opcode,
         "fields": {name: [it, it] for name, it in (fields or {}).items()},
@@ -84,7 +84,7 @@ def argument(name):
 
 
 def define(proccode, *arguments):
-    """The head of a custom block; its arguments are also their ids."""
+    """Return the head of a custom block; the names of arguments are also their ids."""
     prototype = block("procedures_prototype") | {"shadow": True, "mutation": {
         "tagName": "mutation", "children": [], "proccode": proccode, "warp": "true",
         "argumentids": json.dumps(arguments), "argumentnames": json.dumps(arguments),
@@ -94,20 +94,20 @@ def define(proccode, *arguments):
 
 
 def call(proccode, **arguments):
-    """A custom block where it is used."""
+    """Return a call of a custom block."""
     mutation = {"tagName": "mutation", "children": [], "proccode": proccode, "warp": "true"}
     mutation["argumentids"] = json.dumps(list(arguments))
     return block("procedures_call", **arguments) | {"mutation": mutation}
 
 
 def sprite(*scripts, lists=(), variables=()):
-    """A .sprite3 file with these scripts (each a list of blocks); its lists and variables start empty."""
+    """Return a .sprite3 file with these scripts (each a list of blocks); lists and variables are empty."""
     made = _sprite(scripts, lists, variables)
     return _archive("sprite.json", made)
 
 
 def project(*scripts, lists=(), variables=(), messages=(), more=None):
-    """An .sb3 file with one such sprite, the messages it broadcasts, and more about it, as in its JSON."""
+    """Return an .sb3 file with one such sprite, its messages, and further attributes in JSON."""
     made = _sprite(scripts, lists, variables) | (more or {})
     empty = json.loads((templates("scratch") / "stage.json").read_text())
     [stage] = empty["targets"]
@@ -124,7 +124,7 @@ def _sprite(scripts, lists, variables):
 
 
 def _stack(script, parent, blocks, ids):
-    """The id of the first of these blocks, once all are among the blocks."""
+    """Add these blocks, and return the id of the first."""
     names = [next(ids) for _ in script]
     for at, (name, described) in enumerate(zip(names, script, strict=True)):
         above = names[at - 1] if at else parent

@@ -1,4 +1,4 @@
-"""Emitted sprites as others use them: shared lists and variables, and custom blocks."""
+"""Emitted sprites, controlled by shared lists and variables, and custom blocks."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ class Sprite:
             self.machine.set_list(place["list"], np.asarray(array, np.float64).ravel())
 
     def call(self, block):
-        """Run a custom block, which must find no error."""
+        """Run a custom block, which must not report an error."""
         self.machine.call(block)
         assert self.machine.variable("error") == ""
 
     def outputs(self):
-        """The model's outputs as the sprite shows them."""
+        """Read the shared outputs of the model."""
         return [self.machine.array(given["list"]) for given in self.functions["predict"]["gives"]]
 
     def table(self, name):
-        """The arrays of a table, by name."""
+        """Read the arrays of a table, by name."""
         slots = self.program.tables.get(name, ())
         return {slot.name: self._held(self.tables[slot.name]) for slot in slots}
 
@@ -45,7 +45,7 @@ class Sprite:
         return np.array([self.machine.variable(place["variable"])], np.float64)
 
     def all_held(self):
-        """Every list and variable of the project, by name, but for those of scripts alone."""
+        """Read every list and variable of the project, except for local ones of scripts."""
         with zipfile.ZipFile(io.BytesIO(self.machine.save())) as file:
             targets = json.loads(file.read("project.json"))["targets"]
         held = [

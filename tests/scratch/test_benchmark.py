@@ -1,4 +1,4 @@
-"""The benchmark times the custom block itself, as often as asked; its results are those of PyTorch."""
+"""The benchmark times custom blocks correctly, and their results agree with PyTorch."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def counter(times: float = 1) -> Sprite:
 
 
 @on_machines
-def test_a_round_calls_the_block_as_often_as_it_says(vm):
+def test_a_round_calls_the_block_the_stated_times(vm):
     machine = counter(times=2).loaded(vm, repeated=True)
     taken = call(machine, 300)
     assert machine.variable("count") == 300
@@ -65,7 +65,7 @@ def test_blocks_are_counted_without_what_lies_in_slots():
 
 
 @on_machines
-def test_our_sprites_compute_what_the_modules_do(vm, tmp_path):
+def test_sprites_agree_with_the_modules(vm, tmp_path):
     torch = pytest.importorskip("torch", reason="PyTorch is not installed")
     from benchmarks.peers.sprite_nets import net
 
@@ -96,15 +96,12 @@ def test_modules_have_the_sizes_they_say(name, parameters):
     assert sum(p.numel() for p in net(name)[0].parameters()) == parameters
 
 
-def test_times_of_each_product_are_told_of_predictions_only():
+def test_times_of_products_are_for_predictions_only():
     numbers = {"products": 1000, "seconds": 1e-3, "peer_seconds": 2e-3, "error": 0.0, "peer_error": 0.0}
-    row = Row("net", "predict", "max", "vanilla", **numbers, wanted_ratio=0.5, wanted_each=310)
+    row = Row("net", "predict", "max", "vanilla", **numbers, goal_ratio=0.5, goal_each=310)
     assert (row.ratio, row.each) == (0.5, (1000, 2000))
-    assert (row.title, row.wanted) == ("net, predict, unroll=max", "≤ 0.5, ≤ 310 ns each")
-    assert (
-        Row("net", "train step", "auto", "vanilla", **numbers, wanted_ratio=1.5, wanted_each=None).each
-        is None
-    )
+    assert (row.title, row.goal) == ("net, predict, unroll=max", "≤ 0.5, ≤ 310 ns each")
+    assert Row("net", "train step", "auto", "vanilla", **numbers, goal_ratio=1.5, goal_each=None).each is None
     assert both(1, 2) == {"vanilla": 1, "turbowarp": 2}
 
 
@@ -116,7 +113,7 @@ def test_the_figures_of_the_docs_are_those_of_the_benchmark():
 
 
 def times(kept):
-    """The rows of the docs' table of times: a measure on both machines, beside the peer."""
+    """Read the table of times in the documentation."""
     by_name = {}
     for each in kept["rows"]:
         row = Row(**{name: value for name, value in each.items() if name != "ratio"})
@@ -126,7 +123,7 @@ def times(kept):
 
 
 def sizes(kept):
-    """The rows of the docs' table of sizes."""
+    """Read the table of sizes in the documentation."""
     return [
         f"| {size['net']} | {size['sprite']} | {size['blocks']:,} | {size['json'] / 1e3:.1f} kB |"
         f" {size['file'] / 1e3:.1f} kB |"

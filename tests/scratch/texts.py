@@ -1,4 +1,4 @@
-"""Random programs in the text language of Scratch, as trees, and their texts."""
+"""Random programs in the text language of Scratch, as syntax trees and as texts."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ SIGNS = ["+", "-", "*", "/", "mod", "<", ">", "=", "and", "or"]
 
 
 def printed(sections) -> str:
-    """The text of a program."""
+    """Print a program."""
     return "".join(_section(section) for section in sections)
 
 
 def expression(tree) -> str:
-    """The text of an expression, with all parentheses."""
+    """Print an expression, with all parentheses."""
     match tree:
         case Constant(value):
             return literal(value)
@@ -164,7 +164,7 @@ bodies = st.recursive(st.just(()), _stacks, max_leaves=4)
 
 @st.composite
 def _scripts(draw):
-    """A script; its first comment is its own."""
+    """Draw a script; the first comment belongs to the script."""
     body, comment_ = draw(bodies), draw(comments)
     if body and not comment_:
         body = (replace(body[0], comment=""), *body[1:])

@@ -1,4 +1,4 @@
-"""Programs whose arrays have no addresses in 64 bits are refused before anything is emitted."""
+"""Programs whose arrays exceed a 64-bit address space are refused before anything is emitted."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 from catgrad import Dim, Dtype, NdArrayType, Task, build, emit, layers, mse, ops, sgd
 from catgrad.backend import backends, get_backend
 from catgrad.errors import OptionError
-from catgrad.programs.peak_memory import MOST_BYTES, require_addressable
+from catgrad.programs.peak_memory import MAX_ADDRESSABLE_BYTES, require_addressable
 from catgrad.programs.program import Program, lower
 
 B = Dim("b")
 
 
 @pytest.mark.parametrize("dtype", Dtype)
-def test_the_size_of_an_element_is_that_of_numpy(dtype):
+def test_the_size_of_an_element_agrees_with_numpy(dtype):
     if dtype is Dtype.bfloat16:
         pytest.importorskip("ml_dtypes", reason="the dtype bfloat16 of NumPy is that of ml_dtypes")
     assert dtype.itemsize == dtype.numpy.itemsize
@@ -28,11 +28,11 @@ SIZES = st.one_of(st.integers(0, 3), st.integers(0, 64).map(lambda k: 2**k), st.
 
 
 @given(st.lists(SIZES, max_size=3), st.sampled_from(list(Dtype)))
-def test_just_the_arrays_that_fit_are_let_through(shape, dtype):
-    """The function has two: its argument and its result."""
+def test_exactly_the_arrays_that_fit_are_accepted(shape, dtype):
+    """The function has two arrays: its argument and its result."""
     function = lower(build(lambda x: ops.flip(x, 0) if shape else x, [NdArrayType(tuple(shape), dtype)]))
     spanned = prod(size or 1 for size in shape) * dtype.itemsize * (2 if shape else 1)
-    if spanned <= MOST_BYTES:
+    if spanned <= MAX_ADDRESSABLE_BYTES:
         require_addressable(function)
     else:
         with pytest.raises(OptionError, match="of which the largest takes"):
@@ -44,7 +44,7 @@ def named(name, shape):
 
 
 def several(x):
-    """Each parameter takes less than the limit, and all of them more."""
+    """Each parameter takes less than the limit, and all of them together more."""
     for k in range(4):
         x = named(f"part{k}", (2**59,))(x)
     return x
@@ -65,7 +65,7 @@ MODELS = {
 
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("target", ["numpy", "c"])
-def test_what_has_no_addresses_is_refused(name, target):
+def test_arrays_beyond_the_address_space_are_refused(name, target):
     model, message = MODELS[name]
     with pytest.raises(OptionError, match="must take at most 2\\^63 - 1 bytes together") as refused:
         emit(Task(build(model, [NdArrayType(())]), sgd(0.1), mse), target)
@@ -79,7 +79,7 @@ def test_no_target_emits_it(target):
         get_backend(target).emit(Program("model", (function,)))
 
 
-def test_of_symbolic_sizes_each_coefficient_must_fit():
+def test_coefficients_of_symbolic_sizes_must_fit():
     def function(*shape):
         return lower(build(lambda x, y: ops.sum(y, 1), [NdArrayType((B,)), NdArrayType(shape)]))
 
@@ -91,5 +91,5 @@ def test_of_symbolic_sizes_each_coefficient_must_fit():
 
 
 def test_large_models_are_emitted():
-    """A terabyte of parameters is much, and no mistake."""
+    """A terabyte of parameters is accepted."""
     emit(Task(build(named("w", (2**38,)), [NdArrayType(())]), sgd(0.1), mse))

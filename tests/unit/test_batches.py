@@ -1,4 +1,4 @@
-"""Cases that share a program: each is as it is alone, and one that fails does not take the others with it."""
+"""Cases that share a program have the same results as alone, and one that fails does not affect others."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ X = np.array([0.5, 1.0], np.float32)
 
 
 def refusing(condition):
-    """A target that refuses programs of which this holds."""
+    """A target that refuses programs that satisfy a predicate."""
 
     def prepare(backend, program):
         if condition(program):
@@ -49,20 +49,20 @@ def outcome(batches, backend, case):
 
 
 @pytest.mark.parametrize("size", [1, 2, 3])
-def test_a_case_has_the_results_that_it_has_alone(cases, size):
+def test_a_batched_case_has_the_results_of_the_case_alone(cases, size):
     batches = Batches(cases, {"numpy": size})
     for case in cases:
         for together, alone in zip(*outcome(batches, NUMPY, case), strict=True):
             np.testing.assert_array_equal(together, alone)
 
 
-def test_only_the_case_at_fault_fails(cases):
+def test_only_the_failing_case_fails(cases):
     batches, backend = Batches(cases, {"numpy": 3}), refusing(has_exp)
     refused = [case.name for case in cases if outcome(batches, backend, case) == "refused"]
     assert refused == ["Exp-0"]
 
 
-def test_all_fail_where_only_the_batch_is_at_fault(cases):
+def test_all_cases_fail_if_only_the_batch_fails(cases):
     batches, backend = Batches(cases, {"numpy": 2}), refusing(lambda program: len(program.functions) > 1)
     refused = [outcome(batches, backend, case) == "refused" for case in cases]
     assert refused == [True, True, False]

@@ -47,7 +47,7 @@ def test_a_term_is_a_function_on_variables():
 
 
 def test_building_is_linear_in_the_number_of_operations():
-    """Operations appended, not time: one edge for each, plus one copy for each further use."""
+    """Operations are counted, not time: one edge for each, plus one copy for each further use."""
 
     def chain(x):
         for _ in range(1000):
@@ -67,7 +67,7 @@ def test_building_is_linear_in_the_number_of_operations():
         lambda x: [x, None],
     ],
 )
-def test_what_is_no_function_on_variables_is_refused(function):
+def test_bodies_that_are_no_functions_on_variables_are_refused(function):
     with pytest.raises((TermError, TypeError)):
         build(function, [V])
 
@@ -79,7 +79,7 @@ def test_variables_of_another_term_are_refused():
         build(lambda x: x + kept[0], [V])
 
 
-def test_numpy_arrays_are_no_operands():
+def test_numpy_arrays_as_operands_are_refused():
     for function in (lambda x: x + np.ones(3), lambda x: np.ones(3) + x):
         with pytest.raises(TypeError):
             build(function, [V])
@@ -95,13 +95,13 @@ def test_errors_name_the_layer():
 
 
 def spider_square() -> Term:
-    """x² with a Frobenius spider for the copy: both operands on one wire."""
+    """Build x² with a Frobenius spider for the copy: both operands on one wire."""
     edge = Edge(ops.multiply, (0, 0), (1,))
     return assemble([S, S], [edge], [0], [1])
 
 
-def test_a_spider_is_refused_where_copy_is_right():
-    """Differentiated as a spider, R[x²](3) would be 3; with Copy it is 6."""
+def test_a_spider_is_refused_in_favour_of_copy():
+    """The derivative R[x²](3) would be 3 with a spider; with Copy it is 6."""
     with pytest.raises(
         TermError, match=r"wire 0 of type f32\[\] is produced by input 0 and consumed by argument 0"
     ):
@@ -138,7 +138,7 @@ def test_a_merge_of_two_producers_is_refused():
 
 def test_a_cycle_is_refused():
     cycle = assemble([S, S], [Edge(ops.exp, (0,), (1,)), Edge(ops.log, (1,), (0,))], [], [])
-    with pytest.raises(TermError, match="must have no cycle"):
+    with pytest.raises(TermError, match="must be acyclic"):
         lower(cycle)
 
 
@@ -161,7 +161,7 @@ def test_names_follow_scopes_and_sequence():
 
 
 @pytest.mark.parametrize("name", ["", "a b", 'x"; import os', "a\nb", "weight.", ".weight", "ß"])
-def test_names_that_could_escape_into_source_are_refused(name):
+def test_names_that_could_inject_source_are_refused(name):
     with pytest.raises(OptionError, match="letters, digits and underscores"):
         Parameter(name, V)
     with pytest.raises(OptionError):

@@ -1,4 +1,4 @@
-"""The compiler of emitted C and its cache: damage is mended, and whatever else is wrong is one sentence."""
+"""The compiler of emitted C and its cache: damage is repaired, and other errors are one sentence."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_a_library_is_compiled_once(cache):
 @pytest.mark.parametrize(
     "damage", [lambda b: b"", lambda b: b[:100], lambda b: b[:-1], lambda b: b"x" + b[1:]]
 )
-def test_a_damaged_library_is_made_anew(cache, damage):
+def test_a_damaged_library_is_recompiled(cache, damage):
     path = library()
     whole = path.read_bytes()
     path.unlink()
@@ -95,7 +95,7 @@ print(model.predict(weight, bias, x)[0].tolist())
 """
 
 
-def test_processes_that_compile_the_same_at_a_time_all_have_it(cache):
+def test_concurrent_processes_share_the_library(cache):
     command = [sys.executable, "-c", TOGETHER]
     pipes = dict(stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     processes = [subprocess.Popen(command, **pipes) for _ in range(2)]
@@ -109,26 +109,26 @@ def test_processes_that_compile_the_same_at_a_time_all_have_it(cache):
     assert sorted(path.suffix for path in folder.iterdir()) == [".c", ".h", ".so"]
 
 
-def test_threads_that_compile_the_same_at_a_time_all_have_it(cache):
+def test_concurrent_threads_share_the_library(cache):
     with ThreadPoolExecutor(8) as threads:
         paths = [*threads.map(lambda _: library(), range(8))]
     assert [answer(path) for path in paths] == [42] * 8
 
 
-# What is one sentence
+# Errors
 
 
-def test_a_cache_that_cannot_be_written_is_said(tmp_path, monkeypatch):
+def test_a_cache_that_cannot_be_written_is_reported(tmp_path, monkeypatch):
     (tmp_path / "file").touch()
     (tmp_path / "loop").symlink_to("loop")
     for folder in ("file", "file/below", "loop", "x" * 300):
         monkeypatch.setenv("CATGRAD_CACHE", str(tmp_path / folder))
-        with pytest.raises(ArtifactError, match=r"must be a folder that can be written.*set \$CATGRAD_CACHE"):
+        with pytest.raises(ArtifactError, match=r"must be a writable folder.*set \$CATGRAD_CACHE"):
             library()
 
 
 @pytest.mark.skipif(not hasattr(os, "getuid") or os.getuid() == 0, reason="root may write everywhere")
-def test_a_cache_that_may_only_be_read_is_used_and_else_said(cache):
+def test_a_read_only_cache_is_used_or_reported(cache):
     made = library()
     for folder in (made.parent, cache):
         folder.chmod(0o555)
@@ -141,7 +141,7 @@ def test_a_cache_that_may_only_be_read_is_used_and_else_said(cache):
             folder.chmod(0o755)
 
 
-def test_a_home_that_cannot_be_written_is_said(tmp_path, monkeypatch):
+def test_a_home_that_cannot_be_written_is_reported(tmp_path, monkeypatch):
     (tmp_path / "home").touch()
     for variable in ("CATGRAD_CACHE", "XDG_CACHE_HOME", "LOCALAPPDATA"):
         monkeypatch.delenv(variable, raising=False)
@@ -153,7 +153,7 @@ def test_a_home_that_cannot_be_written_is_said(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     "chosen", ["", "  ", "''", '"gcc', "gcc '", "/", ".", "no-such-compiler", "-O2", "''  -O2"]
 )
-def test_a_compiler_that_is_none_is_said(cache, monkeypatch, chosen):
+def test_an_invalid_compiler_is_reported(cache, monkeypatch, chosen):
     monkeypatch.setenv("CC", chosen)
     if chosen.strip():
         assert "there is no C compiler" in str(COMPILER.missing())
@@ -165,16 +165,16 @@ def test_a_compiler_that_is_none_is_said(cache, monkeypatch, chosen):
 
 
 SCRIPTS = {
-    "fails": ("#!/bin/sh\nexit 3\n", "it makes no library and ends with 3"),
-    "makes nothing": ("#!/bin/sh\nexit 0\n", "it makes no library and ends with 0"),
-    "is no program": ("?", "must be a program that runs, but .* is not: Exec format error"),
+    "fails": ("#!/bin/sh\nexit 3\n", "it writes no library and exits with status 3"),
+    "makes nothing": ("#!/bin/sh\nexit 0\n", "it writes no library and exits with status 0"),
+    "is no program": ("?", "must be an executable program, but .* is not: Exec format error"),
     "has no interpreter": ("#!/no/such/shell\n", "is not: No such file"),
     "says no text": ("#!/bin/sh\nprintf 'error: \\377\\n' >&2\nexit 1\n", "it says: error: "),
 }
 
 
 @pytest.mark.parametrize("what", SCRIPTS)
-def test_a_compiler_that_does_not_compile_is_said(cache, tmp_path, monkeypatch, what):
+def test_a_failing_compiler_is_reported(cache, tmp_path, monkeypatch, what):
     text, says = SCRIPTS[what]
     (tmp_path / "cc").write_text(text)
     (tmp_path / "cc").chmod(0o755)
@@ -189,7 +189,7 @@ def test_a_compiler_that_does_not_end_is_killed_with_its_children(cache, tmp_pat
     (tmp_path / "cc").write_text(f"#!/bin/sh\n(sleep 0.8; touch {late}) &\nwait\n")
     (tmp_path / "cc").chmod(0o755)
     monkeypatch.setenv("CC", str(tmp_path / "cc"))
-    monkeypatch.setattr("catgrad.backends.c.compiler.LIMIT", 0.2)
+    monkeypatch.setattr("catgrad.backends.c.compiler.MAX_COMPILE_SECONDS", 0.2)
     with pytest.raises(ToolError, match=r"must end within 0\.2 seconds, but .*cc did not"):
         library()
     time.sleep(1)
@@ -203,7 +203,7 @@ def test_a_compiler_may_be_named_relative_to_the_folder(cache, tmp_path, monkeyp
     assert answer(library()) == 42
 
 
-def test_a_failure_says_a_command_that_can_be_run(cache, monkeypatch):
+def test_a_failure_shows_a_command_to_reproduce_it(cache, monkeypatch):
     monkeypatch.setenv("CC", "gcc -include none.h")
     with pytest.raises(ToolError) as raised:
         library()
@@ -212,7 +212,7 @@ def test_a_failure_says_a_command_that_can_be_run(cache, monkeypatch):
     assert subprocess.run(command, shell=True, cwd=folder).returncode == 0
 
 
-def test_a_library_that_does_not_load_is_said(tmp_path):
+def test_a_library_that_does_not_load_is_reported(tmp_path):
     (tmp_path / "line.so").write_text("no library")
     with pytest.raises(ToolError, match="a compiled library must load, but .*line.so"):
         Library(tmp_path / "line.so", "line")

@@ -1,4 +1,4 @@
-"""The files an emitted C library reads and writes: whole ones both ways, and what is done with others."""
+"""The files that an emitted C library reads and writes, and errors for malformed ones."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def arrays(seed=0):
     }
 
 
-def test_files_go_round(files_tool, tmp_path):
+def test_files_round_trip(files_tool, tmp_path):
     old, new = tmp_path / "old.safetensors", tmp_path / "new.safetensors"
     safetensors.write(old, arrays(), {"said": 'a "text" \\ with é'})
     done = run(files_tool, old, new)
@@ -57,7 +57,7 @@ def test_files_go_round(files_tool, tmp_path):
 
 
 def test_parameters_alone(files_tool, tmp_path):
-    """A file of another program has no state; and one may want the parameters of a file only."""
+    """A file of another program has no state; and a caller may read the parameters only."""
     some, path, new = ("dense.weight", "dense.bias"), tmp_path / "a", tmp_path / "b"
     safetensors.write(path, {name: arrays()[name] for name in some})
     assert run(files_tool, path).returncode == 0
@@ -85,7 +85,7 @@ def test_other_files_are_refused(files_tool, tmp_path, change, says):
     assert says in done.stdout
 
 
-def test_what_is_no_file_is_refused(files_tool, tmp_path):
+def test_unreadable_paths_are_refused(files_tool, tmp_path):
     assert "cannot be opened" in run(files_tool, tmp_path / "none").stdout
     assert "not a whole safetensors file" in run(files_tool, tmp_path).stdout
 
@@ -106,7 +106,7 @@ def whole_file(tmp_path):
 
 
 def check_as_python(files_tool, tmp_path, content):
-    """C reads no file that Python refuses, and from others the same; refused, it changes nothing."""
+    """C refuses the files that Python refuses, without changes, and reads the same from others."""
     (tmp_path / "a").write_bytes(content)
     done = run(files_tool, tmp_path / "a", tmp_path / "b")
     assert done.stderr == ""
@@ -169,7 +169,7 @@ def test_malformed_headers(files_tool, tmp_path, entry):
 
 
 def test_arrays_that_overlap_are_refused(files_tool, tmp_path):
-    """Arrays with the right shapes, two of which overlap."""
+    """The arrays have the right shapes, and two of them overlap."""
     content = whole_file(tmp_path)
     size = int.from_bytes(content[:8], "little")
     entries = json.loads(content[8 : 8 + size])

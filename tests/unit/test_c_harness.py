@@ -1,4 +1,4 @@
-"""Emitted C in Python: the functions and the learner do what those of numpy do, in place."""
+"""Emitted C called from Python: functions and learner agree with those of numpy, in place."""
 
 from __future__ import annotations
 
@@ -70,14 +70,14 @@ def test_functions(models, name, arrays):
     assert_same(getattr(models[0](), name)(*others), found)
 
 
-def test_arrays_that_begin_between_elements(models):
+def test_misaligned_arrays(models):
     bytes = np.zeros(X.nbytes + 1, np.uint8)
     x = bytes[1:].view(np.float32).reshape(X.shape)
     x[:] = X
     assert_same(models[0]().predict(*P, X), models[0]().predict(*P, x))
 
 
-def test_a_learner_learns_as_that_of_numpy(learners):
+def test_a_learner_agrees_with_that_of_numpy(learners):
     ours, theirs = learners
     for _ in range(5):
         assert_same([ours.step(X, Y)], [theirs.step(X, Y)])
@@ -94,7 +94,7 @@ def test_a_learner_learns_as_that_of_numpy(learners):
         assert_same(getattr(ours, table).values(), getattr(theirs, table).values())
 
 
-def test_steps_change_arrays_where_they_are(learners):
+def test_steps_update_arrays_in_place(learners):
     learner = learners[0]
     held = learner.parameters["dense.weight"]
     before = held.copy()
@@ -106,7 +106,7 @@ def test_steps_change_arrays_where_they_are(learners):
     assert np.array_equal(learner.predict(X), np.tile(np.float32([1, 2, 3]), (6, 1)))
 
 
-def test_a_copy_of_a_table_is_its_own(learners):
+def test_a_copy_of_a_table_is_independent(learners):
     learner = learners[0]
     kept = copy.deepcopy(learner.parameters)
     learner.step(X, Y)
@@ -126,7 +126,7 @@ def test_tables_that_do_not_fit_change_nothing(learners):
         learner.parameters = {"dense.weight": np.zeros((4, 3))}
     with pytest.raises(KeyError, match="one of dense.weight, dense.bias, but it is 'more'"):
         learner.parameters["more"] = np.zeros(3)
-    with pytest.raises(TypeError, match="must stay"):
+    with pytest.raises(TypeError, match="must not be deleted"):
         del learner.parameters["dense.bias"]
     assert all(np.array_equal(before[name], array) for name, array in learner.parameters.items())
 
@@ -138,7 +138,7 @@ def test_tables_that_do_not_fit_change_nothing(learners):
         (np.full((6, 4), 1e300), Y), (X.astype(complex), Y), (np.full((6, 4), "a"), Y),
     ],
 )  # fmt: skip
-def test_wrong_arguments_are_refused_in_the_same_words(learners, arrays):
+def test_wrong_arguments_have_the_errors_of_numpy(learners, arrays):
     errors = []
     for learner in learners:
         for _ in range(2):
@@ -157,7 +157,7 @@ def test_seeds_are_checked(models):
     assert np.array_equal(models[0]().init(7)[0], models[0]().learner(7).parameters["dense.weight"])
 
 
-def test_an_index_outside_is_refused():
+def test_indices_out_of_range_are_refused():
     batch = NdArrayType((Dim("batch"),), Dtype.int32)
     model = layers.embedding(batch, 5, NdArrayType((3,)))
     learner = emitted(Task(model, sgd(0.1), mse, "rows")).load()().learner()
@@ -169,7 +169,7 @@ def test_an_index_outside_is_refused():
     learner.step(np.int32([0, 4]), y)
 
 
-def test_an_index_that_is_computed_is_checked():
+def test_computed_indices_are_checked():
     types = [NdArrayType((3,)), NdArrayType((2,), Dtype.bool), NdArrayType((2,), Dtype.int64)]
     term = build(lambda x, c, i: ops.gather(x, ops.select(c, i, ops.zeros_like(i))), types)
     x, condition = np.float32([1, 2, 3]), np.array([True, False])
@@ -180,18 +180,18 @@ def test_an_index_that_is_computed_is_checked():
             run_on(get_backend("c"), term, x, condition, np.array([wrong, 0]))
 
 
-def test_arrays_that_may_not_be_written(models, learners):
+def test_read_only_arrays(models, learners):
     x = X.copy()
     x.flags.writeable = False
     assert_same(models[0]().predict(*P, x), models[0]().predict(*P, X))
     assert_same([learners[0].step(x, Y)], [learners[1].step(X, Y)])
 
 
-def test_no_examples(learners):
+def test_empty_batches(learners):
     assert learners[0].predict(X[:0]).shape == (0, 3)
 
 
-def test_threads_have_a_workspace_each(models):
+def test_threads_have_separate_workspaces(models):
     model, found = models[0](), {}
     xs = [RNG.normal(size=(500, 4)).astype(np.float32) for _ in range(4)]
 
@@ -253,7 +253,7 @@ def test_sizes_may_have_any_name(name):
     assert_same(*losses)
 
 
-def test_libraries_are_kept(tmp_path, monkeypatch):
+def test_loaded_libraries_stay_alive(tmp_path, monkeypatch):
     monkeypatch.setenv("CATGRAD_CACHE", str(tmp_path))
     emitted().load()
     [library] = tmp_path.glob("*/line.*.so")
@@ -265,7 +265,7 @@ def test_libraries_are_kept(tmp_path, monkeypatch):
     assert len(list(tmp_path.glob("*/line.*.so"))) == 2
 
 
-def test_a_compiler_that_is_missing_or_fails(tmp_path, monkeypatch):
+def test_missing_and_failing_compilers(tmp_path, monkeypatch):
     monkeypatch.setenv("CATGRAD_CACHE", str(tmp_path))
     monkeypatch.setenv("CC", "no-such-compiler")
     with pytest.raises(ToolError, match="there is no C compiler"):

@@ -1,4 +1,4 @@
-"""The runtime of emitted C: a program has every function that it calls, whatever else it has."""
+"""The runtime of emitted C: a program has every function that it calls."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ DEFINED = re.compile(r"^[a-z][\w ]*[ *](\w+)\(", re.MULTILINE)
 MATHEMATICS = {"ceil", "copysign", "cos", "fabs", "floor", "fmod", "pow", "rint", "sin", "sqrt"}
 STANDARD = {"for", "if", "return", "sizeof", "switch", "while", "memcpy", "memmove", "memset"}
 STANDARD |= MATHEMATICS | {f"{name}f" for name in MATHEMATICS} | {"isfinite", "isnan"}
-"""Words of C, and functions of its library, that stand before a parenthesis."""
+"""Keywords of C, and functions of its library, that precede a parenthesis."""
 
 
 def test_an_operation_that_is_emitted_alone_has_the_functions_that_it_calls():
-    """Conformance tests compile many operations to a program, where one may have what another asked for."""
+    """Conformance tests compile many operations together, where one may use the helpers of another."""
     backend = get_backend("c")
     expand, missing = Expand(backend.has), {}
     for case in operation_cases():

@@ -1,4 +1,4 @@
-"""Small nets, of whose rows sixteen go side by side: numbers as one by one, whatever the number of rows."""
+"""Outer-loop vectorisation of small networks: results do not depend on it, for any number of rows."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.skipif(bool(get_backend("c").missing()), reason="there 
 
 
 @pytest.mark.parametrize("rows", [15, 16, 17, 48, 150])
-def test_a_step_of_a_small_net(rows):
+def test_a_vectorised_step_of_a_small_network(rows):
     batch, x, h, y = (NdArrayType((n,)) for n in (rows, 4, 20, 3))
     model = sequential(dense(batch, x, h, tanh, name="first"), dense(batch, h, y, sigmoid, name="second"))
     task = Task(model, sgd(0.5), mse)

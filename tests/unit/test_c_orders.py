@@ -1,4 +1,4 @@
-"""Arrays of emitted C that users see lie in row-major order, however products are computed."""
+"""Arguments and results of emitted C are in row-major order, however products are computed."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_a_product_that_is_a_result_and_is_read_permuted():
         np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4)
 
 
-def test_a_carry_is_read_before_it_is_replaced():
+def test_carries_are_read_before_they_are_overwritten():
     h = NdArrayType((100,))
     term = build(lambda h: ops.repeat(lambda h: ops.flip(h) + h * 0.5, 3, h), [h])
     arrays = draw_arrays([h])

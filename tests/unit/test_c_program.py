@@ -1,4 +1,4 @@
-"""The emitted C: called from C and from C++, its training program, and what builds it."""
+"""Emitted C: calls from C and C++, the training program, and the build files."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def losses(text):
     return [float(line.split()[-1]) for line in text.splitlines()]
 
 
-def test_training_goes_on_where_it_stopped(trainer, tmp_path):
+def test_training_resumes(trainer, tmp_path):
     x, y = write_data(tmp_path)
     whole = run(trainer, "--epochs", 6, "--batch", 16, "--out", "whole", cwd=tmp_path)
     assert whole.returncode == 0, whole.stderr
@@ -159,15 +159,15 @@ def test_training_goes_on_where_it_stopped(trainer, tmp_path):
     assert safetensors.read(tmp_path / "weights.safetensors")["dense.seen"] == 6 * 4 + 1
 
 
-def test_the_training_program_teaches_and_refuses(trainer, tmp_path):
+def test_the_training_program_trains_and_validates(trainer, tmp_path):
     write_data(tmp_path)
     shown = run(trainer, "--help")
     assert shown.returncode == 0
     assert "x  F32 [n, 4]" in shown.stdout
     for arguments, code, word in (
-        (["--epochs", "none"], 2, "whole number"),
+        (["--epochs", "none"], 2, "must be an integer"),
         (["--epochs"], 2, "--help"),
-        (["--speed", "1"], 2, "no option"),
+        (["--speed", "1"], 2, "must be one that --help lists"),
         (["--batch", "0"], 2, "from 1"),
         (["--data", "none"], 1, "none: the file cannot be opened"),
         (["--weights", "data.safetensors"], 1, "array"),
@@ -176,9 +176,9 @@ def test_the_training_program_teaches_and_refuses(trainer, tmp_path):
         done = run(trainer, *arguments, cwd=tmp_path)
         assert (done.returncode, word in done.stderr) == (code, True), done.stderr
     write_data(tmp_path, classes=2)
-    assert "it holds F32 [50, 2]" in run(trainer, cwd=tmp_path).stderr
+    assert "it has F32 [50, 2]" in run(trainer, cwd=tmp_path).stderr
     write_data(tmp_path, examples=0)
-    assert "must hold an example" in run(trainer, cwd=tmp_path).stderr
+    assert "must have an example" in run(trainer, cwd=tmp_path).stderr
 
 
 def test_a_fixed_batch(tmp_path):
@@ -194,7 +194,7 @@ def test_a_fixed_batch(tmp_path):
 
 
 def classifier():
-    """Labels, of which some may be none, and rows whose number of elements the data tell."""
+    """Build a classifier with ignored labels, and rows of symbolic size."""
     types = [NdArrayType(shape) for shape in ((BATCH, 4), (BATCH, Dim("time"), 0))]
 
     def forward(x, z):
@@ -207,7 +207,7 @@ def classifier():
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
-    """A folder with a program that classifies, its data, and weights it has written."""
+    """Return a folder with the training program of a classifier, its data, and trained weights."""
     folder = tmp_path_factory.mktemp("classes")
     emitted(classifier()).write(folder)
     built("make", "debug", cwd=folder)
@@ -224,7 +224,7 @@ def train(folder, data):
 
 
 LARGE = np.float32([[3e38, 0, 0, 0]]).repeat(6, 0)
-"""Examples of which the loss is finite, and the step is not."""
+"""Examples with a finite loss and a step that is not finite."""
 
 
 @pytest.mark.parametrize(
@@ -241,7 +241,7 @@ LARGE = np.float32([[3e38, 0, 0, 0]]).repeat(6, 0)
         ),
     ],
 )
-def test_training_that_fails_leaves_the_weights(trained, change, says):
+def test_failed_training_leaves_the_weights(trained, change, says):
     folder, data = trained
     before = (folder / "weights.safetensors").read_bytes()
     done = train(folder, data | change)
@@ -257,7 +257,7 @@ def test_labels_may_be_ignored(trained):
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_make_debug_finds_nothing(folder, tmp_path):
+def test_no_sanitizer_reports(folder, tmp_path):
     built("make", "debug", cwd=folder)
     write_data(tmp_path)
     done = run(folder / "build/debug/train", "--epochs", 2, cwd=tmp_path)
@@ -315,7 +315,7 @@ def test_weights_that_do_not_fit_are_refused(tmp_path, monkeypatch):
     safetensors.write(path, {"dense.weight": np.zeros((4, 3)), "dense.bias": np.zeros(3, np.float32)})
     with pytest.raises(ShapeError, match=r"must hold dense\.weight as float32\[4, 3\]"):
         emitted(weights=str(path))
-    monkeypatch.setattr("catgrad.backends.c.constants.MOST_BYTES", 50)
+    monkeypatch.setattr("catgrad.backends.c.constants.MAX_SOURCE_BYTES", 50)
     with pytest.raises(OptionError, match="60"):
         emitted(weights=str(path))
 
@@ -324,7 +324,7 @@ def test_options_are_checked():
     with pytest.raises(OptionError, match="openmp must be true or false"):
         emitted(openmp="yes")
     with pytest.raises(
-        OptionError, match="must have a name that C, C.. and the emitted files do not use, but it is 'train'"
+        OptionError, match="must not be used by C, C.. or the emitted files, but it is 'train'"
     ):
         emitted(line(name="train"))
 

@@ -83,7 +83,7 @@ def call(library, name, x, y=None, to=None):
 
 
 def ulps(y, exact):
-    """The error in units of the last place of the exact result; 0 where both are the same special value."""
+    """Compute the error in units in the last place; 0 where both are the same special value."""
     with np.errstate(over="ignore"):
         rounded = exact.astype(np.float32)
     with np.errstate(invalid="ignore"):
@@ -92,7 +92,7 @@ def ulps(y, exact):
 
 
 def inputs():
-    """Floats of all sizes, and many where the function is neither flat nor linear."""
+    """Draw floats of all sizes, and many where the function is neither flat nor linear."""
     rng = np.random.default_rng(0)
     sizes = np.arange(0, 2**32, 9973, dtype=np.uint64).astype(np.uint32).view(np.float32)
     near = [rng.uniform(-r, r, 100_000) for r in (1, 4, 20, 110, 8192)]
@@ -151,7 +151,7 @@ def test_sigmoid_of_doubles(library):
     np.testing.assert_allclose(call(library, "sigmoid_f64", x), sigmoid(x), rtol=1e-12)
 
 
-def test_16_bits_are_read_and_rounded_as_numpy_does(library):
+def test_float16_is_converted_as_in_numpy(library):
     halves = np.arange(2**16, dtype=np.uint16)
     floats = call(library, "f16_to_f32", halves, to=np.float32)
     np.testing.assert_array_equal(floats, halves.view(np.float16).astype(np.float32))
@@ -161,7 +161,7 @@ def test_16_bits_are_read_and_rounded_as_numpy_does(library):
     np.testing.assert_array_equal(call(library, "f32_to_f16", x, to=np.uint16).view(np.float16), expected)
 
 
-def test_bfloat16_is_read_and_rounded_as_ml_dtypes_does(library):
+def test_bfloat16_is_converted_as_in_ml_dtypes(library):
     bfloat16 = pytest.importorskip("ml_dtypes").bfloat16
     halves = np.arange(2**16, dtype=np.uint16)
     floats = call(library, "bf16_to_f32", halves, to=np.float32)
@@ -175,7 +175,7 @@ def test_bfloat16_is_read_and_rounded_as_ml_dtypes_does(library):
 
 
 def matrix(rng, rows, columns, layout, gap, dtype):
-    """Small whole numbers, whose products and sums are exact in any order, and their strides in elements."""
+    """Draw small integers, whose products and sums are exact in any order; return their strides too."""
     wide = rng.integers(-4, 5, (rows, 2 * columns + gap) if layout == "row" else (columns, 2 * rows + gap))
     wide = wide.astype(dtype)
     kept = wide[:, ::2] if gap % 2 else wide

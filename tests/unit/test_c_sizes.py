@@ -1,4 +1,4 @@
-"""Sizes that emitted C is given: the workspace they take, and those too large for bytes to be counted."""
+"""Sizes in emitted C: the size of the workspace, and overflow."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from catgrad.backend import get_backend
 from catgrad.errors import ShapeError
 from catgrad.functors import Expand, reverse
 from catgrad.loops.compile import compile_kernels
-from catgrad.loops.memory_plan import WIDTHS, planned
+from catgrad.loops.memory_plan import planned
 from catgrad.programs.program import Program, lower
 from catgrad.testing import run_on
 from catgrad.types import substitute, symbols
@@ -46,7 +46,7 @@ TERMS = {
     "of no columns": build(lambda x: ops.sum(ops.exp(x), 1), [NdArrayType((N, 0))]),
 }
 MOST = 2**63 - 1
-"""The greatest size, and the most bytes that an array may have."""
+"""The maximum size, and the maximum bytes of an array."""
 
 HUGE = [-1, 2**20, 2**31, 2**32, 2**60, 2**62, MOST]
 SIZE = st.integers(0, 5) | st.integers(-2, MOST) | st.sampled_from(HUGE)
@@ -64,7 +64,7 @@ def artifact():
 
 @pytest.fixture(scope="module")
 def program(artifact, tmp_path_factory):
-    """Print what each function says of the sizes it reads; an overflow ends the program."""
+    """Build a program that prints the status of each function for given sizes; overflow ends it."""
     folder = tmp_path_factory.mktemp("sizes")
     artifact.write(folder)
     environment = jinja2.Environment(
@@ -78,12 +78,12 @@ def program(artifact, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def arrays(artifact):
-    """For each function its sizes, what it demands of them, and shapes with the bytes of elements."""
+    """Return for each function its sizes, requirements, and shapes with the bytes of elements."""
     every = []
     for function in artifact.program.functions:
         lowered = compile_kernels(function, VECTORS)
         stored = [*lowered.arguments, *lowered.results, *planned(lowered).offsets]
-        shapes = [(WIDTHS[array.type.dtype], array.type.shape) for array in stored]
+        shapes = [(array.type.dtype.itemsize, array.type.shape) for array in stored]
         every.append((symbols(function.argument_types), function.requirements, shapes))
     return every
 
@@ -92,7 +92,7 @@ def arrays(artifact):
 @given(pairs=st.lists(st.tuples(SIZE, SIZE), min_size=30, max_size=40))
 @example(pairs=[(n, m) for n in [0, 1, *HUGE] for m in [0, 1, *HUGE]])
 def test_sizes_are_refused_if_bytes_cannot_be_counted_or_they_are_too_small(program, arrays, pairs):
-    """0 counts as 1 here: a product that meets it last has been too large before."""
+    """A size of 0 counts as 1, because a product may overflow before it is multiplied by 0."""
     done = run(program, input="\n".join(f"{n} {m}" for n, m in pairs))
     assert done.returncode == 0, done.stderr
     said = iter(line.split() for line in done.stdout.splitlines())
@@ -114,7 +114,7 @@ def test_sizes_are_refused_if_bytes_cannot_be_counted_or_they_are_too_small(prog
 
 
 def test_arrays_of_no_elements_may_be_too_large_too():
-    """Functions of empty arrays, with results that are not empty."""
+    """The functions have empty arguments, and results that are not empty."""
     term = build(lambda x: ops.sum(ops.sort(ops.sum(x, 1))[0]), [NdArrayType((N, 0))])
     backend = get_backend("c")
     with pytest.raises(
@@ -130,8 +130,8 @@ ALONE = {"sorted": TERMS["sorted"], "softmax": build(lambda x: ops.softmax(x, 0)
 
 
 @pytest.mark.parametrize(("name", "empty", "some"), [("sorted", (0,), (4,)), ("softmax", (0, 2), (2, 2))])
-def test_a_workspace_of_0_bytes_may_lie_anywhere(name, empty, some):
-    """For sizes at which a function needs none, though at others it does."""
+def test_an_empty_workspace_may_be_any_pointer(name, empty, some):
+    """The function needs a workspace for some sizes, and none for others."""
     backend, sizes = get_backend("c"), [c_ssize_t] * len(empty)
     program = Program("alone", (lower(Expand(backend.has)(ALONE[name])),))
     library = backend.emit(program).load().library

@@ -1,4 +1,4 @@
-"""Emitted C called from threads of its user."""
+"""Emitted C called from threads of the caller."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pytestmark = NEEDS_C
 
 
 @pytest.mark.skipif(not shutil.which("gcc"), reason="no gcc on this machine")
-def test_calls_from_more_threads_than_share_a_loop(tmp_path):
+def test_calls_from_many_threads(tmp_path):
     backend = get_backend("c")
     term = build(ops.softmax, [NdArrayType((Dim("n"), Dim("m")))])
     backend.emit(Program("rows", (lower(Expand(backend.has)(term)),))).write(tmp_path)

@@ -1,4 +1,4 @@
-"""Files that emitted C writes: whole under any number of writers, through links, and without strays."""
+"""Files that emitted C writes: atomic with concurrent writers, through links, without temporary files."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ pytestmark = [
 ]
 
 PLAIN = ["-U__unix__", "-U__APPLE__"]
-"""Compile without an operating system, as for microcontrollers."""
+"""Flags for compilation without an operating system, as for microcontrollers."""
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +48,7 @@ def program(folder, name, *flags, to=None):
 @pytest.mark.parametrize(
     "machine", ["x86_64-windows-gnu", "aarch64-macos", "aarch64-linux-musl", "wasm32-wasi"]
 )
-def test_other_machines(folder, machine):
+def test_cross_compiled_writers(folder, machine):
     flags = ["-std=c11", "-O1", *STRICT, "-target", machine]
     built(*ZIG, *flags, "-c", "line_files.c", "-o", "out.o", cwd=folder)
 
@@ -96,7 +96,7 @@ def test_an_older_file_is_replaced(tool, given_file, tmp_path):
     assert holds_the_same(tmp_path / "b", given_file)
 
 
-def test_no_link_is_written_through_that_lies_where_a_writer_began(tool, given_file, tmp_path):
+def test_a_link_at_the_temporary_path_is_not_followed(tool, given_file, tmp_path):
     (tmp_path / "victim").write_text("untouched")
     (tmp_path / "a.part").symlink_to("victim")
     assert write(tool, given_file, tmp_path / "a") == "no error\n"
@@ -104,7 +104,7 @@ def test_no_link_is_written_through_that_lies_where_a_writer_began(tool, given_f
 
 
 @pytest.mark.parametrize("flags", [[], PLAIN])
-def test_writers_at_a_time_leave_one_of_their_files(folder, tmp_path, flags):
+def test_concurrent_writers_leave_one_complete_file(folder, tmp_path, flags):
     writers = program(folder, "writers", "-pthread", *flags)
     path = tmp_path / "a"
     assert run(writers, path, 0).returncode == 0
@@ -135,7 +135,7 @@ def test_a_link_is_followed(on_posix, given_file, tmp_path, is_there, is_absolut
     assert not is_there or (there / "real").stat().st_mode & 0o777 == 0o600
 
 
-def test_what_is_no_file_is_not_replaced(on_posix, given_file, tmp_path):
+def test_only_regular_files_are_replaced(on_posix, given_file, tmp_path):
     (tmp_path / "loop").symlink_to("loop")
     (tmp_path / "folder").mkdir()
     os.mkfifo(tmp_path / "pipe")
@@ -146,7 +146,7 @@ def test_what_is_no_file_is_not_replaced(on_posix, given_file, tmp_path):
     assert (tmp_path / "pipe").is_fifo()
 
 
-def test_data_are_on_disk_before_they_have_the_name(folder, given_file, tmp_path):
+def test_data_are_on_disk_before_the_rename(folder, given_file, tmp_path):
     flags = ["-Dfsync=said_fsync", "-Drename=said_rename"]
     built("gcc", "-std=gnu11", *STRICT, "-c", PROGRAMS / "disk.c", "-o", "disk.o", cwd=folder)
     saying = program(folder, "files", *flags, "disk.o", to="saying")
@@ -168,7 +168,7 @@ sys.stdin.read()
 """
 
 
-def test_what_killed_writers_left_is_removed_in_time(on_posix, given_file, tmp_path):
+def test_temporary_files_of_killed_writers_are_removed_later(on_posix, given_file, tmp_path):
     digits = "0123456789abcdef"
     dead, young, locked, pipe, link = (tmp_path / f"a.{digits[i:] + digits[:i]}.part" for i in range(5))
     lookalikes = [f"a.{digits}.party", f"a.{digits[1:]}.part", f"b.{digits}.part", f"a.{digits.upper()}.part"]
@@ -193,7 +193,7 @@ def test_what_killed_writers_left_is_removed_in_time(on_posix, given_file, tmp_p
     assert entries(tmp_path) == sorted({"a", *before} - {dead.name, locked.name, young.name})
 
 
-# What C reads of files of others
+# Files of other writers
 
 
 @pytest.fixture(scope="module")
@@ -215,7 +215,7 @@ READ = sorted(set(DTYPES) - {"F8_E4M3", "F8_E5M2", "BF16"})
     | st.dictionaries(st.text(st.characters(exclude_categories=["Cs"])), st.text('a"\\é\n'), min_size=1),
 )
 @settings(max_examples=25)
-def test_files_of_the_library_of_the_format_are_read(arrays_tool, folder, described, metadata):
+def test_files_of_the_safetensors_library_are_read(arrays_tool, folder, described, metadata):
     named = {
         name: np.random.default_rng(seed).integers(0, 100, shape).astype(DTYPES[dtype])
         for name, (dtype, shape, seed) in described.items()

@@ -1,4 +1,4 @@
-"""Errors of the command line, each one sentence: bad arguments, and modules that fail in any way."""
+"""Errors of the command line are one sentence: invalid arguments, and modules that raise any error."""
 
 from __future__ import annotations
 
@@ -52,12 +52,12 @@ REFUSED = [
     (("emit", DENSE, "-o", "a" * 300), "the output folder must be writable"),
     (("emit", DENSE, "-o", ""), "the output folder must have a name"),
     (("draw", DENSE, "-f", "stpe"), "did you mean 'step'"),
-    (("draw", DENSE, "-o", "dense.gif"), "a picture must be one of svg, png, pdf"),
+    (("draw", DENSE, "-o", "dense.gif"), "the format of a picture must be one of svg, png, pdf"),
     (("emit", "examples.iris:accuracy"), "must return a Task or a term when it is called"),
     (("emit", "tests.unit.wrong:raises"), "ZeroDivisionError: division by zero, in line 25 of wrong.py"),
     (("emit", "tests.unit.wrong:shapes"), "the target of f must be the source of g"),
-    (("emit", "tests.unit.wrong:dtypes"), "types that share an array must have one dtype"),
-    (("emit", "tests.unit.wrong:model"), "what is emitted must be a Task"),
+    (("emit", "tests.unit.wrong:dtypes"), "types joined by + must have one dtype"),
+    (("emit", "tests.unit.wrong:model"), "the model to emit must be a Task"),
     (("emit", "tests.unit.wrong:exits"), "it raised SystemExit: bye now, in line 29 of wrong.py"),
     (("emit", "tests.unit.wrong:ends"), "it raised SystemExit: 0"),
     (("emit", "tests.unit.wrong:lines"), r"it raised ValueError: first second \x1b[31m\u202e, in"),
@@ -74,7 +74,7 @@ REFUSED = [
 
 
 def ended(capsys, *arguments):
-    """The exit status of a command, and the lines on standard error."""
+    """Return the exit status of a command, and the lines on standard error."""
     with pytest.raises(SystemExit) as end:
         main(arguments)
     said = capsys.readouterr().err.splitlines()
@@ -94,8 +94,8 @@ def test_bad_input_is_one_sentence_and_status_2(capsys, tmp_path, monkeypatch, a
     refuse(capsys, arguments, message)
 
 
-def test_python_without_assertions_says_the_same():
-    """Every one of them under python -O, in one process."""
+def test_errors_do_not_depend_on_assertions():
+    """All cases run under python -O, in one process."""
     program = """
 import contextlib, io, json, sys
 from catgrad.cli import main
@@ -142,7 +142,7 @@ def test_a_module_may_do_anything(capsys, tmp_path, monkeypatch, number):
     assert not (tmp_path / "out").exists()
 
 
-def test_a_traceback_is_shown_to_who_asks(capsys, monkeypatch):
+def test_a_traceback_is_optional(capsys, monkeypatch):
     monkeypatch.setenv("CATGRAD_TRACEBACK", "1")
     with pytest.raises(SystemExit):
         main(["emit", "tests.unit.wrong:raises"])
@@ -188,7 +188,7 @@ OUTPUTS = {
 
 
 @pytest.mark.parametrize("name", OUTPUTS)
-def test_output_goes_anywhere(name):
+def test_output_may_be_any_file(name):
     if name == "a full disk" and not Path("/dev/full").exists():
         pytest.skip("there is no /dev/full")
     redirection, environment, message = OUTPUTS[name]
@@ -223,7 +223,7 @@ def test_an_option_that_is_a_path_is_that_of_a_plausible_file(capsys, tmp_path, 
 
 
 def test_weights_of_a_larger_model_are_read(capsys, tmp_path):
-    """A file may have more than the model: other arrays, and other dtypes."""
+    """The file has more than the model: other arrays, and other dtypes."""
     rng = np.random.default_rng(0)
     arrays = {
         "dense.weight": rng.normal(size=(4, 3)),
@@ -237,7 +237,7 @@ def test_weights_of_a_larger_model_are_read(capsys, tmp_path):
 
 
 @given(st.text(), st.text("\n\r\t\x85\u2028 a\\\x1b\u202e"))
-def test_every_error_is_one_line_of_what_can_be_shown(must, found):
+def test_every_error_is_one_printable_line(must, found):
     error = CatgradError(must, found, "do", subject=found, where=must)
     assert str(error).isprintable()
     assert one_line(str(error)) == str(error)
@@ -261,14 +261,14 @@ VALUES = st.sampled_from(["true", "numpy", "/dev/zero", "int8", "max", "packed",
 
 
 def check(capsys, *arguments):
-    """A command ends with status 0, or with status 2 and a sentence."""
+    """Check that a command ends with status 0, or with status 2 and a sentence."""
     status, said = ended(capsys, *arguments)
     assert (status, len(said)) in [(0, 0), (2, 1)], said
 
 
 @pytest.fixture
 def elsewhere(tmp_path, monkeypatch):
-    """A folder of its own, in which the examples are still found."""
+    """Return a temporary folder, in which the examples can still be imported."""
     monkeypatch.syspath_prepend(str(ROOT))
     monkeypatch.chdir(tmp_path)
 
@@ -279,7 +279,7 @@ def fuzzed(max_examples):
 
 @fuzzed(20)
 @given(words=st.lists(TEXTS, max_size=4))
-def test_any_words(capsys, elsewhere, words):
+def test_arbitrary_arguments(capsys, elsewhere, words):
     check(capsys, *words)
 
 
@@ -287,20 +287,20 @@ def test_any_words(capsys, elsewhere, words):
 @given(
     command=st.sampled_from(["emit", "draw", "targets"]), words=st.lists(st.one_of(TEXTS, FLAGS), max_size=4)
 )
-def test_any_words_behind_a_command(capsys, elsewhere, command, words):
+def test_arbitrary_arguments_of_a_command(capsys, elsewhere, command, words):
     assume("-o" not in words)
     check(capsys, command, *words)
 
 
 @fuzzed(50)
 @given(reference=REFERENCES)
-def test_any_model(capsys, elsewhere, reference):
+def test_arbitrary_models(capsys, elsewhere, reference):
     check(capsys, "draw", "-o", "picture.gif", "--", reference)
 
 
 @fuzzed(20)
 @given(name=TEXTS)
-def test_any_output(capsys, elsewhere, tmp_path, name):
+def test_arbitrary_outputs(capsys, elsewhere, tmp_path, name):
     folder = f"{tmp_path}/in/{name}"
     assume(os.path.abspath(folder).startswith(str(tmp_path)))
     check(capsys, "emit", DENSE, "-o", folder)
@@ -309,19 +309,19 @@ def test_any_output(capsys, elsewhere, tmp_path, name):
 
 @fuzzed(20)
 @given(target=st.one_of(TEXTS, st.sampled_from(["numpi", "C", "torch_module"])))
-def test_any_target(capsys, elsewhere, target):
+def test_arbitrary_targets(capsys, elsewhere, target):
     check(capsys, "emit", DENSE, f"--target={target}")
     check(capsys, "targets", "--", target)
 
 
 @fuzzed(40)
 @given(option=st.sampled_from(OPTIONS), value=st.one_of(TEXTS, st.integers(-9, 99999).map(str), VALUES))
-def test_any_value_of_an_option(capsys, elsewhere, option, value):
+def test_arbitrary_values_of_options(capsys, elsewhere, option, value):
     target, name = option
     check(capsys, "emit", DENSE, "-t", target, f"--option={name}={value}")
 
 
 @fuzzed(20)
 @given(name=TEXTS, more=st.sampled_from(["", "target=c", "self=1", "task=x", "openmp=true"]), value=TEXTS)
-def test_any_option(capsys, elsewhere, name, more, value):
+def test_arbitrary_options(capsys, elsewhere, name, more, value):
     check(capsys, "emit", DENSE, "-t", "c", f"--option={name}={value}", f"--option={more}")

@@ -51,20 +51,20 @@ def test_inexact_division_is_refused(p, q):
         exact_quotient(p, q)
 
 
-def test_division_by_nothing_is_refused():
+def test_division_by_zero_is_refused():
     for dividend in (N, 5, 0):
         with pytest.raises(ShapeError, match="must not be divided by 0"):
             exact_quotient(dividend, 0)
 
 
-def test_only_whole_numbers_are_sizes():
+def test_only_integers_are_sizes():
     for half in (lambda: N * 0.5, lambda: N + 0.5, lambda: 0.5 - N):
         with pytest.raises(TypeError):
             half()
 
 
 def test_pickles_of_another_process_are_equal():
-    """The hash of a string is another in every process, so it must not travel."""
+    """The hash of a string differs between processes, so it must not be pickled."""
     program = "import pickle, sys; from catgrad import Dim, NdArrayType; "
     program += "sys.stdout.buffer.write(pickle.dumps(NdArrayType((Dim('n') * 2, 3))))"
     for seed in ("1", "2"):
@@ -75,7 +75,7 @@ def test_pickles_of_another_process_are_equal():
         assert pickle.loads(out.stdout) is NdArrayType((2 * N, 3))
 
 
-def test_sizes_that_differ_are_different():
+def test_different_sizes_are_unequal():
     assert N * 28 * 28 != N * 783
     assert N * 2 != N
     assert N + N == 2 * N
@@ -107,7 +107,7 @@ def test_a_symbol_must_be_an_identifier(name):
         Dim(name)
 
 
-def test_a_symbolic_size_is_no_integer():
+def test_a_symbolic_size_does_not_convert_to_int():
     assert int(N + 3 - N) == 3
     with pytest.raises(ShapeError, match=r"2\*n is symbolic"):
         int(2 * N)

@@ -1,4 +1,4 @@
-"""The documentation is true: code runs, emitted source is emitted, links have targets."""
+"""The documentation is true: code runs, excerpts are emitted, links have targets."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def python_blocks(page: Path) -> list[str]:
 
 
 def excerpts(block: str) -> list[str]:
-    """The stretches of emitted source between lines of three dots."""
+    """Split a block at lines of three dots into excerpts of emitted source."""
     return re.split(r"^ *\.\.\.\n", block, flags=re.MULTILINE)
 
 
@@ -63,7 +63,7 @@ PRINTING = [
 
 @pytest.mark.parametrize("page", PRINTING, ids=lambda p: f"{p.parent.name}/{p.name}")
 def test_the_howtos_run(page, tmp_path, monkeypatch, capsys):
-    """Each prints what stands below its code, indented."""
+    """Each page prints the indented text below its code."""
     if page.stem in ("c", "scratch") and (reason := get_backend(page.stem).missing()):
         pytest.skip(reason)
     if page.stem == "scratch-tokenizers":
@@ -73,7 +73,7 @@ def test_the_howtos_run(page, tmp_path, monkeypatch, capsys):
     known = dict(REGISTRY)
     for block in python_blocks(page):
         exec(block, namespace)
-    for name in REGISTRY.keys() - known.keys():  # what a page registers is for that page
+    for name in REGISTRY.keys() - known.keys():  # operations that a page registers must not leak into others
         del REGISTRY[name]
     prose = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
     assert capsys.readouterr().out.splitlines() == re.findall(r"^    (.+)$", prose, re.MULTILINE)
@@ -100,7 +100,7 @@ def test_the_reference_lists_every_module():
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
-def test_links_lead_somewhere(page):
+def test_links_have_targets(page):
     lines = page.read_text(encoding="utf-8").splitlines()
     prose = "\n".join(line for line in lines if not line.startswith("    "))
     for target in re.findall(r"\]\(([^)#]+)\)", prose):
@@ -109,7 +109,7 @@ def test_links_lead_somewhere(page):
 
 
 def test_the_figures_of_the_readme_are_those_of_the_benchmark():
-    """Each ratio in the README's table stands, rounded as written, in the JSON that `make bench` keeps."""
+    """Each ratio in the README's table is in the JSON of `make bench`, rounded as written."""
     files = sorted((ROOT / "benchmarks/results").glob("*.json"))
     rows = (row for file in files for row in json.loads(file.read_text())["rows"])
     kept = [row["ratio"] for row in rows if row.get("ratio")]

@@ -1,4 +1,4 @@
-"""Tools: `catgrad doctor` finds them, says what is missing, and survives what they do when they are run."""
+"""Tools: `catgrad doctor` detects them, reports missing ones, and survives any behaviour of programs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.models import mlp
 
 
 def doctor(capsys, monkeypatch):
-    """The rows that it prints, by the first cell, each as the text behind that."""
+    """Run the command; return the text of each row by its first cell."""
     monkeypatch.setenv("COLUMNS", "500")
     with pytest.raises(SystemExit) as end:
         main(["doctor"])
@@ -29,17 +29,17 @@ def doctor(capsys, monkeypatch):
     return {re.split(" {2,}", line.strip())[0]: line for line in said.out.splitlines()}
 
 
-def test_each_target_says_itself_what_it_needs(capsys, monkeypatch):
+def test_each_target_declares_its_tools(capsys, monkeypatch):
     rows = doctor(capsys, monkeypatch)
     for name in backends():
         reason = get_backend(name).missing()
         assert re.search(r"\byes\b", rows[name]) if reason is None else reason in rows[name]
         for tool in get_backend(name).needs:
             assert name in rows[tool.name]
-            assert tool.is_here() or tool.remedy() in rows[tool.name]
+            assert tool.is_installed() or tool.remedy() in rows[tool.name]
 
 
-def test_what_is_missing_comes_with_how_to_install_it(capsys, monkeypatch, tmp_path):
+def test_a_missing_tool_comes_with_its_installation(capsys, monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("CC", raising=False)
     monkeypatch.setattr(tools, "find_spec", lambda name: None)
@@ -71,11 +71,11 @@ SCRIPTS = {
 
 
 ENDLESS = {"hangs": 0.5, "leaves a child behind": 3}
-"""Seconds for those that have to be ended."""
+"""Timeout in seconds for programs that do not end."""
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
-def test_a_program_may_do_anything_when_it_is_asked(tmp_path, monkeypatch, name):
+def test_a_program_may_do_anything_when_asked_for_its_version(tmp_path, monkeypatch, name):
     script, version = SCRIPTS[name]
     (tmp_path / "odd").write_text(f"#!/bin/sh\n{script}\n")
     (tmp_path / "odd").chmod(0o755)
@@ -91,7 +91,7 @@ def test_a_program_that_cannot_be_run_is_here_and_has_no_version(tmp_path, monke
     (tmp_path / "odd").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
     odd = Executable(name="odd", names=("odd",), install="do")
-    assert (odd.is_here(), odd.version()) == (True, "")
+    assert (odd.is_installed(), odd.version()) == (True, "")
 
 
 def test_a_doctor_among_hanging_programs(capsys, monkeypatch, tmp_path):
@@ -115,14 +115,14 @@ def test_metadata_may_be_broken(monkeypatch, found):
 
     monkeypatch.setattr(metadata, "version", version)
     numpy = Package(name="NumPy", module="numpy", install="pip install numpy")
-    assert numpy.is_here()
+    assert numpy.is_installed()
     assert numpy.version() in ("", r"\x1b[31m")
 
 
 def test_a_folder_is_no_package(tmp_path, monkeypatch):
     (tmp_path / "hollow").mkdir()
     monkeypatch.syspath_prepend(str(tmp_path))
-    assert not Package(name="Hollow", module="hollow", install="do").is_here()
+    assert not Package(name="Hollow", module="hollow", install="do").is_installed()
 
 
 @pytest.mark.parametrize(("text", "version"), [("v20.1.0\n", "20.1.0"), ("\n\n\t\n", ""), ("7", "7")])
@@ -138,7 +138,7 @@ def test_a_tool_is_required_by_one_sentence(tmp_path, monkeypatch):
         Executable(name="a broom", names=("broom",), install="buy one").require("flying")
 
 
-def test_doctor_imports_no_library_that_takes_long():
+def test_doctor_imports_no_slow_library():
     program = """
 import sys
 from catgrad.cli import main
@@ -155,7 +155,7 @@ except SystemExit:
 
 @pytest.fixture
 def broken(monkeypatch):
-    """Two more packages with targets: one does not load itself, and one has a target that does not load."""
+    """Install two packages: one that does not load, and one with a target that does not load."""
     from catgrad.backend import entry_points
 
     def provide():
@@ -168,7 +168,7 @@ def broken(monkeypatch):
     monkeypatch.setattr("catgrad.backend.entry_points", lambda group: [*entry_points(group=group), *added])
 
 
-def test_a_plug_in_that_does_not_load_takes_nothing_with_it(broken):
+def test_a_plug_in_that_does_not_load_breaks_no_other(broken):
     with pytest.warns(CatgradWarning) as warned:
         assert {"numpy", "odd"} <= loaded_backends().keys() <= backends().keys() - {"broken"}
     said = {str(warning.message) for warning in warned}
@@ -176,12 +176,12 @@ def test_a_plug_in_that_does_not_load_takes_nothing_with_it(broken):
     assert any(
         "the target broken must load, but its package raised ZeroDivisionError" in text for text in said
     )
-    with pytest.warns(CatgradWarning), pytest.raises(ToolError, match="mend the package, or uninstall it"):
+    with pytest.warns(CatgradWarning), pytest.raises(ToolError, match="repair the package, or uninstall it"):
         emit(mlp(), "broken")
 
 
-def test_commands_go_on_without_a_plug_in_that_does_not_load(broken, capsys):
-    for command, listed in (("targets", "numpy"), ("doctor", "mend the package"), ("ops", "Sigmoid")):
+def test_commands_work_without_a_plug_in_that_does_not_load(broken, capsys):
+    for command, listed in (("targets", "numpy"), ("doctor", "repair the package"), ("ops", "Sigmoid")):
         with pytest.warns(CatgradWarning), pytest.raises(SystemExit) as end:
             main([command])
         said = capsys.readouterr()

@@ -1,4 +1,4 @@
-"""Emitted NumPy: what it says, that it stands alone, and that it refuses what it should."""
+"""Emitted NumPy: its text, its independence of catgrad, and its checks of arguments."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from catgrad import Dim, Dtype, NdArrayType, Task, build, compile_model, emit, l
 from catgrad.backend import get_backend
 from catgrad.errors import OptionError, UnknownName
 from catgrad.programs.ports import Kind, Role
-from catgrad.programs.program import Program, interpret, lower
+from catgrad.programs.program import Program, evaluate, lower
 from catgrad.testing import run_on
 from tests.models import TASKS, mlp
 from tests.targets import on, on_all_targets
@@ -43,7 +43,7 @@ def test_emitted_code_imports_its_library_only(target, libraries):
 
 
 def test_golden_linear_by_numbers(check_golden):
-    """The step of Python catgrad's README, with a fixed batch size and the loss, is readable."""
+    """The step of Python catgrad's README with a fixed batch size is readable."""
     B, I, O = NdArrayType((150,)), NdArrayType((4,)), NdArrayType((3,))
     source = compile_model(layers.linear(B, I, O), layers.sgd(0.0001), layers.mse).source
     check_golden("numpy/linear.py", source)
@@ -63,7 +63,7 @@ def test_golden_linear_by_numbers(check_golden):
 
 
 def test_the_published_snippet():
-    """Python catgrad's README and iris example, as they stand."""
+    """The README and the iris example of Python catgrad run unchanged."""
     BATCH_TYPE, INPUT_TYPE, OUTPUT_TYPE = NdArrayType((150,)), NdArrayType((4,)), NdArrayType((1,))
     learning_rate = 0.05
     model = layers.linear(BATCH_TYPE, INPUT_TYPE, OUTPUT_TYPE)
@@ -84,7 +84,7 @@ def test_the_published_snippet():
 
 @on_all_targets
 def test_a_step_returns_the_loss_and_the_new_tables(target):
-    """On every target, but for the class of `compile_model`, whose step leaves the loss out."""
+    """On every target, except the class of `compile_model`, whose step omits the loss."""
     task = mlp(batch=NdArrayType((3,)))
     options = {"batch": 3, "predict_batch": 3} if target == "scratch" else {}
     artifact = emit(task, target, **options)
@@ -93,7 +93,7 @@ def test_a_step_returns_the_loss_and_the_new_tables(target):
     assert step.outputs[0].role is Role.LOSS
     x, y = np.ones((3, 4), np.float32), np.zeros((3, 3), np.float32)
     state = model.init_state(0) if Role.STATE in step.tables else []  # in Scratch, the learning rate
-    expected = interpret(step, *state, *(p := model.init(0)), x, y)
+    expected = evaluate(step, *state, *(p := model.init(0)), x, y)
     for found, reference in zip(model.step(*state, *p, x, y), expected, strict=True):
         np.testing.assert_allclose(found, reference, rtol=1e-5, atol=1e-6)
     if target != "scratch":
@@ -134,7 +134,7 @@ def test_learner(target):
 
 
 @on("numpy", "c")
-def test_init_is_decided_by_the_seed(target):
+def test_init_is_determined_by_the_seed(target):
     compiled = emit(mlp(), target).load()()
     again = zip(compiled.init(1), compiled.init(1), strict=True)
     assert all(np.array_equal(a, b) for a, b in again)
@@ -190,7 +190,7 @@ def test_integers_do_not_wrap(target):
 
 
 @on("numpy", "c")
-def test_a_refused_argument_is_not_remembered_as_accepted(target):
+def test_a_refused_argument_is_refused_again(target):
     learner = emit(mlp(), target).load()().learner()
     for _ in range(2):
         with pytest.raises(ValueError, match="y must have shape"):
@@ -208,7 +208,7 @@ def test_overflow_is_ieee_and_silent(target):
 
 @on("numpy", "c")
 def test_names_of_the_language_and_of_the_file_do_not_collide(target):
-    """Parameters called like keywords, builtins, modules, inputs and each other, of Python and of C."""
+    """Parameters have the names of keywords, builtins, modules, inputs and each other."""
     V = NdArrayType((2,))
     names = ["lambda", "np", "x", "y", "a.b", "a_b", "y_hat", "float", "0", "batch", "restrict", "memcpy"]
 
@@ -250,7 +250,7 @@ def test_expressions_have_the_parentheses_they_need(function, wanted):
 
 
 @on("numpy", "c")
-def test_emission_is_the_same_byte_for_byte_in_every_process(target):
+def test_emission_is_deterministic_across_processes(target):
     program = "from tests.models import TASKS\nfrom catgrad import emit\n"
     program += f"print(''.join(emit(task(), {target!r}).source for task in TASKS.values()), end='')"
     here = "".join(emit(task(), target).source for task in TASKS.values())
@@ -262,7 +262,7 @@ def test_emission_is_the_same_byte_for_byte_in_every_process(target):
         assert out.stdout.decode() == here
 
 
-def test_unknown_targets_are_refused_with_the_nearest_name():
+def test_unknown_targets_are_refused_with_a_suggestion():
     with pytest.raises(UnknownName, match="did you mean 'numpy'"):
         emit(mlp(), "numppy")
 
@@ -279,7 +279,7 @@ def test_a_loss_must_be_one_number():
     task = Task(
         layers.linear(NdArrayType((5,)), NdArrayType((4,)), NdArrayType((3,))), sgd(0.1), ops.subtract
     )
-    with pytest.raises(ShapeError, match="loss: a loss must be one number"):
+    with pytest.raises(ShapeError, match="loss: a loss must be a scalar"):
         emit(task)
 
 
@@ -300,7 +300,7 @@ print(losses, {a.dtype.name for a in learner.parameters.values()})
 
 @pytest.fixture(scope="session")
 def bare_python(tmp_path_factory):
-    """A Python 3.13 with NumPy 2 and nothing else."""
+    """Return a Python 3.13 with NumPy 2 and nothing else."""
     installed = sorted(Path.home().glob(".pyenv/versions/3.13*/bin/python3.13"))
     candidates = [path for path in [shutil.which("python3.13"), *installed] if path]
     # pyenv's shims are on the PATH even where the version they stand for is not selected.

@@ -1,4 +1,4 @@
-"""Files replaced whole: by many writers, through links, once they are on disk; strays of dead writers go."""
+"""Atomic file writes: concurrent writers, links, durability, and temporary files of killed writers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from catgrad import emit
 from catgrad.errors import ArtifactError
-from catgrad.files import STRAY_SECONDS, write_whole
+from catgrad.files import STRAY_SECONDS, write_atomically
 from catgrad.formats import safetensors
 from catgrad.learn import checkpoint
 from tests.models import mlp
@@ -31,10 +31,10 @@ def entries(folder):
 @given(
     st.lists(st.binary(max_size=9), max_size=4), st.sampled_from(["a", "[a]*", "é" * 127, "x" * 255, ".a.b"])
 )
-def test_a_file_has_its_blocks_and_nothing_lies_beside_it(tmp_path_factory, blocks, name):
+def test_a_file_has_its_contents_and_leaves_no_temporary_file(tmp_path_factory, blocks, name):
     folder = tmp_path_factory.mktemp("some")
     for content in (blocks, blocks[1:]):
-        write_whole(folder / name, content)
+        write_atomically(folder / name, content)
         assert (folder / name).read_bytes() == b"".join(content)
         assert entries(folder) == [name]
 
@@ -44,11 +44,11 @@ def test_a_file_has_its_blocks_and_nothing_lies_beside_it(tmp_path_factory, bloc
 WRITER = """
 import sys, threading
 from pathlib import Path
-from catgrad.files import write_whole
+from catgrad.files import write_atomically
 
 def write(letter):
     for _ in range(10):
-        write_whole(Path(sys.argv[1]), [letter.encode() * 10_000] * 10)
+        write_atomically(Path(sys.argv[1]), [letter.encode() * 10_000] * 10)
 
 threads = [threading.Thread(target=write, args=(letter,)) for letter in sys.argv[2]]
 for thread in threads: thread.start()
@@ -56,7 +56,7 @@ for thread in threads: thread.join()
 """
 
 
-def test_writers_at_a_time_leave_one_of_their_files(tmp_path):
+def test_concurrent_writers_leave_one_complete_file(tmp_path):
     path, seen = tmp_path / "a", set()
     path.write_bytes(b"-" * 100_000)
     writers = [
@@ -80,16 +80,16 @@ def victim(tmp_path):
     return path
 
 
-def test_no_link_is_written_through_that_lies_where_a_writer_begins(tmp_path, victim, monkeypatch):
+def test_a_link_at_the_temporary_path_is_not_followed(tmp_path, victim, monkeypatch):
     (tmp_path / f".a.{os.getpid()}").symlink_to(victim)
-    write_whole(tmp_path / "a", [b"new"])
+    write_atomically(tmp_path / "a", [b"new"])
     assert victim.read_text() == "untouched"
     # Not even by one who could guess the name.
     monkeypatch.setattr("secrets.token_hex", lambda count: "0" * 2 * count)
     planted = tmp_path / f".a.{'0' * 16}.part"
     planted.symlink_to(victim)
     with pytest.raises(FileExistsError):
-        write_whole(tmp_path / "a", [b"newer"])
+        write_atomically(tmp_path / "a", [b"newer"])
     assert (tmp_path / "a").read_text() == "new"
     assert planted.is_symlink() and victim.read_text() == "untouched"
 
@@ -102,24 +102,24 @@ def test_a_link_is_followed(tmp_path, is_there):
         (folder / "real").write_text("old")
     (tmp_path / "second").symlink_to("there/real")
     (tmp_path / "first").symlink_to(tmp_path / "second")
-    write_whole(tmp_path / "first", [b"new"])
+    write_atomically(tmp_path / "first", [b"new"])
     assert (folder / "real").read_text() == "new"
     assert (tmp_path / "first").is_symlink() and (tmp_path / "second").is_symlink()
     assert entries(folder) == ["real"]
 
 
 @POSIX
-def test_what_is_no_file_is_not_replaced(tmp_path):
+def test_only_regular_files_are_replaced(tmp_path):
     (tmp_path / "loop").symlink_to("loop")
     (tmp_path / "folder").mkdir()
     os.mkfifo(tmp_path / "pipe")
     for name in ("loop", "folder", "pipe"):
         with pytest.raises(OSError, match="neither a file nor a link to one"):
-            write_whole(tmp_path / name, [b"new"])
+            write_atomically(tmp_path / name, [b"new"])
     assert entries(tmp_path) == ["folder", "loop", "pipe"]
 
 
-def test_whatever_writes_files_follows_links(tmp_path):
+def test_all_writers_follow_links(tmp_path):
     artifact = emit(mlp())
     [name] = artifact.files
     for file in (name, "weights"):
@@ -131,10 +131,10 @@ def test_whatever_writes_files_follows_links(tmp_path):
     assert (tmp_path / "weights").is_symlink() and safetensors.read(tmp_path / "weights.real")
 
 
-# What is on disk
+# Durability
 
 
-def test_data_are_on_disk_before_they_have_the_name(tmp_path, monkeypatch):
+def test_data_are_on_disk_before_the_rename(tmp_path, monkeypatch):
     done, fsync, replace = [], os.fsync, os.replace
 
     def recorded_fsync(descriptor):
@@ -148,48 +148,48 @@ def test_data_are_on_disk_before_they_have_the_name(tmp_path, monkeypatch):
 
     monkeypatch.setattr(os, "fsync", recorded_fsync)
     monkeypatch.setattr(os, "replace", recorded_replace)
-    write_whole(tmp_path / "a", [b"four", b"five."])
+    write_atomically(tmp_path / "a", [b"four", b"five."])
     assert done == [9, "a", "folder"]
 
 
 @POSIX
-def test_permissions_are_those_of_the_old_file(tmp_path):
+def test_permissions_of_the_old_file_are_preserved(tmp_path):
     before = os.umask(0o027)
     try:
-        write_whole(tmp_path / "a", [b"new"])
+        write_atomically(tmp_path / "a", [b"new"])
     finally:
         os.umask(before)
     assert stat.S_IMODE((tmp_path / "a").stat().st_mode) == 0o640
     (tmp_path / "a").chmod(0o600)
-    write_whole(tmp_path / "a", [b"newer"])
+    write_atomically(tmp_path / "a", [b"newer"])
     assert stat.S_IMODE((tmp_path / "a").stat().st_mode) == 0o600
 
 
-def test_a_write_that_fails_leaves_the_old_file(tmp_path):
+def test_a_failed_write_leaves_the_old_file(tmp_path):
     def blocks():
         yield b"new"
         raise KeyboardInterrupt
 
     (tmp_path / "a").write_text("old")
     with pytest.raises(KeyboardInterrupt):
-        write_whole(tmp_path / "a", blocks())
+        write_atomically(tmp_path / "a", blocks())
     assert (tmp_path / "a").read_text() == "old"
     assert entries(tmp_path) == ["a"]
 
 
-# What killed writers leave
+# Temporary files of killed writers
 
 STUCK = """
 import sys, time
 from pathlib import Path
-from catgrad.files import write_whole
+from catgrad.files import write_atomically
 
 def blocks():
     yield b"new" * 10_000
     print("under way", flush=True)
     time.sleep(1000)
 
-write_whole(Path(sys.argv[1]), blocks())
+write_atomically(Path(sys.argv[1]), blocks())
 """
 
 
@@ -199,21 +199,21 @@ def age(path):
 
 
 @POSIX
-def test_what_a_killed_writer_leaves_is_removed_in_time(tmp_path):
+def test_temporary_files_of_killed_writers_are_removed_later(tmp_path):
     with subprocess.Popen([sys.executable, "-c", STUCK, tmp_path / "a"], stdout=subprocess.PIPE) as writer:
         writer.stdout.readline()
         [stray] = tmp_path.iterdir()
         age(stray)
-        write_whole(tmp_path / "a", [b"new"])
+        write_atomically(tmp_path / "a", [b"new"])
         assert stray.exists(), "its writer lives"
         writer.kill()
     os.utime(stray)
-    write_whole(tmp_path / "a", [b"newer"])
+    write_atomically(tmp_path / "a", [b"newer"])
     assert stray.exists(), "it is young"
     age(stray)
-    write_whole(tmp_path / "b", [b"another"])
+    write_atomically(tmp_path / "b", [b"another"])
     assert stray.exists(), "it is another's"
-    write_whole(tmp_path / "a", [b"newest"])
+    write_atomically(tmp_path / "a", [b"newest"])
     assert entries(tmp_path) == ["a", "b"]
 
 
@@ -226,12 +226,12 @@ def test_a_writer_of_this_process_keeps_its_file(tmp_path):
         begun.set()
         assert free.wait(60)
 
-    slow = threading.Thread(target=write_whole, args=(tmp_path / "a", blocks()))
+    slow = threading.Thread(target=write_atomically, args=(tmp_path / "a", blocks()))
     slow.start()
     assert begun.wait(60)
     [part] = tmp_path.iterdir()
     age(part)
-    write_whole(tmp_path / "a", [b"quick"])
+    write_atomically(tmp_path / "a", [b"quick"])
     assert (tmp_path / "a").read_text() == "quick"
     free.set()
     slow.join()
@@ -240,7 +240,7 @@ def test_a_writer_of_this_process_keeps_its_file(tmp_path):
 
 
 @POSIX
-def test_what_only_looks_like_a_stray_is_left_alone(tmp_path, victim):
+def test_files_that_resemble_temporary_ones_are_left_alone(tmp_path, victim):
     digits = "0123456789abcdef"
     lookalikes = [
         f".a.{digits}.party",
@@ -256,7 +256,7 @@ def test_what_only_looks_like_a_stray_is_left_alone(tmp_path, victim):
     os.mkfifo(tmp_path / f".a.{digits[::-1]}.part")
     age(tmp_path / f".a.{digits[::-1]}.part")
     before = entries(tmp_path)
-    write_whole(tmp_path / "a", [b"new"])
+    write_atomically(tmp_path / "a", [b"new"])
     assert entries(tmp_path) == sorted(["a", *before])
     assert victim.read_text() == "untouched"
 
@@ -290,7 +290,7 @@ for refused in (
 """
 
 
-def test_without_assertions_the_same_is_refused(tmp_path):
+def test_validation_does_not_depend_on_assertions(tmp_path):
     command = [sys.executable, "-O", "-c", REFUSED, tmp_path]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.stdout.split() == ["refused"] * 7, done.stderr
@@ -305,8 +305,8 @@ def test_an_artifact_that_cannot_be_written_is_one_sentence(tmp_path):
             artifact.write(folder)
 
 
-def test_weights_are_saved_whole(tmp_path):
-    """An array that fails in the midst leaves the old file."""
+def test_weights_are_saved_atomically(tmp_path):
+    """An array whose conversion fails leaves the old file."""
     safetensors.write(tmp_path / "a", {"x": np.zeros(2)})
     before = (tmp_path / "a").read_bytes()
     with pytest.raises(ArtifactError):

@@ -1,4 +1,4 @@
-"""Common first mistakes of users raise a typed error, and never compute other numbers."""
+"""Common mistakes of new users raise a typed error."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ X, ROWS, TRUTH = NdArrayType((3,)), NdArrayType((2, 3)), NdArrayType((), Dtype.b
 
 FUNCTIONS = {
     "a body that carries more than it got": (
-        lambda h, xs: ops.scan(lambda c, x: ((c, x), c), h, xs), [X, ROWS], TypeMismatch, "carry on as many",
+        lambda h, xs: ops.scan(lambda c, x: ((c, x), c), h, xs), [X, ROWS], TypeMismatch, "as many carries",
     ),
     "a body that carries less than it got": (
-        lambda h, xs: ops.scan(lambda c, x: (c[0], x), (h, h), xs), [X, ROWS], TypeMismatch, "it got 2",
+        lambda h, xs: ops.scan(lambda c, x: (c[0], x), (h, h), xs), [X, ROWS], TypeMismatch, "it takes 2",
     ),
     "a number to carry": (
-        lambda xs: ops.scan(lambda c, x: (c, c), 0.0, xs), [ROWS], TermError, "scan must be given variables",
+        lambda xs: ops.scan(lambda c, x: (c, c), 0.0, xs), [ROWS], TermError, "must be applied to variables",
     ),
     "a list to run over": (
         lambda h: ops.scan(lambda c, x: (c, c), h, [1.0, 2.0]), [X], TermError, "one is 1.0",
     ),
     "a number as an operand of a branch": (
-        lambda c: ops.cond(c, ops.sin, ops.cos, 1.0), [TRUTH], TermError, "cond must be given variables",
+        lambda c: ops.cond(c, ops.sin, ops.cos, 1.0), [TRUTH], TermError, "cond must be applied to variables",
     ),
     "a truth value of Python as a condition": (
         lambda h: ops.cond(True, ops.sin, ops.cos, h), [X], TermError, "one is True",
     ),
     "a number in a checkpoint": (
-        lambda h: ops.checkpoint(ops.sin, 1.0), [X], TermError, "checkpoint must be given variables",
+        lambda h: ops.checkpoint(ops.sin, 1.0), [X], TermError, "checkpoint must be applied to variables",
     ),
     "batch norm in a checkpoint": (
         lambda x: ops.checkpoint(layers.batch_norm(ROWS), x), [ROWS], TermError, "outside loops, branches",
@@ -55,7 +55,7 @@ def test_a_loop_outside_any_function():
 
 
 def test_a_number_beside_a_variable_from_around_a_loop_is_written_inside():
-    """If it were an input of the loop, the reverse would accumulate a gradient for it."""
+    """An input of the loop would have an accumulated gradient in the reverse."""
 
     def model(xs):
         k = layers.parameter("k", X)
@@ -79,7 +79,7 @@ TASKS = {
     ),
     "shapes as labels": ((DENSE, sgd(0.1), mse, "model", ((2, 3),)), OptionError, "a tuple of types"),
     "a loss that is a number of NumPy": (
-        (DENSE, sgd(0.1), lambda p, y: np.float32(1)), ShapeError, "one number of the term",
+        (DENSE, sgd(0.1), lambda p, y: np.float32(1)), ShapeError, "scalar variable of the term",
     ),
     "a loss of whole numbers": (
         (DENSE, sgd(0.1), lambda p, y: ops.sum(ops.argmax(p, 1))), DtypeError, "must be floating-point",

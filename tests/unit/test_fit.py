@@ -1,4 +1,4 @@
-"""fit trains a learner of any target: every example once an epoch, and interruptions leave no trace."""
+"""fit: epochs, evaluation, early stopping, and exact resumption after interruptions."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def arrays_of(learner) -> dict[str, bytes]:
 
 
 class Scripted:
-    """A learner with the losses one tells it: its parameter counts the steps, its state the evaluations."""
+    """A learner with given losses: its parameter counts the steps, its state the evaluations."""
 
     def __init__(self, validation=(), losses=()):
         self.parameters, self.state = {"steps": np.zeros(())}, {}
@@ -79,7 +79,7 @@ def test_an_epoch_has_every_example_once_and_labels_stay_with_inputs(count, size
     assert len(set(seen)) == len(seen) == (count - count % size if drop else count)
 
 
-def test_the_order_is_another_in_each_epoch_and_the_same_in_each_run():
+def test_the_order_differs_between_epochs_and_not_between_runs():
     def order(seed, epoch):
         return [int(i) for (a,) in batches((np.arange(50),), 7, seed)(epoch) for i in a]
 
@@ -90,7 +90,7 @@ def test_the_order_is_another_in_each_epoch_and_the_same_in_each_run():
 
 
 @on_all_targets_with("learner")
-def test_epochs_are_the_steps_one_would_write_by_hand(target):
+def test_epochs_equal_steps_written_by_hand(target):
     one, other = learner_of(target), learner_of(target)
     history = train(one, epochs=3, seed=7)
     source = batches((X, Y), 5, 7)
@@ -103,7 +103,7 @@ def test_epochs_are_the_steps_one_would_write_by_hand(target):
     assert len(train(learner_of(target), epochs=3, drop_last=True).losses) == 12
 
 
-def test_tensors_lists_and_streams_are_data_too():
+def test_tensors_lists_and_iterators_are_accepted_as_data():
     torch = pytest.importorskip("torch", reason="PyTorch is not installed")
     straight = train(learner_of("torch"), epochs=2).losses
     assert train(learner_of("torch"), (torch.tensor(X), torch.tensor(Y)), epochs=2).losses == straight
@@ -140,13 +140,13 @@ def test_evaluation_does_not_depend_on_the_batches_and_trains_nothing(target, si
     assert arrays_of(learner) == before
 
 
-def test_accuracy_is_the_share_of_labels_told_right():
+def test_accuracy_is_the_fraction_of_correct_labels():
     scores = np.array([[1, 3, 2], [5, 0, 1], [0, 0, 9], [1, 2, 0]])
     labels = np.array([1, 0, 2, 2])
     assert accuracy(scores, labels) == accuracy(scores, np.eye(3)[labels]) == 0.75
     assert accuracy(scores.reshape(2, 2, 3), labels.reshape(2, 2)) == 0.75
     for wrong in (labels[:3], labels[:, None], np.eye(4)):
-        with pytest.raises(ShapeError, match="accuracy: there must be a score"):
+        with pytest.raises(ShapeError, match="accuracy: scores must have an axis"):
             accuracy(scores, wrong)
     with pytest.raises(ShapeError, match="two classes"):
         accuracy(scores[:, :1], scores[:, :1])
@@ -163,7 +163,7 @@ def test_an_early_stop_returns_the_best(validation, patience):
     best = seen.index(min(seen)) + 1
     assert history.best.number == best
     assert learner.parameters["steps"] == best
-    # It stops as soon as there have been so many without a new minimum, and no earlier.
+    # Training stops after `patience` epochs without a new minimum, and no earlier.
     minima = [min(validation[: i + 1]) for i in range(len(validation))]
     since = [i - minima.index(m) for i, m in enumerate(minima)]
     stops = [i + 1 for i, s in enumerate(since) if s >= patience]
@@ -189,7 +189,7 @@ def test_a_diverged_loss_stops(wrong):
 
 
 @on_all_targets_with("learner")
-def test_a_learning_rate_too_great_is_said(target):
+def test_a_divergence_suggests_a_smaller_learning_rate(target):
     learner = emit(replace(rectified(), optimiser=optimisers.sgd(1e9)), target).load()().learner()
     with pytest.raises(DivergenceError, match="in step"):
         train(learner, epochs=50)
@@ -215,7 +215,7 @@ def test_ten_epochs_are_five_save_load_five(tmp_path, target, patience):
 
 
 @pytest.mark.parametrize("stop", [1, 4, 5, 6, 12])
-def test_steps_go_on_in_the_midst_of_an_epoch(tmp_path, stop):
+def test_training_resumes_within_an_epoch(tmp_path, stop):
     straight, first, second = (learner_of(seed=seed) for seed in (0, 0, 1))
     options = {"validation": (XV, YV), "patience": 9}
     whole = train(straight, steps=12, **options)
@@ -227,7 +227,7 @@ def test_steps_go_on_in_the_midst_of_an_epoch(tmp_path, stop):
     assert arrays_of(second) == arrays_of(straight)
 
 
-def test_a_killed_training_goes_on_from_its_last_epoch(tmp_path):
+def test_a_killed_training_resumes_from_its_last_epoch(tmp_path):
     path = tmp_path / "run.safetensors"
     straight, killed, second = learner_of(), learner_of(), learner_of(seed=1)
     train(straight, epochs=6)
@@ -245,7 +245,7 @@ def test_a_killed_training_goes_on_from_its_last_epoch(tmp_path):
     assert arrays_of(second) == arrays_of(straight)
 
 
-def test_killed_between_the_two_files_it_goes_on_too(tmp_path):
+def test_training_killed_between_the_two_files_resumes(tmp_path):
     path, options = tmp_path / "run.safetensors", {"validation": (X, Y), "patience": 3}
     straight, killed, second = learner_of(), learner_of(), learner_of(seed=1)
     whole = train(straight, epochs=8, **options)
@@ -274,7 +274,7 @@ def test_a_checkpoint_holds_the_last_and_the_best(tmp_path):
     assert len(more.epochs) > len(history.epochs)
 
 
-def test_a_file_that_is_not_there_is_begun(tmp_path):
+def test_a_missing_checkpoint_starts_a_new_training(tmp_path):
     history = train(learner_of(), epochs=1, checkpoint=tmp_path / "run", resume=True)
     assert History.from_json(safetensors.read_metadata(tmp_path / "run")["history"], "run") == history
 
@@ -283,7 +283,7 @@ def test_a_file_that_is_not_there_is_begun(tmp_path):
     "text",
     ["", "{", "[]", '{"losses": []}', '{"losses": [], "epochs": []}', '{"losses": [1], "epochs": [{}]}'],
 )
-def test_a_history_that_lies_is_refused(tmp_path, text):
+def test_an_inconsistent_history_is_refused(tmp_path, text):
     learner = learner_of()
     arrays = {**learner.state, **learner.parameters}
     safetensors.write(tmp_path / "run", arrays, {"history": text})
@@ -303,7 +303,7 @@ WRONG = [
 ]  # fmt: skip
 
 
-def test_epochs_that_fit_writes_are_taken():
+def test_epochs_as_fit_writes_them_are_accepted():
     found = {"losses": [1, 0.25, 3.0], "epochs": [EPOCH, {**NEXT, "whole": False}]}
     history = History.from_json(json.dumps(found), "run")
     assert history.losses == [1, 0.25, 3]
@@ -324,7 +324,7 @@ def test_epochs_that_fit_writes_are_taken():
         *({"losses": [1, loss], "epochs": [EPOCH]} for loss in (math.nan, -math.inf, True, 10**400, [2])),
     ],
 )
-def test_epochs_that_fit_writes_never_are_refused(found):
+def test_epochs_as_fit_never_writes_them_are_refused(found):
     with pytest.raises(ArtifactError, match="must be one that fit wrote"):
         History.from_json(json.dumps(found), "run")
 
@@ -334,7 +334,7 @@ def test_a_history_nested_deep_is_refused():
         History.from_json("[" * 100_000, "run")
 
 
-def test_weights_without_a_history_are_not_gone_on_from(tmp_path):
+def test_weights_without_a_history_cannot_be_resumed(tmp_path):
     checkpoint.save(learner_of(), tmp_path / "run")
     with pytest.raises(ArtifactError, match="has no history"):
         train(learner_of(), epochs=1, checkpoint=tmp_path / "run", resume=True)
@@ -344,36 +344,36 @@ def test_weights_without_a_history_are_not_gone_on_from(tmp_path):
 
 
 REFUSED = {
-    "must have one first axis": {"data": (X, Y[:5])},
+    "must have the same first axis": {"data": (X, Y[:5])},
     "the shapes are \\(\\), \\(\\)": {"data": (np.float32(1), np.float32(1))},
-    "there must be an example": {"data": (X[:0], Y[:0])},
+    "there must be at least one example": {"data": (X[:0], Y[:0])},
     "inputs is 1 and the arrays are 0": {"data": ()},
-    "it is ndarray; give arrays as a tuple": {"data": [X, Y]},
+    "it is ndarray; pass arrays as a tuple": {"data": [X, Y]},
     "it is int": {"data": 3},
     "it has none in epoch 1": {"data": []},
-    "a batch size must be a whole number of at least 1, but it is 0": {"batch_size": 0},
+    "a batch size must be an integer of at least 1, but it is 0": {"batch_size": 0},
     "it is 2.5": {"batch_size": 2.5},
     "a seed must be": {"seed": -1},
-    "must have a whole batch": {"batch_size": 23, "drop_last": True},
+    "must have a full batch": {"batch_size": 23, "drop_last": True},
     "it gets neither": {"epochs": None},
     "it gets both": {"steps": 3},
-    "epochs must be a whole number of at least 1": {"epochs": 0},
-    "patience must be a whole number": {"patience": 0, "validation": (X, Y)},
+    "epochs must be an integer of at least 1": {"epochs": 0},
+    "patience must be an integer": {"patience": 0, "validation": (X, Y)},
     "patience must have validation data": {"patience": 1},
     "metric must have validation data": {"metric": accuracy},
     "a metric must be a function": {"metric": "accuracy", "validation": (X, Y)},
     "'loss' is": {"metric": {"loss": accuracy}, "validation": (X, Y)},
-    "these are 1 and 2": {"validation": (X,)},
-    "inputs must be a whole number": {"inputs": 0},
+    "they have 1 and 2": {"validation": (X,)},
+    "inputs must be an integer": {"inputs": 0},
     "inputs is 3 and the arrays are 2": {"inputs": 3},
     "resume must have a checkpoint": {"resume": True},
-    "in a folder that is there": {"checkpoint": "/no/such/folder/run"},
+    "the folder of the checkpoint must exist": {"checkpoint": "/no/such/folder/run"},
     "fit must get a learner": {"learner": model_of()},
 }
 
 
 @pytest.mark.parametrize("message", REFUSED)
-def test_what_makes_no_sense_is_refused_before_training(message):
+def test_invalid_arguments_are_refused_before_training(message):
     learner = learner_of()
     before = arrays_of(learner)
     options = {"learner": learner, "epochs": 1, **REFUSED[message]}
@@ -382,8 +382,8 @@ def test_what_makes_no_sense_is_refused_before_training(message):
     assert arrays_of(learner) == before
 
 
-def test_a_spent_iterator_is_said():
-    with pytest.raises(OptionError, match="it has none in epoch 2; give a list, or a function"):
+def test_an_exhausted_iterator_is_reported():
+    with pytest.raises(OptionError, match="it has none in epoch 2; pass a list, or a function"):
         train(learner_of(), iter([(X, Y)]), epochs=2)
 
 
@@ -404,7 +404,7 @@ def test_a_history_is_drawn(tmp_path):
         History().plot(tmp_path / "none.png")
 
 
-def test_the_best_is_the_first_of_equals_and_whole():
+def test_the_best_epoch_is_the_first_of_equal_ones():
     epochs = [Epoch(i + 1, i + 1, 1.0, {"loss": loss}, loss > 0) for i, loss in enumerate([3, 2, 2, 0])]
     history = History()
     assert history.best is None

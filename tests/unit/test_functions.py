@@ -1,4 +1,4 @@
-"""Several functions of one program that share parameters, and remember from call to call in a sprite."""
+"""Several functions of one program, which share parameters, and carry state between calls in a sprite."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def listen(x):
 
 
 def answer(scale):
-    """Two results of h, which stays."""
+    """Return two results of h, without an update."""
     h = hidden()
     return ops.sum(h, 0), h * ops.broadcast(ops.reshape(scale), h.shape)
 
@@ -43,7 +43,7 @@ def functions():
 
 
 class Reference:
-    """The same functions in NumPy, which keep what they give."""
+    """The same functions in NumPy, with state."""
 
     def __init__(self, weights):
         self.model = emit(functions(), "numpy").load()()
@@ -80,7 +80,7 @@ def ask(machine, block, numbers):
 
 
 @on_all_targets
-def test_every_target_computes_them(target):
+def test_every_target_computes_functions(target):
     artifact = emit(functions(), target)
     verification = verify(artifact)
     verification.check()
@@ -88,7 +88,7 @@ def test_every_target_computes_them(target):
     assert own == {"listen", "answer_now"}
 
 
-def test_parameters_and_buffers_of_one_name_are_one():
+def test_functions_share_parameters_and_buffers_by_name():
     both = functions()
     assert [slot.name for slot in both.parameters] == ["w"]
     assert [slot.name for slot in both.buffers] == ["h"]
@@ -113,7 +113,7 @@ calls = st.one_of(
 @pytest.mark.parametrize("storage", ["numbers", "packed"])
 @given(said=st.lists(calls, min_size=1, max_size=8))
 @settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_a_sprite_remembers_from_call_to_call(sprite, vm, storage, said):
+def test_a_sprite_carries_state_between_calls(sprite, vm, storage, said):
     machine, reference, _ = sprite(vm, storage=storage)
     for block, numbers in said:
         assert ask(machine, block, numbers) == ""
@@ -127,7 +127,7 @@ def test_a_sprite_remembers_from_call_to_call(sprite, vm, storage, said):
 
 
 @on_machines
-def test_messages_do_what_blocks_do(sprite, vm):
+def test_messages_are_equivalent_to_blocks(sprite, vm):
     machine, reference, _ = sprite(vm)
     machine.set_list("input", [1, -1])
     for _ in range(2):
@@ -140,7 +140,7 @@ def test_messages_do_what_blocks_do(sprite, vm):
 
 @on_machines
 @pytest.mark.parametrize("wrong", [[1], [1, 2, 3], [1, "two"], [1, "Infinity"]])
-def test_what_is_remembered_stays_when_the_input_is_wrong(sprite, vm, wrong):
+def test_state_is_unchanged_after_an_invalid_input(sprite, vm, wrong):
     machine, _, _ = sprite(vm)
     assert ask(machine, "listen", [1, 2]) == ""
     before = machine.list("h"), machine.list("output")
@@ -149,7 +149,7 @@ def test_what_is_remembered_stays_when_the_input_is_wrong(sprite, vm, wrong):
 
 
 @on_machines
-def test_a_saved_project_goes_on_where_it_was(sprite, vm):
+def test_a_saved_project_resumes(sprite, vm):
     machine, reference, _ = sprite(vm)
     ask(machine, "listen", [1, 2])
     reference.listen([1, 2])
@@ -159,8 +159,8 @@ def test_a_saved_project_goes_on_where_it_was(sprite, vm):
 
 
 @on_machines
-def test_keys_and_values_are_remembered_and_forgotten(vm):
-    """Position by position, attention with memory gives what attention over all gives; so after forget."""
+def test_keys_and_values_are_cached_and_cleared(vm):
+    """Position by position, attention with a cache agrees with causal attention, also after forget."""
     tokens, width = 3, NdArrayType((4,))
     x = np.random.default_rng(0).normal(size=(tokens, 4)).astype(np.float32)
     whole = layers.attention(NdArrayType((1, tokens)), width, 2, causal=True)
@@ -180,15 +180,15 @@ def test_keys_and_values_are_remembered_and_forgotten(vm):
         machine.call("forget")
 
 
-def test_a_model_that_remembers_nothing_has_no_forget():
+def test_a_model_without_state_has_no_block_forget():
     double = Functions({"double": build(lambda x: x + x, [X])})
     artifact = emit(double, "scratch")
     assert "define double" in artifact.source
     assert "forget" not in artifact.source
 
 
-def test_inputs_of_other_kinds_are_read_in_other_ways():
-    """Whole numbers must be whole, though numbers in a list of the same name and size need not be."""
+def test_inputs_of_each_kind_are_validated():
+    """Integer inputs are validated, even if a float input has a list of the same name and size."""
     whole = NdArrayType((SIZE,), Dtype.int64)
     terms = {"numbers": build(lambda x: x + x, [X]), "whole": build(lambda x: x + x, [whole])}
     machine = Machine()
@@ -206,7 +206,7 @@ def count_up():
 
 
 @on_machines
-def test_a_function_may_give_nothing_and_remember(vm):
+def test_a_function_may_update_state_without_results(vm):
     machine = Machine(vm)
     machine.load(
         emit(Functions({"count_up": build(count_up, [])}, "counter"), "scratch").files["counter.sb3"]
@@ -223,7 +223,7 @@ def test_the_command_line_takes_functions(capsys):
     assert "answer_now" in capsys.readouterr().out
 
 
-def test_a_symbolic_batch_is_a_number_in_a_sprite():
+def test_a_sprite_fixes_a_symbolic_batch():
     rows = NdArrayType((Dim("batch"), SIZE))
     double = Functions({"double": build(lambda x: x + x, [rows])}, "double")
     verify(emit(double, "scratch", predict_batch=4)).check()
@@ -245,23 +245,23 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("make", "message"), REFUSED.values(), ids=REFUSED)
-def test_what_is_no_function_is_refused(make, message):
+def test_invalid_functions_are_refused(make, message):
     with pytest.raises(OptionError, match=message):
         make()
 
 
-def test_one_name_for_two_arrays_is_refused():
+def test_two_arrays_of_one_name_are_refused():
     terms = {"listen": build(listen, [X]), "other": build(lambda: layers.buffer("h", X), [])}
     with pytest.raises(TermError, match=r"'h' is f32\[3\] in one and f32\[2\] in another"):
         Functions(terms)
 
 
 def test_a_module_is_made_of_a_task():
-    with pytest.raises(OptionError, match="a module must be made of a Task, but rnn is functions"):
+    with pytest.raises(OptionError, match="a module must be made of a Task, but rnn is Functions"):
         emit(functions(), "torch-module")
 
 
 @pytest.mark.parametrize("option", [{"classes": ("a", "b", "c")}, {"features": ("a", "b")}])
-def test_names_are_for_one_function(option):
+def test_functions_have_distinct_names(option):
     with pytest.raises(OptionError, match="must be for one function, but there are listen, answer now"):
         emit(functions(), "scratch", **option)

@@ -1,4 +1,4 @@
-"""No import goes round in a circle: neither at the head of a module nor within a function."""
+"""Imports have no cycle: neither at the top of modules nor inside functions."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ ROOT = Path(__file__).parents[2]
 FOLDERS = {"catgrad": "catgrad", "backends": "catgrad.backends"}
 
 ALLOWED = ("catgrad.terms.term", "catgrad.terms.draw")
-"""A term draws itself in notebooks; what draws is loaded only then."""
+"""Exceptions: a term draws itself in notebooks, and loads the drawing then."""
 
 
 def modules():
-    """The files of catgrad and its targets, by the names that they are imported under."""
+    """List the files of catgrad and its targets by module name."""
     found = {}
     for folder, package in FOLDERS.items():
         for file in sorted((ROOT / folder).rglob("*.py")):
@@ -25,7 +25,7 @@ def modules():
 
 
 def imported(name, file, known):
-    """The modules that a file names in its imports, but for those that only types are of."""
+    """List the modules that a file imports, except for type annotations."""
     package = name if file.name == "__init__.py" else name.rpartition(".")[0]
     tree = ast.parse(file.read_text())
     typing = [n for n in ast.walk(tree) if isinstance(n, ast.If) and "TYPE_CHECKING" in ast.dump(n.test)]
@@ -47,7 +47,7 @@ def imports():
     return graph
 
 
-def test_no_import_goes_round_in_a_circle():
+def test_imports_have_no_cycle():
     graph = imports()
     graph.remove_edge(*ALLOWED)
     circles = [sorted(each) for each in networkx.strongly_connected_components(graph) if len(each) > 1]

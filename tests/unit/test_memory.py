@@ -1,4 +1,4 @@
-"""Transformers that remember: position by position what the causal ones are at once."""
+"""Key/value caches: position by position, transformers agree with causal attention."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ ONE, FEATURES = NdArrayType((1, 1)), NdArrayType((4,))
 
 
 def task(batch=1, depth=2, heads=2, remembering=True):
-    """A GPT of all positions, or one that remembers those before."""
+    """Build a GPT of all positions, or one with a key/value cache."""
     model = gpt(TOKENS, batch, depth, 4 * heads, heads, MEMORY, remembering)
     time = 1 if remembering else MEMORY
     return Task(model, sgd(0.1), losses.cross_entropy, "writer", (NdArrayType((batch, time), Dtype.int64),))
 
 
 def run(task, buffers, parameters, tokens):
-    """Return the outputs of the model in training for each position, in order."""
+    """Run the model in training mode for each position, and return the outputs in order."""
     term, found = task.entry(Kind.TRAINED)[0], []
     for k in range(tokens.shape[1]):
         *buffers, scores = evaluate(term, *buffers, *parameters, tokens[:, k : k + 1])
@@ -37,7 +37,7 @@ def run(task, buffers, parameters, tokens):
 
 
 def first(task, seed=0):
-    """Empty memory, and parameters large enough for positions to differ."""
+    """Return an empty cache, and parameters large enough for positions to differ."""
     rng = np.random.default_rng(seed)
     buffers = [np.zeros(s.type.shape, s.type.dtype.numpy) for s in task.buffers]
     return buffers, [rng.normal(size=s.type.shape).astype(np.float32) for s in task.parameters]
@@ -45,7 +45,7 @@ def first(task, seed=0):
 
 @settings(max_examples=10, deadline=None)
 @given(st.integers(1, 3), st.integers(1, 2), st.integers(1, 2), st.data())
-def test_remembering_is_causal_attention(batch, depth, heads, data):
+def test_a_key_value_cache_computes_causal_attention(batch, depth, heads, data):
     one, whole = (task(batch, depth, heads, remembering) for remembering in (True, False))
     assert [(s.name, s.type) for s in one.parameters] == [(s.name, s.type) for s in whole.parameters]
     rows = st.lists(st.integers(0, TOKENS - 1), min_size=MEMORY, max_size=MEMORY)
@@ -56,8 +56,8 @@ def test_remembering_is_causal_attention(batch, depth, heads, data):
     np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4)
 
 
-def test_a_new_text_begins_where_the_position_is_0_again():
-    """Whatever was remembered of the text before."""
+def test_position_0_begins_a_new_text():
+    """The cache has rows of an earlier text."""
     model = task()
     buffers, parameters = first(model)
     tokens = np.random.default_rng(1).integers(0, TOKENS, (1, MEMORY))
@@ -70,7 +70,7 @@ def test_a_new_text_begins_where_the_position_is_0_again():
     np.testing.assert_array_equal(found, wanted)
 
 
-def test_a_position_behind_the_last_is_an_error():
+def test_a_position_beyond_the_context_is_an_error():
     model = task()
     buffers, parameters = first(model)
     _, buffers = run(model, buffers, parameters, np.zeros((1, MEMORY), np.int64))
@@ -78,7 +78,7 @@ def test_a_position_behind_the_last_is_an_error():
         run(model, buffers, parameters, np.zeros((1, 1), np.int64))
 
 
-def test_parameters_of_a_learner_are_those_of_the_model_that_remembers():
+def test_a_learner_and_the_model_with_a_cache_have_the_same_parameters():
     learner = emit(task(remembering=False), "numpy").load()().learner(0)
     model = task()
     tokens = np.random.default_rng(2).integers(0, TOKENS, (1, MEMORY))
@@ -89,7 +89,7 @@ def test_parameters_of_a_learner_are_those_of_the_model_that_remembers():
 
 @pytest.mark.filterwarnings("ignore:.*the editor takes about")
 @on_targets
-def test_targets_remember(target):
+def test_targets_agree_on_models_with_a_cache(target):
     model = task(batch=2, depth=1, heads=1)
     term, given = model.entry(Kind.TRAINED)[0], [x for table in first(model) for x in table]
     for token in (3, 1):
@@ -112,10 +112,10 @@ TWO, NONE = NdArrayType((1, 2)), NdArrayType(())
         ),
         (lambda: layers.position_embedding(NONE, FEATURES, 8), "one position at a time"),
         (lambda: layers.attention(ONE, FEATURES, 2, rotary=1e4, memory=8), "no rotary embedding"),
-        (lambda: layers.transformer_block(ONE, FEATURES, 2, memory=0), "from 1 up, but it is 0"),
-        (lambda: layers.position_embedding(ONE, FEATURES, 0), "from 1 up, but it is 0"),
+        (lambda: layers.transformer_block(ONE, FEATURES, 2, memory=0), "of at least 1, but it is 0"),
+        (lambda: layers.position_embedding(ONE, FEATURES, 0), "of at least 1, but it is 0"),
     ],
 )
-def test_what_cannot_be_remembered_is_refused(layer, sentence):
+def test_models_that_cannot_have_a_cache_are_refused(layer, sentence):
     with pytest.raises(ShapeError, match=sentence):
         layer()

@@ -1,4 +1,4 @@
-"""The example for microcontrollers learns, and keeps within the memory that small ones have."""
+"""The example for microcontrollers learns, within the memory of small ones."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ def folder(tmp_path_factory):
 
 
 @NEEDS_GCC
-def test_it_learns(folder):
+def test_the_program_learns(folder):
     assert build.right(folder) >= 0.95 * program.FLOWERS
 
 
 @NEEDS_GCC
-def test_it_is_small(folder):
+def test_the_program_is_small(folder):
     size = build.measured(HERE, folder)
     assert size.code < CODE
     assert size.memory + build.frames(folder) < MEMORY
 
 
 @NEEDS_ZIG
-def test_it_is_small_on_a_microcontroller(folder):
+def test_the_program_is_small_on_a_microcontroller(folder):
     """Link with the functions of libm and of the compiler's library that it calls."""
     size = build.measured(THERE, folder)
     assert size.code < CODE
@@ -45,7 +45,7 @@ def test_it_is_small_on_a_microcontroller(folder):
 
 
 @NEEDS_GCC
-def test_it_begins_with_weights_of_a_file(tmp_path):
+def test_the_program_may_begin_with_weights_of_a_file(tmp_path):
     x, y = iris.load()
     learner = emit(iris.hidden()).load()().learner(seed=1)
     fit(learner, (x, y), steps=500, batch_size=150)
@@ -59,4 +59,4 @@ def test_it_begins_with_weights_of_a_file(tmp_path):
 
 @NEEDS_GCC
 def test_no_warnings(folder):
-    built("gcc", *build.SMALL, *STRICT, "-Os", "-c", "main.c", "-o", "main.o", cwd=folder)
+    built("gcc", *build.SIZE_FLAGS, *STRICT, "-Os", "-c", "main.c", "-o", "main.o", cwd=folder)

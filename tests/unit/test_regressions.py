@@ -1,4 +1,4 @@
-"""Defects that reviews found, each as the smallest program that showed it."""
+"""Regressions: defects that reviews found, each with a minimal program."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ def on_numpy(term, *arrays):
 
 
 def test_copies_of_copies_keep_their_shape():
-    """The pass that leaves copies to operators, run twice, took the last full operand away."""
+    """The pass that leaves broadcasts to operators, run twice, removed the last full operand."""
     term = build(lambda s, v: ops.sum(ops.broadcast(s, (2, 3)) + ops.broadcast(v, (2, 3))), [F(), F(3)])
     assert on_numpy(term, np.float32(1), np.float32([1, 2, 3])) == [18]
 
 
 @pytest.mark.parametrize("dtype", [Dtype.float32, Dtype.float64, Dtype.int32])
 def test_a_choice_between_constants_keeps_its_dtype(dtype):
-    """A condition has the full shape, but says nothing about the dtype of literals."""
+    """A condition has the full shape, but does not determine the dtype of literals."""
     x = NdArrayType((3,), dtype)
     term = build(lambda x: ops.select(x > 0, Constant(x.type, 1)(), Constant(x.type, 2)()), [x])
     [result] = on_numpy(term, np.array([1, 0, -1], dtype.numpy))
@@ -66,7 +66,7 @@ def test_training_stays_in_float32():
 
 
 def test_a_dead_branch_does_not_poison_the_gradient():
-    """The logarithm at 0 has an infinite slope, and a cotangent of 0 if nobody reads it."""
+    """The logarithm at 0 has an infinite slope, and a cotangent of 0 if its value is unused."""
     term = build(lambda x: (ops.log(x), x * 2)[1], [F(2)])
     assert evaluate(reverse(term), np.float32([0, 1]), np.float32([1, 1]))[1].tolist() == [2, 2]
 
@@ -81,7 +81,7 @@ def test_a_dead_branch_does_not_poison_the_gradient():
         ),
     ],
 )  # fmt: skip
-def test_truth_values_go_through_rearrangements(function):
+def test_booleans_pass_data_movement(function):
     term = reverse(build(function, [BOOL, F(2, 3)]))
     c, x = np.ones((2, 3), bool), np.ones((2, 3), np.float32)
     dy = np.ones(term.source.table[-1].shape, np.float32)
@@ -170,12 +170,12 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_nonsense_is_refused_by_a_typed_error(case):
+def test_invalid_input_raises_typed_errors(case):
     with pytest.raises(CatgradError):
         build(REFUSED[case], [F(2, 3), BOOL])
 
 
-def test_numpy_numbers_are_numbers():
+def test_numpy_scalars_are_numbers():
     for one in (np.float32(1), np.int64(1), np.float64(1)):
         term = build(lambda x, one=one: ops.sum(x + one, np.int64(0)), [F(2, 3)])
         assert evaluate(term, np.zeros((2, 3), np.float32))[0].tolist() == [2, 2, 2]
@@ -225,12 +225,12 @@ def test_an_optimiser_must_keep_types():
 
 
 @pytest.mark.parametrize("task", [lambda m: Task(3, sgd(0.1), mse), lambda m: Task(m, mse, mse)])
-def test_a_task_must_be_made_of_the_right_things(task):
+def test_arguments_of_a_task_are_validated(task):
     with pytest.raises(OptionError, match="a task must get"):
         task(layers.linear(F(2), F(3), F(3)))
 
 
-def test_errors_travel_between_processes():
+def test_errors_can_be_pickled():
     with pytest.raises(CatgradError) as caught:
         identity(F()) >> identity(F(2))
     again = pickle.loads(pickle.dumps(caught.value))
@@ -238,7 +238,7 @@ def test_errors_travel_between_processes():
 
 
 def test_two_operations_of_one_name_are_refused():
-    """Macros are found by name: a plug-in's Transpose must not be printed as NumPy's `.T`."""
+    """Macros are looked up by name: a plug-in's Transpose must not be printed as NumPy's `.T`."""
     get_backend("numpy")
     for name in ("Add", "Transpose"):
         with pytest.raises(OptionError, match="a unique name"):
@@ -255,7 +255,7 @@ def test_an_operation_may_be_declared_again_where_it_was():
     assert OPS.pop("Again") is Again
 
 
-def test_labels_of_contractions_are_only_compared():
+def test_labels_of_contractions_are_arbitrary():
     from catgrad.ops.contract import Contract
 
     assert Contract((70, 5), (5, -1), (70, -1)) == Contract((0, 1), (1, 2), (0, 2))
@@ -270,7 +270,7 @@ def test_passes_that_undo_each_other_are_reported():
 
             return replace(function)
 
-    with pytest.raises(CatgradError, match="the passes must settle"):
+    with pytest.raises(CatgradError, match="the passes must reach a fixed point"):
         optimise(lower(identity(F())), [Swap()])
 
 
@@ -286,7 +286,7 @@ def test_python_words_as_dimensions():
         assert learner.step(np.ones((4, 3)), np.ones((4, 2))) > 0
 
 
-def test_emitted_sources_are_forgotten_with_their_module():
+def test_emitted_sources_are_released_with_their_module():
     import gc
     import linecache
 

@@ -1,4 +1,4 @@
-"""The safetensors format: files of others are read or refused, ours are read by the library of the format."""
+"""The safetensors format: foreign files are read or refused, and the library reads written files."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ values = st.recursive(
 
 @st.composite
 def changed(draw: st.DrawFn, value: object) -> object:
-    """A JSON value with another in some place of it."""
+    """Draw a JSON value with a change somewhere inside."""
     if isinstance(value, dict) and value and draw(st.integers(0, 4)):
         key = draw(st.sampled_from([*value]))
         if not draw(st.integers(0, 4)):
@@ -70,7 +70,7 @@ BITS = {format: 8 * dtype.itemsize for format, dtype in ELEMENTS.items()} | {"F4
 
 @st.composite
 def headers(draw: st.DrawFn) -> tuple[dict, bytes]:
-    """A header as the format says it, and its data."""
+    """Draw a valid header, and its data."""
     header: dict = {"__metadata__": {"a": "b"}} if draw(st.booleans()) else {}
     data = b""
     for i in range(draw(st.integers(0, 3))):
@@ -84,7 +84,7 @@ def headers(draw: st.DrawFn) -> tuple[dict, bytes]:
 
 @st.composite
 def files(draw: st.DrawFn) -> bytes:
-    """A file with one kind of damage, if any: to values of its header, its text, its bits or its length."""
+    """Draw a file, perhaps damaged: in values of its header, its text, its bits or its length."""
     header, data = draw(headers())
     damage = draw(st.sampled_from(["none", "values", "values", "text", "bits", "length"]))
     if damage == "values":
@@ -151,7 +151,7 @@ def test_odd_files_are_refused(tmp_path, what):
 
 
 @pytest.mark.parametrize("path", ["a\0b", "\ud800", "."])
-def test_paths_that_no_file_has(tmp_path, monkeypatch, path):
+def test_paths_without_a_file(tmp_path, monkeypatch, path):
     monkeypatch.chdir(tmp_path)
     for refused in (
         safetensors.read,
@@ -167,7 +167,7 @@ def test_paths_that_no_file_has(tmp_path, monkeypatch, path):
 
 
 @pytest.mark.parametrize("format", sorted(set(DTYPES) - {"BOOL"}))
-def test_elements_are_what_they_are(tmp_path, format):
+def test_elements_are_read_exactly(tmp_path, format):
     data = np.random.default_rng(0).bytes(6 * ELEMENTS[format].itemsize)
     (tmp_path / "a").write_bytes(file_of({"a": entry(format, [2, 3], data)}, data))
     [found] = safetensors.read(tmp_path / "a").values()
@@ -194,8 +194,8 @@ def test_every_byte_of_a_truth_value_is_one(tmp_path):
         ("C64", [0, 2], b"", "V1", (0, 2)),
     ],
 )
-def test_dtypes_that_numpy_lacks_come_as_bytes(tmp_path, format, shape, data, raw, raw_shape):
-    """And leave the other arrays of a file readable."""
+def test_dtypes_that_numpy_lacks_are_read_as_bytes(tmp_path, format, shape, data, raw, raw_shape):
+    """The other arrays of the file are readable."""
     header = {"a": entry(format, shape, data)}
     header["b"] = {"dtype": "U8", "shape": [1], "data_offsets": [len(data), len(data) + 1]}
     (tmp_path / "a").write_bytes(file_of(header, data + b"\7"))
@@ -215,7 +215,7 @@ for name, array in safetensors.read(sys.argv[1]).items():
 """
 
 
-def test_without_ml_dtypes_elements_of_16_and_8_bits_come_as_bytes(tmp_path):
+def test_dtypes_of_ml_dtypes_are_read_as_bytes_without_it(tmp_path):
     small = {"b": np.ones(2, ml_dtypes.bfloat16), "f": np.ones((1, 1), ml_dtypes.float8_e5m2)}
     safetensors.write(tmp_path / "a", {**small, "h": np.ones(1, np.float16)})
     command = [sys.executable, "-c", WITHOUT_ML_DTYPES, tmp_path / "a"]
@@ -225,7 +225,7 @@ def test_without_ml_dtypes_elements_of_16_and_8_bits_come_as_bytes(tmp_path):
     )
 
 
-def test_arrays_of_another_dtype_are_not_taken_for_weights(tmp_path):
+def test_weights_of_another_dtype_are_refused(tmp_path):
     learner = emitted().load()().learner()
     before = {name: array.copy() for name, array in learner.parameters.items()}
     bytes_alone = {name: np.zeros(array.shape, np.uint8) for name, array in before.items()}
@@ -235,7 +235,7 @@ def test_arrays_of_another_dtype_are_not_taken_for_weights(tmp_path):
     assert all(np.array_equal(before[name], array) for name, array in learner.parameters.items())
 
 
-def test_a_sprite_takes_no_raw_bytes_for_weights():
+def test_a_sprite_refuses_raw_bytes_as_weights():
     from catgrad import emit
 
     raw = {"dense.weight": np.zeros((4, 3), "V2"), "dense.bias": np.zeros(3, "V2")}
@@ -243,7 +243,7 @@ def test_a_sprite_takes_no_raw_bytes_for_weights():
         emit(line(2), "scratch", weights=raw)
 
 
-# What is written
+# Writing
 
 named = st.dictionaries(
     texts.filter(lambda name: name != "__metadata__"),
@@ -257,7 +257,7 @@ named = st.dictionaries(
 
 
 @given(named, st.dictionaries(texts, texts, max_size=3))
-def test_what_is_written_is_read_by_the_library_of_the_format(place, given_arrays, metadata):
+def test_the_safetensors_library_reads_written_files(place, given_arrays, metadata):
     path = place / "written"
     safetensors.write(path, given_arrays, metadata)
     content = path.read_bytes()
@@ -274,7 +274,7 @@ def test_what_is_written_is_read_by_the_library_of_the_format(place, given_array
 
 
 @given(named, st.dictionaries(texts, texts, max_size=3))
-def test_what_the_library_of_the_format_writes_is_read(place, given_arrays, metadata):
+def test_files_of_the_safetensors_library_are_read(place, given_arrays, metadata):
     path = place / "theirs"
     plain = {name: array for name, array in given_arrays.items() if not hasattr(ml_dtypes, array.dtype.name)}
     save_file(
@@ -294,7 +294,7 @@ def test_what_the_library_of_the_format_writes_is_read(place, given_arrays, meta
         ({1: np.zeros(2)}, None), ({"\ud800": np.zeros(2)}, None), ({"a": np.array(["text"])}, None),
     ],
 )  # fmt: skip
-def test_what_could_not_be_read_is_not_written(tmp_path, named_arrays, metadata):
+def test_unreadable_files_are_never_written(tmp_path, named_arrays, metadata):
     (tmp_path / "a").write_text("old")
     with pytest.raises(ArtifactError, match="must"):
         safetensors.write(tmp_path / "a", named_arrays, metadata)
@@ -302,7 +302,7 @@ def test_what_could_not_be_read_is_not_written(tmp_path, named_arrays, metadata)
 
 
 def test_a_header_that_readers_would_refuse_is_not_written(tmp_path, monkeypatch):
-    monkeypatch.setattr(safetensors, "LONGEST_HEADER", 100)
+    monkeypatch.setattr(safetensors, "MAX_HEADER_BYTES", 100)
     safetensors.write(tmp_path / "a", {}, {"a": "b" * 50})
     with pytest.raises(ArtifactError, match="must have 100 bytes at most, but those of .* have 128"):
         safetensors.write(tmp_path / "b", {}, {"a": "b" * 100})
@@ -314,7 +314,7 @@ def test_a_header_that_readers_would_refuse_is_not_written(tmp_path, monkeypatch
 
 @pytest.fixture
 def index(tmp_path):
-    """A model in two files, as programs for large models write it."""
+    """Write a model in two files with an index."""
     shards = {"a": {"x": np.arange(3.0), "y": np.ones((2, 1), np.uint8)}, "b": {"z": np.float32(4)}}
     for name, held in shards.items():
         safetensors.write(tmp_path / f"{name}.safetensors", held)
@@ -349,7 +349,7 @@ def test_a_model_is_loaded_from_several_files(tmp_path):
         '{"weight_map": {"x": "/etc/passwd"}}', "[" * 100_000, '{"weight_map": 1' + "0" * 5000 + "}",
     ],
 )  # fmt: skip
-def test_an_index_that_is_none_is_refused(index, text):
+def test_a_malformed_index_is_refused(index, text):
     index.write_text(text)
     with pytest.raises(ArtifactError, match="must have a table `weight_map`"):
         safetensors.read(index)
@@ -381,5 +381,5 @@ def test_an_index_is_read_or_refused(place, value):
     assert found.keys() <= {"x"}
 
 
-def test_dtypes_of_the_core_are_among_those_of_the_format():
+def test_the_format_has_every_dtype():
     assert {dtype.name for dtype in Dtype} <= set(DTYPES.values())

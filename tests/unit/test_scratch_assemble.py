@@ -1,4 +1,4 @@
-"""Files of Scratch made of texts: what is in them, that they are the same each time, and their limits."""
+"""Assembly of Scratch files: contents, determinism, and limits."""
 
 from __future__ import annotations
 
@@ -52,13 +52,13 @@ def test_costumes_have_different_names():
         sprite('sprite s\n    costumes "a", "b", "a"\n')
 
 
-def test_files_are_the_same_each_time():
+def test_files_are_deterministic():
     first, second = (sb3([TOUR], WEIGHTS) for _ in range(2))
     assert first == second
 
 
 def test_blocks_hold_together():
-    """Each block but the first of a script is where its parent says."""
+    """Parents and successors of blocks are consistent."""
     for target in description(sb3([TOUR], WEIGHTS))["targets"]:
         blocks = target["blocks"]
         for id, block in blocks.items():
@@ -78,7 +78,7 @@ def test_two_nets_share_no_ids():
     assert not {*one["blocks"], *one["variables"]} & {*two["blocks"], *two["variables"]}
 
 
-def test_shared_names_are_the_stages_and_one():
+def test_shared_names_belong_to_the_stage_once():
     texts = [f"sprite {name}\n    shared list l{value}\n    when I receive m\n        clear l\n"
              for name, value in (("a", ""), ("b", " = 1, 2"))]  # fmt: skip
     stage, a, b = description(sb3(texts, {}))["targets"]
@@ -99,7 +99,7 @@ def test_a_sprite_named_as_the_stage_keeps_its_own():
 
 
 def test_names_with_a_tilde_come_last_as_scratch_sorts_them():
-    """Sort by `localeCompare`: a tilde comes before letters, its replacement after them."""
+    """Scratch sorts by `localeCompare`: a tilde precedes letters, its replacement follows them."""
     made = sprite("sprite s\n    list ~a\n    list z\n    list ~c\n    list d\n")
     names = list(lists(made))
     assert names == ["z", "d", shown("~a"), shown("~c")]
@@ -129,7 +129,7 @@ def test_numbers_have_the_digits_of_their_dtype():
     assert rounded == [0.333, 123456, "text"]
 
 
-def test_texts_may_be_given():
+def test_items_may_be_texts():
     for texts in (["a", "b"], np.array(["a", "b"])):
         assert lists(sprite("sprite s\n    list w given 2\n", {"w": texts}))["w"] == ["a", "b"]
 
@@ -141,7 +141,7 @@ def test_bfloat16():
 
 
 def boxes(target):
-    """Scripts and comments as left, top, right, bottom; a script covers at least its blocks."""
+    """Return scripts and comments as left, top, right, bottom, with lower bounds for scripts."""
     blocks = target["blocks"]
     for block in blocks.values():
         if block.get("topLevel"):
@@ -154,13 +154,13 @@ def boxes(target):
         yield x, y, x + comment["width"], y + comment["height"]
 
 
-def test_no_script_or_comment_covers_another():
+def test_scripts_and_comments_do_not_overlap():
     for target in description(sb3([TOUR], WEIGHTS))["targets"]:
         for (l1, t1, r1, b1), (l2, t2, r2, b2) in combinations(boxes(target), 2):
             assert r1 <= l2 or r2 <= l1 or b1 <= t2 or b2 <= t1
 
 
-def test_helpers_stand_to_the_right_of_what_has_a_comment():
+def test_helpers_stand_right_of_commented_scripts():
     text = 'sprite s\n    define a\n        """What it does."""\n    define b\n    when flag clicked\n'
     tops = {block["opcode"]: block for block in sprite(text)["blocks"].values() if "x" in block}
     assert tops["event_whenflagclicked"]["x"] == 0 < tops["procedures_definition"]["x"]
@@ -182,8 +182,8 @@ def test_sizes_are_those_of_the_file():
         ("list w given 1", {"w": [[1]]}, ArtifactError, "item 1 of w is .1."),
         ("list w given 1", {"w": [10**400]}, ArtifactError, "item 1 of w is 1000"),
         ("list w given 1", {"w": np.array([None])}, ArtifactError, "item 1 of w is None"),
-        ("list w given 2", {"w": [1]}, TextError, "line 2: w must have 2 items, but 1 are given"),
-        ("list w given 2", {"w": [1, 2], "v": [1]}, OptionError, "must be a list in it, but v is none"),
+        ("list w given 2", {"w": [1]}, TextError, "line 2: w must have 2 items, but 1 are passed"),
+        ("list w given 2", {"w": [1, 2], "v": [1]}, OptionError, "but v is no such list"),
         ("list w of 200001", {}, ArtifactError, "at most 200,000 items, but w has 200,001"),
         ("define f\n" + "        hide\n" * 20_000, {}, ArtifactError, "at most 20,000 blocks, but s has"),
         ("list w given 190000\n    list v given 190000", dict.fromkeys("vw", np.full(190_000, 1 / 3)),
@@ -200,33 +200,33 @@ def test_many_blocks_and_much_json_are_warned_of():
     with pytest.warns(CatgradWarning, match="s has 2,003 blocks"):
         sprite3("sprite s\n    define f\n" + "        hide\n" * 2001, {})
     with pytest.warns(
-        CatgradWarning, match="Scratch's site takes 5,000,000; round the weights with sig_figs=4"
+        CatgradWarning, match="Scratch's site allows 5,000,000; round the weights with sig_figs=4"
     ):
         sprite3("sprite s\n    list w given 200000\n", {"w": np.full(200_000, 0.12345678901234567)})
 
 
 @pytest.mark.parametrize("sig_figs", [0, -1, 2.5, "3"])
-def test_digits_are_a_whole_number_above_0(sig_figs):
-    with pytest.raises(OptionError, match="sig_figs must be a whole number above 0"):
+def test_digits_are_a_positive_integer(sig_figs):
+    with pytest.raises(OptionError, match="sig_figs must be an integer above 0"):
         sprite3("sprite s\n", {}, sig_figs)
 
 
 @pytest.mark.parametrize(
     ("texts", "error"),
     [
-        (["sprite s\n", "sprite s\n"], "must have different names, but s is there twice"),
-        (["sprite Stage\n"], "must have different names, but Stage is there twice"),
-        (["stage\n", "stage\n"], "must have different names, but Stage is there twice"),
+        (["sprite s\n", "sprite s\n"], "must have different names, but s occurs twice"),
+        (["sprite Stage\n"], "must have different names, but Stage occurs twice"),
+        (["stage\n", "stage\n"], "must have different names, but Stage occurs twice"),
         (["sprite a\n    shared variable v = 1\n", "sprite b\n    shared variable v = 2\n"],
-         "line 2: what is shared must have one initial value, but v has two"),
-        (["stage\n    when sprite clicked\n"], "line 2: the stage must do what a stage can"),
+         "line 2: a shared variable or list must have one initial value, but v has two"),
+        (["stage\n    when sprite clicked\n"], "line 2: a block of the stage must not need a sprite"),
         (["stage\n    when flag clicked\n        pen down\n"],
-         "line 3: the stage must .* but pen_penDown is"),
+         "line 3: a block of the stage .* but pen_penDown does"),
         (["sprite a\n    shared list l\n", "sprite b\n    list l\n"],
-         "line 2: what one sprite has for itself must not have the name of something shared, but l has"),
+         "line 2: a variable or list of one sprite must not have the name of a shared one, but l has"),
     ],
 )  # fmt: skip
-def test_what_does_not_fit_together_is_refused(texts, error):
+def test_inconsistent_sections_are_refused(texts, error):
     with pytest.raises(TextError, match=error):
         sb3(texts, {})
 

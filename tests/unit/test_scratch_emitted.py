@@ -1,4 +1,4 @@
-"""Emitted sprites: what their text says, that they are the same each time, and what they fit into."""
+"""Emitted sprites: their text, determinism, and limits."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from tests.conformance.test_scratch_steps import assert_trains
 from tests.scratch.machines import on_machines
 
 LONGEST = 240
-"""Blocks of a custom block beyond which V8 no longer compiles what TurboWarp makes of it."""
+"""Limit of blocks in a custom block, above which V8 does not optimise TurboWarp's code."""
 
 TASKS = {"hidden": hidden, "cnn": cnn, "mlp": mlp}
 
@@ -52,8 +52,8 @@ for name, content in emit(cnn(), "scratch").files.items():
 """
 
 
-def test_the_bytes_are_the_same_each_time():
-    """Also in another process, that hashes otherwise."""
+def test_the_bytes_are_deterministic():
+    """Emission in another process, with other hashes, gives the same bytes."""
 
     def digests():
         files = emit(cnn(), "scratch").files
@@ -67,7 +67,7 @@ def test_the_bytes_are_the_same_each_time():
 
 
 def targets(file: bytes) -> list[dict]:
-    """The stage and the sprites of a project."""
+    """Return the stage and the sprites of a project."""
     with zipfile.ZipFile(io.BytesIO(file)) as archive:
         return json.loads(archive.read("project.json"))["targets"]
 
@@ -99,7 +99,7 @@ def test_custom_blocks_are_short_enough_for_turbowarp(name, batch):
 
 
 def assert_counted(artifact):
-    """The blocks of each script are as many as were counted when its lines were made."""
+    """Compare the blocks of each script with the count of its lines."""
     [_, assembled] = targets(artifact.files[f"{artifact.program.name}.sb3"])
     sprite, _ = printed(artifact.backend, artifact.program)
     found = lengths(assembled)
@@ -111,7 +111,7 @@ def assert_counted(artifact):
 
 @pytest.mark.filterwarnings("ignore:case has")
 def test_blocks_of_operations_are_counted():
-    """Put all operations that templates spell into one sprite, on each dtype of their examples."""
+    """One sprite has all operations with macros, on each dtype of their examples."""
     backend = get_backend("scratch").configured(unroll="compact")
     terms = [c.term for c in operation_cases() if all(backend.dialect.has(e.op) for e in edges(c.term))]
     assert len(terms) > 50
@@ -142,7 +142,7 @@ TAKEN = ["input", "output", "target", "loss", "error", "steps"]
 
 
 def named(name):
-    """A model whose parameters, a list and a number, have these names."""
+    """Build a model whose parameters, a list and a number, have these names."""
 
     def model(x):
         w, b = layers.parameter(name, f64(3, 2), Normal()), layers.parameter(f"b.{name}", f64(), Normal())
@@ -152,21 +152,21 @@ def named(name):
 
 
 @pytest.mark.parametrize("name", FREE)
-def test_parameters_may_be_called_like_what_is_within_a_sprite(name):
+def test_parameters_may_have_names_of_private_variables(name):
     assert_trains(named(name), "vanilla", 2)
 
 
 @pytest.mark.parametrize("name", TAKEN)
-def test_parameters_must_not_be_called_like_what_sprites_share(name):
+def test_parameters_must_not_have_names_of_shared_variables(name):
     with pytest.raises(
-        OptionError, match=f"must not be called .* one is called {name}; give it another name"
+        OptionError, match=f"must not have the name .* one is called {name}; give it another name"
     ):
         emit(named(name), "scratch")
 
 
 @on_machines
 def test_two_sprites_share_a_project(vm):
-    """Their blocks have names of their own, and each answers."""
+    """Their blocks have distinct names, and each works."""
     one, other = emit(mlp(sgd(5.0)), "scratch"), emit(hidden(), "scratch")
     given = {}
     for artifact in (one, other):

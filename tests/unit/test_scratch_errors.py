@@ -30,7 +30,7 @@ def sprite(name, vm):
 
 
 def given_lists(name):
-    """The items of the lists that a step reads."""
+    """Return the items of the lists that a step reads."""
     lists = [array.ravel().tolist() for array in examples(MODELS[name](), BATCH, 1)]
     return dict(zip(("input", "target"), lists, strict=True))
 
@@ -124,7 +124,7 @@ WRONG = {
 
 @on_machines
 @pytest.mark.parametrize("case", WRONG)
-def test_what_is_wrong_is_said_and_changes_nothing(vm, case):
+def test_invalid_inputs_are_reported_and_change_nothing(vm, case):
     name, place, spoil, error = WRONG[case]
     one = sprite(name, vm)
     for block in ("predict", "train step") if place == "input" else ("train step",):
@@ -165,7 +165,7 @@ def test_an_item_is_a_number_if_it_is_finite_and_in_decimal_digits(vm, item):
 
 @on_machines
 def test_numbers_as_text_are_numbers(vm):
-    """Numbers as texts, as in lists that were imported from a file."""
+    """Lists that are imported from a file have numbers as texts."""
     one, lists = sprite("mlp", vm), given_lists("mlp")
     for texts in (lists["input"], list(map(str, lists["input"])), [f"{x:+.17e}" for x in lists["input"]]):
         one.machine.set_list("input", texts)
@@ -178,7 +178,7 @@ def test_numbers_as_text_are_numbers(vm):
 
 @on_machines
 @pytest.mark.parametrize("rate", ["fast", "", math.nan, 0.0, math.inf, "1e999", " 1 ", "0x1", True])
-def test_a_learning_rate_that_is_no_number(vm, rate):
+def test_invalid_learning_rates(vm, rate):
     one = sprite("mlp", vm)
     for shared, items in given_lists("mlp").items():
         one.machine.set_list(shared, items)
@@ -188,21 +188,21 @@ def test_a_learning_rate_that_is_no_number(vm, rate):
     one.machine.call("train step")
     error, after = one.machine.variable("error"), one.all_held()
     one.machine.set_variable("learning rate", before)
-    assert error == "learning rate must be a number other than 0: set it to 0.3, say"
+    assert error == "learning rate must be a number other than 0: set it for example to 0.3"
     assert {key for key, value in after.items() if value != held[key]} <= {("error", "variables")}
     one.call("train step")
 
 
 @on_machines
 @pytest.mark.parametrize("great", [1e200, 1e308])
-def test_a_loss_that_is_no_number_changes_no_weight(vm, great):
+def test_a_loss_that_is_not_finite_changes_no_weight(vm, great):
     one = sprite("mlp", vm)
     lists = given_lists("mlp")
     one.machine.set_list("input", lists["input"])
     one.machine.set_list("target", put(lists["target"], 2, great))
     before = one.all_held()
     one.machine.call("train step")
-    assert str(one.machine.variable("error")).startswith("the loss is no number any more")
+    assert str(one.machine.variable("error")).startswith("the loss must be finite, but it is not")
     after = one.all_held()
     changed = {name for (name, kind), value in after.items() if value != before[name, kind]}
     assert changed <= {"error", "loss"}
@@ -213,14 +213,14 @@ RULES = {"sgd": sgd(0.3), "momentum": sgd(0.3, 0.9, weight_decay=0.1), "adam": o
 
 @cache
 def learner(rule, vm):
-    """A sprite of a small network that is trained by this rule, its weights, and an example."""
+    """Build a learner of a small network with this optimiser, its weights, and an example."""
     task = mlp(RULES[rule])
     made = Sprite(emit(task, "scratch", vm=vm), vm)
     return made, made.all_held(), examples(task, 1, 0)
 
 
 def trained(rule, vm, rate, scale):
-    """A step from the first weights; the lists and variables before and after."""
+    """Run a step from the initial weights; return lists and variables before and after."""
     one, first, (x, y) = learner(rule, vm)
     for (name, kind), value in first.items():
         one.machine.set_list(name, value) if kind == "lists" else one.machine.set_variable(name, value)
@@ -241,7 +241,7 @@ def test_new_weights_that_are_too_large_replace_none(vm, rule):
     for rate in (1e308, -1e308, 1e40):
         error, before, after = trained(rule, vm, rate, 1)
         assert error.endswith(
-            "must have numbers, but the new ones are too large: try a smaller learning rate"
+            "must have finite numbers, but the new ones are too large: try a smaller learning rate"
         )
         assert changed(before, after) == {"error", "loss"}
     error, before, after = trained(rule, vm, 0.1, 1)
@@ -252,14 +252,14 @@ def test_new_weights_that_are_too_large_replace_none(vm, rule):
 @on_machines
 @pytest.mark.parametrize("rule", ["momentum", "adam"])
 def test_a_state_that_is_too_large_changes_nothing(vm, rule):
-    """Even where the weights would be numbers: Adam divides by the root of the state."""
+    """The weights would be finite: Adam divides by the root of the state."""
     one, first, _ = learner(rule, vm)
     place = next(p for slot, p in one.tables.items() if slot.endswith("hidden.weight") and slot[0] != "0")
     trained(rule, vm, 0.1, 1)
     one.machine.set_list(place["list"], [1e300] * len(first[place["list"], "lists"]))
     before = one.all_held()
     one.machine.call("train step")
-    assert "must have numbers, but the new ones are too large" in one.machine.variable("error")
+    assert "must have finite numbers, but the new ones are too large" in one.machine.variable("error")
     assert changed(before, one.all_held()) <= {"error", "loss"}
 
 
@@ -270,7 +270,7 @@ def test_a_state_that_is_too_large_changes_nothing(vm, rule):
     scale=st.floats(-20, 300).map(lambda e: 10.0**e),
 )
 @settings(max_examples=60)
-def test_after_a_step_all_weights_are_numbers_of_float32_or_none_has_changed(vm, rule, rate, scale):
+def test_a_step_updates_all_weights_or_none(vm, rule, rate, scale):
     error, before, after = trained(rule, vm, rate, scale)
     if error:
         assert changed(before, after) <= {"error", "loss"}

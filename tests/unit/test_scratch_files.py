@@ -1,4 +1,4 @@
-"""Saved projects of Scratch: their lists, as items and as arrays, from files that nobody vouches for."""
+"""Saved projects of Scratch: lists as items and as arrays, from untrusted files."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from catgrad.terms.state import Slot
 
 
 def archive(content, name="project.json"):
-    """A file with this description."""
+    """Build a file with this description."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as file:
         file.writestr(name, content if isinstance(content, str | bytes) else json.dumps(content))
@@ -29,7 +29,7 @@ def archive(content, name="project.json"):
 
 
 def project(**targets):
-    """A project whose targets have these lists."""
+    """Build a project whose targets have these lists."""
     return archive({"targets": [
         {"name": name, "lists": {str(place): list(each) for place, each in enumerate(lists.items())}}
         for name, lists in targets.items()
@@ -55,7 +55,7 @@ SHAPES = arrays.array_shapes(max_dims=3, max_side=3, min_side=0)
                   elements={"allow_nan": False, "allow_infinity": False})
     | arrays.arrays(st.sampled_from([np.int32, np.uint32]), SHAPES)
 )  # fmt: skip
-def test_what_is_written_is_read(array):
+def test_written_files_are_read_back(array):
     file = sb3([f"sprite s\n    list w given {array.size}\n"], {"w": array})
     slot = Slot("w", NdArrayType(array.shape, Dtype[array.dtype.name]))
     read = scratch.read_arrays(file, [slot])["w"]
@@ -85,7 +85,7 @@ def test_imported_texts_are_numbers():
         ({"w": [-1, 2]}, "uint32", "the items of w must be numbers of u32, but item 1 is -1"),
     ],
 )
-def test_lists_that_are_no_such_array_are_refused(lists, dtype, error):
+def test_lists_of_another_shape_or_dtype_are_refused(lists, dtype, error):
     with pytest.raises(ArtifactError, match=error) as raised:
         scratch.read_arrays(project(s=lists), [Slot("w", NdArrayType((2,), Dtype[dtype]))])
     assert "\n" not in str(raised.value)
@@ -97,7 +97,7 @@ def test_a_list_of_two_sprites_is_refused():
 
 
 def lists(text):
-    """A sprite with these lists."""
+    """Build a sprite with these lists."""
     return archive(f'{{"name": "s", "lists": {text}}}', "sprite.json")
 
 
@@ -109,7 +109,7 @@ def damaged(file, place):
     "file",
     [
         b"", b"text", b"PK\x05\x06", sb3([], {})[:-30], damaged(sb3([], {}), 60), "/nowhere/at/all.sb3",
-        archive("", "other.json"), archive(b" " * (scratch.LARGEST + 1)), archive("[" * 100_000),
+        archive("", "other.json"), archive(b" " * (scratch.MAX_JSON_BYTES + 1)), archive("[" * 100_000),
         archive("{"), archive("[]"), archive("3"), archive(b"\xff\xfe"), archive('{"targets": 3}'),
         archive('{"targets": [3]}'), archive('{"targets": [{"name": 1}]}'), lists("[]"), lists('{"a": 1}'),
         lists('{"a": ["w", [NaN]]}'), lists('{"a": ["w", [null]]}'), lists(f'{{"a": ["w", [{"9" * 5000}]]}}'),
@@ -124,7 +124,7 @@ def test_files_that_are_no_project_are_refused(file):
 
 @given(st.integers(0, 10_000), st.integers(1, 255))
 def test_a_damaged_file_is_refused_or_read(place, change):
-    """No damage to a byte raises anything but an ArtifactError."""
+    """Damage to a byte raises nothing but an ArtifactError."""
     file = bytearray(sprite3("sprite s\n    list w = 1, 2\n", {}))
     file[place % len(file)] ^= change
     with suppress(ArtifactError):

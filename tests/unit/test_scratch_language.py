@@ -1,4 +1,4 @@
-"""The text language of Scratch programs: what is printed is parsed, and what is no program is refused."""
+"""The text language of Scratch programs: printing and parsing round trip, and errors."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_every_block_of_the_palette_has_a_form():
 
 
 def parsed(text):
-    """The expression that a text is."""
+    """Parse an expression."""
     [section] = parse(f"sprite s\n    when flag clicked\n        say {text}\n")
     return section.parts[0].body[0].operands[0]
 
@@ -67,13 +67,13 @@ def test_a_minus_before_a_number_is_part_of_it():
     assert parsed("x - -3") == Call("-", (Name("x"), Constant(-3)))
 
 
-def test_comments_for_readers_and_empty_lines_are_nowhere_in_a_program():
+def test_comments_of_the_text_and_empty_lines_are_ignored():
     plain = "sprite s\n    variable x\n    define f\n        x = 1\n        x = 2\n"
     spaced = "# 1\n\nsprite s # 2\n    # 3\n    variable x\n\n    define f\n        x = 1\n# 4\n        x = 2"
     assert parse(plain) == parse(spaced) == parse(plain.replace("\n", "\r\n"))
 
 
-def test_lines_go_on_within_parentheses():
+def test_lines_continue_within_parentheses():
     assert parse("sprite s\n    when flag clicked\n        say join(1,\n  2)\n") == parse(
         "sprite s\n    when flag clicked\n        say join(1, 2)\n"
     )
@@ -94,18 +94,18 @@ HEAD = (
         ("L = 1", "line 7: L must be a variable of its sprite, but it is a list"),
         ("say x[1]", "line 7: x must be a list of its sprite, but it is a variable"),
         ("call g", "line 7: g must be a custom block of its sprite, but it is not defined"),
-        ("call `f %s`", "line 7: what is called must be given all its arguments .* takes 1 and is given 0"),
-        ("say abs(1, 2)", "line 7: what is called must be given all .* takes 1 and is given 2"),
-        ("say absolute(1)", "line 7: a function must be one of the language, but absolute is not"),
-        ("say size(1)", "line 7: what stands here must be the name of a list"),
+        ("call `f %s`", "line 7: a call must have one operand .* are 1 arguments and 0 operands"),
+        ("say abs(1, 2)", "line 7: a call must have one operand .* are 1 arguments and 2 operands"),
+        ("say absolute(1)", "line 7: a function must belong to the language, but absolute is not"),
+        ("say size(1)", "line 7: the operand must be the name of a list"),
         ("say $n", r"line 7: \$n must be an argument of the custom block around it, but that has none"),
-        ("if x", "line 7: a condition must be true or false"),
-        ("if x + 1", "line 7: a condition must be true or false"),
-        ('x += "a"', "line 7: what is written here must be a number, but it is 'a'"),
-        ('pen color "red"', "line 7: what is written here must be a color"),
-        ("say -0", "line 7: a number must be one that Scratch keeps as it is, but it is -0"),
-        ("say 1e999", "line 7: a number must be one that Scratch keeps as it is, but it is 1e999"),
-        ("say " + "9" * 5000, "line 7: a number must be one that Scratch keeps as it is"),
+        ("if x", "line 7: a condition must be boolean"),
+        ("if x + 1", "line 7: a condition must be boolean"),
+        ('x += "a"', "line 7: the constant must be a number, but it is 'a'"),
+        ('pen color "red"', "line 7: the constant must be a color"),
+        ("say -0", "line 7: a number must be one that Scratch saves exactly, but it is -0"),
+        ("say 1e999", "line 7: a number must be one that Scratch saves exactly, but it is 1e999"),
+        ("say " + "9" * 5000, "line 7: a number must be one that Scratch saves exactly"),
         ("say nan", "line 7: nan must be a variable"),
         ("say -x", "line 7: a line must have one of the forms of the language, but it goes on with 'x'"),
         ("say", "line 7: a line must have one of the forms of the language, but it ends too early"),
@@ -114,8 +114,8 @@ HEAD = (
         ("    say 1", "line 7: a line must be indented by 4 spaces more than the line it belongs to"),
         ("  say 1", "line 7: a line must be indented by 4 spaces more"),
         ("say 1\n            say 2", "line 8: a line must be indented by 4 spaces more"),
-        ("stop all\n        say 1", "line 8: a statement must have a way to it"),
-        ("forever\n        say 1", "line 8: a statement must have a way to it"),
+        ("stop all\n        say 1", "line 8: a statement must be reachable"),
+        ("forever\n        say 1", "line 8: a statement must be reachable"),
         ("say " + "abs(" * 201 + "1" + ")" * 201, "line 7: an expression must be at most 200 blocks deep"),
     ],
 )
@@ -136,13 +136,16 @@ def test_a_wrong_line_is_named(line, error):
         ),
         (
             "list L of 1.5",
-            "line 2: a list must have a whole number of items, and at most 200,000, but it is 1.5",
+            "line 2: the number of items of a list must be an integer of at most 200,000, but it is 1.5",
         ),
-        ("list L of 99999999999", "line 2: a list must have a whole number of items, and at most 200,000"),
-        ("list L given 3", "line 2: L must be given beside the text, but it is not"),
+        (
+            "list L of 99999999999",
+            "line 2: the number of items of a list must be an integer of at most 200,000",
+        ),
+        ("list L given 3", "line 2: the items of L must be passed separately, but they are not"),
         (
             "show list x at (1, 2)",
-            "line 2: what is shown must be a list declared in its sprite, but x is none",
+            "line 2: a monitor must show a list declared in its sprite, but x is none",
         ),
         ("list", "line 2: a line must have one of the forms of the language, but it ends too early"),
     ],
@@ -153,7 +156,7 @@ def test_a_wrong_part_is_named(part, error):
 
 
 @pytest.mark.parametrize("text", ["", "\n", "variable x", "sprite", "stage s"])
-def test_what_is_no_section_is_refused(text):
+def test_lines_outside_a_section_are_refused(text):
     with pytest.raises(TextError, match="line 1: |line 2: "):
         parse(text)
 

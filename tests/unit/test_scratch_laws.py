@@ -1,4 +1,4 @@
-"""The laws of Scratch's arithmetic and lists that emitted blocks rest on, on both virtual machines."""
+"""Semantics of Scratch's arithmetic and lists that emitted blocks assume, on both virtual machines."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def both(operator):
 
 
 LAWS = [
-    # what is computed, from x, y, and its value
+    # name, expression, x, y and the result
     ("NaN is 0 to the next operator", binary("add", binary("divide", x, y), 1), 0, 0, 1),
     ("so is text", both("add"), "cat", 1, 1),
     ("and what is empty", both("add"), "", 1, 1),
@@ -121,7 +121,7 @@ BINARY = {"add": np.add, "subtract": np.subtract, "multiply": np.multiply, "divi
 
 
 def computing(vm, *expressions):
-    """A machine with a block "compute %s" that adds the value of each of these to `out`."""
+    """Load a block "compute %s" that adds the value of each expression to `out`."""
     scripts = [[define(f"compute {n}"), add("out", it)] for n, it in enumerate(expressions)]
     machine = Machine(vm)
     machine.load(project(*scripts, lists=["xs", "out"], variables=["x", "y"]))
@@ -181,7 +181,7 @@ def test_numbers_are_float64(vm):
         (block("data_deletealloflist", {"LIST": "xs"}), []),
     ],
 )
-def test_places_outside_a_list_are_not_changed(vm, change, becomes):
+def test_items_out_of_range_are_not_changed(vm, change, becomes):
     machine = Machine(vm)
     machine.load(project([define("change"), change], lists=["xs"]))
     machine.set_list("xs", [10, 20, 30])
@@ -190,7 +190,7 @@ def test_places_outside_a_list_are_not_changed(vm, change, becomes):
 
 
 @on_machines
-def test_the_count_of_a_loop_is_rounded_and_read_at_each_turn(vm):
+def test_the_count_of_a_loop_is_rounded_and_read_in_each_iteration(vm):
     grow = [define("grow %s", "n"), set_to("x", 0), repeat(argument("n"), add("xs", 1))]
     shrink = [define("shrink"), set_to("x", 3), repeat(x, add("xs", 1), set_to("x", 1))]
     machine = Machine(vm)

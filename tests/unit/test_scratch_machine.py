@@ -39,7 +39,7 @@ def all_same(xs, ys):
 
 
 @on_machines
-def test_values_go_in_and_out_as_they_are(vm):
+def test_values_round_trip(vm):
     machine = loaded(vm, **NAMES)
 
     @given(st.lists(values), values)
@@ -52,7 +52,7 @@ def test_values_go_in_and_out_as_they_are(vm):
 
 
 @on_machines
-def test_arrays_go_in_and_out_as_they_are(vm):
+def test_arrays_round_trip(vm):
     machine = loaded(vm, **NAMES)
     array = np.random.default_rng(0).standard_normal((250, 200))
     array[0, :4] = np.nan, np.inf, -np.inf, -0.0
@@ -100,7 +100,7 @@ def test_arguments_reach_custom_blocks_exactly(vm):
 
 
 @on_machines
-def test_scripts_without_end_run_for_the_frames_they_are_given(vm):
+def test_endless_scripts_run_for_the_given_frames(vm):
     flag = [blocks.when_flag(), blocks.forever(blocks.set_to("v", blocks.length("out")))]
     machine = loaded(vm, flag, *SCRIPTS, **NAMES)
     machine.green_flag(frames=2)
@@ -135,7 +135,7 @@ def test_a_saved_project_keeps_blocks_and_finite_values(vm, file):
 
 
 @on_machines
-def test_what_json_has_no_number_for_is_saved_as_0(vm):
+def test_numbers_without_json_are_saved_as_0(vm):
     machine = loaded(vm, **NAMES)
     machine.set_list("in", [math.nan, math.inf, -math.inf, -0.0])
     machine.load(machine.save())
@@ -143,14 +143,14 @@ def test_what_json_has_no_number_for_is_saved_as_0(vm):
 
 
 @on_machines
-def test_machines_do_not_share_what_they_hold(vm):
+def test_machines_share_no_project(vm):
     one, other = loaded(vm, **NAMES), loaded(vm, lists=["in"])
     one.set_list("in", [1])
     assert other.list("in") == [] and one.has_list("out") and not other.has_list("out")
 
 
 @on_machines
-def test_what_cannot_be_loaded_replaces_nothing(vm):
+def test_a_failed_load_keeps_the_project(vm):
     machine = Machine(vm)
     broken = blocks.project(more={"costumes": None})
     with pytest.raises(ToolError, match="`load` must succeed"):
@@ -182,13 +182,13 @@ def test_time_is_that_of_the_processor(vm):
         (lambda machine: machine.broadcast("train"), 'no script starts when "train" is received'),
     ],
 )
-def test_what_a_project_lacks_is_an_error(vm, do, says):
+def test_missing_names_are_errors(vm, do, says):
     with pytest.raises(ToolError, match=says):
         do(loaded(vm, *SCRIPTS, **NAMES))
 
 
 @on_machines
-def test_a_script_without_end_is_given_up(vm, monkeypatch):
+def test_an_endless_script_times_out(vm, monkeypatch):
     monkeypatch.setattr("catgrad.backends.scratch.machine.node._running", {})  # its process is ended
     machine = Machine(vm, limit=2)
     machine.load(blocks.project(*SCRIPTS, **NAMES))
@@ -217,7 +217,7 @@ def test_there_are_two_machines():
         Machine("snap")
 
 
-def test_what_is_missing_is_told_with_the_command_that_installs_it(tmp_path, monkeypatch):
+def test_a_missing_package_is_reported_with_its_installation(tmp_path, monkeypatch):
     monkeypatch.setenv("CATGRAD_SCRATCH", str(tmp_path))
     monkeypatch.setattr("shutil.which", lambda name: f"/usr/bin/{name}")
     told = f"npm install --ignore-scripts --prefix {tmp_path} @turbowarp/packager@3.13.0"

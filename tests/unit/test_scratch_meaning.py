@@ -1,4 +1,4 @@
-"""Assembled programs mean in both virtual machines what their texts say."""
+"""Semantics of assembled programs in both virtual machines."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def value(tree):
 
 
 def _modulo(x, y):
-    """The remainder that has the sign of y."""
+    """Return the remainder with the sign of y."""
     if math.isinf(x) or y == 0:
         return math.nan
     remainder = math.fmod(x, y)
@@ -66,7 +66,7 @@ def _whole(function, x):
 
 
 def results(vm, texts):
-    """The values of these expressions."""
+    """Evaluate these expressions in a machine."""
     machine = Machine(vm)
     lines = "\n".join(f"        add {text} to results" for text in texts)
     machine.load(sprite3(f"sprite s\n    list results\n    when I receive go\n{lines}\n", {}))
@@ -100,7 +100,7 @@ def test_functions(vm, text, expected):
 
 
 @on_machines
-def test_a_random_number_between_texts_with_a_point_is_no_whole_number(vm):
+def test_a_random_number_between_texts_with_a_point_is_no_integer(vm):
     found = results(vm, ['random("0.0", 1)'] * 5 + ["random(1, 3)"] * 5)
     assert all(0 < x < 1 for x in found[:5]) and all(x in (1, 2, 3) for x in found[5:])
 

@@ -1,11 +1,11 @@
-"""Random numbers in Scratch: those of all targets, bit for bit."""
+"""Random numbers in Scratch agree with other targets, bit for bit."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 import numpy as np
-from catgrad.backends.scratch.compile.bits import bits_apart, odd_bits
+from catgrad.backends.scratch.compile.bits import odd_bits, spread_bits
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -21,15 +21,15 @@ byte = st.integers(0, 255)
 
 
 @given(byte, byte, byte)
-def test_three_numbers_are_added_without_a_carry_for_their_exclusive_or(x, y, z):
-    apart, odd = [0, *bits_apart()], [0, *odd_bits()]
+def test_exclusive_or_of_three_words_by_addition(x, y, z):
+    apart, odd = [0, *spread_bits()], [0, *odd_bits()]
     total = apart[x] + apart[y] + apart[z]
     assert odd[total % 256] + 16 * odd[total // 256] == x ^ y ^ z
 
 
 @on_machines
 def test_sprites_draw_the_bits_of_other_targets(vm):
-    """Keys that use each word of counter and key; numbers of Scratch are exact up to 2⁵³."""
+    """Keys and counters use all words; numbers of Scratch are exact up to 2⁵³."""
     backend = get_backend("scratch")
     backend = replace(backend, options=replace(backend.options, vm=vm))
     term = build(lambda s, c: ops.random_bits((3, 5), 2**32 - 1, s, c), [ops.random.KEY] * 2)

@@ -1,4 +1,4 @@
-"""Weights of sprites as numbers, as texts, and in few bits: what they compute, and what is read back."""
+"""Storage of weights in sprites, as numbers, as texts, and quantised: predictions and reading back."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def read(machine, artifact):
     return scratch.read_arrays(machine.save(), artifact.program.tables["parameters"])
 
 
-def test_digits_are_told_apart_by_scratch_and_one_byte_in_json():
+def test_digits_are_distinct_in_scratch_and_one_byte_in_json():
     assert len({letter.lower() for letter in LETTERS}) == 64
     assert LETTERS.isascii() and LETTERS.isprintable() and not set(LETTERS) & set('"\\ ')
 
@@ -75,7 +75,7 @@ def test_packed_numbers_are_the_same_bit_for_bit(array):
 
 
 def one_group(array, bits):
-    """Round to steps: how far each number is off, in steps of its scale, and the text."""
+    """Quantise; return the error of each number in steps of its scale, and the text."""
     text = steps("w", array, bits)
     scales = np.abs(text.scales.numbers())[np.arange(array.size) // text.group]
     return np.abs(text.numbers() - array.ravel()) / scales, text
@@ -103,13 +103,13 @@ def test_a_scale_chosen_among_several_is_better_than_that_of_the_greatest(bits):
 
 @given(arrays.arrays(np.float32, lists, elements={**finite, "min_value": -65503, "max_value": 65503}))
 @example(np.array([65504, -(2.0**-24), 2.0**-25, 2.0**-14, 1 - 2.0**-12], np.float32))
-def test_halves_are_those_of_numpy(array):
+def test_float16_agrees_with_numpy(array):
     text = halves("w", array)
     assert unpacked(text.items)["w"] == text.numbers().tolist()
     np.testing.assert_array_equal(text.numbers(), array.astype(np.float16).astype(float))
 
 
-def test_what_float16_has_no_number_for_is_refused():
+def test_numbers_too_large_for_float16_are_refused():
     with pytest.raises(
         ArtifactError, match="must be smaller than 65520 in size, but w has 70000.0; .*packed"
     ):
@@ -118,7 +118,7 @@ def test_what_float16_has_no_number_for_is_refused():
 
 @on_machines
 @pytest.mark.parametrize("sig_figs", [None, 4])
-def test_packed_weights_are_those_of_numbers(vm, sig_figs):
+def test_packed_weights_equal_the_weights(vm, sig_figs):
     one, artifact = sprite(vm, sig_figs=sig_figs)
     other, texts = sprite(vm, sig_figs=sig_figs, storage="packed")
     assert read(one, artifact).keys() == read(other, texts).keys()
@@ -130,7 +130,7 @@ def test_packed_weights_are_those_of_numbers(vm, sig_figs):
 
 
 NEAR = {"float16": 5e-4, "int8": 0.01, "int6": 0.04, "int4": 0.2}
-"""Bounds of the error of weights, over the greatest of their list."""
+"""Bounds of the error of weights, relative to the maximum of their list."""
 
 
 @on_machines
@@ -154,7 +154,7 @@ def test_rounded_weights_are_near_and_are_trained_from_there(vm, storage):
 
 @on_machines
 @pytest.mark.parametrize("storage", TEXTS)
-def test_new_weights_are_not_unpacked_over(vm, storage):
+def test_unpacking_does_not_overwrite_trained_weights(vm, storage):
     machine, artifact = sprite(vm, storage=storage)
     machine.call("reset weights")
     new = read(machine, artifact)
@@ -164,7 +164,7 @@ def test_new_weights_are_not_unpacked_over(vm, storage):
 
 
 @on_machines
-def test_weights_from_python_are_not_unpacked_over(vm):
+def test_unpacking_does_not_overwrite_weights_from_python(vm):
     emitted = emit(task(), "scratch", weights=weights(), storage="packed", vm=vm)
     model, numpy = emitted.load()(), emit(task(), "numpy").load()()
     x, others = X[None].astype(np.float32), [2 * array for array in weights().values()]
@@ -210,12 +210,12 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("items", BROKEN.values(), ids=BROKEN)
-def test_texts_that_are_none_of_ours_are_refused(items):
+def test_malformed_texts_are_refused(items):
     with pytest.raises(ArtifactError, match="must be a project or sprite of Scratch"):
         scratch.read(project(s={"~packed": items}))
 
 
-def test_numbers_of_too_many_digits_are_refused_with_a_way_out():
+def test_numbers_with_too_many_digits_are_refused_with_a_remedy():
     with pytest.raises(ArtifactError, match="14 digits at most.*but those of w have more.*sig_figs=9"):
         packed("w", [1 / 3, 1e-5])
 
@@ -228,7 +228,7 @@ def test_weights_that_are_not_finite_are_refused(storage):
 
 
 @pytest.mark.parametrize("storage", ["numbers", *TEXTS])
-def test_no_way_of_storage_makes_a_list_longer(storage):
+def test_no_storage_makes_a_list_longer(storage):
     model = layers.dense(NdArrayType((1,)), NdArrayType((2001,)), NdArrayType((100,)))
     with pytest.raises(ArtifactError, match="a list must have at most 200,000 items"):
         emit(Task(model, sgd(0.5), mse, "large"), "scratch", storage=storage)
@@ -236,7 +236,7 @@ def test_no_way_of_storage_makes_a_list_longer(storage):
 
 @on_machines
 @pytest.mark.parametrize("storage", ["float16", "int4"])
-def test_a_list_as_long_as_scratch_has_room_for_is_unpacked_whole(vm, storage):
+def test_a_list_of_maximum_length_is_unpacked(vm, storage):
     machine = Machine(vm)
     model = layers.linear(NdArrayType((1,)), NdArrayType((2000,)), NdArrayType((100,)))
     artifact = emit(Task(model, sgd(0.5), mse, "large"), "scratch", storage=storage, train=False)
@@ -247,6 +247,6 @@ def test_a_list_as_long_as_scratch_has_room_for_is_unpacked_whole(vm, storage):
     assert np.array_equal(found, kept["linear.weight"].ravel())
 
 
-def test_lists_that_only_fit_while_they_are_packed_are_told_of():
+def test_lists_too_large_when_unpacked_are_warned_of():
     with pytest.warns(CatgradWarning, match="once the sprite has run.*sig_figs"):
         check_saved({"w": [1 / 3] * 300_000})

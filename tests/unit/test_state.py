@@ -1,4 +1,4 @@
-"""Dropout, batch norm, random numbers and the numbers of a run travel as arguments and results."""
+"""Dropout, batch norm, random numbers and run numbers are arguments and results."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BATCH, INPUT, OUTPUT = NdArrayType((Dim("batch"),)), NdArrayType((4,)), NdArrayT
 
 
 def noisy(rate: float = 0.5, optimiser=None) -> Task:
-    """Dense, dropout, dense."""
+    """Build dense, dropout, dense."""
     model = layers.sequential(
         layers.dense(BATCH, INPUT, OUTPUT, layers.relu),
         dropout(BATCH + OUTPUT, rate),
@@ -41,7 +41,7 @@ KNOWN = {
 
 
 @pytest.mark.parametrize("counter", KNOWN)
-def test_philox_gives_the_known_answers(counter):
+def test_philox_passes_known_answer_tests(counter):
     key, answer = KNOWN[counter]
     words = [tuple(np.uint64(int(word, 16)) for word in text.split()) for text in (counter, key)]
     assert " ".join(f"{word:08x}" for word in philox(*words)) == answer
@@ -57,7 +57,7 @@ def test_all_targets_draw_the_same_bits(target, seed):
     assert np.array_equal(found, wanted)
 
 
-def test_random_numbers_have_the_moments_they_should():
+def test_random_numbers_have_the_expected_moments():
     def draw(seed, counter):
         shape = (100, 1000)
         return ops.random_uniform(shape, 3, seed, counter), ops.random_normal(shape, 4, seed, counter)
@@ -98,7 +98,7 @@ def test_dropout_is_for_training_only(target):
     assert gradients.keys() == learner.parameters.keys()
 
 
-def test_dropout_keeps_the_mean_and_its_reverse_the_mask():
+def test_dropout_preserves_the_mean_and_its_reverse_has_the_same_mask():
     x = NdArrayType((1000,), Dtype.float64)
     op = ops.random.Dropout("d", 0.25)
     from catgrad.functors import reverse
@@ -113,7 +113,7 @@ def test_dropout_keeps_the_mean_and_its_reverse_the_mask():
     assert np.array_equal(dx, 2 * y)
 
 
-def test_layers_of_other_names_have_other_masks():
+def test_masks_depend_on_the_names_of_layers():
     def two(x):
         return dropout(x.type)(x), dropout(x.type, name="other")(x)
 
@@ -126,7 +126,7 @@ def test_layers_of_other_names_have_other_masks():
     assert stream_of("dropout") != stream_of("other")
 
 
-def test_dropouts_composed_in_a_row_get_names_of_their_own():
+def test_composed_dropouts_have_distinct_names():
     x = NdArrayType((50,), Dtype.float64)
     task = Task(dropout(x) >> dropout(x), sgd(0.1), mse)
     *_, y = evaluate(task.trained_term, np.int64(0), np.int64(0), np.ones(50))
@@ -135,18 +135,18 @@ def test_dropouts_composed_in_a_row_get_names_of_their_own():
 
 
 @pytest.mark.parametrize("rate", [-0.1, 1.0, 2.0])
-def test_a_dropout_rate_must_be_one(rate):
+def test_dropout_rates_are_validated(rate):
     with pytest.raises(OptionError, match="a dropout rate must lie in"):
         dropout(INPUT, rate)
 
 
-def test_a_buffer_that_is_updated_must_be_there():
+def test_updated_buffers_must_exist():
     term = build(lambda x: (update("count", x), x)[1], [INPUT])
     with pytest.raises(TermError, match="each buffer must be read once"):
         factor_buffers(term)
 
 
-def test_a_buffer_without_update_stays():
+def test_a_buffer_without_update_is_constant():
     task = Task(build(lambda x: x + buffer("shift", INPUT), [INPUT]), sgd(0.1), mse)
     learner = emit(task).load()().learner()
     learner.step(np.ones(4, np.float32), np.ones(4, np.float32))
@@ -154,7 +154,7 @@ def test_a_buffer_without_update_stays():
 
 
 @on_all_targets_with("learner")
-def test_the_learning_rate_may_be_a_number_of_the_run(target):
+def test_the_learning_rate_may_be_a_run_number(target):
     task = Task(layers.linear(BATCH, INPUT, OUTPUT), sgd(schedules.adjustable(0.5)), mse)
     learner = emit(task, target).load()().learner()
     assert float(learner.state["learning_rate"]) == 0.5
@@ -169,7 +169,7 @@ def test_the_learning_rate_may_be_a_number_of_the_run(target):
 
 
 @on_all_targets_with("learner")
-def test_gradients_of_parts_added_up_are_a_step(target):
+def test_accumulated_gradients_are_a_step(target):
     """k micro-batches, their mean given to `update`, equal one batch."""
     make = partial(Task, layers.dense(BATCH, INPUT, OUTPUT), optimisers.adam(0.1), mse)
     whole, parts = (emit(make(), target).load()().learner(3) for _ in range(2))
@@ -186,7 +186,7 @@ def test_gradients_of_parts_added_up_are_a_step(target):
     assert int(whole.state["step"]) == int(parts.state["step"]) == 3
 
 
-def test_the_dropouts_of_blocks_have_names_of_their_own():
+def test_dropouts_of_blocks_have_distinct_names():
     A, B = NdArrayType((BATCH.shape[0], 6)), NdArrayType((8,))
     block = partial(layers.transformer_block, A, B, 2, dropout=0.5)
     task = Task(layers.sequential(block(name="block"), block(name="block")), sgd(0.1), mse)

@@ -1,4 +1,4 @@
-"""The text of the examples is what it says, and its entropy is that of the definition."""
+"""The text of the examples is complete, and its entropy agrees with the definition."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from examples.text import alphabet, bigram_entropy, decode, encode, load
 
 
 @given(st.text(max_size=50))
-def test_what_is_encoded_is_decoded(text):
+def test_encoded_texts_are_decoded(text):
     numbers = encode(text, alphabet(text))
     assert numbers.dtype == np.int64
     assert decode(numbers, alphabet(text)) == text
@@ -26,7 +26,7 @@ def test_a_character_outside_the_alphabet_is_refused():
 
 
 @given(st.text("abc", min_size=2, max_size=60))
-def test_the_bigram_entropy_is_that_of_pairs_less_that_of_firsts(text):
+def test_the_bigram_entropy_is_the_difference_of_two_entropies(text):
     numbers = encode(text, "abc")
     pairs = np.zeros((3, 3))
     np.add.at(pairs, (numbers[:-1], numbers[1:]), 1 / (len(text) - 1))
@@ -39,11 +39,11 @@ def test_the_bigram_entropy_is_that_of_pairs_less_that_of_firsts(text):
 
 
 @pytest.mark.parametrize(("text", "nats"), [("", 0), ("a", 0), ("abababab", 0), ("aabba", math.log(2))])
-def test_the_bigram_entropy_of_texts_one_can_count(text, nats):
+def test_the_bigram_entropy_of_small_texts(text, nats):
     assert math.isclose(bigram_entropy(text), nats, abs_tol=1e-12)
 
 
-def test_genesis_is_whole():
+def test_genesis_is_complete():
     text = load()
     assert len(text) == 196_818
     assert len(alphabet(text)) == 60

@@ -1,4 +1,4 @@
-"""Tokenizers: the same as the library's, and refused where they are of a kind that no sprite can be."""
+"""Tokenizers agree with the library, and unsupported ones are refused."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ words = st.lists(st.text(st.characters(exclude_categories=["Z", "C"], exclude_ch
 
 
 @pytest.mark.parametrize("kind", TRAINED)
-def test_ids_and_texts_are_those_of_the_library(kind):
+def test_ids_and_texts_agree_with_the_library(kind):
     library = trained(kind)
     tokenizer = from_hugging_face(library)
     for text in texts(1000):
@@ -35,7 +35,7 @@ def test_ids_and_texts_are_those_of_the_library(kind):
         assert tokenizer.decode(ids) == library.decode(ids), text
 
 
-def test_characters_are_merged_nowhere_in_the_library_either():
+def test_the_library_does_not_merge_characters_either():
     tokenizers = pytest.importorskip("tokenizers", reason="the library tokenizers is not installed")
     tokenizer = CharTokenizer.train("a word, and another", unknown="?")
     library = tokenizers.Tokenizer(tokenizers.models.BPE(tokenizer.ids, [], unk_token="?"))
@@ -47,7 +47,7 @@ def test_characters_are_merged_nowhere_in_the_library_either():
         assert tokenizer.decode(ids) == library.decode(ids)
 
 
-def test_lower_case_and_special_tokens_are_those_of_the_library():
+def test_lower_case_and_special_tokens_agree_with_the_library():
     library = type(trained("BPE, Metaspace")).from_str(trained("BPE, Metaspace").to_str())
     from tokenizers import normalizers, processors
 
@@ -63,7 +63,7 @@ def test_lower_case_and_special_tokens_are_those_of_the_library():
 
 
 @given(st.text(), st.data())
-def test_characters_come_back(text, data):
+def test_characters_are_decoded_to_the_text(text, data):
     tokenizer = CharTokenizer.train(text + "a")
     again = data.draw(st.text(st.sampled_from(text + "a")))
     assert tokenizer.decode(tokenizer.encode(again)) == again
@@ -71,7 +71,7 @@ def test_characters_come_back(text, data):
 
 
 @given(words, st.integers(1, 50))
-def test_words_come_back_from_trained_merges(words, size):
+def test_words_are_decoded_from_trained_merges(words, size):
     text = " ".join(["a", *words])
     tokenizer = BPETokenizer.train(text, size)
     assert tokenizer.decode(tokenizer.encode(text)) == text
@@ -90,12 +90,12 @@ def test_the_pair_that_comes_first_is_merged_first_and_from_the_left():
     assert tokenizer.encode("aaa") == [5, 0]
 
 
-def test_the_division_with_the_largest_sum_of_scores_is_taken():
+def test_the_segmentation_with_the_best_score_is_chosen():
     assert UNIGRAM.encode("abb") == [2, 1]
     assert UnigramTokenizer(("a", "b", "ab"), (-1.0, -1.0, -2.5)).encode("ab") == [0, 1]
 
 
-def test_words_are_divided_where_the_pre_tokenizer_says():
+def test_words_are_split_by_the_pre_tokenizer():
     assert PreTokenizer(WHITESPACE).words(" a\tb\u3000\nc") == ["a", "b", "c"]
     assert PreTokenizer(space="_", prepend=True, split=True).words("a  b_c") == ["_a", "_", "_b", "_c"]
     assert PreTokenizer(space="_", split=True).words("a b") == ["a", "_b"]
@@ -119,20 +119,20 @@ def test_a_decoder_restores_spaces():
         (
             lambda: CharTokenizer(("a",)).decode([0, 1]),
             UnknownName,
-            "whole numbers from 0 to 0, but one is 1",
+            "integers from 0 to 0, but one is 1",
         ),
         (lambda: CharTokenizer(("a",)).decode([0.5]), UnknownName, "one is 0.5"),
         (lambda: CharTokenizer(()), OptionError, "it has none; train it on a longer text"),
-        (lambda: CharTokenizer(("a", "a")), OptionError, "'a' is there twice"),
+        (lambda: CharTokenizer(("a", "a")), OptionError, "'a' occurs twice"),
         (lambda: CharTokenizer(("a",), unknown=1), OptionError, "one of 0 to 0, but it is 1"),
-        (lambda: BPETokenizer(("a", "b"), (("a", "b"),)), OptionError, "have none for 'ab'"),
+        (lambda: BPETokenizer(("a", "b"), (("a", "b"),)), OptionError, "'ab' is none"),
         (lambda: UnigramTokenizer(("a",), ()), OptionError, "0 scores are for 1 tokens"),
         (lambda: UnigramTokenizer(("a",), (float("nan"),)), OptionError, "0 scores are for 1 tokens"),
         (lambda: from_hugging_face(3), OptionError, "it is a int"),
         (lambda: from_hugging_face("/nowhere/tokenizer.json"), ArtifactError, "is not: No such file"),
     ],
 )
-def test_what_no_tokenizer_does_is_refused(do, error, says):
+def test_invalid_tokenizers_are_refused(do, error, says):
     with pytest.raises(error, match=says):
         do()
 
@@ -165,14 +165,14 @@ BPE = {"type": "BPE", "vocab": {"a": 0}, "merges": []}
         ({"model": {"type": "Unigram", "byte_fallback": True}}, "without byte_fallback"),
     ],
 )
-def test_what_no_sprite_can_do_is_refused(description, says, tmp_path):
+def test_tokenizers_that_sprites_lack_are_refused(description, says, tmp_path):
     file = tmp_path / "tokenizer.json"
     file.write_text(json.dumps({"model": BPE} | description))
     with pytest.raises(UnsupportedOp, match=says):
         from_hugging_face(file)
 
 
-def test_files_of_today_and_of_old_are_read(tmp_path):
+def test_current_and_legacy_files_are_read(tmp_path):
     file = tmp_path / "tokenizer.json"
     for merges, space in ([["a", "b"]], {"prepend_scheme": "always"}), (["a b"], {"add_prefix_space": True}):
         model = {"type": "BPE", "vocab": {"▁": 0, "a": 1, "b": 2, "ab": 3}, "merges": merges}
@@ -187,6 +187,6 @@ def test_files_of_today_and_of_old_are_read(tmp_path):
         from_hugging_face(file)
 
 
-def test_a_fast_tokenizer_of_transformers_is_what_it_wraps():
+def test_a_fast_tokenizer_of_transformers_is_unwrapped():
     library = trained("BPE, Metaspace")
     assert from_hugging_face(SimpleNamespace(backend_tokenizer=library)) == from_hugging_face(library)

@@ -1,4 +1,4 @@
-"""The file with a torch.nn.Module alone: it trains without catgrad, and its weights go anywhere by name."""
+"""The file with a torch.nn.Module trains without catgrad, and exchanges weights by name."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_the_file_trains_in_a_python_without_catgrad(tmp_path, name):
 
 
 def smoke(task: Task, folder: Path) -> tuple[float, float]:
-    """The losses that the file prints when it is run."""
+    """Run the file, and return the losses that it prints."""
     [path] = emit(task, "torch-module", skeleton=True).write(folder)
     done = subprocess.run([sys.executable, path], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
@@ -94,7 +94,7 @@ OPTIMISERS = {
 
 
 @pytest.mark.parametrize("name", OPTIMISERS)
-def test_its_optimiser_is_that_of_the_task(name):
+def test_the_optimiser_is_that_of_the_task(name):
     """The optimiser has all hyperparameters: ten steps agree with those of the task."""
     task = mlp(OPTIMISERS[name], Dtype.float64)
     emitted, learner = emit(task, "torch-module", skeleton=True).load(), emit(task).load()().learner(1)
@@ -121,7 +121,7 @@ def test_its_optimiser_is_that_of_the_task(name):
     ],
     ids=["lion", "muon", "clipped", "frozen", "grouped", "schedule"],
 )
-def test_an_optimiser_that_torch_does_not_have_is_not_pretended(optimiser):
+def test_an_optimiser_that_torch_lacks_is_not_imitated(optimiser):
     file = emit(mlp(optimiser), "torch-module", skeleton=True).load()
     with pytest.raises(TypeError, match="kind"):
         file.file.make_optimizer(file.Module())
@@ -129,7 +129,7 @@ def test_an_optimiser_that_torch_does_not_have_is_not_pretended(optimiser):
         file.file.make_optimizer(file.Module(), "lion", 0.1)
 
 
-def test_weights_go_to_a_learner_and_back(tmp_path):
+def test_weights_round_trip_through_a_learner(tmp_path):
     """Exchange weights by name, by safetensors files that either side writes."""
     library = pytest.importorskip("safetensors.torch", reason="the package safetensors is not installed")
     learner = emit(mlp(optimisers.adam())).load()().learner(seed=1)

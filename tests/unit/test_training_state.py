@@ -1,4 +1,4 @@
-"""Buffers, random numbers and names of state where they could go wrong: what nobody reads, what repeats."""
+"""Edge cases of buffers, random numbers and names of state."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def noisy(x, name="dropout"):
 
 
 @on_targets_with("learner")
-def test_a_buffer_that_is_written_and_never_read_goes_with_the_rest(target):
+def test_a_buffer_that_is_never_read_is_still_updated(target):
     def model(x):
         buffer("last", V)
         update("last", x)
@@ -60,13 +60,13 @@ def test_a_parameter_must_not_have_a_name_of_the_state(name):
     def model(x):
         return x * parameter(name, V) * parameter("w", V)
 
-    with pytest.raises(TermError, match=f"'{name}' is in state and in parameters; give it another name"):
+    with pytest.raises(TermError, match=f"'{name}' is in state and in parameters; rename one of them"):
         emit(Task(build(model, [V]), OPTIMISERS[name], mse))
 
 
 @pytest.mark.parametrize("make", [parameter, buffer])
 @pytest.mark.parametrize("name", ["seed", "draws"])
-def test_nor_one_of_the_random_numbers(make, name):
+def test_a_parameter_must_not_have_a_name_of_a_run_number(make, name):
     def model(x):
         return ops.random.Dropout("dropout")(x * make(name, V), SEED(), DRAWS())
 
@@ -75,7 +75,7 @@ def test_nor_one_of_the_random_numbers(make, name):
 
 
 def test_the_step_belongs_to_the_optimiser_or_to_the_model():
-    """Each would count it: the model's runs, and the updates."""
+    """Both would increment it: the model for each run, the optimiser for each update."""
     model = build(lambda x: x * parameter("w", V) * ops.broadcast(ops.cast(STEP(), V.dtype), (3,)), [V])
     emit(Task(model, sgd(0.1), mse))
     with pytest.raises(TermError, match="'step' is in state and in buffers"):
@@ -96,8 +96,8 @@ PAIRS = {
 
 
 @pytest.mark.parametrize("pair", PAIRS)
-def test_two_layers_of_noise_have_masks_of_their_own(pair):
-    """Half of the elements are left by one mask, a quarter by two: inside checkpoints and loops too."""
+def test_two_noise_layers_have_different_masks(pair):
+    """One mask leaves half of the elements, two a quarter: inside checkpoints and loops too."""
     (kept,) = masks(PAIRS[pair])
     assert abs(kept.mean() - 0.25) < 0.1
 
@@ -110,7 +110,7 @@ def test_a_checkpoint_draws_the_mask_of_the_layer_it_is_around():
 @on_targets_with("learner")
 @pytest.mark.parametrize("wrapped", [False, True])
 def test_the_reverse_uses_the_mask_of_the_forward_and_each_step_another(target, wrapped):
-    """y = w · mask, and the loss Σ y / n: the gradient of w is the mask, scaled."""
+    """For y = w · mask and the loss Σ y / n, the gradient of w is the scaled mask."""
     layer = LAYER if wrapped else dropout(WIDE)
     model = build(lambda x: layer(x * parameter("w", WIDE)), [WIDE])
     learner = emit(Task(model, sgd(0.1), lambda y: ops.sum(y), labels=()), target).load()().learner(seed=5)
@@ -129,8 +129,8 @@ def model_of_ones(layer):
 
 
 @pytest.mark.parametrize("rate", [0.1, 0.5, 0.9])
-def test_dropout_keeps_mean_and_gives_the_variance_it_should(rate):
-    """Over 400 draws: the mean is 1, the variance rate / (1 - rate), and draws do not repeat one another."""
+def test_dropout_has_the_expected_mean_and_variance(rate):
+    """Over 400 draws, the mean is 1, the variance rate / (1 - rate), and all draws differ."""
     term = Task(dropout(WIDE, rate), sgd(0.1), mse).trained_term
     ys = np.array(
         [evaluate(term, np.int64(1), np.int64(t), np.ones(400, np.float32))[-1] for t in range(400)]
@@ -198,7 +198,7 @@ def test_rev_of_a_model_with_buffers_is_that_of_predict(target):
 
 
 @pytest.mark.parametrize("name", ["", "a b", 3])
-def test_a_rate_must_have_a_name_that_is_one(name):
+def test_names_of_learning_rates_are_validated(name):
     with pytest.raises(OptionError):
         schedules.adjustable(0.1, name)
 
@@ -220,14 +220,14 @@ def test_masks_are_the_same_on_every_target_at_every_batch(target):
 
 
 def stateful(target):
-    """Dense, batch norm and dropout, whose training is decided by all that a learner holds."""
+    """Build dense, batch norm and dropout, whose training depends on all tables."""
     A, B = NdArrayType((N,)), NdArrayType((3,))
     model = layers.dense(A, B, B) >> layers.batch_norm(A + B) >> dropout(A + B, 0.2)
     return emit(Task(model, optimisers.adam(0.1), mse), target).load()()
 
 
 def held(learner):
-    """Every array of a learner, as bytes."""
+    """Return every array of a learner, as bytes."""
     every = {**learner.parameters, **learner.buffers, **learner.state}
     return {name: np.asarray(array).tobytes() for name, array in every.items()}
 
@@ -238,7 +238,7 @@ VALIDATION = tuple(np.random.default_rng(k).normal(size=(8, 3)).astype("f4") for
 
 @on_targets_with("learner")
 def test_a_checkpoint_holds_buffers(target, tmp_path):
-    """The running statistics, without which predictions differ, and the counter of random numbers."""
+    """Buffers are running statistics, on which predictions depend, and the counter of random numbers."""
     model = stateful(target)
     straight, other = model.learner(0), model.learner(1)
     for _ in range(3):
@@ -250,8 +250,8 @@ def test_a_checkpoint_holds_buffers(target, tmp_path):
 
 
 @on_targets_with("learner")
-def test_fit_goes_on_and_back_with_buffers(target, tmp_path):
-    """An interruption leaves no trace, and the best epoch predicts as it did."""
+def test_fit_resumes_and_restores_buffers(target, tmp_path):
+    """Resumption is exact, and the best epoch is restored."""
     model, options = stateful(target), dict(batch_size=7, validation=VALIDATION, patience=9, progress=False)
     straight, broken = model.learner(0), model.learner(0)
     history = fit(straight, DATA, epochs=6, **options)
@@ -272,8 +272,8 @@ INSIDE = {
 
 
 @pytest.mark.parametrize("place", INSIDE)
-def test_predict_takes_no_random_numbers_from_inside(place):
-    """Evaluation has no noise, and so no seed to pass."""
+def test_predict_refuses_random_numbers(place):
+    """Evaluation draws no random numbers, so there is no seed to pass."""
     model = INSIDE[place]() >> build(lambda x: x * parameter("w", W), [W])
     task = Task(model, sgd(0.1), lambda y: ops.sum(y), labels=())
     for kind in (Kind.PREDICT, Kind.LOSS, Kind.REV, Kind.REV_P):

@@ -60,8 +60,8 @@ ARGUMENTS = {
     "no example": ((), {}, UnsupportedOp, "missing a required argument: 'input'.*try module"),
     "a path as name": (X, {"name": "build/model"}, OptionError, "a name must be letters.*'build/model'"),
     "a space in the name": (X, {"name": "my model"}, OptionError, "a name must be letters.*'my model'"),
-    "no digits": (X, {"sig_figs": 0}, OptionError, "sig_figs must be a whole number above 0, but it is 0;"),
-    "half a digit": (X, {"sig_figs": 2.5}, OptionError, "sig_figs must be a whole number above 0"),
+    "no digits": (X, {"sig_figs": 0}, OptionError, "sig_figs must be an integer above 0, but it is 0;"),
+    "half a digit": (X, {"sig_figs": 2.5}, OptionError, "sig_figs must be an integer above 0"),
     "a slip": (X, {"unrol": "max"}, UnknownName, "did you mean 'unroll'?"),
     "weights": (X, {"weights": {}}, OptionError, "weights must be left out.*the module has them"),
     "batch": (X, {"batch": 4}, OptionError, "batch must be left out.*example_input has as many"),
@@ -85,7 +85,7 @@ ARGUMENTS = {
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """One with the files of a good sprite."""
+    """Return a folder with the files of an older sprite."""
     path = tmp_path_factory.mktemp("good")
     transpile(nn.Linear(3, 2), X, folder=path)
     return path
@@ -105,13 +105,13 @@ def assert_refused(folder, error, pattern, *arguments, **options):
 
 
 @pytest.mark.parametrize("case", MODULES)
-def test_modules_that_no_sprite_can_be_are_refused_and_older_files_stay(case, folder):
+def test_unsupported_modules_are_refused_and_older_files_stay(case, folder):
     module, x, options, pattern = MODULES[case]
     assert_refused(folder, ArtifactError, pattern, module, x, **options)
 
 
 @pytest.mark.parametrize("case", ARGUMENTS)
-def test_arguments_that_do_not_suit_are_refused_and_older_files_stay(case, folder):
+def test_invalid_arguments_are_refused_and_older_files_stay(case, folder):
     x, options, error, pattern = ARGUMENTS[case]
     assert_refused(folder, error, pattern, nn.Linear(3, 2), x, **options)
 
@@ -122,18 +122,18 @@ def test_a_module_without_weights_cannot_learn(folder):
 
 
 def test_a_folder_that_cannot_be_written_is_refused(folder):
-    """A file is where the folder should be, for the superuser may write into all folders."""
+    """The path of the folder is a file, because the superuser may write into all folders."""
     with pytest.raises(ArtifactError, match=r"folder must be writable.*model\.sb3.*choose another"):
         transpile(nn.Linear(3, 2), X, folder=folder / "model.sb3")
 
 
 def test_sprites_near_the_limit_are_written_with_a_warning(tmp_path):
-    with pytest.warns(CatgradWarning, match="takes 5,000,000; round the weights.*packed"):
+    with pytest.warns(CatgradWarning, match="allows 5,000,000; round the weights.*packed"):
         transpile(layers(2, square(420)), torch.ones(1, 420), folder=tmp_path)
     assert (tmp_path / "model.sprite3").exists()
 
 
-def test_files_are_the_same_bytes_each_time(tmp_path):
+def test_files_are_deterministic(tmp_path):
     torch.manual_seed(0)
     module = nn.Sequential(nn.Linear(3, 4), nn.GELU(), nn.Linear(4, 2))
     one, two = tmp_path / "one", tmp_path / "two"

@@ -19,7 +19,7 @@ from catgrad.programs.program import bind_symbols, evaluate, symbol_sources
 N = Dim("n")
 
 
-def test_equal_types_are_one_object():
+def test_equal_types_are_interned():
     assert NdArrayType((N, 3)) is NdArrayType((Dim("n"), np.int64(3)))
     assert NdArrayType((3,)) is not NdArrayType((3,), Dtype.float64)
     assert pickle.loads(pickle.dumps(NdArrayType((N, 3)))) is NdArrayType((N, 3))
@@ -51,7 +51,7 @@ def test_a_dimension_must_be_a_size(shape):
         (lambda x: ops.broadcast(x, (4, 5)), [(3,)]),
     ],
 )
-def test_shapes_that_do_not_fit_are_refused(function, types):
+def test_mismatched_shapes_are_refused(function, types):
     with pytest.raises(ShapeError):
         build(function, [NdArrayType(shape) for shape in types])
 
@@ -63,7 +63,7 @@ def test_shapes_that_fit_as_polynomials_are_accepted():
 
 @given(st.integers(0, 4), st.integers(1, 4))
 def test_inference_commutes_with_substitution(n, t):
-    """Substituting sizes into a term gives the term built at those sizes."""
+    """Substituting sizes into a term equals building the term at those sizes."""
 
     def function(x, y):
         flat = ops.reshape(ops.transpose(x @ y), -1)
@@ -81,7 +81,7 @@ def test_inference_commutes_with_substitution(n, t):
         assert np.array_equal(b, c, equal_nan=True)
 
 
-def test_dtypes_that_do_not_fit_are_refused():
+def test_mismatched_dtypes_are_refused():
     with pytest.raises(DtypeError, match="operands must have one type"):
         build(lambda x, y: x + y, [NdArrayType((2,)), NdArrayType((2,), Dtype.int32)])
     with pytest.raises(DtypeError, match="must be floating-point"):
@@ -92,9 +92,9 @@ def test_dtypes_that_do_not_fit_are_refused():
         build(lambda x: ops.select(x, x, x), [NdArrayType((2,))])
 
 
-def test_bfloat16_says_what_it_needs(monkeypatch):
+def test_bfloat16_needs_ml_dtypes(monkeypatch):
     monkeypatch.setitem(sys.modules, "ml_dtypes", None)
-    with pytest.raises(ToolError, match="must have the package ml_dtypes"):
+    with pytest.raises(ToolError, match="the package ml_dtypes must be installed"):
         Dtype.numpy.func(Dtype.bfloat16)  # past the cache, which may hold it already
 
 

@@ -1,4 +1,4 @@
-"""Type checkers see the operators on variables: a user's files under `mypy --strict`."""
+"""Type checkers see the operators on variables: user code under `mypy --strict`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Verification of emitted programs: right ones agree on every target, and wrong ones are found."""
+"""Verification of emitted programs: correct ones agree on every target, wrong ones are detected."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ WRONG = {
     "c": ("= tanh_f32(", "= 0.9f * tanh_f32("),
     "scratch": ("(1 + exp(2 * (", "(1 + exp(3 * ("),
 }
-"""Changes to emitted code, from and to."""
+"""Changes to emitted code: old and new text."""
 
 
 def broken(target, old, new):
-    """A target that emits something else than it should."""
+    """A target that emits wrong code."""
     backend = get_backend(target)
 
     def postprocess(context, files):
@@ -55,12 +55,10 @@ def test_every_result_of_every_function_is_compared(target):
 
 
 @on(*TARGETS)
-def test_a_wrong_program_is_found(target):
+def test_a_wrong_program_is_detected(target):
     verification = verify(emit(mlp(), broken(target, *WRONG[target])))
     assert not verification.agrees
-    with pytest.raises(
-        VerificationError, match="emitted for broken must compute what the reference does, but"
-    ):
+    with pytest.raises(VerificationError, match="emitted for broken must agree with the reference, but"):
         verification.check()
 
 
@@ -75,7 +73,7 @@ def test_a_wrong_program_is_found(target):
         ("def predict(", "def foretell(", "for broken must load, but it raises NameError: name 'predict'"),
     ],
 )
-def test_what_is_wrong_is_said(old, new, found):
+def test_differences_are_reported(old, new, found):
     with pytest.raises(VerificationError, match=found), np.errstate(divide="ignore"):
         verify(emit(mlp(), broken("numpy", old, new))).check()
 
@@ -89,7 +87,7 @@ def test_the_command_ends_with_1_for_a_wrong_program(monkeypatch, capsys):
     said = capsys.readouterr()
     assert ended.value.code == 1
     assert re.search(r"predict +1 +\d\.\de-\d\d +1e-05 +no", said.out)
-    assert re.fullmatch(r"catgrad: what is emitted for broken must .* off; report it .*\n", said.err)
+    assert re.fullmatch(r"catgrad: the program emitted for broken must .* off; report it .*\n", said.err)
 
 
 def test_the_command_ends_with_0_for_a_right_one(capsys):
@@ -101,7 +99,7 @@ def test_the_command_ends_with_0_for_a_right_one(capsys):
     assert rows == [f.name for f in emit(mlp()).reference.functions]
 
 
-def test_what_cannot_run_here_is_said_in_a_sentence(monkeypatch):
+def test_a_missing_tool_is_one_sentence(monkeypatch):
     monkeypatch.setenv("PATH", "")
     with pytest.raises(ToolError, match="must have Node.js, but there is no program `node`; install"):
         verify(emit(mlp(), "scratch"))
@@ -117,7 +115,7 @@ def test_labels_and_sizes_are_drawn_such_that_functions_accept_them():
 
 @on("numpy", "scratch")
 def test_functions_of_any_program_are_verified(target):
-    """Sizes grow until there are enough for an operation."""
+    """Sizes grow until all operations accept them."""
     need(target)
     n = Dim("n") if target == "numpy" else 20
     long, short = NdArrayType((n,)), NdArrayType((n - 12,))
@@ -132,13 +130,13 @@ numbers = st.floats(-1e6, 1e6)
 
 
 @given(numbers, numbers)
-def test_differences_are_of_one_part_in_the_whole(y, r):
+def test_differences_are_relative_to_the_largest_element(y, r):
     found = difference(np.array([y, 1.0]), np.array([r, 1.0]))
     assert found == pytest.approx(abs(y - r) / (1 + abs(r)))
 
 
 @given(st.integers(-(2**63), 2**63 - 1), st.integers(-(2**63), 2**63 - 1))
-def test_whole_numbers_differ_by_what_they_differ(y, r):
+def test_integers_differ_absolutely(y, r):
     found = difference(np.array([y]), np.array([r]))
     assert found == float(abs(y - r))
 
@@ -148,12 +146,12 @@ SPECIAL = [np.nan, np.inf, -np.inf, 1.0]
 
 @pytest.mark.parametrize("y", SPECIAL)
 @pytest.mark.parametrize("r", SPECIAL)
-def test_what_is_no_number_is_only_equal_to_itself(y, r):
+def test_nan_equals_nan_only(y, r):
     same = y == r or (np.isnan(y) and np.isnan(r))
     assert difference(np.array([y]), np.array([r])) == (0 if same else np.inf)
 
 
-def test_a_function_that_no_arrays_suit_is_refused():
+def test_a_function_without_valid_arguments_is_refused():
     n = Dim("n")
     types = [NdArrayType((n,)), NdArrayType((n - 5000,))]
     never = lower(build(lambda x, y: (x, y), types), "never")

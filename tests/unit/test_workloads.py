@@ -1,4 +1,4 @@
-"""The workloads of the benchmarks are the models they say, and PyTorch's twins train as they do."""
+"""The workloads of the benchmarks have the stated models, and agree with PyTorch in training."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SMALL = ("iris-150", "iris-16", "mlp", "lenet", "resnet-8")
 
 
 @pytest.mark.parametrize("name", SMALL)
-def test_three_steps_of_pytorch_have_the_losses_of_ours(name, tmp_path):
+def test_three_steps_have_the_losses_of_pytorch(name, tmp_path):
     pytest.importorskip("torch", reason="PyTorch is not installed")
     from benchmarks.peers import catgrad_emitted, torch_eager
 
@@ -36,7 +36,7 @@ def test_a_tied_gpt_has_the_number_of_parameters_of_gpt_2():
     assert sum(sizes) == 124_439_808 - (1024 - 64) * 768
 
 
-def test_operations_are_those_of_the_products():
+def test_operation_counts_are_those_of_the_products():
     [mlp] = chosen("mlp")
     forward = 2 * 64 * (784 * 128 + 128 * 10)
     assert machine.operations(mlp.task, "predict") == forward

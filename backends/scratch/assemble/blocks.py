@@ -67,7 +67,7 @@ class Blocks:
             with at_line(statement.line):
                 if ended:
                     raise TextError(
-                        "a statement must have a way to it", "the one above never ends", "remove either"
+                        "a statement must be reachable", "the one above does not continue", "remove either"
                     )
                 block = self._statement(statement, above)
             if first:
@@ -97,8 +97,8 @@ class Blocks:
     def _block(self, entry: Entry, operands: tuple[Operand, ...], parent: str | None) -> str:
         if len(operands) != len(entry.slots):
             raise TextError(
-                "what is called must be given all its arguments and no more",
-                f"it takes {len(entry.slots)} and is given {len(operands)}",
+                "a call must have one operand for each argument",
+                f"there are {len(entry.slots)} arguments and {len(operands)} operands",
                 "write them between the parentheses",
             )
         block = self._new(entry.opcode, parent)
@@ -158,7 +158,7 @@ class Blocks:
             holds = isinstance(operand, Argument) and self._arguments.get(operand.name, True)
         if not holds or not isinstance(operand, Call | Argument):
             raise TextError(
-                "a condition must be true or false", "it is a number or text", "compare it, as in x = 1"
+                "a condition must be boolean", "it is a number or text", "compare it, as in x = 1"
             )
         return self._reporter(operand, parent)
 
@@ -167,7 +167,7 @@ class Blocks:
             return self._argument(operand.name, parent)
         if operand.function not in reporters():
             raise TextError(
-                "a function must be one of the language",
+                "a function must belong to the language",
                 f"{operand.function} is not",
                 nearest(operand.function, reporters()) + "the reference page scratch-language lists them",
             )
@@ -178,7 +178,7 @@ class Blocks:
             raise TextError(
                 f"${name} must be an argument of the custom block around it",
                 "it is not" if self._arguments else "that has none",
-                nearest(name, self._arguments) + "write it behind the name of the block",
+                nearest(name, self._arguments) + "add it to the definition of the block",
             )
         kind = "boolean" if self._arguments[name] else "string_number"
         block = self._new(f"argument_reporter_{kind}", parent)
@@ -188,7 +188,7 @@ class Blocks:
     def _new(self, opcode: str, parent: str | None) -> str:
         if self._stage and opcode.startswith(_OF_SPRITES):
             raise TextError(
-                "the stage must do what a stage can", f"{opcode} is for sprites", "do it in a sprite"
+                "a block of the stage must not need a sprite", f"{opcode} does", "use it in a sprite"
             )
         id = self._ids.fresh()
         self.blocks[id] = {"opcode": opcode, "parent": parent}
@@ -201,5 +201,5 @@ class Blocks:
 
 def _named(operand: Operand) -> str:
     if not isinstance(operand, Name):
-        raise TextError("what stands here must be the name of a list", "it is a value", "write a name")
+        raise TextError("the operand must be the name of a list", "it is a value", "write a name")
     return operand.name

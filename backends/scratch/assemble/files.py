@@ -14,7 +14,7 @@ from ..language.parse import parse
 from ..language.tree import List, Section
 from .costume import file_name, picture
 from .limits import check_blocks, check_size
-from .lists import Given
+from .lists import SeparateLists
 from .projects import project
 from .targets import Target, target
 
@@ -35,7 +35,7 @@ def sb3(texts: Sequence[str], given: Mapping[str, Sequence[Any]], sig_figs: int 
     Raises: TextError if they do not fit together; ArtifactError if they are too large for Scratch
     """
     sections = tuple(section for text in texts for section in parse(text))
-    return _zipped("project.json", _dumped(project(_targets(sections, Given(given, sig_figs)))))
+    return _zipped("project.json", _dumped(project(_targets(sections, SeparateLists(given, sig_figs)))))
 
 
 def count_blocks(text: str) -> int:
@@ -50,9 +50,9 @@ def json_size(file: bytes) -> int:
         return archive.infolist()[0].file_size
 
 
-def _zeros(section: Section) -> Given:
+def _zeros(section: Section) -> SeparateLists:
     lists = [part for part in section.parts if isinstance(part, List) and part.given is not None]
-    return Given({list.name.name: [0] * (list.given or 0) for list in lists}, None)
+    return SeparateLists({list.name.name: [0] * (list.given or 0) for list in lists}, None)
 
 
 def _sprite_json(text: str, given: Mapping[str, Sequence[Any]], sig_figs: int | None) -> bytes:
@@ -62,15 +62,15 @@ def _sprite_json(text: str, given: Mapping[str, Sequence[Any]], sig_figs: int | 
         raise TextError(
             "the text for a sprite's file must be one sprite",
             f"it is {' and '.join(kinds)}",
-            "make a project of it",
+            "write a project",
         )
-    [made] = _targets(sections, Given(given, sig_figs))
+    [made] = _targets(sections, SeparateLists(given, sig_figs))
     return _dumped(made.json)
 
 
-def _targets(sections: Sequence[Section], given: Given) -> list[Target]:
-    made = [target(section, given) for section in sections]
-    given.check_all_used()
+def _targets(sections: Sequence[Section], lists: SeparateLists) -> list[Target]:
+    made = [target(section, lists) for section in sections]
+    lists.check_all_used()
     for each in made:
         check_blocks(each.name.name, len(each.json["blocks"]))
     return made

@@ -1,4 +1,4 @@
-"""Items of lists: those in the text, and those given separately."""
+"""Items of lists: those in the text, and those passed separately."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from .limits import check_list
 from .numbers import items, written
 
 
-class Given:
-    """Lists given separately: by name, or as `sprite/name` if several sprites have a list of that name."""
+class SeparateLists:
+    """Lists passed separately: by name, or as `sprite/name` if several sprites have a list of that name."""
 
     def __init__(self, lists: Mapping[str, Sequence[Any]], sig_figs: int | None) -> None:
         if sig_figs is not None and not (isinstance(sig_figs, int) and sig_figs > 0):
             raise OptionError(
-                "sig_figs must be a whole number above 0", f"it is {sig_figs!r}", "write 6, say"
+                "sig_figs must be an integer above 0", f"it is {sig_figs!r}", "write for example 6"
             )
         self._lists, self._sig_figs = lists, sig_figs
         self._used: set[str] = set()
@@ -27,7 +27,7 @@ class Given:
     def items(self, sprite: str, list: List) -> list[Literal]:
         """Return the items of a list.
 
-        Raises: TextError if other items are given than the text says; ArtifactError if there are too many
+        Raises: TextError if there are other items than the text declares; ArtifactError if there are too many
         """
         name = list.name.name
         if list.given is None:
@@ -38,11 +38,13 @@ class Given:
         return found
 
     def check_all_used(self) -> None:
-        """Raise OptionError if a list is given that no text declares."""
+        """Raise OptionError if a list is passed that no text declares."""
         for name in self._lists:
             if name not in self._used:
                 raise OptionError(
-                    "what is given beside a text must be a list in it", f"{name} is none", "leave it out"
+                    "separate items must be those of a list in the text",
+                    f"{name} is no such list",
+                    "leave it out",
                 )
 
     def _taken(self, sprite: str, list: List) -> list[Literal]:
@@ -51,9 +53,9 @@ class Given:
         if key not in self._lists:
             raise refused(
                 list.name.line,
-                f"{name} must be given beside the text",
-                "it is not",
-                "give its items under this name",
+                f"the items of {name} must be passed separately",
+                "they are not",
+                "pass them under this name",
             )
         self._used.add(key)
         found = items(name, self._lists[key], self._sig_figs)
@@ -61,7 +63,7 @@ class Given:
             raise refused(
                 list.name.line,
                 f"{name} must have {list.given} items",
-                f"{len(found)} are given",
+                f"{len(found)} are passed",
                 "change either",
             )
         return found

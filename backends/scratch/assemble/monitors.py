@@ -49,7 +49,7 @@ def _shown(shown: Monitor, values: Sequence[Value]) -> Value:
             return value
     raise refused(
         shown.name.line,
-        f"what is shown must be a {shown.kind} declared in its sprite",
+        f"a monitor must show a {shown.kind} declared in its sprite",
         f"{shown.name.name} is none",
         "declare it",
     )

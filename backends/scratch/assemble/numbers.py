@@ -46,9 +46,9 @@ def _item(name: str, place: int, value: Any, sig_figs: int | None) -> Literal:
         return value
     if not (isinstance(value, int | float) and abs(value) <= sys.float_info.max):
         raise ArtifactError(
-            "a list must hold finite numbers, for Scratch saves others as 0",
+            "a list must hold finite numbers, because Scratch saves others as 0",
             f"item {place} of {name} is {value!r}",
-            "train the model anew with a smaller learning rate",
+            "train the model again with a smaller learning rate",
         )
     if isinstance(value, int):
         return int(value)

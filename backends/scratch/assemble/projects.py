@@ -7,7 +7,7 @@ from typing import Any
 
 from ..language.refused import refused
 from ..language.tree import Section
-from .lists import Given
+from .lists import SeparateLists
 from .targets import Target, target
 from .values import Value, by_id
 
@@ -17,7 +17,7 @@ _PEN = "pen"
 def project(targets: Sequence[Target]) -> dict[str, Any]:
     """Return the JSON of a project. Raises: TextError if two targets have the same name."""
     if all(not made.json["isStage"] for made in targets):
-        targets = [target(Section(None), Given({}, None)), *targets]
+        targets = [target(Section(None), SeparateLists({}, None)), *targets]
     targets = sorted(targets, key=lambda made: not made.json["isStage"])
     _check_names(targets)
     shared = _shared(targets)
@@ -45,7 +45,7 @@ def _check_names(targets: Sequence[Target]) -> None:
             raise refused(
                 made.name.line,
                 "the sprites and the stage of a project must have different names",
-                f"{made.name.name} is there twice",
+                f"{made.name.name} occurs twice",
                 "rename one",
             )
         names.add(made.name.name)
@@ -59,7 +59,7 @@ def _shared(targets: Sequence[Target]) -> list[Value]:
         if other.stated and value.stated and other.value != value.value:
             raise refused(
                 value.name.line,
-                "what is shared must have one initial value",
+                "a shared variable or list must have one initial value",
                 f"{value.name.name} has two",
                 "state it once",
             )
@@ -74,7 +74,7 @@ def _check_own(targets: Sequence[Target], shared: set[tuple[str, str]]) -> None:
         if (value.kind, value.name.name) in shared:
             raise refused(
                 value.name.line,
-                "what one sprite has for itself must not have the name of something shared",
+                "a variable or list of one sprite must not have the name of a shared one",
                 f"{value.name.name} has",
                 "rename either",
             )

@@ -28,5 +28,5 @@ def constant(kind: str, value: Constant) -> list[Any]:
     """Return a constant in a slot. Raises: TextError if the slot does not accept it."""
     looks, pattern = _LOOKS.get(kind, _NUMBER)
     if not pattern.fullmatch(str(value.value)):
-        raise TextError(f"what is written here must be {looks}", f"it is {value.value!r}", "write one")
+        raise TextError(f"the constant must be {looks}", f"it is {value.value!r}", "write one")
     return [_SHADOWS[kind], written(value.value)]

@@ -10,7 +10,7 @@ from .blocks import Blocks
 from .costume import costume_entries
 from .ids import Ids
 from .layout import places
-from .lists import Given
+from .lists import SeparateLists
 from .monitors import monitor
 from .scope import Scope
 from .values import Value, by_id, initial_value, title
@@ -39,7 +39,7 @@ class Target:
     monitors: tuple[Json, ...]
 
 
-def target(section: Section, given: Given) -> Target:
+def target(section: Section, separate: SeparateLists) -> Target:
     """Assemble a section.
 
     Raises: TextError for an undeclared name; ArtifactError for a list that is too long
@@ -48,7 +48,7 @@ def target(section: Section, given: Given) -> Target:
     ids = Ids(name)
     scope = Scope(section, ids)
     values = [
-        initial_value(section, part, scope, given)
+        initial_value(section, part, scope, separate)
         for part in section.parts
         if isinstance(part, List | Variable)
     ]

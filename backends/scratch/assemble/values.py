@@ -8,7 +8,7 @@ from typing import Any
 
 from ..formats.names import shown
 from ..language.tree import List, Literal, Name, Section, Variable
-from .lists import Given
+from .lists import SeparateLists
 from .numbers import written
 from .scope import KIND, Scope
 
@@ -35,13 +35,13 @@ def by_id(values: Iterable[Value], kind: str) -> dict[str, Any]:
     return {value.id: [shown(value.name.name), value.value] for value in values if value.kind == kind}
 
 
-def initial_value(section: Section, part: List | Variable, scope: Scope, given: Given) -> Value:
+def initial_value(section: Section, part: List | Variable, scope: Scope, separate: SeparateLists) -> Value:
     """Return the initial value of a variable or list of a section."""
     kind, name = KIND[type(part)], part.name
     _, id = scope.field(kind, name.name)
     shared = part.shared or section.name is None
     if isinstance(part, List):
         stated = part.items is not None or part.given is not None
-        return Value(name, kind, id, given.items(title(section), part), stated, shared)
+        return Value(name, kind, id, separate.items(title(section), part), stated, shared)
     initial = 0 if part.initial is None else written(part.initial)
     return Value(name, kind, id, initial, part.initial is not None, shared)

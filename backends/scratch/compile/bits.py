@@ -14,10 +14,10 @@ BYTES = range(1, 256)
 def lists(backend: Backend) -> dict[str, list[int]]:
     """The two lists by name."""
     macros = backend.dialect.macros
-    return {macros["bits_apart"](): bits_apart(), macros["odd_bits"](): odd_bits()}
+    return {macros["spread_bits"](): spread_bits(), macros["odd_bits"](): odd_bits()}
 
 
-def bits_apart() -> list[int]:
+def spread_bits() -> list[int]:
     """Tabulate the bits of each byte as digits in base 4."""
     return [int(f"{byte:b}", 4) for byte in BYTES]
 

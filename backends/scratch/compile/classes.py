@@ -31,10 +31,10 @@ def classes(backend: Backend, interface: Interface, found: Examples | None) -> C
     of a target is that of no class
     """
     names = tuple(backend.options.classes)
-    if (names or backend.options.features) and len(interface.asked) > 1:
+    if (names or backend.options.features) and len(interface.by_block) > 1:
         raise OptionError(
             "features and classes must be for one function",
-            f"there are {', '.join(interface.asked)}",
+            f"there are {', '.join(interface.by_block)}",
             "leave them out",
         )
     _check_features(backend, interface)

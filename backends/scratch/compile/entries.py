@@ -31,7 +31,7 @@ from catgrad.types import NdArrayType
 from ..kernels.cuts import cut
 from ..kernels.expressions import Expressions
 from ..kernels.inductions import LETTERS, OUTER_LETTERS, Inductions, first_free
-from ..kernels.schedule import SCHEDULES
+from ..kernels.schedule import BIND, SCHEDULES
 from ..kernels.scripts import HOISTED, Script
 from ..kernels.texts import Call, If, Line, Repeat, changed, cleared, written
 
@@ -46,7 +46,7 @@ class Definition:
 
 @dataclass(frozen=True)
 class Value:
-    """An argument or a result of a function's own: the list or variable it lies in, its type and its role."""
+    """An argument or a result that is no table: its list or variable, its type and its role."""
 
     name: str
     place: str
@@ -55,12 +55,12 @@ class Value:
 
     @property
     def is_number(self) -> bool:
-        """Whether it is a variable rather than a list."""
+        """Tell whether it is a variable rather than a list."""
         return not self.type.rank
 
     @property
     def size(self) -> int:
-        """How many items it has."""
+        """Number of items."""
         return int(self.type.size)
 
 
@@ -70,7 +70,7 @@ MAX_COPIES_PER_ITERATION = 4
 
 @dataclass(frozen=True)
 class Renewal:
-    """A new value of a table, and the list or variable that it goes into if all new values are numbers."""
+    """A new value of a table, and the list or variable that it is copied to if all new values are finite."""
 
     new: Value
     place: str
@@ -82,16 +82,16 @@ class Renewal:
 
     @property
     def is_scaled(self) -> bool:
-        """Tell whether it lies in its list times a power of two."""
+        """Tell whether its list stores it multiplied by a power of two."""
         return self.new.type.dtype.is_floating and not self.new.is_number
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A function: what it takes and gives of its own, and the calls that compute it.
+    """A function: its arguments and results that are no tables, and the calls that compute it.
 
-    `forward` are the calls up to the loss, `rest` those up to the new values of tables. Those of `renewals`
-    lie beside the old ones; all others are where these were.
+    `forward` are the calls up to the loss, `rest` those up to the new values of tables. New values among
+    `renewals` have lists of their own; all others are written in place.
     """
 
     function: Function
@@ -103,13 +103,13 @@ class Entry:
 
     @property
     def outputs(self) -> list[Value]:
-        """The model's outputs among what it gives."""
+        """List the results that are outputs of the model."""
         return [value for value in self.gives if value.role is Role.OUTPUT]
 
 
 @dataclass(frozen=True)
 class Printed:
-    """A kernel that has been printed: what calls it, and the lists it is for, in the order of its arrays."""
+    """A printed kernel: the calls that run it, and its lists in the order of its arrays."""
 
     calls: tuple[Call, ...]
     lists: list[str]
@@ -117,9 +117,9 @@ class Printed:
 
 @dataclass
 class Sprite:
-    """The functions of one program, and all that they have in common.
+    """The custom blocks, lists and variables that the functions of one program share.
 
-    `lists` are those of arrays in the workspace with their sizes, `literals` those of arrays of the source.
+    `lists` are those of arguments, results and temporary arrays, with sizes; `literals` those of constants.
     """
 
     backend: Backend
@@ -133,14 +133,14 @@ class Sprite:
 
     @cached_property
     def persistent(self) -> Mapping[str, str]:
-        """The lists and variables of tables, by the names of slots."""
+        """Map the names of slots to their lists and variables."""
         slot_name = self.backend.dialect.macros["slot_name"]
         slots = (slot for table in TABLES[::-1] for slot in self.program.tables.get(table, ()))
         return {slot.name: slot_name(slot.name, slot.type.rank) for slot in slots}
 
     @cached_property
     def own(self) -> frozenset[str]:
-        """What scripts call their loop variables, and the list of what they keep for a loop."""
+        """Names of loop variables, and of the list of loop invariants."""
         return frozenset(map(self.backend.dialect.macros["local"], [*LETTERS, *OUTER_LETTERS, HOISTED]))
 
     @property
@@ -151,20 +151,24 @@ class Sprite:
         return {name: 0 if name in filled else size for name, size in self.lists.items()}
 
     def entry(self, function: Function) -> Entry:
-        """A function as calls of custom blocks, and the custom blocks that none before it has defined."""
+        """Print a function as calls of custom blocks; define those that no function before it has."""
         return _Function(self, function).entry()
 
-    def room(self, wish: str, array: Buffer) -> str:
-        """The list of this name, if it has the size of the array, else a new one."""
-        return wish if self.lists.get(wish) == array.size and array.order else self.reserve(wish, array)
+    def room(self, preferred: str, array: Buffer) -> str:
+        """Return the list of this name if it has the size of the array, else reserve a new one."""
+        return (
+            preferred
+            if self.lists.get(preferred) == array.size and array.order
+            else self.reserve(preferred, array)
+        )
 
-    def reserve(self, wish: str, array: Buffer) -> str:
-        """A new list for an array, or a variable for a number."""
+    def reserve(self, preferred: str, array: Buffer) -> str:
+        """Reserve a list for an array, or a variable for a number; equal constants share one."""
         if array.space is Space.LITERAL:
             for name, elements in self.literals.items():
                 if elements == tuple(map(as_item, array.elements)):
                     return name
-        name = self._fresh(wish)
+        name = self._fresh(preferred)
         if array.space is Space.LITERAL:
             self.literals[name] = tuple(map(as_item, array.elements))
         elif array.order:
@@ -175,19 +179,19 @@ class Sprite:
         return name
 
     def is_taken(self, name: str) -> bool:
-        """Whether it is the name of a list, or of a variable that outlives a script."""
+        """Tell whether it is the name of a list, or of a variable that outlives a script."""
         return name in self.lists or name in self.literals or name in self.numbers or name in self.own
 
     def define(self, stem: str, lines: tuple[Line, ...]) -> str:
-        """A new custom block of these lines; its name."""
+        """Define a custom block of these lines; return its name."""
         taken = {definition.name for definition in self.definitions}
         name = first_free(stem, taken)
         self.definitions.append(Definition(name, lines))
         self.variables |= dict.fromkeys(v for v in changed(lines) if v not in self.persistent.values())
         return name
 
-    def _fresh(self, wish: str) -> str:
-        return first_free(wish, {*self.lists, *self.literals, *self.variables, *self.own})
+    def _fresh(self, preferred: str) -> str:
+        return first_free(preferred, {*self.lists, *self.literals, *self.variables, *self.own})
 
 
 class _Function:
@@ -208,7 +212,7 @@ class _Function:
                 put_in_place,
                 contract_arrays,
             ),
-            (unroll, self.schedule.apply),
+            (unroll, self.schedule.apply, BIND),
         )
         self.lowered = compile_kernels(function, self.machine, self._in_place())
         self.renewals = self._renewals()
@@ -218,22 +222,22 @@ class _Function:
         self.expressions = Expressions(self.dialect, self.inductions, self._name)
 
     def _in_place(self) -> dict[int, int]:
-        """The results that take the place of arguments: in training, only those that are arguments."""
+        """Map results to arguments they overwrite: in training, only to those they are equal to."""
         renewed = self.function.renewed()
         if not self.loss:
             return renewed
         return {k: n for k, n in renewed.items() if self.function.results[k] == self.function.arguments[n]}
 
     def _renewals(self) -> list[tuple[Buffer, Port]]:
-        """The new values of tables that have a place of their own, and what the old ones are."""
+        """List the new values that are not computed in place, each with the port of the old one."""
         results, inputs = self.lowered.results, self.function.inputs
         renewed = self.function.renewed().items()
         return [(results[k], inputs[n]) for k, n in renewed if results[k].alias is None]
 
     def _fuse(self, lowered: Lowered, machine: Machine) -> Lowered:
-        """Fuse kernels, which end where the model's outputs and where the loss are known.
+        """Fuse kernels, but none across the last one of the outputs, nor across that of the loss.
 
-        So predict and a step share the former, and a step may stop before it changes anything.
+        So predict and a step share kernels up to the outputs, and a step may stop before it changes anything.
         """
         wanted = [self._results_of(lowered, role) for role in (Role.OUTPUT, Role.LOSS)]
 
@@ -248,12 +252,12 @@ class _Function:
         return lowered.map(fused)
 
     def _results_of(self, lowered: Lowered, role: Role) -> set[Buffer]:
-        """The results of one role."""
+        """Return the results of one role."""
         ports = self.function.outputs
         return {buffer for buffer, port in zip(lowered.results, ports, strict=True) if port.role is role}
 
     def entry(self) -> Entry:
-        """The function as calls."""
+        """Print the function as calls."""
         takes = self._arguments()
         steps = self.lowered.steps
         cut = self._end_of_forward(steps)
@@ -266,7 +270,7 @@ class _Function:
         return Entry(self.function, tuple(takes), tuple(self._results()), forward, rest, tuple(renewals))
 
     def _end_of_forward(self, steps: Sequence[Step]) -> int:
-        """How many steps there are until the loss is known."""
+        """Count the steps up to the loss."""
         loss = self._results_of(self.lowered, Role.LOSS)
         last = [k for k, s in enumerate(steps) if any(a in loss for a, _ in s.writes)]
         return max(last, default=len(steps) - 1) + 1
@@ -339,13 +343,13 @@ class _Function:
         return list(calls)
 
     def _may_share(self, arrays: Sequence[Buffer], lists: Sequence[str]) -> bool:
-        """Whether the lists that a kernel was printed for can be those of these arrays."""
+        """Tell whether these arrays can lie in the lists that a kernel was printed for."""
         taken = set(self.names.values())
         pairs = [(a, n) for a, n in zip(arrays, lists, strict=True) if n]
         return all(self.names[a] == n if a in self.names else n not in taken for a, n in pairs)
 
 
 def as_item(element: str) -> str:
-    """An element of the source as an item of a list, where nothing is true or false."""
+    """Convert a printed element to an item of a list; Scratch has no literal for a truth value."""
     words = {"True": "1", "False": "0", "-0.0": "0", "inf": "Infinity", "-inf": "-Infinity", "nan": "NaN"}
     return words.get(element, element)

@@ -27,8 +27,8 @@ from .sizes import predicts, streams, uses_masks
 from .storage import storage
 from .values import first_values
 
-MANY = 4_000
-"""Blocks beyond which those that only save time are left out: the editor takes seconds for them."""
+MAX_UNROLLED_BLOCKS = 4_000
+"""Blocks above which loops are not unrolled, because the editor takes seconds to show more."""
 
 
 def template_context(backend: Backend, program: Program) -> dict[str, Any]:
@@ -71,7 +71,7 @@ def printed(backend: Backend, program: Program) -> tuple[Sprite, dict[str, Entry
     """Print the functions of a program as custom blocks: compact ones, if there are too many otherwise."""
     sprite = Sprite(backend, program)
     entries = {f.name: sprite.entry(f) for f in program.functions if not f.kind.is_initial}
-    many = sum(blocks(definition.lines) for definition in sprite.definitions) > MANY
+    many = sum(blocks(definition.lines) for definition in sprite.definitions) > MAX_UNROLLED_BLOCKS
     if many and backend.options.unroll == "auto":
         return printed(backend.configured(unroll="compact"), program)
     return sprite, entries
@@ -79,16 +79,16 @@ def printed(backend: Backend, program: Program) -> tuple[Sprite, dict[str, Entry
 
 def postprocess(context: Mapping[str, Any], files: dict[str, str]) -> Mapping[str, str | bytes]:
     """Assemble the emitted files: the rendered texts, the sprite, and a project with it."""
-    name, kept = context["program"].name, context["storage"]
+    name, stored = context["program"].name, context["storage"]
     writes, taught = context["writer"], context["examples"]
-    check_saved({text.name: text.numbers().tolist() for text in kept.packed})
-    given = {**kept.given, **context["bits"], **(writes.t.lists if writes else {})}
+    check_saved({text.name: text.numbers().tolist() for text in stored.packed})
+    lists = {**stored.lists, **context["bits"], **(writes.t.lists if writes else {})}
     if taught is not None:
-        given |= {column.name: column.array.reshape(-1) for column in taught.columns}
+        lists |= {column.name: column.array.reshape(-1) for column in taught.columns}
     figures = context["backend"].options.sig_figs
     texts = [text for file, text in files.items() if file.endswith(".scratch")]
-    project = sb3(texts, given, figures)
+    project = sb3(texts, lists, figures)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CatgradWarning)  # the project has warned of it
-        sprite = sprite3(texts[0], given, figures)
+        sprite = sprite3(texts[0], lists, figures)
     return {**files, f"{name}.sprite3": sprite, f"{name}.sb3": project}

@@ -1,4 +1,4 @@
-"""Public interface of a sprite: shared lists and variables, and the initialisation of first values."""
+"""Public interface of a sprite: shared lists and variables, and the initialisation of tables."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ..language.spell import literal
 from .entries import Entry, Sprite, Value
 from .sizes import untouched
 
-FEW = 4
+MAX_STRAIGHT_COPIES = 4
 """Items that are copied by straight-line code rather than in a loop."""
 
 SHARED = ("loss", "error", "steps", "guess", "classes", "accuracy")
@@ -31,7 +31,7 @@ SHARED = ("loss", "error", "steps", "guess", "classes", "accuracy")
 class Reading:
     """A custom block that copies a shared list into a private one, after validating it.
 
-    Items of an integer type must be whole numbers, and below `below` unless that is 0. They are copied one by
+    Items of an integer type must be integers, and below `below` unless that is 0. They are copied one by
     one or in a loop, which takes fewer blocks and more time.
     """
 
@@ -48,7 +48,7 @@ class Reading:
 
     @property
     def is_whole(self) -> bool:
-        """Tell whether items must be whole numbers."""
+        """Tell whether items must be integers."""
         return not self.value.type.dtype.is_floating
 
 
@@ -74,7 +74,7 @@ class Reset:
 
 
 class Interface:
-    """The public functions of a program: those that are `asked`, by their blocks, and a step.
+    """The public functions of a program: a training step, and all others, `by_block`.
 
     Raises: OptionError for a parameter that has the name of a list or variable that is shared
     """
@@ -86,35 +86,35 @@ class Interface:
         steps = [entry for entry in entries.values() if entry.function.kind is Kind.STEP]
         self.quick = not steps
         self.readings: dict[str, Reading] = {}
-        asked = [self._public(entry) for entry in entries.values() if entry not in steps]
-        self.asked = {function.block: function for function in asked}
+        others = [self._public(entry) for entry in entries.values() if entry not in steps]
+        self.by_block = {function.block: function for function in others}
         self.step = next(map(self._public, steps), None)
         self._check_names(tables(sprite))
 
     @property
     def functions(self) -> list[PublicFunction]:
         """The public functions, in order."""
-        return [*self.asked.values(), *([self.step] if self.step else [])]
+        return [*self.by_block.values(), *([self.step] if self.step else [])]
 
     @property
     def first(self) -> PublicFunction:
         """The function that the stage shows: predict, if there is one."""
-        return next(iter(self.asked.values()))
+        return next(iter(self.by_block.values()))
 
     @property
     def shared(self) -> list[str]:
         """The lists that are global to all sprites."""
-        inputs = [name for function in self.asked.values() for name, _ in function.inputs]
-        outputs = [name for function in self.asked.values() for name, _ in function.outputs]
+        inputs = [name for function in self.by_block.values() for name, _ in function.inputs]
+        outputs = [name for function in self.by_block.values() for name, _ in function.outputs]
         targets = [name for name, value in self.step.inputs if value.role is Role.TARGET] if self.step else []
         return [*dict.fromkeys([*inputs, *targets, *outputs])]
 
-    def _check_names(self, kept: Sequence[tuple[str, Slot, bool]]) -> None:
+    def _check_names(self, persistent: Sequence[tuple[str, Slot, bool]]) -> None:
         shared = {*SHARED, *self.shared}
-        for name, slot, _ in kept:
+        for name, slot, _ in persistent:
             if name in shared:
                 raise OptionError(
-                    "a parameter must not be called like what a sprite shares with others",
+                    "a parameter must not have the name of a shared variable or list",
                     f"one is called {slot.name}",
                     "give it another name",
                 )
@@ -134,9 +134,11 @@ class Interface:
         below = 2 if value.type.dtype is Dtype.bool else 0
         if value.role is Role.TARGET and value.type.dtype in (Dtype.int32, Dtype.int64):
             below = _count_classes(value, outputs)
-        one_by_one = self.quick and value.size <= FEW and not below
-        wish = f"~read {shared}"
-        for block in chain((wish, f"{wish} ({value.size})"), (f"{wish} {k}" for k in count(2))):
+        one_by_one = self.quick and value.size <= MAX_STRAIGHT_COPIES and not below
+        preferred = f"~read {shared}"
+        for block in chain(
+            (preferred, f"{preferred} ({value.size})"), (f"{preferred} {k}" for k in count(2))
+        ):
             reading = Reading(block, shared, value, below, one_by_one)
             if self.readings.setdefault(block, reading).reads_as(reading):
                 break
@@ -150,14 +152,14 @@ class Interface:
 
         if value.is_number:
             return [Clear(shared), Append(shared, self.macros["variable"](value.place))]
-        if value.size <= FEW:
+        if value.size <= MAX_STRAIGHT_COPIES:
             return [
                 Clear(shared),
                 *(Append(shared, item(value.place, str(k + 1))) for k in range(value.size)),
             ]
         i = self.macros["local"]("i")
-        turn = (Append(shared, item(value.place, i)), Change(i, "1"))
-        return [Clear(shared), Set(i, "1"), Repeat(str(value.size), turn)]
+        iteration = (Append(shared, item(value.place, i)), Change(i, "1"))
+        return [Clear(shared), Set(i, "1"), Repeat(str(value.size), iteration)]
 
     @property
     def resets(self) -> list[Reset]:
@@ -167,7 +169,7 @@ class Interface:
     @property
     def forgets(self) -> list[Reset]:
         """The initialisations of state that functions carry from call to call."""
-        remembering = [t for t in self.asked.values() if Role.BUFFER in t.entry.function.changes]
+        remembering = [t for t in self.by_block.values() if Role.BUFFER in t.entry.function.changes]
         return self._resets((Role.BUFFER,), remembering)
 
     def _resets(self, tables: Sequence[Role], changed_by: Sequence[PublicFunction]) -> list[Reset]:
@@ -189,7 +191,7 @@ class Interface:
 
 
 def _count_classes(target: Value, outputs: Sequence[Value]) -> int:
-    """Count the scores that the only output has for each label; 0 if they are no scores of classes."""
+    """Count the scores that the only output has for each label; 0 if they are not scores of classes."""
     if len(outputs) != 1 or not target.size or outputs[0].size % target.size:
         return 0
     count = outputs[0].size // target.size
@@ -197,7 +199,7 @@ def _count_classes(target: Value, outputs: Sequence[Value]) -> int:
 
 
 def numbered_list(name: str, count: int) -> list[str]:
-    """Return the name for the first thing, and the name with numbers for others."""
+    """Return the name for the first item, and numbered names for others."""
     return [name, *numbered(name, count)[1:]] if count > 1 else numbered(name, count)
 
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from catgrad.errors import OptionError, nearest
+from catgrad.errors import OptionError
+from catgrad.options import require_choices
 from catgrad.programs.ports import Kind
 
 CHOICES = {
@@ -22,7 +23,7 @@ KINDS: Mapping[str, tuple[Any, str]] = {
     "data": ((tuple, list, np.ndarray, type(None)), "arrays, which no command line can give"),
 }
 
-MOST_FIGURES = 17
+MAX_FIGURES = 17
 """Decimal digits that tell each float64 from all others."""
 
 
@@ -65,13 +66,7 @@ class Options:
         return (Kind.PREDICT, Kind.STEP) if self.train else (Kind.PREDICT,)
 
     def __post_init__(self) -> None:
-        for name, choices in CHOICES.items():
-            if getattr(self, name) not in choices:
-                raise OptionError(
-                    f"{name} must be one of {', '.join(choices)}",
-                    f"it is {getattr(self, name)!r}",
-                    f"{nearest(getattr(self, name), choices)}choose one",
-                )
+        require_choices(self, CHOICES)
         for name in ("features", "classes"):
             _check_names(name, getattr(self, name))
         for name, (kinds, must) in KINDS.items():
@@ -81,12 +76,10 @@ class Options:
             value = getattr(self, name)
             if (value is None and name == "sig_figs") or (type(value) is int and value > 0):
                 continue
+            raise OptionError(f"{name} must be an integer above 0", f"it is {value!r}", "write for example 4")
+        if self.sig_figs is not None and self.sig_figs > MAX_FIGURES:
             raise OptionError(
-                f"{name} must be a whole number above 0", f"it is {value!r}", "write for example 4"
-            )
-        if self.sig_figs is not None and self.sig_figs > MOST_FIGURES:
-            raise OptionError(
-                f"sig_figs must be at most {MOST_FIGURES}, which keep every number as it is",
+                f"sig_figs must be at most {MAX_FIGURES}, which represent every float64 exactly",
                 f"it is {self.sig_figs}",
                 "leave it out",
             )

@@ -35,9 +35,9 @@ def _with_numbers(backend: Backend, function: Function) -> Function:
     names = symbols(function.argument_types)
     if len(names) > 1:
         raise OptionError(
-            "a sprite must have at most one size that is not a number, that of the batch",
+            "a sprite must have at most one symbolic size, that of the batch",
             f"{function.name} has {', '.join(names)}",
-            "write the others as numbers in the model's types",
+            "use numbers for the others in the types of the model",
         )
     options = backend.options
     size = options.predict_batch if predicts(function) else options.batch

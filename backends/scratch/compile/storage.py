@@ -27,12 +27,12 @@ POWERS = [2.0 ** (max(exponent, 1) - 25) for exponent in range(32)]
 
 @dataclass(frozen=True)
 class Storage:
-    """The lists that are stored beside the text, and those that are stored only as texts.
+    """The lists that are stored as numbers, and those that are stored as texts.
 
     `errors` has for each quantised list the greatest absolute error of a number.
     """
 
-    given: Mapping[str, Any]
+    lists: Mapping[str, Any]
     packed: tuple[Text, ...] = ()
     errors: Mapping[str, float] = field(default_factory=dict)
 
@@ -43,7 +43,7 @@ class Storage:
 
 
 def storage(sprite: Sprite, first: Mapping[str, Array]) -> Storage:
-    """Encode the tables of a sprite, with these first values, by the option `storage`.
+    """Encode the tables of a sprite, with these initial values, by the option `storage`.
 
     Raises: ArtifactError if Scratch has no room for a list, or its numbers are not finite, have too many
     digits or are too large for float16
@@ -71,22 +71,22 @@ def storage(sprite: Sprite, first: Mapping[str, Array]) -> Storage:
         for place, numbers in lists.items()
     ]
     return Storage(
-        _beside(texts) | masks,
+        _decoding_lists(texts) | masks,
         tuple(texts),
         {text.name: _error(text, arrays[text.name]) for text in texts if not isinstance(text, Packed)},
     )
 
 
-def _text(way: str, place: str, numbers: Sequence[Any], array: Array) -> Text:
+def _text(format: str, place: str, numbers: Sequence[Any], array: Array) -> Text:
     """Encode a list as a text; only matrices are quantised to few bits: vectors are small and sensitive."""
-    if way == "float16":
+    if format == "float16":
         return halves(place, array)
-    if way in BITS and array.ndim > 1:
-        return steps(place, array, BITS[way])
+    if format in BITS and array.ndim > 1:
+        return steps(place, array, BITS[format])
     return packed(place, numbers)
 
 
-def _beside(texts: Sequence[Text]) -> dict[str, Any]:
+def _decoding_lists(texts: Sequence[Text]) -> dict[str, Any]:
     """Return the list of all texts, and the lists by which they are decoded."""
     if not texts:
         return {}
@@ -101,7 +101,7 @@ def _beside(texts: Sequence[Text]) -> dict[str, Any]:
 
 
 def _with_texts(numbers: Sequence[Any], array: Array) -> list[Any]:
-    """Return the items of a mask, with infinities as texts, for Scratch saves such numbers as 0."""
+    """Return the items of a mask, with infinities as texts, because Scratch saves such numbers as 0."""
     texts = {np.inf: "Infinity", -np.inf: "-Infinity"}
     return [texts.get(x, number) for x, number in zip(array.ravel().tolist(), numbers, strict=True)]
 

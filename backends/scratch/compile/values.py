@@ -1,4 +1,4 @@
-"""Initial contents of a sprite's lists: weights from the options, or the model's first values."""
+"""Initial contents of a sprite's lists: weights from the options, or the model's initial values."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from catgrad.backend import Backend
 from catgrad.errors import DtypeError, ShapeError
 from catgrad.formats.weights import read_weights
 from catgrad.programs.ports import INITIAL, Role
-from catgrad.programs.program import Program, interpret
+from catgrad.programs.program import Program, evaluate
 from catgrad.terms.state import Slot
 from catgrad.types import Array
 
@@ -22,32 +22,34 @@ def first_values(backend: Backend, program: Program) -> dict[str, Array]:
     Raises: ArtifactError if the option `weights` names no safetensors file; ShapeError if an array of it is
     missing, or has another shape; DtypeError if its elements are no numbers
     """
-    weights = backend.options.weights
-    given: Mapping[str, Any] = (
-        read_weights(weights, program) if isinstance(weights, str) and weights else weights or {}
+    option = backend.options.weights
+    weights: Mapping[str, Any] = (
+        read_weights(option, program) if isinstance(option, str) and option else option or {}
     )
-    found: dict[str, Array] = {}
+    initial: dict[str, Array] = {}
     for table, slots in program.tables.items():
-        values = interpret(program.kinds[INITIAL[table]], np.int64(0))
+        values = evaluate(program.kinds[INITIAL[table]], np.int64(0))
         for slot, value in zip(slots, values, strict=True):
-            wanted = bool(given) and (table is Role.PARAMETER or slot.name in given)
-            found[slot.name] = _given(slot, given, weights) if wanted else value
-    return found
+            is_stored = bool(weights) and (table is Role.PARAMETER or slot.name in weights)
+            initial[slot.name] = _checked(slot, weights, option) if is_stored else value
+    return initial
 
 
-def _given(slot: Slot, given: Mapping[str, Any], weights: object) -> Array:
-    where = weights if isinstance(weights, str) else "weights"
-    array = given.get(slot.name)
+def _checked(slot: Slot, weights: Mapping[str, Any], option: object) -> Array:
+    where = option if isinstance(option, str) else "weights"
+    array = weights.get(slot.name)
     if array is None or np.shape(array) != slot.type.shape:
         there = "is missing" if array is None else f"has shape {list(np.shape(array))}"
         raise ShapeError(
             f"{where} must hold {slot.name} with shape {list(slot.type.shape)}",
             f"it {there}",
-            "give those of this model",
+            "pass the weights of this model",
         )
     numbers = np.asarray(array)
     if not np.can_cast(numbers.dtype, np.float64, "same_kind"):
         raise DtypeError(
-            f"{where} must hold {slot.name} as numbers", f"it is {numbers.dtype}", "give those of this model"
+            f"{where} must hold {slot.name} as numbers",
+            f"it is {numbers.dtype}",
+            "pass the weights of this model",
         )
     return numbers

@@ -32,7 +32,7 @@ class Column:
         return int(self.array[0].size)
 
     @property
-    def in_turns(self) -> bool:
+    def in_a_loop(self) -> bool:
         """Return whether a row is copied in a loop."""
         return self.width > AT_ONCE
 
@@ -77,7 +77,7 @@ def examples(backend: Backend, interface: Interface | None) -> Examples | None:
         raise ShapeError(
             f"data must be {len(names)} arrays, one each for {', '.join(names)}",
             f"they are {len(data)}",
-            "give those",
+            "pass these",
         )
     batch = backend.options.batch
     columns = [
@@ -90,7 +90,7 @@ def examples(backend: Backend, interface: Interface | None) -> Examples | None:
         raise ShapeError(
             "the arrays of data must have a row for each example",
             f"they have {' and '.join(map(str, sorted(counts)))} rows",
-            "give as many rows of each, and one or more",
+            "pass equally many rows, at least one",
         )
     return found
 
@@ -107,7 +107,9 @@ def _fitting(name: str, values: Any, type: NdArrayType, batch: int) -> Array:
         )
         raise ShapeError(f"{name} must have {wanted}", f"it has shape {array.shape}", "reshape it")
     if array.dtype.kind not in "biuf" or not np.isfinite(array).all():
-        raise DtypeError(f"{name} must hold finite numbers", "it holds others", "correct or leave out these")
+        raise DtypeError(
+            f"{name} must hold finite numbers", "it holds others", "correct or remove the others"
+        )
     with np.errstate(all="ignore"):
         cast = array.astype(dtype)
     if not (np.isfinite(cast).all() if type.dtype.is_floating else (cast == array).all()):

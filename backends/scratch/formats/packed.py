@@ -27,7 +27,7 @@ LETTERS = "0123456789abcdefghijklmnopqrstuvwxyz!#$%&'()*+,-./:;<=>?@[]^_{|}"
 NAME = "~packed"
 """The list of the texts, each after its parameters."""
 
-LARGEST, FINEST = 2**52, 300
+MAX_EXACT_INTEGER, MAX_DECIMALS = 2**52, 300
 """Limits of the integer and of the exponent, within which Scratch computes exactly."""
 
 
@@ -104,8 +104,10 @@ class Packed(Text):
         """Raise ValueError for invalid fields."""
         sizes = self.span, self.factor, 1 + abs(self.least), 1 + self.first
         check_letters(self.name, self.text, self.letters)
-        if not all(0 < size <= LARGEST for size in sizes) or self.last > FINEST:
-            raise ValueError(f"the numbers of {self.name} must have at most {FINEST} digits behind the point")
+        if not all(0 < size <= MAX_EXACT_INTEGER for size in sizes) or self.last > MAX_DECIMALS:
+            raise ValueError(
+                f"the numbers of {self.name} must have at most {MAX_DECIMALS} digits after the point"
+            )
 
 
 def packed(name: str, numbers: Sequence[float]) -> Packed:
@@ -114,9 +116,9 @@ def packed(name: str, numbers: Sequence[float]) -> Packed:
     least = min((m for m, _ in pairs), default=0)
     span = max((m for m, _ in pairs), default=0) - least + 1
     first, last = (end((k for _, k in pairs), default=0) for end in (min, max))
-    if (last - first + 1) * span > LARGEST or last > FINEST:
+    if (last - first + 1) * span > MAX_EXACT_INTEGER or last > MAX_DECIMALS:
         raise ArtifactError(
-            "the numbers of a packed list must have 14 digits at most, and no more than 300 behind the point",
+            "the numbers of a packed list must have 14 digits at most, and no more than 300 after the point",
             f"those of {name} have more",
             "round them with sig_figs=9",
         )

@@ -28,7 +28,7 @@ from catgrad.types import Array
 from . import packed, rounded
 from .names import written
 
-LARGEST = 30_000_000
+MAX_JSON_BYTES = 30_000_000
 """The maximum size of the JSON in bytes; Scratch's site accepts 5 million."""
 
 _NUMBER = re.compile(r"\s*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\s*")
@@ -70,14 +70,14 @@ def _array(slot: Slot, lists: dict[str, list[Any]]) -> Array:
         raise ArtifactError(
             f"the file must have one list {slot.name}",
             f"it has {', '.join(several)}" if several else "it has none",
-            "save the project with the sprite of the model in it once",
+            "save the project with exactly one sprite of the model",
         )
     items = lists[slot.name]
     if len(items) != slot.type.size:
         raise ArtifactError(
             f"the list {slot.name} must have {slot.type.size} items, as {slot.type} has",
             f"it has {len(items)}",
-            "take the project of this model",
+            "use a project of this model",
         )
     numbers = np.array([_number(slot.name, place, item) for place, item in enumerate(items, start=1)], float)
     return _converted(slot, numbers).reshape(slot.type.shape)  # type: ignore[arg-type]  # sizes are known where counts agree
@@ -93,7 +93,7 @@ def _converted(slot: Slot, numbers: Array) -> Array:
         raise ArtifactError(
             f"the items of {slot.name} must be numbers of {slot.type.dtype.value}",
             f"item {place + 1} is {numbers[place]}",
-            "take the project of this model",
+            "use a project of this model",
         )
     return array
 
@@ -161,9 +161,9 @@ def _content(archive: zipfile.ZipFile) -> bytes:
     if not names:
         raise ValueError("it has no project.json or sprite.json")
     with archive.open(names[0]) as opened:
-        content = opened.read(LARGEST + 1)
-    if len(content) > LARGEST:
-        raise ValueError(f"its JSON has more than {LARGEST:,} bytes")
+        content = opened.read(MAX_JSON_BYTES + 1)
+    if len(content) > MAX_JSON_BYTES:
+        raise ValueError(f"its JSON has more than {MAX_JSON_BYTES:,} bytes")
     return content
 
 

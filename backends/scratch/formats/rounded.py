@@ -15,7 +15,7 @@ import numpy as np
 from catgrad.errors import ArtifactError
 from catgrad.types import Array
 
-from .packed import LARGEST, NAME, Packed, Text, check_letters, codes, packed, written
+from .packed import MAX_EXACT_INTEGER, NAME, Packed, Text, check_letters, codes, packed, written
 
 AT_ONCE = 3
 """The count of numbers in one integer."""
@@ -94,7 +94,11 @@ class Steps(Text):
 
     def check(self) -> None:
         """Raise ValueError for invalid fields."""
-        if self.bits not in BITS.values() or self.span != 2**self.bits or not 0 < self.group <= LARGEST:
+        if (
+            self.bits not in BITS.values()
+            or self.span != 2**self.bits
+            or not 0 < self.group <= MAX_EXACT_INTEGER
+        ):
             raise ValueError(
                 f"the numbers of {self.name} must have {', '.join(map(str, BITS.values()))} bits"
             )
@@ -112,7 +116,7 @@ def halves(name: str, array: Array) -> Halves:
         raise ArtifactError(
             "weights in float16 must be smaller than 65520 in size",
             f"{name} has {array.ravel()[int(np.argmin(np.isfinite(rounded)))]}",
-            'keep them with storage="packed"',
+            'store them with storage="packed"',
         )
     return Halves(name, rounded.size, _text(rounded.view(np.uint16), 16))
 
@@ -185,7 +189,7 @@ def unpacked(items: Sequence[Any]) -> dict[str, list[float]]:
     while start < len(items):
         form = FORMS.get(str(items[start + 1])) if start + 1 < len(items) else None
         if form is None:
-            raise ValueError(f"the list {NAME} must have the form of each text behind its name")
+            raise ValueError(f"the list {NAME} must have the form of each text after its name")
         end = start + 1 + len(fields(form))
         text = form.read([items[start], *items[start + 2 : end]])
         found[text.name] = text.numbers().tolist()

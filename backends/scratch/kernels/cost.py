@@ -18,18 +18,13 @@ from catgrad.ops.bits import BitAnd
 from catgrad.ops.random import RandomBits
 from catgrad.types import Dtype
 
+from .spelling import counts
+
 STACK_NS, REPORTER_NS, VARIABLE_NS, SHARED_VARIABLE_NS = 112, 45, 56, 106
-"""A block of a stack, one in a slot, a variable in a slot, one that all sprites share."""
+"""Nanoseconds of a stack block, a reporter, a variable, and a variable that all sprites share."""
 
 ITERATION_NS, CALL_NS = 150, 434
-"""An iteration of a loop, a call of a custom block."""
-
-REPEATED = {
-    "Maximum": (0, 1), "Minimum": (0, 1), "Select": (0,), "Sign": (0,), "Round": (0,), "Fmod": (0,),
-    "CastToWhole": (0,), "Power": (0, 1), "IsNan": (0,), "IsFinite": (0,), "FloorDivide": (1,),
-    "Remainder": (1,), "Log1p": (0,), "Expm1": (0,), "ShiftLeft": (1,), "ShiftRight": (1,),
-}  # fmt: skip
-"""The operands that an operation computes more than once."""
+"""Nanoseconds of an iteration of a loop, and of a call of a custom block."""
 
 WEIGHTS = {
     "Power": 8,
@@ -41,13 +36,17 @@ WEIGHTS = {
     "RandomBits": 500,
     "BitAnd": 100,
 }
-"""Time of an operation, in reporters, where it is not that of one."""
+"""Time of an operation, in reporters, where it is not about that of one.
+
+It is not the number of its reporters, which `spelling.BLOCKS` has for the length of scripts: a logarithm is
+one reporter, and takes the time of two.
+"""
 
 _KNOWN: WeakKeyDictionary[Scalar, int] = WeakKeyDictionary()
 
 
 def of_index(place: Index) -> int:
-    """Estimate an index: nothing if it is a number, else variables and what is added to them."""
+    """Estimate an index: 0 for a constant, else its variables and the additions to them."""
     variables = any(isinstance(atom, Variable) for atom, _ in place.terms)
     others = [atom for atom, _ in place.terms if not isinstance(atom, Variable)]
     parts = variables + len(others)
@@ -87,10 +86,9 @@ def weight(scalar: Compute) -> int:
 
 
 def times(scalar: Compute, position: int) -> int:
-    """Count how often an operand is computed, about."""
-    if scalar.op.macro == "Multiply" and wraps(scalar.dtype):
-        return 2
-    return 2 if position in REPEATED.get(scalar.op.macro, ()) else 1
+    """Estimate how often an operand is computed: about twice, if it is mentioned several times."""
+    mentions = counts(scalar.op.macro, scalar.dtype)[1:]
+    return 2 if position < len(mentions) and mentions[position] > 1 else 1
 
 
 def of_items(items: Sequence[Item]) -> int:
@@ -99,13 +97,8 @@ def of_items(items: Sequence[Item]) -> int:
 
 
 def _own(s: Store | Accumulate) -> int:
-    """Estimate a statement beside its expression; one that adds to a register is an addition there."""
+    """Estimate a statement without its expression."""
     return REPORTER_NS + (STACK_NS if isinstance(s, Store) or s.buffer.order else 0)
-
-
-def wraps(dtype: Dtype) -> bool:
-    """Tell whether arithmetic wraps to the bits of a dtype: those of 64 have more than Scratch's numbers."""
-    return dtype in (Dtype.int32, Dtype.uint32)
 
 
 def is_variable(scalar: Scalar) -> bool:
@@ -136,7 +129,7 @@ class ScriptCosts:
         return loads * (price - VARIABLE_NS) > STACK_NS
 
     def accumulates(self, s: Accumulate, is_bound: IsBound) -> bool:
-        """An extremum mentions what it combines twice."""
+        """Bind the operand of an extremum, which is printed twice, if it costs more than a variable."""
         return not isinstance(s.op, Add) and _with_variables(s.scalar, is_bound) > VARIABLE_NS
 
     def mentions(self, scalar: Scalar) -> Sequence[tuple[Scalar, int]]:
@@ -146,7 +139,7 @@ class ScriptCosts:
         return [(operand, times(scalar, n)) for n, operand in enumerate(scalar.operands)]
 
     def first(self, scalar: Scalar, is_bound: IsBound) -> Sequence[Scalar]:
-        """Operations that custom blocks compute, whose results lie in variables."""
+        """List operations that custom blocks compute, whose results are variables."""
         return [scalar] if is_called(scalar) and not is_bound(scalar) else []
 
 

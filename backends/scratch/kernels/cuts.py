@@ -1,4 +1,4 @@
-"""Cut long scripts into custom blocks, for TurboWarp makes only short ones fast."""
+"""Split long scripts into custom blocks, because TurboWarp runs only short ones fast."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from .texts import Call, Line, Repeat, Set, blocks
 Lines = tuple[Line, ...]
 
 MIN_PART_BLOCKS = 10
-"""Blocks of a part of a loop that becomes a custom block; shorter ones stay where they are."""
+"""Minimum blocks of a part of a loop that becomes a custom block; shorter ones stay inline."""
 
 
 def cut(lines: Lines, longest: int, define: Callable[[Lines], str]) -> list[Lines]:
-    """Cut lines into parts of so many blocks at most; long loops call what `define` makes of theirs."""
+    """Split lines into parts of at most `longest` blocks; in long loops, parts become calls of new blocks."""
     return _parts(tuple(_shortened(line, longest, define) for line in lines), longest)
 
 
@@ -37,7 +37,7 @@ def _parts(lines: Lines, longest: int) -> list[Lines]:
 
 
 def _units(lines: Lines) -> Iterator[Lines]:
-    """Group lines that stay together: a loop, and the variables set for it, which it knows as numbers."""
+    """Group lines that stay together: a loop and the variables set before it, known to be numbers there."""
     waiting: list[Line] = []
     for line in lines:
         waiting.append(line)

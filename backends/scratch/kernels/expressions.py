@@ -17,10 +17,10 @@ from .texts import Expression, reporters
 ARITHMETIC = frozenset(
     {"Add", "Subtract", "Multiply", "Divide", "Negate", "Abs", "Floor", "Sqrt", "Exp", "Log"}
 )
-"""Operations of blocks that take NaN for 0."""
+"""Operations of blocks that read NaN as 0."""
 
 CHOICES = frozenset({"Select", "Maximum"})
-"""Operations that are spelled as one product if an operand is 0."""
+"""Operations that are printed as one product if an operand is 0."""
 
 
 class Expressions:
@@ -42,7 +42,7 @@ class Expressions:
         return self._text(scalar, reader)[0]
 
     def stored(self, scalar: Scalar, array: Buffer | None = None, reader: str = "") -> str:
-        """Print a scalar as the list of an array holds it: no list holds truth values."""
+        """Print a scalar as an item of the list of an array: truth values are stored as numbers."""
         text = self.text(scalar, reader=reader)
         if array in self.scaled:
             return self._reporter("as_scaled", text)
@@ -109,7 +109,7 @@ class Expressions:
         return Expression(self._call("parenthesised", text), reporters(text))
 
     def _reporter(self, macro: str, *arguments: str) -> str:
-        """Spell a macro that is one reporter."""
+        """Call a macro that prints one reporter."""
         return Expression(self._call(macro, *arguments), 1 + sum(map(reporters, arguments)))
 
     def _call(self, macro: str, *arguments: Any) -> str:
@@ -117,7 +117,7 @@ class Expressions:
 
 
 def _is_choice_or_zero(scalar: Scalar) -> bool:
-    """Tell whether it is spelled as a product with a truth value, of what may be infinite."""
+    """Tell whether it is printed as the product of a truth value and a number that may be infinite."""
     if not scalar.dtype.is_floating:
         return False
     if isinstance(scalar, Masked):

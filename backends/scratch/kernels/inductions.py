@@ -17,10 +17,10 @@ from catgrad.loops.ir.scalar import Scalar
 from .texts import Change, Expression, Line, Set, reporters
 
 LETTERS = "ijklmnpq"
-"""What loop variables are called, from the outermost inwards."""
+"""Names of loop variables, from the outermost inwards."""
 
 OUTER_LETTERS = "tuvw"
-"""What those are called that are around kernels, so that no variable of a kernel has the name of theirs."""
+"""Names of the variables of loops around kernels; those inside kernels never have them."""
 
 Form = tuple[tuple[Variable, int], ...]
 """The part of an index that is linear in loop variables: each with its coefficient."""
@@ -28,7 +28,7 @@ Form = tuple[tuple[Variable, int], ...]
 
 @dataclass
 class _OpenLoop:
-    """A loop that lines are made for; `moved` says how far its body moves each induction variable."""
+    """An enclosing loop; `moved` is the change of each induction variable by its body so far."""
 
     variable: Variable
     letter: str
@@ -36,12 +36,12 @@ class _OpenLoop:
     moved: dict[Form, int] = field(default_factory=dict)
 
     def step(self, form: Form) -> int:
-        """How far a form moves from one iteration to the next."""
+        """Return the change of a form from one iteration to the next."""
         step = sum(c for v, c in form if v is self.variable)
         return -step if self.backwards else step
 
     def start(self, form: Form) -> int:
-        """The value of a form in the first iteration."""
+        """Return the value of a form in the first iteration."""
         return -self.step(form) * (int(self.variable.extent) - 1) if self.backwards else 0
 
 
@@ -77,7 +77,7 @@ class Inductions:
         return before, after
 
     def at(self, index: Index, base: int = 1) -> str:
-        """Spell an index as an expression, where the first item is number `base`."""
+        """Print an index as an expression, where the first item has the number `base`."""
         form = tuple((atom, int(c)) for atom, c in index.terms if isinstance(atom, Variable))
         terms = [(self._atom(a), int(c)) for a, c in index.terms if not isinstance(a, Variable)]
         constant = int(index.constant) + base
@@ -88,7 +88,7 @@ class Inductions:
         return Expression(self.macros["place"](terms, constant), own + sum(reporters(t) for t, _ in terms))
 
     def _variable(self, form: Form) -> str:
-        """Find or begin the induction variable of a form."""
+        """Return the induction variable of a form, a new one if there is none."""
         inner = next((k for k in reversed(range(len(self.loops))) if self.loops[k].step(form)), None)
         if inner is None:
             assert self.outer is not None  # all variables are those of open loops
@@ -103,9 +103,9 @@ class Inductions:
 
     def _fresh(self, form: Form) -> str:
         letters = self._letters()
-        wish = self.macros["running"]([(letters[v], c) for v, c in form])
+        preferred = self.macros["running"]([(letters[v], c) for v, c in form])
         taken = self._taken()
-        return first_free(wish, taken)
+        return first_free(preferred, taken)
 
     def _letters(self) -> dict[Variable, str]:
         outer = self.outer._letters() if self.outer else {}
@@ -122,7 +122,7 @@ class Inductions:
         return Expression(self.macros[macro](dividend, int(atom.divisor)), own + reporters(dividend))
 
 
-def first_free(wish: str, taken: Collection[str]) -> str:
-    """Return the wish, with a number behind it if it is taken."""
-    names = chain([wish], (f"{wish} {number}" for number in count(2)))
+def first_free(preferred: str, taken: Collection[str]) -> str:
+    """Return the preferred name, with the first free number if it is taken."""
+    names = chain([preferred], (f"{preferred} {number}" for number in count(2)))
     return next(name for name in names if name not in taken)

@@ -1,4 +1,4 @@
-"""Legalisation: rewrite what Scratch lacks, which has one kind of number, float64, and no error function."""
+"""Legalisation: rewrite operations that Scratch lacks, whose only numbers are float64."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LIMITS = {
     Dtype.int64: (-(2.0**63), 2.0**63),
     Dtype.uint32: (0.0, 2.0**32 - 1),
 }
-"""The least and the greatest whole number of a dtype; in float64, 2⁶³ is the nearest to that of int64."""
+"""The least and the greatest integer of a dtype; in float64, 2⁶³ is the nearest to that of int64."""
 
 
 def legalise(items: Sequence[Item]) -> list[Item]:
@@ -42,7 +42,7 @@ class _Legal(Rewriter):
 
 
 def _saturated(cast: Compute) -> Scalar:
-    """Clamp what is cast to the limits of its dtype; NaN becomes 0, as comparisons of Scratch have it."""
+    """Clamp the operand of a cast to the limits of its dtype; NaN becomes 0 by the comparisons of Scratch."""
     (x,), (least, greatest) = cast.operands, LIMITS[cast.dtype]
     above = Compute(Maximum(), Dtype.float64, (x, _float64(least)))
     return Compute(cast.op, cast.dtype, (Compute(Minimum(), Dtype.float64, (above, _float64(greatest))),))

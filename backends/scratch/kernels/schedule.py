@@ -1,6 +1,6 @@
-"""The passes that make a kernel fit for a script, and how far they go, in nanoseconds.
+"""Schedules: the passes that prepare a kernel for a script, and their limits in nanoseconds.
 
-An iteration of a loop costs as much as three multiplications, an index that is no number as much as one.
+An iteration of a loop costs as much as three multiplications, an index that is not constant as much as one.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from catgrad.loops.ir.nest import Item, Kernel, Loop
 from catgrad.loops.machine import Machine
+from catgrad.loops.passes.bind import binder
 from catgrad.loops.passes.expand_sorts import expand_sorts
 from catgrad.loops.passes.fold_constants import fold_constants
 from catgrad.loops.passes.forward_substitute import forward_substitute
@@ -17,22 +18,24 @@ from catgrad.loops.passes.interchange_sums import interchange_sums
 from catgrad.loops.passes.reassociate import reassociate_products
 from catgrad.loops.passes.unroll_by_cost import Unrolling, is_sum, unroll_by_cost
 
-from .cost import of_items
+from .cost import ScriptCosts, of_items
 from .legalise import legalise
 
 MIN_INTERCHANGED_ITERATIONS = 8
-"""Iterations of a loop around a sum from which on it pays to keep what all of them read."""
+"""Iterations of a loop around a sum from which on interchange pays."""
 
 MAX_EXPRESSION_DEPTH = 48
-"""Operations within each other, beyond which editors may run out of stack."""
+"""Limit of nested operations, beyond which editors may overflow their stack."""
+
+BIND = binder(ScriptCosts(), loaded="")
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """How far loops are unrolled, how long a script may take, and how many blocks it may have.
+    """Limits of unrolling, of fusion, and of the blocks of a script.
 
-    Nests stay apart if what they say once takes more than `fused_ns`. Scripts of more than `script_blocks`
-    are cut where they can be, for TurboWarp makes only short custom blocks fast.
+    Nests are not fused if one pass over their statements costs more than `fused_ns`. Scripts of more than
+    `script_blocks` are split where possible, because TurboWarp runs only short custom blocks fast.
     """
 
     unrolling: Unrolling
@@ -40,17 +43,17 @@ class Schedule:
     script_blocks: int
 
     def apply(self, kernel: Kernel, machine: Machine) -> Kernel:
-        """Return the kernel as its script has it."""
+        """Unroll, substitute, fold and legalise a kernel for its script."""
         items = unroll_by_cost(expand_sorts(kernel.body), self.unrolling)
         items = forward_substitute(interchange_sums(items, MIN_INTERCHANGED_ITERATIONS), MAX_EXPRESSION_DEPTH)
         return Kernel(legalise(reassociate_products(fold_constants(items))))
 
     def fits(self, loop: Loop, item: Loop) -> bool:
-        """Tell whether two nests may be fused: their script is not too long then."""
+        """Tell whether two nests may be fused without a script that is too long."""
         return self._unrolled_cost([loop]) + self._unrolled_cost([item]) <= self.fused_ns
 
     def _unrolled_cost(self, items: Sequence[Item]) -> int:
-        """Estimate the cost of all that is written down when short sums are unrolled."""
+        """Estimate the cost of running each statement once, with short sums unrolled."""
         total = 0
         for item in items:
             if not isinstance(item, Loop):
@@ -71,4 +74,4 @@ SCHEDULES = {
     "predict": _schedule(sum=14_000, strip=11_000, loop=1_500, outermost=20_000, joined=6_000, blocks=150),
     "max": _schedule(sum=14_000, strip=11_000, loop=20_000, outermost=200_000, joined=6_000, blocks=240),
 }
-"""By the option `unroll`; "predict" is "auto" for a sprite that does not train, and so has fewer blocks."""
+"""Schedules by the option `unroll`; "predict" is "auto" for a sprite that does not train."""

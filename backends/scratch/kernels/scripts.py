@@ -1,4 +1,4 @@
-"""Print kernels as scripts: code motion, common subexpressions, and stores to lists."""
+"""Print kernels as scripts: loops, variables for bound values, and stores to lists."""
 
 from __future__ import annotations
 
@@ -18,15 +18,12 @@ from catgrad.loops.ir.nest import (
     statements,
 )
 from catgrad.loops.ir.scalar import Buffer, Compute, Load
-from catgrad.loops.machine import Machine
-from catgrad.loops.passes.bind import binder
 from catgrad.naming import Namer
 from catgrad.ops.arithmetic import Add, Minimum
 from catgrad.ops.bits import BitAnd
 from catgrad.printing.dialect import Dialect
 from catgrad.types import NdArrayType
 
-from . import cost
 from .cost import is_called
 from .expressions import Expressions
 from .inductions import LETTERS, OUTER_LETTERS, Inductions
@@ -34,13 +31,10 @@ from .spelling import WRAPS, of_sum
 from .texts import Append, Call, Change, Clear, Expression, If, Line, Repeat, Replace, Require, Set, reporters
 
 HOISTED, MAX_HOISTED_ITEMS = "kept", 64
-"""The list in which a script keeps elements that all iterations of a loop read, and how many items it has."""
+"""The list of loop-invariant elements in a script, and its number of items."""
 
 MIN_HOISTED_ITEMS = 4
 """Elements hoisted out of a loop from which on they go into that list; fewer are quicker as variables."""
-
-
-bind, MACHINE = binder(cost.ScriptCosts(), loaded=""), Machine(())
 
 
 class Script:
@@ -55,7 +49,7 @@ class Script:
         outer: Inductions,
         scaled: Collection[Buffer] = (),
     ) -> None:
-        self.macros, self._given, self._is_taken = dialect.macros, name_of, is_taken
+        self.macros, self._name_of, self._is_taken = dialect.macros, name_of, is_taken
         self.namer = Namer(LETTERS + OUTER_LETTERS)
         self.names: dict[Buffer, str] = {}
         self.inductions = Inductions(dialect.macros, outer)
@@ -63,10 +57,10 @@ class Script:
         self.items_hoisted = 0
         self.slots: dict[Buffer, int] = {}
         self.appended = set(densely_stored(kernel.body))
-        arrays = dict.fromkeys(a for s in statements(kernel.body) for a, _ in (*s.reads, *s.writes))
-        for array in sorted(arrays, key=lambda a: a.is_register):  # lists first: registers avoid their names
-            self._name(array)
-        self.items = bind(kernel, MACHINE).body
+        for array in dict.fromkeys(a for s in statements(kernel.body) for a, _ in (*s.reads, *s.writes)):
+            if not array.is_register:
+                self._name(array)  # lists first: registers avoid their names
+        self.items = kernel.body
 
     def lines(self) -> tuple[Line, ...]:
         """Return the script."""
@@ -75,7 +69,7 @@ class Script:
 
     def _name(self, array: Buffer) -> str:
         if not array.is_register:
-            return self._given(array)
+            return self._name_of(array)
         if array not in self.names:
             self.names[array] = self._fresh(array.name)
         return self.names[array]
@@ -104,7 +98,7 @@ class Script:
         return [*before, Repeat(str(loop.variable.extent), (*inside, *after))]
 
     def _hoisted(self, let: Let, later: Sequence[Item]) -> list[Line]:
-        """Set a variable to what the iterations of a loop share, or an item of a list if they share much."""
+        """Set a variable to a loop-invariant value, or an item of a list if there are several elements."""
         if not isinstance(let.scalar, Load):
             return self._let(let)
         if let.buffer not in self.slots:
@@ -132,8 +126,7 @@ class Script:
             wraps = WRAPS.get(scalar.dtype, 0) if isinstance(scalar.op, BitAnd) else 0
             returned = Expression(self.macros["returned"](scalar.op, type), wraps)
             return [call, Set(self._name(let.buffer), returned)]
-        text = self.expressions.text(scalar)
-        return [Set(self._name(let.buffer), text)]
+        return [Set(self._name(let.buffer), self.expressions.stored(scalar, let.buffer))]
 
     def _statement(self, s: Statement) -> list[Line]:
         if isinstance(s, Check):
@@ -143,7 +136,7 @@ class Script:
             return [self._updated(s)]
         if _is_itself(s):
             return []
-        if isinstance(s, Let) and s.buffer not in self.names:
+        if isinstance(s, Let):
             return self._let(s)
         text = self.expressions.stored(s.scalar, s.buffer)
         if not s.buffer.order:
@@ -159,7 +152,7 @@ class Script:
             sign = "is_less" if isinstance(s.op, Minimum) else "is_greater"
             count = 1 + reporters(text) + reporters(target)
             return If(Expression(self.macros[sign](text, target), count), (self._put(s, text),))
-        if not s.buffer.order and not cost.wraps(s.buffer.type.dtype):
+        if not s.buffer.order and s.buffer.type.dtype not in WRAPS:
             return Change(self._name(s.buffer), text)
         dtype = s.buffer.type.dtype
         total = self.macros["sum"](NdArrayType((), dtype), target, text)

@@ -1,4 +1,4 @@
-"""Count the reporter blocks with which the templates spell operations.
+"""Count the reporter blocks of operations as the templates print them.
 
 A law compares the counts with the blocks of assembled sprites, so a change of a macro changes its line here.
 """
@@ -17,32 +17,32 @@ BLOCKS = {
     "FloorDivide": (7, 1, 3), "Remainder": (6, 1, 3), "Log1p": (2, 1), "Expm1": (2, 1), "Sin": (2, 1),
     "Cos": (2, 1), "Tanh": (5, 1), "Power": (11, 2, 2), "IsNan": (3, 2), "IsFinite": (6, 3),
     "GreaterEqual": (2, 1, 1), "LessEqual": (2, 1, 1), "NotEqual": (2, 1, 1), "Differs": (2, 1, 1),
-    "Select": (4, 2, 1, 1), "CastToWhole": (7, 4), "ShiftLeft": (13, 1, 4), "ShiftRight": (44, 1, 15),
+    "Select": (4, 2, 1, 1), "CastToInteger": (7, 4), "ShiftLeft": (13, 1, 4), "ShiftRight": (44, 1, 15),
 }  # fmt: skip
-"""By macro: its own reporters, and how often it repeats each operand; others have one, and repeat none."""
+"""Reporters of each macro, and the times that it repeats each operand; others have one, and repeat none."""
 
 LONG = {"ShiftLeft": (18, 1, 5)}
-"""The same on whole numbers of 64 bits, where that differs."""
+"""The same on integers of 64 bits, where that differs."""
 
 WRAPPED = frozenset({"Add", "Subtract", "Multiply", "Negate", "FloorDivide", "ShiftLeft"})
-"""Macros that wrap whole numbers of 32 bits."""
+"""Macros that wrap integers of 32 bits."""
 
 WRAPS = {Dtype.int32: 3, Dtype.uint32: 1}
-"""Reporters that bring a number back into the range of a dtype."""
+"""Reporters that bring a number back into the range of a dtype; float64 holds no 64 bits."""
 
 ZEROS = ("0", "0.0")
-"""Operands for which a choice is spelled as one product."""
+"""Operands for which a choice is printed as one product."""
 
 
 def of_operation(op: Any, dtype: Dtype, operands: Sequence[str]) -> int:
-    """Count the reporters of an operation on operands, given as they are printed."""
+    """Count the reporters of an operation on printed operands."""
     name = op.macro
     if name == "Literal":
         return 1 if dtype is Dtype.bool or op.digits in ("nan", "inf", "-inf") else 0
     if name == "Cast":
         own = (2 if dtype is Dtype.bool else 1) if Dtype.bool in (dtype, op.before) else WRAPS.get(dtype, 0)
         return (0 if dtype is op.before else own) + reporters(operands[0])
-    return _of(_choice(name, operands) or _counts(name, dtype), operands) + _wrap(name, dtype)
+    return _of(_choice(name, operands) or counts(name, dtype), operands) + _wrap(name, dtype)
 
 
 def of_sum(dtype: Dtype, *operands: str) -> int:
@@ -56,7 +56,8 @@ def _of(counts: Sequence[int], operands: Sequence[str]) -> int:
     return own + sum(n * reporters(text) for n, text in zip(mentions, operands, strict=True))
 
 
-def _counts(name: str, dtype: Dtype) -> Sequence[int]:
+def counts(name: str, dtype: Dtype) -> Sequence[int]:
+    """Count the reporters of an operation of this name, and how often it mentions each operand."""
     if name == "Multiply" and dtype in WRAPS:
         return 8, 2, 2
     return LONG.get(name, BLOCKS[name]) if dtype is Dtype.int64 and name in LONG else BLOCKS.get(name, (1,))
@@ -67,7 +68,7 @@ def _wrap(name: str, dtype: Dtype) -> int:
 
 
 def _choice(name: str, operands: Sequence[str]) -> Sequence[int] | None:
-    """The counts of a choice between something and 0."""
+    """Return the counts of a choice between an operand and 0, which is printed as a product."""
     if name not in ("Maximum", "Select"):
         return None
     *condition, x, y = operands

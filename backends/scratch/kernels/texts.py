@@ -12,7 +12,7 @@ class Expression(str):
     reporters: int
 
     def __new__(cls, text: str, reporters: int) -> Expression:
-        """Make one of its text and how many reporters it has."""
+        """Annotate a text with its number of reporters."""
         made = super().__new__(cls, text)
         made.reporters = reporters
         return made
@@ -132,12 +132,12 @@ def written(lines: tuple[Line, ...]) -> set[str]:
 
 
 def cleared(lines: tuple[Line, ...]) -> set[str]:
-    """Find the lists that lines fill anew."""
+    """Find the lists that lines clear and fill again."""
     return {line.list for line in _every(lines) if isinstance(line, Clear)}
 
 
 def _every(lines: tuple[Line, ...]) -> Iterator[Line]:
-    """All lines, those within others included."""
+    """Yield all lines, also those inside loops and branches."""
     for line in lines:
         yield line
         if isinstance(line, Repeat):

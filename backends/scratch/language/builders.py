@@ -32,7 +32,7 @@ from .tree import (
     Variable,
 )
 
-DEEPEST = 200
+MAX_EXPRESSION_DEPTH = 200
 """The maximum nesting of reporters; virtual machines fail at some thousands."""
 
 _ESCAPE = re.compile(r'\\([n"\\])')
@@ -168,12 +168,12 @@ def _comment(parts: tuple[Any, ...]) -> str:
 
 def _call(word: Token | Name, function: str, *operands: Expression) -> Call:
     call = Call(function, operands)
-    if call.depth > DEEPEST:
+    if call.depth > MAX_EXPRESSION_DEPTH:
         raise refused(
             word.line or 0,
-            f"an expression must be at most {DEEPEST} blocks deep",
+            f"an expression must be at most {MAX_EXPRESSION_DEPTH} blocks deep",
             f"it is {call.depth}",
-            "keep a part of it in a variable",
+            "assign a part of it to a variable",
         )
     return call
 
@@ -191,7 +191,7 @@ def _number(digits: str, line: int | None) -> int | float:
     if math.isinf(value) or (value == 0 and digits[0] == "-"):
         raise refused(
             line or 0,
-            "a number must be one that Scratch keeps as it is",
+            "a number must be one that Scratch saves exactly",
             f"it is {digits}",
             "write a finite one, and zero without its sign",
         )
@@ -202,7 +202,7 @@ def _count(digits: Token) -> int:
     if not digits.isdigit() or len(digits) > 7:
         raise refused(
             digits.line or 0,
-            "a list must have a whole number of items, and at most 200,000",
+            "the number of items of a list must be an integer of at most 200,000",
             f"it is {digits}",
             "write one",
         )

@@ -21,7 +21,7 @@ def parse(text: str) -> tuple[Section, ...]:
     from lark.exceptions import UnexpectedInput
 
     try:
-        return parser().parse(text + "\n")  # type: ignore[return-value]  # what the rule `start` builds
+        return parser().parse(text + "\n")  # type: ignore[return-value]  # as the rule `start` returns
     except UnexpectedInput as error:
         raise _misplaced(error, text) from None
 

@@ -20,7 +20,7 @@ def name(text: str) -> str:
     """
     if not text or "\n" in text:
         raise OptionError("a name must be one line of text", f"it is {text!r}", "write a word or a few")
-    if _BARE.fullmatch(text) and text not in _words():
+    if _BARE.fullmatch(text) and text not in _keywords():
         return text
     return f"`{text.replace('`', '``')}`"
 
@@ -41,7 +41,7 @@ def comment(text: str) -> str:
 
 
 @cache
-def _words() -> frozenset[str]:
+def _keywords() -> frozenset[str]:
     """Return the keywords of the language, which must be quoted as names."""
     patterns = (terminal.pattern.value for terminal in parser().terminals)
     return frozenset(word for word in patterns if _BARE.fullmatch(word))

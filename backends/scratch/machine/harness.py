@@ -9,7 +9,7 @@ import numpy as np
 
 from catgrad.backend import Artifact
 from catgrad.errors import DivergenceError, ShapeError
-from catgrad.programs.program import Function, interpret
+from catgrad.programs.program import Function, evaluate
 from catgrad.types import Array, Dtype, NdArrayType
 
 from ...host.checks import Expected, in_dtype
@@ -39,9 +39,9 @@ class Block:
 
     def __call__(self, *values: Any) -> list[Array]:
         """Call the function; returns the results in its order."""
-        given = self.expected.checked(values)
+        inputs = self.expected.checked(values)
         places = [*self.slots, *self.how["takes"]]
-        for place, value in zip(places, given, strict=True):
+        for place, value in zip(places, inputs, strict=True):
             self.put(place, value)
         self.run()
         own = iter(self.how["gives"])
@@ -58,7 +58,7 @@ class Block:
         if kind == "index":
             raise IndexError(error)
         raised = DivergenceError if kind == "divergence" else ShapeError
-        raise raised(f"{self.how['block']} must find no error", f"it says: {error}", "give other values")
+        raise raised(f"{self.how['block']} must run without an error", f"it is: {error}", "pass other values")
 
     def put(self, place: Mapping[str, str], value: Array) -> None:
         """Write an array to its list or variable."""
@@ -82,11 +82,11 @@ def type_of(place: Mapping[str, Any]) -> NdArrayType:
 
 
 class Initial:
-    """A function from a seed to the first values of a table, computed here: sprites have no such function."""
+    """A function from a seed to the initial values of a table, computed here, as sprites have none."""
 
     def __init__(self, function: Function) -> None:
         self.function = function
 
     def __call__(self, seed: Any = 0) -> list[Array]:
-        """Compute the first values, determined by the seed."""
-        return interpret(self.function, np.int64(seed))
+        """Compute the initial values, determined by the seed."""
+        return evaluate(self.function, np.int64(seed))

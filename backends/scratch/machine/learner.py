@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from catgrad.errors import ArtifactError, UnsupportedOp
-from catgrad.files import write_whole
+from catgrad.files import write_atomically
 from catgrad.programs.ports import INITIAL, TABLES, Kind, Role
 from catgrad.terms.state import Slot
 from catgrad.types import Array
@@ -89,18 +89,18 @@ class Learner(Owner):
     def loss(self, *inputs_and_targets: Any) -> Any:
         """Raise UnsupportedOp: a sprite computes the loss only of the batch that it trains on."""
         raise UnsupportedOp(
-            "a model in Scratch must be judged by its predictions",
-            "it has no block for the loss alone",
+            "a model in Scratch must be evaluated by its predictions",
+            "it has no block for the loss without a step",
             "leave validation out, and compare predict with the targets",
         )
 
     def save(self, file: str | Path) -> None:
         """Write the project as it is now, an .sb3 file for Scratch. Raises: ArtifactError if that fails."""
         try:
-            write_whole(Path(file), [self.machine.save()])
+            write_atomically(Path(file), [self.machine.save()])
         except OSError as error:
             raise ArtifactError(
-                "a project must be written to a folder that is there and writable",
+                "the folder of a project must exist and be writable",
                 f"{file} is not: {error.strerror}",
                 "choose another place",
             ) from None

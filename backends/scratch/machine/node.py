@@ -15,7 +15,7 @@ from catgrad.errors import ToolError
 from catgrad.tools import Executable, Tool, version_in
 
 from ... import templates
-from ...host.process import LIMIT, JsonProcess
+from ...host.process import MAX_ANSWER_SECONDS, JsonProcess
 
 PACKAGES = {
     "vanilla": ("@scratch/scratch-vm", "15.1.1"),
@@ -33,7 +33,7 @@ class NodePackage(Tool):
         """Return the folder that npm would install it in."""
         return packages_folder() / "node_modules" / self.name
 
-    def is_here(self) -> bool:
+    def is_installed(self) -> bool:
         """Tell whether its folder exists."""
         return self.folder.is_dir()
 
@@ -83,19 +83,21 @@ class Node(JsonProcess):
         program, packages = templates("scratch") / "machine.cjs", packages_folder() / "node_modules"
         super().__init__(NODE.name, ["node", "--no-deprecation", program, vm, packages])
 
-    def ask(self, command: str, session: int = 0, *, limit: float = LIMIT, **given: Any) -> Any:
+    def ask(
+        self, command: str, session: int = 0, *, limit: float = MAX_ANSWER_SECONDS, **arguments: Any
+    ) -> Any:
         """Send a command; returns its result.
 
         Raises: ToolError if it fails, or the process ends or takes longer than the limit, in seconds.
         """
         dropped = [self.dropped.popleft() for _ in range(len(self.dropped))]
-        message = {"command": command, "session": session, "dropped": dropped, **given}
+        message = {"command": command, "session": session, "dropped": dropped, **arguments}
         answer = self.exchange(command, message, limit)
         if "error" in answer:
             raise ToolError(
                 f"`{command}` must succeed",
                 f"the machine says: {answer['error']}",
-                "mend the project, or what is asked of it",
+                "correct the project or the arguments",
             )
         return answer["result"]
 

@@ -17,7 +17,7 @@ import numpy as np
 from catgrad.errors import ArtifactError, OptionError, ToolError
 from catgrad.types import Array
 
-from ...host.process import LIMIT
+from ...host.process import MAX_ANSWER_SECONDS
 from ..formats.names import shown
 from .node import PACKAGES, Node, missing, running
 
@@ -39,7 +39,7 @@ class Machine:
     Raises: OptionError for other names. Every method: ToolError if Node.js or the machine fails.
     """
 
-    def __init__(self, vm: str = "vanilla", *, limit: float = LIMIT) -> None:
+    def __init__(self, vm: str = "vanilla", *, limit: float = MAX_ANSWER_SECONDS) -> None:
         if vm not in PACKAGES:
             raise OptionError(
                 f"a virtual machine must be one of {', '.join(PACKAGES)}", f"it is {vm!r}", "name one"
@@ -87,7 +87,7 @@ class Machine:
             raise ArtifactError(
                 f'the list "{name}" must hold numbers',
                 f"item {int(place) + 1} is {item!r}",
-                "read it by `list`",
+                "read it with `list`",
             )
         return numbers
 
@@ -127,10 +127,10 @@ class Machine:
         """Count the blocks; variables and literals in their slots do not count."""
         return sum(len(target["blocks"]) for target in json.loads(self._ask("json"))["targets"])
 
-    def _ask(self, command: str, **given: Any) -> Any:
+    def _ask(self, command: str, **arguments: Any) -> Any:
         if self._node is None:
             raise ToolError(f"`{command}` must have a project", "none is loaded", "load one")
-        return self._node.ask(command, self._session, limit=self.limit, **given)
+        return self._node.ask(command, self._session, limit=self.limit, **arguments)
 
 
 def validate(file: bytes) -> None:

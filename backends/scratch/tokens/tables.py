@@ -55,7 +55,7 @@ class Tables:
         written = self.tokenizer.pre_tokenizer.space
         if written not in self.alphabet:
             raise OptionError(
-                f"the vocabulary must have {written!r}, which is written for a space", "it has not", "add it"
+                f"the vocabulary must have {written!r}, which replaces spaces", "it has not", "add it"
             )
         return self.alphabet[written]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from catgrad.backend import get_backend
 from catgrad.errors import ArtifactError
-from catgrad.files import write_whole
+from catgrad.files import write_atomically
 from catgrad.naming import require_dotted
 from catgrad.tokenizers import Tokenizer, from_hugging_face
 
@@ -43,7 +43,7 @@ def _write(folder: Path, files: dict[str, str | bytes]) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, content in files.items():
-            write_whole(folder / name, [content.encode() if isinstance(content, str) else content])
+            write_atomically(folder / name, [content.encode() if isinstance(content, str) else content])
     except OSError as error:
         raise ArtifactError(
             "the output folder must be writable",

@@ -36,17 +36,17 @@ def writer(backend: Backend, program: Program, entries: Mapping[str, Entry]) -> 
 
     Raises: OptionError if its model does not continue from one token, or other options are not allowed
     """
-    given = backend.options.tokenizer
-    if given is None:
+    tokenizer = backend.options.tokenizer
+    if tokenizer is None:
         return None
-    if not isinstance(given, Tokenizer):
-        given = from_hugging_face(given)
+    if not isinstance(tokenizer, Tokenizer):
+        tokenizer = from_hugging_face(tokenizer)
     _check_options(backend)
     entry = next((e for e in entries.values() if e.function.kind is Kind.TRAINED), None)
     if entry is None:
         raise OptionError(
-            "a sprite that writes must be made of a Task",
-            f"{program.name} is functions",
+            "a sprite that generates text must be emitted from a Task",
+            f"{program.name} is Functions",
             "leave out the tokenizer, or write Task(model, sgd(0.01), mse)",
         )
     memories = [
@@ -55,26 +55,26 @@ def writer(backend: Backend, program: Program, entries: Mapping[str, Entry]) -> 
     scores = entry.outputs
     if not memories or len(entry.takes) != 1 or entry.takes[0].size != 1 or len(scores) != 1:
         raise OptionError(
-            "a model that writes must take one token at a time, and have attention with memory",
-            f"{program.name} takes {_sizes(entry)} and remembers {len(memories)} attentions",
+            "a model that generates text must take one token at a time, and have attention with memory",
+            f"{program.name} takes {_sizes(entry)} and has {len(memories)} memories",
             "build it with the option `memory` of layers.attention",
         )
     if streams(program):
         raise OptionError(
-            "a model that writes must draw no random numbers",
+            "a model that generates text must draw no random numbers",
             f"{program.name} has dropout",
             "build it without",
         )
-    count = len(given.vocabulary)
+    count = len(tokenizer.vocabulary)
     if scores[0].size != count:
         raise OptionError(
             f"the model must have a score for each of the tokenizer's {count} tokens",
             f"it has {scores[0].size}",
-            "give the tokenizer that it was trained with",
+            "pass the tokenizer that it was trained with",
         )
     # The prompt must not end with the tokens after a text.
-    opened = tables(replace(given, after=()))
-    end = given.after[0] if given.after else None
+    opened = tables(replace(tokenizer, after=()))
+    end = tokenizer.after[0] if tokenizer.after else None
     return Writer(opened, entry.takes[0].place, scores[0].place, count, min(map(int, memories)), end)
 
 
@@ -82,7 +82,9 @@ def _check_options(backend: Backend) -> None:
     options = backend.options
     for name in ("features", "classes"):
         if getattr(options, name):
-            raise OptionError(f"a sprite that writes must have no {name}", "it has", f"leave out {name}")
+            raise OptionError(
+                f"a sprite that generates text must have no {name}", "it has", f"leave out {name}"
+            )
 
 
 def _sizes(entry: Entry) -> str:

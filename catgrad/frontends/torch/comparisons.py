@@ -55,9 +55,9 @@ _connective("xor", ops.not_equal)
 def _truth_only(x: Any) -> Any:
     require(
         x.dtype is Dtype.bool,
-        "operations on bits must be on truth values",
+        "bitwise operations must have boolean operands",
         f"an operand is {x.type}",
-        "compare it to something first",
+        "compare it with a number first",
     )
     return x
 

@@ -61,7 +61,7 @@ def one_hot(index: Any, num_classes: int = -1) -> Any:
     require(
         num_classes > 0,
         "the number of classes must be known",
-        "it is to be the greatest of the numbers",
+        "it depends on the largest label",
         "give num_classes",
     )
     shape = (*index.shape, num_classes)

@@ -53,7 +53,7 @@ def divide(x: Any, y: Any, rounding_mode: str | None = None) -> Any:
         return ops.floor(x / y) if dtype.is_floating else ops.floor_divide(x, y)
     require(
         rounding_mode is None or dtype.is_floating,
-        "whole numbers must be divided with rounding_mode='floor'",
+        "integers must be divided with rounding_mode='floor'",
         f"it is {rounding_mode!r}",
         "use torch.floor_divide",
     )

@@ -85,11 +85,14 @@ def _refused(error: Exception) -> UnsupportedOp:
     found = f"torch.export says: {lines[0].rstrip('.')}"
     if "data-dependent" in str(error):
         must, do = (
-            "the way through a module must not depend on data",
-            "choose by torch.where, and keep sizes fixed",
+            "control flow in a module must not depend on data",
+            "select by torch.where, and keep sizes fixed",
         )
     else:
-        must, do = "a module must run on the example inputs, and be exported", "try module(*inputs) first"
+        must, do = (
+            "torch.export must be able to trace the module on the example inputs",
+            "try module(*inputs) first",
+        )
     return UnsupportedOp(must, found, do, where=_place(error))
 
 

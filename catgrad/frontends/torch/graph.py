@@ -60,9 +60,7 @@ class Walk:
     def _meaning(self, node: Any, values: dict[Any, Any]) -> Any:
         meaning = REGISTRY.get(str(node.target))
         if meaning is None:
-            raise UnsupportedOp(
-                "an operation must be among those that the front end knows", "this one is not", DO
-            )
+            raise UnsupportedOp("an operation must be supported by the front end", "this one is not", DO)
         from torch.fx.node import map_arg
 
         args, kwargs = map_arg((node.args, dict(node.kwargs)), lambda n: self._variable(n, values))
@@ -70,7 +68,9 @@ class Walk:
         try:
             inspect.signature(meaning).bind(*args, **kwargs)
         except TypeError as error:
-            raise UnsupportedOp("the arguments must be known ones", f"there is: {error}", DO) from None
+            raise UnsupportedOp(
+                "the arguments must be supported", f"binding them fails: {error}", DO
+            ) from None
         result = meaning(*args, **kwargs)
         _check(node, result)
         return result
@@ -79,7 +79,7 @@ class Walk:
         part = results[node.args[1]]
         require(
             part is not None,
-            "a result that is read must be one that the front end computes",
+            "only results that the front end computes may be read",
             f"result {node.args[1]} of {node.args[0].target} is not",
         )
         return part

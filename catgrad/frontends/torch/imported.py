@@ -30,7 +30,7 @@ from catgrad.frontends.torch.graph import Walk
 from catgrad.frontends.torch.operands import type_of
 from catgrad.frontends.torch.registry import require
 from catgrad.initialisers import ZEROS, Filled, Initialiser, Normal
-from catgrad.ops.literal import MOST_ELEMENTS
+from catgrad.ops.literal import MAX_LITERAL_ELEMENTS
 from catgrad.terms.build import build
 from catgrad.terms.state import Buffer, Parameter
 from catgrad.terms.term import Term
@@ -114,7 +114,7 @@ class _Importer:
         """Turn a tensor that does not depend on inputs or parameters into a variable; `node` names it."""
         value, type = np.array(as_numpy(tensor)), type_of(tensor)
         same = value.tobytes() == value.reshape(-1)[:1].tobytes() * value.size
-        if value.size <= MOST_ELEMENTS or same:
+        if value.size <= MAX_LITERAL_ELEMENTS or same:
             return ops.array(value, type.dtype)
         names = {spec.arg.name: spec.target for spec in self.specs}
         name = names.get(node, f"constant.{node}")
@@ -144,7 +144,7 @@ def _check_effects(program: Any) -> None:
     for spec in program.graph_signature.output_specs:
         require(
             spec.kind.name == "USER_OUTPUT",
-            "a module in evaluation must change neither its buffers nor its inputs",
+            "a module in evaluation must not change its buffers or inputs",
             f"it changes {spec.target or spec.arg.name}",
             "return the new value as an output",
         )

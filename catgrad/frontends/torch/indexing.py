@@ -20,7 +20,7 @@ def embedding(
     """Embedding: rows by index; the row `padding_idx` gets no gradient."""
     require(
         not scale_grad_by_freq,
-        "an embedding must have gradients of their own size",
+        "gradients of an embedding must not be scaled by frequency",
         "it has scale_grad_by_freq",
         "leave it out",
     )
@@ -51,8 +51,8 @@ def advanced(x: Any, indices: list[Any]) -> Any:
     axes = [axis for axis, index in enumerate(indices) if index is not None]
     require(
         all(indices[axis].dtype is not Dtype.bool for axis in axes),
-        "an index must be of whole numbers, so that sizes do not depend on data",
-        "one is a mask of truth values",
+        "an index must be an integer array, so that sizes do not depend on data",
+        "one is a boolean mask",
         "use torch.where(mask, x, y)",
     )
     shape = common_shape(*(indices[axis].shape for axis in axes))

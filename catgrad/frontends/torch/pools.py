@@ -24,7 +24,7 @@ def _pools(spatial: int) -> None:
     ) -> Any:
         k, p, d = (each(numbers, spatial) for numbers in (size, padding, dilation))
         s = each(stride, spatial) or k
-        _require_whole_windows(ceil_mode, x, k, s, p, d)
+        _require_windows_inside(ceil_mode, x, k, s, p, d)
         return batched(lambda x: ops.max_pool(x, k, s, p, d), x, spatial)
 
     @aten(f"avg_pool{spatial}d.default")
@@ -39,7 +39,7 @@ def _pools(spatial: int) -> None:
     ) -> Any:
         k, p = each(size, spatial), each(padding, spatial)
         s = each(stride, spatial) or k
-        _require_whole_windows(ceil_mode, x, k, s, p, (1,) * spatial)
+        _require_windows_inside(ceil_mode, x, k, s, p, (1,) * spatial)
         require(
             divisor_override is None,
             "a mean must be divided by the number of its elements",
@@ -66,7 +66,7 @@ def _pools(spatial: int) -> None:
         by = tuple(m // n for m, n in zip(wanted, sizes, strict=True))
         require(
             all(m == n * k for m, n, k in zip(wanted, sizes, by, strict=True)),
-            "an image must be enlarged by whole factors",
+            "an image must be enlarged by integer factors",
             f"{x.type} becomes {wanted}",
             "choose another size",
         )
@@ -77,7 +77,7 @@ for _spatial in (1, 2, 3):
     _pools(_spatial)
 
 
-def _require_whole_windows(
+def _require_windows_inside(
     ceil_mode: bool, x: Any, k: tuple[int, ...], s: tuple[int, ...], p: tuple[int, ...], d: tuple[int, ...]
 ) -> None:
     """Raise UnsupportedOp if ceil_mode adds a window beyond the padded image."""
@@ -88,6 +88,6 @@ def _require_whole_windows(
     require(
         not ceil_mode or not any(rest),
         "windows must lie within the padded image",
-        f"with ceil_mode the last ones stick out of {x.type}",
+        f"with ceil_mode the last ones exceed {x.type}",
         "pad the image first, and leave out ceil_mode",
     )

@@ -8,21 +8,21 @@ from typing import Any, NamedTuple
 from catgrad import ops
 from catgrad.frontends.torch.contractions import linear
 from catgrad.frontends.torch.registry import aten, require
-from catgrad.learn.layers.recurrent import gru_turn, lstm_turn
+from catgrad.learn.layers.recurrent import gru_cell, lstm_cell
 
 State = tuple[Any, ...]
-Turn = Callable[[Any, Callable[[Any], Any], State], tuple[State, Any]]
+Cell = Callable[[Any, Callable[[Any], Any], State], tuple[State, Any]]
 """A cell: from a row x W + b, the function h ↦ h U + a and the state, to the next state and row."""
 
 
-def _simple(activation: Callable[[Any], Any]) -> Turn:
+def _simple(activation: Callable[[Any], Any]) -> Cell:
     """Elman cell: h ← σ(x W + b + h U + a)."""
 
-    def turn(gates: Any, recurrent: Callable[[Any], Any], state: State) -> tuple[State, Any]:
+    def cell(gates: Any, recurrent: Callable[[Any], Any], state: State) -> tuple[State, Any]:
         h = activation(gates + recurrent(state[0]))
         return (h,), h
 
-    return turn
+    return cell
 
 
 class Layout(NamedTuple):
@@ -48,11 +48,11 @@ def lstm(
 ) -> Any:
     """LSTM: h at every time, then the last h and c of each layer and direction."""
     return _recurrent(
-        lstm_turn, x, first, weights, Layout(has_biases, num_layers, bidirectional, batch_first)
+        lstm_cell, x, first, weights, Layout(has_biases, num_layers, bidirectional, batch_first)
     )
 
 
-def _one_state(overload: str, turn: Turn) -> None:
+def _one_state(overload: str, cell: Cell) -> None:
     @aten(overload)
     def recurrent(
         x: Any,
@@ -66,15 +66,15 @@ def _one_state(overload: str, turn: Turn) -> None:
         batch_first: bool,
     ) -> Any:
         layout = Layout(has_biases, num_layers, bidirectional, batch_first)
-        return _recurrent(turn, x, (first,), weights, layout)
+        return _recurrent(cell, x, (first,), weights, layout)
 
 
-_one_state("gru.input", gru_turn)
+_one_state("gru.input", gru_cell)
 _one_state("rnn_tanh.input", _simple(ops.tanh))
 _one_state("rnn_relu.input", _simple(ops.relu))
 
 
-def _recurrent(turn: Turn, x: Any, first: Sequence[Any], weights: Sequence[Any], layout: Layout) -> Any:
+def _recurrent(cell: Cell, x: Any, first: Sequence[Any], weights: Sequence[Any], layout: Layout) -> Any:
     """Apply layers in sequence; x is [time, batch, features] inside."""
     directions, count = 1 + layout.bidirectional, 2 + 2 * layout.has_biases
     require(
@@ -90,7 +90,7 @@ def _recurrent(turn: Turn, x: Any, first: Sequence[Any], weights: Sequence[Any],
         for backwards in range(directions):
             k = len(last)
             begin = tuple(ops.reshape(_part(s, k), *s.shape[1:]) for s in first)
-            end, hs = _one_way(turn, x, begin, weights[k * count : (k + 1) * count], bool(backwards))
+            end, hs = _one_direction(cell, x, begin, weights[k * count : (k + 1) * count], bool(backwards))
             last.append(end)
             rows.append(hs)
         x = ops.concat(rows, -1)
@@ -98,11 +98,13 @@ def _recurrent(turn: Turn, x: Any, first: Sequence[Any], weights: Sequence[Any],
     return (ops.permute(x, 1, 0, 2) if layout.batch_first else x, *final)
 
 
-def _one_way(turn: Turn, x: Any, begin: State, weights: Sequence[Any], backwards: bool) -> tuple[State, Any]:
+def _one_direction(
+    cell: Cell, x: Any, begin: State, weights: Sequence[Any], backwards: bool
+) -> tuple[State, Any]:
     """Apply one layer in one direction; return the last state, and h at every time."""
     w, u, b, a = (*weights, None, None)[:4]
     return ops.scan(
-        lambda state, row: turn(row, lambda h: linear(h, u, a), state),
+        lambda state, row: cell(row, lambda h: linear(h, u, a), state),
         begin,
         linear(x, w, b),
         backwards=backwards,

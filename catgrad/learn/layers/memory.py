@@ -53,7 +53,9 @@ def require_one(layer: str, A: NdArrayType, memory: int) -> None:
         )
     if memory < 1:
         raise ShapeError(
-            "memory must be a number of positions, from 1 up", f"it is {memory}", "say how long a text may be"
+            "memory must be a number of positions of at least 1",
+            f"it is {memory}",
+            "pass the maximum length of a text",
         )
 
 
@@ -62,7 +64,7 @@ def remembering(q: Any, k: Any, v: Any, memory: int) -> Any:
 
     Type:     (T[b…, 1, d], T[b…, 1, d], T[b…, 1, e]) -> T[b…, 1, e]
     """
-    keys, values = (_kept(name, x, memory) for name, x in (("keys", k), ("values", v)))
+    keys, values = (_cached(name, x, memory) for name, x in (("keys", k), ("values", v)))
     b = tuple(range(q.type.rank - 2))
     t, s, d, e = range(len(b), len(b) + 4)
     scores = Contract((*b, t, d), (*b, s, d), (*b, t, s))(q, keys) * (1 / sqrt(q.shape[-1]))
@@ -72,7 +74,7 @@ def remembering(q: Any, k: Any, v: Any, memory: int) -> Any:
     return Contract((*b, t, s), (*b, s, e), (*b, t, e))(softmax(scores), values)
 
 
-def _kept(name: str, x: Any, memory: int) -> Any:
+def _cached(name: str, x: Any, memory: int) -> Any:
     """Write x to its position of the cache with this name, and return the cache."""
     *batch, _, features = x.shape
     shape = (*batch, memory, features)

@@ -18,7 +18,7 @@ from catgrad.types import NdArrayType
 Recurrent = Callable[[Any], Any]
 
 
-def lstm_turn(gates: Any, recurrent: Recurrent, state: Any) -> Any:
+def lstm_cell(gates: Any, recurrent: Recurrent, state: Any) -> Any:
     """LSTM cell: c ← f · c + i · g and h ← o · tanh c, with i, f, g and o from gates + recurrent(h)."""
     h, c = label("h", state[0]), label("c", state[1])
     parts = _parts(gates + recurrent(h), 4)
@@ -29,7 +29,7 @@ def lstm_turn(gates: Any, recurrent: Recurrent, state: Any) -> Any:
     return (h, c), h
 
 
-def gru_turn(gates: Any, recurrent: Recurrent, state: Any) -> Any:
+def gru_cell(gates: Any, recurrent: Recurrent, state: Any) -> Any:
     """GRU cell: h ← (1 - z) · n + z · h, with r, z and n from the gates and recurrent(h)."""
     h = label("h", state[0])
     (x_r, x_z, x_n), (h_r, h_z, h_n) = _parts(gates, 3), _parts(recurrent(h), 3)
@@ -54,7 +54,7 @@ def lstm(
     Raises:     ShapeError if A has not two axes, or B or C not one
     Source:     Hochreiter and Schmidhuber 1997, as in torch.nn.LSTM with batch_first
     """
-    return _recurrent(A, B, C, 4, 2, lstm_turn, name, initial)
+    return _recurrent(A, B, C, 4, 2, lstm_cell, name, initial)
 
 
 def gru(
@@ -72,7 +72,7 @@ def gru(
     Raises:     ShapeError if A has not two axes, or B or C not one
     Source:     Cho et al. 2014 (arXiv:1406.1078), as in torch.nn.GRU with batch_first
     """
-    return _recurrent(A, B, C, 3, 1, gru_turn, name, initial)
+    return _recurrent(A, B, C, 3, 1, gru_cell, name, initial)
 
 
 def _parts(x: Any, count: int) -> tuple[Any, ...]:
@@ -86,7 +86,7 @@ def _recurrent(
     C: NdArrayType,
     gates: int,
     carried: int,
-    turn: Callable[[Any, Recurrent, Any], Any],
+    cell: Callable[[Any, Recurrent, Any], Any],
     name: str,
     initial: Initial | None,
 ) -> Term:
@@ -108,13 +108,13 @@ def _recurrent(
         w, u = weight("ih", B), weight("hh", C)
         b, a = (parameter(f"bias_{kind}_l0", wide, uniform) for kind in ("ih", "hh"))
         rows = ops.permute(x @ w + copies(b, A + wide), 1, 0, 2)
-        at_once = A.with_shape(A.shape[:1])
+        batch = A.with_shape(A.shape[:1])
 
         def recurrent(h: Any) -> Any:
-            return h @ u + copies(a, at_once + wide)
+            return h @ u + copies(a, batch + wide)
 
-        first = (Constant(at_once + C, 0)(),) * carried
-        _, hs = ops.scan(lambda state, row: turn(label("gates", row), recurrent, state), first, rows)
+        first = (Constant(batch + C, 0)(),) * carried
+        _, hs = ops.scan(lambda state, row: cell(label("gates", row), recurrent, state), first, rows)
         return label("out", ops.permute(hs, 1, 0, 2))
 
     with scope(name):

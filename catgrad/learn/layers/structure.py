@@ -45,9 +45,9 @@ def residual(layer: Term) -> Term:
     source, target = list(layer.source.table), list(layer.target.table)
     if source != target:
         raise ShapeError(
-            "a residual layer must end where it begins",
-            f"it goes from {source} to {target}",
-            "project one of them",
+            "a residual layer must return the type of its input",
+            f"it maps {source} to {target}",
+            "add a projection",
         )
 
     def forward(*xs: Any) -> Any:

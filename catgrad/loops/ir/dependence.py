@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 
 from catgrad.dims import Size
-from catgrad.loops.ir.index import Atom, Index, Variable
+from catgrad.loops.ir.index import Atom, Index, Variable, is_below
 from catgrad.loops.ir.nest import (
     Accumulate,
     Axis,
+    Check,
     Indices,
     Item,
     Kernel,
@@ -16,27 +18,71 @@ from catgrad.loops.ir.nest import (
     Loop,
     Statement,
     Store,
+    bound_variables,
     loops,
     may_fail,
     statements,
 )
-from catgrad.loops.ir.scalar import Buffer
+from catgrad.loops.ir.scalar import Buffer, reads
+
+
+@dataclass(frozen=True)
+class Iterations:
+    """The iterations over a variable, the variables of loops within them, and the buffers they change."""
+
+    variable: Variable
+    inner: Collection[Variable]
+    changed: Collection[Buffer]
+
+    def are_separate(self, buffer: Buffer, accesses: Collection[Indices]) -> bool:
+        """Prove that no two iterations access one element of a buffer: they never meet along some axis."""
+        distinct = [*dict.fromkeys(accesses)]
+        return any(self._never_meet(buffer, axis, distinct) for axis in range(len(distinct[0])))
+
+    def _never_meet(self, buffer: Buffer, axis: int, accesses: Sequence[Indices]) -> bool:
+        """Prove that two iterations never meet along an axis, whichever accesses they make."""
+        along = [indices[axis] for indices in accesses]
+        step, moving = along[0].coefficient(self.variable), {self.variable, *self.inner}
+        fixed = {Index(tuple(term for term in i.terms if term[0] not in moving)) for i in along}
+        if step == 0 or any(i.coefficient(self.variable) != step for i in along) or len(fixed) > 1:
+            return False
+        if not self._is_invariant(fixed.pop()):
+            return False
+        offsets = [d for i in along if isinstance(d := i.constant - along[0].constant, int)]
+        if len(offsets) < len(along):
+            return False
+        least = min(offsets)
+        rests = [Index(part_of(i, self.inner), d - least) for i, d in zip(along, offsets, strict=True)]
+        apart = all(rest == Index() or is_below(rest, step) or is_below(rest, step * -1) for rest in rests)
+        return apart and (len(along) == 1 or _stays_within(buffer, axis, accesses))
+
+    def _is_invariant(self, index: Index) -> bool:
+        """Prove that an index has one value in all iterations."""
+        if any(v is self.variable or v in self.inner for v in index.variables()):
+            return False
+        changed = {buffer.home for buffer in self.changed}
+        return all(load.buffer.home not in changed for scalar in reads((index,)) for load in scalar.loads())
 
 
 def is_parallel(loop: Loop) -> bool:
-    """Prove that a loop carries no dependence: no two iterations write the same element."""
-    inner = {each.variable for each in loops(loop.body)}
-    written: dict[Buffer, list[Indices]] = {}
-    for buffer, indices in loop.writes:
-        written.setdefault(buffer, []).append(indices)
-    return all(is_separate(buffer, accesses, loop.variable, inner) for buffer, accesses in written.items())
+    """Prove that a loop carries no dependence: no iteration accesses an element that another one writes.
+
+    Registers that `Let` defines are private to an iteration. Bounds checks, which end a kernel at the first
+    that fails, are not considered.
+    """
+    return _is_parallel(loop, {buffer for buffer, _ in loop.writes})
 
 
-def is_separate(
-    buffer: Buffer, accesses: Sequence[Indices], variable: Variable, inner: set[Variable]
-) -> bool:
-    """Prove that no two iterations over a variable meet in a buffer, for some axis of which that is so."""
-    return any(_separates(buffer, axis, accesses, variable, inner) for axis in range(len(accesses[0])))
+def _is_parallel(loop: Loop, shared: Collection[Buffer]) -> bool:
+    """Prove that no two iterations access the same element of the buffers that they share and write."""
+    changed = {s.buffer for s in statements(loop.body) if not isinstance(s, Check)}
+    iterations = Iterations(loop.variable, bound_variables(loop.body), changed)
+    homes = {buffer.home for buffer in shared}
+    accesses: dict[Buffer, list[Indices]] = {}
+    for buffer, indices in (*loop.writes, *loop.reads):
+        if buffer.home in homes:
+            accesses.setdefault(buffer.home, []).append(indices)
+    return all(iterations.are_separate(home, every) for home, every in accesses.items())
 
 
 def vector_sums(loop: Loop, first: Mapping[Buffer, Statement]) -> list[Accumulate] | None:
@@ -48,7 +94,7 @@ def vector_sums(loop: Loop, first: Mapping[Buffer, Statement]) -> list[Accumulat
     if any(isinstance(item, Loop) for item in loop.body):
         return None
     own, sums = {id(part) for part in parts}, []
-    stored: list[Item] = []
+    stored: set[Buffer] = set()
     for s in parts:
         if not isinstance(s, (Store, Accumulate)):
             return None
@@ -64,8 +110,8 @@ def vector_sums(loop: Loop, first: Mapping[Buffer, Statement]) -> list[Accumulat
         elif s.buffer.is_register:
             return None
         else:
-            stored.append(s)
-    return sums if is_parallel(Loop(loop.variable, stored)) else None
+            stored.add(s.buffer)
+    return sums if _is_parallel(loop, stored) else None
 
 
 def first_writes(items: Sequence[Item]) -> dict[Buffer, Statement]:
@@ -86,25 +132,6 @@ def verify(kernel: Kernel) -> None:
             proved = loop.axis is Axis.SERIAL or vector_sums(loop, first) is not None
         if not proved:
             raise AssertionError(f"iterations over {loop.variable} cannot be {loop.axis.value}")
-
-
-def _separates(
-    buffer: Buffer, axis: int, accesses: Sequence[Indices], variable: Variable, inner: set[Variable]
-) -> bool:
-    """Prove that two iterations never meet along an axis, whichever accesses they make."""
-    along = [indices[axis] for indices in accesses]
-    step, moving = along[0].coefficient(variable), {variable, *inner}
-    fixed = {Index(tuple(term for term in i.terms if term[0] not in moving)) for i in along}
-    if step == 0 or any(i.coefficient(variable) != step for i in along) or len(fixed) > 1:
-        return False
-    if not moving.isdisjoint(fixed.pop().variables()):
-        return False
-    offsets = [d for i in along if isinstance(d := i.constant - along[0].constant, int)]
-    if len(offsets) < len(along):
-        return False
-    rests = [Index(part_of(i, inner), d - min(offsets)) for i, d in zip(along, offsets, strict=True)]
-    apart = all(rest == Index() or is_below(rest, step) or is_below(rest, step * -1) for rest in rests)
-    return apart and (len(along) == 1 or _stays_within(buffer, axis, accesses))
 
 
 def _stays_within(buffer: Buffer, axis: int, accesses: Sequence[Indices]) -> bool:
@@ -135,13 +162,6 @@ def same_iteration(variable: Variable, written: Indices, read: Indices, joined: 
     return pinned
 
 
-def part_of(whole: Index, variables: set[Variable]) -> tuple[tuple[Atom, Size], ...]:
+def part_of(whole: Index, variables: Collection[Variable]) -> tuple[tuple[Atom, Size], ...]:
     """Select the terms of some variables."""
     return tuple(term for term in whole.terms if term[0] in variables)
-
-
-def is_below(rest: Index, size: object) -> bool:
-    """Prove that an index is less than a size, whatever the symbols are."""
-    greatest = rest.greatest
-    room = None if greatest is None else size - greatest  # type: ignore[operator]
-    return isinstance(room, int) and room >= 1

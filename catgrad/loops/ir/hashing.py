@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,7 +15,7 @@ from catgrad.ops.random import Draw
 from catgrad.terms.op import Op
 
 
-class Structure:
+class Structure(ABC):
     """Number scalars by what they compute, given keys for variables and for what is loaded."""
 
     def __init__(self) -> None:
@@ -24,17 +25,17 @@ class Structure:
         """Number a key; equal ones have equal numbers."""
         return self.numbers.setdefault(key, len(self.numbers))
 
+    @abstractmethod
     def key(self, scalar: Scalar) -> int:
         """Number a scalar."""
-        raise NotImplementedError
 
     def variable_key(self, variable: Variable) -> Hashable:
         """Make a key for a loop variable."""
         return variable
 
+    @abstractmethod
     def load_key(self, load: Load) -> Hashable:
         """Make a key for an element of a buffer."""
-        raise NotImplementedError
 
     def op_key(self, op: Op) -> Hashable:
         """Make a key for an operation."""
@@ -107,7 +108,7 @@ class Signature(Structure):
 
     def has(self, buffer: Buffer) -> bool:
         """Tell whether a buffer occurs: addresses do not depend on every index, nor on what that reads."""
-        return buffer.space is Space.LITERAL or self._twin(buffer) in self._order
+        return buffer.space is Space.LITERAL or self.twin(buffer) in self._order
 
     def key(self, scalar: Scalar) -> int:
         """Number a scalar."""
@@ -130,7 +131,7 @@ class Signature(Structure):
     def _ordered(self, thing: Variable | Buffer | Stream) -> int:
         return self._order.setdefault(thing, len(self._order))
 
-    def _twin(self, buffer: Buffer) -> Buffer:
+    def twin(self, buffer: Buffer) -> Buffer:
         """Return the buffer that another overwrites, if the kernel is called with both."""
         return buffer.home if buffer.home in self.given else buffer
 
@@ -139,7 +140,7 @@ class Signature(Structure):
             return "literal", buffer.type, buffer.elements
         local = buffer.is_of_kernel
         memory = (buffer.size, is_local(buffer), self.plan.scratch.get(buffer)) if local else None
-        return self._ordered(self._twin(buffer)), buffer.type.dtype, local, bool(buffer.order), memory
+        return self._ordered(self.twin(buffer)), buffer.type.dtype, local, bool(buffer.order), memory
 
     def _items(self, items: Sequence[Item]) -> Hashable:
         return tuple(map(self._item, items))

@@ -1,4 +1,4 @@
-"""Indices: whole-number expressions of loop variables, in one form for all that are equal."""
+"""Indices: integer expressions of loop variables, in canonical form."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Modulo:
 
 @dataclass(frozen=True)
 class Read:
-    """A whole number that is computed or read from an array, and lies in 0 … extent - 1."""
+    """An integer that is computed or read from an array, and lies in 0 … extent - 1."""
 
     scalar: Any
     extent: Size
@@ -54,7 +54,7 @@ Atom = Variable | Quotient | Modulo | Read
 class Index:
     """constant + Σ coefficient · atom, of atoms that are not negative.
 
-    Division is exact in this form: `Quotient` and `Modulo` stand only where a variable is really cut.
+    Division is exact in this form: `Quotient` and `Modulo` occur only where a variable is split.
     """
 
     terms: tuple[tuple[Atom, Size], ...] = ()
@@ -152,7 +152,7 @@ def index(atom: Atom) -> Index:
 def quotient(dividend: Index, divisor: Size) -> Index:
     """⌊dividend / divisor⌋, for a dividend that is not negative."""
     whole, rest = _divided(dividend, divisor)
-    if _within(rest, divisor):
+    if is_below(rest, divisor):
         return whole
     return whole + Index(((Quotient(rest, divisor), 1),))
 
@@ -160,7 +160,7 @@ def quotient(dividend: Index, divisor: Size) -> Index:
 def modulo(dividend: Index, divisor: Size) -> Index:
     """Dividend mod divisor, for a dividend that is not negative."""
     _, rest = _divided(dividend, divisor)
-    if _within(rest, divisor):
+    if is_below(rest, divisor):
         return rest
     return Index(((Modulo(rest, divisor), 1),))
 
@@ -171,6 +171,18 @@ def stride(place: Index, variable: Variable) -> Size:
         if not isinstance(atom, Variable) and variable in Index(((atom, 1),)).variables():
             return 0
     return place.coefficient(variable)
+
+
+def is_below(index: Index, size: Size) -> bool:
+    """Prove that an index is less than a size, whatever the symbols are."""
+    greatest = index.greatest
+    room = None if greatest is None else size - greatest
+    return isinstance(room, int) and room >= 1
+
+
+def is_within(index: Index, size: Size) -> bool:
+    """Prove that 0 ≤ index < size, whatever the symbols are."""
+    return is_below(index, size) and index.constant == _positive(index.constant)
 
 
 def _divided(dividend: Index, divisor: Size) -> tuple[Index, Index]:
@@ -193,14 +205,6 @@ def _divided(dividend: Index, divisor: Size) -> tuple[Index, Index]:
     if out is not None:
         return whole + out, rest - divisor * out
     return (whole, rest) if least == _positive(least) else (ZERO, dividend)
-
-
-def _within(index: Index, size: Size) -> bool:
-    greatest = index.greatest
-    if greatest is None:
-        return False
-    room = size - greatest
-    return isinstance(room, int) and room >= 1
 
 
 def _exactly(dividend: Size, divisor: Size) -> Size | None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cached_property
+from typing import Any, Self
 
 from catgrad.dims import Dim, Size
 from catgrad.loops.ir.index import Index, Modulo, Quotient, Read, Variable, index
@@ -27,27 +28,47 @@ class Axis(Enum):
     """Several iterations run at once, in the lanes of vectors; sums over them are reassociated."""
 
 
+class _Statement:
+    """The elements that a statement reads and writes."""
+
+    @cached_property
+    def reads(self: Any) -> list[Access]:
+        """The elements read."""
+        return [(load.buffer, load.indices) for scalar in scalars(self) for load in scalar.loads()]
+
+    @property
+    def writes(self) -> list[Access]:
+        """The elements written."""
+        return []
+
+
 @dataclass(eq=False)
-class Store:
-    """buffer[indices] = scalar."""
+class _Write(_Statement):
+    """A statement that writes buffer[indices]."""
 
     buffer: Buffer
     indices: Indices
-    scalar: Scalar
-
-    @cached_property
-    def reads(self) -> list[Access]:
-        """The elements read."""
-        return _accesses([self.scalar], self.indices)
 
     @property
     def writes(self) -> list[Access]:
         """The elements written."""
         return [(self.buffer, self.indices)]
 
-    def map(self, change: Rewriter) -> Store:
+    def _with(self, change: Rewriter, **parts: Scalar) -> Self:
+        """Rewrite where it writes, and replace other parts."""
+        buffer, indices = change.buffer(self.buffer), change.indices(self.indices)
+        return replace(self, buffer=buffer, indices=indices, **parts)
+
+
+@dataclass(eq=False)
+class Store(_Write):
+    """buffer[indices] = scalar."""
+
+    scalar: Scalar
+
+    def map(self, change: Rewriter) -> Self:
         """Rewrite its parts."""
-        return Store(change.buffer(self.buffer), change.indices(self.indices), change.scalar(self.scalar))
+        return self._with(change, scalar=change.scalar(self.scalar))
 
 
 @dataclass(eq=False)
@@ -65,73 +86,46 @@ class Let(Store):
         """Nothing: a register is not visible to other iterations."""
         return []
 
-    def map(self, change: Rewriter) -> Let:
-        """Rewrite its parts."""
-        return replace(self, buffer=change.buffer(self.buffer), scalar=change.scalar(self.scalar))
-
 
 @dataclass(eq=False)
-class Accumulate:
+class Accumulate(_Write):
     """buffer[indices] = buffer[indices] ∘ scalar, for an associative and commutative operation ∘."""
 
-    buffer: Buffer
-    indices: Indices
     op: Op
     scalar: Scalar
 
     @cached_property
     def reads(self) -> list[Access]:
         """The elements read, those accumulated into included."""
-        return [(self.buffer, self.indices), *_accesses([self.scalar], self.indices)]
+        return [*self.writes, *super().reads]
 
-    @property
-    def writes(self) -> list[Access]:
-        """The elements written."""
-        return [(self.buffer, self.indices)]
-
-    def map(self, change: Rewriter) -> Accumulate:
+    def map(self, change: Rewriter) -> Self:
         """Rewrite its parts."""
-        buffer, indices = change.buffer(self.buffer), change.indices(self.indices)
-        return Accumulate(buffer, indices, self.op, change.scalar(self.scalar))
+        return self._with(change, scalar=change.scalar(self.scalar))
 
 
 @dataclass(eq=False)
-class Reduce:
+class Reduce(_Write):
     """buffer[indices] = the reduction of a scalar by an operation over all values of its own variables.
 
     The operation is a sum or an extremum, which begins with its `identity`, or the index of an extremum along
     one axis. The order in which scalars are combined is left to the schedule.
     """
 
-    buffer: Buffer
-    indices: Indices
     op: Op
     scalar: Scalar
     axes: tuple[Variable, ...]
     identity: float = 0
 
-    @cached_property
-    def reads(self) -> list[Access]:
-        """The elements read."""
-        return _accesses([self.scalar], self.indices)
-
-    @property
-    def writes(self) -> list[Access]:
-        """The elements written."""
-        return [(self.buffer, self.indices)]
-
-    def map(self, change: Rewriter) -> Reduce:
+    def map(self, change: Rewriter) -> Self:
         """Rewrite its parts."""
-        buffer, indices = change.buffer(self.buffer), change.indices(self.indices)
-        return Reduce(buffer, indices, self.op, change.scalar(self.scalar), self.axes, self.identity)
+        return self._with(change, scalar=change.scalar(self.scalar))
 
 
 @dataclass(eq=False)
-class MatMul:
+class MatMul(_Write):
     """The matrix product buffer = left · right over variables m, n and k of its own; added if `add`."""
 
-    buffer: Buffer
-    indices: Indices
     left: Load
     right: Load
     m: Variable
@@ -141,69 +135,57 @@ class MatMul:
 
     @cached_property
     def reads(self) -> list[Access]:
-        """The elements read."""
-        loads = [(load.buffer, load.indices) for load in (self.left, self.right)]
-        return [*loads, (self.buffer, self.indices)] if self.add else loads
+        """The elements read, those added to included."""
+        return [*super().reads, *(self.writes if self.add else ())]
 
-    @property
-    def writes(self) -> list[Access]:
-        """The elements written."""
-        return [(self.buffer, self.indices)]
-
-    def map(self, change: Rewriter) -> MatMul:
+    def map(self, change: Rewriter) -> Self:
         """Rewrite its parts."""
-        left, right = change.load(self.left), change.load(self.right)
-        buffer, indices = change.buffer(self.buffer), change.indices(self.indices)
-        return MatMul(buffer, indices, left, right, self.m, self.n, self.k, self.add)
+        return self._with(change, left=change.load(self.left), right=change.load(self.right))
 
 
 @dataclass(eq=False)
-class Sort:
+class Sort(_Write):
     """A stable argsort: the positions along one axis, which `along` counts, of the elements in order."""
 
-    buffer: Buffer
-    indices: Indices
     keys: Load
     along: Variable
     descending: bool
 
-    @property
-    def reads(self) -> list[Access]:
-        """The elements read."""
-        return [(self.keys.buffer, self.keys.indices)]
-
-    @property
-    def writes(self) -> list[Access]:
-        """The elements written."""
-        return [(self.buffer, self.indices)]
-
-    def map(self, change: Rewriter) -> Sort:
+    def map(self, change: Rewriter) -> Self:
         """Rewrite its parts."""
-        buffer, indices = change.buffer(self.buffer), change.indices(self.indices)
-        return Sort(buffer, indices, change.load(self.keys), self.along, self.descending)
+        return self._with(change, keys=change.load(self.keys))
 
 
 @dataclass(eq=False)
-class Check:
+class Check(_Statement):
     """A bounds check: the function fails here unless 0 ≤ scalar < size."""
 
     scalar: Scalar
     size: Size
-
-    @cached_property
-    def reads(self) -> list[Access]:
-        """The elements read."""
-        return _accesses([self.scalar], ())
-
-    writes: list[Access] = field(default_factory=list, init=False)
 
     def map(self, change: Rewriter) -> Check:
         """Rewrite its parts."""
         return Check(change.scalar(self.scalar), self.size)
 
 
+class Body:
+    """The elements that parts in order read and write."""
+
+    body: list[Any]
+
+    @property
+    def reads(self) -> list[Access]:
+        """The elements read within."""
+        return [access for part in self.body for access in part.reads]
+
+    @property
+    def writes(self) -> list[Access]:
+        """The elements written within."""
+        return [access for part in self.body for access in part.writes]
+
+
 @dataclass(eq=False)
-class Loop:
+class Loop(Body):
     """Items repeated for each value of a variable.
 
     One that `begins` starts a new nest: it is not fused with an earlier one.
@@ -214,32 +196,12 @@ class Loop:
     begins: bool = False
     axis: Axis = Axis.SERIAL
 
-    @property
-    def reads(self) -> list[Access]:
-        """The elements read within."""
-        return [access for item in self.body for access in item.reads]
-
-    @property
-    def writes(self) -> list[Access]:
-        """The elements written within."""
-        return [access for item in self.body for access in item.writes]
-
 
 @dataclass(eq=False)
-class Kernel:
+class Kernel(Body):
     """Nests that run one after the other."""
 
     body: list[Item]
-
-    @property
-    def reads(self) -> list[Access]:
-        """The elements read within."""
-        return [access for item in self.body for access in item.reads]
-
-    @property
-    def writes(self) -> list[Access]:
-        """The elements written within."""
-        return [access for item in self.body for access in item.writes]
 
 
 Statement = Store | Accumulate | Reduce | MatMul | Sort | Check
@@ -269,11 +231,11 @@ def statements(items: Sequence[Item]) -> Iterator[Statement]:
 
 
 def scalars(s: Statement) -> list[Scalar]:
-    """List the scalars that a statement computes: those that its indices read, and its value."""
+    """List the scalars that a statement computes: its value or operands, and those that its indices read."""
     if isinstance(s, Check):
         return [s.scalar]
     own = (s.left, s.right) if isinstance(s, MatMul) else (s.keys if isinstance(s, Sort) else s.scalar,)
-    return [*reads(s.indices), *own]
+    return [*own, *reads(s.indices)]
 
 
 def own_variables(s: Statement) -> tuple[Variable, ...]:
@@ -283,6 +245,12 @@ def own_variables(s: Statement) -> tuple[Variable, ...]:
     if isinstance(s, Sort):
         return (s.along,)
     return s.axes if isinstance(s, Reduce) else ()
+
+
+def bound_variables(items: Sequence[Item]) -> set[Variable]:
+    """Find the variables that loops and statements among items run over."""
+    own = {v for s in statements(items) for v in own_variables(s)}
+    return own.union(loop.variable for loop in loops(items))
 
 
 def rewritten(items: Sequence[Item], change: Rewriter) -> list[Item]:
@@ -388,7 +356,3 @@ class Replaced(Rewriter):
     def buffer(self, buffer: Buffer) -> Buffer:
         """Replace a buffer."""
         return self.buffers.get(buffer, buffer)
-
-
-def _accesses(scalars: Sequence[Scalar], indices: Indices) -> list[Access]:
-    return [(load.buffer, load.indices) for scalar in (*scalars, *reads(indices)) for load in scalar.loads()]

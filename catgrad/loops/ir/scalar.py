@@ -115,14 +115,17 @@ class Scalar:
 
     def loads(self) -> Iterator[Load]:
         """Every element it reads, each once."""
+        return (node for node in self.nodes() if isinstance(node, Load))
+
+    def nodes(self) -> Iterator[Scalar]:
+        """Every scalar that it is made of, each once."""
         seen: set[int] = set()
         stack: list[Scalar] = [self]
         while stack:
             node = stack.pop()
             if node.number not in seen:
                 seen.add(node.number)
-                if isinstance(node, Load):
-                    yield node
+                yield node
                 stack.extend(node.operands)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from catgrad.loops.ir.index import Variable
-from catgrad.loops.ir.nest import Access, Kernel, MatMul, Replaced, rewritten
+from catgrad.loops.ir.nest import Access, Body, Kernel, MatMul, Replaced, rewritten
 from catgrad.loops.ir.scalar import Buffer, Load
 from catgrad.programs.program import Function
 
@@ -31,22 +31,12 @@ class Product:
 
 
 @dataclass(eq=False, frozen=True)
-class For:
+class For(Body):
     """Steps run for each value of a variable, or from the last to the first."""
 
     variable: Variable
     backwards: bool
     body: list[Step]
-
-    @property
-    def reads(self) -> list[Access]:
-        """The elements read within."""
-        return [access for step in self.body for access in step.reads]
-
-    @property
-    def writes(self) -> list[Access]:
-        """The elements written within."""
-        return [access for step in self.body for access in step.writes]
 
 
 @dataclass(eq=False, frozen=True)

@@ -11,11 +11,11 @@ from catgrad.loops.ir.scalar import Buffer, Load, Scalar
 
 
 class Numbering(Structure):
-    """Number scalars; equal ones have equal numbers as long as no buffer that they read is written."""
+    """Number scalars; equal ones have equal numbers as long as no memory that they read is written."""
 
     def __init__(self, changing: Collection[Buffer] = ()) -> None:
         super().__init__()
-        self.changing = changing
+        self.changing = {buffer.home for buffer in changing}
         self.versions: dict[Buffer, int] = {}
         self.known: list[dict[int, Any]] = [{}]
         self.epoch = 1
@@ -24,7 +24,7 @@ class Numbering(Structure):
 
     def written(self, buffer: Buffer) -> None:
         """Record a write: loads of the buffer from now on are not equal to earlier ones."""
-        self.versions[buffer] = self.versions.get(buffer, 0) + 1
+        self.versions[buffer.home] = self.versions.get(buffer.home, 0) + 1
         self.epoch += 1
 
     def key(self, scalar: Scalar) -> int:
@@ -35,13 +35,13 @@ class Numbering(Structure):
         return self._keys[at]
 
     def load_key(self, load: Load) -> Hashable:
-        """Make a key of a buffer as it was last written, and the indices."""
-        return load.buffer, self.versions.get(load.buffer, 0), tuple(map(self.index_key, load.indices))
+        """Make a key of a buffer as its memory was last written, and the indices."""
+        return load.buffer, self.versions.get(load.buffer.home, 0), tuple(map(self.index_key, load.indices))
 
     def _is_steady(self, scalar: Scalar) -> bool:
         """Tell whether nothing it reads is changed in the kernel."""
         if scalar.number not in self._steady:
-            own = not (isinstance(scalar, Load) and scalar.buffer in self.changing)
+            own = not (isinstance(scalar, Load) and scalar.buffer.home in self.changing)
             self._steady[scalar.number] = own and all(map(self._is_steady, scalar.operands))
         return self._steady[scalar.number]
 

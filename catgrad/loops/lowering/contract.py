@@ -9,7 +9,7 @@ from catgrad.dims import Size, product
 from catgrad.loops.ir.index import Index, Variable, modulo, quotient
 from catgrad.loops.ir.nest import size_hint
 
-SMALL = 2**14
+MIN_PRODUCT_WORK = 2**14
 """Multiplications of a contraction that plain loops compute rather than a matrix product."""
 
 Labels = tuple[int, ...]

@@ -73,8 +73,8 @@ class Elements:
     def _element(self, op: Op, apply: Apply, position: int, indices: Indices) -> Scalar:
         if not op.elementwise:
             raise UnsupportedOp(
-                "kernels must know how elements are computed",
-                f"{op.macro} has no rule for that",
+                "an operation must have a lowering rule to become a kernel",
+                f"{op.macro} has none",
                 "register one in catgrad/loops/lowering/index_maps.py, or give the operation a body",
             )
         operands = tuple(self.at(value, indices) for value in apply.inputs)

@@ -10,7 +10,7 @@ from catgrad.loops.ir.index import ZERO, Index, Variable, index
 from catgrad.loops.ir.nest import MatMul, size_hint
 from catgrad.loops.ir.scalar import Compute, Load, Scalar
 from catgrad.loops.ir.steps import Product
-from catgrad.loops.lowering.contract import SMALL, Form, form, joined
+from catgrad.loops.lowering.contract import MIN_PRODUCT_WORK, Form, form, joined
 from catgrad.loops.lowering.rules import Stages, stage
 from catgrad.ops.arithmetic import Add
 from catgrad.ops.arithmetic import Multiply as Times
@@ -47,7 +47,11 @@ def _(op: Contract, stages: Stages, apply: Apply, position: int) -> None:
     }
     kept = {label: size for label, size in sizes.items() if size != 1}
     floating = types[0].dtype in (Dtype.float32, Dtype.float64)
-    if stages.multiplies_matrices and floating and size_hint(product(tuple(kept.values()))) >= SMALL:
+    if (
+        stages.multiplies_matrices
+        and floating
+        and size_hint(product(tuple(kept.values()))) >= MIN_PRODUCT_WORK
+    ):
         for plan in _plans(op, stages, apply, kept):
             _multiply(stages, apply.outputs[0], op.out, sizes, *plan)
             return
@@ -70,7 +74,7 @@ def _plans(op: Contract, stages: Stages, apply: Apply, sizes: Mapping[int, Size]
         orders = [liked] if fixed else [liked, op.out, _grouped(op, left, right, sizes)]
         for order in dict.fromkeys(filter(None, orders)):
             found += _arranged(op, left, right, order, sizes)
-    found = [plan for plan in found if plan[3].work(sizes) >= SMALL and _is_wide(plan[3], sizes)]
+    found = [plan for plan in found if plan[3].work(sizes) >= MIN_PRODUCT_WORK and _is_wide(plan[3], sizes)]
     return sorted(found, key=lambda plan: _cost(plan, liked, sizes))[:1]
 
 

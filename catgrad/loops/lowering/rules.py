@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import singledispatch
 
 from catgrad.dims import Size
-from catgrad.loops.ir.index import Index, Modulo, Quotient, Variable, index
+from catgrad.loops.ir.index import Index, Modulo, Quotient, Variable, index, is_within
 from catgrad.loops.ir.nest import Check, Item, Kernel, Loop, Reduce, Store, nested
 from catgrad.loops.ir.scalar import ROW_MAJOR, Buffer, IndexValue, Load, Scalar, Space
 from catgrad.loops.ir.steps import Step
@@ -100,14 +100,14 @@ class Stages:
         self.add(nested(free, [statement]), value)
 
     def _check(self, apply: Apply) -> None:
-        """Add the bounds checks of a gather or scatter, those of arguments before everything else."""
+        """Add the bounds checks of a gather or scatter that are not proved, those of arguments first."""
         op = apply.op
         if not isinstance(op, (Gather, ScatterAdd, TakeAlongAxis, ScatterAddAlongAxis)):
             return
         size: Size = op.rows if isinstance(op, (Gather, ScatterAdd)) else op.size
         loops = [Variable(n) for n in self.types[apply.inputs[1]].shape]
         scalar = self.elements.at(apply.inputs[1], tuple(map(index, loops)))
-        if not isinstance(scalar, IndexValue):
+        if not (isinstance(scalar, IndexValue) and is_within(scalar.index, size)):
             of_arguments = all(load.buffer.space is Space.ARGUMENT for load in scalar.loads())
             checks = self.checks if of_arguments else self.steps
             checks += (Kernel([item]) for item in nested(loops, [Check(scalar, size)]))
@@ -165,12 +165,7 @@ def _cut(scalar: Scalar, axes: Axes) -> tuple[int, Size] | None:
 def _indices(scalar: Scalar) -> list[Index]:
     """All indices of what a scalar reads, those within divisions included."""
     found: list[Index] = []
-    for load in scalar.loads():
-        found.extend(load.indices)
-    stack: list[Scalar] = [scalar]
-    while stack:
-        node = stack.pop()
-        if isinstance(node, IndexValue):
-            found.append(node.index)
-        stack.extend(node.operands)
+    for node in scalar.nodes():
+        found += node.indices if isinstance(node, Load) else ()
+        found += [node.index] if isinstance(node, IndexValue) else []
     return found

@@ -25,7 +25,7 @@ from catgrad.loops.ir.nest import (
     Sort,
     Statement,
     Store,
-    loops,
+    bound_variables,
     statements,
 )
 from catgrad.loops.ir.scalar import Buffer, Compute, IndexValue, Load, Number, Scalar, Space, reads
@@ -123,8 +123,7 @@ class _Binder:
 
     def __init__(self, kernel: Kernel, costs: Costs, loaded: str) -> None:
         self.costs, self.loaded = costs, loaded
-        writes = [buffer for s in statements(kernel.body) for buffer, _ in s.writes]
-        self.count = Counter(writes)
+        self.count = Counter(buffer for buffer, _ in kernel.writes)
         self.numbering = Numbering(self.count.keys())
         self.around: list[Size] = []
 
@@ -151,14 +150,14 @@ class _Binder:
             self._written(loop)
         return [*hoisted, replace(loop, body=body)]
 
-    def _written(self, loop: Loop) -> None:
-        for buffer in {buffer for s in statements([loop]) for buffer, _ in s.writes}:
+    def _written(self, item: Item) -> None:
+        for buffer in dict.fromkeys(buffer for buffer, _ in item.writes):
             self.numbering.written(buffer)
 
     def _hoisted(self, loop: Loop) -> list[Item]:
         """Loop-invariant code motion: bind invariant scalars to registers before the loop."""
-        inside = {each.variable for each in loops([loop])}
-        written = {buffer.home for s in statements([loop]) for buffer, _ in s.writes}
+        inside = bound_variables([loop])
+        written = {buffer.home for buffer, _ in loop.writes}
         done: list[Item] = []
 
         def stays(load: Load) -> bool:
@@ -208,8 +207,7 @@ class _Binder:
             for s in run:
                 for scalar in _scalars(s):
                     self._count(scalar, counts, 1)
-                for buffer, _ in s.writes:
-                    self.numbering.written(buffer)
+                self._written(s)
         return counts
 
     def _count(self, scalar: Scalar, counts: Counter[int], times: int) -> None:
@@ -239,7 +237,7 @@ class _Binder:
         if self._is_bound(scalar):
             return []
         register = Buffer(self._name(scalar), NdArrayType((), scalar.dtype), Space.REGISTER)
-        definition = Let(register, (), self._rewritten(scalar, fresh=True), hoisted)
+        definition = Let(register, (), _Known(self.numbering, scalar).scalar(scalar), hoisted)
         self.numbering.bind(scalar, Load(register, ()))
         return [definition]
 
@@ -248,32 +246,27 @@ class _Binder:
             return scalar.op.result or scalar.op.macro.lower()
         return scalar.buffer.name + self.loaded if isinstance(scalar, Load) else "value"
 
-    def _rewritten(self, scalar: Scalar, fresh: bool = False) -> Scalar:
-        return _Known(self.numbering, scalar if fresh else None).scalar(scalar)
-
     def _statement(self, s: Statement, later: Sequence[Item]) -> list[Item]:
-        change = _Known(self.numbering)
-        if isinstance(s, Check):
-            bound = [] if not isinstance(change.scalar(s.scalar), Compute) else self._let(s.scalar)
-            return [*bound, s.map(_Known(self.numbering))]
-        if not isinstance(s, Store) or s.buffer.is_register:
-            first = isinstance(s, Accumulate) and self.costs.accumulates(s, self._is_bound)
-            done = self._let(s.scalar) if first and isinstance(s, Accumulate) else []
-            new: Item = s.map(_Known(self.numbering))
-            if isinstance(s, Store) and self.count[s.buffer] == 1:
-                new = Let(s.buffer, (), change.scalar(s.scalar))
-            for buffer, _ in s.writes:
-                self.numbering.written(buffer)
-            return [*done, new]
-        return self._element(s, later)
+        """Bind what a statement needs in registers, and replace what they hold."""
+        if isinstance(s, Store) and not s.buffer.is_register:
+            return self._element(s, later)
+        done: list[Item] = []
+        if (isinstance(s, Check) and isinstance(s.scalar, Compute)) or (
+            isinstance(s, Accumulate) and self.costs.accumulates(s, self._is_bound)
+        ):
+            done = self._let(s.scalar)
+        new: Statement = s.map(_Known(self.numbering))
+        if isinstance(new, Store) and self.count[new.buffer] == 1:
+            new = Let(new.buffer, (), new.scalar)
+        self._written(s)
+        return [*done, new]
 
     def _element(self, s: Store, later: Sequence[Item]) -> list[Item]:
         """Store forwarding: keep the stored value in a register for later loads of the element."""
         again = sum(b is s.buffer and i == s.indices for item in later for b, i in item.reads)
-        forwards = self.costs.forwards(s, again)
-        done = self._let(s.scalar) if forwards else []
+        done = self._let(s.scalar) if self.costs.forwards(s, again) else []
         new = s.map(_Known(self.numbering))
-        self.numbering.written(s.buffer)
+        self._written(s)
         if self._is_constant(new.scalar):
             self.numbering.bind(Load(s.buffer, s.indices), new.scalar)
         return [*done, new]

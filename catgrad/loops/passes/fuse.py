@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 
 from catgrad.dims import Size
-from catgrad.loops.ir.dependence import is_separate, same_iteration
+from catgrad.loops.ir.dependence import Iterations, is_parallel, same_iteration
 from catgrad.loops.ir.index import Index, Variable, index
 from catgrad.loops.ir.nest import (
     Accumulate,
@@ -19,7 +19,7 @@ from catgrad.loops.ir.nest import (
     MatMul,
     Statement,
     Store,
-    loops,
+    bound_variables,
     may_fail,
     size_hint,
     statements,
@@ -98,17 +98,18 @@ class _Nest:
         self._separate: dict[Buffer, bool] = {}
 
     def grown(self, buffers: Collection[Buffer]) -> None:
-        """Forget what was known of buffers to which writes were added."""
+        """Forget what was known of buffers to which accesses were added."""
         for buffer in buffers:
             self._separate.pop(buffer, None)
 
     @property
     def is_parallel(self) -> bool:
         """Prove that the loop carries no dependence, buffer by buffer."""
-        for buffer, accesses in self.accesses.written.items():
+        written = self.accesses.written
+        iterations = Iterations(self.variable, self.block.variables, written)
+        for buffer in written:
             if buffer not in self._separate:
-                inner = self.block.variables
-                self._separate[buffer] = is_separate(buffer, accesses, self.variable, inner)
+                self._separate[buffer] = iterations.are_separate(buffer, self.accesses.touched[buffer])
             if not self._separate[buffer]:
                 return False
         return True
@@ -155,7 +156,7 @@ class _Block:
         for later in self.parts[position:]:
             later.position += 1
         self.parts.insert(position, part)
-        self._grown(part, part.accesses, {each.variable for each in loops([item])}, may_fail([item]))
+        self._grown(part, part.accesses, bound_variables([item]), may_fail([item]))
         if position == self.beginnings and is_beginning(item):
             self.beginnings += 1
         return part.accesses
@@ -180,7 +181,7 @@ class _Block:
         inside, new = {**values, item.variable: index(nest.variable)}, _Accesses()
         for each in item.body:
             new.add(nest.block.insert(each, inside))
-        nest.grown(new.written)
+        nest.grown(new.touched)
         if not is_beginning(item):
             self.beginnings = min(self.beginnings, part.position)
         self._grown(part, new, nest.block.variables, False)
@@ -237,7 +238,7 @@ def _strides(buffer: Buffer, accesses: Sequence[Indices], variable: Variable) ->
 def _may_join(nest: _Nest, item: Loop, mine: _Accesses, values: Mapping[Variable, Index]) -> bool:
     if nest.variable.extent != item.variable.extent or nest.block.fails or may_fail([item]):
         return False
-    if nest.is_parallel and not _Nest(item).is_parallel:
+    if nest.is_parallel and not is_parallel(item):
         spreads = bool(values) and any(isinstance(each, Loop) for each in item.body)
         if spreads or _iterations(item) > MAX_SERIAL_ITERATIONS:
             return False  # it would keep other statements from threads or vectors

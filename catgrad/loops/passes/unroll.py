@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import chain
 
 from catgrad.loops.ir.index import ZERO, Index, Modulo, Quotient, Variable
 from catgrad.loops.ir.nest import (
@@ -14,9 +15,10 @@ from catgrad.loops.ir.nest import (
     Statement,
     Substituted,
     rewritten,
+    scalars,
     statements,
 )
-from catgrad.loops.ir.scalar import IndexValue, Load, Masked, Scalar, reads
+from catgrad.loops.ir.scalar import IndexValue, Masked
 from catgrad.loops.machine import Machine
 
 MAX_UNROLLED_ITERATIONS, MAX_UNROLLED_STATEMENTS = 4, 16
@@ -51,7 +53,7 @@ def _iterations(item: Item) -> int:
     if not isinstance(item, Loop) or any(isinstance(each, (Loop, MatMul, Sort)) for each in item.body):
         return 0
     count = item.variable.extent
-    # What stands around a loop without iterations may be of use to it alone.
+    # Statements around a loop without iterations may be of use to it alone.
     if not isinstance(count, int) or not 0 < count <= MAX_UNROLLED_ITERATIONS:
         return 0
     return count if count * len(item.body) <= MAX_UNROLLED_STATEMENTS else 0
@@ -80,17 +82,9 @@ def _moves_on(place: Index, u: Variable, v: Variable) -> bool:
 def _places(s: Statement) -> list[Index]:
     """Collect the offsets at which a statement reads and writes, and the indices it computes with."""
     places = [array.flat(indices) for array, indices in (*s.reads, *s.writes)]
-    if isinstance(s, (MatMul, Sort)):
-        return places
-    stack: list[Scalar] = [s.scalar]
-    stack += reads(tuple(i for _, indices in s.writes for i in indices))
-    while stack:
-        node = stack.pop()
+    for node in chain.from_iterable(scalar.nodes() for scalar in scalars(s)):
         if isinstance(node, IndexValue):
             places.append(node.index)
         elif isinstance(node, Masked):
             places += [condition.index for condition in node.conditions]
-        elif isinstance(node, Load):
-            places.append(node.buffer.flat(node.indices))
-        stack.extend(node.operands)
     return places

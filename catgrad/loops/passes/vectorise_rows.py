@@ -16,6 +16,7 @@ from catgrad.loops.ir.nest import (
     Loop,
     MatMul,
     Reduce,
+    Rewriter,
     Sort,
     Statement,
     Store,
@@ -26,7 +27,7 @@ from catgrad.loops.ir.nest import (
     size_hint,
     statements,
 )
-from catgrad.loops.ir.scalar import Buffer, Compute, IndexValue, Load, Masked, Number, Scalar, Space, number
+from catgrad.loops.ir.scalar import Buffer, Load, Masked, Scalar, Space, number
 from catgrad.loops.ir.steps import Lowered
 from catgrad.loops.machine import Machine
 from catgrad.ops.arithmetic import Add
@@ -148,7 +149,7 @@ class _Lanes:
         """Return the statement of one lane."""
         if not isinstance(s, (Store, Accumulate)):
             return s
-        scalar = self._scalar(s.scalar, lane, {})
+        scalar = _LaneLoads(self, lane).scalar(s.scalar)
         array, indices = self._access(s.buffer, s.indices, lane)
         if isinstance(s, Store):
             return Store(array, indices, scalar)
@@ -171,23 +172,13 @@ class _Lanes:
             known[array] = Buffer(array.name, NdArrayType(shape, array.type.dtype), Space.LOCAL)
         return known[array]
 
-    def _scalar(self, old: Scalar, lane: Variable, done: dict[int, Scalar]) -> Scalar:
-        if old.number not in done:
-            done[old.number] = self._changed(old, lane, done)
-        return done[old.number]
-
-    def _changed(self, old: Scalar, lane: Variable, done: dict[int, Scalar]) -> Scalar:
-        if isinstance(old, Load):
-            array, indices = self._access(old.buffer, old.indices, lane)
-            if array is old.buffer and self._is_worth_copying(old):
-                rest = tuple(i for i in indices if i.variable is not self.row)
-                return Load(self._copy_of(array, indices), (*rest, index(lane)))
-            return old if array is old.buffer else Load(array, indices)
-        if isinstance(old, Compute):
-            operands = tuple(self._scalar(o, lane, done) for o in old.operands)
-            return old if operands == old.operands else Compute(old.op, old.dtype, operands)
-        assert isinstance(old, (Number, IndexValue))  # nests with others are not fit
-        return old
+    def load(self, old: Load, lane: Variable) -> Load:
+        """Return the load of one lane, perhaps from a transposed copy."""
+        array, indices = self._access(old.buffer, old.indices, lane)
+        if array is old.buffer and self._is_worth_copying(old):
+            rest = tuple(i for i in indices if i.variable is not self.row)
+            return Load(self._copy_of(array, indices), (*rest, index(lane)))
+        return old if array is old.buffer else Load(array, indices)
 
     def _is_worth_copying(self, load: Load) -> bool:
         """Tell whether elements of different rows are strided, and each row is short."""
@@ -228,6 +219,17 @@ class _Lanes:
         summed = nested([lane], [Accumulate(lanes, (), Add(), Load(total, (*at, index(lane))))])
         last = Accumulate(array, _all_axes(array, at), Add(), Load(lanes, ()))
         self.end += nested(free, [Store(lanes, (), zero), *summed, last])
+
+
+class _LaneLoads(Rewriter):
+    """Replace loads by those of one lane."""
+
+    def __init__(self, lanes: _Lanes, lane: Variable) -> None:
+        super().__init__()
+        self.lanes, self.lane = lanes, lane
+
+    def _changed(self, old: Scalar) -> Scalar:
+        return self.lanes.load(old, self.lane) if isinstance(old, Load) else super()._changed(old)
 
 
 def _all_axes(array: Buffer, kept: Indices) -> Indices:

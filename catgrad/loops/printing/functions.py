@@ -26,7 +26,7 @@ KERNELS = ("check", "compute_*")
 
 @dataclass
 class KernelLibrary:
-    """The kernels and literals that the functions of a program have in common.
+    """The kernels and literals that the functions of a program share.
 
     `stored` gives the digits of an element as it is stored.
     """

@@ -22,6 +22,7 @@ from catgrad.loops.ir.nest import (
     Sort,
     Statement,
     Store,
+    bound_variables,
     loops,
     may_fail,
     own_variables,
@@ -71,26 +72,18 @@ class Interface:
         touched = dict.fromkeys(buffer for buffer, _ in (*kernel.reads, *kernel.writes))
         self.buffers = [buffer for buffer in touched if self.signature.has(buffer)]
         self.changed = {buffer for buffer, _ in kernel.writes}
-        self.given = [
-            buffer
-            for buffer in self.buffers
-            if not (buffer.is_of_kernel or buffer.space is Space.LITERAL or self.twin(buffer) is not buffer)
-        ]
+        passed = (b for b in self.buffers if not b.is_of_kernel and b.space is not Space.LITERAL)
+        self.given = [b for b in passed if self.signature.twin(b) is b]
 
     @property
     def written(self) -> list[Buffer]:
         """The buffers that it changes for others to see."""
         return [buffer for buffer in self.buffers if buffer in self.changed and not buffer.is_of_kernel]
 
-    def twin(self, buffer: Buffer) -> Buffer:
-        """Return the buffer whose name another shares: the argument it overwrites, if that is passed too."""
-        return buffer.home if buffer.home in self.buffers else buffer
-
     @property
     def free(self) -> list[Variable]:
         """The variables of loops around the kernel."""
-        bound = {loop.variable for loop in loops(self.kernel.body)}
-        bound.update(v for s in statements(self.kernel.body) for v in own_variables(s))
+        bound = bound_variables(self.kernel.body)
         return [v for v in self.signature.variables if v not in bound]
 
 
@@ -162,7 +155,7 @@ class KernelPrinter:
     def _name(self, buffer: Buffer) -> str:
         if buffer.space is Space.LITERAL:
             return self.literals[buffer]
-        twin = self.interface.twin(buffer)
+        twin = self.interface.signature.twin(buffer)
         if twin not in self.names:
             self.names[twin] = self.namer.fresh(twin.name)
         return self.names[twin]

@@ -22,20 +22,20 @@ class Pass(Protocol):
 
 PIPELINE = cast(Sequence[Pass], (erase_copies, fold_constants, simplify, share, layout, prune))
 
-LIMIT = 100
+MAX_ROUNDS = 100
 """The maximum number of rounds; each rule shrinks code or moves it one way, so a fixed point exists."""
 
 
 def optimise(function: Function, passes: Sequence[Pass] = PIPELINE) -> Function:
     """Apply all passes in turn until none of them changes the function."""
     settled = 0  # the number of consecutive passes that changed nothing
-    for each in islice(cycle(passes), LIMIT * len(passes)):
+    for each in islice(cycle(passes), MAX_ROUNDS * len(passes)):
         before, function = function, each.apply(function)
         settled = settled + 1 if function is before else 0
         if settled == len(passes):
             return function
     raise CatgradError(
-        f"the passes must settle within {LIMIT} rounds",
+        f"the passes must reach a fixed point within {MAX_ROUNDS} rounds",
         f"{function.name} still changes",
         "report this: two rules undo each other",
     )

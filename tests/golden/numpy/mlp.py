@@ -18,7 +18,7 @@ PARAMETERS = {
 
 
 def random_bits(seed, counter, stream, shape):
-    """32 random bits for each element: Philox 4×32 in 10 rounds (Salmon et al. 2011, section 4.2)."""
+    """Draw 32 random bits for each element: Philox 4×32 in 10 rounds (Salmon et al. 2011, section 4.2)."""
     count = math.prod(shape)
     low, wide = np.uint64(0xFFFFFFFF), np.uint64(32)
     block = np.arange(-(-count // 4), dtype=np.uint64)
@@ -33,14 +33,14 @@ def random_bits(seed, counter, stream, shape):
 
 
 def uniform(seed, counter, stream, shape, dtype):
-    """Uniform random numbers in [0, 1), of as many random bits as the dtype holds."""
+    """Draw uniform random numbers in [0, 1), with as many bits as the dtype holds."""
     digits = min(np.finfo(dtype).nmant + 1, 32)
     bits = random_bits(seed, counter, stream, shape) >> np.uint32(32 - digits)
     return (bits * 2.0**-digits).astype(dtype)
 
 
 def init(seed):
-    """First values of the parameters."""
+    """Initial values of the parameters."""
     noise = uniform(seed, 0, 3352313745, (4, 5), np.float32)  # f32[4,5]
     dense_0_weight = -0.5 + noise  # f32[4,5]
     noise_1 = uniform(seed, 0, 601650367, (5,), np.float32)  # f32[5]
@@ -62,7 +62,7 @@ def predict(dense_0_weight, dense_0_bias, dense_1_weight, dense_1_bias, x):
 
 
 def loss(dense_0_weight, dense_0_bias, dense_1_weight, dense_1_bias, x, y):
-    """P × X × Y → R: how far the output is from y."""
+    """P × X × Y → R: the loss between the output and y."""
     batch = x.shape[0]
     dense_0_linear = x @ dense_0_weight + dense_0_bias  # f32[batch,5]
     dense_0_out = 1 / (1 + np.exp(-dense_0_linear))  # f32[batch,5]
@@ -90,7 +90,7 @@ def rev(dense_0_weight, dense_0_bias, dense_1_weight, dense_1_bias, x, d_y_hat):
 
 
 def rev_p(dense_0_weight, dense_0_bias, dense_1_weight, dense_1_bias, x, d_y_hat):
-    """P × X × Ŷ′ → P′: the part of rev that parameters need."""
+    """P × X × Ŷ′ → P′: the part of rev for the parameters."""
     dense_0_linear = x @ dense_0_weight + dense_0_bias  # f32[batch,5]
     dense_0_out = 1 / (1 + np.exp(-dense_0_linear))  # f32[batch,5]
     dense_1_linear = dense_0_out @ dense_1_weight + dense_1_bias  # f32[batch,3]
@@ -164,22 +164,22 @@ def step(dense_0_weight, dense_0_bias, dense_1_weight, dense_1_bias, x, y):
 
 
 def converted(array, dtype, what):
-    """The array in another dtype. Floats may lose digits, but nothing else may change."""
+    """Convert an array to another dtype. Floats may be rounded; other changes are errors."""
     if not np.can_cast(array.dtype, dtype, "same_kind"):
         raise TypeError(f"{what} must be {np.dtype(dtype)}, but it is {array.dtype}; use astype")
     with np.errstate(all="ignore"):
         cast = array.astype(dtype)
-    kept = np.isfinite(cast) == np.isfinite(array) if cast.dtype.kind == "f" else cast == array
-    if not np.all(kept):
+    preserved = np.isfinite(cast) == np.isfinite(array) if cast.dtype.kind == "f" else cast == array
+    if not np.all(preserved):
         raise TypeError(f"{what} must fit {np.dtype(dtype)}, but it has values outside; rescale it")
     return cast
 
 
 class Checked:
-    """A function of this module behind a check of its arguments: arrays in, a list of arrays out.
+    """A function of this module with validated arguments; it returns a list of arrays.
 
-    `symbols` are the sizes that are free, each with an argument and an axis that have it; `types`
-    gives the name, shape and dtype of every argument at these sizes.
+    `symbols` are the symbolic sizes, each with an argument and an axis of that size; `types`
+    returns the name, shape and dtype of every argument at these sizes.
     Arithmetic is IEEE 754, without warnings.
     """
 
@@ -199,7 +199,7 @@ class Checked:
             return self.function(*values)
 
     def arrays(self, values):
-        """The arrays in the right dtypes, or an error that says which of them does not fit."""
+        """Validate the arrays, and convert them to the dtypes of the arguments."""
         sizes = {
             name: values[i].shape[axis] if i < len(values) and axis < values[i].ndim else 0
             for name, i, axis in self.symbols
@@ -224,14 +224,14 @@ class Checked:
 
 
 class CompiledModel:
-    """The functions of this module with their arguments checked, in the order S, M, P, X, Y."""
+    """The functions of this module with validated arguments, in the order S, M, P, X, Y."""
 
     def init(self, seed=0):
-        """First values of the parameters."""
+        """Initial values of the parameters."""
         return Checked(init, [], lambda: [("seed", ((), np.int64))])(seed)
 
     def learner(self, seed=0):
-        """A learner with first values drawn by `seed`."""
+        """Return a learner with initial values drawn from `seed`."""
         return Learner(seed)
 
     predict = Checked(
@@ -317,22 +317,22 @@ class Learner:
         self.state = {}
 
     def predict(self, *inputs):
-        """The model's output; a list if there are several."""
+        """Compute the model's output; a list if there are several."""
         outputs = self.model.predict(*in_order(self.parameters, PARAMETERS), *inputs)
         return outputs[0] if len(outputs) == 1 else outputs
 
     def loss(self, *inputs_and_targets):
-        """How far the output is from the targets."""
+        """Compute the loss between the outputs and the targets."""
         [loss] = self.model.loss(*in_order(self.parameters, PARAMETERS), *inputs_and_targets)
         return loss
 
     def grads(self, *inputs_and_targets):
-        """The loss on one batch and its gradient by name, to be added up and given to `update`."""
+        """Compute the loss on one batch and its gradient by name, for accumulation and `update`."""
         loss, *new = self.model.grads(*in_order(self.parameters, PARAMETERS), *inputs_and_targets)
         return loss, dict(zip(PARAMETERS, new))
 
     def update(self, gradients):
-        """Move the parameters by the optimiser, given a gradient for each."""
+        """Update the parameters by the optimiser, with a gradient for each."""
         new = iter(self.model.update(*in_order(self.parameters, PARAMETERS), *in_order(gradients, PARAMETERS)))
         self.parameters = dict(zip(PARAMETERS, new))
 
@@ -345,5 +345,5 @@ class Learner:
 
 
 def in_order(arrays, table):
-    """The arrays of these names, in the order of the table."""
+    """List the arrays of these names, in the order of the table."""
     return [arrays[name] for name in table]

@@ -14,7 +14,7 @@ PARAMETERS = {
     "1.bias": ((5,), np.float32),
     "3.weight": ((5, 3), np.float32),
 }
-# S: shape and dtype of each part of the optimiser's state, in the order in which functions take and return them.
+# S: shape and dtype of each array of the optimiser's state, in the order in which functions take and return them.
 STATE = {
     "momentum.0.weight": ((4, 5), np.float32),
     "momentum.1.bias": ((5,), np.float32),
@@ -23,7 +23,7 @@ STATE = {
 
 
 def random_bits(seed, counter, stream, shape):
-    """32 random bits for each element: Philox 4×32 in 10 rounds (Salmon et al. 2011, section 4.2)."""
+    """Draw 32 random bits for each element: Philox 4×32 in 10 rounds (Salmon et al. 2011, section 4.2)."""
     count = math.prod(shape)
     low, wide = np.uint64(0xFFFFFFFF), np.uint64(32)
     block = np.arange(-(-count // 4), dtype=np.uint64)
@@ -38,14 +38,14 @@ def random_bits(seed, counter, stream, shape):
 
 
 def uniform(seed, counter, stream, shape, dtype):
-    """Uniform random numbers in [0, 1), of as many random bits as the dtype holds."""
+    """Draw uniform random numbers in [0, 1), with as many bits as the dtype holds."""
     digits = min(np.finfo(dtype).nmant + 1, 32)
     bits = random_bits(seed, counter, stream, shape) >> np.uint32(32 - digits)
     return (bits * 2.0**-digits).astype(dtype)
 
 
 def init_state(seed):
-    """First values of the optimiser's state."""
+    """Initial values of the optimiser's state."""
     momentum_0_weight = np.full((4, 5), 0.0, np.float32)  # f32[4,5]
     momentum_1_bias = np.full((5,), 0.0, np.float32)  # f32[5]
     momentum_3_weight = np.full((5, 3), 0.0, np.float32)  # f32[5,3]
@@ -53,7 +53,7 @@ def init_state(seed):
 
 
 def init(seed):
-    """First values of the parameters."""
+    """Initial values of the parameters."""
     noise = uniform(seed, 0, 3378657847, (4, 5), np.float32)  # f32[4,5]
     layer_0_weight = -0.5 + noise  # f32[4,5]
     layer_1_bias = np.full((5,), 0.0, np.float32)  # f32[5]
@@ -71,7 +71,7 @@ def predict(layer_0_weight, layer_1_bias, layer_3_weight, x):
 
 
 def loss(layer_0_weight, layer_1_bias, layer_3_weight, x, y):
-    """P × X × Y → R: how far the output is from y."""
+    """P × X × Y → R: the loss between the output and y."""
     batch = x.shape[0]
     layer_0_out = x @ layer_0_weight  # f32[batch,5]
     maximum = np.maximum(layer_0_out + layer_1_bias, 0)  # f32[batch,5]
@@ -93,7 +93,7 @@ def rev(layer_0_weight, layer_1_bias, layer_3_weight, x, d_y_hat):
 
 
 def rev_p(layer_0_weight, layer_1_bias, layer_3_weight, x, d_y_hat):
-    """P × X × Ŷ′ → P′: the part of rev that parameters need."""
+    """P × X × Ŷ′ → P′: the part of rev for the parameters."""
     layer_0_out = x @ layer_0_weight  # f32[batch,5]
     total = layer_0_out + layer_1_bias  # f32[batch,5]
     d_0_out = np.where(total <= 0, 0, d_y_hat @ layer_3_weight.T)  # f32[batch,5]
@@ -169,22 +169,22 @@ def step(
 
 
 def converted(array, dtype, what):
-    """The array in another dtype. Floats may lose digits, but nothing else may change."""
+    """Convert an array to another dtype. Floats may be rounded; other changes are errors."""
     if not np.can_cast(array.dtype, dtype, "same_kind"):
         raise TypeError(f"{what} must be {np.dtype(dtype)}, but it is {array.dtype}; use astype")
     with np.errstate(all="ignore"):
         cast = array.astype(dtype)
-    kept = np.isfinite(cast) == np.isfinite(array) if cast.dtype.kind == "f" else cast == array
-    if not np.all(kept):
+    preserved = np.isfinite(cast) == np.isfinite(array) if cast.dtype.kind == "f" else cast == array
+    if not np.all(preserved):
         raise TypeError(f"{what} must fit {np.dtype(dtype)}, but it has values outside; rescale it")
     return cast
 
 
 class Checked:
-    """A function of this module behind a check of its arguments: arrays in, a list of arrays out.
+    """A function of this module with validated arguments; it returns a list of arrays.
 
-    `symbols` are the sizes that are free, each with an argument and an axis that have it; `types`
-    gives the name, shape and dtype of every argument at these sizes.
+    `symbols` are the symbolic sizes, each with an argument and an axis of that size; `types`
+    returns the name, shape and dtype of every argument at these sizes.
     Arithmetic is IEEE 754, without warnings.
     """
 
@@ -204,7 +204,7 @@ class Checked:
             return self.function(*values)
 
     def arrays(self, values):
-        """The arrays in the right dtypes, or an error that says which of them does not fit."""
+        """Validate the arrays, and convert them to the dtypes of the arguments."""
         sizes = {
             name: values[i].shape[axis] if i < len(values) and axis < values[i].ndim else 0
             for name, i, axis in self.symbols
@@ -229,18 +229,18 @@ class Checked:
 
 
 class CompiledModel:
-    """The functions of this module with their arguments checked, in the order S, M, P, X, Y."""
+    """The functions of this module with validated arguments, in the order S, M, P, X, Y."""
 
     def init_state(self, seed=0):
-        """First values of the optimiser's state."""
+        """Initial values of the optimiser's state."""
         return Checked(init_state, [], lambda: [("seed", ((), np.int64))])(seed)
 
     def init(self, seed=0):
-        """First values of the parameters."""
+        """Initial values of the parameters."""
         return Checked(init, [], lambda: [("seed", ((), np.int64))])(seed)
 
     def learner(self, seed=0):
-        """A learner with first values drawn by `seed`."""
+        """Return a learner with initial values drawn from `seed`."""
         return Learner(seed)
 
     predict = Checked(
@@ -327,22 +327,22 @@ class Learner:
         self.state = dict(zip(STATE, self.model.init_state(seed)))
 
     def predict(self, *inputs):
-        """The model's output; a list if there are several."""
+        """Compute the model's output; a list if there are several."""
         outputs = self.model.predict(*in_order(self.parameters, PARAMETERS), *inputs)
         return outputs[0] if len(outputs) == 1 else outputs
 
     def loss(self, *inputs_and_targets):
-        """How far the output is from the targets."""
+        """Compute the loss between the outputs and the targets."""
         [loss] = self.model.loss(*in_order(self.parameters, PARAMETERS), *inputs_and_targets)
         return loss
 
     def grads(self, *inputs_and_targets):
-        """The loss on one batch and its gradient by name, to be added up and given to `update`."""
+        """Compute the loss on one batch and its gradient by name, for accumulation and `update`."""
         loss, *new = self.model.grads(*in_order(self.parameters, PARAMETERS), *inputs_and_targets)
         return loss, dict(zip(PARAMETERS, new))
 
     def update(self, gradients):
-        """Move the parameters by the optimiser, given a gradient for each."""
+        """Update the parameters by the optimiser, with a gradient for each."""
         new = iter(self.model.update(*in_order(self.state, STATE), *in_order(self.parameters, PARAMETERS), *in_order(gradients, PARAMETERS)))
         self.state = dict(zip(STATE, new))
         self.parameters = dict(zip(PARAMETERS, new))
@@ -357,5 +357,5 @@ class Learner:
 
 
 def in_order(arrays, table):
-    """The arrays of these names, in the order of the table."""
+    """List the arrays of these names, in the order of the table."""
     return [arrays[name] for name in table]

@@ -13,7 +13,7 @@ PARAMETERS = {
 
 
 def init(seed):
-    """First values of the parameters."""
+    """Initial values of the parameters."""
     weight = np.full((4, 3), 0.0, np.float32)  # f32[4,3]
     return [weight]
 
@@ -26,7 +26,7 @@ def predict(weight, x_0, x_1):
 
 
 def loss(weight, x_0, x_1, y_0, y_1):
-    """P × X × Y → R: how far the output is from y."""
+    """P × X × Y → R: the loss between the output and y."""
     batch = x_0.shape[0]
     y_hat_0 = np.tanh(x_0 @ weight)  # f32[batch,3]
     y_hat_1 = np.exp(np.square(x_1) @ weight)  # f32[batch,3]
@@ -49,7 +49,7 @@ def rev(weight, x_0, x_1, d_y_hat_0, d_y_hat_1):
 
 
 def rev_p(weight, x_0, x_1, d_y_hat_0, d_y_hat_1):
-    """P × X × Ŷ′ → P′: the part of rev that parameters need."""
+    """P × X × Ŷ′ → P′: the part of rev for the parameters."""
     y_hat_0 = np.tanh(x_0 @ weight)  # f32[batch,3]
     square = np.square(x_1)  # f32[batch,4]
     y_hat_1 = np.exp(square @ weight)  # f32[batch,3]
@@ -102,22 +102,22 @@ def step(weight, x_0, x_1, y_0, y_1):
 
 
 def converted(array, dtype, what):
-    """The array in another dtype. Floats may lose digits, but nothing else may change."""
+    """Convert an array to another dtype. Floats may be rounded; other changes are errors."""
     if not np.can_cast(array.dtype, dtype, "same_kind"):
         raise TypeError(f"{what} must be {np.dtype(dtype)}, but it is {array.dtype}; use astype")
     with np.errstate(all="ignore"):
         cast = array.astype(dtype)
-    kept = np.isfinite(cast) == np.isfinite(array) if cast.dtype.kind == "f" else cast == array
-    if not np.all(kept):
+    preserved = np.isfinite(cast) == np.isfinite(array) if cast.dtype.kind == "f" else cast == array
+    if not np.all(preserved):
         raise TypeError(f"{what} must fit {np.dtype(dtype)}, but it has values outside; rescale it")
     return cast
 
 
 class Checked:
-    """A function of this module behind a check of its arguments: arrays in, a list of arrays out.
+    """A function of this module with validated arguments; it returns a list of arrays.
 
-    `symbols` are the sizes that are free, each with an argument and an axis that have it; `types`
-    gives the name, shape and dtype of every argument at these sizes.
+    `symbols` are the symbolic sizes, each with an argument and an axis of that size; `types`
+    returns the name, shape and dtype of every argument at these sizes.
     Arithmetic is IEEE 754, without warnings.
     """
 
@@ -137,7 +137,7 @@ class Checked:
             return self.function(*values)
 
     def arrays(self, values):
-        """The arrays in the right dtypes, or an error that says which of them does not fit."""
+        """Validate the arrays, and convert them to the dtypes of the arguments."""
         sizes = {
             name: values[i].shape[axis] if i < len(values) and axis < values[i].ndim else 0
             for name, i, axis in self.symbols
@@ -162,14 +162,14 @@ class Checked:
 
 
 class CompiledModel:
-    """The functions of this module with their arguments checked, in the order S, M, P, X, Y."""
+    """The functions of this module with validated arguments, in the order S, M, P, X, Y."""
 
     def init(self, seed=0):
-        """First values of the parameters."""
+        """Initial values of the parameters."""
         return Checked(init, [], lambda: [("seed", ((), np.int64))])(seed)
 
     def learner(self, seed=0):
-        """A learner with first values drawn by `seed`."""
+        """Return a learner with initial values drawn from `seed`."""
         return Learner(seed)
 
     predict = Checked(
@@ -263,22 +263,22 @@ class Learner:
         self.state = {}
 
     def predict(self, *inputs):
-        """The model's output; a list if there are several."""
+        """Compute the model's output; a list if there are several."""
         outputs = self.model.predict(*in_order(self.parameters, PARAMETERS), *inputs)
         return outputs[0] if len(outputs) == 1 else outputs
 
     def loss(self, *inputs_and_targets):
-        """How far the output is from the targets."""
+        """Compute the loss between the outputs and the targets."""
         [loss] = self.model.loss(*in_order(self.parameters, PARAMETERS), *inputs_and_targets)
         return loss
 
     def grads(self, *inputs_and_targets):
-        """The loss on one batch and its gradient by name, to be added up and given to `update`."""
+        """Compute the loss on one batch and its gradient by name, for accumulation and `update`."""
         loss, *new = self.model.grads(*in_order(self.parameters, PARAMETERS), *inputs_and_targets)
         return loss, dict(zip(PARAMETERS, new))
 
     def update(self, gradients):
-        """Move the parameters by the optimiser, given a gradient for each."""
+        """Update the parameters by the optimiser, with a gradient for each."""
         new = iter(self.model.update(*in_order(self.parameters, PARAMETERS), *in_order(gradients, PARAMETERS)))
         self.parameters = dict(zip(PARAMETERS, new))
 
@@ -291,5 +291,5 @@ class Learner:
 
 
 def in_order(arrays, table):
-    """The arrays of these names, in the order of the table."""
+    """List the arrays of these names, in the order of the table."""
     return [arrays[name] for name in table]

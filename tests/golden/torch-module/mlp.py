@@ -1,6 +1,6 @@
 """mlp: a model as a torch.nn.Module, emitted by catgrad for PyTorch and its autograd.
 
-Needs PyTorch and nothing else. Weights go from inputs to outputs: those of torch.nn.Linear are their transposes.
+Needs PyTorch and nothing else. Weights have the shape [inputs, outputs]: those of torch.nn.Linear are their transposes.
 """
 
 import math
@@ -9,14 +9,14 @@ import torch
 
 
 def random_bits(seed, counter, stream, shape):
-    """32 random bits for each element: Philox 4×32 in 10 rounds (Salmon et al. 2011, section 4.2)."""
+    """Draw 32 random bits for each element: Philox 4×32 in 10 rounds (Salmon et al. 2011, section 4.2)."""
     count, low = math.prod(shape), 0xFFFFFFFF
     block = torch.arange(-(-count // 4), device=seed.device)
     words = block & low, stream, counter & low, counter >> 32 & low
     a, b, c, d = torch.broadcast_tensors(*(torch.as_tensor(word, device=seed.device) for word in words))
     k, m = seed & low, seed >> 32 & low
     for _ in range(10):
-        # Products wrap around modulo 2⁶⁴, which leaves their bits as they are.
+        # Products wrap modulo 2⁶⁴, which does not change their bits.
         x, y = a * 0xD2511F53, c * 0xCD9E8D57
         a, b, c, d = (y >> 32 & low) ^ b ^ k, y & low, (x >> 32 & low) ^ d ^ m, x & low
         k, m = k + 0x9E3779B9 & low, m + 0xBB67AE85 & low
@@ -24,7 +24,7 @@ def random_bits(seed, counter, stream, shape):
 
 
 def uniform(seed, counter, stream, shape, dtype):
-    """Uniform random numbers in [0, 1), of as many random bits as the dtype holds."""
+    """Draw uniform random numbers in [0, 1), with as many bits as the dtype holds."""
     digits = min(round(-math.log2(torch.finfo(dtype).eps)) + 1, 32)
     bits = random_bits(seed, counter, stream, shape) >> (32 - digits)
     return (bits.double() * 2.0**-digits).to(dtype)
@@ -34,7 +34,7 @@ class Mlp(torch.nn.Module):
     """X → Ŷ: the model, with its arrays by name."""
 
     def __init__(self, seed=0):
-        """First values drawn by `seed`."""
+        """Initial values drawn from `seed`."""
         super().__init__()
         seed = torch.tensor(seed)
         noise = uniform(seed, 0, 3352313745, (4, 5), torch.float32)  # f32[4,5]
@@ -62,7 +62,7 @@ class Mlp(torch.nn.Module):
 
 
 def criterion(y_hat, y):
-    """Ŷ × Y → R: how far ŷ is from y."""
+    """Ŷ × Y → R: the loss between ŷ and y."""
     batch = y_hat.shape[0]
     count = torch.tensor(3 * batch, dtype=torch.float32, device=y_hat.device)  # f32[]
     loss = torch.square(y_hat - y).sum(dim=(0, 1)) / count  # f32[]
@@ -70,7 +70,7 @@ def criterion(y_hat, y):
 
 
 def make_optimizer(module, kind="sgd", learning_rate=0.1):
-    """An optimiser of torch.optim; sgd is the model's own."""
+    """Return an optimiser of torch.optim; that of the model is sgd."""
     parameters = module.parameters()
     if kind == "sgd":
         return torch.optim.SGD(parameters, learning_rate, momentum=0.0, dampening=0.0, weight_decay=0.0, nesterov=False)
@@ -86,7 +86,7 @@ def make_optimizer(module, kind="sgd", learning_rate=0.1):
 
 
 def train_step(module, optimizer, x, y):
-    """One step on one batch; returns the loss before it."""
+    """Train on one batch; returns the loss before the step."""
     module.train()
     optimizer.zero_grad()
     loss = criterion(module(x), y)

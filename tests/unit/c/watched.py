@@ -1,4 +1,4 @@
-"""Threads under ThreadSanitizer: a clang that has it, and archer, which tells it what OpenMP orders."""
+"""ThreadSanitizer: a clang that supports it, and archer, which reports OpenMP's synchronisation to it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FLAGS = ["-std=c11", "-O0", "-g", "-fopenmp", "-fsanitize=thread"]
 
 @cache
 def compiler() -> str:
-    """Find the first clang whose programs run under these flags without a word; empty if there is none."""
+    """Find the first clang whose programs run with these flags and print nothing; empty if there is none."""
     with tempfile.TemporaryDirectory() as folder:
         program = Path(folder) / "probe"
         for name in filter(shutil.which, NAMES):
@@ -30,7 +30,7 @@ def compiler() -> str:
 
 
 def environment(name: str) -> dict[str, str]:
-    """Ask for four threads, and for archer, without which what OpenMP orders looks like a race."""
+    """Set four threads, and archer, without which OpenMP's synchronisation looks like a race."""
     archer = run(name, "-print-file-name=libarcher.so").stdout.strip()
     options = {"OMP_TOOL_LIBRARIES": archer, "TSAN_OPTIONS": "ignore_noninstrumented_modules=1"}
     return {**os.environ, "OMP_NUM_THREADS": "4", **options}

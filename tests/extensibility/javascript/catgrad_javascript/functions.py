@@ -1,4 +1,4 @@
-"""Functions of a program as functions of JavaScript: kernels shared between them, and calls of these."""
+"""Functions of a program as JavaScript functions: shared kernels, and calls of them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MACHINE = Machine(PASSES, (unroll, binder(RegisterCosts())), float64_sums=True)
 
 @dataclass(frozen=True)
 class TypedArray:
-    """An array that a function is passed, perhaps as a member of a table, and its number of elements."""
+    """An array argument or result, perhaps a member of a table, and its number of elements."""
 
     identifier: str
     type: NdArrayType
@@ -30,7 +30,7 @@ class TypedArray:
 
 
 class Library:
-    """The functions of one program, which have their kernels and literals in common."""
+    """The functions of one program, which share kernels and literals."""
 
     def __init__(self, backend: Backend, program: Program) -> None:
         self.dialect, self.helpers = backend.dialect, set[str]()
@@ -40,7 +40,7 @@ class Library:
         self.kernels = KernelLibrary(self.dialect, MACHINE, self.namer)
 
     def function(self, function: Function) -> dict[str, Any]:
-        """Print a function, with its kernels that no function before it has; `sizes` have least values."""
+        """Print a function, with the kernels that no earlier one has; `sizes` have minimum values."""
         printer, macros = FunctionPrinter(self.kernels, function), self.macros
         inputs = self._passed(printer, printer.lowered.arguments, function.inputs)
         outputs = self._passed(printer, printer.lowered.results, function.outputs)
@@ -63,7 +63,7 @@ class Library:
     def _passed(
         self, printer: FunctionPrinter, buffers: Sequence[Buffer], ports: Sequence[Port]
     ) -> list[TypedArray]:
-        """Name every argument or result: members of tables and of gradients, and arrays of their own."""
+        """Name every argument or result: members of tables and of gradients, and separate arrays."""
         passed = []
         for buffer, port in zip(buffers, ports, strict=True):
             if is_member(port):
@@ -75,7 +75,7 @@ class Library:
 
 
 def is_member(port: Port) -> bool:
-    """Tell whether an array is passed in an object with others."""
+    """Tell whether an array is passed as a member of an object."""
     return port.role.is_table or port.role is Role.GRADIENT
 
 

@@ -25,20 +25,20 @@ from .functions import containers, is_member
 
 NODE = Executable(name="Node.js", names=("node",), install="install Node.js 18 or newer, from nodejs.org")
 WIRE = {Dtype.int64: Dtype.float64}
-"""The dtypes of typed arrays that are not those of arrays."""
+"""The dtypes of typed arrays where they differ."""
 
 _NUMBERS = count()
 
 
 @cache
 def node() -> JsonProcess:
-    """The process that runs all modules."""
+    """Return the process that runs all modules."""
     NODE.require("running JavaScript")
     return JsonProcess(NODE.name, ["node", Path(__file__).parent / "driver.mjs"])
 
 
 def ask(what: str, **message: Any) -> list[Any]:
-    """The arguments of a call after it.
+    """Call a function, and return its arguments after the call.
 
     Raises: IndexError for an index outside its array; ToolError for any other error of Node.js
     """
@@ -63,7 +63,7 @@ def load(artifact: Artifact) -> Any:
 
 
 class Entry:
-    """A function of a module on arrays: those of tables, then its own; it returns new ones."""
+    """A function of a module on arrays: tables, then other arguments; results are new arrays."""
 
     def __init__(self, module: int, function: Function) -> None:
         self.module, self.function = module, function
@@ -71,7 +71,7 @@ class Entry:
         self.expected = Expected(function.name, names, function.argument_types, function.requirements)
 
     def __call__(self, *values: Any) -> list[Array]:
-        """The results, in the order in which the function gives them."""
+        """Return the results in order."""
         function, arrays = self.function, self.expected.checked(values)
         sizes = self.expected.sizes(arrays)
         results = [np.zeros(numbers(substitute(p.type.shape, sizes))) for p in function.outputs]
@@ -91,7 +91,7 @@ class Entry:
 
 
 def encoded(array: Array, type: NdArrayType) -> list[str]:
-    """An array as the driver reads it. Raises: TypeError for whole numbers beyond 53 bits."""
+    """Encode an array for the driver. Raises: TypeError for integers beyond 53 bits."""
     dtype = WIRE.get(type.dtype, type.dtype)
     elements = array.astype(dtype.numpy)
     if dtype is not type.dtype and np.any(np.abs(elements) > 2.0**53):
@@ -100,6 +100,6 @@ def encoded(array: Array, type: NdArrayType) -> list[str]:
 
 
 def decoded(text: str, type: NdArrayType) -> Array:
-    """The elements of an array as the driver writes it."""
+    """Decode the elements of an array of the driver."""
     elements = np.frombuffer(b64decode(text), WIRE.get(type.dtype, type.dtype).numpy)
     return in_dtype(elements, type.dtype) if type.dtype in WIRE else elements.copy()

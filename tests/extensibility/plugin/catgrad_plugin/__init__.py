@@ -40,7 +40,7 @@ def load(artifact: Artifact) -> Any:
 
 
 def provide() -> dict[str, Callable[[], Backend]]:
-    """The target `scalar`: plain Python, for terms of numbers only."""
+    """Return the target `scalar`: plain Python, for terms of scalars only."""
     return {
         "scalar": lambda: Backend(
             name="scalar",

@@ -1,0 +1,31 @@
+"""Validation of the options of targets, which are the fields of a dataclass."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from typing import Any
+
+from catgrad.errors import OptionError, nearest
+
+
+def require_kinds(options: Any) -> None:
+    """Raise OptionError unless each option has the type of its default, boolean or string."""
+    for field in fields(options):
+        value = getattr(options, field.name)
+        if not isinstance(value, type(field.default)):
+            kind = "true or false" if isinstance(field.default, bool) else "a string"
+            raise OptionError(f"{field.name} must be {kind}", f"it is {value!r}", "write one")
+
+
+def require_choices(options: Any, choices: Mapping[str, Sequence[str]]) -> None:
+    """Raise OptionError unless each of these options is one of its choices, one of which may be empty."""
+    for name, allowed in choices.items():
+        value = getattr(options, name)
+        if value not in allowed:
+            named = [choice for choice in allowed if choice]
+            raise OptionError(
+                f"{name} must be one of {', '.join(named)}",
+                f"it is {value!r}",
+                f"{nearest(value, named)}choose one",
+            )

@@ -1,0 +1,84 @@
+"""Iterations of a loop that is called parallel, or may be vectorised, do not depend on each other."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from catgrad import Dtype, NdArrayType
+from catgrad.loops.ir.dependence import first_writes, is_parallel, vector_sums
+from catgrad.loops.ir.index import Read, Variable, index
+from catgrad.loops.ir.nest import Let, Loop, MatMul, Store
+from catgrad.loops.ir.scalar import Buffer, Load, Space
+from catgrad.loops.ir.steps import kernels
+from tests.nests import InOrder, arrays_for, nests
+
+
+class AnyOrder(InOrder):
+    """A machine that runs independent iterations in a random order."""
+
+    def __init__(self, lowered, arrays) -> None:
+        super().__init__(lowered, arrays)
+        self.shuffle = Random(0).shuffle
+        self.first = first_writes([item for kernel in kernels(lowered.steps) for item in kernel.body])
+
+    def loop(self, loop):
+        numbers = list(range(loop.variable.extent))
+        if is_parallel(loop) or vector_sums(loop, self.first) is not None:
+            self.shuffle(numbers)
+        for number in numbers:
+            self.values[loop.variable] = number
+            self.items(loop.body)
+
+
+@settings(suppress_health_check=list(HealthCheck), max_examples=300)
+@given(nests(), st.integers(0, 9))
+def test_the_order_of_independent_iterations_does_not_matter(lowered, seed):
+    arrays = arrays_for(lowered, seed)
+    found, wanted = (machine(lowered, arrays).results(lowered) for machine in (AnyOrder, InOrder))
+    for x, y in zip(found, wanted, strict=True):
+        assert x.tolist() == y.tolist()
+
+
+i, j, k, n = (Variable(size, name) for size, name in ((8, "i"), (4, "j"), (4, "k"), (4, "n")))
+I, J, K, N = map(index, (i, j, k, n))
+x, y = (Buffer(name, NdArrayType((64,), Dtype.int64), Space.ARGUMENT) for name in "xy")
+new_x = Buffer("new_x", x.type, Space.RESULT, alias=x)
+register = Buffer("r", NdArrayType((), Dtype.int64), Space.REGISTER)
+PLACE = index(Read(Load(register, ()), 8))
+
+
+def at(buffer, place):
+    return Load(buffer, (place,))
+
+
+def product(place):
+    return MatMul(x, (place,), at(y, K), at(y, K + N), j, n, k)
+
+
+INDEPENDENT = {
+    "each its own element": [Store(x, (I,), at(x, I))],
+    "the elements between": [Store(x, (I * 2,), at(x, I * 2 + 1))],
+    "one offset that is read": [Store(x, (I + PLACE,), at(y, I))],
+    "rows of a product": [product(I * 4 + J)],
+}
+DEPENDENT = {
+    "the next element": [Store(x, (I,), at(x, I + 1))],
+    "the element before": [Store(x, (I + 1,), at(x, I))],
+    "what shares its memory": [Store(new_x, (I,), at(x, I + 1))],
+    "a register between": [Let(register, (), at(x, I + 1)), Store(x, (I,), Load(register, ()))],
+    "an offset of each iteration": [Let(register, (), at(y, I)), Store(x, (I + PLACE,), at(y, I))],
+    "rows that overlap": [product(I + J)],
+}
+
+
+@pytest.mark.parametrize("case", [*INDEPENDENT, *DEPENDENT])
+def test_independence_is_proved_exactly_where_it_holds(case):
+    body = {**INDEPENDENT, **DEPENDENT}[case]
+    loop = Loop(i, body)
+    lanes = vector_sums(loop, first_writes([loop])) is not None
+    assert is_parallel(loop) == (case in INDEPENDENT)
+    assert lanes == (case in INDEPENDENT and not isinstance(body[0], MatMul))
