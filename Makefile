@@ -15,7 +15,7 @@ demo: $(VENV)/demo  ## install and train on Fisher's irises, with a picture (no 
 	$(BIN)/python -m examples.iris dense --plot iris.png
 
 test: $(VENV)/dev tests/scratch/node_modules/.installed  ## install the test dependencies and run all tests
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
 browser: $(VENV)/dev tests/browser/node_modules/.installed  ## run projects in Scratch's editor (needs chromium)
 	@if ! command -v chromium && [ "$$(id -u)" = 0 ] && command -v apt-get; then \

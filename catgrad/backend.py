@@ -106,21 +106,19 @@ def unchanged(context: Mapping[str, Any], files: dict[str, str]) -> Mapping[str,
 class Backend:
     """A target.
 
-    `folders` are its template folders: its own, then those of dialects it builds on. Each holds
-    `ops.j2` with one macro for each operation the target prints itself; what has no macro
-    becomes its body. `files` maps the name of each emitted file to its template, which is no
-    file if it renders nothing. `passes` are the target's own; they run once, in order, after those that
-    all targets get, for what they make of a function need not obey the rules of types any more.
-    `needs` are the tools without which emitted code cannot run, and those that some uses of it take.
-
-    `options` is a frozen dataclass, whose fields `emit` takes by name. `entries` are the functions of a task
-    that are printed with these options, if not the usual ones. `prepare` changes a program to what the target
-    prints, before any pass, or refuses it. `template_context` returns the variables that the templates read,
-    which are statements by default. `lowers_to_loops` names operations that are gone when macros are called,
-    as loops have no shapes. With `runtime_learning_rate`, learning rates are numbers of the state, which
-    callers of the emitted code may change. `postprocess` makes the emitted files, which may be bytes, from
-    these variables and the rendered texts. Templates may call `helpers` by name. `known_gaps` has, by a
-    word for each, the features beside operations that other targets have and the emitted code lacks, and why.
+    `folders` are its template folders: its own, then those it inherits from. Each has `ops.j2`, with one
+    macro for each operation that the target prints; other operations are expanded to their bodies. `files`
+    maps the name of each emitted file to its template; a file that renders to nothing is omitted. `passes`
+    are those of the target; they run once, in order, after the common ones, because their results need not
+    obey the type rules. `needs` are the tools that emitted code needs, some for one use only. `options` is a
+    frozen dataclass, whose fields `emit` takes by name. `entries` are the functions of a task that are
+    printed with these options, if not the default ones. `prepare` rearranges a program before any pass, or
+    refuses it. `template_context` returns the variables that the templates read, which are statements by
+    default. `lowers_to_loops` names the operations that are gone when macros are called, because loops have
+    no shapes. With `runtime_learning_rate`, learning rates are run numbers in the state, which callers may
+    change. `postprocess` produces the emitted files, which may be bytes, from these variables and the
+    rendered texts. Templates may call `helpers` by name. `known_gaps` maps keys to reasons, for features
+    besides operations that other targets have and this one lacks.
     """
 
     name: str
@@ -166,7 +164,7 @@ class Backend:
 
     @cached_property
     def dialect(self) -> Dialect:
-        """The macros of all folders; nearer folders override those of dialects built on."""
+        """The macros of all folders; earlier folders override later ones."""
         macros: dict[str, Any] = {}
         binding: dict[str, Sequence[int]] = {}
         reserved: set[str] = set()
@@ -179,21 +177,21 @@ class Backend:
         return Dialect(macros, binding, frozenset(reserved))
 
     def has(self, op: Op) -> bool:
-        """Tell whether the target prints this operation itself."""
+        """Tell whether the target has a macro for this operation."""
         return op.macro in self.operations
 
     @cached_property
     def operations(self) -> frozenset[str]:
-        """The names of the operations the target has, beside other macros of its dialect."""
+        """The names of all macros, which include the operations of the target."""
         return self.lowers_to_loops.union(self.dialect.macros)
 
     def missing(self) -> str | None:
-        """Say why emitted code cannot run on this machine, if it cannot."""
+        """Return the reason that emitted code cannot run on this machine, if it cannot."""
         reasons = (tool.missing() for tool in self.needs if not tool.use)
         return next(filter(None, reasons), None)
 
     def configured(self, /, **options: Any) -> Backend:
-        """Set the options. Raises: UnknownName for another; OptionError for a wrong value."""
+        """Set the options. Raises: UnknownName for an unknown option; OptionError for an invalid value."""
         known = [f.name for f in fields(self.options)]
         for name in options:
             if name not in known:
@@ -208,7 +206,7 @@ class Backend:
     def emit(self, program: Program) -> Artifact:
         """Emit the files of a program, whose definitions are already expanded to operations of the target.
 
-        Raises: UnsupportedOp if the target lacks an operation; OptionError if its options do not suit
+        Raises: UnsupportedOp if the target lacks an operation; OptionError if its options are invalid for
         the program, or its arrays do not fit into 64 bits of addresses.
         """
         self._check_supported(program)
@@ -303,7 +301,7 @@ def get_backend(name: str) -> Backend:
 
 
 def loaded_backends() -> dict[str, Backend]:
-    """Load every target, by name, and warn of those that do not load."""
+    """Load every target, by name; warn of those that fail."""
     found: dict[str, Backend] = {}
     for name in sorted(backends()):
         try:

@@ -44,14 +44,14 @@ def weights(
     path = backend.options.weights
     if not path:
         return []
-    found = read_weights(path, program)
-    held = {
+    arrays = read_weights(path, program)
+    selected = {
         table: layout
         for table, layout in layouts(tables).items()
         if table == "parameters"
-        or (table in INFERENCE_TABLES and any(place.slot.name in found for place in layout))
+        or (table in INFERENCE_TABLES and any(place.slot.name in arrays for place in layout))
     }
-    total = sum(place.bytes for layout in held.values() for place in layout)
+    total = sum(place.bytes for layout in selected.values() for place in layout)
     if total > MAX_SOURCE_BYTES:
         raise OptionError(
             f"weights in the source must have {MAX_SOURCE_BYTES} bytes at most",
@@ -59,15 +59,15 @@ def weights(
             "read them from the file at run time",
         )
     return [
-        Weight(table, place, _digits(_of(place, found, path)))
-        for table, layout in held.items()
+        Weight(table, place, _digits(_of(place, arrays, path)))
+        for table, layout in selected.items()
         for place in layout
     ]
 
 
-def _of(place: Place, found: Mapping[str, Array], path: str) -> Array:
+def _of(place: Place, arrays: Mapping[str, Array], path: str) -> Array:
     name, dtype = place.slot.name, place.slot.type.dtype.numpy
-    array = found.get(name)
+    array = arrays.get(name)
     if array is None or array.shape != place.shape or array.dtype != dtype:
         there = "is missing" if array is None else f"is {array.dtype}{list(array.shape)}"
         raise ShapeError(

@@ -64,7 +64,7 @@ class CArgument:
 
     @property
     def with_shape(self) -> str:
-        """Write the identifier with the sizes, after a dtype of 16 bits, for which C has no type."""
+        """Identifier and sizes, after a 16-bit dtype, for which C has no type."""
         dtype = self.type.dtype
         type = f"{dtype.value} " if dtype.wide is not dtype else ""
         return f"{type}{self.identifier}{f'[{self.shape}]' if self.shape else ''}"

@@ -21,37 +21,37 @@ class Tables:
     """The constant tables of some functions, without duplicates, and the function that computes them."""
 
     def __init__(self) -> None:
-        self.found: dict[Key, int] = {}  # the value of each constant expression
+        self.numbers: dict[Key, int] = {}  # the value of each constant expression
         self.body: list[Apply] = []
         self.types: list[Any] = []
-        self.kept: list[int] = []
+        self.results: list[int] = []
 
     def value(self, key: Key) -> int:
         """Return the number of a table, and add it if it is new."""
-        if key not in self.found:
+        if key not in self.numbers:
             op, _, types, inputs = key
             arguments = tuple(self.value(each) for each in inputs)
             outputs = tuple(range(len(self.types), len(self.types) + len(types)))
             self.types += types
             self.body.append(Apply(op, arguments, outputs))
-            self.found |= {(op, i, types, inputs): value for i, value in enumerate(outputs)}
-        return self.found[key]
+            self.numbers |= {(op, i, types, inputs): value for i, value in enumerate(outputs)}
+        return self.numbers[key]
 
-    def keep(self, key: Key) -> int:
+    def position(self, key: Key) -> int:
         """Return the position of a table."""
         value = self.value(key)
-        if value not in self.kept:
-            self.kept.append(value)
-        return self.kept.index(value)
+        if value not in self.results:
+            self.results.append(value)
+        return self.results.index(value)
 
     def function(self, names: Iterable[str]) -> Function:
         """Build () -> tables."""
-        named = dict(zip(self.kept, names, strict=True))
+        named = dict(zip(self.results, names, strict=True))
         return Function(
             name=Kind.INIT_CONSTANTS.value,
             arguments=(),
             body=tuple(self.body),
-            results=tuple(self.kept),
+            results=tuple(self.results),
             types=tuple(self.types),
             inputs=(),
             outputs=tuple(Port(Role.CONSTANT, name, self.types[v]) for v, name in named.items()),
@@ -66,11 +66,11 @@ def hoisted(program: Program, compress: bool) -> Program:
     tables = Tables()
     chosen = {f.name: _tables(f, tables, compress) for f in program.functions if _is_model(f)}
     taken = {slot.name for slots in program.tables.values() for slot in slots}
-    free = (name for i in range(len(tables.kept) + len(taken)) if (name := f"table_{i}") not in taken)
-    slots = tuple(Slot(name, tables.types[v]) for name, v in zip(free, tables.kept, strict=False))
+    free = (name for i in range(len(tables.results) + len(taken)) if (name := f"table_{i}") not in taken)
+    slots = tuple(Slot(name, tables.types[v]) for name, v in zip(free, tables.results, strict=False))
     if not slots:
         return program
-    changed = [_given(f, slots, chosen[f.name]) if f.name in chosen else f for f in program.functions]
+    changed = [_with_tables(f, slots, chosen[f.name]) if f.name in chosen else f for f in program.functions]
     functions = (tables.function(slot.name for slot in slots), *changed)
     return replace(program, functions=functions, tables={**program.tables, Role.CONSTANT: slots})
 
@@ -96,24 +96,24 @@ def _tables(function: Function, tables: Tables, compress: bool) -> dict[int, int
         while compress and isinstance(producer[value].op, Broadcast):
             (value,) = producer[value].inputs
         if function.types[value].dtype.is_floating and not isinstance(producer[value].op, Constant):
-            places[value] = tables.keep(keys[value])
+            places[value] = tables.position(keys[value])
     return places
 
 
-def _given(function: Function, slots: tuple[Slot, ...], places: dict[int, int]) -> Function:
+def _with_tables(function: Function, slots: tuple[Slot, ...], places: dict[int, int]) -> Function:
     """Add the tables as first arguments of a function."""
     start = len(function.types)
     arguments = tuple(range(start, start + len(slots)))
-    stands_for = {value: arguments[place] for value, place in places.items()}
+    replacements = {value: arguments[place] for value, place in places.items()}
     body = tuple(
-        apply._replace(inputs=tuple(stands_for.get(v, v) for v in apply.inputs)) for apply in function.body
+        apply._replace(inputs=tuple(replacements.get(v, v) for v in apply.inputs)) for apply in function.body
     )
     return prune.apply(
         replace(
             function,
             arguments=(*arguments, *function.arguments),
             body=body,
-            results=tuple(stands_for.get(v, v) for v in function.results),
+            results=tuple(replacements.get(v, v) for v in function.results),
             types=(*function.types, *(slot.type for slot in slots)),
             names={**function.names, **{v: s.name for v, s in zip(arguments, slots, strict=True)}},
             inputs=(*(Port(Role.CONSTANT, s.name, s.type) for s in slots), *function.inputs),

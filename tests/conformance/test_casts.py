@@ -139,7 +139,7 @@ def test_bits_are_integers_of_32_bits_until_they_are_cast(target):
 
 @on_all_targets
 def test_uniform_numbers_have_the_same_bits_on_every_target(target):
-    """Multiples of a power of two that the dtype holds exactly are not rounded."""
+    """Uniform numbers are multiples of a power of two, which the dtype represents exactly."""
     dtypes = [Dtype.float32, Dtype.float64]
     dtypes += [] if cannot(target, "16 bits") else [Dtype.float16, Dtype.bfloat16]
 

@@ -306,8 +306,8 @@ def test_zeros_are_an_initialiser_if_they_come_first_and_are_all():
 
 
 @given(st.lists(st.integers(1, 6), min_size=1, max_size=4))
-def test_a_contiguous_nest_is_never_written_out(shape):
-    """The short loops become part of a longer one, so that no statement is printed twice."""
+def test_a_contiguous_nest_is_never_unrolled(shape):
+    """Collapsing comes first: short loops of a contiguous nest become a longer one."""
     x, y = (Buffer(name, NdArrayType(tuple(shape)), Space.ARGUMENT) for name in "xy")
     variables = [Variable(size) for size in shape]
     places = tuple(map(index, variables))

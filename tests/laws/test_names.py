@@ -101,14 +101,15 @@ def dictionary(target):
 
 
 def names_for(target, most=8):
-    part = st.one_of(st.sampled_from(dictionary(target)), st.from_regex(r"[A-Za-z0-9_]{1,6}", fullmatch=True))
+    words = st.deferred(lambda: st.sampled_from(dictionary(target)))  # emitted when the first test draws
+    part = st.one_of(words, st.from_regex(r"[A-Za-z0-9_]{1,6}", fullmatch=True))
     dotted = st.lists(part, min_size=1, max_size=3).map(".".join)
     fitting = dotted.filter(lambda text: len(text) <= MAX_NAME_CHARACTERS and text != "step")
     return st.lists(fitting, min_size=1, max_size=most, unique=True)
 
 
 def dims_for(target):
-    return st.sampled_from([word for word in dictionary(target) if word.isidentifier()])
+    return st.deferred(lambda: st.sampled_from(dictionary(target))).filter(str.isidentifier)
 
 
 MARKERS = [

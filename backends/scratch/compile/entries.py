@@ -139,7 +139,7 @@ class Sprite:
         return {slot.name: slot_name(slot.name, slot.type.rank) for slot in slots}
 
     @cached_property
-    def own(self) -> frozenset[str]:
+    def local_names(self) -> frozenset[str]:
         """Names of loop variables, and of the list of loop invariants."""
         return frozenset(map(self.backend.dialect.macros["local"], [*LETTERS, *OUTER_LETTERS, HOISTED]))
 
@@ -154,7 +154,7 @@ class Sprite:
         """Print a function as calls of custom blocks; define those that no function before it has."""
         return _Function(self, function).entry()
 
-    def room(self, preferred: str, array: Buffer) -> str:
+    def list_for(self, preferred: str, array: Buffer) -> str:
         """Return the list of this name if it has the size of the array, else reserve a new one."""
         return (
             preferred
@@ -180,7 +180,7 @@ class Sprite:
 
     def is_taken(self, name: str) -> bool:
         """Tell whether it is the name of a list, or of a variable that outlives a script."""
-        return name in self.lists or name in self.literals or name in self.numbers or name in self.own
+        return name in self.lists or name in self.literals or name in self.numbers or name in self.local_names
 
     def define(self, stem: str, lines: tuple[Line, ...]) -> str:
         """Define a custom block of these lines; return its name."""
@@ -191,7 +191,7 @@ class Sprite:
         return name
 
     def _fresh(self, preferred: str) -> str:
-        return first_free(preferred, {*self.lists, *self.literals, *self.variables, *self.own})
+        return first_free(preferred, {*self.lists, *self.literals, *self.variables, *self.local_names})
 
 
 class _Function:
@@ -281,7 +281,7 @@ class _Function:
             if port.role.is_table:
                 self.names[array] = self.sprite.persistent[port.name]
             else:
-                self.names[array] = self.sprite.room(self.macros["local"](array.name), array)
+                self.names[array] = self.sprite.list_for(self.macros["local"](array.name), array)
                 own.append(self._value(array.name, array, port.role))
         return own
 

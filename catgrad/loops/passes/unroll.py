@@ -53,7 +53,7 @@ def _iterations(item: Item) -> int:
     if not isinstance(item, Loop) or any(isinstance(each, (Loop, MatMul, Sort)) for each in item.body):
         return 0
     count = item.variable.extent
-    # Statements around a loop without iterations may be of use to it alone.
+    # Statements around an empty loop may be needed by it alone.
     if not isinstance(count, int) or not 0 < count <= MAX_UNROLLED_ITERATIONS:
         return 0
     return count if count * len(item.body) <= MAX_UNROLLED_STATEMENTS else 0
