@@ -10,6 +10,7 @@ import numpy as np
 from catgrad.backend import Artifact, Backend, get_backend
 from catgrad.errors import ShapeError
 from catgrad.functors import Expand
+from catgrad.ops.attention import Attention
 from catgrad.ops.norms import AffineLayerNorm, GroupNorm, LayerNorm, RmsNorm
 from catgrad.programs.program import Program as Emitted
 from catgrad.programs.program import bind_symbols, evaluate, lower, operations
@@ -51,6 +52,8 @@ def _is_beyond(backend: Backend, program: Program) -> bool:
     if "norms" in backend.known_gaps and not NORMS.isdisjoint(macros):
         return True
     beyond = [holds for name, holds in BEYOND.items() if name in backend.known_gaps]
+    if "attention" in backend.known_gaps and any(macro.endswith(Attention.__name__) for macro in macros):
+        beyond.append(BEYOND["nan"])
     seen = outcome(lambda: values(pruned(program.term), *program.inputs)) if beyond else []
     return not isinstance(seen, Exception) and any(holds(array) for holds in beyond for array in seen)
 

@@ -57,7 +57,8 @@ PASSES: tuple[Pass, ...] = (
 
 KNOWN_GAPS = {
     "norms": "PyTorch's kernels compute x · a + b, which cancels where x is large beside its deviation, and"
-    " variances in the dtype itself, where those of numbers beyond 1e19 overflow"
+    " variances in the dtype itself, where those of numbers beyond 1e19 overflow",
+    "attention": "PyTorch's kernel returns 0 for a query all of whose scores are -∞, as if it were masked",
 }
 
 BACKEND = Backend(
