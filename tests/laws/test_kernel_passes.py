@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from catgrad import Dtype, NdArrayType, build, ops
 from catgrad.functors import Expand, reverse
 from catgrad.loops.compile import compile_kernels
-from catgrad.loops.ir.dense_stores import densely_stored, zeroing
+from catgrad.loops.ir.dense_stores import densely_stored, initialised
 from catgrad.loops.ir.index import Index, Variable, index
 from catgrad.loops.ir.nest import Accumulate, Kernel, Loop, Sort, Store, loops, nested, statements
 from catgrad.loops.ir.scalar import Buffer, Compute, Load, Number, Space, number
@@ -254,7 +254,7 @@ class Recorder(InOrder):
         return super().read(array, indices)
 
     def write(self, array, indices, value):
-        self.written.setdefault(array, []).append(int(self.place(array, indices)))
+        self.written.setdefault(array, []).extend(np.ravel(self.place(array, indices)).tolist())
         super().write(array, indices, value)
 
 
@@ -299,10 +299,21 @@ def test_zeros_are_an_initialiser_if_they_come_first_and_are_all():
     i = Variable(2)
     zeros = [store(x, 0), store(x, 1)]
     loop = Loop(i, [Store(x, (index(i),), zeros[0].scalar)])
-    assert zeroing(x, [zeros[0], store(y, 0, 2.0), zeros[1], read]) == zeros
-    assert zeroing(x, [loop, read, store(x, 0, 1.0)]) == [loop]
+    assert initialised([x], [zeros[0], store(y, 0, 2.0), zeros[1], read]) == {x: zeros}
+    assert initialised([x], [loop, read, store(x, 0, 1.0)]) == {x: [loop]}
     for others in ([zeros[0]], [zeros[0], read, zeros[1]], [zeros[0], store(x, 1, -0.0)], [read, loop]):
-        assert zeroing(x, others) == []
+        assert initialised([x], others) == {}
+
+
+def test_zeros_of_several_arrays_are_an_initialiser_if_all_of_them_are():
+    """A loop that sets another array to zero too must stay, unless that array is initialised as well."""
+    x, y = (Buffer(name, NdArrayType((2,))) for name in "xy")
+    i, zero = Variable(2), Number(Constant(NdArrayType(()), 0.0))
+    both = Loop(i, [Store(x, (index(i),), zero), Store(y, (index(i),), zero)])
+    assert initialised([x, y], [both]) == {x: [both], y: [both]}
+    assert initialised([x], [both]) == {}
+    read = Store(x, (Index(),), Load(y, (Index(),)))
+    assert initialised([x, y], [read, both]) == {}
 
 
 @given(st.lists(st.integers(1, 6), min_size=1, max_size=4))

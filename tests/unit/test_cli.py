@@ -199,7 +199,7 @@ def test_validation_holds_without_assertions():
     """The validation of the core is tested under python -O."""
     program = (
         "from tests.unit import test_build as t\n"
-        "t.test_a_spider_is_refused_where_copy_is_right(); t.test_a_dangling_wire_is_refused()\n"
+        "t.test_a_spider_is_refused_in_favour_of_copy(); t.test_a_dangling_wire_is_refused()\n"
         "t.test_a_merge_of_two_producers_is_refused(); t.test_a_cycle_is_refused()\n"
         "from tests.laws import test_category as c\n"
         "c.test_composing_at_different_objects_is_refused()\n"

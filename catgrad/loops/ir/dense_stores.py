@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import takewhile
 from math import copysign
 
@@ -36,7 +36,18 @@ def densely_stored(items: Sequence[Item]) -> Iterator[Buffer]:
             yield buffer
 
 
-def zeroing(buffer: Buffer, items: Sequence[Item]) -> Sequence[Item]:
+def initialised(buffers: Iterable[Buffer], items: Sequence[Item]) -> dict[Buffer, Sequence[Item]]:
+    """Find the buffers that items set to zero first, with these items, which write no other buffer."""
+    zeros = {buffer: first for buffer in buffers if (first := _zeroing(buffer, items))}
+    while others := [
+        b for b, first in zeros.items() if any(w not in zeros for i in first for w, _ in i.writes)
+    ]:
+        for buffer in others:
+            del zeros[buffer]
+    return zeros
+
+
+def _zeroing(buffer: Buffer, items: Sequence[Item]) -> Sequence[Item]:
     """List the items that set all of an array to zero before any other access; none if the first do not."""
     accesses = (item for item in items if any(b is buffer for b, _ in (*item.reads, *item.writes)))
     zeros = list(takewhile(_stores_zeros, accesses))

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
 
-from catgrad.loops.ir.dense_stores import zeroing
+from catgrad.loops.ir.dense_stores import initialised
 from catgrad.loops.ir.dependence import first_writes, vector_sums
 from catgrad.loops.ir.hashing import Signature
 from catgrad.loops.ir.index import Index, Variable, stride
@@ -162,11 +162,11 @@ class KernelPrinter:
 
     def _block(self, items: Sequence[Item], depth: int, variable: Variable | None = None) -> list[Line]:
         owned = self._owned.get(variable, ())
-        zeros = {buffer: zeroing(buffer, items) for buffer in owned if is_local(buffer)}
-        lines: list[Line] = [self._local_array(buffer, bool(zeros.get(buffer))) for buffer in owned]
-        said = {id(item) for stores in zeros.values() for item in stores}
+        zeros = initialised(filter(is_local, owned), items)
+        lines: list[Line] = [self._local_array(buffer, buffer in zeros) for buffer in owned]
+        initial = {id(item) for first in zeros.values() for item in first}
         for number, item in enumerate(items, 1):
-            if id(item) not in said:
+            if id(item) not in initial:
                 later = items[number:]
                 lines += self._loop(item, depth) if isinstance(item, Loop) else self._statement(item, later)
         return lines
