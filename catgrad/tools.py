@@ -8,6 +8,7 @@ import shlex
 import shutil
 import signal
 import subprocess
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -30,7 +31,7 @@ LONGEST_VERSION = 40
 
 
 @dataclass(frozen=True, kw_only=True)
-class Tool:
+class Tool(ABC):
     """A program or a package that a target needs, or only for one `use`, and how to install it."""
 
     name: str
@@ -54,13 +55,13 @@ class Tool:
         """Return how to install it."""
         return self.install
 
+    @abstractmethod
     def is_installed(self) -> bool:
         """Return whether it is installed, without running or importing it."""
-        raise NotImplementedError
 
+    @abstractmethod
     def version(self) -> str:
         """Return its version; empty if unknown."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True, kw_only=True)

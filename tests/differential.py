@@ -51,9 +51,10 @@ def _is_beyond(backend: Backend, program: Program) -> bool:
     macros = {op.macro for op in operations(lower(program.term))}
     if "norms" in backend.known_gaps and not NORMS.isdisjoint(macros):
         return True
-    beyond = [holds for name, holds in BEYOND.items() if name in backend.known_gaps]
-    if "attention" in backend.known_gaps and any(macro.endswith(Attention.__name__) for macro in macros):
-        beyond.append(BEYOND["nan"])
+    gaps = set(backend.known_gaps)
+    if "attention" in gaps and any(macro.endswith(Attention.__name__) for macro in macros):
+        gaps.add("nan")
+    beyond = [holds for name, holds in BEYOND.items() if name in gaps]
     seen = outcome(lambda: values(pruned(program.term), *program.inputs)) if beyond else []
     return not isinstance(seen, Exception) and any(holds(array) for holds in beyond for array in seen)
 

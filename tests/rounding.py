@@ -148,7 +148,7 @@ class _Run:
         return wide + np.nan_to_num(size * unit, posinf=0.0) * self.rng.uniform(-1, 1, result.shape)
 
     def _unrounded(self, product: Array) -> Array:
-        """A product as a sum gets it that is one instruction with it; others get it rounded."""
+        """Perturb a product as a fused multiply-add may, which does not round it."""
         if product.dtype.kind not in "fV":
             return product
         dtype = _dtype(product)

@@ -76,14 +76,13 @@ class Dialect:
 
     def operand(self, name: str, position: int, text: Text, dtype: Dtype | None = None) -> Text:
         """Put an operand of a macro in parentheses, if it binds less tightly than its position needs."""
-        needs = self._binding(name, dtype)[1:]
-        if not needs or text.strength >= needs[min(position, len(needs) - 1)]:
+        if text.strength >= self.required(name, position, dtype):
             return text
         return Text(self.macros["parenthesised"](text))
 
-    def required(self, op: Op, position: int, dtype: Dtype | None = None) -> int:
-        """Return the precedence that the operand at this position needs to go without parentheses."""
-        needs = self._binding(op.macro, dtype)[1:]
+    def required(self, name: str, position: int, dtype: Dtype | None = None) -> int:
+        """Return the precedence that an operand of a macro needs to go without parentheses."""
+        needs = self._binding(name, dtype)[1:]
         return needs[min(position, len(needs) - 1)] if needs else 0
 
     def _binding(self, name: str, dtype: Dtype | None) -> Sequence[int]:

@@ -191,8 +191,8 @@ class Lines:
         index = fresh("t")
         filled = outputs[op.carried :]
         stems = [body.names.get(v, "row") for v in rows]
-        wishes = [named(o) or f"{stem}_rows" for o, stem in zip(filled, stems, strict=True)]
-        stacks = self._assigned(filled, wishes)
+        preferred = [named(o) or f"{stem}_rows" for o, stem in zip(filled, stems, strict=True)]
+        stacks = self._assigned(filled, preferred)
         self.stems |= {o: named(o) or stem for o, stem in zip(filled, stems, strict=True)}
         block = Lines(self.printer, body, [*carries, *elements, *constants])
         lines, results = block.print()
@@ -215,11 +215,11 @@ class Lines:
         type = self.function.types[filled]
         return Stack(name, value, self.printer.shape(type.shape), type)
 
-    def _assigned(self, values: Sequence[int], wishes: Sequence[str]) -> tuple[str, ...]:
+    def _assigned(self, values: Sequence[int], preferred: Sequence[str]) -> tuple[str, ...]:
         """Assign new variables to these values."""
-        targets = tuple(self.printer.namer.fresh(preferred) for preferred in wishes)
+        targets = tuple(map(self.printer.namer.fresh, preferred))
         self.text |= {value: (target, ATOM, 0) for value, target in zip(values, targets, strict=True)}
-        self.stems |= zip(values, wishes, strict=True)
+        self.stems |= zip(values, preferred, strict=True)
         self.mentions |= {value: frozenset([value]) for value in values}
         return targets
 
@@ -245,7 +245,7 @@ class Lines:
 
     def _operand(self, op: Op, position: int, value: int) -> str:
         text, strength, _ = self.text[value]
-        if strength < self.dialect.required(op, position):
+        if strength < self.dialect.required(op.macro, position):
             text = self.dialect.macros["parenthesised"](text)
         return text
 

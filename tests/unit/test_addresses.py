@@ -92,4 +92,5 @@ def test_coefficients_of_symbolic_sizes_must_fit():
 
 def test_large_models_are_emitted():
     """A terabyte of parameters is accepted."""
-    emit(Task(build(named("w", (2**38,)), [NdArrayType(())]), sgd(0.1), mse))
+    artifact = emit(Task(build(named("w", (2**38,)), [NdArrayType(())]), sgd(0.1), mse))
+    assert str(2**38) in artifact.source

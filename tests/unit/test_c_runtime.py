@@ -162,7 +162,9 @@ def test_float16_is_converted_as_in_numpy(library):
 
 
 def test_bfloat16_is_converted_as_in_ml_dtypes(library):
-    bfloat16 = pytest.importorskip("ml_dtypes").bfloat16
+    bfloat16 = pytest.importorskip(
+        "ml_dtypes", reason="ml_dtypes, the other side of the comparison, is not installed"
+    ).bfloat16
     halves = np.arange(2**16, dtype=np.uint16)
     floats = call(library, "bf16_to_f32", halves, to=np.float32)
     np.testing.assert_array_equal(floats, halves.view(bfloat16).astype(np.float32))

@@ -108,10 +108,9 @@ class Script:
             for number, s in enumerate(loads, self.items_hoisted + 1):
                 self.slots[s.buffer] = number if len(loads) >= MIN_HOISTED_ITEMS and room else 0
             self.items_hoisted = max([self.items_hoisted, *(self.slots[s.buffer] for s in loads)])
-        place = str(self.slots[let.buffer])
-        if place == "0":
+        if not self.slots[let.buffer]:
             return self._let(let)
-        hoisted = self.macros["local"](HOISTED)
+        hoisted, place = self.macros["local"](HOISTED), str(self.slots[let.buffer])
         self.expressions.bound[let.buffer] = Expression(self.macros["item"](hoisted, place), 1)
         return [Replace(hoisted, place, self.expressions.stored(let.scalar))]
 

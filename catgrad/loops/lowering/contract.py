@@ -10,7 +10,7 @@ from catgrad.loops.ir.index import Index, Variable, modulo, quotient
 from catgrad.loops.ir.nest import size_hint
 
 MIN_PRODUCT_WORK = 2**14
-"""Multiplications of a contraction that plain loops compute rather than a matrix product."""
+"""Multiplications of a contraction below which plain loops compute it."""
 
 Labels = tuple[int, ...]
 Strides = tuple[Size, Size, Size]
