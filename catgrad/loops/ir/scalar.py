@@ -27,6 +27,8 @@ class Space(Enum):
     """Memory that the caller of a function provides."""
     LITERAL = "literal"
     """Elements that stand in the source."""
+    SHARED = "shared"
+    """Memory of a team of threads."""
     LOCAL = "local"
     """Memory of one kernel, or of one thread of it."""
     REGISTER = "register"
@@ -69,7 +71,7 @@ class Buffer:
     @property
     def is_of_kernel(self) -> bool:
         """Tell whether it is private to one kernel."""
-        return self.space in (Space.LOCAL, Space.REGISTER)
+        return self.space in (Space.SHARED, Space.LOCAL, Space.REGISTER)
 
     @property
     def home(self) -> Buffer:

@@ -1,0 +1,96 @@
+"""CUDA functions of a program: launches of kernels, which words in memory tell to skip their work."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from catgrad.backend import Backend
+from catgrad.loops.printing.functions import FunctionPrinter
+from catgrad.loops.printing.kernels import none
+from catgrad.loops.printing.lines import Call, CallBranch, CallLine, CallLoop
+from catgrad.ops.gather import Gather, ScatterAdd
+from catgrad.ops.control import Cond
+from catgrad.ops.take import ScatterAddAlongAxis, TakeAlongAxis
+from catgrad.programs.program import Program, operations
+
+from ..c import entries
+from ..c.interface import ALIGNMENT, aligned
+from .machine import MACHINE
+
+CHECKED = (Gather, ScatterAdd, TakeAlongAxis, ScatterAddAlongAxis)
+"""Operations whose indices are checked."""
+
+WORD = 4
+"""Bytes of a word that tells kernels to skip their work."""
+
+
+@dataclass(frozen=True)
+class GuardedCall(Call):
+    """A launch, and the number of the word that tells it to skip its work."""
+
+    guard: int = 0
+
+
+@dataclass(frozen=True)
+class GuardedBranch(CallBranch):
+    """Parts that are both launched; a kernel sets the word of one of them, the `first` or the next."""
+
+    guard: int = 0
+    first: int = 0
+
+
+class Library(entries.Library):
+    """The functions of one program as CUDA functions."""
+
+    machine, companion = MACHINE, staticmethod(none)
+
+    def __init__(self, backend: Backend, program: Program) -> None:
+        super().__init__(backend, program)
+        used = [op for function in program.functions for op in operations(function)]
+        self.is_guarded = any(isinstance(op, (*CHECKED, Cond)) for op in used)
+        self.words = 1 + 2 * max(
+            (sum(isinstance(op, Cond) for op in operations(f)) for f in program.functions), default=0
+        )
+        self.head = max(ALIGNMENT, aligned(WORD * self.words))
+        self.macros |= {"is_guarded": self.is_guarded, "head": str(self.head)}
+
+    def calls(self, printer: FunctionPrinter) -> tuple[CallLine, ...]:
+        """The launches of kernels, each with the word that guards it."""
+        return tuple(_Guards().lines(printer.calls(), 0))
+
+
+class _Guards:
+    """Words for the parts of branches, in the order in which these occur."""
+
+    def __init__(self) -> None:
+        self.words = 1
+
+    def lines(self, lines: Sequence[CallLine], guard: int) -> list[CallLine]:
+        """Number the words of lines, which a word guards."""
+        return [self._line(line, guard) for line in lines]
+
+    def _line(self, line: CallLine, guard: int) -> CallLine:
+        if isinstance(line, CallLoop):
+            return replace(line, lines=tuple(self.lines(line.lines, guard)))
+        if isinstance(line, Call):
+            return GuardedCall(**vars(line), guard=guard)
+        first, self.words = self.words, self.words + 2
+        parts = tuple(tuple(self.lines(part, first + k)) for k, part in enumerate(line.parts))
+        return GuardedBranch(line.condition, parts, guard=guard, first=first)  # type: ignore[arg-type]
+
+
+def template_context(backend: Backend, program: Program) -> dict[str, Any]:
+    """Return the variables that the templates read."""
+    library = Library(backend, program)
+    functions = {f.name: library.function(f) for f in program.functions}
+    return {
+        "functions": functions,
+        "kinds": {kind: functions[f.name] for kind, f in program.kinds.items()},
+        "tables": library.tables,
+        "helpers": frozenset(library.helpers),
+        "is_guarded": library.is_guarded,
+        "words": library.words,
+        "head": library.head,
+    }
