@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -42,18 +43,45 @@ NEEDS = (
 )
 
 
-def shared_library(name: str, files: Mapping[str, str], source: str, flags: Sequence[str] = ()) -> Path:
+@dataclass(frozen=True, kw_only=True)
+class Toolchain:
+    """A compiler with its flags, and the folder of headers that come with it, if any."""
+
+    language: str
+    compiler: Executable
+    flags: tuple[str, ...]
+    headers: Path | None = None
+
+    def options(self) -> list[str]:
+        """Return the flags of every library."""
+        return [*self.flags, *([] if self.headers is None else ["-I", str(self.headers)])]
+
+    def header_texts(self) -> list[str]:
+        """Return the names and contents of the headers: they are part of what is compiled."""
+        paths = [] if self.headers is None else sorted(self.headers.rglob("*.h"))
+        return [text for path in paths for text in (path.name, path.read_text("utf-8"))]
+
+
+C = Toolchain(language="C", compiler=COMPILER, flags=FLAGS)
+
+
+def shared_library(
+    name: str, files: Mapping[str, str], source: str, flags: Sequence[str] = (), toolchain: Toolchain = C
+) -> Path:
     """Return the library of a source among these files, compiled unless a valid one is cached.
 
     Raises: ToolError if there is no compiler, or it fails; ArtifactError if the cache cannot be written
     """
-    COMPILER.require("loading emitted C")
-    command = COMPILER.command()
-    options = [*FLAGS, *flags, *SHARED]
-    made_of = [*files, *files.values(), version(tuple(command)), processor(), *command, *options]
+    toolchain.compiler.require(f"loading emitted {toolchain.language}")
+    command = toolchain.compiler.command()
+    options = [*toolchain.options(), *flags, *SHARED]
+    texts = [*files, *files.values(), *toolchain.header_texts()]
+    made_of = [*texts, version(tuple(command), toolchain.compiler), processor(), *command, *options]
     folder = cache_folder() / _digest("\0".join(made_of).encode(errors="surrogateescape"))
     try:
-        return _cached(folder, name) or _compiled([*command, *options, source], files, folder, name)
+        return _cached(folder, name) or _compiled(
+            [*command, *options, source], files, folder, name, toolchain.compiler
+        )
     except OSError as error:
         raise ArtifactError(
             "the cache of compiled libraries must be a writable folder",
@@ -86,14 +114,16 @@ def _digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()[:24]
 
 
-def _compiled(command: Sequence[str], files: Mapping[str, str], folder: Path, name: str) -> Path:
+def _compiled(
+    command: Sequence[str], files: Mapping[str, str], folder: Path, name: str, compiler: Executable
+) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     for file, text in files.items():
         write_atomically(folder / file, [text.encode()])
     # Concurrent processes each build their own library, and the last one stays.
     with tempfile.TemporaryDirectory(dir=folder) as temporary:
         made = Path(temporary) / f"{name}.so"
-        done = _run([*command, "-o", str(made), "-lm"], folder)
+        done = _run([*command, "-o", str(made), "-lm"], compiler, folder)
         if done.returncode or not made.exists():
             lines = done.stderr.strip().splitlines()
             error = next((line for line in lines if "error" in line), " ".join(lines[:3]))
@@ -110,24 +140,28 @@ def _compiled(command: Sequence[str], files: Mapping[str, str], folder: Path, na
 
 
 @cache
-def version(command: tuple[str, ...]) -> str:
+def version(command: tuple[str, ...], compiler: Executable = COMPILER) -> str:
     """Ask the compiler for its version."""
-    return _run([*command, "--version"]).stdout
+    return _run([*command, "--version"], compiler).stdout
 
 
-def _run(command: Sequence[str], folder: Path | None = None) -> subprocess.CompletedProcess[str]:
+def _run(
+    command: Sequence[str], compiler: Executable, folder: Path | None = None
+) -> subprocess.CompletedProcess[str]:
     """Run a compiler. Raises: ToolError if it is no program, or does not end."""
     try:
         return run(command, MAX_COMPILE_SECONDS, cwd=folder)
     except subprocess.TimeoutExpired:
         raise ToolError(
-            f"the C compiler must end within {MAX_COMPILE_SECONDS:g} seconds",
+            f"the {compiler.name} must end within {MAX_COMPILE_SECONDS:g} seconds",
             f"{command[0]} did not, and was killed",
-            "set $CC to another compiler, or make the model smaller",
+            f"set ${compiler.variable} to another compiler, or make the model smaller",
         ) from None
     except OSError as error:
         raise ToolError(
-            "the C compiler must be an executable program", f"{command[0]} is not: {reason(error)}", "set $CC"
+            f"the {compiler.name} must be an executable program",
+            f"{command[0]} is not: {reason(error)}",
+            f"set ${compiler.variable}",
         ) from None
 
 

@@ -1,0 +1,42 @@
+"""The CUDA simulator: compiles CUDA source for the host, where each thread of a device is a fiber."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from catgrad.tools import Executable
+
+from ...c.compiler import Toolchain, shared_library
+from .translation import translate
+
+__all__ = ["COMPILER", "library", "translate"]
+
+COMPILER = Executable(
+    name="C++ compiler",
+    names=("c++", "g++", "clang++"),
+    variable="CXX",
+    install="install g++ (apt install g++), or set $CXX",
+)
+
+FLAGS = (
+    "-std=c++17", "-O1", "-march=native",
+    "-ffp-contract=off",  # the same bits on every machine, whatever instructions it has
+    "-fno-math-errno", "-fno-trapping-math",
+    "-fno-strict-aliasing", "-fwrapv",  # as nvcc reads C++: arrays of floats are read as float4, integers wrap
+    "-fno-exceptions", "-fno-rtti", "-fvisibility-inlines-hidden",
+)  # fmt: skip
+
+SUFFIXES = (".cu", ".cuh", ".h", ".hpp")
+"""Endings of files that may contain CUDA."""
+
+TOOLCHAIN = Toolchain(language="CUDA", compiler=COMPILER, flags=FLAGS, headers=Path(__file__).parent)
+
+
+def library(files: Mapping[str, str], source: str, name: str, flags: Sequence[str] = ()) -> Path:
+    """Return the library of a CUDA source among these files, compiled for the simulator unless it is cached.
+
+    Raises: TextError if a launch names no kernel; ToolError if there is no C++ compiler, or it fails
+    """
+    translated = {file: translate(text) if file.endswith(SUFFIXES) else text for file, text in files.items()}
+    return shared_library(name, translated, source, ["-x", "c++", *flags], TOOLCHAIN)

@@ -1,0 +1,127 @@
+"""Translation of CUDA to C++ by tokens: launches and arrays of dynamic shared memory, on the same lines."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from catgrad.errors import TextError
+
+TOKEN = re.compile(
+    r"""(?P<space>\s+|\\\n|//(?:\\\n|[^\n])*|/\*.*?\*/)
+      | (?P<text>(?:u8|[uUL])?R"(?P<mark>[^()\\\s]{0,16})\(.*?\)(?P=mark)"|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')
+      | (?P<name>[A-Za-z_]\w*)
+      | (?P<number>\.?\d(?:[eEpP][+-]|'?[\w.])*)
+      | (?P<sign><<<|>>>|.)""",
+    re.DOTALL | re.VERBOSE,
+)
+"""A piece of C++; together they are the whole source."""
+
+
+class Token(str):
+    """The text of a token, with the kind that the expression above gives it."""
+
+    kind: str
+
+    def __new__(cls, text: str, kind: str) -> Token:
+        """Create a token."""
+        token = super().__new__(cls, text)
+        token.kind = kind
+        return token
+
+
+def translate(source: str) -> str:
+    """Translate launches and `extern __shared__` arrays of a CUDA source to C++ for the simulator.
+
+        kernel<<<grid, block>>>(x, n);          SIMULATOR_LAUNCH(kernel, grid, block)(x, n);
+        extern __shared__ float shared[];       float *const shared = (float *)::simulator::dynamic_shared;
+
+    All else stays as it is, and on the same line, so that diagnostics name the lines of the source.
+
+    Raises: TextError if no name precedes a launch, or it does not end
+    """
+    return "".join(_dynamic_arrays(_launches(list(_tokens(source)))))
+
+
+def _tokens(source: str) -> Iterator[Token]:
+    for match in TOKEN.finditer(source):
+        yield Token(match[0], match.lastgroup if match.lastgroup != "mark" else "text")
+
+
+def _launches(tokens: list[Token]) -> list[Token]:
+    """Replace `kernel<<<` by the beginning of a macro, and the `>>>` that closes it by a parenthesis."""
+    found: list[Token] = []
+    i = 0
+    while i < len(tokens):
+        if tokens[i] == "<<<" and tokens[i].kind == "sign":
+            name = next((k for k in reversed(range(len(found))) if found[k].kind != "space"), -1)
+            end = _closing(tokens, i)
+            if name < 0 or found[name].kind != "name" or end is None:
+                raise _bad_launch(tokens, i)
+            spaces = found[name + 1 :]
+            found[name:] = [Token(f"SIMULATOR_LAUNCH({found[name]},", "sign"), *spaces]
+            found += [*tokens[i + 1 : end], Token(")", "sign")]
+            i = end
+        else:
+            found.append(tokens[i])
+        i += 1
+    return found
+
+
+def _closing(tokens: list[Token], begin: int) -> int | None:
+    """Find the `>>>` of a launch, outside of parentheses."""
+    depth = 0
+    for i in range(begin + 1, len(tokens)):
+        if tokens[i].kind != "sign":
+            continue
+        depth += (tokens[i] in "([{") - (tokens[i] in ")]}")
+        if depth < 0 or tokens[i] == ";":
+            return None
+        if tokens[i] == ">>>" and depth == 0:
+            return i
+    return None
+
+
+def _bad_launch(tokens: list[Token], i: int) -> TextError:
+    line = "".join(tokens[:i]).count("\n") + 1
+    return TextError(
+        "a launch in CUDA must be kernel<<<grid, block>>>(...), with the name of a kernel",
+        f"that in line {line} is not",
+        "give the kernel a name of its own, without template arguments",
+    )
+
+
+def _dynamic_arrays(tokens: list[Token]) -> Iterator[str]:
+    """Replace declarations of dynamic shared memory by those of pointers to it."""
+    i = 0
+    while i < len(tokens):
+        end = next((k for k in range(i, len(tokens)) if tokens[k] == ";"), i) if tokens[i] == "extern" else i
+        declaration = tokens[i:end]
+        if "__shared__" in declaration:
+            yield _pointer(declaration)
+            i = end
+        else:
+            yield tokens[i]
+            i += 1
+
+
+def _pointer(declaration: list[Token]) -> str:
+    """Declare a pointer in place of an array `extern __shared__ [alignas(..)] type name[]`."""
+    words = [token for token in declaration if token.kind != "space"]
+    words = words[: words.index(Token("[", "sign"))] if "[" in words else words
+    *type, name = _without_alignment(words)
+    lines = "\n" * "".join(declaration).count("\n")
+    kept = " ".join(word for word in type if word not in ("extern", "__shared__"))
+    return f"{kept} *const {name} = ({kept} *)::simulator::dynamic_shared{lines}"
+
+
+def _without_alignment(words: list[Token]) -> Iterator[Token]:
+    """Leave out `alignas(..)` and `__align__(..)`: the memory is aligned more than any type asks."""
+    depth = 0
+    aligning = False
+    for word in words:
+        aligning = aligning or word in ("alignas", "__align__")
+        if not aligning:
+            yield word
+        depth += (word == "(") - (word == ")")
+        aligning = aligning and (depth > 0 or word != ")")
