@@ -8,9 +8,9 @@ from catgrad.loops import OPERATIONS
 
 from .. import templates
 from ..c import BACKEND as C
-from ..c import prepare
 from .entries import template_context
 from .loading import load
+from .tools import NEEDS
 
 FILES = {
     "{name}.cu": "model.cu.j2",
@@ -30,8 +30,8 @@ BACKEND = Backend(
     folders=(templates("cuda"), templates("c"), templates("kernels")),
     files=FILES,
     load=load,
-    options=C.options,
-    prepare=prepare,
+    needs=NEEDS,
+    prepare=C.prepare,
     template_context=template_context,
     lowers_to_loops=OPERATIONS,
     runtime_learning_rate=True,

@@ -171,7 +171,7 @@ class Interpreter:
         else:
             place = np.ravel(self.place(array, indices)).tolist()
             elements = {(array.home, at) for at in place}
-        for touched in self.touched[self.teams if array.space is Space.SHARED else 0 :]:
+        for touched in self.touched[self.teams if array.is_of_kernel else 0 :]:
             getattr(touched, kind).update(elements)
 
     def statement(self, s: Any) -> None:

@@ -22,23 +22,38 @@ template <class F> struct WorkOf final : Work {
     cudaError_t run() override { return function(); }
 };
 
+}  // namespace simulator
+
 /* Work in the order of its capture, owned by the graph and by what was instantiated from it. */
-struct Graph {
-    Work *first = nullptr, **end = &first;
+struct CUgraph_st {
+    simulator::Work *first = nullptr, **end = &first;
     int owners = 1;
 };
 
-struct Stream {
-    bool blocking;  // the legacy stream waits for it
-    Graph *graph = nullptr;
-    cudaStreamCaptureMode mode = cudaStreamCaptureModeGlobal;
-    bool invalidated = false;
-    Stream *next_capturing = nullptr;
+struct CUgraphExec_st {
+    CUgraph_st *graph;
 };
 
-struct Event {
+struct CUstream_st {
+    bool blocking;  // the legacy stream waits for it
+    CUgraph_st *graph = nullptr;
+    cudaStreamCaptureMode mode = cudaStreamCaptureModeGlobal;
+    bool invalidated = false;
+    CUstream_st *next_capturing = nullptr;
+};
+
+struct CUevent_st {
     double milliseconds = -1;
 };
+
+typedef CUstream_st *cudaStream_t;
+typedef CUgraph_st *cudaGraph_t;
+typedef CUgraphExec_st *cudaGraphExec_t;
+typedef CUevent_st *cudaEvent_t;
+
+namespace simulator {
+using Graph = CUgraph_st;
+using Stream = CUstream_st;
 
 SIMULATOR_STATE Stream *capturing;  // the first of the streams that capture
 
@@ -52,13 +67,7 @@ inline void disown(Graph *graph) {
         delete graph;
     }
 }
-}  // namespace simulator
 
-typedef simulator::Stream *cudaStream_t;
-typedef simulator::Graph *cudaGraph_t, *cudaGraphExec_t;
-typedef simulator::Event *cudaEvent_t;
-
-namespace simulator {
 /* Refuses what must not happen during a capture, as cudaMalloc, and invalidates the capture. */
 inline cudaError_t check_no_capture(const char *call) {
     cudaError_t error = sticky_error;
@@ -183,7 +192,7 @@ inline cudaError_t cudaGraphInstantiate(cudaGraphExec_t *executable, cudaGraph_t
         return simulator::report(cudaErrorInvalidValue, "cudaGraphInstantiate must receive a graph, not null");
     }
     graph->owners++;
-    *executable = graph;
+    *executable = new CUgraphExec_st{graph};
     return simulator::sticky_error;
 }
 
@@ -193,7 +202,7 @@ inline cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stre
     }
     return simulator::submit(stream, [executable] {
         cudaError_t error = cudaSuccess;
-        for (simulator::Work *work = executable->first; work && error == cudaSuccess; work = work->next) {
+        for (simulator::Work *work = executable->graph->first; work && error == cudaSuccess; work = work->next) {
             error = work->run();
         }
         return error;
@@ -205,10 +214,14 @@ inline cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
     return simulator::sticky_error;
 }
 
-inline cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable) { return cudaGraphDestroy(executable); }
+inline cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable) {
+    simulator::disown(executable->graph);
+    delete executable;
+    return simulator::sticky_error;
+}
 
 inline cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned) {
-    *event = new simulator::Event;
+    *event = new CUevent_st;
     return simulator::sticky_error;
 }
 

@@ -141,4 +141,4 @@ SIMULATOR_UNSEEN inline void sync_warp(Site site, unsigned mask = 0xffffffffu) {
 #define __ballot_sync(mask, predicate) (static_cast<unsigned>(SIMULATOR_BALLOT(mask, predicate)))
 #define __any_sync(mask, predicate) (__ballot_sync(mask, predicate) != 0)
 #define __all_sync(mask, predicate) (__ballot_sync(mask, (predicate) == 0) == 0)
-#define __syncwarp(...) ::simulator::sync_warp(SIMULATOR_SITE, ##__VA_ARGS__)
+#define __syncwarp(...) ::simulator::sync_warp(SIMULATOR_SITE __VA_OPT__(, ) __VA_ARGS__)
