@@ -32,7 +32,7 @@ class Stages:
     def __init__(self, function: Function, given: Mapping[int, Source], machine: Machine) -> None:
         self.function, self.types, self.machine = function, function.types, machine
         self.elements = Elements(function, given)
-        self.choice = Choice(function, given)
+        self.choice = Choice(function, given, machine.gathers)
         self.arrays: dict[int, Buffer] = {}
         self.steps: list[Step] = []
         self.checks: list[Step] = []

@@ -249,7 +249,9 @@ class KernelPrinter:
         return [For(name, extent, lines, loop.axis, tuple(sums.values()), loop.variable.step)]
 
     def _counted(self, variable: Variable, depth: int) -> str:
-        """Name a loop variable by its depth."""
+        """Name a loop variable: by its own name on a grid, or else by its depth."""
+        if self.launch and variable.name != "i":
+            return self.expressions.variables.setdefault(variable, self.namer.fresh(variable.name))
         name = LETTERS[depth] if depth < len(LETTERS) else f"i{depth}"
         self.expressions.variables[variable] = name
         return name
@@ -265,6 +267,7 @@ class KernelPrinter:
         axis, counters, lets = loop.axis, list[Counted](), list[Item]()
         if axis is not Axis.THREAD:
             self.team, self.threads = axis, loop.threads
+            self.launch = Launch(axis, (), self.threads)
         while True:
             name = self._counted(loop.variable, depth)
             counters.append(Counted(name, self._count(loop.variable), loop.variable.step))
@@ -277,7 +280,9 @@ class KernelPrinter:
             lets, loop = [*lets, *before], last
         if axis is not Axis.THREAD:
             self.launch = Launch(axis, tuple(c.count for c in counters), self.threads)
-        lines = (*self._block(lets, depth), *self._guarded(loop, depth)) if lets else self._guarded(loop, depth)
+        lines = (
+            (*self._block(lets, depth), *self._guarded(loop, depth)) if lets else self._guarded(loop, depth)
+        )
         return [Threads(axis, tuple(counters), lines, self.team, self.threads)]
 
     def _count(self, variable: Variable) -> Text:

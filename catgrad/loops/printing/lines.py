@@ -181,7 +181,9 @@ class Require:
     kind: str = "Require"
 
 
-Line = For | Threads | When | Combined | Wait | Local | LocalArray | Assign | Copy | Product | Sorting | Require
+Line = (
+    For | Threads | When | Combined | Wait | Local | LocalArray | Assign | Copy | Product | Sorting | Require
+)
 
 
 @dataclass(frozen=True)

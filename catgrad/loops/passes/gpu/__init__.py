@@ -3,6 +3,8 @@
 from catgrad.loops.passes.contract_arrays import contract_arrays
 from catgrad.loops.passes.dead_stores import eliminate_dead_stores
 from catgrad.loops.passes.gpu.fuse_rows import fuse_rows
+from catgrad.loops.passes.gpu.scalars_first import scalars_first
+from catgrad.loops.passes.gpu.scatters import gather_scatters
 from catgrad.loops.passes.gpu.schedule import privatise, schedule_threads
 from catgrad.loops.passes.gpu.sorts import rank_sorts
 from catgrad.loops.passes.gpu.split_sums import split_sums
@@ -10,7 +12,9 @@ from catgrad.loops.passes.in_place import put_in_place
 
 GPU_PASSES = (
     rank_sorts,
+    gather_scatters,
     split_sums,
+    scalars_first,
     fuse_rows,
     eliminate_dead_stores,
     put_in_place,

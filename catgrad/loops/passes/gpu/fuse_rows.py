@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from catgrad.loops.ir.dependence import is_parallel
 from catgrad.loops.ir.index import Variable, index
-from catgrad.loops.ir.nest import Indices, Item, Kernel, Loop, Reduce, Store, size_hint, statements
+from catgrad.loops.ir.nest import Axis, Indices, Item, Kernel, Loop, Reduce, Store, size_hint, statements
 from catgrad.loops.ir.scalar import Buffer
 from catgrad.loops.ir.steps import Lowered, Step
 from catgrad.loops.machine import Machine
@@ -44,7 +44,7 @@ def _separated(steps: Sequence[Step]) -> list[Step]:
 
 def _fits(nest: Loop, item: Loop) -> bool:
     """Tell whether a nest gains from an item within it."""
-    if is_parallel(nest) != is_parallel(item):
+    if is_parallel(nest) != is_parallel(item) or Axis.BLOCK in (nest.axis, item.axis):
         return False
     if product_nest(item) is not None:
         return False

@@ -93,4 +93,8 @@ def _assigned(items: Sequence[Item]) -> list[Item]:
 def memory(items: Sequence[Item]) -> Iterator[Buffer]:
     """The buffers that threads of a team share, as far as items touch them."""
     private = (Space.REGISTER, Space.LOCAL, Space.LITERAL)
-    return (b for b in {b: None for s in statements(items) for b, _ in (*s.reads, *s.writes)} if b.space not in private)
+    return (
+        b
+        for b in {b: None for s in statements(items) for b, _ in (*s.reads, *s.writes)}
+        if b.space not in private
+    )

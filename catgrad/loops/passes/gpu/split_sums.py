@@ -14,6 +14,7 @@ from catgrad.loops.ir.scalar import Bounds, Buffer, Load, Masked, Scalar, cast, 
 from catgrad.loops.ir.steps import Lowered, Step
 from catgrad.loops.machine import Machine
 from catgrad.loops.passes.gpu.products import count, matrix_product
+from catgrad.loops.passes.gpu.tiles import ENOUGH_BLOCKS, blocks
 from catgrad.ops.extrema import ArgMax, ArgMin
 from catgrad.types import NdArrayType
 
@@ -28,6 +29,9 @@ MIN_SPLIT_TERMS = 2**12
 
 MIN_TERMS = 32
 """Terms of a part that one thread sums."""
+
+MIN_PRODUCT_TERMS = 2**8
+"""Terms of a part of a matrix product."""
 
 MAX_PARTS = 256
 """Parts that the second stage sums."""
@@ -57,8 +61,7 @@ def _parts(r: Reduce, free: Sequence[Variable]) -> int:
     """Choose the number of parts that occupy enough threads; 1 if they are busy anyway."""
     product = matrix_product(free, r)
     if product is not None:
-        tiles = -(-count(product.rows) // 64) * -(-count(product.columns) // 64) * count(product.batch)
-        return min(-(-128 // tiles), count(r.axes) // 512)
+        return min(ENOUGH_BLOCKS // 2 // blocks(product), count(r.axes) // MIN_PRODUCT_TERMS)
     team = TEAM if is_contiguous(r) else 1
     if count(r.axes) < MIN_SPLIT_TERMS:
         return 1
@@ -92,9 +95,7 @@ def _in_two_stages(r: Reduce, free: Sequence[Variable], axis: Variable, parts: i
     return [Kernel([item]) for nest in stages for item in nest]
 
 
-def _dealt(
-    r: Reduce, axis: Variable, part: Variable, parts: int
-) -> tuple[tuple[Variable, ...], Scalar]:
+def _dealt(r: Reduce, axis: Variable, part: Variable, parts: int) -> tuple[tuple[Variable, ...], Scalar]:
     """Deal the values of an axis to parts: runs of neighbours in turn."""
     run = RUN if axis is r.axes[-1] else 1
     turn = Variable(axis.extent, axis.name, step=parts * run)

@@ -36,7 +36,7 @@ from catgrad.types import NdArrayType
 BLOCK = 256
 """Threads of a block."""
 
-LARGE_BLOCK = 1024
+LARGE_BLOCK = 512
 """Threads of a block that has most of the work of a kernel."""
 
 WARP = 32
@@ -55,6 +55,8 @@ MANY_ROWS = 2**12
 def with_threads(kernel: Kernel) -> Kernel:
     """Distribute the loops of a kernel over the threads of a grid."""
     [first, *rest] = kernel.body
+    if isinstance(first, Loop) and first.axis.is_concurrent:
+        return kernel
     chain = parallel_chain(first) if not rest else []
     if not chain:
         return Kernel([_team([Variable(1, "team")], Axis.BLOCK, kernel.body, span(kernel.body))])
@@ -86,8 +88,9 @@ def marked(chain: Sequence[Variable], body: list[Item], axis: Axis, threads: int
     *outer, last = chain
     loop = Loop(last, body, axis=axis, threads=threads)
     for variable in reversed(outer):
-        loop = collapsed(around := Loop(variable, [loop], axis=axis, threads=threads)) or around
-    return replace(loop, axis=axis, threads=threads)
+        around = Loop(variable, [loop], axis=axis, threads=threads)
+        loop = replace(collapsed(around) or around, axis=axis, threads=threads)
+    return loop
 
 
 def distributed(items: Sequence[Item], threads: int) -> list[Item]:
@@ -124,7 +127,9 @@ def _reduced(r: Reduce, threads: int) -> list[Item]:
         Store(total, (), number(r.identity, wide)),
         marked(r.axes, [Accumulate(total, (), r.op, term)], Axis.THREAD),
         Combine(total, (), r.op),
-        Store(r.buffer, r.indices, result if r.buffer.type.dtype is wide else cast(result, r.buffer.type.dtype)),
+        Store(
+            r.buffer, r.indices, result if r.buffer.type.dtype is wide else cast(result, r.buffer.type.dtype)
+        ),
     ]
 
 
@@ -170,7 +175,9 @@ def _span(item: Item) -> int:
 
 def is_uniform(item: Item) -> bool:
     """Tell whether every thread of a team may run a statement alike: it assigns a register."""
-    return not isinstance(item, Loop) and all(buffer.is_register for s in statements([item]) for buffer, _ in s.writes)
+    return not isinstance(item, Loop) and all(
+        buffer.is_register for s in statements([item]) for buffer, _ in s.writes
+    )
 
 
 __all__ = ["Compute", "Number", "distributed", "with_threads"]

@@ -15,8 +15,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import prod
 
-from catgrad.dims import product
+from catgrad.dims import Size, product
 from catgrad.loops.ir.index import Index, Variable, index, is_below, modulo, quotient
 from catgrad.loops.ir.nest import (
     Accumulate,
@@ -45,6 +46,9 @@ DEPTH = 16
 PATCHES = (1, 2, 4)
 """Elements of a thread's patch along each side."""
 
+ENOUGH_BLOCKS = 128
+"""Blocks that occupy a GPU."""
+
 PADDING = 4
 """Elements between the rows of a tile, so that they begin in different banks."""
 
@@ -69,13 +73,13 @@ class _Side:
 
     variables: tuple[Variable, ...]
     name: str
+    patch: int
 
     def __post_init__(self) -> None:
         extent = product(tuple(v.extent for v in self.variables))
         object.__setattr__(self, "extent", extent)
-        patch = max(p for p in PATCHES if p == 1 or count(self.variables) >= SIDE * p)
-        object.__setattr__(self, "patch", patch)
-        object.__setattr__(self, "first", Variable(extent, f"{self.name}_tile", step=SIDE * patch))
+        patch = self.patch
+        object.__setattr__(self, "first", stepped(extent, f"{self.name}_tile", SIDE * patch))
         object.__setattr__(self, "thread", Variable(SIDE, f"{self.name}_thread"))
 
     @property
@@ -98,13 +102,13 @@ class _Tiles:
 
     def __init__(self, found: MatrixProduct, epilogue: Sequence[Item]) -> None:
         self.product, self.epilogue = found, epilogue
-        self.rows, self.columns = _Side(found.rows, "row"), _Side(found.columns, "column")
+        patch = patches(found)
+        self.rows, self.columns = _Side(found.rows, "row", patch[0]), _Side(found.columns, "column", patch[1])
         self.depth = product(tuple(v.extent for v in found.sums))
-        self.slice = Variable(self.depth, "slice", step=DEPTH)
+        self.slice = stepped(self.depth, "slice", DEPTH)
         dtype = found.reduce.scalar.dtype
         self.left = self._tile("left", self.rows, dtype)
         self.right = self._tile("right", self.columns, dtype)
-        patch = (self.rows.patch, self.columns.patch)
         threads = (SIDE, SIDE)
         self.sums = Buffer("sums", NdArrayType((*threads, *patch), dtype), Space.LOCAL)
         self.factors = [
@@ -165,7 +169,9 @@ class _Tiles:
         """Add the outer products of columns and rows of the tiles."""
         k = Variable(DEPTH, "k")
         body: list[Item] = []
-        for side, tile, own in zip((self.rows, self.columns), (self.left, self.right), self.factors, strict=True):
+        for side, tile, own in zip(
+            (self.rows, self.columns), (self.left, self.right), self.factors, strict=True
+        ):
             i = Variable(side.patch, "i")
             at = index(side.thread) * side.patch + index(i)
             body += _unrolled([i], [Store(own, self._own(i), Load(tile, (index(k), at)))])
@@ -191,12 +197,31 @@ class _Tiles:
             result: Scalar = Load(self.sums, self._own(i, j))
             dtype = r.buffer.type.dtype
             store = Store(r.buffer, r.indices, result if dtype is result.dtype else cast(result, dtype))
-            conditions = [side.within(place) for side, place in zip((self.rows, self.columns), places, strict=True)]
+            conditions = [
+                side.within(place) for side, place in zip((self.rows, self.columns), places, strict=True)
+            ]
             body = rewritten([store, *self.epilogue], Substituted(values))
             return _guarded(i, j, conditions, body)
 
         i, j = Variable(self.rows.patch, "i"), Variable(self.columns.patch, "j")
         return self._of_threads(stored(i, j))
+
+
+def patches(found: MatrixProduct) -> tuple[int, int]:
+    """Choose the rows and columns of a thread's patch: many, if there are blocks enough all the same."""
+    sizes = count(found.rows), count(found.columns)
+    rows, columns = (max(p for p in PATCHES if p == 1 or n >= SIDE * p) for n in sizes)
+    while (
+        (rows, columns) != (1, 1) and blocks(found, rows, columns) < ENOUGH_BLOCKS and max(rows, columns) > 2
+    ):
+        rows, columns = (rows // 2, columns) if rows >= columns else (rows, columns // 2)
+    return rows, columns
+
+
+def blocks(found: MatrixProduct, rows: int = 2, columns: int = 2) -> int:
+    """Count the tiles of a product, at these sizes of patches."""
+    tiles = (-(-count(group) // (SIDE * n)) for group, n in ((found.rows, rows), (found.columns, columns)))
+    return count(found.batch) * prod(tiles)
 
 
 def _guarded(
@@ -218,6 +243,11 @@ def _strides(factor: Scalar, variables: Sequence[Variable]) -> int:
     """Tell how far apart neighbours along variables are: 1 side by side, or many."""
     places = [load.buffer.flat(load.indices) for load in factor.loads()]
     return 1 if any(place.coefficient(v) == 1 for place in places for v in variables) else 2
+
+
+def stepped(extent: Size, name: str, step: int) -> Variable:
+    """Make a variable that counts by a step, or has one value if the extent is no longer."""
+    return Variable(1, name) if isinstance(extent, int) and extent <= step else Variable(extent, name, step)
 
 
 def unflat(variables: Sequence[Variable], place: Index) -> dict[Variable, Index]:
