@@ -15,8 +15,8 @@ from catgrad.programs.ports import TABLES, Port, Role
 from catgrad.programs.program import Function, Program
 from catgrad.types import Array, substitute, symbols
 
-from ..c.interface import entry, own
 from ..c.harness import OVERFLOW, too_large
+from ..c.interface import entry, own
 from ..c.plans import Plan, Plans
 from ..host.checks import Expected
 from .device import Device, DeviceArray

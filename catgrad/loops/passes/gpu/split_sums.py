@@ -6,10 +6,9 @@ Terms are dealt to parts in a fixed order, so that results do not depend on how 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
-from catgrad.loops.ir.index import Index, Variable, index
-from catgrad.loops.ir.nest import Item, Kernel, Loop, Reduce, Substituted, nested, size_hint
+from catgrad.loops.ir.index import Variable, index
+from catgrad.loops.ir.nest import Kernel, Loop, Reduce, Substituted, nested, size_hint
 from catgrad.loops.ir.scalar import Bounds, Buffer, Load, Masked, Scalar, cast, number
 from catgrad.loops.ir.steps import Lowered, Step
 from catgrad.loops.machine import Machine

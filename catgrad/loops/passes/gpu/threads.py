@@ -48,6 +48,9 @@ MIN_SPAN = 8
 MAX_WARP_SPAN = 1024
 """Iterations within a row that a warp runs through."""
 
+COMBINING = 32
+"""Iterations that take as long as to combine the results of a team."""
+
 MANY_ROWS = 2**12
 """Rows that occupy a GPU with one thread each."""
 
@@ -106,7 +109,9 @@ def _distributed(item: Item, threads: int) -> list[Item]:
     chain = parallel_chain(item)
     body = inside(item, len(chain)) if chain else item.body
     width = span(body)
-    if chain and (width < MIN_SPAN or count(chain) >= threads):
+    alone = -(-count(chain) // threads) * width
+    together = count(chain) * (-(-width // threads) + COMBINING)
+    if chain and (width < MIN_SPAN or alone <= together):
         return [marked(chain, serial(body), Axis.THREAD)]
     if width < MIN_SPAN:
         return [one_thread(serial([item]))]
@@ -117,7 +122,7 @@ def _reduced(r: Reduce, threads: int) -> list[Item]:
     """Reduce in the threads of a team, and combine their results."""
     if isinstance(r.op, ArgMax | ArgMin):
         return distributed(index_by_reductions(r), threads)
-    if count(r.axes) < MIN_SPAN:
+    if count(r.axes) <= -(-count(r.axes) // threads) + COMBINING // 2:
         return serial([r])
     wide = r.buffer.type.dtype.wide
     total = Buffer(r.op.result or "total", NdArrayType((), wide), Space.REGISTER)
