@@ -157,7 +157,8 @@ class Signature(Structure):
         memory = (
             (buffer.size, buffer.space, is_local(buffer), self.plan.scratch.get(buffer)) if local else None
         )
-        return self._ordered(self.twin(buffer)), buffer.type.dtype, local, bool(buffer.order), memory
+        kind = buffer.type.dtype, local, bool(buffer.order), buffer.is_aligned, memory
+        return self._ordered(self.twin(buffer)), *kind
 
     def _items(self, items: Sequence[Item]) -> Hashable:
         return tuple(map(self._item, items))

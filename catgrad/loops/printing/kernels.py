@@ -129,7 +129,7 @@ class KernelPrinter:
         """The kernel as a function of this name."""
         interface, replaced = self.interface, {buffer.alias for buffer in self.interface.changed}
         parameters = tuple(
-            Parameter(b.type.dtype, self._name(b), b in interface.changed or b in replaced)
+            Parameter(b.type.dtype, self._name(b), b in interface.changed or b in replaced, b.is_aligned)
             for b in interface.given
         )
         for variable in interface.free:
@@ -279,7 +279,8 @@ class KernelPrinter:
                 break
             lets, loop = [*lets, *before], last
         if axis is not Axis.THREAD:
-            self.launch = Launch(axis, tuple(c.count for c in counters), self.threads)
+            wide = any(each.axis is Axis.UNROLLED for each in loops(loop.body))
+            self.launch = Launch(axis, tuple(c.count for c in counters), self.threads, wide)
         lines = (
             (*self._block(lets, depth), *self._guarded(loop, depth)) if lets else self._guarded(loop, depth)
         )

@@ -188,20 +188,25 @@ Line = (
 
 @dataclass(frozen=True)
 class Parameter:
-    """An array parameter of a kernel, and whether it is modified."""
+    """An array parameter of a kernel, and whether it is modified, and begins at a multiple of 16 bytes."""
 
     dtype: Dtype
     name: str
     changes: bool
+    is_aligned: bool = False
 
 
 @dataclass(frozen=True)
 class Launch:
-    """The threads of a kernel: a grid of so many iterations, each of one thread or of a team."""
+    """The threads of a kernel: a grid of so many iterations, each of one thread or of a team.
+
+    A thread of one that `is_wide` processes elements side by side.
+    """
 
     axis: Axis
     counts: tuple[Text, ...]
     threads: int
+    is_wide: bool = False
 
 
 @dataclass(frozen=True)

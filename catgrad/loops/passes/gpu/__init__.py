@@ -10,11 +10,13 @@ from catgrad.loops.passes.gpu.scatters import gather_scatters
 from catgrad.loops.passes.gpu.schedule import privatise, schedule_threads
 from catgrad.loops.passes.gpu.sorts import rank_sorts
 from catgrad.loops.passes.gpu.split_sums import split_sums
+from catgrad.loops.passes.gpu.wide import mark_unaligned
 from catgrad.loops.passes.in_place import put_in_place
 
 
 def _passes(fuse: Pass) -> tuple[Pass, ...]:
     return (
+        mark_unaligned,
         rank_sorts,
         gather_scatters,
         split_sums,

@@ -9,11 +9,12 @@ from collections.abc import Sequence
 
 from catgrad.loops.ir.index import Variable, index
 from catgrad.loops.ir.nest import Kernel, Loop, Reduce, Substituted, nested, size_hint
-from catgrad.loops.ir.scalar import Bounds, Buffer, Load, Masked, Scalar, cast, number
+from catgrad.loops.ir.scalar import Bounds, Buffer, Compute, Load, Masked, Scalar, cast, number
 from catgrad.loops.ir.steps import Lowered, Step
 from catgrad.loops.machine import Machine
 from catgrad.loops.passes.gpu.products import count, matrix_product
 from catgrad.loops.passes.gpu.tiles import ENOUGH_BLOCKS, blocks
+from catgrad.ops.arithmetic import Add, Multiply
 from catgrad.ops.extrema import ArgMax, ArgMin
 from catgrad.types import NdArrayType
 
@@ -96,15 +97,25 @@ def _in_two_stages(r: Reduce, free: Sequence[Variable], axis: Variable, parts: i
 
 def _dealt(r: Reduce, axis: Variable, part: Variable, parts: int) -> tuple[tuple[Variable, ...], Scalar]:
     """Deal the values of an axis to parts: runs of neighbours in turn."""
-    run = RUN if axis is r.axes[-1] else 1
-    turn = Variable(axis.extent, axis.name, step=parts * run)
-    place, axes = index(turn) + index(part) * run, [turn if v is axis else v for v in r.axes]
-    if run > 1:
-        near = Variable(run, f"{axis.name}_near")
-        place, axes = place + index(near), [*axes, near]
+    run = RUN if axis is r.axes[-1] and is_contiguous(r) else 1
+    stride = parts * run
+    if isinstance(axis.extent, int):
+        turn = Variable(-(-axis.extent // stride), axis.name)
+        place = index(turn) * stride
+    else:
+        turn = Variable(axis.extent, axis.name, step=stride)
+        place = index(turn)
+    near = Variable(run, f"{axis.name}_near")
+    place += index(part) * run + index(near)
+    axes = [turn if v is axis else v for v in r.axes] + ([near] if run > 1 else [])
     scalar = Substituted({axis: place}).scalar(r.scalar)
-    exact = isinstance(axis.extent, int) and axis.extent % (parts * run) == 0
-    if not exact:
-        beyond = number(r.identity, r.scalar.dtype)
-        scalar = Masked((Bounds(place, axis.extent, False, True),), scalar, beyond)
-    return tuple(axes), scalar
+    exact = isinstance(axis.extent, int) and axis.extent % stride == 0
+    return tuple(axes), scalar if exact else _masked(scalar, r, Bounds(place, axis.extent, False, True))
+
+
+def _masked(scalar: Scalar, r: Reduce, bounds: Bounds) -> Scalar:
+    """Replace a scalar beyond the end by the identity, and the factors of a product, which it remains."""
+    if isinstance(scalar, Compute) and isinstance(scalar.op, Multiply) and isinstance(r.op, Add):
+        factors = (Masked((bounds,), o, number(0, o.dtype)) for o in scalar.operands)
+        return Compute(scalar.op, scalar.dtype, tuple(factors))
+    return Masked((bounds,), scalar, number(r.identity, scalar.dtype))

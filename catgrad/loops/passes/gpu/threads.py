@@ -28,6 +28,7 @@ from catgrad.loops.ir.nest import (
 from catgrad.loops.ir.scalar import Buffer, Compute, Load, Number, Scalar, Space, cast, number
 from catgrad.loops.passes.gpu.products import count
 from catgrad.loops.passes.gpu.serial import serial
+from catgrad.loops.passes.gpu.wide import MIN_ELEMENTS, widened
 from catgrad.loops.passes.reductions import index_by_reductions
 from catgrad.loops.passes.unroll import collapsed
 from catgrad.ops.extrema import ArgMax, ArgMin
@@ -66,7 +67,8 @@ def with_threads(kernel: Kernel) -> Kernel:
     body = inside(first, len(chain))
     rows, width = count(chain), span(body)
     if width < MIN_SPAN or _is_coalesced(chain, body, rows, width):
-        return Kernel([marked(chain, serial(body), Axis.GRID, BLOCK)])
+        grid = marked(chain, serial(body), Axis.GRID, BLOCK)
+        return Kernel([widened(grid) if rows >= MIN_ELEMENTS else grid])
     is_short = width <= MAX_WARP_SPAN and rows >= BLOCK // WARP
     return Kernel([_team(chain, Axis.WARP if is_short else Axis.BLOCK, body, width if rows < BLOCK else 0)])
 

@@ -34,6 +34,7 @@ from catgrad.loops.ir.nest import (
 )
 from catgrad.loops.ir.scalar import Bounds, Buffer, Compute, Load, Masked, Scalar, Space, cast, number
 from catgrad.loops.passes.gpu.products import MatrixProduct, count, product_nest
+from catgrad.loops.passes.gpu.wide import WIDTH
 from catgrad.ops.arithmetic import Add, Multiply
 from catgrad.types import NdArrayType
 
@@ -159,11 +160,14 @@ class _Tiles:
         if conditions:
             scalar = Masked(conditions, scalar, number(0, scalar.dtype))
         along = _strides(factor, side.variables) >= _strides(factor, self.product.sums)
-        order = (near, deep) if along else (deep, near)
-        store: Item = Store(tile, (index(deep), index(near)), scalar)
-        for variable in reversed(order):
-            store = Loop(variable, [store], axis=Axis.THREAD)
-        return store
+        outer, inner = (near, deep) if along else (deep, near)
+        store = Store(tile, (index(deep), index(near)), scalar)
+        strip, four = Variable(inner.extent // WIDTH, inner.name), Variable(WIDTH, "near")  # type: ignore[operator]
+        change = Substituted({inner: index(strip) * WIDTH + index(four)})
+        loads: Item = Loop(four, [store.map(change)], axis=Axis.UNROLLED)
+        for variable in (strip, outer):
+            loads = Loop(variable, [loads], axis=Axis.THREAD)
+        return loads
 
     def _multiply(self) -> Item:
         """Add the outer products of columns and rows of the tiles."""
