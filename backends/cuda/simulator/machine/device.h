@@ -2,6 +2,7 @@
 #pragma once
 #include "graphs.h"
 #include "launch.h"
+#include "memory.h"
 
 enum cudaDeviceAttr {
     cudaDevAttrMaxThreadsPerBlock = 1,
@@ -35,6 +36,14 @@ inline cudaError_t cudaGetDevice(int *device) {
 inline cudaError_t cudaSetDevice(int device) {
     return device == 0 ? simulator::sticky_error
                        : simulator::report(cudaErrorInvalidDevice, "there is one device, 0, and not %d", device);
+}
+
+/* Frees all memory, and forgets the error of a kernel that failed. */
+inline cudaError_t cudaDeviceReset() {
+    simulator::last_error = simulator::sticky_error = cudaSuccess;
+    simulator::message[0] = 0;
+    simulator::deallocate_all();
+    return cudaSuccess;
 }
 
 inline cudaError_t cudaGetDeviceProperties(cudaDeviceProp *properties, int device) {

@@ -51,12 +51,12 @@ SIMULATOR_STATE cudaError_t sticky_error = cudaSuccess;  // of a kernel that fai
 SIMULATOR_STATE char message[512];
 
 /* Records an error with its message, for cudaGetLastError and cuda_simulator_message. */
-inline cudaError_t report(cudaError_t error, const char *format, va_list arguments) {
+SIMULATOR_UNSEEN inline cudaError_t report(cudaError_t error, const char *format, va_list arguments) {
     vsnprintf(message, sizeof message, format, arguments);
     return last_error = error;
 }
 
-__attribute__((format(printf, 2, 3))) inline cudaError_t report(cudaError_t error, const char *format, ...) {
+__attribute__((format(printf, 2, 3))) SIMULATOR_UNSEEN inline cudaError_t report(cudaError_t error, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
     report(error, format, arguments);

@@ -13,7 +13,7 @@
 namespace simulator {
 typedef ucontext_t Context;
 
-inline void switch_context(Context *from, Context *to) { swapcontext(from, to); }
+SIMULATOR_UNSEEN inline void switch_context(Context *from, Context *to) { swapcontext(from, to); }
 
 inline void make_context(Context *context, char *stack, size_t size, void (*entry)()) {
     getcontext(context);
@@ -89,7 +89,7 @@ simulator_switch:
 namespace simulator {
 typedef void *Context;
 
-inline void switch_context(Context *from, Context *to) { simulator_switch(from, *to); }
+SIMULATOR_UNSEEN inline void switch_context(Context *from, Context *to) { simulator_switch(from, *to); }
 
 /* Lays out a stack as simulator_switch leaves it, such that it returns into `entry`. */
 SIMULATOR_UNSEEN inline void make_context(Context *context, char *stack, size_t size, void (*entry)()) {
@@ -108,6 +108,7 @@ SIMULATOR_UNSEEN inline void make_context(Context *context, char *stack, size_t 
 
 namespace simulator {
 constexpr size_t STACK_BYTES = 128 * 1024;
+constexpr unsigned MAX_FIBERS = 1024;  // that run at the same time
 
 struct Fiber {
     Context context;
@@ -120,16 +121,67 @@ SIMULATOR_STATE Context scheduler;  // of the function that launches, on the sta
 SIMULATOR_STATE const void *host_stack;
 SIMULATOR_STATE size_t host_stack_bytes;
 SIMULATOR_STATE void *host_fake_stack, *host_races;
+SIMULATOR_STATE char from_host[8], to_host[8];  // tokens: a kernel begins after what was before it, and all ends before the next
 
-/* Maps a stack below which no page is mapped, so that an overflow is no silent damage. */
-inline char *new_stack() {
+/* Creates a fiber with a stack below which no page is mapped, so that an overflow is no silent damage. */
+SIMULATOR_UNSEEN inline Fiber *new_fiber() {
     const size_t page = sysconf(_SC_PAGESIZE);
     void *memory = mmap(nullptr, page + STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED || mprotect(memory, page, PROT_NONE) != 0) {
         perror("the CUDA simulator must map a stack for each thread of a block");
         abort();
     }
-    return static_cast<char *>(memory) + page;
+    Fiber *const fiber = new Fiber();
+    fiber->stack = static_cast<char *>(memory) + page;
+#ifdef SIMULATOR_RACES
+    fiber->races = __tsan_create_fiber(0);
+#endif
+    return fiber;
+}
+
+#ifdef SIMULATOR_RACES
+// Threads of a block and of the next have fibers of their own: of two accesses by one fiber, none is a race. To
+// create one is slow, so every other block uses the same.
+SIMULATOR_STATE Fiber *fibers[2][MAX_FIBERS];
+SIMULATOR_STATE unsigned turn;
+
+SIMULATOR_UNSEEN inline Fiber *take_fiber(unsigned number) {
+    Fiber *&fiber = fibers[turn][number];
+    fiber = fiber ? fiber : new_fiber();
+    return fiber;
+}
+
+inline void give_fiber(Fiber *) {}
+
+/* Takes back a fiber that is not at its end, with what is known of its accesses. */
+SIMULATOR_UNSEEN inline void abandon_fiber(Fiber *fiber) {
+    __tsan_destroy_fiber(fiber->races);
+    fiber->races = __tsan_create_fiber(0);
+    forget_accesses(fiber->stack, fiber->stack + STACK_BYTES);
+}
+
+SIMULATOR_UNSEEN inline void end_turn() { turn = 1 - turn; }
+#else
+SIMULATOR_STATE Fiber *free_fibers[MAX_FIBERS];
+SIMULATOR_STATE unsigned free_fiber_count;
+
+inline Fiber *take_fiber(unsigned) { return free_fiber_count ? free_fibers[--free_fiber_count] : new_fiber(); }
+
+inline void give_fiber(Fiber *fiber) { free_fibers[free_fiber_count++] = fiber; }
+
+/* Takes back a fiber that is not at its end. */
+inline void abandon_fiber(Fiber *fiber) {
+    permit(fiber->stack, STACK_BYTES);
+    give_fiber(fiber);
+}
+
+inline void end_turn() {}
+#endif
+
+/* Lets a fiber begin with a function. */
+SIMULATOR_UNSEEN inline void start_fiber(Fiber *fiber, unsigned number, void (*entry)()) {
+    const size_t stagger = number % 61 * 64;  // stacks at equal offsets in pages would share lines of the cache
+    make_context(&fiber->context, fiber->stack, STACK_BYTES - stagger, entry);
 }
 
 /* Continues a fiber until it suspends itself. */
@@ -148,6 +200,7 @@ SIMULATOR_UNSEEN inline void resume(Fiber *fiber) {
 
 /* Returns to the scheduler, for the last time if the fiber has finished. */
 SIMULATOR_UNSEEN inline void suspend(Fiber *fiber, [[maybe_unused]] bool finished) {
+    release(to_host);
 #ifdef SIMULATOR_ADDRESS
     __sanitizer_start_switch_fiber(finished ? nullptr : &fiber->fake_stack, host_stack, host_stack_bytes);
 #endif
@@ -160,10 +213,22 @@ SIMULATOR_UNSEEN inline void suspend(Fiber *fiber, [[maybe_unused]] bool finishe
 #endif
 }
 
-/* Tells AddressSanitizer that a fiber runs for the first time, and learns the stack of the host from it. */
-inline void begin_fiber() {
+/* Begins a fiber; AddressSanitizer tells where the stack of the host is. */
+SIMULATOR_UNSEEN inline void begin_fiber() {
 #ifdef SIMULATOR_ADDRESS
     __sanitizer_finish_switch_fiber(nullptr, &host_stack, &host_stack_bytes);
 #endif
+    acquire(from_host);
 }
+
+/* Begins the time in which fibers run. */
+SIMULATOR_UNSEEN inline void begin_fibers() {
+#ifdef SIMULATOR_RACES
+    host_races = __tsan_get_current_fiber();
+#endif
+    release(from_host);
+}
+
+/* Ends the time in which fibers run. */
+inline void end_fibers() { acquire(to_host); }
 }  // namespace simulator

@@ -12,7 +12,7 @@ enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize = 8, cudaFu
 namespace simulator {
 constexpr size_t SHARED_BYTES = 48 * 1024, MAX_SHARED_BYTES = 227 * 1024;
 
-alignas(1024) SIMULATOR_STATE unsigned char dynamic_shared[MAX_SHARED_BYTES];
+alignas(1024) SIMULATOR_STATE char dynamic_shared[MAX_SHARED_BYTES];
 
 /* A kernel that may use more shared memory than others. */
 struct Allowance {
@@ -60,20 +60,25 @@ inline Order chosen_order() {
     return Order::invalid;
 }
 
+/* Fills memory with NaN. */
+SIMULATOR_UNSEEN inline void poison(char *begin, size_t size) {
+#if defined(SIMULATOR_ADDRESS) || defined(SIMULATOR_RACES)
+    for (volatile char *at = begin; at < begin + size; at++) {  // both intercept memset
+        *at = static_cast<char>(0xff);
+    }
+#else
+    memset(begin, 0xff, size);
+#endif
+}
+
 /* Fills all shared memory with NaN, and lets nobody beyond its size. */
 SIMULATOR_UNSEEN inline void poison_shared(size_t dynamic_bytes) {
     char *const begin = __start_cuda_shared, *const end = __stop_cuda_shared;
-    for (volatile char *at = begin; at < end; at++) {  // memset would report what lies between arrays
-        *at = static_cast<char>(0xff);
-    }
-    for (volatile unsigned char *at = dynamic_shared; at < dynamic_shared + dynamic_bytes; at++) {
-        *at = 0xff;
-    }
+    poison(begin, static_cast<size_t>(end - begin));
+    poison(dynamic_shared, dynamic_bytes);
     forget_accesses(begin, end);
     forget_accesses(dynamic_shared, dynamic_shared + dynamic_bytes);
 }
-
-SIMULATOR_STATE char end_of_kernel[8];  // the token that orders what a kernel did before all that follows
 
 struct Configuration {
     dim3 grid, block;
@@ -117,11 +122,9 @@ SIMULATOR_UNSEEN inline cudaError_t run_kernel(const char *name, const Configura
     kernel_arguments = arguments;
     failed = false;
     forbid(dynamic_shared + configuration.shared, MAX_SHARED_BYTES - configuration.shared);
-#ifdef SIMULATOR_RACES
-    host_races = __tsan_get_current_fiber();
-#endif
+    begin_fibers();
     run_blocks(configuration, order);
-    acquire(end_of_kernel);
+    end_fibers();
     permit(dynamic_shared, MAX_SHARED_BYTES);
     return failed ? sticky_error : cudaSuccess;
 }
@@ -160,14 +163,8 @@ template <class... Parameters> struct Launch {
         auto *const self = kernel;
         auto call = [self, arguments...] { self(arguments...); };
         submit(stream, [call, name = name, configuration = configuration]() mutable {
-            return run_kernel(name, configuration, [](void *p) { run_body(static_cast<decltype(call) *>(p)); }, &call);
+            return run_kernel(name, configuration, [](void *p) { (*static_cast<decltype(call) *>(p))(); }, &call);
         });
-    }
-
-    /* Runs the body of one thread, after which the kernel may end. */
-    template <class Call> static void run_body(Call *call) {
-        (*call)();
-        release(end_of_kernel);
     }
 };
 

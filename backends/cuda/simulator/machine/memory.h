@@ -48,6 +48,12 @@ inline cudaError_t deallocate(void *data) {
     }
     return report(cudaErrorInvalidValue, "%p is not allocated, or was freed before", data);
 }
+
+inline void deallocate_all() {
+    while (allocations) {
+        deallocate(allocations->data);
+    }
+}
 }  // namespace simulator
 
 inline cudaError_t cudaMalloc(void **data, size_t size) {
