@@ -17,5 +17,6 @@
 #include "machine/launch.h"
 #include "machine/memory.h"
 #include "machine/qualifiers.h"
+#include "machine/tensor_cores.h"
 #include "machine/vectors.h"
 #include "machine/warp.h"

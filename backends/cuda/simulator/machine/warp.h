@@ -133,12 +133,16 @@ SIMULATOR_UNSEEN inline uint64_t ballot(Site site, unsigned mask, bool predicate
 }
 
 /* Waits for the lanes of the mask; unlike other exchanges, it also orders their accesses to memory. */
-SIMULATOR_UNSEEN inline void sync_warp(Site site, unsigned mask = 0xffffffffu) {
-    Thread *const thread = current;
-    release(tokens.lanes[thread->number]);
-    exchange(mask, resolve_barrier, site);
-    acquire(tokens.warp_barriers[thread->received[0]]);
-}
+struct WarpBarrier {
+    Site site;
+
+    SIMULATOR_UNSEEN void operator()(unsigned mask = 0xffffffffu) const {
+        Thread *const thread = current;
+        release(tokens.lanes[thread->number]);
+        exchange(mask, resolve_barrier, site);
+        acquire(tokens.warp_barriers[thread->received[0]]);
+    }
+};
 }  // namespace simulator
 
 #define SIMULATOR_SHUFFLE(kind, ...) ::simulator::shuffle(::simulator::Shuffle::kind, SIMULATOR_SITE, __VA_ARGS__)
@@ -150,4 +154,4 @@ SIMULATOR_UNSEEN inline void sync_warp(Site site, unsigned mask = 0xffffffffu) {
 #define __ballot_sync(mask, predicate) (static_cast<unsigned>(SIMULATOR_BALLOT(mask, predicate)))
 #define __any_sync(mask, predicate) (__ballot_sync(mask, predicate) != 0)
 #define __all_sync(mask, predicate) (__ballot_sync(mask, (predicate) == 0) == 0)
-#define __syncwarp(...) ::simulator::sync_warp(SIMULATOR_SITE, ##__VA_ARGS__)
+#define __syncwarp(...) (::simulator::WarpBarrier{SIMULATOR_SITE}(__VA_ARGS__))
