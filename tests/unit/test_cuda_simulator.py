@@ -1,14 +1,17 @@
-"""The CUDA simulator: kernels compute what NumPy does in any order of threads, and wrong ones are reported."""
+"""The CUDA simulator: kernels compute what NumPy does in any order of threads; wrong ones are reported."""
 
 from __future__ import annotations
 
 import ctypes
+import math
 import re
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
-from catgrad.backends.cuda.simulator import library, translate
+from catgrad.backends.c.compiler import shared_library
+from catgrad.backends.cuda.simulator import TOOLCHAIN, library, translate
 
 from catgrad.errors import TextError, ToolError
 from catgrad.tools import run
@@ -18,7 +21,14 @@ from tests.unit.cuda.wrong import create
 
 pytestmark = NEEDS_CXX
 ORDERS = ("forward", "backward", "random:1", "random:2")
-INVALID_VALUE, INVALID_CONFIGURATION, INVALID_DEVICE, ILLEGAL_STATE, MISALIGNED, FAILURE = 1, 9, 101, 401, 716, 719
+INVALID_VALUE, INVALID_CONFIGURATION, INVALID_DEVICE, ILLEGAL_STATE, MISALIGNED, FAILURE = (
+    1,
+    9,
+    101,
+    401,
+    716,
+    719,
+)
 UNSUPPORTED, INVALIDATED, IMPLICIT = 900, 901, 906
 
 
@@ -144,7 +154,10 @@ def test_atomics():
 
 def test_floats_of_16_bits_round_to_nearest_even():
     ml_dtypes = pytest.importorskip("ml_dtypes")
-    bits, x = np.arange(2**16, dtype=np.uint16), RNG.integers(0, 2**32, 2**16, dtype=np.uint32).view(np.float32)
+    bits, x = (
+        np.arange(2**16, dtype=np.uint16),
+        RNG.integers(0, 2**32, 2**16, dtype=np.uint32).view(np.float32),
+    )
     halfway = (bits.view(np.float16).astype(np.float32).view(np.uint32) + np.uint32(0x1000)).view(np.float32)
     for numbers in (x, halfway, bits.view(np.float16).astype(np.float32)):
         f16, bf16 = np.empty((2, 2**16), np.float32)
@@ -166,7 +179,7 @@ def test_functions_of_numbers():
     x, out, i = RNG.uniform(0.1, 3, 32).astype(np.float32), np.empty((9, 32), np.float32), np.arange(32)
     assert device("features").math(x, out) == 0
     y = x.astype(np.float64)
-    erf = np.vectorize(__import__("math").erf)
+    erf = np.vectorize(math.erf)
     expected = [
         y**-0.5, np.exp(y), erf(y), y / 3, y * y + 1, np.log(y), y.clip(0, 1),
         np.minimum(y, 1.5) + np.maximum(2, i), y + y**2,
@@ -199,7 +212,11 @@ def test_shared_memory_over_48_kib_must_be_allowed():
     on, x = device("features"), np.zeros(4, np.float32)
     assert on.reversed(x, 4, ctypes.c_size_t(48 << 10)) == 0
     assert on.reversed(x, 4, ctypes.c_size_t(49 << 10)) == INVALID_VALUE
-    assert "reverse_kernel" in on.message and "50176 bytes" in on.message and "cudaFuncSetAttribute" in on.message
+    assert (
+        "reverse_kernel" in on.message
+        and "50176 bytes" in on.message
+        and "cudaFuncSetAttribute" in on.message
+    )
     assert on.allow(228 << 10) == INVALID_VALUE
     assert on.allow(227 << 10) == 0
     assert on.reversed(x, 4, ctypes.c_size_t(227 << 10)) == 0
@@ -227,7 +244,10 @@ def test_a_launch_has_limits(configuration, error):
 def test_an_order_must_exist(monkeypatch):
     monkeypatch.setenv("CUDA_SIMULATOR_ORDER", "sideways")
     assert device("features").launch(1, 1, 1, 1) == INVALID_VALUE
-    assert "CUDA_SIMULATOR_ORDER must be forward, backward or random:SEED, not sideways" in device("features").message
+    assert (
+        "CUDA_SIMULATOR_ORDER must be forward, backward or random:SEED, not sideways"
+        in device("features").message
+    )
 
 
 # ---- the runtime
@@ -309,9 +329,21 @@ def lines_with_bugs(kernel):
 @pytest.mark.parametrize(
     ("kernel", "error", "message"),
     [
-        ("two_barriers", FAILURE, r"__syncthreads\(\) in line {1}, while thread \(0, 0, 0\) waits in line {0}"),
-        ("barrier_in_branch", FAILURE, r"deadlock: .* exchange in line {0}, .* __syncthreads\(\) in line {1}"),
-        ("outside_of_mask", FAILURE, "lane 0 reads lane 9 by the shuffle in line {0}, which is not in the mask"),
+        (
+            "two_barriers",
+            FAILURE,
+            r"__syncthreads\(\) in line {1}, while thread \(0, 0, 0\) waits in line {0}",
+        ),
+        (
+            "barrier_in_branch",
+            FAILURE,
+            r"deadlock: .* exchange in line {0}, .* __syncthreads\(\) in line {1}",
+        ),
+        (
+            "outside_of_mask",
+            FAILURE,
+            "lane 0 reads lane 9 by the shuffle in line {0}, which is not in the mask",
+        ),
         ("not_in_own_mask", FAILURE, "lane 16 executes an exchange in line {0} whose mask is 0x0000ffff"),
         ("exited_lane", FAILURE, "lane 0 reads lane 16 by the shuffle in line {0}, which has finished"),
         ("two_shuffles", FAILURE, "lane 0 of the warp is in line {0}, lane 1 in line {1}"),
@@ -379,15 +411,24 @@ def test_correct_kernels_have_no_races_and_a_missing_barrier_makes_one():
 @pytest.mark.parametrize(
     ("cuda", "cpp"),
     [
-        ("k<<<1, 2>>>(x);", "SIMULATOR_LAUNCH(k,1, 2)(x);"),
-        ("k <<<\n  f(a >> 1, (b)), c[d], 0, s\n>>> (x,\ny);", "SIMULATOR_LAUNCH(k, \n  f(a >> 1, (b)), c[d], 0, s\n) (x,\ny);"),
-        ("if (a) k<<<g, b>>>(h(1, 2)); else l<<<g, b>>>();", "if (a) SIMULATOR_LAUNCH(k,g, b)(h(1, 2)); else SIMULATOR_LAUNCH(l,g, b)();"),
+        ("k<<<1, 2>>>(x);", "SIMULATOR_LAUNCH(k, 1, 2)(x);"),
+        (
+            "k <<<\n f(a >> 1, (b)), c[d]\n>>> (x,\ny);",
+            "SIMULATOR_LAUNCH(k, \n f(a >> 1, (b)), c[d]\n) (x,\ny);",
+        ),
+        (
+            "k<<<g, b>>>(h(1)); l<<<g, b>>>();",
+            "SIMULATOR_LAUNCH(k, g, b)(h(1)); SIMULATOR_LAUNCH(l, g, b)();",
+        ),
         ("k /* <<<1, 2>>> */ <<<1, 2>>>();", "SIMULATOR_LAUNCH(k, /* <<<1, 2>>> */ 1, 2)();"),
-        ("extern __shared__ float x[];", "float *const x = (float *)::simulator::dynamic_shared;"),
-        ("extern __shared__ __align__(16)\n unsigned char shared[];", "unsigned char *const shared = (unsigned char *)::simulator::dynamic_shared\n;"),
+        ("extern __shared__ T x[];", "T *const x = (T *)::simulator::dynamic_shared;"),
+        (
+            "extern __shared__ __align__(16)\n unsigned char x[];",
+            "unsigned char *const x = (unsigned char *)::simulator::dynamic_shared\n;",
+        ),
         ("__shared__ alignas(16) float x[2];", "__shared__ __align__(16) float x[2];"),
     ],
-)  # fmt: skip
+)
 def test_launches_and_dynamic_arrays_are_translated(cuda, cpp):
     assert re.sub(r" +", " ", translate(cuda)) == re.sub(r" +", " ", cpp)
     assert translate(cuda).count("\n") == cuda.count("\n")
@@ -409,7 +450,9 @@ def test_all_else_stays_as_it_is(source):
     assert translate(source) == source
 
 
-@pytest.mark.parametrize("source", ["<<<1, 2>>>(x);", "\n\nk<int><<<1, 2>>>(x);", "k<<<1, 2;", "k<<<1, 2)>>>(x)"])
+@pytest.mark.parametrize(
+    "source", ["<<<1, 2>>>(x);", "\n\nk<int><<<1, 2>>>(x);", "k<<<1, 2;", "k<<<1, 2)>>>(x)"]
+)
 def test_a_launch_names_a_kernel_and_ends(source):
     with pytest.raises(TextError, match=rf"line {source.count(chr(10)) + 1}\b"):
         translate(source)
@@ -420,6 +463,20 @@ def test_an_error_of_the_compiler_names_the_line_of_the_source(tmp_path, monkeyp
     source = "#include <cuda_runtime.h>\n__global__ void k(int *x) {\n    x[0] = nothing;\n}\n"
     with pytest.raises(ToolError, match=r"bad\.cu:3:\d+: error: .*nothing"):
         library({"bad.cu": source}, "bad.cu", "bad")
+
+
+def test_headers_of_the_simulator_are_part_of_what_is_compiled(tmp_path, monkeypatch):
+    monkeypatch.setenv("CATGRAD_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "headers").mkdir()
+    header = tmp_path / "headers/answer.h"
+    toolchain = replace(TOOLCHAIN, headers=header.parent)
+    answers = []
+    for answer in (1, 2):
+        header.write_text(f"#define ANSWER {answer}\n")
+        files = {"x.cu": '#include <answer.h>\nextern "C" int answer() { return ANSWER; }\n'}
+        path = shared_library("x", files, "x.cu", ["-x", "c++"], toolchain)
+        answers.append(ctypes.CDLL(str(path)).answer())
+    assert answers == [1, 2]
 
 
 def test_a_missing_compiler_is_named(monkeypatch):

@@ -9,7 +9,8 @@ from catgrad.errors import TextError
 
 TOKEN = re.compile(
     r"""(?P<space>\s+|\\\n|//(?:\\\n|[^\n])*|/\*.*?\*/)
-      | (?P<text>(?:u8|[uUL])?R"(?P<mark>[^()\\\s]{0,16})\(.*?\)(?P=mark)"|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')
+      | (?P<text>(?:u8|[uUL])?R"(?P<mark>[^()\\\s]{0,16})\(.*?\)(?P=mark)"
+        |"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')
       | (?P<name>[A-Za-z_]\w*)
       | (?P<number>\.?\d(?:[eEpP][+-]|'?[\w.])*)
       | (?P<sign><<<|>>>|.)""",
@@ -46,7 +47,7 @@ def translate(source: str) -> str:
 
 def _tokens(source: str) -> Iterator[Token]:
     for match in TOKEN.finditer(source):
-        yield Token(match[0], match.lastgroup if match.lastgroup != "mark" else "text")
+        yield Token(match[0], str(match.lastgroup))
 
 
 def _launches(tokens: list[Token]) -> list[Token]:
@@ -60,7 +61,7 @@ def _launches(tokens: list[Token]) -> list[Token]:
             if name < 0 or found[name].kind != "name" or end is None:
                 raise _bad_launch(tokens, i)
             spaces = found[name + 1 :]
-            found[name:] = [Token(f"SIMULATOR_LAUNCH({found[name]},", "sign"), *spaces]
+            found[name:] = [Token(f"SIMULATOR_LAUNCH({found[name]}, ", "sign"), *spaces]
             found += [*tokens[i + 1 : end], Token(")", "sign")]
             i = end
         else:
@@ -93,7 +94,7 @@ def _bad_launch(tokens: list[Token], i: int) -> TextError:
 
 
 def _alignments(tokens: Iterable[Token]) -> Iterator[Token]:
-    """Replace `alignas` after `__shared__` by an attribute: there, C++ has `static`, which it must precede."""
+    """Replace `alignas` after `__shared__` by an attribute, since it must not follow `static`."""
     before = Token("", "sign")
     for token in tokens:
         yield Token("__align__", "name") if before == "__shared__" and token == "alignas" else token

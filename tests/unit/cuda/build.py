@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from catgrad.backends.c.compiler import version
 from catgrad.backends.cuda.simulator import COMPILER, library
 
 from catgrad.tools import run
@@ -36,6 +37,8 @@ def device(name):
 
 def sanitized(sanitizer, *arguments, **variables):
     """Run a Python module with libraries that one of GCC's sanitizers watches; skip without its runtime."""
+    if "Free Software Foundation" not in version(tuple(COMPILER.command()), COMPILER):
+        pytest.skip(f"{COMPILER.command()[0]} is not GCC, whose sanitizers are found")
     runtime = {"address": "libasan.so", "thread": "libtsan.so"}[sanitizer]
     path = run([*COMPILER.command(), f"-print-file-name={runtime}"], LIMIT).stdout.strip()
     if not os.path.isabs(path):

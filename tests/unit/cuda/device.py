@@ -1,4 +1,4 @@
-"""A library compiled for the simulator, called from Python. Programs that a sanitizer watches import only this."""
+"""A library for the simulator, called from Python; imports little, for programs that a sanitizer watches."""
 
 from __future__ import annotations
 
