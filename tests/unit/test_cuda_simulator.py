@@ -405,6 +405,14 @@ def test_correct_kernels_have_no_races_and_a_missing_barrier_makes_one():
     assert races(sanitized("thread", "tests.unit.cuda.families", path, "no_barrier")) >= {"product_kernel"}
 
 
+def test_the_documentation_shows_a_message(capsys):
+    page = (FOLDER.parents[2] / "docs/explanation/cuda-simulator.md").read_text("utf-8")
+    [block] = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    exec(block, {})
+    shown = re.findall(r"^    (.+)$", page.replace(block, ""), re.MULTILINE)
+    assert capsys.readouterr().out.splitlines() == shown
+
+
 # ---- translation
 
 

@@ -189,9 +189,20 @@ SIMULATOR_UNSEEN inline void report_deadlock() {
          second->index.y, second->index.z, state_name(second->state), second->site.line);
 }
 
+/* Numbers the threads of all blocks of a grid. */
+SIMULATOR_UNSEEN inline void begin_grid() {
+    block.size = blockDim.x * blockDim.y * blockDim.z;
+    for (unsigned i = 0; i < block.size; i++) {
+        Thread &thread = block.threads[i];
+        thread.number = i;
+        thread.lane = i % 32;
+        thread.index = {i % blockDim.x, i / blockDim.x % blockDim.y, i / (blockDim.x * blockDim.y)};
+    }
+}
+
 /* Prepares the threads of the next block. */
 SIMULATOR_UNSEEN inline void begin_block() {
-    block.size = block.alive = blockDim.x * blockDim.y * blockDim.z;
+    block.alive = block.size;
     block.arrived = block.count = block.barriers = block.warp_barriers = 0;
     for (unsigned w = 0; w < WARPS; w++) {
         const unsigned lanes = block.size > w * 32 ? block.size - w * 32 : 0;
@@ -199,11 +210,7 @@ SIMULATOR_UNSEEN inline void begin_block() {
         block.waiting[w] = 0;
     }
     for (unsigned i = 0; i < block.size; i++) {
-        Thread &thread = block.threads[i];
-        thread.number = i;
-        thread.lane = i % 32;
-        thread.index = {i % blockDim.x, i / blockDim.x % blockDim.y, i / (blockDim.x * blockDim.y)};
-        thread.state = State::unstarted;
+        block.threads[i].state = State::unstarted;
     }
     forget_accesses(&tokens, &tokens + 1);
 }

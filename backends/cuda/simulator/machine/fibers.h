@@ -3,7 +3,6 @@
 #include "sanitizers.h"
 #include <stdint.h>
 #include <sys/mman.h>
-#include <unistd.h>
 #if !defined(__ELF__) || !(defined(__x86_64__) || defined(__aarch64__))
 #include <ucontext.h>
 #define SIMULATOR_UCONTEXT 1
@@ -108,6 +107,7 @@ SIMULATOR_UNSEEN inline void make_context(Context *context, char *stack, size_t 
 
 namespace simulator {
 constexpr size_t STACK_BYTES = 128 * 1024;
+constexpr size_t GUARD_BYTES = 64 * 1024;  // a multiple of the size of a page on any machine
 constexpr unsigned MAX_FIBERS = 1024;  // that run at the same time
 
 struct Fiber {
@@ -123,16 +123,16 @@ SIMULATOR_STATE size_t host_stack_bytes;
 SIMULATOR_STATE void *host_fake_stack, *host_races;
 SIMULATOR_STATE char from_host[8], to_host[8];  // tokens: a kernel begins after what was before it, and all ends before the next
 
-/* Creates a fiber with a stack below which no page is mapped, so that an overflow is no silent damage. */
+/* Creates a fiber with a stack below which nothing can be accessed, so that an overflow is no silent damage. */
 SIMULATOR_UNSEEN inline Fiber *new_fiber() {
-    const size_t page = sysconf(_SC_PAGESIZE);
-    void *memory = mmap(nullptr, page + STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED || mprotect(memory, page, PROT_NONE) != 0) {
+    const size_t size = GUARD_BYTES + STACK_BYTES;
+    void *memory = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED || mprotect(memory, GUARD_BYTES, PROT_NONE) != 0) {
         perror("the CUDA simulator must map a stack for each thread of a block");
         abort();
     }
     Fiber *const fiber = new Fiber();
-    fiber->stack = static_cast<char *>(memory) + page;
+    fiber->stack = static_cast<char *>(memory) + GUARD_BYTES;
 #ifdef SIMULATOR_RACES
     fiber->races = __tsan_create_fiber(0);
 #endif

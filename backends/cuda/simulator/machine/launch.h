@@ -88,7 +88,8 @@ struct Configuration {
 SIMULATOR_UNSEEN inline void run_blocks(const Configuration &configuration, Order order) {
     const dim3 grid = gridDim = configuration.grid;
     blockDim = configuration.block;
-    const unsigned threads = blockDim.x * blockDim.y * blockDim.z;
+    begin_grid();
+    const unsigned threads = block.size;
     unsigned short thread_order[MAX_THREADS];
     for (unsigned i = 0; i < threads; i++) {
         thread_order[i] = static_cast<unsigned short>(order == Order::backward ? threads - 1 - i : i);
