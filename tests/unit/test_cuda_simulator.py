@@ -6,6 +6,7 @@ import ctypes
 import math
 import re
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
@@ -191,6 +192,14 @@ def test_a_launch_may_take_several_lines_and_copies_its_arguments():
     x = np.arange(6, dtype=np.float32)
     assert device("features").add(x, 4, 2.5, None) == 0
     assert [*x] == [2.5, 3.5, 4.5, 5.5, 4, 5]
+
+
+def test_threads_of_the_host_take_turns():
+    arrays = [np.zeros(4, np.float32) for _ in range(8)]
+    with ThreadPoolExecutor(4) as pool:
+        for x in arrays * 50:
+            pool.submit(device("features").add, x, 4, 1.0, None)
+    assert all([*x] == [50] * 4 for x in arrays)
 
 
 # ---- memory

@@ -3,6 +3,7 @@
 #include "sanitizers.h"
 #include <stdarg.h>
 #include <stdio.h>
+#include <time.h>
 
 #define SIMULATOR_ERRORS(error)                                                                         \
     error(cudaSuccess, 0, "no error")                                                                   \
@@ -49,6 +50,18 @@ namespace simulator {
 SIMULATOR_STATE cudaError_t last_error = cudaSuccess;
 SIMULATOR_STATE cudaError_t sticky_error = cudaSuccess;  // of a kernel that failed: all later calls return it, as on a device
 SIMULATOR_STATE char message[512];
+SIMULATOR_STATE bool busy;
+
+/* Lets one thread of the host at a time use the device. */
+struct Exclusive {
+    Exclusive() {
+        while (__atomic_test_and_set(&busy, __ATOMIC_ACQUIRE)) {
+            const timespec moment = {0, 20000};
+            nanosleep(&moment, nullptr);
+        }
+    }
+    ~Exclusive() { __atomic_clear(&busy, __ATOMIC_RELEASE); }
+};
 
 /* Records an error with its message, for cudaGetLastError and cuda_simulator_message. */
 SIMULATOR_UNSEEN inline cudaError_t report(cudaError_t error, const char *format, va_list arguments) {

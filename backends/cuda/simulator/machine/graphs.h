@@ -61,6 +61,7 @@ typedef simulator::Event *cudaEvent_t;
 namespace simulator {
 /* Refuses what must not happen during a capture, as cudaMalloc, and invalidates the capture. */
 inline cudaError_t check_no_capture(const char *call) {
+    const Exclusive exclusive;
     cudaError_t error = sticky_error;
     for (Stream *stream = capturing; stream; stream = stream->next_capturing) {
         if (stream->mode != cudaStreamCaptureModeRelaxed) {
@@ -85,6 +86,7 @@ inline cudaError_t check_legacy(const char *call) {
 
 /* Runs work now, or records it if the stream is captured. */
 template <class F> cudaError_t submit(cudaStream_t stream, F function, const char *call = "a launch") {
+    const Exclusive exclusive;
     if (sticky_error != cudaSuccess) {
         return sticky_error;
     }
@@ -143,6 +145,7 @@ inline cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureS
 }
 
 inline cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode) {
+    const simulator::Exclusive exclusive;
     if (!stream) {
         return simulator::report(cudaErrorStreamCaptureUnsupported, "the legacy stream cannot be captured; create a stream");
     }
@@ -158,6 +161,7 @@ inline cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCapture
 }
 
 inline cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph) {
+    const simulator::Exclusive exclusive;
     *graph = nullptr;
     if (!stream || !stream->graph) {
         return simulator::report(cudaErrorIllegalState, "this stream is not captured");

@@ -29,6 +29,7 @@ inline cudaError_t allocate(void **data, size_t size) {
         return report(cudaErrorMemoryAllocation, "there are no %zu bytes of memory", size);
     }
     memset(*data, 0xff, size);  // NaN
+    const Exclusive exclusive;
     allocations = new Allocation{*data, allocations};
     return cudaSuccess;
 }
@@ -37,6 +38,7 @@ inline cudaError_t deallocate(void *data) {
     if (!data) {
         return cudaSuccess;
     }
+    const Exclusive exclusive;
     for (Allocation **link = &allocations; *link; link = &(*link)->next) {
         if ((*link)->data == data) {
             Allocation *const found = *link;
