@@ -13,6 +13,7 @@
 #include "machine/atomics.h"
 #include "machine/device.h"
 #include "machine/errors.h"
+#include "machine/events.h"
 #include "machine/graphs.h"
 #include "machine/launch.h"
 #include "machine/memory.h"

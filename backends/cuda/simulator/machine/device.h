@@ -71,5 +71,6 @@ inline cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr attribute, 
             *value = static_cast<int>(properties.sharedMemPerBlockOptin);
             return error;
     }
-    return simulator::report(cudaErrorInvalidValue, "the simulator does not know the attribute %d of a device", attribute);
+    return simulator::report(cudaErrorInvalidValue, "the simulator does not know the attribute %d of a device",
+                             attribute);
 }

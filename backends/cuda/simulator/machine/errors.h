@@ -20,8 +20,10 @@
     error(cudaErrorLaunchFailure, 719, "unspecified launch failure")                                    \
     error(cudaErrorNotSupported, 801, "operation not supported")                                        \
     error(cudaErrorStreamCaptureUnsupported, 900, "operation not permitted when stream is capturing")   \
-    error(cudaErrorStreamCaptureInvalidated, 901, "operation failed due to a previous error during capture") \
-    error(cudaErrorStreamCaptureImplicit, 906, "operation would make the legacy stream depend on a capturing blocking stream") \
+    error(cudaErrorStreamCaptureInvalidated, 901,                                                       \
+          "operation failed due to a previous error during capture")                                \
+    error(cudaErrorStreamCaptureImplicit, 906,                                                          \
+          "operation would make the legacy stream depend on a capturing blocking stream")               \
     error(cudaErrorUnknown, 999, "unknown error")
 
 #define SIMULATOR_ERROR(name, number, text) name = number,
@@ -48,7 +50,7 @@ inline const char *cudaGetErrorName(cudaError_t error) {
 
 namespace simulator {
 SIMULATOR_STATE cudaError_t last_error = cudaSuccess;
-SIMULATOR_STATE cudaError_t sticky_error = cudaSuccess;  // of a kernel that failed: all later calls return it, as on a device
+SIMULATOR_STATE cudaError_t sticky_error = cudaSuccess;  // of a kernel that failed: all later calls return it
 SIMULATOR_STATE char message[512];
 SIMULATOR_STATE bool busy;
 
@@ -69,7 +71,8 @@ SIMULATOR_UNSEEN inline cudaError_t report(cudaError_t error, const char *format
     return last_error = error;
 }
 
-__attribute__((format(printf, 2, 3))) SIMULATOR_UNSEEN inline cudaError_t report(cudaError_t error, const char *format, ...) {
+__attribute__((format(printf, 2, 3)))
+SIMULATOR_UNSEEN inline cudaError_t report(cudaError_t error, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
     report(error, format, arguments);

@@ -1,12 +1,18 @@
 // Streams, which run work at once, and their captures, which record it in graphs to be launched later.
 #pragma once
 #include "errors.h"
-#include <time.h>
 
-enum cudaStreamCaptureMode { cudaStreamCaptureModeGlobal, cudaStreamCaptureModeThreadLocal, cudaStreamCaptureModeRelaxed };
-enum cudaStreamCaptureStatus { cudaStreamCaptureStatusNone, cudaStreamCaptureStatusActive, cudaStreamCaptureStatusInvalidated };
+enum cudaStreamCaptureMode {
+    cudaStreamCaptureModeGlobal,
+    cudaStreamCaptureModeThreadLocal,
+    cudaStreamCaptureModeRelaxed,
+};
+enum cudaStreamCaptureStatus {
+    cudaStreamCaptureStatusNone,
+    cudaStreamCaptureStatusActive,
+    cudaStreamCaptureStatusInvalidated,
+};
 enum { cudaStreamDefault = 0, cudaStreamNonBlocking = 1 };
-enum { cudaEventDefault = 0, cudaEventBlockingSync = 1, cudaEventDisableTiming = 2 };
 
 namespace simulator {
 /* A node of a graph. */
@@ -36,10 +42,6 @@ struct Stream {
     Stream *next_capturing = nullptr;
 };
 
-struct Event {
-    double milliseconds = -1;
-};
-
 SIMULATOR_STATE Stream *capturing;  // the first of the streams that capture
 
 inline void disown(Graph *graph) {
@@ -56,7 +58,6 @@ inline void disown(Graph *graph) {
 
 typedef simulator::Stream *cudaStream_t;
 typedef simulator::Graph *cudaGraph_t, *cudaGraphExec_t;
-typedef simulator::Event *cudaEvent_t;
 
 namespace simulator {
 /* Refuses what must not happen during a capture, as cudaMalloc, and invalidates the capture. */
@@ -78,7 +79,8 @@ inline cudaError_t check_legacy(const char *call) {
     for (Stream *stream = capturing; stream; stream = stream->next_capturing) {
         if (stream->blocking) {
             stream->invalidated = true;
-            error = report(cudaErrorStreamCaptureImplicit, "%s must not use the legacy stream while a stream is captured", call);
+            error = report(cudaErrorStreamCaptureImplicit,
+                           "%s must not use the legacy stream while a stream is captured", call);
         }
     }
     return error;
@@ -102,12 +104,6 @@ template <class F> cudaError_t submit(cudaStream_t stream, F function, const cha
     const cudaError_t error = stream ? cudaSuccess : check_legacy(call);
     return error == cudaSuccess ? function() : error;
 }
-
-inline double now_milliseconds() {
-    timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return 1e3 * static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_nsec);
-}
 }  // namespace simulator
 
 inline cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags) {
@@ -115,11 +111,14 @@ inline cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flag
     return simulator::sticky_error;
 }
 
-inline cudaError_t cudaStreamCreate(cudaStream_t *stream) { return cudaStreamCreateWithFlags(stream, cudaStreamDefault); }
+inline cudaError_t cudaStreamCreate(cudaStream_t *stream) {
+    return cudaStreamCreateWithFlags(stream, cudaStreamDefault);
+}
 
 inline cudaError_t cudaStreamDestroy(cudaStream_t stream) {
     if (!stream || stream->graph) {
-        return simulator::report(cudaErrorInvalidResourceHandle, "a stream must be destroyed before or after its capture");
+        return simulator::report(cudaErrorInvalidResourceHandle,
+                                 "a stream must be destroyed before or after its capture");
     }
     delete stream;
     return simulator::sticky_error;
@@ -128,7 +127,8 @@ inline cudaError_t cudaStreamDestroy(cudaStream_t stream) {
 inline cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
     if (stream && stream->graph) {
         stream->invalidated = true;
-        return simulator::report(cudaErrorStreamCaptureUnsupported, "cudaStreamSynchronize must not wait for a captured stream");
+        return simulator::report(cudaErrorStreamCaptureUnsupported,
+                                 "cudaStreamSynchronize must not wait for a captured stream");
     }
     return simulator::check_no_capture("cudaStreamSynchronize");
 }
@@ -147,7 +147,8 @@ inline cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureS
 inline cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode) {
     const simulator::Exclusive exclusive;
     if (!stream) {
-        return simulator::report(cudaErrorStreamCaptureUnsupported, "the legacy stream cannot be captured; create a stream");
+        return simulator::report(cudaErrorStreamCaptureUnsupported,
+                                 "the legacy stream cannot be captured; create a stream");
     }
     if (stream->graph) {
         return simulator::report(cudaErrorIllegalState, "this stream is captured already");
@@ -210,32 +211,3 @@ inline cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
 }
 
 inline cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable) { return cudaGraphDestroy(executable); }
-
-inline cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned) {
-    *event = new simulator::Event;
-    return simulator::sticky_error;
-}
-
-inline cudaError_t cudaEventCreate(cudaEvent_t *event) { return cudaEventCreateWithFlags(event, cudaEventDefault); }
-
-inline cudaError_t cudaEventDestroy(cudaEvent_t event) {
-    delete event;
-    return simulator::sticky_error;
-}
-
-inline cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream = nullptr) {
-    return simulator::submit(stream, [event] {
-        event->milliseconds = simulator::now_milliseconds();
-        return cudaSuccess;
-    }, "cudaEventRecord");
-}
-
-inline cudaError_t cudaEventSynchronize(cudaEvent_t) { return simulator::check_no_capture("cudaEventSynchronize"); }
-
-inline cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t start, cudaEvent_t end) {
-    if (start->milliseconds < 0 || end->milliseconds < 0) {
-        return simulator::report(cudaErrorInvalidResourceHandle, "both events must have been recorded");
-    }
-    *milliseconds = static_cast<float>(end->milliseconds - start->milliseconds);
-    return simulator::sticky_error;
-}

@@ -1,13 +1,16 @@
 // Launches: their limits, the order of blocks and threads, and shared memory.
 #pragma once
-#include "block.h"
 #include "graphs.h"
+#include "scheduler.h"
 
 // The bounds of the section of shared arrays; null if there is none.
 extern "C" char __start_cuda_shared[] __attribute__((weak, visibility("hidden")));
 extern "C" char __stop_cuda_shared[] __attribute__((weak, visibility("hidden")));
 
-enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize = 8, cudaFuncAttributePreferredSharedMemoryCarveout = 9 };
+enum cudaFuncAttribute {
+    cudaFuncAttributeMaxDynamicSharedMemorySize = 8,
+    cudaFuncAttributePreferredSharedMemoryCarveout = 9,
+};
 
 namespace simulator {
 constexpr size_t SHARED_BYTES = 48 * 1024, MAX_SHARED_BYTES = 227 * 1024;
@@ -112,7 +115,8 @@ SIMULATOR_UNSEEN inline void run_blocks(const Configuration &configuration, Orde
 }
 
 /* Runs a kernel on all threads of a grid. */
-SIMULATOR_UNSEEN inline cudaError_t run_kernel(const char *name, const Configuration &configuration, void (*body)(void *), void *arguments) {
+SIMULATOR_UNSEEN inline cudaError_t run_kernel(const char *name, const Configuration &configuration,
+                                               void (*body)(void *), void *arguments) {
     const Order order = chosen_order();
     if (order == Order::invalid) {
         return report(cudaErrorInvalidValue, "CUDA_SIMULATOR_ORDER must be forward, backward or random:SEED, not %s",
@@ -135,16 +139,19 @@ inline cudaError_t check_limits(const char *name, const Configuration &configura
     const dim3 grid = configuration.grid, block = configuration.block;
     const uint64_t threads = static_cast<uint64_t>(block.x) * block.y * block.z;
     if (threads == 0 || threads > MAX_THREADS || block.x > 1024 || block.y > 1024 || block.z > 64) {
-        return report(cudaErrorInvalidConfiguration, "kernel %s: a block must have 1 to 1024 threads, at most 64 of them "
-                      "along z, not %u x %u x %u", name, block.x, block.y, block.z);
+        return report(cudaErrorInvalidConfiguration,
+                      "kernel %s: a block must have 1 to 1024 threads, at most 64 of them along z, not %u x %u x %u",
+                      name, block.x, block.y, block.z);
     }
     if (!grid.x || !grid.y || !grid.z || grid.x > 0x7fffffffu || grid.y > 65535 || grid.z > 65535) {
-        return report(cudaErrorInvalidConfiguration, "kernel %s: a grid must have 1 to 2^31 - 1 blocks along x, and 1 to "
-                      "65535 along y and z, not %u x %u x %u", name, grid.x, grid.y, grid.z);
+        return report(cudaErrorInvalidConfiguration,
+                      "kernel %s: a grid must have 1 to 2^31 - 1 blocks along x, and 1 to 65535 along y and z, "
+                      "not %u x %u x %u", name, grid.x, grid.y, grid.z);
     }
     if (configuration.shared > allowed_shared(kernel)) {
-        return report(cudaErrorInvalidValue, "kernel %s: %zu bytes of dynamic shared memory are more than the %zu it may "
-                      "use; cudaFuncSetAttribute allows up to %zu", name, configuration.shared, allowed_shared(kernel),
+        return report(cudaErrorInvalidValue,
+                      "kernel %s: %zu bytes of dynamic shared memory are more than the %zu it may use; "
+                      "cudaFuncSetAttribute allows up to %zu", name, configuration.shared, allowed_shared(kernel),
                       MAX_SHARED_BYTES);
     }
     return cudaSuccess;
@@ -183,7 +190,8 @@ template <class F> cudaError_t cudaFuncSetAttribute(F *kernel, cudaFuncAttribute
         return cudaSuccess;
     }
     if (value < 0 || static_cast<size_t>(value) > simulator::MAX_SHARED_BYTES) {
-        return simulator::report(cudaErrorInvalidValue, "a kernel may use 0 to %zu bytes of dynamic shared memory, not %d",
+        return simulator::report(cudaErrorInvalidValue,
+                                 "a kernel may use 0 to %zu bytes of dynamic shared memory, not %d",
                                  simulator::MAX_SHARED_BYTES, value);
     }
     simulator::allowances = new simulator::Allowance{

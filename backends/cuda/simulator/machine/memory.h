@@ -100,7 +100,8 @@ inline cudaError_t cudaFreeAsync(void *data, cudaStream_t) {
 
 inline cudaError_t cudaFreeHost(void *data) { return cudaFree(data); }
 
-inline cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t size, cudaMemcpyKind, cudaStream_t stream = nullptr) {
+inline cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t size, cudaMemcpyKind,
+                                   cudaStream_t stream = nullptr) {
     return simulator::submit(stream, [=] {
         memmove(to, from, size);
         return cudaSuccess;

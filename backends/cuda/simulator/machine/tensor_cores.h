@@ -66,17 +66,20 @@ SIMULATOR_UNSEEN void multiply_add(float (&d)[4], const unsigned (&a)[4], const 
 }
 
 /* mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 with d as accumulator. */
-inline void mma_m16n8k16_bf16(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2], unsigned line = __builtin_LINE()) {
+inline void mma_m16n8k16_bf16(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2],
+                              unsigned line = __builtin_LINE()) {
     multiply_add<BFloat16>(d, a, b, line);
 }
 
 /* mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 with d as accumulator. */
-inline void mma_m16n8k16_f16(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2], unsigned line = __builtin_LINE()) {
+inline void mma_m16n8k16_f16(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2],
+                             unsigned line = __builtin_LINE()) {
     multiply_add<Float16>(d, a, b, line);
 }
 
 /* mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 with d as accumulator. */
-inline void mma_m16n8k8_tf32(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2], unsigned line = __builtin_LINE()) {
+inline void mma_m16n8k8_tf32(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2],
+                             unsigned line = __builtin_LINE()) {
     multiply_add<TensorFloat32>(d, a, b, line);
 }
 

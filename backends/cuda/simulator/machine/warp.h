@@ -17,8 +17,9 @@ SIMULATOR_UNSEEN inline bool complete_exchange(unsigned warp, unsigned mask) {
             return false;
         }
         if (participants >> lane & 1 && thread.site != first.site) {
-            fail(cudaErrorLaunchFailure, "lane %u of the warp is in line %u, lane %u in line %u: all lanes of a mask must "
-                 "execute the same exchange", first.lane, first.site.line, lane, thread.site.line);
+            fail(cudaErrorLaunchFailure,
+                 "lane %u of the warp is in line %u, lane %u in line %u: all lanes of a mask must execute the same "
+                 "exchange", first.lane, first.site.line, lane, thread.site.line);
         }
     }
     first.resolve(lanes, participants);
@@ -45,8 +46,9 @@ SIMULATOR_UNSEEN inline void complete_exchanges_without(unsigned warp, unsigned 
 SIMULATOR_UNSEEN inline void exchange(unsigned mask, Resolve resolve, Site site) {
     Thread *const thread = current;
     if (!(mask >> thread->lane & 1)) {
-        fail(cudaErrorLaunchFailure, "lane %u executes an exchange in line %u whose mask is 0x%08x: a lane must be in its "
-             "own mask", thread->lane, site.line, mask);
+        fail(cudaErrorLaunchFailure,
+             "lane %u executes an exchange in line %u whose mask is 0x%08x: a lane must be in its own mask",
+             thread->lane, site.line, mask);
     }
     thread->mask = mask;
     thread->resolve = resolve;
