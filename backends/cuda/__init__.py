@@ -15,7 +15,14 @@ from .tools import NEEDS
 FILES = {
     "{name}.cu": "model.cu.j2",
     "{name}.h": "model.h.j2",
+    "{name}_files.c": "files.c.j2",
+    "{name}_files.h": "files.h.j2",
+    "{name}.hpp": "model.hpp.j2",
+    "train.cu": "train.cu.j2",
+    "Makefile": "Makefile.j2",
+    "CMakeLists.txt": "CMakeLists.txt.j2",
     "manifest.json": "manifest.json.j2",
+    "README.md": "README.md.j2",
 }
 
 
