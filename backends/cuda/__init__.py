@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from catgrad.backend import Backend
-from catgrad.dims import Dim, Size
+from catgrad.dims import Dim, Size, coefficients
 from catgrad.loops import OPERATIONS
+from catgrad.types import NdArrayType
 
 from .. import templates
 from ..c import BACKEND as C
+from ..c.interface import CODES
 from .entries import template_context
 from .loading import load
 from .tools import NEEDS
+
+ALIGNMENT = 16
+"""Bytes that a thread loads at once at most, at whose multiples arrays begin."""
+
+MISALIGNED = "the workspace does not begin at a multiple of 64 bytes, or an array at one of 16"
 
 FILES = {
     "{name}.cu": "model.cu.j2",
@@ -31,6 +38,12 @@ def index_bits(reach: Size) -> int:
     return 64 if isinstance(reach, Dim) or reach >= 2**31 else 32
 
 
+def is_aligned(type: NdArrayType) -> bool:
+    """Tell whether an array keeps the alignment of the one before it, in a sequence of such arrays."""
+    bytes = type.size * type.dtype.itemsize
+    return all(c % ALIGNMENT == 0 for c in coefficients(bytes).values())
+
+
 BACKEND = Backend(
     name="cuda",
     summary="CUDA C++ for NVIDIA GPUs, without libraries: kernels, CUDA graphs, a program that trains",
@@ -42,5 +55,10 @@ BACKEND = Backend(
     template_context=template_context,
     lowers_to_loops=OPERATIONS,
     runtime_learning_rate=True,
-    helpers={**C.helpers, "index_bits": index_bits},
+    helpers={
+        **C.helpers,
+        "codes": lambda: {**CODES, "MISALIGNED": MISALIGNED},
+        "index_bits": index_bits,
+        "is_aligned": is_aligned,
+    },
 )
