@@ -12,10 +12,8 @@ from ..c import BACKEND as C
 from ..c.interface import CODES
 from .entries import template_context
 from .loading import load
+from .machine import ALIGNMENT
 from .tools import NEEDS
-
-ALIGNMENT = 16
-"""Bytes that a thread loads at once at most, at whose multiples arrays begin."""
 
 MISALIGNED = "the workspace does not begin at a multiple of 64 bytes, or an array at one of 16"
 
