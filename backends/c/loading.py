@@ -23,13 +23,18 @@ def load(artifact: Artifact) -> Any:
     needed = {name: str(artifact.files[name]) for name in (source, f"{program.name}.h")}
     flags = ["-fopenmp"] if manifest["openmp"] else []
     library = Library(shared_library(manifest["prefix"], needed, source, flags), manifest["prefix"])
+    return loaded(program, library, Entry, Learner)
+
+
+def loaded(program: Program, library: Library, entry: type[Entry], trains: type[Owner]) -> Any:
+    """Return the class `CompiledModel` with the functions of a library and its learner."""
     attributes: dict[str, Any] = {"program": program, "library": library}
     for function in program.functions:
-        made = Initial if function.kind.is_initial else Entry
+        made = Initial if function.kind.is_initial else entry
         attributes[function.name] = made(library, program, function)
 
-    def learner(self: Any, seed: int = 0) -> Learner:
-        return Learner(model, seed)  # not of a derived class, whose functions may be others
+    def learner(self: Any, seed: int = 0) -> Any:
+        return trains(model, seed)  # not of a derived class, whose functions may be others
 
     if Kind.STEP in program.kinds:
         attributes["learner"] = learner
