@@ -69,7 +69,7 @@ class Entry:
         return self.run(*self.plans.of(values))
 
     def run(self, plan: Plan, inputs: Sequence[Any], in_place: bool = False) -> list[Any]:
-        """Call the function on checked arrays, of which those that it changes are copied unless `in_place`."""
+        """Call the function on checked arrays; those that it changes are copied, unless `in_place`."""
         arrays: dict[Role, list[Any]] = {}
         own: list[Any] = []
         library = self.library

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 from catgrad.backend import Artifact
 from catgrad.programs.ports import Kind
 from catgrad.programs.program import Program
 
+from ..host.learner import FunctionLearner
 from .compiler import shared_library
 from .harness import Entry
 from .initial import Initial
@@ -26,7 +28,9 @@ def load(artifact: Artifact) -> Any:
     return loaded(program, library, Entry, Learner)
 
 
-def loaded(program: Program, library: Library, entry: type[Entry], trains: type[Owner]) -> Any:
+def loaded(
+    program: Program, library: Library, entry: type[Entry], learns: Callable[..., FunctionLearner]
+) -> Any:
     """Return the class `CompiledModel` with the functions of a library and its learner."""
     attributes: dict[str, Any] = {"program": program, "library": library}
     for function in program.functions:
@@ -34,7 +38,7 @@ def loaded(program: Program, library: Library, entry: type[Entry], trains: type[
         attributes[function.name] = made(library, program, function)
 
     def learner(self: Any, seed: int = 0) -> Any:
-        return trains(model, seed)  # not of a derived class, whose functions may be others
+        return learns(model, seed)  # not of a derived class, whose functions may be others
 
     if Kind.STEP in program.kinds:
         attributes["learner"] = learner

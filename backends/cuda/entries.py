@@ -10,8 +10,8 @@ from catgrad.backend import Backend
 from catgrad.loops.printing.functions import FunctionPrinter
 from catgrad.loops.printing.kernels import none
 from catgrad.loops.printing.lines import Call, CallBranch, CallLine, CallLoop
-from catgrad.ops.gather import Gather, ScatterAdd
 from catgrad.ops.control import Cond
+from catgrad.ops.gather import Gather, ScatterAdd
 from catgrad.ops.take import ScatterAddAlongAxis, TakeAlongAxis
 from catgrad.programs.program import Program, operations
 

@@ -51,5 +51,7 @@ class Device(Tool):
             return ""
 
 
-GPU = Device(name="NVIDIA GPU", install=f"use one with its driver, or `load(simulate=True)`, or set ${SIMULATE}=1")
+GPU = Device(
+    name="NVIDIA GPU", install=f"use one with its driver, or `load(simulate=True)`, or set ${SIMULATE}=1"
+)
 NEEDS = (GPU, NVCC, simulator.COMPILER)
