@@ -57,9 +57,10 @@ class CudaFunction(entries.CFunction):
 class Library(entries.Library):
     """The functions of one program as CUDA functions."""
 
-    machine, companion = MACHINE, staticmethod(none)
+    companion = staticmethod(none)
 
     def __init__(self, backend: Backend, program: Program) -> None:
+        self.machine = replace(MACHINE, tensor_floats=backend.options.math == "tf32")
         super().__init__(backend, program)
         used = [op for function in program.functions for op in operations(function)]
         self.is_guarded = any(isinstance(op, (*CHECKED, Cond)) for op in used)

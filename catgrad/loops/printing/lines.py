@@ -80,6 +80,21 @@ class Combined:
 
 
 @dataclass(frozen=True)
+class TileProduct:
+    """A product of two tiles by tensor cores, added to the registers of a warp, which hold rows and columns
+    of so many fragments.
+    """
+
+    dtype: Dtype
+    sums: str
+    left: str
+    right: str
+    rows: int
+    columns: int
+    kind: str = "TileProduct"
+
+
+@dataclass(frozen=True)
 class Wait:
     """A barrier for the threads of a team."""
 
@@ -182,7 +197,19 @@ class Require:
 
 
 Line = (
-    For | Threads | When | Combined | Wait | Local | LocalArray | Assign | Copy | Product | Sorting | Require
+    For
+    | Threads
+    | When
+    | Combined
+    | TileProduct
+    | Wait
+    | Local
+    | LocalArray
+    | Assign
+    | Copy
+    | Product
+    | Sorting
+    | Require
 )
 
 
