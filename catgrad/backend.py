@@ -81,9 +81,12 @@ class Artifact:
                 "choose another folder",
             ) from None
 
-    def load(self) -> Any:
-        """Build the files with the target's own tools; returns the class `CompiledModel`."""
-        return self.backend.load(self)
+    def load(self, **options: Any) -> Any:
+        """Build the files with the target's own tools; returns the class `CompiledModel`.
+
+        Options are those of the target's loader, as `simulate=True` of the target cuda.
+        """
+        return self.backend.load(self, **options)
 
 
 @dataclass(frozen=True)
@@ -125,7 +128,7 @@ class Backend:
     summary: str
     folders: tuple[Path, ...]
     files: Mapping[str, str]
-    load: Callable[[Artifact], Any]
+    load: Callable[..., Any]
     passes: Sequence[Pass] = ()
     needs: Sequence[Tool] = ()
     unsupported: Mapping[str, str] = field(default_factory=dict)

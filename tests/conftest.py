@@ -18,6 +18,10 @@ settings.load_profile("default")
 # Tests of the target jax compile thousands of functions that run once.
 os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
 
+# Without a GPU, emitted CUDA runs in the simulator.
+if not Path("/dev/nvidiactl").exists():
+    os.environ.setdefault("CATGRAD_CUDA_SIMULATE", "1")
+
 # Where Scratch's virtual machines are, by `make test`.
 os.environ.setdefault("CATGRAD_SCRATCH", str(Path(__file__).parent / "scratch"))
 

@@ -9,6 +9,7 @@ from typing import Any
 from catgrad.backend import Backend
 from catgrad.loops.ir.scalar import Buffer
 from catgrad.loops.printing.functions import FunctionPrinter, KernelLibrary
+from catgrad.loops.printing.lines import CallLine
 from catgrad.naming import Namer
 from catgrad.programs.ports import TABLES, Kind, Port, Role
 from catgrad.programs.program import Function, Program
@@ -51,10 +52,12 @@ class CFunction:
 class Library:
     """The functions of one program as C functions."""
 
+    machine, companion = MACHINE, staticmethod(companion)
+
     def __init__(self, backend: Backend, program: Program) -> None:
         self.program, self.dialect = program, backend.dialect
         namer = Namer([*self.dialect.reserved, *(f.name for f in program.functions)])
-        self.kernels = KernelLibrary(self.dialect, MACHINE, namer, companion, stored)
+        self.kernels = KernelLibrary(self.dialect, self.machine, namer, self.companion, stored)
         self.helpers: set[str] = set()
         self.macros: dict[str, Any] = {
             **self.dialect.macros,
@@ -78,7 +81,7 @@ class Library:
         printer, macros = FunctionPrinter(self.kernels, function), self.macros
         inputs = self._passed(printer, printer.lowered.arguments, function.inputs)
         outputs = self._passed(printer, printer.lowered.results, function.outputs)
-        calls, texts, size = printer.calls(), printer.texts, printer.expressions.size
+        calls, texts, size = self.calls(printer), printer.texts, printer.expressions.size
         self.helpers.update(*(text.helpers for text in texts))
         requirements = tuple((size(r.size), r.least) for r in function.requirements)
         memory = workspace(printer.lowered, printer.plan, texts, printer.expressions.reach, size)
@@ -93,6 +96,10 @@ class Library:
             macros["limit"](macros, memory), requirements,
             macros["kernels"](macros, printer.new_literals, printer.new), tuple(unread),
         )  # fmt: skip
+
+    def calls(self, printer: FunctionPrinter) -> tuple[CallLine, ...]:
+        """The calls of kernels that a function consists of."""
+        return printer.calls()
 
     def _passed(
         self, printer: FunctionPrinter, buffers: Sequence[Buffer], ports: Sequence[Port]

@@ -48,7 +48,7 @@ class Entry:
         in_order = tuple(sizes[symbol] for symbol in self.symbols)
         workspace = self._workspace(*in_order)
         if workspace == OVERFLOW:
-            raise _too_large(self.function.name, sizes)
+            raise too_large(self.function.name, sizes)
         shapes = tuple(numbers(substitute(type.shape, sizes)) for type in self.results)
         return Plan(in_order, shapes, workspace)
 
@@ -87,7 +87,8 @@ class Entry:
         return [np.empty(numbers(type.shape), type.dtype.numpy) for type in types]
 
 
-def _too_large(name: str, sizes: Mapping[str, int]) -> ShapeError:
+def too_large(name: str, sizes: Mapping[str, int]) -> ShapeError:
+    """Return the error for sizes whose arrays would have too many bytes."""
     return ShapeError(
         f"arrays must have at most {OVERFLOW // 2} bytes",
         f"one would have more where {', '.join(f'{symbol} = {size}' for symbol, size in sizes.items())}",

@@ -10,21 +10,20 @@ from catgrad.programs.program import Program
 from catgrad.terms.state import Slot
 
 from .interface import layouts, prefix
-from .options import Options
 
 
 def manifest(
     program: Program,
     functions: Mapping[str, Any],
     tables: Mapping[str, Sequence[tuple[Slot, str]]],
-    options: Options,
+    **more: Any,
 ) -> str:
     """List the names, shapes and dtypes of all arrays, and the functions with their arguments."""
     optimiser, settings = program.optimiser
     described = {
         "name": program.name,
         "prefix": prefix(program),
-        "openmp": options.openmp,
+        **more,
         "optimiser": {"name": optimiser, **dict(settings)},
         "tables": {table: [_array(p) for p in layout] for table, layout in layouts(tables).items()},
         "functions": [_function(f, program) for f in functions.values() if not f.kind.is_initial],

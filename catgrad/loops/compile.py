@@ -24,21 +24,19 @@ def compile_kernels(
 
     `in_place` gives for results, by their positions, the arguments that they overwrite.
     """
-    lowered = canonical(function, machine.multiplies_matrices, in_place)
+    lowered = canonical(function, machine, in_place)
     for each in machine.passes:
         lowered = each(lowered, machine)
     return lowered
 
 
-def canonical(
-    function: Function, multiplies_matrices: bool = False, in_place: Mapping[int, int] | None = None
-) -> Lowered:
-    """Lower a function to kernels in canonical form: one nest each, without a schedule."""
+def canonical(function: Function, machine: Machine, in_place: Mapping[int, int] | None = None) -> Lowered:
+    """Lower a function to kernels in the machine's canonical form: one nest each, without a schedule."""
     arguments = [
         Buffer(function.names.get(v, "x"), function.types[v], Space.ARGUMENT) for v in function.arguments
     ]
     given = {v: _source(a) for v, a in zip(function.arguments, arguments, strict=True)}
-    body = _Body(function, given, multiplies_matrices)
+    body = _Body(function, given, machine)
     body.run()
     return body.finished(arguments, in_place or {})
 
@@ -57,9 +55,9 @@ def _source(array: Buffer, prefix: Indices = ()) -> Source:
 class _Body:
     """Lowering of a function, or of a block within it, to steps."""
 
-    def __init__(self, function: Function, given: Mapping[int, Source], multiplies_matrices: bool) -> None:
-        self.function, self.multiplies_matrices = function, multiplies_matrices
-        self.stages = Stages(function, given, multiplies_matrices)
+    def __init__(self, function: Function, given: Mapping[int, Source], machine: Machine) -> None:
+        self.function, self.machine = function, machine
+        self.stages = Stages(function, given, machine)
         self.steps: list[Step] = []
 
     def run(self) -> None:
@@ -117,7 +115,7 @@ class _Body:
         given: dict[int, Source] = {v: _source(array) for v, array in zip(inside, carries, strict=True)}
         given |= {v: self._element(a, index(t)) for v, a in zip(rows, arrays, strict=True)}
         given |= {v: self._element(a) for v, a in zip(fixed, constants, strict=True)}
-        within = _Body(body, given, self.multiplies_matrices)
+        within = _Body(body, given, self.machine)
         within.run()
         last = self._iteration_end(op, within, carries, outputs, index(t))
         self.steps.append(For(t, op.backwards, [*within.steps, *last]))
@@ -152,7 +150,7 @@ class _Body:
         for function in functions:
             sources = zip(function.arguments, inputs, strict=True)
             known = {v: self._element(a) for v, a in sources}
-            within = _Body(function, known, self.multiplies_matrices)
+            within = _Body(function, known, self.machine)
             within.run()
             items: list[Item] = []
             for array, value in zip(arrays, function.results, strict=True):

@@ -23,7 +23,9 @@ class Machine:
     others, for a language prints equal kernels once. `lanes` is the width of vectors in elements of 32 bits,
     1 if there are none. `threads` share parallel loops. If a machine `multiplies_matrices`, contractions of
     enough work are matrix products rather than reductions. With `float64_sums`, a sum of floats is formed in
-    float64 and rounded at its end, as suits languages whose numbers are float64 anyway.
+    float64 and rounded at its end, as suits languages whose numbers are float64 anyway. A machine that
+    `gathers` has a thread for each element: folds, pads and concatenations compute each where it lies, rather
+    than add or copy parts one after the other.
     """
 
     passes: tuple[Pass, ...]
@@ -32,6 +34,7 @@ class Machine:
     threads: bool = False
     multiplies_matrices: bool = False
     float64_sums: bool = False
+    gathers: bool = False
 
     def finish(self, kernel: Kernel) -> Kernel:
         """Apply the passes for single kernels."""

@@ -13,8 +13,21 @@ import numpy as np
 from catgrad.dims import Dim, Size
 from catgrad.loops.ir.dependence import is_parallel, verify
 from catgrad.loops.ir.index import Index, Quotient, Read, Variable
-from catgrad.loops.ir.nest import Accumulate, Check, Item, Let, Loop, MatMul, Reduce, Sort, Store
-from catgrad.loops.ir.scalar import Buffer, Compute, IndexValue, Load, Masked, Number, Scalar, Space
+from catgrad.loops.ir.nest import (
+    Accumulate,
+    Axis,
+    Barrier,
+    Check,
+    Combine,
+    Item,
+    Let,
+    Loop,
+    MatMul,
+    Reduce,
+    Sort,
+    Store,
+)
+from catgrad.loops.ir.scalar import Bounds, Buffer, Compute, IndexValue, Load, Masked, Number, Scalar, Space
 from catgrad.loops.ir.steps import For, If, Lowered, Product, Step
 from catgrad.loops.memory_plan import Plan
 from catgrad.loops.passes.reductions import Differs
@@ -60,6 +73,7 @@ class Interpreter:
         self.sizes, self.plan = sizes, plan
         self.random = Random(0) if shuffled else None
         self.touched: list[Touched] = []
+        self.teams = 0
         self.memory: dict[Buffer, Array] = {}
         self.values: dict[Variable, Any] = {}
         self.parallel: dict[Loop, bool] = {}
@@ -121,23 +135,35 @@ class Interpreter:
 
     def loop(self, loop: Loop) -> None:
         """Run each iteration of a loop; those of a parallel one must not depend on each other."""
-        iterations = list(range(self.size(loop.variable.extent)))
+        variable = loop.variable
+        iterations = list(range(0, self.size(variable.extent), variable.step))
         if loop not in self.parallel:
-            self.parallel[loop] = is_parallel(loop)
+            self.parallel[loop] = loop.axis.is_concurrent or is_parallel(loop)
         parallel = self.parallel[loop]
         if self.random and parallel:
             self.random.shuffle(iterations)
-        around, own = self.touched, [Touched() for _ in iterations]
+        around, own = self.touched, {number: Touched() for number in iterations}
+        teams = self.teams
+        self.teams = len(around) + 1 if loop.axis.is_concurrent and loop.axis is not Axis.THREAD else teams
         for number in iterations:
-            self.values[loop.variable] = number
+            self.values[variable] = number
             self.touched = [*around, own[number]] if parallel else around
-            self.items(loop.body)
-        self.touched = around
-        assert_independent(own)
+            if all(map(self.holds, loop.conditions)):
+                self.items(loop.body)
+        self.touched, self.teams = around, teams
+        assert_independent([*own.values()])
+
+    def holds(self, condition: Bounds) -> bool:
+        """Test a condition."""
+        i, size = self.index(condition.index), self.size(condition.size)
+        return (not condition.below or i >= 0) and (not condition.above or i < size)
 
     def touch(self, array: Buffer, indices: Sequence[Index], kind: str) -> None:
-        """Record an access of an element; arrays private to a kernel are private to each iteration."""
-        if not self.touched:
+        """Record an access of an element; arrays private to a kernel are private to each iteration.
+
+        Within a team, so are its shared memory, and the registers of its threads.
+        """
+        if not self.touched or (self.teams and array.is_register):
             return
         if array.is_of_kernel:
             places: Any = [np.ravel(self.index(i)).tolist() for i in indices]
@@ -145,7 +171,7 @@ class Interpreter:
         else:
             place = np.ravel(self.place(array, indices)).tolist()
             elements = {(array.home, at) for at in place}
-        for touched in self.touched:
+        for touched in self.touched[self.teams if array.is_of_kernel else 0 :]:
             getattr(touched, kind).update(elements)
 
     def statement(self, s: Any) -> None:
@@ -160,6 +186,8 @@ class Interpreter:
         elif isinstance(s, Accumulate):
             value = self.scalar(s.scalar)
             self.write(s.buffer, s.indices, s.op.compute(self.read(s.buffer, s.indices), value))
+        elif isinstance(s, (Barrier, Combine)):
+            pass  # iterations run one after the other, so that a register has the sum over all threads
         elif isinstance(s, Reduce):
             self.write(s.buffer, s.indices, self.reduced(s))
         elif isinstance(s, Sort):
@@ -171,7 +199,7 @@ class Interpreter:
     def reduced(self, s: Reduce) -> Any:
         """Combine the scalars over all values of the axes, in order."""
         every = []
-        for at in product(*(range(self.size(v.extent)) for v in s.axes)):
+        for at in product(*(range(0, self.size(v.extent), v.step) for v in s.axes)):
             self.values |= dict(zip(s.axes, at, strict=True))
             every.append(self.scalar(s.scalar))
         if isinstance(s.op, ArgMax | ArgMin):
@@ -241,8 +269,7 @@ class Interpreter:
         if isinstance(scalar, IndexValue):
             return np.asarray(self.index(scalar.index), scalar.dtype.numpy)[()]
         if isinstance(scalar, Masked):
-            places = ((self.index(c.index), self.size(c.size), c) for c in scalar.conditions)
-            holds = all((not c.below or i >= 0) and (not c.above or i < n) for i, n, c in places)
+            holds = all(map(self.holds, scalar.conditions))
             return self.scalar(scalar.inside if holds else scalar.outside, known)
         if not isinstance(scalar, Compute):
             raise AssertionError(f"{scalar} is no scalar")

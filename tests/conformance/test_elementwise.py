@@ -11,6 +11,7 @@ from catgrad.backend import get_backend
 from catgrad.errors import DtypeError, OptionError, ShapeError
 from catgrad.ops.literal import ArrayLiteral
 from catgrad.programs.program import Program, evaluate, lower
+from catgrad.terms.structural import Constant
 from catgrad.testing import run_on
 from tests.conformance.pytorch import arrays_with_axis, assert_as_torch, awkward, torch
 from tests.targets import drawn, need, on_targets, on_targets_with
@@ -77,6 +78,16 @@ def test_choices_in_short_rows(target, name, width, rows):
 def test_invalid_bounds_are_refused(bounds):
     with pytest.raises(OptionError, match="one finite bound, or two with low ≤ high"):
         ops.clamp(None, *bounds)
+
+
+@on_targets_with("powers")
+def test_a_negative_base_of_a_power(target):
+    """-2 ** x is -(2 ** x)."""
+    for dtype in (Dtype.float32, F64):
+        x = np.array([2, 3, 0], dtype.numpy)
+        term = build(lambda x: (Constant(x.type, -2.0)() ** x, -(x**2.0)), [NdArrayType((3,), dtype)])
+        found = run_on(get_backend(target), term, x)
+        assert [a.tolist() for a in found] == [[4, -8, 1], [-4, -9, 0]]
 
 
 @on_targets

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import ast
-import re
-
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
@@ -16,13 +13,13 @@ from catgrad.errors import CatgradError, DtypeError, OptionError, ShapeError, Ty
 from catgrad.functors import Expand, reverse, reverse_derivative
 from catgrad.ops.control import Checkpoint, Cond, Scan
 from catgrad.programs.passes import erase_barriers, optimise
-from catgrad.programs.peak_memory import peak
-from catgrad.programs.program import Program, evaluate, lower
+from catgrad.programs.program import evaluate, lower
 from catgrad.terms.block import Block
 from catgrad.terms.partition import split
 from catgrad.terms.structural import Constant
 from catgrad.terms.term import singleton
 from catgrad.testing import check_derivative, draw_arrays, run_on
+from tests.control import BOOL, T, close, f64, several, source_of
 from tests.strategies import (
     COLUMN,
     FLOAT_STEPS,
@@ -36,24 +33,11 @@ from tests.strategies import (
     integers_for,
     random_terms,
 )  # fmt: skip
-from tests.targets import drawn, on, on_targets, on_targets_with
-
-in_python = on("numpy", "torch")
-BOOL, F64 = NdArrayType((), Dtype.bool), Dtype.float64
-T = Dim("time")
-
-
-def f64(*shape):
-    return NdArrayType(shape, F64)
+from tests.targets import drawn, on_targets, on_targets_with
 
 
 def equal(xs, ys):
     return all(np.array_equal(x, y) and x.dtype == y.dtype for x, y in zip(xs, ys, strict=True))
-
-
-def close(xs, ys, tolerance=1e-9):
-    for x, y in zip(xs, ys, strict=True):
-        np.testing.assert_allclose(np.asarray(x), np.asarray(y), rtol=tolerance, atol=tolerance)
 
 
 def unrolled(op: Scan):
@@ -203,19 +187,6 @@ def test_values_that_depend_on_constants_only_are_not_saved():
 
 
 # Meanings
-
-
-def several(h, n, b, xs):
-    """Build a loop that carries a float, an integer and a boolean, and captures variables."""
-    w = ops.tanh(h)
-
-    def turn(carry, x):
-        h, n, b = carry
-        h = ops.select(ops.broadcast(b, (3,)), h * w + x, h - x * ops.broadcast(ops.cast(n, F64), (3,)))
-        return (h, n + 2, ops.sum(h) > 0), (h, n, b)
-
-    (h, n, b), rows = ops.scan(turn, (h, n, b), xs)
-    return h, n, b, *rows
 
 
 @on_targets_with("symbolic sizes")
@@ -389,137 +360,6 @@ def test_a_carry_that_a_used_carry_reads_stays():
     rng = np.random.default_rng(0)
     arrays = [rng.normal(size=shape).astype(np.float32) for shape in ((3,), (3,), (5, 3))]
     assert equal(evaluate(optimise(lower(term)), *arrays), evaluate(term, *arrays))
-
-
-# Memory
-
-
-def chain(depth, wrap):
-    """Build a chain of layers with three inner values each, and its optimised reverse."""
-
-    def layer(x):
-        return ops.tanh(ops.sin(ops.exp(x) * x))
-
-    def forward(x):
-        for _ in range(depth):
-            x = wrap(layer, x)
-        return x
-
-    term = reverse(build(forward, [NdArrayType((1000,))]))
-    return erase_barriers.apply(optimise(lower(Expand()(term))))
-
-
-def test_checkpoints_lower_the_peak():
-    """A checkpointed chain of 8 layers saves one array for each layer."""
-    plain, wrapped = (peak(chain(8, wrap)) for wrap in (lambda f, x: f(x), lambda f, x: ops.checkpoint(f, x)))
-    assert wrapped <= plain / 2
-    assert peak(chain(16, lambda f, x: ops.checkpoint(f, x))) - wrapped <= 8 * 4000
-
-
-def test_the_peak_is_the_largest_sum_of_sizes_with_overlapping_lifetimes():
-    x = NdArrayType((10,))
-    assert peak(lower(build(lambda x: x, [x]))) == 40
-    assert peak(optimise(lower(build(lambda x: ops.exp(ops.exp(ops.exp(x))), [x])))) == 120
-    assert peak(optimise(lower(build(lambda x: ops.exp(x) * ops.sin(x), [x])))) == 160
-    assert peak(optimise(lower(build(lambda x: (ops.sum(x), x), [x])))) == 44
-    assert peak(optimise(lower(build(lambda x: x, [NdArrayType((N_, 2))]))), {"n": 3}) == 24
-    with pytest.raises(ShapeError, match="n is symbolic"):
-        peak(optimise(lower(build(lambda x: x, [NdArrayType((N_, 2))]))))
-
-
-N_ = Dim("n")
-
-
-def test_the_peak_counts_the_inside_of_loops():
-    def loop(h):
-        return ops.repeat(lambda c: ops.sum(ops.exp(ops.broadcast(c, (100,)))), 3, h)
-
-    assert peak(optimise(lower(build(loop, [NdArrayType(())])))) >= 800
-
-
-# Text
-
-
-def source_of(term, target="numpy"):
-    function = lower(Expand(get_backend(target).has)(term), "f")
-    text = get_backend(target).emit(Program("p", (function,))).source
-    return text[text.index("def f(") : text.index("def converted")]
-
-
-@on_targets
-@pytest.mark.parametrize(
-    "name", ["reversed", "range", "t", "x_t", "carry", "rows_rows", "h", "new_h", "math"]
-)
-def test_names_of_loops_do_not_collide(target, name):
-    """Parameters are called like variables of emitted loops, and like the builtins that these use."""
-
-    def model(x):
-        w = layers.parameter(name, NdArrayType((2,)))
-
-        def turn(h, x):
-            h = layers.label("new_h", ops.tanh(layers.label("h", h) * w + x))
-            return h, layers.label("row", h * w)
-
-        return ops.scan(turn, Constant(NdArrayType((2,)), 0)(), x)[1]
-
-    learner = emit(Task(build(model, [NdArrayType((4, 2))]), sgd(0.1), mse), target).load()().learner()
-    learner.parameters = {name: np.float32([0.5, -1])}
-    x, h, wanted = np.float32(np.arange(8).reshape(4, 2) / 8), np.zeros(2), []
-    for row in x:
-        h = np.tanh(h * [0.5, -1] + row)
-        wanted.append(h * [0.5, -1])
-    np.testing.assert_allclose(np.asarray(learner.predict(x)), wanted, rtol=1e-5)
-    learner.step(x, x)
-
-
-@in_python
-def test_a_value_read_in_a_loop_is_computed_before_it(target):
-    """Inlined expressions would be computed in each iteration."""
-
-    def loop(h, xs, w):
-        scale = ops.exp(w) * 2 + 1
-        return ops.scan(lambda c, x: (c * scale + x * scale, ()), h, xs)[0]
-
-    text = source_of(build(loop, [ROW, NdArrayType((5, 3)), ROW]), target)
-    before, _, inside = text.partition("for ")
-    assert "exp" in before and "exp" not in inside
-    assert inside.count("scale") == 0 or "exp" not in inside
-
-
-@in_python
-def test_variables_are_assigned_before_use_and_emission_is_deterministic(target):
-    term = reverse(build(several, [f64(3), NdArrayType((), Dtype.int64), BOOL, f64(T, 3)]))
-    text = source_of(term, target)
-    assert text == source_of(reverse(build(several, list(term.source.table)[:4])), target)
-    tree = ast.parse(text)
-    targets = [n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
-    arguments = [a.arg for n in ast.walk(tree) if isinstance(n, ast.FunctionDef) for a in n.args.args]
-    assert not set(targets) & set(arguments)
-    assert not re.search(r"\bNone = |\bTrue = ", text)
-
-
-@on_targets
-def test_carries_that_read_each_other_are_assigned_simultaneously(target):
-    def swap(a, b, c):
-        return ops.repeat(lambda a, b, c: (b, c, a + b), 5, a, b, c)
-
-    def around(a, b, c):
-        return ops.repeat(lambda a, b, c: (c, a, b), 4, a, b, c)
-
-    arrays = draw_arrays([f64(2)] * 3)
-    for function in (swap, around):
-        term = build(function, [f64(2)] * 3)
-        close(run_on(get_backend(target), term, *arrays), evaluate(term, *arrays), 1e-12)
-
-
-@on_targets_with("powers")
-def test_a_negative_base_of_a_power(target):
-    """-2 ** x is -(2 ** x)."""
-    for dtype in (Dtype.float32, F64):
-        x = np.array([2, 3, 0], dtype.numpy)
-        term = build(lambda x: (Constant(x.type, -2.0)() ** x, -(x**2.0)), [NdArrayType((3,), dtype)])
-        found = run_on(get_backend(target), term, x)
-        assert [a.tolist() for a in found] == [[4, -8, 1], [-4, -9, 0]]
 
 
 # Errors

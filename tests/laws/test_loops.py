@@ -79,7 +79,7 @@ def test_kernels_of_reverses_agree_with_the_reference(term, seed):
 
 def after_each_pass(function, machine):
     """Yield the kernels of a function in canonical form, and after each pass of a machine."""
-    lowered = canonical(function, machine.multiplies_matrices)
+    lowered = canonical(function, machine)
     yield "canonical form", lowered
     for each in machine.passes:
         lowered = each(lowered, machine)
@@ -114,7 +114,7 @@ def test_every_pass_preserves_the_meaning_of_reverses(term, machine, seed):
 def test_every_pass_preserves_the_meaning_of_random_programs(program, machine):
     """An index out of range is an error after every pass; numbers that overflow are compared elsewhere."""
     function = function_of(pruned(program.term))
-    wanted = outcome(lambda: run(canonical(function, machine.multiplies_matrices), *program.inputs))
+    wanted = outcome(lambda: run(canonical(function, machine), *program.inputs))
     for name, lowered in after_each_pass(function, machine):
         found = outcome(lambda lowered=lowered: run(lowered, *program.inputs, shuffled=True))
         assert type(found) is type(wanted), name

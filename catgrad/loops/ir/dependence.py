@@ -10,6 +10,7 @@ from catgrad.loops.ir.index import Atom, Index, Variable, is_below
 from catgrad.loops.ir.nest import (
     Accumulate,
     Axis,
+    Barrier,
     Check,
     Indices,
     Item,
@@ -42,9 +43,10 @@ class Iterations:
     def _never_meet(self, buffer: Buffer, axis: int, accesses: Sequence[Indices]) -> bool:
         """Prove that two iterations never meet along an axis, whichever accesses they make."""
         along = [indices[axis] for indices in accesses]
-        step, moving = along[0].coefficient(self.variable), {self.variable, *self.inner}
+        coefficient, moving = along[0].coefficient(self.variable), {self.variable, *self.inner}
+        step = coefficient * self.variable.step
         fixed = {Index(tuple(term for term in i.terms if term[0] not in moving)) for i in along}
-        if step == 0 or any(i.coefficient(self.variable) != step for i in along) or len(fixed) > 1:
+        if step == 0 or any(i.coefficient(self.variable) != coefficient for i in along) or len(fixed) > 1:
             return False
         if not self._is_invariant(fixed.pop()):
             return False
@@ -75,7 +77,7 @@ def is_parallel(loop: Loop) -> bool:
 
 def _is_parallel(loop: Loop, shared: Collection[Buffer]) -> bool:
     """Prove that no two iterations access the same element of the buffers that they share and write."""
-    changed = {s.buffer for s in statements(loop.body) if not isinstance(s, Check)}
+    changed = {s.buffer for s in statements(loop.body) if not isinstance(s, (Barrier, Check))}
     iterations = Iterations(loop.variable, bound_variables(loop.body), changed)
     homes = {buffer.home for buffer in shared}
     accesses: dict[Buffer, list[Indices]] = {}
@@ -129,7 +131,9 @@ def verify(kernel: Kernel) -> None:
         if loop.axis is Axis.PARALLEL:
             proved = is_parallel(loop) and not may_fail([loop])
         else:
-            proved = loop.axis is Axis.SERIAL or vector_sums(loop, first) is not None
+            # Threads of a GPU share loops that were proved to be parallel before they were tiled.
+            unmarked = loop.axis in (Axis.SERIAL, Axis.UNROLLED) or loop.axis.is_concurrent
+            proved = unmarked or vector_sums(loop, first) is not None
         if not proved:
             raise AssertionError(f"iterations over {loop.variable} cannot be {loop.axis.value}")
 

@@ -8,8 +8,20 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from catgrad.loops.ir.index import Atom, Index, Quotient, Read, Variable
-from catgrad.loops.ir.nest import Accumulate, Check, Item, Kernel, Loop, MatMul, Reduce, Sort, Store
-from catgrad.loops.ir.scalar import Buffer, Compute, IndexValue, Load, Masked, Number, Scalar, Space
+from catgrad.loops.ir.nest import (
+    Accumulate,
+    Barrier,
+    Check,
+    Combine,
+    Item,
+    Kernel,
+    Loop,
+    MatMul,
+    Reduce,
+    Sort,
+    Store,
+)
+from catgrad.loops.ir.scalar import Bounds, Buffer, Compute, IndexValue, Load, Masked, Number, Scalar, Space
 from catgrad.loops.memory_plan import Plan, is_local
 from catgrad.ops.random import Draw
 from catgrad.terms.op import Op
@@ -53,8 +65,11 @@ class Structure(ABC):
         if isinstance(scalar, Compute):
             return self.op_key(scalar.op), scalar.dtype, operands
         assert isinstance(scalar, Masked)  # the last kind there is
-        bounds = tuple((self.index_key(c.index), c.size, c.below, c.above) for c in scalar.conditions)
-        return "masked", bounds, operands
+        return "masked", tuple(map(self.bounds_key, scalar.conditions)), operands
+
+    def bounds_key(self, condition: Bounds) -> Hashable:
+        """Make a key of a condition."""
+        return self.index_key(condition.index), condition.size, condition.below, condition.above
 
     def index_key(self, index: Index) -> Hashable:
         """Make a key for an index."""
@@ -118,7 +133,7 @@ class Signature(Structure):
 
     def variable_key(self, variable: Variable) -> Hashable:
         """Make a key of the order and extent of a variable."""
-        return self._ordered(variable), variable.extent
+        return self._ordered(variable), variable.extent, variable.step
 
     def op_key(self, op: Op) -> Hashable:
         """Make a key for an operation, in which a stream is its order."""
@@ -139,20 +154,29 @@ class Signature(Structure):
         if buffer.space is Space.LITERAL:
             return "literal", buffer.type, buffer.elements
         local = buffer.is_of_kernel
-        memory = (buffer.size, is_local(buffer), self.plan.scratch.get(buffer)) if local else None
-        return self._ordered(self.twin(buffer)), buffer.type.dtype, local, bool(buffer.order), memory
+        memory = (
+            (buffer.size, buffer.space, is_local(buffer), self.plan.scratch.get(buffer)) if local else None
+        )
+        kind = buffer.type.dtype, local, bool(buffer.order), buffer.is_aligned, memory
+        return self._ordered(self.twin(buffer)), *kind
 
     def _items(self, items: Sequence[Item]) -> Hashable:
         return tuple(map(self._item, items))
 
     def _item(self, item: Item) -> Hashable:
         if isinstance(item, Loop):
-            return "loop", self.variable_key(item.variable), self._items(item.body)
+            conditions = tuple(map(self.bounds_key, item.conditions))
+            kind = "loop", self.variable_key(item.variable), item.axis, item.threads, conditions
+            return *kind, self._items(item.body)
+        if isinstance(item, Barrier):
+            return "barrier"
         if isinstance(item, Check):
             return "check", self.key(item.scalar), item.size
         target = self._buffer(item.buffer), self.index_key(item.buffer.flat(item.indices))
         if isinstance(item, Store):
             return "store", target, self.key(item.scalar)
+        if isinstance(item, Combine):
+            return "combine", target, item.op
         if isinstance(item, Accumulate):
             return "accumulate", target, item.op, self.key(item.scalar)
         if isinstance(item, Reduce):

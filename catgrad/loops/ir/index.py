@@ -15,10 +15,11 @@ _NUMBERS = count()
 
 @dataclass(eq=False, frozen=True)
 class Variable:
-    """A variable that counts from 0 up to `extent`, without it."""
+    """A variable that counts from 0 up to `extent`, without it, by `step`."""
 
     extent: Size
     name: str = "i"
+    step: int = 1
     number: int = field(init=False, repr=False, default_factory=lambda: next(_NUMBERS))
     """Rank among the terms of an index: variables are ordered by creation."""
 

@@ -10,7 +10,7 @@ from typing import Any, Self
 
 from catgrad.dims import Dim, Size
 from catgrad.loops.ir.index import Index, Modulo, Quotient, Read, Variable, index
-from catgrad.loops.ir.scalar import Buffer, Compute, IndexValue, Load, Masked, Scalar, reads
+from catgrad.loops.ir.scalar import Bounds, Buffer, Compute, IndexValue, Load, Masked, Scalar, reads
 from catgrad.terms.op import Op
 
 Indices = tuple[Index, ...]
@@ -19,13 +19,33 @@ Substitution = Mapping[Variable, Index]
 
 
 class Axis(Enum):
-    """Kinds of loops: sequential, parallel or vectorised."""
+    """Kinds of loops: sequential, parallel, vectorised, or distributed over the levels of a GPU."""
 
     SERIAL = "serial"
     PARALLEL = "parallel"
     """Iterations are distributed among threads."""
     VECTOR = "vector"
     """Several iterations run at once, in the lanes of vectors; sums over them are reassociated."""
+    UNROLLED = "unrolled"
+    """Iterations are written out one after the other."""
+    GRID = "grid"
+    """Each iteration has a thread of its own."""
+    BLOCK = "block"
+    """Each iteration has a block of threads, its team."""
+    WARP = "warp"
+    """Each iteration has a warp of 32 threads, its team."""
+    THREAD = "thread"
+    """Iterations are distributed among the threads of the team; sums over them are combined afterwards."""
+
+    @property
+    def is_concurrent(self) -> bool:
+        """Tell whether threads of a GPU share the iterations."""
+        return self in (Axis.GRID, Axis.BLOCK, Axis.WARP, Axis.THREAD)
+
+    @property
+    def has_team(self) -> bool:
+        """Tell whether several threads run one iteration together."""
+        return self in (Axis.BLOCK, Axis.WARP)
 
 
 class _Statement:
@@ -168,6 +188,31 @@ class Check(_Statement):
         return Check(change.scalar(self.scalar), self.size)
 
 
+@dataclass(eq=False)
+class Combine(_Write):
+    """Combine the registers of a team's threads by an operation: each thread gets the result."""
+
+    op: Op
+
+    @cached_property
+    def reads(self) -> list[Access]:
+        """The elements read."""
+        return self.writes
+
+    def map(self, change: Rewriter) -> Self:
+        """Rewrite its parts."""
+        return self._with(change)
+
+
+@dataclass(eq=False)
+class Barrier(_Statement):
+    """A point that no thread of a team passes before all have reached it."""
+
+    def map(self, change: Rewriter) -> Barrier:
+        """Nothing is in it."""
+        return self
+
+
 class Body:
     """The elements that parts in order read and write."""
 
@@ -186,15 +231,24 @@ class Body:
 
 @dataclass(eq=False)
 class Loop(Body):
-    """Items repeated for each value of a variable.
+    """Items repeated for each value of a variable for which the conditions hold.
 
-    One that `begins` starts a new nest: it is not fused with an earlier one.
+    One that `begins` starts a new nest: it is not fused with an earlier one. A team that runs an iteration
+    has this number of `threads`.
     """
 
     variable: Variable
     body: list[Item]
     begins: bool = False
     axis: Axis = Axis.SERIAL
+    conditions: tuple[Bounds, ...] = ()
+    threads: int = 1
+
+    @property
+    def reads(self) -> list[Access]:
+        """The elements read within, and by the conditions."""
+        own = reads(tuple(c.index for c in self.conditions))
+        return [*((load.buffer, load.indices) for s in own for load in s.loads()), *super().reads]
 
 
 @dataclass(eq=False)
@@ -204,7 +258,7 @@ class Kernel(Body):
     body: list[Item]
 
 
-Statement = Store | Accumulate | Reduce | MatMul | Sort | Check
+Statement = Store | Accumulate | Reduce | MatMul | Sort | Check | Combine | Barrier
 Item = Loop | Statement
 
 
@@ -232,6 +286,8 @@ def statements(items: Sequence[Item]) -> Iterator[Statement]:
 
 def scalars(s: Statement) -> list[Scalar]:
     """List the scalars that a statement computes: its value or operands, and those that its indices read."""
+    if isinstance(s, (Barrier, Combine)):
+        return []
     if isinstance(s, Check):
         return [s.scalar]
     own = (s.left, s.right) if isinstance(s, MatMul) else (s.keys if isinstance(s, Sort) else s.scalar,)
@@ -256,7 +312,11 @@ def bound_variables(items: Sequence[Item]) -> set[Variable]:
 def rewritten(items: Sequence[Item], change: Rewriter) -> list[Item]:
     """Rewrite the parts of all statements; loops keep their variables."""
     return [
-        replace(item, body=rewritten(item.body, change)) if isinstance(item, Loop) else item.map(change)
+        replace(
+            item, body=rewritten(item.body, change), conditions=tuple(map(change.bounds, item.conditions))
+        )
+        if isinstance(item, Loop)
+        else item.map(change)
         for item in items
     ]
 
@@ -308,6 +368,10 @@ class Rewriter:
         """Rewrite indices."""
         return tuple(map(self.index, indices))
 
+    def bounds(self, condition: Bounds) -> Bounds:
+        """Rewrite a condition."""
+        return replace(condition, index=self.index(condition.index))
+
     def index(self, old: Index) -> Index:
         """Rewrite an index."""
         return old.replaced(self._atom) if old.terms else old
@@ -326,8 +390,9 @@ class Rewriter:
         if isinstance(old, IndexValue):
             return IndexValue(self.index(old.index), old.dtype)
         if isinstance(old, Masked):
-            conditions = tuple(replace(c, index=self.index(c.index)) for c in old.conditions)
-            return Masked(conditions, self.scalar(old.inside), self.scalar(old.outside))
+            return Masked(
+                tuple(map(self.bounds, old.conditions)), self.scalar(old.inside), self.scalar(old.outside)
+            )
         return old
 
 

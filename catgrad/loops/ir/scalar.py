@@ -27,6 +27,8 @@ class Space(Enum):
     """Memory that the caller of a function provides."""
     LITERAL = "literal"
     """Elements that stand in the source."""
+    SHARED = "shared"
+    """Memory of a team of threads."""
     LOCAL = "local"
     """Memory of one kernel, or of one thread of it."""
     REGISTER = "register"
@@ -42,7 +44,7 @@ class Buffer:
     """An array in memory, compared by identity. Names are hints, which printers make unique.
 
     `order` has the axes that are stored, outermost first. A result with an `alias` lies in the memory of that
-    argument.
+    argument. One that `is_aligned` begins at a multiple of 16 bytes.
     """
 
     name: str
@@ -51,6 +53,7 @@ class Buffer:
     order: tuple[int, ...] = ROW_MAJOR
     elements: tuple[str, ...] = ()
     alias: Buffer | None = None
+    is_aligned: bool = True
 
     def __post_init__(self) -> None:
         if self.order == ROW_MAJOR:
@@ -69,7 +72,7 @@ class Buffer:
     @property
     def is_of_kernel(self) -> bool:
         """Tell whether it is private to one kernel."""
-        return self.space in (Space.LOCAL, Space.REGISTER)
+        return self.space in (Space.SHARED, Space.LOCAL, Space.REGISTER)
 
     @property
     def home(self) -> Buffer:

@@ -8,7 +8,7 @@ from catgrad.dims import Size
 from catgrad.loops.ir.index import Variable, index
 from catgrad.loops.ir.nest import Item, Sort, Store, nested
 from catgrad.loops.ir.scalar import Buffer, Load, Space, number
-from catgrad.loops.lowering.rules import Stages, places, regular, stage
+from catgrad.loops.lowering.rules import Stages, element_by_element, places, regular, stage
 from catgrad.ops.literal import ArrayLiteral
 from catgrad.ops.slices import Concat, Pad
 from catgrad.ops.sort import ArgSort
@@ -27,6 +27,9 @@ def _(op: ArrayLiteral, stages: Stages, apply: Apply, position: int) -> None:
 def _(op: Pad, stages: Stages, apply: Apply, position: int) -> None:
     """Pad: zeros, then the operand within them."""
     value = apply.outputs[0]
+    if stages.machine.gathers:
+        element_by_element(stages, value)
+        return
     array = stages.array(value)
     zero = number(0, array.type.dtype)
     stages.add(stages.copied(array, lambda _: zero))
@@ -37,6 +40,9 @@ def _(op: Pad, stages: Stages, apply: Apply, position: int) -> None:
 def _(op: Concat, stages: Stages, apply: Apply, position: int) -> None:
     """Concatenation: one part after the other."""
     value, before = apply.outputs[0], 0
+    if stages.machine.gathers:
+        element_by_element(stages, value)
+        return
     array = stages.array(value)
     for part, size in zip(apply.inputs, op.sizes, strict=True):
         starts = [0] * array.type.rank

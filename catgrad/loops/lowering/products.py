@@ -48,7 +48,7 @@ def _(op: Contract, stages: Stages, apply: Apply, position: int) -> None:
     kept = {label: size for label, size in sizes.items() if size != 1}
     floating = types[0].dtype in (Dtype.float32, Dtype.float64)
     if (
-        stages.multiplies_matrices
+        stages.machine.multiplies_matrices
         and floating
         and size_hint(product(tuple(kept.values()))) >= MIN_PRODUCT_WORK
     ):

@@ -12,6 +12,7 @@ from catgrad.loops.ir.scalar import ROW_MAJOR, Buffer, IndexValue, Load, Scalar,
 from catgrad.loops.ir.steps import Step
 from catgrad.loops.lowering.index_maps import Elements, Indices, Source
 from catgrad.loops.lowering.materialise import Choice
+from catgrad.loops.machine import Machine
 from catgrad.ops.gather import Gather, ScatterAdd
 from catgrad.ops.take import ScatterAddAlongAxis, TakeAlongAxis
 from catgrad.programs.program import Apply, Function
@@ -28,12 +29,10 @@ class Stages:
     sort, or a matrix product. Names are hints: several buffers may have the same.
     """
 
-    def __init__(
-        self, function: Function, given: Mapping[int, Source], multiplies_matrices: bool = False
-    ) -> None:
-        self.function, self.types, self.multiplies_matrices = function, function.types, multiplies_matrices
+    def __init__(self, function: Function, given: Mapping[int, Source], machine: Machine) -> None:
+        self.function, self.types, self.machine = function, function.types, machine
         self.elements = Elements(function, given)
-        self.choice = Choice(function, given)
+        self.choice = Choice(function, given, machine.gathers)
         self.arrays: dict[int, Buffer] = {}
         self.steps: list[Step] = []
         self.checks: list[Step] = []
@@ -116,7 +115,11 @@ class Stages:
 @singledispatch
 def stage(op: Op, stages: Stages, apply: Apply, position: int) -> None:
     """Add the nests of an operation: element by element, unless it has a rule."""
-    value = apply.outputs[position]
+    element_by_element(stages, apply.outputs[position])
+
+
+def element_by_element(stages: Stages, value: int) -> None:
+    """Add a nest that computes each element of a value."""
     array = stages.array(value, stages.choice.orders.get(value, ROW_MAJOR))
     stages.add(stages.copied(array, lambda i: stages.elements.at(value, i)), value)
 

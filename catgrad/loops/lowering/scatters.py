@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from catgrad.loops.ir.index import Read, Variable, index
+from catgrad.loops.ir.index import Read, Variable, index, modulo, quotient
 from catgrad.loops.ir.nest import Accumulate, Store, nested
-from catgrad.loops.ir.scalar import Buffer, Load, Scalar, cast, number
+from catgrad.loops.ir.scalar import Bounds, Buffer, Load, Masked, Scalar, cast, number
 from catgrad.loops.lowering.index_maps import Indices, put, slid
 from catgrad.loops.lowering.rules import Stages, stage
 from catgrad.ops.arithmetic import Add
@@ -20,12 +20,32 @@ from catgrad.types import NdArrayType
 @stage.register
 def _(op: Fold, stages: Stages, apply: Apply, position: int) -> None:
     (x,), value = apply.inputs, apply.outputs[0]
+    if stages.machine.gathers:
+        _gather_windows(op, stages, x, value)
+        return
     window = Window(op.shape, op.axes, op.sizes, op.strides, op.dilations)
     loops = [Variable(size) for size in op.windowed]
     at, rank = tuple(map(index, loops)), len(op.shape)
     others = [v for axis, v in enumerate(loops[:rank]) if axis not in op.axes]
     order = [*others, *loops[rank:], *(loops[axis] for axis in op.axes)]
     _scatter(stages, value, slid(window, at), order, stages.elements.at(x, at), len(others))
+
+
+def _gather_windows(op: Fold, stages: Stages, x: int, value: int) -> None:
+    """Sum for each element what the windows have that it lies in: i = o · stride + k · dilation."""
+    loops, within = [Variable(size) for size in op.shape], [Variable(size, "k") for size in op.sizes]
+    places, conditions = list(map(index, loops)), list[Bounds]()
+    for k, axis, stride, dilation in zip(within, op.axes, op.strides, op.dilations, strict=True):
+        begin = index(loops[axis]) - index(k) * dilation
+        steps = -(-(k.extent - 1) * dilation // stride)  # type: ignore[operator]  # kernels have numbers
+        start = begin + stride * steps
+        places[axis] = quotient(start, stride) - steps
+        conditions.append(Bounds(places[axis], op.windowed[axis], True, True))
+        if stride > 1:
+            conditions.append(Bounds(modulo(start, stride), 1, False, True))
+    inside = stages.elements.at(x, (*places, *map(index, within)))
+    scalar = Masked(tuple(conditions), inside, number(0, inside.dtype))
+    stages.reduce(value, tuple(map(index, loops)), loops, within, Add(), scalar)
 
 
 @stage.register

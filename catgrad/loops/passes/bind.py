@@ -14,7 +14,9 @@ from catgrad.dims import Size
 from catgrad.loops.ir.index import Variable
 from catgrad.loops.ir.nest import (
     Accumulate,
+    Barrier,
     Check,
+    Combine,
     Item,
     Kernel,
     Let,
@@ -161,7 +163,7 @@ class _Binder:
         done: list[Item] = []
 
         def stays(load: Load) -> bool:
-            runs = isinstance(loop.variable.extent, int)
+            runs = isinstance(loop.variable.extent, int) and not loop.conditions
             return load.buffer.home not in written and (runs or self._may_load(load))
 
         for s in statements([loop]):
@@ -290,7 +292,7 @@ class _Known(Rewriter):
 
 def _scalars(s: Statement) -> list[Scalar]:
     """The scalars that a statement computes, those that its indices read first."""
-    if isinstance(s, (MatMul, Sort, Reduce)):
+    if isinstance(s, (MatMul, Sort, Reduce, Combine, Barrier)):
         return []
     return [*(() if isinstance(s, Check) else reads(s.indices)), s.scalar]
 

@@ -19,14 +19,15 @@ from catgrad.loops.ir.nest import (
     nested,
     size_hint,
 )
-from catgrad.loops.ir.scalar import Buffer, Compute, IndexValue, Load, Scalar, cast, number
+from catgrad.loops.ir.scalar import Buffer, Compute, IndexValue, Load, Scalar, Space, cast, number
 from catgrad.loops.ir.steps import Lowered
 from catgrad.loops.machine import Machine
 from catgrad.loops.passes.interchange import short_last
 from catgrad.loops.passes.unroll import MAX_UNROLLED_ITERATIONS
 from catgrad.ops.arithmetic import Add, Maximum, Minimum
-from catgrad.ops.compare import Greater, Less, Select
+from catgrad.ops.compare import Equal, Greater, Less, NotEqual, Select
 from catgrad.ops.extrema import ArgMax, ArgMin
+from catgrad.ops.logic import And, Or
 from catgrad.terms.op import Op
 from catgrad.types import Dtype, NdArrayType
 
@@ -139,6 +140,34 @@ class _Schedule:
         last = self._narrowed(cast(Load(total, own), Dtype.float32))
         begin = Store(total, own, number(0, Dtype.float64))
         return [begin, *nested([order[0]], iteration), Store(r.buffer, r.indices, last)]
+
+
+def reduced_serially(r: Reduce, float64_sums: bool = False) -> list[Item]:
+    """Write one reduction as a loop around an accumulation."""
+    if isinstance(r.op, ArgMax | ArgMin):
+        return _index_of_extremum(r, (), r.op)
+    return _Schedule(r, (), float64_sums).one_by_one()
+
+
+def index_by_reductions(r: Reduce) -> list[Item]:
+    """Reduce to the extremum, then to the first index at which it is: the order of terms does not matter."""
+    (axis,), dtype, greatest = r.axes, r.scalar.dtype, isinstance(r.op, ArgMax)
+    best = Buffer("best", NdArrayType((), dtype), Space.REGISTER)
+    where = Buffer("where", NdArrayType((), Dtype.int32), Space.REGISTER)
+    least, most = (float("-inf"), float("inf")) if dtype.is_floating else (dtype.limits.min, dtype.limits.max)
+    better = Maximum() if greatest else Minimum()
+    found = Load(best, ())
+    same = Compute(Equal(), Dtype.bool, (r.scalar, found))
+    if dtype.is_floating:
+        both = (Compute(NotEqual(), Dtype.bool, (x, x)) for x in (r.scalar, found))
+        same = Compute(Or(), Dtype.bool, (same, Compute(And(), Dtype.bool, tuple(both))))
+    here, never = IndexValue(index(axis), Dtype.int32), number(Dtype.int32.limits.max, Dtype.int32)
+    place = Compute(Select(), Dtype.int32, (same, here, never))
+    return [
+        Reduce(best, (), better, r.scalar, r.axes, least if greatest else most),
+        Reduce(where, (), Minimum(), place, r.axes, Dtype.int32.limits.max),
+        Store(r.buffer, r.indices, cast(Load(where, ()), Dtype.int64)),
+    ]
 
 
 def _index_of_extremum(r: Reduce, free: Sequence[Variable], op: ArgMax | ArgMin) -> list[Item]:

@@ -35,8 +35,8 @@ def _unrolled_within(item: Item, depth: int) -> Item:
         return item
     loop = replace(item, body=[_unrolled_within(each, depth + 1) for each in item.body])
     # Threads share outermost loops, so these are left as they are, unless what is within is short.
-    collapsed = _collapsed(loop) if depth or any(_iterations(each) for each in loop.body) else None
-    return collapsed or replace(loop, body=[new for each in loop.body for new in _unrolled(each)])
+    whole = collapsed(loop) if depth or any(_iterations(each) for each in loop.body) else None
+    return whole or replace(loop, body=[new for each in loop.body for new in _unrolled(each)])
 
 
 def _unrolled(item: Item) -> list[Item]:
@@ -59,7 +59,7 @@ def _iterations(item: Item) -> int:
     return count if count * len(item.body) <= MAX_UNROLLED_STATEMENTS else 0
 
 
-def _collapsed(loop: Loop) -> Loop | None:
+def collapsed(loop: Loop) -> Loop | None:
     """Collapse a perfect nest of two loops, if every index is affine in their joint counter."""
     if len(loop.body) != 1 or not isinstance(loop.body[0], Loop):
         return None

@@ -118,7 +118,7 @@ class FunctionPrinter:
         streams = map(self.expressions.stream, interface.signature.streams)
         variables = (around[v] for v in interface.free)
         arguments = (*sizes, *variables, *streams, *map(self.name, interface.given))
-        return Call(text.name, arguments, text.checks, text.scratch, text.per_thread)
+        return Call(text.name, arguments, text.checks, text.scratch, text.per_thread, text.launch)
 
     def _kernel(self, kernel: Kernel) -> tuple[KernelText, Interface]:
         """Return the kernel's text, which may be that of an equal one, and its interface."""

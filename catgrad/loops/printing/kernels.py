@@ -9,11 +9,13 @@ from functools import cached_property
 from catgrad.loops.ir.dense_stores import initialised
 from catgrad.loops.ir.dependence import first_writes, vector_sums
 from catgrad.loops.ir.hashing import Signature
-from catgrad.loops.ir.index import Index, Variable, stride
+from catgrad.loops.ir.index import Index, Variable, quotient, stride
 from catgrad.loops.ir.nest import (
     Accumulate,
     Axis,
+    Barrier,
     Check,
+    Combine,
     Item,
     Kernel,
     Let,
@@ -34,9 +36,12 @@ from catgrad.loops.memory_plan import Plan, is_local
 from catgrad.loops.printing.expressions import Expressions
 from catgrad.loops.printing.lines import (
     Assign,
+    Combined,
     Copy,
+    Counted,
     For,
     KernelText,
+    Launch,
     Line,
     Local,
     LocalArray,
@@ -45,11 +50,17 @@ from catgrad.loops.printing.lines import (
     Reduction,
     Require,
     Sorting,
+    Threads,
+    Wait,
+    When,
 )
 from catgrad.naming import Namer
 from catgrad.ops.arithmetic import Add
-from catgrad.printing.dialect import Dialect
+from catgrad.printing.dialect import Dialect, Text
 from catgrad.types import Dtype
+
+BLOCK = 256
+"""Threads of a block that several teams share."""
 
 LETTERS = "ijklpqrs"
 """Names of loop variables, from the outermost inwards."""
@@ -110,12 +121,15 @@ class KernelPrinter:
         self.declared: set[Buffer] = set()
         self.reductions: Mapping[Buffer, Reduction] = {}
         self.in_parallel = self.per_thread = False
+        self.team = Axis.SERIAL
+        self.threads = 1
+        self.launch: Launch | None = None
 
     def print(self, name: str) -> KernelText:
         """The kernel as a function of this name."""
         interface, replaced = self.interface, {buffer.alias for buffer in self.interface.changed}
         parameters = tuple(
-            Parameter(b.type.dtype, self._name(b), b in interface.changed or b in replaced)
+            Parameter(b.type.dtype, self._name(b), b in interface.changed or b in replaced, b.is_aligned)
             for b in interface.given
         )
         for variable in interface.free:
@@ -136,6 +150,7 @@ class KernelPrinter:
             may_fail(self.kernel.body),
             frozenset(self.expressions.helpers),
             self.expressions.reach,
+            self.launch,
         )
 
     def _comments(self) -> tuple[str, ...]:
@@ -160,8 +175,8 @@ class KernelPrinter:
             self.names[twin] = self.namer.fresh(twin.name)
         return self.names[twin]
 
-    def _block(self, items: Sequence[Item], depth: int, variable: Variable | None = None) -> list[Line]:
-        owned = self._owned.get(variable, ())
+    def _block(self, items: Sequence[Item], depth: int, around: Loop | None = None) -> list[Line]:
+        owned = self._owned.get(around, ())
         zeros = initialised(filter(is_local, owned), items)
         lines: list[Line] = [self._local_array(buffer, buffer in zeros) for buffer in owned]
         initial = {id(item) for first in zeros.values() for item in first}
@@ -172,40 +187,111 @@ class KernelPrinter:
         return lines
 
     @cached_property
-    def _owned(self) -> dict[Variable | None, list[Buffer]]:
-        """Group arrays private to iterations by the variable of the loop; those of the kernel under None."""
-        depth = {loop.variable: number for number, loop in enumerate(loops(self.kernel.body))}
-        owned: dict[Variable | None, list[Buffer]] = {}
+    def _owned(self) -> dict[Loop | None, list[Buffer]]:
+        """Group arrays private to iterations by the loop; those of the kernel under None."""
+        every = list(loops(self.kernel.body))
+        if any(loop.axis.is_concurrent for loop in every):
+            return self._innermost
+        depth = {loop.variable: number for number, loop in enumerate(every)}
+        owned: dict[Loop | None, list[Buffer]] = {}
         for buffer, indices in dict((*reversed(self.kernel.reads), *reversed(self.kernel.writes))).items():
             if buffer.space is Space.LOCAL:
                 dropped = (indices[a].variable for a in range(buffer.type.rank) if a not in buffer.order)
-                around = [v for v in dropped if v in depth]
-                owner = max(around, key=lambda v: depth[v]) if around else None
-                owned.setdefault(owner, []).append(buffer)
+                around = [depth[v] for v in dropped if v in depth]
+                owned.setdefault(every[max(around)] if around else None, []).append(buffer)
         order = {buffer: number for number, buffer in enumerate(self.interface.buffers)}
-        return {v: sorted(buffers, key=lambda b: order[b]) for v, buffers in owned.items()}
+        return {loop: sorted(buffers, key=lambda b: order[b]) for loop, buffers in owned.items()}
+
+    @property
+    def _innermost(self) -> dict[Loop | None, list[Buffer]]:
+        """Group arrays by the innermost loop around all accesses."""
+        found: dict[Buffer, list[Loop]] = {}
+
+        def visit(items: Sequence[Item], around: list[Loop]) -> None:
+            for item in items:
+                if isinstance(item, Loop):
+                    visit(item.body, [*around, item])
+                    continue
+                for buffer in dict.fromkeys(buffer for buffer, _ in (*item.writes, *item.reads)):
+                    if buffer.space in (Space.LOCAL, Space.SHARED):
+                        old = found.get(buffer, around)
+                        found[buffer] = [a for a, b in zip(old, around, strict=False) if a is b]
+
+        visit(self.kernel.body, [])
+        owned: dict[Loop | None, list[Buffer]] = {}
+        for buffer, around in found.items():
+            owned.setdefault(around[-1] if around else None, []).append(buffer)
+        return owned
 
     def _local_array(self, buffer: Buffer, is_zero: bool) -> LocalArray:
-        length = self.expressions.size(buffer.size)
+        length, name = self.expressions.size(buffer.size), self._name(buffer)
+        if buffer.space is Space.SHARED:
+            teams = BLOCK // self.threads if self.team is Axis.WARP else 1
+            return LocalArray(buffer.type.dtype, name, length, is_shared=True, teams=teams)
         offset = "" if is_local(buffer) else self.expressions.size(self.plan.scratch[buffer])
         self.per_thread |= self.in_parallel and bool(offset)
-        return LocalArray(buffer.type.dtype, self._name(buffer), length, offset, self.in_parallel, is_zero)
+        return LocalArray(buffer.type.dtype, name, length, offset, self.in_parallel, is_zero)
 
     def _loop(self, loop: Loop, depth: int) -> Sequence[Line]:
-        copies = self._copied(loop)
+        if loop.axis.is_concurrent:
+            return self._threads(loop, depth)
+        copies = None if self.launch else self._copied(loop)
         if copies is not None:
             return copies
         self.in_parallel |= loop.axis is Axis.PARALLEL
-        name = LETTERS[depth] if depth < len(LETTERS) else f"i{depth}"
-        self.expressions.variables[loop.variable] = name
-        extent = self.expressions.size(loop.variable.extent)
+        name, extent = self._counted(loop.variable, depth), self.expressions.size(loop.variable.extent)
         vector = loop.axis is Axis.VECTOR
         sums = {s.buffer: self._reduction(s) for s in vector_sums(loop, self.first) or ()} if vector else {}
         self.reductions = sums
-        lines = self._block(loop.body, depth + 1, loop.variable)
+        lines = self._guarded(loop, depth + 1)
         self.reductions = {}
         self.in_parallel &= depth > 0
-        return [For(name, extent, tuple(lines), loop.axis, tuple(sums.values()))]
+        return [For(name, extent, lines, loop.axis, tuple(sums.values()), loop.variable.step)]
+
+    def _counted(self, variable: Variable, depth: int) -> str:
+        """Name a loop variable: by its own name on a grid, or else by its depth."""
+        if self.launch and variable.name != "i":
+            return self.expressions.variables.setdefault(variable, self.namer.fresh(variable.name))
+        name = LETTERS[depth] if depth < len(LETTERS) else f"i{depth}"
+        self.expressions.variables[variable] = name
+        return name
+
+    def _guarded(self, loop: Loop, depth: int) -> tuple[Line, ...]:
+        """Print the body of a loop, and the conditions under which it runs."""
+        conditions = tuple(map(self.expressions.condition, loop.conditions))
+        lines = tuple(self._block(loop.body, depth, loop))
+        return (When(conditions, lines),) if conditions else lines
+
+    def _threads(self, loop: Loop, depth: int) -> Sequence[Line]:
+        """Print a perfect nest of loops that threads share as one; registers between the loops follow it."""
+        axis, counters, lets = loop.axis, list[Counted](), list[Item]()
+        if axis is not Axis.THREAD:
+            self.team, self.threads = axis, loop.threads
+            self.launch = Launch(axis, (), self.threads)
+        while True:
+            name = self._counted(loop.variable, depth)
+            counters.append(Counted(name, self._count(loop.variable), loop.variable.step))
+            depth += 1
+            *before, last = loop.body
+            if not (isinstance(last, Loop) and last.axis is axis and all(isinstance(s, Let) for s in before)):
+                break
+            if loop.conditions or loop in self._owned:
+                break
+            lets, loop = [*lets, *before], last
+        if axis is not Axis.THREAD:
+            wide = any(each.axis is Axis.UNROLLED for each in loops(loop.body))
+            self.launch = Launch(axis, tuple(c.count for c in counters), self.threads, wide)
+        lines = (
+            (*self._block(lets, depth), *self._guarded(loop, depth)) if lets else self._guarded(loop, depth)
+        )
+        return [Threads(axis, tuple(counters), lines, self.team, self.threads)]
+
+    def _count(self, variable: Variable) -> Text:
+        """Count the values of a variable: ⌈extent / step⌉."""
+        if isinstance(variable.extent, int):
+            return self.expressions.size(-(-variable.extent // variable.step))
+        rounded = Index((), variable.extent + (variable.step - 1))
+        return self.expressions.index(quotient(rounded, variable.step) if variable.step > 1 else rounded)
 
     def _reduction(self, s: Accumulate) -> Reduction:
         name, dtype, is_sum = self._name(s.buffer), s.buffer.type.dtype, isinstance(s.op, Add)
@@ -240,6 +326,11 @@ class KernelPrinter:
             return [self._product(s)]
         if isinstance(s, Sort):
             return [self._sorting(s)]
+        if isinstance(s, Barrier):
+            return [Wait(self.team)]
+        if isinstance(s, Combine):
+            dtype, name = s.buffer.type.dtype, self._name(s.buffer)
+            return [Combined(dtype, name, s.op.macro, self.team, self.threads)]
         if isinstance(s, Check):
             return [Require(self.expressions.text(s.scalar), self.expressions.size(s.size))]
         assert isinstance(s, (Store, Accumulate))  # reductions are scheduled

@@ -33,7 +33,58 @@ class For:
     lines: tuple[Line, ...]
     axis: Axis = Axis.SERIAL
     reductions: tuple[Reduction, ...] = ()
+    step: int = 1
     kind: str = "For"
+
+
+@dataclass(frozen=True)
+class Counted:
+    """A variable that counts by a step, and the number of its values."""
+
+    name: str
+    count: Text
+    step: int
+
+
+@dataclass(frozen=True)
+class Threads:
+    """Lines for all values of counters, which a grid, or the `threads` of a team, runs at once."""
+
+    axis: Axis
+    counters: tuple[Counted, ...]
+    lines: tuple[Line, ...]
+    team: Axis
+    threads: int
+    kind: str = "Threads"
+
+
+@dataclass(frozen=True)
+class When:
+    """Lines that run where conditions hold: index, size, and which sides are tested."""
+
+    conditions: tuple[tuple[Text, Text, bool, bool], ...]
+    lines: tuple[Line, ...]
+    kind: str = "When"
+
+
+@dataclass(frozen=True)
+class Combined:
+    """A register that gets the combination of its values in all threads of a team."""
+
+    dtype: Dtype
+    name: str
+    op: str
+    team: Axis
+    threads: int
+    kind: str = "Combined"
+
+
+@dataclass(frozen=True)
+class Wait:
+    """A barrier for the threads of a team."""
+
+    team: Axis
+    kind: str = "Wait"
 
 
 @dataclass(frozen=True)
@@ -51,7 +102,8 @@ class Local:
 class LocalArray:
     """An array of a kernel's own: declared on the spot, or at an `offset` in the scratch memory passed to it.
 
-    In a `parallel` loop each thread has its own. One that `is_zero` has zeros at first.
+    In a `parallel` loop each thread has its own. One that `is_zero` has zeros at first. One that `is_shared`
+    belongs to a team of threads, of which a block has `teams`.
     """
 
     dtype: Dtype
@@ -60,6 +112,8 @@ class LocalArray:
     offset: str = ""
     parallel: bool = False
     is_zero: bool = False
+    is_shared: bool = False
+    teams: int = 1
     kind: str = "LocalArray"
 
 
@@ -127,23 +181,39 @@ class Require:
     kind: str = "Require"
 
 
-Line = For | Local | LocalArray | Assign | Copy | Product | Sorting | Require
+Line = (
+    For | Threads | When | Combined | Wait | Local | LocalArray | Assign | Copy | Product | Sorting | Require
+)
 
 
 @dataclass(frozen=True)
 class Parameter:
-    """An array parameter of a kernel, and whether it is modified."""
+    """An array parameter of a kernel, and whether it is modified, and begins at a multiple of 16 bytes."""
 
     dtype: Dtype
     name: str
     changes: bool
+    is_aligned: bool = False
+
+
+@dataclass(frozen=True)
+class Launch:
+    """The threads of a kernel: a grid of so many iterations, each of one thread or of a team.
+
+    A thread of one that `is_wide` processes elements side by side.
+    """
+
+    axis: Axis
+    counts: tuple[Text, ...]
+    threads: int
+    is_wide: bool = False
 
 
 @dataclass(frozen=True)
 class KernelText:
     """A kernel as a function of sizes, indices, random streams and arrays.
 
-    It needs `scratch` memory or not, perhaps for each thread, and may fail if it `checks` indices. `helpers`
+    On machines with grids of threads it has a `launch`. It needs `scratch` memory or not, perhaps for each thread, and may fail if it `checks` indices. `helpers`
     are the functions of the runtime that it calls; `reach` bounds the sizes and indices in it.
     """
 
@@ -158,6 +228,7 @@ class KernelText:
     checks: bool
     helpers: frozenset[str]
     reach: Size
+    launch: Launch | None = None
 
 
 @dataclass(frozen=True)
@@ -169,6 +240,7 @@ class Call:
     checks: bool
     scratch: bool
     per_thread: bool
+    launch: Launch | None = None
     kind: str = "Call"
 
 

@@ -27,20 +27,33 @@ template <class F> struct WorkOf final : Work {
     explicit WorkOf(const F &function) : function(function) {}
     cudaError_t run() override { return function(); }
 };
+}  // namespace simulator
 
 /* Work in the order of its capture, owned by the graph and by what was instantiated from it. */
-struct Graph {
-    Work *first = nullptr, **end = &first;
+struct CUgraph_st {
+    simulator::Work *first = nullptr, **end = &first;
     int owners = 1;
 };
 
-struct Stream {
+struct CUgraphExec_st {
+    CUgraph_st *graph;
+};
+
+struct CUstream_st {
     bool blocking;  // the legacy stream waits for it
-    Graph *graph = nullptr;
+    CUgraph_st *graph = nullptr;
     cudaStreamCaptureMode mode = cudaStreamCaptureModeGlobal;
     bool invalidated = false;
-    Stream *next_capturing = nullptr;
+    CUstream_st *next_capturing = nullptr;
 };
+
+typedef CUstream_st *cudaStream_t;
+typedef CUgraph_st *cudaGraph_t;
+typedef CUgraphExec_st *cudaGraphExec_t;
+
+namespace simulator {
+using Graph = CUgraph_st;
+using Stream = CUstream_st;
 
 SIMULATOR_STATE Stream *capturing;  // the first of the streams that capture
 
@@ -54,12 +67,7 @@ inline void disown(Graph *graph) {
         delete graph;
     }
 }
-}  // namespace simulator
 
-typedef simulator::Stream *cudaStream_t;
-typedef simulator::Graph *cudaGraph_t, *cudaGraphExec_t;
-
-namespace simulator {
 /* Refuses what must not happen during a capture, as cudaMalloc, and invalidates the capture. */
 inline cudaError_t check_no_capture(const char *call) {
     const Exclusive exclusive;
@@ -188,7 +196,7 @@ inline cudaError_t cudaGraphInstantiate(cudaGraphExec_t *executable, cudaGraph_t
         return simulator::report(cudaErrorInvalidValue, "cudaGraphInstantiate must receive a graph, not null");
     }
     graph->owners++;
-    *executable = graph;
+    *executable = new CUgraphExec_st{graph};
     return simulator::sticky_error;
 }
 
@@ -198,7 +206,7 @@ inline cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stre
     }
     return simulator::submit(stream, [executable] {
         cudaError_t error = cudaSuccess;
-        for (simulator::Work *work = executable->first; work && error == cudaSuccess; work = work->next) {
+        for (simulator::Work *work = executable->graph->first; work && error == cudaSuccess; work = work->next) {
             error = work->run();
         }
         return error;
@@ -210,4 +218,8 @@ inline cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
     return simulator::sticky_error;
 }
 
-inline cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable) { return cudaGraphDestroy(executable); }
+inline cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable) {
+    simulator::disown(executable->graph);
+    delete executable;
+    return simulator::sticky_error;
+}

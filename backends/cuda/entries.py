@@ -1,0 +1,131 @@
+"""CUDA functions of a program: launches of kernels, which words in memory tell to skip their work."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from catgrad.backend import Backend
+from catgrad.loops.passes.gpu.one_block import is_repeated
+from catgrad.loops.printing.functions import FunctionPrinter
+from catgrad.loops.printing.kernels import none
+from catgrad.loops.printing.lines import Call, CallBranch, CallLine, CallLoop
+from catgrad.ops.control import Cond
+from catgrad.ops.gather import Gather, ScatterAdd
+from catgrad.ops.take import ScatterAddAlongAxis, TakeAlongAxis
+from catgrad.programs.ports import Kind
+from catgrad.programs.program import Function, Program, operations
+
+from ..c import entries
+from ..c.interface import ALIGNMENT, aligned
+from ..c.workspace import workspace
+from .machine import MACHINE, ONE_BLOCK
+
+CHECKED = (Gather, ScatterAdd, TakeAlongAxis, ScatterAddAlongAxis)
+"""Operations whose indices are checked."""
+
+MAX_ELEMENTS = 2**20
+"""Elements of all values of a step that may run in one block."""
+
+WORD = 4
+"""Bytes of a word that tells kernels to skip their work."""
+
+
+@dataclass(frozen=True)
+class GuardedCall(Call):
+    """A launch, and the number of the word that tells it to skip its work."""
+
+    guard: int = 0
+
+
+@dataclass(frozen=True)
+class GuardedBranch(CallBranch):
+    """Parts that are both launched; a kernel sets the word of one of them, the `first` or the next."""
+
+    guard: int = 0
+    first: int = 0
+
+
+@dataclass(frozen=True)
+class CudaFunction(entries.CFunction):
+    """A function as data for templates; `many` are the launches for many steps at once, if they are fewer."""
+
+    many: str = ""
+
+
+class Library(entries.Library):
+    """The functions of one program as CUDA functions."""
+
+    machine, companion = MACHINE, staticmethod(none)
+
+    def __init__(self, backend: Backend, program: Program) -> None:
+        super().__init__(backend, program)
+        used = [op for function in program.functions for op in operations(function)]
+        self.is_guarded = any(isinstance(op, (*CHECKED, Cond)) for op in used)
+        self.words = 1 + 2 * max(
+            (sum(isinstance(op, Cond) for op in operations(f)) for f in program.functions), default=0
+        )
+        self.head = max(ALIGNMENT, aligned(WORD * self.words))
+        self.macros |= {"is_guarded": self.is_guarded, "head": str(self.head)}
+
+    def function(self, function: Function) -> CudaFunction:
+        """Print a function; a small step also as a kernel that takes one step after another."""
+        printed = super().function(function)
+        if not self._is_small(function):
+            return CudaFunction(**vars(printed))
+        one = FunctionPrinter(replace(self.kernels, machine=ONE_BLOCK), function)
+        if not is_repeated(one.lowered) or one.plan.size != 0:
+            return CudaFunction(**vars(printed))
+        self._passed(one, one.lowered.arguments, function.inputs)
+        self._passed(one, one.lowered.results, function.outputs)
+        calls, macros = self.calls(one), self.macros
+        self.helpers.update(*(text.helpers for text in one.texts))
+        memory = workspace(one.lowered, one.plan, one.texts, 0, one.expressions.size)
+        kernels = printed.kernels + macros["kernels"](macros, one.new_literals, one.new)
+        many = macros["body"](macros, calls, one.pointers, memory)
+        return CudaFunction(**{**vars(printed), "kernels": kernels, "many": many})
+
+    def _is_small(self, function: Function) -> bool:
+        sizes = [type.size for type in function.types if type]
+        whole = all(isinstance(size, int) for size in sizes)
+        return function.kind is Kind.STEP and whole and sum(sizes) <= MAX_ELEMENTS
+
+    def calls(self, printer: FunctionPrinter) -> tuple[CallLine, ...]:
+        """The launches of kernels, each with the word that guards it."""
+        return tuple(_Guards().lines(printer.calls(), 0))
+
+
+class _Guards:
+    """Words for the parts of branches, in the order in which these occur."""
+
+    def __init__(self) -> None:
+        self.words = 1
+
+    def lines(self, lines: Sequence[CallLine], guard: int) -> list[CallLine]:
+        """Number the words of lines, which a word guards."""
+        return [self._line(line, guard) for line in lines]
+
+    def _line(self, line: CallLine, guard: int) -> CallLine:
+        if isinstance(line, CallLoop):
+            return replace(line, lines=tuple(self.lines(line.lines, guard)))
+        if isinstance(line, Call):
+            return GuardedCall(**vars(line), guard=guard)
+        first, self.words = self.words, self.words + 2
+        parts = tuple(tuple(self.lines(part, first + k)) for k, part in enumerate(line.parts))
+        return GuardedBranch(line.condition, parts, guard=guard, first=first)  # type: ignore[arg-type]
+
+
+def template_context(backend: Backend, program: Program) -> dict[str, Any]:
+    """Return the variables that the templates read."""
+    library = Library(backend, program)
+    functions = {f.name: library.function(f) for f in program.functions}
+    return {
+        "functions": functions,
+        "kinds": {kind: functions[f.name] for kind, f in program.kinds.items()},
+        "tables": library.tables,
+        "helpers": frozenset(library.helpers),
+        "is_guarded": library.is_guarded,
+        "words": library.words,
+        "head": library.head,
+    }

@@ -1,0 +1,14 @@
+"""GPUs that CUDA C++ is compiled for: grids of threads, in blocks and warps."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from catgrad.loops.machine import Machine
+from catgrad.loops.passes.bind import RegisterCosts, binder
+from catgrad.loops.passes.gpu import GPU_KERNEL_PASSES, GPU_PASSES, ONE_BLOCK_PASSES
+
+MACHINE = Machine(GPU_PASSES, (*GPU_KERNEL_PASSES, binder(RegisterCosts())), gathers=True)
+
+ONE_BLOCK = replace(MACHINE, passes=ONE_BLOCK_PASSES)
+"""A single block, which runs a small function repeatedly."""

@@ -1,0 +1,72 @@
+"""Matrix products among reductions: which variables count rows, columns, products and sums."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from catgrad.dims import product
+from catgrad.loops.ir.index import Variable
+from catgrad.loops.ir.nest import Item, Loop, Reduce, size_hint
+from catgrad.loops.ir.scalar import Compute, Scalar
+from catgrad.ops.arithmetic import Add, Multiply
+from catgrad.types import Dtype
+
+MIN_TILED_WORK = 2**15
+"""Multiplications of a product that is worth tiles in shared memory."""
+
+MIN_TILED_EXTENT = 8
+"""Rows, columns and terms that are worth tiles."""
+
+
+@dataclass(frozen=True)
+class MatrixProduct:
+    """target[batch, rows, columns] = Σ left[batch, rows, sums] · right[batch, sums, columns]."""
+
+    reduce: Reduce
+    batch: tuple[Variable, ...]
+    rows: tuple[Variable, ...]
+    columns: tuple[Variable, ...]
+    left: Scalar
+    right: Scalar
+
+    @property
+    def sums(self) -> tuple[Variable, ...]:
+        """The variables that are summed over."""
+        return self.reduce.axes
+
+
+def matrix_product(free: Sequence[Variable], reduce: Reduce) -> MatrixProduct | None:
+    """Recognise a sum of products whose factors depend on different free variables, if it is large."""
+    s = reduce.scalar
+    if not isinstance(reduce.op, Add) or not isinstance(s, Compute) or not isinstance(s.op, Multiply):
+        return None
+    if s.dtype not in (Dtype.float32, Dtype.float64) or any(v.step != 1 for v in reduce.axes):
+        return None
+    left, right = s.operands
+    rows = tuple(v for v in free if v in left.variables and v not in right.variables)
+    columns = tuple(v for v in free if v in right.variables and v not in left.variables)
+    if columns and rows and max(map(free.index, rows)) > max(map(free.index, columns)):
+        left, right, rows, columns = right, left, columns, rows  # the innermost variable counts columns
+    batch = tuple(v for v in free if v not in rows and v not in columns)
+    sizes = [count(group) for group in (rows, columns, reduce.axes)]
+    if min(sizes) < MIN_TILED_EXTENT or count((*free, *reduce.axes)) < MIN_TILED_WORK:
+        return None
+    return MatrixProduct(reduce, batch, rows, columns, left, right)
+
+
+def product_nest(item: Item) -> MatrixProduct | None:
+    """Recognise a perfect nest around a matrix product, and perhaps statements after it."""
+    free: list[Variable] = []
+    while isinstance(item, Loop):
+        free.append(item.variable)
+        first, *rest = item.body
+        if rest and (isinstance(first, Loop) or any(isinstance(each, (Loop, Reduce)) for each in rest)):
+            return None
+        item = first
+    return matrix_product(free, item) if isinstance(item, Reduce) else None
+
+
+def count(variables: Sequence[Variable]) -> int:
+    """Estimate the number of iterations of loops over variables."""
+    return size_hint(product(tuple(v.extent for v in variables)))

@@ -1,0 +1,100 @@
+"""Memory spaces within a kernel: registers of a thread, shared memory of a team, or the workspace."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from catgrad.loops.ir.nest import Axis, Combine, Item, Kernel, Loop, Replaced, rewritten, statements
+from catgrad.loops.ir.scalar import Buffer, Space
+from catgrad.loops.memory_plan import byte_size
+from catgrad.loops.passes.gpu.threads import is_uniform, one_thread
+
+MAX_SHARED_BYTES = 40 * 2**10
+"""Bytes of shared memory that a block may have without asking for more, with room for reductions."""
+
+MAX_PRIVATE_BYTES = 2**10
+"""Bytes of arrays that a thread keeps for itself."""
+
+
+def with_spaces(kernel: Kernel) -> Kernel:
+    """Choose the space of each array that is private to a kernel, and the threads that assign it."""
+    uses = dict[Buffer, _Uses]()
+    _collect(kernel.body, None, uses)
+    [loop] = kernel.body
+    assert isinstance(loop, Loop)
+    teams = loop.threads // 32 if loop.axis is Axis.GRID else {Axis.WARP: 8}.get(loop.axis, 1)
+    new, shared, private = dict[Buffer, Buffer](), 0, 0
+    for buffer, use in sorted(uses.items(), key=lambda pair: _hint(pair[0])):
+        bytes = _hint(buffer)
+        if use.is_of_team:
+            shared += bytes * teams
+            fits = shared <= MAX_SHARED_BYTES
+            new[buffer] = replace(buffer, space=Space.SHARED) if fits else _in_workspace(buffer)
+        elif buffer.space is Space.LOCAL:
+            private += bytes
+            if private > MAX_PRIVATE_BYTES:
+                new[buffer] = _in_workspace(buffer)
+    return Kernel(_assigned(rewritten(kernel.body, Replaced(new)) if new else kernel.body))
+
+
+@dataclass
+class _Uses:
+    """Where a buffer is used: in which loops over threads, and whether these write it."""
+
+    loops: list[Loop | None] = field(default_factory=list)
+    is_written_by_threads: bool = False
+    is_combined: bool = False
+
+    @property
+    def is_of_team(self) -> bool:
+        """Tell whether threads exchange values through it."""
+        return self.is_written_by_threads and not self.is_combined and len(self.loops) > 1
+
+
+def _collect(items: Sequence[Item], around: Loop | None, uses: dict[Buffer, _Uses]) -> None:
+    for item in items:
+        if isinstance(item, Loop):
+            shares = item.axis is Axis.THREAD and around is None
+            _collect(item.body, item if shares else around, uses)
+            continue
+        written = {b for b, _ in item.writes} | ({item.buffer} if hasattr(item, "hoisted") else set())
+        for buffer in {b for b, _ in (*item.reads, *item.writes)} | written:
+            if buffer.is_of_kernel:
+                use = uses.setdefault(buffer, _Uses())
+                use.loops += [] if around in use.loops else [around]
+                use.is_written_by_threads |= around is not None and buffer in written
+                use.is_written_by_threads |= buffer in written and not buffer.is_register
+                use.is_combined |= isinstance(item, Combine)
+
+
+def _in_workspace(buffer: Buffer) -> Buffer:
+    return replace(buffer, space=Space.WORKSPACE, order=tuple(range(buffer.type.rank)))
+
+
+def _hint(buffer: Buffer) -> int:
+    size = byte_size(buffer)
+    return size if isinstance(size, int) else MAX_SHARED_BYTES + 1
+
+
+def _assigned(items: Sequence[Item]) -> list[Item]:
+    """Let one thread of a team run the statements that write memory."""
+    done: list[Item] = []
+    for item in items:
+        if isinstance(item, Loop) and item.axis not in (Axis.GRID, Axis.THREAD):
+            done.append(replace(item, body=_assigned(item.body)))
+        elif isinstance(item, Loop) or isinstance(item, Combine) or is_uniform(item):
+            done.append(item)
+        else:
+            done.append(one_thread([item]))
+    return done
+
+
+def memory(items: Sequence[Item]) -> Iterator[Buffer]:
+    """The buffers that threads of a team share, as far as items touch them."""
+    private = (Space.REGISTER, Space.LOCAL, Space.LITERAL)
+    return (
+        b
+        for b in {b: None for s in statements(items) for b, _ in (*s.reads, *s.writes)}
+        if b.space not in private
+    )

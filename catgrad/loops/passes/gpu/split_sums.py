@@ -1,0 +1,121 @@
+"""Two-stage reductions: where few elements are sums of many terms, blocks reduce parts of them first.
+
+Terms are dealt to parts in a fixed order, so that results do not depend on how threads run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from catgrad.loops.ir.index import Variable, index
+from catgrad.loops.ir.nest import Kernel, Loop, Reduce, Substituted, nested, size_hint
+from catgrad.loops.ir.scalar import Bounds, Buffer, Compute, Load, Masked, Scalar, cast, number
+from catgrad.loops.ir.steps import Lowered, Step
+from catgrad.loops.machine import Machine
+from catgrad.loops.passes.gpu.products import count, matrix_product
+from catgrad.loops.passes.gpu.tiles import ENOUGH_BLOCKS, blocks
+from catgrad.ops.arithmetic import Add, Multiply
+from catgrad.ops.extrema import ArgMax, ArgMin
+from catgrad.types import NdArrayType
+
+ENOUGH_THREADS = 2**14
+"""Threads that keep a GPU busy."""
+
+TEAM = 256
+"""Threads that sum one element together, where its terms are contiguous."""
+
+MIN_SPLIT_TERMS = 2**12
+"""Terms that one team does not sum quickly."""
+
+MIN_TERMS = 32
+"""Terms of a part that one thread sums."""
+
+MIN_PRODUCT_TERMS = 2**8
+"""Terms of a part of a matrix product."""
+
+MAX_PARTS = 256
+"""Parts that the second stage sums."""
+
+RUN = 32
+"""Neighbouring terms that belong to one part, for the threads of a warp to read together."""
+
+
+def split_sums(lowered: Lowered, machine: Machine) -> Lowered:
+    """Reduce in two stages where one would leave most threads idle."""
+    return lowered.map(lambda steps: [new for step in steps for new in _split(step)])
+
+
+def _split(step: Step) -> list[Step]:
+    free, item = list[Variable](), step.body[0] if isinstance(step, Kernel) and len(step.body) == 1 else None
+    while isinstance(item, Loop) and len(item.body) == 1:
+        free.append(item.variable)
+        item = item.body[0]
+    if not isinstance(item, Reduce) or isinstance(item.op, ArgMax | ArgMin):
+        return [step]
+    parts = _parts(item, free)
+    axis = max(item.axes, key=lambda v: size_hint(v.extent)) if parts > 1 else None
+    return [step] if axis is None else _in_two_stages(item, free, axis, parts)
+
+
+def _parts(r: Reduce, free: Sequence[Variable]) -> int:
+    """Choose the number of parts that occupy enough threads; 1 if they are busy anyway."""
+    product = matrix_product(free, r)
+    if product is not None:
+        return min(ENOUGH_BLOCKS // 2 // blocks(product), count(r.axes) // MIN_PRODUCT_TERMS)
+    team = TEAM if is_contiguous(r) else 1
+    if count(r.axes) < MIN_SPLIT_TERMS:
+        return 1
+    wanted = -(-ENOUGH_THREADS // (count(free) * team))
+    return min(wanted, count(r.axes) // (team * MIN_TERMS), MAX_PARTS)
+
+
+def is_contiguous(r: Reduce) -> bool:
+    """Tell whether neighbouring terms of a sum lie side by side in memory."""
+    if not r.axes:
+        return False
+    places = [load.buffer.flat(load.indices) for load in r.scalar.loads()]
+    return any(place.coefficient(r.axes[-1]) == 1 for place in places)
+
+
+def _in_two_stages(r: Reduce, free: Sequence[Variable], axis: Variable, parts: int) -> list[Step]:
+    wide = r.buffer.type.dtype.wide
+    shape = (parts, *(v.extent for v in free))
+    partial = Buffer(f"{r.buffer.name}_parts", NdArrayType(shape, wide))
+    part, own = Variable(parts, "part"), tuple(map(index, free))
+    axes, scalar = _dealt(r, axis, part, parts)
+    if r.scalar.dtype is not wide:
+        scalar = cast(scalar, wide)
+    first = Reduce(partial, (index(part), *own), r.op, scalar, axes, r.identity)
+    again = {v: Variable(v.extent, v.name) for v in free}
+    last = Variable(parts, "part")
+    terms = Load(partial, (index(last), *(index(again[v]) for v in free)))
+    indices = Substituted({v: index(n) for v, n in again.items()}).indices(r.indices)
+    second = Reduce(r.buffer, indices, r.op, terms, (last,), r.identity)
+    stages = (nested([part, *free], [first]), nested([*again.values()], [second]))
+    return [Kernel([item]) for nest in stages for item in nest]
+
+
+def _dealt(r: Reduce, axis: Variable, part: Variable, parts: int) -> tuple[tuple[Variable, ...], Scalar]:
+    """Deal the values of an axis to parts: runs of neighbours in turn."""
+    run = RUN if axis is r.axes[-1] and is_contiguous(r) else 1
+    stride = parts * run
+    if isinstance(axis.extent, int):
+        turn = Variable(-(-axis.extent // stride), axis.name)
+        place = index(turn) * stride
+    else:
+        turn = Variable(axis.extent, axis.name, step=stride)
+        place = index(turn)
+    near = Variable(run, f"{axis.name}_near")
+    place += index(part) * run + index(near)
+    axes = [turn if v is axis else v for v in r.axes] + ([near] if run > 1 else [])
+    scalar = Substituted({axis: place}).scalar(r.scalar)
+    exact = isinstance(axis.extent, int) and axis.extent % stride == 0
+    return tuple(axes), scalar if exact else _masked(scalar, r, Bounds(place, axis.extent, False, True))
+
+
+def _masked(scalar: Scalar, r: Reduce, bounds: Bounds) -> Scalar:
+    """Replace a scalar beyond the end by the identity, and the factors of a product, which it remains."""
+    if isinstance(scalar, Compute) and isinstance(scalar.op, Multiply) and isinstance(r.op, Add):
+        factors = (Masked((bounds,), o, number(0, o.dtype)) for o in scalar.operands)
+        return Compute(scalar.op, scalar.dtype, tuple(factors))
+    return Masked((bounds,), scalar, number(r.identity, scalar.dtype))

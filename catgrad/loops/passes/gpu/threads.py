@@ -1,0 +1,190 @@
+"""Assignment of loops to the levels of a GPU: grid, blocks or warps as teams, and the threads of a team.
+
+A nest of many independent iterations gets a thread for each; one with long reductions or loops within its
+rows, a team of threads for each row. Loops that carry a dependence run in each thread alike, and what one
+thread suffices for, in the first of a team.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from catgrad.dims import product
+from catgrad.loops.ir.dependence import is_parallel
+from catgrad.loops.ir.index import Variable
+from catgrad.loops.ir.nest import (
+    Accumulate,
+    Axis,
+    Combine,
+    Item,
+    Kernel,
+    Loop,
+    Reduce,
+    Store,
+    size_hint,
+    statements,
+)
+from catgrad.loops.ir.scalar import Buffer, Compute, Load, Number, Scalar, Space, cast, number
+from catgrad.loops.passes.gpu.products import count
+from catgrad.loops.passes.gpu.serial import serial
+from catgrad.loops.passes.gpu.wide import MIN_ELEMENTS, widened
+from catgrad.loops.passes.reductions import index_by_reductions
+from catgrad.loops.passes.unroll import collapsed
+from catgrad.ops.extrema import ArgMax, ArgMin
+from catgrad.types import NdArrayType
+
+BLOCK = 256
+"""Threads of a block."""
+
+LARGE_BLOCK = 512
+"""Threads of a block that has most of the work of a kernel."""
+
+WARP = 32
+"""Threads of a warp."""
+
+MIN_SPAN = 8
+"""Iterations within a row that are worth a team."""
+
+MAX_WARP_SPAN = 1024
+"""Iterations within a row that a warp runs through."""
+
+COMBINING = 32
+"""Iterations that take as long as to combine the results of a team."""
+
+MANY_ROWS = 2**12
+"""Rows that occupy a GPU with one thread each."""
+
+
+def with_threads(kernel: Kernel) -> Kernel:
+    """Distribute the loops of a kernel over the threads of a grid."""
+    [first, *rest] = kernel.body
+    if isinstance(first, Loop) and first.axis.is_concurrent:
+        return kernel
+    chain = parallel_chain(first) if not rest else []
+    if not chain:
+        return Kernel([_team([Variable(1, "team")], Axis.BLOCK, kernel.body, span(kernel.body))])
+    body = inside(first, len(chain))
+    rows, width = count(chain), span(body)
+    if width < MIN_SPAN or _is_coalesced(chain, body, rows, width):
+        grid = marked(chain, serial(body), Axis.GRID, BLOCK)
+        return Kernel([widened(grid) if rows >= MIN_ELEMENTS else grid])
+    is_short = width <= MAX_WARP_SPAN and rows >= BLOCK // WARP
+    return Kernel([_team(chain, Axis.WARP if is_short else Axis.BLOCK, body, width if rows < BLOCK else 0)])
+
+
+def _is_coalesced(chain: Sequence[Variable], body: Sequence[Item], rows: int, width: int) -> bool:
+    """Tell whether threads that run through a row each read neighbouring elements, or the rows are short."""
+    if rows < MANY_ROWS:
+        return False
+    places = [buffer.flat(indices) for item in body for buffer, indices in item.reads if buffer.order]
+    side_by_side = [place for place in places if place.coefficient(chain[-1]) == 1]
+    return width <= WARP or 2 * len(side_by_side) > len(places)
+
+
+def _team(chain: Sequence[Variable], axis: Axis, body: Sequence[Item], alone: int) -> Loop:
+    """Give each value of variables a team; one that works `alone` on much is large."""
+    threads = WARP if axis is Axis.WARP else LARGE_BLOCK if alone >= MANY_ROWS else BLOCK
+    return marked(chain, distributed(body, threads), axis, threads)
+
+
+def marked(chain: Sequence[Variable], body: list[Item], axis: Axis, threads: int = 1) -> Loop:
+    """Make a perfect nest of loops of one axis, contiguous ones collapsed."""
+    *outer, last = chain
+    loop = Loop(last, body, axis=axis, threads=threads)
+    for variable in reversed(outer):
+        around = Loop(variable, [loop], axis=axis, threads=threads)
+        loop = replace(collapsed(around) or around, axis=axis, threads=threads)
+    return loop
+
+
+def distributed(items: Sequence[Item], threads: int) -> list[Item]:
+    """Distribute items, which run one after the other, among the threads of a team."""
+    return [new for item in items for new in _distributed(item, threads)]
+
+
+def _distributed(item: Item, threads: int) -> list[Item]:
+    if isinstance(item, Reduce):
+        return _reduced(item, threads)
+    if not isinstance(item, Loop):
+        return [item]
+    chain = parallel_chain(item)
+    body = inside(item, len(chain)) if chain else item.body
+    width = span(body)
+    alone = -(-count(chain) // threads) * width
+    together = count(chain) * (-(-width // threads) + COMBINING)
+    if chain and (width < MIN_SPAN or alone <= together):
+        return [marked(chain, serial(body), Axis.THREAD)]
+    if width < MIN_SPAN:
+        return [one_thread(serial([item]))]
+    return [replace(item, body=distributed(item.body, threads))]
+
+
+def _reduced(r: Reduce, threads: int) -> list[Item]:
+    """Reduce in the threads of a team, and combine their results."""
+    if isinstance(r.op, ArgMax | ArgMin):
+        return distributed(index_by_reductions(r), threads)
+    if count(r.axes) <= -(-count(r.axes) // threads) + COMBINING // 2:
+        return serial([r])
+    wide = r.buffer.type.dtype.wide
+    total = Buffer(r.op.result or "total", NdArrayType((), wide), Space.REGISTER)
+    term = r.scalar if r.scalar.dtype is wide else cast(r.scalar, wide)
+    result: Scalar = Load(total, ())
+    return [
+        Store(total, (), number(r.identity, wide)),
+        marked(r.axes, [Accumulate(total, (), r.op, term)], Axis.THREAD),
+        Combine(total, (), r.op),
+        Store(
+            r.buffer, r.indices, result if r.buffer.type.dtype is wide else cast(result, r.buffer.type.dtype)
+        ),
+    ]
+
+
+def one_thread(items: list[Item]) -> Loop:
+    """Run items in the first thread of a team."""
+    return Loop(Variable(1, "one"), items, axis=Axis.THREAD)
+
+
+def parallel_chain(item: Item) -> list[Variable]:
+    """List the variables of the outermost loops of a perfect nest that carry no dependence."""
+    chain: list[Variable] = []
+    while isinstance(item, Loop) and is_parallel(item):
+        chain.append(item.variable)
+        if len(item.body) > 1:
+            break
+        item = item.body[0]
+    return chain
+
+
+def inside(item: Item, depth: int) -> list[Item]:
+    """Return the items within so many loops of a perfect nest."""
+    body = [item]
+    for _ in range(depth):
+        [loop] = body
+        assert isinstance(loop, Loop)
+        body = loop.body
+    return body
+
+
+def span(items: Sequence[Item]) -> int:
+    """Estimate how many threads can work at once on items, of which one runs after the other."""
+    return max(map(_span, items), default=1)
+
+
+def _span(item: Item) -> int:
+    if isinstance(item, Reduce):
+        return count(item.axes)
+    if not isinstance(item, Loop):
+        return 1
+    within = span(item.body)
+    return within * size_hint(product((item.variable.extent,))) if is_parallel(item) else within
+
+
+def is_uniform(item: Item) -> bool:
+    """Tell whether every thread of a team may run a statement alike: it assigns a register."""
+    return not isinstance(item, Loop) and all(
+        buffer.is_register for s in statements([item]) for buffer, _ in s.writes
+    )
+
+
+__all__ = ["Compute", "Number", "distributed", "with_threads"]
