@@ -5,11 +5,13 @@
 
 enum { cudaEventDefault = 0, cudaEventBlockingSync = 1, cudaEventDisableTiming = 2 };
 
-namespace simulator {
-struct Event {
-    double milliseconds = -1;
+struct CUevent_st {
+    double milliseconds = -1;  // since some moment; negative before it is recorded
 };
 
+typedef CUevent_st *cudaEvent_t;
+
+namespace simulator {
 inline double now_milliseconds() {
     timespec time;
     clock_gettime(CLOCK_MONOTONIC, &time);
@@ -17,10 +19,8 @@ inline double now_milliseconds() {
 }
 }  // namespace simulator
 
-typedef simulator::Event *cudaEvent_t;
-
 inline cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned) {
-    *event = new simulator::Event;
+    *event = new CUevent_st;
     return simulator::sticky_error;
 }
 

@@ -27,7 +27,6 @@ template <class F> struct WorkOf final : Work {
     explicit WorkOf(const F &function) : function(function) {}
     cudaError_t run() override { return function(); }
 };
-
 }  // namespace simulator
 
 /* Work in the order of its capture, owned by the graph and by what was instantiated from it. */
@@ -68,6 +67,7 @@ inline void disown(Graph *graph) {
         delete graph;
     }
 }
+
 /* Refuses what must not happen during a capture, as cudaMalloc, and invalidates the capture. */
 inline cudaError_t check_no_capture(const char *call) {
     const Exclusive exclusive;
