@@ -169,6 +169,10 @@ class Op:
         """Return one operation equal to `inner` followed by this one, or None."""
         return None
 
+    def result_name(self, *operands: str) -> str:
+        """Return a name for the output in emitted code; operands without a name are empty."""
+        return self.result or type(self).__name__.lower()
+
     def compute(self, *arrays: Any) -> Any:
         """Evaluate `ref`: 16-bit numbers are widened to float32, and the caller rounds the result."""
         return self.ref(*map(widened, arrays))
