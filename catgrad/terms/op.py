@@ -108,6 +108,8 @@ class Op:
     """Much slower than a load, so the output is stored rather than recomputed."""
     multilinear: ClassVar[bool] = False
     """Linear in each array, so an empty operand makes the result 0."""
+    contracts: ClassVar[bool] = False
+    """Computes sums of products of its arrays, which mixed precision rounds to bfloat16."""
     may_fail: ClassVar[bool] = False
     """Raises an error for some elements, such as an index out of range."""
     commutative: ClassVar[bool] = False
