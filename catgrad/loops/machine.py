@@ -26,8 +26,8 @@ class Machine:
     float64 and rounded at its end, as suits languages whose numbers are float64 anyway. A machine that
     `gathers` has a thread for each element: folds, pads and concatenations compute each where it lies, rather
     than add or copy parts one after the other. With `tensor_floats`, factors of products of float32 are
-    rounded to 11 bits, for tensor cores to multiply. Temporary arrays begin at multiples of `aligned_bytes`, whatever
-    the sizes are.
+    rounded to 11 bits, for tensor cores to multiply. Temporary arrays begin at multiples of `aligned_bytes`,
+    whatever the sizes are.
     """
 
     passes: tuple[Pass, ...]

@@ -259,8 +259,8 @@ class KernelPrinter:
         left, right = s.scalar.operands
         [first], [second] = left.loads(), right.loads()
         rows, _, columns, _ = (size_hint(s.buffer.type.shape[axis]) for axis in (-4, -3, -2, -1))
-        names = map(self._name, (s.buffer, first.buffer, second.buffer))
-        return TileProduct(first.dtype, *names, rows, columns)
+        sums, factors = self._name(s.buffer), (self._name(first.buffer), self._name(second.buffer))
+        return TileProduct(first.dtype, sums, *factors, rows, columns)
 
     def _counted(self, variable: Variable, depth: int) -> str:
         """Name a loop variable: by its own name on a grid, or else by its depth."""

@@ -240,8 +240,9 @@ class Launch:
 class KernelText:
     """A kernel as a function of sizes, indices, random streams and arrays.
 
-    On machines with grids of threads it has a `launch`. It needs `scratch` memory or not, perhaps for each thread, and may fail if it `checks` indices. `helpers`
-    are the functions of the runtime that it calls; `reach` bounds the sizes and indices in it.
+    It needs `scratch` memory or not, perhaps for each thread, and may fail if it `checks` indices. `helpers`
+    are the functions of the runtime that it calls; `reach` bounds the sizes and indices in it. On machines
+    with grids of threads it has a `launch`.
     """
 
     name: str

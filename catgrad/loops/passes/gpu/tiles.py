@@ -205,7 +205,7 @@ class _Tiles:
         along = _is_contiguous(factor, side.variables) or not _is_contiguous(factor, self.product.sums)
         outer, inner = (deep, near) if along else (near, deep)
         store = Store(tile, self._at(index(near), index(deep)), scalar)
-        strip, four = Variable(inner.extent // WIDTH, inner.name), Variable(WIDTH, "near")  # type: ignore[operator]
+        strip, four = Variable(inner.extent // WIDTH, inner.name), Variable(WIDTH, "near")
         change = Substituted({inner: index(strip) * WIDTH + index(four)})
         loads: Item = Loop(four, [store.map(change)], axis=Axis.UNROLLED)
         for variable in (strip, outer):
