@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from catgrad.options import require_choices, require_kinds
 
 MATH = ("float32", "tf32")
-"""How products of float32 are computed: exactly but for rounding, or from factors of 11 bits."""
+"""Arithmetic of products of float32: of all bits, or of factors rounded to 11."""
 
 
 @dataclass(frozen=True)
