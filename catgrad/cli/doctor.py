@@ -13,7 +13,6 @@ TO_COME = "a target to come"
 
 OUTSIDE = (
     GRAPHVIZ,
-    Executable(name="CUDA's compiler", install="install NVIDIA's CUDA toolkit", use=TO_COME, names=("nvcc",)),
     Package(name="ggml", install="pip install ggml-python", use=TO_COME, module="ggml"),
 )
 """Tools that no target needs."""
