@@ -13,6 +13,7 @@ from ..c.interface import CODES
 from .entries import template_context
 from .loading import load
 from .machine import ALIGNMENT
+from .options import Options
 from .tools import NEEDS
 
 MISALIGNED = "the workspace does not begin at a multiple of 64 bytes, or an array at one of 16"
@@ -49,6 +50,7 @@ BACKEND = Backend(
     files=FILES,
     load=load,
     needs=NEEDS,
+    options=Options(),
     prepare=C.prepare,
     template_context=template_context,
     lowers_to_loops=OPERATIONS,

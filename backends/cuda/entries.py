@@ -7,20 +7,27 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from catgrad.backend import Backend
+from catgrad.dims import Size
+from catgrad.loops.passes.gpu.one_block import is_repeated
 from catgrad.loops.printing.functions import FunctionPrinter
 from catgrad.loops.printing.kernels import none
 from catgrad.loops.printing.lines import Call, CallBranch, CallLine, CallLoop
 from catgrad.ops.control import Cond
 from catgrad.ops.gather import Gather, ScatterAdd
 from catgrad.ops.take import ScatterAddAlongAxis, TakeAlongAxis
-from catgrad.programs.program import Program, operations
+from catgrad.programs.ports import Kind
+from catgrad.programs.program import Function, Program, operations
 
 from ..c import entries
 from ..c.interface import ALIGNMENT, aligned
-from .machine import MACHINE
+from ..c.workspace import workspace
+from .machine import MACHINE, ONE_BLOCK
 
 CHECKED = (Gather, ScatterAdd, TakeAlongAxis, ScatterAddAlongAxis)
 """Operations whose indices are checked."""
+
+MAX_ELEMENTS = 2**20
+"""Elements of all values of a step that may run in one block."""
 
 WORD = 4
 """Bytes of a word that tells kernels to skip their work."""
@@ -41,12 +48,20 @@ class GuardedBranch(CallBranch):
     first: int = 0
 
 
+@dataclass(frozen=True)
+class CudaFunction(entries.CFunction):
+    """A function as data for templates; `many` are the launches for many steps at once, if they are fewer."""
+
+    many: str = ""
+
+
 class Library(entries.Library):
     """The functions of one program as CUDA functions."""
 
-    machine, companion = MACHINE, staticmethod(none)
+    companion = staticmethod(none)
 
     def __init__(self, backend: Backend, program: Program) -> None:
+        self.machine = replace(MACHINE, tensor_floats=backend.options.math == "tf32")
         super().__init__(backend, program)
         used = [op for function in program.functions for op in operations(function)]
         self.is_guarded = any(isinstance(op, (*CHECKED, Cond)) for op in used)
@@ -55,6 +70,28 @@ class Library(entries.Library):
         )
         self.head = max(ALIGNMENT, aligned(WORD * self.words))
         self.macros |= {"is_guarded": self.is_guarded, "head": str(self.head)}
+
+    def function(self, function: Function) -> CudaFunction:
+        """Print a function; a small step also as a kernel that takes one step after another."""
+        printed = super().function(function)
+        if not self._is_small(function):
+            return CudaFunction(**vars(printed))
+        one = FunctionPrinter(replace(self.kernels, machine=ONE_BLOCK), function)
+        if not is_repeated(one.lowered) or one.plan.size != 0:
+            return CudaFunction(**vars(printed))
+        self._passed(one, one.lowered.arguments, function.inputs)
+        self._passed(one, one.lowered.results, function.outputs)
+        calls, macros = self.calls(one), self.macros
+        self.helpers.update(*(text.helpers for text in one.texts))
+        memory = workspace(one.lowered, one.plan, one.texts, 0, one.expressions.size)
+        kernels = printed.kernels + macros["kernels"](macros, one.new_literals, one.new)
+        many = macros["body"](macros, calls, one.pointers, memory)
+        return CudaFunction(**{**vars(printed), "kernels": kernels, "many": many})
+
+    def _is_small(self, function: Function) -> bool:
+        sizes: list[Size] = [type.size for type in function.types if type]
+        total = sum(sizes, 0)
+        return function.kind is Kind.STEP and isinstance(total, int) and total <= MAX_ELEMENTS
 
     def calls(self, printer: FunctionPrinter) -> tuple[CallLine, ...]:
         """The launches of kernels, each with the word that guards it."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from catgrad.loops.machine import Machine
 from catgrad.loops.passes.bind import RegisterCosts, binder
-from catgrad.loops.passes.gpu import GPU_KERNEL_PASSES, GPU_PASSES
+from catgrad.loops.passes.gpu import GPU_KERNEL_PASSES, GPU_PASSES, ONE_BLOCK_PASSES
 
 ALIGNMENT = 16
 """Bytes that a thread loads at once at most, at whose multiples arrays begin."""
@@ -12,3 +14,6 @@ ALIGNMENT = 16
 MACHINE = Machine(
     GPU_PASSES, (*GPU_KERNEL_PASSES, binder(RegisterCosts())), gathers=True, aligned_bytes=ALIGNMENT
 )
+
+ONE_BLOCK = replace(MACHINE, passes=ONE_BLOCK_PASSES)
+"""A single block, which runs a small function repeatedly."""

@@ -30,9 +30,7 @@ def compile_kernels(
     return lowered
 
 
-def canonical(
-    function: Function, machine: Machine, in_place: Mapping[int, int] | None = None
-) -> Lowered:
+def canonical(function: Function, machine: Machine, in_place: Mapping[int, int] | None = None) -> Lowered:
     """Lower a function to kernels in the machine's canonical form: one nest each, without a schedule."""
     arguments = [
         Buffer(function.names.get(v, "x"), function.types[v], Space.ARGUMENT) for v in function.arguments

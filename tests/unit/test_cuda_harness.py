@@ -17,10 +17,10 @@ from catgrad import Dim, Dtype, NdArrayType, Task, build, compile_model, emit, f
 from catgrad.backend import get_backend
 from catgrad.errors import ToolError
 from catgrad.programs.program import Program, lower
-from tests.unit.cuda.build import NEEDS_SIMULATOR
+from tests.unit.cuda.build import NEEDS_CXX
 from tests.unit.line import line
 
-pytestmark = NEEDS_SIMULATOR
+pytestmark = NEEDS_CXX
 RNG = np.random.default_rng(0)
 X, Y = RNG.normal(size=(6, 4)).astype(np.float32), RNG.normal(size=(6, 3)).astype(np.float32)
 P = [RNG.normal(size=(4, 3)).astype(np.float32), np.zeros(3, np.float32)]

@@ -15,7 +15,8 @@ from catgrad import Dim, Functions, NdArrayType, Task, build, emit, layers, mse,
 from catgrad.dims import coefficients
 from catgrad.loops.memory_plan import rounded
 from tests.unit.c.build import SANE, built, run
-from tests.unit.cuda.build import NEEDS_NVCC, NEEDS_SIMULATOR, PROGRAMS, WARNED, simulated
+from tests.unit.cuda.build import NEEDS_CXX
+from tests.unit.cuda.programs import NEEDS_NVCC, PROGRAMS, WARNED, simulated
 from tests.unit.line import line
 
 
@@ -26,13 +27,13 @@ def folder(tmp_path_factory):
     return path
 
 
-@NEEDS_SIMULATOR
+@NEEDS_CXX
 def test_every_function_can_be_captured(folder):
     done = run(simulated(folder, "line", PROGRAMS / "captured.cpp", SANE, "captured"))
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
-@NEEDS_SIMULATOR
+@NEEDS_CXX
 def test_calls_from_cpp(folder, tmp_path):
     program = simulated(folder, "line", PROGRAMS / "wrapper.cpp", SANE, "wrapper")
     # So that a device can be out of memory.

@@ -12,11 +12,12 @@ from catgrad.formats import safetensors
 from catgrad.learn.layers.parts import parameter
 from catgrad.learn.losses import cross_entropy
 from tests.unit.c.build import NEEDS_C, SANE, built, run
-from tests.unit.cuda.build import NEEDS_SIMULATOR, simulated
+from tests.unit.cuda.build import NEEDS_CXX
+from tests.unit.cuda.programs import simulated
 from tests.unit.line import W, line
 
 BATCH = Dim("batch")
-TARGETS = [pytest.param("c", marks=NEEDS_C), pytest.param("cuda", marks=[NEEDS_C, NEEDS_SIMULATOR])]
+TARGETS = [pytest.param("c", marks=NEEDS_C), pytest.param("cuda", marks=[NEEDS_C, NEEDS_CXX])]
 
 
 def program(folder, task, target, *flags):
@@ -103,7 +104,7 @@ def test_a_fixed_batch(target, tmp_path):
 
 
 @NEEDS_C
-@NEEDS_SIMULATOR
+@NEEDS_CXX
 def test_cuda_trains_like_c(trainers, tmp_path):
     write_data(tmp_path)
     done = {

@@ -154,8 +154,11 @@ class Signature(Structure):
         if buffer.space is Space.LITERAL:
             return "literal", buffer.type, buffer.elements
         local = buffer.is_of_kernel
-        memory = (buffer.size, buffer.space, is_local(buffer), self.plan.scratch.get(buffer)) if local else None
-        return self._ordered(self.twin(buffer)), buffer.type.dtype, local, bool(buffer.order), memory
+        memory = (
+            (buffer.size, buffer.space, is_local(buffer), self.plan.scratch.get(buffer)) if local else None
+        )
+        kind = buffer.type.dtype, local, bool(buffer.order), buffer.is_aligned, memory
+        return self._ordered(self.twin(buffer)), *kind
 
     def _items(self, items: Sequence[Item]) -> Hashable:
         return tuple(map(self._item, items))

@@ -28,6 +28,8 @@ class Axis(Enum):
     """Several iterations run at once, in the lanes of vectors; sums over them are reassociated."""
     UNROLLED = "unrolled"
     """Iterations are written out one after the other."""
+    TENSOR = "tensor"
+    """Tensor cores run all iterations: a warp adds a product of matrices to its registers."""
     GRID = "grid"
     """Each iteration has a thread of its own."""
     BLOCK = "block"
@@ -312,7 +314,9 @@ def bound_variables(items: Sequence[Item]) -> set[Variable]:
 def rewritten(items: Sequence[Item], change: Rewriter) -> list[Item]:
     """Rewrite the parts of all statements; loops keep their variables."""
     return [
-        replace(item, body=rewritten(item.body, change), conditions=tuple(map(change.bounds, item.conditions)))
+        replace(
+            item, body=rewritten(item.body, change), conditions=tuple(map(change.bounds, item.conditions))
+        )
         if isinstance(item, Loop)
         else item.map(change)
         for item in items
@@ -388,7 +392,9 @@ class Rewriter:
         if isinstance(old, IndexValue):
             return IndexValue(self.index(old.index), old.dtype)
         if isinstance(old, Masked):
-            return Masked(tuple(map(self.bounds, old.conditions)), self.scalar(old.inside), self.scalar(old.outside))
+            return Masked(
+                tuple(map(self.bounds, old.conditions)), self.scalar(old.inside), self.scalar(old.outside)
+            )
         return old
 
 

@@ -44,7 +44,7 @@ class Buffer:
     """An array in memory, compared by identity. Names are hints, which printers make unique.
 
     `order` has the axes that are stored, outermost first. A result with an `alias` lies in the memory of that
-    argument.
+    argument. One that `is_aligned` begins at a multiple of 16 bytes.
     """
 
     name: str
@@ -53,6 +53,7 @@ class Buffer:
     order: tuple[int, ...] = ROW_MAJOR
     elements: tuple[str, ...] = ()
     alias: Buffer | None = None
+    is_aligned: bool = True
 
     def __post_init__(self) -> None:
         if self.order == ROW_MAJOR:

@@ -27,10 +27,13 @@ REPEATING = (Broadcast, Window, Gather, TakeAlongAxis)
 
 
 class Choice:
-    """For each value of a function, whether it is stored, and in which order of its axes."""
+    """For each value of a function, whether it is stored, and in which order of its axes.
 
-    def __init__(self, function: Function, given: Mapping[int, Source]) -> None:
-        self.function, self.given = function, given
+    Costly scalars are stored if `stores_scalars`: else, every thread of a grid would compute them.
+    """
+
+    def __init__(self, function: Function, given: Mapping[int, Source], stores_scalars: bool = False) -> None:
+        self.function, self.given, self.stores_scalars = function, given, stores_scalars
         self.producer = {v: apply for apply in function.body for v in apply.outputs}
         self.orders: dict[int, tuple[int, ...]] = {}
         # Each result of the same numbers is filled with them, not one copied to the others.
@@ -107,7 +110,8 @@ class Choice:
             return False
         if isinstance(op, ArrayLiteral) or not (op.elementwise or isinstance(op, (Pad, Concat, Draw))):
             return True
-        if self._is_of_scalars(value) or (self._uses[value] <= 1 and value not in self._repeated):
+        is_of_scalars = self._is_of_scalars(value) and not self.stores_scalars
+        if is_of_scalars or (self._uses[value] <= 1 and value not in self._repeated):
             return False
         return self._cost[value] > CHEAP or len(self._large_leaves(value)) > 1
 

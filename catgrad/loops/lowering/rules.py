@@ -32,7 +32,7 @@ class Stages:
     def __init__(self, function: Function, given: Mapping[int, Source], machine: Machine) -> None:
         self.function, self.types, self.machine = function, function.types, machine
         self.elements = Elements(function, given)
-        self.choice = Choice(function, given)
+        self.choice = Choice(function, given, machine.gathers)
         self.arrays: dict[int, Buffer] = {}
         self.steps: list[Step] = []
         self.checks: list[Step] = []
@@ -61,8 +61,8 @@ class Stages:
         known = self.function.names.get(value)
         if known is not None:
             return known
-        op = self.elements.producer[value][0].op
-        return op.result or type(op).__name__.lower()
+        op, operands, _ = self.elements.producer[value][0]
+        return op.result_name(*(self.function.names.get(operand, "") for operand in operands))
 
     def copied(self, array: Buffer, element: Callable[[Indices], Scalar]) -> list[Item]:
         """Loops that define each element of an array."""

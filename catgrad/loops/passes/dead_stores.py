@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from catgrad.loops.ir.nest import Check, Item, Kernel, Loop, Statement, statements
-from catgrad.loops.ir.scalar import Buffer
+from catgrad.loops.ir.nest import Barrier, Check, Item, Kernel, Loop, Statement, Store, statements
+from catgrad.loops.ir.scalar import Buffer, Load
 from catgrad.loops.ir.steps import If, Lowered, Product, Step, conditions, every_step
 from catgrad.loops.machine import Machine
 
@@ -37,7 +37,7 @@ def _live(lowered: Lowered) -> set[Buffer]:
 
 
 def _is_live(s: Statement, live: set[Buffer]) -> bool:
-    return isinstance(s, Check) or s.buffer in live
+    return isinstance(s, (Check, Barrier)) or s.buffer in live
 
 
 def _live_steps(steps: Sequence[Step], live: set[Buffer]) -> list[Step]:
@@ -64,3 +64,18 @@ def _live_items(items: Sequence[Item], live: set[Buffer]) -> list[Item]:
         elif _is_live(item, live):
             kept.append(item)
     return kept
+
+
+def eliminate_self_copies(lowered: Lowered, machine: Machine) -> Lowered:
+    """Leave out kernels that copy results from the arguments that they overwrite."""
+    return lowered.map(lambda steps: [step for step in steps if not _copies_itself(step)])
+
+
+def _copies_itself(step: Step) -> bool:
+    return isinstance(step, Kernel) and all(
+        isinstance(s, Store)
+        and isinstance(s.scalar, Load)
+        and s.buffer.alias is s.scalar.buffer
+        and s.indices == s.scalar.indices
+        for s in statements(step.body)
+    )

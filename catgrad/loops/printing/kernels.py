@@ -28,6 +28,7 @@ from catgrad.loops.ir.nest import (
     loops,
     may_fail,
     own_variables,
+    size_hint,
     statements,
 )
 from catgrad.loops.ir.scalar import Buffer, Compute, Load, Space
@@ -51,6 +52,7 @@ from catgrad.loops.printing.lines import (
     Require,
     Sorting,
     Threads,
+    TileProduct,
     Wait,
     When,
 )
@@ -129,7 +131,7 @@ class KernelPrinter:
         """The kernel as a function of this name."""
         interface, replaced = self.interface, {buffer.alias for buffer in self.interface.changed}
         parameters = tuple(
-            Parameter(b.type.dtype, self._name(b), b in interface.changed or b in replaced)
+            Parameter(b.type.dtype, self._name(b), b in interface.changed or b in replaced, b.is_aligned)
             for b in interface.given
         )
         for variable in interface.free:
@@ -235,6 +237,8 @@ class KernelPrinter:
     def _loop(self, loop: Loop, depth: int) -> Sequence[Line]:
         if loop.axis.is_concurrent:
             return self._threads(loop, depth)
+        if loop.axis is Axis.TENSOR:
+            return [self._tile_product(loop)]
         copies = None if self.launch else self._copied(loop)
         if copies is not None:
             return copies
@@ -248,8 +252,20 @@ class KernelPrinter:
         self.in_parallel &= depth > 0
         return [For(name, extent, lines, loop.axis, tuple(sums.values()), loop.variable.step)]
 
+    def _tile_product(self, loop: Loop) -> TileProduct:
+        """Print the loop over the terms of a product by tensor cores as a whole."""
+        [s] = statements(loop.body)
+        assert isinstance(s, Accumulate)
+        left, right = s.scalar.operands
+        [first], [second] = left.loads(), right.loads()
+        rows, _, columns, _ = (size_hint(s.buffer.type.shape[axis]) for axis in (-4, -3, -2, -1))
+        sums, factors = self._name(s.buffer), (self._name(first.buffer), self._name(second.buffer))
+        return TileProduct(first.dtype, sums, *factors, rows, columns)
+
     def _counted(self, variable: Variable, depth: int) -> str:
-        """Name a loop variable by its depth."""
+        """Name a loop variable: by its own name on a grid, or else by its depth."""
+        if self.launch and variable.name != "i":
+            return self.expressions.variables.setdefault(variable, self.namer.fresh(variable.name))
         name = LETTERS[depth] if depth < len(LETTERS) else f"i{depth}"
         self.expressions.variables[variable] = name
         return name
@@ -265,6 +281,7 @@ class KernelPrinter:
         axis, counters, lets = loop.axis, list[Counted](), list[Item]()
         if axis is not Axis.THREAD:
             self.team, self.threads = axis, loop.threads
+            self.launch = Launch(axis, (), self.threads)
         while True:
             name = self._counted(loop.variable, depth)
             counters.append(Counted(name, self._count(loop.variable), loop.variable.step))
@@ -276,8 +293,11 @@ class KernelPrinter:
                 break
             lets, loop = [*lets, *before], last
         if axis is not Axis.THREAD:
-            self.launch = Launch(axis, tuple(c.count for c in counters), self.threads)
-        lines = (*self._block(lets, depth), *self._guarded(loop, depth)) if lets else self._guarded(loop, depth)
+            wide = any(each.axis is Axis.UNROLLED for each in loops(loop.body))
+            self.launch = Launch(axis, tuple(c.count for c in counters), self.threads, wide)
+        lines = (
+            (*self._block(lets, depth), *self._guarded(loop, depth)) if lets else self._guarded(loop, depth)
+        )
         return [Threads(axis, tuple(counters), lines, self.team, self.threads)]
 
     def _count(self, variable: Variable) -> Text:

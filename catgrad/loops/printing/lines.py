@@ -80,6 +80,21 @@ class Combined:
 
 
 @dataclass(frozen=True)
+class TileProduct:
+    """A product of two tiles by tensor cores, added to the registers of a warp, which hold rows and columns
+    of so many fragments.
+    """
+
+    dtype: Dtype
+    sums: str
+    left: str
+    right: str
+    rows: int
+    columns: int
+    kind: str = "TileProduct"
+
+
+@dataclass(frozen=True)
 class Wait:
     """A barrier for the threads of a team."""
 
@@ -181,33 +196,53 @@ class Require:
     kind: str = "Require"
 
 
-Line = For | Threads | When | Combined | Wait | Local | LocalArray | Assign | Copy | Product | Sorting | Require
+Line = (
+    For
+    | Threads
+    | When
+    | Combined
+    | TileProduct
+    | Wait
+    | Local
+    | LocalArray
+    | Assign
+    | Copy
+    | Product
+    | Sorting
+    | Require
+)
 
 
 @dataclass(frozen=True)
 class Parameter:
-    """An array parameter of a kernel, and whether it is modified."""
+    """An array parameter of a kernel, and whether it is modified, and begins at a multiple of 16 bytes."""
 
     dtype: Dtype
     name: str
     changes: bool
+    is_aligned: bool = False
 
 
 @dataclass(frozen=True)
 class Launch:
-    """The threads of a kernel: a grid of so many iterations, each of one thread or of a team."""
+    """The threads of a kernel: a grid of so many iterations, each of one thread or of a team.
+
+    A thread of one that `is_wide` processes elements side by side.
+    """
 
     axis: Axis
     counts: tuple[Text, ...]
     threads: int
+    is_wide: bool = False
 
 
 @dataclass(frozen=True)
 class KernelText:
     """A kernel as a function of sizes, indices, random streams and arrays.
 
-    On machines with grids of threads it has a `launch`. It needs `scratch` memory or not, perhaps for each thread, and may fail if it `checks` indices. `helpers`
-    are the functions of the runtime that it calls; `reach` bounds the sizes and indices in it.
+    It needs `scratch` memory or not, perhaps for each thread, and may fail if it `checks` indices. `helpers`
+    are the functions of the runtime that it calls; `reach` bounds the sizes and indices in it. On machines
+    with grids of threads it has a `launch`.
     """
 
     name: str

@@ -1,56 +1,49 @@
-"""Build emitted CUDA in tests: for the simulator, and by nvcc."""
+"""Compile the CUDA of tests for the simulator, and call it."""
 
 from __future__ import annotations
 
-import shutil
+import os
+import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
-from catgrad.backends.cuda import simulator
+from catgrad.backends.c.compiler import version
+from catgrad.backends.cuda.simulator import COMPILER, library
 
-from tests.unit.c.build import built
+from catgrad.tools import run
 
-PROGRAMS = Path(__file__).parent
-HEADERS = Path(simulator.__file__).parent
-FLAGS = (
-    "-std=c++17",
-    "-O0",
-    "-fno-strict-aliasing",
-    "-fwrapv",
-    "-Wall",
-    "-Wextra",
-    "-Werror",
-    "-Wno-unknown-pragmas",
-)
-SANE = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
-WARNED = "-O1 -Werror all-warnings -Xcompiler -Wall,-Wextra"
-"""Flags of nvcc, under which a warning fails."""
+from .device import Device
 
-NEEDS_SIMULATOR = pytest.mark.skipif(
-    not simulator.COMPILER.is_installed(), reason=f"the simulator: {simulator.COMPILER.absence()}"
-)
-NEEDS_NVCC = pytest.mark.skipif(not shutil.which("nvcc"), reason="no nvcc on this machine")
+FOLDER = Path(__file__).parent
+ROOT = FOLDER.parents[2]
+LIMIT = 240
+"""Seconds for a program, fewer than a test has."""
+
+NEEDS_CXX = pytest.mark.skipif(bool(COMPILER.missing()), reason=f"the CUDA simulator: {COMPILER.missing()}")
 
 
-def simulated(folder, name, source, flags=(), out="program"):
-    """Link a program of a source, the library in a folder and its files for the simulator.
-
-    The library is compiled once: all programs of a folder must have the same flags.
-    """
-    made = folder / "simulated"
-    made.mkdir(exist_ok=True)
-    for path in (*folder.iterdir(), Path(source)):
-        if path.suffix in simulator.SUFFIXES or path.suffix == ".cpp":
-            (made / path.name).write_text(simulator.translate(path.read_text()))
-    library, files = made / f"{name}.o", made / f"{name}_files.o"
-    if not library.exists():
-        _compile(made / f"{name}.cu", library, flags)
-        built("gcc", "-std=c11", "-c", folder / f"{name}_files.c", "-o", files)
-    _compile(made / Path(source).name, made / f"{out}.o", flags)
-    built("g++", *flags, made / f"{out}.o", library, files, "-o", made / out)
-    return made / out
+@cache
+def compiled(name, *flags):
+    """Compile a file of this folder, and return its path."""
+    return library({f"{name}.cu": (FOLDER / f"{name}.cu").read_text()}, f"{name}.cu", name, flags)
 
 
-def _compile(source, to, flags):
-    command = [*simulator.COMPILER.command(), *FLAGS, *flags, f"-I{HEADERS}"]
-    built(*command, "-x", "c++", "-c", source, "-o", to)
+@cache
+def device(name):
+    """Load a file of this folder."""
+    return Device(compiled(name))
+
+
+def sanitized(sanitizer, *arguments, **variables):
+    """Run a Python module with libraries that one of GCC's sanitizers watches; skip without its runtime."""
+    if "Free Software Foundation" not in version(tuple(COMPILER.command()), COMPILER):
+        pytest.skip(f"{COMPILER.command()[0]} is not GCC, whose sanitizers are found")
+    runtime = {"address": "libasan.so", "thread": "libtsan.so"}[sanitizer]
+    path = run([*COMPILER.command(), f"-print-file-name={runtime}"], LIMIT).stdout.strip()
+    if not os.path.isabs(path):
+        pytest.skip(f"{COMPILER.command()[0]} has no {runtime}")
+    # Python itself leaks, and its allocator would hide where arrays end.
+    options = {"ASAN_OPTIONS": "detect_leaks=0", "TSAN_OPTIONS": "history_size=2", "PYTHONMALLOC": "malloc"}
+    environment = {**os.environ, **options, "LD_PRELOAD": path, **variables}
+    return run([sys.executable, "-m", *map(str, arguments)], LIMIT, cwd=ROOT, env=environment)

@@ -1,23 +1,39 @@
 """Schedules for GPUs: grids, teams of threads, tiles in shared memory, and reductions in fixed trees."""
 
+from catgrad.loops.machine import Pass
 from catgrad.loops.passes.contract_arrays import contract_arrays
-from catgrad.loops.passes.dead_stores import eliminate_dead_stores
-from catgrad.loops.passes.gpu.fuse_rows import fuse_rows
+from catgrad.loops.passes.dead_stores import eliminate_dead_stores, eliminate_self_copies
+from catgrad.loops.passes.gpu.fuse_rows import MIN_TEAMS, SMALL, row_fusion
+from catgrad.loops.passes.gpu.one_block import THREADS, repeat_in_one_block
+from catgrad.loops.passes.gpu.scalars_first import scalars_first
+from catgrad.loops.passes.gpu.scatters import gather_scatters
 from catgrad.loops.passes.gpu.schedule import privatise, schedule_threads
 from catgrad.loops.passes.gpu.sorts import rank_sorts
 from catgrad.loops.passes.gpu.split_sums import split_sums
+from catgrad.loops.passes.gpu.wide import mark_unaligned
 from catgrad.loops.passes.in_place import put_in_place
 
-GPU_PASSES = (
-    rank_sorts,
-    split_sums,
-    fuse_rows,
-    eliminate_dead_stores,
-    put_in_place,
-    contract_arrays,
-    schedule_threads,
-)
+
+def _passes(fuse: Pass) -> tuple[Pass, ...]:
+    return (
+        mark_unaligned,
+        rank_sorts,
+        gather_scatters,
+        split_sums,
+        scalars_first,
+        fuse,
+        eliminate_dead_stores,
+        put_in_place,
+        eliminate_self_copies,
+        contract_arrays,
+    )
+
+
+GPU_PASSES = (*_passes(row_fusion(MIN_TEAMS, SMALL)), schedule_threads)
 """Passes for machines whose kernels are grids of threads."""
+
+ONE_BLOCK_PASSES = (*_passes(row_fusion(THREADS, 0)), repeat_in_one_block)
+"""Passes that make of a small function one kernel, which repeats it."""
 
 GPU_KERNEL_PASSES = (privatise,)
 """Passes for each of their kernels."""

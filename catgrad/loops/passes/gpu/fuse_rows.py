@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import takewhile
+from math import inf, prod
 
 from catgrad.loops.ir.dependence import is_parallel
 from catgrad.loops.ir.index import Variable, index
-from catgrad.loops.ir.nest import Indices, Item, Kernel, Loop, Reduce, Store, size_hint, statements
-from catgrad.loops.ir.scalar import Buffer
+from catgrad.loops.ir.nest import Axis, Item, Kernel, Loop, Reduce, Store, size_hint, statements
 from catgrad.loops.ir.steps import Lowered, Step
-from catgrad.loops.machine import Machine
+from catgrad.loops.machine import Machine, Pass
 from catgrad.loops.passes.fuse import fused_steps
 from catgrad.loops.passes.gpu.products import product_nest
 
@@ -20,9 +21,20 @@ SMALL = 2**13
 """Iterations of nests that are faster as one launch than as several."""
 
 
-def fuse_rows(lowered: Lowered, machine: Machine) -> Lowered:
-    """Fuse kernels where this does not cost parallelism, and make a kernel of each nest."""
-    return lowered.map(lambda steps: _separated(fused_steps(steps, _fits)))
+def row_fusion(min_teams: int, small: int) -> Pass:
+    """Make a pass that fuses nests which share so many iterations, or have only so many."""
+
+    def fuse_rows(lowered: Lowered, machine: Machine) -> Lowered:
+        """Fuse kernels where this does not cost parallelism, and make a kernel of each nest."""
+
+        def fits(nest: Loop, item: Loop) -> bool:
+            return _may_share_threads(nest, item) and (
+                _shared(nest, item) >= min_teams or max(iterations(nest), iterations(item)) <= small
+            )
+
+        return lowered.map(lambda steps: _separated(fused_steps(steps, fits)))
+
+    return fuse_rows
 
 
 def _separated(steps: Sequence[Step]) -> list[Step]:
@@ -42,20 +54,23 @@ def _separated(steps: Sequence[Step]) -> list[Step]:
     return done
 
 
-def _fits(nest: Loop, item: Loop) -> bool:
-    """Tell whether a nest gains from an item within it."""
-    if is_parallel(nest) != is_parallel(item):
+def _may_share_threads(nest: Loop, item: Loop) -> bool:
+    """Tell whether threads for a nest also suit an item within it."""
+    if is_parallel(nest) != is_parallel(item) or Axis.BLOCK in (nest.axis, item.axis):
         return False
     if product_nest(item) is not None:
         return False
-    if product_nest(nest) is not None:
-        return _is_epilogue(nest, item)
-    shared = 1
-    for a, b in zip(_perfect(nest), _perfect(item), strict=False):
-        if a.extent != b.extent:
-            break
-        shared *= size_hint(a.extent)
-    return shared >= MIN_TEAMS or max(_iterations(nest), _iterations(item)) <= SMALL
+    return product_nest(nest) is None or _is_epilogue(nest, item)
+
+
+def _shared(nest: Loop, item: Loop) -> float:
+    """Estimate the iterations of the loops that two nests would share; all of a product are enough."""
+    first, second = _perfect(nest), _perfect(item)
+    extents = [(a.extent, b.extent) for a, b in zip(first, second, strict=False)]
+    equal = [a for a, b in takewhile(lambda pair: pair[0] == pair[1], extents)]
+    if len(equal) == len(first) == len(second):
+        return inf
+    return prod(map(size_hint, equal))
 
 
 def _perfect(loop: Loop) -> list[Variable]:
@@ -74,27 +89,19 @@ def _is_epilogue(nest: Loop, item: Loop) -> bool:
         return False
     if not all(isinstance(s, Store) for s in statements([item])) or len([*statements([item])]) > 1:
         return False
-    written = {buffer: indices for buffer, indices in nest.writes}
+    written = dict(nest.writes)
     same = dict(zip(inner, map(index, outer), strict=True))
     read = [access for access in item.reads if access[0] in written]
-    return all(_moved(indices, same) == written[buffer] for buffer, indices in read)
+    return all(tuple(i.substitute(same) for i in indices) == written[buffer] for buffer, indices in read)
 
 
-def _moved(indices: Indices, values: dict[Variable, Indices]) -> Indices:
-    return tuple(i.substitute(values) for i in indices)  # type: ignore[arg-type]
-
-
-def _iterations(item: Item) -> int:
+def iterations(item: Item) -> int:
+    """Estimate the iterations of an item, those of reductions included."""
     if isinstance(item, Loop):
-        return size_hint(item.variable.extent) * sum(map(_iterations, item.body))
+        return size_hint(item.variable.extent) * sum(map(iterations, item.body))
     if isinstance(item, Reduce):
         total = 1
         for v in item.axes:
             total *= size_hint(v.extent)
         return total
     return 1
-
-
-def touched(items: Sequence[Item]) -> set[Buffer]:
-    """Find the buffers that items read or write."""
-    return {buffer for item in items for buffer, _ in (*item.reads, *item.writes)}

@@ -41,7 +41,7 @@ def matrix_product(free: Sequence[Variable], reduce: Reduce) -> MatrixProduct | 
     s = reduce.scalar
     if not isinstance(reduce.op, Add) or not isinstance(s, Compute) or not isinstance(s.op, Multiply):
         return None
-    if s.dtype not in (Dtype.float32, Dtype.float64):
+    if s.dtype not in (Dtype.float32, Dtype.float64) or any(v.step != 1 for v in reduce.axes):
         return None
     left, right = s.operands
     rows = tuple(v for v in free if v in left.variables and v not in right.variables)

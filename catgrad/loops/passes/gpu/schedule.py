@@ -2,9 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from math import prod
 
-from catgrad.loops.ir.nest import Axis, Kernel, Loop, Replaced, loops, rewritten
+from catgrad.loops.ir.index import Variable
+from catgrad.loops.ir.nest import (
+    Axis,
+    Item,
+    Kernel,
+    Loop,
+    Replaced,
+    loops,
+    rewritten,
+    scalars,
+    size_hint,
+    statements,
+)
 from catgrad.loops.ir.scalar import Buffer, Space
 from catgrad.loops.ir.steps import Lowered
 from catgrad.loops.machine import Machine
@@ -16,22 +30,58 @@ from catgrad.loops.passes.gpu.tiles import tiled
 
 def schedule_threads(lowered: Lowered, machine: Machine) -> Lowered:
     """Distribute every kernel over the threads of a GPU."""
-    return lowered.map_kernels(_scheduled)
+    return lowered.map_kernels(lambda kernel: _scheduled(kernel, machine))
 
 
-def _scheduled(kernel: Kernel) -> Kernel:
-    return with_barriers(tiled(kernel) or with_spaces(with_threads(kernel)))
+def _scheduled(kernel: Kernel, machine: Machine) -> Kernel:
+    return with_barriers(tiled(kernel, machine) or with_spaces(with_threads(kernel)))
 
 
 def privatise(kernel: Kernel, machine: Machine) -> Kernel:
-    """Leave out the axes of local arrays along which each thread has its own."""
+    """Leave out the axes of local arrays along which each thread has its own, and loops over these alone."""
     threads = {loop.variable for loop in loops(kernel.body) if loop.axis.is_concurrent}
     new: dict[Buffer, Buffer] = {}
     for buffer, indices in (*kernel.reads, *kernel.writes):
         if buffer.space is Space.LOCAL:
             order = tuple(axis for axis in buffer.order if indices[axis].variable not in threads)
             new[buffer] = replace(buffer, order=order) if buffer not in new else new[buffer]
-    return Kernel(rewritten(kernel.body, Replaced(new))) if new else kernel
+    return Kernel(_alike(rewritten(kernel.body, Replaced(new)), 0)) if new else kernel
 
 
-__all__ = ["Axis", "Loop", "privatise", "schedule_threads"]
+def _alike(items: Sequence[Item], threads: int) -> list[Item]:
+    """Unwrap nests in which all threads of a team do the same."""
+    done: list[Item] = []
+    for item in items:
+        if not isinstance(item, Loop):
+            done.append(item)
+        elif item.axis is not Axis.THREAD:
+            done.append(
+                replace(item, body=_alike(item.body, item.threads if item.axis.has_team else threads))
+            )
+        else:
+            chain, body = _perfect(item)
+            once = prod(size_hint(v.extent) for v in chain) == threads
+            done += body if once and (_is_tensor(body) or _used(body).isdisjoint(chain)) else [item]
+    return done
+
+
+def _is_tensor(items: Sequence[Item]) -> bool:
+    """Tell whether tensor cores run items, for which the threads of a warp act together."""
+    return all(isinstance(item, Loop) and item.axis is Axis.TENSOR for item in items)
+
+
+def _perfect(item: Item) -> tuple[list[Variable], list[Item]]:
+    """Return the variables of a perfect nest of loops over threads, and the items within."""
+    chain, body = list[Variable](), [item]
+    while len(body) == 1 and isinstance(body[0], Loop) and body[0].axis is Axis.THREAD:
+        chain.append(body[0].variable)
+        body = body[0].body
+    return chain, body
+
+
+def _used(items: Sequence[Item]) -> set[Variable]:
+    """Find the variables that addresses and scalars depend on."""
+    found = {v for s in statements(items) for scalar in scalars(s) for v in scalar.variables}
+    for item in items:
+        found.update(v for b, indices in (*item.reads, *item.writes) for v in b.flat(indices).variables())
+    return found

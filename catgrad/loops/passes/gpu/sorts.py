@@ -39,8 +39,12 @@ def _expanded(s: Sort, free: Sequence[Variable]) -> list[Step]:
     here, there = s.keys, Substituted({s.along: index(other)}).load(s.keys)
     before = _int32(_precedes(there, here, other, s.along, s.descending))
     rank = Reduce(ranks, (*at, index(s.along)), Add(), before, (other,))
-    mine = Compute(Equal(), Dtype.bool, (Load(ranks, (*at, index(other))), IndexValue(index(place), Dtype.int32)))
-    found = Compute(Select(), Dtype.int64, (mine, IndexValue(index(other), Dtype.int64), number(0, Dtype.int64)))
+    mine = Compute(
+        Equal(), Dtype.bool, (Load(ranks, (*at, index(other))), IndexValue(index(place), Dtype.int32))
+    )
+    found = Compute(
+        Select(), Dtype.int64, (mine, IndexValue(index(other), Dtype.int64), number(0, Dtype.int64))
+    )
     indices = Substituted({s.along: index(place)}).indices(s.indices)
     gather = Reduce(s.buffer, indices, Add(), found, (other,))
     nests: list[Item] = [*nested([*free, s.along], [rank]), *nested([*free, place], [gather])]

@@ -6,14 +6,15 @@ Terms are dealt to parts in a fixed order, so that results do not depend on how 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
-from catgrad.loops.ir.index import Index, Variable, index
-from catgrad.loops.ir.nest import Item, Kernel, Loop, Reduce, Substituted, nested, size_hint
-from catgrad.loops.ir.scalar import Bounds, Buffer, Load, Masked, Scalar, cast, number
+from catgrad.loops.ir.index import Variable, index
+from catgrad.loops.ir.nest import Kernel, Loop, Reduce, Substituted, nested, size_hint
+from catgrad.loops.ir.scalar import Bounds, Buffer, Compute, Load, Masked, Scalar, cast, number
 from catgrad.loops.ir.steps import Lowered, Step
 from catgrad.loops.machine import Machine
 from catgrad.loops.passes.gpu.products import count, matrix_product
+from catgrad.loops.passes.gpu.tiles import ENOUGH_BLOCKS, blocks
+from catgrad.ops.arithmetic import Add, Multiply
 from catgrad.ops.extrema import ArgMax, ArgMin
 from catgrad.types import NdArrayType
 
@@ -28,6 +29,9 @@ MIN_SPLIT_TERMS = 2**12
 
 MIN_TERMS = 32
 """Terms of a part that one thread sums."""
+
+MIN_PRODUCT_TERMS = 2**8
+"""Terms of a part of a matrix product."""
 
 MAX_PARTS = 256
 """Parts that the second stage sums."""
@@ -57,8 +61,7 @@ def _parts(r: Reduce, free: Sequence[Variable]) -> int:
     """Choose the number of parts that occupy enough threads; 1 if they are busy anyway."""
     product = matrix_product(free, r)
     if product is not None:
-        tiles = -(-count(product.rows) // 64) * -(-count(product.columns) // 64) * count(product.batch)
-        return min(-(-128 // tiles), count(r.axes) // 512)
+        return min(ENOUGH_BLOCKS // 2 // blocks(product), count(r.axes) // MIN_PRODUCT_TERMS)
     team = TEAM if is_contiguous(r) else 1
     if count(r.axes) < MIN_SPLIT_TERMS:
         return 1
@@ -92,19 +95,27 @@ def _in_two_stages(r: Reduce, free: Sequence[Variable], axis: Variable, parts: i
     return [Kernel([item]) for nest in stages for item in nest]
 
 
-def _dealt(
-    r: Reduce, axis: Variable, part: Variable, parts: int
-) -> tuple[tuple[Variable, ...], Scalar]:
+def _dealt(r: Reduce, axis: Variable, part: Variable, parts: int) -> tuple[tuple[Variable, ...], Scalar]:
     """Deal the values of an axis to parts: runs of neighbours in turn."""
-    run = RUN if axis is r.axes[-1] else 1
-    turn = Variable(axis.extent, axis.name, step=parts * run)
-    place, axes = index(turn) + index(part) * run, [turn if v is axis else v for v in r.axes]
-    if run > 1:
-        near = Variable(run, f"{axis.name}_near")
-        place, axes = place + index(near), [*axes, near]
+    run = RUN if axis is r.axes[-1] and is_contiguous(r) else 1
+    stride = parts * run
+    if isinstance(axis.extent, int):
+        turn = Variable(-(-axis.extent // stride), axis.name)
+        place = index(turn) * stride
+    else:
+        turn = Variable(axis.extent, axis.name, step=stride)
+        place = index(turn)
+    near = Variable(run, f"{axis.name}_near")
+    place += index(part) * run + index(near)
+    axes = [turn if v is axis else v for v in r.axes] + ([near] if run > 1 else [])
     scalar = Substituted({axis: place}).scalar(r.scalar)
-    exact = isinstance(axis.extent, int) and axis.extent % (parts * run) == 0
-    if not exact:
-        beyond = number(r.identity, r.scalar.dtype)
-        scalar = Masked((Bounds(place, axis.extent, False, True),), scalar, beyond)
-    return tuple(axes), scalar
+    exact = isinstance(axis.extent, int) and axis.extent % stride == 0
+    return tuple(axes), scalar if exact else _masked(scalar, r, Bounds(place, axis.extent, False, True))
+
+
+def _masked(scalar: Scalar, r: Reduce, bounds: Bounds) -> Scalar:
+    """Replace a scalar beyond the end by the identity, and the factors of a product, which it remains."""
+    if isinstance(scalar, Compute) and isinstance(scalar.op, Multiply) and isinstance(r.op, Add):
+        factors = (Masked((bounds,), o, number(0, o.dtype)) for o in scalar.operands)
+        return Compute(scalar.op, scalar.dtype, tuple(factors))
+    return Masked((bounds,), scalar, number(r.identity, scalar.dtype))

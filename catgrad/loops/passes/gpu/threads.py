@@ -28,6 +28,7 @@ from catgrad.loops.ir.nest import (
 from catgrad.loops.ir.scalar import Buffer, Compute, Load, Number, Scalar, Space, cast, number
 from catgrad.loops.passes.gpu.products import count
 from catgrad.loops.passes.gpu.serial import serial
+from catgrad.loops.passes.gpu.wide import MIN_ELEMENTS, widened
 from catgrad.loops.passes.reductions import index_by_reductions
 from catgrad.loops.passes.unroll import collapsed
 from catgrad.ops.extrema import ArgMax, ArgMin
@@ -36,7 +37,7 @@ from catgrad.types import NdArrayType
 BLOCK = 256
 """Threads of a block."""
 
-LARGE_BLOCK = 1024
+LARGE_BLOCK = 512
 """Threads of a block that has most of the work of a kernel."""
 
 WARP = 32
@@ -48,6 +49,9 @@ MIN_SPAN = 8
 MAX_WARP_SPAN = 1024
 """Iterations within a row that a warp runs through."""
 
+COMBINING = 32
+"""Iterations that take as long as to combine the results of a team."""
+
 MANY_ROWS = 2**12
 """Rows that occupy a GPU with one thread each."""
 
@@ -55,13 +59,16 @@ MANY_ROWS = 2**12
 def with_threads(kernel: Kernel) -> Kernel:
     """Distribute the loops of a kernel over the threads of a grid."""
     [first, *rest] = kernel.body
+    if isinstance(first, Loop) and first.axis.is_concurrent:
+        return kernel
     chain = parallel_chain(first) if not rest else []
     if not chain:
         return Kernel([_team([Variable(1, "team")], Axis.BLOCK, kernel.body, span(kernel.body))])
     body = inside(first, len(chain))
     rows, width = count(chain), span(body)
     if width < MIN_SPAN or _is_coalesced(chain, body, rows, width):
-        return Kernel([marked(chain, serial(body), Axis.GRID, BLOCK)])
+        grid = marked(chain, serial(body), Axis.GRID, BLOCK)
+        return Kernel([widened(grid) if rows >= MIN_ELEMENTS else grid])
     is_short = width <= MAX_WARP_SPAN and rows >= BLOCK // WARP
     return Kernel([_team(chain, Axis.WARP if is_short else Axis.BLOCK, body, width if rows < BLOCK else 0)])
 
@@ -86,8 +93,9 @@ def marked(chain: Sequence[Variable], body: list[Item], axis: Axis, threads: int
     *outer, last = chain
     loop = Loop(last, body, axis=axis, threads=threads)
     for variable in reversed(outer):
-        loop = collapsed(around := Loop(variable, [loop], axis=axis, threads=threads)) or around
-    return replace(loop, axis=axis, threads=threads)
+        around = Loop(variable, [loop], axis=axis, threads=threads)
+        loop = replace(collapsed(around) or around, axis=axis, threads=threads)
+    return loop
 
 
 def distributed(items: Sequence[Item], threads: int) -> list[Item]:
@@ -103,7 +111,9 @@ def _distributed(item: Item, threads: int) -> list[Item]:
     chain = parallel_chain(item)
     body = inside(item, len(chain)) if chain else item.body
     width = span(body)
-    if chain and (width < MIN_SPAN or count(chain) >= threads):
+    alone = -(-count(chain) // threads) * width
+    together = count(chain) * (-(-width // threads) + COMBINING)
+    if chain and (width < MIN_SPAN or alone <= together):
         return [marked(chain, serial(body), Axis.THREAD)]
     if width < MIN_SPAN:
         return [one_thread(serial([item]))]
@@ -114,7 +124,7 @@ def _reduced(r: Reduce, threads: int) -> list[Item]:
     """Reduce in the threads of a team, and combine their results."""
     if isinstance(r.op, ArgMax | ArgMin):
         return distributed(index_by_reductions(r), threads)
-    if count(r.axes) < MIN_SPAN:
+    if count(r.axes) <= -(-count(r.axes) // threads) + COMBINING // 2:
         return serial([r])
     wide = r.buffer.type.dtype.wide
     total = Buffer(r.op.result or "total", NdArrayType((), wide), Space.REGISTER)
@@ -124,7 +134,9 @@ def _reduced(r: Reduce, threads: int) -> list[Item]:
         Store(total, (), number(r.identity, wide)),
         marked(r.axes, [Accumulate(total, (), r.op, term)], Axis.THREAD),
         Combine(total, (), r.op),
-        Store(r.buffer, r.indices, result if r.buffer.type.dtype is wide else cast(result, r.buffer.type.dtype)),
+        Store(
+            r.buffer, r.indices, result if r.buffer.type.dtype is wide else cast(result, r.buffer.type.dtype)
+        ),
     ]
 
 
@@ -170,7 +182,9 @@ def _span(item: Item) -> int:
 
 def is_uniform(item: Item) -> bool:
     """Tell whether every thread of a team may run a statement alike: it assigns a register."""
-    return not isinstance(item, Loop) and all(buffer.is_register for s in statements([item]) for buffer, _ in s.writes)
+    return not isinstance(item, Loop) and all(
+        buffer.is_register for s in statements([item]) for buffer, _ in s.writes
+    )
 
 
 __all__ = ["Compute", "Number", "distributed", "with_threads"]

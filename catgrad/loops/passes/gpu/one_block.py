@@ -1,0 +1,119 @@
+"""Persistent block: small functions run again and again in one block, whose threads wait at barriers.
+
+for t in range(steps):          a launch of one block in all
+    kernel after kernel, each distributed among the threads, intermediate arrays in shared memory
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from catgrad.dims import Dim
+from catgrad.loops.ir.index import Index, Variable, index
+from catgrad.loops.ir.nest import (
+    Axis,
+    Check,
+    Item,
+    Kernel,
+    Loop,
+    Replaced,
+    Rewriter,
+    rewritten,
+    statements,
+)
+from catgrad.loops.ir.scalar import Buffer, Load, Scalar, Space
+from catgrad.loops.ir.steps import Lowered, kernels
+from catgrad.loops.machine import Machine
+from catgrad.loops.passes.gpu.barriers import with_barriers
+from catgrad.loops.passes.gpu.fuse_rows import iterations
+from catgrad.loops.passes.gpu.spaces import with_spaces
+from catgrad.loops.passes.gpu.threads import distributed
+from catgrad.programs.ports import Role
+
+THREADS = 512
+"""Threads of the block."""
+
+MAX_WORK = 2**20
+"""Iterations of a step that one block runs faster than a grid is launched."""
+
+STEPS = "steps"
+"""The symbol for the number of repetitions."""
+
+
+def _fits_one_block(lowered: Lowered) -> bool:
+    """Tell whether one block can run all kernels of a function, and is worth it."""
+    every = kernels(lowered.steps)
+    items = [item for kernel in every for item in kernel.body]
+    whole = all(isinstance(b.size, int) for item in items for b, _ in (*item.reads, *item.writes))
+    checked = any(isinstance(s, Check) for s in statements(items))
+    return (
+        len(every) == len(lowered.steps) and whole and not checked and sum(map(iterations, items)) <= MAX_WORK
+    )
+
+
+def repeat_in_one_block(lowered: Lowered, machine: Machine) -> Lowered:
+    """Run a function on each row of its own arguments, one after the other, in one block."""
+    if not _fits_one_block(lowered):
+        return lowered
+    t = Variable(Dim(STEPS), "t")
+    many = {
+        buffer: replace(
+            buffer, type=buffer.type.with_shape((t.extent, *buffer.type.shape)), order=_order(buffer)
+        )
+        for buffers, ports in (
+            (lowered.arguments, lowered.function.inputs),
+            (lowered.results, lowered.function.outputs),
+        )
+        for buffer, port in zip(buffers, ports, strict=True)
+        if not port.role.is_table and port.role is not Role.GRADIENT
+    }
+    items: list[Item] = [item for kernel in kernels(lowered.steps) for item in kernel.body]
+    own = {b: replace(b, space=Space.LOCAL if b.order else Space.REGISTER) for b in _temporaries(items)}
+    items = _rows(rewritten(items, Replaced(own)), _Rows(many, index(t)))
+    body: list[Item] = [Loop(t, distributed(items, THREADS))]
+    team = Loop(Variable(1, "team"), body, axis=Axis.BLOCK, threads=THREADS)
+    kernel = with_barriers(with_spaces(Kernel([team])))
+    arguments, results = ([many.get(b, b) for b in each] for each in (lowered.arguments, lowered.results))
+    return Lowered(lowered.function, [kernel], arguments, results)
+
+
+def is_repeated(lowered: Lowered) -> bool:
+    """Tell whether a function has become one that runs on each row of its own arguments."""
+    return any(b.type.shape[:1] == (Dim(STEPS),) for b in (*lowered.arguments, *lowered.results))
+
+
+def _order(buffer: Buffer) -> tuple[int, ...]:
+    return (0, *(axis + 1 for axis in buffer.order))
+
+
+def _temporaries(items: list[Item]) -> set[Buffer]:
+    every = {b for item in items for b, _ in (*item.reads, *item.writes)}
+    return {b for b in every if b.space is Space.WORKSPACE}
+
+
+def _rows(items: list[Item], change: _Rows) -> list[Item]:
+    """Let statements read and write rows of arrays."""
+    done: list[Item] = []
+    for item in items:
+        if isinstance(item, Loop):
+            done.append(replace(item, body=_rows(item.body, change)))
+            continue
+        new: Any = item.map(change)
+        if new.buffer in change.many:
+            new = replace(new, buffer=change.many[new.buffer], indices=(change.row, *new.indices))
+        done.append(new)
+    return done
+
+
+class _Rows(Rewriter):
+    """Replace elements of arrays by those of the row of arrays with one more axis."""
+
+    def __init__(self, many: dict[Buffer, Buffer], row: Index) -> None:
+        super().__init__()
+        self.many, self.row = many, row
+
+    def _changed(self, old: Scalar) -> Scalar:
+        if isinstance(old, Load) and old.buffer in self.many:
+            return Load(self.many[old.buffer], (self.row, *self.indices(old.indices)))
+        return super()._changed(old)

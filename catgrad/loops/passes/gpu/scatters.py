@@ -1,0 +1,106 @@
+"""Inspect scattered sums from the elements they end in: a team looks through all terms for those of its rows.
+
+The terms of each element are added in their order, so results do not depend on how threads run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from catgrad.dims import product
+from catgrad.loops.ir.dependence import is_parallel
+from catgrad.loops.ir.index import Index, Read, Variable, index
+from catgrad.loops.ir.nest import Accumulate, Axis, Item, Kernel, Loop, Reduce, nested, size_hint
+from catgrad.loops.ir.scalar import Bounds, Buffer, Masked, number
+from catgrad.loops.ir.steps import Lowered, Step
+from catgrad.loops.machine import Machine
+from catgrad.loops.passes.fuse import is_beginning
+from catgrad.loops.passes.gpu.tiles import stepped
+from catgrad.ops.arithmetic import Add
+
+ROWS = 32
+"""Rows of a team."""
+
+MAX_INSPECTIONS = 2**26
+"""Terms that are inspected for each element on its own, rather than by teams for many."""
+
+THREADS = 256
+"""Threads of a team."""
+
+
+def gather_scatters(lowered: Lowered, machine: Machine) -> Lowered:
+    """Replace sums that are scattered to rows by sums that each row gathers."""
+    return lowered.map(_gathered)
+
+
+def _gathered(steps: Sequence[Step]) -> list[Step]:
+    done: list[Step] = []
+    for step in steps:
+        found = _scatter(step)
+        if found is None:
+            done.append(step)
+            continue
+        loops, s, axis = found
+        if _inspections(loops, s, axis) > MAX_INSPECTIONS:
+            done.append(_tiled(loops, s, axis))
+        else:
+            done = [each for each in done if not _only_zeroes(each, s.buffer)]
+            done.append(_reduction(loops, s, axis))
+    return done
+
+
+def _scatter(step: Step) -> tuple[list[Variable], Accumulate, int] | None:
+    """Recognise a perfect nest that adds to elements of which one index is read."""
+    loops, item = list[Variable](), step.body[0] if isinstance(step, Kernel) and len(step.body) == 1 else None
+    parallel = True
+    while isinstance(item, Loop) and len(item.body) == 1:
+        parallel &= is_parallel(item)
+        loops.append(item.variable)
+        item = item.body[0]
+    if parallel or not isinstance(item, Accumulate) or not isinstance(item.op, Add):
+        return None
+    axes = [k for k, i in enumerate(item.indices) if any(isinstance(atom, Read) for atom, _ in i.terms)]
+    return (loops, item, axes[0]) if len(axes) == 1 else None
+
+
+def _inspections(loops: Sequence[Variable], s: Accumulate, axis: int) -> int:
+    return size_hint(product((*(v.extent for v in loops), s.buffer.type.shape[axis])))
+
+
+def _only_zeroes(step: Step, buffer: Buffer) -> bool:
+    return (
+        isinstance(step, Kernel)
+        and all(map(is_beginning, step.body))
+        and all(written is buffer for written, _ in step.writes)
+    )
+
+
+def _split(loops: Sequence[Variable], i: Index) -> tuple[list[Variable], list[Variable]]:
+    """Variables that decide to which row a term belongs, and those of elements within a row."""
+    deciding = set(i.variables())
+    return [v for v in loops if v in deciding], [v for v in loops if v not in deciding]
+
+
+def _reduction(loops: Sequence[Variable], s: Accumulate, axis: int) -> Step:
+    """Sum all terms for each element, of which those of other rows are 0."""
+    terms, own = _split(loops, s.indices[axis])
+    row = Variable(s.buffer.type.shape[axis], "row")
+    mine = Bounds(s.indices[axis] - index(row), 1, True, True)
+    scalar = Masked((mine,), s.scalar, number(0, s.scalar.dtype))
+    indices = (*s.indices[:axis], index(row), *s.indices[axis + 1 :])
+    [nest] = nested([row, *own], [Reduce(s.buffer, indices, s.op, scalar, tuple(terms))])
+    return Kernel([nest])
+
+
+def _tiled(loops: Sequence[Variable], s: Accumulate, axis: int) -> Step:
+    """Add the terms of a tile of rows, one after the other, by a team for each tile."""
+    terms, own = _split(loops, s.indices[axis])
+    tile = stepped(s.buffer.type.shape[axis], "row_tile", ROWS)
+    mine = Bounds(s.indices[axis] - index(tile), ROWS, True, True)
+    body: list[Item] = [s]
+    for variable in reversed(own or [Variable(1, "one")]):
+        conditions = (mine,) if variable is (own or [variable])[0] else ()
+        body = [Loop(variable, body, axis=Axis.THREAD, conditions=conditions)]
+    for variable in reversed(terms):
+        body = [Loop(variable, body)]
+    return Kernel([Loop(tile, body, axis=Axis.BLOCK, threads=THREADS)])

@@ -1,0 +1,56 @@
+"""Strip mining by four: threads of large grids process neighbouring elements, in accesses of 16 bytes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from catgrad.dims import Size, coefficients, polynomial
+from catgrad.loops.ir.index import Variable, index
+from catgrad.loops.ir.nest import Axis, Loop, Substituted, rewritten
+from catgrad.loops.ir.scalar import Buffer
+from catgrad.loops.ir.steps import Lowered
+from catgrad.loops.machine import Machine
+
+WIDTH = 4
+"""Elements of a thread."""
+
+BYTES = 16
+"""Bytes at multiples of which accesses of so many bytes must be."""
+
+MIN_ELEMENTS = 2**16
+"""Elements of a grid that has threads enough all the same."""
+
+
+def widened(loop: Loop) -> Loop:
+    """Give each thread of a grid four neighbouring elements."""
+    [inner] = loop.body if len(loop.body) == 1 else [None]
+    if isinstance(inner, Loop) and inner.axis is loop.axis:
+        return replace(loop, body=[widened(inner)])
+    extent = divided(loop.variable.extent, WIDTH)
+    if extent is None or any(isinstance(item, Loop) for item in loop.body):
+        return loop
+    strip, near = Variable(extent), Variable(WIDTH, "near")
+    change = Substituted({loop.variable: index(strip) * WIDTH + index(near)})
+    body = Loop(near, rewritten(loop.body, change), axis=Axis.UNROLLED)
+    return replace(loop, variable=strip, body=[body])
+
+
+def divided(size: Size, divisor: int) -> Size | None:
+    """Divide a size, if it is a multiple whatever the symbols are."""
+    terms = coefficients(size)
+    if any(c % divisor for c in terms.values()):
+        return None
+    return polynomial({monomial: c // divisor for monomial, c in terms.items()})
+
+
+def mark_unaligned(lowered: Lowered, machine: Machine) -> Lowered:
+    """Mark the arrays that callers pass one row after another, which begin anywhere."""
+    ports = (*lowered.function.inputs, *lowered.function.outputs)
+    pairs = zip((*lowered.arguments, *lowered.results), ports, strict=True)
+    new = {b: replace(b, is_aligned=False) for b, port in pairs if not port.role.is_table and not _is_even(b)}
+    arguments, results = ([new.get(b, b) for b in each] for each in (lowered.arguments, lowered.results))
+    return replace(lowered, arguments=arguments, results=results).replace_buffers(new)
+
+
+def _is_even(buffer: Buffer) -> bool:
+    return divided(buffer.type.size * buffer.type.dtype.itemsize, BYTES) is not None
