@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -41,6 +42,20 @@ def test_calls_from_cpp(folder, tmp_path):
     done = run(program, tmp_path / "weights.safetensors", env=settings)
     assert done.returncode == 0, (done.returncode, done.stdout, done.stderr)
     assert done.stdout == "no such file: the file cannot be opened\n"
+
+
+@NEEDS_CXX
+def test_the_program_of_the_page_runs(tmp_path):
+    text = (Path(__file__).parents[2] / "docs/howto/cuda.md").read_text(encoding="utf-8")
+    task, program = (re.search(rf"```{kind}\n(.*?)```", text, re.DOTALL)[1] for kind in ("python", "cpp"))
+    namespace = {}
+    exec(task.partition("for path")[0], namespace)
+    namespace["artifact"].write(tmp_path)
+    (tmp_path / "main.cpp").write_text(program)
+    done = run(simulated(tmp_path, "net", tmp_path / "main.cpp"), cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert 0 <= float(done.stdout.removeprefix("loss ")) < 0.02
+    assert (tmp_path / "weights.safetensors").exists()
 
 
 @NEEDS_NVCC
