@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from catgrad.backend import Backend, backends, get_backend
 from catgrad.errors import ToolError
 from catgrad.terms.draw import GRAPHVIZ
-from catgrad.tools import Executable, Package, Tool
+from catgrad.tools import Package, Tool
 
 TO_COME = "a target to come"
 

@@ -132,7 +132,7 @@ def classifier():
 
 
 FLAGS = {"c": SANE, "cuda": (*SANE, "-DMAX_RESIDENT_BYTES=0")}
-"""With checks of addresses, and in CUDA without examples on the device."""
+"""Flags of sanitizers, and in CUDA one that keeps examples off the device."""
 
 
 @pytest.fixture(scope="module", params=TARGETS)

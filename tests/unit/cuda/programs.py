@@ -13,7 +13,7 @@ from tests.unit.c.build import built
 PROGRAMS = Path(__file__).parent
 HEADERS = Path(simulator.__file__).parent
 FLAGS = ("-std=c++17", "-O0", "-fno-strict-aliasing", "-fwrapv", "-Wall", "-Wextra", "-Werror")
-FLAGS += ("-Wno-unknown-pragmas", "-Wno-unused-but-set-variable")  # those of kernels
+FLAGS += ("-Wno-unknown-pragmas", "-Wno-unused-but-set-variable")  # in kernels
 WARNED = "-O1 -Werror all-warnings -Xcompiler -Wall,-Wextra"
 """Flags of nvcc, under which a warning fails."""
 
