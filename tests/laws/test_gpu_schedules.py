@@ -7,23 +7,22 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from catgrad import Dtype, NdArrayType, build, ops
+from catgrad import Dtype
 from catgrad.backend import get_backend
 from catgrad.functors import Expand
 from catgrad.loops.compile import compile_kernels
-from catgrad.loops.ir.nest import Axis, Barrier, Combine, Kernel, Loop, loops, statements
+from catgrad.loops.ir.nest import Axis, Barrier, Combine, Loop, loops, statements
 from catgrad.loops.ir.scalar import Space
 from catgrad.loops.ir.steps import kernels
 from catgrad.loops.memory_plan import byte_size
 from catgrad.loops.passes.gpu import schedule_threads
-from catgrad.loops.passes.gpu.one_block import is_repeated
 from catgrad.programs.program import lower as straight
-from tests.differential import difference, outcome, pruned
+from tests.differential import difference, pruned
 from tests.gpu import MACHINES, limits, run_in_teams
-from tests.kernels import SCALARS, has, prepared
+from tests.kernels import has, prepared
 from tests.nests import arrays_for, nests, run_in_order
 from tests.programs import programs
 
