@@ -32,13 +32,13 @@ class Memory:
     def put(self, array: np.ndarray) -> None:
         """Copy an array to it."""
         source = np.ascontiguousarray(array)
-        self.driver("catgrad_upload", self.address, address(source), c_size_t(self.bytes), self.driver.stream)
+        self.driver("catgrad_copy", self.address, address(source), c_size_t(self.bytes), self.driver.stream)
         self.driver("catgrad_synchronise", self.driver.stream)
 
     def get(self) -> np.ndarray:
         """Copy it to an array."""
         array = np.empty(self.shape, self.dtype)
-        self.driver("catgrad_download", address(array), self.address, c_size_t(self.bytes), self.driver.stream)
+        self.driver("catgrad_copy", address(array), self.address, c_size_t(self.bytes), self.driver.stream)
         self.driver("catgrad_synchronise", self.driver.stream)
         return array
 

@@ -458,6 +458,7 @@ def test_launches_and_dynamic_arrays_are_translated(cuda, cpp):
         '"k<<<1, 2>>>(x)" R"(k<<<1, 2>>>(x))" R"mark()" k<<<1>>>(x))mark"',
         "'<' \"\\\"<<<\" a << b >> c; 1'000 << 2",
         'extern "C" int f(int); extern int x[];',
+        'extern "C" { __global__ void k() { __shared__ float x[4]; } }',
         "#define ADD(a, b) \\\n  ((a) + (b))\n/* extern __shared__ float x[]; */",
         "alignas(16) __shared__ float x[2]; struct alignas(16) S {};",
         "unterminated \" ' /* é",

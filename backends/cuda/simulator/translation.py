@@ -105,7 +105,8 @@ def _dynamic_arrays(tokens: list[Token]) -> Iterator[Token]:
     """Replace declarations of dynamic shared memory by those of pointers to it."""
     i = 0
     while i < len(tokens):
-        end = next((k for k in range(i, len(tokens)) if tokens[k] == ";"), i) if tokens[i] == "extern" else i
+        rest = range(i, len(tokens) if tokens[i] == "extern" else i)
+        end = next((k for k in rest if tokens[k] in (";", "{")), i)  # not a block `extern "C" {`
         declaration = tokens[i:end]
         if "__shared__" in declaration:
             yield _pointer(declaration)

@@ -48,13 +48,18 @@ class Counted:
 
 @dataclass(frozen=True)
 class Threads:
-    """Lines for all values of counters, which a grid, or the `threads` of a team, runs at once."""
+    """Lines for all values of counters, which a grid, or the `threads` of a team, runs at once.
+
+    Of a grid, they may be a part: that of the blocks from `first` to `end`, without it.
+    """
 
     axis: Axis
     counters: tuple[Counted, ...]
     lines: tuple[Line, ...]
     team: Axis
     threads: int
+    first: int = 0
+    end: int | None = None
     kind: str = "Threads"
 
 
@@ -77,6 +82,21 @@ class Combined:
     team: Axis
     threads: int
     kind: str = "Combined"
+
+
+@dataclass(frozen=True)
+class TileProduct:
+    """A product of two tiles by tensor cores, added to the registers of a warp, which hold rows and columns
+    of so many fragments.
+    """
+
+    dtype: Dtype
+    sums: str
+    left: str
+    right: str
+    rows: int
+    columns: int
+    kind: str = "TileProduct"
 
 
 @dataclass(frozen=True)
@@ -182,7 +202,19 @@ class Require:
 
 
 Line = (
-    For | Threads | When | Combined | Wait | Local | LocalArray | Assign | Copy | Product | Sorting | Require
+    For
+    | Threads
+    | When
+    | Combined
+    | TileProduct
+    | Wait
+    | Local
+    | LocalArray
+    | Assign
+    | Copy
+    | Product
+    | Sorting
+    | Require
 )
 
 
@@ -198,23 +230,25 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Launch:
-    """The threads of a kernel: a grid of so many iterations, each of one thread or of a team.
+    """The grid of a kernel: iterations, which blocks of `threads` share, and the number of blocks if known.
 
     A thread of one that `is_wide` processes elements side by side.
     """
 
-    axis: Axis
     counts: tuple[Text, ...]
+    per_block: int
     threads: int
-    is_wide: bool = False
+    blocks: int | None
+    is_wide: bool
 
 
 @dataclass(frozen=True)
 class KernelText:
     """A kernel as a function of sizes, indices, random streams and arrays.
 
-    On machines with grids of threads it has a `launch`. It needs `scratch` memory or not, perhaps for each thread, and may fail if it `checks` indices. `helpers`
-    are the functions of the runtime that it calls; `reach` bounds the sizes and indices in it.
+    It needs `scratch` memory or not, perhaps for each thread, and may fail if it `checks` indices. `helpers`
+    are the functions of the runtime that it calls; `reach` bounds the sizes and indices in it. On machines
+    with grids of threads it has a `launch`.
     """
 
     name: str
