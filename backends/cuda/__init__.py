@@ -19,6 +19,9 @@ from .machine import ALIGNMENT
 from .options import Options
 from .tools import NEEDS
 
+MAX_INDEX = 2**31 - 2**16
+"""Largest index of 32 bits, with room for the threads beyond the last element."""
+
 MISALIGNED = "the workspace does not begin at a multiple of 64 bytes, or an array at one of 16"
 
 FILES = {
@@ -36,8 +39,11 @@ FILES = {
 
 
 def index_bits(reach: Size) -> int:
-    """Return the bits of a signed integer that holds all numbers up to a bound: 32 or 64."""
-    return 64 if isinstance(reach, Dim) or reach >= 2**31 else 32
+    """Return the bits of a signed integer that holds all indices of a kernel: 32 or 64.
+
+    Sizes at which a symbolic bound exceeds 32 bits are refused.
+    """
+    return 64 if not isinstance(reach, Dim) and reach > MAX_INDEX else 32
 
 
 def is_aligned(type: NdArrayType) -> bool:
@@ -74,6 +80,7 @@ BACKEND = Backend(
         **C.helpers,
         "codes": lambda: {**CODES, "MISALIGNED": MISALIGNED},
         "index_bits": index_bits,
+        "max_index": lambda: MAX_INDEX,
         "is_aligned": is_aligned,
     },
 )
