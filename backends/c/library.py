@@ -6,7 +6,7 @@ import ctypes
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -26,7 +26,7 @@ class Library:
     Raises: ToolError if the library does not load
     """
 
-    trailing: ClassVar[Sequence[Any]] = [ctypes.c_void_p]
+    trailing: Sequence[Any] = [ctypes.c_void_p]
 
     def __init__(self, path: Path, prefix: str) -> None:
         self._library, self._prefix = _loaded(path), prefix

@@ -25,6 +25,9 @@ from .machine import ALIGNMENT
 CUDA = 1000
 """Status codes of emitted functions from which on they are those of CUDA."""
 
+LIBRARIES = 2000
+"""Status codes from which on they are those of NCCL and cuBLASLt."""
+
 OUT_OF_MEMORY = 2
 """CUDA's code for a device without room."""
 
@@ -77,9 +80,9 @@ class Device(Library):
     Raises: ToolError if the library does not load, or there is no device
     """
 
-    trailing = (c_void_p, c_void_p)
-
-    def __init__(self, path: Path, prefix: str, is_guarded: bool, is_simulated: bool) -> None:
+    def __init__(
+        self, path: Path, prefix: str, is_guarded: bool, is_simulated: bool, calls_libraries: bool = False
+    ) -> None:
         super().__init__(path, prefix)
         self.is_guarded, self.is_simulated, self.lock = is_guarded, is_simulated, _lock(path)
         self.release = partial(_free, self._library, self.lock)
@@ -92,9 +95,17 @@ class Device(Library):
         self.dlpack_device = (dlpack.CPU if is_simulated else dlpack.GPU, number.value)
         self.stream = stream.value or 0
         weakref.finalize(self, self._library["catgrad_free_stream"], stream)
+        libraries = [self._new_libraries()] if calls_libraries else []
+        self.last, self.trailing = (*libraries, self.stream), [c_void_p] * (2 + len(libraries))
         self._workspace: DeviceArray | None = None
         if is_guarded:
             self._clear = self.function("clear_status", [c_void_p, c_void_p])
+
+    def _new_libraries(self) -> int:
+        found = c_void_p()
+        self.call("new_libraries", ctypes.byref(found))
+        weakref.finalize(self, self._library["catgrad_free_libraries"], found)
+        return found.value or 0
 
     def call(self, name: str, *arguments: Any) -> None:
         """Call a function of the runtime. Raises: ToolError if it fails."""
@@ -187,8 +198,8 @@ class Device(Library):
         """
         with self.lock:
             place = self._at_least(workspace)
-            code = call(*arguments, place, self.stream)
-            if code >= CUDA:
+            code = call(*arguments, place, *self.last)
+            if CUDA <= code < LIBRARIES:
                 raise self.failed(code - CUDA, name)
             if code:
                 raise self.refuse(code, name)

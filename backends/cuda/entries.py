@@ -8,10 +8,11 @@ from typing import Any
 
 from catgrad.backend import Backend
 from catgrad.dims import Size
+from catgrad.loops.passes.gpu import LIBRARY_PASSES
 from catgrad.loops.passes.gpu.one_block import is_repeated
 from catgrad.loops.printing.functions import FunctionPrinter
 from catgrad.loops.printing.kernels import none
-from catgrad.loops.printing.lines import Call, CallBranch, CallLine, CallLoop
+from catgrad.loops.printing.lines import Call, CallBranch, CallLine, CallLoop, CallProduct
 from catgrad.ops.control import Cond
 from catgrad.ops.gather import Gather, ScatterAdd
 from catgrad.ops.take import ScatterAddAlongAxis, TakeAlongAxis
@@ -65,7 +66,11 @@ class Library(entries.Library):
     companion = staticmethod(none)
 
     def __init__(self, backend: Backend, program: Program) -> None:
-        self.machine = replace(MACHINE, tensor_floats=backend.options.math == "tf32")
+        self.machine = replace(
+            MACHINE,
+            tensor_floats=backend.options.math == "tf32",
+            passes=LIBRARY_PASSES if backend.options.products == "cublaslt" else MACHINE.passes,
+        )
         super().__init__(backend, program)
         used = [op for function in program.functions for op in operations(function)]
         self.is_guarded = any(isinstance(op, (*CHECKED, Cond)) for op in used)
@@ -122,6 +127,8 @@ class _Guards:
     def _line(self, line: CallLine, guard: int) -> CallLine:
         if isinstance(line, CallLoop):
             return replace(line, lines=tuple(self.lines(line.lines, guard)))
+        if isinstance(line, CallProduct):
+            return line
         if isinstance(line, Call):
             return GuardedCall(**vars(line), guard=guard)
         first, self.words = self.words, self.words + 2

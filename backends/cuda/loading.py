@@ -32,11 +32,16 @@ def load(artifact: Artifact, simulate: bool | None = None) -> Any:
     simulate = simulating() if simulate is None else simulate
     program, manifest = artifact.program, json.loads(artifact.files["manifest.json"])
     prefix = manifest["prefix"]
-    memory = artifact.backend.environment.get_template("memory.cu.j2").render(program=program)
+    options = artifact.backend.options
+    calls_libraries = options.products == "cublaslt"
+    memory = artifact.backend.environment.get_template("memory.cu.j2").render(
+        program=program, calls_libraries=calls_libraries
+    )
     files = {name: str(artifact.files[name]) for name in (f"{program.name}.cu", f"{program.name}.h")}
-    libraries = ("-lnccl",) if artifact.backend.options.nccl else ()
+    libraries = [*(["-lnccl"] if options.nccl else []), *(["-lcublasLt"] if calls_libraries else [])]
     path = _built({**files, "memory.cu": memory}, prefix, libraries, simulate)
-    return loaded(program, Device(path, prefix, manifest["guarded"], simulate), Entry, Learner)
+    device = Device(path, prefix, manifest["guarded"], simulate, calls_libraries)
+    return loaded(program, device, Entry, Learner)
 
 
 def _built(files: Mapping[str, str], prefix: str, libraries: Sequence[str], simulate: bool) -> Path:

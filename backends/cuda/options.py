@@ -10,6 +10,10 @@ MATH = ("float32", "tf32")
 """Arithmetic of products of float32: of all bits, or of factors rounded to 11."""
 
 
+PRODUCTS = ("own", "cublaslt")
+"""What computes large matrix products: kernels of the emitted library, or cuBLASLt."""
+
+
 @dataclass(frozen=True)
 class Options:
     """Options of the emitted library.
@@ -17,13 +21,15 @@ class Options:
     `math` is `float32`, or `tf32`: then tensor cores multiply factors of float32 that are rounded to 11 bits,
     which is faster. Products of 16-bit floats use tensor cores anyway, which multiply them exactly.
     With `nccl`, there is also a step of several GPUs, which average their gradients by NCCL.
+    `products` is `own`, or `cublaslt`: then cuBLASLt computes large matrix products.
 
     Raises: OptionError for another value
     """
 
     math: str = "float32"
     nccl: bool = False
+    products: str = "own"
 
     def __post_init__(self) -> None:
         require_kinds(self)
-        require_choices(self, {"math": MATH})
+        require_choices(self, {"math": MATH, "products": PRODUCTS})

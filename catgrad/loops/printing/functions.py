@@ -6,17 +6,26 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from catgrad.loops.compile import compile_kernels
-from catgrad.loops.ir.index import Variable
+from catgrad.loops.ir.index import Index, Variable
 from catgrad.loops.ir.nest import Kernel
-from catgrad.loops.ir.scalar import Buffer, Space
-from catgrad.loops.ir.steps import For, If, Step, every_step
+from catgrad.loops.ir.scalar import Buffer, Load, Space
+from catgrad.loops.ir.steps import For, If, Product, Step, every_step
 from catgrad.loops.machine import Machine
 from catgrad.loops.memory_plan import planned
 from catgrad.loops.printing.expressions import Expressions
 from catgrad.loops.printing.kernels import Companion, Interface, KernelPrinter, none
-from catgrad.loops.printing.lines import Call, CallBranch, CallLine, CallLoop, KernelText, Literal, Pointer
+from catgrad.loops.printing.lines import (
+    Call,
+    CallBranch,
+    CallLine,
+    CallLoop,
+    CallProduct,
+    KernelText,
+    Literal,
+    Pointer,
+)
 from catgrad.naming import Namer
-from catgrad.printing.dialect import Dialect
+from catgrad.printing.dialect import Dialect, Text
 from catgrad.programs.program import Function
 from catgrad.types import Dtype, symbols
 
@@ -108,9 +117,29 @@ class FunctionPrinter:
                 condition = self.expressions.element(step.condition.buffer, step.condition.indices)
                 first, second = (tuple(self._calls(part, around)) for part in step.parts)
                 yield CallBranch(condition, (first, second))
+            elif isinstance(step, Product):
+                self.expressions.variables |= around
+                yield self._product(step)
             else:
-                assert isinstance(step, Kernel)  # products are in loops
                 yield self._call(step, around)
+
+    def _product(self, step: Product) -> CallProduct:
+        """Print a matrix product that a library computes."""
+        s, size = step.matmul, self.expressions.size
+        batch = step.batch[0] if step.batch else Variable(1)
+        sizes = tuple(size(v.extent) for v in (batch, s.m, s.n, s.k))
+        own = (batch, s.m, s.n, s.k)
+        left, right = (self._operand(x, own, v, w) for x, v, w in ((s.left, s.m, s.k), (s.right, s.k, s.n)))
+        target = self._operand(Load(s.buffer, s.indices), own, s.m)
+        return CallProduct(s.buffer.type.dtype, sizes, left, right, target)
+
+    def _operand(self, load: Load, own: Sequence[Variable], *along: Variable) -> tuple[Text, ...]:
+        """Print the first element of a matrix, and its strides along the batch and other variables."""
+        e, place = self.expressions, load.buffer.flat(load.indices)
+        rest = Index(tuple(term for term in place.terms if term[0] not in own), place.constant)
+        pointer = self.library.dialect.macros["pointer"]
+        first = Text(pointer(self.name(load.buffer), e.index(rest), rest == Index()))
+        return (first, *(e.size(place.coefficient(v)) for v in (own[0], *along)))
 
     def _call(self, kernel: Kernel, around: Mapping[Variable, str]) -> Call:
         text, interface = self._kernel(kernel)

@@ -279,6 +279,22 @@ class Call:
 
 
 @dataclass(frozen=True)
+class CallProduct:
+    """Matrix products by a library: the numbers of products, rows, columns and terms, and three operands.
+
+    Each has its first element, and its strides along the batch, along rows or terms, and terms or columns;
+    the last stride of the target is 1.
+    """
+
+    dtype: Dtype
+    sizes: tuple[Text, ...]
+    left: tuple[Text, ...]
+    right: tuple[Text, ...]
+    target: tuple[Text, ...]
+    kind: str = "CallProduct"
+
+
+@dataclass(frozen=True)
 class CallLoop:
     """Calls repeated."""
 
@@ -298,7 +314,7 @@ class CallBranch:
     kind: str = "CallBranch"
 
 
-CallLine = Call | CallLoop | CallBranch
+CallLine = Call | CallProduct | CallLoop | CallBranch
 
 
 @dataclass(frozen=True)

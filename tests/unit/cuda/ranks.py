@@ -23,7 +23,9 @@ class Parallel(Device):
         self.artifact = emit(task, "cuda", nccl=True)
         self.program = self.artifact.program
         name = self.program.name
-        memory = self.artifact.backend.environment.get_template("memory.cu.j2").render(program=self.program)
+        memory = self.artifact.backend.environment.get_template("memory.cu.j2").render(
+            program=self.program, calls_libraries=False
+        )
         sources = {file: self.artifact.text(file) for file in (f"{name}.cu", f"{name}.h")}
         files = {**sources, "memory.cu": memory, "ranks.cu": (FOLDER / "ranks.cu").read_text()}
         super().__init__(

@@ -3,6 +3,7 @@
 from catgrad.loops.machine import Pass
 from catgrad.loops.passes.contract_arrays import contract_arrays
 from catgrad.loops.passes.dead_stores import eliminate_dead_stores, eliminate_self_copies
+from catgrad.loops.passes.gpu.call_library import call_library
 from catgrad.loops.passes.gpu.fuse_rows import MIN_TEAMS, SMALL, row_fusion
 from catgrad.loops.passes.gpu.one_block import THREADS, repeat_in_one_block
 from catgrad.loops.passes.gpu.scalars_first import scalars_first
@@ -32,6 +33,9 @@ def _passes(fuse: Pass) -> tuple[Pass, ...]:
 
 GPU_PASSES = (*_passes(row_fusion(MIN_TEAMS, SMALL)), schedule_threads, launch_side_by_side)
 """Passes for machines whose kernels are grids of threads."""
+
+LIBRARY_PASSES = (call_library, *GPU_PASSES)
+"""The same passes, after large matrix products have become steps for a library."""
 
 ONE_BLOCK_PASSES = (*_passes(row_fusion(THREADS, 0)), repeat_in_one_block)
 """Passes that make of a small function one kernel, which repeats it."""
