@@ -18,6 +18,7 @@ from catgrad.loops.ir.nest import Axis, Barrier, Item, Loop
 from catgrad.loops.ir.scalar import Buffer, Space
 from catgrad.loops.ir.steps import Lowered
 from catgrad.loops.passes import gpu
+from catgrad.loops.passes.gpu.call_library import call_library
 from catgrad.loops.passes.gpu.fuse_rows import row_fusion
 from catgrad.loops.passes.gpu.schedule import schedule_threads
 from catgrad.loops.reference import Interpreter
@@ -25,6 +26,7 @@ from catgrad.programs.program import bind_symbols
 from catgrad.types import Array
 
 LIMITS = {
+    "call_library": {"MIN_LIBRARY_WORK": 8, "MIN_TILED_EXTENT": 2},
     "products": {"MIN_TILED_WORK": 8, "MIN_TILED_EXTENT": 2},
     "scatters": {"MAX_INSPECTIONS": 4, "ROWS": 2},
     "spaces": {"MAX_PRIVATE_BYTES": 64},
@@ -40,7 +42,10 @@ LIMITS = {
 SMALL = replace(MACHINE, passes=(*gpu._passes(row_fusion(2, 8)), schedule_threads))
 """A machine that fuses small programs as the other one fuses large ones."""
 
-MACHINES = {"default": MACHINE, "small": SMALL, "one block": ONE_BLOCK}
+LIBRARY = replace(SMALL, passes=(call_library, *SMALL.passes))
+"""A machine with a library of matrix products."""
+
+MACHINES = {"default": MACHINE, "small": SMALL, "library": LIBRARY, "one block": ONE_BLOCK}
 
 
 @contextmanager

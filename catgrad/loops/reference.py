@@ -213,7 +213,9 @@ class Interpreter:
         """Compute the whole product vectorised: each variable is an axis."""
         axes = np.ix_(*(np.arange(self.size(v.extent)) for v in (s.m, s.n, s.k)))
         self.values |= dict(zip((s.m, s.n, s.k), axes, strict=True))
-        total = np.sum(self.scalar(s.left) * self.scalar(s.right), axis=2)
+        wide = s.buffer.type.dtype.wide.numpy
+        left, right = (np.asarray(self.scalar(factor)).astype(wide) for factor in (s.left, s.right))
+        total = np.sum(left * right, axis=2)
         self.values[s.k] = 0
         self.values |= {s.m: axes[0][:, :, 0], s.n: axes[1][:, :, 0]}
         self.write(s.buffer, s.indices, total + self.read(s.buffer, s.indices) if s.add else total)

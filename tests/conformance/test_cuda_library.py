@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
-import shutil
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from catgrad import Dim, Dtype, Functions, NdArrayType, Task, build, emit, layers, losses, mse, ops, sgd
-from catgrad.errors import OptionError
-from catgrad.tools import run
-from catgrad.verification import verify
-from tests.unit.cuda.build import LIMIT, NEEDS_CXX
+from catgrad import Dim, Dtype, NdArrayType, Task, emit, layers, mse, sgd
+from tests.unit.cuda.build import NEEDS_CXX
 
 pytestmark = NEEDS_CXX
 BATCH = Dim("batch")
@@ -52,7 +46,9 @@ def trained(compiled, examples, dtype=Dtype.float32):
 
 
 def close(result, expected, tolerance):
-    pairs = [(np.asarray(r, np.float64), np.asarray(e, np.float64)) for r, e in zip(result, expected, strict=True)]
+    pairs = [
+        (np.asarray(r, np.float64), np.asarray(e, np.float64)) for r, e in zip(result, expected, strict=True)
+    ]
     return all(np.linalg.norm(r - e) <= tolerance * (1 + np.linalg.norm(e)) for r, e in pairs)
 
 

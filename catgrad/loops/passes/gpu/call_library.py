@@ -11,7 +11,7 @@ from catgrad.loops.ir.nest import Kernel, MatMul, Substituted, size_hint
 from catgrad.loops.ir.scalar import Compute, Load, Scalar
 from catgrad.loops.ir.steps import For, Lowered, Step
 from catgrad.loops.ir.steps import Product as ProductStep
-from catgrad.loops.lowering.contract import Form, Labels, Strides, form, joined
+from catgrad.loops.lowering.contract import Form, Strides, form, joined
 from catgrad.loops.machine import Machine
 from catgrad.loops.passes.gpu.products import MIN_TILED_EXTENT, MatrixProduct, product_nest
 from catgrad.ops.cast import Cast
