@@ -5,6 +5,7 @@ from __future__ import annotations
 from catgrad.backend import Backend
 from catgrad.dims import Dim, Size, coefficients
 from catgrad.loops import OPERATIONS
+from catgrad.loops.passes.gpu.one_block import STEPS
 from catgrad.types import NdArrayType
 
 from .. import templates
@@ -15,6 +16,9 @@ from .loading import load
 from .machine import ALIGNMENT
 from .options import Options
 from .tools import NEEDS
+
+MAX_INDEX = 2**31 - 2**16
+"""Largest index of 32 bits, with room for the threads beyond the last element."""
 
 MISALIGNED = "the workspace does not begin at a multiple of 64 bytes, or an array at one of 16"
 
@@ -33,8 +37,13 @@ FILES = {
 
 
 def index_bits(reach: Size) -> int:
-    """Return the bits of a signed integer that holds all numbers up to a bound: 32 or 64."""
-    return 64 if isinstance(reach, Dim) or reach >= 2**31 else 32
+    """Return the bits of a signed integer that holds all indices of a kernel: 32 or 64.
+
+    Sizes at which a symbolic bound exceeds 32 bits are refused; the number of steps is no such size.
+    """
+    if isinstance(reach, Dim):
+        return 64 if STEPS in reach.symbols else 32
+    return 64 if reach > MAX_INDEX else 32
 
 
 def is_aligned(type: NdArrayType) -> bool:
@@ -59,6 +68,7 @@ BACKEND = Backend(
         **C.helpers,
         "codes": lambda: {**CODES, "MISALIGNED": MISALIGNED},
         "index_bits": index_bits,
+        "max_index": lambda: MAX_INDEX,
         "is_aligned": is_aligned,
     },
 )
