@@ -40,6 +40,11 @@ class Emitted:
         """The kernels, and functions that launch them."""
         return self.files[self.source]
 
+    @property
+    def last(self) -> list[Batch]:
+        """The last batch, which sizes of tiles do not divide."""
+        return self.batches[-1:]
+
     def library(self, *flags: str, text: str | None = None) -> Path:
         """Compile it, perhaps with another text of its kernels."""
         files = {**self.files, self.source: self.text if text is None else text}
