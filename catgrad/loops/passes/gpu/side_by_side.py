@@ -9,18 +9,14 @@ from catgrad.loops.ir.scalar import Buffer, Space
 from catgrad.loops.ir.steps import Lowered, Step
 from catgrad.loops.machine import Machine
 from catgrad.loops.memory_plan import byte_size
+from catgrad.loops.passes.gpu.spaces import MAX_SHARED_BYTES
+from catgrad.loops.passes.gpu.threads import BLOCK, WARP
 
 MAX_BLOCKS = 256
 """Blocks of kernels that are launched at once: more occupy a GPU alone."""
 
 MAX_PARTS = 8
 """Parts of a kernel, which somebody reads."""
-
-MAX_SHARED_BYTES = 40 * 2**10
-"""Bytes of shared memory of all parts, each of which has its own."""
-
-WARPS = 8
-"""Warps of a block that each have a row."""
 
 
 def launch_side_by_side(lowered: Lowered, machine: Machine) -> Lowered:
@@ -73,7 +69,7 @@ def _fits(first: Step, second: Kernel) -> bool:
 
 
 def _threads(loop: Loop) -> int:
-    return loop.threads * WARPS if loop.axis is Axis.WARP else loop.threads
+    return BLOCK if loop.axis is Axis.WARP else loop.threads
 
 
 def _blocks(loop: Loop) -> int | None:
@@ -85,7 +81,7 @@ def _blocks(loop: Loop) -> int | None:
             return None
         iterations *= -(-extent // item.variable.step)
         item = item.body[-1]  # type: ignore[assignment]
-    per_block = {Axis.GRID: loop.threads, Axis.WARP: WARPS}.get(axis, 1)
+    per_block = {Axis.GRID: loop.threads, Axis.WARP: BLOCK // WARP}.get(axis, 1)
     return -(-iterations // per_block)
 
 
