@@ -89,9 +89,8 @@ def _shared_bytes(item: object) -> int:
     assert isinstance(item, Loop)
     own = {b for b, _ in (*item.reads, *item.writes) if b.space is Space.SHARED}
     total = sum((byte_size(b) for b in own), 0)
-    return (total if isinstance(total, int) else MAX_SHARED_BYTES + 1) * (
-        WARPS if item.axis is Axis.WARP else 1
-    )
+    teams = BLOCK // WARP if item.axis is Axis.WARP else 1
+    return teams * total if isinstance(total, int) else MAX_SHARED_BYTES + 1
 
 
 def _beside(first: Step, second: Step) -> Kernel:
