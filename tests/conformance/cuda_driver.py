@@ -1,6 +1,6 @@
 """A driver of emitted CUDA that needs only NumPy, for programs that a sanitizer watches.
 
-python -m tests.conformance.cuda_driver FOLDER trains on the batches there, and writes the results.
+python -m tests.conformance.cuda_driver FOLDER trains on the batches in a folder, and writes results there.
 """
 
 from __future__ import annotations

@@ -13,6 +13,9 @@ from catgrad.loops.memory_plan import byte_size
 MAX_BLOCKS = 256
 """Blocks of kernels that are launched at once: more occupy a GPU alone."""
 
+MAX_PARTS = 8
+"""Parts of a kernel, which somebody reads."""
+
 MAX_SHARED_BYTES = 40 * 2**10
 """Bytes of shared memory of all parts, each of which has its own."""
 
@@ -66,7 +69,7 @@ def _fits(first: Step, second: Kernel) -> bool:
     shared = sum(map(_shared_bytes, parts))
     threads = {_threads(item) for item in parts if isinstance(item, Loop)}
     small = all(n is not None for n in sizes) and sum(n or 0 for n in sizes) <= MAX_BLOCKS
-    return small and len(threads) == 1 and shared <= MAX_SHARED_BYTES
+    return small and len(threads) == 1 and len(parts) <= MAX_PARTS and shared <= MAX_SHARED_BYTES
 
 
 def _threads(loop: Loop) -> int:
