@@ -172,3 +172,13 @@ def test_parts_of_a_product_with_symbolic_rows():
     x, w = drawn(types, 40)
     [found] = artifact.load()().f(x, w)
     np.testing.assert_allclose(found, x @ w, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("rows", [0, 3])
+@pytest.mark.parametrize("machine", MACHINES)
+def test_terms_that_are_scattered_to_one_row_are_summed(machine, rows):
+    """Loops that no index of the result depends on were taken for those of its elements."""
+    types = [NdArrayType((N, 2)), NdArrayType((), Dtype.int32)]
+    term = build(lambda x, i: ops.scatter_add(x, ops.broadcast(i, (N, 2)), 4), types)
+    [found] = run_in_teams(scheduled(term, machine), np.ones((rows, 2), np.float32), np.int32(1))
+    np.testing.assert_array_equal(found, [0, 2 * rows, 0, 0])
