@@ -1,4 +1,4 @@
-"""Emitted CUDA built by nvcc for several GPUs: no warning, no spill, no stack, at most 48 KiB of shared memory."""
+"""Emitted CUDA built by nvcc for several GPUs: no warning, spill or stack, at most 48 KiB shared memory."""
 
 from __future__ import annotations
 
