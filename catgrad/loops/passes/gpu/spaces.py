@@ -59,7 +59,7 @@ def _collect(items: Sequence[Item], around: Loop | None, uses: dict[Buffer, _Use
             _collect(item.body, item if shares else around, uses)
             continue
         written = {b for b, _ in item.writes}
-        for buffer in {b for b, _ in (*item.reads, *item.writes)}:
+        for buffer in dict.fromkeys(b for b, _ in (*item.reads, *item.writes)):
             if buffer.is_of_kernel:
                 use = uses.setdefault(buffer, _Uses())
                 use.loops += [] if around in use.loops else [around]
