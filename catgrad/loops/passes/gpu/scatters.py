@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from catgrad.dims import product
 from catgrad.loops.ir.dependence import is_parallel
-from catgrad.loops.ir.index import Index, Read, Variable, index
+from catgrad.loops.ir.index import Read, Variable, index
 from catgrad.loops.ir.nest import Accumulate, Axis, Item, Kernel, Loop, Reduce, nested, size_hint
 from catgrad.loops.ir.scalar import Bounds, Buffer, Masked, number
 from catgrad.loops.ir.steps import Lowered, Step
