@@ -105,7 +105,7 @@ def test_random_programs(machine, program):
 @ANY
 @given(lowered=nests(), seed=st.integers(0, 9))
 def test_random_kernels(lowered, seed):
-    """Of kernels whose loops carry dependences, one block runs those parts in parallel that it may."""
+    """Run kernels whose loops carry dependences in one block, whose threads share what they may."""
     with limits("small"):
         team = schedule_threads(lowered, MACHINES["small"])
     for kernel in kernels(team.steps):
