@@ -12,10 +12,10 @@ from dataclasses import replace
 from typing import Any, Self
 
 import torch
+from catgrad.backends.c.interface import entry
 
 from catgrad import Task
 from catgrad.backend import get_backend
-from catgrad.backends.c.interface import entry
 from catgrad.errors import ToolError
 from catgrad.learn.entries import program
 from catgrad.programs.ports import Kind, Role
@@ -81,13 +81,17 @@ class Emitted:
         own, results = places[: len(inputs)], places[len(inputs) :]
         middle = [*gradients, *own] if convention.gradients == "read" else [*own, *gradients]
         count = [c_ssize_t(steps)] if steps else []
-        self._kept += kept
+        self._kept += [*kept, *(tensor for table in tables.values() for tensor in table)]
         return self.checked(name or function, *first, *structs, *count, *middle, *results, self.stream)
 
     def _workspace(self, function: str) -> torch.Tensor:
         """Allocate the workspace of a function, with a clear status."""
         bytes = self.library.function(f"{function}_workspace_bytes", [], c_size_t)()
         return torch.zeros(max(bytes, 64), dtype=torch.uint8, device=self.device)
+
+    def forget(self) -> None:
+        """Release the tensors of functions that will not be called again."""
+        self._kept.clear()
 
     def wait(self) -> None:
         """Wait for all that has been launched."""

@@ -113,5 +113,6 @@ def tied_gpt(batch: int, vocabulary: int, depth: int, width: int, heads: int, co
 
 
 MODELS: Mapping[str, Callable[..., Term]] = {
-    "perceptron": perceptron, "lenet": lenet, "digits": digits, "resnet": resnet, "gpt": gpt, "tied_gpt": tied_gpt,
+    "perceptron": perceptron, "lenet": lenet, "digits": digits, "resnet": resnet,
+    "gpt": gpt, "tied_gpt": tied_gpt,
 }  # fmt: skip

@@ -46,7 +46,7 @@ class Stepper:
 
     def _fetch(self, losses: torch.Tensor) -> Any:
         self.emitted.wait()
-        return losses.cpu().numpy()
+        return losses.cpu().numpy().copy()
 
     def launches(self) -> Timed:
         """Launch the kernels of a step in each call."""

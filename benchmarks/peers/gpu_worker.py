@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import torch
 
+from benchmarks.gpu_clock import WARM_UP, sample
 from benchmarks.peers.worker import Worker
-
-WARM_UP = 20
-"""Calls before the first sample."""
-
-AGAIN = 3
-"""Calls before each sample, as other competitors have just had the GPU."""
 
 
 class GpuWorker(Worker):
@@ -31,21 +25,5 @@ class GpuWorker(Worker):
     def time(self, measure: str, times: int) -> dict[str, Any]:
         """Return the seconds of one step by events and by the clock, and of one call."""
         timed = self.built[measure]
-        for _ in range(AGAIN):
-            timed.call()
-        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        torch.cuda.synchronize()
-        clock = time.perf_counter()
-        begin.record()
-        for _ in range(times):
-            timed.call()
-        end.record()
-        end.synchronize()
-        clock = time.perf_counter() - clock
-        count = times * timed.steps
-        device = begin.elapsed_time(end) / 1e3
-        return {"device": device / count, "clock": clock / count, "call": clock / times}
-
-    def memory(self) -> dict[str, Any]:
-        """Return the peak memory of PyTorch's allocator on the GPU, in bytes."""
-        return {"bytes": torch.cuda.max_memory_allocated()}
+        device, clock = sample(timed.call, times)
+        return {"device": device / timed.steps, "clock": clock / timed.steps, "call": clock}

@@ -51,7 +51,10 @@ def state_of(kind: str, parameters: Arrays) -> Arrays:
     """Return the optimiser's first state: for each parameter one array or two."""
     if kind == "sgd":
         return [torch.zeros_like(p) for p in parameters]
-    return [torch.zeros((), device=parameters[0].device), *(torch.zeros_like(p) for p in parameters for _ in range(2))]
+    return [
+        torch.zeros((), device=parameters[0].device),
+        *(torch.zeros_like(p) for p in parameters for _ in range(2)),
+    ]
 
 
 def whole(case: Case) -> Whole:
