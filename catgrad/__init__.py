@@ -15,6 +15,7 @@ from catgrad.learn.losses import mse
 from catgrad.learn.metrics import accuracy, evaluate
 from catgrad.learn.optimiser import Optimiser
 from catgrad.learn.optimisers import sgd
+from catgrad.learn.precision import mixed_precision
 from catgrad.learn.task import Task
 from catgrad.terms.build import build
 from catgrad.terms.term import Term, copy, discard, identity, obj, permutation
@@ -28,8 +29,8 @@ if TYPE_CHECKING:
 __all__ = [
     "Artifact", "CatgradError", "Compiled", "Dim", "Dtype", "Functions", "Learner", "NdArrayType",
     "Optimiser", "Task", "Term", "Var", "accuracy", "build", "compile_model", "copy", "discard", "emit",
-    "evaluate", "fit", "from_torch", "identity", "layers", "losses", "mse", "obj", "ops", "optimisers",
-    "permutation", "schedules", "sgd", "verify",
+    "evaluate", "fit", "from_torch", "identity", "layers", "losses", "mixed_precision", "mse", "obj",
+    "ops", "optimisers", "permutation", "schedules", "sgd", "verify",
 ]  # fmt: skip
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from catgrad.errors import (
     ArtifactError,
     CatgradWarning,
+    DtypeError,
     ToolError,
     UnknownName,
     UnsupportedOp,
@@ -29,6 +30,7 @@ from catgrad.programs.ports import INITIAL, TABLES, Kind
 from catgrad.programs.program import Function, Program, nest, operations, requirements
 from catgrad.terms.op import OPS, Op
 from catgrad.tools import Tool
+from catgrad.types import Dtype
 
 if TYPE_CHECKING:
     import jinja2
@@ -39,6 +41,9 @@ GROUP = "catgrad.backends"
 
 TOLERANCE = {"f32": 1e-5, "f64": 1e-12, "f16": 2e-3, "bf16": 1.6e-2}
 """Greatest error of results against the reference: of 16 bits, two units in the last place."""
+
+NO_16_BITS = "16 bits"
+"""The known gap of targets without float16 and bfloat16, which refuse programs that have them."""
 
 
 @dataclass(frozen=True)
@@ -209,10 +214,12 @@ class Backend:
     def emit(self, program: Program) -> Artifact:
         """Emit the files of a program, whose definitions are already expanded to operations of the target.
 
-        Raises: UnsupportedOp if the target lacks an operation; OptionError if its options are invalid for
-        the program, or its arrays do not fit into 64 bits of addresses.
+        Raises: UnsupportedOp if the target lacks an operation; DtypeError if it lacks 16 bits and the program
+        has arrays of them; OptionError if its options are invalid for the program, or its arrays do not fit
+        into 64 bits of addresses.
         """
         self._check_supported(program)
+        self._check_dtypes(program)
         prepared = self.prepare(self, program)
         for function in prepared.functions:
             require_addressable(function)
@@ -248,6 +255,15 @@ class Backend:
                         f"{name} has none: {self.unsupported.get(name, 'nobody has written it yet')}",
                         f"add macro {name} to {self.folders[0].name}/ops.j2, or choose another target",
                     )
+
+    def _check_dtypes(self, program: Program) -> None:
+        narrow = sorted(name for name in program.dtypes if Dtype[name].wide is not Dtype[name])
+        if narrow and (reason := self.known_gaps.get(NO_16_BITS)):
+            raise DtypeError(
+                f"a program for {self.name} must have arrays of at least 32 bits, or of booleans",
+                f"{program.name} has some of {' and '.join(narrow)}: {reason}",
+                "build the model in float32, without mixed precision, or choose another target",
+            )
 
 
 def _unknown_option(target: str, name: str, known: Sequence[str]) -> UnknownName:

@@ -16,7 +16,7 @@ from catgrad.backend import Artifact
 from catgrad.dims import numbers
 from catgrad.errors import CatgradError, OptionError, ShapeError, ToolError, VerificationError, one_line
 from catgrad.programs.ports import Port, Role
-from catgrad.programs.program import Function, Program, evaluate
+from catgrad.programs.program import Function, Program, dtypes, evaluate
 from catgrad.types import Array, Dtype, NdArrayType, as_numpy, symbols, widened
 
 SMALLEST_SIZE, LARGEST_SIZE = 3, 3 * 2**10
@@ -207,9 +207,7 @@ def _compared(
     reference: Sequence[Array],
 ) -> list[Comparison]:
     names = [_name(function, port, k) for k, port in enumerate(function.outputs)]
-    tolerances = [
-        artifact.backend.tolerance.get(function.types[v].dtype.value, 0.0) for v in function.results
-    ]
+    tolerances = _tolerances(artifact.backend.tolerance, function)
     # Only NumPy accepts ml_dtypes' bfloat16; all targets accept float32 in its place.
     inputs = [widened(array) if array.dtype.name == "bfloat16" else array for array in arrays]
     try:
@@ -225,6 +223,19 @@ def _compared(
     return [
         _comparison(function.name, name, result, expected, tolerance)
         for name, result, expected, tolerance in zip(names, results, reference, tolerances, strict=True)
+    ]
+
+
+def _tolerances(allowed: Mapping[str, float], function: Function) -> list[float]:
+    """Return the tolerance of each result: that of its dtype, or of 16 bits if values before it have those.
+
+    A sum in another order may be rounded to another number of 16 bits, on which float32 results depend.
+    """
+    narrow = [Dtype[name] for name in dtypes(function) if Dtype[name].wide is not Dtype[name]]
+    kinds = [function.types[value].dtype for value in function.results]
+    return [
+        max(allowed.get(dtype.value, 0.0) for dtype in (kind, *(narrow if kind.is_floating else ())))
+        for kind in kinds
     ]
 
 

@@ -7,17 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from catgrad.backend import Artifact, Backend, get_backend
+from catgrad.backend import NO_16_BITS, Artifact, Backend, get_backend
 from catgrad.errors import ShapeError
 from catgrad.functors import Expand
 from catgrad.ops.attention import Attention
 from catgrad.ops.norms import AffineLayerNorm, GroupNorm, LayerNorm, RmsNorm
 from catgrad.programs.program import Program as Emitted
-from catgrad.programs.program import bind_symbols, evaluate, lower, operations
+from catgrad.programs.program import bind_symbols, dtypes, evaluate, lower, operations
 from catgrad.terms.block import map_blocks
 from catgrad.terms.dead_code import eliminate_dead_code
 from catgrad.terms.term import Term, map_operations
-from catgrad.types import Array, as_numpy, widened
+from catgrad.types import Array, Dtype, as_numpy, widened
 from tests.programs import Program
 from tests.rounding import needs_what_fails, spread, values
 
@@ -27,6 +27,7 @@ BEYOND: dict[str, Callable[[Array], bool]] = {
     "64 bits": lambda array: array.dtype == np.int64 and bool((np.abs(array / 2.0**53) > 1).any()),
 }
 """Values that a target with known gaps computes differently, by the keys of `Backend.known_gaps`."""
+HALVES = {dtype.name for dtype in Dtype if dtype.wide is not dtype}
 NORMS = {norm.__name__ for norm in (AffineLayerNorm, GroupNorm, LayerNorm, RmsNorm)}
 
 
@@ -52,6 +53,8 @@ def _is_beyond(backend: Backend, program: Program) -> bool:
     if "norms" in backend.known_gaps and not NORMS.isdisjoint(macros):
         return True
     gaps = set(backend.known_gaps)
+    if NO_16_BITS in gaps and not HALVES.isdisjoint(dtypes(lower(program.term))):
+        return True
     if "attention" in gaps and any(macro.endswith(Attention.__name__) for macro in macros):
         gaps.add("nan")
     beyond = [holds for name, holds in BEYOND.items() if name in gaps]

@@ -122,9 +122,9 @@ FLOAT_STEPS = {
 }  # fmt: skip
 
 
-def float_terms(size: int = 6) -> st.SearchStrategy[Term]:
+def float_terms(size: int = 6, sources: Sequence[NdArrayType] | None = None) -> st.SearchStrategy[Term]:
     """Draw a map between floating-point scalars, rows, columns and grids."""
-    return random_terms(FLOAT_STEPS, None, None, size)
+    return random_terms(FLOAT_STEPS, sources, None, size)
 
 
 def integer_terms(

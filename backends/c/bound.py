@@ -8,15 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from catgrad.dims import Dim
-from catgrad.naming import Namer
 from catgrad.programs.ports import Role
-from catgrad.types import Array, NdArrayType, symbols
+from catgrad.types import Array
 
-from ..host.checks import Expected
 from .harness import Entry
 from .library import address, table_of
-from .plans import Plan, Plans
+from .plans import Plans
 
 
 class BoundFunction:
@@ -48,25 +45,3 @@ class BoundFunction:
         if code:
             raise self.library.refuse(code, self.plans.expected.function)
         return [*(y if y.ndim else y[()] for y in outputs), *gradients]
-
-
-class BatchedFunction(BoundFunction):
-    """A step on each of several batches, given as arrays with one more leading axis."""
-
-    def __init__(self, entry: Entry, tables: Mapping[Role, Mapping[str, Array]], structs: Mapping[Role, Any]):
-        super().__init__(entry, tables, structs)
-        self.steps = Namer(symbols(entry.own_types)).fresh("steps")
-        names = entry.expected.names[-len(entry.own_types) :]
-        self.plans = Plans(Expected("step_many", names, tuple(map(self._many, entry.own_types))), self.plan)
-        self.fixed, self.places = [], []
-        pointers = [ctypes.c_void_p] * (len(names) + 2)
-        takes = [ctypes.c_void_p] * len(self.tables) + [ctypes.c_ssize_t] * (len(entry.symbols) + 1)
-        self.call = entry.library.function("step_many", [*takes, *pointers])
-
-    def _many(self, type: NdArrayType) -> NdArrayType:
-        return type.with_shape((Dim(self.steps), *type.shape))
-
-    def plan(self, sizes: dict[str, int]) -> Plan:
-        """Return the plan of a call at these sizes, of which the last is the number of steps."""
-        steps, one = sizes[self.steps], self.entry.plan(sizes)
-        return Plan((*one.sizes, steps), ((steps,),), one.workspace)

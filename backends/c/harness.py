@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from ctypes import c_size_t, c_ssize_t, c_void_p
 from typing import Any
 
-import numpy as np
-
-from catgrad.dims import numbers
+from catgrad.dims import Dim, numbers
 from catgrad.errors import ShapeError
-from catgrad.programs.ports import Role
+from catgrad.naming import Namer
+from catgrad.programs.ports import Port, Role
 from catgrad.programs.program import Function, Program
-from catgrad.types import Array, substitute, symbols
+from catgrad.types import NdArrayType, substitute, symbols
 
 from ..host.checks import Expected
 from .interface import entry, own
-from .library import Library, address, table_of
+from .library import Library
 from .plans import Plan, Plans
 
 OVERFLOW = c_size_t(-1).value
@@ -24,67 +23,83 @@ OVERFLOW = c_size_t(-1).value
 
 
 class Entry:
-    """A function of the library on arrays: those of tables, then its own. Its results are new arrays."""
+    """A function of the library on arrays: those of tables, then its own. Its results are new arrays.
 
-    def __init__(self, library: Library, program: Program, function: Function) -> None:
+    With `many`, it is called on each of several batches: its own arrays have one more leading axis.
+    """
+
+    def __init__(self, library: Library, program: Program, function: Function, many: bool = False) -> None:
         self.library, self.program, self.function = library, program, function
         self.entry = entry(function)
-        self.__name__, self.__doc__ = function.name, function.doc
+        steps = Namer(symbols(function.argument_types)).fresh("steps") if many else ""
+        self.__name__, self.__doc__ = f"{function.name}_many" if many else function.name, function.doc
         names = tuple(function.names[v] for v in function.arguments)
-        self.expected = Expected(function.name, names, function.argument_types, function.requirements)
-        self.own_types = tuple(port.type for port in own(function.inputs))
-        self.results = [port.type for port in own(function.outputs)]
+        types = tuple(_stacked(port, steps) for port in function.inputs)
+        self.expected = Expected(self.__name__, names, types, function.requirements)
+        self.own_types = tuple(_stacked(port, steps) for port in own(function.inputs))
+        self.results = [_stacked(port, steps) for port in own(function.outputs)]
         self.symbols = tuple(symbols(function.argument_types))
+        self.numbers = (*self.symbols, steps) if many else self.symbols
         self.plans = Plans(self.expected, self.plan)
-        pointers = len(self.entry.tables) + bool(self.entry.gradients) + len(self.own_types)
-        self.takes_sizes = [c_ssize_t] * len(self.symbols)
         tables = [c_void_p] * len(self.entry.tables)
-        rest = [c_void_p] * (pointers - len(tables) + len(self.results) + 1)
-        self.call = library.function(self.entry.name, [*tables, *self.takes_sizes, *rest])
-        self._workspace = library.function(f"{self.entry.name}_workspace_bytes", self.takes_sizes, c_size_t)
+        rest = [c_void_p] * (bool(self.entry.gradients) + len(self.own_types) + len(self.results))
+        sizes = [c_ssize_t] * len(self.numbers)
+        native = f"{self.entry.name}_many" if many else self.entry.name
+        self.call = library.function(native, [*tables, *sizes, *rest, *library.trailing])
+        self._workspace = library.function(
+            f"{self.entry.name}_workspace_bytes", sizes[: len(self.symbols)], c_size_t
+        )
 
     def plan(self, sizes: dict[str, int]) -> Plan:
         """Return the plan of a call at these sizes."""
-        in_order = tuple(sizes[symbol] for symbol in self.symbols)
-        workspace = self._workspace(*in_order)
+        in_order = tuple(sizes[symbol] for symbol in self.numbers)
+        workspace = self._workspace(*in_order[: len(self.symbols)])
         if workspace == OVERFLOW:
             raise too_large(self.function.name, sizes)
         shapes = tuple(numbers(substitute(type.shape, sizes)) for type in self.results)
         return Plan(in_order, shapes, workspace)
 
-    def outputs(self, plan: Plan) -> list[Array]:
+    def outputs(self, plan: Plan) -> list[Any]:
         """Allocate arrays for the results."""
         pairs = zip(plan.shapes, self.results, strict=True)
-        return [np.empty(shape, type.dtype.numpy) for shape, type in pairs]
+        return [self.library.empty(shape, type.dtype.numpy) for shape, type in pairs]
 
-    def __call__(self, *values: Any) -> list[Array]:
+    def __call__(self, *values: Any) -> list[Any]:
         """Call the function; returns the results in its order."""
-        plan, inputs = self.plans.of(values)
-        arrays: dict[Role, list[Array]] = {}
+        return self.run(*self.plans.of(values))
+
+    def run(self, plan: Plan, inputs: Sequence[Any], in_place: bool = False) -> list[Any]:
+        """Call the function on checked arrays; those that it changes are copied, unless `in_place`."""
+        arrays: dict[Role, list[Any]] = {}
         own: list[Any] = []
+        library = self.library
         for port, array in zip(self.function.inputs, inputs, strict=True):
             if port.role.is_table or port.role is Role.GRADIENT:
-                new = array.copy() if port.role in self.function.changes else array
-                arrays.setdefault(port.role, []).append(new)
+                is_copied = port.role in self.function.changes and not in_place
+                arrays.setdefault(port.role, []).append(array.copy() if is_copied else array)
             else:
-                own.append(address(array))
+                own.append(library.address(array))
         if self.entry.gradients == "written":
             arrays[Role.GRADIENT] = self.new_gradients()
-        structs = [table_of(arrays[table]) for table, _ in self.entry.tables]
-        own += [table_of(arrays[Role.GRADIENT])] if self.entry.gradients else []
+        structs = [library.table(arrays[table]) for table, _ in self.entry.tables]
+        own += [library.table(arrays[Role.GRADIENT])] if self.entry.gradients else []
         outputs = self.outputs(plan)
-        workspace = self.library.workspace.at_least(plan.workspace)
-        code = self.call(*structs, *plan.sizes, *own, *map(address, outputs), workspace)
-        if code:
-            raise self.library.refuse(code, self.__name__)
+        arguments = [*structs, *plan.sizes, *own, *map(library.address, outputs)]
+        library.run(self.call, self.__name__, arguments, plan.workspace)
         results = {role: iter(each) for role, each in arrays.items()}
         rest = iter(outputs)
         return [next(results.get(port.role, rest)) for port in self.function.outputs]
 
-    def new_gradients(self) -> list[Array]:
+    def new_gradients(self) -> list[Any]:
         """Allocate an array for the gradient of each parameter."""
         types = (slot.type for slot in self.program.tables[Role.PARAMETER])
-        return [np.empty(numbers(type.shape), type.dtype.numpy) for type in types]
+        return [self.library.empty(numbers(type.shape), type.dtype.numpy) for type in types]
+
+
+def _stacked(port: Port, steps: str) -> NdArrayType:
+    """Return the type of a port or, if it is no table and there are `steps`, of one array for all of them."""
+    is_alone = port.role.is_table or not steps
+    return port.type if is_alone else port.type.with_shape((Dim(steps), *port.type.shape))
 
 
 def too_large(name: str, sizes: Mapping[str, int]) -> ShapeError:

@@ -5,15 +5,13 @@ from __future__ import annotations
 from ctypes import c_int64, c_size_t, c_void_p
 from typing import Any
 
-import numpy as np
-
 from catgrad.dims import numbers
 from catgrad.programs.ports import TABLES, Role
 from catgrad.programs.program import Function, Program
 from catgrad.types import Array
 
 from ..host.checks import Expected
-from .library import Library, table_of
+from .library import Library
 
 
 class Initial:
@@ -28,20 +26,20 @@ class Initial:
         """Compute the initial values, determined by the seed."""
         [checked] = self.expected.checked([seed])
         first = initialise(self.library, self.program, int(checked))
-        return [array for table in self.function.changes for array in first[table]]
+        return [self.library.on_host(array) for table in self.function.changes for array in first[table]]
 
 
-def initialise(library: Library, program: Program, seed: int) -> dict[Role, list[Array]]:
+def initialise(library: Library, program: Program, seed: int) -> dict[Role, list[Any]]:
     """Compute the initial values of every table that is not empty."""
     tables = {
-        table: [np.empty(numbers(slot.type.shape), slot.type.dtype.numpy) for slot in program.tables[table]]
+        table: [
+            library.empty(numbers(slot.type.shape), slot.type.dtype.numpy) for slot in program.tables[table]
+        ]
         for table in TABLES
         if program.tables.get(table)
     }
     if tables:
-        call = library.function("init", [c_int64, *[c_void_p] * len(tables), c_void_p])
+        call = library.function("init", [c_int64, *[c_void_p] * len(tables), *library.trailing])
         bytes = library.function("init_workspace_bytes", [], c_size_t)()
-        code = call(seed, *map(table_of, tables.values()), library.workspace.at_least(bytes))
-        if code:
-            raise library.refuse(code, "init")
+        library.run(call, "init", [seed, *map(library.table, tables.values())], bytes)
     return tables

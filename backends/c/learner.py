@@ -9,7 +9,8 @@ from catgrad.types import Array
 
 from ..host.learner import FunctionLearner
 from ..host.tables import ArrayTable
-from .bound import BatchedFunction, BoundFunction
+from .bound import BoundFunction
+from .harness import Entry
 from .initial import initialise
 from .library import table_of
 
@@ -30,7 +31,8 @@ class Learner(FunctionLearner):
             name: BoundFunction(getattr(self.model, name), self._tables, structs)
             for name in (Kind.PREDICT, Kind.LOSS, Kind.GRADS, Kind.UPDATE, Kind.STEP)
         }
-        self._step_many = BatchedFunction(self.model.step, self._tables, structs)
+        many = Entry(library, program, program.kinds[Kind.STEP], many=True)
+        self._step_many = BoundFunction(many, self._tables, structs)
         self._structs = structs
 
     def __deepcopy__(self, memo: Any) -> Learner:

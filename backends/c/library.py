@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -19,15 +19,42 @@ BAD_INDEX = list(CODES).index("BAD_INDEX")
 
 
 class Library:
-    """The functions of a shared library whose names begin with a prefix.
+    """The functions of a shared library whose names begin with a prefix, and the memory of their arrays.
+
+    `trailing` are the types of the last arguments, which `run` passes.
 
     Raises: ToolError if the library does not load
     """
+
+    trailing: ClassVar[Sequence[Any]] = [ctypes.c_void_p]
 
     def __init__(self, path: Path, prefix: str) -> None:
         self._library, self._prefix = _loaded(path), prefix
         self._error_string = self.function("error_string", [ctypes.c_int], ctypes.c_char_p)
         self.workspace = Workspace()
+
+    def empty(self, shape: Sequence[int], dtype: np.dtype[Any]) -> Any:
+        """Allocate an array."""
+        return np.empty(shape, dtype)
+
+    def address(self, array: Any) -> int:
+        """Return the address of an array's first element."""
+        return address(array)
+
+    def on_host(self, array: Any) -> Array:
+        """Return an array of these as one of NumPy."""
+        result: Array = array
+        return result
+
+    def table(self, arrays: Sequence[Any]) -> Any:
+        """Return the struct of a table whose members point to these arrays."""
+        return struct(map(self.address, arrays))
+
+    def run(self, call: Callable[..., int], name: str, arguments: Iterable[Any], workspace: int) -> None:
+        """Call a function, which errors call `name`, with a workspace of so many bytes."""
+        code = call(*arguments, self.workspace.at_least(workspace))
+        if code:
+            raise self.refuse(code, name)
 
     def function(self, name: str, takes: Sequence[Any], gives: Any = ctypes.c_int) -> Any:
         """Look up a function by its name without the prefix, with the types of its arguments and result."""
@@ -103,4 +130,10 @@ def address(array: Any) -> int:
 
 def table_of(arrays: Sequence[Array]) -> Any:
     """Return the struct of a table whose members point to these arrays."""
-    return (ctypes.c_void_p * max(len(arrays), 1))(*map(address, arrays))
+    return struct(map(address, arrays))
+
+
+def struct(addresses: Iterable[int]) -> Any:
+    """Return a struct of pointers, which has one at least."""
+    members = list(addresses) or [0]
+    return (ctypes.c_void_p * len(members))(*members)

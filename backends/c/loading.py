@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 from catgrad.backend import Artifact
 from catgrad.programs.ports import Kind
 from catgrad.programs.program import Program
 
+from ..host.learner import FunctionLearner
 from .compiler import shared_library
 from .harness import Entry
 from .initial import Initial
@@ -23,13 +25,20 @@ def load(artifact: Artifact) -> Any:
     needed = {name: str(artifact.files[name]) for name in (source, f"{program.name}.h")}
     flags = ["-fopenmp"] if manifest["openmp"] else []
     library = Library(shared_library(manifest["prefix"], needed, source, flags), manifest["prefix"])
+    return loaded(program, library, Entry, Learner)
+
+
+def loaded(
+    program: Program, library: Library, entry: type[Entry], learns: Callable[..., FunctionLearner]
+) -> Any:
+    """Return the class `CompiledModel` with the functions of a library and its learner."""
     attributes: dict[str, Any] = {"program": program, "library": library}
     for function in program.functions:
-        made = Initial if function.kind.is_initial else Entry
+        made = Initial if function.kind.is_initial else entry
         attributes[function.name] = made(library, program, function)
 
-    def learner(self: Any, seed: int = 0) -> Learner:
-        return Learner(model, seed)  # not of a derived class, whose functions may be others
+    def learner(self: Any, seed: int = 0) -> Any:
+        return learns(model, seed)  # not of a derived class, whose functions may be others
 
     if Kind.STEP in program.kinds:
         attributes["learner"] = learner

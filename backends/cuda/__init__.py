@@ -3,25 +3,53 @@
 from __future__ import annotations
 
 from catgrad.backend import Backend
-from catgrad.dims import Dim, Size
+from catgrad.dims import Dim, Size, coefficients
 from catgrad.loops import OPERATIONS
+from catgrad.loops.passes.gpu.one_block import STEPS
+from catgrad.types import NdArrayType
 
 from .. import templates
 from ..c import BACKEND as C
+from ..c.interface import CODES
 from .entries import template_context
 from .loading import load
+from .machine import ALIGNMENT
+from .options import Options
 from .tools import NEEDS
+
+MAX_INDEX = 2**31 - 2**16
+"""Largest index of 32 bits, with room for the threads beyond the last element."""
+
+MISALIGNED = "the workspace does not begin at a multiple of 64 bytes, or an array at one of 16"
 
 FILES = {
     "{name}.cu": "model.cu.j2",
     "{name}.h": "model.h.j2",
+    "{name}_files.c": "files.c.j2",
+    "{name}_files.h": "files.h.j2",
+    "{name}.hpp": "model.hpp.j2",
+    "train.cu": "train.cu.j2",
+    "Makefile": "Makefile.j2",
+    "CMakeLists.txt": "CMakeLists.txt.j2",
     "manifest.json": "manifest.json.j2",
+    "README.md": "README.md.j2",
 }
 
 
 def index_bits(reach: Size) -> int:
-    """Return the bits of a signed integer that holds all numbers up to a bound: 32 or 64."""
-    return 64 if isinstance(reach, Dim) or reach >= 2**31 else 32
+    """Return the bits of a signed integer that holds all indices of a kernel: 32 or 64.
+
+    Sizes at which a symbolic bound exceeds 32 bits are refused; the number of steps is no such size.
+    """
+    if isinstance(reach, Dim):
+        return 64 if STEPS in reach.symbols else 32
+    return 64 if reach > MAX_INDEX else 32
+
+
+def is_aligned(type: NdArrayType) -> bool:
+    """Tell whether an array keeps the alignment of the one before it, in a sequence of such arrays."""
+    bytes = type.size * type.dtype.itemsize
+    return all(c % ALIGNMENT == 0 for c in coefficients(bytes).values())
 
 
 BACKEND = Backend(
@@ -31,9 +59,16 @@ BACKEND = Backend(
     files=FILES,
     load=load,
     needs=NEEDS,
+    options=Options(),
     prepare=C.prepare,
     template_context=template_context,
     lowers_to_loops=OPERATIONS,
     runtime_learning_rate=True,
-    helpers={**C.helpers, "index_bits": index_bits},
+    helpers={
+        **C.helpers,
+        "codes": lambda: {**CODES, "MISALIGNED": MISALIGNED},
+        "index_bits": index_bits,
+        "max_index": lambda: MAX_INDEX,
+        "is_aligned": is_aligned,
+    },
 )

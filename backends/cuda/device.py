@@ -3,116 +3,221 @@
 from __future__ import annotations
 
 import ctypes
+import sys
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from ctypes import c_char_p, c_int, c_size_t, c_void_p
+from functools import cache, partial
 from math import prod
 from pathlib import Path
+from threading import RLock
 from typing import Any
 
 import numpy as np
 
 from catgrad.errors import ToolError
-from catgrad.types import Array
+from catgrad.types import Array, Dtype
 
 from ..c.library import Library, address
+from . import dlpack
+from .machine import ALIGNMENT
 
 CUDA = 1000
 """Status codes of emitted functions from which on they are those of CUDA."""
 
-HEAD = 64
-"""Bytes of a workspace that begin it, with the status."""
+OUT_OF_MEMORY = 2
+"""CUDA's code for a device without room."""
 
 
 class DeviceArray:
-    """An array in the memory of a device, which is freed with it."""
+    """An array in the memory of a device, which other libraries take by DLPack.
 
-    def __init__(self, device: Device, shape: Sequence[int], dtype: np.dtype[Any]) -> None:
+    Its memory is its own, and freed with it, unless it lies at the `place` of one that the `owner` keeps.
+    """
+
+    def __init__(
+        self, device: Device, shape: Sequence[int], dtype: np.dtype[Any], place: int = 0, owner: Any = None
+    ) -> None:
         self.device, self.shape, self.dtype = device, tuple(shape), dtype
-        self.bytes = prod(self.shape) * dtype.itemsize
-        self.address = device.allocate(self.bytes)
-        weakref.finalize(self, device.free, self.address)
+        self.bytes, self.owner = prod(self.shape) * dtype.itemsize, owner
+        self.address = place or device.allocate(self.bytes)
+        if not place:
+            weakref.finalize(self, device.release, self.address)
 
     def put(self, array: Array) -> None:
         """Copy an array of the host to it."""
         source = np.ascontiguousarray(array)
-        self.device.call("upload", self.address, address(source), self.bytes, self.device.stream)
-        self.device.synchronise()
+        self.device.copy(self.address, address(source), self.bytes)
 
     def get(self) -> Array:
         """Copy it to an array of the host."""
         array = np.empty(self.shape, self.dtype)
-        self.device.call("download", address(array), self.address, self.bytes, self.device.stream)
-        self.device.synchronise()
+        self.device.copy(address(array), self.address, self.bytes)
         return array
+
+    def copy(self) -> DeviceArray:
+        """Copy it to another place."""
+        other = DeviceArray(self.device, self.shape, self.dtype)
+        self.device.copy(other.address, self.address, self.bytes)
+        return other
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.device.dlpack_device
+
+    def __dlpack__(self, *, stream: Any = None, **versions: Any) -> Any:
+        # Whatever computes it is done: functions wait for their results.
+        return dlpack.exported(self, self.address, self.shape, self.dtype.name, self.device.dlpack_device)
 
 
 class Device(Library):
-    """An emitted library with functions for memory of the device, and a stream.
+    """An emitted library, a stream that it runs on, and memory of the device.
+
+    Calls from several threads take turns.
 
     Raises: ToolError if the library does not load, or there is no device
     """
 
-    def __init__(self, path: Path, prefix: str) -> None:
+    trailing = (c_void_p, c_void_p)
+
+    def __init__(self, path: Path, prefix: str, is_guarded: bool, is_simulated: bool) -> None:
         super().__init__(path, prefix)
-        self._message = self._library["catgrad_error"]
-        self._message.restype = c_char_p
-        stream = c_void_p()
+        self.is_guarded, self.is_simulated, self.lock = is_guarded, is_simulated, _lock(path)
+        self.release = partial(_free, self._library, self.lock)
+        said = self._library["cuda_simulator_message" if is_simulated else "catgrad_error"]
+        said.restype = c_char_p
+        self._message: Callable[[int], bytes] = (lambda code: said()) if is_simulated else said
+        number, stream = c_int(), c_void_p()
+        self.call("get_device", ctypes.byref(number))
         self.call("new_stream", ctypes.byref(stream))
-        self.stream = stream.value
+        self.dlpack_device = (dlpack.CPU if is_simulated else dlpack.GPU, number.value)
+        self.stream = stream.value or 0
+        weakref.finalize(self, self._library["catgrad_free_stream"], stream)
         self._workspace: DeviceArray | None = None
+        if is_guarded:
+            self._clear = self.function("clear_status", [c_void_p, c_void_p])
 
     def call(self, name: str, *arguments: Any) -> None:
         """Call a function of the runtime. Raises: ToolError if it fails."""
         function = self._library[f"catgrad_{name}"]
         function.restype = c_int
-        code = function(*(c_void_p(a) if isinstance(a, int) or a is None else a for a in arguments))
-        if code:
-            raise ToolError(
-                f"the device must {name.replace('_', ' ')}",
-                f"CUDA says: {self._message(code).decode()}",
-                "check `nvidia-smi`, or load with simulate=True",
-            )
+        with self.lock:
+            code = function(*(c_void_p(a) if isinstance(a, int) or a is None else a for a in arguments))
+            if code:
+                raise self.failed(code, name.replace("_", " "))
+
+    def failed(self, code: int, name: str) -> Exception:
+        """Return the error for a code of CUDA."""
+        said = self._message(code).decode()
+        if self.is_simulated:
+            must, todo = "CUDA must pass the checks of the simulator", "report this as a defect of catgrad"
+        else:
+            must, todo = "a GPU must run CUDA", "check `nvidia-smi`, or load with simulate=True"
+        return ToolError(must, f"{name} fails: {said}", todo)
 
     def allocate(self, bytes: int) -> int:
-        """Allocate memory; returns its address."""
+        """Allocate memory; returns its address. Raises: MemoryError if the device has too little"""
         place = c_void_p()
-        self.call("allocate", ctypes.byref(place), bytes)
+        allocate = self._library["catgrad_allocate"]
+        with self.lock:
+            code = allocate(ctypes.byref(place), c_size_t(bytes))
+            if code == OUT_OF_MEMORY:
+                raise MemoryError(
+                    f"the device must have {bytes} bytes of memory for an array, but it has less; "
+                    "pass smaller arrays, or delete some"
+                )
+            if code:
+                raise self.failed(code, "allocate")
         return place.value or 0
 
-    def free(self, address: int) -> None:
-        """Free memory."""
-        self._library["catgrad_free"](c_void_p(address))
+    def copy(self, to: int, source: int, bytes: int) -> None:
+        """Copy memory of the device or the host, and wait."""
+        self.call("copy", to, source, c_size_t(bytes), self.stream)
 
-    def synchronise(self) -> None:
-        """Wait until everything on the stream is done."""
-        self.call("synchronise", self.stream)
+    def empty(self, shape: Sequence[int], dtype: np.dtype[Any]) -> DeviceArray:
+        """Allocate an array."""
+        return DeviceArray(self, shape, dtype)
 
-    def at_least(self, bytes: int) -> int:
+    def address(self, array: Any) -> int:
+        """Return the address of an array's first element."""
+        place: int = array.address
+        return place
+
+    def on_host(self, array: Any) -> Array:
+        """Copy an array to the host."""
+        copied: Array = array.get()
+        return copied
+
+    def has(self, value: Any) -> bool:
+        """Tell whether an argument is an array of another library in the memory of this device."""
+        if isinstance(value, np.ndarray) or not hasattr(value, "__dlpack_device__"):
+            return False
+        kind, number = value.__dlpack_device__()
+        return (int(kind), int(number)) == self.dlpack_device
+
+    def taken(self, value: Any, what: str) -> DeviceArray | Array:
+        """Return an argument where it lies if it is an array of this device, or else as one of NumPy.
+
+        Raises: ValueError for an array with gaps; TypeError for other elements
+        """
+        if not self.has(value):
+            return np.asarray(value)
+        if isinstance(value, DeviceArray):
+            return value
+        # The producer has our stream wait for whatever computes the array on its own.
+        capsule = value.__dlpack__() if self.is_simulated else value.__dlpack__(stream=self.stream)
+        found = dlpack.imported(capsule)
+        if not found.is_dense:
+            raise ValueError(f"{what} must lie row by row in memory, but it does not; pass a contiguous copy")
+        dtype = next((d for d in Dtype if dlpack.elements(d.name) == found.elements), None)
+        if dtype is None:
+            raise TypeError(f"{what} must have a dtype of catgrad, but it is {value.dtype}; convert it")
+        array = DeviceArray(self, found.shape, dtype.numpy, found.address, capsule)
+        return array.copy() if found.address % ALIGNMENT else array
+
+    def like(self, array: DeviceArray, example: Any) -> Any:
+        """Return an array of the device in the kind of an example, if its library takes DLPack."""
+        library = sys.modules.get(type(example).__module__.partition(".")[0])
+        convert = getattr(library, "from_dlpack", None)
+        return convert(array) if convert else array
+
+    def run(self, call: Callable[..., int], name: str, arguments: Iterable[Any], workspace: int) -> None:
+        """Call a function, and wait for it.
+
+        Raises: IndexError if an index lies outside its array; ToolError for other errors
+        """
+        with self.lock:
+            place = self._at_least(workspace)
+            code = call(*arguments, place, self.stream)
+            if code >= CUDA:
+                raise self.failed(code - CUDA, name)
+            if code:
+                raise self.refuse(code, name)
+            status = c_int(0)
+            if self.is_guarded:
+                self.copy(ctypes.addressof(status), place, ctypes.sizeof(status))
+            else:
+                self.call("synchronise", self.stream)
+            if status.value:
+                self._clear(place, self.stream)
+                raise self.refuse(status.value, name)
+
+    def _at_least(self, bytes: int) -> int:
         """Return the address of a workspace of so many bytes, whose status is clear."""
         if self._workspace is None or self._workspace.bytes < bytes:
-            self._workspace = DeviceArray(self, (max(bytes, HEAD),), np.dtype(np.uint8))
-            self.call("clear", self._workspace.address, HEAD, self.stream)
+            self._workspace = None  # its memory is free before the next is allocated
+            self._workspace = DeviceArray(self, (bytes,), np.dtype(np.uint8))
+            if self.is_guarded:
+                self._clear(self._workspace.address, self.stream)
         return self._workspace.address
 
-    def finish(self, code: int, name: str, is_guarded: bool) -> None:
-        """Wait for a function. Raises: IndexError if an index lay outside its array; ToolError for other errors."""
-        if code >= CUDA:
-            raise ToolError(
-                "an emitted function must be launched",
-                f"{name} returns: {self._message(code - CUDA).decode()}",
-                "check `nvidia-smi`",
-            )
-        if code:
-            raise self.refuse(code, name)
-        self.synchronise()
-        if is_guarded and self._workspace is not None:
-            status = np.empty((), np.int32)
-            self.call("download", address(status), self._workspace.address, status.nbytes, self.stream)
-            self.synchronise()
-            if status:
-                self.call("clear", self._workspace.address, HEAD, self.stream)
-                raise self.refuse(int(status), name)
+
+def _free(library: ctypes.CDLL, lock: Any, place: int) -> None:
+    """Free memory; no finalizer refers to a device, which would live as long as its own workspace."""
+    with lock:
+        library["catgrad_free"](c_void_p(place))
 
 
-__all__ = ["Device", "DeviceArray", "c_int", "c_size_t"]
+@cache
+def _lock(path: Path) -> Any:
+    """Return the lock of a library, which may be loaded more than once."""
+    return RLock()

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from catgrad.backend import Backend
+from catgrad.dims import Size
 from catgrad.loops.passes.gpu.one_block import is_repeated
 from catgrad.loops.printing.functions import FunctionPrinter
 from catgrad.loops.printing.kernels import none
@@ -57,9 +58,10 @@ class CudaFunction(entries.CFunction):
 class Library(entries.Library):
     """The functions of one program as CUDA functions."""
 
-    machine, companion = MACHINE, staticmethod(none)
+    companion = staticmethod(none)
 
     def __init__(self, backend: Backend, program: Program) -> None:
+        self.machine = replace(MACHINE, tensor_floats=backend.options.math == "tf32")
         super().__init__(backend, program)
         used = [op for function in program.functions for op in operations(function)]
         self.is_guarded = any(isinstance(op, (*CHECKED, Cond)) for op in used)
@@ -87,9 +89,9 @@ class Library(entries.Library):
         return CudaFunction(**{**vars(printed), "kernels": kernels, "many": many})
 
     def _is_small(self, function: Function) -> bool:
-        sizes = [type.size for type in function.types if type]
-        whole = all(isinstance(size, int) for size in sizes)
-        return function.kind is Kind.STEP and whole and sum(sizes) <= MAX_ELEMENTS
+        sizes: list[Size] = [type.size for type in function.types if type]
+        total = sum(sizes, 0)
+        return function.kind is Kind.STEP and isinstance(total, int) and total <= MAX_ELEMENTS
 
     def calls(self, printer: FunctionPrinter) -> tuple[CallLine, ...]:
         """The launches of kernels, each with the word that guards it."""

@@ -6,18 +6,21 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from catgrad.programs.ports import TABLES, Kind, Role
 from catgrad.terms.state import Slot
 from catgrad.types import Array
 
+from ..c.initial import initialise
 from ..host.learner import FunctionLearner
 from ..host.tables import Table
 from .device import DeviceArray
-from .harness import Entry, initialise
+from .harness import Entry
 
 
 class DeviceTable(Table):
-    """Arrays of a device by name; what is read is a copy, which cannot be assigned to."""
+    """Arrays of a device by name; one that is read is a copy, whose elements cannot be assigned."""
 
     def __init__(self, table: Role, slots: Sequence[Slot], arrays: Sequence[DeviceArray]) -> None:
         super().__init__(table, slots)
@@ -47,12 +50,18 @@ class Learner(FunctionLearner):
         self._functions: dict[Kind, Callable[..., list[Any]]] = {
             kind: partial(self._run, getattr(self.model, kind)) for kind in kinds
         }
+        self._step_many = Entry(device, program, program.kinds[Kind.STEP], many=True)
+
+    def step_many(self, *inputs_and_targets: Any) -> Any:
+        """Train on one batch after another, each a row of the arrays; returns the loss before each step."""
+        return self._run(self._step_many, *inputs_and_targets)[0]
 
     def _run(self, function: Entry, *own: Any) -> list[Any]:
         """Call a function on the tables, which it changes where they are."""
         roles = {*function.function.tables, *function.function.changes}
         tables = {role: [*self._tables[role].arrays.values()] for role in roles}
-        return [y if y.ndim else y[()] for y in function.on(tables, own)]
+        results = function.on(tables, own)
+        return [y[()] if isinstance(y, np.ndarray) and not y.ndim else y for y in results]
 
     def __deepcopy__(self, memo: Any) -> Learner:
         other = type(self)(type(self.model))

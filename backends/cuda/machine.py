@@ -8,7 +8,12 @@ from catgrad.loops.machine import Machine
 from catgrad.loops.passes.bind import RegisterCosts, binder
 from catgrad.loops.passes.gpu import GPU_KERNEL_PASSES, GPU_PASSES, ONE_BLOCK_PASSES
 
-MACHINE = Machine(GPU_PASSES, (*GPU_KERNEL_PASSES, binder(RegisterCosts())), gathers=True)
+ALIGNMENT = 16
+"""Bytes that a thread loads at once at most, at whose multiples arrays begin."""
+
+MACHINE = Machine(
+    GPU_PASSES, (*GPU_KERNEL_PASSES, binder(RegisterCosts())), gathers=True, aligned_bytes=ALIGNMENT
+)
 
 ONE_BLOCK = replace(MACHINE, passes=ONE_BLOCK_PASSES)
 """A single block, which runs a small function repeatedly."""

@@ -1,4 +1,4 @@
-"""What emitted CUDA needs to run: a GPU and the compiler nvcc, or else the simulator."""
+"""Tools that emitted CUDA needs to run: a GPU and the compiler nvcc, or else the simulator."""
 
 from __future__ import annotations
 

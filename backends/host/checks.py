@@ -25,7 +25,7 @@ class Expected:
     types: tuple[NdArrayType, ...]
     requirements: tuple[Requirement, ...] = ()
 
-    def sizes(self, arrays: Sequence[Array]) -> dict[str, int]:
+    def sizes(self, arrays: Sequence[Any]) -> dict[str, int]:
         """The value of each symbol."""
         return bind_symbols(self.types, [array.shape for array in arrays])
 
@@ -36,13 +36,21 @@ class Expected:
         for a shape, or a size that is too small.
         """
         arrays = [np.asarray(value) for value in values]
+        self.check_shapes(arrays)
+        return [
+            as_in_c(array, type, f"{self.function}: {name}")
+            for array, name, type in zip(arrays, self.names, self.types, strict=True)
+        ]
+
+    def check_shapes(self, arrays: Sequence[Any]) -> None:
+        """Check the number of arrays, which may be of any library, and their shapes. Raises: as `checked`"""
         if len(arrays) != len(self.types):
             raise TypeError(
                 f"{self.function} must get {len(self.types)} arrays, but it got {len(arrays)}; "
                 f"pass {', '.join(self.names)}"
             )
         places = symbol_sources(self.types).items()
-        sizes = {s: arrays[i].shape[axis] if axis < arrays[i].ndim else 0 for s, (i, axis) in places}
+        sizes = {s: arrays[i].shape[axis] if axis < len(arrays[i].shape) else 0 for s, (i, axis) in places}
         for array, name, type in zip(arrays, self.names, self.types, strict=True):
             self._check_shape(array, name, type, sizes)
         for size, least in self.requirements:
@@ -52,12 +60,8 @@ class Expected:
                     f"{self.function}: {size} must be at least {least}, but it is {value}{_where(sizes)}; "
                     "give larger arrays"
                 )
-        return [
-            as_in_c(array, type, f"{self.function}: {name}")
-            for array, name, type in zip(arrays, self.names, self.types, strict=True)
-        ]
 
-    def _check_shape(self, array: Array, name: str, type: NdArrayType, sizes: Mapping[str, int]) -> None:
+    def _check_shape(self, array: Any, name: str, type: NdArrayType, sizes: Mapping[str, int]) -> None:
         shape = substitute(type.shape, sizes)
         if array.shape != shape:
             raise ValueError(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from catgrad.cli.models import guarded, resolve
-from catgrad.cli.options import parsed, spelled
+from catgrad.cli.options import in_precision, parsed, spelled
 from catgrad.cli.tables import show
 from catgrad.errors import ArtifactError, OptionError, nearest
 from catgrad.files import reason, write_atomically
@@ -41,6 +41,15 @@ Options = Annotated[
         "--option",
         metavar="NAME=VALUE",
         help="An option of the target; may be repeated. `catgrad targets c` explains those of c.",
+    ),
+]
+Precision = Annotated[
+    str,
+    typer.Option(
+        "--precision",
+        metavar="DTYPE",
+        help="bf16: mixed precision, with matrix products, convolutions and attention in bfloat16, and the "
+        "rest in float32. f32: as the model is written.",
     ),
 ]
 
@@ -118,6 +127,7 @@ def emit(
     ] = "out",
     target: Target = "numpy",
     option: Options = [],  # noqa: B006  # read and never changed
+    precision: Precision = "f32",
 ) -> None:
     """Write the source of a model's functions and its training step, and print the paths of the files.
 
@@ -126,7 +136,7 @@ def emit(
     Example: `catgrad emit net:task --target c --option openmp=true -o out`
     """
     folder = _named(output, "output folder")
-    for path in _emitted(model, target, option).write(folder):
+    for path in _emitted(model, target, option, precision).write(folder):
         typer.echo(path)
 
 
@@ -135,6 +145,7 @@ def verify(
     model: Model,
     target: Target = "numpy",
     option: Options = [],  # noqa: B006  # read and never changed
+    precision: Precision = "f32",
 ) -> None:
     """Run the emitted program of a model, and compare every result of every function with the reference.
 
@@ -146,7 +157,7 @@ def verify(
     """
     from catgrad.verification import verify
 
-    verification = verify(_emitted(model, target, option))
+    verification = verify(_emitted(model, target, option, precision))
     show(
         ["function", "results", "largest difference", "allowed", "agrees"],
         [
@@ -174,6 +185,7 @@ def draw(
             "optimiser in a step), or step.",
         ),
     ] = "model",
+    precision: Precision = "f32",
 ) -> None:
     """Draw a model as a diagram of boxes and wires with their types.
 
@@ -191,7 +203,7 @@ def draw(
             f"{nearest(function, TERMS)}choose one of these",
         )
     file = _named(output, "picture's file")
-    found = resolve(model)
+    found = in_precision(resolve(model), precision)
     if isinstance(found, Task):
         with guarded(f"{model} must have the term {function}", "mend the model, its loss or its optimiser"):
             found = found.term(function)
@@ -222,7 +234,7 @@ def doctor() -> None:
     show(["tool", "version", "needed by", "how to install it"], tools)
 
 
-def _emitted(model: str, target: str, option: list[str]) -> Artifact:
+def _emitted(model: str, target: str, option: list[str], precision: str) -> Artifact:
     """Emit a Task or Functions. Raises: OptionError if the model is neither or does not compile."""
     from catgrad.backend import get_backend
     from catgrad.learn.compile import emit
@@ -230,7 +242,7 @@ def _emitted(model: str, target: str, option: list[str]) -> Artifact:
     from catgrad.learn.task import Task
 
     backend = get_backend(target).configured(**parsed(option))
-    task = resolve(model)
+    task = in_precision(resolve(model), precision)
     if not isinstance(task, (Task, Functions)):
         raise OptionError(
             "the model to emit must be a Task, because a training step needs an optimiser and a loss",

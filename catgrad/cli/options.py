@@ -1,11 +1,16 @@
-"""Options of a target on the command line."""
+"""Options of a target, and the precision of a model, on the command line."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from catgrad.errors import OptionError
+from catgrad.errors import OptionError, nearest
+
+if TYPE_CHECKING:
+    from catgrad.learn.precision import Model
+
+PRECISIONS = ("f32", "bf16")
 
 
 def parsed(texts: Sequence[str]) -> dict[str, Any]:
@@ -29,6 +34,19 @@ def parsed(texts: Sequence[str]) -> dict[str, Any]:
 def spelled(value: Any) -> str:
     """Format a value such that `parsed` reads it; empty for None."""
     return str(value).lower() if isinstance(value, bool) else "" if value in (None, ()) else str(value)
+
+
+def in_precision(model: Model, precision: str) -> Model:
+    """Return a model in mixed precision for `bf16`, as it is for `f32`. Raises: OptionError for another."""
+    from catgrad.learn.precision import mixed_precision
+
+    if precision not in PRECISIONS:
+        raise OptionError(
+            f"the precision must be {' or '.join(PRECISIONS)}",
+            f"it is {precision!r}",
+            f"{nearest(precision, PRECISIONS)}choose one of them",
+        )
+    return model if precision == "f32" else mixed_precision(model)
 
 
 def _value(text: str) -> Any:

@@ -58,6 +58,11 @@ class Reversed(Op):
         """Return whether it rounds each element once: it does if f does."""
         return self.op.rounds_once
 
+    @property
+    def contracts(self) -> bool:  # type: ignore[override]
+        """Return whether it contracts arrays: it does if f does."""
+        return self.op.contracts
+
     def type(self, *types: NdArrayType) -> Types:
         inputs = self._inputs(types)
         wanted = (*inputs, *cotangents(self.op.outputs(*inputs)))

@@ -1,4 +1,4 @@
-"""Mixed precision: 16-bit numbers are stored in 16 bits and computed with in 32."""
+"""Casts around operations: 16-bit numbers are stored in 16 bits and computed with in 32."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from catgrad.ops.cast import cast
 from catgrad.terms.op import NOTHING, Op
-from catgrad.types import NdArrayType
+from catgrad.types import Dtype, NdArrayType
 
 Types = Sequence[NdArrayType]
 
@@ -22,9 +22,17 @@ def in_wide(op: Op, function: Callable[..., Any], inputs: Types, outputs: Types)
     if once or all(type.dtype.wide is type.dtype for type in inputs):
         return function
 
-    def wide(*x: Any) -> list[Any]:
-        results = function(*(cast(v, v.dtype.wide) for v in x))
+    return casting(function, lambda dtype: dtype.wide, outputs)
+
+
+def casting(
+    function: Callable[..., Any], change: Callable[[Dtype], Dtype], outputs: Types
+) -> Callable[..., Any]:
+    """Cast the arguments of a function to changed dtypes, and its results to those of the outputs."""
+
+    def cast_around(*x: Any) -> list[Any]:
+        results = function(*(cast(v, change(v.dtype)) for v in x))
         several = results if isinstance(results, (tuple, list)) else (results,)
         return [cast(result, type.dtype) for result, type in zip(several, outputs, strict=True)]
 
-    return wide
+    return cast_around

@@ -66,7 +66,8 @@ def compile_model(
 ) -> Compiled:
     """Compile a model X → Ŷ with its training step, and load the result.
 
-    `labels` are the types of the targets in the loss, if not those of the outputs.
+    `labels` are the types of the targets in the loss, if not those of the outputs. With
+    `mixed_precision(model)`, contractions are computed in bfloat16.
 
     The class has the functions of `Task`, each on arrays in the order S, M, P, X, Y:
 

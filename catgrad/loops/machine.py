@@ -25,7 +25,9 @@ class Machine:
     enough work are matrix products rather than reductions. With `float64_sums`, a sum of floats is formed in
     float64 and rounded at its end, as suits languages whose numbers are float64 anyway. A machine that
     `gathers` has a thread for each element: folds, pads and concatenations compute each where it lies, rather
-    than add or copy parts one after the other.
+    than add or copy parts one after the other. With `tensor_floats`, factors of products of float32 are
+    rounded to 11 bits, for tensor cores to multiply. Temporary arrays begin at multiples of `aligned_bytes`,
+    whatever the sizes are.
     """
 
     passes: tuple[Pass, ...]
@@ -35,6 +37,8 @@ class Machine:
     multiplies_matrices: bool = False
     float64_sums: bool = False
     gathers: bool = False
+    tensor_floats: bool = False
+    aligned_bytes: int = 8
 
     def finish(self, kernel: Kernel) -> Kernel:
         """Apply the passes for single kernels."""

@@ -37,12 +37,15 @@ class Plan:
     scratch_size: Size = 0
 
 
-def planned(lowered: Lowered) -> Plan:
-    """Assign an offset to each temporary: first fit, the largest first, as low as lifetimes allow."""
+def planned(lowered: Lowered, unit: int = 8) -> Plan:
+    """Assign an offset to each temporary: first fit, the largest first, as low as lifetimes allow.
+
+    Offsets are multiples of `unit` bytes, whatever the symbols are.
+    """
     plan = Plan()
-    _place_scratch(plan, lowered)
+    _place_scratch(plan, lowered, unit)
     alive = _lifetimes(lowered)
-    sizes = {array: rounded(byte_size(array)) for array in alive}
+    sizes = {array: rounded(byte_size(array), unit) for array in alive}
     basis = _Basis.of(sizes.values())
     placed: list[_Range] = []  # by start
     for array in sorted(alive, key=lambda a: (-size_hint(byte_size(a)), alive[a])):
@@ -119,11 +122,11 @@ def is_local(array: Buffer) -> bool:
     return array.is_of_kernel and isinstance(size, int) and size <= MAX_LOCAL_BYTES
 
 
-def rounded(size: Size) -> Size:
-    """Round a size up to the alignment."""
+def rounded(size: Size, unit: int) -> Size:
+    """Round a size up to the alignment, and coefficients of symbols to `unit` bytes."""
     if not isinstance(size, Dim):
         return -(-size // ALIGNMENT) * ALIGNMENT
-    units = {monomial: 8 if monomial else ALIGNMENT for monomial, _ in size.terms}
+    units = {monomial: unit if monomial else ALIGNMENT for monomial, _ in size.terms}
     return polynomial({m: -(-c // units[m]) * units[m] for m, c in size.terms})
 
 
@@ -163,13 +166,13 @@ def _lifetimes(lowered: Lowered) -> dict[Buffer, tuple[int, int]]:
     return alive
 
 
-def _place_scratch(plan: Plan, lowered: Lowered) -> None:
+def _place_scratch(plan: Plan, lowered: Lowered, unit: int) -> None:
     for kernel in kernels(lowered.steps):
         end: Size = 0
         for array in dict.fromkeys(array for array, _ in (*kernel.writes, *kernel.reads)):
             if array.is_of_kernel and not is_local(array):
                 plan.scratch[array] = end
-                end = end + rounded(byte_size(array))
+                end = end + rounded(byte_size(array), unit)
         plan.scratch_size = largest(plan.scratch_size, end)
 
 

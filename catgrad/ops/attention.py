@@ -31,6 +31,7 @@ class Attention(Op):
     """
 
     causal: bool = False
+    contracts = True
 
     def type(self, q: NdArrayType, k: NdArrayType, v: NdArrayType) -> Types:
         fits = q.rank == k.rank == v.rank >= 2 and q.shape[:-2] == k.shape[:-2] == v.shape[:-2]

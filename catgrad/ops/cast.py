@@ -53,6 +53,19 @@ class Cast(Op):
             return Cast(self.after, self.before)(dy)
         return Constant(NdArrayType(dy.shape, self.before), 0)()
 
+    def result_name(self, *operands: str) -> str:
+        (x,) = operands
+        return f"{x}_{self.after.name}" if x else super().result_name(x)
+
+    def fuse(self, inner: Op) -> Op | None:
+        return Cast(inner.before, self.after) if isinstance(inner, Cast) and inner.widens else None
+
+    @property
+    def widens(self) -> bool:
+        """Return whether the result is floating-point, and exact: it has all numbers of the other dtype."""
+        floating = self.before.is_floating and self.after.is_floating
+        return floating and self.before.itemsize < self.after.itemsize
+
     def is_identity(self, *inputs: NdArrayType) -> bool:
         return self.before is self.after
 

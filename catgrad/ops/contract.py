@@ -31,6 +31,7 @@ class Contract(Op):
     right: Axes
     out: Axes
     multilinear = True
+    contracts = True
     saves = INPUTS
     rounds_once = True
     result = "product"

@@ -23,6 +23,7 @@ class Convolution(Op, register=False):
     dilations: Axes
     groups: int
     multilinear = True
+    contracts = True
 
     def __post_init__(self) -> None:
         lengths = {len(self.strides), len(self.padding), len(self.dilations)}

@@ -153,7 +153,7 @@ class Lines:
             self.text[outputs[0]] = expression, self.dialect.strength(op), size
             self.mentions[outputs[0]] = self._variables(inputs)
             return
-        targets = self._assigned(outputs, [self._preferred_name(op, value) for value in outputs])
+        targets = self._assigned(outputs, [self._preferred_name(op, value, inputs) for value in outputs])
         self._read(inputs)
         self.lines.append(Statement(targets, expression, types))
 
@@ -165,7 +165,7 @@ class Lines:
             return
         printed = [Lines(self.printer, f, operands[1:]).print() for f in op.functions]
         targets = self._assigned(
-            apply.outputs, [self._preferred_name(op.op, value) for value in apply.outputs]
+            apply.outputs, [self._preferred_name(op.op, value, apply.inputs) for value in apply.outputs]
         )
         types = [self.function.types[value] for value in apply.outputs]
         parts = (Part(lines, tuple(zip(targets, results, types, strict=True))) for lines, results in printed)
@@ -256,8 +256,9 @@ class Lines:
         once = self.uses[value] == 1 and value not in self.read_inside
         return short and once and value not in self.function.names
 
-    def _preferred_name(self, op: Op, value: int) -> str:
-        return self.function.names.get(value) or op.result or type(op).__name__.lower()
+    def _preferred_name(self, op: Op, value: int, operands: Sequence[int]) -> str:
+        named = self.function.names
+        return named.get(value) or op.result_name(*(named.get(operand, "") for operand in operands))
 
 
 @lru_cache(maxsize=1 << 12)

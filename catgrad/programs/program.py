@@ -179,22 +179,23 @@ def nest(function: Function, prepare: Callable[[Function], Function]) -> Functio
 
 def dtypes(function: Function) -> frozenset[str]:
     """Collect the dtypes of its values by name, those in loops and branches included."""
-    inside = (inner for op, _, _ in function.body if isinstance(op, Nested) for inner in op.functions)
+    inside = (inner for op, _, _ in function.body for inner in _blocks(op))
     return frozenset(type.dtype.name for type in set(function.types)).union(*map(dtypes, inside))
 
 
 def operations(function: Function) -> Iterator[Op]:
     """Yield the operations of a function, those in loops and branches included."""
     for op, _, _ in function.body:
-        if isinstance(op, Nested):
-            yield op.op
-            for inside in op.functions:
-                yield from operations(inside)
-        else:
-            yield op
-            yield from (
-                inner for block in blocks(op).values() for inner in operations(straighten(block.term))
-            )
+        yield op.op if isinstance(op, Nested) else op
+        for inside in _blocks(op):
+            yield from operations(inside)
+
+
+def _blocks(op: Op) -> Iterable[Function]:
+    """Return the blocks of an operation as straight-line code."""
+    if isinstance(op, Nested):
+        return op.functions
+    return [straighten(block.term) for block in blocks(op).values()]
 
 
 def lower(term: Term, name: str = "f", arguments: Sequence[str] = (), doc: str = "") -> Function:

@@ -108,6 +108,8 @@ class Op:
     """Much slower than a load, so the output is stored rather than recomputed."""
     multilinear: ClassVar[bool] = False
     """Linear in each array, so an empty operand makes the result 0."""
+    contracts: ClassVar[bool] = False
+    """Computes sums of products of its arrays, which mixed precision rounds to bfloat16."""
     may_fail: ClassVar[bool] = False
     """Raises an error for some elements, such as an index out of range."""
     commutative: ClassVar[bool] = False
@@ -168,6 +170,10 @@ class Op:
     def fuse(self, inner: Op) -> Op | None:
         """Return one operation equal to `inner` followed by this one, or None."""
         return None
+
+    def result_name(self, *operands: str) -> str:
+        """Return a name for the output in emitted code; operands without a name are empty."""
+        return self.result or type(self).__name__.lower()
 
     def compute(self, *arrays: Any) -> Any:
         """Evaluate `ref`: 16-bit numbers are widened to float32, and the caller rounds the result."""

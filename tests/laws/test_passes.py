@@ -14,7 +14,7 @@ from catgrad.programs.program import evaluate, lower
 from catgrad.terms.build import build
 from catgrad.terms.structural import Constant, Copy, Discard, Label
 from catgrad.testing import draw_arrays
-from catgrad.types import NdArrayType
+from catgrad.types import Dtype, NdArrayType, widened
 from tests.strategies import float_terms, integer_terms, integers_for
 
 F = NdArrayType((2, 3))
@@ -66,6 +66,25 @@ def test_the_pipeline_preserves_the_meaning_of_floats(term, seed):
         assert a.dtype == b.dtype
 
 
+@given(st.lists(st.sampled_from(Dtype), min_size=2, max_size=5), st.integers(0, 99))
+def test_the_pipeline_preserves_chains_of_casts(dtypes, seed):
+    """Bit for bit, with numbers that overflow, underflow, and are not finite."""
+
+    def chain(x):
+        for dtype in dtypes[1:]:
+            x = ops.cast(x, dtype)
+        return x
+
+    function = lower(build(chain, [NdArrayType((40,), dtypes[0])]))
+    x = np.random.default_rng(seed).normal(size=40) * 10.0 ** np.arange(-20, 20)
+    x[:3] = np.nan, np.inf, -np.inf
+    with np.errstate(all="ignore"):
+        x = x.astype(dtypes[0].numpy)
+        found, wanted = (evaluate(f, x)[0] for f in (optimise(function), function))
+    assert found.dtype == wanted.dtype
+    np.testing.assert_array_equal(widened(found), widened(wanted))
+
+
 def test_scaling_does_not_overflow():
     x = np.float32(1e30)
     term = build(lambda x: 1e30 * (1e30 / x), [SCALAR])
@@ -91,6 +110,13 @@ RULES = {
     "transposed result": (lambda x, y: ops.transpose(ops.transpose(x) @ y), [F, F], ["Contract"]),
     "repeated": (lambda x: ops.exp(x) * ops.exp(x), [F], ["Exp", "Multiply"]),
     "repeated up to order": (lambda x, y: x * y - y * x, [F, F], ["Multiply", "Subtract"]),
+    "a cast after one that is exact": (
+        lambda x: ops.cast(ops.cast(x, Dtype.float64), Dtype.bfloat16), [F], ["Cast"],
+    ),
+    "an exact cast and back": (lambda x: ops.cast(ops.cast(x, Dtype.float64), x.dtype), [F], []),
+    "a cast that rounds and back": (
+        lambda x: ops.cast(ops.cast(x, Dtype.bfloat16), x.dtype), [F], ["Cast", "Cast"],
+    ),
     "dead": (lambda x: (ops.exp(x), x)[1], [F], []),
     "late broadcast": (
         lambda x: ops.exp(ops.broadcast(x, (2, 3))) * 2, [SCALAR],

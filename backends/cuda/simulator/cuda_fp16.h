@@ -1,4 +1,4 @@
-// float16: IEEE binary16 has 5 bits of exponent, of bias 15, and 10 of fraction.
+// float16: IEEE binary16.
 #pragma once
 #include "cuda_runtime.h"
 
@@ -14,12 +14,7 @@ typedef __half2 half2;
 inline unsigned short __half_as_ushort(__half x) { return x.bits; }
 inline __half __ushort_as_half(unsigned short bits) { return {bits}; }
 
-inline float __half2float(__half x) {
-    const unsigned size = (x.bits & 0x7fffu) << 13;
-    const float scaled = __uint_as_float(size) * 0x1p112f;  // the difference of the biases; exact for subnormals too
-    const unsigned bits = size >= 0x0f800000u ? size | 0x7f800000u : __float_as_uint(scaled);  // infinity and NaN
-    return __uint_as_float(bits | (x.bits & 0x8000u) << 16);
-}
+inline float __half2float(__half x) { return simulator::half_to_float(x.bits); }
 
 /* Rounds to nearest, ties to even; NaN becomes the one that a device gives. */
 inline __half __float2half_rn(float x) {

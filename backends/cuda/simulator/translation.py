@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from catgrad.errors import TextError
 
 TOKEN = re.compile(
     r"""(?P<space>\s+|\\\n|//(?:\\\n|[^\n])*|/\*.*?\*/)
-      | (?P<text>(?:u8|[uUL])?R"(?P<mark>[^()\\\s]{0,16})\(.*?\)(?P=mark)"|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')
+      | (?P<text>(?:u8|[uUL])?R"(?P<mark>[^()\\\s]{0,16})\(.*?\)(?P=mark)"
+        |"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')
       | (?P<name>[A-Za-z_]\w*)
       | (?P<number>\.?\d(?:[eEpP][+-]|'?[\w.])*)
       | (?P<sign><<<|>>>|.)""",
@@ -35,17 +36,18 @@ def translate(source: str) -> str:
 
         kernel<<<grid, block>>>(x, n);          SIMULATOR_LAUNCH(kernel, grid, block)(x, n);
         extern __shared__ float shared[];       float *const shared = (float *)::simulator::dynamic_shared;
+        __shared__ alignas(16) float x[4];      __shared__ __align__(16) float x[4];
 
     All else stays as it is, and on the same line, so that diagnostics name the lines of the source.
 
     Raises: TextError if no name precedes a launch, or it does not end
     """
-    return "".join(_dynamic_arrays(_launches(list(_tokens(source)))))
+    return "".join(_alignments(_dynamic_arrays(_launches(list(_tokens(source))))))
 
 
 def _tokens(source: str) -> Iterator[Token]:
     for match in TOKEN.finditer(source):
-        yield Token(match[0], match.lastgroup if match.lastgroup != "mark" else "text")
+        yield Token(match[0], str(match.lastgroup))
 
 
 def _launches(tokens: list[Token]) -> list[Token]:
@@ -59,7 +61,7 @@ def _launches(tokens: list[Token]) -> list[Token]:
             if name < 0 or found[name].kind != "name" or end is None:
                 raise _bad_launch(tokens, i)
             spaces = found[name + 1 :]
-            found[name:] = [Token(f"SIMULATOR_LAUNCH({found[name]},", "sign"), *spaces]
+            found[name:] = [Token(f"SIMULATOR_LAUNCH({found[name]}, ", "sign"), *spaces]
             found += [*tokens[i + 1 : end], Token(")", "sign")]
             i = end
         else:
@@ -91,11 +93,20 @@ def _bad_launch(tokens: list[Token], i: int) -> TextError:
     )
 
 
-def _dynamic_arrays(tokens: list[Token]) -> Iterator[str]:
+def _alignments(tokens: Iterable[Token]) -> Iterator[Token]:
+    """Replace `alignas` after `__shared__` by an attribute, since it must not follow `static`."""
+    before = Token("", "sign")
+    for token in tokens:
+        yield Token("__align__", "name") if before == "__shared__" and token == "alignas" else token
+        before = before if token.kind == "space" else token
+
+
+def _dynamic_arrays(tokens: list[Token]) -> Iterator[Token]:
     """Replace declarations of dynamic shared memory by those of pointers to it."""
     i = 0
     while i < len(tokens):
-        end = next((k for k in range(i, len(tokens)) if tokens[k] == ";"), i) if tokens[i] == "extern" else i
+        rest = range(i, len(tokens) if tokens[i] == "extern" else i)
+        end = next((k for k in rest if tokens[k] in (";", "{")), i)  # not a block `extern "C" {`
         declaration = tokens[i:end]
         if "__shared__" in declaration:
             yield _pointer(declaration)
@@ -105,14 +116,14 @@ def _dynamic_arrays(tokens: list[Token]) -> Iterator[str]:
             i += 1
 
 
-def _pointer(declaration: list[Token]) -> str:
+def _pointer(declaration: list[Token]) -> Token:
     """Declare a pointer in place of an array `extern __shared__ [alignas(..)] type name[]`."""
     words = [token for token in declaration if token.kind != "space"]
     words = words[: words.index(Token("[", "sign"))] if "[" in words else words
     *type, name = _without_alignment(words)
     lines = "\n" * "".join(declaration).count("\n")
     kept = " ".join(word for word in type if word not in ("extern", "__shared__"))
-    return f"{kept} *const {name} = ({kept} *)::simulator::dynamic_shared{lines}"
+    return Token(f"{kept} *const {name} = ({kept} *)::simulator::dynamic_shared{lines}", "sign")
 
 
 def _without_alignment(words: list[Token]) -> Iterator[Token]:

@@ -132,7 +132,7 @@ def verify(kernel: Kernel) -> None:
             proved = is_parallel(loop) and not may_fail([loop])
         else:
             # Threads of a GPU share loops that were proved to be parallel before they were tiled.
-            unmarked = loop.axis in (Axis.SERIAL, Axis.UNROLLED) or loop.axis.is_concurrent
+            unmarked = loop.axis in (Axis.SERIAL, Axis.UNROLLED, Axis.TENSOR) or loop.axis.is_concurrent
             proved = unmarked or vector_sums(loop, first) is not None
         if not proved:
             raise AssertionError(f"iterations over {loop.variable} cannot be {loop.axis.value}")

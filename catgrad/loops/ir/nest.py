@@ -28,6 +28,8 @@ class Axis(Enum):
     """Several iterations run at once, in the lanes of vectors; sums over them are reassociated."""
     UNROLLED = "unrolled"
     """Iterations are written out one after the other."""
+    TENSOR = "tensor"
+    """Tensor cores run all iterations: a warp adds a product of matrices to its registers."""
     GRID = "grid"
     """Each iteration has a thread of its own."""
     BLOCK = "block"

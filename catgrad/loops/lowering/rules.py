@@ -61,8 +61,8 @@ class Stages:
         known = self.function.names.get(value)
         if known is not None:
             return known
-        op = self.elements.producer[value][0].op
-        return op.result or type(op).__name__.lower()
+        op, operands, _ = self.elements.producer[value][0]
+        return op.result_name(*(self.function.names.get(operand, "") for operand in operands))
 
     def copied(self, array: Buffer, element: Callable[[Indices], Scalar]) -> list[Item]:
         """Loops that define each element of an array."""

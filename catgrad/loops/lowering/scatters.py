@@ -37,7 +37,7 @@ def _gather_windows(op: Fold, stages: Stages, x: int, value: int) -> None:
     places, conditions = list(map(index, loops)), list[Bounds]()
     for k, axis, stride, dilation in zip(within, op.axes, op.strides, op.dilations, strict=True):
         begin = index(loops[axis]) - index(k) * dilation
-        steps = -(-(k.extent - 1) * dilation // stride)  # type: ignore[operator]  # kernels have numbers
+        steps = -(-(k.extent - 1) * dilation // stride)
         start = begin + stride * steps
         places[axis] = quotient(start, stride) - steps
         conditions.append(Bounds(places[axis], op.windowed[axis], True, True))

@@ -14,6 +14,7 @@ from catgrad.dims import Size
 from catgrad.loops.ir.index import Variable
 from catgrad.loops.ir.nest import (
     Accumulate,
+    Axis,
     Barrier,
     Check,
     Combine,
@@ -143,6 +144,9 @@ class _Binder:
             return [*done, *self._straight(run)]
 
     def _loop(self, loop: Loop) -> list[Item]:
+        if loop.axis is Axis.TENSOR:
+            self._written(loop)
+            return [loop]  # it is printed as a whole
         with self.numbering.scope():
             hoisted = self._hoisted(loop)
             self._written(loop)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from catgrad.loops.ir.nest import Check, Item, Kernel, Loop, Statement, Store, statements
+from catgrad.loops.ir.nest import Barrier, Check, Item, Kernel, Loop, Statement, Store, statements
 from catgrad.loops.ir.scalar import Buffer, Load
 from catgrad.loops.ir.steps import If, Lowered, Product, Step, conditions, every_step
 from catgrad.loops.machine import Machine
@@ -37,7 +37,7 @@ def _live(lowered: Lowered) -> set[Buffer]:
 
 
 def _is_live(s: Statement, live: set[Buffer]) -> bool:
-    return isinstance(s, Check) or s.buffer in live
+    return isinstance(s, (Check, Barrier)) or s.buffer in live
 
 
 def _live_steps(steps: Sequence[Step], live: set[Buffer]) -> list[Step]:

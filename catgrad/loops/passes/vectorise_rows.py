@@ -9,15 +9,11 @@ from catgrad.dims import numbers
 from catgrad.loops.ir.index import Index, Read, Variable, index
 from catgrad.loops.ir.nest import (
     Accumulate,
-    Check,
     Indices,
     Item,
     Kernel,
     Loop,
-    MatMul,
-    Reduce,
     Rewriter,
-    Sort,
     Statement,
     Store,
     Substituted,
@@ -84,7 +80,7 @@ def _is_fit(rows: Loop, lanes: int) -> bool:
 
 def _is_plain(s: Statement, row: Variable) -> bool:
     """Tell whether a statement is of scalars private to a row, or of sums over rows."""
-    if isinstance(s, (MatMul, Reduce, Sort, Check)):
+    if not isinstance(s, (Store, Accumulate)):
         return False
     size = s.buffer.size
     if s.buffer.is_of_kernel and not (isinstance(size, int) and size <= MAX_SUMS):

@@ -28,6 +28,7 @@ from catgrad.loops.ir.nest import (
     loops,
     may_fail,
     own_variables,
+    size_hint,
     statements,
 )
 from catgrad.loops.ir.scalar import Buffer, Compute, Load, Space
@@ -51,6 +52,7 @@ from catgrad.loops.printing.lines import (
     Require,
     Sorting,
     Threads,
+    TileProduct,
     Wait,
     When,
 )
@@ -235,6 +237,8 @@ class KernelPrinter:
     def _loop(self, loop: Loop, depth: int) -> Sequence[Line]:
         if loop.axis.is_concurrent:
             return self._threads(loop, depth)
+        if loop.axis is Axis.TENSOR:
+            return [self._tile_product(loop)]
         copies = None if self.launch else self._copied(loop)
         if copies is not None:
             return copies
@@ -247,6 +251,16 @@ class KernelPrinter:
         self.reductions = {}
         self.in_parallel &= depth > 0
         return [For(name, extent, lines, loop.axis, tuple(sums.values()), loop.variable.step)]
+
+    def _tile_product(self, loop: Loop) -> TileProduct:
+        """Print the loop over the terms of a product by tensor cores as a whole."""
+        [s] = statements(loop.body)
+        assert isinstance(s, Accumulate)
+        left, right = s.scalar.operands
+        [first], [second] = left.loads(), right.loads()
+        rows, _, columns, _ = (size_hint(s.buffer.type.shape[axis]) for axis in (-4, -3, -2, -1))
+        sums, factors = self._name(s.buffer), (self._name(first.buffer), self._name(second.buffer))
+        return TileProduct(first.dtype, sums, *factors, rows, columns)
 
     def _counted(self, variable: Variable, depth: int) -> str:
         """Name a loop variable: by its own name on a grid, or else by its depth."""

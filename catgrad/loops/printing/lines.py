@@ -80,6 +80,21 @@ class Combined:
 
 
 @dataclass(frozen=True)
+class TileProduct:
+    """A product of two tiles by tensor cores, added to the registers of a warp, which hold rows and columns
+    of so many fragments.
+    """
+
+    dtype: Dtype
+    sums: str
+    left: str
+    right: str
+    rows: int
+    columns: int
+    kind: str = "TileProduct"
+
+
+@dataclass(frozen=True)
 class Wait:
     """A barrier for the threads of a team."""
 
@@ -182,7 +197,19 @@ class Require:
 
 
 Line = (
-    For | Threads | When | Combined | Wait | Local | LocalArray | Assign | Copy | Product | Sorting | Require
+    For
+    | Threads
+    | When
+    | Combined
+    | TileProduct
+    | Wait
+    | Local
+    | LocalArray
+    | Assign
+    | Copy
+    | Product
+    | Sorting
+    | Require
 )
 
 
@@ -213,8 +240,9 @@ class Launch:
 class KernelText:
     """A kernel as a function of sizes, indices, random streams and arrays.
 
-    On machines with grids of threads it has a `launch`. It needs `scratch` memory or not, perhaps for each thread, and may fail if it `checks` indices. `helpers`
-    are the functions of the runtime that it calls; `reach` bounds the sizes and indices in it.
+    It needs `scratch` memory or not, perhaps for each thread, and may fail if it `checks` indices. `helpers`
+    are the functions of the runtime that it calls; `reach` bounds the sizes and indices in it. On machines
+    with grids of threads it has a `launch`.
     """
 
     name: str

@@ -12,6 +12,14 @@ template <class To, class From> To bits_of(From value) {
     __builtin_memcpy(&bits, &value, sizeof bits);
     return bits;
 }
+
+/* Reads an IEEE binary16, which has 5 bits of exponent, of bias 15, and 10 of fraction. */
+inline float half_to_float(uint16_t half) {
+    const unsigned size = (half & 0x7fffu) << 13;
+    const float scaled = bits_of<float>(size) * 0x1p112f;  // the difference of the biases; exact for subnormals too
+    const unsigned bits = size >= 0x0f800000u ? size | 0x7f800000u : bits_of<unsigned>(scaled);  // infinity and NaN
+    return bits_of<float>(bits | (half & 0x8000u) << 16);
+}
 }  // namespace simulator
 
 inline float rsqrtf(float x) { return static_cast<float>(1.0 / std::sqrt(static_cast<double>(x))); }

@@ -26,9 +26,10 @@ template <class T, class F> T atomic_update(T *address, T value, F function) {
 }  // namespace simulator
 
 // The second parameter of each does not take part in deducing T, as CUDA converts it.
-#define SIMULATOR_ATOMIC(name, expression)                                         \
-    template <class T> T name(T *address, decltype(T() + T()) value) {             \
-        return simulator::atomic_update(address, static_cast<T>(value), [](T a, T b) { return static_cast<T>(expression); }); \
+#define SIMULATOR_ATOMIC(name, expression)                                          \
+    template <class T> T name(T *address, decltype(T() + T()) value) {              \
+        const auto function = [](T a, T b) { return static_cast<T>(expression); };  \
+        return simulator::atomic_update(address, static_cast<T>(value), function);  \
     }
 SIMULATOR_ATOMIC(atomicAdd, a + b)
 SIMULATOR_ATOMIC(atomicSub, a - b)

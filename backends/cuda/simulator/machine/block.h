@@ -1,4 +1,4 @@
-// A block: its threads as fibers, which run until they wait for others, and its barrier.
+// A block: the states of its threads, and its barrier.
 #pragma once
 #include "errors.h"
 #include "fibers.h"
@@ -19,7 +19,7 @@ SIMULATOR_STATE uint3 threadIdx, blockIdx;
 SIMULATOR_STATE dim3 blockDim, gridDim;
 
 namespace simulator {
-constexpr unsigned MAX_THREADS = 1024, WARPS = MAX_THREADS / 32;
+constexpr unsigned MAX_THREADS = MAX_FIBERS, WARPS = MAX_THREADS / 32;
 
 /* A place in the source where threads meet: its line, and a number that differs within a line. */
 struct Site {
@@ -36,7 +36,7 @@ typedef void (*Resolve)(Thread *warp, unsigned participants);
 enum class State : unsigned char { unstarted, ready, at_barrier, in_exchange, finished };
 
 struct Thread {
-    Fiber fiber;
+    Fiber *fiber;
     uint3 index;
     unsigned number, lane;
     State state;
@@ -49,25 +49,30 @@ struct Thread {
 
 struct Block {
     Thread threads[MAX_THREADS];
-    unsigned size, alive;      // threads that were started, and that have not finished
-    unsigned arrived, count;   // at the barrier, and how many of them had a predicate that holds
-    unsigned passed, counted;  // the same of the last barrier
-    unsigned exited[WARPS];    // lanes that have finished, or do not exist
-    unsigned barriers;
-    char barrier_tokens[2][8], warp_tokens[WARPS][8];  // by which ThreadSanitizer knows what waited for what
+    unsigned size, alive;     // all threads, and those that have not finished
+    unsigned arrived, count;  // threads at the barrier, and those of them whose predicate holds
+    unsigned counted;         // the count of the last barrier
+    unsigned exited[WARPS];   // lanes that have finished, or do not exist
+    unsigned waiting[WARPS];  // lanes in exchanges
+    unsigned barriers, warp_barriers;
+};
+
+/* Tokens by which ThreadSanitizer knows what waited for what. */
+struct Tokens {
+    char barriers[2][8], warp_barriers[WARPS * 4][8], lanes[MAX_THREADS][8];
 };
 
 SIMULATOR_STATE Block block;
+SIMULATOR_STATE Tokens tokens;
 SIMULATOR_STATE Thread *current;  // null on the host
 SIMULATOR_STATE const char *kernel_name;
 SIMULATOR_STATE void (*kernel_body)(void *);
 SIMULATOR_STATE void *kernel_arguments;
 SIMULATOR_STATE bool failed;  // this launch: its threads are abandoned
-SIMULATOR_STATE char *free_stacks[MAX_THREADS];
-SIMULATOR_STATE unsigned free_stack_count;
 
 /* Abandons the kernel, if a thread runs one: its error is that of all later calls. */
-__attribute__((format(printf, 2, 3))) SIMULATOR_UNSEEN inline void fail(cudaError_t error, const char *format, ...) {
+__attribute__((format(printf, 2, 3)))
+SIMULATOR_UNSEEN inline void fail(cudaError_t error, const char *format, ...) {
     char text[400];
     va_list arguments;
     va_start(arguments, format);
@@ -82,13 +87,14 @@ __attribute__((format(printf, 2, 3))) SIMULATOR_UNSEEN inline void fail(cudaErro
     report(error, "kernel %s, block (%u, %u, %u), thread (%u, %u, %u): %s", kernel_name, blockIdx.x, blockIdx.y,
            blockIdx.z, threadIdx.x, threadIdx.y, threadIdx.z, text);
     failed = true;
-    suspend(&current->fiber, true);
+    suspend(current->fiber, true);
     abort();  // an abandoned fiber is never continued
 }
 
 SIMULATOR_UNSEEN inline void misaligned(const void *address, size_t bytes) {
     if (current) {
-        fail(cudaErrorMisalignedAddress, "a vector of %zu bytes must be at a multiple of its size, not at %p", bytes, address);
+        fail(cudaErrorMisalignedAddress, "a vector of %zu bytes must be at a multiple of its size, not at %p", bytes,
+             address);
     }
 }
 
@@ -99,7 +105,6 @@ SIMULATOR_UNSEEN inline void open_barrier() {
             block.threads[i].state = State::ready;
         }
     }
-    block.passed = block.arrived;
     block.counted = block.count;
     block.arrived = block.count = 0;
     block.barriers++;
@@ -119,7 +124,7 @@ SIMULATOR_UNSEEN inline void barrier(Site site, bool predicate = false) {
             break;  // all others that wait agree with it
         }
     }
-    void *const token = block.barrier_tokens[block.barriers % 2];
+    void *const token = tokens.barriers[block.barriers % 2];
     release(token);
     thread->site = site;
     thread->state = State::at_barrier;
@@ -127,120 +132,9 @@ SIMULATOR_UNSEEN inline void barrier(Site site, bool predicate = false) {
     if (++block.arrived == block.alive) {
         open_barrier();
     } else {
-        suspend(&thread->fiber, false);
+        suspend(thread->fiber, false);
     }
     acquire(token);
-}
-
-void complete_exchanges_without(unsigned warp, unsigned lane);  // warp.h
-
-/* Runs the kernel on a fiber, to its end. */
-SIMULATOR_UNSEEN inline void thread_main() {
-    begin_fiber();
-    kernel_body(kernel_arguments);
-    Thread *const thread = current;
-    thread->state = State::finished;
-    block.exited[thread->number / 32] |= 1u << thread->lane;
-    complete_exchanges_without(thread->number / 32, thread->lane);
-    if (--block.alive && block.arrived == block.alive) {
-        open_barrier();
-    }
-    suspend(&thread->fiber, true);
-    abort();  // a finished fiber is never continued
-}
-
-/* Runs a thread until it waits or has finished, on a new fiber if it was not started. */
-SIMULATOR_UNSEEN inline void run_thread(Thread *thread) {
-    Fiber &fiber = thread->fiber;
-    if (thread->state == State::unstarted) {
-        fiber.stack = free_stack_count ? free_stacks[--free_stack_count] : new_stack();
-        const size_t stagger = thread->number % 61 * 64;  // equal offsets in pages would share lines of the cache
-        make_context(&fiber.context, fiber.stack, STACK_BYTES - stagger, thread_main);
-#ifdef SIMULATOR_RACES
-        fiber.races = __tsan_create_fiber(0);
-#endif
-        thread->state = State::ready;
-    }
-    current = thread;
-    threadIdx = thread->index;
-    resume(&fiber);
-    current = nullptr;
-    if (thread->state == State::finished) {
-        free_stacks[free_stack_count++] = fiber.stack;
-    }
-}
-
-inline const char *state_name(State state) {
-    return state == State::at_barrier ? "at __syncthreads()" : "in a warp's exchange";
-}
-
-/* Fails since all threads wait: names two of them that wait for different things, if there are. */
-SIMULATOR_UNSEEN inline void report_deadlock() {
-    const Thread *first = nullptr, *second = nullptr;
-    for (unsigned i = 0; i < block.size; i++) {
-        const Thread *thread = &block.threads[i];
-        if (thread->state != State::finished) {
-            first = first ? first : thread;
-            second = !second && (thread->state != first->state || thread->site != first->site) ? thread : second;
-        }
-    }
-    second = second ? second : first;
-    fail(cudaErrorLaunchFailure, "deadlock: thread (%u, %u, %u) waits %s in line %u, thread (%u, %u, %u) %s in line %u",
-         first->index.x, first->index.y, first->index.z, state_name(first->state), first->site.line, second->index.x,
-         second->index.y, second->index.z, state_name(second->state), second->site.line);
-}
-
-/* Prepares the threads of the next block. */
-SIMULATOR_UNSEEN inline void begin_block() {
-    block.size = block.alive = blockDim.x * blockDim.y * blockDim.z;
-    block.arrived = block.count = block.barriers = 0;
-    for (unsigned w = 0; w < WARPS; w++) {
-        const unsigned lanes = block.size > w * 32 ? block.size - w * 32 : 0;
-        block.exited[w] = lanes >= 32 ? 0 : ~0u << lanes;
-    }
-    for (unsigned i = 0; i < block.size; i++) {
-        Thread &thread = block.threads[i];
-        thread.number = i;
-        thread.lane = i % 32;
-        thread.index = {i % blockDim.x, i / blockDim.x % blockDim.y, i / (blockDim.x * blockDim.y)};
-        thread.state = State::unstarted;
-    }
-    forget_accesses(block.barrier_tokens, block.warp_tokens + WARPS);
-}
-
-/* Gives back the fibers of a block. */
-SIMULATOR_UNSEEN inline void end_block() {
-    for (unsigned i = 0; i < block.size; i++) {
-        Thread &thread = block.threads[i];
-        if (thread.state != State::unstarted) {
-#ifdef SIMULATOR_RACES
-            __tsan_destroy_fiber(thread.fiber.races);
-#endif
-            if (thread.state != State::finished) {  // abandoned
-                permit(thread.fiber.stack, STACK_BYTES);
-                free_stacks[free_stack_count++] = thread.fiber.stack;
-            }
-        }
-    }
-}
-
-/* Runs a block to its end, or until a check fails: each thread in this order, until it waits, and again. */
-SIMULATOR_UNSEEN inline void run_block(const unsigned short *order) {
-    begin_block();
-    while (block.alive && !failed) {
-        bool progress = false;
-        for (unsigned i = 0; i < block.size && !failed; i++) {
-            Thread *const thread = &block.threads[order[i]];
-            if (thread->state == State::unstarted || thread->state == State::ready) {
-                run_thread(thread);
-                progress = true;
-            }
-        }
-        if (!progress) {
-            report_deadlock();
-        }
-    }
-    end_block();
 }
 }  // namespace simulator
 

@@ -2,6 +2,7 @@
 #pragma once
 #include "graphs.h"
 #include "launch.h"
+#include "memory.h"
 
 enum cudaDeviceAttr {
     cudaDevAttrMaxThreadsPerBlock = 1,
@@ -37,6 +38,14 @@ inline cudaError_t cudaSetDevice(int device) {
                        : simulator::report(cudaErrorInvalidDevice, "there is one device, 0, and not %d", device);
 }
 
+/* Frees all memory, and forgets the error of a kernel that failed. */
+inline cudaError_t cudaDeviceReset() {
+    simulator::last_error = simulator::sticky_error = cudaSuccess;
+    simulator::message[0] = 0;
+    simulator::deallocate_all();
+    return cudaSuccess;
+}
+
 inline cudaError_t cudaGetDeviceProperties(cudaDeviceProp *properties, int device) {
     *properties = {"CUDA simulator", size_t(80) << 30, simulator::SHARED_BYTES, simulator::MAX_SHARED_BYTES, 228 * 1024,
                    9, 0, warpSize, simulator::MAX_THREADS, 2048, 132, 50 << 20};
@@ -62,5 +71,6 @@ inline cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr attribute, 
             *value = static_cast<int>(properties.sharedMemPerBlockOptin);
             return error;
     }
-    return simulator::report(cudaErrorInvalidValue, "the simulator does not know the attribute %d of a device", attribute);
+    return simulator::report(cudaErrorInvalidValue, "the simulator does not know the attribute %d of a device",
+                             attribute);
 }

@@ -3,6 +3,7 @@
 #include "sanitizers.h"
 #include <stdarg.h>
 #include <stdio.h>
+#include <time.h>
 
 #define SIMULATOR_ERRORS(error)                                                                         \
     error(cudaSuccess, 0, "no error")                                                                   \
@@ -19,8 +20,10 @@
     error(cudaErrorLaunchFailure, 719, "unspecified launch failure")                                    \
     error(cudaErrorNotSupported, 801, "operation not supported")                                        \
     error(cudaErrorStreamCaptureUnsupported, 900, "operation not permitted when stream is capturing")   \
-    error(cudaErrorStreamCaptureInvalidated, 901, "operation failed due to a previous error during capture") \
-    error(cudaErrorStreamCaptureImplicit, 906, "operation would make the legacy stream depend on a capturing blocking stream") \
+    error(cudaErrorStreamCaptureInvalidated, 901,                                                       \
+          "operation failed due to a previous error during capture")                                \
+    error(cudaErrorStreamCaptureImplicit, 906,                                                          \
+          "operation would make the legacy stream depend on a capturing blocking stream")               \
     error(cudaErrorUnknown, 999, "unknown error")
 
 #define SIMULATOR_ERROR(name, number, text) name = number,
@@ -47,16 +50,29 @@ inline const char *cudaGetErrorName(cudaError_t error) {
 
 namespace simulator {
 SIMULATOR_STATE cudaError_t last_error = cudaSuccess;
-SIMULATOR_STATE cudaError_t sticky_error = cudaSuccess;  // of a kernel that failed: all later calls return it, as on a device
+SIMULATOR_STATE cudaError_t sticky_error = cudaSuccess;  // of a kernel that failed: all later calls return it
 SIMULATOR_STATE char message[512];
+SIMULATOR_STATE bool busy;
+
+/* Lets one thread of the host at a time use the device. */
+struct Exclusive {
+    Exclusive() {
+        while (__atomic_test_and_set(&busy, __ATOMIC_ACQUIRE)) {
+            const timespec moment = {0, 20000};
+            nanosleep(&moment, nullptr);
+        }
+    }
+    ~Exclusive() { __atomic_clear(&busy, __ATOMIC_RELEASE); }
+};
 
 /* Records an error with its message, for cudaGetLastError and cuda_simulator_message. */
-inline cudaError_t report(cudaError_t error, const char *format, va_list arguments) {
+SIMULATOR_UNSEEN inline cudaError_t report(cudaError_t error, const char *format, va_list arguments) {
     vsnprintf(message, sizeof message, format, arguments);
     return last_error = error;
 }
 
-__attribute__((format(printf, 2, 3))) inline cudaError_t report(cudaError_t error, const char *format, ...) {
+__attribute__((format(printf, 2, 3)))
+SIMULATOR_UNSEEN inline cudaError_t report(cudaError_t error, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
     report(error, format, arguments);

@@ -1,12 +1,18 @@
 // Streams, which run work at once, and their captures, which record it in graphs to be launched later.
 #pragma once
 #include "errors.h"
-#include <time.h>
 
-enum cudaStreamCaptureMode { cudaStreamCaptureModeGlobal, cudaStreamCaptureModeThreadLocal, cudaStreamCaptureModeRelaxed };
-enum cudaStreamCaptureStatus { cudaStreamCaptureStatusNone, cudaStreamCaptureStatusActive, cudaStreamCaptureStatusInvalidated };
+enum cudaStreamCaptureMode {
+    cudaStreamCaptureModeGlobal,
+    cudaStreamCaptureModeThreadLocal,
+    cudaStreamCaptureModeRelaxed,
+};
+enum cudaStreamCaptureStatus {
+    cudaStreamCaptureStatusNone,
+    cudaStreamCaptureStatusActive,
+    cudaStreamCaptureStatusInvalidated,
+};
 enum { cudaStreamDefault = 0, cudaStreamNonBlocking = 1 };
-enum { cudaEventDefault = 0, cudaEventBlockingSync = 1, cudaEventDisableTiming = 2 };
 
 namespace simulator {
 /* A node of a graph. */
@@ -21,7 +27,6 @@ template <class F> struct WorkOf final : Work {
     explicit WorkOf(const F &function) : function(function) {}
     cudaError_t run() override { return function(); }
 };
-
 }  // namespace simulator
 
 /* Work in the order of its capture, owned by the graph and by what was instantiated from it. */
@@ -42,14 +47,9 @@ struct CUstream_st {
     CUstream_st *next_capturing = nullptr;
 };
 
-struct CUevent_st {
-    double milliseconds = -1;
-};
-
 typedef CUstream_st *cudaStream_t;
 typedef CUgraph_st *cudaGraph_t;
 typedef CUgraphExec_st *cudaGraphExec_t;
-typedef CUevent_st *cudaEvent_t;
 
 namespace simulator {
 using Graph = CUgraph_st;
@@ -70,6 +70,7 @@ inline void disown(Graph *graph) {
 
 /* Refuses what must not happen during a capture, as cudaMalloc, and invalidates the capture. */
 inline cudaError_t check_no_capture(const char *call) {
+    const Exclusive exclusive;
     cudaError_t error = sticky_error;
     for (Stream *stream = capturing; stream; stream = stream->next_capturing) {
         if (stream->mode != cudaStreamCaptureModeRelaxed) {
@@ -86,7 +87,8 @@ inline cudaError_t check_legacy(const char *call) {
     for (Stream *stream = capturing; stream; stream = stream->next_capturing) {
         if (stream->blocking) {
             stream->invalidated = true;
-            error = report(cudaErrorStreamCaptureImplicit, "%s must not use the legacy stream while a stream is captured", call);
+            error = report(cudaErrorStreamCaptureImplicit,
+                           "%s must not use the legacy stream while a stream is captured", call);
         }
     }
     return error;
@@ -94,6 +96,7 @@ inline cudaError_t check_legacy(const char *call) {
 
 /* Runs work now, or records it if the stream is captured. */
 template <class F> cudaError_t submit(cudaStream_t stream, F function, const char *call = "a launch") {
+    const Exclusive exclusive;
     if (sticky_error != cudaSuccess) {
         return sticky_error;
     }
@@ -109,12 +112,6 @@ template <class F> cudaError_t submit(cudaStream_t stream, F function, const cha
     const cudaError_t error = stream ? cudaSuccess : check_legacy(call);
     return error == cudaSuccess ? function() : error;
 }
-
-inline double now_milliseconds() {
-    timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return 1e3 * static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_nsec);
-}
 }  // namespace simulator
 
 inline cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags) {
@@ -122,11 +119,14 @@ inline cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flag
     return simulator::sticky_error;
 }
 
-inline cudaError_t cudaStreamCreate(cudaStream_t *stream) { return cudaStreamCreateWithFlags(stream, cudaStreamDefault); }
+inline cudaError_t cudaStreamCreate(cudaStream_t *stream) {
+    return cudaStreamCreateWithFlags(stream, cudaStreamDefault);
+}
 
 inline cudaError_t cudaStreamDestroy(cudaStream_t stream) {
     if (!stream || stream->graph) {
-        return simulator::report(cudaErrorInvalidResourceHandle, "a stream must be destroyed before or after its capture");
+        return simulator::report(cudaErrorInvalidResourceHandle,
+                                 "a stream must be destroyed before or after its capture");
     }
     delete stream;
     return simulator::sticky_error;
@@ -135,7 +135,8 @@ inline cudaError_t cudaStreamDestroy(cudaStream_t stream) {
 inline cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
     if (stream && stream->graph) {
         stream->invalidated = true;
-        return simulator::report(cudaErrorStreamCaptureUnsupported, "cudaStreamSynchronize must not wait for a captured stream");
+        return simulator::report(cudaErrorStreamCaptureUnsupported,
+                                 "cudaStreamSynchronize must not wait for a captured stream");
     }
     return simulator::check_no_capture("cudaStreamSynchronize");
 }
@@ -152,8 +153,10 @@ inline cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureS
 }
 
 inline cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode) {
+    const simulator::Exclusive exclusive;
     if (!stream) {
-        return simulator::report(cudaErrorStreamCaptureUnsupported, "the legacy stream cannot be captured; create a stream");
+        return simulator::report(cudaErrorStreamCaptureUnsupported,
+                                 "the legacy stream cannot be captured; create a stream");
     }
     if (stream->graph) {
         return simulator::report(cudaErrorIllegalState, "this stream is captured already");
@@ -167,6 +170,7 @@ inline cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCapture
 }
 
 inline cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph) {
+    const simulator::Exclusive exclusive;
     *graph = nullptr;
     if (!stream || !stream->graph) {
         return simulator::report(cudaErrorIllegalState, "this stream is not captured");
@@ -217,34 +221,5 @@ inline cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
 inline cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable) {
     simulator::disown(executable->graph);
     delete executable;
-    return simulator::sticky_error;
-}
-
-inline cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned) {
-    *event = new CUevent_st;
-    return simulator::sticky_error;
-}
-
-inline cudaError_t cudaEventCreate(cudaEvent_t *event) { return cudaEventCreateWithFlags(event, cudaEventDefault); }
-
-inline cudaError_t cudaEventDestroy(cudaEvent_t event) {
-    delete event;
-    return simulator::sticky_error;
-}
-
-inline cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream = nullptr) {
-    return simulator::submit(stream, [event] {
-        event->milliseconds = simulator::now_milliseconds();
-        return cudaSuccess;
-    }, "cudaEventRecord");
-}
-
-inline cudaError_t cudaEventSynchronize(cudaEvent_t) { return simulator::check_no_capture("cudaEventSynchronize"); }
-
-inline cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t start, cudaEvent_t end) {
-    if (start->milliseconds < 0 || end->milliseconds < 0) {
-        return simulator::report(cudaErrorInvalidResourceHandle, "both events must have been recorded");
-    }
-    *milliseconds = static_cast<float>(end->milliseconds - start->milliseconds);
     return simulator::sticky_error;
 }

@@ -1,18 +1,21 @@
 // Launches: their limits, the order of blocks and threads, and shared memory.
 #pragma once
-#include "block.h"
 #include "graphs.h"
+#include "scheduler.h"
 
 // The bounds of the section of shared arrays; null if there is none.
 extern "C" char __start_cuda_shared[] __attribute__((weak, visibility("hidden")));
 extern "C" char __stop_cuda_shared[] __attribute__((weak, visibility("hidden")));
 
-enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize = 8, cudaFuncAttributePreferredSharedMemoryCarveout = 9 };
+enum cudaFuncAttribute {
+    cudaFuncAttributeMaxDynamicSharedMemorySize = 8,
+    cudaFuncAttributePreferredSharedMemoryCarveout = 9,
+};
 
 namespace simulator {
 constexpr size_t SHARED_BYTES = 48 * 1024, MAX_SHARED_BYTES = 227 * 1024;
 
-alignas(1024) SIMULATOR_STATE unsigned char dynamic_shared[MAX_SHARED_BYTES];
+alignas(1024) SIMULATOR_STATE char dynamic_shared[MAX_SHARED_BYTES];
 
 /* A kernel that may use more shared memory than others. */
 struct Allowance {
@@ -60,20 +63,25 @@ inline Order chosen_order() {
     return Order::invalid;
 }
 
+/* Fills memory with NaN. */
+SIMULATOR_UNSEEN inline void poison(char *begin, size_t size) {
+#if defined(SIMULATOR_ADDRESS) || defined(SIMULATOR_RACES)
+    for (volatile char *at = begin; at < begin + size; at++) {  // both intercept memset
+        *at = static_cast<char>(0xff);
+    }
+#else
+    memset(begin, 0xff, size);
+#endif
+}
+
 /* Fills all shared memory with NaN, and lets nobody beyond its size. */
 SIMULATOR_UNSEEN inline void poison_shared(size_t dynamic_bytes) {
     char *const begin = __start_cuda_shared, *const end = __stop_cuda_shared;
-    for (volatile char *at = begin; at < end; at++) {  // memset would report what lies between arrays
-        *at = static_cast<char>(0xff);
-    }
-    for (volatile unsigned char *at = dynamic_shared; at < dynamic_shared + dynamic_bytes; at++) {
-        *at = 0xff;
-    }
+    poison(begin, static_cast<size_t>(end - begin));
+    poison(dynamic_shared, dynamic_bytes);
     forget_accesses(begin, end);
     forget_accesses(dynamic_shared, dynamic_shared + dynamic_bytes);
 }
-
-SIMULATOR_STATE char end_of_kernel[8];  // the token that orders what a kernel did before all that follows
 
 struct Configuration {
     dim3 grid, block;
@@ -83,7 +91,8 @@ struct Configuration {
 SIMULATOR_UNSEEN inline void run_blocks(const Configuration &configuration, Order order) {
     const dim3 grid = gridDim = configuration.grid;
     blockDim = configuration.block;
-    const unsigned threads = blockDim.x * blockDim.y * blockDim.z;
+    begin_grid();
+    const unsigned threads = block.size;
     unsigned short thread_order[MAX_THREADS];
     for (unsigned i = 0; i < threads; i++) {
         thread_order[i] = static_cast<unsigned short>(order == Order::backward ? threads - 1 - i : i);
@@ -106,7 +115,8 @@ SIMULATOR_UNSEEN inline void run_blocks(const Configuration &configuration, Orde
 }
 
 /* Runs a kernel on all threads of a grid. */
-SIMULATOR_UNSEEN inline cudaError_t run_kernel(const char *name, const Configuration &configuration, void (*body)(void *), void *arguments) {
+SIMULATOR_UNSEEN inline cudaError_t run_kernel(const char *name, const Configuration &configuration,
+                                               void (*body)(void *), void *arguments) {
     const Order order = chosen_order();
     if (order == Order::invalid) {
         return report(cudaErrorInvalidValue, "CUDA_SIMULATOR_ORDER must be forward, backward or random:SEED, not %s",
@@ -117,11 +127,9 @@ SIMULATOR_UNSEEN inline cudaError_t run_kernel(const char *name, const Configura
     kernel_arguments = arguments;
     failed = false;
     forbid(dynamic_shared + configuration.shared, MAX_SHARED_BYTES - configuration.shared);
-#ifdef SIMULATOR_RACES
-    host_races = __tsan_get_current_fiber();
-#endif
+    begin_fibers();
     run_blocks(configuration, order);
-    acquire(end_of_kernel);
+    end_fibers();
     permit(dynamic_shared, MAX_SHARED_BYTES);
     return failed ? sticky_error : cudaSuccess;
 }
@@ -131,16 +139,19 @@ inline cudaError_t check_limits(const char *name, const Configuration &configura
     const dim3 grid = configuration.grid, block = configuration.block;
     const uint64_t threads = static_cast<uint64_t>(block.x) * block.y * block.z;
     if (threads == 0 || threads > MAX_THREADS || block.x > 1024 || block.y > 1024 || block.z > 64) {
-        return report(cudaErrorInvalidConfiguration, "kernel %s: a block must have 1 to 1024 threads, at most 64 of them "
-                      "along z, not %u x %u x %u", name, block.x, block.y, block.z);
+        return report(cudaErrorInvalidConfiguration,
+                      "kernel %s: a block must have 1 to 1024 threads, at most 64 of them along z, not %u x %u x %u",
+                      name, block.x, block.y, block.z);
     }
     if (!grid.x || !grid.y || !grid.z || grid.x > 0x7fffffffu || grid.y > 65535 || grid.z > 65535) {
-        return report(cudaErrorInvalidConfiguration, "kernel %s: a grid must have 1 to 2^31 - 1 blocks along x, and 1 to "
-                      "65535 along y and z, not %u x %u x %u", name, grid.x, grid.y, grid.z);
+        return report(cudaErrorInvalidConfiguration,
+                      "kernel %s: a grid must have 1 to 2^31 - 1 blocks along x, and 1 to 65535 along y and z, "
+                      "not %u x %u x %u", name, grid.x, grid.y, grid.z);
     }
     if (configuration.shared > allowed_shared(kernel)) {
-        return report(cudaErrorInvalidValue, "kernel %s: %zu bytes of dynamic shared memory are more than the %zu it may "
-                      "use; cudaFuncSetAttribute allows up to %zu", name, configuration.shared, allowed_shared(kernel),
+        return report(cudaErrorInvalidValue,
+                      "kernel %s: %zu bytes of dynamic shared memory are more than the %zu it may use; "
+                      "cudaFuncSetAttribute allows up to %zu", name, configuration.shared, allowed_shared(kernel),
                       MAX_SHARED_BYTES);
     }
     return cudaSuccess;
@@ -160,14 +171,8 @@ template <class... Parameters> struct Launch {
         auto *const self = kernel;
         auto call = [self, arguments...] { self(arguments...); };
         submit(stream, [call, name = name, configuration = configuration]() mutable {
-            return run_kernel(name, configuration, [](void *p) { run_body(static_cast<decltype(call) *>(p)); }, &call);
+            return run_kernel(name, configuration, [](void *p) { (*static_cast<decltype(call) *>(p))(); }, &call);
         });
-    }
-
-    /* Runs the body of one thread, after which the kernel may end. */
-    template <class Call> static void run_body(Call *call) {
-        (*call)();
-        release(end_of_kernel);
     }
 };
 
@@ -185,7 +190,8 @@ template <class F> cudaError_t cudaFuncSetAttribute(F *kernel, cudaFuncAttribute
         return cudaSuccess;
     }
     if (value < 0 || static_cast<size_t>(value) > simulator::MAX_SHARED_BYTES) {
-        return simulator::report(cudaErrorInvalidValue, "a kernel may use 0 to %zu bytes of dynamic shared memory, not %d",
+        return simulator::report(cudaErrorInvalidValue,
+                                 "a kernel may use 0 to %zu bytes of dynamic shared memory, not %d",
                                  simulator::MAX_SHARED_BYTES, value);
     }
     simulator::allowances = new simulator::Allowance{

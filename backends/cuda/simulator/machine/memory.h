@@ -29,6 +29,7 @@ inline cudaError_t allocate(void **data, size_t size) {
         return report(cudaErrorMemoryAllocation, "there are no %zu bytes of memory", size);
     }
     memset(*data, 0xff, size);  // NaN
+    const Exclusive exclusive;
     allocations = new Allocation{*data, allocations};
     return cudaSuccess;
 }
@@ -37,6 +38,7 @@ inline cudaError_t deallocate(void *data) {
     if (!data) {
         return cudaSuccess;
     }
+    const Exclusive exclusive;
     for (Allocation **link = &allocations; *link; link = &(*link)->next) {
         if ((*link)->data == data) {
             Allocation *const found = *link;
@@ -47,6 +49,12 @@ inline cudaError_t deallocate(void *data) {
         }
     }
     return report(cudaErrorInvalidValue, "%p is not allocated, or was freed before", data);
+}
+
+inline void deallocate_all() {
+    while (allocations) {
+        deallocate(allocations->data);
+    }
 }
 }  // namespace simulator
 
@@ -92,7 +100,8 @@ inline cudaError_t cudaFreeAsync(void *data, cudaStream_t) {
 
 inline cudaError_t cudaFreeHost(void *data) { return cudaFree(data); }
 
-inline cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t size, cudaMemcpyKind, cudaStream_t stream = nullptr) {
+inline cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t size, cudaMemcpyKind,
+                                   cudaStream_t stream = nullptr) {
     return simulator::submit(stream, [=] {
         memmove(to, from, size);
         return cudaSuccess;

@@ -38,7 +38,7 @@ void __tsan_java_free(unsigned long address, unsigned long size);
 }
 
 // The simulator's own accesses are no accesses of the program: neither sanitizer looks at them.
-#define SIMULATOR_UNSEEN __attribute__((no_sanitize("thread"), no_sanitize("address"), noinline))
+#define SIMULATOR_UNSEEN __attribute__((no_sanitize("thread"), no_sanitize("address")))
 
 // Each library is a device of its own, whose state no other library sees.
 #define SIMULATOR_STATE inline __attribute__((visibility("hidden")))

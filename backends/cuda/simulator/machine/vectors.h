@@ -7,7 +7,9 @@
 
 namespace simulator {
 template <class T> inline __attribute__((always_inline)) const T *aligned(const T *address) {
-    if (__builtin_expect(reinterpret_cast<uintptr_t>(address) % alignof(T) != 0, 0)) {
+    uintptr_t number = reinterpret_cast<uintptr_t>(address);
+    asm("" : "+r"(number));  // or else a compiler may trust the type, and leave the check out
+    if (__builtin_expect(number % alignof(T) != 0, 0)) {
         misaligned(address, alignof(T));
     }
     return address;

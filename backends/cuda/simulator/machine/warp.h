@@ -7,29 +7,28 @@ namespace simulator {
 SIMULATOR_UNSEEN inline bool complete_exchange(unsigned warp, unsigned mask) {
     Thread *const lanes = &block.threads[warp * 32];
     const unsigned participants = mask & ~block.exited[warp];
-    const Thread *first = nullptr;
+    if (participants & ~block.waiting[warp]) {
+        return false;
+    }
+    const Thread &first = lanes[__builtin_ctz(participants)];
     for (unsigned lane = 0; lane < 32; lane++) {
         const Thread &thread = lanes[lane];
-        if (!(participants >> lane & 1)) {
-            continue;
-        }
-        if (thread.state != State::in_exchange || thread.mask != mask) {
+        if (participants >> lane & 1 && thread.mask != mask) {
             return false;
         }
-        first = first ? first : &thread;
-        if (thread.site != first->site) {
-            fail(cudaErrorLaunchFailure, "lane %u of the warp is in line %u, lane %u in line %u: all lanes of a mask must "
-                 "execute the same exchange", first->lane, first->site.line, lane, thread.site.line);
+        if (participants >> lane & 1 && thread.site != first.site) {
+            fail(cudaErrorLaunchFailure,
+                 "lane %u of the warp is in line %u, lane %u in line %u: all lanes of a mask must execute the same "
+                 "exchange", first.lane, first.site.line, lane, thread.site.line);
         }
     }
-    if (first) {
-        first->resolve(lanes, participants);
-    }
+    first.resolve(lanes, participants);
     for (unsigned lane = 0; lane < 32; lane++) {
         if (participants >> lane & 1) {
             lanes[lane].state = State::ready;
         }
     }
+    block.waiting[warp] &= ~participants;
     return true;
 }
 
@@ -47,15 +46,17 @@ SIMULATOR_UNSEEN inline void complete_exchanges_without(unsigned warp, unsigned 
 SIMULATOR_UNSEEN inline void exchange(unsigned mask, Resolve resolve, Site site) {
     Thread *const thread = current;
     if (!(mask >> thread->lane & 1)) {
-        fail(cudaErrorLaunchFailure, "lane %u executes an exchange in line %u whose mask is 0x%08x: a lane must be in its "
-             "own mask", thread->lane, site.line, mask);
+        fail(cudaErrorLaunchFailure,
+             "lane %u executes an exchange in line %u whose mask is 0x%08x: a lane must be in its own mask",
+             thread->lane, site.line, mask);
     }
     thread->mask = mask;
     thread->resolve = resolve;
     thread->site = site;
     thread->state = State::in_exchange;
+    block.waiting[thread->number / 32] |= 1u << thread->lane;
     if (!complete_exchange(thread->number / 32, mask)) {
-        suspend(&thread->fiber, false);
+        suspend(thread->fiber, false);
     }
 }
 
@@ -89,7 +90,17 @@ SIMULATOR_UNSEEN inline void resolve_ballot(Thread *lanes, unsigned participants
     }
 }
 
-inline void resolve_nothing(Thread *, unsigned) {}
+/* Orders accesses to memory: the last lane learns what all did, and all learn it from there. */
+SIMULATOR_UNSEEN inline void resolve_barrier(Thread *lanes, unsigned participants) {
+    const unsigned token = block.warp_barriers++ % (sizeof tokens.warp_barriers / sizeof *tokens.warp_barriers);
+    for (unsigned lane = 0; lane < 32; lane++) {
+        if (participants >> lane & 1) {
+            acquire(tokens.lanes[lanes[lane].number]);
+            lanes[lane].received[0] = token;
+        }
+    }
+    release(tokens.warp_barriers[token]);
+}
 
 enum class Shuffle { index, up, down, exclusive_or };
 
@@ -124,12 +135,16 @@ SIMULATOR_UNSEEN inline uint64_t ballot(Site site, unsigned mask, bool predicate
 }
 
 /* Waits for the lanes of the mask; unlike other exchanges, it also orders their accesses to memory. */
-SIMULATOR_UNSEEN inline void sync_warp(Site site, unsigned mask = 0xffffffffu) {
-    void *const token = block.warp_tokens[current->number / 32];
-    release(token);
-    exchange(mask, resolve_nothing, site);
-    acquire(token);
-}
+struct WarpBarrier {
+    Site site;
+
+    SIMULATOR_UNSEEN void operator()(unsigned mask = 0xffffffffu) const {
+        Thread *const thread = current;
+        release(tokens.lanes[thread->number]);
+        exchange(mask, resolve_barrier, site);
+        acquire(tokens.warp_barriers[thread->received[0]]);
+    }
+};
 }  // namespace simulator
 
 #define SIMULATOR_SHUFFLE(kind, ...) ::simulator::shuffle(::simulator::Shuffle::kind, SIMULATOR_SITE, __VA_ARGS__)
@@ -141,4 +156,4 @@ SIMULATOR_UNSEEN inline void sync_warp(Site site, unsigned mask = 0xffffffffu) {
 #define __ballot_sync(mask, predicate) (static_cast<unsigned>(SIMULATOR_BALLOT(mask, predicate)))
 #define __any_sync(mask, predicate) (__ballot_sync(mask, predicate) != 0)
 #define __all_sync(mask, predicate) (__ballot_sync(mask, (predicate) == 0) == 0)
-#define __syncwarp(...) ::simulator::sync_warp(SIMULATOR_SITE __VA_OPT__(, ) __VA_ARGS__)
+#define __syncwarp(...) (::simulator::WarpBarrier{SIMULATOR_SITE}(__VA_ARGS__))

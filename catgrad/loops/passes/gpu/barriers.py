@@ -1,4 +1,4 @@
-"""Barrier insertion: threads of a team wait where one touches what another has written, or writes what it read."""
+"""Barrier insertion: threads of a team wait where one touches what another writes."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from math import inf, prod
 
 from catgrad.loops.ir.dependence import is_parallel
 from catgrad.loops.ir.index import Variable, index
-from catgrad.loops.ir.nest import Axis, Indices, Item, Kernel, Loop, Reduce, Store, size_hint, statements
+from catgrad.loops.ir.nest import Axis, Item, Kernel, Loop, Reduce, Store, size_hint, statements
 from catgrad.loops.ir.steps import Lowered, Step
 from catgrad.loops.machine import Machine, Pass
 from catgrad.loops.passes.fuse import fused_steps
@@ -92,11 +92,7 @@ def _is_epilogue(nest: Loop, item: Loop) -> bool:
     written = dict(nest.writes)
     same = dict(zip(inner, map(index, outer), strict=True))
     read = [access for access in item.reads if access[0] in written]
-    return all(_moved(indices, same) == written[buffer] for buffer, indices in read)
-
-
-def _moved(indices: Indices, values: dict[Variable, Indices]) -> Indices:
-    return tuple(i.substitute(values) for i in indices)  # type: ignore[arg-type]
+    return all(tuple(i.substitute(same) for i in indices) == written[buffer] for buffer, indices in read)
 
 
 def iterations(item: Item) -> int:

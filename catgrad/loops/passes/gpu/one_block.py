@@ -7,6 +7,7 @@ for t in range(steps):          a launch of one block in all
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from catgrad.dims import Dim
 from catgrad.loops.ir.index import Index, Variable, index
@@ -98,10 +99,9 @@ def _rows(items: list[Item], change: _Rows) -> list[Item]:
         if isinstance(item, Loop):
             done.append(replace(item, body=_rows(item.body, change)))
             continue
-        new = item.map(change)
-        buffer = getattr(new, "buffer", None)
-        if buffer in change.many:
-            new = replace(new, buffer=change.many[buffer], indices=(change.row, *new.indices))  # type: ignore[union-attr, call-arg]
+        new: Any = item.map(change)
+        if new.buffer in change.many:
+            new = replace(new, buffer=change.many[new.buffer], indices=(change.row, *new.indices))
         done.append(new)
     return done
 

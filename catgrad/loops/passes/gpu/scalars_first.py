@@ -1,4 +1,4 @@
-"""List scheduling: kernels of a single element come as early as their operands allow, for later ones to fuse."""
+"""List scheduling: kernels of a single element come as early as their operands allow."""
 
 from __future__ import annotations
 

@@ -30,11 +30,11 @@ from catgrad.loops.passes.gpu.tiles import tiled
 
 def schedule_threads(lowered: Lowered, machine: Machine) -> Lowered:
     """Distribute every kernel over the threads of a GPU."""
-    return lowered.map_kernels(_scheduled)
+    return lowered.map_kernels(lambda kernel: _scheduled(kernel, machine))
 
 
-def _scheduled(kernel: Kernel) -> Kernel:
-    return with_barriers(tiled(kernel) or with_spaces(with_threads(kernel)))
+def _scheduled(kernel: Kernel, machine: Machine) -> Kernel:
+    return with_barriers(tiled(kernel, machine) or with_spaces(with_threads(kernel)))
 
 
 def privatise(kernel: Kernel, machine: Machine) -> Kernel:
@@ -61,8 +61,13 @@ def _alike(items: Sequence[Item], threads: int) -> list[Item]:
         else:
             chain, body = _perfect(item)
             once = prod(size_hint(v.extent) for v in chain) == threads
-            done += body if once and _used(body).isdisjoint(chain) else [item]
+            done += body if once and (_is_tensor(body) or _used(body).isdisjoint(chain)) else [item]
     return done
+
+
+def _is_tensor(items: Sequence[Item]) -> bool:
+    """Tell whether tensor cores run items, for which the threads of a warp act together."""
+    return all(isinstance(item, Loop) and item.axis is Axis.TENSOR for item in items)
 
 
 def _perfect(item: Item) -> tuple[list[Variable], list[Item]]:

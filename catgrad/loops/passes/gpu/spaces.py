@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from catgrad.loops.ir.nest import Axis, Combine, Item, Kernel, Loop, Replaced, rewritten, statements
+from catgrad.loops.ir.nest import Axis, Combine, Item, Kernel, Loop, Replaced, rewritten
 from catgrad.loops.ir.scalar import Buffer, Space
 from catgrad.loops.memory_plan import byte_size
 from catgrad.loops.passes.gpu.threads import is_uniform, one_thread
@@ -40,7 +40,7 @@ def with_spaces(kernel: Kernel) -> Kernel:
 
 @dataclass
 class _Uses:
-    """Where a buffer is used: in which loops over threads, and whether these write it."""
+    """The uses of a buffer: the loops over threads that contain them, and whether these write it."""
 
     loops: list[Loop | None] = field(default_factory=list)
     is_written_by_threads: bool = False
@@ -58,8 +58,8 @@ def _collect(items: Sequence[Item], around: Loop | None, uses: dict[Buffer, _Use
             shares = item.axis is Axis.THREAD and around is None
             _collect(item.body, item if shares else around, uses)
             continue
-        written = {b for b, _ in item.writes} | ({item.buffer} if hasattr(item, "hoisted") else set())
-        for buffer in {b for b, _ in (*item.reads, *item.writes)} | written:
+        written = {b for b, _ in item.writes}
+        for buffer in {b for b, _ in (*item.reads, *item.writes)}:
             if buffer.is_of_kernel:
                 use = uses.setdefault(buffer, _Uses())
                 use.loops += [] if around in use.loops else [around]
@@ -83,18 +83,8 @@ def _assigned(items: Sequence[Item]) -> list[Item]:
     for item in items:
         if isinstance(item, Loop) and item.axis not in (Axis.GRID, Axis.THREAD):
             done.append(replace(item, body=_assigned(item.body)))
-        elif isinstance(item, Loop) or isinstance(item, Combine) or is_uniform(item):
+        elif isinstance(item, (Loop, Combine)) or is_uniform(item):
             done.append(item)
         else:
             done.append(one_thread([item]))
     return done
-
-
-def memory(items: Sequence[Item]) -> Iterator[Buffer]:
-    """The buffers that threads of a team share, as far as items touch them."""
-    private = (Space.REGISTER, Space.LOCAL, Space.LITERAL)
-    return (
-        b
-        for b in {b: None for s in statements(items) for b, _ in (*s.reads, *s.writes)}
-        if b.space not in private
-    )

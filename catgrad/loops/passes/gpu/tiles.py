@@ -1,63 +1,59 @@
 """Tiled matrix products: blocks compute tiles of the result from tiles of both factors in shared memory.
 
     for each tile, a block:
-        sum = 0                                        in registers, a patch for each thread
+        sums = 0                                       in registers, some for each thread
         for each slice of the terms:
             left_tile, right_tile = the factors        all threads load, barrier
-            for k: sum += left_tile[k] ⊗ right_tile[k] outer products of registers, barrier
-        epilogue(sum)                                  each thread stores its patch
+            sums += left_tile · right_tile             outer products, or tensor cores; barrier
+        epilogue(sums)                                 each thread stores its elements
 
-Factors and epilogue are any scalars, so convolutions are implicit products, and masks, casts, biases and
-activations cost no memory traffic.
+Factors and epilogue are any scalars, so convolutions are implicit products, and masks, casts, biases,
+activations and optimisers cost no memory traffic.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from itertools import zip_longest
 from math import prod
 
 from catgrad.dims import Size, product
-from catgrad.loops.ir.index import Index, Variable, index, is_below, modulo, quotient
-from catgrad.loops.ir.nest import (
-    Accumulate,
-    Axis,
-    Item,
-    Kernel,
-    Loop,
-    Replaced,
-    Rewriter,
-    Store,
-    Substituted,
-    nested,
-    rewritten,
-)
+from catgrad.loops.ir.index import ZERO, Index, Variable, index, is_below, modulo, quotient
+from catgrad.loops.ir.nest import Accumulate, Axis, Item, Kernel, Loop, Store, Substituted, rewritten
 from catgrad.loops.ir.scalar import Bounds, Buffer, Compute, Load, Masked, Scalar, Space, cast, number
+from catgrad.loops.machine import Machine
 from catgrad.loops.passes.gpu.products import MatrixProduct, count, product_nest
 from catgrad.loops.passes.gpu.wide import WIDTH
 from catgrad.ops.arithmetic import Add, Multiply
-from catgrad.types import NdArrayType
+from catgrad.ops.cast import Cast
+from catgrad.types import Dtype, NdArrayType
 
-SIDE = 16
-"""Threads along each side of a tile."""
+THREADS = 256
+"""Threads of a block."""
 
 DEPTH = 16
 """Terms that tiles in shared memory hold at once."""
 
 PATCHES = (1, 2, 4)
-"""Elements of a thread's patch along each side."""
-
-ENOUGH_BLOCKS = 128
-"""Blocks that occupy a GPU."""
+"""Elements of a thread's patch along each side, or fragments of a warp's on tensor cores."""
 
 PADDING = 4
 """Elements between the rows of a tile, so that they begin in different banks."""
 
+TENSOR_PADDING = 8
+"""The same for tiles that tensor cores multiply."""
 
-def tiled(kernel: Kernel) -> Kernel | None:
+ENOUGH_BLOCKS = 128
+"""Blocks that occupy a GPU."""
+
+SHORT = (Dtype.bfloat16, Dtype.float16)
+"""Dtypes of factors that tensor cores multiply exactly, and add up in float32."""
+
+
+def tiled(kernel: Kernel, machine: Machine) -> Kernel | None:
     """Tile the matrix product of a kernel; None if it has none."""
     found = product_nest(kernel.body[0]) if len(kernel.body) == 1 else None
-    return Kernel([_Tiles(found, _epilogue(kernel.body[0])).loop()]) if found else None
+    return Kernel([_Tiles(found, _epilogue(kernel.body[0]), machine).loop()]) if found else None
 
 
 def _epilogue(item: Item) -> list[Item]:
@@ -68,101 +64,148 @@ def _epilogue(item: Item) -> list[Item]:
     return []
 
 
-@dataclass(frozen=True)
 class _Side:
-    """Rows or columns: their number, the first of a block's tile, and a thread's own among them."""
+    """Rows or columns of a product: those of a block's tile, and a thread's own among them.
 
-    variables: tuple[Variable, ...]
-    name: str
-    patch: int
+    The place in a tile is a number of mixed radix: some digits count threads, some a thread's own elements.
+    """
 
-    def __post_init__(self) -> None:
-        extent = product(tuple(v.extent for v in self.variables))
-        object.__setattr__(self, "extent", extent)
-        patch = self.patch
-        object.__setattr__(self, "first", stepped(extent, f"{self.name}_tile", SIDE * patch))
-        object.__setattr__(self, "thread", Variable(SIDE, f"{self.name}_thread"))
+    def __init__(
+        self,
+        variables: Sequence[Variable],
+        name: str,
+        threads: Sequence[tuple[int, int]],
+        own: Sequence[tuple[int, int]],
+    ) -> None:
+        self.variables = variables
+        self.extent = product(tuple(v.extent for v in variables))
+        self.width = prod(n for n, _ in (*threads, *own))
+        self.first = stepped(self.extent, f"{name}_tile", self.width)
+        self.name = name
+        self.threads = [Variable(n, f"{name}_thread") for n, _ in threads]
+        self.own = [Variable(n, name) for n, _ in own]
+        weights = [weight for _, weight in (*threads, *own)]
+        self.place = sum(
+            (index(v) * w for v, w in zip((*self.threads, *self.own), weights, strict=True)), start=ZERO
+        )
 
-    @property
-    def width(self) -> int:
-        """Count the rows or columns of a tile."""
-        return SIDE * self.patch
-
-    def places(self, place: Index) -> dict[Variable, Index]:
-        """Compute the variables from the number of a row or column."""
-        return unflat(self.variables, place)
+    def values(self, place: Index) -> dict[Variable, Index]:
+        """Compute the variables of the row or column at a place of the tile."""
+        return unflat(self.variables, index(self.first) + place)
 
     def within(self, place: Index) -> tuple[Bounds, ...]:
         """Return the condition that there is such a row or column, unless there always is."""
         whole = isinstance(self.extent, int) and self.extent % self.width == 0
-        return () if whole or is_below(place, self.extent) else (Bounds(place, self.extent, False, True),)
+        at = index(self.first) + place
+        return () if whole or is_below(at, self.extent) else (Bounds(at, self.extent, False, True),)
+
+
+def _sides(found: MatrixProduct, on_tensor_cores: bool) -> tuple[_Side, _Side]:
+    """Divide tiles among threads: as square patches, or as the fragments of mma.sync (PTX ISA, 9.7.14)."""
+    rows, columns = patches(found, on_tensor_cores)
+    if on_tensor_cores:
+        return (
+            _Side(found.rows, "row", [(2, 16 * rows), (8, 1)], [(rows, 16), (2, 8)]),
+            _Side(found.columns, "column", [(4, 8 * columns), (4, 2)], [(columns, 8), (2, 1)]),
+        )
+    return (
+        _Side(found.rows, "row", [(16, rows)], [(rows, 1)]),
+        _Side(found.columns, "column", [(16, columns)], [(columns, 1)]),
+    )
+
+
+def patches(found: MatrixProduct, on_tensor_cores: bool = False) -> tuple[int, int]:
+    """Choose the sizes of patches: large, if there are blocks enough all the same."""
+    side = 32 if on_tensor_cores else 16
+    sizes = count(found.rows), count(found.columns)
+    rows, columns = (max(p for p in PATCHES if p == 1 or n >= side * p) for n in sizes)
+    while blocks(found, side * rows, side * columns) < ENOUGH_BLOCKS and max(rows, columns) > 2:
+        rows, columns = (rows // 2, columns) if rows >= columns else (rows, columns // 2)
+    return rows, columns
+
+
+def blocks(found: MatrixProduct, height: int = 32, width: int = 32) -> int:
+    """Count the tiles of a product, of this height and width."""
+    tiles = (-(-count(group) // n) for group, n in ((found.rows, height), (found.columns, width)))
+    return count(found.batch) * prod(tiles)
 
 
 class _Tiles:
     """The loops of one product."""
 
-    def __init__(self, found: MatrixProduct, epilogue: Sequence[Item]) -> None:
+    def __init__(self, found: MatrixProduct, epilogue: Sequence[Item], machine: Machine) -> None:
         self.product, self.epilogue = found, epilogue
-        patch = patches(found)
-        self.rows, self.columns = _Side(found.rows, "row", patch[0]), _Side(found.columns, "column", patch[1])
+        self.dtype = found.reduce.scalar.dtype
+        short = next((d for d in SHORT if all(narrowed(f, d) for f in (found.left, found.right))), None)
+        self.factor_dtype = short or self.dtype
+        self.on_tensor_cores = bool(short) or (machine.tensor_floats and self.dtype is Dtype.float32)
+        self.rows, self.columns = _sides(found, self.on_tensor_cores)
+        self.deep = 2 * DEPTH if short else DEPTH
         self.depth = product(tuple(v.extent for v in found.sums))
-        self.slice = stepped(self.depth, "slice", DEPTH)
-        dtype = found.reduce.scalar.dtype
-        self.left = self._tile("left", self.rows, dtype)
-        self.right = self._tile("right", self.columns, dtype)
-        threads = (SIDE, SIDE)
-        self.sums = Buffer("sums", NdArrayType((*threads, *patch), dtype), Space.LOCAL)
-        self.factors = [
-            Buffer(f"{side}s", NdArrayType((*threads, n), dtype), Space.LOCAL)
-            for side, n in zip(("left", "right"), patch, strict=True)
+        self.slice = stepped(self.depth, "slice", self.deep)
+        self.threads = [
+            v for pair in zip_longest(self.rows.threads, self.columns.threads) for v in pair if v is not None
         ]
+        own = (*self.rows.own, *self.columns.own)
+        self.tiles = [self._tile("left", self.rows), self._tile("right", self.columns)]
+        self.sums = self._private("sums", own)
 
-    def _tile(self, name: str, side: _Side, dtype: object) -> Buffer:
-        shape = (DEPTH, side.width + PADDING)
-        return Buffer(f"{name}_tile", NdArrayType(shape, dtype), Space.SHARED)  # type: ignore[arg-type]
+    def _tile(self, name: str, side: _Side) -> Buffer:
+        padding = TENSOR_PADDING if self.on_tensor_cores else PADDING
+        terms_inside = self.factor_dtype in SHORT  # two neighbouring terms are one operand of mma.sync
+        shape = (side.width, self.deep + padding) if terms_inside else (self.deep, side.width + padding)
+        return Buffer(f"{name}_tile", NdArrayType(shape, self.factor_dtype), Space.SHARED)
+
+    def _at(self, place: Index, term: Index) -> tuple[Index, Index]:
+        return (place, term) if self.factor_dtype in SHORT else (term, place)
+
+    def _private(self, name: str, own: Sequence[Variable]) -> Buffer:
+        shape = tuple(v.extent for v in (*self.threads, *own))
+        return Buffer(name, NdArrayType(shape, self.dtype), Space.LOCAL)
+
+    def _own(self, own: Sequence[Variable]) -> tuple[Index, ...]:
+        return tuple(map(index, (*self.threads, *own)))
 
     def loop(self) -> Loop:
         """The loops over tiles, and what a block does for each."""
-        number_of_slices = Loop(self.slice, [*self._loads(), self._multiply()])
-        zero = number(0, self.sums.type.dtype)
-        begin = self._of_threads(self._patch(lambda i, j: [Store(self.sums, self._own(i, j), zero)]))
-        body: list[Item] = [begin, number_of_slices, self._end()]
-        for variable in (self.columns.first, self.rows.first, *reversed(self.product.batch)):
-            body = [Loop(variable, body, axis=Axis.BLOCK, threads=SIDE * SIDE)]
+        own = (*self.rows.own, *self.columns.own)
+        zero = Store(self.sums, self._own(own), number(0, self.dtype))
+        begin = self._of_threads(_unrolled(own, [zero]))
+        p = self.product
+        loads = [
+            self._load(f, side, tile)
+            for f, side, tile in zip((p.left, p.right), (self.rows, self.columns), self.tiles, strict=True)
+        ]
+        body: list[Item] = [begin, Loop(self.slice, [*loads, self._multiply()]), self._end()]
+        for variable in (self.columns.first, self.rows.first, *reversed(p.batch)):
+            body = [Loop(variable, body, axis=Axis.BLOCK, threads=THREADS)]
         [loop] = body
         assert isinstance(loop, Loop)
         return loop
 
     def _of_threads(self, body: list[Item]) -> Loop:
-        inner = Loop(self.columns.thread, body, axis=Axis.THREAD)
-        return Loop(self.rows.thread, [inner], axis=Axis.THREAD)
-
-    def _own(self, *places: Variable) -> tuple[Index, ...]:
-        return index(self.rows.thread), index(self.columns.thread), *map(index, places)
-
-    def _patch(self, body: object) -> list[Item]:
-        i, j = Variable(self.rows.patch, "i"), Variable(self.columns.patch, "j")
-        return _unrolled([i, j], body(i, j))  # type: ignore[operator]
-
-    def _loads(self) -> list[Item]:
-        """Load the tiles of both factors, neighbouring elements by neighbouring threads."""
-        p = self.product
-        return [self._load(p.left, self.rows, self.left), self._load(p.right, self.columns, self.right)]
+        for variable in reversed(self.threads):
+            body = [Loop(variable, body, axis=Axis.THREAD)]
+        [loop] = body
+        assert isinstance(loop, Loop)
+        return loop
 
     def _load(self, factor: Scalar, side: _Side, tile: Buffer) -> Item:
-        near, deep = Variable(side.width, side.name), Variable(DEPTH, "term")
-        place, term = index(side.first) + index(near), index(self.slice) + index(deep)
-        values = side.places(place) | unflat(self.product.sums, term)
-        conditions = side.within(place)
-        if not isinstance(self.depth, int) or self.depth % DEPTH:
+        """Load a tile of a factor, neighbouring elements by neighbouring threads."""
+        near, deep = Variable(side.width, side.name), Variable(self.deep, "term")
+        term = index(self.slice) + index(deep)
+        values = side.values(index(near)) | unflat(self.product.sums, term)
+        conditions = side.within(index(near))
+        if not isinstance(self.depth, int) or self.depth % self.deep:
             conditions += (Bounds(term, self.depth, False, True),)
+        factor = narrowed(factor, self.factor_dtype) or factor
         scalar = Substituted(values).scalar(factor)
         if conditions:
             scalar = Masked(conditions, scalar, number(0, scalar.dtype))
-        along = _strides(factor, side.variables) >= _strides(factor, self.product.sums)
-        outer, inner = (near, deep) if along else (deep, near)
-        store = Store(tile, (index(deep), index(near)), scalar)
-        strip, four = Variable(inner.extent // WIDTH, inner.name), Variable(WIDTH, "near")  # type: ignore[operator]
+        along = _is_contiguous(factor, side.variables) or not _is_contiguous(factor, self.product.sums)
+        outer, inner = (deep, near) if along else (near, deep)
+        store = Store(tile, self._at(index(near), index(deep)), scalar)
+        strip, four = Variable(inner.extent // WIDTH, inner.name), Variable(WIDTH, "near")
         change = Substituted({inner: index(strip) * WIDTH + index(four)})
         loads: Item = Loop(four, [store.map(change)], axis=Axis.UNROLLED)
         for variable in (strip, outer):
@@ -170,83 +213,61 @@ class _Tiles:
         return loads
 
     def _multiply(self) -> Item:
-        """Add the outer products of columns and rows of the tiles."""
-        k = Variable(DEPTH, "k")
+        """Add the product of both tiles: outer products of their columns and rows."""
+        k, own = Variable(self.deep, "k"), (*self.rows.own, *self.columns.own)
+        at = [self._at(side.place, index(k)) for side in (self.rows, self.columns)]
+        factors: list[Scalar] = [Load(tile, i) for tile, i in zip(self.tiles, at, strict=True)]
+        if self.factor_dtype is not self.dtype:
+            factors = [cast(f, self.dtype) for f in factors]
         body: list[Item] = []
-        for side, tile, own in zip(
-            (self.rows, self.columns), (self.left, self.right), self.factors, strict=True
-        ):
-            i = Variable(side.patch, "i")
-            at = index(side.thread) * side.patch + index(i)
-            body += _unrolled([i], [Store(own, self._own(i), Load(tile, (index(k), at)))])
-
-        def product_of(i: Variable, j: Variable) -> list[Item]:
-            factors = tuple(Load(own, self._own(v)) for own, v in zip(self.factors, (i, j), strict=True))
-            term = Compute(Multiply(), self.sums.type.dtype, factors)
-            return [Accumulate(self.sums, self._own(i, j), Add(), term)]
-
-        body += self._patch(product_of)
-        return self._of_threads([Loop(k, body, axis=Axis.UNROLLED)])
+        if not self.on_tensor_cores:
+            for number_, (side, name) in enumerate(((self.rows, "lefts"), (self.columns, "rights"))):
+                register = self._private(name, side.own)
+                body += _unrolled(side.own, [Store(register, self._own(side.own), factors[number_])])
+                factors[number_] = Load(register, self._own(side.own))
+        term = Compute(Multiply(), self.dtype, tuple(factors))
+        body += _unrolled(own, [Accumulate(self.sums, self._own(own), Add(), term)])
+        axis = Axis.TENSOR if self.on_tensor_cores else Axis.UNROLLED
+        return self._of_threads([Loop(k, body, axis=axis)])
 
     def _end(self) -> Item:
-        """Compute the epilogue of each element of the patch that there is."""
-        r = self.product.reduce
-
-        def stored(i: Variable, j: Variable) -> list[Item]:
-            places = [
-                index(side.first) + index(side.thread) * side.patch + index(v)
-                for side, v in zip((self.rows, self.columns), (i, j), strict=True)
-            ]
-            values = self.rows.places(places[0]) | self.columns.places(places[1])
-            result: Scalar = Load(self.sums, self._own(i, j))
-            dtype = r.buffer.type.dtype
-            store = Store(r.buffer, r.indices, result if dtype is result.dtype else cast(result, dtype))
-            conditions = [
-                side.within(place) for side, place in zip((self.rows, self.columns), places, strict=True)
-            ]
-            body = rewritten([store, *self.epilogue], Substituted(values))
-            return _guarded(i, j, conditions, body)
-
-        i, j = Variable(self.rows.patch, "i"), Variable(self.columns.patch, "j")
-        return self._of_threads(stored(i, j))
+        """Compute the epilogue of each element that there is."""
+        r, sides = self.product.reduce, (self.rows, self.columns)
+        values = {v: i for side in sides for v, i in side.values(side.place).items()}
+        result: Scalar = Load(self.sums, self._own((*self.rows.own, *self.columns.own)))
+        dtype = r.buffer.type.dtype
+        store = Store(r.buffer, r.indices, result if dtype is result.dtype else cast(result, dtype))
+        body = rewritten([store, *self.epilogue], Substituted(values))
+        for side in reversed(sides):
+            body = _unrolled(side.own, body, side.within(side.place))
+        return self._of_threads(body)
 
 
-def patches(found: MatrixProduct) -> tuple[int, int]:
-    """Choose the rows and columns of a thread's patch: many, if there are blocks enough all the same."""
-    sizes = count(found.rows), count(found.columns)
-    rows, columns = (max(p for p in PATCHES if p == 1 or n >= SIDE * p) for n in sizes)
-    while (
-        (rows, columns) != (1, 1) and blocks(found, rows, columns) < ENOUGH_BLOCKS and max(rows, columns) > 2
-    ):
-        rows, columns = (rows // 2, columns) if rows >= columns else (rows, columns // 2)
-    return rows, columns
-
-
-def blocks(found: MatrixProduct, rows: int = 2, columns: int = 2) -> int:
-    """Count the tiles of a product, at these sizes of patches."""
-    tiles = (-(-count(group) // (SIDE * n)) for group, n in ((found.rows, rows), (found.columns, columns)))
-    return count(found.batch) * prod(tiles)
-
-
-def _guarded(
-    i: Variable, j: Variable, conditions: Sequence[tuple[Bounds, ...]], body: list[Item]
+def _unrolled(
+    variables: Sequence[Variable], body: list[Item], conditions: tuple[Bounds, ...] = ()
 ) -> list[Item]:
-    """Nest a body in unrolled loops, whose iterations beyond the end are left out."""
-    inner = Loop(j, body, axis=Axis.UNROLLED, conditions=conditions[1])
-    return [Loop(i, [inner], axis=Axis.UNROLLED, conditions=conditions[0])]
+    """Nest items in unrolled loops; iterations of the innermost where conditions do not hold are left out."""
+    needed = [v for v in variables if v.extent != 1] or list(variables[-1:] if conditions else ())
+    for number_, variable in enumerate(reversed(needed)):
+        within = conditions if number_ == 0 else ()
+        body = [Loop(variable, body, axis=Axis.UNROLLED, conditions=within)]
+    return body
 
 
-def _unrolled(variables: Sequence[Variable], body: list[Item]) -> list[Item]:
-    return [
-        replace(item, axis=Axis.UNROLLED, body=_unrolled([], item.body)) if isinstance(item, Loop) else item
-        for item in nested(variables, body)
-    ]
+def narrowed(scalar: Scalar, dtype: Dtype) -> Scalar | None:
+    """Return a scalar in the shorter dtype that it was converted from, if it was."""
+    if isinstance(scalar, Masked):
+        inside = narrowed(scalar.inside, dtype)
+        return Masked(scalar.conditions, inside, number(0, dtype)) if inside else None
+    if isinstance(scalar, Compute) and isinstance(scalar.op, Cast) and scalar.operands[0].dtype is dtype:
+        return scalar.operands[0]
+    return None
 
 
-def _strides(factor: Scalar, variables: Sequence[Variable]) -> int:
-    """Tell how far apart neighbours along variables are: 1 side by side, or many."""
+def _is_contiguous(factor: Scalar, variables: Sequence[Variable]) -> bool:
+    """Tell whether neighbours along some variable lie side by side."""
     places = [load.buffer.flat(load.indices) for load in factor.loads()]
-    return 1 if any(place.coefficient(v) == 1 for place in places for v in variables) else 2
+    return any(place.coefficient(v) == 1 for place in places for v in variables)
 
 
 def stepped(extent: Size, name: str, step: int) -> Variable:
@@ -261,6 +282,3 @@ def unflat(variables: Sequence[Variable], place: Index) -> dict[Variable, Index]
         values[variable] = modulo(place, variable.extent)
         place = quotient(place, variable.extent)
     return values | ({variables[0]: place} if variables else {})
-
-
-__all__ = ["Replaced", "Rewriter", "tiled"]

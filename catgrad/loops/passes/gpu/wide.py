@@ -1,4 +1,4 @@
-"""Strip mining by four: each thread of a large grid processes neighbouring elements, in accesses of 16 bytes."""
+"""Strip mining by four: threads of large grids process neighbouring elements, in accesses of 16 bytes."""
 
 from __future__ import annotations
 

@@ -9,26 +9,16 @@ from catgrad.backends import templates
 from catgrad.backends.host.sizes import with_free_sizes
 
 from catgrad.backend import Backend
-from catgrad.errors import DtypeError
 from catgrad.loops import OPERATIONS
 from catgrad.loops.printing.functions import KERNELS
 from catgrad.programs.program import Program
-from catgrad.types import Dtype
 
 from .functions import template_context
 from .loading import NODE, load
 
 
 def prepare(backend: Backend, program: Program) -> Program:
-    """Rename sizes that are words of JavaScript. Raises: DtypeError for arrays of floats of 16 bits."""
-    types = {type for function in program.functions for type in function.types if type}
-    for type in types:
-        if type.dtype in (Dtype.float16, Dtype.bfloat16):
-            raise DtypeError(
-                "an array in JavaScript must have elements of at least 32 bits, or be bool",
-                f"one of {program.name} is {type}",
-                "build the model in float32, or choose another target",
-            )
+    """Rename sizes that are words of JavaScript."""
     return with_free_sizes(program, (*backend.dialect.reserved, *KERNELS))
 
 

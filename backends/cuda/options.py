@@ -1,0 +1,27 @@
+"""Options of the target."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from catgrad.options import require_choices, require_kinds
+
+MATH = ("float32", "tf32")
+"""Arithmetic of products of float32: of all bits, or of factors rounded to 11."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """Options of the emitted library.
+
+    `math` is `float32`, or `tf32`: then tensor cores multiply factors of float32 that are rounded to 11 bits,
+    which is faster. Products of 16-bit floats use tensor cores anyway, which multiply them exactly.
+
+    Raises: OptionError for another value
+    """
+
+    math: str = "float32"
+
+    def __post_init__(self) -> None:
+        require_kinds(self)
+        require_choices(self, {"math": MATH})
