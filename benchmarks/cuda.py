@@ -109,13 +109,11 @@ def kernel_rows() -> tuple[list[tables.Row], dict[str, float]]:
     from benchmarks import gpu_kernels
 
     with CONSOLE.status("ceilings, then kernels"):
-        ceilings, rng = gpu_kernels.ceilings(), np.random.default_rng(0)
-        emitted = gpu_kernels.compiled(gpu_kernels.CASES, simulate=False)
-        rows = []
-        for number, case in enumerate(gpu_kernels.CASES):
-            each = gpu_kernels.bound(case, number, emitted, rng)
-            rows.append(tables.kernel_row(case.name, each, gpu_kernels.measured(each), ceilings))
-            emitted.forget()
+        ceilings = gpu_kernels.ceilings()
+        rows = [
+            tables.kernel_row(case.name, each, gpu_kernels.measured(each), ceilings)
+            for case, each in gpu_kernels.bindings(np.random.default_rng(0), simulate=False)
+        ]
         update = gpu_kernels.adamw(gpu_kernels.UPDATED, simulate=False)
         rows.append(tables.kernel_row("AdamW", update, gpu_kernels.measured(update), ceilings))
     CONSOLE.print(tables.kernel_table(rows), ceilings)

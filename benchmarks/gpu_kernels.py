@@ -6,8 +6,9 @@ results once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 from typing import Any, NamedTuple
 
@@ -17,11 +18,12 @@ from torch.nn import functional as F
 
 from benchmarks.gpu_clock import Call, side_by_side
 from benchmarks.gpu_library import Emitted
+from benchmarks.gpu_tables import COPY, cublas
 from catgrad import Dtype, NdArrayType, Task, Term, build, discard, identity, layers, losses, ops, optimisers
 from catgrad.backend import get_backend
 from catgrad.functors import Expand, reverse, reverse_derivative
 from catgrad.programs.ports import Kind, Role
-from catgrad.programs.program import Program, lower
+from catgrad.programs.program import Function, Program, lower
 
 Tensors = Sequence[torch.Tensor]
 Sizes = tuple[int, ...]
@@ -38,7 +40,7 @@ EPSILON = 1e-5
 class KernelCase:
     """A function as a term and in PyTorch, at the sizes of GPT-2 and at few for the simulator.
 
-    `bind` returns PyTorch's function with its arguments, after computing what autograd would have kept.
+    `keep` appends to the arguments what autograd would have kept. Products have a `precision`.
     """
 
     name: str
@@ -47,7 +49,12 @@ class KernelCase:
     sizes: Sizes
     few: Sizes
     keep: Callable[[Tensors], Tensors] = tuple
-    is_product: bool = False
+    precision: str = ""
+
+    @property
+    def options(self) -> dict[str, str]:
+        """The target's options for a product in a precision."""
+        return {"math": "tf32"} if self.precision == "tf32" else {}
 
 
 def array(*shape: int) -> NdArrayType:
@@ -90,13 +97,15 @@ def loss_and_gradient(scores: Any, labels: Any, _: Any) -> Any:
     return torch.func.grad_and_value(F.cross_entropy)(scores, labels)[::-1]
 
 
-def product(rows: int, terms: int, columns: int) -> KernelCase:
-    """The product of a layer of GPT-2."""
-    return KernelCase(
-        f"product {rows} × {terms} × {columns}",
-        lambda m, k, n: build(lambda x, w: x @ w, [array(m, k), array(k, n)]),
-        torch.matmul, (rows, terms, columns), (32, 24, 40), is_product=True,
-    )  # fmt: skip
+def product(rows: int, terms: int, columns: int, precision: str) -> KernelCase:
+    """The product of a layer of GPT-2 in a precision."""
+    dtype = Dtype.bfloat16 if precision == "bf16" else Dtype.float32
+
+    def term(m: int, k: int, n: int) -> Term:
+        return build(lambda x, w: x @ w, [NdArrayType((m, k), dtype), NdArrayType((k, n), dtype)])
+
+    name = f"product {rows} × {terms} × {columns}, {precision}"
+    return KernelCase(name, term, torch.matmul, (rows, terms, columns), (32, 24, 40), precision=precision)
 
 
 CASES = (
@@ -116,10 +125,13 @@ CASES = (
         (32768, 768), (6, 64), statistics,
     ),
     KernelCase("cross entropy, with gradient", cross_entropy, loss_and_gradient, (8192, 50257), (6, 70)),
-    *(product(*sizes) for sizes in (
+    *(product(*sizes, precision) for precision in ("float32", "tf32", "bf16") for sizes in (
         (32768, 768, 2304), (32768, 768, 768), (32768, 768, 3072), (32768, 3072, 768), (8192, 768, 50257),
     )),
 )  # fmt: skip
+
+TOLERANCES = {"": 1e-4, "float32": 1e-4, "tf32": 2e-3, "bf16": 1e-2}
+"""The tolerance of results for each precision, relative to the greatest."""
 
 
 class Bound(NamedTuple):
@@ -130,28 +142,33 @@ class Bound(NamedTuple):
     peer: Callable[..., Any]
     arguments: Tensors
     bytes: int
-    operations: int
+    operations: int = 0
+    precision: str = ""
 
 
-def compiled(cases: Sequence[KernelCase], simulate: bool) -> Emitted:
-    """Emit and load the functions of all cases as one library."""
+def bindings(rng: np.random.Generator, simulate: bool) -> Iterator[tuple[KernelCase, Bound]]:
+    """Emit all cases as one library for each set of options, and bind each to random arrays in turn."""
     expand = Expand(get_backend("cuda").has)
-    terms = [case.term(*(case.few if simulate else case.sizes)) for case in cases]
-    functions = tuple(lower(expand(term), f"f{k}", doc="A kernel.") for k, term in enumerate(terms))
-    return Emitted(Program("kernels", functions), simulate)
+    for options in ({}, {"math": "tf32"}):
+        cases = [case for case in CASES if case.options == options]
+        terms = [case.term(*(case.few if simulate else case.sizes)) for case in cases]
+        functions = tuple(lower(expand(term), f"f{k}", doc="A kernel.") for k, term in enumerate(terms))
+        emitted = Emitted(Program("kernels", functions), simulate, **options)
+        for case, function in zip(cases, functions, strict=True):
+            yield case, bound(case, function, emitted, rng)
+            emitted.forget()
 
 
-def bound(case: KernelCase, number: int, emitted: Emitted, rng: np.random.Generator) -> Bound:
+def bound(case: KernelCase, function: Function, emitted: Emitted, rng: np.random.Generator) -> Bound:
     """Bind a case to random arrays."""
-    function = emitted.program[f"f{number}"]
+    set_precision(case.precision)
     sizes = case.few if emitted.device == "cpu" else case.sizes
     inputs = [_random(port.type, sizes[-1], rng, emitted.device) for port in function.inputs]
     outputs = [empty(port.type, emitted.device) for port in function.outputs]
-    operations = 2 * prod(sizes) if case.is_product else 0
-    arrays = [*inputs, *outputs]
-    size = sum(tensor.numel() * tensor.element_size() for tensor in arrays)
+    size = sum(tensor.numel() * tensor.element_size() for tensor in (*inputs, *outputs))
+    operations = 2 * prod(sizes) if case.precision else 0
     ours = emitted.bound(function.name, {}, inputs, outputs)
-    return Bound(ours, outputs, case.peer, case.keep(inputs), size, operations)
+    return Bound(ours, outputs, case.peer, case.keep(inputs), size, operations, case.precision)
 
 
 def empty(type: NdArrayType, device: str) -> torch.Tensor:
@@ -164,7 +181,7 @@ def _random(type: NdArrayType, classes: int, rng: np.random.Generator, device: s
         return torch.tensor(rng.integers(0, classes, type.shape), device=device)
     # The cotangent of a loss is 1.
     values = rng.standard_normal(type.shape, np.float32) if type.shape else np.float32(1)
-    return torch.tensor(values, device=device)
+    return torch.tensor(values, device=device).to(getattr(torch, type.dtype.numpy.name))
 
 
 def adamw(shape: Sizes, simulate: bool) -> Bound:
@@ -189,27 +206,32 @@ def adamw(shape: Sizes, simulate: bool) -> Bound:
         optimiser.step()
         return theirs.detach()
 
-    return Bound(ours, [weight], step, (), 7 * weight.numel() * 4, 0)
+    return Bound(ours, [weight], step, (), 7 * weight.numel() * 4)
+
+
+def set_precision(precision: str) -> None:
+    """Choose how PyTorch multiplies matrices of float32."""
+    torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
+
+
+def multiplied(precision: str, x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    """Multiply in a precision."""
+    set_precision(precision)
+    return x @ w
 
 
 def ceilings() -> dict[str, float]:
     """Measure the bytes a second of a copy, and the operations a second of cuBLAS in each precision."""
     source = torch.randint(256, (COPIED_BYTES,), dtype=torch.uint8, device="cuda")
     target = torch.empty_like(source)
-    a, b = (torch.randn(LARGE, LARGE, device="cuda") for _ in range(2))
-    halves = a.bfloat16(), b.bfloat16()
-
-    def in_tf32() -> None:
-        torch.set_float32_matmul_precision("high")
-        torch.matmul(a, b)
-        torch.set_float32_matmul_precision("highest")
-
-    torch.set_float32_matmul_precision("highest")
-    calls = [lambda: target.copy_(source), lambda: a @ b, in_tf32, lambda: halves[0] @ halves[1]]
-    names = ["copy, bytes/s", "cuBLAS float32, FLOP/s", "cuBLAS TF32, FLOP/s", "cuBLAS bf16, FLOP/s"]
+    wide = [torch.randn(LARGE, LARGE, device="cuda") for _ in range(2)]
+    calls: dict[str, Call] = {COPY: lambda: target.copy_(source)}
+    for precision in ("float32", "tf32", "bf16"):
+        factors = [x.bfloat16() for x in wide] if precision == "bf16" else wide
+        calls[cublas(precision)] = partial(multiplied, precision, *factors)
     amounts = [2 * COPIED_BYTES, *[2 * LARGE**3] * 3]
-    seconds = side_by_side(calls)
-    return {name: n / s for name, n, s in zip(names, amounts, seconds, strict=True)}
+    seconds = side_by_side(list(calls.values()))
+    return {name: n / s for name, n, s in zip(calls, amounts, seconds, strict=True)}
 
 
 def measured(each: Bound) -> dict[str, float]:
@@ -222,10 +244,12 @@ def measured(each: Bound) -> dict[str, float]:
     return dict(zip(calls, side_by_side(list(calls.values())), strict=True))
 
 
-def check(each: Bound, tolerance: float = 1e-3) -> None:
+def check(each: Bound) -> None:
     """Compare the results of catgrad and PyTorch. Raises: AssertionError if they differ."""
     each.ours()
     theirs = each.peer(*each.arguments)
+    tolerance = TOLERANCES[each.precision]
     pairs = zip(each.results, theirs if isinstance(theirs, tuple | list) else [theirs], strict=True)
     for mine, other in pairs:
-        torch.testing.assert_close(mine.reshape(other.shape), other, rtol=tolerance, atol=tolerance)
+        least = tolerance * float(other.abs().max())
+        torch.testing.assert_close(mine.reshape(other.shape), other, rtol=tolerance, atol=least)

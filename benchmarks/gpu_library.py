@@ -30,8 +30,9 @@ class Emitted:
     On a GPU, that stream becomes PyTorch's current one, so that the work of both is in one order.
     """
 
-    def __init__(self, emitted: Program, simulate: bool) -> None:
-        self.library = get_backend("cuda").emit(emitted).load(simulate=simulate).library
+    def __init__(self, emitted: Program, simulate: bool, **options: Any) -> None:
+        backend = get_backend("cuda").configured(**options)
+        self.library = backend.emit(emitted).load(simulate=simulate).library
         self.program, self.device = emitted, "cpu" if simulate else "cuda"
         self.stream: int = self.library.stream
         if not simulate:
@@ -40,10 +41,12 @@ class Emitted:
         self._message = self.library.function("error_string", [c_int], ctypes.c_char_p)
 
     @classmethod
-    def of_task(cls, task: Task, kinds: Sequence[Kind], simulate: bool) -> Self:
+    def of_task(cls, task: Task, kinds: Sequence[Kind], simulate: bool, **options: Any) -> Self:
         """Emit and load only some functions of a task: compilers take long for those of large models."""
         backend = get_backend("cuda")
-        return cls(program(replace(task, runtime_learning_rate=True), backend.has, kinds), simulate)
+        return cls(
+            program(replace(task, runtime_learning_rate=True), backend.has, kinds), simulate, **options
+        )
 
     def checked(self, name: str, *arguments: Any) -> Callable[[], None]:
         """Bind arguments to a function. The result raises ToolError if the function fails."""

@@ -6,26 +6,33 @@ import json
 import platform
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich import box
 from rich.table import Table
 
-from benchmarks.gpu_kernels import Bound
 from benchmarks.gpu_workloads import KERNELS, PARTS, GpuWorkload
 from benchmarks.harness import processor
 from benchmarks.race import Result
 from benchmarks.tables import text
+
+if TYPE_CHECKING:
+    from benchmarks.gpu_kernels import Bound
 
 OURS = "catgrad"
 """The first word of the names of our competitors."""
 
 MANY = f"{OURS}, many steps a call"
 
-COPY, CUBLAS = "copy, bytes/s", "cuBLAS float32, FLOP/s"
-"""The ceilings of kernels that move arrays, and of products."""
+COPY = "copy, bytes/s"
+"""The name of the ceiling of kernels that move arrays."""
 
 Row = dict[str, Any]
+
+
+def cublas(precision: str) -> str:
+    """Name the ceiling of products in a precision."""
+    return f"cuBLAS {precision}, FLOP/s"
 
 
 def step_row(workload: GpuWorkload, results: Mapping[str, Result]) -> Row:
@@ -49,7 +56,7 @@ def step_row(workload: GpuWorkload, results: Mapping[str, Result]) -> Row:
 
 def kernel_row(name: str, each: Bound, seconds: Mapping[str, float], ceilings: Mapping[str, float]) -> Row:
     """Describe a kernel: what it achieves, and its share of the ceiling measured in the same run."""
-    ceiling = ceilings[CUBLAS if each.operations else COPY]
+    ceiling = ceilings[cublas(each.precision) if each.operations else COPY]
     amount = each.operations or each.bytes
     ours, peers = ({n: s for n, s in seconds.items() if n.startswith(OURS) is own} for own in (True, False))
     return {

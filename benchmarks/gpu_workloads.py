@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
-import catgrad
 from benchmarks.workloads import GPT_STEPS, IRIS, STEP, Workload
-from catgrad import Task
-from catgrad.errors import ToolError, unknown
+from catgrad import Task, mixed_precision
+from catgrad.errors import unknown
 
 
 @dataclass(frozen=True)
@@ -29,21 +28,17 @@ class GpuWorkload(Workload):
 
     @property
     def precise_task(self) -> Task:
-        """The task in the precision of the workload. Raises: ToolError if catgrad has no such precision."""
-        if self.precision == "float32":
-            return self.task
-        if self.precision == "bf16" and hasattr(catgrad, "mixed_precision"):
-            mixed: Task = catgrad.mixed_precision(self.task)
-            return mixed
-        raise ToolError(
-            f"the target cuda must have products in {self.precision}",
-            "it has none",
-            "measure another part, or write those products",
-        )
+        """The task with products in the precision of the workload, but for TF32, an option of the target."""
+        return mixed_precision(self.task) if self.precision == "bf16" else self.task
+
+    @property
+    def options(self) -> Mapping[str, str]:
+        """The target's options."""
+        return {"math": "tf32"} if self.precision == "tf32" else {}
 
     def simulated(self) -> Self:
-        """Reduce it to a size that the simulator runs in seconds, in float32."""
-        return replace(self, device="cpu", precision="float32", **self.reduced)
+        """Reduce it to a size that the simulator runs in seconds."""
+        return replace(self, device="cpu", **self.reduced)
 
 
 RELU: Mapping[str, Any] = {"activation": "relu", "last": "identity"}
@@ -55,7 +50,7 @@ SMALL_RESNET = {"side": 16, "stem": (4, 7, 2), "pooled": True, "classes": 10, "b
 MOMENTUM: Mapping[str, Any] = {"rate": 0.05, "momentum": 0.9}
 CHARACTERS = {"vocabulary": 65, "depth": 4, "width": 128, "heads": 4, "context": 64}
 GPT_2 = {"vocabulary": 50257, "depth": 12, "width": 768, "heads": 12, "context": 1024}
-SMALL_GPT = {"batch": 2, "sizes": {"vocabulary": 11, "depth": 1, "width": 16, "heads": 2, "context": 8}}
+SMALL_GPT = {"batch": 2, "sizes": {"vocabulary": 64, "depth": 1, "width": 32, "heads": 2, "context": 16}}
 
 
 def mlp(name: str, title: str, batch: int, widths: tuple[int, ...], few: tuple[int, ...]) -> GpuWorkload:

@@ -24,8 +24,10 @@ class Stepper:
     """
 
     def __init__(self, case: Case, steps: int = 0) -> None:
-        task = GpuWorkload(**case.spec).precise_task
-        self.emitted, self.steps = Emitted.of_task(task, (Kind.STEP,), case.device == "cpu"), steps
+        workload = GpuWorkload(**case.spec)
+        task, simulate = workload.precise_task, case.device == "cpu"
+        self.emitted = Emitted.of_task(task, (Kind.STEP,), simulate, **workload.options)
+        self.steps = steps
         parameters = case.parameters
         self.tables = {
             role: [self._on(parameters[s.name] if role is Role.PARAMETER else initial(s)) for s in slots]
