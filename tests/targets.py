@@ -10,10 +10,10 @@ from hypothesis import Phase, given, settings
 
 from catgrad.backend import get_backend
 
-SHARES = {"c": 5, "scratch": 5}
+SHARES = {"c": 5, "cuda": 10, "scratch": 5}
 """Divisors of the number of examples: each compiles a library or loads a project there."""
 
-TOGETHER = {"c": 32}
+TOGETHER = {"c": 32, "cuda": 64}
 """Cases that share a program, by target: compiling a library is much slower than running it."""
 
 UNSHRUNK = [phase for phase in Phase if phase not in (Phase.shrink, Phase.explain)]

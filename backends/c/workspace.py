@@ -24,8 +24,8 @@ class Workspace:
 
     `arrays` are the bytes of all arrays, of which `least` are alive at the peak. If `has_scratch`, there are
     `scratch` bytes beside them, and as many for each thread if `per_thread`. The sum of the terms of `reach`
-    bounds every size, index and number of bytes in the function, and the parts they are computed from; that of
-    `index_reach` those of sizes and indices alone.
+    bounds every size, index and number of bytes in the function, and the parts they are computed from; that
+    of `index_reach` those of sizes and indices alone.
     """
 
     arrays: Text

@@ -5,7 +5,6 @@ from __future__ import annotations
 from catgrad.backend import Backend
 from catgrad.dims import Dim, Size, coefficients
 from catgrad.loops import OPERATIONS
-from catgrad.loops.passes.gpu.one_block import STEPS
 from catgrad.types import NdArrayType
 
 from .. import templates
@@ -39,11 +38,9 @@ FILES = {
 def index_bits(reach: Size) -> int:
     """Return the bits of a signed integer that holds all indices of a kernel: 32 or 64.
 
-    Sizes at which a symbolic bound exceeds 32 bits are refused; the number of steps is no such size.
+    Sizes at which a symbolic bound exceeds 32 bits are refused.
     """
-    if isinstance(reach, Dim):
-        return 64 if STEPS in reach.symbols else 32
-    return 64 if reach > MAX_INDEX else 32
+    return 64 if not isinstance(reach, Dim) and reach > MAX_INDEX else 32
 
 
 def is_aligned(type: NdArrayType) -> bool:

@@ -64,7 +64,7 @@ PRINTING = [
 @pytest.mark.parametrize("page", PRINTING, ids=lambda p: f"{p.parent.name}/{p.name}")
 def test_the_howtos_run(page, tmp_path, monkeypatch, capsys):
     """Each page prints the indented text below its code."""
-    if page.stem in ("c", "scratch") and (reason := get_backend(page.stem).missing()):
+    if page.stem in ("c", "cuda", "scratch") and (reason := get_backend(page.stem).missing()):
         pytest.skip(reason)
     if page.stem == "scratch-tokenizers":
         pytest.importorskip("tokenizers", reason="the library tokenizers is not installed")

@@ -1,0 +1,107 @@
+"""Schedules for GPUs keep the meaning of programs: in every order of threads, and without races."""
+
+from __future__ import annotations
+
+from functools import partial
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from catgrad import Dtype
+from catgrad.backend import get_backend
+from catgrad.functors import Expand
+from catgrad.loops.compile import compile_kernels
+from catgrad.loops.ir.nest import Axis, Barrier, Combine, Loop, loops, statements
+from catgrad.loops.ir.scalar import Space
+from catgrad.loops.ir.steps import kernels
+from catgrad.loops.memory_plan import byte_size
+from catgrad.loops.passes.gpu import schedule_threads
+from catgrad.programs.program import lower as straight
+from tests.differential import difference, pruned
+from tests.gpu import MACHINES, limits, run_in_teams
+from tests.kernels import has, prepared
+from tests.nests import arrays_for, nests, run_in_order
+from tests.programs import programs
+
+EXPAND = Expand(has)
+BACKEND = get_backend("cuda")
+SHARED_BYTES = 48 * 2**10
+"""Shared memory of a block that does not ask for more."""
+ANY = settings(suppress_health_check=list(HealthCheck), max_examples=60)
+
+
+def function_of(term):
+    return prepared(straight(EXPAND(pruned(term))))
+
+
+def scheduled(term, machine):
+    """Compile a term for a GPU, with limits that suit small programs."""
+    with limits(machine):
+        return compile_kernels(function_of(term), MACHINES[machine])
+
+
+def assert_well_formed(kernel):
+    """Assert what printers rely on: the nest of a kernel, and where threads wait for each other."""
+    [nest] = kernel.body
+    assert nest.axis in (Axis.GRID, Axis.BLOCK, Axis.WARP)
+    assert nest.axis is Axis.GRID or nest.threads in (32, 256, 512)
+    body = nest
+    while len(body.body) == 1 and isinstance(body.body[0], Loop) and body.body[0].axis is nest.axis:
+        body = body.body[0]
+    _assert_levels(body, nest.axis)
+    shared = {b for b, _ in (*kernel.reads, *kernel.writes) if b.space is Space.SHARED}
+    teams = 8 if nest.axis is Axis.WARP else 1
+    assert sum(map(byte_size, shared)) * teams <= SHARED_BYTES
+
+
+def _assert_levels(around, axis):
+    """Assert that threads of a team are only within a team, and barriers where all of them come by."""
+    for item in around.body:
+        if isinstance(item, Loop):
+            assert item.axis in (Axis.SERIAL, Axis.UNROLLED, Axis.THREAD)
+            if item.axis is Axis.THREAD:
+                assert axis in (Axis.BLOCK, Axis.WARP)
+                assert not any(isinstance(s, (Barrier, Combine)) for s in statements([item]))
+                assert all(each.axis is not Axis.THREAD or perfect(item, each) for each in loops(item.body))
+            else:
+                _assert_levels(item, axis)
+        elif isinstance(item, (Barrier, Combine)):
+            assert axis is not Axis.GRID
+            assert not getattr(around, "conditions", ())
+    assert not any(isinstance(a, Barrier) and isinstance(b, Barrier) for a, b in pairwise(around.body))
+
+
+def perfect(outer, inner):
+    while outer is not inner:
+        if len(outer.body) > 1 or not isinstance(outer.body[0], Loop):
+            return False
+        [outer] = outer.body
+    return True
+
+
+@pytest.mark.parametrize("machine", ["default", "small"])
+@ANY
+@given(program=programs(dtypes=tuple(Dtype)))
+def test_random_programs(machine, program):
+    """Compare results with the reference in float64 arithmetic of errors, and integers exactly."""
+    lowered = scheduled(program.term, machine)
+    for kernel in kernels(lowered.steps):
+        assert_well_formed(kernel)
+    message = difference(BACKEND, program, partial(run_in_teams, lowered), ())
+    assert message is None, f"{message} in{program!r}"
+
+
+@ANY
+@given(lowered=nests(), seed=st.integers(0, 9))
+def test_random_kernels(lowered, seed):
+    """Of kernels whose loops carry dependences, one block runs those parts in parallel that it may."""
+    with limits("small"):
+        team = schedule_threads(lowered, MACHINES["small"])
+    for kernel in kernels(team.steps):
+        assert_well_formed(kernel)
+    arrays = arrays_for(lowered, seed)
+    for found, wanted in zip(run_in_teams(team, *arrays), run_in_order(lowered, arrays), strict=True):
+        np.testing.assert_array_equal(found, wanted)
