@@ -7,10 +7,10 @@ after their losses of ten steps have been compared. Times are those between two 
 process after the other, since the memory of a GPU does not hold all of them. Inputs are random. Kernels are
 compared with a copy and with cuBLAS, measured in the same run.
 
-Each part takes at most ten minutes; its rows replace those of the part in benchmarks/results/cuda.json. The
-machine needs PyTorch for CUDA, nvcc and the packages that catgrad depends on, but no network. With
-`--simulate`, our side runs at few sizes in the simulator, and its results are compared with PyTorch's on
-the processor.
+Each part is meant to take at most ten minutes; its rows replace those of the part in
+benchmarks/results/cuda.json. The machine needs PyTorch for CUDA, nvcc and the packages that catgrad depends
+on, but no network. With `--simulate`, our side runs at few sizes in the simulator, and its results are
+compared with PyTorch's on the processor.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ import typer
 from rich.console import Console
 
 from benchmarks import gpu_tables as tables
-from benchmarks.gpu_workloads import KERNELS, PARTS, GpuWorkload, parts_of, workloads_of
+from benchmarks.gpu_workloads import KERNELS, PARTS, TRAINKERNEL, GpuWorkload, parts_of, workloads_of
 from benchmarks.harness import RESULTS
 from benchmarks.processes import Competitor
 from benchmarks.race import TOLERANCE, Race, Result, disagreement
@@ -43,21 +43,21 @@ OURS = (
     Competitor(f"{tables.OURS}, CUDA graph", "cuda_emitted", "graph"),
     Competitor(tables.MANY, "cuda_emitted", "many"),
 )
-MODES = ("default", "reduce-overhead", "max-autotune")
+FORMS = {"eager": "PyTorch eager", "graph": "PyTorch CUDA graph"}
 
 
 def competitors(workload: GpuWorkload) -> tuple[Competitor, ...]:
-    """Return catgrad and its peers. Steps of GPT-2 are compiled in parts, as users do, smaller ones whole."""
-    form = "parts" if workload.alone else "whole"
-    ours = OURS[:2] if workload.alone else OURS
-    missing = "" if find_spec("trainkernel") else "not installed: pip install trainkernel==0.2.0"
-    return (
-        *ours,
-        Competitor("PyTorch eager", "torch_gpu", "eager"),
-        *([] if workload.alone else [Competitor("PyTorch CUDA graph", "torch_gpu", "graph")]),
-        *(Competitor(f"torch.compile {mode}", "torch_gpu", f"{form}/{mode}") for mode in MODES),
-        *([] if workload.alone else [Competitor("trainkernel", "trainkernel_step", missing=missing)]),
-    )
+    """Return catgrad and the peers of a workload."""
+    ours = [each for each in OURS if each.name != tables.MANY] if workload.alone else OURS
+    return (*ours, *map(peer, workload.peers))
+
+
+def peer(word: str) -> Competitor:
+    """Return the competitor of a word: `parts` compile the model with its loss, `whole` the whole step."""
+    if word == TRAINKERNEL:
+        missing = "" if find_spec("trainkernel") else "not installed: pip install trainkernel==0.2.0"
+        return Competitor("trainkernel", "trainkernel_step", missing=missing)
+    return Competitor(FORMS.get(word, f"torch.compile {word.partition('/')[2]}"), "torch_gpu", word)
 
 
 def raced(workload: GpuWorkload, every: Sequence[Competitor], place: Path) -> dict[str, Result]:

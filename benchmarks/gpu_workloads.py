@@ -1,4 +1,4 @@
-"""The models that `benchmarks.cuda` trains, in parts of at most ten minutes."""
+"""The models that `benchmarks.cuda` trains, in parts that are meant to take at most ten minutes each."""
 
 from __future__ import annotations
 
@@ -10,10 +10,14 @@ from benchmarks.workloads import GPT_STEPS, IRIS, STEP, Workload
 from catgrad import Task, mixed_precision
 from catgrad.errors import unknown
 
+MODES = ("default", "reduce-overhead", "max-autotune")
+"""Modes of torch.compile."""
+TRAINKERNEL = "trainkernel"
+
 
 @dataclass(frozen=True)
 class GpuWorkload(Workload):
-    """A workload, the part that it belongs to, its device and the precision of its products.
+    """A workload, the part that it belongs to, its device, the precision of its products, and its peers.
 
     `reduced` has the fields that differ in the simulator. Competitors that train it `alone` on the GPU do so
     one after the other, because its memory does not hold them all.
@@ -23,6 +27,7 @@ class GpuWorkload(Workload):
     device: str = "cuda"
     precision: str = "float32"
     alone: bool = False
+    peers: tuple[str, ...] = ("eager", "graph", *(f"whole/{mode}" for mode in MODES), TRAINKERNEL)
     reduced: Mapping[str, Any] = field(default_factory=dict)
     measures: tuple[str, ...] = (STEP,)
 
@@ -53,20 +58,22 @@ GPT_2 = {"vocabulary": 50257, "depth": 12, "width": 768, "heads": 12, "context":
 SMALL_GPT = {"batch": 2, "sizes": {"vocabulary": 64, "depth": 1, "width": 32, "heads": 2, "context": 16}}
 
 
-def mlp(name: str, title: str, batch: int, widths: tuple[int, ...], few: tuple[int, ...]) -> GpuWorkload:
+def mlp(
+    name: str, title: str, part: str, batch: int, widths: tuple[int, ...], few: tuple[int, ...]
+) -> GpuWorkload:
     """One of the perceptrons that trainkernel reports, whose sizes are chosen here."""
     return GpuWorkload(
         name, f"{title} MLP {'-'.join(map(str, widths))}, batch {batch}", "perceptron",
-        {"widths": widths, **RELU}, batch, "mse", {"rate": 0.01}, part="mlps",
+        {"widths": widths, **RELU}, batch, "mse", {"rate": 0.01}, part=part,
         reduced={"batch": 8, "sizes": {"widths": few, **RELU}},
     )  # fmt: skip
 
 
-def gpt_2(precision: str, title: str) -> GpuWorkload:
-    """GPT-2 124M with AdamW, 32 windows of 1,024 tokens."""
+def gpt_2(precision: str, title: str, name: str, *peers: str) -> GpuWorkload:
+    """GPT-2 124M with AdamW, 32 windows of 1,024 tokens, against some peers."""
     return GpuWorkload(
-        f"gpt-2-{precision}", f"GPT-2 124M, batch 32 × 1024, {title}", "tied_gpt", GPT_2, 32,
-        optimiser=GPT_STEPS, part=f"gpt-2-{precision}", precision=precision, alone=True, reduced=SMALL_GPT,
+        name, f"GPT-2 124M, batch 32 × 1024, {title}", "tied_gpt", GPT_2, 32,
+        optimiser=GPT_STEPS, part=name, precision=precision, alone=True, reduced=SMALL_GPT, peers=peers,
     )  # fmt: skip
 
 
@@ -80,30 +87,37 @@ GPU_WORKLOADS = (
         "digits", "digits CNN 8-16 channels, batch 64", "digits", {}, 64,
         optimiser={"kind": "adam", "rate": 3e-3}, reduced={"batch": 4},
     ),
-    mlp("mlp-tiny-online", "tiny online", 16, (32, 64, 16), (32, 64, 16)),
-    mlp("mlp-online", "online", 32, (64, 128, 32), (64, 16, 32)),
-    mlp("mlp-small", "small", 128, (256, 512, 256), (16, 48, 16)),
-    mlp("mlp-medium", "medium", 256, (512, 1024, 512), (16, 32, 64)),
+    mlp("mlp-tiny-online", "tiny online", "mlps-online", 16, (32, 64, 16), (32, 64, 16)),
+    mlp("mlp-online", "online", "mlps-online", 32, (64, 128, 32), (64, 16, 32)),
+    mlp("mlp-small", "small", "mlps", 128, (256, 512, 256), (16, 48, 16)),
+    mlp("mlp-medium", "medium", "mlps", 256, (512, 1024, 512), (16, 32, 64)),
     GpuWorkload(
-        "resnet-8", "ResNet-8, 3 × 32 × 32, batch 128", "resnet", {}, 128, optimiser=MOMENTUM, part="images",
+        "resnet-8", "ResNet-8, 3 × 32 × 32, batch 128", "resnet", {}, 128, optimiser=MOMENTUM,
+        part="resnet-8",
         reduced={"batch": 2, "sizes": {"side": 8, "stem": (4, 3, 1), "blocks": ((4, 1), (8, 2))}},
     ),
     GpuWorkload(
         "resnet-18", "ResNet-18, 3 × 224 × 224, batch 32", "resnet", RESNET_18, 32, optimiser=MOMENTUM,
-        part="images", reduced={"batch": 2, "sizes": SMALL_RESNET},
+        part="resnet-18", reduced={"batch": 2, "sizes": SMALL_RESNET},
     ),
     GpuWorkload(
         "char-gpt", "char GPT 4 × 128, 4 heads, context 64, batch 64", "gpt", CHARACTERS, 64,
         optimiser=GPT_STEPS, part="text", reduced=SMALL_GPT,
     ),
-    gpt_2("bf16", "bf16"),
-    gpt_2("tf32", "TF32"),
+    *(
+        gpt_2(precision, title, f"gpt-2-{precision}{more}", *peers)
+        for precision, title in (("bf16", "bf16"), ("tf32", "TF32"))
+        for more, peers in (
+            ("", ("eager", "parts/default", "parts/reduce-overhead")),
+            ("-autotuned", ("parts/max-autotune",)),
+        )
+    ),
 )  # fmt: skip
 """The rows of the table, small ones first."""
 
 KERNELS = "kernels"
 PARTS = (KERNELS, *dict.fromkeys(workload.part for workload in GPU_WORKLOADS))
-"""The parts of a measurement, each at most ten minutes."""
+"""The parts of a measurement."""
 
 
 def parts_of(name: str) -> tuple[str, ...]:
