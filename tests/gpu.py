@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from catgrad.backends.cuda.machine import MACHINE, ONE_BLOCK
+from catgrad.backends.cuda.machine import MACHINE
 
 from catgrad.loops.ir.index import Index, Variable
 from catgrad.loops.ir.nest import Axis, Barrier, Item, Loop
@@ -20,7 +20,6 @@ from catgrad.loops.ir.steps import Lowered
 from catgrad.loops.passes import gpu
 from catgrad.loops.passes.gpu.call_library import call_library
 from catgrad.loops.passes.gpu.fuse_rows import row_fusion
-from catgrad.loops.passes.gpu.schedule import schedule_threads
 from catgrad.loops.reference import Interpreter
 from catgrad.programs.program import bind_symbols
 from catgrad.types import Array
@@ -39,13 +38,16 @@ LIMITS = {
 }  # fmt: skip
 """Limits with which small programs have kernels of all kinds."""
 
-SMALL = replace(MACHINE, passes=(*gpu._passes(row_fusion(2, 8)), schedule_threads))
+SMALL = replace(
+    MACHINE,
+    passes=tuple(row_fusion(2, 8) if each.__name__ == "fuse_rows" else each for each in MACHINE.passes),
+)
 """A machine that fuses small programs as the other one fuses large ones."""
 
 LIBRARY = replace(SMALL, passes=(call_library, *SMALL.passes))
 """A machine with a library of matrix products."""
 
-MACHINES = {"default": MACHINE, "small": SMALL, "library": LIBRARY, "one block": ONE_BLOCK}
+MACHINES = {"default": MACHINE, "small": SMALL, "library": LIBRARY}
 
 
 @contextmanager

@@ -214,8 +214,8 @@ class Interpreter:
         axes = np.ix_(*(np.arange(self.size(v.extent)) for v in (s.m, s.n, s.k)))
         self.values |= dict(zip((s.m, s.n, s.k), axes, strict=True))
         wide = s.buffer.type.dtype.wide.numpy
-        left, right = (np.asarray(self.scalar(factor)).astype(wide) for factor in (s.left, s.right))
-        total = np.sum(left * right, axis=2)
+        left, right = (np.asarray(self.scalar(factor), wide) for factor in (s.left, s.right))
+        total = np.sum(np.multiply(left, right), axis=2)
         self.values[s.k] = 0
         self.values |= {s.m: axes[0][:, :, 0], s.n: axes[1][:, :, 0]}
         self.write(s.buffer, s.indices, total + self.read(s.buffer, s.indices) if s.add else total)

@@ -1,6 +1,6 @@
 """A driver of emitted CUDA that needs only NumPy, for programs that a sanitizer watches.
 
-python -m tests.conformance.cuda_driver FOLDER trains on the batches in the folder, and writes the results there.
+python -m tests.conformance.cuda_driver FOLDER trains on the batches in a folder, and writes results there.
 """
 
 from __future__ import annotations
@@ -60,10 +60,14 @@ class Driver:
             name: {slot["name"]: self.empty(slot, {}) for slot in slots}
             for name, slots in manifest["tables"].items()
         }
+        self.initialise()
+
+    def initialise(self) -> None:
+        """Fill the tables with initial values."""
         bytes = self.library[f"{self.prefix}_init_workspace_bytes"]
         bytes.restype = c_size_t
         workspace = Memory(self, np.zeros(bytes(), np.uint8))
-        every = [self.struct(name) for name in manifest["tables"]]
+        every = [self.struct(name) for name in self.tables]
         self(f"{self.prefix}_init", c_int64(SEED), *every, workspace.address, self.stream)
 
     def __call__(self, name: str, *arguments: Any) -> None:

@@ -12,8 +12,10 @@ from tests.unit.c.build import built
 
 PROGRAMS = Path(__file__).parent
 HEADERS = Path(simulator.__file__).parent
-FLAGS = ("-std=c++17", "-O0", "-fno-strict-aliasing", "-fwrapv", "-Wall", "-Wextra", "-Werror")
-FLAGS += ("-Wno-unknown-pragmas", "-Wno-unused-but-set-variable")  # in kernels
+FLAGS = ("-std=c++17", "-O0", "-fno-strict-aliasing", "-fwrapv")
+STRICT = ("-Wall", "-Wextra", "-Werror", "-Wno-unknown-pragmas")
+"""Flags for host programs; nvcc checks the kernels."""
+
 WARNED = "-O1 -Werror all-warnings -Xcompiler -Wall,-Wextra"
 """Flags of nvcc, under which a warning fails."""
 
@@ -34,7 +36,7 @@ def simulated(folder, name, source, flags=(), out="program"):
     if not library.exists():
         _compile(made / f"{name}.cu", library, flags)
         built("gcc", "-std=c11", "-c", folder / f"{name}_files.c", "-o", files)
-    _compile(made / Path(source).name, made / f"{out}.o", flags)
+    _compile(made / Path(source).name, made / f"{out}.o", (*STRICT, *flags))
     built("g++", *flags, made / f"{out}.o", library, files, "-o", made / out)
     return made / out
 

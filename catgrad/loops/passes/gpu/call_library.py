@@ -114,18 +114,15 @@ def _built(
     outer = {label: Variable(sizes[label], variables[label].name) for label in of.outer}
     places: dict[int, Index] = {label: ZERO for label in variables if label not in sizes}
     places |= {label: index(v) for label, v in outer.items()}
-    core = list[Variable]()
-    for group, name in ((of.m, "m"), (of.n, "n"), (of.k, "k")):
-        variable, cut = joined(group, sizes, name)
-        core.append(variable)
-        places |= cut
+    groups = ((of.m, "m"), (of.n, "n"), (of.k, "k"))
+    (m, of_m), (n, of_n), (k, of_k) = (joined(group, sizes, name) for group, name in groups)
+    places |= of_m | of_n | of_k
     change = Substituted({variables[label]: place for label, place in places.items()})
     buffer, indices = found.reduce.buffer, change.indices(found.reduce.indices)
-    matmul = MatMul(buffer, indices, change.load(left), change.load(right), *core)
-    *loops, batch = _by_length(list(outer.values())) or [None]
-    step: Step = ProductStep(() if batch is None else (batch,), (), matmul)
-    for v in loops:
-        assert v is not None  # only the last one may be missing
+    matmul = MatMul(buffer, indices, change.load(left), change.load(right), m, n, k)
+    by_length = _by_length(list(outer.values()))
+    step: Step = ProductStep(tuple(by_length[-1:]), (), matmul)
+    for v in by_length[:-1]:
         step = For(v, False, [step])
     return step
 

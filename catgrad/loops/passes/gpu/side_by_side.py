@@ -9,15 +9,14 @@ from catgrad.loops.ir.scalar import Buffer, Space
 from catgrad.loops.ir.steps import Lowered, Step
 from catgrad.loops.machine import Machine
 from catgrad.loops.memory_plan import byte_size
+from catgrad.loops.passes.gpu.spaces import MAX_SHARED_BYTES
+from catgrad.loops.passes.gpu.threads import BLOCK, WARP
 
 MAX_BLOCKS = 256
 """Blocks of kernels that are launched at once: more occupy a GPU alone."""
 
-MAX_SHARED_BYTES = 40 * 2**10
-"""Bytes of shared memory of all parts, each of which has its own."""
-
-WARPS = 8
-"""Warps of a block that each have a row."""
+MAX_PARTS = 8
+"""Parts of a kernel, which somebody reads."""
 
 
 def launch_side_by_side(lowered: Lowered, machine: Machine) -> Lowered:
@@ -66,11 +65,11 @@ def _fits(first: Step, second: Kernel) -> bool:
     shared = sum(map(_shared_bytes, parts))
     threads = {_threads(item) for item in parts if isinstance(item, Loop)}
     small = all(n is not None for n in sizes) and sum(n or 0 for n in sizes) <= MAX_BLOCKS
-    return small and len(threads) == 1 and shared <= MAX_SHARED_BYTES
+    return small and len(threads) == 1 and len(parts) <= MAX_PARTS and shared <= MAX_SHARED_BYTES
 
 
 def _threads(loop: Loop) -> int:
-    return loop.threads * WARPS if loop.axis is Axis.WARP else loop.threads
+    return BLOCK if loop.axis is Axis.WARP else loop.threads
 
 
 def _blocks(loop: Loop) -> int | None:
@@ -82,7 +81,7 @@ def _blocks(loop: Loop) -> int | None:
             return None
         iterations *= -(-extent // item.variable.step)
         item = item.body[-1]  # type: ignore[assignment]
-    per_block = {Axis.GRID: loop.threads, Axis.WARP: WARPS}.get(axis, 1)
+    per_block = {Axis.GRID: loop.threads, Axis.WARP: BLOCK // WARP}.get(axis, 1)
     return -(-iterations // per_block)
 
 
@@ -90,9 +89,8 @@ def _shared_bytes(item: object) -> int:
     assert isinstance(item, Loop)
     own = {b for b, _ in (*item.reads, *item.writes) if b.space is Space.SHARED}
     total = sum((byte_size(b) for b in own), 0)
-    return (total if isinstance(total, int) else MAX_SHARED_BYTES + 1) * (
-        WARPS if item.axis is Axis.WARP else 1
-    )
+    teams = BLOCK // WARP if item.axis is Axis.WARP else 1
+    return teams * total if isinstance(total, int) else MAX_SHARED_BYTES + 1
 
 
 def _beside(first: Step, second: Step) -> Kernel:

@@ -25,7 +25,7 @@ from catgrad.loops.ir.nest import (
     size_hint,
     statements,
 )
-from catgrad.loops.ir.scalar import Buffer, Compute, Load, Number, Scalar, Space, cast, number
+from catgrad.loops.ir.scalar import Buffer, Load, Scalar, Space, cast, number
 from catgrad.loops.passes.gpu.products import count
 from catgrad.loops.passes.gpu.scans import prefix_sum, scanned
 from catgrad.loops.passes.gpu.serial import serial
@@ -191,6 +191,3 @@ def is_uniform(item: Item) -> bool:
     return not isinstance(item, Loop) and all(
         buffer.is_register for s in statements([item]) for buffer, _ in s.writes
     )
-
-
-__all__ = ["Compute", "Number", "distributed", "with_threads"]
