@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from catgrad.backend import Backend
 from catgrad.dims import Dim, Size, coefficients
+from catgrad.errors import OptionError
 from catgrad.loops import OPERATIONS
+from catgrad.programs.ports import Kind, Role
+from catgrad.programs.program import Program
 from catgrad.types import NdArrayType
 
 from .. import templates
@@ -49,6 +52,18 @@ def is_aligned(type: NdArrayType) -> bool:
     return all(c % ALIGNMENT == 0 for c in coefficients(bytes).values())
 
 
+def prepare(backend: Backend, program: Program) -> Program:
+    """Prepare a program as the target c does. Raises: OptionError also if NCCL has no gradients to average"""
+    trains = {Kind.GRADS, Kind.UPDATE, Kind.STEP} <= program.kinds.keys()
+    if backend.options.nccl and not (trains and program.tables.get(Role.PARAMETER)):
+        raise OptionError(
+            "with nccl=True, a program must train parameters, whose gradients are averaged",
+            f"{program.name} does not",
+            "emit a Task whose model has parameters, or leave nccl out",
+        )
+    return C.prepare(backend, program)
+
+
 BACKEND = Backend(
     name="cuda",
     summary="CUDA C++ for NVIDIA GPUs, without libraries: kernels, CUDA graphs, a program that trains",
@@ -57,7 +72,7 @@ BACKEND = Backend(
     load=load,
     needs=NEEDS,
     options=Options(),
-    prepare=C.prepare,
+    prepare=prepare,
     template_context=template_context,
     lowers_to_loops=OPERATIONS,
     runtime_learning_rate=True,

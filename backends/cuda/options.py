@@ -16,11 +16,13 @@ class Options:
 
     `math` is `float32`, or `tf32`: then tensor cores multiply factors of float32 that are rounded to 11 bits,
     which is faster. Products of 16-bit floats use tensor cores anyway, which multiply them exactly.
+    With `nccl`, there is also a step of several GPUs, which average their gradients by NCCL.
 
     Raises: OptionError for another value
     """
 
     math: str = "float32"
+    nccl: bool = False
 
     def __post_init__(self) -> None:
         require_kinds(self)
