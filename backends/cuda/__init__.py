@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from catgrad.backend import Backend
 from catgrad.dims import Dim, Size, coefficients
-from catgrad.loops import OPERATIONS
+from catgrad.loops import ATTENTION, OPERATIONS
 from catgrad.types import NdArrayType
 
 from .. import templates
@@ -53,7 +53,7 @@ BACKEND = Backend(
     options=Options(),
     prepare=C.prepare,
     template_context=template_context,
-    lowers_to_loops=OPERATIONS,
+    lowers_to_loops=OPERATIONS | ATTENTION,
     runtime_learning_rate=True,
     helpers={
         **C.helpers,

@@ -36,6 +36,8 @@ class Stages:
         self.arrays: dict[int, Buffer] = {}
         self.steps: list[Step] = []
         self.checks: list[Step] = []
+        self.attended: dict[tuple[Op, Sequence[int]], tuple[Source, Buffer]] = {}
+        """Of attention that is reversed later, the output and the logarithms of its rows' sums."""
 
     def emit(self, apply: Apply) -> None:
         """Add the nests of an operation, if its outputs are materialised."""
