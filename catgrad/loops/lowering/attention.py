@@ -9,7 +9,7 @@ from catgrad.functors.expand import Expand
 from catgrad.functors.reverse import Reversed
 from catgrad.functors.wide import in_wide
 from catgrad.loops.ir.index import Variable, index
-from catgrad.loops.ir.nest import Kernel, Reduce, nested
+from catgrad.loops.ir.nest import Kernel, Reduce, nested, size_hint
 from catgrad.loops.ir.scalar import ROW_MAJOR, Buffer, Compute, Load, Scalar, cast
 from catgrad.loops.ir.steps import Attend, AttentionPart
 from catgrad.loops.lowering.index_maps import Source
@@ -24,6 +24,9 @@ from catgrad.types import Dtype, NdArrayType
 
 MAX_FEATURES = 128
 """Features of queries and of values whose tiles fit into the shared memory of a block."""
+
+MIN_POSITIONS = 8
+"""Queries, and keys, that are worth tiles; scores of fewer take little memory."""
 
 
 @stage.register
@@ -61,14 +64,14 @@ def _(op: Reversed, stages: Stages, apply: Apply, position: int) -> None:
 
 def _is_tiled(stages: Stages, apply: Apply) -> bool:
     """Tell whether a machine tiles attention of these sizes: sums in float32 over not too many features."""
-    q, _, v = (stages.types[value] for value in apply.inputs[:3])
+    q, k, v = (stages.types[value] for value in apply.inputs[:3])
     features = q.shape[-1], v.shape[-1]
-    sizes = (*q.shape, *(size for value in apply.inputs[:3] for size in stages.types[value].shape))
     return (
         stages.machine.tiles_attention
         and q.dtype.wide is Dtype.float32
         and all(isinstance(size, int) and size <= MAX_FEATURES for size in features)
-        and 0 not in sizes
+        and all(size_hint(type.shape[-2]) >= MIN_POSITIONS for type in (q, k))
+        and 0 not in (*q.shape, *v.shape)
     )
 
 
