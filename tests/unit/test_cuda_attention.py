@@ -14,7 +14,7 @@ from catgrad.backends.cuda.simulator import COMPILER
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from catgrad import Dim, Dtype, NdArrayType, Task, build, emit, evaluate, losses, ops, optimisers
+from catgrad import Dim, Dtype, NdArrayType, Task, build, emit, losses, ops, optimisers
 from catgrad.backend import get_backend
 from catgrad.functors import Expand, reverse
 from catgrad.loops.compile import canonical, compile_kernels
@@ -23,7 +23,7 @@ from catgrad.loops.memory_plan import planned
 from catgrad.loops.reference import run
 from catgrad.ops.attention import Attention
 from catgrad.programs.ports import Kind
-from catgrad.programs.program import Program, lower
+from catgrad.programs.program import Program, evaluate, lower
 from catgrad.terms.term import singleton
 from catgrad.testing import draw_arrays
 from catgrad.tools import run as run_tool
@@ -31,6 +31,7 @@ from catgrad.types import widened
 from examples import char_gpt
 from tests.kernels import prepared
 from tests.models import arguments
+from tests.targets import UNSHRUNK
 from tests.unit.cuda.build import LIMIT, NEEDS_CXX, sanitized
 
 B, T, S = Dim("b"), Dim("t"), Dim("s")
@@ -75,7 +76,7 @@ BATCH, LENGTH = 3, 24
 
 
 @NEEDS_CXX
-@settings(max_examples=20)
+@settings(max_examples=12, phases=UNSHRUNK)
 @given(st.sampled_from(KINDS), lengths, lengths, st.integers(1, 3), st.integers(0, 9))
 def test_tiles_of_any_sizes_agree_with_the_definition(kind, t, s, b, seed):
     term, function = compiled()[kind]

@@ -16,7 +16,7 @@ from catgrad.loops.ir.index import Index, Variable, index
 from catgrad.loops.ir.nest import Accumulate, Axis, Item, Kernel, Loop, Store, Substituted, size_hint
 from catgrad.loops.ir.scalar import Bounds, Buffer, Compute, Load, Masked, Scalar, cast, number
 from catgrad.loops.ir.steps import Attend, AttentionPart
-from catgrad.loops.passes.gpu.pairs import SIDE, Element, Features, Pairs, unrolled
+from catgrad.loops.passes.gpu.pairs import SIDE, THREADS, Element, Features, Pairs, unrolled
 from catgrad.ops.arithmetic import Add, Divide, Maximum, Multiply, Subtract
 from catgrad.ops.compare import Equal, Select
 from catgrad.ops.transcendental import Exp, Log
@@ -28,6 +28,9 @@ WIDTHS = ((64, 32), (32, 32), (32, 16), (16, 16))
 
 MAX_TILE_BYTES = 48 * 2**10
 """Bytes of shared memory that a block may have without asking for more."""
+
+MAX_RESULTS = 16
+"""Elements of each result that a thread keeps in registers."""
 
 FLOAT = Dtype.float32
 
@@ -44,13 +47,18 @@ class _Tiles(Pairs):
         self.step = step
         self.of_keys = step.part is AttentionPart.KEYS
         rows, columns = (step.key, step.query) if self.of_keys else (step.query, step.key)
-        widths = next(w for w in WIDTHS if self.bytes(*w) <= MAX_TILE_BYTES)
+        widths = next(w for w in WIDTHS if self._fits(*w))
         super().__init__(rows, columns, widths)
         self.query, self.key = (self.columns, self.rows) if self.of_keys else (self.rows, self.columns)
         self.feature, self.column = self.features(step.feature), self.features(step.column)
         self.own_scores = (self.rows.own, self.columns.own)
         self.scores = self.registers("scores", *self.own_scores)
         self.weights = self.tile("weights_tile", *widths)
+
+    def _fits(self, rows: int, columns: int) -> bool:
+        """Tell whether tiles fit into shared memory, and each result into registers."""
+        width = max(_padded(size_hint(v.extent)) for v in (self.step.feature, self.step.column))
+        return self.bytes(rows, columns) <= MAX_TILE_BYTES and rows * width <= MAX_RESULTS * THREADS
 
     def bytes(self, rows: int, columns: int) -> int:
         """Count the bytes of all tiles."""
