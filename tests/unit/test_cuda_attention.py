@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+from dataclasses import replace
 from functools import cache
 from itertools import product
 
@@ -134,9 +135,8 @@ def attends(term):
     return [step for step in steps_of(term) if isinstance(step, Attend)]
 
 
-@pytest.mark.parametrize("causal", [False, True])
-def test_schedules_and_steps_mean_the_same(causal):
-    term = attention((2,), 19, 9, 5, 3, causal)
+def test_schedules_and_steps_mean_the_same():
+    term = attention((), 19, 9, 2, 1, True)
     function = prepared(function_of(term))
     arrays = draw_arrays(tuple(term.source.table), (-2.0, 2.0), 0)
     wanted = evaluate(term, *arrays)
@@ -152,12 +152,12 @@ def test_the_reverse_reads_what_the_forward_pass_stores():
 @pytest.mark.parametrize(
     "term",
     [
-        attention((), 32, 32, 129, 8),
-        attention((), 4, 32, 8, 8),
-        attention((), 32, 32, 8, 8, dtype=Dtype.float64),
-        attention((0,), 32, 32, 8, 8),
-        attention((), 0, 32, 8, 8),
-        attention((), 32, 32, 0, 8),
+        attention((), 8, 8, 129, 1),
+        attention((), 4, 8, 2, 2),
+        attention((), 8, 8, 2, 2, dtype=Dtype.float64),
+        attention((0,), 8, 8, 2, 2),
+        attention((), 0, 8, 2, 2),
+        attention((), 8, 8, 0, 2),
     ],
     ids=["many features", "few queries", "float64", "no batch", "no queries", "no features"],
 )
@@ -171,10 +171,10 @@ def test_other_attention_is_lowered_by_its_definition(term):
 def heads_of_one_array(x):
     """Attention whose queries, keys and values are parts of one array [b, t, 3 · h · d]."""
     q, k, v = (
-        ops.permute(ops.reshape(part, (2, 48, 4, 8)), (0, 2, 1, 3)) for part in ops.split(x, (32,) * 3, -1)
+        ops.permute(ops.reshape(part, 2, 48, 4, 8), 0, 2, 1, 3) for part in ops.split(x, (32,) * 3, -1)
     )
     y = ops.attention(q, k, v, True)
-    return ops.reshape(ops.permute(y, (0, 2, 1, 3)), (2, 48, 32))
+    return ops.reshape(ops.permute(y, 0, 2, 1, 3), 2, 48, 32)
 
 
 def test_strided_operands_are_read_in_place():
@@ -195,6 +195,7 @@ def gpt():
     model = char_gpt.gpt(7, BATCH, 2, 32, 2, LENGTH)
     labels = (NdArrayType((BATCH, LENGTH), Dtype.int64),)
     task = Task(model, optimisers.adamw(0.01), losses.cross_entropy, "gpt", labels)
+    task = replace(task, runtime_learning_rate=True)
     return task, emit(task, "cuda")
 
 
@@ -207,16 +208,17 @@ def test_a_training_step_stores_no_scores():
 
 
 def test_equal_layers_share_kernels():
-    text = gpt()[1].files["gpt.cu"]
-    step = text[text.index("void compute_attention(") :]
-    assert step.count("void compute_attention(") == 1
-    assert step.count("compute_attention<<<") >= 2
+    text = str(gpt()[1].files["gpt.cu"])
+    launches = re.findall(r"(compute_\w+)<<<[^;]*, attention\w*, logsumexp\w*\);", text)
+    assert len(launches) >= 2
+    assert len(set(launches)) == 1
 
 
 @NEEDS_CXX
 def test_a_training_step_of_a_transformer_equals_the_reference():
     task, artifact = gpt()
-    given = arguments(task, "step", {})
+    drawn = (np.abs(array) for array in arguments(task, "step", {}))
+    given = [array % 7 if array.dtype.kind == "i" else array for array in drawn]
     found = artifact.load()().step(*given)
     assert_close(found, evaluate(task.term("step"), *given))
 
