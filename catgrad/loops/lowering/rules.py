@@ -37,7 +37,7 @@ class Stages:
         self.steps: list[Step] = []
         self.checks: list[Step] = []
         self.attended: dict[tuple[Op, Sequence[int]], tuple[Source, Buffer]] = {}
-        """Of attention that is reversed later, the output and the logarithms of its rows' sums."""
+        """Output and logarithms of the rows' sums of attention that is reversed later."""
 
     def emit(self, apply: Apply) -> None:
         """Add the nests of an operation, if its outputs are materialised."""

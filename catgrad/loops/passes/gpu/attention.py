@@ -41,7 +41,7 @@ def attention(step: Attend) -> Kernel:
 
 
 class _Tiles(Pairs):
-    """What forward and reverse share: tiles of the operands, and products of them."""
+    """Tiles of the operands, and products of them, for forward and reverse."""
 
     def __init__(self, step: Attend) -> None:
         self.step = step
