@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from catgrad import Dtype, NdArrayType, Term, build, identity, layers, ops
@@ -35,15 +35,42 @@ def _stage(x: NdArrayType, channels: int, padding: int, name: str) -> Term:
     return pooled >> layers.relu(pooled.target.table)
 
 
-def resnet(batch: int) -> Term:
-    """ResNet-8 for 3 × 32 × 32: three blocks of 16, 32 and 64 channels, projections where these change."""
-    image = NdArrayType((batch, 3, 32, 32))
-    model = _normed(image, 16, 3, 1, "stem", rectified=True)
-    for k, (channels, stride) in enumerate([(16, 1), (32, 2), (64, 2)]):
+def digits(batch: int) -> Term:
+    """Convolutional network of examples/digits.py for images of 8 × 8 pixels."""
+    image = NdArrayType((batch, 1, 8, 8))
+    half = _pooled(image, 8, "conv_0")
+    quarter = _pooled(half.target.table[0], 16, "conv_1")
+    flat = layers.flatten(quarter.target.table[0])
+    return compose(half, quarter, flat, perceptron(batch, (64, 10), "relu", "identity"))
+
+
+def _pooled(x: NdArrayType, channels: int, name: str) -> Term:
+    convolved = layers.conv(x, channels, 3, padding=1, name=name)
+    active = convolved >> layers.relu(convolved.target.table)
+    return active >> layers.max_pool(active.target.table[0], 2)
+
+
+def resnet(
+    batch: int,
+    side: int = 32,
+    stem: tuple[int, int, int] = (16, 3, 1),
+    pooled: bool = False,
+    blocks: Sequence[tuple[int, int]] = ((16, 1), (32, 2), (64, 2)),
+    classes: int = 10,
+) -> Term:
+    """Residual network of basic blocks, by default ResNet-8 for 3 × 32 × 32.
+
+    `stem` has the channels, window and stride of the first convolution, after which comes max pooling if
+    `pooled`; `blocks` the channels and stride of each block. Where channels change, x is projected.
+    """
+    model = _normed(NdArrayType((batch, 3, side, side)), *stem, "stem", rectified=True)
+    if pooled:
+        model = model >> layers.max_pool(model.target.table[0], 3, 2, 1)
+    for k, (channels, stride) in enumerate(blocks):
         model = model >> _basic_block(model.target.table[0], channels, stride, f"block_{k}")
     model = model >> layers.global_avg_pool(model.target.table[0])
-    N, features, classes = (NdArrayType((size,)) for size in (batch, 64, 10))
-    return model >> layers.dense(N, features, classes, layers.identity, "scores")
+    N, features, scores = (NdArrayType((size,)) for size in (batch, blocks[-1][0], classes))
+    return model >> layers.dense(N, features, scores, layers.identity, "scores")
 
 
 def _normed(
@@ -86,5 +113,6 @@ def tied_gpt(batch: int, vocabulary: int, depth: int, width: int, heads: int, co
 
 
 MODELS: Mapping[str, Callable[..., Term]] = {
-    "perceptron": perceptron, "lenet": lenet, "resnet": resnet, "gpt": gpt, "tied_gpt": tied_gpt,
+    "perceptron": perceptron, "lenet": lenet, "digits": digits, "resnet": resnet,
+    "gpt": gpt, "tied_gpt": tied_gpt,
 }  # fmt: skip

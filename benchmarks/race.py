@@ -50,11 +50,17 @@ def processes(
 
 @dataclass(frozen=True)
 class Race:
-    """The number of rounds, and the approximate seconds of one competitor in each."""
+    """The number of rounds, and the approximate seconds of one competitor in each.
+
+    `unit` selects the clock of the workers, by default the processor's with one thread and the wall's with
+    more; `tolerance` is that of losses.
+    """
 
     rounds: int
     seconds: float
     say: Callable[[str], None]
+    unit: str = ""
+    tolerance: float = TOLERANCE
 
     def run(
         self, competitors: Sequence[Competitor], folder: Path, threads: int, measures: Sequence[str]
@@ -66,7 +72,8 @@ class Race:
             for measure in measures:
                 for name, result in results[measure].items():
                     result.reason = absent[name].reason
-                self._measure(measure, running, results[measure], "processor" if threads == 1 else "clock")
+                unit = self.unit or ("processor" if threads == 1 else "clock")
+                self._measure(measure, running, results[measure], unit)
         return results
 
     def _measure(
@@ -106,10 +113,9 @@ class Race:
             return False
         losses = answer["losses"]
         known = next((each.losses for each in results.values() if each.losses), losses)
-        for k, (mine, other) in enumerate(zip(losses, known, strict=True)):
-            if not isclose(mine, other, rel_tol=TOLERANCE):
-                result.reason = f"wrong: its loss {k} is {mine:.6g}, that of others {other:.6g}"
-                return False
+        result.reason = disagreement(losses, known, self.tolerance)
+        if result.reason:
+            return False
         result.first, result.losses = answer["seconds"], losses
         return True
 
@@ -121,3 +127,11 @@ class Race:
         except ToolError as error:
             running.pop(name, None)
             result.reason = f"failed: {error.found}"
+
+
+def disagreement(losses: Sequence[float], known: Sequence[float], tolerance: float = TOLERANCE) -> str:
+    """Return the first difference between the losses of two competitors; none if they agree."""
+    for k, (mine, other) in enumerate(zip(losses, known, strict=True)):
+        if not isclose(mine, other, rel_tol=tolerance):
+            return f"wrong: its loss {k} is {mine:.6g}, that of others {other:.6g}"
+    return ""

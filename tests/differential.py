@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from catgrad.backend import NO_16_BITS, Artifact, Backend, get_backend
+from catgrad.backend import NO_16_BITS, Backend, get_backend
 from catgrad.errors import ShapeError
 from catgrad.functors import Expand
 from catgrad.ops.attention import Attention
@@ -43,7 +43,8 @@ def check_programs(target: str, programs: Sequence[Program], **options: Any) -> 
     artifact = backend.emit(Emitted("case", tuple(functions)))
     compiled = artifact.load()()
     for k, program in enumerate(programs):
-        if message := _difference(backend, artifact, f"f{k}", compiled, program):
+        demands, call = artifact.program[f"f{k}"].requirements, getattr(compiled, f"f{k}")
+        if message := difference(backend, program, call, demands):
             raise AssertionError(f"{target}: {message} in{program!r}")
 
 
@@ -62,18 +63,20 @@ def _is_beyond(backend: Backend, program: Program) -> bool:
     return not isinstance(seen, Exception) and any(holds(array) for holds in beyond for array in seen)
 
 
-def _difference(
-    backend: Backend, artifact: Artifact, name: str, compiled: Any, program: Program
+def difference(
+    backend: Backend, program: Program, call: Callable[..., Sequence[Array]], demands: Sequence[Any]
 ) -> str | None:
-    """Describe the difference between target and reference; None if there is none."""
+    """Describe the difference between a call on a target and the reference; None if there is none.
+
+    `demands` are the least values that sizes must have.
+    """
     term, given = pruned(program.term), program.inputs
-    demands = artifact.program[name].requirements
     sizes = bind_symbols(tuple(term.source.table), [a.shape for a in given])
     unmet = [size for size, least in demands if size.substitute(sizes) < least]  # type: ignore[operator]
     wanted = outcome(lambda: evaluate(term, *given))
     # No library but NumPy takes its bfloat16, and every target takes float32 for it.
     taken = [widened(a) if a.dtype.name == "bfloat16" else a for a in given]
-    found = outcome(lambda: [as_numpy(r) for r in getattr(compiled, name)(*taken)])
+    found = outcome(lambda: [as_numpy(r) for r in call(*taken)])
     fails = isinstance(found, Exception)
     if unmet:
         return None if fails else f"{unmet[0]} may be {sizes}"

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 from hypothesis import Phase, seed
 
+import tests.conftest  # noqa: F401  # has emitted CUDA run in the simulator where there is no GPU
 from tests.laws.test_random_programs import TARGETS, random_programs
 from tests.targets import cannot
 

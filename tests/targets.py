@@ -10,10 +10,10 @@ from hypothesis import Phase, given, settings
 
 from catgrad.backend import get_backend
 
-SHARES = {"c": 5, "scratch": 5}
+SHARES = {"c": 5, "cuda": 10, "scratch": 5}
 """Divisors of the number of examples: each compiles a library or loads a project there."""
 
-TOGETHER = {"c": 32}
+TOGETHER = {"c": 32, "cuda": 64}
 """Cases that share a program, by target: compiling a library is much slower than running it."""
 
 UNSHRUNK = [phase for phase in Phase if phase not in (Phase.shrink, Phase.explain)]
@@ -48,12 +48,12 @@ def on(*names, needed=()):
 
 def on_targets_with(*needed):
     """Parametrise a test by the usual targets, given its needs by the keys of `Backend.known_gaps`."""
-    return on("numpy", "torch", "c", "scratch", needed=needed)
+    return on("numpy", "torch", "c", "cuda", "scratch", needed=needed)
 
 
 def on_all_targets_with(*needed):
     """Parametrise a test by all targets, given its needs."""
-    return on("numpy", "torch", "jax", "c", "scratch", needed=needed)
+    return on("numpy", "torch", "jax", "c", "cuda", "scratch", needed=needed)
 
 
 on_targets, on_all_targets = on_targets_with(), on_all_targets_with()

@@ -24,7 +24,8 @@ class Workspace:
 
     `arrays` are the bytes of all arrays, of which `least` are alive at the peak. If `has_scratch`, there are
     `scratch` bytes beside them, and as many for each thread if `per_thread`. The sum of the terms of `reach`
-    bounds every size, index and number of bytes in the function, and the parts they are computed from.
+    bounds every size, index and number of bytes in the function, and the parts they are computed from; that
+    of `index_reach` those of sizes and indices alone.
     """
 
     arrays: Text
@@ -34,6 +35,7 @@ class Workspace:
     per_thread: bool
     may_be_empty: bool
     reach: tuple[Term, ...]
+    index_reach: tuple[Term, ...]
     scratch_reach: tuple[Term, ...]
 
     @property
@@ -53,7 +55,8 @@ def workspace(
     texts = tuple(texts)
     has_scratch = any(text.scratch for text in texts)
     bytes = map(byte_size, (*lowered.arguments, *lowered.results, *plan.offsets))
-    reach = reduce(largest, map(size_bound, (*bytes, plan.size, *(text.reach for text in texts))), reach)
+    indices = reduce(largest, map(size_bound, (text.reach for text in texts)), reach)
+    reach = reduce(largest, map(size_bound, (*bytes, plan.size)), indices)
     return Workspace(
         spell(plan.size),
         spell(plan.least),
@@ -62,6 +65,7 @@ def workspace(
         any(text.per_thread for text in texts),
         (has_scratch or plan.size != 0) and not needs_some,
         _terms(reach),
+        _terms(indices),
         _terms(size_bound(plan.scratch_size)),
     )
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from catgrad.backend import Backend
 from catgrad.dims import Dim, Size, coefficients
+from catgrad.errors import OptionError
 from catgrad.loops import ATTENTION, OPERATIONS
+from catgrad.programs.ports import Kind, Role
+from catgrad.programs.program import Program
 from catgrad.types import NdArrayType
 
 from .. import templates
@@ -15,6 +18,9 @@ from .loading import load
 from .machine import ALIGNMENT
 from .options import Options
 from .tools import NEEDS
+
+MAX_INDEX = 2**31 - 2**16
+"""Largest index of 32 bits, with room for the threads beyond the last element."""
 
 MISALIGNED = "the workspace does not begin at a multiple of 64 bytes, or an array at one of 16"
 
@@ -33,14 +39,29 @@ FILES = {
 
 
 def index_bits(reach: Size) -> int:
-    """Return the bits of a signed integer that holds all numbers up to a bound: 32 or 64."""
-    return 64 if isinstance(reach, Dim) or reach >= 2**31 else 32
+    """Return the bits of a signed integer that holds all indices of a kernel: 32 or 64.
+
+    Sizes at which a symbolic bound exceeds 32 bits are refused.
+    """
+    return 64 if not isinstance(reach, Dim) and reach > MAX_INDEX else 32
 
 
 def is_aligned(type: NdArrayType) -> bool:
     """Tell whether an array keeps the alignment of the one before it, in a sequence of such arrays."""
     bytes = type.size * type.dtype.itemsize
     return all(c % ALIGNMENT == 0 for c in coefficients(bytes).values())
+
+
+def prepare(backend: Backend, program: Program) -> Program:
+    """Prepare a program as the target c does. Raises: OptionError also if NCCL has no gradients to average"""
+    trains = {Kind.GRADS, Kind.UPDATE, Kind.STEP} <= program.kinds.keys()
+    if backend.options.nccl and not (trains and program.tables.get(Role.PARAMETER)):
+        raise OptionError(
+            "with nccl=True, a program must train parameters, whose gradients are averaged",
+            f"{program.name} does not",
+            "emit a Task whose model has parameters, or leave nccl out",
+        )
+    return C.prepare(backend, program)
 
 
 BACKEND = Backend(
@@ -51,7 +72,7 @@ BACKEND = Backend(
     load=load,
     needs=NEEDS,
     options=Options(),
-    prepare=C.prepare,
+    prepare=prepare,
     template_context=template_context,
     lowers_to_loops=OPERATIONS | ATTENTION,
     runtime_learning_rate=True,
@@ -59,6 +80,7 @@ BACKEND = Backend(
         **C.helpers,
         "codes": lambda: {**CODES, "MISALIGNED": MISALIGNED},
         "index_bits": index_bits,
+        "max_index": lambda: MAX_INDEX,
         "is_aligned": is_aligned,
     },
 )

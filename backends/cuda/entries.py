@@ -50,9 +50,13 @@ class GuardedBranch(CallBranch):
 
 @dataclass(frozen=True)
 class CudaFunction(entries.CFunction):
-    """A function as data for templates; `many` are the launches for many steps at once, if they are fewer."""
+    """A function as data for templates.
+
+    `many` are the launches for many steps at once, if they are fewer, and `many_limit` lines like `limit`.
+    """
 
     many: str = ""
+    many_limit: str = ""
 
 
 class Library(entries.Library):
@@ -83,10 +87,17 @@ class Library(entries.Library):
         self._passed(one, one.lowered.results, function.outputs)
         calls, macros = self.calls(one), self.macros
         self.helpers.update(*(text.helpers for text in one.texts))
-        memory = workspace(one.lowered, one.plan, one.texts, 0, one.expressions.size)
+        memory = workspace(one.lowered, one.plan, one.texts, one.expressions.reach, one.expressions.size)
         kernels = printed.kernels + macros["kernels"](macros, one.new_literals, one.new)
         many = macros["body"](macros, calls, one.pointers, memory)
-        return CudaFunction(**{**vars(printed), "kernels": kernels, "many": many})
+        return CudaFunction(
+            **{
+                **vars(printed),
+                "kernels": kernels,
+                "many": many,
+                "many_limit": macros["limit"](macros, memory),
+            }
+        )
 
     def _is_small(self, function: Function) -> bool:
         sizes: list[Size] = [type.size for type in function.types if type]

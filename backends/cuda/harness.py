@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from itertools import chain, repeat
 from typing import Any
 
@@ -13,7 +12,7 @@ from catgrad.types import Array
 
 from ..c import harness
 from ..c.plans import MAX_CACHED_PLANS, Plan
-from ..host.checks import Expected, as_in_c
+from ..host.checks import as_in_c
 from .device import Device, DeviceArray
 
 
@@ -24,31 +23,27 @@ class Entry(harness.Entry):
 
     def __init__(self, device: Device, program: Program, function: Function, many: bool = False) -> None:
         super().__init__(device, program, function, many)
-        expected = self.expected
-        own = [i for i, port in enumerate(function.inputs) if not port.role.is_table]
-        names, types = tuple(expected.names[i] for i in own), tuple(expected.types[i] for i in own)
-        self.own_expected = replace(expected, names=names, types=types)
         self._known: dict[tuple[Any, ...], Plan] = {}
 
     def __call__(self, *values: Any) -> list[Any]:
         """Call the function; returns the results in its order."""
-        plan, arrays = self._checked(self.expected, values)
+        plan, arrays = self._checked(values)
         return self._returned(self.run(plan, arrays), values)
 
     def on(self, tables: Mapping[Role, Sequence[DeviceArray]], values: Sequence[Any]) -> list[Any]:
         """Call the function on tables, which it changes where they are; returns its own results."""
-        plan, arrays = self._checked(self.own_expected, values)
         members = {role: iter(each) for role, each in tables.items()}
-        own = iter(arrays)
-        inputs = [next(members.get(port.role, own)) for port in self.function.inputs]
+        changed = [next(members[port.role]) for port in self.function.inputs if port.role.is_table]
+        plan, inputs = self._checked([*changed, *values])
         pairs = zip(self.function.outputs, self.run(plan, inputs, in_place=True), strict=True)
         return self._returned([array for port, array in pairs if not port.role.is_table], values)
 
-    def _checked(self, expected: Expected, values: Sequence[Any]) -> tuple[Plan, list[DeviceArray]]:
+    def _checked(self, values: Sequence[Any]) -> tuple[Plan, list[DeviceArray]]:
         """Return the plan for these values, and the values on the device. Raises: as Expected.checked"""
+        expected = self.expected
         names = chain((f"{self.__name__}: {name}" for name in expected.names), repeat(f"{self.__name__}: it"))
         arrays = [self.library.taken(value, name) for value, name in zip(values, names, strict=False)]
-        seen = (expected.names, *(array.shape for array in arrays))
+        seen = tuple(array.shape for array in arrays)
         plan = self._known.get(seen)
         if plan is None:
             expected.check_shapes(arrays)

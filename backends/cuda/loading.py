@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,12 +34,13 @@ def load(artifact: Artifact, simulate: bool | None = None) -> Any:
     prefix = manifest["prefix"]
     memory = artifact.backend.environment.get_template("memory.cu.j2").render(program=program)
     files = {name: str(artifact.files[name]) for name in (f"{program.name}.cu", f"{program.name}.h")}
-    path = _built({**files, "memory.cu": memory}, prefix, simulate)
+    libraries = ("-lnccl",) if artifact.backend.options.nccl else ()
+    path = _built({**files, "memory.cu": memory}, prefix, libraries, simulate)
     return loaded(program, Device(path, prefix, manifest["guarded"], simulate), Entry, Learner)
 
 
-def _built(files: Mapping[str, str], prefix: str, simulate: bool) -> Path:
+def _built(files: Mapping[str, str], prefix: str, libraries: Sequence[str], simulate: bool) -> Path:
     if simulate:
         return simulator.library(files, "memory.cu", prefix)
     GPU.require("target cuda")
-    return shared_library(prefix, files, "memory.cu", (), TOOLCHAIN)
+    return shared_library(prefix, files, "memory.cu", libraries, TOOLCHAIN)

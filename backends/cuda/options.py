@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from catgrad.options import require_choices, require_kinds
 
 MATH = ("float32", "tf32")
-"""How products of float32 are computed: exactly but for rounding, or from factors of 11 bits."""
+"""Arithmetic of products of float32: of all bits, or of factors rounded to 11."""
 
 
 @dataclass(frozen=True)
@@ -16,11 +16,13 @@ class Options:
 
     `math` is `float32`, or `tf32`: then tensor cores multiply factors of float32 that are rounded to 11 bits,
     which is faster. Products of 16-bit floats use tensor cores anyway, which multiply them exactly.
+    With `nccl`, there is also a step of several GPUs, which average their gradients by NCCL.
 
     Raises: OptionError for another value
     """
 
     math: str = "float32"
+    nccl: bool = False
 
     def __post_init__(self) -> None:
         require_kinds(self)

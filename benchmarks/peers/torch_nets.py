@@ -70,55 +70,97 @@ class BasicBlock(nn.Module):
         return F.relu(self.second(F.relu(self.first(x))) + self.short(x))
 
 
-class ResNet(nn.Module):
-    """ResNet-8 for 3 × 32 × 32."""
+class Digits(Perceptron):
+    """The convolutional network of examples/digits.py for images of 8 × 8 pixels."""
 
     def __init__(self) -> None:
-        super().__init__()
-        self.stem, self.scores = Normed(3, 16, 3, 1), nn.Linear(64, 10)
-        self.block_0, self.block_1, self.block_2 = (
-            BasicBlock(*sizes) for sizes in ((16, 16, 1), (16, 32, 2), (32, 64, 2))
-        )
+        super().__init__((64, 10), "relu", "identity")
+        self.conv_0, self.conv_1 = nn.Conv2d(1, 8, 3, padding=1), nn.Conv2d(8, 16, 3, padding=1)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Scores of ten classes."""
-        z = self.block_2(self.block_1(self.block_0(F.relu(self.stem(x)))))
+        for conv in (self.conv_0, self.conv_1):
+            x = F.max_pool2d(F.relu(conv(x)), 2)
+        return super().forward(x.flatten(1))
+
+
+class ResNet(nn.Module):
+    """A residual network of basic blocks, by default ResNet-8 for 3 × 32 × 32."""
+
+    def __init__(
+        self,
+        side: int = 32,
+        stem: Sequence[int] = (16, 3, 1),
+        pooled: bool = False,
+        blocks: Sequence[Sequence[int]] = ((16, 1), (32, 2), (64, 2)),
+        classes: int = 10,
+    ) -> None:
+        super().__init__()
+        self.pooled, self.depth = pooled, len(blocks)
+        self.stem, self.scores = Normed(3, *stem), nn.Linear(blocks[-1][0], classes)
+        before = stem[0]
+        for k, (channels, stride) in enumerate(blocks):
+            self.add_module(f"block_{k}", BasicBlock(before, channels, stride))
+            before = channels
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Scores of the classes."""
+        z = F.relu(self.stem(x))
+        z = F.max_pool2d(z, 3, 2, 1) if self.pooled else z
+        for k in range(self.depth):
+            z = getattr(self, f"block_{k}")(z)
         return self.scores(z.mean((2, 3)))
 
 
 NETS: dict[str, Callable[..., nn.Module]] = {
-    "perceptron": Perceptron, "lenet": LeNet, "resnet": ResNet, "gpt": Gpt,
+    "perceptron": Perceptron, "lenet": LeNet, "digits": Digits, "resnet": ResNet, "gpt": Gpt,
     "tied_gpt": lambda **sizes: Gpt(**sizes, tied=True),
 }  # fmt: skip
 
 
 def net_of(case: Case, training: bool) -> nn.Module:
-    """Return the case's model with its first parameters."""
+    """Return the case's model with its first parameters, on its device and in its precision."""
     torch.set_num_threads(case.threads)
+    torch.set_float32_matmul_precision("high" if case.precision == "tf32" else "highest")
+    torch.backends.cudnn.allow_tf32 = case.precision == "tf32"
     net = NETS[case.spec["net"]](**case.spec["sizes"]).train(training)
     arrays = {name: torch.tensor(array) for name, array in case.parameters.items()}
     if isinstance(net, Gpt):
         net.take(arrays)
-        return net
-    for name, parameter in net.named_parameters():
-        parameter.data.copy_(arrays[name].T if parameter.ndim == 2 else arrays[name])
-    return net
+    else:
+        for name, parameter in net.named_parameters():
+            parameter.data.copy_(arrays[name].T if parameter.ndim == 2 else arrays[name])
+    if case.precision == "bf16":
+        net.forward = precise(case, net.forward)  # type: ignore[method-assign]
+    return net.to(case.device)
+
+
+def precise(case: Case, function: Callable[..., Any]) -> Callable[..., Any]:
+    """Let a function compute in the precision of the case."""
+    if case.precision != "bf16":
+        return function
+    return torch.autocast(case.device, torch.bfloat16)(function)
 
 
 def batch_of(case: Case) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the batch, x and y."""
-    return torch.tensor(case.arrays["x"]), torch.tensor(case.arrays["y"])
+    x, y = (torch.tensor(case.arrays[name], device=case.device) for name in ("x", "y"))
+    return x, y
 
 
 def loss_of(case: Case) -> Callable[[Any, Any], torch.Tensor]:
     """Return the case's loss of scores and labels."""
     if case.spec["loss"] == "mse":
         return F.mse_loss
-    return lambda scores, y: F.cross_entropy(scores.flatten(0, -2), y.flatten())
+    return precise(case, lambda scores, y: F.cross_entropy(scores.flatten(0, -2), y.flatten()))
 
 
-def optimiser_of(case: Case, net: nn.Module) -> torch.optim.Optimizer:
-    """Return the case's optimiser, in the form that PyTorch has fused for the processor."""
+def optimiser_of(case: Case, net: nn.Module, captured: bool = False) -> torch.optim.Optimizer:
+    """Return the case's optimiser in the form that PyTorch has fused, for a CUDA graph if `captured`."""
     numbers = dict(case.spec["optimiser"])
-    kind = {"sgd": torch.optim.SGD, "adamw": torch.optim.AdamW}[numbers.pop("kind", "sgd")]
+    kind = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[
+        numbers.pop("kind", "sgd")
+    ]
+    if captured and kind is not torch.optim.SGD:
+        numbers["capturable"] = True
     return kind(net.parameters(), numbers.pop("rate"), **numbers, fused=True)

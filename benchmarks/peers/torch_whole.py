@@ -34,9 +34,9 @@ def sgd(
 
 
 def adamw(
-    state: Arrays, parameters: Arrays, gradients: Sequence[Any], rate: float, weight_decay: float
+    state: Arrays, parameters: Arrays, gradients: Sequence[Any], rate: float, weight_decay: float = 0
 ) -> None:
-    """AdamW in place, with the constants that PyTorch takes by default."""
+    """Adam with decoupled weight decay in place, with the constants that PyTorch takes by default."""
     [count, *moments] = state
     count.add_(1)
     first, second = 1 - 0.9**count, 1 - 0.999**count
@@ -51,7 +51,10 @@ def state_of(kind: str, parameters: Arrays) -> Arrays:
     """Return the optimiser's first state: for each parameter one array or two."""
     if kind == "sgd":
         return [torch.zeros_like(p) for p in parameters]
-    return [torch.zeros(()), *(torch.zeros_like(p) for p in parameters for _ in range(2))]
+    return [
+        torch.zeros((), device=parameters[0].device),
+        *(torch.zeros_like(p) for p in parameters for _ in range(2)),
+    ]
 
 
 def whole(case: Case) -> Whole:
@@ -59,7 +62,7 @@ def whole(case: Case) -> Whole:
     net, (x, y), loss = net_of(case, training=True), batch_of(case), loss_of(case)
     numbers = dict(case.spec["optimiser"])
     kind = numbers.pop("kind", "sgd")
-    update = {"sgd": sgd, "adamw": adamw}[kind]
+    update = {"sgd": sgd, "adam": adamw, "adamw": adamw}[kind]
     names, kept = list(dict(net.named_parameters())), list(dict(net.named_buffers()))
     p = [each.detach() for each in net.parameters()]
 

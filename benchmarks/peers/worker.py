@@ -35,6 +35,16 @@ class Case:
         """The model, its loss and its optimiser."""
         return json.loads((self.folder / "workload.json").read_text())
 
+    @property
+    def device(self) -> str:
+        """The device of PyTorch: "cpu", or "cuda" if the workload says so."""
+        return str(self.spec.get("device", "cpu"))
+
+    @property
+    def precision(self) -> str:
+        """The precision of matrix products: "float32", "tf32" or "bf16"."""
+        return str(self.spec.get("precision", "float32"))
+
     @cached_property
     def arrays(self) -> dict[str, np.ndarray]:
         """The batch, x and y."""
@@ -48,10 +58,14 @@ class Case:
 
 @dataclass(frozen=True)
 class Timed:
-    """A function to time, and its number of steps. It returns the losses of the steps, or scores."""
+    """A function to time, and its number of steps. It returns the losses of the steps, or scores.
+
+    `fetch` converts what it returns to an array of NumPy.
+    """
 
     call: Callable[[], Any]
     steps: int = 1
+    fetch: Callable[[Any], Any] = np.asarray
 
 
 Makers = Mapping[str, Callable[[], Timed]]
@@ -83,9 +97,9 @@ class Worker:
         first = timed.call()
         seconds = time.perf_counter() - start
         if measure == "predict":
-            losses = [loss_of(self.case, first)]
+            losses = [loss_of(self.case, timed.fetch(first))]
         elif timed.steps > 1:
-            losses = np.asarray(first)[:STEPS].tolist()
+            losses = timed.fetch(first)[:STEPS].tolist()
         else:
             losses = [float(first), *(float(timed.call()) for _ in range(STEPS - 1))]
         return {"seconds": seconds, "losses": losses}
@@ -108,14 +122,14 @@ class Worker:
         return {"bytes": 1024 * int(next(line.split()[1] for line in lines if line.startswith("VmHWM")))}
 
 
-def serve(makers: Callable[[Case], Makers]) -> None:
-    """Answer requests until there are no more."""
+def serve(makers: Callable[[Case], Makers], kind: type[Worker] = Worker) -> None:
+    """Answer requests until there are no more, by a worker of a kind."""
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
     case = Case(Path(sys.argv[1]), int(sys.argv[2]), *sys.argv[3:])
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-case.threads :])
-    worker = Worker(case, makers(case))
+    worker = kind(case, makers(case))
     print(json.dumps({"ready": True}), file=answers)
     for line in sys.stdin:
         request = json.loads(line)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import fields
 from importlib.metadata import version as installed_version
 from inspect import getdoc
@@ -114,9 +115,16 @@ def ops() -> None:
         op = OPS[name]
         kind = "definition" if op.body is not None else "primitive"
         meaning = (op.__doc__ or "").partition("\n")[0]
-        by = "all" if all(printed.values()) else ", ".join(t for t, has in printed.items() if has)
-        rows.append([name, kind, meaning, by])
+        rows.append([name, kind, meaning, _printed_by(printed)])
     show(["operation", "kind", "meaning", "printed by"], rows)
+
+
+def _printed_by(printed: Mapping[str, bool]) -> str:
+    """List the targets that print an operation, or those that do not if these are fewer."""
+    has, lacks = ([name for name, found in printed.items() if found is wanted] for wanted in (True, False))
+    if len(has) <= len(lacks):
+        return ", ".join(has)
+    return f"all but {', '.join(lacks)}" if lacks else "all"
 
 
 @app.command()

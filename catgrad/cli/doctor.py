@@ -7,13 +7,12 @@ from collections.abc import Iterator, Sequence
 from catgrad.backend import Backend, backends, get_backend
 from catgrad.errors import ToolError
 from catgrad.terms.draw import GRAPHVIZ
-from catgrad.tools import Executable, Package, Tool
+from catgrad.tools import Package, Tool
 
 TO_COME = "a target to come"
 
 OUTSIDE = (
     GRAPHVIZ,
-    Executable(name="CUDA's compiler", install="install NVIDIA's CUDA toolkit", use=TO_COME, names=("nvcc",)),
     Package(name="ggml", install="pip install ggml-python", use=TO_COME, module="ggml"),
 )
 """Tools that no target needs."""

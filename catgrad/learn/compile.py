@@ -36,7 +36,12 @@ def emit(task: Task | Functions, target: str | Backend = "numpy", **options: Any
     backend = (target if isinstance(target, Backend) else get_backend(target)).configured(**options)
     if isinstance(task, Functions):
         return backend.emit(functions_program(task, backend.has))
-    task = replace(task, runtime_learning_rate=True) if backend.runtime_learning_rate else task
+    if backend.runtime_learning_rate:
+        task = replace(task, runtime_learning_rate=True)
+    return _emitted(task, backend)
+
+
+def _emitted(task: Task, backend: Backend) -> Artifact:
     with _collector_paused():
         entries = backend.entries(backend.options) or COMPILED
         return backend.emit(program(task, backend.has, entries))
@@ -90,7 +95,7 @@ def compile_model(
     Raises: as Task; UnknownName if there is no such target; UnsupportedOp if it lacks an operation.
     """
     task = Task(model, optimiser, loss, name, labels)
-    artifact = emit(task, target)
+    artifact = _emitted(task, get_backend(target))  # a learning rate is in the state only if the task says so
     types = tuple(slot.type for slot in task.parameters)
     return Compiled(_published(artifact.load()), types, artifact.source)
 

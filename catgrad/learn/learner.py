@@ -12,8 +12,8 @@ class Learner(Protocol):
 
     `CompiledModel().learner(seed=0)` returns one on every target that trains, and `fit`, `evaluate` and
     checkpoints accept any. Tables may be assigned as a whole or array by array. Those of `numpy`, `torch`,
-    `jax` and `c` also have the halves of a step: `grads`, which returns the loss and a gradient by name, and
-    `update`, which takes these.
+    `jax`, `c` and `cuda` also have the halves of a step: `grads`, which returns the loss and a gradient by
+    name, and `update`, which takes these.
     """
 
     @property

@@ -11,7 +11,7 @@ from tests.differential import check_programs
 from tests.programs import programs
 from tests.targets import SHARES, UNSHRUNK, cannot
 
-TARGETS = {"numpy": 1, "torch": 1, "jax": 2, "c": 16, "scratch": 8}
+TARGETS = {"numpy": 1, "torch": 1, "jax": 2, "c": 16, "cuda": 16, "scratch": 8}
 """Programs that are emitted together, by target: compiling a library is much slower than running it."""
 EXACT = (Dtype.float64, Dtype.int32, Dtype.uint32, Dtype.bool, Dtype.int64)
 DRAWN = {"scratch": {"symbolic": False, "dtypes": EXACT}}
@@ -35,7 +35,8 @@ def test_random_programs(target):
     if reason := cannot(target):
         pytest.skip(f"target {target}: {reason}")
     phases = {"phases": UNSHRUNK} if target in SHARES else {}
-    random_programs(target, max_examples=100 if TARGETS[target] == 1 else 12, **phases)()
+    examples = 100 if TARGETS[target] == 1 else 4 if target == "cuda" else 12
+    random_programs(target, max_examples=examples, **phases)()
 
 
 def test_random_programs_have_no_undefined_behaviour(monkeypatch, tmp_path, capfd):

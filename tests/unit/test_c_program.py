@@ -1,4 +1,4 @@
-"""Emitted C: calls from C and C++, the training program, and the build files."""
+"""Emitted C: calls from C and C++, the build files, and weights in the source."""
 
 from __future__ import annotations
 
@@ -11,10 +11,8 @@ import pytest
 from catgrad import Dim, Dtype, Functions, NdArrayType, Task, build, emit, layers, mse, ops, sgd
 from catgrad.errors import OptionError, ShapeError
 from catgrad.formats import safetensors
-from catgrad.learn.layers.parts import parameter
-from catgrad.learn.losses import cross_entropy
 from tests.unit.c.build import COMPILERS, NEEDS_C, PROGRAMS, SANE, STRICT, built, run
-from tests.unit.line import W, emitted, line
+from tests.unit.line import emitted, line
 
 BATCH = Dim("batch")
 pytestmark = NEEDS_C
@@ -122,146 +120,6 @@ def test_calls_from_cpp(folder, tmp_path):
     done = run(folder / "wrapper", tmp_path / "weights.safetensors")
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout == "no such file: the file cannot be opened\n"
-
-
-@pytest.fixture(scope="module")
-def trainer(folder):
-    built("make", "BUILD=out", cwd=folder)
-    return folder / "out/train"
-
-
-def write_data(path, examples=50, classes=3):
-    rng = np.random.default_rng(0)
-    x = rng.normal(size=(examples, 4)).astype(np.float32)
-    y = (x @ rng.normal(size=(4, classes))).astype(np.float32)
-    safetensors.write(path / "data.safetensors", {"x": x, "y": y, "more": np.zeros(3)})
-    return x, y
-
-
-def losses(text):
-    return [float(line.split()[-1]) for line in text.splitlines()]
-
-
-def test_training_resumes(trainer, tmp_path):
-    x, y = write_data(tmp_path)
-    whole = run(trainer, "--epochs", 6, "--batch", 16, "--out", "whole", cwd=tmp_path)
-    assert whole.returncode == 0, whole.stderr
-    assert losses(whole.stdout)[-1] < losses(whole.stdout)[0] / 3
-    found = safetensors.read(tmp_path / "whole")
-    assert found["dense.seen"] == 6 * 4
-    error = x @ found["dense.weight"] + found["dense.bias"] - y
-    assert np.mean(error**2) < losses(whole.stdout)[0]
-    again = run(trainer, "--epochs", 6, "--batch", 16, "--out", "again", cwd=tmp_path)
-    assert again.stdout == whole.stdout
-    assert (tmp_path / "again").read_bytes() == (tmp_path / "whole").read_bytes()
-    on = run(trainer, "--weights", "whole", "--epochs", 1, cwd=tmp_path)
-    assert losses(on.stdout)[0] < losses(whole.stdout)[-1] * 1.5
-    assert safetensors.read(tmp_path / "weights.safetensors")["dense.seen"] == 6 * 4 + 1
-
-
-def test_the_training_program_trains_and_validates(trainer, tmp_path):
-    write_data(tmp_path)
-    shown = run(trainer, "--help")
-    assert shown.returncode == 0
-    assert "x  F32 [n, 4]" in shown.stdout
-    for arguments, code, word in (
-        (["--epochs", "none"], 2, "must be an integer"),
-        (["--epochs"], 2, "--help"),
-        (["--speed", "1"], 2, "must be one that --help lists"),
-        (["--batch", "0"], 2, "from 1"),
-        (["--data", "none"], 1, "none: the file cannot be opened"),
-        (["--weights", "data.safetensors"], 1, "array"),
-        (["--out", "no/folder"], 1, "cannot be written"),
-    ):
-        done = run(trainer, *arguments, cwd=tmp_path)
-        assert (done.returncode, word in done.stderr) == (code, True), done.stderr
-    write_data(tmp_path, classes=2)
-    assert "it has F32 [50, 2]" in run(trainer, cwd=tmp_path).stderr
-    write_data(tmp_path, examples=0)
-    assert "must have an example" in run(trainer, cwd=tmp_path).stderr
-
-
-def test_a_fixed_batch(tmp_path):
-    emitted(line(6)).write(tmp_path)
-    built("make", cwd=tmp_path)
-    write_data(tmp_path)
-    done = run("./train", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert losses(done.stdout)[-1] < losses(done.stdout)[0]
-    assert safetensors.read(tmp_path / "weights.safetensors")["dense.seen"] == 10 * 8
-    assert "A step takes 6 examples" in run("./train", "--help", cwd=tmp_path).stdout
-    assert run("./train", "--batch", 3, cwd=tmp_path).returncode == 2
-
-
-def classifier():
-    """Build a classifier with ignored labels, and rows of symbolic size."""
-    types = [NdArrayType(shape) for shape in ((BATCH, 4), (BATCH, Dim("time"), 0))]
-
-    def forward(x, z):
-        middle = ops.sum(ops.sort(ops.sum(z, 2))[0], 1)
-        return x @ parameter("weight", W) + ops.broadcast(middle, (BATCH, 3), (1,))
-
-    labels = (NdArrayType((BATCH,), Dtype.int64),)
-    return Task(build(forward, types), sgd(4.0), cross_entropy, "classes", labels)
-
-
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory):
-    """Return a folder with the training program of a classifier, its data, and trained weights."""
-    folder = tmp_path_factory.mktemp("classes")
-    emitted(classifier()).write(folder)
-    built("make", "debug", cwd=folder)
-    rng = np.random.default_rng(0)
-    x = 0.1 * rng.normal(size=(6, 4)).astype(np.float32)
-    data = {"x_0": x, "x_1": np.zeros((6, 2, 0), np.float32), "y": np.array([0, 1, 2, 0, 1, 2])}
-    assert train(folder, data).returncode == 0
-    return folder, data
-
-
-def train(folder, data):
-    safetensors.write(folder / "data.safetensors", data)
-    return run("build/debug/train", "--epochs", 1, cwd=folder)
-
-
-LARGE = np.float32([[3e38, 0, 0, 0]]).repeat(6, 0)
-"""Examples with a finite loss and a step that is not finite."""
-
-
-@pytest.mark.parametrize(
-    ("change", "says"),
-    [
-        ({"y": np.array([0, 1, 3, 0, 1, 2])}, "data.safetensors: an index lies outside its array\n"),
-        ({"y": np.array([0, 1, -1, 0, 1, 2])}, "data.safetensors: an index lies outside its array\n"),
-        ({"x_0": np.full((6, 4), np.nan, np.float32)}, "the loss must be finite, but in epoch 1 it is not"),
-        ({"x_0": np.full((6, 4), np.inf, np.float32)}, "the loss must be finite, but in epoch 1 it is not"),
-        ({"x_0": LARGE, "y": np.zeros(6, int)}, "each parameter must be finite, but in epoch 1 it is not"),
-        (
-            {"x_1": np.zeros((6, 2**58, 0), np.float32)},
-            "data.safetensors: a size is negative or too small, or",
-        ),
-    ],
-)
-def test_failed_training_leaves_the_weights(trained, change, says):
-    folder, data = trained
-    before = (folder / "weights.safetensors").read_bytes()
-    done = train(folder, data | change)
-    assert done.returncode == 1
-    assert done.stderr.startswith(says)
-    assert done.stderr.count("\n") == 1
-    assert (folder / "weights.safetensors").read_bytes() == before
-
-
-def test_labels_may_be_ignored(trained):
-    folder, data = trained
-    done = train(folder, data | {"y": np.array([0, -100, 2, 0, -100, 2])})
-    assert (done.returncode, done.stderr) == (0, "")
-
-
-def test_no_sanitizer_reports(folder, tmp_path):
-    built("make", "debug", cwd=folder)
-    write_data(tmp_path)
-    done = run(folder / "build/debug/train", "--epochs", 2, cwd=tmp_path)
-    assert (done.returncode, done.stderr) == (0, "")
 
 
 @pytest.mark.skipif(not shutil.which("cmake"), reason="no cmake on this machine")

@@ -64,7 +64,7 @@ PRINTING = [
 @pytest.mark.parametrize("page", PRINTING, ids=lambda p: f"{p.parent.name}/{p.name}")
 def test_the_howtos_run(page, tmp_path, monkeypatch, capsys):
     """Each page prints the indented text below its code."""
-    if page.stem in ("c", "scratch") and (reason := get_backend(page.stem).missing()):
+    if page.stem in ("c", "cuda", "scratch") and (reason := get_backend(page.stem).missing()):
         pytest.skip(reason)
     if page.stem == "scratch-tokenizers":
         pytest.importorskip("tokenizers", reason="the library tokenizers is not installed")
@@ -79,15 +79,21 @@ def test_the_howtos_run(page, tmp_path, monkeypatch, capsys):
     assert capsys.readouterr().out.splitlines() == re.findall(r"^    (.+)$", prose, re.MULTILINE)
 
 
-def test_the_kernels_shown_are_emitted():
-    page = ROOT / "docs/explanation/loops.md"
+@pytest.mark.parametrize(
+    ("page", "target", "language", "tasks", "count"),
+    [("loops.md", "c", "c", ["rows"], 3), ("gpu-schedules.md", "cuda", "cpp", ["rows", "words", "small"], 7)],
+)
+def test_the_kernels_shown_are_emitted(page, target, language, tasks, count):
+    text = (ROOT / "docs/explanation" / page).read_text(encoding="utf-8")
     namespace: dict[str, object] = {}
-    for block in python_blocks(page):
+    for block in python_blocks(ROOT / "docs/explanation" / page):
         exec(block, namespace)
-    source = emit(namespace["rows"](), "c").source
-    shown = re.findall(r"```c\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
-    assert len(shown) == 3
-    assert all(block in source for block in shown)
+    sources = [emit(namespace[name](), target).source for name in tasks]
+    shown = re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
+    assert len(shown) == count
+    for block in shown:
+        places = [[source.find(part) for part in excerpts(block)] for source in sources]
+        assert any(-1 not in found for found in places), block
 
 
 def test_the_reference_lists_every_module():

@@ -36,11 +36,12 @@ def is_attention(op: Op) -> bool:
 class Choice:
     """For each value of a function, whether it is stored, and in which order of its axes.
 
-    Costly scalars are stored if `stores_scalars`: else, every thread of a grid would compute them.
+    For machines that gather, costly scalars are stored, for else every thread would compute them, and
+    contractions that windows alone read are `folded`: summed where these are.
     """
 
-    def __init__(self, function: Function, given: Mapping[int, Source], stores_scalars: bool = False) -> None:
-        self.function, self.given, self.stores_scalars = function, given, stores_scalars
+    def __init__(self, function: Function, given: Mapping[int, Source], gathers: bool = False) -> None:
+        self.function, self.given, self.gathers = function, given, gathers
         self.producer = {v: apply for apply in function.body for v in apply.outputs}
         self.orders: dict[int, tuple[int, ...]] = {}
         # Each result of the same numbers is filled with them, not one copied to the others.
@@ -50,6 +51,11 @@ class Choice:
         self._readers: dict[int, list[Apply]] = {}
         for apply in reversed(function.body):
             self._read(apply)
+        self.folded = {
+            apply.outputs[0]
+            for apply in function.body
+            if gathers and isinstance(apply.op, Contract) and self._is_folded(apply.outputs[0])
+        }
         self._cost: Counter[int] = Counter()
         self._leaves: dict[int, frozenset[int]] = {}
         for apply in function.body:
@@ -76,6 +82,14 @@ class Choice:
             repeated = through and any(o in self._repeated for o in outputs)
             if repeated or (position == 0 and isinstance(op, REPEATING)):
                 self._repeated.add(value)
+
+    def _is_folded(self, value: int) -> bool:
+        """Tell whether the only reader of a value folds it, perhaps in another shape."""
+        readers = self._readers.get(value, [])
+        if len(readers) != 1 or value in self._stored:
+            return False
+        op, _, outputs = readers[0]
+        return isinstance(op, Fold) or (isinstance(op, (Permute, Reshape)) and self._is_folded(outputs[0]))
 
     def _order(self, value: int) -> None:
         """Choose the order of axes in which the only reader of a product traverses it."""
@@ -114,11 +128,11 @@ class Choice:
                 self._cost[value], self._leaves[value] = 0, frozenset([value])
 
     def _must_store(self, op: Op, value: int) -> bool:
-        if isinstance(op, (*VIEWS, *GENERATORS)):
+        if isinstance(op, (*VIEWS, *GENERATORS)) or value in self.folded:
             return False
         if isinstance(op, ArrayLiteral) or not (op.elementwise or isinstance(op, (Pad, Concat, Draw))):
             return True
-        is_of_scalars = self._is_of_scalars(value) and not self.stores_scalars
+        is_of_scalars = self._is_of_scalars(value) and not self.gathers
         if is_of_scalars or (self._uses[value] <= 1 and value not in self._repeated):
             return False
         return self._cost[value] > CHEAP or len(self._large_leaves(value)) > 1

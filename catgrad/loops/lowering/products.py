@@ -11,13 +11,14 @@ from catgrad.loops.ir.nest import MatMul, size_hint
 from catgrad.loops.ir.scalar import Compute, Load, Scalar
 from catgrad.loops.ir.steps import Product
 from catgrad.loops.lowering.contract import MIN_PRODUCT_WORK, Form, form, joined
+from catgrad.loops.lowering.index_maps import Indices, Source
 from catgrad.loops.lowering.rules import Stages, stage
 from catgrad.ops.arithmetic import Add
 from catgrad.ops.arithmetic import Multiply as Times
 from catgrad.ops.cast import Cast
 from catgrad.ops.contract import Contract
 from catgrad.programs.program import Apply
-from catgrad.types import Dtype
+from catgrad.types import Dtype, NdArrayType
 
 Labels = tuple[int, ...]
 
@@ -256,14 +257,33 @@ def _load(stages: Stages, operand: Operand, places: Mapping[int, Index]) -> Load
 
 def _add_products(op: Contract, stages: Stages, apply: Apply, sizes: Mapping[int, Size]) -> None:
     loops = {label: Variable(size) for label, size in sizes.items()}
-    value, dtype = apply.outputs[0], stages.types[apply.outputs[0]].dtype
-    operands: list[Scalar] = [
-        stages.elements.at(v, tuple(index(loops[label]) for label in labels))
-        for v, labels in zip(apply.inputs, (op.left, op.right), strict=True)
-    ]
-    if dtype.wide is not dtype:
-        operands = [Compute(Cast(dtype, dtype.wide), dtype.wide, (o,)) for o in operands]
-    scalar = Compute(Times(), dtype.wide, tuple(operands))
+    at = tuple(index(loops[label]) for label in op.out)
+    summed = {label: v for label, v in loops.items() if label not in op.out}
     free = [loops[label] for label in op.out]
-    summed = [v for label, v in loops.items() if label not in op.out]
-    stages.reduce(value, tuple(map(index, free)), free, summed, Add(), scalar)
+    product = terms(stages, apply, summed)(at)
+    stages.reduce(apply.outputs[0], at, free, [*summed.values()], Add(), product)
+
+
+def summed_variables(op: Contract, types: Sequence[NdArrayType]) -> dict[int, Variable]:
+    """Make variables for the labels that a contraction sums over."""
+    pairs = zip((*op.left, *op.right), (*types[0].shape, *types[1].shape), strict=True)
+    return {label: Variable(size) for label, size in dict(pairs).items() if label not in op.out}
+
+
+def terms(stages: Stages, apply: Apply, summed: Mapping[int, Variable]) -> Source:
+    """Return the product that an element of a contraction sums over these variables."""
+    op, dtype = apply.op, stages.types[apply.inputs[0]].dtype
+    assert isinstance(op, Contract)
+    labels = (op.left, op.right)
+
+    def at(indices: Indices) -> Scalar:
+        places = {label: index(v) for label, v in summed.items()} | dict(zip(op.out, indices, strict=True))
+        factors = [
+            stages.elements.at(value, tuple(places[label] for label in own))
+            for value, own in zip(apply.inputs, labels, strict=True)
+        ]
+        if dtype.wide is not dtype:
+            factors = [Compute(Cast(dtype, dtype.wide), dtype.wide, (f,)) for f in factors]
+        return Compute(Times(), dtype.wide, tuple(factors))
+
+    return at

@@ -6,11 +6,14 @@ from collections.abc import Sequence
 
 from catgrad.loops.ir.index import Read, Variable, index, modulo, quotient
 from catgrad.loops.ir.nest import Accumulate, Store, nested
-from catgrad.loops.ir.scalar import Bounds, Buffer, Load, Masked, Scalar, cast, number
+from catgrad.loops.ir.scalar import Bounds, Buffer, Compute, Load, Masked, Scalar, cast, number
 from catgrad.loops.lowering.index_maps import Indices, put, slid
+from catgrad.loops.lowering.products import summed_variables, terms
 from catgrad.loops.lowering.rules import Stages, stage
 from catgrad.ops.arithmetic import Add
+from catgrad.ops.contract import Contract
 from catgrad.ops.gather import ScatterAdd
+from catgrad.ops.shape import Permute, Reshape
 from catgrad.ops.take import ScatterAddAlongAxis
 from catgrad.ops.window import Fold, Window
 from catgrad.programs.program import Apply
@@ -43,9 +46,34 @@ def _gather_windows(op: Fold, stages: Stages, x: int, value: int) -> None:
         conditions.append(Bounds(places[axis], op.windowed[axis], True, True))
         if stride > 1:
             conditions.append(Bounds(modulo(start, stride), 1, False, True))
+    summed = _fold_product(stages, x)
     inside = stages.elements.at(x, (*places, *map(index, within)))
-    scalar = Masked(tuple(conditions), inside, number(0, inside.dtype))
-    stages.reduce(value, tuple(map(index, loops)), loops, within, Add(), scalar)
+    own = {loops[axis] for axis in op.axes}
+    if summed and isinstance(inside, Compute):
+        # The factor that windows lie in is masked: the sum of products remains one.
+        factors = [_masked(f, conditions) if own & f.variables else f for f in inside.operands]
+        scalar: Scalar = Compute(inside.op, inside.dtype, tuple(factors))
+    else:
+        scalar = _masked(inside, conditions)
+    stages.reduce(value, tuple(map(index, loops)), loops, [*within, *summed], Add(), scalar)
+
+
+def _masked(scalar: Scalar, conditions: Sequence[Bounds]) -> Scalar:
+    return Masked(tuple(conditions), scalar, number(0, scalar.dtype))
+
+
+def _fold_product(stages: Stages, value: int) -> list[Variable]:
+    """Let the elements of a value be the terms of a folded contraction; returns what it sums over."""
+    while value not in stages.choice.folded:
+        apply, _ = stages.elements.producer.get(value, (None, 0))
+        if apply is None or not isinstance(apply.op, (Permute, Reshape)):
+            return []
+        (value,) = apply.inputs
+    contraction, _ = stages.elements.producer[value]
+    assert isinstance(contraction.op, Contract)
+    summed = summed_variables(contraction.op, [stages.types[v] for v in contraction.inputs])
+    stages.elements.sources[value] = terms(stages, contraction, summed)
+    return [*summed.values()]
 
 
 @stage.register

@@ -164,6 +164,8 @@ class _Binder:
         """Loop-invariant code motion: bind invariant scalars to registers before the loop."""
         inside = bound_variables([loop])
         written = {buffer.home for buffer, _ in loop.writes}
+        if loop.axis is Axis.THREAD:  # all threads would load what another of them may write meanwhile
+            written |= self.numbering.changing
         done: list[Item] = []
 
         def stays(load: Load) -> bool:

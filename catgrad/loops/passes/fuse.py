@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 
 from catgrad.dims import Size
@@ -90,7 +90,7 @@ class _Nest:
     """A loop that grows, with the state of its dependence analysis kept up to date."""
 
     def __init__(self, loop: Loop) -> None:
-        self.variable, self.begins = loop.variable, loop.begins
+        self.first, self.variable, self.begins = loop, loop.variable, loop.begins
         self.block = _Block()
         for item in loop.body:
             self.block.append(item)
@@ -116,7 +116,7 @@ class _Nest:
 
     def loop(self) -> Loop:
         """The loop as it is now."""
-        return Loop(self.variable, self.block.items(), self.begins)
+        return replace(self.first, body=self.block.items())
 
 
 @dataclass(eq=False)

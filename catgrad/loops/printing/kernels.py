@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
+from math import prod
 
 from catgrad.loops.ir.dense_stores import initialised
 from catgrad.loops.ir.dependence import first_writes, vector_sums
@@ -126,6 +127,7 @@ class KernelPrinter:
         self.team = Axis.SERIAL
         self.threads = 1
         self.launch: Launch | None = None
+        self.on_grid = False
 
     def print(self, name: str) -> KernelText:
         """The kernel as a function of this name."""
@@ -239,7 +241,7 @@ class KernelPrinter:
             return self._threads(loop, depth)
         if loop.axis is Axis.TENSOR:
             return [self._tile_product(loop)]
-        copies = None if self.launch else self._copied(loop)
+        copies = None if self.on_grid else self._copied(loop)
         if copies is not None:
             return copies
         self.in_parallel |= loop.axis is Axis.PARALLEL
@@ -264,7 +266,7 @@ class KernelPrinter:
 
     def _counted(self, variable: Variable, depth: int) -> str:
         """Name a loop variable: by its own name on a grid, or else by its depth."""
-        if self.launch and variable.name != "i":
+        if self.on_grid and variable.name != "i":
             return self.expressions.variables.setdefault(variable, self.namer.fresh(variable.name))
         name = LETTERS[depth] if depth < len(LETTERS) else f"i{depth}"
         self.expressions.variables[variable] = name
@@ -278,10 +280,9 @@ class KernelPrinter:
 
     def _threads(self, loop: Loop, depth: int) -> Sequence[Line]:
         """Print a perfect nest of loops that threads share as one; registers between the loops follow it."""
-        axis, counters, lets = loop.axis, list[Counted](), list[Item]()
+        axis, outermost, counters, lets = loop.axis, loop, list[Counted](), list[Item]()
         if axis is not Axis.THREAD:
-            self.team, self.threads = axis, loop.threads
-            self.launch = Launch(axis, (), self.threads)
+            self.team, self.threads, self.on_grid = axis, loop.threads, True
         while True:
             name = self._counted(loop.variable, depth)
             counters.append(Counted(name, self._count(loop.variable), loop.variable.step))
@@ -292,13 +293,26 @@ class KernelPrinter:
             if loop.conditions or loop in self._owned:
                 break
             lets, loop = [*lets, *before], last
-        if axis is not Axis.THREAD:
-            wide = any(each.axis is Axis.UNROLLED for each in loops(loop.body))
-            self.launch = Launch(axis, tuple(c.count for c in counters), self.threads, wide)
+        first, end = self._part(outermost, counters)
         lines = (
             (*self._block(lets, depth), *self._guarded(loop, depth)) if lets else self._guarded(loop, depth)
         )
-        return [Threads(axis, tuple(counters), lines, self.team, self.threads)]
+        return [Threads(axis, tuple(counters), lines, self.team, self.threads, first, end)]
+
+    def _part(self, loop: Loop, counters: Sequence[Counted]) -> tuple[int, int | None]:
+        """Extend the grid by the blocks of a nest; returns the first, and their end if others follow."""
+        if loop.axis is Axis.THREAD:
+            return 0, None
+        per_block = {Axis.GRID: loop.threads, Axis.WARP: BLOCK // loop.threads}.get(loop.axis, 1)
+        threads = BLOCK if loop.axis is Axis.WARP else loop.threads
+        counts = tuple(c.count for c in counters)
+        numbers = [c.number for c in counts if c.number is not None]
+        own = -(-prod(numbers) // per_block) if len(numbers) == len(counts) else None
+        first = (self.launch.blocks or 0) if self.launch else 0
+        wide = any(each.axis is Axis.UNROLLED for each in loops(self.kernel.body))
+        self.launch = Launch(counts, per_block, threads, None if own is None else first + own, wide)
+        is_last = loop is [item for item in self.kernel.body if isinstance(item, Loop)][-1]
+        return first, None if is_last else self.launch.blocks
 
     def _count(self, variable: Variable) -> Text:
         """Count the values of a variable: ⌈extent / step⌉."""

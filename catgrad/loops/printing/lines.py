@@ -48,13 +48,18 @@ class Counted:
 
 @dataclass(frozen=True)
 class Threads:
-    """Lines for all values of counters, which a grid, or the `threads` of a team, runs at once."""
+    """Lines for all values of counters, which a grid, or the `threads` of a team, runs at once.
+
+    Of a grid, they may be a part: that of the blocks from `first` to `end`, without it.
+    """
 
     axis: Axis
     counters: tuple[Counted, ...]
     lines: tuple[Line, ...]
     team: Axis
     threads: int
+    first: int = 0
+    end: int | None = None
     kind: str = "Threads"
 
 
@@ -225,15 +230,16 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Launch:
-    """The threads of a kernel: a grid of so many iterations, each of one thread or of a team.
+    """The grid of a kernel: iterations, which blocks of `threads` share, and the number of blocks if known.
 
     A thread of one that `is_wide` processes elements side by side.
     """
 
-    axis: Axis
     counts: tuple[Text, ...]
+    per_block: int
     threads: int
-    is_wide: bool = False
+    blocks: int | None
+    is_wide: bool
 
 
 @dataclass(frozen=True)

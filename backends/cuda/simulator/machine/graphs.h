@@ -1,4 +1,4 @@
-// Streams, which run work at once, and their captures, which record it in graphs to be launched later.
+// Streams, which run work at once unless it waits for another stream, and captures, which record it in graphs.
 #pragma once
 #include "errors.h"
 
@@ -15,7 +15,7 @@ enum cudaStreamCaptureStatus {
 enum { cudaStreamDefault = 0, cudaStreamNonBlocking = 1 };
 
 namespace simulator {
-/* A node of a graph. */
+/* A node of a graph, or work that waits on a stream; cudaErrorNotReady says that it must run again. */
 struct Work {
     Work *next = nullptr;
     virtual cudaError_t run() = 0;
@@ -27,11 +27,27 @@ template <class F> struct WorkOf final : Work {
     explicit WorkOf(const F &function) : function(function) {}
     cudaError_t run() override { return function(); }
 };
+
+struct Queue {
+    Work *first = nullptr, **end = &first;
+
+    void add(Work *work) {
+        *end = work;
+        end = &work->next;
+    }
+
+    void remove_first() {
+        Work *const work = first;
+        first = work->next;
+        end = first ? end : &first;
+        delete work;
+    }
+};
 }  // namespace simulator
 
 /* Work in the order of its capture, owned by the graph and by what was instantiated from it. */
 struct CUgraph_st {
-    simulator::Work *first = nullptr, **end = &first;
+    simulator::Queue work;
     int owners = 1;
 };
 
@@ -45,6 +61,8 @@ struct CUstream_st {
     cudaStreamCaptureMode mode = cudaStreamCaptureModeGlobal;
     bool invalidated = false;
     CUstream_st *next_capturing = nullptr;
+    simulator::Queue waiting;  // work that waits for that of other streams, and what follows it
+    CUstream_st *next_waiting = nullptr;
 };
 
 typedef CUstream_st *cudaStream_t;
@@ -56,13 +74,12 @@ using Graph = CUgraph_st;
 using Stream = CUstream_st;
 
 SIMULATOR_STATE Stream *capturing;  // the first of the streams that capture
+SIMULATOR_STATE Stream *waiting;    // the first of those with work that waits
 
 inline void disown(Graph *graph) {
     if (--graph->owners == 0) {
-        for (Work *work = graph->first; work;) {
-            Work *const next = work->next;
-            delete work;
-            work = next;
+        while (graph->work.first) {
+            graph->work.remove_first();
         }
         delete graph;
     }
@@ -94,7 +111,45 @@ inline cudaError_t check_legacy(const char *call) {
     return error;
 }
 
-/* Runs work now, or records it if the stream is captured. */
+/* Lets a stream wait. */
+inline cudaError_t wait(Stream *stream, Work *work) {
+    if (!stream) {
+        delete work;
+        return report(cudaErrorNotSupported, "work that waits for another stream must not be on the legacy stream");
+    }
+    stream->waiting.add(work);
+    stream->next_waiting = waiting;
+    waiting = stream;
+    return cudaSuccess;
+}
+
+/* Refuses to wait for streams that wait for work which nobody has enqueued. */
+inline cudaError_t check_no_waiting(const Stream *stream, const char *call) {
+    return !stream || !stream->waiting.first
+               ? cudaSuccess
+               : report(cudaErrorNotReady, "%s would never end: the stream waits for work of other ranks", call);
+}
+
+/* Continues streams, as long as one does not wait any more. */
+inline void resume() {
+    for (bool moved = true; moved;) {
+        moved = false;
+        for (Stream **link = &waiting; *link;) {
+            Queue &queue = (*link)->waiting;
+            while (queue.first && queue.first->run() != cudaErrorNotReady) {
+                queue.remove_first();
+                moved = true;
+            }
+            if (queue.first) {
+                link = &(*link)->next_waiting;
+            } else {
+                *link = (*link)->next_waiting;
+            }
+        }
+    }
+}
+
+/* Runs work now or, if the stream waits, later; or records it if the stream is captured. */
 template <class F> cudaError_t submit(cudaStream_t stream, F function, const char *call = "a launch") {
     const Exclusive exclusive;
     if (sticky_error != cudaSuccess) {
@@ -104,13 +159,20 @@ template <class F> cudaError_t submit(cudaStream_t stream, F function, const cha
         if (stream->invalidated) {
             return report(cudaErrorStreamCaptureInvalidated, "%s: the capture of its stream has failed before", call);
         }
-        Work *const work = new WorkOf<F>(function);
-        *stream->graph->end = work;
-        stream->graph->end = &work->next;
+        stream->graph->work.add(new WorkOf<F>(function));
         return cudaSuccess;
     }
-    const cudaError_t error = stream ? cudaSuccess : check_legacy(call);
-    return error == cudaSuccess ? function() : error;
+    if (stream && stream->waiting.first) {
+        stream->waiting.add(new WorkOf<F>(function));
+        return cudaSuccess;
+    }
+    cudaError_t error = stream ? cudaSuccess : check_legacy(call);
+    error = error == cudaSuccess ? function() : error;
+    if (error == cudaErrorNotReady) {
+        return wait(stream, new WorkOf<F>(function));
+    }
+    resume();
+    return error;
 }
 }  // namespace simulator
 
@@ -128,8 +190,11 @@ inline cudaError_t cudaStreamDestroy(cudaStream_t stream) {
         return simulator::report(cudaErrorInvalidResourceHandle,
                                  "a stream must be destroyed before or after its capture");
     }
-    delete stream;
-    return simulator::sticky_error;
+    const cudaError_t error = simulator::check_no_waiting(stream, "cudaStreamDestroy");
+    if (error == cudaSuccess) {
+        delete stream;
+    }
+    return error == cudaSuccess ? simulator::sticky_error : error;
 }
 
 inline cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
@@ -138,12 +203,16 @@ inline cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
         return simulator::report(cudaErrorStreamCaptureUnsupported,
                                  "cudaStreamSynchronize must not wait for a captured stream");
     }
-    return simulator::check_no_capture("cudaStreamSynchronize");
+    const cudaError_t error = simulator::check_no_capture("cudaStreamSynchronize");
+    return error == cudaSuccess ? simulator::check_no_waiting(stream, "cudaStreamSynchronize") : error;
 }
 
 inline cudaError_t cudaStreamQuery(cudaStream_t stream) { return cudaStreamSynchronize(stream); }
 
-inline cudaError_t cudaDeviceSynchronize() { return simulator::check_no_capture("cudaDeviceSynchronize"); }
+inline cudaError_t cudaDeviceSynchronize() {
+    const cudaError_t error = simulator::check_no_capture("cudaDeviceSynchronize");
+    return error == cudaSuccess ? simulator::check_no_waiting(simulator::waiting, "cudaDeviceSynchronize") : error;
+}
 
 inline cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus *status) {
     *status = !stream || !stream->graph ? cudaStreamCaptureStatusNone
@@ -204,11 +273,14 @@ inline cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stre
     if (!executable) {
         return simulator::report(cudaErrorInvalidValue, "cudaGraphLaunch must receive a graph, not null");
     }
-    return simulator::submit(stream, [executable] {
+    simulator::Work *begin = nullptr;  // a launch that had to wait begins there again
+    return simulator::submit(stream, [executable, begin]() mutable {
         cudaError_t error = cudaSuccess;
-        for (simulator::Work *work = executable->graph->first; work && error == cudaSuccess; work = work->next) {
-            error = work->run();
+        simulator::Work *work = begin ? begin : executable->graph->work.first;
+        while (work && (error = work->run()) == cudaSuccess) {
+            work = work->next;
         }
+        begin = error == cudaErrorNotReady ? work : nullptr;
         return error;
     }, "cudaGraphLaunch");
 }

@@ -8,6 +8,7 @@ from catgrad.loops.passes.gpu.one_block import THREADS, repeat_in_one_block
 from catgrad.loops.passes.gpu.scalars_first import scalars_first
 from catgrad.loops.passes.gpu.scatters import gather_scatters
 from catgrad.loops.passes.gpu.schedule import privatise, schedule_threads
+from catgrad.loops.passes.gpu.side_by_side import launch_side_by_side
 from catgrad.loops.passes.gpu.sorts import rank_sorts
 from catgrad.loops.passes.gpu.split_sums import split_sums
 from catgrad.loops.passes.gpu.wide import mark_unaligned
@@ -29,7 +30,7 @@ def _passes(fuse: Pass) -> tuple[Pass, ...]:
     )
 
 
-GPU_PASSES = (*_passes(row_fusion(MIN_TEAMS, SMALL)), schedule_threads)
+GPU_PASSES = (*_passes(row_fusion(MIN_TEAMS, SMALL)), schedule_threads, launch_side_by_side)
 """Passes for machines whose kernels are grids of threads."""
 
 ONE_BLOCK_PASSES = (*_passes(row_fusion(THREADS, 0)), repeat_in_one_block)

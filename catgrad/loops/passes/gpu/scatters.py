@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from catgrad.dims import product
 from catgrad.loops.ir.dependence import is_parallel
-from catgrad.loops.ir.index import Index, Read, Variable, index
+from catgrad.loops.ir.index import Read, Variable, index
 from catgrad.loops.ir.nest import Accumulate, Axis, Item, Kernel, Loop, Reduce, nested, size_hint
 from catgrad.loops.ir.scalar import Bounds, Buffer, Masked, number
 from catgrad.loops.ir.steps import Lowered, Step
@@ -75,15 +75,15 @@ def _only_zeroes(step: Step, buffer: Buffer) -> bool:
     )
 
 
-def _split(loops: Sequence[Variable], i: Index) -> tuple[list[Variable], list[Variable]]:
-    """Variables that decide to which row a term belongs, and those of elements within a row."""
-    deciding = set(i.variables())
-    return [v for v in loops if v in deciding], [v for v in loops if v not in deciding]
+def _split(loops: Sequence[Variable], s: Accumulate, axis: int) -> tuple[list[Variable], list[Variable]]:
+    """Variables of terms that are added to one element, and those that count elements within a row."""
+    within = {v for k, i in enumerate(s.indices) if k != axis for v in i.variables()}
+    return [v for v in loops if v not in within], [v for v in loops if v in within]
 
 
 def _reduction(loops: Sequence[Variable], s: Accumulate, axis: int) -> Step:
     """Sum all terms for each element, of which those of other rows are 0."""
-    terms, own = _split(loops, s.indices[axis])
+    terms, own = _split(loops, s, axis)
     row = Variable(s.buffer.type.shape[axis], "row")
     mine = Bounds(s.indices[axis] - index(row), 1, True, True)
     scalar = Masked((mine,), s.scalar, number(0, s.scalar.dtype))
@@ -94,12 +94,12 @@ def _reduction(loops: Sequence[Variable], s: Accumulate, axis: int) -> Step:
 
 def _tiled(loops: Sequence[Variable], s: Accumulate, axis: int) -> Step:
     """Add the terms of a tile of rows, one after the other, by a team for each tile."""
-    terms, own = _split(loops, s.indices[axis])
+    terms, own = _split(loops, s, axis)
     tile = stepped(s.buffer.type.shape[axis], "row_tile", ROWS)
     mine = Bounds(s.indices[axis] - index(tile), ROWS, True, True)
     body: list[Item] = [s]
     for variable in reversed(own or [Variable(1, "one")]):
-        conditions = (mine,) if variable is (own or [variable])[0] else ()
+        conditions = (mine,) if variable is (own or [variable])[-1] else ()
         body = [Loop(variable, body, axis=Axis.THREAD, conditions=conditions)]
     for variable in reversed(terms):
         body = [Loop(variable, body)]

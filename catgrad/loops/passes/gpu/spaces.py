@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from catgrad.loops.ir.nest import Axis, Combine, Item, Kernel, Loop, Replaced, rewritten
 from catgrad.loops.ir.scalar import Buffer, Space
 from catgrad.loops.memory_plan import byte_size
-from catgrad.loops.passes.gpu.threads import is_uniform, one_thread
+from catgrad.loops.passes.gpu.threads import BLOCK, WARP, is_uniform, one_thread
 
 MAX_SHARED_BYTES = 40 * 2**10
 """Bytes of shared memory that a block may have without asking for more, with room for reductions."""
@@ -23,7 +23,7 @@ def with_spaces(kernel: Kernel) -> Kernel:
     _collect(kernel.body, None, uses)
     [loop] = kernel.body
     assert isinstance(loop, Loop)
-    teams = loop.threads // 32 if loop.axis is Axis.GRID else {Axis.WARP: 8}.get(loop.axis, 1)
+    teams = BLOCK // WARP if loop.axis is Axis.WARP else 1
     new, shared, private = dict[Buffer, Buffer](), 0, 0
     for buffer, use in sorted(uses.items(), key=lambda pair: _hint(pair[0])):
         bytes = _hint(buffer)
@@ -59,7 +59,7 @@ def _collect(items: Sequence[Item], around: Loop | None, uses: dict[Buffer, _Use
             _collect(item.body, item if shares else around, uses)
             continue
         written = {b for b, _ in item.writes}
-        for buffer in {b for b, _ in (*item.reads, *item.writes)}:
+        for buffer in dict.fromkeys(b for b, _ in (*item.reads, *item.writes)):
             if buffer.is_of_kernel:
                 use = uses.setdefault(buffer, _Uses())
                 use.loops += [] if around in use.loops else [around]

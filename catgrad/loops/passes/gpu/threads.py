@@ -25,8 +25,9 @@ from catgrad.loops.ir.nest import (
     size_hint,
     statements,
 )
-from catgrad.loops.ir.scalar import Buffer, Compute, Load, Number, Scalar, Space, cast, number
+from catgrad.loops.ir.scalar import Buffer, Load, Scalar, Space, cast, number
 from catgrad.loops.passes.gpu.products import count
+from catgrad.loops.passes.gpu.scans import prefix_sum, scanned
 from catgrad.loops.passes.gpu.serial import serial
 from catgrad.loops.passes.gpu.wide import MIN_ELEMENTS, widened
 from catgrad.loops.passes.reductions import index_by_reductions
@@ -108,6 +109,9 @@ def _distributed(item: Item, threads: int) -> list[Item]:
         return _reduced(item, threads)
     if not isinstance(item, Loop):
         return [item]
+    scan = prefix_sum(item)
+    if scan is not None:
+        return scanned(scan, threads)
     chain = parallel_chain(item)
     body = inside(item, len(chain)) if chain else item.body
     width = span(body)
@@ -176,6 +180,8 @@ def _span(item: Item) -> int:
         return count(item.axes)
     if not isinstance(item, Loop):
         return 1
+    if prefix_sum(item) is not None:
+        return count([item.variable])
     within = span(item.body)
     return within * size_hint(product((item.variable.extent,))) if is_parallel(item) else within
 
@@ -185,6 +191,3 @@ def is_uniform(item: Item) -> bool:
     return not isinstance(item, Loop) and all(
         buffer.is_register for s in statements([item]) for buffer, _ in s.writes
     )
-
-
-__all__ = ["Compute", "Number", "distributed", "with_threads"]

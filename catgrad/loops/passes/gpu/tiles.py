@@ -220,11 +220,11 @@ class _Tiles:
         if self.factor_dtype is not self.dtype:
             factors = [cast(f, self.dtype) for f in factors]
         body: list[Item] = []
-        if not self.on_tensor_cores:
-            for number_, (side, name) in enumerate(((self.rows, "lefts"), (self.columns, "rights"))):
+        for side, name, position in ((self.rows, "lefts", 0), (self.columns, "rights", 1)):
+            if not self.on_tensor_cores and any(v.extent != 1 for v in side.own):
                 register = self._private(name, side.own)
-                body += _unrolled(side.own, [Store(register, self._own(side.own), factors[number_])])
-                factors[number_] = Load(register, self._own(side.own))
+                body += _unrolled(side.own, [Store(register, self._own(side.own), factors[position])])
+                factors[position] = Load(register, self._own(side.own))
         term = Compute(Multiply(), self.dtype, tuple(factors))
         body += _unrolled(own, [Accumulate(self.sums, self._own(own), Add(), term)])
         axis = Axis.TENSOR if self.on_tensor_cores else Axis.UNROLLED

@@ -1,0 +1,75 @@
+"""Times on a GPU: between two events on the stream that runs the calls, of competitors in turn."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from math import ceil
+from statistics import median
+from typing import Any, NamedTuple
+
+import torch
+
+WARM_UP = 20
+"""Calls before the first sample."""
+
+AGAIN = 3
+"""Calls before each sample, as another competitor has just had the GPU."""
+
+ROUNDS = 55
+"""Samples of each competitor."""
+
+SAMPLE_SECONDS = 2e-3
+"""Seconds of a sample, long enough for the resolution of events."""
+
+Call = Callable[[], Any]
+
+
+class Sample(NamedTuple):
+    """Seconds of one call: by events on the device, and by the clock of the host."""
+
+    device: float
+    clock: float
+
+
+def sample(call: Call, times: int) -> Sample:
+    """Measure some calls in a row."""
+    for _ in range(AGAIN):
+        call()
+    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    torch.cuda.synchronize()
+    clock = time.perf_counter()
+    begin.record()
+    for _ in range(times):
+        call()
+    end.record()
+    end.synchronize()
+    clock = time.perf_counter() - clock
+    return Sample(begin.elapsed_time(end) / 1e3 / times, clock / times)
+
+
+def side_by_side(calls: Sequence[Call]) -> list[float]:
+    """Return the median seconds of each call on the device, sampled in turn after warming up."""
+    for call in calls:
+        for _ in range(WARM_UP):
+            call()
+    times = [max(1, ceil(SAMPLE_SECONDS / sample(call, 1).clock)) for call in calls]
+    samples: list[list[float]] = [[] for _ in calls]
+    for k in range(ROUNDS):
+        for i in range(len(calls)):
+            place = (i + k) % len(calls)
+            samples[place].append(sample(calls[place], times[place]).device)
+    return [median(each) for each in samples]
+
+
+def card() -> dict[str, Any]:
+    """Describe the GPU and the versions of what drives it."""
+    properties = torch.cuda.get_device_properties(0)
+    return {
+        "gpu": properties.name,
+        "memory": properties.total_memory,
+        "multiprocessors": properties.multi_processor_count,
+        "capability": f"{properties.major}.{properties.minor}",
+        "torch": torch.__version__,
+        "cuda of torch": torch.version.cuda,
+    }

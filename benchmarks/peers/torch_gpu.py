@@ -1,0 +1,102 @@
+"""PyTorch on a GPU: eager, as a CUDA graph captured by hand, or compiled.
+
+Words: `eager`, `graph`, `whole/MODE` for torch.compile of the whole step as one graph of operations, and
+`parts/MODE` for torch.compile of the model with its loss, beside the fused optimiser.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from benchmarks.peers import torch_eager
+from benchmarks.peers.gpu_worker import GpuWorker
+from benchmarks.peers.torch_nets import batch_of, loss_of, net_of, optimiser_of
+from benchmarks.peers.torch_whole import whole
+from benchmarks.peers.worker import Case, Makers, Timed, serve
+
+ON_THE_SIDE = 3
+"""Steps before a capture, as PyTorch's documentation asks for."""
+
+
+def fetched(losses: torch.Tensor) -> Any:
+    """Copy losses to the host."""
+    return losses.float().cpu().numpy()
+
+
+def graph(case: Case) -> Timed:
+    """One step captured in a CUDA graph."""
+    net, (x, y), loss = net_of(case, training=True), batch_of(case), loss_of(case)
+    optimiser = optimiser_of(case, net, captured=True)
+
+    def step() -> torch.Tensor:
+        optimiser.zero_grad(set_to_none=True)
+        value = loss(net(x), y)
+        value.backward()
+        optimiser.step()
+        return value.detach()
+
+    first = {name: array.clone() for name, array in net.state_dict().items()}
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        for _ in range(ON_THE_SIDE):
+            step()
+    torch.cuda.current_stream().wait_stream(side)
+    net.load_state_dict(first)
+    for state in optimiser.state.values():
+        for array in state.values():
+            if isinstance(array, torch.Tensor):
+                array.zero_()
+    captured = torch.cuda.CUDAGraph()
+    optimiser.zero_grad(set_to_none=True)
+    with torch.cuda.graph(captured):
+        value = step()
+
+    def replay() -> torch.Tensor:
+        captured.replay()
+        return value
+
+    return Timed(replay, fetch=fetched)
+
+
+def step_in_parts(case: Case, mode: str) -> Timed:
+    """One step of training, with the compiled model and autograd."""
+    net, (x, y), loss = net_of(case, training=True), batch_of(case), loss_of(case)
+    optimiser = optimiser_of(case, net)
+    compiled = torch.compile(lambda x, y: loss(net(x), y), fullgraph=True, mode=mode)
+
+    def step() -> torch.Tensor:
+        optimiser.zero_grad()
+        value = compiled(x, y)
+        value.backward()
+        optimiser.step()
+        return value.detach()
+
+    return Timed(step, fetch=fetched)
+
+
+def whole_step(case: Case, mode: str) -> Timed:
+    """One step of training as one compiled graph."""
+    step, arguments = whole(case)
+    for array in (each for table in arguments[:3] for each in table):
+        torch._dynamo.mark_static_address(array)  # or CUDA graphs are not used, as arguments change
+    compiled = torch.compile(step, fullgraph=True, mode=mode)
+    return Timed(torch.no_grad()(lambda: compiled(*arguments)), fetch=fetched)
+
+
+def makers(case: Case) -> Makers:
+    """The step in the form that the word names."""
+    form, _, mode = case.word.partition("/")
+    forms = {
+        "eager": lambda: torch_eager.stepping(case),
+        "graph": lambda: graph(case),
+        "parts": lambda: step_in_parts(case, mode),
+        "whole": lambda: whole_step(case, mode),
+    }
+    return {"step": forms[form]}
+
+
+if __name__ == "__main__":
+    serve(makers, GpuWorker)

@@ -1,0 +1,136 @@
+"""Kernels scheduled for GPUs: machines for tests, and a race detector for the threads of a team."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from importlib import import_module
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+from catgrad.backends.cuda.machine import MACHINE
+
+from catgrad.loops.ir.index import Index, Variable
+from catgrad.loops.ir.nest import Axis, Barrier, Item, Loop
+from catgrad.loops.ir.scalar import Buffer, Space
+from catgrad.loops.ir.steps import Lowered
+from catgrad.loops.passes import gpu
+from catgrad.loops.passes.gpu.fuse_rows import row_fusion
+from catgrad.loops.reference import Interpreter
+from catgrad.programs.program import bind_symbols
+from catgrad.types import Array
+
+LIMITS = {
+    "products": {"MIN_TILED_WORK": 8, "MIN_TILED_EXTENT": 2},
+    "scatters": {"MAX_INSPECTIONS": 4, "ROWS": 2},
+    "spaces": {"MAX_PRIVATE_BYTES": 64},
+    "split_sums": {
+        "ENOUGH_THREADS": 256, "ENOUGH_BLOCKS": 8, "TEAM": 2, "MIN_SPLIT_TERMS": 2, "MIN_TERMS": 1,
+        "MIN_PRODUCT_TERMS": 2, "RUN": 2,
+    },
+    "threads": {"MIN_SPAN": 2, "MAX_WARP_SPAN": 8, "MANY_ROWS": 8, "COMBINING": 0, "MIN_ELEMENTS": 8},
+    "tiles": {"ENOUGH_BLOCKS": 8},
+}  # fmt: skip
+"""Limits with which small programs have kernels of all kinds."""
+
+SMALL = replace(
+    MACHINE,
+    passes=tuple(row_fusion(2, 8) if each.__name__ == "fuse_rows" else each for each in MACHINE.passes),
+)
+"""A machine that fuses small programs as the other one fuses large ones."""
+
+MACHINES = {"default": MACHINE, "small": SMALL}
+
+
+@contextmanager
+def limits(machine: str) -> Iterator[None]:
+    """Lower the limits of schedules, except for the default machine."""
+    with pytest.MonkeyPatch.context() as patch:
+        for module, lower in LIMITS.items() if machine != "default" else ():
+            for name, value in lower.items():
+                patch.setattr(import_module(f"{gpu.__name__}.{module}"), name, value)
+        yield
+
+
+class Teams(Interpreter):
+    """An interpreter that knows which thread of a team touches an element, since the last barrier.
+
+    Iterations of loops over threads are dealt to threads in turn; all threads run what is outside of them.
+    """
+
+    thread: int | None = None
+    size_of_team = 0
+
+    def __init__(self, lowered: Lowered, arrays: Sequence[Array]) -> None:
+        types = [a.type for a in lowered.arguments]
+        super().__init__(bind_symbols(types, [np.shape(a) for a in arrays]), shuffled=True)
+        for argument, array in zip(lowered.arguments, arrays, strict=True):
+            self.memory[argument] = np.array(array, argument.type.dtype.numpy).reshape(-1)
+        self.team: list[Variable] = []
+        self.readers: dict[Any, set[int | None]] = {}
+        self.writers: dict[Any, set[int | None]] = {}
+
+    def loop(self, loop: Loop) -> None:
+        """Run a loop; the iterations of nested loops over threads have one number."""
+        if loop.axis is not Axis.THREAD:
+            around = self.team, self.size_of_team
+            if loop.axis.has_team:
+                if not self.team:
+                    self.readers, self.writers = {}, {}  # another kernel
+                self.team, self.size_of_team = [*self.team, loop.variable], loop.threads
+            super().loop(loop)
+            self.team, self.size_of_team = around
+            return
+        chain, body, conditions = threads_of(loop)
+        values = [range(0, self.size(v.extent), v.step) for v in chain]
+        numbered = [*enumerate(product(*values))]
+        self.random.shuffle(numbered)  # type: ignore[union-attr]
+        for number, at in numbered:
+            self.values |= dict(zip(chain, at, strict=True))
+            self.thread = number % self.size_of_team
+            if all(map(self.holds, conditions)):
+                self.items(body)
+        self.thread = None
+
+    def statement(self, s: Any) -> None:
+        """Run one statement."""
+        if isinstance(s, Barrier):
+            self.readers, self.writers = {}, {}
+        super().statement(s)
+
+    def touch(self, array: Buffer, indices: Sequence[Index], kind: str) -> None:
+        """Record an access. Raises: AssertionError if another thread touched what is written."""
+        super().touch(array, indices, kind)
+        if not self.size_of_team or array.space in (Space.REGISTER, Space.LOCAL, Space.LITERAL):
+            return
+        team = tuple(self.values[v] for v in self.team)
+        for at in np.ravel(self.place(array, indices)).tolist():
+            element = array.home, at, self.team[-1], team
+            others = self.writers.get(element, set())
+            if kind == "written":
+                others = others | self.readers.get(element, set())
+            if others - {self.thread}:
+                raise AssertionError(f"{array.name}[{at}] is {kind} without a barrier between threads")
+            (self.writers if kind == "written" else self.readers).setdefault(element, set()).add(self.thread)
+
+
+def threads_of(loop: Loop) -> tuple[list[Any], list[Item], list[Any]]:
+    """Return the variables of a perfect nest of loops over threads, its body, and its conditions."""
+    chain, conditions = [loop.variable], [*loop.conditions]
+    while len(loop.body) == 1 and isinstance(loop.body[0], Loop) and loop.body[0].axis is Axis.THREAD:
+        loop = loop.body[0]
+        chain.append(loop.variable)
+        conditions += loop.conditions
+    return chain, loop.body, conditions
+
+
+def run_in_teams(lowered: Lowered, *arrays: Array) -> list[Array]:
+    """Compute the results of scheduled kernels. Raises: AssertionError if threads of a team race."""
+    machine = Teams(lowered, arrays)
+    with np.errstate(all="ignore"):
+        machine.steps(lowered.steps)
+    shapes = [[machine.size(size) for size in r.type.shape] for r in lowered.results]
+    return [machine.memory_of(r).reshape(s).copy() for r, s in zip(lowered.results, shapes, strict=True)]

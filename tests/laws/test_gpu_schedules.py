@@ -1,0 +1,184 @@
+"""Schedules for GPUs keep the meaning of programs: in every order of threads, and without races."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from catgrad import Dim, Dtype, NdArrayType, build, ops
+from catgrad.backend import get_backend
+from catgrad.functors import Expand
+from catgrad.loops.compile import compile_kernels
+from catgrad.loops.ir.nest import Axis, Barrier, Combine, Kernel, Loop, loops, statements
+from catgrad.loops.ir.scalar import Space
+from catgrad.loops.ir.steps import kernels
+from catgrad.loops.memory_plan import byte_size
+from catgrad.loops.passes.gpu import schedule_threads
+from catgrad.programs.program import Program
+from catgrad.programs.program import lower as straight
+from tests.differential import difference, pruned
+from tests.gpu import MACHINES, limits, run_in_teams
+from tests.kernels import has, prepared
+from tests.nests import arrays_for, nests, run_in_order
+from tests.programs import programs
+from tests.targets import cannot
+
+EXPAND = Expand(has)
+BACKEND = get_backend("cuda")
+SHARED_BYTES = 48 * 2**10
+"""Shared memory of a block that does not ask for more."""
+ANY = settings(suppress_health_check=list(HealthCheck), max_examples=60)
+
+
+def function_of(term):
+    return prepared(straight(EXPAND(pruned(term))))
+
+
+def scheduled(term, machine):
+    """Compile a term for a GPU, with limits that suit small programs."""
+    with limits(machine):
+        return compile_kernels(function_of(term), MACHINES[machine])
+
+
+def assert_well_formed(kernel):
+    """Assert what printers rely on: the nests of a kernel, and where threads wait for each other."""
+    assert kernel.body
+    for nest in kernel.body:
+        assert nest.axis in (Axis.GRID, Axis.BLOCK, Axis.WARP)
+        assert nest.axis is Axis.GRID or nest.threads in (32, 256, 512)
+        body = nest
+        while len(body.body) == 1 and isinstance(body.body[0], Loop) and body.body[0].axis is nest.axis:
+            body = body.body[0]
+        _assert_levels(body, nest.axis)
+    assert sum(map(shared_bytes, kernel.body)) <= SHARED_BYTES
+
+
+def shared_bytes(nest):
+    """Count the bytes of shared memory of a nest, of which each warp of a block has its own."""
+    shared = {b for b, _ in (*nest.reads, *nest.writes) if b.space is Space.SHARED}
+    return sum(map(byte_size, shared)) * (8 if nest.axis is Axis.WARP else 1)
+
+
+def _assert_levels(around, axis):
+    """Assert that threads of a team are only within a team, and barriers where all of them come by."""
+    for item in around.body:
+        if isinstance(item, Loop):
+            assert item.axis in (Axis.SERIAL, Axis.UNROLLED, Axis.THREAD)
+            if item.axis is Axis.THREAD:
+                assert axis in (Axis.BLOCK, Axis.WARP)
+                assert not any(isinstance(s, (Barrier, Combine)) for s in statements([item]))
+                assert all(each.axis is not Axis.THREAD or perfect(item, each) for each in loops(item.body))
+            else:
+                _assert_levels(item, axis)
+        elif isinstance(item, (Barrier, Combine)):
+            assert axis is not Axis.GRID
+            assert not getattr(around, "conditions", ())
+    assert not any(isinstance(a, Barrier) and isinstance(b, Barrier) for a, b in pairwise(around.body))
+
+
+def perfect(outer, inner):
+    while outer is not inner:
+        if len(outer.body) > 1 or not isinstance(outer.body[0], Loop):
+            return False
+        [outer] = outer.body
+    return True
+
+
+@pytest.mark.parametrize("machine", ["default", "small"])
+@ANY
+@given(program=programs(dtypes=tuple(Dtype)))
+def test_random_programs(machine, program):
+    """Compare results with the reference in float64 arithmetic of errors, and integers exactly."""
+    lowered = scheduled(program.term, machine)
+    for kernel in kernels(lowered.steps):
+        assert_well_formed(kernel)
+    message = difference(BACKEND, program, partial(run_in_teams, lowered), ())
+    assert message is None, f"{message} in{program!r}"
+
+
+@ANY
+@given(lowered=nests(), seed=st.integers(0, 9))
+def test_random_kernels(lowered, seed):
+    """Run kernels whose loops carry dependences in one block, whose threads share what they may."""
+    with limits("small"):
+        team = schedule_threads(lowered, MACHINES["small"])
+    for kernel in kernels(team.steps):
+        assert_well_formed(kernel)
+    arrays = arrays_for(lowered, seed)
+    for found, wanted in zip(run_in_teams(team, *arrays), run_in_order(lowered, arrays), strict=True):
+        np.testing.assert_array_equal(found, wanted)
+
+
+N = Dim("n")
+TEAMS = {
+    "softmax": (lambda x: ops.softmax(x @ ops.transpose(x)), [(N, 9)]),
+    "product": (lambda x, w: ops.tanh(x @ w), [(N, 9), (9, 5)]),
+}
+
+
+def drawn(types, n):
+    rng = np.random.default_rng(0)
+    return [rng.normal(size=t.substitute({"n": n}).shape).astype(np.float32) for t in types]
+
+
+def without_barriers(kernel):
+    """Drop every barrier of a kernel."""
+
+    def kept(items):
+        rest = [item for item in items if not isinstance(item, Barrier)]
+        return [replace(item, body=kept(item.body)) if isinstance(item, Loop) else item for item in rest]
+
+    return Kernel(kept(kernel.body))
+
+
+@pytest.mark.parametrize("name", TEAMS)
+def test_a_missing_barrier_is_a_race(name):
+    """The detector of races that the laws rely on notices that barriers are missing."""
+    function, shapes = TEAMS[name]
+    types = [NdArrayType(shape) for shape in shapes]
+    lowered, arrays = scheduled(build(function, types), "small"), drawn(types, 13)
+    run_in_teams(lowered, *arrays)
+    with pytest.raises(AssertionError, match="without a barrier between threads"):
+        run_in_teams(lowered.map_kernels(without_barriers), *arrays)
+
+
+def test_a_scattered_sum_of_many_rows_stays_distributed():
+    """Fusion lost that blocks had tiles of rows: threads added each term once for every tile."""
+    types = [NdArrayType((N, 8)), NdArrayType((N,), Dtype.int64)]
+    lowered = scheduled(build(lambda x, i: ops.scatter_add(x, i, 11), types), "small")
+    *_, last = kernels(lowered.steps)
+    assert_well_formed(last)
+    assert [loop.axis for loop in loops(last.body)] == [Axis.BLOCK, Axis.SERIAL, Axis.THREAD]
+    x, i = drawn(types[:1], 15)[0], np.arange(15) * 7 % 11
+    wanted = np.zeros((11, 8), np.float32)
+    np.add.at(wanted, i, x)
+    np.testing.assert_allclose(run_in_teams(lowered, x, i)[0], wanted, rtol=1e-6, atol=1e-6)
+
+
+def test_parts_of_a_product_with_symbolic_rows():
+    """The number of a block was divided by a quotient without its parentheses."""
+    if reason := cannot("cuda"):
+        pytest.skip(f"target cuda: {reason}")
+    types = [NdArrayType((N, 9)), NdArrayType((9, 5))]
+    term = EXPAND(build(lambda x, w: x @ w, types))
+    with limits("small"):
+        artifact = BACKEND.emit(Program("case", (straight(term, "f", doc="A product."),)))
+    x, w = drawn(types, 40)
+    [found] = artifact.load()().f(x, w)
+    np.testing.assert_allclose(found, x @ w, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("rows", [0, 3])
+@pytest.mark.parametrize("machine", MACHINES)
+def test_terms_that_are_scattered_to_one_row_are_summed(machine, rows):
+    """Loops that no index of the result depends on were taken for those of its elements."""
+    types = [NdArrayType((N, 2)), NdArrayType((), Dtype.int32)]
+    term = build(lambda x, i: ops.scatter_add(x, ops.broadcast(i, (N, 2)), 4), types)
+    [found] = run_in_teams(scheduled(term, machine), np.ones((rows, 2), np.float32), np.int32(1))
+    np.testing.assert_array_equal(found, [0, 2 * rows, 0, 0])

@@ -1,0 +1,112 @@
+"""Emitted CUDA: calls from C++, captured graphs, build files, and the alignment of arrays."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from catgrad import Dim, Functions, NdArrayType, Task, build, emit, layers, mse, optimisers
+from catgrad.dims import coefficients
+from catgrad.loops.memory_plan import rounded
+from tests.unit.c.build import SANE, built, run
+from tests.unit.cuda.build import NEEDS_CXX
+from tests.unit.cuda.programs import NEEDS_NVCC, PROGRAMS, WARNED, simulated
+from tests.unit.line import line
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    path = tmp_path_factory.mktemp("line")
+    emit(line(), "cuda").write(path)
+    return path
+
+
+@NEEDS_CXX
+def test_every_function_can_be_captured(folder):
+    done = run(simulated(folder, "line", PROGRAMS / "captured.cpp", SANE, "captured"))
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+@NEEDS_CXX
+def test_calls_from_cpp(folder, tmp_path):
+    program = simulated(folder, "line", PROGRAMS / "wrapper.cpp", SANE, "wrapper")
+    # So that a device can be out of memory.
+    settings = os.environ | {"ASAN_OPTIONS": "allocator_may_return_null=1"}
+    done = run(program, tmp_path / "weights.safetensors", env=settings)
+    assert done.returncode == 0, (done.returncode, done.stdout, done.stderr)
+    assert done.stdout == "no such file: the file cannot be opened\n"
+
+
+@NEEDS_CXX
+def test_the_program_of_the_page_runs(tmp_path):
+    text = (Path(__file__).parents[2] / "docs/howto/cuda.md").read_text(encoding="utf-8")
+    task, program = (re.search(rf"```{kind}\n(.*?)```", text, re.DOTALL)[1] for kind in ("python", "cpp"))
+    namespace = {}
+    exec(task.partition("for path")[0], namespace)
+    namespace["artifact"].write(tmp_path)
+    (tmp_path / "main.cpp").write_text(program)
+    done = run(simulated(tmp_path, "net", tmp_path / "main.cpp"), cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert 0 <= float(done.stdout.removeprefix("loss ")) < 0.02
+    assert (tmp_path / "weights.safetensors").exists()
+
+
+@NEEDS_NVCC
+def test_nvcc_has_no_warnings(folder):
+    built("make", "ARCH=sm_90", "BUILD=out", f"NVCCFLAGS={WARNED}", cwd=folder)
+    assert run(folder / "out/train", "--help").returncode == 0
+
+
+@NEEDS_NVCC
+@pytest.mark.skipif(not shutil.which("cmake"), reason="no cmake on this machine")
+def test_cmake(folder, tmp_path):
+    built("cmake", "-S", folder, "-B", tmp_path, "-DCMAKE_CUDA_ARCHITECTURES=90")
+    built("cmake", "--build", tmp_path, "--target", "line")
+    assert (tmp_path / "libline.a").exists()
+
+
+def test_host_files_are_those_of_c():
+    same = replace(line(), runtime_learning_rate=True)
+    ours, theirs = (emit(same, target).files for target in ("cuda", "c"))
+    assert ours["line_files.c"] == theirs["line_files.c"]
+    comment = "All arrays here\n * are memory of the host"
+    assert comment in ours["line_files.h"]
+    assert ours["line_files.h"].partition("#ifndef")[2] == theirs["line_files.h"].partition("#ifndef")[2]
+
+
+def test_a_program_that_does_not_train_has_no_files_of_tables():
+    double = Functions({"double": build(lambda x: x + x, [NdArrayType((Dim("n"),))])}, "double")
+    assert list(emit(double, "cuda").files) == [
+        "double.cu", "double.h", "Makefile", "CMakeLists.txt", "manifest.json", "README.md",
+    ]  # fmt: skip
+
+
+def test_readme_lists_the_parameters():
+    readme = emit(line(), "cuda").text("README.md")
+    assert "    nvcc -std=c++17 -O3 -arch=native -c line.cu\n" in readme.partition("##")[0]
+    assert "| `parameters` | `dense_bias` | [3] | float32 | 64 | `dense.bias` |" in readme
+
+
+@given(sizes=st.lists(st.integers(1, 100), min_size=1, max_size=3), unit=st.sampled_from([8, 16, 64]))
+def test_offsets_of_symbolic_arrays_are_aligned_whatever_the_sizes_are(sizes, unit):
+    size = sum((n * Dim(name) for n, name in zip(sizes, "abc", strict=False)), sizes[0])
+    larger = rounded(size, unit)
+    assert all(c % unit == 0 for c in coefficients(larger).values())
+    assert all(0 <= c - coefficients(size)[m] < max(unit, 64) for m, c in coefficients(larger).items())
+
+
+@pytest.mark.parametrize("hidden", [1, 3, 5])
+def test_temporaries_are_aligned_for_every_batch(hidden):
+    rows, columns = NdArrayType((Dim("batch"),)), [NdArrayType((n,)) for n in (4, hidden, 3)]
+    model = layers.dense(rows, *columns[:2]) >> layers.dense(rows, *columns[1:])
+    source = emit(Task(model, optimisers.adam(0.1), mse, "net"), "cuda").source
+    offsets = [int(n) for n in re.findall(r"\(arrays \+ (?:\()?(\d+) \* batch", source)]
+    assert offsets
+    assert all(n % 16 == 0 for n in offsets)
