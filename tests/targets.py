@@ -48,12 +48,12 @@ def on(*names, needed=()):
 
 def on_targets_with(*needed):
     """Parametrise a test by the usual targets, given its needs by the keys of `Backend.known_gaps`."""
-    return on("numpy", "torch", "c", "scratch", needed=needed)
+    return on("numpy", "torch", "c", "cuda", "scratch", needed=needed)
 
 
 def on_all_targets_with(*needed):
     """Parametrise a test by all targets, given its needs."""
-    return on("numpy", "torch", "jax", "c", "scratch", needed=needed)
+    return on("numpy", "torch", "jax", "c", "cuda", "scratch", needed=needed)
 
 
 on_targets, on_all_targets = on_targets_with(), on_all_targets_with()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from catgrad.backend import Backend
 from catgrad.dims import Dim, Size, coefficients
 from catgrad.errors import OptionError
-from catgrad.loops import OPERATIONS
+from catgrad.loops import ATTENTION, OPERATIONS
 from catgrad.programs.ports import Kind, Role
 from catgrad.programs.program import Program
 from catgrad.types import NdArrayType
@@ -74,7 +74,7 @@ BACKEND = Backend(
     options=Options(),
     prepare=prepare,
     template_context=template_context,
-    lowers_to_loops=OPERATIONS,
+    lowers_to_loops=OPERATIONS | ATTENTION,
     runtime_learning_rate=True,
     helpers={
         **C.helpers,

@@ -12,8 +12,12 @@ ALIGNMENT = 16
 """Bytes that a thread loads at once at most, at whose multiples arrays begin."""
 
 MACHINE = Machine(
-    GPU_PASSES, (*GPU_KERNEL_PASSES, binder(RegisterCosts())), gathers=True, aligned_bytes=ALIGNMENT
+    GPU_PASSES,
+    (*GPU_KERNEL_PASSES, binder(RegisterCosts())),
+    gathers=True,
+    tiles_attention=True,
+    aligned_bytes=ALIGNMENT,
 )
 
-ONE_BLOCK = replace(MACHINE, passes=ONE_BLOCK_PASSES)
+ONE_BLOCK = replace(MACHINE, passes=ONE_BLOCK_PASSES, tiles_attention=False)
 """A single block, which runs a small function repeatedly."""

@@ -13,6 +13,7 @@ from catgrad.errors import ShapeError, unknown
 from catgrad.formats import safetensors
 from catgrad.learn.learner import Learner
 from catgrad.programs.ports import TABLES
+from catgrad.terms.state import LEARNING_RATE
 from catgrad.types import as_numpy, widened
 
 Tables = dict[str, dict[str, Any]]
@@ -55,6 +56,7 @@ def load(learner: Learner, path: str | Path, aliases: Mapping[str, str] | None =
     """Read parameters, and buffers and state if the file has them, into a learner of any target.
 
     A file without buffers or state, such as that of another program, does not change those of the learner.
+    Nor does a file without learning rates change these: they are constants of the program on some targets.
     `aliases` maps names in the file to names in the model; the file may have either or both.
 
     Raises: ArtifactError if the file is no safetensors; ShapeError if an array is missing, not in the model,
@@ -62,7 +64,7 @@ def load(learner: Learner, path: str | Path, aliases: Mapping[str, str] | None =
     """
     found = _without_aliases(safetensors.read(path), aliases or {}, path)
     there = {
-        table: arrays
+        table: {n: a for n, a in arrays.items() if n in found or not n.startswith(LEARNING_RATE)}
         for table, arrays in tables(learner).items()
         if table == "parameters" or any(name in found for name in arrays)
     }
@@ -75,9 +77,8 @@ def load(learner: Learner, path: str | Path, aliases: Mapping[str, str] | None =
             f"it differs in {', '.join(differing)}",
             "load it into the model it was saved from",
         )
-    restore(
-        learner, {table: {name: widened(found[name]) for name in arrays} for table, arrays in there.items()}
-    )
+    read = {table: {name: widened(found[name]) for name in arrays} for table, arrays in there.items()}
+    restore(learner, {table: getattr(learner, table) | arrays for table, arrays in read.items()})
 
 
 def _without_aliases(found: dict[str, Any], aliases: Mapping[str, str], path: str | Path) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from typing import Any
 from catgrad import ops
 from catgrad.errors import OptionError
 from catgrad.learn.schedules import Rate, Schedule, adjustable, rate_now
-from catgrad.terms.state import STEP, Slot
+from catgrad.terms.state import LEARNING_RATE, STEP, Slot
 from catgrad.terms.structural import Constant, Label
 from catgrad.types import Dtype, NdArrayType
 
@@ -47,7 +47,7 @@ class Run:
         """The learning rate now: a number, or one of the term."""
         if self._adjustable is not None and not isinstance(rate, Schedule):
             number = len(self._adjustable) + 1
-            name = "learning_rate" if number == 1 else f"learning_rate_{number}"
+            name = LEARNING_RATE if number == 1 else f"{LEARNING_RATE}_{number}"
             rate = self._adjustable.setdefault(rate, adjustable(rate, name))
         return self.once(("rate", rate, dtype), lambda: rate_now(rate, dtype))
 

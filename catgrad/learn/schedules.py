@@ -14,7 +14,7 @@ from typing import Any
 from catgrad import ops
 from catgrad.errors import OptionError
 from catgrad.learn.options import check_integer, number, positive
-from catgrad.terms.state import STEP, learning_rate
+from catgrad.terms.state import LEARNING_RATE, STEP, learning_rate
 from catgrad.terms.structural import Constant, Label
 from catgrad.types import Dtype, NdArrayType
 
@@ -38,7 +38,7 @@ Rate = float | Schedule
 """The learning rate of an optimiser: a number or a schedule."""
 
 
-def adjustable(rate: float, name: str = "learning_rate") -> Schedule:
+def adjustable(rate: float, name: str = LEARNING_RATE) -> Schedule:
     """A rate η that can be set at any time, as a run number: `learner.state["learning_rate"] = 0.001`.
 
     Groups that progress a schedule progress the number; schedules with different rates need different names.

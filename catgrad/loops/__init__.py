@@ -11,3 +11,6 @@ OPERATIONS = frozenset(
     }
 )  # fmt: skip
 """Operations that become loops, indices and numbers; every other one is a single operation on elements."""
+
+ATTENTION = frozenset({"Attention", "ReverseAttention"})
+"""Definitions that become steps of their own on machines that tile attention."""

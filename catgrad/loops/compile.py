@@ -9,7 +9,7 @@ from catgrad.loops.ir.index import Index, Variable, index
 from catgrad.loops.ir.nest import Item, Kernel, Loop, Store, nested
 from catgrad.loops.ir.scalar import Buffer, Load, Scalar, Space
 from catgrad.loops.ir.steps import For, If, Lowered, Step
-from catgrad.loops.lowering import data_movement, products, reductions, scatters  # noqa: F401  # their rules
+from catgrad.loops.lowering import attention, data_movement, products, reductions, scatters  # noqa: F401
 from catgrad.loops.lowering.index_maps import Indices, Source
 from catgrad.loops.lowering.rules import Stages
 from catgrad.loops.machine import Machine

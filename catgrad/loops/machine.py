@@ -26,8 +26,9 @@ class Machine:
     float64 and rounded at its end, as suits languages whose numbers are float64 anyway. A machine that
     `gathers` has a thread for each element: folds, pads and concatenations compute each where it lies, rather
     than add or copy parts one after the other. With `tensor_floats`, factors of products of float32 are
-    rounded to 11 bits, for tensor cores to multiply. Temporary arrays begin at multiples of `aligned_bytes`,
-    whatever the sizes are.
+    rounded to 11 bits, for tensor cores to multiply. If a machine `tiles_attention`, attention is a step,
+    and its scores are not stored. Temporary arrays begin at multiples of `aligned_bytes`, whatever the sizes
+    are.
     """
 
     passes: tuple[Pass, ...]
@@ -38,6 +39,7 @@ class Machine:
     float64_sums: bool = False
     gathers: bool = False
     tensor_floats: bool = False
+    tiles_attention: bool = False
     aligned_bytes: int = 8
 
     def finish(self, kernel: Kernel) -> Kernel:

@@ -170,7 +170,7 @@ def _place_scratch(plan: Plan, lowered: Lowered, unit: int) -> None:
     for kernel in kernels(lowered.steps):
         end: Size = 0
         for array in dict.fromkeys(array for array, _ in (*kernel.writes, *kernel.reads)):
-            if array.is_of_kernel and not is_local(array):
+            if array.is_of_kernel and array.space is not Space.SHARED and not is_local(array):
                 plan.scratch[array] = end
                 end = end + rounded(byte_size(array), unit)
         plan.scratch_size = largest(plan.scratch_size, end)

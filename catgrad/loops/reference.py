@@ -28,7 +28,7 @@ from catgrad.loops.ir.nest import (
     Store,
 )
 from catgrad.loops.ir.scalar import Bounds, Buffer, Compute, IndexValue, Load, Masked, Number, Scalar, Space
-from catgrad.loops.ir.steps import For, If, Lowered, Product, Step
+from catgrad.loops.ir.steps import Attend, AttentionPart, For, If, Lowered, Product, Step
 from catgrad.loops.memory_plan import Plan
 from catgrad.loops.passes.reductions import Differs
 from catgrad.ops.extrema import ArgMax, ArgMin
@@ -112,6 +112,8 @@ class Interpreter:
                 self.steps(step.parts[0 if self.scalar(step.condition) else 1])
             elif isinstance(step, Product):
                 self.product(step)
+            elif isinstance(step, Attend):
+                self.attend(step)
             else:
                 verify(step)
                 self.items(step.body)
@@ -124,6 +126,32 @@ class Interpreter:
             for number, summed in enumerate(product(*sums)):
                 self.values |= dict(zip(step.sums, summed, strict=True))
                 self.multiply(replace(step.matmul, add=number > 0))
+
+    def attend(self, step: Attend) -> None:
+        """Compute a part of attention for each value of the batch variables, with all scores at once."""
+        query, key, feature, column = step.query, step.key, step.feature, step.column
+        axes = ((query, feature), (key, feature), (key, column), (query, column), (query,), (query,))
+        places = {
+            AttentionPart.OUTPUT: ((query, column), (query,)),
+            AttentionPart.QUERIES: ((query, feature),),
+            AttentionPart.KEYS: ((key, feature), (key, column)),
+        }[step.part]
+        for at in product(*(range(self.size(v.extent)) for v in step.batch)):
+            self.values |= dict(zip(step.batch, at, strict=True))
+            operands = [self.table(s, a) for s, a in zip(step.operands, axes, strict=False)]
+            results = attended(step, *operands)
+            for load, variables, result in zip(step.results, places, results, strict=False):
+                for where, value in np.ndenumerate(result):
+                    self.values |= dict(zip(variables, where, strict=True))
+                    self.write(load.buffer, load.indices, value)
+
+    def table(self, scalar: Scalar, axes: Sequence[Variable]) -> Array:
+        """Evaluate a scalar for all values of some variables."""
+        every = np.empty([self.size(v.extent) for v in axes], scalar.dtype.numpy)
+        for at in np.ndindex(every.shape):
+            self.values |= dict(zip(axes, at, strict=True))
+            every[at] = self.scalar(scalar)
+        return every
 
     def items(self, items: Sequence[Item]) -> None:
         """Run items in order."""
@@ -287,6 +315,26 @@ class Interpreter:
         else:
             value = op.compute(*operands)
         return np.asarray(value, scalar.dtype.numpy)[()]
+
+
+def attended(
+    step: Attend, q: Array, k: Array, v: Array, of_output: Any = 0, logsumexp: Any = 0, inner: Any = 0
+) -> tuple[Array, ...]:
+    """Compute a part of attention from all operands, as its definition does."""
+    scale = q.dtype.type(step.scale)
+    scores = q @ k.T * scale
+    if step.causal:
+        scores = np.where(np.tri(len(q), len(k), dtype=bool), scores, -np.inf)
+    if step.part is AttentionPart.OUTPUT:
+        greatest = scores.max(axis=1, keepdims=True)
+        exponentials = np.exp(scores - greatest)
+        sums = exponentials.sum(axis=1, keepdims=True)
+        return exponentials / sums @ v, (greatest + np.log(sums))[:, 0]
+    weights = np.exp(scores - logsumexp[:, None])
+    of_scores = weights * (of_output @ v.T - inner[:, None]) * scale
+    return (
+        (of_scores @ k,) if step.part is AttentionPart.QUERIES else (of_scores.T @ q, weights.T @ of_output)
+    )
 
 
 def assert_independent(iterations: Sequence[Touched]) -> None:

@@ -109,7 +109,11 @@ DRAWS = RunNumber("draws", NdArrayType((), Dtype.int64), counts=True)
 """The number of runs of the model that drew random numbers."""
 
 
-def learning_rate(initial: float, name: str = "learning_rate") -> RunNumber:
+LEARNING_RATE = "learning_rate"
+"""The name of a learning rate that can be set, unless its schedule names it."""
+
+
+def learning_rate(initial: float, name: str = LEARNING_RATE) -> RunNumber:
     """Return the learning rate as a scalar of the run."""
     return RunNumber(name, NdArrayType((), Dtype.float64), Filled(initial))
 

@@ -24,7 +24,7 @@ F = torch.nn.functional
 
 def twin(parameters):
     """Build the network `mlp` in PyTorch, on copies of the parameters."""
-    tensors = {name: torch.as_tensor(a).clone().requires_grad_() for name, a in parameters.items()}
+    tensors = {name: torch.tensor(np.array(a)).requires_grad_() for name, a in parameters.items()}
 
     def forward(x):
         h = torch.sigmoid(x @ tensors["dense_0.weight"] + tensors["dense_0.bias"])
@@ -336,7 +336,7 @@ def test_a_language_model_trains_as_in_torch(target):
     places = {"0": "0", "1": "1", "2": "2", "3": "4", "4": "5"}
     for name, array in learner.parameters.items():
         layer, _, kind = name.partition(".")
-        tensor = torch.as_tensor(array)
+        tensor = torch.tensor(np.array(array))
         tensor = tensor.T if layer in "24" and kind == "weight" else tensor
         twin.get_parameter(f"{places[layer]}.{kind}").data.copy_(tensor)
     optimiser = torch.optim.AdamW(twin.parameters(), 0.05)
@@ -399,7 +399,7 @@ def test_a_small_cnn_trains_as_in_torch(target):
         nn.Conv2d(1, 4, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(36, 3)
     ).double()
     for name, array in learner.parameters.items():
-        tensor = torch.as_tensor(array)
+        tensor = torch.tensor(np.array(array))
         twin.get_parameter(name).data.copy_(tensor.T if name == "4.weight" else tensor)
     optimiser = torch.optim.SGD(twin.parameters(), 0.1, momentum=0.9)
     rng = np.random.default_rng(0)

@@ -37,7 +37,7 @@ def assert_trains_as(model, module, inputs, target, translated=same, steps=3):
     """Compare the losses of training from the same parameters by name."""
     learner = emit(Task(model, sgd(0.1), mse), target).load()().learner(seed=1)
     module = module.double()
-    found = dict(translated(name, torch.as_tensor(a)) for name, a in learner.parameters.items())
+    found = dict(translated(name, torch.tensor(np.array(a))) for name, a in learner.parameters.items())
     assert {name: p.shape for name, p in module.named_parameters()} == {n: a.shape for n, a in found.items()}
     for name, parameter in module.named_parameters():
         parameter.data.copy_(found[name])

@@ -40,7 +40,7 @@ def gradients(step, dtype=Dtype.float64, shapes=SHAPES):
 def assert_follows(ours, theirs, target="numpy", dtype=Dtype.float64, tolerance=1e-9, steps=4, clip=None):
     """Compare parameters after each of several steps; `theirs` receives tensors by name."""
     one = learner(ours, target, dtype)
-    tensors = {n: torch.as_tensor(a).clone().requires_grad_() for n, a in one.parameters.items()}
+    tensors = {n: torch.tensor(np.array(a)).requires_grad_() for n, a in one.parameters.items()}
     other = theirs(tensors)
     for step in range(steps):
         given = gradients(step, dtype)

@@ -34,7 +34,7 @@ class Twins:
 
     def translated(self, name: str, array: Any) -> tuple[str, Any]:
         """Transpose: our products are x · W, those of PyTorch x · Wᵀ."""
-        tensor = torch.as_tensor(array)
+        tensor = torch.tensor(np.array(array))
         tensor = tensor.T if tensor.ndim == 2 and name not in self.rows else tensor
         for ours, theirs in self.names.items():
             name = name.replace(ours, theirs)

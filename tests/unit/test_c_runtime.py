@@ -53,7 +53,9 @@ def library(request, tmp_path_factory):
         loader=loader, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     folder = tmp_path_factory.mktemp(request.param)
-    text = environment.get_template("c_runtime.c.j2").render(used=set(USED), names=USED)
+    text = environment.get_template("c_runtime.c.j2").render(
+        used=set(USED), names=USED, inline="static inline"
+    )
     (folder / "runtime.c").write_text(text)
     command = [
         GCC,

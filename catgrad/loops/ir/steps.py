@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from enum import Enum
 
 from catgrad.loops.ir.index import Variable
-from catgrad.loops.ir.nest import Access, Body, Kernel, MatMul, Replaced, rewritten
-from catgrad.loops.ir.scalar import Buffer, Load
+from catgrad.loops.ir.nest import Access, Body, Kernel, MatMul, Replaced, Rewriter, rewritten
+from catgrad.loops.ir.scalar import Buffer, Load, Scalar
 from catgrad.programs.program import Function
 
 
@@ -28,6 +29,53 @@ class Product:
     def writes(self) -> list[Access]:
         """The elements written."""
         return self.matmul.writes
+
+
+class AttentionPart(Enum):
+    """Results of attention and of its reverse that one step computes."""
+
+    OUTPUT = "output"
+    """The output, and the logarithm of each row's sum of exponentials, if it is wanted."""
+    QUERIES = "queries"
+    """The cotangent of the queries."""
+    KEYS = "keys"
+    """The cotangents of the keys and of the values."""
+
+
+@dataclass(eq=False, frozen=True)
+class Attend:
+    """Attention softmax(scale · q kᵀ) v, or a part of its reverse, for each value of the `batch` variables.
+
+    The operands are elements of q by `query` and `feature`, of k by `key` and `feature`, of v by `key` and
+    `column`; in the reverse also of the cotangent by `query` and `column`, and for each query the logarithm
+    of its sum of exponentials, and the inner product of its output and cotangent.
+    """
+
+    part: AttentionPart
+    batch: tuple[Variable, ...]
+    query: Variable
+    key: Variable
+    feature: Variable
+    column: Variable
+    scale: float
+    causal: bool
+    operands: tuple[Scalar, ...]
+    results: tuple[Load, ...]
+
+    @property
+    def reads(self) -> list[Access]:
+        """The elements read."""
+        return [(load.buffer, load.indices) for scalar in self.operands for load in scalar.loads()]
+
+    @property
+    def writes(self) -> list[Access]:
+        """The elements written."""
+        return [(load.buffer, load.indices) for load in self.results]
+
+    def map(self, change: Rewriter) -> Attend:
+        """Rewrite its parts."""
+        operands, results = tuple(map(change.scalar, self.operands)), tuple(map(change.load, self.results))
+        return replace(self, operands=operands, results=results)
 
 
 @dataclass(eq=False, frozen=True)
@@ -58,8 +106,8 @@ class If:
         return [access for part in self.parts for step in part for access in step.writes]
 
 
-Step = Kernel | Product | For | If
-"""A kernel, a matrix product, or a loop or branch of steps."""
+Step = Kernel | Product | Attend | For | If
+"""A kernel, a matrix product, a part of attention, or a loop or branch of steps."""
 
 
 @dataclass(frozen=True)
@@ -88,6 +136,8 @@ class Lowered:
                 return Kernel(rewritten(step.body, change))
             if isinstance(step, Product):
                 return replace(step, matmul=step.matmul.map(change))
+            if isinstance(step, Attend):
+                return step.map(change)
             return replace(step, condition=change.load(step.condition)) if isinstance(step, If) else step
 
         return self.map(lambda steps: list(map(replaced, steps))) if buffers else self

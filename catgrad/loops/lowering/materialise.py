@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
+from catgrad.functors.reverse import Reversed
 from catgrad.loops.ir.nest import size_hint
 from catgrad.loops.lowering.index_maps import AFFINE_VIEWS, GENERATORS, VIEWS, Source
+from catgrad.ops.attention import Attention
 from catgrad.ops.contract import Contract
 from catgrad.ops.gather import Gather
 from catgrad.ops.literal import ArrayLiteral
@@ -24,6 +26,11 @@ CHEAP = 6
 
 REPEATING = (Broadcast, Window, Gather, TakeAlongAxis)
 """Views that read elements more than once."""
+
+
+def is_attention(op: Op) -> bool:
+    """Tell whether an operation is attention or its reverse."""
+    return isinstance(op.op if isinstance(op, Reversed) else op, Attention)
 
 
 class Choice:
@@ -61,8 +68,9 @@ class Choice:
     def _read(self, apply: Apply) -> None:
         """Count the reads of an operation's inputs, record the readers, materialise what it requires."""
         op, inputs, outputs = apply
-        if isinstance(op, Contract):
-            self._order(outputs[0])
+        if isinstance(op, Contract) or is_attention(op):
+            for value in outputs:
+                self._order(value)
             for value in inputs:
                 self._store_root(value)
         elif isinstance(op, Nested):

@@ -36,6 +36,8 @@ class Stages:
         self.arrays: dict[int, Buffer] = {}
         self.steps: list[Step] = []
         self.checks: list[Step] = []
+        self.attended: dict[tuple[Op, Sequence[int]], tuple[Source, Buffer]] = {}
+        """Output and logarithms of the rows' sums of attention that is reversed later."""
 
     def emit(self, apply: Apply) -> None:
         """Add the nests of an operation, if its outputs are materialised."""

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from catgrad.loops.ir.nest import Barrier, Check, Item, Kernel, Loop, Statement, Store, statements
 from catgrad.loops.ir.scalar import Buffer, Load
-from catgrad.loops.ir.steps import If, Lowered, Product, Step, conditions, every_step
+from catgrad.loops.ir.steps import Attend, If, Lowered, Product, Step, conditions, every_step
 from catgrad.loops.machine import Machine
 
 
@@ -23,10 +23,11 @@ def eliminate_dead_stores(lowered: Lowered, machine: Machine) -> Lowered:
 def _live(lowered: Lowered) -> set[Buffer]:
     """Find the buffers that the results depend on, from the last statement backwards."""
     live = {*lowered.results, *conditions(lowered.steps)}
-    every: list[Statement] = []
+    every: list[Statement | Attend] = []
     for step in every_step(lowered.steps):
         every += statements(step.body) if isinstance(step, Kernel) else ()
         every += [step.matmul] if isinstance(step, Product) else ()
+        every += [step] if isinstance(step, Attend) else ()
     while True:
         before = len(live)
         for s in reversed(every):
@@ -36,7 +37,9 @@ def _live(lowered: Lowered) -> set[Buffer]:
             return live
 
 
-def _is_live(s: Statement, live: set[Buffer]) -> bool:
+def _is_live(s: Statement | Attend, live: set[Buffer]) -> bool:
+    if isinstance(s, Attend):
+        return any(buffer in live for buffer, _ in s.writes)
     return isinstance(s, (Check, Barrier)) or s.buffer in live
 
 
@@ -45,8 +48,8 @@ def _live_steps(steps: Sequence[Step], live: set[Buffer]) -> list[Step]:
     for step in steps:
         if isinstance(step, Kernel):
             step = Kernel(_live_items(step.body, live))
-        if isinstance(step, Product):
-            used = _is_live(step.matmul, live)
+        if isinstance(step, (Product, Attend)):
+            used = _is_live(step.matmul if isinstance(step, Product) else step, live)
         else:
             used = any(step.parts) if isinstance(step, If) else bool(step.body)
         if used:

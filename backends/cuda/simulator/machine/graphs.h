@@ -61,7 +61,7 @@ struct CUstream_st {
     cudaStreamCaptureMode mode = cudaStreamCaptureModeGlobal;
     bool invalidated = false;
     CUstream_st *next_capturing = nullptr;
-    simulator::Queue waiting;  // work that waits for that of other streams, and what follows it
+    simulator::Queue waiting = {};  // work that waits for that of other streams, and what follows it
     CUstream_st *next_waiting = nullptr;
 };
 

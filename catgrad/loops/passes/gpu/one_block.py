@@ -43,13 +43,11 @@ STEPS = "steps"
 
 def _fits_one_block(lowered: Lowered) -> bool:
     """Tell whether one block can run all kernels of a function, and is worth it."""
-    every = kernels(lowered.steps)
-    items = [item for kernel in every for item in kernel.body]
+    items = [item for step in lowered.steps if isinstance(step, Kernel) for item in step.body]
+    straight = all(isinstance(step, Kernel) for step in lowered.steps)
     whole = all(isinstance(b.size, int) for item in items for b, _ in (*item.reads, *item.writes))
     checked = any(isinstance(s, Check) for s in statements(items))
-    return (
-        len(every) == len(lowered.steps) and whole and not checked and sum(map(iterations, items)) <= MAX_WORK
-    )
+    return straight and whole and not checked and sum(map(iterations, items)) <= MAX_WORK
 
 
 def repeat_in_one_block(lowered: Lowered, machine: Machine) -> Lowered:

@@ -20,8 +20,9 @@ from catgrad.loops.ir.nest import (
     statements,
 )
 from catgrad.loops.ir.scalar import Buffer, Space
-from catgrad.loops.ir.steps import Lowered
+from catgrad.loops.ir.steps import Attend, Lowered, Step
 from catgrad.loops.machine import Machine
+from catgrad.loops.passes.gpu.attention import attention
 from catgrad.loops.passes.gpu.barriers import with_barriers
 from catgrad.loops.passes.gpu.spaces import with_spaces
 from catgrad.loops.passes.gpu.threads import with_threads
@@ -30,11 +31,15 @@ from catgrad.loops.passes.gpu.tiles import tiled
 
 def schedule_threads(lowered: Lowered, machine: Machine) -> Lowered:
     """Distribute every kernel over the threads of a GPU."""
-    return lowered.map_kernels(lambda kernel: _scheduled(kernel, machine))
+    return lowered.map(lambda steps: [_scheduled(step, machine) for step in steps])
 
 
-def _scheduled(kernel: Kernel, machine: Machine) -> Kernel:
-    return with_barriers(tiled(kernel, machine) or with_spaces(with_threads(kernel)))
+def _scheduled(step: Step, machine: Machine) -> Step:
+    if isinstance(step, Attend):
+        return with_barriers(attention(step))
+    if not isinstance(step, Kernel):
+        return step
+    return with_barriers(tiled(step, machine) or with_spaces(with_threads(step)))
 
 
 def privatise(kernel: Kernel, machine: Machine) -> Kernel:

@@ -1,0 +1,28 @@
+"""Run attention and its reverse, emitted for the simulator: a program that sanitizers watch."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from catgrad import NdArrayType
+from catgrad.backend import get_backend
+from catgrad.functors import reverse
+from catgrad.ops.attention import Attention
+from catgrad.programs.program import evaluate
+from catgrad.terms.term import singleton
+from catgrad.testing import draw_arrays, run_on
+
+SHAPES = ((2, 21, 20), (2, 37, 20), (2, 37, 17))
+
+
+def main() -> None:
+    """Compare one call with the reference."""
+    term = reverse(singleton(Attention(True), *map(NdArrayType, SHAPES)))
+    arrays = draw_arrays(tuple(term.source.table), (-2.0, 2.0), 0)
+    found = run_on(get_backend("cuda"), term, *arrays)
+    for x, y in zip(found, evaluate(term, *arrays), strict=True):
+        np.testing.assert_allclose(x, y, rtol=1e-4, atol=1e-5)
+
+
+if __name__ == "__main__":
+    main()
