@@ -119,13 +119,16 @@ class Interpreter:
                 self.items(step.body)
 
     def product(self, step: Product) -> None:
-        """Compute a product for each value of the batch variables, and sum over the values of the others."""
+        """Compute a product for each value of the batch variables, sum over those of others, and finish it."""
+        s, epilogue = step.matmul, step.epilogue
         batch, sums = ([range(self.size(v.extent)) for v in group] for group in (step.batch, step.sums))
         for at in product(*batch):
             self.values |= dict(zip(step.batch, at, strict=True))
             for number, summed in enumerate(product(*sums)):
                 self.values |= dict(zip(step.sums, summed, strict=True))
-                self.multiply(replace(step.matmul, add=number > 0))
+                self.multiply(replace(s, add=number > 0))
+            if epilogue.loads or epilogue.relu:
+                self.write(s.buffer, s.indices, self.scalar(epilogue.scalar(Load(s.buffer, s.indices))))
 
     def attend(self, step: Attend) -> None:
         """Compute a part of attention for each value of the batch variables, with all scores at once."""

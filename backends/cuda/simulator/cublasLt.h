@@ -10,7 +10,13 @@ enum cublasStatus_t {
 enum cudaDataType_t { CUDA_R_32F = 0, CUDA_R_64F = 1, CUDA_R_16F = 2, CUDA_R_16BF = 14 };
 enum cublasComputeType_t { CUBLAS_COMPUTE_32F = 68, CUBLAS_COMPUTE_64F = 70, CUBLAS_COMPUTE_32F_FAST_TF32 = 77 };
 enum cublasOperation_t { CUBLAS_OP_N, CUBLAS_OP_T };
-enum cublasLtMatmulDescAttributes_t { CUBLASLT_MATMUL_DESC_TRANSA = 3, CUBLASLT_MATMUL_DESC_TRANSB = 4 };
+enum cublasLtMatmulDescAttributes_t {
+    CUBLASLT_MATMUL_DESC_TRANSA = 3, CUBLASLT_MATMUL_DESC_TRANSB = 4, CUBLASLT_MATMUL_DESC_EPILOGUE = 7,
+    CUBLASLT_MATMUL_DESC_BIAS_POINTER = 8
+};
+enum cublasLtEpilogue_t {
+    CUBLASLT_EPILOGUE_DEFAULT = 1, CUBLASLT_EPILOGUE_RELU = 2, CUBLASLT_EPILOGUE_BIAS = 4, CUBLASLT_EPILOGUE_RELU_BIAS = 6
+};
 enum cublasLtMatrixLayoutAttribute_t {
     CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT = 5, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET = 6
 };
@@ -27,6 +33,8 @@ struct cublasLtMatmulDescOpaque_t {
     cublasComputeType_t compute;
     cudaDataType_t scale;
     cublasOperation_t a, b;
+    cublasLtEpilogue_t epilogue;
+    const void *bias;
 };
 struct cublasLtMatrixLayoutOpaque_t {
     cudaDataType_t type;
@@ -96,14 +104,20 @@ inline cublasStatus_t cublasLtMatmulDescInit(cublasLtMatmulDesc_t product, cubla
     if ((compute == CUBLAS_COMPUTE_64F) != (scale == CUDA_R_64F)) {
         return simulator::refuse("numbers that scale a product must have its precision");
     }
-    *product = {compute, scale, CUBLAS_OP_N, CUBLAS_OP_N};
+    *product = {compute, scale, CUBLAS_OP_N, CUBLAS_OP_N, CUBLASLT_EPILOGUE_DEFAULT, nullptr};
     return CUBLAS_STATUS_SUCCESS;
 }
 
 inline cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t product,
                                                      cublasLtMatmulDescAttributes_t attribute, const void *value,
                                                      size_t size) {
-    return simulator::set(attribute == CUBLASLT_MATMUL_DESC_TRANSA ? &product->a : &product->b, value, size);
+    switch (attribute) {
+        case CUBLASLT_MATMUL_DESC_TRANSA: return simulator::set(&product->a, value, size);
+        case CUBLASLT_MATMUL_DESC_TRANSB: return simulator::set(&product->b, value, size);
+        case CUBLASLT_MATMUL_DESC_EPILOGUE: return simulator::set(&product->epilogue, value, size);
+        case CUBLASLT_MATMUL_DESC_BIAS_POINTER: return simulator::set(&product->bias, value, size);
+    }
+    return simulator::refuse("the simulator has only attributes for transposes and epilogues");
 }
 
 inline cublasStatus_t cublasLtMatrixLayoutInit(cublasLtMatrixLayout_t layout, cudaDataType_t type, uint64_t rows,
@@ -140,8 +154,8 @@ inline cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPrefere
 }
 
 namespace simulator {
-/* A factor of a product, or its transpose. */
-struct Factor {
+/* A matrix of each product of a batch, or its transpose. */
+struct Matrix {
     const void *data;
     cublasLtMatrixLayoutOpaque_t layout;
     bool transposed;
@@ -149,19 +163,21 @@ struct Factor {
     uint64_t rows() const { return transposed ? layout.columns : layout.rows; }
     uint64_t columns() const { return transposed ? layout.rows : layout.columns; }
 
-    double at(int32_t matrix, uint64_t row, uint64_t column) const {
+    int64_t place(int32_t matrix, uint64_t row, uint64_t column) const {
         const uint64_t near = transposed ? column : row, far = transposed ? row : column;
-        const int64_t place = matrix * layout.batch_offset + static_cast<int64_t>(near) +
-                              static_cast<int64_t>(far) * layout.distance;
-        switch (layout.type) {
-            case CUDA_R_32F: return static_cast<const float *>(data)[place];
-            case CUDA_R_64F: return static_cast<const double *>(data)[place];
-            case CUDA_R_16F: return __half2float(static_cast<const __half *>(data)[place]);
-            case CUDA_R_16BF: return __bfloat162float(static_cast<const __nv_bfloat16 *>(data)[place]);
-        }
-        return NAN;
+        return matrix * layout.batch_offset + static_cast<int64_t>(near) + static_cast<int64_t>(far) * layout.distance;
     }
 };
+
+inline double load(const void *data, cudaDataType_t type, int64_t place) {
+    switch (type) {
+        case CUDA_R_32F: return static_cast<const float *>(data)[place];
+        case CUDA_R_64F: return static_cast<const double *>(data)[place];
+        case CUDA_R_16F: return __half2float(static_cast<const __half *>(data)[place]);
+        case CUDA_R_16BF: return __bfloat162float(static_cast<const __nv_bfloat16 *>(data)[place]);
+    }
+    return NAN;
+}
 
 inline void store(void *data, cudaDataType_t type, int64_t place, double x) {
     switch (type) {
@@ -182,22 +198,37 @@ inline double rounded_factor(double x, cublasComputeType_t compute) {
     return __uint_as_float((__float_as_uint(static_cast<float>(x)) + 0x1000u) & 0xffffe000u);
 }
 
-inline void multiply_matrices(const Factor &a, const Factor &b, void *results,
-                              const cublasLtMatrixLayoutOpaque_t &layout, cublasComputeType_t compute) {
-    for (int32_t matrix = 0; matrix < layout.batch; matrix++) {
-        for (uint64_t column = 0; column < layout.columns; column++) {
-            for (uint64_t row = 0; row < layout.rows; row++) {
-                double sum = 0;
-                for (uint64_t term = 0; term < a.columns(); term++) {
-                    sum += rounded_factor(a.at(matrix, row, term), compute) *
-                           rounded_factor(b.at(matrix, term, column), compute);
+/* d = epilogue(a . b + beta . c); d may be c. */
+struct MatrixProduct {
+    Matrix a, b, c;
+    void *results;
+    cublasLtMatrixLayoutOpaque_t layout;
+    cublasLtMatmulDescOpaque_t product;
+    double beta;
+
+    double element(int32_t matrix, uint64_t row, uint64_t column) const {
+        double sum = beta == 0 ? 0 : beta * load(c.data, c.layout.type, c.place(matrix, row, column));
+        for (uint64_t term = 0; term < a.columns(); term++) {
+            sum += rounded_factor(load(a.data, a.layout.type, a.place(matrix, row, term)), product.compute) *
+                   rounded_factor(load(b.data, b.layout.type, b.place(matrix, term, column)), product.compute);
+        }
+        if ((product.epilogue & CUBLASLT_EPILOGUE_BIAS) != 0) {
+            sum += load(product.bias, layout.type, static_cast<int64_t>(row));
+        }
+        return (product.epilogue & CUBLASLT_EPILOGUE_RELU) != 0 && sum < 0 ? 0 : sum;
+    }
+
+    void compute() const {
+        const Matrix d = {results, layout, false};
+        for (int32_t matrix = 0; matrix < layout.batch; matrix++) {
+            for (uint64_t column = 0; column < layout.columns; column++) {
+                for (uint64_t row = 0; row < layout.rows; row++) {
+                    store(results, layout.type, d.place(matrix, row, column), element(matrix, row, column));
                 }
-                store(results, layout.type, matrix * layout.batch_offset + static_cast<int64_t>(row) +
-                                                static_cast<int64_t>(column) * layout.distance, sum);
             }
         }
     }
-}
+};
 }  // namespace simulator
 
 inline cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtMatmulDesc_t product,
@@ -205,16 +236,24 @@ inline cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cu
                                                      cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
                                                      cublasLtMatmulPreference_t preference, int wanted,
                                                      cublasLtMatmulHeuristicResult_t *found, int *count) {
-    const simulator::Factor left = {nullptr, *a, product->a == CUBLAS_OP_T};
-    const simulator::Factor right = {nullptr, *b, product->b == CUBLAS_OP_T};
+    const simulator::Matrix left = {nullptr, *a, product->a == CUBLAS_OP_T};
+    const simulator::Matrix right = {nullptr, *b, product->b == CUBLAS_OP_T};
     *count = 0;
     if (!handle || wanted < 1 || left.rows() != d->rows || right.columns() != d->columns ||
         left.columns() != right.rows() || c->rows != d->rows || c->columns != d->columns) {
         return simulator::refuse("the sizes of factors and results must fit");
     }
-    if (a->batch != d->batch || b->batch != d->batch || a->type != d->type || b->type != d->type ||
-        (d->type == CUDA_R_64F) != (product->compute == CUBLAS_COMPUTE_64F)) {
-        return simulator::refuse("factors and results must be as many, and of one type that suits the product");
+    const cublasLtMatrixLayout_t others[] = {a, b, c};
+    for (const cublasLtMatrixLayout_t each : others) {
+        if (each->batch != d->batch || each->type != d->type) {
+            return simulator::refuse("factors and results must be as many, and of one type");
+        }
+    }
+    if ((d->type == CUDA_R_64F) != (product->compute == CUBLAS_COMPUTE_64F)) {
+        return simulator::refuse("a product must have the precision of its results");
+    }
+    if ((product->epilogue & CUBLASLT_EPILOGUE_BIAS) != 0 && product->bias == nullptr) {
+        return simulator::refuse("an epilogue with a bias must have one");
     }
     if ((preference->schemes & ~2u) != 0) {
         return simulator::refuse("algorithms that add atomically, or in 16 bits, must be excluded");
@@ -228,30 +267,36 @@ inline cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cu
 inline cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t product, const void *alpha,
                                      const void *a, cublasLtMatrixLayout_t a_layout, const void *b,
                                      cublasLtMatrixLayout_t b_layout, const void *beta, const void *c,
-                                     cublasLtMatrixLayout_t, void *d, cublasLtMatrixLayout_t d_layout,
+                                     cublasLtMatrixLayout_t c_layout, void *d, cublasLtMatrixLayout_t d_layout,
                                      const cublasLtMatmulAlgo_t *algorithm, void *workspace, size_t workspace_bytes,
                                      cudaStream_t stream) {
-    const bool is_wide = product->scale == CUDA_R_64F;
-    const double one = is_wide ? *static_cast<const double *>(alpha) : *static_cast<const float *>(alpha);
-    const double zero = is_wide ? *static_cast<const double *>(beta) : *static_cast<const float *>(beta);
-    if (!handle || one != 1 || zero != 0 || c != d || !workspace || !workspace_bytes) {
-        return simulator::refuse("the simulator has only products that replace their results");
+    const double one = simulator::load(alpha, product->scale, 0), scale = simulator::load(beta, product->scale, 0);
+    if (!handle || one != 1 || !workspace || !workspace_bytes) {
+        return simulator::refuse("a product must have a workspace, and the simulator has none that is scaled");
     }
-    const void *const arrays[] = {a, b, c, d};
-    for (int i = 0; i < 4; i++) {
-        if (!arrays[i] || reinterpret_cast<uintptr_t>(arrays[i]) % algorithm->alignments[i] != 0) {
+    if (c == d && (c_layout->distance != d_layout->distance || c_layout->batch_offset != d_layout->batch_offset)) {
+        return simulator::refuse("a product that is added to an array must have its layout");
+    }
+    const simulator::Matrix left = {a, *a_layout, product->a == CUBLAS_OP_T};
+    const simulator::Matrix right = {b, *b_layout, product->b == CUBLAS_OP_T};
+    if (algorithm->rows != d_layout->rows || algorithm->columns != d_layout->columns ||
+        algorithm->terms != left.columns()) {
+        return simulator::refuse("an algorithm must be one for these sizes");
+    }
+    const void *const bias = (product->epilogue & CUBLASLT_EPILOGUE_BIAS) != 0 ? product->bias : d;
+    const void *const arrays[] = {a, b, c, d, bias};
+    for (int i = 0; i < 5; i++) {
+        if (!arrays[i] || reinterpret_cast<uintptr_t>(arrays[i]) % algorithm->alignments[i < 3 ? i : 3] != 0) {
             return simulator::refuse("arrays must be aligned as the algorithm relies on");
         }
     }
     if (reinterpret_cast<uintptr_t>(workspace) % 16 != 0) {
         return simulator::refuse("the workspace must begin at a multiple of 16 bytes");
     }
-    const simulator::Factor left = {a, *a_layout, product->a == CUBLAS_OP_T};
-    const simulator::Factor right = {b, *b_layout, product->b == CUBLAS_OP_T};
-    const cudaError_t error = simulator::submit(
-        stream, [left, right, d, layout = *d_layout, compute = product->compute] {
-            simulator::multiply_matrices(left, right, d, layout, compute);
-            return cudaSuccess;
-        }, "cublasLtMatmul");
+    const simulator::MatrixProduct whole = {left, right, {c, *c_layout, false}, d, *d_layout, *product, scale};
+    const cudaError_t error = simulator::submit(stream, [whole] {
+        whole.compute();
+        return cudaSuccess;
+    }, "cublasLtMatmul");
     return error == cudaSuccess ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_EXECUTION_FAILED;
 }

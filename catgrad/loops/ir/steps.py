@@ -8,8 +8,38 @@ from enum import Enum
 
 from catgrad.loops.ir.index import Variable
 from catgrad.loops.ir.nest import Access, Body, Kernel, MatMul, Replaced, Rewriter, rewritten
-from catgrad.loops.ir.scalar import Buffer, Load, Scalar
+from catgrad.loops.ir.scalar import Buffer, Compute, Load, Scalar, number
+from catgrad.ops.arithmetic import Add, Maximum
 from catgrad.programs.program import Function
+
+
+@dataclass(frozen=True)
+class Epilogue:
+    """What a library makes of each element of a product: relu(element + addend + bias), or a part of this.
+
+    The `addend` is an element of a matrix like the product, the `bias` one of a vector along its rows.
+    """
+
+    addend: Load | None = None
+    bias: Load | None = None
+    relu: bool = False
+
+    @property
+    def loads(self) -> tuple[Load, ...]:
+        """The elements that are added."""
+        return tuple(load for load in (self.addend, self.bias) if load)
+
+    def scalar(self, element: Scalar) -> Scalar:
+        """Return what becomes of an element."""
+        for load in self.loads:
+            element = Compute(Add(), element.dtype, (element, load))
+        zero = number(0, element.dtype)
+        return Compute(Maximum(), element.dtype, (element, zero)) if self.relu else element
+
+    def map(self, change: Rewriter) -> Epilogue:
+        """Rewrite its parts."""
+        addend, bias = (load and change.load(load) for load in (self.addend, self.bias))
+        return Epilogue(addend, bias, self.relu)
 
 
 @dataclass(eq=False, frozen=True)
@@ -19,16 +49,21 @@ class Product:
     batch: tuple[Variable, ...]
     sums: tuple[Variable, ...]
     matmul: MatMul
+    epilogue: Epilogue = Epilogue()
 
     @property
     def reads(self) -> list[Access]:
         """The elements read."""
-        return self.matmul.reads
+        return [*self.matmul.reads, *((load.buffer, load.indices) for load in self.epilogue.loads)]
 
     @property
     def writes(self) -> list[Access]:
         """The elements written."""
         return self.matmul.writes
+
+    def map(self, change: Rewriter) -> Product:
+        """Rewrite its parts."""
+        return replace(self, matmul=self.matmul.map(change), epilogue=self.epilogue.map(change))
 
 
 class AttentionPart(Enum):
@@ -134,9 +169,7 @@ class Lowered:
         def replaced(step: Step) -> Step:
             if isinstance(step, Kernel):
                 return Kernel(rewritten(step.body, change))
-            if isinstance(step, Product):
-                return replace(step, matmul=step.matmul.map(change))
-            if isinstance(step, Attend):
+            if isinstance(step, Product | Attend):
                 return step.map(change)
             return replace(step, condition=change.load(step.condition)) if isinstance(step, If) else step
 

@@ -23,11 +23,10 @@ def eliminate_dead_stores(lowered: Lowered, machine: Machine) -> Lowered:
 def _live(lowered: Lowered) -> set[Buffer]:
     """Find the buffers that the results depend on, from the last statement backwards."""
     live = {*lowered.results, *conditions(lowered.steps)}
-    every: list[Statement | Attend] = []
+    every: list[Statement | Product | Attend] = []
     for step in every_step(lowered.steps):
         every += statements(step.body) if isinstance(step, Kernel) else ()
-        every += [step.matmul] if isinstance(step, Product) else ()
-        every += [step] if isinstance(step, Attend) else ()
+        every += [step] if isinstance(step, Product | Attend) else ()
     while True:
         before = len(live)
         for s in reversed(every):
@@ -37,8 +36,8 @@ def _live(lowered: Lowered) -> set[Buffer]:
             return live
 
 
-def _is_live(s: Statement | Attend, live: set[Buffer]) -> bool:
-    if isinstance(s, Attend):
+def _is_live(s: Statement | Product | Attend, live: set[Buffer]) -> bool:
+    if isinstance(s, Product | Attend):
         return any(buffer in live for buffer, _ in s.writes)
     return isinstance(s, (Check, Barrier)) or s.buffer in live
 
@@ -48,8 +47,8 @@ def _live_steps(steps: Sequence[Step], live: set[Buffer]) -> list[Step]:
     for step in steps:
         if isinstance(step, Kernel):
             step = Kernel(_live_items(step.body, live))
-        if isinstance(step, (Product, Attend)):
-            used = _is_live(step.matmul if isinstance(step, Product) else step, live)
+        if isinstance(step, Product | Attend):
+            used = _is_live(step, live)
         else:
             used = any(step.parts) if isinstance(step, If) else bool(step.body)
         if used:

@@ -125,21 +125,28 @@ class FunctionPrinter:
 
     def _product(self, step: Product) -> CallProduct:
         """Print a matrix product that a library computes."""
-        s, size = step.matmul, self.expressions.size
+        s, end = step.matmul, step.epilogue
         batch = step.batch[0] if step.batch else Variable(1)
-        sizes = tuple(size(v.extent) for v in (batch, s.m, s.n, s.k))
-        own = (batch, s.m, s.n, s.k)
-        left, right = (self._operand(x, own, v, w) for x, v, w in ((s.left, s.m, s.k), (s.right, s.k, s.n)))
-        target = self._operand(Load(s.buffer, s.indices), own, s.m)
-        return CallProduct(s.buffer.type.dtype, sizes, left, right, target)
+        every = (batch, s.m, s.n, s.k)
+        target, addend = Load(s.buffer, s.indices), end.addend
+        axes = ((s.left, s.m, s.k), (s.right, s.k, s.n), (target, s.m, s.n))
+        matrices = (self._operand(load, every, batch, *own) for load, *own in axes)
+        return CallProduct(
+            s.buffer.type.dtype,
+            tuple(self.expressions.size(v.extent) for v in every),
+            *matrices,
+            addend=self._operand(addend, every, batch, s.m, s.n) if addend else (),
+            bias=self._operand(end.bias, every)[0] if end.bias else None,
+            relu=end.relu,
+        )
 
-    def _operand(self, load: Load, own: Sequence[Variable], *along: Variable) -> tuple[Text, ...]:
-        """Print the first element of a matrix, and its strides along the batch and other variables."""
+    def _operand(self, load: Load, every: Sequence[Variable], *along: Variable) -> tuple[Text, ...]:
+        """Print the first element of an array, and its strides along variables."""
         e, place = self.expressions, load.buffer.flat(load.indices)
-        rest = Index(tuple(term for term in place.terms if term[0] not in own), place.constant)
+        rest = Index(tuple(term for term in place.terms if term[0] not in every), place.constant)
         pointer = self.library.dialect.macros["pointer"]
         first = Text(pointer(self.name(load.buffer), e.index(rest), rest == Index()))
-        return (first, *(e.size(place.coefficient(v)) for v in (own[0], *along)))
+        return (first, *(e.size(place.coefficient(v)) for v in along))
 
     def _call(self, kernel: Kernel, around: Mapping[Variable, str]) -> Call:
         text, interface = self._kernel(kernel)

@@ -280,10 +280,10 @@ class Call:
 
 @dataclass(frozen=True)
 class CallProduct:
-    """Matrix products by a library: the numbers of products, rows, columns and terms, and three operands.
+    """Matrix products by a library: the numbers of products, rows, columns and terms, and the matrices.
 
-    Each has its first element, and its strides along the batch, along rows or terms, and terms or columns;
-    the last stride of the target is 1.
+    Each matrix has its first element, and its strides along the batch, along rows or terms, and terms or columns.
+    There may be an `addend` and a `bias`, the first of elements that are added to the columns; `relu` comes last.
     """
 
     dtype: Dtype
@@ -291,6 +291,9 @@ class CallProduct:
     left: tuple[Text, ...]
     right: tuple[Text, ...]
     target: tuple[Text, ...]
+    addend: tuple[Text, ...]
+    bias: Text | None
+    relu: bool
     kind: str = "CallProduct"
 
 
