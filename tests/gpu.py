@@ -25,7 +25,7 @@ from catgrad.programs.program import bind_symbols
 from catgrad.types import Array
 
 LIMITS = {
-    "call_library": {"MIN_LIBRARY_WORK": 8, "MIN_TILED_EXTENT": 2},
+    "library_products": {"MIN_LIBRARY_WORK": 8, "MIN_TILED_EXTENT": 2},
     "products": {"MIN_TILED_WORK": 8, "MIN_TILED_EXTENT": 2},
     "scatters": {"MAX_INSPECTIONS": 4, "ROWS": 2},
     "spaces": {"MAX_PRIVATE_BYTES": 64},

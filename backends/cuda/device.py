@@ -26,7 +26,7 @@ CUDA = 1000
 """Status codes of emitted functions from which on they are those of CUDA."""
 
 LIBRARIES = 2000
-"""Status codes from which on they are those of NCCL and cuBLASLt."""
+"""Status codes from which on they are those of NCCL, and then of cuBLASLt."""
 
 OUT_OF_MEMORY = 2
 """CUDA's code for a device without room."""
@@ -81,7 +81,7 @@ class Device(Library):
     """
 
     def __init__(
-        self, path: Path, prefix: str, is_guarded: bool, is_simulated: bool, calls_libraries: bool = False
+        self, path: Path, prefix: str, is_guarded: bool, is_simulated: bool, calls_library: bool = False
     ) -> None:
         super().__init__(path, prefix)
         self.is_guarded, self.is_simulated, self.lock = is_guarded, is_simulated, _lock(path)
@@ -95,17 +95,22 @@ class Device(Library):
         self.dlpack_device = (dlpack.CPU if is_simulated else dlpack.GPU, number.value)
         self.stream = stream.value or 0
         weakref.finalize(self, self._library["catgrad_free_stream"], stream)
-        libraries = [self._new_libraries()] if calls_libraries else []
-        self.last, self.trailing = (*libraries, self.stream), [c_void_p] * (2 + len(libraries))
+        self.calls_library = calls_library
+        self.last = (*self.new_libraries(), self.stream)
+        self.trailing = [c_void_p] * (1 + len(self.last))
         self._workspace: DeviceArray | None = None
         if is_guarded:
             self._clear = self.function("clear_status", [c_void_p, c_void_p])
 
-    def _new_libraries(self) -> int:
-        found = c_void_p()
-        self.call("new_libraries", ctypes.byref(found))
-        weakref.finalize(self, self._library["catgrad_free_libraries"], found)
-        return found.value or 0
+    def new_libraries(self) -> tuple[int, ...]:
+        """Create what cuBLASLt needs; returns its address, if it is called. Raises: ToolError if this fails"""
+        if not self.calls_library:
+            return ()
+        libraries = c_void_p()
+        code = self._library["catgrad_new_libraries"](ctypes.byref(libraries))
+        weakref.finalize(self, self._library["catgrad_free_libraries"], libraries)
+        self._check(code, "new libraries")
+        return (libraries.value or 0,)
 
     def call(self, name: str, *arguments: Any) -> None:
         """Call a function of the runtime. Raises: ToolError if it fails."""
@@ -198,11 +203,7 @@ class Device(Library):
         """
         with self.lock:
             place = self._at_least(workspace)
-            code = call(*arguments, place, *self.last)
-            if CUDA <= code < LIBRARIES:
-                raise self.failed(code - CUDA, name)
-            if code:
-                raise self.refuse(code, name)
+            self._check(call(*arguments, place, *self.last), name)
             status = c_int(0)
             if self.is_guarded:
                 self.copy(ctypes.addressof(status), place, ctypes.sizeof(status))
@@ -211,6 +212,13 @@ class Device(Library):
             if status.value:
                 self._clear(place, self.stream)
                 raise self.refuse(status.value, name)
+
+    def _check(self, code: int, name: str) -> None:
+        """Raise the error for a status code, unless all is well."""
+        if CUDA <= code < LIBRARIES:
+            raise self.failed(code - CUDA, name)
+        if code:
+            raise self.refuse(code, name)
 
     def _at_least(self, bytes: int) -> int:
         """Return the address of a workspace of so many bytes, whose status is clear."""

@@ -33,15 +33,17 @@ def load(artifact: Artifact, simulate: bool | None = None) -> Any:
     program, manifest = artifact.program, json.loads(artifact.files["manifest.json"])
     prefix = manifest["prefix"]
     options = artifact.backend.options
-    calls_libraries = options.products == "cublaslt"
-    memory = artifact.backend.environment.get_template("memory.cu.j2").render(
-        program=program, calls_libraries=calls_libraries
-    )
     files = {name: str(artifact.files[name]) for name in (f"{program.name}.cu", f"{program.name}.h")}
-    libraries = [*(["-lnccl"] if options.nccl else []), *(["-lcublasLt"] if calls_libraries else [])]
-    path = _built({**files, "memory.cu": memory}, prefix, libraries, simulate)
-    device = Device(path, prefix, manifest["guarded"], simulate, calls_libraries)
+    libraries = [*(["-lnccl"] if options.nccl else []), *(["-lcublasLt"] if options.calls_library else [])]
+    path = _built({**files, "memory.cu": memory(artifact)}, prefix, libraries, simulate)
+    device = Device(path, prefix, manifest["guarded"], simulate, options.calls_library)
     return loaded(program, device, Entry, Learner)
+
+
+def memory(artifact: Artifact) -> str:
+    """Print the functions for memory of the device, which a loader compiles with the library."""
+    template = artifact.backend.environment.get_template("memory.cu.j2")
+    return template.render(program=artifact.program, backend=artifact.backend)
 
 
 def _built(files: Mapping[str, str], prefix: str, libraries: Sequence[str], simulate: bool) -> Path:

@@ -9,9 +9,8 @@ from catgrad.options import require_choices, require_kinds
 MATH = ("float32", "tf32")
 """Arithmetic of products of float32: of all bits, or of factors rounded to 11."""
 
-
 PRODUCTS = ("own", "cublaslt")
-"""What computes large matrix products: kernels of the emitted library, or cuBLASLt."""
+"""Implementations of large matrix products: kernels of the emitted library, or cuBLASLt."""
 
 
 @dataclass(frozen=True)
@@ -21,7 +20,8 @@ class Options:
     `math` is `float32`, or `tf32`: then tensor cores multiply factors of float32 that are rounded to 11 bits,
     which is faster. Products of 16-bit floats use tensor cores anyway, which multiply them exactly.
     With `nccl`, there is also a step of several GPUs, which average their gradients by NCCL.
-    `products` is `own`, or `cublaslt`: then cuBLASLt computes large matrix products.
+    `products` is `own`, or `cublaslt`: then cuBLASLt computes large matrix products, with what it can do to
+    their elements: add an array or a bias, and relu.
 
     Raises: OptionError for another value
     """
@@ -29,6 +29,11 @@ class Options:
     math: str = "float32"
     nccl: bool = False
     products: str = "own"
+
+    @property
+    def calls_library(self) -> bool:
+        """Tell whether functions call cuBLASLt."""
+        return self.products == "cublaslt"
 
     def __post_init__(self) -> None:
         require_kinds(self)

@@ -119,7 +119,7 @@ class Interpreter:
                 self.items(step.body)
 
     def product(self, step: Product) -> None:
-        """Compute a product for each value of the batch variables, sum over those of others, and finish it."""
+        """Compute a product for each value of the batch variables, summed over those of the others."""
         s, epilogue = step.matmul, step.epilogue
         batch, sums = ([range(self.size(v.extent)) for v in group] for group in (step.batch, step.sums))
         for at in product(*batch):

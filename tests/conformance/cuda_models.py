@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from catgrad.backends.c.compiler import shared_library
 from catgrad.backends.cuda import simulator
-from catgrad.backends.cuda.loading import TOOLCHAIN
+from catgrad.backends.cuda.loading import TOOLCHAIN, memory
 from catgrad.backends.cuda.tools import simulating
 
 from catgrad import emit
@@ -71,6 +71,5 @@ def emitted(name: str, machine: str) -> Emitted:
     batches = [model.draw(rng, size) for size in model.sizes]
     with limits(machine):
         artifact = emit(model.task(), "cuda")
-    memory = artifact.backend.environment.get_template("memory.cu.j2").render(program=artifact.program)
-    files = {file: str(text) for file, text in artifact.files.items()} | {"memory.cu": memory}
+    files = {file: str(text) for file, text in artifact.files.items()} | {"memory.cu": memory(artifact)}
     return Emitted(artifact, files, batches, numbers(model.task(), batches))

@@ -16,11 +16,10 @@ from catgrad.backend import get_backend
 from catgrad.functors import Expand
 from catgrad.loops.compile import compile_kernels
 from catgrad.loops.ir.nest import Axis, Barrier, Combine, Kernel, Loop, loops, statements
-from catgrad.loops.ir.scalar import Load, Space
-from catgrad.loops.ir.steps import Product, every_step, kernels
+from catgrad.loops.ir.scalar import Space
+from catgrad.loops.ir.steps import kernels
 from catgrad.loops.memory_plan import byte_size
 from catgrad.loops.passes.gpu import schedule_threads
-from catgrad.ops.contract import Contract
 from catgrad.programs.program import Program
 from catgrad.programs.program import lower as straight
 from tests.differential import difference, pruned
@@ -91,7 +90,7 @@ def perfect(outer, inner):
     return True
 
 
-@pytest.mark.parametrize("machine", ["default", "small", "library"])
+@pytest.mark.parametrize("machine", ["default", "small"])
 @ANY
 @given(program=programs(dtypes=tuple(Dtype)))
 def test_random_programs(machine, program):
@@ -114,51 +113,6 @@ def test_random_kernels(lowered, seed):
     arrays = arrays_for(lowered, seed)
     for found, wanted in zip(run_in_teams(team, *arrays), run_in_order(lowered, arrays), strict=True):
         np.testing.assert_array_equal(found, wanted)
-
-
-@st.composite
-def contractions(draw):
-    """Draw a contraction of two arrays, with axes in any order."""
-    roles = draw(st.lists(st.sampled_from(["rows", "columns", "batch", "sums"]), min_size=3, max_size=5))
-    of = {name: [label for label, role in enumerate(roles) if role in each] for name, each in SIDES.items()}
-    left, right, out = (tuple(draw(st.permutations(of[name]))) for name in SIDES)
-    sizes = [draw(st.integers(1, 3)) for _ in roles]
-    dtype = draw(st.sampled_from([Dtype.float16, Dtype.float32, Dtype.float64]))
-    types = [NdArrayType(tuple(sizes[label] for label in labels), dtype) for labels in (left, right)]
-    return Contract(left, right, out), types
-
-
-SIDES = {
-    "left": ("rows", "batch", "sums"),
-    "right": ("columns", "batch", "sums"),
-    "out": ("rows", "columns", "batch"),
-}
-
-
-@ANY
-@given(drawn=contractions(), seed=st.integers(0, 9))
-def test_products_of_a_library(drawn, seed):
-    """Steps for a library are products of matrices in whose rows or columns elements are adjacent."""
-    op, types = drawn
-    lowered = scheduled(build(op, types), "library")
-    for step in every_step(lowered.steps):
-        if isinstance(step, Product):
-            assert len(step.batch) <= 1 and not step.sums
-            assert_regular(step.matmul)
-    rng = np.random.default_rng(seed)
-    arrays = [rng.integers(-4, 5, t.shape).astype(t.dtype.numpy) for t in types]
-    [found] = run_in_teams(lowered, *arrays)
-    np.testing.assert_array_equal(found, op.ref(*arrays))
-
-
-def assert_regular(s):
-    """Assert that strides are those of matrices that store rows or columns without overlap."""
-    matrices = [(s.left, s.m, s.k), (s.right, s.k, s.n), (Load(s.buffer, s.indices), s.m, s.n)]
-    for load, rows, columns in matrices:
-        place = load.buffer.flat(load.indices)
-        near = [v for v in (rows, columns) if place.coefficient(v) == 1]
-        assert any(place.coefficient(rows if v is columns else columns) >= v.extent for v in near)
-    assert place.coefficient(s.n) == 1
 
 
 N = Dim("n")

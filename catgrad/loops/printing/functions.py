@@ -121,6 +121,7 @@ class FunctionPrinter:
                 self.expressions.variables |= around
                 yield self._product(step)
             else:
+                assert isinstance(step, Kernel)  # attention is in kernels
                 yield self._call(step, around)
 
     def _product(self, step: Product) -> CallProduct:
@@ -129,15 +130,15 @@ class FunctionPrinter:
         batch = step.batch[0] if step.batch else Variable(1)
         every = (batch, s.m, s.n, s.k)
         target, addend = Load(s.buffer, s.indices), end.addend
-        axes = ((s.left, s.m, s.k), (s.right, s.k, s.n), (target, s.m, s.n))
-        matrices = (self._operand(load, every, batch, *own) for load, *own in axes)
         return CallProduct(
             s.buffer.type.dtype,
             tuple(self.expressions.size(v.extent) for v in every),
-            *matrices,
-            addend=self._operand(addend, every, batch, s.m, s.n) if addend else (),
-            bias=self._operand(end.bias, every)[0] if end.bias else None,
-            relu=end.relu,
+            self._operand(s.left, every, batch, s.m, s.k),
+            self._operand(s.right, every, batch, s.k, s.n),
+            self._operand(target, every, batch, s.m, s.n),
+            self._operand(addend, every, batch, s.m, s.n) if addend else (),
+            self._operand(end.bias, every)[0] if end.bias else None,
+            end.relu,
         )
 
     def _operand(self, load: Load, every: Sequence[Variable], *along: Variable) -> tuple[Text, ...]:

@@ -282,8 +282,8 @@ class Call:
 class CallProduct:
     """Matrix products by a library: the numbers of products, rows, columns and terms, and the matrices.
 
-    Each matrix has its first element, and its strides along the batch, along rows or terms, and terms or columns.
-    There may be an `addend` and a `bias`, the first of elements that are added to the columns; `relu` comes last.
+    Each matrix has its first element, and its strides along the batch, rows or terms, and terms or columns.
+    An `addend` and a `bias` may be added, the latter, its first element here, to every row; `relu` comes last.
     """
 
     dtype: Dtype

@@ -8,6 +8,7 @@ from ctypes import c_int, c_size_t, c_ssize_t, c_void_p
 import numpy as np
 from catgrad.backends.c.interface import layouts
 from catgrad.backends.cuda.device import Device, DeviceArray
+from catgrad.backends.cuda.loading import memory
 from catgrad.backends.cuda.simulator import library
 
 from catgrad import emit
@@ -19,17 +20,18 @@ from tests.unit.cuda.build import FOLDER
 class Parallel(Device):
     """An emitted library with communicators."""
 
-    def __init__(self, task):
-        self.artifact = emit(task, "cuda", nccl=True)
+    def __init__(self, task, **options):
+        self.artifact = emit(task, "cuda", nccl=True, **options)
         self.program = self.artifact.program
         name = self.program.name
-        memory = self.artifact.backend.environment.get_template("memory.cu.j2").render(
-            program=self.program, calls_libraries=False
-        )
         sources = {file: self.artifact.text(file) for file in (f"{name}.cu", f"{name}.h")}
-        files = {**sources, "memory.cu": memory, "ranks.cu": (FOLDER / "ranks.cu").read_text()}
+        files = {**sources, "memory.cu": memory(self.artifact), "ranks.cu": (FOLDER / "ranks.cu").read_text()}
         super().__init__(
-            library(files, "ranks.cu", name), name, f"{name}_clear_status" in files[f"{name}.h"], True
+            library(files, "ranks.cu", name),
+            name,
+            f"{name}_clear_status" in files[f"{name}.h"],
+            True,
+            self.artifact.backend.options.calls_library,
         )
         self.context = self.artifact.backend.template_context(self.artifact.backend, self.program)
 
@@ -66,8 +68,9 @@ class Rank:
         if library.is_guarded:
             library._clear(self.workspace.address, self.stream)
         members = [library.table(arrays) for arrays in self.tables.values()]
-        takes = [ctypes.c_int64, *[c_void_p] * (len(members) + 2)]
-        assert library.function("init", takes)(seed, *members, self.workspace.address, self.stream) == 0
+        self.last = [self.workspace.address, *library.new_libraries(), self.stream]
+        takes = [ctypes.c_int64, *[c_void_p] * (len(members) + len(self.last))]
+        assert library.function("init", takes)(seed, *members, *self.last) == 0
 
     def _gradients(self, contiguous):
         slots = self.library.program.tables[Role.PARAMETER]
@@ -95,9 +98,9 @@ class Rank:
         own = [array.address for array in self.inputs]
         own += [self.library.table(self.gradients)] if parallel else []
         own += [self.loss.address, *([self.communicator] if parallel else [])]
-        takes = [c_void_p] * len(members) + [c_ssize_t] + [c_void_p] * (len(own) + 2)
+        takes = [c_void_p] * len(members) + [c_ssize_t] + [c_void_p] * (len(own) + len(self.last))
         function = self.library.function(name, takes)
-        return function(*members, *sizes, *own, self.workspace.address, self.stream)
+        return function(*members, *sizes, *own, *self.last)
 
     def step(self, *arrays):
         """Enqueue a step on a whole batch."""

@@ -1,4 +1,4 @@
-"""Library calls: large matrix products become steps that a library computes, with the nests that finish them."""
+"""Library calls: a library computes large matrix products, and the nests that finish them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Epilogue fusion: nests that add to the elements of a matrix product, or rectify them, as part of the product."""
+"""Epilogues: recognise nests that add to the elements of a matrix product, or rectify them."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from catgrad.ops.arithmetic import Add, Maximum
 
 @dataclass(frozen=True)
 class Tail:
-    """A nest that stores target = relu(element + Σ terms) for each element of a product, perhaps without relu.
+    """A nest that stores target = relu(element + Σ terms), or without relu, for each element of a product.
 
-    Its indices are in the variables of the product.
+    Indices are in the variables of the product.
     """
 
     target: Load
@@ -25,7 +25,7 @@ class Tail:
 
 
 def tail(kernel: Kernel, found: MatrixProduct) -> Tail | None:
-    """Recognise a nest that such a tail is all of, and that overwrites no argument."""
+    """Recognise a nest that is such a tail, and overwrites no argument."""
     variables, body = list[Variable](), kernel.body
     while len(body) == 1 and isinstance(body[0], Loop) and not body[0].begins:
         variables.append(body[0].variable)

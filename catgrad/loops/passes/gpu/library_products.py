@@ -1,4 +1,4 @@
-"""Matrix products as a library computes them: strided batches of matrices, whose rows or columns are contiguous."""
+"""Strided batches of matrix products, as libraries compute them: rows or columns are contiguous."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MAX_LOOPED_AXES = 1
 
 
 def library_product(found: MatrixProduct, tail: Tail | None = None) -> Step | None:
-    """Return a matrix product as a step for a library, perhaps with what follows it; None if it cannot be one.
+    """Return a matrix product, with the nest after it, as a step for a library; None if it cannot be one.
 
     Both factors must be arrays of the dtype of the product, whose elements are adjacent along one axis. A
     product that overwrites an argument is none: after an error, no argument changes.
