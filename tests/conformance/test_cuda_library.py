@@ -2,69 +2,228 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
+import shutil
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from catgrad import Dim, Dtype, NdArrayType, Task, emit, layers, mse, sgd
-from tests.unit.cuda.build import NEEDS_CXX
+from catgrad import Dim, Dtype, Functions, NdArrayType, Task, build, emit, layers, mse, ops, sgd
+from catgrad.errors import OptionError
+from catgrad.formats import safetensors
+from catgrad.programs.program import evaluate
+from catgrad.tools import run
+from tests.conformance.c_models import MODELS, SEED, numbers
+from tests.gpu import limits
+from tests.unit.cuda.build import LIMIT, NEEDS_CXX
+from tests.unit.cuda.programs import PROGRAMS, simulated
+from tests.unit.cuda.ranks import Parallel, Rank, ranks
 
-pytestmark = NEEDS_CXX
-BATCH = Dim("batch")
+N = Dim("n")
 CALL = re.compile(r"TRY_PRODUCT\(multiply\(libraries, (\w+), ([^,]+),")
+TOLERANCES = {Dtype.float32: 1e-6, Dtype.float64: 1e-14, Dtype.float16: 2e-3, Dtype.bfloat16: 1.6e-2}
 
 
-def wide(dtype=Dtype.float32):
-    """Two dense layers, whose second product is large at batch sizes from 52 on."""
-    n, i, h, o = (NdArrayType(shape, dtype) for shape in ((BATCH,), (24,), (160,), (128,)))
-    model = layers.dense(n, i, h) >> layers.dense(n, h, o, activation=layers.tanh)
-    return Task(model, sgd(0.1), mse, "wide")
+def emitted(task, **options):
+    """Emit a task with limits so low that cuBLASLt computes its products."""
+    with limits("small"):
+        return emit(task, "cuda", products="cublaslt", **options)
+
+
+# ---- functions
+
+SHAPES = {
+    "plain": (lambda x, w: x @ w, [(N, 9), (9, 7)]),
+    "turned": (lambda x, w: ops.transpose(x @ ops.transpose(w)), [(N, 9), (7, 9)]),
+    "terms": (lambda x, y: ops.transpose(x) @ y, [(N, 9), (N, 7)]),
+    "added_terms": (lambda x, y, z: z + ops.transpose(x) @ y, [(N, 9), (N, 7), (9, 7)]),
+    "batched": (lambda x, w: x @ w, [(3, N, 9), (3, 9, 7)]),
+    "looped": (lambda x, w: x @ w, [(2, N, 5, 9), (2, N, 9, 7)]),
+    "bias": (lambda x, w, b: x @ w + ops.broadcast(b, (N, 7)), [(N, 9), (9, 7), (7,)]),
+    "relu": (lambda x, w: ops.relu(x @ w), [(N, 9), (9, 7)]),
+    "whole": (
+        lambda x, w, b, y: ops.relu(y + x @ w + ops.broadcast(b, (N, 7))),
+        [(N, 9), (9, 7), (7,), (N, 7)],
+    ),
+    "batch_of_sums": (
+        lambda x, w, b, y: y + (x @ w + ops.broadcast(b, (3, N, 7))),
+        [(3, N, 9), (3, 9, 7), (7,), (3, N, 7)],
+    ),
+}
+"""Products of matrices by name; 5, 7 and 9 are no multiples of what aligned loads take at once."""
+
+
+def types(name, dtype):
+    return [NdArrayType(shape, dtype) for shape in SHAPES[name][1]]
 
 
 @cache
-def artifact(dtype=Dtype.float32, math="float32"):
-    return emit(wide(dtype), "cuda", products="cublaslt", math=math)
+def term(name, dtype):
+    return build(SHAPES[name][0], types(name, dtype))
 
 
 @cache
-def loaded(dtype=Dtype.float32, math="float32"):
-    return artifact(dtype, math).load(simulate=True)
+def functions():
+    every = {f"{name}_{dtype.value}": term(name, dtype) for name in SHAPES for dtype in TOLERANCES}
+    return emitted(Functions(every, "products"))
 
 
-def batch(examples, dtype=Dtype.float32):
-    rng = np.random.default_rng(examples)
-    return [rng.normal(size=(examples, n)).astype(dtype.numpy) for n in (24, 128)]
+@cache
+def loaded():
+    return functions().load(simulate=True)()
 
 
-def trained(compiled, examples, dtype=Dtype.float32):
-    """Return the losses of two steps, and all parameters after them, in float64."""
-    learner = compiled().learner(seed=0)
-    found = [np.asarray(learner.step(*batch(examples, dtype))) for _ in range(2)]
-    return [*found, *(learner.parameters[name] for name in learner.parameters)]
+@NEEDS_CXX
+@pytest.mark.parametrize("dtype", TOLERANCES)
+@pytest.mark.parametrize("name", SHAPES)
+def test_products_are_those_of_the_reference(name, dtype):
+    """At any size of a batch, 0 included; all but transposes of results are calls alone."""
+    body = functions().source.split(f"int products_{name}_{dtype.value}(")[1].split("\n}\n")[0]
+    assert CALL.search(body)
+    assert "<<<" not in body or name == "turned"
+    for n in (0, 1, 6):
+        rng = np.random.default_rng(n)
+        shapes = [t.substitute({"n": n}).shape for t in types(name, dtype)]
+        arrays = [rng.normal(size=shape).astype(dtype.numpy) for shape in shapes]
+        [result] = getattr(loaded(), f"{name}_{dtype.value}")(*arrays)
+        [expected] = evaluate(term(name, dtype), *arrays)
+        assert result.shape == expected.shape
+        error = np.linalg.norm(result.astype(float) - expected.astype(float))
+        assert error <= TOLERANCES[dtype] * (1 + np.linalg.norm(expected.astype(float)))
 
 
-def close(result, expected, tolerance):
-    pairs = [
-        (np.asarray(r, np.float64), np.asarray(e, np.float64)) for r, e in zip(result, expected, strict=True)
-    ]
-    return all(np.linalg.norm(r - e) <= tolerance * (1 + np.linalg.norm(e)) for r, e in pairs)
+# ---- training
 
 
-@pytest.mark.parametrize(
-    ("dtype", "tolerance"),
-    [(Dtype.float32, 1e-6), (Dtype.float64, 1e-14), (Dtype.float16, 4e-3), (Dtype.bfloat16, 3e-2)],
-)
-def test_it_trains_as_the_reference_does(dtype, tolerance):
-    assert CALL.search(artifact(dtype).source)
-    reference = emit(wide(dtype), "numpy").load()
-    assert close(trained(loaded(dtype), 61, dtype), trained(reference, 61, dtype), tolerance)
+@NEEDS_CXX
+@pytest.mark.parametrize("name", ["cnn", "char_gpt", "lstm"])
+def test_models_train_as_on_numpy(name):
+    model, rng = MODELS[name], np.random.default_rng(0)
+    batches = [model.draw(rng, size) for size in model.sizes]
+    artifact = emitted(model.task())
+    assert CALL.search(artifact.source)
+    learner = artifact.load(simulate=True)().learner(SEED)
+    found = {f"step {i}": learner.step(*batch) for i, batch in enumerate(batches)}
+    found |= {"loss": learner.loss(*batches[0]), "predict": learner.predict(batches[0][0])}
+    found |= {f"parameters {name}": learner.parameters[name] for name in learner.parameters}
+    wanted = numbers(model.task(), batches)
+    for name, array in found.items():
+        np.testing.assert_allclose(np.ravel(array), wanted[name], rtol=1e-5, atol=1e-5, err_msg=name)
 
 
-@pytest.mark.parametrize("examples", [0, 1])
-def test_it_takes_batches_of_any_size(examples):
-    with np.errstate(all="ignore"):
-        expected = trained(emit(wide(), "numpy").load(), examples)
-    result = trained(loaded(), examples)
-    assert all(np.allclose(r, e, 1e-5, 1e-6, equal_nan=True) for r, e in zip(result, expected, strict=True))
+def net(batch=Dim("batch"), dtype=Dtype.float32):
+    """A network with biases, relu and a sum of two arrays, all of whose products are calls."""
+    n, i, h, o = (NdArrayType(shape, dtype) for shape in ((batch,), (9,), (10,), (10,)))
+    block = layers.dense(n, h, h, activation=layers.relu) >> layers.linear(n, h, o, name="down")
+    return Task(layers.linear(n, i, h, name="up") >> layers.residual(block), sgd(0.02), mse, "net")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    path = tmp_path_factory.mktemp("net")
+    emitted(net()).write(path)
+    return path
+
+
+@NEEDS_CXX
+def test_the_class_and_graphs_in_cpp(folder):
+    done = run([str(simulated(folder, "net", PROGRAMS / "products.cpp"))], LIMIT)
+    assert (done.returncode, done.stdout) == (0, "an invalid value was passed\n")
+
+
+@NEEDS_CXX
+def test_the_training_program(folder, tmp_path):
+    rng = np.random.default_rng(0)
+    arrays = {name: rng.normal(size=(50, n)).astype(np.float32) for name, n in (("x", 9), ("y", 10))}
+    safetensors.write(tmp_path / "data.safetensors", arrays)
+    train = str(simulated(folder, "net", folder / "train.cu", out="train"))
+    runs = [run([train, "--epochs", "3", "--batch", "16", "--out", out], LIMIT, cwd=tmp_path) for out in "ab"]
+    assert [done.returncode for done in runs] == [0, 0], runs[0].stderr
+    losses = [float(line.split()[-1]) for line in runs[0].stdout.splitlines()]
+    assert losses[-1] < losses[0]
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+
+
+@NEEDS_CXX
+def test_several_gpus():
+    with limits("small"):
+        library = Parallel(net(), products="cublaslt")
+    whole, parts = Rank(library), ranks(library, 2)
+    rng = np.random.default_rng(0)
+    arrays = [rng.normal(size=(6, n)).astype(np.float32) for n in (9, 10)]
+    whole.step(*arrays)
+    for rank, shard in zip(parts, zip(*(np.split(a, 2) for a in arrays), strict=True), strict=True):
+        rank.step_parallel(*shard)
+    learner = emit(net(), "numpy").load()().learner(0)
+    assert whole.values()[-1] == pytest.approx(learner.step(*arrays), rel=1e-5)
+    for rank in parts:
+        assert rank.synchronise() == 0
+        for result, expected in zip(rank.values(), whole.values(), strict=True):
+            np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-6)
+
+
+# ---- precision
+
+
+@NEEDS_CXX
+def test_tf32_rounds_factors_to_11_bits():
+    task = Functions({"f": build(lambda x, w: x @ w, [NdArrayType((8, 8))] * 2)}, "rounded")
+    f = emitted(task, math="tf32").load(simulate=True)().f
+    x, eye = np.full((8, 8), 1 + 2**-10 + 2**-12, np.float32), np.eye(8, dtype=np.float32)
+    assert f(x, eye)[0].tolist() == np.full((8, 8), 1 + 2**-10).tolist()
+
+
+@pytest.mark.parametrize("math", ["float32", "tf32"])
+def test_only_the_option_allows_tf32(math):
+    text = emitted(net(), math=math).source
+    assert ("CUBLAS_COMPUTE_32F_FAST_TF32" in text) == (math == "tf32")
+
+
+# ---- what is emitted
+
+
+def test_the_default_names_no_library():
+    for text in emit(net(), "cuda").files.values():
+        assert "cublas" not in str(text).lower()
+
+
+def test_files_name_the_library_that_they_need():
+    files = emitted(net()).files
+    assert "LDLIBS ?= -lcublasLt" in files["Makefile"]
+    assert "CUDA::cublasLt" in files["CMakeLists.txt"]
+    assert "cuBLASLt" in files["README.md"]
+
+
+def test_another_library_is_refused():
+    with pytest.raises(OptionError, match="products"):
+        emit(net(), "cuda", products="cublas")
+
+
+def test_small_products_are_kernels():
+    assert not CALL.search(emit(net(), "cuda", products="cublaslt").source)
+
+
+def headers():
+    """Find the headers of cuBLAS: those of its packages from PyPI, or of the system."""
+    places = [Path(p) / "include" for p in ("/usr/local/cuda", "/usr/local", "/usr")]
+    for name in ("nvidia.cu13", "nvidia.cublas"):
+        try:
+            package = importlib.util.find_spec(name)
+        except ModuleNotFoundError:
+            package = None
+        places += [Path(p) / "include" for p in package.submodule_search_locations] if package else []
+    return next((place for place in places if (place / "cublasLt.h").exists()), None)
+
+
+@pytest.mark.skipif(not shutil.which("nvcc"), reason="there is no nvcc")
+@pytest.mark.skipif(not headers(), reason="there is no cublasLt.h: pip install nvidia-cublas")
+@pytest.mark.parametrize("math", ["float32", "tf32"])
+def test_nvcc_compiles_it_without_warnings(math, tmp_path):
+    emitted(net(), math=math).write(tmp_path)
+    options = ["-std=c++17", "-arch=sm_90", "-Werror", "all-warnings", "-Xcompiler", "-Wall,-Wextra"]
+    command = ["nvcc", *options, "-I", str(headers()), "-c", "-o", "net.o", "net.cu"]
+    done = run(command, LIMIT, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")

@@ -1,4 +1,4 @@
-"""Matrix products that a library computes, and nests that are fused with them, keep the meaning of programs."""
+"""Products that a library computes, and nests that are fused with them, keep the meaning of programs."""
 
 from __future__ import annotations
 

@@ -85,8 +85,9 @@ inline cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle) {
 }
 
 namespace simulator {
+/* Refuses a call; its error is none of CUDA. */
 inline cublasStatus_t refuse(const char *must) {
-    report(cudaErrorInvalidValue, "cuBLASLt: %s", must);
+    snprintf(message, sizeof message, "cuBLASLt: %s", must);
     return CUBLAS_STATUS_INVALID_VALUE;
 }
 

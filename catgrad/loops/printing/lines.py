@@ -283,7 +283,7 @@ class CallProduct:
     """Matrix products by a library: the numbers of products, rows, columns and terms, and the matrices.
 
     Each matrix has its first element, and its strides along the batch, rows or terms, and terms or columns.
-    An `addend` and a `bias` may be added, the latter, its first element here, to every row; `relu` comes last.
+    An `addend` may be added, and a `bias`, of which this is the first element, to every row, before `relu`.
     """
 
     dtype: Dtype
