@@ -1,6 +1,7 @@
 // Fibers: stacks of their own, between which one thread of the processor switches.
 #pragma once
 #include "context.h"
+#include <atomic>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -13,6 +14,7 @@ constexpr unsigned MAX_FIBERS = 1024;  // that run at the same time
 struct Fiber {
     Context context;
     char *stack;
+    Fiber *next;       // in the pool
     void *fake_stack;  // AddressSanitizer's, of variables whose address is taken
     void *races;       // ThreadSanitizer's record of it
 };
@@ -62,12 +64,28 @@ SIMULATOR_UNSEEN inline void abandon_fiber(Fiber *fiber) {
 
 SIMULATOR_UNSEEN inline void end_turn() { turn = 1 - turn; }
 #else
-SIMULATOR_STATE Fiber *free_fibers[MAX_FIBERS];
-SIMULATOR_STATE unsigned free_fiber_count;
+struct Pool {
+    std::atomic_flag in_use = ATOMIC_FLAG_INIT;
+    Fiber *first = nullptr;
+};
+SIMULATOR_SHARED Pool free_fibers;
 
-inline Fiber *take_fiber(unsigned) { return free_fiber_count ? free_fibers[--free_fiber_count] : new_fiber(); }
+inline Fiber *take_fiber(unsigned) {
+    while (free_fibers.in_use.test_and_set(std::memory_order_acquire)) {
+    }
+    Fiber *const fiber = free_fibers.first;
+    free_fibers.first = fiber ? fiber->next : nullptr;
+    free_fibers.in_use.clear(std::memory_order_release);
+    return fiber ? fiber : new_fiber();
+}
 
-inline void give_fiber(Fiber *fiber) { free_fibers[free_fiber_count++] = fiber; }
+inline void give_fiber(Fiber *fiber) {
+    while (free_fibers.in_use.test_and_set(std::memory_order_acquire)) {
+    }
+    fiber->next = free_fibers.first;
+    free_fibers.first = fiber;
+    free_fibers.in_use.clear(std::memory_order_release);
+}
 
 /* Takes back a fiber that is not at its end. */
 inline void abandon_fiber(Fiber *fiber) {

@@ -42,6 +42,9 @@ void __tsan_java_free(unsigned long address, unsigned long size);
 
 // Each library is a device of its own, whose state no other library sees.
 #define SIMULATOR_STATE inline __attribute__((visibility("hidden")))
+// The stacks of fibers are shared, because a process may have some 65,000 maps of memory: the dynamic linker gives
+// the variable of all libraries one address (STB_GNU_UNIQUE).
+#define SIMULATOR_SHARED inline __attribute__((visibility("default")))
 
 namespace simulator {
 /* Orders what a thread did before it released a token before what others do after they acquire it. */
