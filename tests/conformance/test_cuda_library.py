@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import importlib.util
 import re
 import shutil
@@ -12,7 +13,7 @@ import numpy as np
 import pytest
 
 from catgrad import Dim, Dtype, Functions, NdArrayType, Task, build, emit, layers, mse, ops, sgd
-from catgrad.errors import OptionError
+from catgrad.errors import OptionError, ToolError
 from catgrad.formats import safetensors
 from catgrad.programs.program import evaluate
 from catgrad.tools import run
@@ -52,8 +53,18 @@ SHAPES = {
         lambda x, w, b, y: y + (x @ w + ops.broadcast(b, (3, N, 7))),
         [(3, N, 9), (3, 9, 7), (7,), (3, N, 7)],
     ),
+    "loop": (
+        lambda x, w, y: ops.scan(lambda h, each: (ops.tanh(h) @ w + each, h @ w), x, y),
+        [(N, 9), (9, 9), (3, N, 9)],
+    ),
+    "branch": (
+        lambda x, w: ops.cond(ops.sum(x) > 0, lambda x, w: x @ w, lambda x, w: ops.relu(x @ -w), x, w),
+        [(N, 9), (9, 7)],
+    ),
 }
 """Products of matrices by name; 5, 7 and 9 are no multiples of what aligned loads take at once."""
+
+WITH_KERNELS = ("loop", "branch")
 
 
 def types(name, dtype):
@@ -80,19 +91,28 @@ def loaded():
 @pytest.mark.parametrize("dtype", TOLERANCES)
 @pytest.mark.parametrize("name", SHAPES)
 def test_products_are_those_of_the_reference(name, dtype):
-    """At any size of a batch, 0 included; all but transposes of results are calls alone."""
+    """At any size of a batch, 0 included."""
     body = functions().source.split(f"int products_{name}_{dtype.value}(")[1].split("\n}\n")[0]
     assert CALL.search(body)
-    assert "<<<" not in body or name == "turned"
+    assert ("<<<" in body) == (name in WITH_KERNELS)
     for n in (0, 1, 6):
         rng = np.random.default_rng(n)
         shapes = [t.substitute({"n": n}).shape for t in types(name, dtype)]
         arrays = [rng.normal(size=shape).astype(dtype.numpy) for shape in shapes]
-        [result] = getattr(loaded(), f"{name}_{dtype.value}")(*arrays)
-        [expected] = evaluate(term(name, dtype), *arrays)
-        assert result.shape == expected.shape
-        error = np.linalg.norm(result.astype(float) - expected.astype(float))
-        assert error <= TOLERANCES[dtype] * (1 + np.linalg.norm(expected.astype(float)))
+        results = getattr(loaded(), f"{name}_{dtype.value}")(*arrays)
+        for result, expected in zip(results, evaluate(term(name, dtype), *arrays), strict=True):
+            assert result.shape == expected.shape
+            error = np.linalg.norm(result.astype(float) - expected.astype(float))
+            assert error <= TOLERANCES[dtype] * (1 + np.linalg.norm(expected.astype(float)))
+
+
+@NEEDS_CXX
+def test_an_error_of_the_library_is_a_tool_error(monkeypatch):
+    device, nothing = loaded().library, (ctypes.c_void_p * 3)()
+    monkeypatch.setattr(device, "last", (ctypes.addressof(nothing), device.stream))
+    arrays = [np.ones(t.substitute({"n": 5}).shape, np.float32) for t in types("plain", Dtype.float32)]
+    with pytest.raises(ToolError, match="plain_f32 fails: cuBLASLt: "):
+        loaded().plain_f32(*arrays)
 
 
 # ---- training
