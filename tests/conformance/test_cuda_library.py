@@ -91,7 +91,7 @@ def loaded():
 @pytest.mark.parametrize("dtype", TOLERANCES)
 @pytest.mark.parametrize("name", SHAPES)
 def test_products_are_those_of_the_reference(name, dtype):
-    """At any size of a batch, 0 included."""
+    """Compare products at any size of a batch, 0 included."""
     body = functions().source.split(f"int products_{name}_{dtype.value}(")[1].split("\n}\n")[0]
     assert CALL.search(body)
     assert ("<<<" in body) == (name in WITH_KERNELS)

@@ -41,7 +41,7 @@ def calls(steps):
 
 
 ENDS = ("relu", "array", "row", "tanh", "turn")
-"""What may follow a product: some of it the library computes, too."""
+"""Operations that may follow a product, of which the library computes some."""
 
 
 def finished(x, ends, extra):
@@ -121,7 +121,7 @@ FUSED = {
 
 @pytest.mark.parametrize("words", FUSED)
 @pytest.mark.parametrize("dtype", [Dtype.float16, Dtype.bfloat16, Dtype.float32, Dtype.float64])
-def test_what_the_library_can_do_needs_no_kernel(words, dtype):
+def test_operations_of_the_library_need_no_kernel(words, dtype):
     [end], count = epilogues(FUSED[words], *(NdArrayType(t.shape, dtype) for t in (X, W, ROW, OUT)))
     assert (in_words(end), count) == (words, 0)
 
@@ -140,7 +140,7 @@ APART = {
 
 
 @pytest.mark.parametrize("name", APART)
-def test_what_the_library_cannot_do_is_a_kernel(name):
+def test_other_operations_are_kernels(name):
     ends, count = epilogues(APART[name], X, W, ROW, OUT)
     assert ends == [Epilogue()] and count > 0
 

@@ -15,7 +15,7 @@ from catgrad.programs.program import Function
 
 @dataclass(frozen=True)
 class Epilogue:
-    """What a library makes of each element of a product: relu(element + addend + bias), or a part of this.
+    """Operations of a library on each element of a product: relu(element + addend + bias), or a part of this.
 
     The `addend` is an element of a matrix like the product, the `bias` one of a vector along its rows.
     """
