@@ -6,6 +6,7 @@ import ctypes
 import importlib.util
 import re
 import shutil
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -183,6 +184,23 @@ def test_several_gpus():
         assert rank.synchronise() == 0
         for result, expected in zip(rank.values(), whole.values(), strict=True):
             np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-6)
+
+
+@NEEDS_CXX
+@pytest.mark.parametrize(
+    ("preference", "promise"), [("MIN_ALIGNMENT_B_BYTES", "aligned"), ("REDUCTION_SCHEME_MASK", "atomically")]
+)
+def test_the_simulator_refuses_what_a_gpu_may_not_do(preference, promise):
+    """By default, arrays begin at multiples of 256 bytes, and algorithms may add atomically."""
+    artifact = emitted(Functions({"f": term("looped", Dtype.float32)}, "careless"))
+    statement = (
+        rf"    TRY_CUBLAS\(cublasLtMatmulPreferenceSetAttribute\(&preference, \w+{preference},[^;]+;\n"
+    )
+    careless, count = re.subn(statement, "", artifact.source)
+    assert count == 1
+    f = replace(artifact, files={**artifact.files, "careless.cu": careless}).load(simulate=True)().f
+    with pytest.raises(ToolError, match=f"cuBLASLt: .*{promise}"):
+        f(np.ones((2, 1, 5, 9), np.float32), np.ones((2, 1, 9, 7), np.float32))
 
 
 # ---- precision
