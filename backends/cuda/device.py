@@ -215,7 +215,7 @@ class Device(Library):
 
     def _check(self, code: int, name: str) -> None:
         """Raise the error for a status code, unless all is well."""
-        if CUDA <= code and (code < LIBRARIES or self.is_simulated):
+        if code >= CUDA and (code < LIBRARIES or self.is_simulated):
             raise self.failed(code - CUDA, name)
         if code:
             raise self.refuse(code, name)

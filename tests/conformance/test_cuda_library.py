@@ -119,20 +119,39 @@ def test_an_error_of_the_library_is_a_tool_error(monkeypatch):
 # ---- training
 
 
+@cache
+def artifact(name):
+    return emitted(MODELS[name].task())
+
+
+def learner(name):
+    return artifact(name).load(simulate=True)().learner(SEED)
+
+
 @NEEDS_CXX
 @pytest.mark.parametrize("name", ["cnn", "char_gpt", "lstm"])
 def test_models_train_as_on_numpy(name):
     model, rng = MODELS[name], np.random.default_rng(0)
     batches = [model.draw(rng, size) for size in model.sizes]
-    artifact = emitted(model.task())
-    assert CALL.search(artifact.source)
-    learner = artifact.load(simulate=True)().learner(SEED)
-    found = {f"step {i}": learner.step(*batch) for i, batch in enumerate(batches)}
-    found |= {"loss": learner.loss(*batches[0]), "predict": learner.predict(batches[0][0])}
-    found |= {f"parameters {name}": learner.parameters[name] for name in learner.parameters}
+    assert CALL.search(artifact(name).source)
+    own = learner(name)
+    found = {f"step {i}": own.step(*batch) for i, batch in enumerate(batches)}
+    found |= {"loss": own.loss(*batches[0]), "predict": own.predict(batches[0][0])}
+    found |= {f"parameters {name}": own.parameters[name] for name in own.parameters}
     wanted = numbers(model.task(), batches)
     for name, array in found.items():
         np.testing.assert_allclose(np.ravel(array), wanted[name], rtol=1e-5, atol=1e-5, err_msg=name)
+
+
+@NEEDS_CXX
+def test_after_a_bad_index_no_array_changes():
+    own, ids = learner("char_gpt"), np.zeros((2, 16), np.int64)
+    tables = (own.parameters, own.state)
+    before = [{name: table[name].copy() for name in table} for table in tables]
+    with pytest.raises(IndexError):
+        own.step(ids + 99, ids)
+    for table, arrays in zip(tables, before, strict=True):
+        assert all(np.array_equal(table[name], array) for name, array in arrays.items())
 
 
 def net(batch=Dim("batch"), dtype=Dtype.float32):
@@ -178,8 +197,8 @@ def test_several_gpus():
     whole.step(*arrays)
     for rank, shard in zip(parts, zip(*(np.split(a, 2) for a in arrays), strict=True), strict=True):
         rank.step_parallel(*shard)
-    learner = emit(net(), "numpy").load()().learner(0)
-    assert whole.values()[-1] == pytest.approx(learner.step(*arrays), rel=1e-5)
+    reference = emit(net(), "numpy").load()().learner(0)
+    assert whole.values()[-1] == pytest.approx(reference.step(*arrays), rel=1e-5)
     for rank in parts:
         assert rank.synchronise() == 0
         for result, expected in zip(rank.values(), whole.values(), strict=True):
@@ -191,14 +210,14 @@ def test_several_gpus():
     ("preference", "promise"), [("MIN_ALIGNMENT_B_BYTES", "aligned"), ("REDUCTION_SCHEME_MASK", "atomically")]
 )
 def test_the_simulator_refuses_what_a_gpu_may_not_do(preference, promise):
-    """By default, arrays begin at multiples of 256 bytes, and algorithms may add atomically."""
-    artifact = emitted(Functions({"f": term("looped", Dtype.float32)}, "careless"))
+    """Rely on the defaults: arrays that begin at multiples of 256 bytes, and algorithms that add atomically."""
+    careful = emitted(Functions({"f": term("looped", Dtype.float32)}, "careless"))
     statement = (
         rf"    TRY_CUBLAS\(cublasLtMatmulPreferenceSetAttribute\(&preference, \w+{preference},[^;]+;\n"
     )
-    careless, count = re.subn(statement, "", artifact.source)
+    careless, count = re.subn(statement, "", careful.source)
     assert count == 1
-    f = replace(artifact, files={**artifact.files, "careless.cu": careless}).load(simulate=True)().f
+    f = replace(careful, files={**careful.files, "careless.cu": careless}).load(simulate=True)().f
     with pytest.raises(ToolError, match=f"cuBLASLt: .*{promise}"):
         f(np.ones((2, 1, 5, 9), np.float32), np.ones((2, 1, 9, 7), np.float32))
 
