@@ -210,7 +210,7 @@ def test_several_gpus():
     ("preference", "promise"), [("MIN_ALIGNMENT_B_BYTES", "aligned"), ("REDUCTION_SCHEME_MASK", "atomically")]
 )
 def test_the_simulator_refuses_what_a_gpu_may_not_do(preference, promise):
-    """Rely on the defaults: arrays that begin at multiples of 256 bytes, and algorithms that add atomically."""
+    """Rely on defaults: arrays begin at multiples of 256 bytes, and algorithms may add atomically."""
     careful = emitted(Functions({"f": term("looped", Dtype.float32)}, "careless"))
     statement = (
         rf"    TRY_CUBLAS\(cublasLtMatmulPreferenceSetAttribute\(&preference, \w+{preference},[^;]+;\n"
