@@ -10,11 +10,12 @@ normalizer calculation for softmax (arXiv:1805.02867)
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from math import inf
 
 from catgrad.loops.ir.index import Index, Variable, index
 from catgrad.loops.ir.nest import Accumulate, Axis, Item, Kernel, Loop, Store, Substituted, size_hint
-from catgrad.loops.ir.scalar import Bounds, Buffer, Compute, Load, Masked, Scalar, cast, number
+from catgrad.loops.ir.scalar import Bounds, Buffer, Compute, Load, Masked, Scalar, converted, number
 from catgrad.loops.ir.steps import Attend, AttentionPart
 from catgrad.loops.passes.gpu.pairs import SIDE, THREADS, Element, Features, Pairs, unrolled
 from catgrad.ops.arithmetic import Add, Divide, Maximum, Multiply, Subtract
@@ -40,7 +41,7 @@ def attention(step: Attend) -> Kernel:
     return Kernel([(_Forward if step.part is AttentionPart.OUTPUT else _Reverse)(step).loop()])
 
 
-class _Tiles(Pairs):
+class _Tiles(Pairs, ABC):
     """Tiles of the operands, and products of them, for forward and reverse."""
 
     def __init__(self, step: Attend) -> None:
@@ -60,9 +61,13 @@ class _Tiles(Pairs):
         width = max(_padded(size_hint(v.extent)) for v in (self.step.feature, self.step.column))
         return self.bytes(rows, columns) <= MAX_TILE_BYTES and rows * width <= MAX_RESULTS * THREADS
 
+    @abstractmethod
     def bytes(self, rows: int, columns: int) -> int:
         """Count the bytes of all tiles."""
-        raise NotImplementedError
+
+    @abstractmethod
+    def loop(self) -> Loop:
+        """The loops over tiles, and what a block does for each."""
 
     def bytes_of_tiles(self, *sizes: tuple[int, int]) -> int:
         """Count the bytes of tiles, by their heights and widths."""
@@ -94,7 +99,9 @@ class _Tiles(Pairs):
         """Store the elements of a result that there are."""
         result = self.step.results[place]
         values = {self.rows.variable: self.rows.index, features.variable: features.place}
-        stored = Store(result.buffer, Substituted(values).indices(result.indices), _rounded(scalar, result))
+        stored = Store(
+            result.buffer, Substituted(values).indices(result.indices), converted(scalar, result.dtype)
+        )
         inner = unrolled([features.own], [stored], features.within(features.place))
         return unrolled([self.rows.own], inner, self.rows.within(self.rows.index))
 
@@ -287,10 +294,6 @@ def _padded(width: int) -> int:
 
 def _float(op: Op, *operands: Scalar) -> Compute:
     return Compute(op, FLOAT, operands)
-
-
-def _rounded(scalar: Scalar, result: Load) -> Scalar:
-    return scalar if result.dtype is FLOAT else cast(scalar, result.dtype)
 
 
 def _plain(tile: Buffer) -> Element:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from catgrad.loops.ir.index import Variable, index
 from catgrad.loops.ir.nest import Kernel, Loop, Reduce, Substituted, nested, size_hint
-from catgrad.loops.ir.scalar import Bounds, Buffer, Compute, Load, Masked, Scalar, cast, number
+from catgrad.loops.ir.scalar import Bounds, Buffer, Compute, Load, Masked, Scalar, converted, number
 from catgrad.loops.ir.steps import Lowered, Step
 from catgrad.loops.machine import Machine
 from catgrad.loops.passes.gpu.products import count, matrix_product
@@ -83,9 +83,7 @@ def _in_two_stages(r: Reduce, free: Sequence[Variable], axis: Variable, parts: i
     partial = Buffer(f"{r.buffer.name}_parts", NdArrayType(shape, wide))
     part, own = Variable(parts, "part"), tuple(map(index, free))
     axes, scalar = _dealt(r, axis, part, parts)
-    if r.scalar.dtype is not wide:
-        scalar = cast(scalar, wide)
-    first = Reduce(partial, (index(part), *own), r.op, scalar, axes, r.identity)
+    first = Reduce(partial, (index(part), *own), r.op, converted(scalar, wide), axes, r.identity)
     again = {v: Variable(v.extent, v.name) for v in free}
     last = Variable(parts, "part")
     terms = Load(partial, (index(last), *(index(again[v]) for v in free)))

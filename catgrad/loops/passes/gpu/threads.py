@@ -25,10 +25,10 @@ from catgrad.loops.ir.nest import (
     size_hint,
     statements,
 )
-from catgrad.loops.ir.scalar import Buffer, Load, Scalar, Space, cast, number
+from catgrad.loops.ir.scalar import Buffer, Load, Space, converted, number
 from catgrad.loops.passes.gpu.products import count
 from catgrad.loops.passes.gpu.scans import prefix_sum, scanned
-from catgrad.loops.passes.gpu.serial import serial
+from catgrad.loops.passes.gpu.serial import one_thread, serial
 from catgrad.loops.passes.gpu.wide import MIN_ELEMENTS, widened
 from catgrad.loops.passes.reductions import index_by_reductions
 from catgrad.loops.passes.unroll import collapsed
@@ -132,21 +132,12 @@ def _reduced(r: Reduce, threads: int) -> list[Item]:
         return serial([r])
     wide = r.buffer.type.dtype.wide
     total = Buffer(r.op.result or "total", NdArrayType((), wide), Space.REGISTER)
-    term = r.scalar if r.scalar.dtype is wide else cast(r.scalar, wide)
-    result: Scalar = Load(total, ())
     return [
         Store(total, (), number(r.identity, wide)),
-        marked(r.axes, [Accumulate(total, (), r.op, term)], Axis.THREAD),
+        marked(r.axes, [Accumulate(total, (), r.op, converted(r.scalar, wide))], Axis.THREAD),
         Combine(total, (), r.op),
-        Store(
-            r.buffer, r.indices, result if r.buffer.type.dtype is wide else cast(result, r.buffer.type.dtype)
-        ),
+        Store(r.buffer, r.indices, converted(Load(total, ()), r.buffer.type.dtype)),
     ]
-
-
-def one_thread(items: list[Item]) -> Loop:
-    """Run items in the first thread of a team."""
-    return Loop(Variable(1, "one"), items, axis=Axis.THREAD)
 
 
 def parallel_chain(item: Item) -> list[Variable]:

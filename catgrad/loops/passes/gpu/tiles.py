@@ -20,7 +20,7 @@ from math import prod
 from catgrad.dims import Size, product
 from catgrad.loops.ir.index import ZERO, Index, Variable, index, is_below, modulo, quotient
 from catgrad.loops.ir.nest import Accumulate, Axis, Item, Kernel, Loop, Store, Substituted, rewritten
-from catgrad.loops.ir.scalar import Bounds, Buffer, Compute, Load, Masked, Scalar, Space, cast, number
+from catgrad.loops.ir.scalar import Bounds, Buffer, Compute, Load, Masked, Scalar, Space, converted, number
 from catgrad.loops.machine import Machine
 from catgrad.loops.passes.gpu.products import MatrixProduct, count, product_nest
 from catgrad.loops.passes.gpu.wide import WIDTH
@@ -216,9 +216,7 @@ class _Tiles:
         """Add the product of both tiles: outer products of their columns and rows."""
         k, own = Variable(self.deep, "k"), (*self.rows.own, *self.columns.own)
         at = [self._at(side.place, index(k)) for side in (self.rows, self.columns)]
-        factors: list[Scalar] = [Load(tile, i) for tile, i in zip(self.tiles, at, strict=True)]
-        if self.factor_dtype is not self.dtype:
-            factors = [cast(f, self.dtype) for f in factors]
+        factors = [converted(Load(tile, i), self.dtype) for tile, i in zip(self.tiles, at, strict=True)]
         body: list[Item] = []
         for side, name, position in ((self.rows, "lefts", 0), (self.columns, "rights", 1)):
             if not self.on_tensor_cores and any(v.extent != 1 for v in side.own):
@@ -234,9 +232,8 @@ class _Tiles:
         """Compute the epilogue of each element that there is."""
         r, sides = self.product.reduce, (self.rows, self.columns)
         values = {v: i for side in sides for v, i in side.values(side.place).items()}
-        result: Scalar = Load(self.sums, self._own((*self.rows.own, *self.columns.own)))
-        dtype = r.buffer.type.dtype
-        store = Store(r.buffer, r.indices, result if dtype is result.dtype else cast(result, dtype))
+        result = Load(self.sums, self._own((*self.rows.own, *self.columns.own)))
+        store = Store(r.buffer, r.indices, converted(result, r.buffer.type.dtype))
         body = rewritten([store, *self.epilogue], Substituted(values))
         for side in reversed(sides):
             body = _unrolled(side.own, body, side.within(side.place))
