@@ -33,7 +33,7 @@ from catgrad.loops.ir.nest import (
     statements,
 )
 from catgrad.loops.ir.scalar import Buffer, Compute, Load, Space
-from catgrad.loops.machine import Machine
+from catgrad.loops.machine import BLOCK, Machine
 from catgrad.loops.memory_plan import Plan, is_local
 from catgrad.loops.printing.expressions import Expressions
 from catgrad.loops.printing.lines import (
@@ -61,9 +61,6 @@ from catgrad.naming import Namer
 from catgrad.ops.arithmetic import Add
 from catgrad.printing.dialect import Dialect, Text
 from catgrad.types import Dtype
-
-BLOCK = 256
-"""Threads of a block that several teams share."""
 
 LETTERS = "ijklpqrs"
 """Names of loop variables, from the outermost inwards."""
