@@ -9,6 +9,7 @@ from typing import Any
 from catgrad.backend import Backend
 from catgrad.dims import Size
 from catgrad.loops.lowering.rules import CHECKED
+from catgrad.loops.machine import BLOCK, WARP
 from catgrad.loops.passes.gpu.one_block import is_repeated
 from catgrad.loops.printing.functions import FunctionPrinter
 from catgrad.loops.printing.kernels import none
@@ -69,11 +70,12 @@ class Library(entries.Library):
             (sum(isinstance(op, Cond) for op in operations(f)) for f in program.functions), default=0
         )
         self.head = max(ALIGNMENT, aligned(WORD * self.words))
-        self.macros |= {"is_guarded": self.is_guarded, "head": str(self.head)}
+        own = {"is_guarded": self.is_guarded, "head": str(self.head), "warp": WARP, "warps": BLOCK // WARP}
+        self.macros |= own
 
     def context(self) -> dict[str, Any]:
         """Print all functions; returns the variables that templates read."""
-        own = {"is_guarded": self.is_guarded, "words": self.words, "head": self.head}
+        own = {"is_guarded": self.is_guarded, "words": self.words, "head": self.head, "warp": WARP}
         return {**super().context(), **own}
 
     def function(self, function: Function) -> CudaFunction:
