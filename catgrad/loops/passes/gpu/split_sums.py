@@ -11,7 +11,7 @@ from catgrad.loops.ir.index import Variable, index
 from catgrad.loops.ir.nest import Kernel, Reduce, Substituted, nested, perfect_nest, size_hint
 from catgrad.loops.ir.scalar import Bounds, Buffer, Compute, Load, Masked, Scalar, converted, number
 from catgrad.loops.ir.steps import Lowered, Step
-from catgrad.loops.machine import BLOCK, Machine
+from catgrad.loops.machine import BLOCK, WARP, Machine
 from catgrad.loops.passes.gpu.products import count, matrix_product
 from catgrad.loops.passes.gpu.tiles import ENOUGH_BLOCKS, blocks
 from catgrad.ops.arithmetic import Add, Multiply
@@ -36,7 +36,7 @@ MIN_PRODUCT_TERMS = 2**8
 MAX_PARTS = 256
 """Parts that the second stage sums."""
 
-RUN = 32
+RUN = WARP
 """Neighbouring terms that belong to one part, for the threads of a warp to read together."""
 
 
