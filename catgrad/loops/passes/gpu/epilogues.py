@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from catgrad.loops.ir.index import ZERO, Index, Variable
-from catgrad.loops.ir.nest import Indices, Kernel, Loop, Store, Substituted
+from catgrad.loops.ir.nest import Indices, Kernel, Store, Substituted, perfect_nest
 from catgrad.loops.ir.scalar import Compute, Load, Number, Scalar
 from catgrad.loops.passes.gpu.products import MatrixProduct
 from catgrad.ops.arithmetic import Add, Maximum
@@ -26,10 +26,7 @@ class Tail:
 
 def tail(kernel: Kernel, found: MatrixProduct) -> Tail | None:
     """Recognise a nest that is such a tail, and overwrites no argument."""
-    variables, body = list[Variable](), kernel.body
-    while len(body) == 1 and isinstance(body[0], Loop) and not body[0].begins:
-        variables.append(body[0].variable)
-        body = body[0].body
+    variables, body = perfect_nest(kernel.body, lambda loop: not loop.begins)
     store = body[0]
     if len(body) != 1 or not isinstance(store, Store) or store.buffer.alias is not None:
         return None
