@@ -277,10 +277,11 @@ def headers():
 
 @pytest.mark.skipif(not shutil.which("nvcc"), reason="there is no nvcc")
 @pytest.mark.skipif(not headers(), reason="there is no cublasLt.h: pip install nvidia-cublas")
-@pytest.mark.parametrize("math", ["float32", "tf32"])
-def test_nvcc_compiles_it_without_warnings(math, tmp_path):
-    emitted(net(), math=math).write(tmp_path)
+@pytest.mark.parametrize("name", ["products", "net"])
+def test_nvcc_compiles_it_without_warnings(name, tmp_path):
+    source = functions() if name == "products" else emitted(net(), math="tf32")
+    source.write(tmp_path)
     options = ["-std=c++17", "-arch=sm_90", "-Werror", "all-warnings", "-Xcompiler", "-Wall,-Wextra"]
-    command = ["nvcc", *options, "-I", str(headers()), "-c", "-o", "net.o", "net.cu"]
+    command = ["nvcc", *options, "-I", str(headers()), "-c", "-o", f"{name}.o", f"{name}.cu"]
     done = run(command, LIMIT, cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
