@@ -97,6 +97,16 @@ class Library:
             macros["kernels"](macros, printer.new_literals, printer.new), tuple(unread),
         )  # fmt: skip
 
+    def context(self) -> dict[str, Any]:
+        """Print all functions; returns the variables that templates read."""
+        functions = {f.name: self.function(f) for f in self.program.functions}
+        return {
+            "functions": functions,
+            "kinds": {kind: functions[f.name] for kind, f in self.program.kinds.items()},
+            "tables": self.tables,
+            "helpers": frozenset(self.helpers),
+        }
+
     def calls(self, printer: FunctionPrinter) -> tuple[CallLine, ...]:
         """The calls of kernels that a function consists of."""
         return printer.calls()
@@ -127,11 +137,4 @@ def members(program: Program, table: Role, reserved: frozenset[str]) -> list[tup
 
 def template_context(backend: Backend, program: Program) -> dict[str, Any]:
     """Return the variables that the templates of the target c read."""
-    library = Library(backend, program)
-    functions = {f.name: library.function(f) for f in program.functions}
-    return {
-        "functions": functions,
-        "kinds": {kind: functions[f.name] for kind, f in program.kinds.items()},
-        "tables": library.tables,
-        "helpers": frozenset(library.helpers),
-    }
+    return Library(backend, program).context()

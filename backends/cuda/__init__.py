@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from catgrad.backend import Backend
-from catgrad.dims import Dim, Size, coefficients
+from catgrad.dims import Dim, Size
 from catgrad.errors import OptionError
 from catgrad.loops import ATTENTION, OPERATIONS
+from catgrad.loops.passes.gpu.wide import keeps_alignment
 from catgrad.programs.ports import Kind, Role
 from catgrad.programs.program import Program
-from catgrad.types import NdArrayType
 
 from .. import templates
 from ..c import BACKEND as C
@@ -46,12 +46,6 @@ def index_bits(reach: Size) -> int:
     return 64 if not isinstance(reach, Dim) and reach > MAX_INDEX else 32
 
 
-def is_aligned(type: NdArrayType) -> bool:
-    """Tell whether an array keeps the alignment of the one before it, in a sequence of such arrays."""
-    bytes = type.size * type.dtype.itemsize
-    return all(c % ALIGNMENT == 0 for c in coefficients(bytes).values())
-
-
 def prepare(backend: Backend, program: Program) -> Program:
     """Prepare a program as the target c does. Raises: OptionError also if NCCL has no gradients to average"""
     trains = {Kind.GRADS, Kind.UPDATE, Kind.STEP} <= program.kinds.keys()
@@ -81,6 +75,6 @@ BACKEND = Backend(
         "codes": lambda: {**CODES, "MISALIGNED": MISALIGNED},
         "index_bits": index_bits,
         "max_index": lambda: MAX_INDEX,
-        "is_aligned": is_aligned,
+        "is_aligned": lambda array_type: keeps_alignment(array_type, ALIGNMENT),
     },
 )

@@ -8,13 +8,13 @@ from typing import Any
 
 from catgrad.backend import Backend
 from catgrad.dims import Size
+from catgrad.loops.lowering.rules import CHECKED
+from catgrad.loops.machine import BLOCK, WARP
 from catgrad.loops.passes.gpu.one_block import is_repeated
 from catgrad.loops.printing.functions import FunctionPrinter
 from catgrad.loops.printing.kernels import none
 from catgrad.loops.printing.lines import Call, CallBranch, CallLine, CallLoop
 from catgrad.ops.control import Cond
-from catgrad.ops.gather import Gather, ScatterAdd
-from catgrad.ops.take import ScatterAddAlongAxis, TakeAlongAxis
 from catgrad.programs.ports import Kind
 from catgrad.programs.program import Function, Program, operations
 
@@ -22,9 +22,6 @@ from ..c import entries
 from ..c.interface import ALIGNMENT, aligned
 from ..c.workspace import workspace
 from .machine import MACHINE, ONE_BLOCK
-
-CHECKED = (Gather, ScatterAdd, TakeAlongAxis, ScatterAddAlongAxis)
-"""Operations whose indices are checked."""
 
 MAX_ELEMENTS = 2**20
 """Elements of all values of a step that may run in one block."""
@@ -73,7 +70,13 @@ class Library(entries.Library):
             (sum(isinstance(op, Cond) for op in operations(f)) for f in program.functions), default=0
         )
         self.head = max(ALIGNMENT, aligned(WORD * self.words))
-        self.macros |= {"is_guarded": self.is_guarded, "head": str(self.head)}
+        own = {"is_guarded": self.is_guarded, "head": str(self.head), "warp": WARP, "warps": BLOCK // WARP}
+        self.macros |= own
+
+    def context(self) -> dict[str, Any]:
+        """Print all functions; returns the variables that templates read."""
+        own = {"is_guarded": self.is_guarded, "words": self.words, "head": self.head, "warp": WARP}
+        return {**super().context(), **own}
 
     def function(self, function: Function) -> CudaFunction:
         """Print a function; a small step also as a kernel that takes one step after another."""
@@ -131,14 +134,4 @@ class _Guards:
 
 def template_context(backend: Backend, program: Program) -> dict[str, Any]:
     """Return the variables that the templates read."""
-    library = Library(backend, program)
-    functions = {f.name: library.function(f) for f in program.functions}
-    return {
-        "functions": functions,
-        "kinds": {kind: functions[f.name] for kind, f in program.kinds.items()},
-        "tables": library.tables,
-        "helpers": frozenset(library.helpers),
-        "is_guarded": library.is_guarded,
-        "words": library.words,
-        "head": library.head,
-    }
+    return Library(backend, program).context()

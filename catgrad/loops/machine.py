@@ -14,6 +14,12 @@ Pass = Callable[[Lowered, "Machine"], Lowered]
 KernelPass = Callable[[Kernel, "Machine"], Kernel]
 """A transformation of one kernel that keeps its meaning."""
 
+BLOCK = 256
+"""Threads of a block of a GPU, where a schedule has no reason for more."""
+
+WARP = 32
+"""Threads of a warp of a GPU, which run together."""
+
 
 @dataclass(frozen=True)
 class Machine:

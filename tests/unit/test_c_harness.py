@@ -15,11 +15,20 @@ from catgrad.learn.checkpoint import load, save
 from catgrad.programs.program import Program, lower
 from catgrad.testing import run_on
 from tests.unit.c.build import NEEDS_C
-from tests.unit.line import emitted, line
+from tests.unit.line import (
+    P,
+    X,
+    Y,
+    assert_learners_agree,
+    assert_same,
+    assert_same_errors,
+    emitted,
+    learners_of,
+    line,
+)
 
 pytestmark = NEEDS_C
-RNG = np.random.default_rng(0)
-X, Y = RNG.normal(size=(6, 4)).astype(np.float32), RNG.normal(size=(6, 3)).astype(np.float32)
+RNG = np.random.default_rng(1)
 
 
 @pytest.fixture(scope="module")
@@ -29,19 +38,11 @@ def models():
 
 @pytest.fixture
 def learners(models):
-    ours, theirs = models[0]().learner(0), models[1]().learner(0)
-    ours.parameters = theirs.parameters
-    return ours, theirs
-
-
-def assert_same(found, wanted):
-    for a, b in zip(found, wanted, strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
-        assert np.asarray(a).dtype == np.asarray(b).dtype
+    return learners_of(models)
 
 
 S = [RNG.normal(size=(4, 3)).astype(np.float32), np.ones(3, np.float32)]
-M, P = [np.array(3)], [RNG.normal(size=(4, 3)).astype(np.float32), np.zeros(3, np.float32)]
+M = [np.array(3)]
 
 
 @pytest.mark.parametrize(
@@ -79,16 +80,7 @@ def test_misaligned_arrays(models):
 
 def test_a_learner_agrees_with_that_of_numpy(learners):
     ours, theirs = learners
-    for _ in range(5):
-        assert_same([ours.step(X, Y)], [theirs.step(X, Y)])
-    gradients = [learner.grads(X, Y) for learner in learners]
-    assert_same([gradients[0][0], *gradients[0][1].values()], [gradients[1][0], *gradients[1][1].values()])
-    for learner, (_, by_name) in zip(learners, gradients, strict=True):
-        learner.update(by_name)
-    assert_same(
-        ours.step_many(np.stack([X, X]), np.stack([Y, Y])), [theirs.step(X, Y) for _ in range(2)]
-    )  # fmt: skip
-    assert_same([ours.predict(X), ours.loss(X, Y)], [theirs.predict(X), theirs.loss(X, Y)])
+    assert_learners_agree(ours, theirs, steps=5)
     for table in ("parameters", "buffers", "state"):
         assert list(getattr(ours, table)) == list(getattr(theirs, table))
         assert_same(getattr(ours, table).values(), getattr(theirs, table).values())
@@ -139,14 +131,7 @@ def test_tables_that_do_not_fit_change_nothing(learners):
     ],
 )  # fmt: skip
 def test_wrong_arguments_have_the_errors_of_numpy(learners, arrays):
-    errors = []
-    for learner in learners:
-        for _ in range(2):
-            with pytest.raises((TypeError, ValueError)) as error:
-                learner.step(*arrays)
-        errors.append(error.value)
-    assert type(errors[0]) is type(errors[1])
-    assert str(errors[0]) == str(errors[1])
+    assert_same_errors(learners, arrays)
 
 
 def test_seeds_are_checked(models):

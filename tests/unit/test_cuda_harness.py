@@ -18,12 +18,10 @@ from catgrad.backend import get_backend
 from catgrad.errors import ToolError
 from catgrad.programs.program import Program, lower
 from tests.unit.cuda.build import NEEDS_CXX
-from tests.unit.line import line
+from tests.unit.line import P, X, Y, assert_learners_agree, assert_same, assert_same_errors, learners_of, line
 
 pytestmark = NEEDS_CXX
-RNG = np.random.default_rng(0)
-X, Y = RNG.normal(size=(6, 4)).astype(np.float32), RNG.normal(size=(6, 3)).astype(np.float32)
-P = [RNG.normal(size=(4, 3)).astype(np.float32), np.zeros(3, np.float32)]
+RNG = np.random.default_rng(1)
 
 
 class Tensor:
@@ -48,28 +46,12 @@ def models():
 
 @pytest.fixture
 def learners(models):
-    ours, theirs = models[0]().learner(0), models[1]().learner(0)
-    ours.parameters = theirs.parameters
-    return ours, theirs
-
-
-def assert_same(found, expected):
-    for a, b in zip(found, expected, strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
-        assert np.asarray(a).dtype == np.asarray(b).dtype
+    return learners_of(models)
 
 
 def test_a_learner_agrees_with_that_of_numpy(learners):
     ours, theirs = learners
-    for _ in range(3):
-        assert_same([ours.step(X, Y)], [theirs.step(X, Y)])
-    gradients = [learner.grads(X, Y) for learner in learners]
-    assert_same([gradients[0][0], *gradients[0][1].values()], [gradients[1][0], *gradients[1][1].values()])
-    for learner, (_, by_name) in zip(learners, gradients, strict=True):
-        learner.update(by_name)
-    losses = ours.step_many(np.stack([X, X]), np.stack([Y, Y]))
-    assert_same(losses, [theirs.step(X, Y) for _ in range(2)])
-    assert_same([ours.predict(X), ours.loss(X, Y)], [theirs.predict(X), theirs.loss(X, Y)])
+    assert_learners_agree(ours, theirs, steps=3)
     other = copy.deepcopy(ours)
     assert_same([other.step(X, Y)], [ours.step(X, Y)])
 
@@ -88,14 +70,7 @@ def test_functions_do_not_change_their_arguments(models):
     [(X[0], Y), (X, Y[:3]), (X,), (X, Y, Y), (np.full((6, 4), 1e300), Y), (X.astype(complex), Y)],
 )
 def test_wrong_arguments_have_the_errors_of_numpy(learners, arrays):
-    errors = []
-    for learner in learners:
-        for _ in range(2):
-            with pytest.raises((TypeError, ValueError)) as error:
-                learner.step(*arrays)
-        errors.append(error.value)
-    assert type(errors[0]) is type(errors[1])
-    assert str(errors[0]) == str(errors[1])
+    assert_same_errors(learners, arrays)
 
 
 def test_arrays_of_other_libraries_are_neither_copied_nor_changed(learners, monkeypatch):

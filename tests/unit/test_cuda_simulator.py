@@ -1,35 +1,21 @@
-"""The CUDA simulator: kernels compute what NumPy does in any order of threads; wrong ones are reported."""
+"""The CUDA simulator: kernels compute what NumPy does in any order of threads, with the runtime of CUDA."""
 
 from __future__ import annotations
 
 import ctypes
 import math
-import re
 import shutil
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 
 import numpy as np
 import pytest
-from catgrad.backends.c.compiler import shared_library
-from catgrad.backends.cuda.simulator import TOOLCHAIN, library, translate
 
-from catgrad.errors import TextError, ToolError
 from catgrad.tools import run
-from tests.unit.cuda.build import FOLDER, LIMIT, NEEDS_CXX, compiled, device, sanitized
+from tests.unit.cuda.build import FOLDER, LIMIT, NEEDS_CXX, ORDERS, device
 from tests.unit.cuda.families import BUGS, FAMILIES, RNG, product
-from tests.unit.cuda.wrong import create
 
 pytestmark = NEEDS_CXX
-ORDERS = ("forward", "backward", "random:1", "random:2")
-INVALID_VALUE, INVALID_CONFIGURATION, INVALID_DEVICE, ILLEGAL_STATE, MISALIGNED, FAILURE = (
-    1,
-    9,
-    101,
-    401,
-    716,
-    719,
-)
+INVALID_VALUE, INVALID_CONFIGURATION, INVALID_DEVICE, ILLEGAL_STATE = 1, 9, 101, 401
 UNSUPPORTED, INVALIDATED, IMPLICIT = 900, 901, 906
 
 
@@ -315,189 +301,3 @@ def test_there_is_one_device():
     numbers = np.zeros(5, np.int32)
     assert device("runtime").device(numbers) == INVALID_DEVICE
     assert [*numbers] == [1, 0, 1, 32, 1024]
-
-
-# ---- wrong kernels
-
-
-@pytest.fixture
-def wrong():
-    """The device with wrong kernels, without errors."""
-    yield device("wrong")
-    device("wrong").reset()
-
-
-def lines_with_bugs(kernel):
-    """Return the numbers of the lines of a wrong kernel that say so."""
-    lines = (FOLDER / "wrong.cu").read_text().splitlines()
-    first = next(i for i, line in enumerate(lines) if f"void {kernel}(" in line)
-    last = lines.index("}", first)
-    return [i + 1 for i in range(first, last) if "// bug" in lines[i]]
-
-
-@pytest.mark.parametrize(
-    ("kernel", "error", "message"),
-    [
-        (
-            "two_barriers",
-            FAILURE,
-            r"__syncthreads\(\) in line {1}, while thread \(0, 0, 0\) waits in line {0}",
-        ),
-        (
-            "barrier_in_branch",
-            FAILURE,
-            r"deadlock: .* exchange in line {0}, .* __syncthreads\(\) in line {1}",
-        ),
-        (
-            "outside_of_mask",
-            FAILURE,
-            "lane 0 reads lane 9 by the shuffle in line {0}, which is not in the mask",
-        ),
-        ("not_in_own_mask", FAILURE, "lane 16 executes an exchange in line {0} whose mask is 0x0000ffff"),
-        ("exited_lane", FAILURE, "lane 0 reads lane 16 by the shuffle in line {0}, which has finished"),
-        ("two_shuffles", FAILURE, "lane 0 of the warp is in line {0}, lane 1 in line {1}"),
-        ("misaligned", MISALIGNED, "16 bytes must be at a multiple of its size"),
-    ],
-)
-def test_a_wrong_kernel_is_an_error_of_this_and_all_later_calls(kernel, error, message, wrong):
-    assert getattr(wrong, f"run_{kernel}")(create(wrong)) == error
-    assert wrong.message.startswith(f"kernel {kernel}, block (0, 0, 0)")
-    assert re.search(message.format(*lines_with_bugs(kernel)), wrong.message), wrong.message
-    assert wrong.run_no_guard(None) == error
-    assert wrong.synchronize() == error
-    assert wrong.reset() == 0
-    assert wrong.synchronize() == 0
-    assert wrong.run_no_barrier(create(wrong, 64)) == 0
-
-
-@pytest.mark.parametrize("kernel", ["two_barriers", "barrier_in_branch", "two_shuffles"])
-@pytest.mark.parametrize("order", ORDERS[1:])
-def test_divergence_is_found_in_any_order(kernel, order, monkeypatch, wrong):
-    monkeypatch.setenv("CUDA_SIMULATOR_ORDER", order)
-    assert getattr(wrong, f"run_{kernel}")(create(wrong)) == FAILURE
-
-
-@pytest.mark.parametrize("kernel", ["no_guard", "beyond_shared", "beyond_dynamic"])
-def test_accesses_out_of_bounds_are_found(kernel):
-    path = compiled("wrong", "-g", "-fsanitize=address", "-fsanitize-sections=cuda_shared")
-    done = sanitized("address", "tests.unit.cuda.wrong", path, kernel)
-    assert done.returncode != 0
-    [line] = lines_with_bugs(kernel)
-    assert re.search(rf"SUMMARY: AddressSanitizer: \S+ \S+wrong.cu:{line} in {kernel}", done.stderr)
-
-
-def test_correct_kernels_stay_within_bounds_and_a_missing_guard_does_not():
-    path = compiled("families", "-g", "-fsanitize=address", "-fsanitize-sections=cuda_shared")
-    done = sanitized("address", "tests.unit.cuda.families", path, *FAMILIES)
-    assert (done.returncode, done.stderr) == (0, "")
-    done = sanitized("address", "tests.unit.cuda.families", path, "no_guard")
-    assert re.search(r"SUMMARY: AddressSanitizer: \S+ \S+families.cu:\d+ in product_kernel", done.stderr)
-
-
-def races(done):
-    """Return the kernels in which ThreadSanitizer found races."""
-    return {*re.findall(r"SUMMARY: ThreadSanitizer: data race \S+ in (\w+)", done.stderr)}
-
-
-@pytest.mark.parametrize("order", ["forward", "random:3"])
-def test_races_within_and_between_blocks_are_found(order):
-    path = compiled("wrong", "-g", "-fsanitize=thread")
-    kernels = ("no_barrier", "no_warp_barrier", "same_element")
-    done = sanitized("thread", "tests.unit.cuda.wrong", path, "correct", *kernels, CUDA_SIMULATOR_ORDER=order)
-    assert races(done) == {*kernels}
-
-
-def test_correct_kernels_have_no_races_and_a_missing_barrier_makes_one():
-    path = compiled("families", "-g", "-fsanitize=thread")
-    done = sanitized("thread", "tests.unit.cuda.families", path, *FAMILIES)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert races(sanitized("thread", "tests.unit.cuda.families", path, "no_barrier")) >= {"product_kernel"}
-
-
-def test_the_documentation_shows_a_message(capsys):
-    page = (FOLDER.parents[2] / "docs/explanation/cuda-simulator.md").read_text("utf-8")
-    [block] = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
-    exec(block, {})
-    shown = re.findall(r"^    (.+)$", page.replace(block, ""), re.MULTILINE)
-    assert capsys.readouterr().out.splitlines() == shown
-
-
-# ---- translation
-
-
-@pytest.mark.parametrize(
-    ("cuda", "cpp"),
-    [
-        ("k<<<1, 2>>>(x);", "SIMULATOR_LAUNCH(k, 1, 2)(x);"),
-        (
-            "k <<<\n f(a >> 1, (b)), c[d]\n>>> (x,\ny);",
-            "SIMULATOR_LAUNCH(k, \n f(a >> 1, (b)), c[d]\n) (x,\ny);",
-        ),
-        (
-            "k<<<g, b>>>(h(1)); l<<<g, b>>>();",
-            "SIMULATOR_LAUNCH(k, g, b)(h(1)); SIMULATOR_LAUNCH(l, g, b)();",
-        ),
-        ("k /* <<<1, 2>>> */ <<<1, 2>>>();", "SIMULATOR_LAUNCH(k, /* <<<1, 2>>> */ 1, 2)();"),
-        ("extern __shared__ T x[];", "T *const x = (T *)::simulator::dynamic_shared;"),
-        (
-            "extern __shared__ __align__(16)\n unsigned char x[];",
-            "unsigned char *const x = (unsigned char *)::simulator::dynamic_shared\n;",
-        ),
-        ("__shared__ alignas(16) float x[2];", "__shared__ __align__(16) float x[2];"),
-    ],
-)
-def test_launches_and_dynamic_arrays_are_translated(cuda, cpp):
-    assert re.sub(r" +", " ", translate(cuda)) == re.sub(r" +", " ", cpp)
-    assert translate(cuda).count("\n") == cuda.count("\n")
-
-
-@pytest.mark.parametrize(
-    "source",
-    [
-        "// k<<<1, 2>>>(x)\n",
-        '"k<<<1, 2>>>(x)" R"(k<<<1, 2>>>(x))" R"mark()" k<<<1>>>(x))mark"',
-        "'<' \"\\\"<<<\" a << b >> c; 1'000 << 2",
-        'extern "C" int f(int); extern int x[];',
-        'extern "C" { __global__ void k() { __shared__ float x[4]; } }',
-        "#define ADD(a, b) \\\n  ((a) + (b))\n/* extern __shared__ float x[]; */",
-        "alignas(16) __shared__ float x[2]; struct alignas(16) S {};",
-        "unterminated \" ' /* é",
-    ],
-)
-def test_all_else_stays_as_it_is(source):
-    assert translate(source) == source
-
-
-@pytest.mark.parametrize(
-    "source", ["<<<1, 2>>>(x);", "\n\nk<int><<<1, 2>>>(x);", "k<<<1, 2;", "k<<<1, 2)>>>(x)"]
-)
-def test_a_launch_names_a_kernel_and_ends(source):
-    with pytest.raises(TextError, match=rf"line {source.count(chr(10)) + 1}\b"):
-        translate(source)
-
-
-def test_an_error_of_the_compiler_names_the_line_of_the_source(tmp_path, monkeypatch):
-    monkeypatch.setenv("CATGRAD_CACHE", str(tmp_path))
-    source = "#include <cuda_runtime.h>\n__global__ void k(int *x) {\n    x[0] = nothing;\n}\n"
-    with pytest.raises(ToolError, match=r"bad\.cu:3:\d+: error: .*nothing"):
-        library({"bad.cu": source}, "bad.cu", "bad")
-
-
-def test_headers_of_the_simulator_are_part_of_what_is_compiled(tmp_path, monkeypatch):
-    monkeypatch.setenv("CATGRAD_CACHE", str(tmp_path / "cache"))
-    (tmp_path / "headers").mkdir()
-    header = tmp_path / "headers/answer.h"
-    toolchain = replace(TOOLCHAIN, headers=header.parent)
-    answers = []
-    for answer in (1, 2):
-        header.write_text(f"#define ANSWER {answer}\n")
-        files = {"x.cu": '#include <answer.h>\nextern "C" int answer() { return ANSWER; }\n'}
-        path = shared_library("x", files, "x.cu", ["-x", "c++"], toolchain)
-        answers.append(ctypes.CDLL(str(path)).answer())
-    assert answers == [1, 2]
-
-
-def test_a_missing_compiler_is_named(monkeypatch):
-    monkeypatch.setenv("CXX", "no-such-compiler")
-    with pytest.raises(ToolError, match=r"there is no C\+\+ compiler: \$CXX is 'no-such-compiler'"):
-        library({"x.cu": ""}, "x.cu", "x")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cached_property
@@ -275,6 +275,17 @@ def nested(variables: Sequence[Variable], body: list[Item]) -> list[Item]:
         if variable.extent != 1:
             body = [Loop(variable, body)]
     return body
+
+
+def perfect_nest(
+    items: Sequence[Item], belongs: Callable[[Loop], bool] = lambda loop: True
+) -> tuple[list[Variable], list[Item]]:
+    """Return the variables of the loops of a perfect nest that belong to it, and the items within."""
+    variables, body = list[Variable](), [*items]
+    while len(body) == 1 and isinstance(body[0], Loop) and belongs(body[0]):
+        variables.append(body[0].variable)
+        body = body[0].body
+    return variables, body
 
 
 def statements(items: Sequence[Item]) -> Iterator[Statement]:

@@ -247,3 +247,8 @@ def number(value: float, dtype: Dtype) -> Number:
 def cast(scalar: Scalar, dtype: Dtype) -> Compute:
     """A scalar in another dtype."""
     return Compute(Cast(scalar.dtype, dtype), dtype, (scalar,))
+
+
+def converted(scalar: Scalar, dtype: Dtype) -> Scalar:
+    """Cast a scalar unless it has the dtype already."""
+    return scalar if scalar.dtype is dtype else cast(scalar, dtype)

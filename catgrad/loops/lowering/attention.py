@@ -10,7 +10,7 @@ from catgrad.functors.reverse import Reversed
 from catgrad.functors.wide import in_wide
 from catgrad.loops.ir.index import Variable, index
 from catgrad.loops.ir.nest import Kernel, Reduce, nested, size_hint
-from catgrad.loops.ir.scalar import ROW_MAJOR, Buffer, Compute, Load, Scalar, cast
+from catgrad.loops.ir.scalar import ROW_MAJOR, Buffer, Compute, Load, Scalar, converted
 from catgrad.loops.ir.steps import Attend, AttentionPart
 from catgrad.loops.lowering.index_maps import Source
 from catgrad.loops.lowering.rules import Stages, element_by_element, stage
@@ -118,7 +118,8 @@ class _Attention:
         )
 
     def _operand(self, value: int, *variables: Variable) -> Scalar:
-        return _float32(self.stages.elements.at(value, tuple(map(index, (*self.batch, *variables)))))
+        scalar = self.stages.elements.at(value, tuple(map(index, (*self.batch, *variables))))
+        return converted(scalar, Dtype.float32)
 
     def _element(self, buffer: Buffer, *variables: Variable) -> Load:
         return Load(buffer, tuple(map(index, (*self.batch, *variables))))
@@ -138,7 +139,7 @@ class _Attention:
         """Add the steps of the reverse; those of the forward pass if it is not computed elsewhere."""
         of_output = self._operand(cotangent, self.query, self.column)
         output, logsumexp = self._forward_results()
-        product = Compute(Times(), Dtype.float32, (of_output, _float32(output)))
+        product = Compute(Times(), Dtype.float32, (of_output, converted(output, Dtype.float32)))
         inner = self.of_queries("inner_products")
         at = self._element(inner, self.query)
         reduce = Reduce(inner, at.indices, Add(), product, (self.column,))
@@ -170,7 +171,3 @@ class _Attention:
                 scale, self.op.causal, tuple(operands), tuple(results),
             )
         )  # fmt: skip
-
-
-def _float32(scalar: Scalar) -> Scalar:
-    return scalar if scalar.dtype is Dtype.float32 else cast(scalar, Dtype.float32)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from catgrad.loops.ir.index import Variable, index
 from catgrad.loops.ir.nest import Accumulate, Item, Store, nested
-from catgrad.loops.ir.scalar import Buffer, Load, cast, number
+from catgrad.loops.ir.scalar import Buffer, Load, converted, number
 from catgrad.loops.lowering.index_maps import put
 from catgrad.loops.lowering.rules import Stages, places, regular, stage
 from catgrad.ops.arithmetic import Add, Maximum
@@ -50,10 +50,9 @@ def _(op: CumSum, stages: Stages, apply: Apply, position: int) -> None:
     rest = tuple(map(index, free))
     total = Buffer("sum", NdArrayType(tuple(v.extent for v in free), dtype.wide))
     x_at = stages.elements.at(x, at)
-    same = dtype.wide is dtype
     step: list[Item] = [
-        Accumulate(total, rest, Add(), x_at if same else cast(x_at, dtype.wide)),
-        Store(array, at, Load(total, rest) if same else cast(Load(total, rest), dtype)),
+        Accumulate(total, rest, Add(), converted(x_at, dtype.wide)),
+        Store(array, at, converted(Load(total, rest), dtype)),
     ]
     begin = Store(total, rest, number(0, dtype.wide))
     stages.add(nested(free, [begin, *nested([loops[op.axis]], step)]), value)

@@ -21,6 +21,9 @@ from catgrad.terms.op import Op
 Axes = list[list[Variable]]
 """The variables of which each axis' index is made, the outermost first."""
 
+CHECKED = (Gather, ScatterAdd, TakeAlongAxis, ScatterAddAlongAxis)
+"""Operations whose indices are checked."""
+
 
 class Stages:
     """The nests of a function in canonical form, operation by operation; loops and branches are the caller's.
@@ -103,7 +106,7 @@ class Stages:
     def _check(self, apply: Apply) -> None:
         """Add the bounds checks of a gather or scatter that are not proved, those of arguments first."""
         op = apply.op
-        if not isinstance(op, (Gather, ScatterAdd, TakeAlongAxis, ScatterAddAlongAxis)):
+        if not isinstance(op, CHECKED):
             return
         size: Size = op.rows if isinstance(op, (Gather, ScatterAdd)) else op.size
         loops = [Variable(n) for n in self.types[apply.inputs[1]].shape]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
+from math import prod
 
 from catgrad.dims import Size
 from catgrad.loops.ir.dependence import Iterations, is_parallel, same_iteration
@@ -17,6 +18,7 @@ from catgrad.loops.ir.nest import (
     Kernel,
     Loop,
     MatMul,
+    Reduce,
     Statement,
     Store,
     bound_variables,
@@ -240,7 +242,7 @@ def _may_join(nest: _Nest, item: Loop, mine: _Accesses, values: Mapping[Variable
         return False
     if nest.is_parallel and not is_parallel(item):
         spreads = bool(values) and any(isinstance(each, Loop) for each in item.body)
-        if spreads or _iterations(item) > MAX_SERIAL_ITERATIONS:
+        if spreads or iterations(item) > MAX_SERIAL_ITERATIONS:
             return False  # it would keep other statements from threads or vectors
     trial = {**values, item.variable: index(nest.variable)}
     joined, theirs = set(trial.values()), nest.accesses
@@ -256,10 +258,11 @@ def _may_join(nest: _Nest, item: Loop, mine: _Accesses, values: Mapping[Variable
     )
 
 
-def _iterations(item: Item) -> int:
-    if not isinstance(item, Loop):
-        return 1
-    return size_hint(item.variable.extent) * sum(map(_iterations, item.body))
+def iterations(item: Item) -> int:
+    """Estimate the iterations of an item, those of reductions included."""
+    if isinstance(item, Loop):
+        return size_hint(item.variable.extent) * sum(map(iterations, item.body))
+    return prod(size_hint(v.extent) for v in item.axes) if isinstance(item, Reduce) else 1
 
 
 def _grouped(items: Sequence[Item]) -> list[Kernel]:

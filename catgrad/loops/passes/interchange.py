@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from catgrad.loops.ir.index import Variable
-from catgrad.loops.ir.nest import Item, Kernel, Loop, Store, nested, size_hint
+from catgrad.loops.ir.nest import Item, Kernel, Loop, Store, nested, perfect_nest, size_hint
 from catgrad.loops.ir.steps import Lowered
 from catgrad.loops.machine import Machine
 from catgrad.loops.passes.unroll import MAX_UNROLLED_ITERATIONS
@@ -22,12 +22,9 @@ def short_last(variables: Sequence[Variable]) -> list[Variable]:
 
 
 def _interchanged(item: Item) -> Item:
-    around, inner = list[Variable](), item
-    while isinstance(inner, Loop) and len(inner.body) == 1:
-        around.append(inner.variable)
-        inner = inner.body[0]
-    if not isinstance(inner, Store) or not isinstance(item, Loop):
+    around, body = perfect_nest([item])
+    if len(body) > 1 or not isinstance(body[0], Store) or not isinstance(item, Loop):
         return item
-    [nest] = nested(short_last(around), [inner])
+    [nest] = nested(short_last(around), body)
     assert isinstance(nest, Loop)
     return Loop(nest.variable, nest.body, item.begins)

@@ -19,7 +19,7 @@ from catgrad.loops.ir.nest import (
     nested,
     size_hint,
 )
-from catgrad.loops.ir.scalar import Buffer, Compute, IndexValue, Load, Scalar, Space, cast, number
+from catgrad.loops.ir.scalar import Buffer, Compute, IndexValue, Load, Scalar, Space, cast, converted, number
 from catgrad.loops.ir.steps import Lowered
 from catgrad.loops.machine import Machine
 from catgrad.loops.passes.interchange import short_last
@@ -103,7 +103,7 @@ class _Schedule:
 
     def _nest(self, order: Sequence[Variable], in_two: bool = False) -> list[Item]:
         r, wide = self.reduce, self.wide
-        scalar = r.scalar if r.scalar.dtype is wide else cast(r.scalar, wide)
+        scalar = converted(r.scalar, wide)
         first = next((k for k, v in enumerate(order) if v in r.axes), len(order))
         inside, own = [v for v in order[first:] if v in self.free], tuple(map(index, self.free))
         total = Buffer("sum", NdArrayType(tuple(v.extent for v in self.free), wide))
@@ -116,8 +116,7 @@ class _Schedule:
         return nested(order[:first], body)
 
     def _narrowed(self, scalar: Scalar) -> Scalar:
-        dtype = self.reduce.buffer.type.dtype
-        return scalar if self.wide is dtype else cast(scalar, dtype)
+        return converted(scalar, self.reduce.buffer.type.dtype)
 
     def _is_long(self, order: Sequence[Variable]) -> bool:
         """Tell whether one accumulator of a sum by nested loops would round too often."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from math import prod
 from typing import Any
 
 from catgrad.dims import Dim, Size, coefficients
@@ -115,6 +116,24 @@ class Expressions:
         """A size as an expression."""
         text = self._sum([*self._terms(size)])
         return text if isinstance(size, Dim) else Text(text, text.strength, size)
+
+    def product(self, sizes: Sequence[Text]) -> Text:
+        """Multiply sizes, the numbers among them as one."""
+        number = prod(size.number for size in sizes if size.number is not None)
+        factors = [size for size in sizes if size.number is None]
+        if not factors:
+            return self.size(number)
+        factors += [self.size(number)] if number != 1 else []
+        return self._multiplied(factors)
+
+    def digit(self, number: Text, weight: Text, count: Text | None, step: int) -> Text:
+        """Print a digit: ⌊number / weight⌋ mod count, times a step; the first digit needs no count."""
+        place = self._macro("divided", None, number, weight) if weight.number != 1 else number
+        place = self._macro("remainder", None, place, count) if count is not None else place
+        return self._multiplied([place, self.size(step)]) if step > 1 else place
+
+    def _multiplied(self, factors: Sequence[Text]) -> Text:
+        return self._sum([(False, [self.dialect.operand("Multiply", k, x) for k, x in enumerate(factors)])])
 
     def _product(self, atom: Atom, size: Size) -> Term:
         """A multiple of an atom, with the sign of the first term of the size."""

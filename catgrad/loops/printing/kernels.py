@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
-from math import prod
 
 from catgrad.loops.ir.dense_stores import initialised
 from catgrad.loops.ir.dependence import first_writes, vector_sums
@@ -33,14 +32,14 @@ from catgrad.loops.ir.nest import (
     statements,
 )
 from catgrad.loops.ir.scalar import Buffer, Compute, Load, Space
-from catgrad.loops.machine import Machine
+from catgrad.loops.machine import BLOCK, Machine
 from catgrad.loops.memory_plan import Plan, is_local
 from catgrad.loops.printing.expressions import Expressions
 from catgrad.loops.printing.lines import (
     Assign,
     Combined,
     Copy,
-    Counted,
+    Digit,
     For,
     KernelText,
     Launch,
@@ -62,11 +61,11 @@ from catgrad.ops.arithmetic import Add
 from catgrad.printing.dialect import Dialect, Text
 from catgrad.types import Dtype
 
-BLOCK = 256
-"""Threads of a block that several teams share."""
-
 LETTERS = "ijklpqrs"
 """Names of loop variables, from the outermost inwards."""
+
+NUMBERS = {Axis.BLOCK: "block", Axis.WARP: "warp"}
+"""Names of the number of an iteration of several loops, by the axis of these; "index" for others."""
 
 Companion = Callable[[Dtype, bool], str]
 """Gives the suffix of the register that a vectorised loop keeps beside a sum or the greatest; or none."""
@@ -280,12 +279,12 @@ class KernelPrinter:
 
     def _threads(self, loop: Loop, depth: int) -> Sequence[Line]:
         """Print a perfect nest of loops that threads share as one; registers between the loops follow it."""
-        axis, outermost, counters, lets = loop.axis, loop, list[Counted](), list[Item]()
+        axis, outermost, variables, lets = loop.axis, loop, list[Variable](), list[Item]()
         if axis is not Axis.THREAD:
             self.team, self.threads, self.on_grid = axis, loop.threads, True
         while True:
-            name = self._counted(loop.variable, depth)
-            counters.append(Counted(name, self._count(loop.variable), loop.variable.step))
+            self._counted(loop.variable, depth)
+            variables.append(loop.variable)
             depth += 1
             *before, last = loop.body
             if not (isinstance(last, Loop) and last.axis is axis and all(isinstance(s, Let) for s in before)):
@@ -293,24 +292,39 @@ class KernelPrinter:
             if loop.conditions or loop in self._owned:
                 break
             lets, loop = [*lets, *before], last
-        first, end = self._part(outermost, counters)
+        counts = [self._count(v) for v in variables]
+        number, digits = self._digits(axis, variables, counts)
+        count = self.expressions.product(counts)
+        first, end = self._part(outermost, count)
         lines = (
             (*self._block(lets, depth), *self._guarded(loop, depth)) if lets else self._guarded(loop, depth)
         )
-        return [Threads(axis, tuple(counters), lines, self.team, self.threads, first, end)]
+        return [Threads(axis, number, count, digits, lines, self.team, self.threads, first, end)]
 
-    def _part(self, loop: Loop, counters: Sequence[Counted]) -> tuple[int, int | None]:
+    def _digits(
+        self, axis: Axis, variables: Sequence[Variable], counts: Sequence[Text]
+    ) -> tuple[str, tuple[Digit, ...]]:
+        """Name the number of an iteration, and compute the variables of a nest that are its digits."""
+        names = [self.expressions.variables[v] for v in variables]
+        if len(variables) == 1 and variables[0].step == 1:
+            return names[0], ()
+        number, digits = Text(NUMBERS.get(axis, "index")), list[Digit]()
+        for k, (v, name) in enumerate(zip(variables, names, strict=True)):
+            if counts[k].number != 1 or v.step > 1:
+                weight, bound = self.expressions.product(counts[k + 1 :]), counts[k] if k else None
+                digits.append(Digit(name, self.expressions.digit(number, weight, bound, v.step)))
+        return number, tuple(digits)
+
+    def _part(self, loop: Loop, count: Text) -> tuple[int, int | None]:
         """Extend the grid by the blocks of a nest; returns the first, and their end if others follow."""
         if loop.axis is Axis.THREAD:
             return 0, None
         per_block = {Axis.GRID: loop.threads, Axis.WARP: BLOCK // loop.threads}.get(loop.axis, 1)
         threads = BLOCK if loop.axis is Axis.WARP else loop.threads
-        counts = tuple(c.count for c in counters)
-        numbers = [c.number for c in counts if c.number is not None]
-        own = -(-prod(numbers) // per_block) if len(numbers) == len(counts) else None
+        own = None if count.number is None else -(-count.number // per_block)
         first = (self.launch.blocks or 0) if self.launch else 0
         wide = any(each.axis is Axis.UNROLLED for each in loops(self.kernel.body))
-        self.launch = Launch(counts, per_block, threads, None if own is None else first + own, wide)
+        self.launch = Launch(count, per_block, threads, None if own is None else first + own, wide)
         is_last = loop is [item for item in self.kernel.body if isinstance(item, Loop)][-1]
         return first, None if is_last else self.launch.blocks
 

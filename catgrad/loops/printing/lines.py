@@ -38,23 +38,25 @@ class For:
 
 
 @dataclass(frozen=True)
-class Counted:
-    """A variable that counts by a step, and the number of its values."""
+class Digit:
+    """A variable whose value is a digit of the number of an iteration."""
 
     name: str
-    count: Text
-    step: int
+    value: Text
 
 
 @dataclass(frozen=True)
 class Threads:
-    """Lines for all values of counters, which a grid, or the `threads` of a team, runs at once.
+    """Lines for a `count` of iterations, which a grid, or the `threads` of a team, runs at once.
 
-    Of a grid, they may be a part: that of the blocks from `first` to `end`, without it.
+    The `number` of an iteration is a variable, or else variables are its `digits`. Of a grid, the lines may
+    be a part: that of the blocks from `first` to `end`, without it.
     """
 
     axis: Axis
-    counters: tuple[Counted, ...]
+    number: str
+    count: Text
+    digits: tuple[Digit, ...]
     lines: tuple[Line, ...]
     team: Axis
     threads: int
@@ -230,12 +232,12 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Launch:
-    """The grid of a kernel: iterations, which blocks of `threads` share, and the number of blocks if known.
+    """The grid of a kernel: a count of iterations, which blocks of `threads` share, and of blocks if known.
 
     A thread of one that `is_wide` processes elements side by side.
     """
 
-    counts: tuple[Text, ...]
+    count: Text
     per_block: int
     threads: int
     blocks: int | None

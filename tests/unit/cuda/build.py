@@ -20,6 +20,9 @@ ROOT = FOLDER.parents[2]
 LIMIT = 240
 """Seconds for a program, fewer than a test has."""
 
+ORDERS = ("forward", "backward", "random:1", "random:2")
+"""Orders in which the simulator runs threads."""
+
 NEEDS_CXX = pytest.mark.skipif(bool(COMPILER.missing()), reason=f"the CUDA simulator: {COMPILER.missing()}")
 
 

@@ -10,13 +10,15 @@ normalizer calculation for softmax (arXiv:1805.02867)
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from math import inf
 
 from catgrad.loops.ir.index import Index, Variable, index
 from catgrad.loops.ir.nest import Accumulate, Axis, Item, Kernel, Loop, Store, Substituted, size_hint
-from catgrad.loops.ir.scalar import Bounds, Buffer, Compute, Load, Masked, Scalar, cast, number
+from catgrad.loops.ir.scalar import Bounds, Buffer, Compute, Load, Masked, Scalar, converted, number
 from catgrad.loops.ir.steps import Attend, AttentionPart
-from catgrad.loops.passes.gpu.pairs import SIDE, THREADS, Element, Features, Pairs, unrolled
+from catgrad.loops.passes.gpu.pairs import Element, Pairs, padded
+from catgrad.loops.passes.gpu.thread_tiles import SIDE, THREADS, Side, unrolled
 from catgrad.ops.arithmetic import Add, Divide, Maximum, Multiply, Subtract
 from catgrad.ops.compare import Equal, Select
 from catgrad.ops.transcendental import Exp, Log
@@ -40,7 +42,7 @@ def attention(step: Attend) -> Kernel:
     return Kernel([(_Forward if step.part is AttentionPart.OUTPUT else _Reverse)(step).loop()])
 
 
-class _Tiles(Pairs):
+class _Tiles(Pairs, ABC):
     """Tiles of the operands, and products of them, for forward and reverse."""
 
     def __init__(self, step: Attend) -> None:
@@ -51,30 +53,34 @@ class _Tiles(Pairs):
         super().__init__(rows, columns, widths)
         self.query, self.key = (self.columns, self.rows) if self.of_keys else (self.rows, self.columns)
         self.feature, self.column = self.features(step.feature), self.features(step.column)
-        self.own_scores = (self.rows.own, self.columns.own)
-        self.scores = self.registers("scores", *self.own_scores)
+        self.own_scores = (*self.rows.own, *self.columns.own)
+        self.scores = self.registers("scores", self.own_scores)
         self.weights = self.tile("weights_tile", *widths)
 
     def _fits(self, rows: int, columns: int) -> bool:
         """Tell whether tiles fit into shared memory, and each result into registers."""
-        width = max(_padded(size_hint(v.extent)) for v in (self.step.feature, self.step.column))
+        width = max(padded(size_hint(v.extent)) for v in (self.step.feature, self.step.column))
         return self.bytes(rows, columns) <= MAX_TILE_BYTES and rows * width <= MAX_RESULTS * THREADS
 
+    @abstractmethod
     def bytes(self, rows: int, columns: int) -> int:
         """Count the bytes of all tiles."""
-        raise NotImplementedError
+
+    @abstractmethod
+    def loop(self) -> Loop:
+        """The loops over tiles, and what a block does for each."""
 
     def bytes_of_tiles(self, *sizes: tuple[int, int]) -> int:
         """Count the bytes of tiles, by their heights and widths."""
-        return sum(FLOAT.itemsize * height * (_padded(width) + 1) for height, width in sizes)
+        return sum(FLOAT.itemsize * height * (padded(width) + 1) for height, width in sizes)
 
     @property
     def exists(self) -> tuple[Bounds, ...]:
         """The conditions that a query attends to a key."""
         causal = (Bounds(self.query.index - self.key.index, 0, True, False),) if self.step.causal else ()
-        return (*self.columns.within(self.columns.index), *causal)
+        return (*self.columns.within(self.columns.place), *causal)
 
-    def tile_of(self, name: str, is_row: bool, features: Features) -> Buffer:
+    def tile_of(self, name: str, is_row: bool, features: Side) -> Buffer:
         """Make the tile of an operand."""
         return self.tile(name, (self.rows if is_row else self.columns).width, features.width)
 
@@ -85,18 +91,20 @@ class _Tiles(Pairs):
         conditions = (Bounds(distance, 0, True, False),) if self.step.causal else ()
         return Loop(self.columns.first, body, conditions=conditions)
 
-    def score(self, scores: Buffer, rows: Buffer, columns: Buffer, features: Features) -> list[Item]:
+    def score(self, scores: Buffer, rows: Buffer, columns: Buffer, features: Side) -> list[Item]:
         """Compute the inner products of rows and columns."""
         loop = self.add_products(scores, self.columns, features.extent, _plain(rows), _plain(columns))
         return [*self.fill(scores, self.own_scores), loop]
 
-    def store(self, place: int, features: Features, scalar: Scalar) -> list[Item]:
+    def store(self, place: int, features: Side, scalar: Scalar) -> list[Item]:
         """Store the elements of a result that there are."""
         result = self.step.results[place]
-        values = {self.rows.variable: self.rows.index, features.variable: features.place}
-        stored = Store(result.buffer, Substituted(values).indices(result.indices), _rounded(scalar, result))
-        inner = unrolled([features.own], [stored], features.within(features.place))
-        return unrolled([self.rows.own], inner, self.rows.within(self.rows.index))
+        values = self.rows.values(self.rows.place) | features.values(features.place)
+        stored = Store(
+            result.buffer, Substituted(values).indices(result.indices), converted(scalar, result.dtype)
+        )
+        inner = unrolled(features.own, [stored], features.within(features.place))
+        return unrolled(self.rows.own, inner, self.rows.within(self.rows.place))
 
 
 class _Forward(_Tiles):
@@ -109,16 +117,16 @@ class _Forward(_Tiles):
     def loop(self) -> Loop:
         """The loops over tiles, and what a block does for each."""
         q, k, v = self.step.operands
-        own, outputs = self.rows.own, (self.rows.own, self.column.own)
+        own, outputs = self.rows.own, (*self.rows.own, *self.column.own)
         self.queries = self.tile_of("queries_tile", True, self.feature)
         self.keys = self.tile_of("keys_tile", False, self.feature)
         values = self.tile_of("values_tile", False, self.column)
         self.partial = self.tile("partial_tile", self.rows.width, SIDE)
         self.greatest, self.sums = self.registers("greatest", own), self.registers("sums", own)
-        self.output = self.registers("output", *outputs)
+        self.output = self.registers("output", outputs)
         begin = [
-            *self.fill(self.greatest, [own], -inf),
-            *self.fill(self.sums, [own]),
+            *self.fill(self.greatest, own, -inf),
+            *self.fill(self.sums, own),
             *self.fill(self.output, outputs),
         ]
         multiply = self.add_products(
@@ -132,7 +140,7 @@ class _Forward(_Tiles):
             self.of_threads([multiply]),
         ]
         return self.of_block(
-            self.step.batch,
+            (*self.step.batch, self.rows.first),
             [
                 self.load(self.queries, self.rows, self.feature, q),
                 self.of_threads(begin),
@@ -146,7 +154,7 @@ class _Forward(_Tiles):
 
     def _scores(self) -> list[Item]:
         """Compute scores, and of each row the greatest that the thread has."""
-        own, score = self.rows.own, self.own(self.scores, *self.own_scores)
+        own, score = self.rows.own, self.own(self.scores, self.own_scores)
         scaled: Scalar = _float(Multiply(), score, number(self.step.scale, FLOAT))
         scaled = Masked(self.exists, scaled, number(-inf, FLOAT)) if self.exists else scaled
         best = self.registers("best", own)
@@ -158,30 +166,30 @@ class _Forward(_Tiles):
         share = Store(self.partial, self._at(index(self.threads[1])), best_at)
         return [
             *self.score(self.scores, self.queries, self.keys, self.feature),
-            *self.fill(best, [own], -inf),
+            *self.fill(best, own, -inf),
             *unrolled(self.own_scores, find),
-            *unrolled([own], [share]),
+            *unrolled(own, [share]),
         ]
 
     def _exponentials(self) -> list[Item]:
         """Rescale the sums to the greatest scores so far, and add the exponentials of the tile's."""
-        own, outputs, thread = self.rows.own, (self.rows.own, self.column.own), Variable(SIDE, "thread")
+        own, outputs, thread = self.rows.own, (*self.rows.own, *self.column.own), Variable(SIDE, "thread")
         newest, base, factor = (self.registers(name, own) for name in ("newest", "base", "factor"))
         greatest, latest, zero = self.own(self.greatest, own), self.own(newest, own), self.own(base, own)
         other = Load(self.partial, self._at(index(thread)))
         is_none = Compute(Equal(), Dtype.bool, (latest, number(-inf, FLOAT)))
         rescale = self.own(factor, own)
-        score = self.own(self.scores, *self.own_scores)
+        score = self.own(self.scores, self.own_scores)
         weight = Load(self.weights, self._at(self.columns.place))
         return [
-            *unrolled([own], [
-                self.set(newest, [own], greatest),
+            *unrolled(own, [
+                self.set(newest, own, greatest),
                 Loop(thread, [Accumulate(newest, latest.indices, Maximum(), other)], axis=Axis.UNROLLED),
                 # A row of scores -inf has no exponentials yet, rather than those of NaN.
-                self.set(base, [own], _float(Select(), is_none, number(0, FLOAT), latest)),
-                self.set(factor, [own], _float(Exp(), _float(Subtract(), greatest, zero))),
-                self.set(self.greatest, [own], latest),
-                self.set(self.sums, [own], _float(Multiply(), self.own(self.sums, own), rescale)),
+                self.set(base, own, _float(Select(), is_none, number(0, FLOAT), latest)),
+                self.set(factor, own, _float(Exp(), _float(Subtract(), greatest, zero))),
+                self.set(self.greatest, own, latest),
+                self.set(self.sums, own, _float(Multiply(), self.own(self.sums, own), rescale)),
             ]),
             *unrolled(self.own_scores, [
                 self.set(self.scores, self.own_scores, _float(Exp(), _float(Subtract(), score, zero))),
@@ -189,7 +197,7 @@ class _Forward(_Tiles):
                 Store(self.weights, weight.indices, score),
             ]),
             *unrolled(outputs, [
-                self.set(self.output, outputs, _float(Multiply(), self.own(self.output, *outputs), rescale))
+                self.set(self.output, outputs, _float(Multiply(), self.own(self.output, outputs), rescale))
             ]),
         ]  # fmt: skip
 
@@ -201,17 +209,17 @@ class _Forward(_Tiles):
         share = Store(self.partial, self._at(index(self.threads[1])), sums)
         other = Load(self.partial, self._at(index(thread)))
         add = Loop(thread, [Accumulate(whole, total.indices, Add(), other)], axis=Axis.UNROLLED)
-        combine = unrolled([own], [self.set(whole, [own], number(0, FLOAT)), add])
-        quotient = _float(Divide(), self.own(self.output, own, self.column.own), total)
+        combine = unrolled(own, [self.set(whole, own, number(0, FLOAT)), add])
+        quotient = _float(Divide(), self.own(self.output, (*own, *self.column.own)), total)
         stores = self.store(0, self.column, quotient)
         if len(self.step.results) > 1:
             logsumexp = _float(Add(), self.own(self.greatest, own), _float(Log(), total))
             result = self.step.results[1]
-            at = Substituted({self.rows.variable: self.rows.index}).indices(result.indices)
+            at = Substituted(self.rows.values(self.rows.place)).indices(result.indices)
             first = Bounds(index(self.threads[1]), 1, False, True)
-            conditions = (first, *self.rows.within(self.rows.index))
-            stores += unrolled([own], [Store(result.buffer, at, logsumexp)], conditions)
-        return [self.of_threads(unrolled([own], [share])), self.of_threads([*combine, *stores])]
+            conditions = (first, *self.rows.within(self.rows.place))
+            stores += unrolled(own, [Store(result.buffer, at, logsumexp)], conditions)
+        return [self.of_threads(unrolled(own, [share])), self.of_threads([*combine, *stores])]
 
 
 class _Reverse(_Tiles):
@@ -238,15 +246,15 @@ class _Reverse(_Tiles):
         results += [(self.weights, columns[1], self.column)] if self.of_keys else []
         names_of_sums = ("of_keys", "of_values") if self.of_keys else ("of_queries",)
         sums = [
-            self.registers(name, self.rows.own, f.own)
+            self.registers(name, (*self.rows.own, *f.own))
             for name, (_, _, f) in zip(names_of_sums, results, strict=True)
         ]
         begin, multiply, end = list[Item](), list[Item](), list[Item]()
         for place, (total, (factor, tile, f)) in enumerate(zip(sums, results, strict=True)):
-            own = (self.rows.own, f.own)
+            own = (*self.rows.own, *f.own)
             begin += self.fill(total, own)
             multiply.append(self.add_products(total, f, self.columns.width, _plain(factor), _turned(tile)))
-            end += self.store(place, f, self.own(total, *own))
+            end += self.store(place, f, self.own(total, own))
         loads: list[list[Item]] = [
             [self.load(t, side, f, pair[i]) for t, f, pair in zip(tiles, both, operands, strict=True)]
             for i, (side, tiles) in enumerate(((self.rows, rows), (self.columns, columns)))
@@ -254,20 +262,21 @@ class _Reverse(_Tiles):
         again = self.of_threads(self._of_scores(rows, columns))
         through = self.through_columns([*loads[1], again, self.of_threads(multiply)])
         return self.of_block(
-            self.step.batch, [*loads[0], self.of_threads(begin), through, self.of_threads(end)]
+            (*self.step.batch, self.rows.first),
+            [*loads[0], self.of_threads(begin), through, self.of_threads(end)],
         )
 
     def _of_scores(self, rows: list[Buffer], columns: list[Buffer]) -> list[Item]:
         """Compute the weights again, and the cotangents of the scores."""
-        products = self.registers("products", *self.own_scores)
-        score, inner = self.own(self.scores, *self.own_scores), self.own(products, *self.own_scores)
+        products = self.registers("products", self.own_scores)
+        score, inner = self.own(self.scores, self.own_scores), self.own(products, self.own_scores)
         at = Substituted({self.step.query: self.query.index})
         logsumexp, of_query = (at.scalar(each) for each in self.step.operands[4:])
         scale, zero = number(self.step.scale, FLOAT), number(0, FLOAT)
         weight: Scalar = _float(Exp(), _float(Subtract(), _float(Multiply(), score, scale), logsumexp))
         of_score: Scalar = _float(Multiply(), score, _float(Subtract(), inner, of_query))
         of_score = _float(Multiply(), of_score, scale)
-        conditions = (*self.rows.within(self.rows.index), *self.exists)
+        conditions = (*self.rows.within(self.rows.place), *self.exists)
         if conditions:
             weight, of_score = (Masked(conditions, each, zero) for each in (weight, of_score))
         place = (self.rows.place, self.columns.place)
@@ -281,16 +290,8 @@ class _Reverse(_Tiles):
         ]
 
 
-def _padded(width: int) -> int:
-    return -(-width // SIDE) * SIDE
-
-
 def _float(op: Op, *operands: Scalar) -> Compute:
     return Compute(op, FLOAT, operands)
-
-
-def _rounded(scalar: Scalar, result: Load) -> Scalar:
-    return scalar if result.dtype is FLOAT else cast(scalar, result.dtype)
 
 
 def _plain(tile: Buffer) -> Element:

@@ -18,6 +18,7 @@ from catgrad.loops.ir.nest import (
     Loop,
     Substituted,
     bound_variables,
+    perfect_nest,
 )
 from catgrad.loops.ir.scalar import Buffer, Space
 
@@ -90,13 +91,7 @@ def _is_same_thread(before: Item, after: Item, buffer: Buffer) -> bool:
 
 
 def _threads(item: Item) -> list[Variable]:
-    variables: list[Variable] = []
-    while isinstance(item, Loop) and item.axis is Axis.THREAD:
-        variables.append(item.variable)
-        if len(item.body) != 1:
-            break
-        item = item.body[0]
-    return variables
+    return perfect_nest([item], lambda loop: loop.axis is Axis.THREAD)[0]
 
 
 def _accesses(item: Item, buffer: Buffer) -> list[Indices]:

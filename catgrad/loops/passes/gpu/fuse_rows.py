@@ -8,10 +8,10 @@ from math import inf, prod
 
 from catgrad.loops.ir.dependence import is_parallel
 from catgrad.loops.ir.index import Variable, index
-from catgrad.loops.ir.nest import Axis, Item, Kernel, Loop, Reduce, Store, size_hint, statements
+from catgrad.loops.ir.nest import Axis, Item, Kernel, Loop, Store, size_hint, statements
 from catgrad.loops.ir.steps import Lowered, Step
 from catgrad.loops.machine import Machine, Pass
-from catgrad.loops.passes.fuse import fused_steps
+from catgrad.loops.passes.fuse import fused_steps, iterations
 from catgrad.loops.passes.gpu.products import product_nest
 
 MIN_TEAMS = 64
@@ -65,7 +65,7 @@ def _may_share_threads(nest: Loop, item: Loop) -> bool:
 
 def _shared(nest: Loop, item: Loop) -> float:
     """Estimate the iterations of the loops that two nests would share; all of a product are enough."""
-    first, second = _perfect(nest), _perfect(item)
+    first, second = _first_loops(nest), _first_loops(item)
     extents = [(a.extent, b.extent) for a, b in zip(first, second, strict=False)]
     equal = [a for a, b in takewhile(lambda pair: pair[0] == pair[1], extents)]
     if len(equal) == len(first) == len(second):
@@ -73,8 +73,8 @@ def _shared(nest: Loop, item: Loop) -> float:
     return prod(map(size_hint, equal))
 
 
-def _perfect(loop: Loop) -> list[Variable]:
-    """List the variables of a perfect nest."""
+def _first_loops(loop: Loop) -> list[Variable]:
+    """List the variables of nested loops, each the first item of the one around it."""
     variables, item = [], loop
     while isinstance(item, Loop):
         variables.append(item.variable)
@@ -84,7 +84,7 @@ def _perfect(loop: Loop) -> list[Variable]:
 
 def _is_epilogue(nest: Loop, item: Loop) -> bool:
     """Tell whether a nest only stores scalars of the same elements that a product has just computed."""
-    outer, inner = _perfect(nest), _perfect(item)
+    outer, inner = _first_loops(nest), _first_loops(item)
     if [v.extent for v in outer] != [v.extent for v in inner]:
         return False
     if not all(isinstance(s, Store) for s in statements([item])) or len([*statements([item])]) > 1:
@@ -93,15 +93,3 @@ def _is_epilogue(nest: Loop, item: Loop) -> bool:
     same = dict(zip(inner, map(index, outer), strict=True))
     read = [access for access in item.reads if access[0] in written]
     return all(tuple(i.substitute(same) for i in indices) == written[buffer] for buffer, indices in read)
-
-
-def iterations(item: Item) -> int:
-    """Estimate the iterations of an item, those of reductions included."""
-    if isinstance(item, Loop):
-        return size_hint(item.variable.extent) * sum(map(iterations, item.body))
-    if isinstance(item, Reduce):
-        total = 1
-        for v in item.axes:
-            total *= size_hint(v.extent)
-        return total
-    return 1

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from catgrad.loops.ir.index import Index, Variable, index
 from catgrad.loops.ir.nest import Accumulate, Axis, Item, Loop, Replaced, Store, Substituted, rewritten
 from catgrad.loops.ir.scalar import Bounds, Buffer, Load, Space, number
+from catgrad.loops.passes.gpu.serial import one_thread
 from catgrad.ops.arithmetic import Add
 from catgrad.types import NdArrayType
 
@@ -48,8 +49,8 @@ def scanned(scan: Scan, threads: int) -> list[Item]:
     run, dtype = -(-count // threads), add.buffer.type.dtype
     parts = Buffer("parts", NdArrayType((threads,), dtype), Space.SHARED)
 
-    def over_runs(first: str, body: list[Item], before: list[Item], after: list[Item], t: Variable) -> Item:
-        k = Variable(run, first)
+    def over_runs(body: list[Item], before: list[Item], after: list[Item], t: Variable) -> Item:
+        k = Variable(run, "term")
         place = index(t) * run + index(k)
         inside = () if count == threads * run else (Bounds(place, count, False, True),)
         change = Substituted({loop.variable: place})
@@ -66,11 +67,9 @@ def scanned(scan: Scan, threads: int) -> list[Item]:
         *rewritten(stores, Replaced({add.buffer: total})),
     ]
     return [
-        over_runs("term", sums, [begin], [end], t),
-        Loop(
-            Variable(1, "one"), _offsets(parts, running, old, Load(add.buffer, add.indices)), axis=Axis.THREAD
-        ),
-        over_runs("term", outputs, [Store(total, (), Load(parts, (index(again),)))], [], again),
+        over_runs(sums, [begin], [end], t),
+        one_thread(_offsets(parts, running, old, Load(add.buffer, add.indices))),
+        over_runs(outputs, [Store(total, (), Load(parts, (index(again),)))], [], again),
     ]
 
 

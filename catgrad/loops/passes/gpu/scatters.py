@@ -10,12 +10,23 @@ from collections.abc import Sequence
 from catgrad.dims import product
 from catgrad.loops.ir.dependence import is_parallel
 from catgrad.loops.ir.index import Read, Variable, index
-from catgrad.loops.ir.nest import Accumulate, Axis, Item, Kernel, Loop, Reduce, nested, size_hint
+from catgrad.loops.ir.nest import (
+    Accumulate,
+    Axis,
+    Item,
+    Kernel,
+    Loop,
+    Reduce,
+    loops,
+    nested,
+    perfect_nest,
+    size_hint,
+)
 from catgrad.loops.ir.scalar import Bounds, Buffer, Masked, number
 from catgrad.loops.ir.steps import Lowered, Step
-from catgrad.loops.machine import Machine
+from catgrad.loops.machine import BLOCK, Machine
 from catgrad.loops.passes.fuse import is_beginning
-from catgrad.loops.passes.gpu.tiles import stepped
+from catgrad.loops.passes.gpu.thread_tiles import stepped
 from catgrad.ops.arithmetic import Add
 
 ROWS = 32
@@ -23,9 +34,6 @@ ROWS = 32
 
 MAX_INSPECTIONS = 2**26
 """Terms that are inspected for each element on its own, rather than by teams for many."""
-
-THREADS = 256
-"""Threads of a team."""
 
 
 def gather_scatters(lowered: Lowered, machine: Machine) -> Lowered:
@@ -40,31 +48,28 @@ def _gathered(steps: Sequence[Step]) -> list[Step]:
         if found is None:
             done.append(step)
             continue
-        loops, s, axis = found
-        if _inspections(loops, s, axis) > MAX_INSPECTIONS:
-            done.append(_tiled(loops, s, axis))
+        variables, s, axis = found
+        if _inspections(variables, s, axis) > MAX_INSPECTIONS:
+            done.append(_tiled(variables, s, axis))
         else:
             done = [each for each in done if not _only_zeroes(each, s.buffer)]
-            done.append(_reduction(loops, s, axis))
+            done.append(_reduction(variables, s, axis))
     return done
 
 
 def _scatter(step: Step) -> tuple[list[Variable], Accumulate, int] | None:
     """Recognise a perfect nest that adds to elements of which one index is read."""
-    loops, item = list[Variable](), step.body[0] if isinstance(step, Kernel) and len(step.body) == 1 else None
-    parallel = True
-    while isinstance(item, Loop) and len(item.body) == 1:
-        parallel &= is_parallel(item)
-        loops.append(item.variable)
-        item = item.body[0]
-    if parallel or not isinstance(item, Accumulate) or not isinstance(item.op, Add):
+    if not isinstance(step, Kernel):
         return None
-    axes = [k for k, i in enumerate(item.indices) if any(isinstance(atom, Read) for atom, _ in i.terms)]
-    return (loops, item, axes[0]) if len(axes) == 1 else None
+    match perfect_nest(step.body):
+        case variables, [Accumulate(op=Add()) as s] if not all(map(is_parallel, loops(step.body))):
+            axes = [k for k, i in enumerate(s.indices) if any(isinstance(atom, Read) for atom, _ in i.terms)]
+            return (variables, s, axes[0]) if len(axes) == 1 else None
+    return None
 
 
-def _inspections(loops: Sequence[Variable], s: Accumulate, axis: int) -> int:
-    return size_hint(product((*(v.extent for v in loops), s.buffer.type.shape[axis])))
+def _inspections(variables: Sequence[Variable], s: Accumulate, axis: int) -> int:
+    return size_hint(product((*(v.extent for v in variables), s.buffer.type.shape[axis])))
 
 
 def _only_zeroes(step: Step, buffer: Buffer) -> bool:
@@ -75,15 +80,15 @@ def _only_zeroes(step: Step, buffer: Buffer) -> bool:
     )
 
 
-def _split(loops: Sequence[Variable], s: Accumulate, axis: int) -> tuple[list[Variable], list[Variable]]:
+def _split(variables: Sequence[Variable], s: Accumulate, axis: int) -> tuple[list[Variable], list[Variable]]:
     """Variables of terms that are added to one element, and those that count elements within a row."""
     within = {v for k, i in enumerate(s.indices) if k != axis for v in i.variables()}
-    return [v for v in loops if v not in within], [v for v in loops if v in within]
+    return [v for v in variables if v not in within], [v for v in variables if v in within]
 
 
-def _reduction(loops: Sequence[Variable], s: Accumulate, axis: int) -> Step:
+def _reduction(variables: Sequence[Variable], s: Accumulate, axis: int) -> Step:
     """Sum all terms for each element, of which those of other rows are 0."""
-    terms, own = _split(loops, s, axis)
+    terms, own = _split(variables, s, axis)
     row = Variable(s.buffer.type.shape[axis], "row")
     mine = Bounds(s.indices[axis] - index(row), 1, True, True)
     scalar = Masked((mine,), s.scalar, number(0, s.scalar.dtype))
@@ -92,9 +97,9 @@ def _reduction(loops: Sequence[Variable], s: Accumulate, axis: int) -> Step:
     return Kernel([nest])
 
 
-def _tiled(loops: Sequence[Variable], s: Accumulate, axis: int) -> Step:
+def _tiled(variables: Sequence[Variable], s: Accumulate, axis: int) -> Step:
     """Add the terms of a tile of rows, one after the other, by a team for each tile."""
-    terms, own = _split(loops, s, axis)
+    terms, own = _split(variables, s, axis)
     tile = stepped(s.buffer.type.shape[axis], "row_tile", ROWS)
     mine = Bounds(s.indices[axis] - index(tile), ROWS, True, True)
     body: list[Item] = [s]
@@ -103,4 +108,4 @@ def _tiled(loops: Sequence[Variable], s: Accumulate, axis: int) -> Step:
         body = [Loop(variable, body, axis=Axis.THREAD, conditions=conditions)]
     for variable in reversed(terms):
         body = [Loop(variable, body)]
-    return Kernel([Loop(tile, body, axis=Axis.BLOCK, threads=THREADS)])
+    return Kernel([Loop(tile, body, axis=Axis.BLOCK, threads=BLOCK)])

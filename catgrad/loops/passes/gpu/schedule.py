@@ -14,6 +14,7 @@ from catgrad.loops.ir.nest import (
     Loop,
     Replaced,
     loops,
+    perfect_nest,
     rewritten,
     scalars,
     size_hint,
@@ -64,7 +65,7 @@ def _alike(items: Sequence[Item], threads: int) -> list[Item]:
                 replace(item, body=_alike(item.body, item.threads if item.axis.has_team else threads))
             )
         else:
-            chain, body = _perfect(item)
+            chain, body = perfect_nest([item], lambda loop: loop.axis is Axis.THREAD)
             once = prod(size_hint(v.extent) for v in chain) == threads
             done += body if once and (_is_tensor(body) or _used(body).isdisjoint(chain)) else [item]
     return done
@@ -73,15 +74,6 @@ def _alike(items: Sequence[Item], threads: int) -> list[Item]:
 def _is_tensor(items: Sequence[Item]) -> bool:
     """Tell whether tensor cores run items, for which the threads of a warp act together."""
     return all(isinstance(item, Loop) and item.axis is Axis.TENSOR for item in items)
-
-
-def _perfect(item: Item) -> tuple[list[Variable], list[Item]]:
-    """Return the variables of a perfect nest of loops over threads, and the items within."""
-    chain, body = list[Variable](), [item]
-    while len(body) == 1 and isinstance(body[0], Loop) and body[0].axis is Axis.THREAD:
-        chain.append(body[0].variable)
-        body = body[0].body
-    return chain, body
 
 
 def _used(items: Sequence[Item]) -> set[Variable]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from catgrad.loops.ir.nest import Item, Loop, Reduce, Replaced, rewritten, statements
+from catgrad.loops.ir.index import Variable
+from catgrad.loops.ir.nest import Axis, Item, Loop, Reduce, Replaced, rewritten, statements
 from catgrad.loops.ir.scalar import Buffer, Space
 from catgrad.loops.passes.reductions import reduced_serially
 
@@ -13,6 +14,11 @@ from catgrad.loops.passes.reductions import reduced_serially
 def serial(items: Sequence[Item]) -> list[Item]:
     """Write every reduction among items as loops around an accumulation."""
     return [new for item in items for new in _serial(item)]
+
+
+def one_thread(items: list[Item]) -> Loop:
+    """Run items in the first thread of a team."""
+    return Loop(Variable(1, "one"), items, axis=Axis.THREAD)
 
 
 def _serial(item: Item) -> list[Item]:

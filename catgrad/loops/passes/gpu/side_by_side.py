@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from catgrad.loops.ir.nest import Access, Axis, Kernel, Loop, may_fail
 from catgrad.loops.ir.scalar import Buffer, Space
 from catgrad.loops.ir.steps import Lowered, Step
-from catgrad.loops.machine import Machine
+from catgrad.loops.machine import BLOCK, WARP, Machine
 from catgrad.loops.memory_plan import byte_size
 from catgrad.loops.passes.gpu.spaces import MAX_SHARED_BYTES
-from catgrad.loops.passes.gpu.threads import BLOCK, WARP
 
 MAX_BLOCKS = 256
 """Blocks of kernels that are launched at once: more occupy a GPU alone."""

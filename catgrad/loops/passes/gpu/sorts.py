@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from catgrad.loops.ir.index import Variable, index
-from catgrad.loops.ir.nest import Item, Kernel, Loop, Reduce, Sort, Substituted, nested
+from catgrad.loops.ir.nest import Item, Kernel, Reduce, Sort, Substituted, nested, perfect_nest
 from catgrad.loops.ir.scalar import Buffer, Compute, IndexValue, Load, Scalar, cast, number
 from catgrad.loops.ir.steps import Lowered, Step
 from catgrad.loops.machine import Machine
@@ -24,11 +24,10 @@ def rank_sorts(lowered: Lowered, machine: Machine) -> Lowered:
 
 
 def _ranked(step: Step) -> list[Step]:
-    free, item = list[Variable](), step.body[0] if isinstance(step, Kernel) and len(step.body) == 1 else None
-    while isinstance(item, Loop) and len(item.body) == 1:
-        free.append(item.variable)
-        item = item.body[0]
-    return [step] if not isinstance(item, Sort) else _expanded(item, free)
+    match perfect_nest(step.body) if isinstance(step, Kernel) else None:
+        case free, [Sort() as s]:
+            return _expanded(s, free)
+    return [step]
 
 
 def _expanded(s: Sort, free: Sequence[Variable]) -> list[Step]:

@@ -7,8 +7,10 @@ from dataclasses import dataclass, field, replace
 
 from catgrad.loops.ir.nest import Axis, Combine, Item, Kernel, Loop, Replaced, rewritten
 from catgrad.loops.ir.scalar import Buffer, Space
+from catgrad.loops.machine import BLOCK, WARP
 from catgrad.loops.memory_plan import byte_size
-from catgrad.loops.passes.gpu.threads import BLOCK, WARP, is_uniform, one_thread
+from catgrad.loops.passes.gpu.serial import one_thread
+from catgrad.loops.passes.gpu.threads import is_uniform
 
 MAX_SHARED_BYTES = 40 * 2**10
 """Bytes of shared memory that a block may have without asking for more, with room for reductions."""

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from catgrad.loops.ir.index import Variable, index
-from catgrad.loops.ir.nest import Kernel, Loop, Reduce, Substituted, nested, size_hint
-from catgrad.loops.ir.scalar import Bounds, Buffer, Compute, Load, Masked, Scalar, cast, number
+from catgrad.loops.ir.nest import Kernel, Reduce, Substituted, nested, perfect_nest, size_hint
+from catgrad.loops.ir.scalar import Bounds, Buffer, Compute, Load, Masked, Scalar, converted, number
 from catgrad.loops.ir.steps import Lowered, Step
-from catgrad.loops.machine import Machine
+from catgrad.loops.machine import BLOCK, WARP, Machine
 from catgrad.loops.passes.gpu.products import count, matrix_product
 from catgrad.loops.passes.gpu.tiles import ENOUGH_BLOCKS, blocks
 from catgrad.ops.arithmetic import Add, Multiply
@@ -21,7 +21,7 @@ from catgrad.types import NdArrayType
 ENOUGH_THREADS = 2**14
 """Threads that keep a GPU busy."""
 
-TEAM = 256
+TEAM = BLOCK
 """Threads that sum one element together, where its terms are contiguous."""
 
 MIN_SPLIT_TERMS = 2**12
@@ -36,7 +36,7 @@ MIN_PRODUCT_TERMS = 2**8
 MAX_PARTS = 256
 """Parts that the second stage sums."""
 
-RUN = 32
+RUN = WARP
 """Neighbouring terms that belong to one part, for the threads of a warp to read together."""
 
 
@@ -46,15 +46,13 @@ def split_sums(lowered: Lowered, machine: Machine) -> Lowered:
 
 
 def _split(step: Step) -> list[Step]:
-    free, item = list[Variable](), step.body[0] if isinstance(step, Kernel) and len(step.body) == 1 else None
-    while isinstance(item, Loop) and len(item.body) == 1:
-        free.append(item.variable)
-        item = item.body[0]
-    if not isinstance(item, Reduce) or isinstance(item.op, ArgMax | ArgMin):
-        return [step]
-    parts = _parts(item, free)
-    axis = max(item.axes, key=lambda v: size_hint(v.extent)) if parts > 1 else None
-    return [step] if axis is None else _in_two_stages(item, free, axis, parts)
+    match perfect_nest(step.body) if isinstance(step, Kernel) else None:
+        case free, [Reduce() as r] if not isinstance(r.op, ArgMax | ArgMin):
+            parts = _parts(r, free)
+            if parts > 1:
+                axis = max(r.axes, key=lambda v: size_hint(v.extent))
+                return _in_two_stages(r, free, axis, parts)
+    return [step]
 
 
 def _parts(r: Reduce, free: Sequence[Variable]) -> int:
@@ -83,9 +81,7 @@ def _in_two_stages(r: Reduce, free: Sequence[Variable], axis: Variable, parts: i
     partial = Buffer(f"{r.buffer.name}_parts", NdArrayType(shape, wide))
     part, own = Variable(parts, "part"), tuple(map(index, free))
     axes, scalar = _dealt(r, axis, part, parts)
-    if r.scalar.dtype is not wide:
-        scalar = cast(scalar, wide)
-    first = Reduce(partial, (index(part), *own), r.op, scalar, axes, r.identity)
+    first = Reduce(partial, (index(part), *own), r.op, converted(scalar, wide), axes, r.identity)
     again = {v: Variable(v.extent, v.name) for v in free}
     last = Variable(parts, "part")
     terms = Load(partial, (index(last), *(index(again[v]) for v in free)))

@@ -22,27 +22,23 @@ from catgrad.loops.ir.nest import (
     Loop,
     Reduce,
     Store,
+    perfect_nest,
     size_hint,
     statements,
 )
-from catgrad.loops.ir.scalar import Buffer, Load, Scalar, Space, cast, number
+from catgrad.loops.ir.scalar import Buffer, Load, Space, converted, number
+from catgrad.loops.machine import BLOCK, WARP
 from catgrad.loops.passes.gpu.products import count
 from catgrad.loops.passes.gpu.scans import prefix_sum, scanned
-from catgrad.loops.passes.gpu.serial import serial
+from catgrad.loops.passes.gpu.serial import one_thread, serial
 from catgrad.loops.passes.gpu.wide import MIN_ELEMENTS, widened
 from catgrad.loops.passes.reductions import index_by_reductions
 from catgrad.loops.passes.unroll import collapsed
 from catgrad.ops.extrema import ArgMax, ArgMin
 from catgrad.types import NdArrayType
 
-BLOCK = 256
-"""Threads of a block."""
-
 LARGE_BLOCK = 512
 """Threads of a block that has most of the work of a kernel."""
-
-WARP = 32
-"""Threads of a warp."""
 
 MIN_SPAN = 8
 """Iterations within a row that are worth a team."""
@@ -59,13 +55,12 @@ MANY_ROWS = 2**12
 
 def with_threads(kernel: Kernel) -> Kernel:
     """Distribute the loops of a kernel over the threads of a grid."""
-    [first, *rest] = kernel.body
+    first = kernel.body[0]
     if isinstance(first, Loop) and first.axis.is_concurrent:
         return kernel
-    chain = parallel_chain(first) if not rest else []
+    chain, body = perfect_nest(kernel.body, is_parallel)
     if not chain:
         return Kernel([_team([Variable(1, "team")], Axis.BLOCK, kernel.body, span(kernel.body))])
-    body = inside(first, len(chain))
     rows, width = count(chain), span(body)
     if width < MIN_SPAN or _is_coalesced(chain, body, rows, width):
         grid = marked(chain, serial(body), Axis.GRID, BLOCK)
@@ -112,9 +107,8 @@ def _distributed(item: Item, threads: int) -> list[Item]:
     scan = prefix_sum(item)
     if scan is not None:
         return scanned(scan, threads)
-    chain = parallel_chain(item)
-    body = inside(item, len(chain)) if chain else item.body
-    width = span(body)
+    chain, body = perfect_nest([item], is_parallel)
+    width = span(body if chain else item.body)
     alone = -(-count(chain) // threads) * width
     together = count(chain) * (-(-width // threads) + COMBINING)
     if chain and (width < MIN_SPAN or alone <= together):
@@ -132,42 +126,12 @@ def _reduced(r: Reduce, threads: int) -> list[Item]:
         return serial([r])
     wide = r.buffer.type.dtype.wide
     total = Buffer(r.op.result or "total", NdArrayType((), wide), Space.REGISTER)
-    term = r.scalar if r.scalar.dtype is wide else cast(r.scalar, wide)
-    result: Scalar = Load(total, ())
     return [
         Store(total, (), number(r.identity, wide)),
-        marked(r.axes, [Accumulate(total, (), r.op, term)], Axis.THREAD),
+        marked(r.axes, [Accumulate(total, (), r.op, converted(r.scalar, wide))], Axis.THREAD),
         Combine(total, (), r.op),
-        Store(
-            r.buffer, r.indices, result if r.buffer.type.dtype is wide else cast(result, r.buffer.type.dtype)
-        ),
+        Store(r.buffer, r.indices, converted(Load(total, ()), r.buffer.type.dtype)),
     ]
-
-
-def one_thread(items: list[Item]) -> Loop:
-    """Run items in the first thread of a team."""
-    return Loop(Variable(1, "one"), items, axis=Axis.THREAD)
-
-
-def parallel_chain(item: Item) -> list[Variable]:
-    """List the variables of the outermost loops of a perfect nest that carry no dependence."""
-    chain: list[Variable] = []
-    while isinstance(item, Loop) and is_parallel(item):
-        chain.append(item.variable)
-        if len(item.body) > 1:
-            break
-        item = item.body[0]
-    return chain
-
-
-def inside(item: Item, depth: int) -> list[Item]:
-    """Return the items within so many loops of a perfect nest."""
-    body = [item]
-    for _ in range(depth):
-        [loop] = body
-        assert isinstance(loop, Loop)
-        body = loop.body
-    return body
 
 
 def span(items: Sequence[Item]) -> int:

@@ -17,19 +17,16 @@ from collections.abc import Sequence
 from itertools import zip_longest
 from math import prod
 
-from catgrad.dims import Size, product
-from catgrad.loops.ir.index import ZERO, Index, Variable, index, is_below, modulo, quotient
-from catgrad.loops.ir.nest import Accumulate, Axis, Item, Kernel, Loop, Store, Substituted, rewritten
-from catgrad.loops.ir.scalar import Bounds, Buffer, Compute, Load, Masked, Scalar, Space, cast, number
+from catgrad.dims import product
+from catgrad.loops.ir.index import Index, Variable, index
+from catgrad.loops.ir.nest import Axis, Item, Kernel, Loop, Store, Substituted, rewritten
+from catgrad.loops.ir.scalar import Bounds, Buffer, Compute, Load, Masked, Scalar, Space, converted, number
 from catgrad.loops.machine import Machine
 from catgrad.loops.passes.gpu.products import MatrixProduct, count, product_nest
+from catgrad.loops.passes.gpu.thread_tiles import SIDE, Side, ThreadTiles, stepped, unflat, unrolled
 from catgrad.loops.passes.gpu.wide import WIDTH
-from catgrad.ops.arithmetic import Add, Multiply
 from catgrad.ops.cast import Cast
 from catgrad.types import Dtype, NdArrayType
-
-THREADS = 256
-"""Threads of a block."""
 
 DEPTH = 16
 """Terms that tiles in shared memory hold at once."""
@@ -64,59 +61,37 @@ def _epilogue(item: Item) -> list[Item]:
     return []
 
 
-class _Side:
-    """Rows or columns of a product: those of a block's tile, and a thread's own among them.
-
-    The place in a tile is a number of mixed radix: some digits count threads, some a thread's own elements.
-    """
-
-    def __init__(
-        self,
-        variables: Sequence[Variable],
-        name: str,
-        threads: Sequence[tuple[int, int]],
-        own: Sequence[tuple[int, int]],
-    ) -> None:
-        self.variables = variables
-        self.extent = product(tuple(v.extent for v in variables))
-        self.width = prod(n for n, _ in (*threads, *own))
-        self.first = stepped(self.extent, f"{name}_tile", self.width)
-        self.name = name
-        self.threads = [Variable(n, f"{name}_thread") for n, _ in threads]
-        self.own = [Variable(n, name) for n, _ in own]
-        weights = [weight for _, weight in (*threads, *own)]
-        self.place = sum(
-            (index(v) * w for v, w in zip((*self.threads, *self.own), weights, strict=True)), start=ZERO
-        )
-
-    def values(self, place: Index) -> dict[Variable, Index]:
-        """Compute the variables of the row or column at a place of the tile."""
-        return unflat(self.variables, index(self.first) + place)
-
-    def within(self, place: Index) -> tuple[Bounds, ...]:
-        """Return the condition that there is such a row or column, unless there always is."""
-        whole = isinstance(self.extent, int) and self.extent % self.width == 0
-        at = index(self.first) + place
-        return () if whole or is_below(at, self.extent) else (Bounds(at, self.extent, False, True),)
+def _side(
+    variables: Sequence[Variable],
+    name: str,
+    threads: Sequence[tuple[int, int]],
+    own: Sequence[tuple[int, int]],
+) -> Side:
+    """Make a side from the digits of places in its tiles: numbers of values, and weights."""
+    first = stepped(
+        product(tuple(v.extent for v in variables)), f"{name}_tile", prod(n for n, _ in (*threads, *own))
+    )
+    digits = [(Variable(n, f"{name}_thread"), weight) for n, weight in threads]
+    return Side(name, variables, first, digits, [(Variable(n, name), weight) for n, weight in own])
 
 
-def _sides(found: MatrixProduct, on_tensor_cores: bool) -> tuple[_Side, _Side]:
+def _sides(found: MatrixProduct, on_tensor_cores: bool) -> tuple[Side, Side]:
     """Divide tiles among threads: as square patches, or as the fragments of mma.sync (PTX ISA, 9.7.14)."""
     rows, columns = patches(found, on_tensor_cores)
     if on_tensor_cores:
         return (
-            _Side(found.rows, "row", [(2, 16 * rows), (8, 1)], [(rows, 16), (2, 8)]),
-            _Side(found.columns, "column", [(4, 8 * columns), (4, 2)], [(columns, 8), (2, 1)]),
+            _side(found.rows, "row", [(2, 16 * rows), (8, 1)], [(rows, 16), (2, 8)]),
+            _side(found.columns, "column", [(4, 8 * columns), (4, 2)], [(columns, 8), (2, 1)]),
         )
     return (
-        _Side(found.rows, "row", [(16, rows)], [(rows, 1)]),
-        _Side(found.columns, "column", [(16, columns)], [(columns, 1)]),
+        _side(found.rows, "row", [(SIDE, rows)], [(rows, 1)]),
+        _side(found.columns, "column", [(SIDE, columns)], [(columns, 1)]),
     )
 
 
 def patches(found: MatrixProduct, on_tensor_cores: bool = False) -> tuple[int, int]:
     """Choose the sizes of patches: large, if there are blocks enough all the same."""
-    side = 32 if on_tensor_cores else 16
+    side = 32 if on_tensor_cores else SIDE
     sizes = count(found.rows), count(found.columns)
     rows, columns = (max(p for p in PATCHES if p == 1 or n >= side * p) for n in sizes)
     while blocks(found, side * rows, side * columns) < ENOUGH_BLOCKS and max(rows, columns) > 2:
@@ -130,27 +105,26 @@ def blocks(found: MatrixProduct, height: int = 32, width: int = 32) -> int:
     return count(found.batch) * prod(tiles)
 
 
-class _Tiles:
+class _Tiles(ThreadTiles):
     """The loops of one product."""
 
     def __init__(self, found: MatrixProduct, epilogue: Sequence[Item], machine: Machine) -> None:
         self.product, self.epilogue = found, epilogue
-        self.dtype = found.reduce.scalar.dtype
+        dtype = found.reduce.scalar.dtype
         short = next((d for d in SHORT if all(narrowed(f, d) for f in (found.left, found.right))), None)
-        self.factor_dtype = short or self.dtype
-        self.on_tensor_cores = bool(short) or (machine.tensor_floats and self.dtype is Dtype.float32)
+        self.factor_dtype = short or dtype
+        self.on_tensor_cores = bool(short) or (machine.tensor_floats and dtype is Dtype.float32)
         self.rows, self.columns = _sides(found, self.on_tensor_cores)
+        pairs = zip_longest(self.rows.threads, self.columns.threads)
+        super().__init__([v for pair in pairs for v in pair if v is not None], dtype)
         self.deep = 2 * DEPTH if short else DEPTH
         self.depth = product(tuple(v.extent for v in found.sums))
         self.slice = stepped(self.depth, "slice", self.deep)
-        self.threads = [
-            v for pair in zip_longest(self.rows.threads, self.columns.threads) for v in pair if v is not None
-        ]
-        own = (*self.rows.own, *self.columns.own)
+        self.each = (*self.rows.own, *self.columns.own)
         self.tiles = [self._tile("left", self.rows), self._tile("right", self.columns)]
-        self.sums = self._private("sums", own)
+        self.sums = self.registers("sums", self.each)
 
-    def _tile(self, name: str, side: _Side) -> Buffer:
+    def _tile(self, name: str, side: Side) -> Buffer:
         padding = TENSOR_PADDING if self.on_tensor_cores else PADDING
         terms_inside = self.factor_dtype in SHORT  # two neighbouring terms are one operand of mma.sync
         shape = (side.width, self.deep + padding) if terms_inside else (self.deep, side.width + padding)
@@ -159,38 +133,18 @@ class _Tiles:
     def _at(self, place: Index, term: Index) -> tuple[Index, Index]:
         return (place, term) if self.factor_dtype in SHORT else (term, place)
 
-    def _private(self, name: str, own: Sequence[Variable]) -> Buffer:
-        shape = tuple(v.extent for v in (*self.threads, *own))
-        return Buffer(name, NdArrayType(shape, self.dtype), Space.LOCAL)
-
-    def _own(self, own: Sequence[Variable]) -> tuple[Index, ...]:
-        return tuple(map(index, (*self.threads, *own)))
-
     def loop(self) -> Loop:
         """The loops over tiles, and what a block does for each."""
-        own = (*self.rows.own, *self.columns.own)
-        zero = Store(self.sums, self._own(own), number(0, self.dtype))
-        begin = self._of_threads(_unrolled(own, [zero]))
+        begin = self.of_threads(self.fill(self.sums, self.each))
         p = self.product
         loads = [
             self._load(f, side, tile)
             for f, side, tile in zip((p.left, p.right), (self.rows, self.columns), self.tiles, strict=True)
         ]
         body: list[Item] = [begin, Loop(self.slice, [*loads, self._multiply()]), self._end()]
-        for variable in (self.columns.first, self.rows.first, *reversed(p.batch)):
-            body = [Loop(variable, body, axis=Axis.BLOCK, threads=THREADS)]
-        [loop] = body
-        assert isinstance(loop, Loop)
-        return loop
+        return self.of_block((*p.batch, self.rows.first, self.columns.first), body)
 
-    def _of_threads(self, body: list[Item]) -> Loop:
-        for variable in reversed(self.threads):
-            body = [Loop(variable, body, axis=Axis.THREAD)]
-        [loop] = body
-        assert isinstance(loop, Loop)
-        return loop
-
-    def _load(self, factor: Scalar, side: _Side, tile: Buffer) -> Item:
+    def _load(self, factor: Scalar, side: Side, tile: Buffer) -> Item:
         """Load a tile of a factor, neighbouring elements by neighbouring threads."""
         near, deep = Variable(side.width, side.name), Variable(self.deep, "term")
         term = index(self.slice) + index(deep)
@@ -214,44 +168,23 @@ class _Tiles:
 
     def _multiply(self) -> Item:
         """Add the product of both tiles: outer products of their columns and rows."""
-        k, own = Variable(self.deep, "k"), (*self.rows.own, *self.columns.own)
-        at = [self._at(side.place, index(k)) for side in (self.rows, self.columns)]
-        factors: list[Scalar] = [Load(tile, i) for tile, i in zip(self.tiles, at, strict=True)]
-        if self.factor_dtype is not self.dtype:
-            factors = [cast(f, self.dtype) for f in factors]
-        body: list[Item] = []
-        for side, name, position in ((self.rows, "lefts", 0), (self.columns, "rights", 1)):
-            if not self.on_tensor_cores and any(v.extent != 1 for v in side.own):
-                register = self._private(name, side.own)
-                body += _unrolled(side.own, [Store(register, self._own(side.own), factors[position])])
-                factors[position] = Load(register, self._own(side.own))
-        term = Compute(Multiply(), self.dtype, tuple(factors))
-        body += _unrolled(own, [Accumulate(self.sums, self._own(own), Add(), term)])
+        k, sides = Variable(self.deep, "k"), (self.rows, self.columns)
+        at = [self._at(side.place, index(k)) for side in sides]
+        factors = [converted(Load(tile, i), self.dtype) for tile, i in zip(self.tiles, at, strict=True)]
+        body = self.add_outer_product(self.sums, sides, factors, in_registers=not self.on_tensor_cores)
         axis = Axis.TENSOR if self.on_tensor_cores else Axis.UNROLLED
-        return self._of_threads([Loop(k, body, axis=axis)])
+        return self.of_threads([Loop(k, body, axis=axis)])
 
     def _end(self) -> Item:
         """Compute the epilogue of each element that there is."""
         r, sides = self.product.reduce, (self.rows, self.columns)
         values = {v: i for side in sides for v, i in side.values(side.place).items()}
-        result: Scalar = Load(self.sums, self._own((*self.rows.own, *self.columns.own)))
-        dtype = r.buffer.type.dtype
-        store = Store(r.buffer, r.indices, result if dtype is result.dtype else cast(result, dtype))
+        result = converted(self.own(self.sums, self.each), r.buffer.type.dtype)
+        store = Store(r.buffer, r.indices, result)
         body = rewritten([store, *self.epilogue], Substituted(values))
         for side in reversed(sides):
-            body = _unrolled(side.own, body, side.within(side.place))
-        return self._of_threads(body)
-
-
-def _unrolled(
-    variables: Sequence[Variable], body: list[Item], conditions: tuple[Bounds, ...] = ()
-) -> list[Item]:
-    """Nest items in unrolled loops; iterations of the innermost where conditions do not hold are left out."""
-    needed = [v for v in variables if v.extent != 1] or list(variables[-1:] if conditions else ())
-    for number_, variable in enumerate(reversed(needed)):
-        within = conditions if number_ == 0 else ()
-        body = [Loop(variable, body, axis=Axis.UNROLLED, conditions=within)]
-    return body
+            body = unrolled(side.own, body, side.within(side.place))
+        return self.of_threads(body)
 
 
 def narrowed(scalar: Scalar, dtype: Dtype) -> Scalar | None:
@@ -268,17 +201,3 @@ def _is_contiguous(factor: Scalar, variables: Sequence[Variable]) -> bool:
     """Tell whether neighbours along some variable lie side by side."""
     places = [load.buffer.flat(load.indices) for load in factor.loads()]
     return any(place.coefficient(v) == 1 for place in places for v in variables)
-
-
-def stepped(extent: Size, name: str, step: int) -> Variable:
-    """Make a variable that counts by a step, or has one value if the extent is no longer."""
-    return Variable(1, name) if isinstance(extent, int) and extent <= step else Variable(extent, name, step)
-
-
-def unflat(variables: Sequence[Variable], place: Index) -> dict[Variable, Index]:
-    """Compute the values of variables from their joint row-major number."""
-    values: dict[Variable, Index] = {}
-    for variable in reversed(variables[1:]):
-        values[variable] = modulo(place, variable.extent)
-        place = quotient(place, variable.extent)
-    return values | ({variables[0]: place} if variables else {})

@@ -7,15 +7,12 @@ from dataclasses import replace
 from catgrad.dims import Size, coefficients, polynomial
 from catgrad.loops.ir.index import Variable, index
 from catgrad.loops.ir.nest import Axis, Loop, Substituted, rewritten
-from catgrad.loops.ir.scalar import Buffer
 from catgrad.loops.ir.steps import Lowered
 from catgrad.loops.machine import Machine
+from catgrad.types import NdArrayType
 
 WIDTH = 4
 """Elements of a thread."""
-
-BYTES = 16
-"""Bytes at multiples of which accesses of so many bytes must be."""
 
 MIN_ELEMENTS = 2**16
 """Elements of a grid that has threads enough all the same."""
@@ -47,10 +44,12 @@ def mark_unaligned(lowered: Lowered, machine: Machine) -> Lowered:
     """Mark the arrays that callers pass one row after another, which begin anywhere."""
     ports = (*lowered.function.inputs, *lowered.function.outputs)
     pairs = zip((*lowered.arguments, *lowered.results), ports, strict=True)
-    new = {b: replace(b, is_aligned=False) for b, port in pairs if not port.role.is_table and not _is_even(b)}
+    own = [buffer for buffer, port in pairs if not port.role.is_table]
+    new = {b: replace(b, is_aligned=False) for b in own if not keeps_alignment(b.type, machine.aligned_bytes)}
     arguments, results = ([new.get(b, b) for b in each] for each in (lowered.arguments, lowered.results))
     return replace(lowered, arguments=arguments, results=results).replace_buffers(new)
 
 
-def _is_even(buffer: Buffer) -> bool:
-    return divided(buffer.type.size * buffer.type.dtype.itemsize, BYTES) is not None
+def keeps_alignment(type: NdArrayType, bytes: int) -> bool:
+    """Tell whether an array keeps the alignment of the one before it, in a sequence of such arrays."""
+    return divided(type.size * type.dtype.itemsize, bytes) is not None
