@@ -6,16 +6,19 @@ BIN    := $(VENV)/bin
 JOBS   ?= auto
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test browser check fuzz bench golden docs figures format clean
+.PHONY: help demo test test-long browser check fuzz bench golden docs figures format clean
 
 help:  ## list the commands
-	@grep -E '^[a-z]+: .*##|^[a-z]+:  ##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 12
+	@grep -E '^[a-z-]+: .*##|^[a-z-]+:  ##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 12
 
 demo: $(VENV)/demo  ## install and train on Fisher's irises, with a picture (no PyTorch; a minute)
 	$(BIN)/python -m examples.iris dense --plot iris.png
 
 test: $(VENV)/dev tests/scratch/node_modules/.installed  ## install the test dependencies and run all tests
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
+
+test-long: $(VENV)/ggml tests/scratch/node_modules/.installed  ## run the tests that repeat others on slow targets
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m long
 
 browser: $(VENV)/dev tests/browser/node_modules/.installed  ## run projects in Scratch's editor (needs chromium)
 	@if ! command -v chromium && [ "$$(id -u)" = 0 ] && command -v apt-get; then \
@@ -68,6 +71,10 @@ $(VENV)/demo: pyproject.toml setup.py | $(VENV)/bin/python
 $(VENV)/dev: pyproject.toml setup.py | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
 	@touch $@ $(VENV)/demo
+
+$(VENV)/ggml: $(VENV)/dev
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev,ggml]'
+	@touch $@
 
 tests/%/node_modules/.installed: tests/%/package-lock.json
 	@if command -v npm >/dev/null; then npm ci --prefix tests/$* --ignore-scripts --silent && touch $@; \

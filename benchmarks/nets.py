@@ -112,7 +112,26 @@ def tied_gpt(batch: int, vocabulary: int, depth: int, width: int, heads: int, co
     return build(forward, [NdArrayType((batch, context), Dtype.int64)])
 
 
+def vit(batch: int, side: int, patch: int, depth: int, width: int, heads: int, classes: int) -> Term:
+    """Vision transformer: patches with positions, blocks, a norm, and a linear map of the mean of tokens."""
+    tokens = (side // patch) ** 2
+    places, features = NdArrayType((batch, tokens)), NdArrayType((width,))
+    image = NdArrayType((batch, 3, side, side))
+
+    def embedded(x: Any) -> Any:
+        rows = ops.permute(ops.reshape(patches(x), batch, width, tokens), 0, 2, 1)
+        positions = layers.parameter("positions.weight", NdArrayType((tokens, width)), INITIAL)
+        return rows + ops.broadcast(positions, rows.shape)
+
+    patches = layers.conv(image, width, patch, patch, name="patches")
+    blocks = [layers.transformer_block(places, features, heads, name=f"block_{k}") for k in range(depth)]
+    body = compose(*blocks, layers.layer_norm(places, features, name="norm"))
+    pooled = build(lambda x: ops.mean(body(embedded(x)), 1), [image])
+    scores = layers.dense(NdArrayType((batch,)), features, NdArrayType((classes,)), layers.identity, "scores")
+    return pooled >> scores
+
+
 MODELS: Mapping[str, Callable[..., Term]] = {
     "perceptron": perceptron, "lenet": lenet, "digits": digits, "resnet": resnet,
-    "gpt": gpt, "tied_gpt": tied_gpt,
+    "gpt": gpt, "tied_gpt": tied_gpt, "vit": vit,
 }  # fmt: skip

@@ -6,6 +6,7 @@ from catgrad import ops
 from catgrad.backend import Artifact
 from catgrad.dims import Dim
 from catgrad.errors import CatgradError
+from catgrad.frontends.verify import verify
 from catgrad.learn import layers, losses, optimisers, schedules
 from catgrad.learn.compile import Compiled, compile_model, emit
 from catgrad.learn.fit import fit
@@ -21,23 +22,22 @@ from catgrad.terms.build import build
 from catgrad.terms.term import Term, copy, discard, identity, obj, permutation
 from catgrad.terms.var import Var
 from catgrad.types import Dtype, NdArrayType
-from catgrad.verification import verify
 
 if TYPE_CHECKING:
-    from catgrad.frontends.torch import from_torch
+    from catgrad.frontends.torch import compile_module, from_torch
 
 __all__ = [
     "Artifact", "CatgradError", "Compiled", "Dim", "Dtype", "Functions", "Learner", "NdArrayType",
-    "Optimiser", "Task", "Term", "Var", "accuracy", "build", "compile_model", "copy", "discard", "emit",
-    "evaluate", "fit", "from_torch", "identity", "layers", "losses", "mixed_precision", "mse", "obj",
-    "ops", "optimisers", "permutation", "schedules", "sgd", "verify",
+    "Optimiser", "Task", "Term", "Var", "accuracy", "build", "compile_model", "compile_module", "copy",
+    "discard", "emit", "evaluate", "fit", "from_torch", "identity", "layers", "losses",
+    "mixed_precision", "mse", "obj", "ops", "optimisers", "permutation", "schedules", "sgd", "verify",
 ]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
-    """Load `from_torch` at its first use, because it registers its functions for PyTorch's operations."""
-    if name != "from_torch":
+    """Load the front end for PyTorch at its first use, because it registers its functions for operations."""
+    if name not in ("compile_module", "from_torch"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from catgrad.frontends.torch import from_torch
+    import catgrad.frontends.torch as frontend
 
-    return from_torch
+    return getattr(frontend, name)

@@ -10,6 +10,7 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from catgrad import manifest
 from catgrad.errors import (
     ArtifactError,
     CatgradWarning,
@@ -21,16 +22,17 @@ from catgrad.errors import (
     unknown,
 )
 from catgrad.files import reason, write_atomically
+from catgrad.formats import weights
 from catgrad.printing.dialect import Dialect
 from catgrad.printing.printer import FunctionPrinter
 from catgrad.printing.statements import fill
 from catgrad.programs.passes import Pass, erase_barriers, optimise
 from catgrad.programs.peak_memory import require_addressable
-from catgrad.programs.ports import INITIAL, TABLES, Kind
+from catgrad.programs.ports import INITIAL, TABLES, Kind, Role
 from catgrad.programs.program import Function, Program, nest, operations, requirements
 from catgrad.terms.op import OPS, Op
 from catgrad.tools import Tool
-from catgrad.types import Dtype
+from catgrad.types import Dtype, as_numpy
 
 if TYPE_CHECKING:
     import jinja2
@@ -51,12 +53,16 @@ class Artifact:
     """The files emitted for a program, by name, and the target that loads them.
 
     `program` is the one that was printed, `reference` the one before the target's passes, its specification.
+    A learner begins with `values`, arrays of the tables by name; `write` puts them in a file of weights.
+    `origin` records the model and the options that it was compiled with; `write` adds it to the manifest.
     """
 
     files: Mapping[str, str | bytes]
     program: Program
     reference: Program
     backend: Backend
+    values: Mapping[str, Any] = field(default_factory=dict)
+    origin: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def source(self) -> str:
@@ -68,17 +74,25 @@ class Artifact:
         return str(self.files[name])
 
     def write(self, directory: str | Path) -> list[Path]:
-        """Write every file; each replaces an older one only once it is whole.
+        """Write every file, and that of `values` if there are any; each replaces an older one only whole.
+
+        Of an artifact with an `origin`, the manifest names the file of weights with its hash.
 
         Raises: ArtifactError if the directory or a file cannot be written.
         """
         folder = Path(directory)
+        weights_file = folder / f"{self.program.name}{self.backend.weights_suffix}" if self.values else None
+        files = dict(self.files)
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            paths = [folder / name for name in self.files]
-            for path, content in zip(paths, self.files.values(), strict=True):
-                write_atomically(path, [content.encode() if isinstance(content, str) else content])
-            return paths
+            if weights_file:
+                weights.write(weights_file, self.values)
+            if self.origin:
+                files[manifest.FILE] = self._manifest(weights_file)
+            for name, content in files.items():
+                text = content.encode() if isinstance(content, str) else content
+                write_atomically(folder / name, [text])
+            return [*(folder / name for name in files), *filter(None, [weights_file])]
         except (OSError, ValueError) as error:
             raise ArtifactError(
                 "the output folder must be writable",
@@ -86,12 +100,41 @@ class Artifact:
                 "choose another folder",
             ) from None
 
+    def _manifest(self, weights_file: Path | None) -> str:
+        """Describe the artifact as JSON, with what its target says of it."""
+        own = str(self.files.get(manifest.FILE, ""))
+        options = {f.name: getattr(self.backend.options, f.name) for f in fields(self.backend.options)}
+        target = {"name": self.backend.name, **options}
+        return manifest.manifest(self.program, own, weights_file, target=target, origin=self.origin)
+
     def load(self, **options: Any) -> Any:
         """Build the files with the target's own tools; returns the class `CompiledModel`.
 
         Options are those of the target's loader, as `simulate=True` of the target cuda.
         """
-        return self.backend.load(self, **options)
+        compiled = self.backend.load(self, **options)
+        return _beginning_with(self, compiled) if self.values else compiled
+
+
+def _beginning_with(artifact: Artifact, compiled: Any) -> Any:
+    """Derive a class from `CompiledModel` whose learners and buffers begin with the values of an artifact."""
+    values, buffers = artifact.values, artifact.program.tables.get(Role.BUFFER, ())
+
+    def learner(self: Any, *arguments: Any, **named: Any) -> Any:
+        """Return a learner with the stored arrays; a seed draws the others."""
+        made = compiled.learner(self, *arguments, **named)
+        for table in (getattr(made, role) for role in TABLES):
+            for name in [name for name in table if name in values]:
+                table[name] = as_numpy(values[name]).copy()
+        return made
+
+    def init_buffers(self: Any, seed: int = 0) -> list[Any]:
+        """Return the buffers: those that are stored, and others drawn from a seed."""
+        drawn = zip(buffers, compiled().init_buffers(seed), strict=True)
+        return [as_numpy(values[s.name]).copy() if s.name in values else array for s, array in drawn]
+
+    own = {each.__name__: each for each in (learner, init_buffers) if hasattr(compiled, each.__name__)}
+    return type(compiled.__name__, (compiled,), {"__doc__": compiled.__doc__, **own})
 
 
 @dataclass(frozen=True)
@@ -119,14 +162,15 @@ class Backend:
     maps the name of each emitted file to its template; a file that renders to nothing is omitted. `passes`
     are those of the target; they run once, in order, after the common ones, because their results need not
     obey the type rules. `needs` are the tools that emitted code needs, some for one use only. `options` is a
-    frozen dataclass, whose fields `emit` takes by name. `entries` are the functions of a task that are
-    printed with these options, if not the default ones. `prepare` rearranges a program before any pass, or
-    refuses it. `template_context` returns the variables that the templates read, which are statements by
-    default. `lowers_to_loops` names the operations that are gone when macros are called, because loops have
-    no shapes. With `runtime_learning_rate`, learning rates are run numbers in the state, which callers may
-    change. `postprocess` produces the emitted files, which may be bytes, from these variables and the
-    rendered texts. Templates may call `helpers` by name. `known_gaps` maps keys to reasons, for features
-    besides operations that other targets have and this one lacks.
+    frozen dataclass, whose fields `emit` takes by name. `entries` are the functions of a task, its second
+    argument, that are printed with these options, if not the default ones. `prepare` rearranges a program
+    before any pass, or refuses it. `template_context` returns the variables that the templates read, which
+    are statements by default. `lowers_to_loops` names the operations that are gone when macros are called,
+    because loops have no shapes. With `runtime_learning_rate`, learning rates are run numbers in the state,
+    which callers may change. `postprocess` produces the emitted files, which may be bytes, from these
+    variables and the rendered texts. Templates may call `helpers` by name. `known_gaps` maps keys to reasons,
+    for features besides operations that other targets have and this one lacks. `weights_suffix` is that of
+    its files of weights; it is empty if the emitted files hold stored arrays themselves.
     """
 
     name: str
@@ -139,7 +183,7 @@ class Backend:
     unsupported: Mapping[str, str] = field(default_factory=dict)
     tolerance: Mapping[str, float] = field(default_factory=lambda: dict(TOLERANCE))
     options: Any = field(default_factory=NoOptions)
-    entries: Callable[[Any], Sequence[Kind]] = lambda options: ()
+    entries: Callable[[Any, Any], Sequence[Kind]] = lambda options, task: ()
     prepare: Callable[[Backend, Program], Program] = lambda backend, program: program
     template_context: Callable[[Backend, Program], Mapping[str, Any]] = statements
     lowers_to_loops: frozenset[str] = frozenset()
@@ -147,6 +191,7 @@ class Backend:
     postprocess: Callable[[Mapping[str, Any], dict[str, str]], Mapping[str, str | bytes]] = unchanged
     helpers: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
     known_gaps: Mapping[str, str] = field(default_factory=dict)
+    weights_suffix: str = ".safetensors"
 
     @cached_property
     def environment(self) -> jinja2.Environment:
@@ -234,7 +279,8 @@ class Backend:
             for name, template in self.files.items()
         }
         files = {name: text.rstrip() + "\n" for name, text in rendered.items() if text.strip()}
-        return Artifact(self.postprocess(context, files), optimised, program, self)
+        values = program.stored if self.weights_suffix else {}
+        return Artifact(self.postprocess(context, files), optimised, program, self, values)
 
     def _optimised(self, function: Function) -> Function:
         straight = optimise(function)

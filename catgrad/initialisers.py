@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf, isfinite, sqrt
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from catgrad.dims import Size
 from catgrad.errors import OptionError
@@ -49,8 +51,38 @@ class Filled:
         _require(isfinite(self.value), "a finite value", self)
 
 
+class Stored:
+    """A given array, such as a trained weight; equal to one of the same bytes.
+
+    A learner begins with it. `drawn` is the distribution that `init` draws from in its place.
+    """
+
+    def __init__(self, array: NDArray[Any], drawn: Drawn | None = None) -> None:
+        self.array, self.drawn = array, drawn
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Stored) or self._kind() != other._kind():
+            return False
+        return self.array is other.array or np.array_equal(_bytes(self.array), _bytes(other.array))
+
+    def __hash__(self) -> int:
+        return hash(self._kind())
+
+    def __repr__(self) -> str:
+        return f"Stored({self.array.dtype}{list(self.array.shape)})"
+
+    def _kind(self) -> tuple[Any, ...]:
+        return self.array.dtype, self.array.shape, self.drawn
+
+
+def _bytes(array: NDArray[Any]) -> NDArray[np.uint8]:
+    """Return the bytes of an array, without a copy if it is contiguous."""
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+
+
 ZEROS = Filled(0.0)
-Initialiser = Uniform | Normal | Filled
+Drawn = Uniform | Normal | Filled
+Initialiser = Drawn | Stored
 Initial = Initialiser | Callable[[Size, Size], Initialiser]
 """An argument of layers: an initialiser, or a function from fan-in and fan-out to one."""
 

@@ -8,6 +8,7 @@ import shlex
 import shutil
 import signal
 import subprocess
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -85,7 +86,7 @@ class Package(Tool):
 
 @dataclass(frozen=True, kw_only=True)
 class Executable(Tool):
-    """The first program on the PATH with one of these names, or the command in an environment variable."""
+    """The first program with one of these names on the PATH or beside Python, or a variable's command."""
 
     names: tuple[str, ...]
     flag: str = "--version"
@@ -95,7 +96,7 @@ class Executable(Tool):
         """Return the path, with the options in the variable; empty if there is no such program."""
         chosen = _words(os.environ.get(self.variable, ""))
         for name, *options in [chosen] if chosen else [[name] for name in self.names]:
-            path = shutil.which(name)
+            path = shutil.which(name) or shutil.which(name, path=str(Path(sys.executable).parent))
             if path:
                 return [os.path.abspath(path), *options]
         return []

@@ -144,7 +144,8 @@ def _first_values(program: Program, seed: int) -> Iterator[tuple[tuple[Role, str
     """Yield the tables with values slightly above the initial ones, as zeros hide errors."""
     for function in program.functions:
         if function.kind.is_initial:
-            values = evaluate(function, np.int64(seed))
+            drawn = zip(function.outputs, evaluate(function, np.int64(seed)), strict=True)
+            values = [program.stored.get(port.name, value) for port, value in drawn]
             noise = draw_arrays([function.types[v] for v in function.results], (0, NOISE), seed)
             for port, a, n in zip(function.outputs, values, noise, strict=True):
                 moved = a + n if a.dtype.kind == "f" else a

@@ -86,16 +86,20 @@ def gpt(
 
 
 def task(vocabulary: int, steps: int, batch: int | Dim = BATCH) -> Task:
-    """Return the GPT with AdamW: no decay of vectors, warm-up and cosine schedule, gradient clipping."""
+    """Return the GPT with its optimiser."""
+    labels = (NdArrayType((batch, CONTEXT), Dtype.int64),)
+    return Task(gpt(vocabulary, batch), optimiser(steps), losses.cross_entropy, "char_gpt", labels)
+
+
+def optimiser(steps: int) -> optimisers.Optimiser:
+    """Return AdamW: no decay of vectors, warm-up and cosine schedule, gradient clipping."""
     rate = cosine(1.5e-3, steps, warm_up=min(100, steps - 1), least=1e-4)
     decaying, plain = (optimisers.adamw(rate, weight_decay=decay) for decay in (0.1, 0.0))
 
     def by_rank(parameter: Slot) -> optimisers.Optimiser:
         return decaying if parameter.type.rank > 1 else plain
 
-    optimiser = optimisers.clipped(optimisers.grouped(by_rank), 1.0)
-    labels = (NdArrayType((batch, CONTEXT), Dtype.int64),)
-    return Task(gpt(vocabulary, batch), optimiser, losses.cross_entropy, "char_gpt", labels)
+    return optimisers.clipped(optimisers.grouped(by_rank), 1.0)
 
 
 def windows(
@@ -126,10 +130,15 @@ def write(learner: Any, prompt: np.ndarray, length: int, seed: int, temperature:
         seen = written[-CONTEXT:]
         # Attention is causal, so characters after the last one do not matter.
         window = np.array([seen + [0] * (CONTEXT - len(seen))])
-        scores = np.asarray(learner.predict(window))[0, len(seen) - 1] / temperature
-        chances = np.exp(scores - scores.max(), dtype=np.float64)
-        written.append(int(rng.choice(len(chances), p=chances / chances.sum())))
+        scores = np.asarray(learner.predict(window))[0, len(seen) - 1]
+        written.append(sample(rng, scores / temperature))
     return written
+
+
+def sample(rng: np.random.Generator, scores: np.ndarray) -> int:
+    """Draw a number with probabilities softmax(scores)."""
+    chances = np.exp(scores - scores.max(), dtype=np.float64)
+    return int(rng.choice(len(chances), p=chances / chances.sum()))
 
 
 def main(

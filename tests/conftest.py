@@ -6,10 +6,15 @@ import functools
 import gc
 import os
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from catgrad.backends.c.compiler import cache_folder
+from catgrad.backends.ggml.tools import GGML
 from hypothesis import settings
+
+from tests.newest_ggml import newest
 
 settings.register_profile("default", deadline=None, max_examples=50, derandomize=True)
 settings.register_profile("long", deadline=None, max_examples=1000)
@@ -24,6 +29,10 @@ if not Path("/dev/nvidiactl").exists():
 
 # Where Scratch's virtual machines are, by `make test`.
 os.environ.setdefault("CATGRAD_SCRATCH", str(Path(__file__).parent / "scratch"))
+
+# Of ggml's versions, the newest has a wheel; `make test-long` builds the one of the extra `ggml`.
+if not GGML.is_installed() and find_spec("ggml_compiler"):
+    os.environ[GGML.variable] = str(newest(cache_folder() / "ggml-newest"))
 
 GOLDEN = Path(__file__).parent / "golden"
 

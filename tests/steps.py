@@ -201,7 +201,9 @@ def attention(m: Maker) -> Any:
     *batch, _, d = q.shape
     s, e = m.size(), m.size()
     k, v = (m.like(q.type.with_shape((*batch, s, width))) for width in (d, e))
-    return ops.attention(q, k, v, causal=m.flag())
+    causal = m.flag()
+    window = 1 + m.number(2) if causal and s == q.shape[-2] else None
+    return ops.attention(q, k, v, causal, window)
 
 
 @rule

@@ -10,10 +10,13 @@ from hypothesis import Phase, given, settings
 
 from catgrad.backend import get_backend
 
-SHARES = {"c": 5, "cuda": 10, "scratch": 5}
+SHARES = {"c": 5, "cuda": 10, "ggml": 10, "scratch": 5}
 """Divisors of the number of examples: each compiles a library or loads a project there."""
 
-TOGETHER = {"c": 32, "cuda": 64}
+LONG = ("cuda", "ggml")
+"""Targets whose programs take seconds to build: tests of many targets run on them with `pytest -m long`."""
+
+TOGETHER = {"c": 32, "cuda": 64, "ggml": 64}
 """Cases that share a program, by target: compiling a library is much slower than running it."""
 
 UNSHRUNK = [phase for phase in Phase if phase not in (Phase.shrink, Phase.explain)]
@@ -34,26 +37,25 @@ def need(target, *needed):
         pytest.skip(f"target {target}: {reason}")
 
 
-def on(*names, needed=()):
+def on(*names, needed=(), long=()):
     """Parametrise a test by these targets; those that cannot run it are skipped with the reason."""
-    reasons = {name: cannot(name, *needed) for name in names}
-    return pytest.mark.parametrize(
-        "target",
-        [
-            pytest.param(name, marks=pytest.mark.skipif(bool(reason), reason=f"target {name}: {reason}"))
-            for name, reason in reasons.items()
-        ],
-    )
+    return pytest.mark.parametrize("target", [_parameter(name, needed, name in long) for name in names])
+
+
+def _parameter(name, needed, is_long):
+    reason = cannot(name, *needed)
+    skipped = pytest.mark.skipif(bool(reason), reason=f"target {name}: {reason}")
+    return pytest.param(name, marks=[skipped, pytest.mark.long] if is_long else [skipped])
 
 
 def on_targets_with(*needed):
     """Parametrise a test by the usual targets, given its needs by the keys of `Backend.known_gaps`."""
-    return on("numpy", "torch", "c", "cuda", "scratch", needed=needed)
+    return on("numpy", "torch", "c", "cuda", "ggml", "scratch", needed=needed, long=LONG)
 
 
 def on_all_targets_with(*needed):
     """Parametrise a test by all targets, given its needs."""
-    return on("numpy", "torch", "jax", "c", "cuda", "scratch", needed=needed)
+    return on("numpy", "torch", "jax", "c", "cuda", "ggml", "scratch", needed=needed, long=LONG)
 
 
 on_targets, on_all_targets = on_targets_with(), on_all_targets_with()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from catgrad.backend import Backend
-from catgrad.errors import OptionError
 from catgrad.loops import OPERATIONS
 from catgrad.loops.printing.functions import KERNELS
 from catgrad.programs.ports import Kind
@@ -42,14 +41,9 @@ def prepare(backend: Backend, program: Program) -> Program:
     Raises: OptionError if its name is that of the program that trains; or if it trains, so that a namespace
             is called like it, and its name is a word of C, C++ or the emitted files
     """
-    prefix, reserved = interface.prefix(program), backend.dialect.reserved
-    if prefix == "train" or (Kind.STEP in program.kinds and prefix in reserved):
-        raise OptionError(
-            "the name of a model in C must not be used by C, C++ or the emitted files",
-            f"it is {program.name!r}",
-            "choose another name",
-        )
-    return with_free_sizes(program, (*reserved, *KERNELS, f"{prefix}_*"))
+    reserved = backend.dialect.reserved
+    interface.require_name(program, reserved if Kind.STEP in program.kinds else ())
+    return with_free_sizes(program, (*reserved, *KERNELS, f"{interface.prefix(program)}_*"))
 
 
 BACKEND = Backend(

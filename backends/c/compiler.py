@@ -37,6 +37,13 @@ COMPILER = Executable(
     install="install gcc (apt install gcc, or xcode-select --install), or set $CC",
 )
 
+CXX = Executable(
+    name="C++ compiler",
+    names=("c++", "g++", "clang++"),
+    variable="CXX",
+    install="install g++ (apt install g++), or set $CXX",
+)
+
 NEEDS = (
     COMPILER,
     Executable(name="make", names=("make",), install="apt install make", use="the emitted Makefile"),
@@ -77,7 +84,7 @@ def shared_library(
     options = [*toolchain.options(), *flags, *SHARED]
     texts = [*files, *files.values(), *toolchain.header_texts()]
     made_of = [*texts, version(tuple(command), toolchain.compiler), processor(), *command, *options]
-    folder = cache_folder() / _digest("\0".join(made_of).encode(errors="surrogateescape"))
+    folder = cache_folder() / digest("\0".join(made_of).encode(errors="surrogateescape"))
     try:
         return _cached(folder, name) or _compiled(
             [*command, *options, source], files, folder, name, toolchain.compiler
@@ -107,10 +114,11 @@ def _cached(folder: Path, name: str) -> Path | None:
 
 def _file_name(name: str, content: bytes) -> str:
     """Name a library after its content hash, by which damage is detected."""
-    return f"{name}.{_digest(content)}.so"
+    return f"{name}.{digest(content)}.so"
 
 
-def _digest(content: bytes) -> str:
+def digest(content: bytes) -> str:
+    """Return the beginning of a content hash, which names files of the cache."""
     return hashlib.sha256(content).hexdigest()[:24]
 
 

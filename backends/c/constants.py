@@ -38,7 +38,7 @@ def weights(
 ) -> list[Weight]:
     """Read the arrays of the file that the option `weights` names; none without it.
 
-    Raises: ArtifactError if the file is no safetensors; ShapeError if an array is missing or has
+    Raises: ArtifactError if the file is no whole file of weights; ShapeError if an array is missing or has
     another shape or dtype; OptionError if they are too large for a source
     """
     path = backend.options.weights

@@ -34,10 +34,10 @@ class Entry:
         steps = Namer(symbols(function.argument_types)).fresh("steps") if many else ""
         self.__name__, self.__doc__ = f"{function.name}_many" if many else function.name, function.doc
         names = tuple(function.names[v] for v in function.arguments)
-        types = tuple(_stacked(port, steps) for port in function.inputs)
+        types = tuple(stacked(port, steps) for port in function.inputs)
         self.expected = Expected(self.__name__, names, types, function.requirements)
-        self.own_types = tuple(_stacked(port, steps) for port in own(function.inputs))
-        self.results = [_stacked(port, steps) for port in own(function.outputs)]
+        self.own_types = tuple(stacked(port, steps) for port in own(function.inputs))
+        self.results = [stacked(port, steps) for port in own(function.outputs)]
         self.symbols = tuple(symbols(function.argument_types))
         self.numbers = (*self.symbols, steps) if many else self.symbols
         self.plans = Plans(self.expected, self.plan)
@@ -96,7 +96,7 @@ class Entry:
         return [self.library.empty(numbers(type.shape), type.dtype.numpy) for type in types]
 
 
-def _stacked(port: Port, steps: str) -> NdArrayType:
+def stacked(port: Port, steps: str) -> NdArrayType:
     """Return the type of a port or, if it is no table and there are `steps`, of one array for all of them."""
     is_alone = port.role.is_table or not steps
     return port.type if is_alone else port.type.with_shape((Dim(steps), *port.type.shape))

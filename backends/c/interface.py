@@ -5,12 +5,13 @@ The templates print it as C, and the harness calls by it; both read it here, so 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any
 
 from catgrad.dims import numbers
+from catgrad.errors import OptionError
 from catgrad.formats.elements import FORMAT_NAMES
 from catgrad.naming import Namer
 from catgrad.printing.dialect import Text
@@ -73,6 +74,17 @@ class CArgument:
 def prefix(program: Program) -> str:
     """Return the prefix of every name in the library."""
     return Namer().fresh(program.name)
+
+
+def require_name(program: Program, reserved: Iterable[str]) -> None:
+    """Check that the library's prefix is not `train` nor a reserved word. Raises: OptionError"""
+    wanted = prefix(program)
+    if wanted == "train" or Namer(reserved).fresh(program.name) != wanted:
+        raise OptionError(
+            "the name of a model in C must not be used by C, C++ or the emitted files",
+            f"it is {program.name!r}",
+            "choose another name",
+        )
 
 
 def entry(function: Function) -> Entry:

@@ -29,12 +29,16 @@ def load(artifact: Artifact) -> Any:
 
 
 def loaded(
-    program: Program, library: Library, entry: type[Entry], learns: Callable[..., FunctionLearner]
+    program: Program,
+    library: Library,
+    entry: Callable[..., Any],
+    learns: Callable[..., FunctionLearner],
+    initial: Callable[..., Any] = Initial,
 ) -> Any:
     """Return the class `CompiledModel` with the functions of a library and its learner."""
     attributes: dict[str, Any] = {"program": program, "library": library}
     for function in program.functions:
-        made = Initial if function.kind.is_initial else entry
+        made = initial if function.kind.is_initial else entry
         attributes[function.name] = made(library, program, function)
 
     def learner(self: Any, seed: int = 0) -> Any:

@@ -6,53 +6,64 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from catgrad.programs.program import Program
+from catgrad.programs.ports import Role
+from catgrad.programs.program import Function, Program
 from catgrad.terms.state import Slot
 
-from .interface import layouts, prefix
+from .interface import entry, layouts, prefix
 
 
 def manifest(
     program: Program,
     functions: Mapping[str, Any],
     tables: Mapping[str, Sequence[tuple[Slot, str]]],
+    with_memory: bool = True,
     **more: Any,
 ) -> str:
-    """List the names, shapes and dtypes of all arrays, and the functions with their arguments."""
+    """List the names, shapes and dtypes of all arrays, and the functions with their arguments.
+
+    Libraries whose callers own the memory also list offsets and bytes (`with_memory`).
+    """
     optimiser, settings = program.optimiser
     described = {
         "name": program.name,
         "prefix": prefix(program),
         **more,
         "optimiser": {"name": optimiser, **dict(settings)},
-        "tables": {table: [_array(p) for p in layout] for table, layout in layouts(tables).items()},
-        "functions": [_function(f, program) for f in functions.values() if not f.kind.is_initial],
+        "tables": {
+            table: [_array(p, with_memory) for p in layout] for table, layout in layouts(tables).items()
+        },
+        "functions": [
+            _function(prefix(program), f, functions[f.name], with_memory)
+            for f in program.functions
+            if not f.kind.is_initial
+        ],
     }
     return json.dumps(described, indent=2, ensure_ascii=False, default=str)
 
 
-def _array(place: Any) -> dict[str, Any]:
+def _array(place: Any, with_memory: bool) -> dict[str, Any]:
     return {
         "name": place.slot.name,
         "member": place.identifier,
         "dtype": place.slot.type.dtype.name,
         "shape": list(place.shape),
-        "offset": place.offset,
+        **({"offset": place.offset} if with_memory else {}),
     }
 
 
-def _function(function: Any, program: Program) -> dict[str, Any]:
-    called = function.entry
+def _function(prefix: str, function: Function, printed: Any, with_memory: bool) -> dict[str, Any]:
+    called = entry(function)
     return {
-        "name": f"{prefix(program)}_{called.name}",
+        "name": f"{prefix}_{called.name}",
         "doc": function.doc,
         "tables": [table for table, _ in called.tables],
         "changed": [table for table, changed in called.tables if changed],
         "gradients": called.gradients,
-        "sizes": list(function.sizes),
-        "inputs": [_own(x) for x in function.inputs],
-        "outputs": [_own(y) for y in function.outputs],
-        "workspace_bytes": function.workspace,
+        "sizes": list(printed.sizes),
+        "inputs": [_own(x) for x in printed.inputs if x.role is not Role.GRADIENT],
+        "outputs": [_own(y) for y in printed.outputs if y.role is not Role.GRADIENT],
+        **({"workspace_bytes": printed.workspace} if with_memory else {}),
     }
 
 

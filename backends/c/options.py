@@ -11,7 +11,7 @@ from catgrad.options import require_kinds
 class Options:
     """Options of the emitted library.
 
-    `weights` is a safetensors file whose arrays are also written as constants into a header. `openmp`
+    `weights` is a safetensors or GGUF file whose arrays are also written as constants into a header. `openmp`
     has it built with threads, as many as OMP_NUM_THREADS says.
 
     Raises: OptionError for another value

@@ -8,9 +8,9 @@ from typing import Any
 
 from catgrad.dims import Dim, Size
 from catgrad.formats.elements import FORMAT_NAMES
-from catgrad.programs.ports import Kind, Role
+from catgrad.programs.ports import Kind, Port, Role
 from catgrad.programs.program import Program, symbol_sources
-from catgrad.types import Dtype, NdArrayType, symbols
+from catgrad.types import Dtype, symbols
 
 from .interface import own
 
@@ -66,17 +66,16 @@ def training(program: Program, functions: Mapping[str, Any]) -> Data | None:
     if free and any(isinstance(n, Dim) and free in n.symbols for type in types for n in type.shape[1:]):
         return None
     identifiers = dict(zip(symbols(step.argument_types), printed.sizes, strict=True))
-    arrays = [_column(x.name, type, identifiers) for x, type in zip(printed.inputs, types, strict=True)]
+    arrays = [_column(port, identifiers) for port in own(step.inputs)]
     told = [(identifiers[s], *place) for s, place in symbol_sources(types).items() if s != free]
     return Data(
         tuple(arrays), identifiers.get(free, ""), 0 if free else int(str(batch)), tuple(told), loss.value
     )
 
 
-def _column(name: str, type: NdArrayType, identifiers: Mapping[str, str]) -> Column:
-    return Column(
-        name, FORMAT_NAMES[type.dtype.name], tuple(_text(size, identifiers) for size in type.shape[1:])
-    )
+def _column(port: Port, identifiers: Mapping[str, str]) -> Column:
+    sizes = tuple(_text(size, identifiers) for size in port.type.shape[1:])
+    return Column(port.name, FORMAT_NAMES[port.type.dtype.name], sizes)
 
 
 def _is_symbol(size: Size) -> bool:

@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from catgrad.programs.ports import INITIAL, TABLES, Kind
+from catgrad.programs.ports import INITIAL, TABLES, Kind, Role
 from catgrad.programs.program import Function, Program
 from catgrad.types import Array
 
-from .tables import ArrayTable, Owner
+from .tables import ArrayTable, DeviceTable, Owner
 
 
 class FunctionLearner(Owner):
@@ -43,6 +43,24 @@ class FunctionLearner(Owner):
     def step(self, *inputs_and_targets: Any) -> Any:
         """Train on one batch; returns the loss before the step."""
         return self._functions[Kind.STEP](*inputs_and_targets)[0]
+
+
+class DeviceLearner(FunctionLearner):
+    """A learner whose tables stay on a device, with a function `_step_many` of many batches."""
+
+    _tables: Mapping[Role, DeviceTable]
+    _step_many: Callable[..., list[Any]]
+    model: Any
+
+    def step_many(self, *inputs_and_targets: Any) -> Any:
+        """Train on one batch after another, each a row of the arrays; returns the loss before each step."""
+        return self._step_many(*inputs_and_targets)[0]
+
+    def __deepcopy__(self, memo: Any) -> DeviceLearner:
+        other = type(self)(type(self.model))  # type: ignore[call-arg]
+        for role, table in self._tables.items():
+            other._tables[role].set(table)
+        return other
 
 
 class PureLearner(FunctionLearner):

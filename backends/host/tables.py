@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -82,6 +82,32 @@ class ArrayTable(Table):
 
     def _put(self, name: str, array: Array) -> None:
         np.copyto(self._arrays[name], array)
+
+
+class Place(Protocol):
+    """The place of an array in the memory of a device."""
+
+    def get(self) -> Array:
+        """Copy the array to the host."""
+
+    def put(self, array: Array) -> None:
+        """Replace the array."""
+
+
+class DeviceTable(Table):
+    """Arrays of a device by name; one that is read is a copy, whose elements cannot be assigned."""
+
+    def __init__(self, table: str, slots: Sequence[Slot], places: Sequence[Place]) -> None:
+        super().__init__(table, slots)
+        self.arrays: dict[str, Any] = {slot.name: place for slot, place in zip(slots, places, strict=True)}
+
+    def __getitem__(self, name: str) -> Array:
+        array: Array = self.arrays[name].get()
+        array.flags.writeable = False
+        return array
+
+    def _put(self, name: str, array: Array) -> None:
+        self.arrays[name].put(array)
 
 
 class Owner:

@@ -30,7 +30,7 @@ BACKEND = Backend(
     name="numpy",
     summary="one Python module, which needs NumPy 1.26 or newer and nothing else",
     folders=(templates("numpy"), templates("python")),
-    files={"{name}.py": "module.py.j2"},
+    files={"{name}.py": "module.py.j2", "README.md": "README.md.j2"},
     load=load_module,
     needs=(Package(name="ml_dtypes", module="ml_dtypes", install="pip install ml_dtypes", use="bfloat16"),),
     passes=passes(takes_numbers, SUMS),

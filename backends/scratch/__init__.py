@@ -20,6 +20,7 @@ FILES = {
     "{name}.scratch": "sprite.j2",
     "{name}_demo.scratch": "demo.j2",
     "{name}_manifest.json": "manifest.json.j2",
+    "README.md": "README.md.j2",
 }
 
 BACKEND = Backend(
@@ -31,11 +32,12 @@ BACKEND = Backend(
     needs=NEEDS,
     tolerance={**TOLERANCE, "f64": 1e-9},
     options=Options(),
-    entries=lambda options: options.entries,
+    entries=lambda options, task: options.entries,
     prepare=prepare,
     template_context=template_context,
     lowers_to_loops=OPERATIONS | {"Erf", "RandomBits", "BitAnd"},
     runtime_learning_rate=True,
+    weights_suffix="",
     postprocess=postprocess,
     helpers={
         "comment": spell.comment,

@@ -28,10 +28,24 @@ def _compiled(base: type[Emitted], module: ModuleType, program: Program) -> Any:
     from torch.nn import Module
 
     [found] = [v for v in vars(module).values() if isinstance(v, type) and issubclass(v, Module)]
-    attributes = {"Module": found, "program": program, "file": module}
+    attributes = {"Module": _stored(found, program), "program": program, "file": module}
     if base is Applied:
         attributes[program.functions[-1].name] = Applied.apply
     return type("CompiledModel", (base,), attributes)
+
+
+def _stored(module: Any, program: Program) -> Any:
+    """Derive a module that begins with the stored arrays of a program."""
+    if not program.stored:
+        return module
+
+    def init(self: Any, seed: int = 0) -> None:
+        module.__init__(self, seed)
+        held = self.state_dict()
+        values = {n: as_tensor(a.copy(), held[n].dtype) for n, a in program.stored.items() if n in held}
+        self.load_state_dict(values, strict=False)
+
+    return type(module.__name__, (module,), {"__init__": init, "__doc__": module.__doc__})
 
 
 class Emitted:

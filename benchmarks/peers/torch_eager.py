@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from benchmarks.peers.torch_nets import batch_of, loss_of, net_of, optimiser_of
+from benchmarks.peers.torch_nets import batch_of, loss_of, net_of, optimiser_of, places
 from benchmarks.peers.worker import Case, Makers, Timed, serve
 
 
@@ -22,7 +22,10 @@ def stepping(case: Case) -> Timed:
         optimiser.step()
         return value.detach()
 
-    return Timed(step)
+    def parameters() -> Any:
+        return {name: array.numpy() for name, array in places(net, case.parameters).items()}
+
+    return Timed(step, parameters=parameters)
 
 
 def predicting(case: Case) -> Timed:

@@ -1,26 +1,21 @@
-"""The character GPT of examples/char_gpt.py in PyTorch, with autograd and torch.optim."""
+"""Transformers in PyTorch: the character GPT of examples/char_gpt.py, and a vision transformer."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import torch
 from torch import nn
 from torch.nn import functional as F
 
-NAMES = {
-    "characters.weight": "characters.weight", "positions.weight": "positions",
-    "norm.weight": "norm.weight", "norm.bias": "norm.bias", "scores.weight": "scores.weight",
-}  # fmt: skip
-
 
 class Block(nn.Module):
     """A transformer block: attention and a perceptron, with norms first and residual connections."""
 
-    def __init__(self, width: int, heads: int) -> None:
+    def __init__(self, width: int, heads: int, causal: bool = True, gelu: str = "tanh") -> None:
         super().__init__()
-        self.heads = heads
+        self.heads, self.causal, self.gelu = heads, causal, gelu
         self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
         self.in_proj, self.out_proj = nn.Linear(width, 3 * width), nn.Linear(width, width)
         self.linear1, self.linear2 = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
@@ -30,9 +25,9 @@ class Block(nn.Module):
         n, t, d = x.shape
         parts = self.in_proj(self.norm1(x)).split(d, -1)
         q, k, v = (part.view(n, t, self.heads, -1).transpose(1, 2) for part in parts)
-        y = F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).reshape(n, t, d)
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=self.causal).transpose(1, 2).reshape(n, t, d)
         x = x + self.out_proj(y)
-        return x + self.linear2(F.gelu(self.linear1(self.norm2(x)), approximate="tanh"))
+        return x + self.linear2(F.gelu(self.linear1(self.norm2(x)), approximate=self.gelu))
 
 
 class Gpt(nn.Module):
@@ -57,12 +52,45 @@ class Gpt(nn.Module):
         return self.scores(self.norm(z))
 
     def take(self, parameters: Mapping[str, torch.Tensor]) -> None:
-        """Begin with the parameters of a learner of catgrad, whose matrices are transposed."""
-        mine = dict(self.named_parameters())
-        for name, array in parameters.items():
-            place = NAMES.get(name) or name.replace("block_", "blocks.").replace(".self_attn.", ".")
-            is_map = array.ndim == 2 and not name.startswith(("characters", "positions"))
-            mine[place].data.copy_(array.T if is_map else array)
+        """Begin with the parameters of a learner of catgrad."""
+        for name, place in places(self, parameters).items():
+            place.copy_(parameters[name])
+
+
+def places(net: nn.Module, names: Iterable[str]) -> dict[str, torch.Tensor]:
+    """Return views of a net's parameters by their names in catgrad, where matrices of maps are transposed."""
+    mine, has_blocks = dict(net.named_parameters()), hasattr(net, "blocks")
+
+    def view(name: str) -> torch.Tensor:
+        array = mine[block_name(name) if has_blocks else name].data
+        is_map = array.ndim == 2 and not name.startswith(("characters", "positions"))
+        return array.T if is_map else array
+
+    return {name: view(name) for name in names}
+
+
+def block_name(name: str) -> str:
+    """Return the name that PyTorch's transformers have for a parameter of catgrad."""
+    plain = "positions" if name == "positions.weight" else name
+    return plain.replace("block_", "blocks.").replace(".self_attn.", ".")
+
+
+class Vit(nn.Module):
+    """A vision transformer: patches, blocks, a norm, and a linear map of the mean of all tokens."""
+
+    def __init__(self, side: int, patch: int, depth: int, width: int, heads: int, classes: int) -> None:
+        super().__init__()
+        self.patches = nn.Conv2d(3, width, patch, patch)
+        self.positions = nn.Parameter(torch.zeros((side // patch) ** 2, width))
+        self.blocks = nn.ModuleList([Block(width, heads, False, "none") for _ in range(depth)])
+        self.norm, self.scores = nn.LayerNorm(width), nn.Linear(width, classes)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Scores of the classes."""
+        z = self.patches(x).flatten(2).transpose(1, 2) + self.positions
+        for block in self.blocks:
+            z = block(z)
+        return self.scores(self.norm(z).mean(1))
 
 
 def stepper(net: Gpt, rate: float, decay: float, norm: float) -> Callable[[Any, Any], torch.Tensor]:

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from benchmarks.peers.torch_gpt import Gpt
+from benchmarks.peers.torch_gpt import Gpt, Vit, places
 from benchmarks.peers.worker import Case
 
 
@@ -114,6 +114,7 @@ class ResNet(nn.Module):
 
 NETS: dict[str, Callable[..., nn.Module]] = {
     "perceptron": Perceptron, "lenet": LeNet, "digits": Digits, "resnet": ResNet, "gpt": Gpt,
+    "vit": Vit,
     "tied_gpt": lambda **sizes: Gpt(**sizes, tied=True),
 }  # fmt: skip
 
@@ -125,11 +126,8 @@ def net_of(case: Case, training: bool) -> nn.Module:
     torch.backends.cudnn.allow_tf32 = case.precision == "tf32"
     net = NETS[case.spec["net"]](**case.spec["sizes"]).train(training)
     arrays = {name: torch.tensor(array) for name, array in case.parameters.items()}
-    if isinstance(net, Gpt):
-        net.take(arrays)
-    else:
-        for name, parameter in net.named_parameters():
-            parameter.data.copy_(arrays[name].T if parameter.ndim == 2 else arrays[name])
+    for name, place in places(net, arrays).items():
+        place.copy_(arrays[name])
     if case.precision == "bf16":
         net.forward = precise(case, net.forward)  # type: ignore[method-assign]
     return net.to(case.device)

@@ -20,6 +20,8 @@ from typing import Any
 import numpy as np
 
 STEPS, LOOPED = 10, 64
+TEN = "ten steps"
+"""The measure whose call takes ten steps, of competitors whose calls take many."""
 
 
 @dataclass(frozen=True)
@@ -60,12 +62,14 @@ class Case:
 class Timed:
     """A function to time, and its number of steps. It returns the losses of the steps, or scores.
 
-    `fetch` converts what it returns to an array of NumPy.
+    `fetch` converts what it returns to an array of NumPy; `parameters` returns the model's by name, matrices
+    as [in, out].
     """
 
     call: Callable[[], Any]
     steps: int = 1
     fetch: Callable[[Any], Any] = np.asarray
+    parameters: Callable[[], Mapping[str, np.ndarray]] = dict
 
 
 Makers = Mapping[str, Callable[[], Timed]]
@@ -115,6 +119,16 @@ class Worker:
         gc.enable()
         count = times * timed.steps
         return {"processor": processor / count, "clock": clock / count, "call": clock / times}
+
+    def train(self, path: str) -> dict[str, Any]:
+        """Take ten steps from the first parameters, and write the parameters after them to a file."""
+        if "step" not in self.makers:
+            return {"absent": True}
+        timed = self.makers.get(TEN, self.makers["step"])()
+        for _ in range(STEPS // timed.steps):
+            timed.call()
+        np.savez(path, **timed.parameters())
+        return {}
 
     def memory(self) -> dict[str, Any]:
         """Return the peak memory of this process in bytes, without that of its parent."""

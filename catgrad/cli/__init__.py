@@ -1,4 +1,4 @@
-"""The command line: `catgrad targets`, `ops`, `emit`, `verify`, `draw` and `doctor`."""
+"""The command line: `catgrad targets`, `ops`, `emit`, `compile`, `verify`, `draw` and `doctor`."""
 
 from catgrad.cli.run import main
 

@@ -1,4 +1,4 @@
-"""The commands: `targets`, `ops`, `emit`, `verify`, `draw` and `doctor`."""
+"""The commands: `targets`, `ops`, `emit`, `compile`, `verify`, `draw` and `doctor`."""
 
 from __future__ import annotations
 
@@ -51,6 +51,55 @@ Precision = Annotated[
         metavar="DTYPE",
         help="bf16: mixed precision, with matrix products, convolutions and attention in bfloat16, and the "
         "rest in float32. f32: as the model is written.",
+    ),
+]
+
+Module = Annotated[
+    str,
+    typer.Argument(
+        metavar="FILE.py:NAME",
+        help="The module: NAME in a file, or in a module MODULE:NAME, is a `torch.nn.Module`, or a function "
+        "without arguments that returns one; hf:FOLDER is a model of Hugging Face on disk.",
+    ),
+]
+Inputs = Annotated[
+    list[str],
+    typer.Option(
+        "--input",
+        metavar="TYPE",
+        help="The dtype and the shape of an argument of forward, such as 'f32[batch,1,28,28]', once for "
+        "each; a name is a size that may differ between calls.",
+    ),
+]
+Loss = Annotated[
+    str,
+    typer.Option(
+        "--loss",
+        metavar="NAME",
+        help="A loss of catgrad.losses, whose classes are the last axis, or a loss module of torch.nn; "
+        "options follow in brackets: 'CrossEntropyLoss(label_smoothing=0.1)'.",
+    ),
+]
+OptimiserName = Annotated[
+    str,
+    typer.Option(
+        "--optimizer",
+        metavar="NAME",
+        help="An optimiser, with the options and defaults of torch.optim: "
+        "'adamw(lr=1e-3, weight_decay=0.1)'.",
+    ),
+]
+Rate = Annotated[float | None, typer.Option("--lr", metavar="NUMBER", help="The learning rate.")]
+Evaluation = Annotated[
+    bool,
+    typer.Option("--eval", help="Train in evaluation mode: without dropout, and with running statistics."),
+]
+Trainable = Annotated[
+    list[str],
+    typer.Option(
+        "--trainable",
+        metavar="PATTERN",
+        help="Names of parameters to train, as patterns of a shell; others are constants. May be repeated.",
     ),
 ]
 
@@ -148,12 +197,58 @@ def emit(
         typer.echo(path)
 
 
+@app.command(name="compile")
+def compile_(
+    model: Module,
+    input: Inputs = [],  # noqa: B006  # read and never changed
+    loss: Loss = "mse",
+    optimizer: OptimiserName = "adamw",
+    lr: Rate = None,
+    target: Target = "numpy",
+    output: Annotated[
+        str, typer.Option("--output", "-o", metavar="FOLDER", help="The folder to write to; it is made.")
+    ] = "build",
+    evaluation: Evaluation = False,
+    trainable: Trainable = ["*"],  # noqa: B006
+    name: Annotated[
+        str, typer.Option("--name", metavar="NAME", help="The name of the program and its files.")
+    ] = "model",
+    option: Options = [],  # noqa: B006
+) -> None:
+    """Compile a PyTorch module with its training step, and print the paths of the files.
+
+    The folder gets the sources, the weights, a manifest (arrays, options, versions, the hash of the weights)
+    and a README that says how to build and call them.
+
+    Example: `catgrad compile net.py:make_model --input 'f32[batch,1,28,28]' --loss cross_entropy -t c`
+    """
+    from catgrad.cli.modules import Training
+
+    folder = _named(output, "output folder")
+    training = Training(model, input, loss, optimizer, lr, evaluation, trainable, name)
+    _, artifact = training.emitted(target, option)
+    for path in artifact.write(folder):
+        typer.echo(path)
+
+
 @app.command()
 def verify(
     model: Model,
     target: Target = "numpy",
     option: Options = [],  # noqa: B006  # read and never changed
     precision: Precision = "f32",
+    input: Inputs = [],  # noqa: B006
+    loss: Loss = "mse",
+    optimizer: OptimiserName = "adamw",
+    lr: Rate = None,
+    evaluation: Evaluation = False,
+    trainable: Trainable = ["*"],  # noqa: B006
+    steps: Annotated[
+        int, typer.Option("--steps", min=1, metavar="NUMBER", help="The steps to train a PyTorch module.")
+    ] = 5,
+    plot: Annotated[
+        str, typer.Option("--plot", metavar="FILE", help="A plot of the differences over the steps to write.")
+    ] = "",
 ) -> None:
     """Run the emitted program of a model, and compare every result of every function with the reference.
 
@@ -161,8 +256,24 @@ def verify(
     by a compiler, Scratch by its virtual machine. The table has for each function the largest
     |y - r| / (1 + |r|), and the tolerance of the target. The exit status is 1 if a result differs.
 
-    Example: `catgrad verify net:task --target c`
+    With --input, the model is a PyTorch module, as for `catgrad compile`. It is trained on random batches by
+    PyTorch and by the emitted program, and losses, gradients, parameters, buffers and outputs are compared
+    after each step.
+
+    Example: `catgrad verify net:task --target c`, or
+    `catgrad verify net.py:make_model --input 'f32[batch,1,28,28]' --loss cross_entropy --target c`
     """
+    if input:
+        from catgrad.cli.modules import Training
+
+        training = Training(model, input, loss, optimizer, lr, evaluation, trainable)
+        learner = training.learner(target, option)
+        replay = learner.verify(training.batches(learner.artifact, steps))
+        show(replay.HEADER, replay.rows)
+        if plot:
+            replay.plot(plot)
+        replay.check()
+        return
     from catgrad.verification import verify
 
     verification = verify(_emitted(model, target, option, precision))

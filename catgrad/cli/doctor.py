@@ -7,14 +7,9 @@ from collections.abc import Iterator, Sequence
 from catgrad.backend import Backend, backends, get_backend
 from catgrad.errors import ToolError
 from catgrad.terms.draw import GRAPHVIZ
-from catgrad.tools import Package, Tool
+from catgrad.tools import Tool
 
-TO_COME = "a target to come"
-
-OUTSIDE = (
-    GRAPHVIZ,
-    Package(name="ggml", install="pip install ggml-python", use=TO_COME, module="ggml"),
-)
+OUTSIDE = (GRAPHVIZ,)
 """Tools that no target needs."""
 
 Row = Sequence[str]

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from importlib.resources import files
+from importlib.util import module_from_spec, spec_from_file_location
 from inspect import isfunction
 from pathlib import Path
 from pkgutil import iter_modules
@@ -26,13 +27,23 @@ LIBRARIES = (*(f"{files(name)}{os.sep}" for name in PACKAGES), sysconfig.get_pat
 def resolve(reference: str) -> Any:
     """Import the Task or term that `module:name` refers to, or call the function that returns it.
 
-    Raises: UnknownName, OptionError, also for any error that the module raises except KeyboardInterrupt
+    Raises: as `find`
     """
     from catgrad.learn.functions import Functions
     from catgrad.learn.task import Task
     from catgrad.terms.term import Term
 
-    module_name, _, name = reference.partition(":")
+    return find(reference, (Task, Functions, Term), "a Task or a term", "Task(...) or build(...)")
+
+
+def find(reference: str, kinds: tuple[type, ...], what: str, built: str) -> Any:
+    """Import the value of these types that `module:name` refers to, or call the function that returns it.
+
+    The module is a name, as Python imports it, or the path of a file that ends in `.py`.
+
+    Raises: UnknownName, OptionError, also for any error that the module raises except KeyboardInterrupt
+    """
+    module_name, _, name = reference.rpartition(":")
     if not (module_name and name):
         raise OptionError(
             "a model must be given as MODULE:NAME",
@@ -40,22 +51,22 @@ def resolve(reference: str) -> Any:
             "write for example examples.iris:dense",
         )
     module = _imported(module_name)
-    with guarded(f"{reference} must be a Task or a term, or return one", "mend the module"):
+    with guarded(f"{reference} must be {what}, or return one", "mend the module"):
         if not hasattr(module, name):
-            own = {n: v for n, v in vars(module).items() if getattr(v, "__module__", "") == module_name}
-            known = {n: v for n, v in own.items() if isinstance(v, (Task, Functions, Term)) or isfunction(v)}
-            raise unknown("name in the module", name, known, f"python -c 'import {module_name}'")
+            own = {n: v for n, v in vars(module).items() if getattr(v, "__module__", "") == module.__name__}
+            known = {n: v for n, v in own.items() if isinstance(v, kinds) or isfunction(v)}
+            raise unknown("name in the module", name, known, f"python -c 'import {module.__name__}'")
         found = getattr(module, name)
-        made = callable(found) and not isinstance(found, (Task, Functions, Term))
+        made = callable(found) and not isinstance(found, kinds)
     if made:
-        must = f"{reference} must return a Task or a term when it is called without arguments"
+        must = f"{reference} must return {what} when it is called without arguments"
         with guarded(must, "give a function without arguments that builds the model"):
             found = found()
-    if not isinstance(found, (Task, Functions, Term)):
+    if not isinstance(found, kinds):
         raise OptionError(
-            f"{reference} must be a Task or a term, or return one",
+            f"{reference} must be {what}, or return one",
             f"it is {type(found).__name__}",
-            "build one with Task(...) or build(...)",
+            f"build one with {built}",
         )
     return found
 
@@ -96,11 +107,31 @@ def _is_library(filename: str) -> bool:
 
 def _imported(name: str) -> ModuleType:
     hint = "run from the folder that holds it, and see that `python -c 'import ...'` works"
+    if name.endswith(".py"):
+        with guarded(f"the file {name} must run as a module", "check its path, and its code", UnknownName):
+            return _run(Path(name).resolve())
     with guarded(f"the module {name!r} must import", f"{_nearest_module(name)}{hint}", UnknownName):
-        folder = os.getcwd()
-        if folder not in sys.path:
-            sys.path.insert(0, folder)
+        _look_in(os.getcwd())
         return import_module(name)
+
+
+def _run(file: Path) -> ModuleType:
+    """Run a file as a module with its name, which imports from its folder first, as a script does."""
+    # A file may have the name of a module that others have imported, such as copy.py.
+    name = file.stem if file.stem not in sys.modules else f"{file.stem} in {file.parent}"
+    spec = spec_from_file_location(name, file)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{file} is no module")
+    _look_in(str(file.parent))
+    module = sys.modules[name] = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def _look_in(folder: str) -> None:
+    """Import modules from this folder first."""
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
 
 
 def _nearest_module(name: str) -> str:

@@ -1,4 +1,4 @@
-"""Checkpoints: a learner's parameters, buffers and optimiser state in a safetensors file."""
+"""Checkpoints: a learner's parameters, buffers and optimiser state in a file."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from catgrad.errors import ShapeError, unknown
-from catgrad.formats import safetensors
+from catgrad.formats import weights
 from catgrad.learn.learner import Learner
 from catgrad.programs.ports import TABLES
 from catgrad.terms.state import LEARNING_RATE
@@ -36,7 +36,9 @@ def save(
     metadata: Mapping[str, str] | None = None,
     aliases: Mapping[str, str] | None = None,
 ) -> None:
-    """Write the tables of a learner by name, as safetensors; training resumes from it bit for bit.
+    """Write the tables of a learner by name; training resumes from it bit for bit.
+
+    The file is GGUF if its name ends in `.gguf`, and safetensors otherwise.
 
     `aliases` maps further names to names of arrays, as for tied weights: the file has each array once, and
     the aliases in its metadata.
@@ -49,7 +51,7 @@ def save(
             raise unknown("weight", name, arrays, "learner.parameters")
     if aliases:
         known["aliases"] = json.dumps(dict(aliases))
-    safetensors.write(path, {name: as_numpy(array) for name, array in arrays.items()}, known)
+    weights.write(path, {name: as_numpy(array) for name, array in arrays.items()}, known)
 
 
 def load(learner: Learner, path: str | Path, aliases: Mapping[str, str] | None = None) -> None:
@@ -57,18 +59,22 @@ def load(learner: Learner, path: str | Path, aliases: Mapping[str, str] | None =
 
     A file without buffers or state, such as that of another program, does not change those of the learner.
     Nor does a file without learning rates change these: they are constants of the program on some targets.
+    The file is GGUF if its name ends in `.gguf`; its quantised and 16-bit arrays fit those of float32.
     `aliases` maps names in the file to names in the model; the file may have either or both.
 
-    Raises: ArtifactError if the file is no safetensors; ShapeError if an array is missing, not in the model,
-    or has another shape or dtype, or if an alias differs from its array. Then the learner is unchanged.
+    Raises: ArtifactError unless it is a whole file of its format; ShapeError if an array is missing, not in
+    the model, or has another shape or dtype, or if an alias differs from its array. Then the learner is
+    unchanged.
     """
-    found = _without_aliases(safetensors.read(path), aliases or {}, path)
+    types = {name: _type(array) for name, array in _all(tables(learner)).items()}
+    types |= {alias: types[name] for alias, name in (aliases or {}).items() if name in types}
+    found = _without_aliases(weights.read(path, types), aliases or {}, path)
     there = {
         table: {n: a for n, a in arrays.items() if n in found or not n.startswith(LEARNING_RATE)}
         for table, arrays in tables(learner).items()
         if table == "parameters" or any(name in found for name in arrays)
     }
-    expected = {name: _type(array) for name, array in _all(there).items()}
+    expected = {name: types[name] for name in _all(there)}
     actual = {name: _type(array) for name, array in found.items()}
     if expected != actual:
         differing = sorted({name for name, _ in expected.items() ^ actual.items()})
@@ -99,6 +105,6 @@ def _all(values: Tables) -> dict[str, Any]:
     return {name: array for arrays in values.values() for name, array in arrays.items()}
 
 
-def _type(array: Any) -> tuple[tuple[int, ...], str]:
+def _type(array: Any) -> tuple[tuple[int, ...], np.dtype[Any]]:
     as_array = as_numpy(array)
-    return as_array.shape, as_array.dtype.name
+    return as_array.shape, as_array.dtype

@@ -43,7 +43,7 @@ def emit(task: Task | Functions, target: str | Backend = "numpy", **options: Any
 
 def _emitted(task: Task, backend: Backend) -> Artifact:
     with _collector_paused():
-        entries = backend.entries(backend.options) or COMPILED
+        entries = backend.entries(backend.options, task) or COMPILED
         return backend.emit(program(task, backend.has, entries))
 
 

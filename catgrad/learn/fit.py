@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from catgrad.errors import ArtifactError, OptionError, ShapeError
-from catgrad.formats import safetensors
+from catgrad.formats import weights
 from catgrad.learn.batches import Data, Source, batch_count, batches, examples_in
 from catgrad.learn.checkpoint import Tables, load, restore, save, tables
 from catgrad.learn.history import Epoch, History
 from catgrad.learn.learner import Learner
 from catgrad.learn.metrics import Metric, Metrics, evaluate_batches, finite, named
 from catgrad.learn.options import check_integer
+from catgrad.learn.plateau import Plateau
 from catgrad.learn.progress import progress_bar
 
 
@@ -32,6 +33,7 @@ def fit(
     validation: Data | None = None,
     metric: Metrics = None,
     patience: int | None = None,
+    plateau: Plateau | None = None,
     checkpoint: str | Path | None = None,
     resume: bool = False,
     progress: bool = True,
@@ -44,7 +46,8 @@ def fit(
     Data are a tuple of arrays, of which the first `inputs` are the model's and the rest labels, and
     which `batches` shuffles by `seed`; or an iterable of such tuples. After each epoch the loss and the
     metrics are computed on the validation data. With `patience`, training stops once the validation loss
-    has had no new minimum for that many epochs, and the learner is restored to the minimum.
+    has had no new minimum for that many epochs, and the learner is restored to the minimum. With a
+    `plateau`, its learning rate is reduced once that loss has stopped falling.
 
     A `checkpoint`, run.safetensors, holds parameters, buffers, state and history after the last epoch, and
     run.best.safetensors those at the least validation loss. With `resume`, training continues
@@ -58,9 +61,10 @@ def fit(
     _check_learner(learner)
     _check_ends(epochs, steps, patience)
     _check_arrays(inputs, data, validation)
-    _check_companions(validation is not None, metric, patience, checkpoint, resume)
+    _check_companions(validation is not None, metric, patience, plateau, checkpoint, resume)
+    _check_plateau(plateau, learner)
     run = _Run(
-        learner, inputs, epochs, steps, patience,
+        learner, inputs, epochs, steps, patience, plateau,
         training=batches(data, batch_size, seed, drop_last),
         held_out=None if validation is None else batches(validation, batch_size, None),
         metrics=named(metric),
@@ -85,6 +89,7 @@ class _Run:
     epochs: int | None
     steps: int | None
     patience: int | None
+    plateau: Plateau | None
     training: Source
     held_out: Source | None
     metrics: Mapping[str, Metric]
@@ -125,8 +130,12 @@ class _Run:
         return evaluate_batches(self.learner, self.held_out, self.metrics, self.inputs)
 
     def record(self, epoch: Epoch) -> None:
-        """Append the epoch to the history, remember the best tables, and write the checkpoint."""
+        """Append the epoch to the history, reduce the rate, remember the best tables, write the file."""
         is_best = self.history.add(epoch)
+        if self.plateau is not None and epoch.whole:
+            losses = [e.validation["loss"] for e in self.history.epochs]
+            if self.plateau.is_reached(losses):
+                self.plateau.reduce(self.learner)
         if is_best and self.patience is not None:
             self.best = deepcopy(tables(self.learner))
         if self.path is not None:
@@ -147,7 +156,7 @@ class _Run:
         """Restore learner and history from the checkpoint, if it exists."""
         if self.path is None or not self.path.exists():
             return
-        text = safetensors.read_metadata(self.path).get("history")
+        text = weights.read_metadata(self.path).get("history")
         if text is None:
             raise ArtifactError(
                 "training must be resumed from a checkpoint that fit wrote",
@@ -206,10 +215,23 @@ def _check_arrays(inputs: int, data: Data, validation: Data | None) -> None:
         )
 
 
+def _check_plateau(plateau: Any, learner: Learner) -> None:
+    if plateau is None:
+        return
+    if not isinstance(plateau, Plateau):
+        raise OptionError("plateau must be a Plateau", f"it is {plateau!r}", "write Plateau(patience=3)")
+    plateau.check(learner)
+
+
 def _check_companions(
-    validated: bool, metric: Metrics, patience: int | None, checkpoint: str | Path | None, resume: bool
+    validated: bool,
+    metric: Metrics,
+    patience: int | None,
+    plateau: Plateau | None,
+    checkpoint: str | Path | None,
+    resume: bool,
 ) -> None:
-    for option, given in (("metric", metric), ("patience", patience)):
+    for option, given in (("metric", metric), ("patience", patience), ("plateau", plateau)):
         if given is not None and not validated:
             raise OptionError(
                 f"{option} must have validation data", "there are none", "give validation=(x, y)"

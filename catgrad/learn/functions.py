@@ -5,18 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from math import nan
 from typing import Any
 
 from catgrad.errors import OptionError, TermError
 from catgrad.functors import evaluation, factor_buffers, factor_parameters, factor_run_numbers
+from catgrad.initialisers import Stored
 from catgrad.learn.signatures import SIGNATURES
 from catgrad.naming import numbered, require_dotted
+from catgrad.ops.literal import MAX_LITERAL_ELEMENTS, literal
 from catgrad.ops.random import initial_value
 from catgrad.programs.ports import Kind, Port, Role
 from catgrad.terms.block import any_operation
 from catgrad.terms.build import build
 from catgrad.terms.state import SEED, Slot, Update, slot
-from catgrad.terms.structural import Label
+from catgrad.terms.structural import Constant, Label
 from catgrad.terms.term import Term
 from catgrad.types import NdArrayType
 
@@ -51,7 +54,7 @@ class Functions:
     @cached_property
     def opened(self) -> Mapping[str, Opened]:
         """The terms, with parameters, buffers and run numbers as arguments."""
-        return {name: _opened(term) for name, term in self.terms.items()}
+        return {name: opened_term(term) for name, term in self.terms.items()}
 
     @cached_property
     def parameters(self) -> tuple[Slot, ...]:
@@ -120,13 +123,29 @@ def initial_term(slots: Sequence[Slot]) -> Term:
     """Build the term from a seed to the initial values of these slots; the seed is that of `seed`."""
 
     def initial(seed: Any) -> Any:
-        first = [seed if s == slot(SEED) else initial_value(s.name, s.type, s.initial, seed) for s in slots]
+        first = [seed if s == slot(SEED) else _initial(s, seed) for s in slots]
         return [Label(s.name)(value) for s, value in zip(slots, first, strict=True)]
 
     return build(initial, [SEED.array_type])
 
 
-def _opened(term: Term) -> Opened:
+def _initial(slot: Slot, seed: Any) -> Any:
+    """Compute the initial value of an array.
+
+    A stored one that is too large for source text is NaN, so that no result before its file is read is wrong.
+    """
+    initial = slot.initial
+    drawn = initial.drawn if isinstance(initial, Stored) else initial
+    if drawn is not None:
+        return initial_value(slot.name, slot.type, drawn, seed)
+    assert isinstance(initial, Stored)
+    if initial.array.size > MAX_LITERAL_ELEMENTS and slot.type.dtype.is_floating:
+        return Constant(slot.type, nan)()
+    return literal(initial.array, slot.type.dtype)
+
+
+def opened_term(term: Term) -> Opened:
+    """Turn the parameters, buffers and run numbers of a term in evaluation mode into arguments."""
     parameters, opened = factor_parameters(evaluation(term))
     buffers, opened = factor_buffers(opened)
     numbers, opened = factor_run_numbers(opened)

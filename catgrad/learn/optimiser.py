@@ -15,6 +15,7 @@ from typing import Any
 
 from catgrad import ops
 from catgrad.errors import OptionError
+from catgrad.initialisers import ZEROS, Initialiser
 from catgrad.learn.schedules import Rate, Schedule, adjustable, rate_now
 from catgrad.terms.state import LEARNING_RATE, STEP, Slot
 from catgrad.terms.structural import Constant, Label
@@ -39,6 +40,10 @@ class Run:
             self._known[key] = compute()
         return self._known[key]
 
+    def number(self, name: str, meaning: Hashable, dtype: Dtype, compute: Callable[[], Any]) -> Any:
+        """Return compute(), a float64 scalar of the term, rounded to a dtype and cached by its meaning."""
+        return self.once((name, meaning, dtype), lambda: Label(name)(ops.cast(compute(), dtype)))
+
     def count(self) -> Any:
         """The number of this update, from 1, as a float64 scalar of the term."""
         return self.once("count", lambda: Label("count")(ops.cast(STEP(), Dtype.float64) + 1))
@@ -52,9 +57,22 @@ class Run:
         return self.once(("rate", rate, dtype), lambda: rate_now(rate, dtype))
 
 
+def _same(type: NdArrayType) -> NdArrayType:
+    return type
+
+
+@dataclass(frozen=True)
+class StateArray:
+    """An array of the state for each parameter: its name, initial value, and type from the parameter's."""
+
+    name: str
+    initial: Initialiser = ZEROS
+    type: Callable[[NdArrayType], NdArrayType] = _same
+
+
 @dataclass(frozen=True)
 class Optimiser:
-    """A lens with state for each parameter; `state` names its arrays, typed like the parameter, initially 0.
+    """A lens with state for each parameter; a name in `state` is an array like the parameter, initially 0.
 
     `get(*s, p)` is the forward map; `put(run, *s, p, dp)` returns `(*s, p)`. Both are functions on
     variables. `prepare` transforms all gradients together before that; `choose` returns the
@@ -63,7 +81,7 @@ class Optimiser:
 
     name: str
     put: Callable[..., Any]
-    state: tuple[str, ...] = ()
+    state: tuple[str | StateArray, ...] = ()
     get: Callable[..., Any] = lambda *state_and_parameter: state_and_parameter[-1]
     prepare: Gradients = field(default=list)
     choose: Callable[[Slot], Optimiser] | None = None
@@ -72,6 +90,15 @@ class Optimiser:
     def of(self, parameter: Slot) -> Optimiser:
         """Return the optimiser of one parameter."""
         return self if self.choose is None else self.choose(parameter).of(parameter)
+
+    def is_frozen(self, parameter: Slot) -> bool:
+        """Tell whether the optimiser of a parameter is `frozen()`."""
+        return self.of(parameter).put is _same_parameter
+
+    def slots(self, parameter: Slot) -> tuple[Slot, ...]:
+        """Return the slots of the state of one parameter, `momentum.<parameter>` and so on."""
+        arrays = (StateArray(array) if isinstance(array, str) else array for array in self.state)
+        return tuple(Slot(f"{a.name}.{parameter.name}", a.type(parameter.type), a.initial) for a in arrays)
 
 
 def require_optimiser(value: Any) -> Optimiser:
@@ -113,9 +140,13 @@ def grouped(choose: Callable[[Slot], Optimiser]) -> Optimiser:
     return Optimiser("grouped", _never, choose=chosen)
 
 
+def _same_parameter(run: Run, p: Any, dp: Any) -> tuple[Any]:
+    return (p,)
+
+
 def frozen() -> Optimiser:
     """Constant parameters: p ← p."""
-    return Optimiser("frozen", lambda run, p, dp: (p,))
+    return Optimiser("frozen", _same_parameter)
 
 
 def clipped(optimiser: Optimiser, norm: float) -> Optimiser:
@@ -137,9 +168,9 @@ def clipped(optimiser: Optimiser, norm: float) -> Optimiser:
             return []
         # One sum after the other, in the order of the parameters, so that it is the same everywhere;
         # in 32 bits at least, for the square of a norm of 256 is beyond float16.
-        total = _sum_of_squares(gradients[0])
+        total = sum_of_squares(gradients[0])
         for gradient in gradients[1:]:
-            total = total + ops.cast(_sum_of_squares(gradient), total.dtype)
+            total = total + ops.cast(sum_of_squares(gradient), total.dtype)
         ratio = norm / (Label("norm")(ops.sqrt(total)) + 1e-6)
         scale = Label("scale")(ops.minimum(ratio, Constant(NdArrayType((), total.dtype), 1)()))
         return optimiser.prepare([g * ops.broadcast(ops.cast(scale, g.dtype), g.shape) for g in gradients])
@@ -147,7 +178,8 @@ def clipped(optimiser: Optimiser, norm: float) -> Optimiser:
     return replace(optimiser, name=f"clipped {optimiser.name}", prepare=clip)
 
 
-def _sum_of_squares(x: Any) -> Any:
+def sum_of_squares(x: Any) -> Any:
+    """Compute Σ x² in 32 bits at least."""
     wide = ops.cast(x, x.dtype.wide)
     return ops.contract(wide, wide, x.type.rank)
 
@@ -161,4 +193,4 @@ def _never(*_: Any) -> Any:
     raise OptionError("grouped must be resolved to the optimiser of a parameter", "it was not", "use .of")
 
 
-__all__ = ["Optimiser", "Rate", "Run", "Schedule", "clipped", "frozen", "grouped", "scaled"]
+__all__ = ["Optimiser", "Rate", "Run", "Schedule", "StateArray", "clipped", "frozen", "grouped", "scaled"]

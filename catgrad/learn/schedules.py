@@ -6,9 +6,9 @@ the first update, as in torch.optim.lr_scheduler.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import pi
+from math import log, pi
 from typing import Any
 
 from catgrad import ops
@@ -56,6 +56,40 @@ def step_decay(rate: float, every: int, factor: float = 0.1) -> Schedule:
     return Schedule("step", lambda t: first * _number(t, shrink) ** ops.floor(t / every))
 
 
+def multi_step_decay(rate: float, milestones: Sequence[int], factor: float = 0.1) -> Schedule:
+    """η(t) = η₀ · factorⁿ for n milestones that are ≤ t, as torch.optim.lr_scheduler.MultiStepLR."""
+    first, shrink = positive(RATE, rate), positive("the factor of multi_step_decay", factor)
+    if isinstance(milestones, str) or not isinstance(milestones, Sequence):
+        raise OptionError("milestones must be a list of steps", f"it is {milestones!r}", "write [30, 80]")
+    for milestone in milestones:
+        check_integer("a milestone of multi_step_decay", milestone, 0)
+
+    def at(t: Any) -> Any:
+        count = ops.zeros_like(t)
+        for milestone in milestones:
+            count = count + ops.cast(t >= milestone, t.dtype)
+        return first * _number(t, shrink) ** count
+
+    return Schedule("multi_step", at)
+
+
+def linear(rate: float, steps: int = 5, start: float = 1 / 3, end: float = 1.0) -> Schedule:
+    """η(t) = η₀ (start + (end − start) min(t / steps, 1)), as torch.optim.lr_scheduler.LinearLR."""
+    first = positive(RATE, rate)
+    start, end = positive("the start of linear", start), number("the end of linear", end)
+    check_integer("the steps of linear", steps, 1)
+    if max(start, end) > 1:
+        raise OptionError("linear must have factors of at most 1", f"they are {start} and {end}", "try 0.1")
+    return Schedule("linear", lambda t: first * (start + (end - start) * _progress(t, 0, steps)))
+
+
+def polynomial(rate: float, steps: int = 5, power: float = 1.0) -> Schedule:
+    """η(t) = η₀ (1 − min(t / steps, 1))^power, as torch.optim.lr_scheduler.PolynomialLR."""
+    first, power = positive(RATE, rate), number("the power of polynomial", power)
+    check_integer("the steps of polynomial", steps, 1)
+    return Schedule("polynomial", lambda t: first * (1 - _progress(t, 0, steps)) ** power)
+
+
 def exponential_decay(rate: float, factor: float) -> Schedule:
     """η(t) = η₀ · factorᵗ, as torch.optim.lr_scheduler.ExponentialLR."""
     first, shrink = positive(RATE, rate), positive("the factor of exponential_decay", factor)
@@ -87,6 +121,70 @@ def cosine(rate: float, steps: int, warm_up: int = 0, least: float = 0.0) -> Sch
         return ops.select(t < warm_up, (first / warm_up) * (t + 1), fallen)
 
     return Schedule("cosine", at)
+
+
+def cosine_with_restarts(rate: float, period: int, growth: int = 1, least: float = 0.0) -> Schedule:
+    """Half a cosine from η₀ down to `least`, again and again, each `growth` times as long as the one before.
+
+    The first takes `period` steps. As torch.optim.lr_scheduler.CosineAnnealingWarmRestarts.
+
+    Source: Loshchilov and Hutter 2017 (arXiv:1608.03983), section 3
+    """
+    first, least = positive(RATE, rate), number("the least rate of cosine_with_restarts", least)
+    check_integer("the period of cosine_with_restarts", period, 1)
+    check_integer("the growth of cosine_with_restarts", growth, 1)
+
+    def at(t: Any) -> Any:
+        if growth == 1:
+            return _falling(first, least, t / period - ops.floor(t / period))
+        # Half a step later, the quotient is not so close to a whole number that rounding reaches it.
+        restarts = ops.floor(ops.log((t + 0.5) * ((growth - 1) / period) + 1) / log(growth))
+        scale = _number(t, growth) ** restarts
+        begin = (scale - 1) * (period / (growth - 1))
+        return _falling(first, least, (t - begin) / (period * scale))
+
+    return Schedule("cosine_with_restarts", at)
+
+
+SCALES: dict[str, Callable[[Any, Any, Any], Any]] = {
+    "triangular": lambda t, cycle, factor: 1.0,
+    "triangular2": lambda t, cycle, factor: _number(t, 0.5) ** cycle,
+    "exp_range": lambda t, cycle, factor: _number(t, factor) ** t,
+}
+"""Heights of the triangles of `cyclic`, at step t in the cycle of this number, from 0."""
+
+
+def cyclic(
+    rate: float,
+    top: float,
+    up: int = 2000,
+    down: int | None = None,
+    mode: str = "triangular",
+    factor: float = 1.0,
+) -> Schedule:
+    """Triangles: η rises from η₀ to `top` over `up` steps, and falls over `down`, by default as many.
+
+    Their height is halved in each cycle in the mode "triangular2", and multiplied by factorᵗ in
+    "exp_range". As torch.optim.lr_scheduler.CyclicLR with cycle_momentum=False.
+
+    Source: Smith 2017 (arXiv:1506.01186), section 3
+    """
+    low, height = number(RATE, rate), positive("the top of cyclic", top) - number(RATE, rate)
+    factor, down = positive("the factor of cyclic", factor), up if down is None else down
+    for steps in (up, down):
+        check_integer("the steps of cyclic", steps, 1)
+    if mode not in SCALES:
+        raise OptionError(
+            f"the mode of cyclic must be one of {', '.join(SCALES)}", f"it is {mode!r}", "leave it out"
+        )
+
+    def at(t: Any) -> Any:
+        cycle = ops.floor(t / (up + down))
+        position = t - (up + down) * cycle
+        share = ops.minimum(position / up, (up + down - position) / down)
+        return low + height * share * SCALES[mode](t, cycle, factor)
+
+    return Schedule("cyclic", at)
 
 
 def one_cycle(rate: float, steps: int, rise: float = 0.3, start: float = 25.0, end: float = 1e4) -> Schedule:

@@ -17,6 +17,7 @@ from catgrad.functors import (
 )
 from catgrad.functors.reverse import cotangents
 from catgrad.learn.checks import Loss, check_is_loss, check_parts, check_takes, checked_put
+from catgrad.learn.functions import opened_term
 from catgrad.learn.optimiser import Optimiser, Run
 from catgrad.learn.signatures import SIGNATURES
 from catgrad.naming import numbered, require_dotted
@@ -42,7 +43,8 @@ class Task:
     """A model X → Ŷ, the optimiser that updates its parameters P, and the loss (Ŷ, Y) -> number.
 
     Y has the types of `labels`, by default those of the model's outputs. With `runtime_learning_rate`, a
-    constant learning rate becomes a run number in the state S, `learning_rate`. Its terms, where S is the
+    constant learning rate becomes a run number in the state S, `learning_rate`. `inference` is the model in
+    evaluation mode where that is another term than `evaluation` finds. Its terms, where S is the
     optimiser's state and M the model's own (running statistics, the counter of random numbers),
     which a term leaves out if it does not read them:
 
@@ -66,6 +68,7 @@ class Task:
     name: str = "model"
     labels: tuple[NdArrayType, ...] | None = None
     runtime_learning_rate: bool = False
+    inference: Term | None = None
 
     def __post_init__(self) -> None:
         require_dotted(self.name)
@@ -133,7 +136,19 @@ class Task:
     @cached_property
     def predict_term(self) -> Term:
         """M ⊗ P ⊗ X → Ŷ, in evaluation mode."""
-        return selected(evaluation(self.trained_term), slice(len(self.buffers), None))
+        if self.inference is None:
+            return selected(evaluation(self.trained_term), slice(len(self.buffers), None))
+        opened, slots = opened_term(self.inference), (*self.buffers, *self.parameters)
+
+        def predict(*arguments: Any) -> Any:
+            given = {s.name: Label(s.name)(a) for s, a in zip(slots, arguments, strict=False)}
+            x = zip(numbered("x", len(self.inputs)), arguments[len(slots) :], strict=True)
+            kept = (given[s.name] for s in (*opened.numbers, *opened.buffers, *opened.parameters))
+            values = opened.term.apply(*kept, *(Label(n)(a) for n, a in x))[len(opened.buffers) :]
+            y_hat = zip(numbered("y_hat", len(self.outputs)), values, strict=True)
+            return [Label(n)(y) for n, y in y_hat]
+
+        return build(predict, [s.type for s in slots] + list(self.inputs))
 
     @cached_property
     def criterion_term(self) -> Term:
@@ -262,9 +277,9 @@ class Task:
     def _moments(self) -> tuple[Slot, ...]:
         """The optimiser's arrays, parameter by parameter."""
         return tuple(
-            Slot(f"{array}.{p.name}", p.type)
+            array
             for p, optimiser in zip(self.parameters, self._optimisers, strict=True)
-            for array in optimiser.state
+            for array in optimiser.slots(p)
         )
 
     @property

@@ -31,6 +31,7 @@ from catgrad.loops.ir.scalar import Bounds, Buffer, Compute, IndexValue, Load, M
 from catgrad.loops.ir.steps import Attend, AttentionPart, For, If, Lowered, Product, Step
 from catgrad.loops.memory_plan import Plan
 from catgrad.loops.passes.reductions import Differs
+from catgrad.ops.attention import seen
 from catgrad.ops.extrema import ArgMax, ArgMin
 from catgrad.ops.random import Draw
 from catgrad.ops.sort import ArgSort
@@ -327,7 +328,7 @@ def attended(
     scale = q.dtype.type(step.scale)
     scores = q @ k.T * scale
     if step.causal:
-        scores = np.where(np.tri(len(q), len(k), dtype=bool), scores, -np.inf)
+        scores = np.where(seen(len(q), len(k), step.window), scores, -np.inf)
     if step.part is AttentionPart.OUTPUT:
         greatest = scores.max(axis=1, keepdims=True)
         exponentials = np.exp(scores - greatest)

@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 
 from catgrad.dims import Size
-from catgrad.errors import ShapeError
+from catgrad.errors import OptionError, ShapeError
 from catgrad.ops.compare import select
 from catgrad.ops.contract import Contract
 from catgrad.ops.extrema import iota
 from catgrad.ops.reduce import broadcast
+from catgrad.ops.shape import reshape
 from catgrad.ops.softmax import Softmax, softmax
 from catgrad.terms.op import Examples, Op, Types, floating
 from catgrad.terms.structural import Constant
@@ -22,16 +23,30 @@ from catgrad.types import Array, NdArrayType
 class Attention(Op):
     """Scaled dot-product attention: y = softmax(q kᵀ / √d) v, for floating T.
 
-    With `causal`, position t attends to positions up to t only.
+    With `causal`, position t attends to positions up to t only, and with a `window` of n to the last n of
+    these: t - n + 1, …, t.
 
-    Type:     (T[b…, t, d], T[b…, s, d], T[b…, s, e]) -> T[b…, t, e]
-    Raises:   ShapeError if the shapes do not fit; if d is symbolic; if there are no keys
+    Type:     (T[b…, t, d], T[b…, s, d], T[b…, s, e]) -> T[b…, t, e]; with a window, t = s
+    Raises:   ShapeError if the shapes do not fit; if d is symbolic; if there are no keys; OptionError unless
+              a window is an integer ≥ 1 of causal attention
     Gradient: of the body
-    Source:   Vaswani et al. 2017 (arXiv:1706.03762), equation 1
+    Source:   Vaswani et al. 2017 (arXiv:1706.03762), equation 1; windows: Beltagy et al. 2020
+              (arXiv:2004.05150), section 3.1
     """
 
     causal: bool = False
+    window: int | None = None
     contracts = True
+
+    def __post_init__(self) -> None:
+        if self.window is None:
+            return
+        if not self.causal:
+            raise OptionError("a window must be one of causal attention", "causal is False", "set it")
+        if not isinstance(self.window, int) or isinstance(self.window, bool) or self.window < 1:
+            raise OptionError(
+                "a window must be an integer of at least 1", f"it is {self.window!r}", "count its positions"
+            )
 
     def type(self, q: NdArrayType, k: NdArrayType, v: NdArrayType) -> Types:
         fits = q.rank == k.rank == v.rank >= 2 and q.shape[:-2] == k.shape[:-2] == v.shape[:-2]
@@ -47,6 +62,12 @@ class Attention(Op):
                 f"they are {q}, {k} and {v}",
                 "move heads before positions, and check the sizes",
             )
+        if self.window is not None and q.shape[-2] != k.shape[-2]:
+            raise ShapeError(
+                "attention with a window must have as many queries as keys",
+                f"they are {q} and {k}",
+                "attend to all keys",
+            )
         return floating(q).with_shape((*q.shape[:-1], v.shape[-1]))
 
     def minimum_sizes(self, q: NdArrayType, k: NdArrayType, v: NdArrayType) -> tuple[tuple[Size, int], ...]:
@@ -55,7 +76,7 @@ class Attention(Op):
     def ref(self, q: Array, k: Array, v: Array) -> Any:
         scores = q @ np.swapaxes(k, -1, -2) * q.dtype.type(_scale(q))
         if self.causal:
-            scores = np.where(np.tri(scores.shape[-2], scores.shape[-1], dtype=bool), scores, -inf)
+            scores = np.where(seen(scores.shape[-2], scores.shape[-1], self.window), scores, -inf)
         return Softmax(scores.ndim - 1).ref(scores) @ v
 
     def body(self, q: Any, k: Any, v: Any) -> Any:
@@ -63,19 +84,42 @@ class Attention(Op):
         t, s, d, e = range(len(b), len(b) + 4)
         scores = Contract((*b, t, d), (*b, s, d), (*b, t, s))(q, k) * _scale(q)
         if self.causal:
-            scores = select(_not_later(scores), scores, Constant(scores.type, -inf)())
+            scores = select(_seen(scores, self.window), scores, Constant(scores.type, -inf)())
         return Contract((*b, t, s), (*b, s, e), (*b, t, e))(softmax(scores), v)
 
     @classmethod
     def examples(cls) -> Examples:
         shapes = [((2, 3), (4, 3), (4, 5)), ((2, 3, 4, 2), (2, 3, 4, 2), (2, 3, 4, 2))]
         types = [tuple(map(NdArrayType, three)) for three in shapes]
-        return [(cls(False), types[0]), (cls(False), types[1]), (cls(True), types[1])]
+        return [
+            (cls(False), types[0]),
+            (cls(False), types[1]),
+            (cls(True), types[1]),
+            (cls(True, 2), types[1]),
+        ]
 
 
-def attention(q: Any, k: Any, v: Any, causal: bool = False) -> Any:
-    """softmax(q kᵀ / √d) v over the last two axes; with `causal`, up to each position only."""
-    return Attention(causal)(q, k, v)
+def attention(q: Any, k: Any, v: Any, causal: bool = False, window: int | None = None) -> Any:
+    """softmax(q kᵀ / √d) v over the last two axes; with `causal`, up to each position only.
+
+    A `window` limits causal attention to that many positions, of which a query's own is the last.
+    """
+    return Attention(causal, window)(q, k, v)
+
+
+def shared_heads(x: Any, heads: int) -> Any:
+    """Copy each head of keys or values for the heads that share it: [b…, k, t, e] to [b…, heads, t, e]."""
+    *batch, own, t, e = x.shape
+    if own == heads:
+        return x
+    copies = broadcast(x, (*batch, own, heads // own, t, e), (len(batch) + 1,))
+    return reshape(copies, *batch, heads, t, e)
+
+
+def seen(t: int, s: int, window: int | None = None) -> Array:
+    """Return the mask of causal attention as an array: true where a query attends to a key."""
+    mask = np.tri(t, s, dtype=bool)
+    return mask if window is None else mask & ~np.tri(t, s, -window, dtype=bool)
 
 
 def _scale(q: Any) -> float:
@@ -83,9 +127,11 @@ def _scale(q: Any) -> float:
     return 1 / sqrt(q.shape[-1]) if q.shape[-1] else 1.0
 
 
-def _not_later(scores: Any) -> Any:
+def _seen(scores: Any, window: int | None) -> Any:
     """Return the causal mask: true where the position of the key is at most that of the query."""
     *_, t, s = scores.shape
     last = scores.type.rank - 1
     queries = broadcast(iota(t), scores.shape, (*range(last - 1), last))
-    return broadcast(iota(s), scores.shape) <= queries
+    keys = broadcast(iota(s), scores.shape)
+    not_later = keys <= queries
+    return not_later if window is None else not_later & (queries < keys + window)

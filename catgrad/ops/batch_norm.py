@@ -7,11 +7,13 @@ from typing import Any
 import numpy as np
 
 from catgrad.errors import ShapeError
-from catgrad.ops.reduce import broadcast, mean, mean_of
+from catgrad.ops.arithmetic import maximum
+from catgrad.ops.cast import cast
+from catgrad.ops.reduce import broadcast, mean, mean_of, number_of
 from catgrad.ops.shape import Axes
 from catgrad.ops.transcendental import sqrt
 from catgrad.terms.op import INPUTS, Examples, Op, Types, floating
-from catgrad.terms.structural import zeros_like
+from catgrad.terms.structural import Constant, zeros_like
 from catgrad.types import Array, NdArrayType
 
 
@@ -76,6 +78,20 @@ def others(x: Any) -> Axes:
 def copied(channels: Any, x: Any) -> Any:
     """Broadcast a number for each channel to the shape of x."""
     return broadcast(channels, x.shape, others(x))
+
+
+def tracked(x: Any, mean_so_far: Any, variance_so_far: Any, momentum: float) -> tuple[Any, Any]:
+    """Move running statistics towards those of a batch by `momentum`, the variance as n / (n - 1) · σ²."""
+    _, variance = moments(x)
+    wide = x.dtype.wide  # float16 cannot represent the size of a batch
+    count = number_of(x.type.size, wide) / number_of(x.shape[1], wide)
+    # A batch of one number for each channel has the variance 0, not 0/0.
+    spread = maximum(count - 1, Constant(count.type, 1)())
+    unbiased = variance * broadcast(cast(count / spread, x.dtype), variance.shape)
+    return (
+        (1 - momentum) * mean_so_far + momentum * mean(x, others(x)),
+        (1 - momentum) * variance_so_far + momentum * unbiased,
+    )
 
 
 def moments(x: Any) -> tuple[Any, Any]:

@@ -50,8 +50,8 @@ class Clamp(FloatMap):
 
     def rev(self, x: Any, dy: Any) -> Any:
         if self.low is not None:
-            dy = select(x < self.low, zeros_like(dy), dy)
-        return dy if self.high is None else select(x > self.high, zeros_like(dy), dy)
+            dy = select(x >= self.low, dy, zeros_like(dy))
+        return dy if self.high is None else select(x <= self.high, dy, zeros_like(dy))
 
     @classmethod
     def examples(cls) -> Examples:

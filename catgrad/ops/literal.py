@@ -12,18 +12,17 @@ from catgrad.dims import numbers
 from catgrad.errors import OptionError, ShapeError
 from catgrad.terms.op import NOTHING, Examples, Op, Types
 from catgrad.terms.structural import Constant
-from catgrad.types import Dtype, NdArrayType
+from catgrad.types import Array, Dtype, NdArrayType
 
 MAX_LITERAL_ELEMENTS = 1000
-"""The maximum size of an array literal, which is part of the emitted text."""
+"""The maximum size of an array literal in a model, as it is part of the emitted text."""
 
 
 class ArrayLiteral(Op):
     """Array literal: y = elements, in row-major order.
 
     Type:     () -> T
-    Raises:   ShapeError unless there are as many as the shape has; DtypeError if one does not fit T;
-              OptionError if there are more than 1000
+    Raises:   ShapeError unless there are as many as the shape has; DtypeError if one does not fit T
     Gradient: none, for there is no input
     """
 
@@ -35,12 +34,6 @@ class ArrayLiteral(Op):
     result = "array"
 
     def __post_init__(self) -> None:
-        if len(self.elements) > MAX_LITERAL_ELEMENTS:
-            raise OptionError(
-                f"an array literal must have at most {MAX_LITERAL_ELEMENTS} elements",
-                f"there are {len(self.elements)}",
-                "make it a parameter or an input of the model",
-            ).about("ArrayLiteral")
         if len(self.elements) != self.array_type.size:
             raise ShapeError(
                 f"there must be as many elements as {self.array_type} has",
@@ -90,7 +83,23 @@ def array(values: Any, dtype: Dtype | None = None) -> Any:
         ).about("array") from None
     if dtype is None:
         dtype = Dtype.bool if given.dtype == bool and given.size else Dtype.float32
-    type, elements = NdArrayType(given.shape, dtype), tuple(given.ravel().tolist())
-    if len(set(map(repr, elements))) <= 1:  # 0.0 equals -0.0, but is a different number
+    if given.size > MAX_LITERAL_ELEMENTS and not is_uniform(given):
+        raise OptionError(
+            f"an array literal must have at most {MAX_LITERAL_ELEMENTS} elements",
+            f"there are {given.size}",
+            "make it a parameter or an input of the model",
+        ).about("array")
+    return literal(given, dtype)
+
+
+def literal(values: Array, dtype: Dtype) -> Any:
+    """Return an array as a literal of any size, which initial values may have."""
+    type, elements = NdArrayType(values.shape, dtype), tuple(values.ravel().tolist())
+    if is_uniform(values):
         return Constant(type, elements[0] if elements else 0)()
     return ArrayLiteral(type, elements)()
+
+
+def is_uniform(values: Array) -> bool:
+    """Return whether all elements have the same bits, so 0.0 and -0.0 differ."""
+    return bool(values.tobytes() == values.reshape(-1)[:1].tobytes() * values.size)

@@ -10,7 +10,7 @@ import numpy as np
 
 from catgrad.dims import numbers
 from catgrad.errors import DtypeError, OptionError
-from catgrad.initialisers import Initialiser, Normal, Uniform
+from catgrad.initialisers import Drawn, Normal, Uniform
 from catgrad.ops.arithmetic import floor
 from catgrad.ops.cast import cast
 from catgrad.ops.compare import select
@@ -217,7 +217,7 @@ def stream_of(name: str) -> int:
     return crc32(name.encode())
 
 
-def initial_value(name: str, type: NdArrayType, initial: Initialiser, seed: Any) -> Any:
+def initial_value(name: str, type: NdArrayType, initial: Drawn, seed: Any) -> Any:
     """Draw the initial value of an array, from the stream of its name at counter 0."""
     if not isinstance(initial, (Uniform, Normal)):
         return Constant(type, initial.value)()

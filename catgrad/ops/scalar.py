@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from catgrad.terms.op import Op, Types, floating, numeric
+from catgrad.terms.op import INPUTS, Examples, Op, Types, floating, numeric
 from catgrad.types import NdArrayType
 
 
@@ -22,3 +22,14 @@ class FloatMap(Op, register=False):
 
     def type(self, *types: NdArrayType) -> Types:
         return floating(*types)
+
+
+class SpecialMap(FloatMap, register=False):
+    """(T, …) -> T for floating T, element by element: a long definition, of which tests use one shape."""
+
+    saves = INPUTS
+    costly = True
+
+    @classmethod
+    def examples(cls) -> Examples:
+        return [(cls(), (NdArrayType((2, 3)),) * cls.arity())]

@@ -12,6 +12,7 @@ import numpy as np
 
 from catgrad.dims import Dim, Size, numbers
 from catgrad.errors import DtypeError, OptionError, ShapeError, TermError, one_line
+from catgrad.initialisers import Stored
 from catgrad.naming import require_dotted
 from catgrad.programs.ports import Kind, Port, Role, tables
 from catgrad.terms.block import blocks
@@ -149,6 +150,12 @@ class Program:
         """Names of all dtypes in the functions and tables."""
         kept = (slot.type.dtype.name for table in self.tables.values() for slot in table)
         return frozenset(kept).union(*map(dtypes, self.functions))
+
+    @cached_property
+    def stored(self) -> Mapping[str, Array]:
+        """The arrays of the tables that are given, by name."""
+        slots = (slot for table in self.tables.values() for slot in table)
+        return {slot.name: slot.initial.array for slot in slots if isinstance(slot.initial, Stored)}
 
     @cached_property
     def kinds(self) -> Mapping[Kind, Function]:

@@ -260,13 +260,16 @@ _SCOPE: ContextVar[tuple[str, ...]] = ContextVar("_SCOPE", default=())
 
 @contextmanager
 def scope(name: str) -> Iterator[None]:
-    """Prefix the names of parameters, also in error messages, with `name`: `encoder.0.weight`.
+    """Prefix the names of parameters with `name`: `encoder.0.weight`; errors within have the dotted name.
 
     An empty name has no effect.
     """
     token = _SCOPE.set((*_SCOPE.get(), name) if name else _SCOPE.get())
     try:
         yield
+    except CatgradError as error:
+        error.about(where=qualified())
+        raise
     finally:
         _SCOPE.reset(token)
 

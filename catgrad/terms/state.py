@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from catgrad.errors import OptionError, TermError
@@ -24,7 +24,7 @@ class Persistent(Named, register=False):
         super().__post_init__()
         if not isinstance(self.initial, Initialiser):
             raise OptionError(
-                "an initialiser must be Uniform, Normal or Filled",
+                "an initialiser must be Uniform, Normal, Filled or Stored",
                 f"that of {self.name} is {self.initial!r}",
                 "import one from catgrad.initialisers",
             )
@@ -54,9 +54,14 @@ class Persistent(Named, register=False):
 class Parameter(Persistent):
     """A parameter, updated from its gradient; `factor_parameters` turns it into an argument.
 
+    The rows of a matrix are inputs and its columns outputs, or with `outputs_first`, as in PyTorch, the
+    other way round. Optimisers that distinguish them read this.
+
     Type:     () -> T
     Gradient: none; a model is differentiated after its parameters are factored out
     """
+
+    outputs_first: bool = False
 
 
 class Buffer(Persistent):
@@ -120,11 +125,15 @@ def learning_rate(initial: float, name: str = LEARNING_RATE) -> RunNumber:
 
 @dataclass(frozen=True)
 class Slot:
-    """Name, type and initial value of an array: a parameter, a buffer, or optimiser state."""
+    """Name, type and initial value of an array: a parameter, a buffer, or optimiser state.
+
+    `outputs_first` is that of a parameter; arrays that differ in it alone are equal.
+    """
 
     name: str
     type: NdArrayType
     initial: Initialiser = ZEROS
+    outputs_first: bool = field(default=False, compare=False)
 
     def __post_init__(self) -> None:
         require_dotted(self.name)
@@ -132,4 +141,5 @@ class Slot:
 
 def slot(kept: Persistent) -> Slot:
     """Return the slot of a generator."""
-    return Slot(kept.name, kept.array_type, kept.initial)
+    outputs_first = isinstance(kept, Parameter) and kept.outputs_first
+    return Slot(kept.name, kept.array_type, kept.initial, outputs_first)

@@ -216,6 +216,20 @@ class Barrier(Op):
         return [(cls(2), (NdArrayType((2, 3)), NdArrayType((2,))))]
 
 
+class Assume(Barrier):
+    """The identity, which requires that each of these sizes is at least a number."""
+
+    sizes: tuple[tuple[Size, int], ...] = ()
+
+    def minimum_sizes(self, *types: NdArrayType, **_: Any) -> tuple[tuple[Size, int], ...]:
+        """Return the requirements."""
+        return self.sizes
+
+    @classmethod
+    def examples(cls) -> Examples:
+        return [(cls(1, ((2, 1),)), (NdArrayType((2, 3)),))]
+
+
 def zeros_like(x: Any) -> Any:
     """Return zeros of the type of x."""
     return Constant(x.type, 0)()

@@ -158,6 +158,10 @@ OPTIMISERS = {
     "adamw": optimisers.adamw(0.05),
     "rmsprop": optimisers.rmsprop(0.01, momentum=0.5, centred=True),
     "adagrad": optimisers.adagrad(0.1),
+    "nadam": optimisers.nadam(0.05, decoupled_weight_decay=True, weight_decay=0.1),
+    "radam": optimisers.radam(0.05, 0.9, 0.9),
+    "rprop": optimisers.rprop(maximize=True),
+    "adafactor": optimisers.adafactor(0.1, weight_decay=0.1),
     "lion": optimisers.lion(0.01, weight_decay=0.5),
     "muon": optimisers.muon(0.1, 0.9, 0.2),
     "clipped": optimisers.clipped(sgd(0.5, 0.9), 0.05),
@@ -168,6 +172,8 @@ OPTIMISERS = {
     "exponential decay": sgd(schedules.exponential_decay(0.3, 0.9)),
     "cosine": sgd(schedules.cosine(0.3, 5, warm_up=1, least=0.1)),
     "one cycle": sgd(schedules.one_cycle(0.3, 5)),
+    "restarts": sgd(schedules.cosine_with_restarts(0.3, 1, 2)),
+    "triangles": sgd(schedules.cyclic(0.1, 0.3, 1, 2, "triangular2")),
 }
 
 LOSSES = {

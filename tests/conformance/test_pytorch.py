@@ -413,16 +413,19 @@ def test_a_small_cnn_trains_as_in_torch(target):
 
 
 @on_all_targets_with("symbolic sizes")
-@pytest.mark.parametrize("causal", [False, True])
-def test_attention_agrees_with_torch(target, causal):
+@pytest.mark.parametrize(("causal", "window"), [(False, None), (True, None), (True, 3)])
+def test_attention_agrees_with_torch(target, causal, window):
     """Compare values and all gradients, with a symbolic length."""
     shape = NdArrayType((2, 3, Dim("t"), 4), Dtype.float64)
-    term = reverse(build(lambda q, k, v: ops.attention(q, k, v, causal), [shape] * 3))
+    term = reverse(build(lambda q, k, v: ops.attention(q, k, v, causal, window), [shape] * 3))
     rng = np.random.default_rng(0)
     for length in (1, 5):
         q, k, v, dy = (rng.normal(size=(2, 3, length, 4)) for _ in range(4))
         tensors = [torch.tensor(a, requires_grad=True) for a in (q, k, v)]
-        wanted = F.scaled_dot_product_attention(*tensors, is_causal=causal)
+        seen = torch.ones(length, length, dtype=torch.bool)
+        seen = seen.tril() if causal else seen
+        seen = seen.triu(1 - window) if window else seen
+        wanted = F.scaled_dot_product_attention(*tensors, attn_mask=seen)
         gradients = torch.autograd.grad(wanted, tensors, torch.tensor(dy))
         for found in (evaluate(term, q, k, v, dy), run_on(get_backend(target), term, q, k, v, dy)):
             for a, b in zip(found, (wanted.detach(), *gradients), strict=True):

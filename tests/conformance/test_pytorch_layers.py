@@ -269,7 +269,7 @@ REFUSED = {
     "a residual that ends elsewhere": (lambda: layers.residual(layers.linear(A, f64(3), f64(2))), ShapeError),
     "heads that do not divide": (lambda: layers.attention(A, f64(6), 4), ShapeError),
     "attention without positions": (lambda: layers.attention(f64(), f64(6), 2), ShapeError),
-    "no heads": (lambda: layers.transformer_block(A, f64(6), 0), ShapeError),
+    "no heads": (lambda: layers.transformer_block(A, f64(6), 0), OptionError),
     "a symbolic fan": (lambda: initialisers.xavier_normal(Dim("n"), 3), OptionError),
     "an unknown nonlinearity": (lambda: initialisers.gain("mish"), OptionError),
     "a nonsensical initialiser": (lambda: layers.linear(A, f64(6), f64(2), initial="zeros"), OptionError),

@@ -6,9 +6,10 @@ import math
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from catgrad import Dtype, NdArrayType, Task, build, emit, layers, ops
+from catgrad import Dtype, NdArrayType, Task, build, emit, from_torch, layers, mse, ops
 from catgrad.errors import CatgradError, OptionError
 from catgrad.initialisers import Normal
 from catgrad.learn import optimisers, schedules
@@ -17,14 +18,16 @@ from tests.targets import drawn, on_targets_with
 
 torch = pytest.importorskip("torch", reason="PyTorch, the other side of the comparison, is not installed")
 optim, lr = torch.optim, torch.optim.lr_scheduler
-SHAPES = {"wide": (2, 5), "tall": (4, 3), "bias": (3,)}
+SHAPES = {"wide": (2, 5), "tall": (4, 3), "bias": (3,), "kernel": (2, 3, 1, 2)}
 
 
-def learner(optimiser, target="numpy", dtype=Dtype.float64, shapes=SHAPES):
+def learner(optimiser, target="numpy", dtype=Dtype.float64, shapes=SHAPES, outputs_first=False):
     """Return a learner with normally distributed parameters of these shapes."""
 
     def model():
-        parameters = [layers.parameter(n, NdArrayType(s, dtype), Normal()) for n, s in shapes.items()]
+        parameters = [
+            layers.parameter(n, NdArrayType(s, dtype), Normal(), outputs_first) for n, s in shapes.items()
+        ]
         return ops.mean(ops.concat([ops.reshape(p, -1) for p in parameters]))
 
     task = Task(build(model, []), optimiser, lambda y_hat: y_hat, labels=())
@@ -57,59 +60,113 @@ def assert_follows(ours, theirs, target="numpy", dtype=Dtype.float64, tolerance=
 
 RATE, DECAY = st.floats(1e-4, 0.5), st.just(0.0) | st.floats(1e-3, 0.99)
 EPSILON, SHRINK, YES = st.floats(1e-10, 1e-2), st.just(0.0) | st.floats(1e-3, 0.5), st.booleans()
+COMMON = dict(learning_rate=RATE, weight_decay=SHRINK, maximize=YES)
+MOMENTS = dict(beta1=DECAY, beta2=DECAY, epsilon=EPSILON)
 
 OPTIMISERS = {
-    "sgd": (
-        dict(learning_rate=RATE, momentum=DECAY, weight_decay=SHRINK, dampening=st.floats(0, 1)),
-        sgd,
-        lambda p, o: optim.SGD(p, o["learning_rate"], o["momentum"], o["dampening"], o["weight_decay"]),
-    ),
+    "sgd": (optimisers.sgd, optim.SGD, dict(COMMON, momentum=DECAY, dampening=st.floats(0, 1))),
     "nesterov": (
-        dict(learning_rate=RATE, momentum=st.floats(0.1, 0.99), weight_decay=SHRINK, nesterov=st.just(True)),
-        sgd,
-        lambda p, o: optim.SGD(p, o["learning_rate"], o["momentum"], 0, o["weight_decay"], nesterov=True),
+        optimisers.sgd, optim.SGD, dict(COMMON, momentum=st.floats(0.1, 0.99), nesterov=st.just(True))
     ),
-    "adam": (
-        dict(learning_rate=RATE, beta1=DECAY, beta2=DECAY, epsilon=EPSILON, weight_decay=SHRINK, amsgrad=YES),
-        optimisers.adam,
-        lambda p, o: optim.Adam(
-            p, o["learning_rate"], (o["beta1"], o["beta2"]), o["epsilon"], o["weight_decay"], o["amsgrad"]
-        ),
+    "adam": (optimisers.adam, optim.Adam, dict(COMMON, **MOMENTS, amsgrad=YES)),
+    "adamw": (optimisers.adamw, optim.AdamW, dict(COMMON, **MOMENTS, amsgrad=YES)),
+    "adamax": (optimisers.adamax, optim.Adamax, dict(COMMON, **MOMENTS)),
+    "nadam": (
+        optimisers.nadam, optim.NAdam,
+        dict(COMMON, **MOMENTS, momentum_decay=SHRINK, decoupled_weight_decay=YES),
     ),
-    "adamw": (
-        dict(learning_rate=RATE, beta1=DECAY, beta2=DECAY, epsilon=EPSILON, weight_decay=SHRINK, amsgrad=YES),
-        optimisers.adamw,
-        lambda p, o: optim.AdamW(
-            p, o["learning_rate"], (o["beta1"], o["beta2"]), o["epsilon"], o["weight_decay"], o["amsgrad"]
-        ),
-    ),
+    "radam": (optimisers.radam, optim.RAdam, dict(COMMON, **MOMENTS, decoupled_weight_decay=YES)),
     "rmsprop": (
-        dict(
-            learning_rate=RATE, alpha=st.floats(0.1, 0.99), epsilon=EPSILON, weight_decay=SHRINK,
-            momentum=DECAY, centred=YES,
-        ),
-        optimisers.rmsprop,
-        lambda p, o: optim.RMSprop(
-            p, o["learning_rate"], o["alpha"], o["epsilon"], o["weight_decay"], o["momentum"], o["centred"]
-        ),
+        optimisers.rmsprop, optim.RMSprop,
+        dict(COMMON, alpha=st.floats(0.1, 0.99), epsilon=EPSILON, momentum=DECAY, centred=YES),
     ),
     "adagrad": (
-        dict(learning_rate=RATE, epsilon=EPSILON, weight_decay=SHRINK),
-        optimisers.adagrad,
-        lambda p, o: optim.Adagrad(
-            p, o["learning_rate"], eps=o["epsilon"], weight_decay=o["weight_decay"]
+        optimisers.adagrad, optim.Adagrad,
+        dict(COMMON, epsilon=EPSILON, lr_decay=SHRINK, initial_accumulator_value=SHRINK),
+    ),
+    "adadelta": (optimisers.adadelta, optim.Adadelta, dict(COMMON, rho=DECAY, epsilon=EPSILON)),
+    "rprop": (
+        optimisers.rprop, optim.Rprop,
+        dict(
+            learning_rate=RATE, maximize=YES, eta_minus=st.floats(0.1, 0.9), eta_plus=st.floats(1.1, 2),
+            step_size_min=st.floats(1e-6, 1e-3), step_size_max=st.floats(1e-2, 50),
+        ),
+    ),
+    "asgd": (
+        optimisers.asgd, optim.ASGD,
+        dict(COMMON, lambd=SHRINK, alpha=st.floats(0, 1), t0=st.sampled_from([0.0, 3.0, 1e6])),
+    ),
+    "adafactor": (
+        optimisers.adafactor, optim.Adafactor,
+        dict(
+            COMMON, beta2_decay=st.floats(-1, 0), epsilon1=st.none() | EPSILON, epsilon2=EPSILON,
+            d=st.floats(1, 3),
         ),
     ),
 }  # fmt: skip
+"""Ours, PyTorch's, and choices of hyperparameters."""
+
+PAIRS = {
+    "betas": ("beta1", "beta2"), "etas": ("eta_minus", "eta_plus"),
+    "step_sizes": ("step_size_min", "step_size_max"),
+}  # fmt: skip
+"""Hyperparameters of torch.optim that are two of ours."""
+
+NAMES = {"learning_rate": "lr", "epsilon": "eps", "centred": "centered"}
+
+
+def keywords(options):
+    """Return the arguments of torch.optim for the same hyperparameters."""
+    single = {NAMES.get(name, name): value for name, value in options.items()}
+    pairs = {n: tuple(single.pop(part) for part in parts) for n, parts in PAIRS.items() if parts[0] in single}
+    if "epsilon1" in single:
+        pairs["eps"] = single.pop("epsilon1"), single.pop("epsilon2")
+    return {**single, **pairs}
+
+
+@pytest.fixture
+def numbers_in_float64():
+    """Let torch.optim keep numbers of the whole parameter, such as NAdam's product, in float64."""
+    usual = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(usual)
 
 
 @on_targets_with("learner")
 @pytest.mark.parametrize("name", OPTIMISERS)
 @drawn(8, data=st.data())
-def test_optimisers_with_any_options(name, target, data):
-    choices, ours, theirs = OPTIMISERS[name]
+def test_optimisers_with_any_options(numbers_in_float64, name, target, data):
+    ours, theirs, choices = OPTIMISERS[name]
     options = data.draw(st.fixed_dictionaries(choices))
-    assert_follows(ours(**options), lambda tensors: theirs(list(tensors.values()), options), target)
+    assert_follows(ours(**options), lambda p: theirs(p.values(), **keywords(options)), target)
+
+
+@pytest.mark.parametrize("name", [name for name in OPTIMISERS if name not in ("sgd", "nesterov")])
+def test_ten_steps_with_the_defaults_of_torch(numbers_in_float64, name):
+    """Gradients grow over four tensors: wide, tall, of one axis and of four."""
+    ours, theirs, _ = OPTIMISERS[name]
+    assert_follows(ours(), lambda p: theirs(p.values()), steps=10)
+
+
+class Scheduled:
+    """An optimiser of torch.optim whose rate shrinks after each step."""
+
+    def __init__(self, optimiser, factor):
+        self.optimiser, self.scheduler = optimiser, lr.ExponentialLR(optimiser, factor)
+
+    def step(self):
+        self.optimiser.step()
+        self.scheduler.step()
+
+
+@pytest.mark.parametrize("name", [name for name in OPTIMISERS if name not in ("rprop", "asgd")])
+def test_optimisers_with_a_schedule(numbers_in_float64, name):
+    """Rprop reads the rate at its first step only, and ASGD each rate one step later."""
+    ours, theirs, _ = OPTIMISERS[name]
+    options = {"weight_decay": 0.1, **({"momentum": 0.9} if theirs is optim.SGD else {})}
+    one = ours(schedules.exponential_decay(0.1, 0.5), **options)
+    assert_follows(one, lambda p: Scheduled(theirs(p.values(), 0.1, **options), 0.5), steps=6)
 
 
 @pytest.mark.parametrize("make", [optimisers.adam, optimisers.adamw])
@@ -129,46 +186,77 @@ def test_a_rate_may_equal_a_decay():
     assert_follows(optimisers.adam(0.9, beta2=0.9), lambda p: optim.Adam(p.values(), 0.9, (0.9, 0.9)))
 
 
-def orthogonal(g):
-    """The Newton-Schulz iteration of Muon, in NumPy."""
-    x = g / max(np.sqrt((g * g).sum()), 1e-7)
-    x = x.T if g.shape[0] > g.shape[1] else x
-    for _ in range(5):
-        gram = x @ x.T
-        x = 3.4445 * x + (-4.7750 * gram + 2.0315 * gram @ gram) @ x
-    return x.T if g.shape[0] > g.shape[1] else x
+@pytest.fixture
+def muon_in_float64(monkeypatch):
+    """Let torch.optim.Muon iterate in the dtype of the gradient, not in bfloat16, to compare all digits."""
+    monkeypatch.setattr(torch.Tensor, "bfloat16", torch.Tensor.clone)
+
+
+MUON = dict(
+    learning_rate=RATE, momentum=DECAY, weight_decay=SHRINK, nesterov=YES, epsilon=EPSILON | st.just(10.0),
+    ns_coefficients=st.sampled_from([(3.4445, -4.7750, 2.0315), (1.5, -0.5, 0.0), (1.875, -1.25, 0.375)]),
+    iterations=st.integers(1, 5), adjust_lr_fn=st.sampled_from(["original", "match_rms_adamw"]),
+)  # fmt: skip
+
+
+def torch_muon(matrices, o):
+    return optim.Muon(
+        matrices, o["learning_rate"], o["weight_decay"], o["momentum"], o["nesterov"], o["ns_coefficients"],
+        o["epsilon"], o["iterations"], o["adjust_lr_fn"],
+    )  # fmt: skip
 
 
 @on_targets_with("learner")
-@drawn(4, rate=RATE, momentum=DECAY, decay=SHRINK)
-def test_muon_is_its_formula_on_matrices_and_adamw_elsewhere(target, rate, momentum, decay):
-    one = learner(optimisers.muon(rate, momentum, decay), target)
-    wanted = {n: np.array(a) for n, a in one.parameters.items()}
-    bias = torch.tensor(wanted.pop("bias"), requires_grad=True)
-    rest, velocity = optim.AdamW([bias], rate, weight_decay=decay), dict.fromkeys(wanted, 0.0)
+@pytest.mark.parametrize("outputs_first", [False, True])
+@drawn(5, options=st.fixed_dictionaries(MUON))
+def test_muon_is_that_of_torch_on_matrices_and_adamw_elsewhere(
+    muon_in_float64, target, outputs_first, options
+):
+    """Matrices of our layers are transposed for torch, whose rows are outputs."""
+    one = learner(optimisers.muon(**options), target, outputs_first=outputs_first)
+
+    def turned(array):
+        return np.array(array if outputs_first or np.ndim(array) != 2 else np.transpose(array))
+
+    tensors = {n: torch.tensor(turned(a), requires_grad=True) for n, a in one.parameters.items()}
+    rate, decay = options["learning_rate"], options["weight_decay"]
+    matrices = [tensor for tensor in tensors.values() if tensor.ndim == 2]
+    others = [tensor for tensor in tensors.values() if tensor.ndim != 2]
+    theirs = torch_muon(matrices, options), optim.AdamW(others, rate, weight_decay=decay)
     for step in range(3):
         given = gradients(step)
         one.update(given)
-        bias.grad = torch.tensor(given["bias"])
-        rest.step()
-        for name, p in wanted.items():
-            velocity[name] = momentum * velocity[name] + (1 - momentum) * given[name]
-            direction = orthogonal((1 - momentum) * given[name] + momentum * velocity[name])
-            inputs, outputs = p.shape
-            wanted[name] = (1 - rate * decay) * p - rate * math.sqrt(max(1, outputs / inputs)) * direction
-        for name, array in {**wanted, "bias": bias.detach()}.items():
-            np.testing.assert_allclose(np.asarray(one.parameters[name]), array, rtol=1e-9, atol=1e-9)
+        for name, tensor in tensors.items():
+            tensor.grad = torch.tensor(turned(given[name]))
+        for optimiser in theirs:
+            optimiser.step()
+        for name, tensor in tensors.items():
+            ours = turned(np.asarray(one.parameters[name]))
+            np.testing.assert_allclose(ours, tensor.detach(), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize(("inputs", "outputs"), [(4, 16), (16, 4)])
+def test_muon_moves_the_weights_of_an_imported_module_as_torch_does(muon_in_float64, inputs, outputs):
+    module = torch.nn.Linear(inputs, outputs, bias=False).double()
+    x, y = torch.randn(5, inputs, dtype=torch.float64), torch.randn(5, outputs, dtype=torch.float64)
+    imported = from_torch(module, x)
+    one = emit(Task(imported.model, optimisers.muon(0.1), mse)).load()().learner()
+    for name, array in imported.parameters.items():
+        one.parameters[name] = array
+    one.step(x.numpy(), y.numpy())
+    torch.nn.functional.mse_loss(module(x), y).backward()
+    optim.Muon(module.parameters(), 0.1).step()
+    np.testing.assert_allclose(one.parameters["weight"], module.weight.detach(), rtol=1e-9)
 
 
 def test_muon_agrees_with_torch_within_bfloat16():
-    one = learner(optimisers.muon(0.1, 0.9, 0.2))
     for name in ("wide", "tall"):
+        one = learner(optimisers.muon(0.1, 0.9, 0.2))
         tensor = torch.tensor(one.parameters[name].T.copy(), requires_grad=True)
         tensor.grad = torch.tensor(gradients(0)[name].T.copy())
         optim.Muon([tensor], lr=0.1, momentum=0.9, weight_decay=0.2).step()
-        other = learner(optimisers.muon(0.1, 0.9, 0.2))
-        other.update(gradients(0))
-        np.testing.assert_allclose(other.parameters[name].T, tensor.detach(), atol=0.02)
+        one.update(gradients(0))
+        np.testing.assert_allclose(one.parameters[name].T, tensor.detach(), atol=0.02)
 
 
 @on_targets_with("learner")
@@ -221,7 +309,10 @@ def test_groups_agree_with_torch(target):
 
     def theirs(p):
         p["tall"].requires_grad_(False)
-        groups = [dict(params=[p["wide"]], weight_decay=0.3), dict(params=[p["bias"]], weight_decay=0.0)]
+        groups = [
+            dict(params=[p["wide"], p["kernel"]], weight_decay=0.3),
+            dict(params=[p["bias"]], weight_decay=0.0),
+        ]
         return optim.AdamW(groups, 0.1)
 
     assert_follows(ours, theirs, target)
@@ -262,6 +353,34 @@ SCHEDULES = {
     "cosine with a floor": (
         schedules.cosine(0.3, 19, least=0.1), lambda o: lr.CosineAnnealingLR(o, 19, 0.1)
     ),
+    "two milestones": (
+        schedules.multi_step_decay(0.3, (3, 11), 0.5), lambda o: lr.MultiStepLR(o, [3, 11], 0.5)
+    ),
+    "a milestone twice": (
+        schedules.multi_step_decay(0.3, [7, 0, 7, 2]), lambda o: lr.MultiStepLR(o, [7, 0, 7, 2])
+    ),
+    "linear": (schedules.linear(0.3), lambda o: lr.LinearLR(o)),
+    "linear, falling": (schedules.linear(0.3, 13, 0.9, 0.2), lambda o: lr.LinearLR(o, 0.9, 0.2, 13)),
+    "polynomial": (schedules.polynomial(0.3), lambda o: lr.PolynomialLR(o)),
+    "polynomial with a power": (schedules.polynomial(0.3, 17, 2.5), lambda o: lr.PolynomialLR(o, 17, 2.5)),
+    "restarts": (
+        schedules.cosine_with_restarts(0.3, 6), lambda o: lr.CosineAnnealingWarmRestarts(o, 6)
+    ),
+    "restarts that grow": (
+        schedules.cosine_with_restarts(0.3, 2, 2, 0.1),
+        lambda o: lr.CosineAnnealingWarmRestarts(o, 2, 2, 0.1),
+    ),
+    "triangles": (
+        schedules.cyclic(0.3, 0.7, 4), lambda o: lr.CyclicLR(o, 0.3, 0.7, 4, cycle_momentum=False)
+    ),
+    "triangles that shrink": (
+        schedules.cyclic(0.3, 0.7, 3, 2, "triangular2"),
+        lambda o: lr.CyclicLR(o, 0.3, 0.7, 3, 2, "triangular2", cycle_momentum=False),
+    ),
+    "triangles that fade": (
+        schedules.cyclic(0.3, 0.1, 5, 2, "exp_range", 0.9),
+        lambda o: lr.CyclicLR(o, 0.3, 0.1, 5, 2, "exp_range", 0.9, cycle_momentum=False),
+    ),
     "one cycle": (
         schedules.one_cycle(0.3, 20),
         lambda o: lr.OneCycleLR(o, 0.3, total_steps=20, cycle_momentum=False),
@@ -280,6 +399,15 @@ SCHEDULES = {
 def test_schedules_agree_with_torch(name, target):
     ours, theirs = SCHEDULES[name]
     np.testing.assert_allclose(rates(ours, range(20), target), torch_rates(theirs, 0.3, 20), rtol=1e-9)
+
+
+@settings(max_examples=20)
+@given(period=st.integers(1, 40), growth=st.integers(1, 5))
+def test_restarts_at_the_steps_of_torch(period, growth):
+    """The rate is the greatest at the first step after a restart, hundreds of steps later as well."""
+    ours = rates(schedules.cosine_with_restarts(0.3, period, growth), range(300))
+    theirs = torch_rates(lambda o: lr.CosineAnnealingWarmRestarts(o, period, growth), 0.3, 300)
+    np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-12)
 
 
 @on_targets_with("learner")
@@ -340,7 +468,7 @@ def test_groups_with_separate_rates(target):
 
 
 def test_two_rates_of_one_name_are_refused():
-    rates = {"wide": 0.1, "tall": 0.2, "bias": 0.1}
+    rates = {"wide": 0.1, "tall": 0.2, "bias": 0.1, "kernel": 0.1}
     with pytest.raises(CatgradError, match="'learning_rate' is .*0.1.* and .*0.2"):
         learner(grouped(lambda p: sgd(schedules.adjustable(rates[p.name]))))
 

@@ -50,6 +50,7 @@ def elementwise(count):
 
 
 @on_machines
+@pytest.mark.filterwarnings("ignore:case has .* blocks")  # no person opens a sprite of all operations
 @pytest.mark.parametrize("count", [1, 2])
 def test_operations_on_special_values(vm, count):
     """Only results that are not NaN are compared: the next block of Scratch reads NaN as 0."""

@@ -65,7 +65,7 @@ def test_models(target, name, function, batch):
     if not batch:
         need(target, "symbolic sizes")
     model = compiled(target, name, **(dict(batch=batch, predict_batch=batch) if sized else {}))
-    if (entries := backend.entries(backend.options)) and not hasattr(model, function):
+    if (entries := backend.entries(backend.options, task)) and not hasattr(model, function):
         pytest.skip(f"target {target} prints {', '.join(entries)} alone")
     results = getattr(model, function)(*given)
     tolerance = backend.tolerance["f32"]
@@ -86,7 +86,11 @@ def test_unsupported_lists_exactly_the_missing_operations(target):
     assert missing - hidden == set(backend.unsupported)
 
 
-ALONE = [target for target in TARGETS if target.values != ("cuda",)]
+ALONE = [
+    pytest.param(*target.values, marks=[*target.marks, *[pytest.mark.long] * (target.values == ("ggml",))])
+    for target in TARGETS
+    if target.values != ("cuda",)
+]
 """Targets that compile programs one by one: the simulator's take a second each, random programs share one."""
 
 

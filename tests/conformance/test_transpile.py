@@ -19,7 +19,7 @@ from tests.conformance.test_from_torch import leaves, outputs_of  # noqa: E402
 from tests.conformance.torch_inputs import real, whole  # noqa: E402
 from tests.conformance.torch_modules import CASES, made  # noqa: E402
 from tests.conformance.torch_peer import PUBLISHED, REFUSED  # noqa: E402
-from tests.scratch.machines import on_machines  # noqa: E402
+from tests.scratch.machines import on_machines, on_scratch  # noqa: E402
 
 nn = torch.nn
 tree_map = torch.utils._pytree.tree_map
@@ -70,7 +70,7 @@ def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("sprites")
 
 
-@on_machines
+@on_scratch
 @pytest.mark.parametrize("name", CASES)
 def test_sprites_agree_with_modules(vm, name, folder):
     file, inputs, wanted = written(name, folder / str([*CASES].index(name)))

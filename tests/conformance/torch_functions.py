@@ -161,6 +161,7 @@ CREATION = {
     ),
     "linspace": (lambda x: torch.linspace(0, 1, 4) + x, X),
     "ones": (lambda x: (torch.ones(2), torch.zeros_like(x), torch.full((2,), 3), x.new_ones(2)), X),
+    "empty": (lambda x: torch.empty_like(x).copy_(x) + torch.empty_like(x).fill_(2.0), X),
     "eye": (lambda x: (x @ torch.eye(4, dtype=x.dtype), torch.eye(2, 3)), X),
     "one_hot": (lambda i: F.one_hot(i, 5), whole(5, 3)),
     "constant": (lambda x: x + torch.tensor([1.0, 2.0, 3.0, 4.0]) * torch.tensor(2.5), X),

@@ -22,6 +22,18 @@ class Function(nn.Module):
         return self.function(*arguments)
 
 
+class Rounded(torch.autograd.Function):
+    """Rounding with the gradient of the identity."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x.round()
+
+    @staticmethod
+    def backward(ctx, dy):
+        return dy
+
+
 class Rotary(nn.Module):
     """Attention with rotary positions and a causal mask from a buffer, as in Llama."""
 
@@ -97,3 +109,40 @@ class Experts(nn.Module):
         scores, chosen = self.gate(x).topk(2)
         hidden = nn.functional.silu(x[:, None, None] @ self.up[chosen])
         return (scores.softmax(-1)[..., None] * (hidden @ self.down[chosen])[:, :, 0]).sum(1)
+
+
+def lenet():
+    return nn.Sequential(
+        nn.Conv2d(1, 6, 5, padding=2), nn.Tanh(), nn.AvgPool2d(2), nn.Conv2d(6, 16, 5), nn.Tanh(),
+        nn.AvgPool2d(2), nn.Flatten(), nn.Linear(400, 120), nn.Tanh(), nn.Linear(120, 84), nn.Tanh(),
+        nn.Linear(84, 10),
+    )  # fmt: skip
+
+
+class UNet(nn.Module):
+    """Convolutions at three sizes of an image; those on the way up also read the image on the way down."""
+
+    def __init__(self, channels=3, width=4, classes=2):
+        super().__init__()
+        self.down = nn.ModuleList([self.pair(channels, width), self.pair(width, 2 * width)])
+        self.bottom = self.pair(2 * width, 4 * width)
+        self.enlarge = nn.ModuleList([nn.ConvTranspose2d(2 * n, n, 2, 2) for n in (2 * width, width)])
+        self.up = nn.ModuleList([self.pair(2 * n, n) for n in (2 * width, width)])
+        self.out = nn.Conv2d(width, classes, 1)
+
+    @staticmethod
+    def pair(inputs, outputs):
+        return nn.Sequential(
+            nn.Conv2d(inputs, outputs, 3, padding=1), nn.BatchNorm2d(outputs), nn.ReLU(),
+            nn.Conv2d(outputs, outputs, 3, padding=1), nn.BatchNorm2d(outputs), nn.ReLU(),
+        )  # fmt: skip
+
+    def forward(self, x):
+        passed = []
+        for pair in self.down:
+            passed.append(pair(x))
+            x = F.max_pool2d(passed[-1], 2)
+        x = self.bottom(x)
+        for enlarge, pair in zip(self.enlarge, self.up, strict=True):
+            x = pair(torch.cat([passed.pop(), enlarge(x)], 1))
+        return self.out(x)

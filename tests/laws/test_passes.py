@@ -9,12 +9,17 @@ from hypothesis import strategies as st
 
 from catgrad import ops
 from catgrad.functors import Expand, reverse
-from catgrad.programs.passes import PIPELINE, optimise
+from catgrad.learn.entries import program
+from catgrad.learn.task import TERMS
+from catgrad.ops.shape import Permute
+from catgrad.programs.passes import PIPELINE, optimise, transpose
+from catgrad.programs.ports import Role
 from catgrad.programs.program import evaluate, lower
 from catgrad.terms.build import build
 from catgrad.terms.structural import Constant, Copy, Discard, Label
 from catgrad.testing import draw_arrays
 from catgrad.types import Dtype, NdArrayType, widened
+from tests.models import TASKS, arguments, mlp
 from tests.strategies import float_terms, integer_terms, integers_for
 
 F = NdArrayType((2, 3))
@@ -141,3 +146,30 @@ def test_constants_differ_by_sign_of_zero_and_agree_as_nan():
 def test_folding_rounds_as_the_dtype_does():
     big = build(lambda: Constant(SCALAR, 16777216)() + 1, [])
     assert evaluate(optimise(lower(big)))[0] == np.float32(16777216)
+
+
+@pytest.mark.parametrize("make", TASKS.values(), ids=TASKS)
+def test_stored_transposed_matrices_mean_the_same(make):
+    task = make()
+    before = program(task).map(optimise)
+    slots = [slot for role in (Role.PARAMETER, Role.STATE) for slot in before.tables[role]]
+    names = {slot.name for slot in slots if slot.type.rank == 2}
+    after = transpose.stored(before, names)
+    for name in TERMS[1:]:
+        function, changed = before[name], after[name]
+        given = arguments(task, name, {"batch": 3})
+        passed = [turned(port, names, x) for port, x in zip(function.inputs, given, strict=True)]
+        results = zip(changed.outputs, evaluate(changed, *passed), evaluate(function, *given), strict=True)
+        for port, found, wanted in results:
+            np.testing.assert_allclose(turned(port, names, found), wanted, rtol=1e-6, atol=1e-7)
+
+
+def turned(port, names, array):
+    return array.T if port.role.is_table and port.name in names else array
+
+
+def test_updates_of_stored_matrices_copy_nothing():
+    before = program(mlp()).map(optimise)
+    names = {slot.name for slot in before.tables[Role.PARAMETER] if slot.type.rank == 2}
+    assert names
+    assert not any(isinstance(a.op, Permute) for a in transpose.stored(before, names)["step"].body)

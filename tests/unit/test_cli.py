@@ -17,7 +17,7 @@ from catgrad import Task, accuracy, emit, layers
 from catgrad.errors import ArtifactError, ToolError
 from catgrad.formats import safetensors
 from tests.models import BATCH, INPUT, OUTPUT, mlp
-from tests.targets import on, on_all_targets_with
+from tests.targets import LONG, on
 from tests.unit.c.build import NEEDS_C
 
 ROOT = Path(__file__).parents[2]
@@ -158,6 +158,14 @@ def test_a_short_run_of_char_gpt(target, tmp_path):
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
+def test_a_short_run_of_llama():
+    """The loss falls from ln 60 = 4.1, and the text is continued by as many characters."""
+    done = run("--steps", "4", "--length", "70", module="examples.llama")
+    assert done.returncode == 0, done.stderr
+    assert float(re.search(r"loss: ([\d.]+)", done.stdout)[1]) < 3.5
+    assert len(done.stdout.partition("And God said")[2]) == 71
+
+
 @pytest.mark.skipif(bool(missing()), reason=f"Scratch: {missing()}")
 def test_a_short_run_of_scratch_writer(tmp_path):
     """After 20 steps, the model knows frequencies of letters, and the sprite continues the text."""
@@ -169,7 +177,7 @@ def test_a_short_run_of_scratch_writer(tmp_path):
     assert re.search(r"it writes: and god said[a-z ]{36}\n", done.stdout)
 
 
-@on_all_targets_with("learner")
+@on("numpy", "torch", "jax", "c", "cuda", "ggml", needed=("learner",), long=(*LONG, "torch", "jax"))
 def test_a_short_run_of_digits(target, tmp_path):
     """After a tenth of the steps, most answers are correct, and there is a picture."""
     picture = tmp_path / "digits.png"
@@ -177,6 +185,16 @@ def test_a_short_run_of_digits(target, tmp_path):
     assert done.returncode == 0, done.stderr
     assert float(re.search(r"accuracy: ([\d.]+)%", done.stdout)[1]) > 70
     assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="there is no make")
+def test_digits_are_learnt_in_pytorch_then_in_c_and_taken_back():
+    pytest.importorskip("torch", reason="PyTorch, in which the network learns first, is not installed")
+    done = run("--epochs", "3", module="examples.torch_finetune")
+    assert done.returncode == 0, done.stderr
+    shares = [float(share) for share in re.findall(r": ([\d.]+)%", done.stdout)]
+    before, both = shares[1], shares[2:]
+    assert before < 20 and both[0] == both[1] > 85
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from catgrad.backends.cuda.simulator import COMPILER
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from catgrad import Dim, Dtype, NdArrayType, Task, build, emit, losses, ops, optimisers
+from catgrad import Dim, Dtype, NdArrayType, Task, build, emit, layers, losses, ops, optimisers
 from catgrad.backend import get_backend
 from catgrad.functors import Expand, reverse
 from catgrad.loops.compile import canonical, compile_kernels
@@ -38,14 +38,15 @@ from tests.unit.cuda.build import LIMIT, NEEDS_CXX, sanitized
 B, T, S = Dim("b"), Dim("t"), Dim("s")
 CUDA = get_backend("cuda")
 FEATURES = ((1, 1), (3, 72), (16, 5), (64, 64), (72, 33))
-KINDS = [(d, e, causal) for (d, e), causal in product(FEATURES, (False, True))]
+KINDS = [(d, e, causal, None) for (d, e), causal in product(FEATURES, (False, True))]
+WINDOWS = [(16, 5, True, 1), (72, 33, True, 20)]
 ORDERS = ("forward", "backward", "random:1", "random:2")
 
 
-def attention(b, t, s, d, e, causal=False, dtype=Dtype.float32):
+def attention(b, t, s, d, e, causal=False, window=None, dtype=Dtype.float32):
     """Attention and its reverse, as one term."""
     types = (NdArrayType(shape, dtype) for shape in ((*b, t, d), (*b, s, d), (*b, s, e)))
-    return reverse(singleton(Attention(causal), *types))
+    return reverse(singleton(Attention(causal, window), *types))
 
 
 def function_of(term, name="f"):
@@ -55,11 +56,12 @@ def function_of(term, name="f"):
 @cache
 def compiled():
     """Functions with symbolic sizes, one for each kind of attention."""
-    terms = [attention((B,), T, S, *kind) for kind in KINDS]
+    kinds = [*KINDS, *WINDOWS]
+    terms = [attention((B,), T, T if kind in WINDOWS else S, *kind) for kind in kinds]
     functions = tuple(function_of(term, f"f{n}") for n, term in enumerate(terms))
     model = CUDA.emit(Program("attention", functions)).load()()
     return {
-        kind: (term, getattr(model, f"f{n}")) for n, (kind, term) in enumerate(zip(KINDS, terms, strict=True))
+        kind: (term, getattr(model, f"f{n}")) for n, (kind, term) in enumerate(zip(kinds, terms, strict=True))
     }
 
 
@@ -86,8 +88,18 @@ def test_tiles_of_any_sizes_agree_with_the_definition(kind, t, s, b, seed):
 
 
 @NEEDS_CXX
+@pytest.mark.parametrize("kind", WINDOWS)
+@settings(max_examples=4, phases=UNSHRUNK)
+@given(t=lengths, seed=st.integers(0, 9))
+def test_tiles_of_a_window_agree_with_the_definition(kind, t, seed):
+    term, function = compiled()[kind]
+    arrays = arrays_for(term, {"b": 1, "t": t}, seed)
+    assert_close(function(*arrays), evaluate(term, *arrays))
+
+
+@NEEDS_CXX
 def test_orders_of_threads_give_the_same_bits(monkeypatch):
-    term, function = compiled()[72, 33, True]
+    term, function = compiled()[72, 33, True, None]
     arrays = arrays_for(term, {"b": 2, "t": 70, "s": 45}, 0)
     runs = []
     for order in ORDERS:
@@ -97,12 +109,22 @@ def test_orders_of_threads_give_the_same_bits(monkeypatch):
 
 
 @NEEDS_CXX
+def test_tiles_before_the_window_are_not_read():
+    """A weight of 0 times NaN would be NaN."""
+    term, function = compiled()[16, 5, True, 1]
+    q, k, v, dy = arrays_for(term, {"b": 1, "t": 130, "s": 130}, 0)
+    v[:, 0] = np.nan
+    found = function(q, k, v, dy)[0]
+    np.testing.assert_allclose(found[:, 64:], v[:, 64:], rtol=1e-6)
+
+
+@NEEDS_CXX
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("keys", [slice(None), slice(0, 40), slice(50, 60)])
 def test_scores_that_are_not_finite_agree_with_the_definition(causal, value, keys):
     """One query of features (1) has scores of a value for some keys: all, those of the first tile, or few."""
-    term, function = compiled()[1, 1, causal]
+    term, function = compiled()[1, 1, causal, None]
     q, k, v, dy = arrays_for(term, {"b": 1, "t": 66, "s": 66}, 0)
     q, k = np.abs(q) + 1, np.abs(k) + 1
     k[0, keys] = value
@@ -117,7 +139,7 @@ def test_scores_that_are_not_finite_agree_with_the_definition(causal, value, key
 def test_floats_of_16_bits_are_rounded_once(dtype):
     if dtype is Dtype.bfloat16:
         pytest.importorskip("ml_dtypes")
-    term = attention((2,), 33, 40, 16, 24, True, dtype)
+    term = attention((2,), 33, 40, 16, 24, True, dtype=dtype)
     arrays = draw_arrays(tuple(term.source.table), (-1.0, 1.0), 0)
     [function] = [CUDA.emit(Program("x", (function_of(term),))).load()().f]
     found = function(*(widened(x) if dtype is Dtype.bfloat16 else x for x in arrays))
@@ -135,6 +157,14 @@ def attends(term):
     return [step for step in steps_of(term) if isinstance(step, Attend)]
 
 
+def test_steps_with_a_window_mean_the_same():
+    term = attention((), 19, 19, 2, 1, True, 7)
+    function = prepared(function_of(term))
+    arrays = draw_arrays(tuple(term.source.table), (-2.0, 2.0), 0)
+    assert_close(run(canonical(function, MACHINE), *arrays), evaluate(term, *arrays))
+
+
+@pytest.mark.long
 def test_schedules_and_steps_mean_the_same():
     term = attention((), 19, 9, 2, 1, True)
     function = prepared(function_of(term))
@@ -190,33 +220,39 @@ def test_strided_operands_are_read_in_place():
 
 
 @cache
-def gpt():
-    """A training step of a small GPT, emitted."""
-    model = char_gpt.gpt(7, BATCH, 2, 32, 2, LENGTH)
-    labels = (NdArrayType((BATCH, LENGTH), Dtype.int64),)
-    task = Task(model, optimisers.adamw(0.01), losses.cross_entropy, "gpt", labels)
+def emitted(name):
+    """A training step of a small GPT, or of heads that share keys within a window, emitted."""
+    if name == "gpt":
+        model, loss = char_gpt.gpt(7, BATCH, 2, 32, 2, LENGTH), losses.cross_entropy
+        labels = (NdArrayType((BATCH, LENGTH), Dtype.int64),)
+    else:
+        places, features, labels = NdArrayType((BATCH, LENGTH)), NdArrayType((8,)), None
+        model, loss = layers.attention(places, features, 4, True, 10.0, kv_heads=2, window=5), losses.mse
+    task = Task(model, optimisers.adamw(0.01), loss, name, labels)
     task = replace(task, runtime_learning_rate=True)
     return task, emit(task, "cuda")
 
 
-def test_a_training_step_stores_no_scores():
+@pytest.mark.parametrize("name", ["gpt", "groups"])
+def test_a_training_step_stores_no_scores(name):
     """No temporary array has an element for each pair of positions."""
-    lowered = compile_kernels(gpt()[1].program.kinds[Kind.STEP], MACHINE)
+    lowered = compile_kernels(emitted(name)[1].program.kinds[Kind.STEP], MACHINE)
     shapes = {b.name: b.type.shape for b in planned(lowered).offsets}
     assert {"logsumexp", "inner_products"} <= shapes.keys()
     assert not [name for name, shape in shapes.items() if shape.count(LENGTH) > 1]
 
 
 def test_equal_layers_share_kernels():
-    text = str(gpt()[1].files["gpt.cu"])
+    text = str(emitted("gpt")[1].files["gpt.cu"])
     launches = re.findall(r"(compute_\w+)<<<[^;]*, attention\w*, logsumexp\w*\);", text)
     assert len(launches) >= 2
     assert len(set(launches)) == 1
 
 
 @NEEDS_CXX
-def test_a_training_step_of_a_transformer_equals_the_reference():
-    task, artifact = gpt()
+@pytest.mark.parametrize("name", ["gpt", "groups"])
+def test_a_training_step_of_a_transformer_equals_the_reference(name):
+    task, artifact = emitted(name)
     drawn = (np.abs(array) for array in arguments(task, "step", {}))
     given = [array % 7 if array.dtype.kind == "i" else array for array in drawn]
     found = artifact.load()().step(*given)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from catgrad import Dim, Functions, NdArrayType, Task, build, emit, layers, mse, optimisers
 from catgrad.dims import coefficients
 from catgrad.loops.memory_plan import rounded
-from tests.unit.c.build import SANE, built, run
+from tests.unit.c.build import SANE, built, run, write_page
 from tests.unit.cuda.build import NEEDS_CXX
 from tests.unit.cuda.programs import NEEDS_NVCC, PROGRAMS, WARNED, simulated
 from tests.unit.line import line
@@ -46,12 +46,7 @@ def test_calls_from_cpp(folder, tmp_path):
 
 @NEEDS_CXX
 def test_the_program_of_the_page_runs(tmp_path):
-    text = (Path(__file__).parents[2] / "docs/howto/cuda.md").read_text(encoding="utf-8")
-    task, program = (re.search(rf"```{kind}\n(.*?)```", text, re.DOTALL)[1] for kind in ("python", "cpp"))
-    namespace = {}
-    exec(task.partition("for path")[0], namespace)
-    namespace["artifact"].write(tmp_path)
-    (tmp_path / "main.cpp").write_text(program)
+    write_page(Path(__file__).parents[2] / "docs/howto/cuda.md", tmp_path)
     done = run(simulated(tmp_path, "net", tmp_path / "main.cpp"), cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     assert 0 <= float(done.stdout.removeprefix("loss ")) < 0.02

@@ -187,3 +187,14 @@ def test_commands_work_without_a_plug_in_that_does_not_load(broken, capsys):
         said = capsys.readouterr()
         assert end.value.code == 0
         assert listed in " ".join(said.out.split())
+
+
+def test_programs_beside_python_are_found(monkeypatch, tmp_path):
+    """Packages such as cmake install programs there, which is on the PATH in an active environment only."""
+    program = tmp_path / "broom"
+    program.write_text("#!/bin/sh\necho broom 1.2\n")
+    program.chmod(0o755)
+    broom = Executable(name="a broom", names=("broom",), install="buy one")
+    assert not broom.is_installed()
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    assert (broom.command(), broom.version()) == ([str(program)], "1.2")

@@ -10,7 +10,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from catgrad import accuracy, emit, evaluate, fit, optimisers
@@ -19,6 +19,8 @@ from catgrad.formats import safetensors
 from catgrad.learn import checkpoint
 from catgrad.learn.batches import batch_count, batches
 from catgrad.learn.history import Epoch, History
+from catgrad.learn.plateau import Plateau
+from catgrad.learn.schedules import adjustable
 from tests.models import mlp, rectified, two_inputs
 from tests.targets import on_all_targets_with
 
@@ -340,6 +342,53 @@ def test_weights_without_a_history_cannot_be_resumed(tmp_path):
         train(learner_of(), epochs=1, checkpoint=tmp_path / "run", resume=True)
 
 
+# A plateau of the validation loss
+
+
+@settings(max_examples=60)
+@given(
+    losses=st.lists(st.floats(0.1, 1) | st.sampled_from([0.5, 0.4999, 0.45]), min_size=1, max_size=25),
+    factor=st.floats(0.05, 0.95), patience=st.integers(0, 3), cooldown=st.integers(0, 3),
+    threshold=st.sampled_from([0.0, 1e-4, 0.1]), relative=st.booleans(), least=st.sampled_from([0.0, 0.1]),
+)  # fmt: skip
+def test_the_rate_on_a_plateau_is_that_of_torch(losses, **options):
+    torch = pytest.importorskip("torch", reason="PyTorch, the other side of the comparison, is not installed")
+    learner = Scripted(losses)
+    learner.state = {"learning_rate": np.float64(0.5)}
+    other = torch.optim.SGD([torch.zeros(1)], 0.5)
+    renamed = {"min_lr": options["least"], "threshold_mode": "rel" if options["relative"] else "abs"}
+    same = {name: options[name] for name in ("factor", "patience", "cooldown", "threshold")}
+    scheduler = torch.optim.lr_scheduler.ReduceLROnPlateau(other, **same, **renamed)
+    for loss in losses:
+        scheduler.step(loss)
+    train(learner, ONE, epochs=len(losses), validation=ONE, plateau=Plateau(**options))
+    assert learner.state["learning_rate"] == other.param_groups[0]["lr"]
+
+
+def test_training_on_a_plateau_resumes(tmp_path):
+    made = emit(mlp(optimisers.sgd(adjustable(0.5))), "numpy").load()()
+    straight, first, second = (made.learner(seed) for seed in (0, 0, 1))
+    options = {"validation": (XV, YV), "plateau": Plateau(0.5, patience=0, threshold=0.2)}
+    train(straight, epochs=12, **options)
+    train(first, epochs=5, checkpoint=tmp_path / "run", **options)
+    train(second, epochs=12, checkpoint=tmp_path / "run", resume=True, **options)
+    assert arrays_of(second) == arrays_of(straight)
+    assert float(straight.state["learning_rate"]) < float(first.state["learning_rate"]) < 0.5
+
+
+WRONG_PLATEAUS = {
+    "factor": [0, 1, 1.5, "a"], "patience": [-1, 1.5], "cooldown": [-1, None], "threshold": [-1, np.nan],
+    "least": [-1, None],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("option", WRONG_PLATEAUS)
+def test_options_of_a_plateau_are_validated(option):
+    for value in WRONG_PLATEAUS[option]:
+        with pytest.raises(OptionError, match="of a plateau"):
+            Plateau(**{option: value})
+
+
 # Errors, all before the first step
 
 
@@ -360,6 +409,9 @@ REFUSED = {
     "epochs must be an integer of at least 1": {"epochs": 0},
     "patience must be an integer": {"patience": 0, "validation": (X, Y)},
     "patience must have validation data": {"patience": 1},
+    "plateau must have validation data": {"plateau": Plateau()},
+    "plateau must be a Plateau": {"plateau": 3, "validation": (X, Y)},
+    "the state has no 'learning_rate'": {"plateau": Plateau(), "validation": (X, Y)},
     "metric must have validation data": {"metric": accuracy},
     "a metric must be a function": {"metric": "accuracy", "validation": (X, Y)},
     "'loss' is": {"metric": {"loss": accuracy}, "validation": (X, Y)},

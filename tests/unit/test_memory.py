@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from catgrad import Dtype, NdArrayType, Task, emit, layers, losses, sgd
+from catgrad import Dtype, Functions, NdArrayType, Task, emit, layers, losses, sgd
 from catgrad.backend import get_backend
-from catgrad.errors import ShapeError
+from catgrad.errors import OptionError, ShapeError
 from catgrad.programs.ports import Kind
 from catgrad.programs.program import evaluate
 from catgrad.testing import run_on
@@ -56,6 +58,42 @@ def test_a_key_value_cache_computes_causal_attention(batch, depth, heads, data):
     np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4)
 
 
+@settings(max_examples=30, deadline=None)
+@given(
+    kv_heads=st.integers(1, 2),
+    group=st.integers(1, 3),
+    rotary=st.sampled_from([None, 10.0]),
+    memory=st.integers(1, 6),
+    window=st.none() | st.integers(1, 6),
+    length=st.integers(1, 7),
+    seed=st.integers(0, 9),
+)
+def test_a_full_cache_forgets_the_earliest_positions(kv_heads, group, rotary, memory, window, length, seed):
+    """Memory of n positions computes attention with a window of n, at any length."""
+    rows = min(memory, window or memory)
+    features = NdArrayType((3,), Dtype.float64)
+    options = dict(rotary=rotary, kv_heads=kv_heads, head_dim=2)
+    one, whole = (
+        layers.attention(
+            NdArrayType((2, t), Dtype.float64), features, kv_heads * group, True, **options, **more
+        )
+        for t, more in ((1, {"memory": memory, "window": window}), (length, {"window": rows}))
+    )
+    functions = Functions({"read": one, "score": whole})
+    assert {s.type.shape for s in functions.buffers if s.type.rank} == {(2, kv_heads, rows, 2)}
+    rng = np.random.default_rng(seed)
+    buffers, parameters = (
+        [draw(s.type.shape).astype(s.type.dtype.numpy) for s in slots]
+        for draw, slots in ((np.zeros, functions.buffers), (partial(rng.normal, 0, 1), functions.parameters))
+    )
+    x = rng.normal(size=(2, length, 3))
+    read, score = (functions.entry(name)[0] for name in ("read", "score"))
+    [wanted] = evaluate(score, *parameters, x)
+    for k in range(length):
+        *buffers, found = evaluate(read, *buffers, *parameters, x[:, k : k + 1])
+        np.testing.assert_allclose(found[:, 0], wanted[:, k], rtol=1e-9, atol=1e-12)
+
+
 def test_position_0_begins_a_new_text():
     """The cache has rows of an earlier text."""
     model = task()
@@ -87,14 +125,27 @@ def test_a_learner_and_the_model_with_a_cache_have_the_same_parameters():
     np.testing.assert_allclose(found, learner.predict(tokens), rtol=1e-4, atol=1e-5)
 
 
+def rotating():
+    """Build attention of heads that share keys, with rotary positions and a window of two."""
+    options = dict(memory=MEMORY, rotary=10.0, kv_heads=1, window=2)
+    return Task(layers.attention(NdArrayType((2, 1)), FEATURES, 2, **options), sgd(0.1), losses.mse)
+
+
 @pytest.mark.filterwarnings("ignore:.*the editor takes about")
 @on_targets
-def test_targets_agree_on_models_with_a_cache(target):
-    model = task(batch=2, depth=1, heads=1)
+@pytest.mark.parametrize(
+    ("model", "texts"),
+    [
+        (lambda: task(batch=2, depth=1, heads=1), [np.array([[token], [0]]) for token in (3, 1)]),
+        (rotating, [np.full((2, 1, 4), number, np.float32) for number in (1.0, 0.0, -2.0)]),
+    ],
+    ids=["gpt", "rotating"],
+)
+def test_targets_agree_on_models_with_a_cache(target, model, texts):
+    model = model()
     term, given = model.entry(Kind.TRAINED)[0], [x for table in first(model) for x in table]
-    for token in (3, 1):
-        tokens = np.array([[token], [0]])
-        wanted, found = evaluate(term, *given, tokens), run_on(get_backend(target), term, *given, tokens)
+    for x in texts:
+        wanted, found = evaluate(term, *given, x), run_on(get_backend(target), term, *given, x)
         for one, other in zip(found, wanted, strict=True):
             np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
         given[: len(wanted) - 1] = wanted[:-1]
@@ -104,18 +155,23 @@ TWO, NONE = NdArrayType((1, 2)), NdArrayType(())
 
 
 @pytest.mark.parametrize(
-    ("layer", "sentence"),
+    ("layer", "error", "sentence"),
     [
         (
             lambda: layers.attention(TWO, FEATURES, 2, memory=8),
-            r"one position at a time, but it has f32\[1,2\]",
+            ShapeError,
+            r"one position at a time, but it has f32\[1,2\], in attention",
         ),
-        (lambda: layers.position_embedding(NONE, FEATURES, 8), "one position at a time"),
-        (lambda: layers.attention(ONE, FEATURES, 2, rotary=1e4, memory=8), "no rotary embedding"),
-        (lambda: layers.transformer_block(ONE, FEATURES, 2, memory=0), "of at least 1, but it is 0"),
-        (lambda: layers.position_embedding(ONE, FEATURES, 0), "of at least 1, but it is 0"),
+        (lambda: layers.position_embedding(NONE, FEATURES, 8), ShapeError, "one position .*, in positions"),
+        (lambda: layers.transformer_block(ONE, FEATURES, 2, memory=0), OptionError, "0, in block.self_attn"),
+        (lambda: layers.position_embedding(ONE, FEATURES, 0), OptionError, "it is 0, in positions"),
+        (
+            lambda: layers.attention(ONE, FEATURES, 2, memory="long"),
+            OptionError,
+            "it is 'long', in attention",
+        ),
     ],
 )
-def test_models_that_cannot_have_a_cache_are_refused(layer, sentence):
-    with pytest.raises(ShapeError, match=sentence):
+def test_models_that_cannot_have_a_cache_are_refused(layer, error, sentence):
+    with pytest.raises(error, match=sentence):
         layer()

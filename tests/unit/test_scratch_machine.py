@@ -219,10 +219,10 @@ def test_there_are_two_machines():
 
 def test_a_missing_package_is_reported_with_its_installation(tmp_path, monkeypatch):
     monkeypatch.setenv("CATGRAD_SCRATCH", str(tmp_path))
-    monkeypatch.setattr("shutil.which", lambda name: f"/usr/bin/{name}")
+    monkeypatch.setattr("shutil.which", lambda name, path=None: f"/usr/bin/{name}")
     told = f"npm install --ignore-scripts --prefix {tmp_path} @turbowarp/packager@3.13.0"
     assert told in missing("turbowarp")
-    monkeypatch.setattr("shutil.which", lambda name: None)
+    monkeypatch.setattr("shutil.which", lambda name, path=None: None)
     assert "no program `node`" in missing("turbowarp")
 
 

@@ -89,7 +89,8 @@ OPTIMISERS = {
     "adam": optimisers.adam(0.02, 0.8, 0.95, 1e-3, 0.01, amsgrad=True),
     "adamw": optimisers.adamw(0.02, epsilon=1e-9),
     "rmsprop": optimisers.rmsprop(0.02, 0.9, 1e-5, 0.01, 0.5, centred=True),
-    "adagrad": optimisers.adagrad(0.05, 1e-6, 0.01),
+    "adagrad": optimisers.adagrad(0.05, 1e-6, 0.01, lr_decay=0.1, initial_accumulator_value=0.2),
+    "ascent": sgd(0.001, maximize=True),
 }
 
 
@@ -114,12 +115,13 @@ def test_the_optimiser_is_that_of_the_task(name):
     [
         optimisers.lion(),
         optimisers.muon(),
+        optimisers.nadam(),
         optimisers.clipped(sgd(0.1), 1.0),
         optimisers.frozen(),
         optimisers.grouped(lambda p: sgd(0.1)),
         sgd(schedules.cosine(0.1, 10)),
     ],
-    ids=["lion", "muon", "clipped", "frozen", "grouped", "schedule"],
+    ids=["lion", "muon", "nadam", "clipped", "frozen", "grouped", "schedule"],
 )
 def test_an_optimiser_that_torch_lacks_is_not_imitated(optimiser):
     file = emit(mlp(optimiser), "torch-module", skeleton=True).load()

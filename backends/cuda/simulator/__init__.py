@@ -5,19 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from catgrad.tools import Executable
-
+from ...c.compiler import CXX as COMPILER
 from ...c.compiler import Toolchain, shared_library
 from .translation import translate
 
 __all__ = ["COMPILER", "library", "translate"]
-
-COMPILER = Executable(
-    name="C++ compiler",
-    names=("c++", "g++", "clang++"),
-    variable="CXX",
-    install="install g++ (apt install g++), or set $CXX",
-)
 
 FLAGS = (
     "-std=c++17", "-O1", "-march=native",

@@ -8,8 +8,8 @@ from itertools import chain, count
 from typing import Any
 
 from catgrad.backend import Backend
-from catgrad.errors import OptionError
-from catgrad.initialisers import Filled, Normal, Uniform
+from catgrad.errors import OptionError, UnsupportedOp
+from catgrad.initialisers import Normal, Stored, Uniform
 from catgrad.naming import numbered
 from catgrad.programs.ports import TABLES, Kind, Role
 from catgrad.terms.state import Slot
@@ -186,7 +186,14 @@ class Interface:
             return self.macros["uniform"](*(_with_point(bound) for bound in (initial.low, initial.high)))
         if isinstance(initial, Normal):
             return self.macros["normal"](literal(initial.mean), literal(initial.deviation))
-        assert isinstance(initial, Filled)  # the last kind there is
+        if isinstance(initial, Stored):
+            if initial.drawn is None:
+                raise UnsupportedOp(
+                    "an array that a sprite trains anew must begin with numbers that it can draw",
+                    "one begins with an array of the imported module",
+                    "import the module in evaluation mode, with train=False",
+                )
+            return self._drawn(initial.drawn)
         return literal(initial.value)
 
 

@@ -32,7 +32,7 @@ class Options:
     """Options of the sprite.
 
     `batch` is how many examples a train step takes, `predict_batch` how many predict takes. `weights` are
-    arrays by name, or a safetensors file of them; without, parameters begin as the model says. `data` are
+    arrays by name, or a file of them; without, parameters begin as the model says. `data` are
     examples, an array of inputs and one of targets (or several of each, as the model takes them), with
     which the sprite trains itself. `features` are names for the numbers of an input, `classes` for those
     of an output, of which the largest is then the guess. `sig_figs` rounds parameters to so many digits.

@@ -19,19 +19,22 @@ from catgrad.types import Array
 def first_values(backend: Backend, program: Program) -> dict[str, Array]:
     """Compute the initial value of each array of the tables that functions take.
 
-    Raises: ArtifactError if the option `weights` names no safetensors file; ShapeError if an array of it is
+    Raises: ArtifactError if the option `weights` names no file of weights; ShapeError if an array of it is
     missing, or has another shape; DtypeError if its elements are no numbers
     """
     option = backend.options.weights
     weights: Mapping[str, Any] = (
         read_weights(option, program) if isinstance(option, str) and option else option or {}
     )
+    stored = program.stored
     initial: dict[str, Array] = {}
     for table, slots in program.tables.items():
         values = evaluate(program.kinds[INITIAL[table]], np.int64(0))
         for slot, value in zip(slots, values, strict=True):
             is_stored = bool(weights) and (table is Role.PARAMETER or slot.name in weights)
-            initial[slot.name] = _checked(slot, weights, option) if is_stored else value
+            initial[slot.name] = (
+                _checked(slot, weights, option) if is_stored else stored.get(slot.name, value)
+            )
     return initial
 
 

@@ -2,12 +2,14 @@
 
 from typing import TYPE_CHECKING, Any
 
+from catgrad.frontends.torch.compiled import ModuleLearner, compile_module
 from catgrad.frontends.torch.imported import Imported, from_torch
+from catgrad.frontends.torch.lora import lora, merge
 
 if TYPE_CHECKING:
     from catgrad.backends.scratch.transpile import transpile
 
-__all__ = ["Imported", "from_torch", "transpile"]
+__all__ = ["Imported", "ModuleLearner", "compile_module", "from_torch", "lora", "merge", "transpile"]
 
 
 def __getattr__(name: str) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import isfinite
+from math import inf, isfinite
 from typing import Any
 
 from catgrad import ops
@@ -53,13 +53,16 @@ def hardtanh(x: Any, min_val: float = -1, max_val: float = 1) -> Any:
 @aten("clamp.default")
 def clamp(x: Any, min: float | None = None, max: float | None = None) -> Any:
     """Clamp x to bounds, with gradient 1 at the bounds."""
-    low, high = (None if b is None or not isfinite(b) else b for b in (min, max))
+    low, high = None if min == -inf else min, None if max == inf else max
     bounds = [bound for bound in (low, high) if bound is not None]
-    if x.dtype.is_floating and bounds and bounds == sorted(bounds):
+    if x.dtype.is_floating and bounds and bounds == sorted(bounds) and all(map(isfinite, bounds)):
         return ops.clamp(x, low, high)
+    y = x
     if low is not None:
-        x = ops.select(x < low, Constant(x.type, low)(), x)
-    return x if high is None else ops.select(x > high, Constant(x.type, high)(), x)
+        y = ops.select(y < low, Constant(x.type, low)(), y)
+    if high is not None:
+        y = ops.select(y > high, Constant(x.type, high)(), y)
+    return ops.select(x == x, y, ops.stop_gradient(y)) if x.dtype.is_floating else y
 
 
 @aten("clamp.Tensor")

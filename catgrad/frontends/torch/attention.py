@@ -8,12 +8,14 @@ from typing import Any
 from catgrad import ops
 from catgrad.frontends.torch.contractions import matmul
 from catgrad.frontends.torch.operands import common_shape, spread
-from catgrad.frontends.torch.registry import aten, require
+from catgrad.frontends.torch.randomness import dropped
+from catgrad.frontends.torch.registry import aten
+from catgrad.ops.attention import shared_heads
 from catgrad.terms.structural import Constant
 from catgrad.types import Dtype
 
 
-@aten("scaled_dot_product_attention.default")
+@aten("scaled_dot_product_attention.default", random=True)
 def attention(
     q: Any,
     k: Any,
@@ -25,27 +27,30 @@ def attention(
     enable_gqa: bool = False,
 ) -> Any:
     """Compute softmax(q kᵀ · scale + mask) v; with `enable_gqa`, heads of queries share heads of keys."""
-    require(dropout_p == 0, "attention must be without dropout", f"it has {dropout_p}", "set it to 0")
     if enable_gqa:
-        k, v = _shared(k, q.shape[-3]), _shared(v, q.shape[-3])
+        k, v = (shared_heads(x, q.shape[-3]) for x in (k, v))
     batch = common_shape(q.shape[:-2], k.shape[:-2], v.shape[:-2])
     q, k, v = (spread(x, (*batch, *x.shape[-2:])) for x in (q, k, v))
     usual = 1 / sqrt(q.shape[-1])
-    if attn_mask is None:
+    if attn_mask is None and dropout_p == 0:
         rescaled = q if scale is None or scale == usual else q * (scale / usual)
         return ops.attention(rescaled, k, v, is_causal)
     scores = matmul(q, ops.transpose(k)) * (usual if scale is None else scale)
-    if attn_mask.dtype is not Dtype.bool:
-        return matmul(ops.softmax(scores + spread(attn_mask, scores.shape)), v)
-    seen = spread(attn_mask, scores.shape)
-    weights = ops.softmax(ops.select(seen, scores, Constant(scores.type, -inf)()))
+    if attn_mask is None:
+        return matmul(dropped(ops.softmax(_causal(scores) if is_causal else scores), dropout_p), v)
+    mask, zero = spread(attn_mask, scores.shape), Constant(scores.type, 0)()
+    if mask.dtype is Dtype.bool:
+        seen, scores = mask, ops.select(mask, scores, Constant(scores.type, -inf)())
+    else:
+        seen, scores = mask > -inf, scores + mask
     # A query whose keys are all masked gets 0, as in PyTorch, and not NaN.
-    sees = ops.broadcast(ops.any(seen, -1), weights.shape, [weights.type.rank - 1])
-    return matmul(ops.select(sees, weights, Constant(weights.type, 0)()), v)
+    sees = ops.broadcast(ops.any(seen, -1), scores.shape, [scores.type.rank - 1])
+    weights = ops.softmax(ops.select(sees, scores, zero))
+    return matmul(dropped(ops.select(sees, weights, zero), dropout_p), v)
 
 
-def _shared(x: Any, heads: int) -> Any:
-    """Repeat each head of keys or values for the heads of queries that share it."""
-    *lead, own, t, d = x.shape
-    copies = ops.broadcast(x, (*lead, own, heads // own, t, d), [len(lead) + 1])
-    return ops.reshape(copies, *lead, heads, t, d)
+def _causal(scores: Any) -> Any:
+    """Hide later keys from each query."""
+    t, s = scores.shape[-2:]
+    before = ops.broadcast(ops.iota(s), (t, s), [0]) <= ops.broadcast(ops.iota(t), (t, s), [1])
+    return ops.select(spread(before, scores.shape), scores, Constant(scores.type, -inf)())

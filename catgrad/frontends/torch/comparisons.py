@@ -7,7 +7,7 @@ from typing import Any
 
 from catgrad import ops
 from catgrad.frontends.torch.operands import at, common_shape, promoted, spread, together
-from catgrad.frontends.torch.registry import aten, require
+from catgrad.frontends.torch.registry import aten
 from catgrad.terms.var import Var
 from catgrad.types import Dtype
 
@@ -36,33 +36,23 @@ def logical_not(x: Any) -> Any:
 
 @aten("bitwise_not.default")
 def bitwise_not(x: Any) -> Any:
-    """Logical negation of x."""
-    return ~_truth_only(x)
+    """Negation of x, or of its bits."""
+    return ~x
 
 
-def _connective(name: str, operation: Callable[[Any, Any], Any]) -> None:
+def _connective(name: str, operation: Callable[[Any, Any], Any], bits: Callable[[Any, Any], Any]) -> None:
     aten(f"logical_{name}.default")(lambda x, y: operation(*map(truth, together(x, y))))
-    aten(f"bitwise_{name}.Tensor", f"bitwise_{name}.Scalar")(
-        lambda x, y: operation(*map(_truth_only, together(x, y)))
+    aten(f"bitwise_{name}.Tensor", f"bitwise_{name}.Scalar", f"bitwise_{name}.Scalar_Tensor")(
+        lambda x, y: bits(*together(x, y))
     )
 
 
-_connective("and", ops.logical_and)
-_connective("or", ops.logical_or)
-_connective("xor", ops.not_equal)
+_connective("and", ops.logical_and, ops.bitwise_and)
+_connective("or", ops.logical_or, ops.bitwise_or)
+_connective("xor", ops.not_equal, ops.bitwise_xor)
 
 
-def _truth_only(x: Any) -> Any:
-    require(
-        x.dtype is Dtype.bool,
-        "bitwise operations must have boolean operands",
-        f"an operand is {x.type}",
-        "compare it with a number first",
-    )
-    return x
-
-
-@aten("where.self")
+@aten("where.self", "where.ScalarSelf", "where.ScalarOther", "where.Scalar")
 def where(condition: Any, x: Any, y: Any) -> Any:
     """Select x where the condition holds, y elsewhere."""
     dtype = promoted(x, y)

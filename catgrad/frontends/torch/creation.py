@@ -6,6 +6,7 @@ from math import ceil
 from typing import Any
 
 from catgrad import ops
+from catgrad.dims import Dim
 from catgrad.frontends.torch.operands import default_float, dtype_from
 from catgrad.frontends.torch.registry import aten, require
 from catgrad.terms.structural import Constant, stop_gradient
@@ -33,6 +34,24 @@ def full_like(x: Any, value: Any, dtype: Any = None) -> Any:
     return Constant(NdArrayType(x.shape, x.dtype if dtype is None else dtype_from(dtype)), value)()
 
 
+@aten("zeros_like.default", "empty_like.default")
+def zeros_like(x: Any, dtype: Any = None) -> Any:
+    """Return zeros of the shape of x, also where PyTorch leaves elements undefined."""
+    return full_like(x, 0, dtype)
+
+
+@aten("ones_like.default")
+def ones_like(x: Any, dtype: Any = None) -> Any:
+    """Return ones of the shape of x."""
+    return full_like(x, 1, dtype)
+
+
+@aten("fill.Scalar")
+def fill(x: Any, value: Any) -> Any:
+    """Return an array of one number, of the type of x."""
+    return full_like(x, value)
+
+
 @aten("scalar_tensor.default")
 def scalar_tensor(value: Any, dtype: Any = None) -> Any:
     """Convert a number to a scalar array."""
@@ -42,7 +61,15 @@ def scalar_tensor(value: Any, dtype: Any = None) -> Any:
 @aten("arange.start_step")
 def arange(start: Any, end: Any, step: Any = 1, dtype: Any = None) -> Any:
     """Arithmetic sequence: start, start + step, … below end."""
-    numbers = ops.iota(max(0, ceil((end - start) / step)), _dtype(dtype, start, end, step))
+    is_symbolic = isinstance(start, Dim) or isinstance(end, Dim)
+    require(
+        not is_symbolic or (start == 0 and step == 1),
+        "a sequence of a symbolic length must count from 0 by 1",
+        f"it goes from {start} to {end} by {step}",
+        "add to torch.arange(n) and multiply it",
+    )
+    count = end if is_symbolic else max(0, ceil((end - start) / step))
+    numbers = ops.iota(count, _dtype(dtype, *(n for n in (start, end, step) if not isinstance(n, Dim))))
     stretched = numbers if step == 1 else numbers * step
     return stretched if start == 0 else stretched + start
 
@@ -85,6 +112,11 @@ def detach(x: Any) -> Any:
 def to(x: Any, dtype: Any = None) -> Any:
     """Cast x to another dtype."""
     return x if dtype is None else ops.cast(x, dtype_from(dtype))
+
+
+@aten("_assert_scalar.default", "sym_constrain_range_for_size.default", "sym_constrain_range.default")
+def assumption(*arguments: Any, **bounds: Any) -> None:
+    """Ignore a check of sizes, which the import reads from torch.export's guards."""
 
 
 @aten("_assert_tensor_metadata.default")

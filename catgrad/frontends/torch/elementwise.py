@@ -8,7 +8,8 @@ from typing import Any
 
 from catgrad import ops
 from catgrad.frontends.torch.operands import as_floating, default_float, promoted, together
-from catgrad.frontends.torch.registry import aten, require
+from catgrad.frontends.torch.registry import aten
+from catgrad.terms.structural import Constant
 from catgrad.types import Dtype
 
 
@@ -49,15 +50,27 @@ def divide(x: Any, y: Any, rounding_mode: str | None = None) -> Any:
     if rounding_mode is None and not dtype.is_floating:
         dtype = default_float()
     x, y = together(x, y, dtype)
+    if rounding_mode is None:
+        return x / y
+    if dtype.is_floating:
+        return ops.stop_gradient(_floor_of_quotient(x, y) if rounding_mode == "floor" else truncate(x / y))
+    down = ops.floor_divide(x, y)
     if rounding_mode == "floor":
-        return ops.floor(x / y) if dtype.is_floating else ops.floor_divide(x, y)
-    require(
-        rounding_mode is None or dtype.is_floating,
-        "integers must be divided with rounding_mode='floor'",
-        f"it is {rounding_mode!r}",
-        "use torch.floor_divide",
-    )
-    return x / y if rounding_mode is None else truncate(x / y)
+        return down
+    is_below = (x - down * y != 0) & ((x < 0) != (y < 0))
+    return ops.select(is_below, down + 1, down)
+
+
+def _floor_of_quotient(x: Any, y: Any) -> Any:
+    """Return ⌊x / y⌋ of the exact quotient, which the rounded one may exceed: 1 / 0.1 is 9.99…, not 10.
+
+    Source: `div_floor_floating` of PyTorch
+    """
+    rest = ops.fmod(x, y)
+    whole = (x - rest) / y
+    whole = ops.select((rest != 0) & ((rest < 0) != (y < 0)), whole - 1, whole)
+    near = ops.floor(whole)
+    return ops.select(y == 0, x / y, ops.select(whole - near > 0.5, near + 1, near))
 
 
 @aten("pow.Tensor_Scalar")
@@ -105,7 +118,10 @@ def fmod(x: Any, y: Any) -> Any:
 def remainder(x: Any, y: Any) -> Any:
     """Return the remainder with the sign of y."""
     x, y = together(x, y)
-    return x - y * ops.floor(x / y) if x.dtype.is_floating else ops.remainder(x, y)
+    if not x.dtype.is_floating:
+        return ops.remainder(x, y)
+    rest = ops.fmod(x, y)
+    return ops.select((rest != 0) & ((rest < 0) != (y < 0)), rest + y, rest)
 
 
 @aten("neg.default")
@@ -126,8 +142,13 @@ def truncate(x: Any) -> Any:
     return ops.sign(x) * ops.floor(ops.absolute(x))
 
 
+def _sign(x: Any) -> Any:
+    """Return -1, 0 or 1; 0 for NaN, of which NumPy's sign is NaN."""
+    return ops.select(x != x, Constant(x.type, 0)(), ops.sign(x)) if x.dtype.is_floating else ops.sign(x)
+
+
 UNARY: dict[str, Callable[[Any], Any]] = {
-    "abs": ops.absolute, "floor": ops.floor, "relu": ops.relu, "round": ops.round, "sign": ops.sign,
+    "abs": ops.absolute, "floor": ops.floor, "relu": ops.relu, "round": ops.round, "sign": _sign,
 }  # fmt: skip
 FLOATING: dict[str, Callable[[Any], Any]] = {
     "cos": ops.cos, "erf": ops.erf, "exp": ops.exp, "expm1": ops.expm1, "log": ops.log,

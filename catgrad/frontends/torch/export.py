@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import inspect
 import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -10,21 +12,126 @@ from traceback import extract_tb
 from typing import Any
 
 from catgrad.errors import OptionError, ToolError, UnsupportedOp
-from catgrad.frontends.torch.registry import REGISTRY
+from catgrad.frontends.torch.axes import Axes, Dynamic
+from catgrad.frontends.torch.decomposition import decomposed
+from catgrad.frontends.torch.own_gradients import refused
+from catgrad.frontends.torch.registry import SHAPES
+
+IN_BOTH_MODES = (
+    "aten.dropout.default",
+    "aten.feature_dropout.default",
+    "aten.batch_norm.default",
+    "aten.scaled_dot_product_attention.default",
+    "aten.lstm.input",
+    "aten.gru.input",
+    "aten.rnn_tanh.input",
+    "aten.rnn_relu.input",
+)
+"""Operations of which training and evaluation differ in arguments, as in their translations."""
 
 
-def exported(module: Any, inputs: Sequence[Any]) -> Any:
-    """Export a module in evaluation mode, and decompose operations that are not registered.
+class Export:
+    """A module exported on example inputs, in training or in evaluation mode, with symbolic axes.
 
-    Raises: OptionError if it is not a module, or inputs are not tensors; UnsupportedOp if torch.export
-            fails; ToolError without PyTorch
+    Raises: OptionError if it is not a module, inputs are not tensors, or `dynamic` names no input;
+            UnsupportedOp if torch.export fails, or the module fixes a symbolic axis; ToolError without
+            PyTorch
     """
-    try:
-        import torch
-    except ImportError:
-        raise ToolError(
-            "PyTorch must be installed to import from it", "it is not", "pip install torch"
-        ) from None
+
+    def __init__(self, module: Any, inputs: Sequence[Any], train: bool, dynamic: Dynamic) -> None:
+        try:
+            import torch
+        except ImportError:
+            raise ToolError(
+                "PyTorch must be installed to import from it", "it is not", "pip install torch"
+            ) from None
+        _check(module, inputs)
+        self._torch, self.module, self.train = torch, module, train
+        self.axes = Axes(dynamic, argument_names(module, len(inputs)), inputs)
+        self._whole = self._export()
+
+    @property
+    def operations(self) -> list[tuple[Any, ...]]:
+        """The operations with their constant arguments, without those in which modes may differ."""
+        found = []
+        for node in self._whole.graph.nodes:
+            target = str(node.target)
+            if node.op != "call_function" or _counts_batches(node):
+                continue
+            fixed = [a for a in (*node.args, *node.kwargs.items()) if not isinstance(a, self._torch.fx.Node)]
+            found.append((target, *(() if target in IN_BOTH_MODES else map(str, fixed))))
+        return found
+
+    def decomposed(self) -> Any:
+        """Decompose operations that are not registered, and read the symbolic sizes."""
+        with _mode(self.module, self.train), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                program = decomposed(self._whole)
+            except Exception as error:
+                raise _refused(error) from error
+        nodes = {node.name: node for node in program.graph.nodes}
+        kinds = program.graph_signature.input_specs
+        self.inputs = [nodes[spec.arg.name].meta["val"] for spec in kinds if spec.kind.name == "USER_INPUT"]
+        self.axes.read(self.inputs, self._whole.graph)
+        return program
+
+    def _dynamic_shapes(self) -> Any:
+        """Return the symbolic axes by arguments of forward, of which *args are one."""
+        each, (names, rest) = self.axes.specification, _positional(self.module)
+        is_plain = each is None or not rest or len(each) <= len(names)
+        return each if is_plain else (*each[: len(names)], tuple(each[len(names) :]))
+
+    def _export(self) -> Any:
+        _declare_shapes()
+        with _mode(self.module, self.train), refused(self.module), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # warnings of PyTorch about its future
+            try:
+                return self._torch.export.export(
+                    self.module,
+                    self.axes.inputs,
+                    strict=False,
+                    dynamic_shapes=self._dynamic_shapes(),
+                )
+            except Exception as error:
+                raise _refused(error) from error
+
+
+def argument_names(module: Any, count: int) -> list[str]:
+    """Return the names of forward's positional arguments; those of *args are numbered."""
+    names, rest = _positional(module)
+    return names + [f"{rest}_{k}" for k in range(count - len(names))] if rest else names
+
+
+def _positional(module: Any) -> tuple[list[str], str]:
+    """Return the names of forward's positional arguments, and that of *args if there are."""
+    parameters = inspect.signature(module.forward).parameters.values()
+    names = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    return names, next((p.name for p in parameters if p.kind is p.VAR_POSITIONAL), "")
+
+
+def _counts_batches(node: Any) -> bool:
+    """Return whether an operation only increments a buffer, as training does for batch norm."""
+    return (
+        str(node.target) == "aten.add_.Tensor"
+        and not node.users
+        and node.args[0].op == "placeholder"
+        and len(node.args[0].users) == 1
+    )
+
+
+@functools.cache
+def _declare_shapes() -> None:
+    """Declare to PyTorch, once, the shapes of results that it does not know."""
+    import torch
+
+    for name, results in SHAPES.items():
+        torch.library.register_fake(name, results)
+
+
+def _check(module: Any, inputs: Sequence[Any]) -> None:
+    import torch
+
     if not isinstance(module, torch.nn.Module):
         raise OptionError("the model must be a torch.nn.Module", f"it is {module!r}", "wrap it in one")
     for leaf in torch.utils._pytree.tree_leaves(tuple(inputs)):
@@ -34,44 +141,17 @@ def exported(module: Any, inputs: Sequence[Any]) -> Any:
                 f"one is {leaf!r}",
                 "set other arguments by a wrapping module or functools.partial",
             )
-    with _evaluating(module), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # warnings of PyTorch about its future
-        try:
-            program = torch.export.export(module, tuple(inputs), strict=False)
-            _detach_without_gradient(program, torch.ops.aten.detach.default)
-            return program.run_decompositions(_table(torch))
-        except Exception as error:
-            raise _refused(error) from error
-
-
-def _detach_without_gradient(program: Any, detach: Any) -> None:
-    """Detach results of torch.no_grad(), as decomposition removes that context."""
-    graph = program.graph_module.graph
-    for node in graph.nodes:
-        if str(node.target) != "wrap_with_set_grad_enabled" or node.args[0]:
-            continue
-        for part in list(node.users):
-            with graph.inserting_after(part):
-                detached = graph.call_function(detach, (part,))
-            detached.meta = dict(part.meta)
-            part.replace_all_uses_with(detached, lambda user, new=detached: user is not new)
-            program.graph_signature.replace_all_uses(part.name, detached.name)
-
-
-def _table(torch: Any) -> Any:
-    """Return PyTorch's decompositions, except those of registered operations."""
-    table = torch.export.default_decompositions()
-    for operation in list(table):
-        if str(operation) in REGISTRY:
-            table.pop(operation)
-    return table
 
 
 @contextlib.contextmanager
-def _evaluating(module: Any) -> Iterator[None]:
-    """Set a module and its submodules to evaluation mode, and restore the mode of each afterwards."""
+def _mode(module: Any, train: bool) -> Iterator[None]:
+    """Set the mode of a module, and restore that of each submodule afterwards.
+
+    In training, submodules keep their modes unless the whole module is in evaluation mode.
+    """
     flags = [(each, each.training) for each in module.modules()]
-    module.eval()
+    if not train or not module.training:
+        module.train(train)
     try:
         yield
     finally:
@@ -81,6 +161,8 @@ def _evaluating(module: Any) -> Iterator[None]:
 
 def _refused(error: Exception) -> UnsupportedOp:
     """Return the error of torch.export in one sentence, with the line of forward."""
+    if isinstance(error, UnsupportedOp):
+        return error.about(where=_place(error))
     lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
     found = f"torch.export says: {lines[0].rstrip('.')}"
     if "data-dependent" in str(error):
@@ -101,8 +183,9 @@ def _place(error: Exception) -> str:
     import torch
 
     standard, pytorch = Path(contextlib.__file__).parent, Path(torch.__file__).parent
+    own = Path(__file__).parent
     for frame in reversed(extract_tb(error.__traceback__)):
         file = Path(frame.filename)
-        if file.parent != standard and pytorch not in file.parents and file != Path(__file__):
+        if file.parent not in (standard, own) and pytorch not in file.parents:
             return f"{frame.name} ({file.name}, line {frame.lineno})"
     return ""

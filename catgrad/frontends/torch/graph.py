@@ -6,11 +6,13 @@ import inspect
 import operator
 import re
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
+from catgrad.dims import Size
 from catgrad.errors import CatgradError, UnsupportedOp
 from catgrad.frontends.torch.operands import type_of
-from catgrad.frontends.torch.registry import DO, REGISTRY, require
+from catgrad.frontends.torch.registry import CONTIGUOUS, DO, RANDOM, require, translation
 from catgrad.terms.op import scope
 from catgrad.terms.structural import Label
 from catgrad.terms.var import Var
@@ -18,20 +20,29 @@ from catgrad.terms.var import Var
 PLACEMENT = {"device", "layout", "pin_memory", "memory_format", "non_blocking"}
 """Arguments for layout and device, which a term does not have."""
 
+UNKNOWN = "an operation must be supported by the front end"
+
+REFUSED = object()
+"""The value of an operation that cannot be translated, and of those that read it."""
+
 
 class Walk:
-    """An interpreter of a graph, whose values are variables, numbers and constant tensors.
+    """An interpreter of a graph, whose values are variables, sizes, numbers and constant tensors.
 
     Operations on constant tensors are evaluated; `constant` turns a tensor that another operation reads
-    into a variable, given the name of its node.
+    into a variable, given the name of its node. `size` converts symbolic sizes.
     """
 
-    def __init__(self, constant: Callable[[str, Any], Any]) -> None:
-        self.constant = constant
+    def __init__(self, constant: Callable[[str, Any], Any], size: Callable[[Any], Size]) -> None:
+        self.constant, self.size = constant, size
         self.variables: dict[Any, Any] = {}
+        self.refusals: list[CatgradError] = []
 
     def run(self, module: Any, inputs: Sequence[Any]) -> list[Any]:
-        """Interpret the graph on these inputs, and return its outputs."""
+        """Interpret the graph on these inputs, and return its outputs.
+
+        Raises: UnsupportedOp, or the only error, for all operations that cannot be translated
+        """
         values: dict[Any, Any] = {}
         given = iter(inputs)
         for node in module.graph.nodes:
@@ -40,27 +51,72 @@ class Walk:
             elif node.op == "get_attr":
                 values[node] = operator.attrgetter(node.target)(module)
             elif node.op == "output":
+                self._raise_refusals()
                 return [self._variable(each, values) for each in node.args[0]]
             else:
                 with scope(_path(node)):
-                    values[node] = _labelled(node, self._call(node, values))
+                    values[node] = _labelled(node, self._translated(node, values))
         return []
 
-    def _call(self, node: Any, values: dict[Any, Any]) -> Any:
-        """Apply one operation. Raises: UnsupportedOp, with its name and the module it is in."""
+    def _translated(self, node: Any, values: dict[Any, Any]) -> Any:
+        """Apply one operation, or note why it cannot be translated."""
+        import torch
+
+        if any(values[n] is REFUSED for n in node.all_input_nodes):
+            known = node.target is operator.getitem or translation(node.target)
+            is_tensor = isinstance(node.meta.get("val"), (torch.Tensor, tuple, list))
+            if not known and is_tensor:
+                self._refuse(node, _unknown())
+            return REFUSED
         try:
-            if node.target is operator.getitem:
-                return self._part(node, values[node.args[0]])
-            if self._is_constant(node, values):
-                return _computed(node, values)
-            return self._meaning(node, values)
+            return self._call(node, values)
         except CatgradError as error:
-            raise error.about(str(node.target), _path(node)) from None
+            self._refuse(node, error)
+            return REFUSED
+
+    def _refuse(self, node: Any, error: CatgradError) -> None:
+        self.refusals.append(error.about(str(node.target), place(node)))
+
+    def _raise_refusals(self) -> None:
+        """Raise the only refusal, or one that lists all."""
+        if len(self.refusals) == 1:
+            raise self.refusals[0] from None
+        if self.refusals:
+            listed = dict.fromkeys(
+                f"{error.subject} in {error.where or 'the module'}"
+                + ("" if error.must == UNKNOWN else f" ({error.must}, but {error.found})")
+                for error in self.refusals
+            )
+            raise UnsupportedOp(
+                "the front end must support all operations of a module",
+                f"it lacks {len(listed)}: {'; '.join(listed)}",
+                DO,
+            )
+
+    def _call(self, node: Any, values: dict[Any, Any]) -> Any:
+        """Apply one operation. Raises: UnsupportedOp if the front end has no translation"""
+        import torch
+
+        if isinstance(node.meta.get("val"), (torch.SymInt, int)):
+            return self.size(node.meta["val"])
+        if isinstance(node.meta.get("val"), torch.SymBool):
+            return None  # an assumption about sizes, which the import reads from torch.export's guards
+        if isinstance(node.meta.get("val"), torch.SymFloat):
+            raise UnsupportedOp(
+                "numbers must not depend on a symbolic axis", "this one does", "leave it out of `dynamic`"
+            )
+        if node.target is torch.ops.higher_order.with_effects:
+            return (None, None)  # a check of values, such as that of torch.linalg.inv
+        if node.target is operator.getitem:
+            return self._part(node, values[node.args[0]])
+        if self._is_constant(node, values):
+            return _computed(node, values)
+        return self._meaning(node, values)
 
     def _meaning(self, node: Any, values: dict[Any, Any]) -> Any:
-        meaning = REGISTRY.get(str(node.target))
+        meaning = translation(node.target)
         if meaning is None:
-            raise UnsupportedOp("an operation must be supported by the front end", "this one is not", DO)
+            raise _unknown()
         from torch.fx.node import map_arg
 
         args, kwargs = map_arg((node.args, dict(node.kwargs)), lambda n: self._variable(n, values))
@@ -71,8 +127,15 @@ class Walk:
             raise UnsupportedOp(
                 "the arguments must be supported", f"binding them fails: {error}", DO
             ) from None
-        result = meaning(*args, **kwargs)
-        _check(node, result)
+        require(
+            str(node.target) not in CONTIGUOUS or node.args[0].meta["val"].is_contiguous(),
+            "the array must be stored in row-major order",
+            "its axes are permuted or broadcast",
+            "apply .contiguous() to it",
+        )
+        with scope(node.name if str(node.target) in RANDOM else ""):
+            result = meaning(*args, **kwargs)
+        _check(node, result, self.size)
         return result
 
     def _part(self, node: Any, results: Any) -> Any:
@@ -112,14 +175,18 @@ def _computed(node: Any, values: dict[Any, Any]) -> Any:
         return node.target(*args, **kwargs)
 
 
-def _check(node: Any, result: Any) -> None:
+def _unknown() -> UnsupportedOp:
+    return UnsupportedOp(UNKNOWN, "this one is not", DO)
+
+
+def _check(node: Any, result: Any, size: Callable[[Any], Size]) -> None:
     """Check types against those of PyTorch: a difference is an error of the front end."""
     wanted = node.meta.get("val")
     pairs = [(result, wanted)] if isinstance(result, Var) else zip(result or (), wanted or (), strict=False)
     for ours, theirs in pairs:
-        if isinstance(ours, Var) and ours.type is not type_of(theirs):
+        if isinstance(ours, Var) and ours.type is not type_of(theirs, size):
             raise UnsupportedOp(
-                f"the result must be {type_of(theirs)}", f"it would be {ours.type}", "report this"
+                f"the result must be {type_of(theirs, size)}", f"it would be {ours.type}", "report this"
             )
 
 
@@ -135,3 +202,11 @@ def _path(node: Any) -> str:
     stack = list((node.meta.get("nn_module_stack") or {}).values())
     path = stack[-1][0] if stack else ""
     return re.sub(r"[^A-Za-z0-9_.]", "_", re.sub(r"@\d+", "", path.removeprefix("L['self']").strip(".")))
+
+
+def place(node: Any) -> str:
+    """Return the dotted name of the innermost module of an operation, and the line of its source."""
+    frames = re.findall(r'File "([^"]+)", line (\d+)', node.meta.get("stack_trace") or "")
+    line = f"{Path(frames[-1][0]).name}, line {frames[-1][1]}" if frames else ""
+    path = _path(node)
+    return f"{path} ({line})" if path and line else path or line

@@ -2,49 +2,81 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from typing import Any
 
 import numpy as np
 
-from catgrad import ops
+from catgrad.errors import OptionError
 from catgrad.frontends.torch import (  # noqa: F401  # each registers a family of operations
     activations,
+    alignment,
+    arithmetic,
     attention,
     comparisons,
+    composites,
     contractions,
     convolutions,
     creation,
+    cumulative,
+    diagonals,
     elementwise,
+    experts,
     indexing,
+    linalg,
+    losses,
+    masks,
+    native_norms,
     normalisation,
     parts,
     pools,
+    products,
+    randomness,
+    rearranging,
+    rectifiers,
     recurrent,
     reductions,
+    resampling,
+    sampling,
+    scattering,
     shapes,
+    sorting,
+    special,
+    statistics,
+    transcendental,
 )
-from catgrad.frontends.torch.export import exported
+from catgrad.frontends.torch.axes import Dynamic
+from catgrad.frontends.torch.export import Export
 from catgrad.frontends.torch.graph import Walk
 from catgrad.frontends.torch.operands import type_of
 from catgrad.frontends.torch.registry import require
-from catgrad.initialisers import ZEROS, Filled, Initialiser, Normal
-from catgrad.ops.literal import MAX_LITERAL_ELEMENTS
+from catgrad.frontends.torch.tensors import constant, held
+from catgrad.initialisers import ZEROS, Drawn, Filled, Normal, Stored
+from catgrad.learn.checks import Loss
+from catgrad.learn.optimiser import Optimiser
+from catgrad.learn.task import Task
+from catgrad.ops.literal import is_uniform
 from catgrad.terms.build import build
-from catgrad.terms.state import Buffer, Parameter
+from catgrad.terms.state import Buffer, Parameter, Update
+from catgrad.terms.structural import Assume
 from catgrad.terms.term import Term
 from catgrad.terms.var import Var
 from catgrad.types import Array, NdArrayType, as_numpy
 
+BLOCK_ELEMENTS = 65536
+
 
 @dataclass(frozen=True)
 class Imported:
-    """An imported model X → Y, and the values of its parameters and buffers.
+    """An imported model X → Y, whose learners begin with the values of the module.
 
-    `parameters` have the names of the module's state_dict, in the order of the model; `buffers` are
-    constants of more than 1000 elements, which are too large for source text. `inputs` are the types of
-    X by the names of forward's arguments.
+    `parameters` have the names of the module's state_dict, in the order of the model. `buffers` are the
+    arrays that training mode updates, and constants of more than 1000 elements, too large for source text.
+    `inputs` are the types of X by the names of forward's arguments. `inference` is the model in evaluation
+    mode if it is more than `model` without dropout and with running statistics. `aliases` maps further names
+    of tied parameters to the first.
     """
 
     name: str
@@ -52,54 +84,116 @@ class Imported:
     parameters: Mapping[str, Array]
     inputs: Mapping[str, NdArrayType]
     buffers: Mapping[str, Array] = field(default_factory=dict)
+    inference: Term | None = None
+    aliases: Mapping[str, str] = field(default_factory=dict)
+
+    def task(self, optimiser: Optimiser, loss: Loss, labels: tuple[NdArrayType, ...] | None = None) -> Task:
+        """Compose the model with an optimiser and a loss. Raises: as `Task`"""
+        return Task(self.model, optimiser, loss, self.name, labels, inference=self.inference)
 
 
-def from_torch(module: Any, *example_inputs: Any, name: str = "model") -> Imported:
-    """Import a module in evaluation mode as a term, at the shapes and dtypes of these tensors.
+def from_torch(
+    module: Any,
+    *example_inputs: Any,
+    name: str = "model",
+    train: bool = False,
+    dynamic: Dynamic = (),
+    trainable: str | Sequence[str] = "*",
+) -> Imported:
+    """Import a module as a term, at the shapes and dtypes of these tensors.
 
-    Its parameters are those that require a gradient; all other tensors are constants. The module is not
-    changed.
+    Its parameters are those that require a gradient and whose names match a pattern of `trainable`; all
+    other tensors are constants. The module is not changed. It is imported in evaluation mode, or with
+    `train` in training mode: dropout drops, and batch norm uses statistics of the batch and updates the
+    running ones; evaluation of the model is that of the module. `dynamic` names the leading axes of every
+    input that are symbolic, as ("batch",), or maps names of inputs to such tuples; None keeps an axis fixed.
 
-    Raises: UnsupportedOp, with the operation and the module it is in; OptionError for inputs that are
-            not tensors; DtypeError for a dtype that terms do not have
+    Raises: UnsupportedOp, with all operations that the front end lacks and the modules they are in, or if the
+            module fixes a symbolic axis; OptionError for inputs that are not tensors; DtypeError for a dtype
+            that terms do not have
     """
-    program = exported(module, example_inputs)
-    _check_effects(program)
-    importer = _Importer(module, program)
-    model = build(importer.forward, list(importer.inputs.values()))
-    return Imported(name, model, importer.parameters, importer.inputs, importer.buffers)
+    export = Export(module, example_inputs, train, dynamic)
+    trained = _trained(module, trainable)
+    importer = _Importer(export, trained)
+    model = importer.model()
+    inference = _inference(importer, module, example_inputs, dynamic) if train else None
+    aliases = {n: first for n, first in trained.items() if n != first}
+    values = {**importer.buffers, **(inference.buffers if inference else {})}
+    return Imported(
+        name,
+        model,
+        importer.parameters,
+        importer.inputs,
+        values,
+        inference.model() if inference else None,
+        aliases,
+    )
+
+
+def _inference(training: _Importer, module: Any, inputs: Sequence[Any], dynamic: Dynamic) -> _Importer | None:
+    """Import evaluation mode too, if its operations are others than those of training."""
+    export = Export(module, inputs, False, dynamic)
+    return (
+        None
+        if export.operations == training.operations
+        else _Importer(export, training.trained, training.changed)
+    )
 
 
 class _Importer:
     """The translation of the values of one exported program."""
 
-    def __init__(self, module: Any, program: Any) -> None:
-        self.program, self.specs = program, program.graph_signature.input_specs
-        self.nodes = {node.name: node for node in program.graph.nodes}
-        self.trained = _trained(module)
+    def __init__(
+        self, export: Export, trained: Mapping[str, str], changed: frozenset[str] = frozenset()
+    ) -> None:
+        # Read before the decomposition, which changes the graph; evaluation alone is compared with nothing.
+        self.operations = export.operations if export.train else []
+        self.program = export.decomposed()
+        self.axes = export.axes
+        self.specs = self.program.graph_signature.input_specs
+        self.nodes = {node.name: node for node in self.program.graph.nodes}
+        self.changed = changed | _changed(self.program, export.train)
+        self.trained = trained
         self.inputs = {
-            spec.arg.name: type_of(self.nodes[spec.arg.name].meta["val"])
+            spec.arg.name: type_of(self.nodes[spec.arg.name].meta["val"], self.axes.size)
             for spec in self.specs
             if spec.kind.name == "USER_INPUT"
         }
+        self.assumed = tuple(self.axes.assumptions(export.inputs))
         self.parameters: dict[str, Array] = {}
         self.buffers: dict[str, Array] = {}
         self.variables: dict[str, Any] = {}
 
+    def model(self) -> Term:
+        """Build the term X → Y."""
+        return build(self.forward, list(self.inputs.values()))
+
     def forward(self, *inputs: Any) -> list[Any]:
-        """Return the outputs of the graph that are tensors."""
+        """Return the outputs of the graph that are tensors, and update the buffers that it changes."""
+        if self.assumed:
+            inputs = Assume(len(inputs), self.assumed).apply(*inputs)
         given = iter(inputs)
         values = [next(given) if spec.arg.name in self.inputs else self._held(spec) for spec in self.specs]
-        results = [y for y in Walk(self._constant).run(self.program.graph_module, values) if y is not None]
-        for result in results:
-            found = f"one is {result!r}"
-            require(isinstance(result, Var), "the outputs of a module must be tensors", found, "leave it out")
-        return results
+        walk = Walk(self._constant, self.axes.size)
+        results = walk.run(self.program.graph_module, values)
+        outputs = []
+        for spec, result in zip(self.program.graph_signature.output_specs, results, strict=True):
+            if spec.kind.name == "BUFFER_MUTATION":
+                Update(spec.target, result.type).apply(result)
+            elif spec.kind.name == "USER_OUTPUT" and result is not None:
+                outputs.append(result)
+        for output in outputs:
+            found = f"one is {output!r}"
+            require(isinstance(output, Var), "the outputs of a module must be tensors", found, "leave it out")
+        return outputs
 
     def _held(self, spec: Any) -> Any:
-        """Return a tensor of the module: a parameter that is read as a variable, any other as a tensor."""
-        held = self.program.state_dict
-        tensor = held[spec.target] if spec.target in held else self.program.constants[spec.target]
+        """Return a tensor of the module: a variable if it is trained or updated, else the tensor."""
+        if spec.kind.name == "TOKEN":
+            return None
+        tensor = held(self.program, spec)
+        if spec.target in self.changed:
+            return self._buffer(spec.target, tensor)
         if spec.target not in self.trained:
             return tensor.detach()
         return self._parameter(self.trained[spec.target], tensor) if self.nodes[spec.arg.name].users else None
@@ -107,44 +201,89 @@ class _Importer:
     def _parameter(self, name: str, tensor: Any) -> Any:
         if name not in self.variables:
             value = self.parameters[name] = np.array(as_numpy(tensor))
-            self.variables[name] = Parameter(name, type_of(tensor), _alike(value))()
+            self.variables[name] = Parameter(
+                name, type_of(tensor), Stored(value, _alike(value)), outputs_first=True
+            )()
         return self.variables[name]
+
+    def _buffer(self, name: str, tensor: Any) -> Any:
+        value, type = np.array(as_numpy(tensor)), type_of(tensor)
+        self.buffers[name] = value
+        is_one_number = value.size and is_uniform(value) and np.isfinite(value).all()
+        drawn = Filled(value.flat[0].item()) if is_one_number else None
+        return Buffer(name, type, Stored(value, drawn))()
 
     def _constant(self, node: str, tensor: Any) -> Any:
         """Turn a tensor that does not depend on inputs or parameters into a variable; `node` names it."""
-        value, type = np.array(as_numpy(tensor)), type_of(tensor)
-        same = value.tobytes() == value.reshape(-1)[:1].tobytes() * value.size
-        if value.size <= MAX_LITERAL_ELEMENTS or same:
-            return ops.array(value, type.dtype)
         names = {spec.arg.name: spec.target for spec in self.specs}
-        name = names.get(node, f"constant.{node}")
-        self.buffers[name] = value
-        return Buffer(name, type)()
+        return constant(names.get(node, f"constant.{node}"), tensor, self.buffers)
 
 
-def _trained(module: Any) -> dict[str, str]:
-    """Return the parameters that require a gradient; tied ones have the first of their names."""
+def _trained(module: Any, trainable: str | Sequence[str]) -> dict[str, str]:
+    """Return the parameters to train; tied ones have the first of their names.
+
+    Raises: OptionError if a pattern matches no parameter
+    """
+    patterns = [trainable] if isinstance(trainable, str) else list(trainable)
+    every = dict(module.named_parameters(remove_duplicate=False))
+    for pattern in patterns:
+        if pattern != "*" and not any(fnmatchcase(name, pattern) for name in every):
+            raise OptionError(
+                f"a pattern of `trainable` must match one of {', '.join(every) or 'no parameters'}",
+                f"{pattern!r} matches none",
+                "write for example '*.weight'",
+            )
     first: dict[int, str] = {}
-    every = module.named_parameters(remove_duplicate=False)
-    return {name: first.setdefault(id(p), name) for name, p in every if p.requires_grad}
+    return {
+        name: first.setdefault(id(p), name)
+        for name, p in every.items()
+        if p.requires_grad and any(fnmatchcase(name, pattern) for pattern in patterns)
+    }
 
 
-def _alike(value: Array) -> Initialiser:
+def _alike(value: Array) -> Drawn:
     """Return the distribution of `init`: normal, with the mean and deviation of the module's values."""
-    wide = value.astype(np.float64)
     with np.errstate(invalid="ignore", over="ignore"):  # mean and deviation of numbers that are not finite
-        mean, deviation = (float(np.float32(f(wide))) if value.size else 0.0 for f in (np.mean, np.std))
+        mean, deviation = map(float, map(np.float32, _moments(value)))
     if not np.isfinite([mean, deviation]).all():
         return ZEROS
     return Normal(mean, deviation) if deviation else Filled(mean)
 
 
-def _check_effects(program: Any) -> None:
-    """Raise UnsupportedOp if running the module changes more than its outputs."""
+def _moments(value: Array) -> tuple[float, float]:
+    """Return the mean and the standard deviation of all elements, or zeros if there are none.
+
+    Only one block at a time is in double precision, as copies would have several times the array's size. Sums
+    are of differences from the first element, so those of equal elements are 0.
+    """
+    if not value.size:
+        return 0.0, 0.0
+    flat = value.reshape(-1)
+    first, total, squares = float(flat[0]), 0.0, 0.0
+    for start in range(0, flat.size, BLOCK_ELEMENTS):
+        block = flat[start : start + BLOCK_ELEMENTS].astype(np.float64) - first
+        total, squares = total + float(block.sum()), squares + float(np.dot(block, block))
+    mean = total / flat.size
+    return first + mean, float(np.sqrt(max(0.0, squares / flat.size - mean * mean)))
+
+
+def _changed(program: Any, train: bool) -> frozenset[str]:
+    """Return the buffers that the module changes.
+
+    Raises: UnsupportedOp if it changes more than its buffers, or changes them in evaluation mode
+    """
+    changed = set()
     for spec in program.graph_signature.output_specs:
+        kind = spec.kind.name
+        if kind == "BUFFER_MUTATION" and train:
+            changed.add(spec.target)
+            continue
         require(
-            spec.kind.name == "USER_OUTPUT",
-            "a module in evaluation must not change its buffers or inputs",
+            kind in ("USER_OUTPUT", "TOKEN"),
+            "a module must change nothing but its buffers"
+            if train
+            else "a module in evaluation must not change its buffers or inputs",
             f"it changes {spec.target or spec.arg.name}",
             "return the new value as an output",
         )
+    return frozenset(changed)

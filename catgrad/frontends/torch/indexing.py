@@ -7,7 +7,8 @@ from math import prod
 from typing import Any
 
 from catgrad import ops
-from catgrad.frontends.torch.operands import axes_of, common_shape, spread
+from catgrad.dims import Size
+from catgrad.frontends.torch.operands import at, axes_of, common_shape, spread
 from catgrad.frontends.torch.registry import aten, require
 from catgrad.terms.structural import stop_gradient
 from catgrad.types import Dtype
@@ -45,7 +46,7 @@ def gather(x: Any, dim: int, index: Any, sparse_grad: bool = False) -> Any:
     return ops.take_along_axis(ops.slice(x, [0] * x.type.rank, sizes), index, axis)
 
 
-@aten("index.Tensor")
+@aten("index.Tensor", "_unsafe_index.Tensor")
 def advanced(x: Any, indices: list[Any]) -> Any:
     """Index x by arrays along several axes, as in NumPy."""
     axes = [axis for axis, index in enumerate(indices) if index is not None]
@@ -55,19 +56,27 @@ def advanced(x: Any, indices: list[Any]) -> Any:
         "one is a boolean mask",
         "use torch.where(mask, x, y)",
     )
-    shape = common_shape(*(indices[axis].shape for axis in axes))
     others = [axis for axis in range(x.type.rank) if axis not in axes]
     rows = ops.reshape(ops.permute(x, *axes, *others), -1, *(x.shape[axis] for axis in others))
+    number = number_of_place(x, indices)
+    parts = ops.gather(rows, number)
+    if all(after == before + 1 for before, after in pairwise(axes)):
+        return _moved(parts, number.type.rank, axes[0])
+    return parts
+
+
+def number_of_place(x: Any, indices: list[Any]) -> Any:
+    """Return the numbers of places in the indexed axes, in row-major order."""
+    axes = [axis for axis, index in enumerate(indices) if index is not None]
+    shape = common_shape(*(indices[axis].shape for axis in axes))
     number = None
     for k, axis in enumerate(axes):
         place = _from_start(spread(indices[axis], shape), x.shape[axis])
         stride = prod(x.shape[later] for later in axes[k + 1 :])
-        term = ops.cast(place, Dtype.int64) * stride if len(axes) > 1 else place
+        wide = ops.cast(place, Dtype.int64)
+        term = wide * at(stride, shape, Dtype.int64) if len(axes) > 1 else place
         number = term if number is None else number + term
-    parts = ops.gather(rows, number)
-    if all(after == before + 1 for before, after in pairwise(axes)):
-        return _moved(parts, len(shape), axes[0])
-    return parts
+    return number
 
 
 @aten("max.dim")
@@ -89,9 +98,9 @@ def _at_place(x: Any, place: Any, dim: int, keepdim: bool) -> tuple[Any, Any]:
     return (values, kept) if keepdim else (ops.squeeze(values, axis), place)
 
 
-def _from_start(index: Any, size: int) -> Any:
+def _from_start(index: Any, size: Size) -> Any:
     """Map negative indices, which count from the end, to non-negative ones."""
-    return ops.select(index < 0, index + size, index)
+    return ops.select(index < 0, index + at(size, index.shape, index.dtype), index)
 
 
 def _moved(x: Any, count: int, place: int) -> Any:

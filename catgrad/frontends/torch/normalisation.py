@@ -7,7 +7,8 @@ from typing import Any
 from catgrad import ops
 from catgrad.frontends.torch.operands import spread
 from catgrad.frontends.torch.registry import aten
-from catgrad.ops.batch_norm import copied, moments
+from catgrad.ops.batch_norm import BatchNorm, copied, moments, tracked
+from catgrad.terms.structural import stop_gradient
 
 
 @aten("layer_norm.default")
@@ -44,6 +45,17 @@ def batch_norm(
     """Batch normalisation with constant running statistics: (x - μ) / √(σ² + ε) · w + b."""
     y = (x - copied(mean, x)) / copied(ops.sqrt(variance + eps), x)
     return _by_channel(y, weight, bias), None, None
+
+
+@aten("_native_batch_norm_legit_functional.default")
+def batch_norm_in_training(
+    x: Any, weight: Any, bias: Any, mean: Any, variance: Any, training: bool, momentum: float, eps: float
+) -> tuple[Any, None, None, Any, Any]:
+    """Batch normalisation by statistics of the batch, and the new running statistics."""
+    if not training:
+        return (*batch_norm(x, weight, bias, mean, variance, momentum, eps), mean, variance)
+    y = _by_channel(BatchNorm(eps)(x, mean, variance), weight, bias)
+    return y, None, None, *tracked(stop_gradient(x), mean, variance, momentum)
 
 
 @aten("_native_batch_norm_legit.no_stats")

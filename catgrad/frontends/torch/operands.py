@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import reduce
 from itertools import zip_longest
 from typing import Any
 
 from catgrad import ops
+from catgrad.dims import Dim, Size
 from catgrad.errors import DtypeError
 from catgrad.ops.shape import Shape
 from catgrad.terms.structural import Constant
@@ -27,9 +28,9 @@ def dtype_from(torch_dtype: Any) -> Dtype:
     return Dtype[name]
 
 
-def type_of(tensor: Any) -> NdArrayType:
-    """Return the type of a tensor of PyTorch, real or fake."""
-    return NdArrayType(tuple(map(int, tensor.shape)), dtype_from(tensor.dtype))
+def type_of(tensor: Any, size: Callable[[Any], Size] = int) -> NdArrayType:
+    """Return the type of a tensor of PyTorch, real or fake; `size` converts symbolic sizes."""
+    return NdArrayType(tuple(map(size, tensor.shape)), dtype_from(tensor.dtype))
 
 
 def default_float() -> Dtype:
@@ -44,6 +45,8 @@ def promoted(x: Any, y: Any) -> Dtype:
     import torch
 
     def stand_in(operand: Any) -> Any:
+        if isinstance(operand, Dim):
+            return 2  # a whole number, as any other size
         if not isinstance(operand, Var):
             return operand
         # Promotion depends on whether there are axes, not on their sizes.
@@ -68,6 +71,8 @@ def together(x: Any, y: Any, dtype: Dtype | None = None) -> tuple[Any, Any]:
 
 def at(x: Any, shape: Shape, dtype: Dtype) -> Any:
     """Broadcast and cast a variable or a number to this shape and dtype."""
+    if isinstance(x, Dim):
+        return ops.broadcast(ops.number_of(x, dtype), shape)
     if not isinstance(x, Var):
         return Constant(NdArrayType(shape, dtype), x)()
     return spread(ops.cast(x, dtype), shape)
@@ -97,3 +102,10 @@ def axes_of(x: Any, dims: Any) -> tuple[int, ...]:
     if dims is None or dims == []:
         return tuple(range(x.type.rank))
     return tuple(axis % max(x.type.rank, 1) for axis in ([dims] if isinstance(dims, int) else dims))
+
+
+def moved(x: Any, axis: int, place: int) -> Any:
+    """Return x with one axis moved to another place, either of which may count from the end."""
+    order = list(range(x.type.rank))
+    order.insert(place % len(order), order.pop(axis))
+    return ops.permute(x, *order)

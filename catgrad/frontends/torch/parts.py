@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 from catgrad import ops
+from catgrad.dims import Dim, Size
+from catgrad.frontends.torch.indexing import index_select
 from catgrad.frontends.torch.operands import at, axes_of, common_dtype
 from catgrad.frontends.torch.registry import aten, require
+from catgrad.ops.shape import Shape
 from catgrad.terms.structural import Constant
+from catgrad.types import Dtype
 
 
 @aten("cat.default")
@@ -36,8 +41,8 @@ def split(x: Any, size: int, dim: int = 0) -> Any:
 def every(x: Any, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1) -> Any:
     """Slice: every step-th element along an axis from start to end."""
     (axis,) = axes_of(x, dim)
-    first, last, _ = slice(start, end).indices(x.shape[axis])
-    block = _along(x, axis, first, max(0, last - first))
+    begin, stop = _bounds(x.shape[axis], start, end)
+    block = _along(x, axis, begin, stop - begin)
     return block if step == 1 else _first_of_groups(block, axis, step)
 
 
@@ -45,7 +50,7 @@ def every(x: Any, dim: int = 0, start: int | None = None, end: int | None = None
 def select(x: Any, dim: int, index: int) -> Any:
     """Select one element along an axis, which is removed."""
     (axis,) = axes_of(x, dim)
-    return ops.squeeze(_along(x, axis, index % x.shape[axis], 1), axis)
+    return ops.squeeze(_along(x, axis, _place(x.shape[axis], index), 1), axis)
 
 
 @aten("unbind.int")
@@ -61,9 +66,9 @@ def with_slice(
     """Replace a slice of x by a part."""
     require(step == 1, "a slice that is assigned to must have step 1", f"it has {step}", "use torch.where")
     (axis,) = axes_of(x, dim)
-    first, last, _ = slice(start, end).indices(x.shape[axis])
+    first, last = _bounds(x.shape[axis], start, end)
     before = _along(x, axis, 0, first)
-    after = _along(x, axis, max(first, last), x.shape[axis] - max(first, last))
+    after = _along(x, axis, last, x.shape[axis] - last)
     return ops.concat([before, ops.cast(part, x.dtype), after], axis)
 
 
@@ -71,7 +76,7 @@ def with_slice(
 def with_element(x: Any, part: Any, dim: int, index: int) -> Any:
     """Replace one element of x along an axis by a part."""
     (axis,) = axes_of(x, dim)
-    place = index % x.shape[axis]
+    place = _place(x.shape[axis], index)
     return with_slice(x, ops.expand_dims(part, axis), axis, place, place + 1)
 
 
@@ -93,10 +98,36 @@ def pad(x: Any, margins: list[int], value: float = 0) -> Any:
     return x
 
 
-def _along(x: Any, axis: int, start: int, size: int) -> Any:
-    """Slice a block along one axis."""
-    starts = [start if k == axis else 0 for k in range(x.type.rank)]
-    return ops.slice(x, starts, (*x.shape[:axis], size, *x.shape[axis + 1 :]))
+def _bounds(length: Size, start: Size | None, end: Size | None) -> tuple[Size, Size]:
+    """Return the first place of a slice and the one after its last, which is not before the first.
+
+    Where the length is symbolic, torch.export has required that the bounds lie within.
+    """
+    if isinstance(length, int) and not isinstance(start, Dim) and not isinstance(end, Dim):
+        begin, stop, _ = slice(start, end).indices(length)
+        return begin, max(begin, stop)
+    first = 0 if start is None else _place(length, start)
+    return first, length if end is None or end == sys.maxsize else _place(length, end)
+
+
+def _place(length: Size, index: Size) -> Size:
+    """Return an index that may count from the end as one from the beginning."""
+    return length + index if isinstance(index, int) and index < 0 else index
+
+
+def _along(x: Any, axis: int, start: Size, size: Size) -> Any:
+    """Slice a block along one axis; one with symbolic bounds is gathered."""
+    if start == 0 and size == x.shape[axis]:
+        return x
+    if isinstance(start, int) and isinstance(size, int) and isinstance(x.shape[axis], int):
+        starts = [start if k == axis else 0 for k in range(x.type.rank)]
+        return ops.slice(x, starts, (*x.shape[:axis], size, *x.shape[axis + 1 :]))
+    places = ops.iota(size)
+    return index_select(x, axis, places if start == 0 else places + _number(start, places.shape))
+
+
+def _number(size: Size, shape: Shape) -> Any:
+    return ops.broadcast(ops.number_of(size, Dtype.int64), shape)
 
 
 def _first_of_groups(x: Any, axis: int, step: int) -> Any:

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from catgrad import ops
 from catgrad.frontends.torch.images import Numbers, batched, each
 from catgrad.frontends.torch.registry import aten, require
+from catgrad.types import Array, Dtype
 
 
 def _pools(spatial: int) -> None:
@@ -48,12 +51,15 @@ def _pools(spatial: int) -> None:
         )
         return batched(lambda x: ops.avg_pool(x, k, s, p, count_include_pad), x, spatial)
 
-    def _adaptive(kind: str, pool: Callable[[Any, Any], Any], returns: Callable[[Any], Any]) -> None:
-        @aten(f"adaptive_{kind}_pool{spatial}d.default")
+    def _adaptive(
+        kind: str, pool: Callable[[Any, Any], Any], returns: Callable[[Any], Any], *kernels: str
+    ) -> None:
+        @aten(f"adaptive_{kind}_pool{spatial}d.default", *kernels)
         def adaptive(x: Any, size: Numbers) -> Any:
             return returns(batched(lambda x: pool(x, each(size, spatial)), x, spatial))
 
-    _adaptive("avg", ops.adaptive_avg_pool, lambda y: y)
+    kernels = [f"_adaptive_avg_pool{spatial}d.default"] if spatial > 1 else []
+    _adaptive("avg", ops.adaptive_avg_pool, lambda y: y, *kernels)
     _adaptive("max", ops.adaptive_max_pool, lambda y: (y, None))
 
     @aten(f"upsample_nearest{spatial}d.vec")
@@ -62,19 +68,26 @@ def _pools(spatial: int) -> None:
         if size is None:
             wanted = tuple(int(n * factor) for n, factor in zip(sizes, factors, strict=True))
         else:
-            wanted = each(size, spatial)
+            wanted, factors = each(size, spatial), [None] * spatial
+        places = [*map(_nearest, sizes, wanted, factors)]
         by = tuple(m // n for m, n in zip(wanted, sizes, strict=True))
-        require(
-            all(m == n * k for m, n, k in zip(wanted, sizes, by, strict=True)),
-            "an image must be enlarged by integer factors",
-            f"{x.type} becomes {wanted}",
-            "choose another size",
-        )
-        return ops.upsample_nearest(x, by)
+        if all(np.array_equal(p, np.arange(n).repeat(k)) for p, n, k in zip(places, sizes, by, strict=True)):
+            return ops.upsample_nearest(x, by)
+        for axis, index in enumerate(places):
+            x = ops.take(x, ops.array(index, Dtype.int64), axis + 2)
+        return x
 
 
 for _spatial in (1, 2, 3):
     _pools(_spatial)
+
+
+def _nearest(size: int, wanted: int, factor: float | None) -> Array:
+    """Return the places in an axis that nearest-neighbour sampling reads, in float32 as PyTorch."""
+    step = np.float32(1 / factor) if factor else np.float32(size) / np.float32(wanted)
+    places = np.floor(np.arange(wanted, dtype=np.float32) * step).astype(np.int64)
+    result: Array = np.minimum(places, size - 1)
+    return result
 
 
 def _require_windows_inside(

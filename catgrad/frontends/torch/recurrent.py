@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from catgrad import ops
 from catgrad.frontends.torch.contractions import linear
+from catgrad.frontends.torch.randomness import dropped
 from catgrad.frontends.torch.registry import aten, require
 from catgrad.learn.layers.recurrent import gru_cell, lstm_cell
 
@@ -26,15 +27,16 @@ def _simple(activation: Callable[[Any], Any]) -> Cell:
 
 
 class Layout(NamedTuple):
-    """The numbers of layers and directions, and the position of the batch axis."""
+    """The numbers of layers and directions, the position of the batch axis, and dropout between layers."""
 
     has_biases: bool
     layers: int
     bidirectional: bool
     batch_first: bool
+    dropout: float
 
 
-@aten("lstm.input")
+@aten("lstm.input", random=True)
 def lstm(
     x: Any,
     first: Sequence[Any],
@@ -47,13 +49,12 @@ def lstm(
     batch_first: bool,
 ) -> Any:
     """LSTM: h at every time, then the last h and c of each layer and direction."""
-    return _recurrent(
-        lstm_cell, x, first, weights, Layout(has_biases, num_layers, bidirectional, batch_first)
-    )
+    layout = Layout(has_biases, num_layers, bidirectional, batch_first, dropout if train else 0)
+    return _recurrent(lstm_cell, x, first, weights, layout)
 
 
 def _one_state(overload: str, cell: Cell) -> None:
-    @aten(overload)
+    @aten(overload, random=True)
     def recurrent(
         x: Any,
         first: Any,
@@ -65,7 +66,7 @@ def _one_state(overload: str, cell: Cell) -> None:
         bidirectional: bool,
         batch_first: bool,
     ) -> Any:
-        layout = Layout(has_biases, num_layers, bidirectional, batch_first)
+        layout = Layout(has_biases, num_layers, bidirectional, batch_first, dropout if train else 0)
         return _recurrent(cell, x, (first,), weights, layout)
 
 
@@ -85,7 +86,8 @@ def _recurrent(cell: Cell, x: Any, first: Sequence[Any], weights: Sequence[Any],
     )
     x = ops.permute(x, 1, 0, 2) if layout.batch_first else x
     last: list[State] = []
-    for _ in range(layout.layers):
+    for layer in range(layout.layers):
+        x = dropped(x, layout.dropout, f"dropout_{layer}") if layer else x
         rows = []
         for backwards in range(directions):
             k = len(last)

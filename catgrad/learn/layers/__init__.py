@@ -8,7 +8,8 @@ fan-out such as `kaiming_uniform` (see `catgrad.initialisers`).
 """
 
 from catgrad.learn.layers.attention import attention, transformer_block
-from catgrad.learn.layers.basic import bias, bilinear, dense, embedding, linear
+from catgrad.learn.layers.basic import bias, bilinear, dense, embedding, linear, lora
+from catgrad.learn.layers.gated import gated, geglu, swiglu
 from catgrad.learn.layers.memory import position_embedding
 from catgrad.learn.layers.norms import group_norm, layer_norm, rms_norm
 from catgrad.learn.layers.parts import (
@@ -49,9 +50,9 @@ from catgrad.learn.optimisers import sgd
 __all__ = [
     "adaptive_avg_pool", "adaptive_max_pool", "attention", "avg_pool", "batch_norm", "bias",
     "bilinear", "buffer", "checkpointed", "conv", "conv_transpose", "dense", "dropout", "elu",
-    "embedding", "flatten", "gelu", "global_avg_pool", "group_norm", "gru", "identity", "label",
-    "layer_norm", "leaky_relu", "linear", "log_softmax", "lstm", "max_pool", "mse", "named",
-    "parameter", "pointwise", "position_embedding",
-    "relu", "residual", "rms_norm", "sequential", "sgd", "sigmoid",
-    "silu", "softmax", "softplus", "tanh", "transformer_block", "update", "upsample_nearest",
+    "embedding", "flatten", "gated", "geglu", "gelu", "global_avg_pool", "group_norm", "gru", "identity",
+    "label", "layer_norm", "leaky_relu", "linear", "log_softmax", "lora", "lstm", "max_pool", "mse", "named",
+    "parameter", "pointwise", "position_embedding", "relu", "residual", "rms_norm", "sequential", "sgd",
+    "sigmoid", "silu", "softmax", "softplus", "swiglu", "tanh", "transformer_block", "update",
+    "upsample_nearest",
 ]  # fmt: skip

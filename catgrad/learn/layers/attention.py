@@ -5,14 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from catgrad import ops
-from catgrad.errors import ShapeError
+from catgrad.errors import OptionError, ShapeError
 from catgrad.initialisers import ZEROS, Initial, fan_in_uniform, xavier_uniform
-from catgrad.learn.layers.basic import dense, linear
-from catgrad.learn.layers.memory import remembering, require_one
+from catgrad.learn.layers.basic import affine
+from catgrad.learn.layers.memory import POSITION, remembering, require_one
 from catgrad.learn.layers.norms import layer_norm
-from catgrad.learn.layers.parts import Activation, gelu, identity, label
+from catgrad.learn.layers.parts import Activation, gelu, label
 from catgrad.learn.layers.stateful import dropout as drops
 from catgrad.learn.layers.structure import residual
+from catgrad.learn.options import check_integer, positive
+from catgrad.ops.attention import shared_heads
 from catgrad.terms.build import build
 from catgrad.terms.op import scope
 from catgrad.terms.term import Term, obj
@@ -31,52 +33,90 @@ def attention(
     out_initial: Initial = fan_in_uniform,
     bias_initial: Initial = ZEROS,
     memory: int | None = None,
+    kv_heads: int | None = None,
+    head_dim: int | None = None,
+    window: int | None = None,
 ) -> Term:
-    """Multi-head self-attention: y = [head₁, …, headₕ] · W₀ + b₀, headᵢ = softmax(qᵢ kᵢᵀ / √d) vᵢ.
+    """Multi-head self-attention: y = [head₁, …, headₕ] · W₀ + b₀, headᵢ = softmax(qᵢ kⱼᵀ / √e) vⱼ.
 
     The last axis of A is that of positions. One product x · W + b gives queries, keys and values of all
-    heads, in this order. With `causal`, position t attends to positions up to t only; with `rotary`, the
-    base of a rotary embedding, queries and keys are rotated by their positions.
+    heads, in this order. A head has `head_dim` features e, by default d / h. There are `kv_heads` keys and
+    values, by default h, which groups of heads share: for k of them, j = ⌊i k / h⌋, counted from 0.
+
+    With `causal`, position t attends to positions up to t only, and with a `window` of n to the last n of
+    these. With `rotary`, the base of a rotary embedding, queries and keys are rotated by their positions.
 
     With `memory`, a key/value cache: A has one position, and in training mode, the layer appends its keys and
-    values to buffers of `memory` positions, all of which it attends to. The run number `position` counts.
+    values to buffers of `memory` positions, or of the window if it is shorter, all of which it attends to.
+    When these are full, the earliest is replaced. The run number `position` counts.
 
-    Type:       A + B -> A + B for B = [d], with the parameters `<name>.in_proj.weight : [d, 3 d]`,
-                `<name>.in_proj.bias`, `<name>.out_proj.weight : [d, d]` and `<name>.out_proj.bias`; with
-                memory, the buffers `<name>.keys` and `<name>.values`
-    Initial:    as in torch.nn.MultiheadAttention: W by xavier_uniform, W₀ U(-1/√d, 1/√d), 0
-    Raises:     ShapeError if A has no axis, or the heads do not divide d; with memory, if A is more than one
-                position, or there is a rotary embedding
-    Source:     Vaswani et al. 2017 (arXiv:1706.03762), section 3.2
+    Type:       A + B -> A + B for B = [d], with the parameters `<name>.in_proj.weight : [d, (h + 2 k) e]`,
+                `<name>.in_proj.bias`, `<name>.out_proj.weight : [h e, d]` and
+                `<name>.out_proj.bias`; with memory, the buffers `<name>.keys` and `<name>.values`
+    Initial:    as in torch.nn.MultiheadAttention: W by xavier_uniform, W₀ U(-1/√n, 1/√n) for n = h e, 0
+    Raises:     ShapeError if A has no axis, or without `head_dim`, the heads do not divide d; with memory, if
+                A is more than one position; OptionError unless heads, `kv_heads`, `head_dim`, `window` and
+                `memory` are integers ≥ 1, `rotary` is positive, `kv_heads` divide the heads, and a window has
+                `causal` or memory
+    Source:     Vaswani et al. 2017 (arXiv:1706.03762), section 3.2; shared keys and values: Ainslie et al.
+                2023 (arXiv:2305.13245); windows in caches: Jiang et al. 2023 (arXiv:2310.06825), section 2
     """
-    if not A.rank or B.rank != 1 or not isinstance(B.shape[0], int) or heads < 1 or B.shape[0] % heads:
+    with scope(name):
+        kv_heads, width = _heads(A, B, heads, kv_heads, head_dim)
+        if window is not None:
+            check_integer("window", window, 1)
+            window = int(window)
+        if rotary is not None:
+            positive("rotary", rotary)
+        if memory is not None:
+            require_one("attention", A, memory)
+        sizes = tuple(count * width for count in (heads, kv_heads, kv_heads))
+        into = affine(A, B, B.with_shape((sum(sizes),)), "in_proj", bias, initial, bias_initial)
+        out = affine(A, B.with_shape(sizes[:1]), B, "out_proj", bias, out_initial, bias_initial)
+
+        def forward(x: Any) -> Any:
+            parts = zip("qkv", ops.split(into(x), sizes, -1), strict=True)
+            q, k, v = (_by_head(label(name, part), width) for name, part in parts)
+            if rotary is not None:
+                positions = None if memory is None else ops.reshape(POSITION(), 1)
+                q, k = (ops.rotary(y, rotary, positions=positions) for y in (q, k))
+            if memory is None:
+                y = ops.attention(q, shared_heads(k, heads), shared_heads(v, heads), causal, window)
+            else:
+                group = ops.reshape(q, *k.shape[:-2], heads // kv_heads, width)
+                y = remembering(group, k, v, min(memory, window or memory))
+            return label("out", out(_joined(ops.reshape(y, *q.shape))))
+
+        return build(forward, [A + B])
+
+
+def _heads(
+    A: NdArrayType, B: NdArrayType, heads: int, kv_heads: int | None, head_dim: int | None
+) -> tuple[int, int]:
+    """Check the axes of attention, and return the number of keys and values, and the features of a head."""
+    check_integer("heads", heads, 1)
+    if (
+        not A.rank
+        or B.rank != 1
+        or not isinstance(B.shape[0], int)
+        or (head_dim is None and B.shape[0] % heads)
+    ):
         raise ShapeError(
             f"attention must have an axis of positions, and features [d] with a multiple of {heads}",
             f"they are {A} and {B}",
-            "choose another number of heads",
+            "choose another number of heads, or a head_dim",
         )
-    if memory is not None:
-        require_one("attention", A, memory)
-    if memory is not None and rotary is not None:
-        raise ShapeError(
-            "attention with memory must have no rotary embedding",
-            f"it has one to the base {rotary}",
-            "embed positions with layers.position_embedding",
+    if kv_heads is None:
+        kv_heads = heads
+    check_integer("kv_heads", kv_heads, 1)
+    if heads % kv_heads:
+        raise OptionError(
+            "kv_heads must divide heads", f"they are {kv_heads} and {heads}", "choose a divisor"
         )
-    wide = B.with_shape((3 * B.shape[0],))
-    with scope(name):
-        into = _affine(A, B, wide, "in_proj", bias, initial, bias_initial)
-        out = _affine(A, B, B, "out_proj", bias, out_initial, bias_initial)
-
-        def forward(x: Any) -> Any:
-            parts = zip("qkv", ops.split(into(x), (B.shape[0],) * 3, -1), strict=True)
-            q, k, v = (_by_head(label(name, part), heads) for name, part in parts)
-            if rotary is not None:
-                q, k = ops.rotary(q, rotary), ops.rotary(k, rotary)
-            y = _joined(ops.attention(q, k, v, causal) if memory is None else remembering(q, k, v, memory))
-            return label("out", out(y))
-
-        return build(forward, [A + B])
+    if head_dim is None:
+        head_dim = B.shape[0] // heads
+    check_integer("head_dim", head_dim, 1)
+    return kv_heads, head_dim
 
 
 def transformer_block(
@@ -105,14 +145,14 @@ def transformer_block(
                 parameters are those of `<name>.self_attn`, `linear1`, `linear2`, `norm1` and `norm2`,
                 as in torch.nn.TransformerEncoderLayer
     Initial:    as in torch.nn.TransformerEncoderLayer; `initial` is for all four matrices
-    Raises:     ShapeError if A has no axis, or the heads do not divide d
+    Raises:     as attention
     Source:     Vaswani et al. 2017 (arXiv:1706.03762); norms first: Xiong et al. 2020 (arXiv:2002.04745)
     """
     into, out = (initial or xavier_uniform), (initial or fan_in_uniform)
     with scope(name):
         attend = attention(A, B, heads, causal, rotary, bias, "self_attn", into, out, memory=memory)
         H = B.with_shape((4 * B.shape[0] if hidden is None else hidden,))
-        wide, narrow = _affine(A, B, H, "linear1", bias, out), _affine(A, H, B, "linear2", bias, out)
+        wide, narrow = affine(A, B, H, "linear1", bias, out), affine(A, H, B, "linear2", bias, out)
         mlp = wide >> activation(obj(A + H)) >> narrow
         if dropout:
             drop1, drop, drop2 = (
@@ -126,25 +166,10 @@ def transformer_block(
     return residual(attend) >> norm1 >> residual(mlp) >> norm2
 
 
-def _affine(
-    A: NdArrayType,
-    B: NdArrayType,
-    C: NdArrayType,
-    name: str,
-    bias: bool,
-    initial: Initial,
-    bias_initial: Initial = fan_in_uniform,
-) -> Term:
-    """Linear map: y = x · W + b, or x · W without `bias`."""
-    if bias:
-        return dense(A, B, C, identity, name, initial, bias_initial)
-    return linear(A, B, C, name, initial)
-
-
-def _by_head(x: Any, heads: int) -> Any:
-    """Split heads: [b…, t, d] to [b…, heads, t, d / heads]."""
+def _by_head(x: Any, width: int) -> Any:
+    """Split heads: [b…, t, heads · width] to [b…, heads, t, width]."""
     *batch, t, d = x.shape
-    apart = ops.reshape(x, *batch, t, heads, d // heads)
+    apart = ops.reshape(x, *batch, t, d // width, width)
     return ops.permute(apart, *range(len(batch)), -2, -3, -1)
 
 

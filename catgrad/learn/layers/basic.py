@@ -6,10 +6,12 @@ from typing import Any
 
 from catgrad import ops
 from catgrad.initialisers import ZEROS, Initial, Normal, chosen, fan_in_uniform
-from catgrad.learn.layers.parts import Activation, copies, label, parameter, sigmoid
+from catgrad.learn.layers.parts import Activation, copies, identity, label, parameter, sigmoid
+from catgrad.learn.options import check_integer, positive
 from catgrad.ops.contract import Contract
 from catgrad.terms.build import build
 from catgrad.terms.op import scope
+from catgrad.terms.structural import stop_gradient
 from catgrad.terms.term import Term, obj
 from catgrad.types import NdArrayType
 
@@ -65,6 +67,53 @@ def dense(
         product = _product(x, B, C, initial)
         b = copies(parameter("bias", C, chosen(bias_initial, B.size, C.size)), A + C)
         return label("out", outer(label("linear", product + b)))
+
+    with scope(name):
+        return build(forward, [A + B])
+
+
+def affine(
+    A: NdArrayType,
+    B: NdArrayType,
+    C: NdArrayType,
+    name: str,
+    bias: bool,
+    initial: Initial = fan_in_uniform,
+    bias_initial: Initial = fan_in_uniform,
+) -> Term:
+    """Affine map: y = x · W + b, or x · W without `bias`, with the parameters of `dense` or `linear`."""
+    if bias:
+        return dense(A, B, C, identity, name, initial, bias_initial)
+    return linear(A, B, C, name, initial)
+
+
+def lora(
+    A: NdArrayType,
+    B: NdArrayType,
+    C: NdArrayType,
+    rank: int,
+    alpha: float,
+    name: str = "linear",
+    initial: Initial = fan_in_uniform,
+) -> Term:
+    """Linear map with a low-rank adapter: y = x · W + (α / r) · x · U · V, where W has no gradient.
+
+    Type:       A + B -> A + C, with the parameters `<name>.weight` W of type B + C, `<name>.lora_a` U of
+                type B + [r], and `<name>.lora_b` V of type [r] + C
+    Initial:    W and U U(-1/√n, 1/√n), n the number of elements of B, and V 0, so that y = x · W
+    Raises:     OptionError unless r is an integer ≥ 1 and α > 0; DtypeError if A, B and C differ in dtype
+    Source:     Hu et al. 2021 (arXiv:2106.09685), section 4.1
+    """
+    check_integer("rank", rank, 1)
+    scale = positive("alpha", alpha) / rank
+    narrow = NdArrayType((rank,), B.dtype)
+
+    def forward(x: Any) -> Any:
+        weight = stop_gradient(parameter("weight", B + C, chosen(initial, B.size, C.size)))
+        down = parameter("lora_a", B + narrow, fan_in_uniform(B.size, rank))
+        up = parameter("lora_b", narrow + C)
+        change = ops.contract(ops.contract(x, down, B.rank), up, 1)
+        return label("out", ops.contract(x, weight, B.rank) + scale * change)
 
     with scope(name):
         return build(forward, [A + B])

@@ -9,6 +9,7 @@ from catgrad import ops
 from catgrad.errors import ShapeError
 from catgrad.initialisers import ZEROS, Initial, chosen
 from catgrad.learn.layers.parts import buffer, label, parameter, update
+from catgrad.learn.options import check_integer
 from catgrad.ops.contract import Contract
 from catgrad.ops.softmax import softmax
 from catgrad.terms.build import build
@@ -28,60 +29,58 @@ def position_embedding(
     """Learned position embedding: y = x + W[t], where t counts the runs.
 
     Type:       A + B -> A + B, with the parameter `<name>.weight` of type [memory] + B
-    Raises:     ShapeError if the last axis of A is not one position; at run time, IndexError after `memory`
-                positions
+    Raises:     ShapeError if the last axis of A is not one position; OptionError unless `memory` is an
+                integer ≥ 1; at run time, IndexError after `memory` positions
     """
-    require_one("an embedding of positions", A, memory)
-    table = NdArrayType((memory, *B.shape), B.dtype)
 
     def forward(x: Any) -> Any:
+        table = NdArrayType((memory, *B.shape), B.dtype)
         weight = parameter("weight", table, chosen(initial, B.size, memory))
         row = ops.gather(weight, ops.reshape(POSITION(), 1))
         return label("out", x + ops.broadcast(ops.reshape(row, *B.shape), x.shape))
 
     with scope(name):
+        require_one("an embedding of positions", A, memory)
         return build(forward, [A + B])
 
 
 def require_one(layer: str, A: NdArrayType, memory: int) -> None:
-    """Raise ShapeError unless the last axis of A is one position, and the memory has room for it."""
+    """Raise ShapeError unless the last axis of A is one position, OptionError unless memory has room."""
     if not A.rank or A.shape[-1] != 1:
         raise ShapeError(
             f"{layer} with memory must have one position at a time",
             f"it has {A}",
             "end it with an axis of size 1",
         )
-    if memory < 1:
-        raise ShapeError(
-            "memory must be a number of positions of at least 1",
-            f"it is {memory}",
-            "pass the maximum length of a text",
-        )
+    check_integer("memory", memory, 1)
 
 
-def remembering(q: Any, k: Any, v: Any, memory: int) -> Any:
-    """Attend from one position: softmax(q Kᵀ / √d) V, where K and V are the cache with k and v appended.
+def remembering(q: Any, k: Any, v: Any, rows: int) -> Any:
+    """Attend from one position: softmax(q Kᵀ / √d) V, where K and V are the cache with k and v.
 
-    Type:     (T[b…, 1, d], T[b…, 1, d], T[b…, 1, e]) -> T[b…, 1, e]
+    The cache has the last `rows` positions in any order, since a sum over them has none: position p replaces
+    row p mod `rows`. The g queries of a group share one key and one value at each position.
+
+    Type:     (T[b…, g, d], T[b…, 1, d], T[b…, 1, e]) -> T[b…, g, e]
     """
-    keys, values = (_cached(name, x, memory) for name, x in (("keys", k), ("values", v)))
+    keys, values = (_cached(name, x, rows) for name, x in (("keys", k), ("values", v)))
     b = tuple(range(q.type.rank - 2))
-    t, s, d, e = range(len(b), len(b) + 4)
-    scores = Contract((*b, t, d), (*b, s, d), (*b, t, s))(q, keys) * (1 / sqrt(q.shape[-1]))
+    g, s, d, e = range(len(b), len(b) + 4)
+    scores = Contract((*b, g, d), (*b, s, d), (*b, g, s))(q, keys) * (1 / sqrt(q.shape[-1]))
     now = ops.broadcast(POSITION(), scores.shape)
-    known = ops.broadcast(ops.iota(memory), scores.shape) <= now
+    known = ops.broadcast(ops.iota(rows), scores.shape) <= now
     scores = ops.select(known, scores, Constant(scores.type, -inf)())
-    return Contract((*b, t, s), (*b, s, e), (*b, t, e))(softmax(scores), values)
+    return Contract((*b, g, s), (*b, s, e), (*b, g, e))(softmax(scores), values)
 
 
-def _cached(name: str, x: Any, memory: int) -> Any:
-    """Write x to its position of the cache with this name, and return the cache."""
+def _cached(name: str, x: Any, rows: int) -> Any:
+    """Write x to the row of its position in the cache with this name, and return the cache."""
     *batch, _, features = x.shape
-    shape = (*batch, memory, features)
+    shape = (*batch, rows, features)
     kept = buffer(name, NdArrayType(shape, x.dtype))
     axis = len(batch)
-    rows = ops.broadcast(ops.iota(memory), shape, (*range(axis), axis + 1))
+    every = ops.broadcast(ops.iota(rows), shape, (*range(axis), axis + 1))
     copies = ops.broadcast(ops.reshape(x, *batch, features), shape, (axis,))
-    new = ops.select(rows == ops.broadcast(POSITION(), shape), copies, kept)
+    new = ops.select(every == ops.broadcast(POSITION() % rows, shape), copies, kept)
     update(name, new)
     return new

@@ -17,9 +17,12 @@ from catgrad.types import NdArrayType
 Activation = Callable[[Iterable[NdArrayType]], Term]
 
 
-def parameter(name: str, type: NdArrayType, initial: Initialiser = ZEROS) -> Any:
-    """Return a new parameter as a variable, named by the dotted name of the current scope and `name`."""
-    return Parameter(qualified(name), type, initial)()
+def parameter(name: str, type: NdArrayType, initial: Initialiser = ZEROS, outputs_first: bool = False) -> Any:
+    """Return a new parameter as a variable, named by the dotted name of the current scope and `name`.
+
+    With `outputs_first`, the rows of a matrix are outputs, as in PyTorch, and not inputs, which Muon reads.
+    """
+    return Parameter(qualified(name), type, initial, outputs_first)()
 
 
 def label(name: str, x: Any) -> Any:

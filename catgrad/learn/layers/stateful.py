@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from catgrad import ops
 from catgrad.initialisers import Filled
 from catgrad.learn.layers.parts import buffer, label, parameter, update
-from catgrad.ops.batch_norm import BatchNorm, copied, moments, others
+from catgrad.ops.batch_norm import BatchNorm, copied, tracked
 from catgrad.ops.random import Dropout
 from catgrad.terms.build import build
 from catgrad.terms.op import qualified, scope
 from catgrad.terms.state import DRAWS, SEED
-from catgrad.terms.structural import Constant, stop_gradient
+from catgrad.terms.structural import stop_gradient
 from catgrad.terms.term import Term
 from catgrad.types import Dtype, NdArrayType
 
@@ -46,21 +45,11 @@ def batch_norm(x: NdArrayType, momentum: float = 0.1, epsilon: float = 1e-5, nam
         weight, shift = parameter("weight", channels, Filled(1.0)), parameter("bias", channels)
         mean, variance = buffer("running_mean", channels), buffer("running_var", channels, Filled(1.0))
         y = BatchNorm(epsilon)(image, mean, variance)
-        _track(stop_gradient(image), mean, variance, momentum)
+        new_mean, new_variance = tracked(stop_gradient(image), mean, variance, momentum)
+        update("running_mean", new_mean)
+        update("running_var", new_variance)
+        update("num_batches_tracked", buffer("num_batches_tracked", NdArrayType((), Dtype.int64)) + 1)
         return label("out", y * copied(weight, image) + copied(shift, image))
 
     with scope(name):
         return build(forward, [x])
-
-
-def _track(x: Any, mean: Any, variance: Any, momentum: float) -> None:
-    """Move the running statistics towards those of the batch."""
-    _, new_variance = moments(x)
-    new_mean, wide = ops.mean(x, others(x)), x.dtype.wide  # float16 cannot represent the size of a batch
-    count = ops.number_of(x.type.size, wide) / ops.number_of(x.shape[1], wide)
-    # A batch of one number for each channel has the variance 0, not 0/0.
-    spread = ops.maximum(count - 1, Constant(count.type, 1)())
-    unbiased = new_variance * ops.broadcast(ops.cast(count / spread, x.dtype), new_variance.shape)
-    update("running_mean", (1 - momentum) * mean + momentum * new_mean)
-    update("running_var", (1 - momentum) * variance + momentum * unbiased)
-    update("num_batches_tracked", buffer("num_batches_tracked", NdArrayType((), Dtype.int64)) + 1)

@@ -83,7 +83,8 @@ class Attend:
 
     The operands are elements of q by `query` and `feature`, of k by `key` and `feature`, of v by `key` and
     `column`; in the reverse also of the cotangent by `query` and `column`, and for each query the logarithm
-    of its sum of exponentials, and the inner product of its output and cotangent.
+    of its sum of exponentials, and the inner product of its output and cotangent. A query attends to all
+    keys, or if `causal` to those up to its own position, of which a `window` takes the last.
     """
 
     part: AttentionPart
@@ -94,6 +95,7 @@ class Attend:
     column: Variable
     scale: float
     causal: bool
+    window: int | None
     operands: tuple[Scalar, ...]
     results: tuple[Load, ...]
 

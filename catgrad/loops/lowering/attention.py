@@ -168,6 +168,6 @@ class _Attention:
         self.stages.steps.append(
             Attend(
                 part, self.batch, self.query, self.key, self.feature, self.column,
-                scale, self.op.causal, tuple(operands), tuple(results),
+                scale, self.op.causal, self.op.window, tuple(operands), tuple(results),
             )
         )  # fmt: skip

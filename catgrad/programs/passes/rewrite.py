@@ -34,7 +34,7 @@ class Rewriter:
                 apply = apply._replace(inputs=inputs)
             instead = rule(self, apply)
             if instead is None:
-                self._keep(apply)
+                self.keep(apply)
                 continue
             for old, new in zip(apply.outputs, instead, strict=True):
                 self._stands_for[old] = new
@@ -59,7 +59,7 @@ class Rewriter:
         """Append an operation whose one output has a known type."""
         self.types.append(type)
         output = len(self.types) - 1
-        self._keep(Apply(op, inputs, (output,)))
+        self.keep(Apply(op, inputs, (output,)))
         return output
 
     def name(self, value: int, name: str) -> None:
@@ -80,7 +80,8 @@ class Rewriter:
         op = self.op(value)
         return op.value if isinstance(op, Constant) else None
 
-    def _keep(self, apply: Apply) -> None:
+    def keep(self, apply: Apply) -> None:
+        """Append an operation as it is."""
         self.body.append(apply)
         for output in apply.outputs:
             self.producer[output] = apply

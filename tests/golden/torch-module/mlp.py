@@ -73,15 +73,15 @@ def make_optimizer(module, kind="sgd", learning_rate=0.1):
     """Return an optimiser of torch.optim; that of the model is sgd."""
     parameters = module.parameters()
     if kind == "sgd":
-        return torch.optim.SGD(parameters, learning_rate, momentum=0.0, dampening=0.0, weight_decay=0.0, nesterov=False)
+        return torch.optim.SGD(parameters, learning_rate, momentum=0.0, dampening=0.0, weight_decay=0.0, nesterov=False, maximize=False)
     if kind == "adam":
-        return torch.optim.Adam(parameters, learning_rate, betas=(0.9, 0.999), eps=1e-08, weight_decay=0.0, amsgrad=False)
+        return torch.optim.Adam(parameters, learning_rate, betas=(0.9, 0.999), eps=1e-08, weight_decay=0.0, amsgrad=False, maximize=False)
     if kind == "adamw":
-        return torch.optim.AdamW(parameters, learning_rate, betas=(0.9, 0.999), eps=1e-08, weight_decay=0.01, amsgrad=False)
+        return torch.optim.AdamW(parameters, learning_rate, betas=(0.9, 0.999), eps=1e-08, weight_decay=0.01, amsgrad=False, maximize=False)
     if kind == "rmsprop":
-        return torch.optim.RMSprop(parameters, learning_rate, alpha=0.99, eps=1e-08, weight_decay=0.0, momentum=0.0, centered=False)
+        return torch.optim.RMSprop(parameters, learning_rate, alpha=0.99, eps=1e-08, weight_decay=0.0, momentum=0.0, centered=False, maximize=False)
     if kind == "adagrad":
-        return torch.optim.Adagrad(parameters, learning_rate, eps=1e-10, weight_decay=0.0)
+        return torch.optim.Adagrad(parameters, learning_rate, lr_decay=0.0, weight_decay=0.0, initial_accumulator_value=0.0, eps=1e-10, maximize=False)
     raise ValueError(f"kind must be one of sgd, adam, adamw, rmsprop, adagrad, but it is {kind!r}")
 
 

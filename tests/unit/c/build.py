@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
 from importlib.util import find_spec
@@ -25,6 +26,16 @@ NEEDS_C = pytest.mark.skipif(bool(MISSING), reason=f"target c: {MISSING}")
 
 LIMIT = 240
 """Seconds for a compiler or a program, fewer than a test has."""
+
+
+def write_page(page, folder):
+    """Write the files of a how-to's task, and its program as main.cpp."""
+    text = page.read_text(encoding="utf-8")
+    task, program = (re.search(rf"```{kind}\n(.*?)```", text, re.DOTALL)[1] for kind in ("python", "cpp"))
+    namespace = {}
+    exec(task.partition("for path")[0], namespace)
+    namespace["artifact"].write(folder)
+    (folder / "main.cpp").write_text(program)
 
 
 def run(*command, **options):

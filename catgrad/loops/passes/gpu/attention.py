@@ -77,19 +77,25 @@ class _Tiles(Pairs, ABC):
     @property
     def exists(self) -> tuple[Bounds, ...]:
         """The conditions that a query attends to a key."""
-        causal = (Bounds(self.query.index - self.key.index, 0, True, False),) if self.step.causal else ()
-        return (*self.columns.within(self.columns.place), *causal)
+        window = self.step.window
+        behind = Bounds(self.query.index - self.key.index, window or 0, True, window is not None)
+        return (*self.columns.within(self.columns.place), *((behind,) if self.step.causal else ()))
 
     def tile_of(self, name: str, is_row: bool, features: Side) -> Buffer:
         """Make the tile of an operand."""
         return self.tile(name, (self.rows if is_row else self.columns).width, features.width)
 
     def through_columns(self, body: list[Item]) -> Loop:
-        """Go through the tiles of columns, those above the diagonal left out."""
-        last_query = index(self.query.first) + (self.query.width - 1)
-        distance = last_query - index(self.key.first)
-        conditions = (Bounds(distance, 0, True, False),) if self.step.causal else ()
-        return Loop(self.columns.first, body, conditions=conditions)
+        """Go through the tiles of columns, without those above the diagonal and those before the window."""
+        first_query, first_key = index(self.query.first), index(self.key.first)
+        farthest = first_query + (self.query.width - 1) - first_key
+        nearest = first_query - first_key - (self.key.width - 1)
+        conditions: list[Bounds] = []
+        if self.step.causal:
+            conditions.append(Bounds(farthest, 0, True, False))
+        if self.step.window is not None:
+            conditions.append(Bounds(nearest, self.step.window, False, True))
+        return Loop(self.columns.first, body, conditions=tuple(conditions))
 
     def score(self, scores: Buffer, rows: Buffer, columns: Buffer, features: Side) -> list[Item]:
         """Compute the inner products of rows and columns."""

@@ -1,0 +1,99 @@
+"""C++ on ggml: graphs that predict and train, on any device that ggml has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from catgrad.backend import Backend
+from catgrad.formats.gguf import file_name
+from catgrad.initialisers import Stored
+from catgrad.learn.task import Task
+from catgrad.programs.ports import Kind
+from catgrad.programs.program import Program
+from catgrad.terms.op import OPS
+
+from .. import templates
+from ..c import BACKEND as C
+from ..c import interface
+from ..c.compiler import REQUIRED
+from ..host.sizes import with_free_sizes
+from .entries import template_context
+from .files import groups, long_names
+from .loading import load
+from .options import Options
+from .select import NODES
+from .tools import NEEDS, TESTED_VERSION
+
+CODES = {
+    **interface.CODES,
+    "BAD_FILE": "the file is damaged, or of another format",
+    "NO_DEVICE": "there is no such device",
+    "FAILED": "ggml failed",
+}
+"""Status codes of functions and their meanings; the first have the numbers of those of functions in C."""
+
+FILES = {
+    "{name}.cpp": "model.cpp.j2",
+    "{name}.h": "model.h.j2",
+    "{name}_kernels.c": "kernels.c.j2",
+    "{name}_kernels.h": "kernels.h.j2",
+    "{name}_files.c": "files.c.j2",
+    "{name}_files.h": "files.h.j2",
+    "train.cpp": "train.cpp.j2",
+    "CMakeLists.txt": "CMakeLists.txt.j2",
+    "manifest.json": "manifest.json.j2",
+    "README.md": "README.md.j2",
+}
+
+
+def with_hosts(context: Mapping[str, Any], files: dict[str, str]) -> Mapping[str, str | bytes]:
+    """Add the functions in C."""
+    return {**files, **context["hosts"].files()}
+
+
+def prepare(backend: Backend, program: Program) -> Program:
+    """The program with sizes that C++ can name.
+
+    Raises: OptionError if its name is that of the program that trains, or begins like ggml's functions
+    """
+    interface.require_name(program, ("ggml*", "gguf*"))
+    return with_free_sizes(program, (*backend.dialect.reserved, f"{interface.prefix(program)}_*"))
+
+
+def entries(options: Options, task: Task) -> Sequence[Kind]:
+    """List the functions to print, if not all: where weights are quantised, training needs frozen ones.
+
+    Those of an imported module are buffers with stored values.
+    """
+    constant = (slot for slot in task.buffers if isinstance(slot.initial, Stored) and slot.type.rank == 2)
+    frozen = (*filter(task.optimiser.is_frozen, task.parameters), *constant)
+    return () if options.weights == "f32" or frozen else (Kind.PREDICT,)
+
+
+BACKEND = Backend(
+    name="ggml",
+    summary="C++ on ggml, for the devices and files of llama.cpp",
+    folders=(templates("ggml"),),
+    files=FILES,
+    load=load,
+    needs=NEEDS,
+    options=Options(),
+    entries=entries,
+    prepare=prepare,
+    template_context=template_context,
+    lowers_to_loops=frozenset(NODES)
+    | {name for name, op in OPS.items() if op.body is None}
+    | {"CastToInteger"},
+    postprocess=with_hosts,
+    weights_suffix=".gguf",
+    helpers={
+        **C.helpers,
+        "c_flags": lambda: REQUIRED,
+        "codes": lambda: CODES,
+        "file_name": file_name,
+        "ggml_version": lambda: TESTED_VERSION,
+        "groups": groups,
+        "long_names": long_names,
+    },
+)

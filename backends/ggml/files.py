@@ -1,0 +1,32 @@
+"""Arrays of a program in GGUF files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from catgrad.formats.gguf import FULL_NAME, file_name
+from catgrad.programs.ports import Role
+from catgrad.terms.state import LEARNING_RATE, Slot
+
+Members = Mapping[Role, Sequence[tuple[Slot, str]]]
+
+
+def groups(tables: Members) -> list[tuple[bool, list[str]]]:
+    """List arrays that a file has all or none of, and whether it needs them; each learning rate alone."""
+    listed = [(role is Role.PARAMETER, _places(role, members, False)) for role, members in tables.items()]
+    rates = [[place] for role, members in tables.items() for place in _places(role, members, True)]
+    return [group for group in [*listed, *((False, rate) for rate in rates)] if group[1]]
+
+
+def long_names(tables: Members) -> dict[str, str]:
+    """Return the keys of names that are too long for a file, with the names."""
+    names = [slot.name for members in tables.values() for slot, _ in members]
+    return {FULL_NAME + file_name(name): name for name in names if file_name(name) != name}
+
+
+def _places(role: Role, members: Sequence[tuple[Slot, str]], are_rates: bool) -> list[str]:
+    return [
+        f"{role}.{identifier}"
+        for slot, identifier in members
+        if (role is Role.STATE and slot.name.startswith(LEARNING_RATE)) is are_rates
+    ]

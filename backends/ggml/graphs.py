@@ -1,0 +1,176 @@
+"""Graphs of a function: its operations in the order in which they run, apart where a loop or a branch is.
+
+A value that another graph reads is kept in memory. What depends on no argument is computed once, when the
+graphs are built. The body of a loop is a graph that is computed repeatedly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from catgrad.naming import Namer
+from catgrad.ops.scan import Scan
+from catgrad.printing.dialect import Dialect
+from catgrad.printing.printer import FunctionPrinter, Lines
+from catgrad.printing.statements import Line
+from catgrad.programs.passes import prune
+from catgrad.programs.program import Apply, Function
+from catgrad.programs.stages import stages, with_copies
+from catgrad.types import NdArrayType
+
+from .nodes import Duplicate, Fused
+
+
+@dataclass(frozen=True)
+class Graph:
+    """Statements that build a graph, the tensors kept after it is computed, and those it replaces."""
+
+    name: str
+    lines: tuple[Line, ...]
+    kept: tuple[tuple[str, str], ...]
+    updates: tuple[tuple[str, str], ...]
+    is_constant: bool
+    nodes: int
+    kind: str = "Compute"
+
+
+@dataclass(frozen=True)
+class Repetition:
+    """Steps repeated: carries with their first values, and rows of arrays that are read and written."""
+
+    index: str
+    length: str
+    backwards: bool
+    carries: tuple[tuple[str, str], ...]
+    rows: tuple[tuple[str, str], ...]
+    stacks: tuple[tuple[str, str], ...]
+    steps: tuple[Step, ...]
+    kind: str = "Repeat"
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Steps of which those run that a condition chooses."""
+
+    condition: str
+    then: tuple[Step, ...]
+    otherwise: tuple[Step, ...]
+    kind: str = "Choose"
+
+
+Step = Graph | Repetition | Choice
+
+
+class GraphLines(Lines):
+    """Print the nodes of a graph; what fused operations read has a variable, as their nodes read it again."""
+
+    def __init__(self, printer: FunctionPrinter, function: Function, arguments: Sequence[str]) -> None:
+        super().__init__(printer, function, arguments)
+        self.read_inside |= {v for op, inputs, _ in function.body if isinstance(op, Fused) for v in inputs}
+
+
+class Planner(FunctionPrinter):
+    """Plan the graphs of one function; `slots` and `kept` are its tensors between them."""
+
+    def __init__(self, dialect: Dialect, namer: Namer, symbols: Sequence[str]) -> None:
+        self.dialect, self.namer, self.sizes_read = dialect, namer, set()
+        self.symbols = {name: name for name in symbols}
+        self.slots: list[tuple[str, NdArrayType]] = []
+        self.kept: list[tuple[str, NdArrayType]] = []
+        self.graphs: list[Graph] = []
+
+    def slot(self, name: str, type: NdArrayType) -> str:
+        """Add a tensor in memory of its own."""
+        identifier = self.namer.fresh(name)
+        self.slots.append((identifier, type))
+        return identifier
+
+    def nodes(self, function: Function, arguments: Sequence[str]) -> tuple[tuple[Line, ...], str]:
+        """Print the statements of a block of nodes, and its result."""
+        lines, (result,) = Lines(self, function, arguments).print()
+        return lines, result
+
+    def steps(
+        self, function: Function, arguments: Sequence[str], targets: Mapping[int, str]
+    ) -> tuple[tuple[Step, ...], list[str]]:
+        """Plan a function: `targets` maps positions of results to the tensors that they replace.
+
+        Returns the steps, and the tensors of the other results.
+        """
+        members = dict(zip(function.arguments, arguments, strict=True))
+        function = with_copies(
+            Duplicate(),
+            function,
+            {k for k, v in enumerate(function.results) if members.get(v) != targets.get(k)},
+        )
+        own = [v for k, v in enumerate(function.results) if k not in targets]
+        updates = {targets[k]: function.results[k] for k in targets}
+        updates = {place: value for place, value in updates.items() if members.get(value) != place}
+        planned: list[Step] = []
+        for stage in (parts := stages(function)):
+            is_last = stage is parts[-1]
+            outside = stage.read_later.union(own, () if is_last else updates.values())
+            body = replace(function, body=stage.body)
+            planned += self._graph(body, members, outside, updates if is_last else {}, stage.is_constant)
+            planned += [self._nested(function, apply, members) for apply in stage.nested]
+        return tuple(planned), [members[value] for value in own]
+
+    def _graph(
+        self, function: Function, members: dict[int, str], outside: frozenset[int],
+        updates: Mapping[str, int], is_constant: bool,
+    ) -> list[Step]:  # fmt: skip
+        """Print the nodes of a level as a graph; the values that are needed outside become members."""
+        made = [value for apply in function.body for value in apply.outputs]
+        kept = [value for value in made if value in outside and value not in members]
+        if not kept and not updates:
+            return []
+        arguments = tuple(members)
+        segment = prune.apply(
+            replace(function, arguments=arguments, results=(*kept, *updates.values()), inputs=(), outputs=())
+        )
+        lines, texts = GraphLines(self, segment, [members[v] for v in arguments]).print()
+        for value in kept:
+            members[value] = self.namer.fresh(function.names.get(value) or "kept")
+            self.kept.append((members[value], function.types[value]))
+        name = "constants" if is_constant else "graph"
+        count = sum(1 + len(apply.inputs) for apply in segment.body) + len(texts)
+        graph = Graph(
+            self.namer.fresh(name), lines, tuple((members[v], t) for v, t in zip(kept, texts, strict=False)),
+            tuple(zip(updates, texts[len(kept):], strict=True)), is_constant, count,
+        )  # fmt: skip
+        self.graphs.append(graph)
+        return [] if is_constant else [graph]
+
+    def _nested(self, function: Function, apply: Apply, members: dict[int, str]) -> Step:
+        op: Any = apply.op
+        _, inputs, outputs = apply
+        given = [members[value] for value in inputs]
+        if isinstance(op.op, Scan):
+            return self._loop(op.op, op.functions[0], function, apply, given, members)
+        for value in outputs:
+            members[value] = self.slot(function.names.get(value) or "chosen", function.types[value])
+        targets = {k: members[value] for k, value in enumerate(outputs)}
+        then, otherwise = (self.steps(f, given[1:], targets)[0] for f in op.functions)
+        return Choice(given[0], then, otherwise)
+
+    def _loop(
+        self, op: Scan, body: Function, function: Function, apply: Apply, given: Sequence[str],
+        members: dict[int, str],
+    ) -> Step:  # fmt: skip
+        firsts, arrays, constants = op.parts(given)
+        carried, rows, _ = op.parts(body.arguments)
+
+        def slots(f: Function, values: Sequence[int], other: str) -> list[str]:
+            return [self.slot(f.names.get(value) or other, f.types[value]) for value in values]
+
+        carries, elements = slots(body, carried, "carry"), slots(body, rows, "row")
+        stacks = slots(function, apply.outputs[op.carried :], "rows")
+        members |= dict(zip(apply.outputs, [*carries, *stacks], strict=True))
+        steps, written = self.steps(body, [*carries, *elements, *constants], dict(enumerate(carries)))
+        return Repetition(
+            self.namer.fresh("t"), self.size(op.length), op.backwards,
+            tuple(zip(carries, firsts, strict=True)), tuple(zip(elements, arrays, strict=True)),
+            tuple(zip(stacks, written, strict=True)), steps,
+        )  # fmt: skip

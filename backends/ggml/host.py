@@ -1,0 +1,105 @@
+"""Functions in C for what ggml lacks: a program of the target c, which nodes of the graphs call."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from catgrad.backend import Backend, get_backend
+from catgrad.dims import Dim
+from catgrad.functors import Expand
+from catgrad.naming import Namer
+from catgrad.ops.cast import cast
+from catgrad.programs.cones import Cone
+from catgrad.programs.ports import Kind
+from catgrad.programs.program import Function, Program, lower
+from catgrad.terms.build import build
+from catgrad.types import Dtype, NdArrayType, symbols
+
+from ..c.interface import prefix
+from .nodes import Fused, HostCall
+
+
+@dataclass(frozen=True)
+class HostFunction:
+    """A function in C, and the number of arrays it takes before those that only tell it sizes."""
+
+    function: Function
+    operands: int
+
+    @property
+    def sizes(self) -> tuple[str, ...]:
+        """Names of the sizes that it takes."""
+        return tuple(symbols(self.function.argument_types))
+
+
+class HostFunctions:
+    """The functions of one program; equal ones are shared."""
+
+    def __init__(self, name: str) -> None:
+        self.target: Backend = get_backend("c")
+        self.name, self.namer = f"{name}_host", Namer(self.target.dialect.reserved)
+        self.functions: dict[Any, HostFunction] = {}
+        self.expand = Expand(self.target.has)
+
+    def call(self, cone: Cone, function: Function, have_nodes: bool) -> HostCall:
+        """Return a call of the function that computes a cone, with its nodes where it has them."""
+        types = [function.types[value] for value in cone.inputs]
+        place = {value: k for k, value in enumerate(cone.inputs)}
+        for apply in cone.body:
+            place |= {value: len(place) + k for k, value in enumerate(apply.outputs)}
+        steps = tuple((a.op, tuple(place[v] for v in a.inputs)) for a in cone.body)
+        key = steps, place[cone.result], tuple(types)
+        if key not in self.functions:
+            self.functions[key] = HostFunction(self._lowered(cone, types, function), len(types))
+        made = self.functions[key]
+        call = made.function.name, made.sizes, in_memory(function.types[cone.result])
+        nodes = replace(function, arguments=cone.inputs, body=cone.body, results=(cone.result,))
+        return Fused(*call, nodes) if have_nodes else HostCall(*call)
+
+    def files(self) -> Mapping[str, str]:
+        """Return the emitted source and header; none if no function is needed."""
+        if not self.functions:
+            return {}
+        program = Program(self.name, tuple(made.function for made in self.functions.values()))
+        emitted = self.target.emit(program).files
+        return {name: str(emitted[name]) for name in (f"{self.name}.c", f"{self.name}.h")}
+
+    @property
+    def prefix(self) -> str:
+        """The prefix of the functions' names in C."""
+        return prefix(Program(self.name, ()))
+
+    def _lowered(self, cone: Cone, types: Sequence[NdArrayType], function: Function) -> Function:
+        def compute(*arguments: Any) -> Any:
+            values = dict(zip(cone.inputs, arguments, strict=False))
+            for value, type in zip(cone.inputs, types, strict=True):
+                values[value] = cast(values[value], type.dtype)
+            for op, inputs, outputs in cone.body:
+                values |= zip(outputs, op.apply(*(values[v] for v in inputs)), strict=True)
+            result = values[cone.result]
+            return cast(result, Dtype.float32) if result.dtype is Dtype.bool else result
+
+        passed = [in_memory(type) for type in types]
+        everything = (*passed, *(function.types[v] for apply in cone.body for v in apply.outputs))
+        passed += [NdArrayType((Dim(size), 0)) for size in untold(everything, passed)]
+        op = next(apply.op for apply in cone.body if cone.result in apply.outputs)
+        arguments = Namer([*self.target.dialect.reserved, *symbols(everything)])
+        known = [function.names.get(value, "x") for value in cone.inputs]
+        names = [arguments.fresh(name) for name in (*known, *["rows"] * (len(passed) - len(known)))]
+        term = self.expand(build(compute, passed))
+        name = self.namer.fresh(function.names.get(cone.result) or op.macro.lower())
+        return replace(lower(term, name, names), kind=Kind.FUNCTION)
+
+
+def in_memory(type: NdArrayType) -> NdArrayType:
+    """Return the type of a tensor's memory, in which truth is 1 or 0 in float32."""
+    return NdArrayType(type.shape, Dtype.float32) if type.dtype is Dtype.bool else type
+
+
+def untold(types: Sequence[NdArrayType], passed: Sequence[NdArrayType]) -> list[str]:
+    """List the sizes in types that no array has as a whole axis: an empty array must tell them."""
+    axes = (size for type in passed for size in type.shape if isinstance(size, Dim))
+    told = {min(size.symbols) for size in axes if size == Dim(min(size.symbols))}
+    return [size for size in symbols(tuple(types)) if size not in told]

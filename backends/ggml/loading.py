@@ -1,0 +1,26 @@
+"""Loading of an emitted library: built by CMake, with its functions on arrays and its learner."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from catgrad.backend import Artifact
+
+from ..c.cmake import library
+from ..c.interface import prefix
+from ..c.loading import loaded
+from .harness import Entry, Initial, Learner, Library
+from .tools import GGML, NEEDS
+
+
+def load(artifact: Artifact, threads: int = 1, device: str = "CPU") -> Any:
+    """Return the class `CompiledModel` of an emitted library, on a device of ggml.
+
+    Raises: ToolError if ggml, CMake or a compiler is missing, or the library cannot be built
+    """
+    for tool in NEEDS:
+        tool.require("loading emitted C++ on ggml")
+    name, program = prefix(artifact.program), artifact.program
+    sources = {k: str(text) for k, text in artifact.files.items() if k.endswith((".cpp", ".c", ".h", ".txt"))}
+    path = library(f"{name}_ggml", sources, GGML)
+    return loaded(program, Library(path, name, program, device, threads), Entry, Learner, Initial)

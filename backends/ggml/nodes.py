@@ -1,0 +1,29 @@
+"""Nodes that are no operations of terms."""
+
+from __future__ import annotations
+
+from catgrad.programs.program import Function
+from catgrad.terms.op import Op
+from catgrad.types import NdArrayType
+
+
+class Duplicate(Op, register=False):
+    """A copy."""
+
+
+class HostCall(Op, register=False):
+    """A call of a function in C on arrays of the host and sizes."""
+
+    called: str
+    sizes: tuple[str, ...]
+    array_type: NdArrayType
+
+    def result_name(self, *operands: str) -> str:
+        """Return the name of the function."""
+        return self.called
+
+
+class Fused(HostCall, register=False):
+    """Operations on elements: one call on a CPU, and the nodes of a function on other devices."""
+
+    function_of_nodes: Function

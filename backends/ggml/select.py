@@ -1,0 +1,147 @@
+"""Selection: operations become nodes of ggml where it has them, and functions in C elsewhere.
+
+Operations without a node, and those on elements, are grouped into cones; each is one function.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from math import inf
+from typing import Any
+
+from catgrad.ops.reduce import Broadcast
+from catgrad.programs.cones import Cones
+from catgrad.programs.passes import prune
+from catgrad.programs.program import Apply, Function, Nested
+from catgrad.terms.structural import Constant
+from catgrad.types import Dtype, NdArrayType
+
+from .host import HostFunctions
+
+MAX_OPERANDS = 8
+"""Operands of a function in C, of which a node has fewer than ten (GGML_MAX_SRC)."""
+
+SINGLE = (Dtype.float32, Dtype.bool)
+"""Dtypes whose tensors are float32, of which ggml has arithmetic; truth is 1 or 0."""
+
+DEFERRED = (Constant, Broadcast)
+"""Operations that are computed by those that read them."""
+
+Condition = Callable[[Any, Sequence[NdArrayType]], bool]
+
+
+def _always(op: Any, types: Sequence[NdArrayType]) -> bool:
+    return True
+
+
+def _single(op: Any, types: Sequence[NdArrayType]) -> bool:
+    return all(type.dtype in SINGLE for type in types)
+
+
+def _rows(op: Any, types: Sequence[NdArrayType]) -> bool:
+    return types[0].dtype is Dtype.float32 and types[1].dtype in (Dtype.int32, Dtype.int64)
+
+
+def _images(op: Any, types: Sequence[NdArrayType]) -> bool:
+    return _single(op, types) and len(op.strides) <= 2 and getattr(op, "groups", 1) == 1
+
+
+def _pool(op: Any, types: Sequence[NdArrayType]) -> bool:
+    counts = getattr(op, "counts_padding", True) or not any(op.padding)
+    return _images(op, types) and set(op.dilations) == {1} and counts
+
+
+def _block(op: Any, types: Sequence[NdArrayType]) -> bool:
+    """Return whether four axes tell a block from the whole; one that it has whole joins the one before."""
+    partial = [k for k, (size, whole) in enumerate(zip(op.sizes, op.whole, strict=True)) if size != whole]
+    return _single(op, types) and len({0, *partial}) <= 4
+
+
+ELEMENTWISE = (
+    "Negate", "Abs", "Sign", "Square", "Exp", "Expm1", "Log", "Sqrt", "Sin", "Cos", "Tanh", "Floor", "Relu",
+    "Sigmoid", "Silu", "Gelu", "Add", "Subtract", "Multiply", "Divide", "Greater", "Less", "And", "Or", "Not",
+)  # fmt: skip
+
+REDUCTIONS = ("Sum", "Softmax", "LayerNorm", "RmsNorm")
+"""Operations on rows that are fused with those on elements."""
+
+SLOW = ("Exp", "Expm1", "Log", "Sin", "Cos", "Tanh", "Sigmoid", "Gelu", "Softmax")
+"""Operations for which ggml calls libm for each element on a CPU, so that a function is worth its call."""
+
+NODES: Mapping[str, Condition] = {
+    **dict.fromkeys(("Constant", "ArrayLiteral", "Iota", "NumberOf"), _always),
+    **dict.fromkeys((*ELEMENTWISE, "Reshape", "Permute", "Concat", "Sum", "Contract", "Broadcast"), _single),
+    **dict.fromkeys(("LayerNorm", "RmsNorm"), _single),
+    **dict.fromkeys(("Slice", "Pad"), _block),
+    **dict.fromkeys(("Gather", "ScatterAdd"), _rows),
+    **dict.fromkeys(("Conv", "ConvWeight", "ConvTranspose"), _images),
+    **dict.fromkeys(("MaxPool", "AvgPool"), _pool),
+    "Cast": lambda op, types: (op.before, op.after) == (Dtype.bool, Dtype.float32),
+    "Softmax": lambda op, types: _single(op, types) and op.axis == types[0].rank - 1,
+}
+"""For each operation that ggml has, at which attributes and types."""
+
+
+def selected(function: Function, hosts: HostFunctions, kernels: bool) -> Function:
+    """Replace each cone by a call of a function in C, in nested blocks too; single fast nodes stay.
+
+    Without `kernels`, operations on elements stay nodes.
+    """
+    nodes = Nodes(function, kernels)
+    cones = Cones(function, nodes.join_others, lambda apply: isinstance(apply.op, DEFERRED), MAX_OPERANDS)
+    body = []
+    for place, apply in enumerate(function.body):
+        if isinstance(apply.op, Nested):
+            inside = tuple(selected(block, hosts, kernels) for block in apply.op.functions)
+            body.append(apply._replace(op=Nested(apply.op.op, inside)))
+        elif place not in cones.roots:
+            body.append(apply)
+        elif cones.roots[place] == place:
+            for value in apply.outputs:
+                cone = cones.at(place, value)
+                steps = [step for step in cone.body if not isinstance(step.op, DEFERRED)]
+                have_nodes = all(map(nodes.has, steps))
+                if have_nodes and len(steps) == 1 and apply.op.macro not in SLOW:
+                    body.append(apply)
+                else:
+                    call = hosts.call(cone, function, have_nodes)
+                    body.append(Apply(call, cone.inputs, (value,)))
+    return prune.apply(replace(function, body=tuple(body)))
+
+
+class Nodes:
+    """The operations of one function that are nodes of ggml."""
+
+    def __init__(self, function: Function, kernels: bool) -> None:
+        self.function, self.kernels = function, kernels
+        self.producer = {value: apply for apply in function.body for value in apply.outputs}
+
+    def has(self, apply: Apply) -> bool:
+        """Return whether ggml has the operation."""
+        if apply.op.macro == "Select":
+            return self._chooses_number(apply)
+        condition = NODES.get(apply.op.macro)
+        return condition is not None and condition(
+            apply.op, [self.function.types[value] for value in (*apply.inputs, *apply.outputs)]
+        )
+
+    def join_others(self, apply: Apply) -> bool:
+        """Return whether an operation belongs to a cone; one that adds to an argument is done in place."""
+        if isinstance(apply.op, Nested):
+            return False
+        adds = apply.op.macro in ("Add", "Subtract") and apply.inputs[0] in self.function.arguments
+        fuses = self.kernels and (apply.op.elementwise or apply.op.macro in REDUCTIONS)
+        return not self.has(apply) or (fuses and not (adds and apply.outputs[0] in self.function.results))
+
+    def _chooses_number(self, apply: Apply) -> bool:
+        """Return whether a Select is a product or a sum: between float32 and 0, or float32 and -inf."""
+        x, y = (self._constant(value) for value in apply.inputs[1:])
+        is_float = self.function.types[apply.outputs[0]].dtype is Dtype.float32
+        return is_float and (0 in (x, y) or (y == -inf and x is None))
+
+    def _constant(self, value: int) -> float | None:
+        apply = self.producer.get(value)
+        while apply is not None and isinstance(apply.op, Broadcast):
+            apply = self.producer.get(apply.inputs[0])
+        return apply.op.value if apply is not None and isinstance(apply.op, Constant) else None

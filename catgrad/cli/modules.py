@@ -1,0 +1,178 @@
+"""PyTorch modules on the command line: what to compile, from texts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from inspect import isclass, isfunction
+from typing import Any
+
+from catgrad.backend import Artifact, get_backend
+from catgrad.cli.models import find, guarded
+from catgrad.cli.options import parsed
+from catgrad.cli.parsing import array_type, call, require_known, require_options
+from catgrad.dims import Dim
+from catgrad.errors import OptionError, ToolError
+from catgrad.learn import losses, optimisers
+from catgrad.programs.ports import Kind, Role
+from catgrad.types import NdArrayType
+from catgrad.verification import draw_arrays
+
+COMBINATORS = {"Optimiser", "clipped", "frozen", "grouped"}
+"""Names of `catgrad.optimisers` that are no optimisers by themselves."""
+
+FOLDER = "hf:"
+"""The prefix of a model that is a folder of Hugging Face."""
+
+
+@dataclass(frozen=True)
+class Training:
+    """A module and how to train it, as texts of the command line."""
+
+    model: str
+    inputs: Sequence[str]
+    loss: str
+    optimizer: str
+    lr: float | None = None
+    evaluation: bool = False
+    trainable: Sequence[str] = ("*",)
+    name: str = "model"
+
+    @cached_property
+    def types(self) -> tuple[NdArrayType, ...]:
+        """The types of the inputs. Raises: OptionError if there are none, or one is not a type"""
+        if not self.inputs:
+            raise OptionError(
+                "the inputs of a module must be given",
+                "there is no --input",
+                "write for example --input 'f32[batch,1,28,28]', once for each argument of forward",
+            )
+        return tuple(map(array_type, self.inputs))
+
+    @cached_property
+    def module(self) -> Any:
+        """The module. Raises: as `find` or `from_folder`; ToolError without PyTorch"""
+        nn = _torch().nn
+        if self.model.startswith(FOLDER):
+            from catgrad.frontends.torch.hugging_face import from_folder
+
+            with guarded(f"transformers must build the model of {self.model}", "check its config.json"):
+                return from_folder(self.model.removeprefix(FOLDER))
+        return find(self.model, (nn.Module,), "a torch.nn.Module", "torch.nn.Sequential(...)")
+
+    @cached_property
+    def criterion(self) -> Any:
+        """The loss. Raises: OptionError for an unknown name or option"""
+        return _loss(self.loss)
+
+    @cached_property
+    def optimiser(self) -> Any:
+        """An optimiser of the module's parameters. Raises: OptionError for an unknown name or option"""
+        return _optimiser(self.optimizer, self.lr, self.module)
+
+    def emitted(self, target: str, options: Sequence[str]) -> tuple[Any, Artifact]:
+        """Import the module and emit its training step.
+
+        Raises: any CatgradError, also for an error that the module raises
+        """
+        backend = get_backend(target).configured(**parsed(options))
+        types, loss, module = self.types, self.criterion, self.module
+        from catgrad.frontends.torch.compiled import emit_module
+        from catgrad.frontends.torch.tensors import example, example_sizes
+
+        sizes = example_sizes(types)
+        with guarded(f"{self.model} must compile for {target}", "mend the module, or what it is given"):
+            return emit_module(
+                module, tuple(example(type, sizes) for type in types), self.optimiser, loss, backend,
+                dynamic=_dynamic(module, types), train=not self.evaluation, trainable=tuple(self.trainable),
+                name=self.name,
+            )  # fmt: skip
+
+    def learner(self, target: str, options: Sequence[str]) -> Any:
+        """Build the emitted program, and return the learner that begins with the module's weights.
+
+        Raises: as `emitted`; ToolError if the program cannot be built or run here
+        """
+        from catgrad.frontends.torch.compiled import ModuleLearner
+
+        imported, artifact = self.emitted(target, options)
+        learner = artifact.load()().learner(0)
+        return ModuleLearner(learner, self.module, imported, artifact, self.optimiser, self.criterion)
+
+    def batches(self, artifact: Artifact, count: int) -> list[list[Any]]:
+        """Draw batches for a step: inputs from -2 to 2, targets from 0 to 1; whole numbers are 0 or 1."""
+        from catgrad.frontends.torch.tensors import example_sizes
+
+        step = artifact.reference.kinds[Kind.STEP]
+        types = {role: [p.type for p in step.inputs if p.role is role] for role in (Role.INPUT, Role.TARGET)}
+        sizes = example_sizes([type for each in types.values() for type in each])
+        domains = {Role.INPUT: (-2.0, 2.0), Role.TARGET: (0.0, 1.0)}
+        return [
+            [
+                array
+                for role, each in types.items()
+                for array in draw_arrays([t.substitute(sizes) for t in each], domains[role], seed, classes=2)
+            ]
+            for seed in range(count)
+        ]
+
+
+def _torch() -> Any:
+    try:
+        import torch
+    except ImportError:
+        raise ToolError(
+            "PyTorch must be installed to compile its modules", "it is not", "pip install torch"
+        ) from None
+    return torch
+
+
+def _dynamic(module: Any, types: Sequence[NdArrayType]) -> dict[str, tuple[str | None, ...]]:
+    """Name the symbolic axes of each argument of forward. Raises: OptionError for too many types"""
+    from catgrad.frontends.torch.export import argument_names
+
+    names = argument_names(module, len(types))
+    if len(types) > len(names):
+        raise OptionError(
+            f"there must be an --input for each argument of forward: {', '.join(names) or 'none'}",
+            f"there are {len(types)}",
+            "leave one out",
+        )
+    axes = [tuple(str(size) if isinstance(size, Dim) else None for size in type.shape) for type in types]
+    return dict(zip(names, axes, strict=False))
+
+
+def _loss(text: str) -> Any:
+    nn = _torch().nn
+    name, options = call(text)
+    ours = {n: f for n, f in vars(losses).items() if isfunction(f) and f.__module__ == losses.__name__}
+    ours = {n: f for n, f in ours.items() if not n.startswith("_")}
+    theirs = {n: c for n, c in vars(nn).items() if isclass(c) and c.__module__ == nn.MSELoss.__module__}
+    require_known("a loss", name, [*ours, *theirs])
+    if name in ours:
+        require_options(name, ours[name], options, positions=2)
+        return partial(ours[name], **options) if options else ours[name]
+    with guarded(f"{name} must take the options of --loss", "see its documentation"):
+        made: Any = theirs[name]
+        return made(**options)
+
+
+def _optimiser(text: str, lr: float | None, module: Any) -> Any:
+    """Return an optimiser of torch.optim, or one of catgrad that PyTorch lacks."""
+    from catgrad.frontends.torch.optimisers import of_group
+
+    optim = _torch().optim
+    name, options = call(text)
+    known = {n for n in optimisers.__all__ if n not in COMBINATORS}
+    require_known("an optimizer", name.lower(), known)
+    if lr is not None:
+        if "lr" in options:
+            raise OptionError("the learning rate must be given once", "it is in --optimizer too", "omit --lr")
+        options["lr"] = lr
+    classes = {n: c for n, c in vars(optim).items() if isclass(c) and issubclass(c, optim.Optimizer)}
+    theirs: dict[str, Any] = {n.lower(): c for n, c in classes.items()}
+    with guarded(f"{name} must take the options of --optimizer", "name them as torch.optim does"):
+        if name.lower() in theirs:
+            return theirs[name.lower()](module.parameters(), **options)
+        return of_group(name.lower(), {"lr": 1e-3, **options})

@@ -1,0 +1,177 @@
+"""`compile_module`: a module with its training step as a learner, which has the module's weights."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from catgrad.backend import Artifact, Backend
+from catgrad.frontends.torch.axes import Dynamic
+from catgrad.frontends.torch.criteria import criterion, described
+from catgrad.frontends.torch.differences import Replay
+from catgrad.frontends.torch.imported import Imported, from_torch
+from catgrad.frontends.torch.optimisers import translated
+from catgrad.frontends.torch.replay import replay
+from catgrad.learn.compile import emit
+from catgrad.learn.optimiser import Optimiser, require_optimiser
+from catgrad.types import as_numpy, widened
+
+
+class ModuleLearner:
+    """A learner of a module, and its arrays as a state_dict of the module.
+
+    It has the attributes of the target's learner; `artifact` is what was emitted, `imported` the term.
+    `optimizer` and `criterion` are those that the module was compiled with.
+    """
+
+    def __init__(
+        self,
+        learner: Any,
+        module: Any,
+        imported: Imported,
+        artifact: Artifact,
+        optimizer: Any,
+        criterion: Any,
+    ) -> None:
+        # Not through __setattr__, which sets the tables of the learner.
+        vars(self).update(learner=learner, module=module, imported=imported, artifact=artifact)
+        vars(self).update(optimizer=optimizer, criterion=criterion)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(vars(self)["learner"], name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        setattr(vars(self)["learner"], name, value)
+
+    def __deepcopy__(self, memo: Any) -> ModuleLearner:
+        return ModuleLearner(
+            deepcopy(self.learner, memo),
+            self.module,
+            self.imported,
+            self.artifact,
+            self.optimizer,
+            self.criterion,
+        )
+
+    def verify(self, batches: Iterable[Any], steps: int | None = None, **options: Any) -> Replay:
+        """Train on these batches by PyTorch and by this learner, and compare them: `catgrad.verify`.
+
+        Raises: as `replay`
+        """
+        return replay(self.module, self, batches, steps, **options)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the trained arrays as tensors for `module.load_state_dict`: all names that it has.
+
+        Tied parameters have one value under all their names; what the model neither trains nor updates has
+        the value of the module.
+        """
+        import torch
+
+        trained = {**self.learner.parameters, **self.learner.buffers}
+        found = {}
+        for name, tensor in self.module.state_dict().items():
+            value = trained.get(self.imported.aliases.get(name, name))
+            kept = tensor.detach().clone() if isinstance(tensor, torch.Tensor) else tensor
+            found[name] = kept if value is None else _like(torch, value, tensor)
+        return found
+
+
+def compile_module(
+    module: Any,
+    example_inputs: Any,
+    optimizer: Any,
+    loss: Any,
+    target: str = "numpy",
+    *,
+    dynamic: Dynamic = ("batch",),
+    train: bool = True,
+    trainable: str | Sequence[str] = "*",
+    targets: Any = None,
+    name: str = "model",
+    seed: int = 0,
+    **options: Any,
+) -> ModuleLearner:
+    """Compile a module and its training step; return a learner that begins with the module's weights.
+
+    `example_inputs` is a tensor, or a tuple of tensors. `optimizer` is one of `catgrad.optimisers`, or an
+    instance of `torch.optim`, whose groups, hyperparameters and state are continued. `loss` is one of
+    `catgrad.losses`, a loss module of PyTorch, or a function of tensors (outputs…, targets…); `targets` are
+    examples of its targets where they are neither like the outputs nor numbers of classes. The first axis of
+    all inputs is symbolic, so that any batch can be trained on; `dynamic` names more, or `()` fixes all, for
+    targets that need it. `train=False` imports evaluation mode. Parameters whose names match none of
+    `trainable`, patterns as in a shell, are constants. `options` are those of the target.
+
+        learner = compile_module(net, x, torch.optim.AdamW(net.parameters(), 1e-3), nn.CrossEntropyLoss())
+        loss = learner.step(x, labels)
+        net.load_state_dict(learner.state_dict())
+
+    `learner.artifact.write(folder)` writes the sources, the weights, and a manifest with their hash.
+
+    Raises: as `from_torch` and `emit`; OptionError for an optimizer or a loss that has no counterpart
+    """
+    imported, artifact = emit_module(
+        module, example_inputs, optimizer, loss, target,
+        dynamic=dynamic, train=train, trainable=trainable, targets=targets, name=name, **options,
+    )  # fmt: skip
+    learner = artifact.load()().learner(seed)
+    return ModuleLearner(learner, module, imported, artifact, optimizer, loss)
+
+
+def emit_module(
+    module: Any,
+    example_inputs: Any,
+    optimizer: Any,
+    loss: Any,
+    target: str | Backend = "numpy",
+    *,
+    dynamic: Dynamic = ("batch",),
+    train: bool = True,
+    trainable: str | Sequence[str] = "*",
+    targets: Any = None,
+    name: str = "model",
+    **options: Any,
+) -> tuple[Imported, Artifact]:
+    """Import a module and emit its training step, as `compile_module` does, without loading the result.
+
+    Raises: as `compile_module`
+    """
+    inputs = example_inputs if isinstance(example_inputs, (tuple, list)) else (example_inputs,)
+    imported = from_torch(module, *inputs, name=name, train=train, dynamic=dynamic, trainable=trainable)
+    optimiser, state = _optimiser(optimizer, module)
+    examples = targets if targets is None or isinstance(targets, (tuple, list)) else (targets,)
+    function, labels = criterion(loss, tuple(imported.model.target.table), examples)
+    artifact = emit(imported.task(optimiser, function, labels), target, **options)
+    known = {slot.name for table in artifact.program.tables.values() for slot in table}
+    continued = {name: array for name, array in state.items() if name in known}
+    origin = _origin(module, loss, train, trainable)
+    return imported, replace(artifact, values={**artifact.values, **continued}, origin=origin)
+
+
+def _origin(module: Any, loss: Any, train: bool, trainable: str | Sequence[str]) -> dict[str, Any]:
+    """Record what a program was compiled from, for its manifest."""
+    import torch
+
+    return {
+        "torch": torch.__version__,
+        "module": f"{type(module).__module__}.{type(module).__qualname__}",
+        "mode": "training" if train else "evaluation",
+        "trainable": [trainable] if isinstance(trainable, str) else list(trainable),
+        "loss": described(loss),
+    }
+
+
+def _optimiser(optimizer: Any, module: Any) -> tuple[Optimiser, Mapping[str, Any]]:
+    if hasattr(optimizer, "param_groups"):
+        return translated(optimizer, module)
+    return require_optimiser(optimizer), {}
+
+
+def _like(torch: Any, value: Any, tensor: Any) -> Any:
+    """Convert an array of any library to a tensor of the dtype and device of another."""
+    # PyTorch takes no negative strides, which NumPy has after a flip.
+    return torch.tensor(np.ascontiguousarray(widened(as_numpy(value)))).reshape(tensor.shape).to(tensor)

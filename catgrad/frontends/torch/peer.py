@@ -1,0 +1,103 @@
+"""Training of a module by PyTorch, with copies of all arrays after each step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from copy import deepcopy
+from typing import Any
+
+import numpy as np
+
+from catgrad.frontends.torch import criteria, optimisers
+from catgrad.learn.optimiser import Optimiser
+from catgrad.types import Array, as_numpy
+
+Moment = dict[tuple[str, str], Array]
+"""The arrays at the end of a step, by what they are and by name."""
+
+
+class Peer:
+    """Copies of a module and an optimiser, that train by PyTorch; `is_wide` in float64."""
+
+    def __init__(
+        self, module: Any, learner: Any, optimizer: Any, loss: Any, train: bool, is_wide: bool
+    ) -> None:
+        names = set(learner.parameters)
+        if isinstance(optimizer, Optimiser):
+            self.module = deepcopy(module)
+            own = [p for name, p in self.module.named_parameters() if name in names]
+            self.optimizer = optimisers.counterpart(optimizer, own)
+        else:
+            self.module, self.optimizer = deepcopy((module, optimizer))
+        for name, parameter in self.module.named_parameters():
+            parameter.requires_grad_(name in names)
+        self.loss = criteria.counterpart(deepcopy(loss))
+        self.trains, self.is_wide = train, is_wide
+        if is_wide:
+            self._widen()
+
+    def _widen(self) -> None:
+        for each in (self.module, self.loss):
+            if hasattr(each, "double"):
+                each.double()
+        for state in self.optimizer.state.values():
+            state |= {name: self._tensor(value) for name, value in state.items() if hasattr(value, "dtype")}
+
+    def train(self, batches: Sequence[Sequence[Any]], count: int) -> Iterator[Moment]:
+        """Yield the arrays before training, and after each step."""
+        first = next(self.module.parameters(), None)
+        device = None if first is None else first.device
+        yield self._tables() | self._predicted(batches[0][:count], device)
+        for step, batch in enumerate(batches, 1):
+            moment = self._step([self._tensor(x, device) for x in batch], count) | self._tables()
+            yield moment | (self._predicted(batch[:count], device) if step == len(batches) else {})
+
+    def _step(self, batch: Sequence[Any], count: int) -> Moment:
+        # As in an import: in training, submodules keep their modes unless the whole module is in evaluation.
+        if not self.trains or not self.module.training:
+            self.module.train(self.trains)
+        self.optimizer.zero_grad(set_to_none=True)
+        value = self.loss(*_leaves(self.module(*batch[:count])), *batch[count:])
+        value.backward()
+        gradients = {n: p.grad for n, p in self.module.named_parameters() if p.grad is not None}
+        moment = {("grads", name): copied(gradient) for name, gradient in gradients.items()}
+        self.optimizer.step()
+        return {("loss", "loss"): copied(value), **moment}
+
+    def _predicted(self, inputs: Sequence[Any], device: Any) -> Moment:
+        import torch
+
+        modes = [(each, each.training) for each in self.module.modules()]
+        self.module.eval()
+        with torch.no_grad():
+            outputs = _leaves(self.module(*(self._tensor(x, device) for x in inputs)))
+        for each, mode in modes:
+            each.training = mode
+        return named_outputs(outputs)
+
+    def _tables(self) -> Moment:
+        named = {"parameters": self.module.named_parameters(), "buffers": self.module.named_buffers()}
+        return {(table, name): copied(x) for table, arrays in named.items() for name, x in arrays}
+
+    def _tensor(self, array: Any, device: Any = None) -> Any:
+        import torch
+
+        tensor = torch.as_tensor(array, device=device)
+        return tensor.double() if self.is_wide and tensor.is_floating_point() else tensor
+
+
+def named_outputs(outputs: Sequence[Any]) -> Moment:
+    """Name the outputs of a model."""
+    names = ["output"] if len(outputs) == 1 else [f"output {k}" for k in range(len(outputs))]
+    return {("predict", name): copied(y) for name, y in zip(names, outputs, strict=True)}
+
+
+def copied(x: Any) -> Array:
+    """Copy an array of any library to NumPy."""
+    return np.array(as_numpy(x))
+
+
+def _leaves(outputs: Any) -> list[Any]:
+    import torch
+
+    return [y for y in torch.utils._pytree.tree_leaves(outputs) if isinstance(y, torch.Tensor)]

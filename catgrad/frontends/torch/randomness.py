@@ -1,0 +1,96 @@
+"""Random arrays, with the project's own random bits: dropout, Bernoulli, uniform and normal numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from catgrad import ops
+from catgrad.frontends.torch.creation import _dtype, full
+from catgrad.frontends.torch.operands import spread
+from catgrad.frontends.torch.registry import aten
+from catgrad.ops.random import Dropout, random_normal, random_uniform, stream_of
+from catgrad.ops.shape import Shape
+from catgrad.terms.op import qualified
+from catgrad.terms.state import DRAWS, SEED
+from catgrad.terms.structural import Constant
+from catgrad.types import Dtype, NdArrayType
+
+
+def dropped(x: Any, rate: float, name: str = "dropout") -> Any:
+    """Dropout: x / (1 - rate) with probability 1 - rate, else 0; the identity in evaluation."""
+    if rate == 0:
+        return x
+    if rate == 1:
+        return Constant(x.type, 0)()
+    return Dropout(qualified(name), rate)(x, SEED(), DRAWS())
+
+
+@aten("dropout.default", random=True)
+def dropout(x: Any, p: float, train: bool) -> Any:
+    """Dropout in training, else the identity."""
+    return dropped(x, p) if train else x
+
+
+@aten("native_dropout.default", random=True)
+def native_dropout(x: Any, p: float, train: bool | None) -> tuple[Any, None]:
+    """Dropout in training, else the identity, without its mask."""
+    return dropped(x, p) if train else x, None
+
+
+@aten("feature_dropout.default", random=True)
+def feature_dropout(x: Any, p: float, train: bool) -> Any:
+    """Dropout of whole channels."""
+    if not train:
+        return x
+    ones = Constant(x.type.with_shape((*x.shape[:2], *(1 for _ in x.shape[2:]))), 1)()
+    return x * spread(dropped(ones, p), x.shape)
+
+
+@aten("bernoulli.default", random=True)
+def bernoulli(p: Any) -> Any:
+    """1 with the probability that each element is, else 0."""
+    return ops.cast(_uniform(p.shape, p.dtype) < p, p.dtype)
+
+
+@aten("bernoulli.p", random=True)
+def bernoulli_like(x: Any, p: float) -> Any:
+    """1 with probability p, else 0, in the shape of x."""
+    return bernoulli(Constant(NdArrayType(x.shape, x.dtype), p)())
+
+
+@aten("rand.default", random=True)
+def rand(size: list[Any], dtype: Any = None) -> Any:
+    """Uniform numbers in [0, 1)."""
+    return _uniform(tuple(size), _dtype(dtype, 1.0))
+
+
+@aten("rand_like.default", random=True)
+def rand_like(x: Any, dtype: Any = None) -> Any:
+    """Uniform numbers in [0, 1), in the shape of x."""
+    return _uniform(x.shape, x.dtype if dtype is None else _dtype(dtype))
+
+
+@aten("randn.default", random=True)
+def randn(size: list[Any], dtype: Any = None) -> Any:
+    """Normal numbers of mean 0 and variance 1."""
+    return _normal(tuple(size), _dtype(dtype, 1.0))
+
+
+@aten("randn_like.default", random=True)
+def randn_like(x: Any, dtype: Any = None) -> Any:
+    """Normal numbers of mean 0 and variance 1, in the shape of x."""
+    return _normal(x.shape, x.dtype if dtype is None else _dtype(dtype))
+
+
+@aten("empty.memory_format")
+def empty(size: list[Any], dtype: Any = None) -> Any:
+    """Zeros, for elements that PyTorch leaves open."""
+    return full(size, 0.0 if dtype is None else 0, dtype)
+
+
+def _uniform(shape: Shape, dtype: Dtype) -> Any:
+    return random_uniform(shape, stream_of(qualified("noise")), SEED(), DRAWS(), dtype)
+
+
+def _normal(shape: Shape, dtype: Dtype) -> Any:
+    return random_normal(shape, stream_of(qualified("noise")), SEED(), DRAWS(), dtype)

@@ -1,0 +1,49 @@
+"""Tensors of exported programs: those that a program has, constants of a term, and examples of types."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from catgrad import ops
+from catgrad.dims import numbers
+from catgrad.frontends.torch.operands import type_of
+from catgrad.initialisers import Stored
+from catgrad.ops.literal import MAX_LITERAL_ELEMENTS, is_uniform
+from catgrad.terms.state import Buffer
+from catgrad.types import Array, NdArrayType, as_numpy, symbols
+
+SMALLEST_EXAMPLE = 3
+"""The size of the first symbolic axis of examples; further axes have other odd sizes."""
+
+
+def held(program: Any, spec: Any) -> Any:
+    """Return the tensor of an exported program that an input specification names."""
+    known = program.state_dict
+    return known[spec.target] if spec.target in known else program.constants[spec.target]
+
+
+def constant(name: str, tensor: Any, buffers: dict[str, Array]) -> Any:
+    """Turn a constant tensor into a variable: a literal, or a buffer of this name, added to `buffers`.
+
+    A buffer has more than 1000 elements, which are not all equal.
+    """
+    value, type = np.array(as_numpy(tensor)), type_of(tensor)
+    if value.size <= MAX_LITERAL_ELEMENTS or is_uniform(value):
+        return ops.array(value, type.dtype)
+    buffers[name] = value
+    return Buffer(name, type, Stored(value))()
+
+
+def example_sizes(types: Sequence[NdArrayType]) -> dict[str, int]:
+    """Choose a size for each symbolic axis of these types, no two of which are equal."""
+    return {name: SMALLEST_EXAMPLE + 2 * k for k, name in enumerate(symbols(tuple(types)))}
+
+
+def example(type: NdArrayType, sizes: Mapping[str, int]) -> Any:
+    """Return zeros of a type at these sizes."""
+    import torch
+
+    return torch.zeros(numbers(type.substitute(sizes).shape), dtype=getattr(torch, type.dtype.name))

@@ -1,0 +1,71 @@
+"""Parts of updates: the direction, weight decay, denominators, the first step, checks of hyperparameters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from catgrad import ops
+from catgrad.errors import OptionError
+from catgrad.learn.optimiser import Optimiser, Run, StateArray, scaled
+from catgrad.learn.options import fraction, number, positive
+from catgrad.learn.schedules import RATE, Rate, Schedule
+from catgrad.terms.state import STEP
+from catgrad.terms.structural import Constant
+
+
+def optimiser(
+    name: str, put: Callable[..., Any], state: tuple[str | StateArray, ...], settings: Mapping[str, Any]
+) -> Optimiser:
+    """Return the optimiser that updates by `put`, of −dp if its settings say `maximize`."""
+
+    def ascend(run: Run, *state_p_dp: Any) -> Any:
+        *state_p, dp = state_p_dp
+        return put(run, *state_p, -dp)
+
+    return Optimiser(name, ascend if settings["maximize"] else put, state, settings=settings)
+
+
+def decayed(p: Any, dp: Any, decay: float) -> Any:
+    """Return the gradient of the loss + decay · |p|² / 2."""
+    return dp + decay * p if decay else dp
+
+
+def shrunk(run: Run, p: Any, rate: Rate, decay: float) -> Any:
+    """Return (1 − η λ) p."""
+    return scaled(1 - run.rate(rate, p.dtype) * decay, p) if decay else p
+
+
+def above_zero(x: Any, epsilon: float) -> Any:
+    """Compute x + ε. Raises: OptionError if ε is rounded to 0 in the dtype, which would cause 0 / 0."""
+    if epsilon and not Constant(x.type, epsilon).value:
+        raise OptionError(
+            f"epsilon must not be 0 in {x.dtype.name}", f"{epsilon} is rounded to it", "try 1e-4"
+        )
+    return x + epsilon
+
+
+def at_least(x: Any, bound: float) -> Any:
+    """Compute max(x, bound)."""
+    return ops.maximum(x, Constant(x.type, bound)())
+
+
+def at_most(x: Any, bound: Any) -> Any:
+    """Compute min(x, bound), for a number or a scalar of the term."""
+    return ops.minimum(x, Constant(x.type, bound)() if isinstance(bound, float) else bound)
+
+
+def is_first(run: Run, p: Any) -> Any:
+    """Return whether this is the first update, as an array with the shape of p."""
+    first = run.once("first", lambda: STEP() == 0)
+    return ops.broadcast(first, p.shape)
+
+
+def check_ranges(learning_rate: Rate, weight_decay: float, epsilon: float = 0.0, **decays: float) -> None:
+    """Raise OptionError unless decays lie in [0, 1), and all other values in their ranges."""
+    for name, value in decays.items():
+        fraction(name, value)
+    if not isinstance(learning_rate, Schedule):
+        positive(RATE, learning_rate)
+    number("weight decay", weight_decay)
+    number("epsilon", epsilon)

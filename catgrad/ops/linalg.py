@@ -1,0 +1,297 @@
+"""Small dense linear algebra by loops over columns: systems, Cholesky decomposition, determinants."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+
+from catgrad.errors import ShapeError
+from catgrad.ops.arithmetic import absolute, sign
+from catgrad.ops.compare import select
+from catgrad.ops.contract import Contract
+from catgrad.ops.control import scan
+from catgrad.ops.diagonal import diagonal_matrix, lower, upper
+from catgrad.ops.extrema import argmax, iota
+from catgrad.ops.prefix import prod
+from catgrad.ops.reduce import broadcast, sum
+from catgrad.ops.shape import permute, transpose
+from catgrad.ops.transcendental import log, sqrt
+from catgrad.terms.op import OUTPUTS, Examples, Op, Saves, Types, floating
+from catgrad.terms.structural import Constant, zeros_like
+from catgrad.types import Array, NdArrayType
+
+
+class SquareOp(Op, register=False):
+    """An operation on square matrices, the last two axes of its first array, for floating T."""
+
+    domain = (0.5, 2.0)
+
+    def type(self, a: NdArrayType, *others: NdArrayType) -> Types:
+        n = a.shape[-1] if a.rank > 1 else None
+        if not isinstance(n, int) or a.shape[-2] != n or n < 1:
+            raise ShapeError(
+                "the last two axes must be those of square matrices, of a number of rows",
+                f"they are those of {a}",
+                "pad them with an identity",
+            )
+        for b in others:
+            if b.dtype is not a.dtype or b.shape[:-1] != a.shape[:-1]:
+                raise ShapeError(
+                    f"the other side must be {a.dtype.value} and have the shape of {a} but for the last axis",
+                    f"it is {b}",
+                    "broadcast its leading axes",
+                )
+        return self.result_type(floating(a), *others)
+
+    def result_type(self, a: NdArrayType, *others: NdArrayType) -> Types:
+        """Return the type of the result for matrices of the type a."""
+        return others[0] if others else a
+
+    @classmethod
+    def examples(cls) -> Examples:
+        # Matrices of random numbers need not be regular; tests of the import have larger ones.
+        return [(cls(), (NdArrayType((2, 1, 1)),) * cls.arity())]
+
+
+class SolveTriangular(SquareOp):
+    """Solution of a triangular system, A · X = B, by substitution; the other triangle of A is not read.
+
+    With `unit`, the diagonal of A is 1 and not read either.
+
+    Type:     (T[…, n, n], T[…, n, m]) -> T[…, n, m] for floating T and a number n
+    Domain:   no zeros on the diagonal
+    Gradient: dB = A⁻ᵀ dX, dA = -dB Xᵀ in the triangle
+    """
+
+    is_upper: bool = False
+    unit: bool = False
+    saves = Saves(inputs=(0,), outputs=...)
+
+    def ref(self, a: Array, b: Array) -> Any:
+        a = np.triu(a) if self.is_upper else np.tril(a)
+        if self.unit:
+            a = a + (1 - np.diagonal(a, axis1=-2, axis2=-1))[..., None] * np.eye(a.shape[-1], dtype=a.dtype)
+        return np.linalg.solve(a, b)
+
+    def body(self, a: Any, b: Any) -> Any:
+        columns = permute(upper(a) if self.is_upper else lower(a), a.type.rank - 1, *range(a.type.rank - 1))
+
+        def step(rest: Any, row: tuple[Any, Any]) -> tuple[Any, Any]:
+            column, k = row
+            x = _row(rest, k)
+            if not self.unit:
+                x = x / _wide(_element(column, k), x)
+            return rest - outer(column, x), x
+
+        _, rows = scan(step, b, (columns, iota(a.shape[-1])), backwards=self.is_upper)
+        return permute(rows, *range(1, a.type.rank - 1), 0, a.type.rank - 1)
+
+    def rev(self, a: Any, x: Any, dx: Any) -> Any:
+        db = SolveTriangular(not self.is_upper, self.unit)(transpose(a), dx)
+        da = -matmul(db, transpose(x))
+        offset = 1 if self.unit else 0
+        return upper(da, offset) if self.is_upper else lower(da, -offset), db
+
+
+class Cholesky(SquareOp):
+    """Cholesky decomposition of a positive definite matrix: A = L · Lᵀ, with a lower triangle L.
+
+    Type:     T[…, n, n] -> T[…, n, n] for floating T and a number n
+    Domain:   symmetric positive definite A, of which the lower triangle is read; elsewhere NaN
+    Gradient: dA = (S + Sᵀ) / 2 for S = L⁻ᵀ Φ(Lᵀ dL) L⁻¹, where Φ takes the lower triangle with
+              half the diagonal
+    Source:   Murray 2016, Differentiation of the Cholesky decomposition (arXiv:1602.07527), equation 10
+    """
+
+    saves = OUTPUTS
+
+    def ref(self, a: Array) -> Any:
+        factors = np.full_like(a, np.nan)
+        for index in np.ndindex(a.shape[:-2]):
+            with suppress(np.linalg.LinAlgError):  # not positive definite
+                factors[index] = np.linalg.cholesky(a[index])
+        return factors
+
+    def body(self, a: Any) -> Any:
+        def step(rest: Any, k: Any) -> tuple[Any, Any]:
+            column = _column(rest, k)
+            below = broadcast(iota(a.shape[-1]), column.shape) >= broadcast(k, column.shape)
+            scaled = column / _wide(sqrt(_element(column, k)), column)
+            scaled = select(below, scaled, zeros_like(scaled))
+            return rest - outer(scaled, scaled), scaled
+
+        _, columns = scan(step, a, iota(a.shape[-1]))
+        return permute(columns, *range(1, a.type.rank), 0)
+
+    def rev(self, factor: Any, dl: Any) -> Any:
+        product = matmul(transpose(factor), dl)
+        half = 0.5 * (lower(product) + lower(product, -1))
+        back = SolveTriangular(is_upper=True)
+        right = transpose(back(transpose(factor), transpose(half)))
+        s = back(transpose(factor), right)
+        return 0.5 * (s + transpose(s))
+
+
+class Solve(SquareOp):
+    """Solution of a system, A · X = B, by elimination with the greatest pivots of columns.
+
+    Type:     (T[…, n, n], T[…, n, m]) -> T[…, n, m] for floating T and a number n
+    Domain:   regular A; elsewhere infinities and NaN
+    Gradient: dB = A⁻ᵀ dX, dA = -dB Xᵀ
+    """
+
+    saves = Saves(inputs=(0,), outputs=...)
+
+    def ref(self, a: Array, b: Array) -> Any:
+        return np.linalg.solve(a, b)
+
+    def body(self, a: Any, b: Any) -> Any:
+        return eliminated(a, b)[0]
+
+    def rev(self, a: Any, x: Any, dx: Any) -> Any:
+        db = self(transpose(a), dx)
+        return -matmul(db, transpose(x)), db
+
+
+class Determinant(SquareOp):
+    """Determinant: y = det A, by elimination.
+
+    Type:     T[…, n, n] -> T[…] for floating T and a number n
+    Domain:   the gradient is that of regular A only
+    Gradient: dA = dy · y · A⁻ᵀ
+    """
+
+    saves = Saves(inputs=..., outputs=...)
+
+    def result_type(self, a: NdArrayType, *others: NdArrayType) -> Types:
+        return a.with_shape(a.shape[:-2])
+
+    def ref(self, a: Array) -> Any:
+        return np.linalg.det(a)
+
+    def body(self, a: Any) -> Any:
+        _, pivots, signs = eliminated(a, None)
+        return prod(pivots * signs, 0)
+
+    def rev(self, a: Any, y: Any, dy: Any) -> Any:
+        return transpose(inverse(a)) * broadcast(dy * y, a.shape, range(a.type.rank - 2, a.type.rank))
+
+
+class LogDeterminant(SquareOp):
+    """Sign and logarithm of the determinant: s and y with det A = s · e^y, by elimination.
+
+    Type:     T[…, n, n] -> (T[…], T[…]) for floating T and a number n
+    Domain:   0 and -∞ for a singular A, where the gradient is not finite
+    Gradient: dA = dy · A⁻ᵀ
+    """
+
+    saves = Saves(inputs=...)
+
+    def result_type(self, a: NdArrayType, *others: NdArrayType) -> Types:
+        return (a.with_shape(a.shape[:-2]),) * 2
+
+    def ref(self, a: Array) -> Any:
+        return tuple(np.linalg.slogdet(a))
+
+    def body(self, a: Any) -> Any:
+        _, pivots, signs = eliminated(a, None)
+        return prod(sign(pivots) * signs, 0), sum(log(absolute(pivots)), 0)
+
+    def rev(self, a: Any, ds: Any, dy: Any) -> Any:
+        return transpose(inverse(a)) * broadcast(dy, a.shape, range(a.type.rank - 2, a.type.rank))
+
+
+cholesky, solve = Cholesky(), Solve()
+determinant, log_determinant = Determinant(), LogDeterminant()
+
+
+def solve_triangular(a: Any, b: Any, is_upper: bool = False, unit: bool = False) -> Any:
+    """Solve A · X = B for a triangle A, by `SolveTriangular`."""
+    return SolveTriangular(is_upper, unit)(a, b)
+
+
+def eliminated(a: Any, b: Any) -> tuple[Any, Any, Any]:
+    """Return X with A · X = B, the pivots, and -1 where rows were exchanged, both by column first.
+
+    This is the Gauss-Jordan elimination, with the greatest element of each column as pivot.
+    """
+    count = a.shape[-1]
+    numbers = iota(count)
+
+    def step(state: tuple[Any, ...], k: Any) -> tuple[tuple[Any, ...], tuple[Any, Any]]:
+        matrix = state[0]
+        column = _column(matrix, k)
+        free = broadcast(numbers, column.shape) >= broadcast(k, column.shape)
+        size = select(free, absolute(column), Constant(column.type, -1)())
+        place = argmax(size)
+        pivot = _element(column, place)
+        exchanged = []
+        for m in state:
+            first, chosen = _row(m, k), _row(m, place)
+            exchanged.append((_with_row(m, place, first), chosen / _wide(pivot, chosen)))
+        factors = _column(exchanged[0][0], k)
+        new = tuple(_with_row(m - outer(factors, row), k, row) for m, row in exchanged)
+        one = Constant(pivot.type, 1)()
+        return new, (pivot, select(place == broadcast(k, place.shape), one, -one))
+
+    begin = (a,) if b is None else (a, b)
+    end, (pivots, signs) = scan(step, begin, numbers)
+    return end[-1], pivots, signs
+
+
+def inverse(a: Any) -> Any:
+    """Return A⁻¹, for matrices that are the last two axes of A."""
+    return Solve()(a, diagonal_matrix(Constant(a.type.with_shape(a.shape[:-1]), 1)()))
+
+
+def outer(x: Any, y: Any) -> Any:
+    """Return the outer products of the last axes: z[…, i, j] = x[…, i] · y[…, j]."""
+    lead = tuple(range(x.type.rank - 1))
+    i, j = x.type.rank - 1, x.type.rank
+    return Contract((*lead, i), (*lead, j), (*lead, i, j))(x, y)
+
+
+def matmul(x: Any, y: Any) -> Any:
+    """Return the products of matrices that are the last two axes."""
+    lead = tuple(range(x.type.rank - 2))
+    i, k, j = range(len(lead), len(lead) + 3)
+    return Contract((*lead, i, k), (*lead, k, j), (*lead, i, j))(x, y)
+
+
+def _marked(place: Any, shape: tuple[Any, ...], axis: int) -> Any:
+    """Return whether an index along an axis is that of a place, which each matrix may have its own."""
+    others = [k for k in range(len(shape)) if k != axis]
+    numbers = broadcast(iota(shape[axis]), shape, others)
+    new = range(len(shape)) if place.type.rank == 0 else range(place.type.rank, len(shape))
+    return numbers == broadcast(place, shape, new)
+
+
+def _row(m: Any, place: Any) -> Any:
+    """Return one row of each matrix."""
+    axis = m.type.rank - 2
+    return sum(select(_marked(place, m.shape, axis), m, zeros_like(m)), axis)
+
+
+def _column(m: Any, place: Any) -> Any:
+    """Return one column of each matrix."""
+    axis = m.type.rank - 1
+    return sum(select(_marked(place, m.shape, axis), m, zeros_like(m)), axis)
+
+
+def _element(x: Any, place: Any) -> Any:
+    """Return one element of each vector."""
+    axis = x.type.rank - 1
+    return sum(select(_marked(place, x.shape, axis), x, zeros_like(x)), axis)
+
+
+def _with_row(m: Any, place: Any, row: Any) -> Any:
+    """Return matrices with one row replaced."""
+    axis = m.type.rank - 2
+    return select(_marked(place, m.shape, axis), broadcast(row, m.shape, [axis]), m)
+
+
+def _wide(x: Any, like: Any) -> Any:
+    """Broadcast numbers along the last axis."""
+    return broadcast(x, like.shape, [like.type.rank - 1])

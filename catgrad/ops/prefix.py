@@ -1,0 +1,154 @@
+"""Products, and running products, extrema and logarithms of sums along an axis."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import inf
+from typing import Any
+
+import numpy as np
+
+from catgrad.dims import product
+from catgrad.ops.activations import sigmoid
+from catgrad.ops.arithmetic import absolute, maximum
+from catgrad.ops.compare import select
+from catgrad.ops.control import scan
+from catgrad.ops.extrema import iota
+from catgrad.ops.reduce import broadcast
+from catgrad.ops.scalar import SpecialMap
+from catgrad.ops.shape import normalised, permute, reshape
+from catgrad.ops.slices import concat, slice
+from catgrad.ops.take import take_along_axis
+from catgrad.ops.transcendental import exp, log1p
+from catgrad.terms.structural import Constant, stop_gradient, zeros_like
+from catgrad.types import Array
+
+
+class LogAddExp(SpecialMap):
+    """Logarithm of a sum of two exponentials: z = ln(eˣ + eʸ), for floating T.
+
+    Type:     (T, T) -> T
+    Gradient: dx = dz · σ(x - y), dy = dz · σ(y - x); half of dz each where both are one infinity
+    """
+
+    commutative = True
+
+    def ref(self, x: Array, y: Array) -> Any:
+        return np.logaddexp(x, y)
+
+    def body(self, x: Any, y: Any) -> Any:
+        return maximum(x, y) + log1p(exp(-absolute(_difference(x, y))))
+
+    def rev(self, x: Any, y: Any, dz: Any) -> Any:
+        share = sigmoid(_difference(x, y))
+        return dz * share, dz * sigmoid(_difference(y, x))
+
+
+def _difference(x: Any, y: Any) -> Any:
+    """Return x - y; 0 of equal infinities."""
+    return select(x == y, zeros_like(x), x - y)
+
+
+logaddexp = LogAddExp()
+
+
+def prod(x: Any, axes: int | Sequence[int] | None = None) -> Any:
+    """Product over `axes`, by default over all, which are removed: y = Π x, in halves.
+
+    Type:     (T) -> T without these axes, for numeric T
+    Raises:   ShapeError for a symbolic axis
+    Gradient: dx is dy times the product of the others, also where one of them is 0
+    """
+    chosen = normalised(axes, x.type.rank)
+    rest = [axis for axis in range(x.type.rank) if axis not in chosen]
+    shape = tuple(x.shape[axis] for axis in rest)
+    count = int(product(tuple(x.shape[axis] for axis in chosen)))
+    if count == 0:
+        return Constant(x.type.with_shape(shape), 1)()
+    rows = reshape(permute(x, *chosen, *rest), count, *shape)
+    while count > 1:
+        half = count // 2
+        pairs = _rows(rows, 0, half) * _rows(rows, half, half)
+        rows = concat([pairs, _rows(rows, count - 1, 1)]) if count % 2 else pairs
+        count -= half
+    return reshape(rows, *shape)
+
+
+def cumprod(x: Any, axis: int = -1) -> Any:
+    """Running product along an axis: yᵢ = Πⱼ xⱼ over j ≤ i.
+
+    Type:     (T) -> T for numeric T
+    Gradient: by the loop, so it is right where elements are 0
+    """
+
+    def step(total: Any, row: Any) -> Any:
+        new = total * row
+        return new, new
+
+    return _over_rows(lambda rows, one: scan(step, one, rows)[1], x, axis, 1)
+
+
+def logcumsumexp(x: Any, axis: int = -1) -> Any:
+    """Logarithm of the running sum of exponentials along an axis: yᵢ = ln Σⱼ e^xⱼ over j ≤ i.
+
+    Type:     (T) -> T for floating T
+    Gradient: by the loop, of LogAddExp
+    """
+
+    def step(total: Any, row: Any) -> Any:
+        new = logaddexp(total, row)
+        return new, new
+
+    return _over_rows(lambda rows, none: scan(step, none, rows)[1], x, axis, -inf)
+
+
+def cummax(x: Any, axis: int = -1) -> tuple[Any, Any]:
+    """Running maximum along an axis, and its indices: the last of equal elements; a NaN stays.
+
+    Type:     (T) -> (T, i64) for numeric T
+    Gradient: each element of dy goes to the place its element came from
+    """
+    return _extremum(lambda new, old: new >= old, x, axis)
+
+
+def cummin(x: Any, axis: int = -1) -> tuple[Any, Any]:
+    """Running minimum along an axis, and its indices: the last of equal elements; a NaN stays.
+
+    Type:     (T) -> (T, i64) for numeric T
+    Gradient: each element of dy goes to the place its element came from
+    """
+    return _extremum(lambda new, old: new <= old, x, axis)
+
+
+def _extremum(wins: Callable[[Any, Any], Any], x: Any, axis: int) -> tuple[Any, Any]:
+    (place,) = normalised(axis, x.type.rank)
+
+    def step(state: tuple[Any, Any], rows: tuple[Any, Any]) -> Any:
+        (best, at), (row, k) = state, rows
+        chosen = wins(row, best)
+        if x.dtype.is_floating:
+            chosen = (row != row) | ((best == best) & chosen)
+        at = select(chosen, broadcast(k, at.shape), at)
+        return (select(chosen, row, best), at), at
+
+    def indices(rows: Any, _: Any) -> Any:
+        first = reshape(_rows(rows, 0, 1), *rows.shape[1:])
+        numbers = iota(rows.shape[0])
+        begin = (first, Constant(numbers.type.with_shape(first.shape), 0)())
+        return scan(step, begin, (rows, numbers))[1]
+
+    index = _over_rows(indices, stop_gradient(x), place, 0)
+    return take_along_axis(x, index, place), index
+
+
+def _over_rows(function: Callable[[Any, Any], Any], x: Any, axis: int, begin: float) -> Any:
+    """Apply a function of rows and of a first row of one number, along an axis."""
+    (place,) = normalised(axis, x.type.rank)
+    others = [other for other in range(x.type.rank) if other != place]
+    rows = permute(x, place, *others)
+    result = function(rows, Constant(x.type.with_shape(rows.shape[1:]), begin)())
+    return permute(result, *range(1, place + 1), 0, *range(place + 1, x.type.rank))
+
+
+def _rows(x: Any, start: int, count: int) -> Any:
+    return slice(x, (start, *[0] * (x.type.rank - 1)), (count, *x.shape[1:]))

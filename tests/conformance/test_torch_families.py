@@ -1,0 +1,41 @@
+"""Models of all families compute the numbers of PyTorch, forward and backward, in emitted code."""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from importlib.util import find_spec
+
+import pytest
+
+from catgrad.frontends.torch import from_torch
+
+torch = pytest.importorskip("torch", reason="PyTorch, the other side of the comparison, is not installed")
+
+from tests.conformance.torch_differences import largest_difference  # noqa: E402  # it needs PyTorch
+from tests.conformance.torch_families import FAMILIES, QUICK, QUICK_IN_C, made  # noqa: E402
+
+MISSING = [name for name in ("torchvision", "timm", "transformers") if not find_spec(name)]
+pytestmark = pytest.mark.skipif(
+    bool(MISSING), reason=f"no {', '.join(MISSING)}, which have models of PyTorch"
+)
+
+CASES = [
+    pytest.param(name, target, marks=() if name in quick else pytest.mark.long)
+    for name in FAMILIES
+    for target, quick in {"numpy": QUICK, "c": QUICK_IN_C}.items()
+]
+
+
+@functools.lru_cache(maxsize=1)
+def imported(name):
+    """Return the model of a family, its inputs, and the imported term."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # warnings of the libraries about their own code
+        module, inputs = made(name)
+        return module, inputs, from_torch(module, *inputs)
+
+
+@pytest.mark.parametrize(("name", "target"), CASES)
+def test_families_compute_the_numbers_of_pytorch(name, target):
+    assert largest_difference(*imported(name), target) <= 1e-4

@@ -1,0 +1,32 @@
+"""List overloads: `python -m tools.list_overloads` rewrites the table of docs/howto/import-pytorch.md.
+
+Each file of `catgrad/frontends/torch/` with overloads is a row, with the first line of its docstring.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+from catgrad.frontends.torch import imported  # noqa: F401  # registers all families
+from catgrad.frontends.torch.registry import REGISTRY
+
+PAGE = Path(__file__).parents[1] / "docs/howto/import-pytorch.md"
+HEAD = "| family | operations, as overloads of `torch.ops.aten` (`.default` left out) |\n|---|---|\n"
+TABLE = re.compile(re.escape(HEAD) + r"(?:\|.*\n)*")
+
+
+def table() -> str:
+    """Return the table of all registered overloads, by family."""
+    families: dict[str, list[str]] = {}
+    for name, meaning in REGISTRY.items():
+        doc = sys.modules[meaning.__module__].__doc__ or meaning.__module__
+        short = name.removeprefix("aten.").removesuffix(".default")
+        families.setdefault(doc.splitlines()[0].rstrip("."), []).append(f"`{short}`")
+    rows = (f"| {family} | {' '.join(sorted(names))} |\n" for family, names in sorted(families.items()))
+    return HEAD + "".join(rows)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(TABLE.sub(lambda _: table(), PAGE.read_text(encoding="utf-8")), encoding="utf-8")
