@@ -246,6 +246,10 @@ def verify(
     steps: Annotated[
         int, typer.Option("--steps", min=1, metavar="NUMBER", help="The steps to train a PyTorch module.")
     ] = 5,
+    classes: Annotated[
+        int,
+        typer.Option("--classes", min=1, metavar="NUMBER", help="Labels and indices are drawn below this."),
+    ] = 2,
     plot: Annotated[
         str, typer.Option("--plot", metavar="FILE", help="A plot of the differences over the steps to write.")
     ] = "",
@@ -256,9 +260,9 @@ def verify(
     by a compiler, Scratch by its virtual machine. The table has for each function the largest
     |y - r| / (1 + |r|), and the tolerance of the target. The exit status is 1 if a result differs.
 
-    With --input, the model is a PyTorch module, as for `catgrad compile`. It is trained on random batches by
-    PyTorch and by the emitted program, and losses, gradients, parameters, buffers and outputs are compared
-    after each step.
+    With --input, the model is a PyTorch module, as for `catgrad compile`. It is trained on random batches,
+    with labels of --classes classes, by PyTorch and by the emitted program, and losses, gradients,
+    parameters, buffers and outputs are compared after each step.
 
     Example: `catgrad verify net:task --target c`, or
     `catgrad verify net.py:make_model --input 'f32[batch,1,28,28]' --loss cross_entropy --target c`
@@ -268,7 +272,7 @@ def verify(
 
         training = Training(model, input, loss, optimizer, lr, evaluation, trainable)
         learner = training.learner(target, option)
-        replay = learner.verify(training.batches(learner.artifact, steps))
+        replay = learner.verify(training.batches(learner.artifact, steps, classes))
         show(replay.HEADER, replay.rows)
         if plot:
             replay.plot(plot)

@@ -94,14 +94,15 @@ class Training:
 
         Raises: as `emitted`; ToolError if the program cannot be built or run here
         """
-        from catgrad.frontends.torch.compiled import ModuleLearner
+        from catgrad.frontends.torch.compiled import ModuleLearner, learner_of
 
         imported, artifact = self.emitted(target, options)
-        learner = artifact.load()().learner(0)
-        return ModuleLearner(learner, self.module, imported, artifact, self.optimiser, self.criterion)
+        return ModuleLearner(
+            learner_of(artifact), self.module, imported, artifact, self.optimiser, self.criterion
+        )
 
-    def batches(self, artifact: Artifact, count: int) -> list[list[Any]]:
-        """Draw batches for a step: inputs from -2 to 2, targets from 0 to 1; whole numbers are 0 or 1."""
+    def batches(self, artifact: Artifact, count: int, classes: int) -> list[list[Any]]:
+        """Draw batches: inputs from -2 to 2, targets from 0 to 1, whole numbers below `classes`."""
         from catgrad.frontends.torch.tensors import example_sizes
 
         step = artifact.reference.kinds[Kind.STEP]
@@ -112,7 +113,7 @@ class Training:
             [
                 array
                 for role, each in types.items()
-                for array in draw_arrays([t.substitute(sizes) for t in each], domains[role], seed, classes=2)
+                for array in draw_arrays([t.substitute(sizes) for t in each], domains[role], seed, classes)
             ]
             for seed in range(count)
         ]

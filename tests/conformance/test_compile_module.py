@@ -178,6 +178,7 @@ WRONG = [
     (dict(optimizer="adam"), "must be an instance of Optimiser"),
     (dict(loss=3), "a loss must be a function"),
     (dict(loss=nn.Bilinear(3, 3, 1)), "no parameters of its own"),
+    (dict(target="torch-module"), "called from Python, but it is torch-module"),
     (dict(trainable="conv.*"), r"match one of weight, bias.*'conv.\*' matches none"),
 ]
 

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from catgrad.cli import main
+from catgrad.cli.modules import Training
 from catgrad.cli.parsing import array_type, call
 from catgrad.dims import Dim
 from catgrad.errors import OptionError
@@ -186,6 +187,13 @@ def test_verify_trains_a_module_by_pytorch_too(folder, capsys, optimiser):
     for row in ("parameters", "buffers", "predict", "loss", "grads"):
         assert re.search(rf"^ *{row} .* yes *$", printed.out, re.MULTILINE), printed.out
     assert (folder / "plot.png").exists()
+
+
+def test_verify_draws_labels_of_all_classes(folder):
+    training = Training("copy.py:make_model", ["f32[batch,4]"], "cross_entropy", "adamw")
+    _, artifact = training.emitted("numpy", ())
+    labels = [batch[-1] for batch in training.batches(artifact, 20, 3)]
+    assert set(np.concatenate(labels)) == {0, 1, 2}
 
 
 def test_verify_refuses_dropout(folder, capsys):

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from catgrad.backend import Artifact, Backend
+from catgrad.errors import OptionError
 from catgrad.frontends.torch.axes import Dynamic
 from catgrad.frontends.torch.criteria import criterion, described
 from catgrad.frontends.torch.differences import Replay
@@ -17,6 +18,7 @@ from catgrad.frontends.torch.imported import Imported, from_torch
 from catgrad.frontends.torch.optimisers import translated
 from catgrad.frontends.torch.replay import replay
 from catgrad.learn.compile import emit
+from catgrad.learn.learner import Learner
 from catgrad.learn.optimiser import Optimiser, require_optimiser
 from catgrad.types import as_numpy, widened
 
@@ -112,14 +114,26 @@ def compile_module(
 
     `learner.artifact.write(folder)` writes the sources, the weights, and a manifest with their hash.
 
-    Raises: as `from_torch` and `emit`; OptionError for an optimizer or a loss that has no counterpart
+    Raises: as `from_torch` and `emit`; OptionError for an optimizer or a loss that has no counterpart, or for
+            a target without learners
     """
     imported, artifact = emit_module(
         module, example_inputs, optimizer, loss, target,
         dynamic=dynamic, train=train, trainable=trainable, targets=targets, name=name, **options,
     )  # fmt: skip
-    learner = artifact.load()().learner(seed)
-    return ModuleLearner(learner, module, imported, artifact, optimizer, loss)
+    return ModuleLearner(learner_of(artifact, seed), module, imported, artifact, optimizer, loss)
+
+
+def learner_of(artifact: Artifact, seed: int = 0) -> Learner:
+    """Build an artifact and return its learner. Raises: OptionError if the target has none"""
+    compiled = artifact.load()()
+    if not hasattr(compiled, "learner"):
+        raise OptionError(
+            "the target must be one whose programs train when they are called from Python",
+            f"it is {artifact.backend.name}",
+            "choose for example numpy or c, or write the sources by catgrad compile",
+        )
+    return cast(Learner, compiled.learner(seed))
 
 
 def emit_module(
