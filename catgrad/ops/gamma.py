@@ -33,6 +33,8 @@ SHIFTS = 6
 """Steps down to that interval; above it Stirling's series is exact enough."""
 TERMS = 10
 """Terms of the asymptotic series."""
+SINE = tuple((-1) ** k * pi ** (2 * k + 1) / factorial(2 * k + 1) for k in range(12))
+"""Taylor's series of sin(π r) / r in r², for |r| ≤ 1/2: unlike sin in Scratch, exact near 0."""
 
 
 def _bernoulli(count: int) -> list[float]:
@@ -66,8 +68,9 @@ class LogGamma(SpecialMap):
     def body(self, x: Any) -> Any:
         a = absolute(x)
         y = select(a < SHIFTS + 2, _log_gamma(a), _stirling(a))
-        sine = absolute(sin(pi * (x - round(x))))
-        return select(a < inf, select(x < 0, log(pi / (a * sine)) - y, y), a)
+        r = x - round(x)
+        sine = absolute(r * polynomial(r * r, SINE))
+        return select(a < inf, select(x < 0, log(pi / sine) - log(a) - y, y), a)
 
     def rev(self, x: Any, dy: Any) -> Any:
         return dy * Polygamma(0)(x)

@@ -182,3 +182,11 @@ def test_terms_that_are_scattered_to_one_row_are_summed(machine, rows):
     term = build(lambda x, i: ops.scatter_add(x, ops.broadcast(i, (N, 2)), 4), types)
     [found] = run_in_teams(scheduled(term, machine), np.ones((rows, 2), np.float32), np.int32(1))
     np.testing.assert_array_equal(found, [0, 2 * rows, 0, 0])
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_a_sum_scattered_to_no_rows_has_no_kernel(machine):
+    types = [NdArrayType((N, 2)), NdArrayType((N,), Dtype.int32)]
+    term = build(lambda x, i: ops.scatter_add(x, i, 0), types)
+    [found] = run_in_teams(scheduled(term, machine), np.ones((0, 2), np.float32), np.zeros(0, np.int32))
+    assert found.shape == (0, 2)

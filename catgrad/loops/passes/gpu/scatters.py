@@ -53,7 +53,7 @@ def _gathered(steps: Sequence[Step]) -> list[Step]:
             done.append(_tiled(variables, s, axis))
         else:
             done = [each for each in done if not _only_zeroes(each, s.buffer)]
-            done.append(_reduction(variables, s, axis))
+            done += _reduction(variables, s, axis)
     return done
 
 
@@ -86,15 +86,15 @@ def _split(variables: Sequence[Variable], s: Accumulate, axis: int) -> tuple[lis
     return [v for v in variables if v not in within], [v for v in variables if v in within]
 
 
-def _reduction(variables: Sequence[Variable], s: Accumulate, axis: int) -> Step:
-    """Sum all terms for each element, of which those of other rows are 0."""
+def _reduction(variables: Sequence[Variable], s: Accumulate, axis: int) -> list[Step]:
+    """Sum all terms for each element, if there is one; terms of other rows are 0."""
     terms, own = _split(variables, s, axis)
     row = Variable(s.buffer.type.shape[axis], "row")
     mine = Bounds(s.indices[axis] - index(row), 1, True, True)
     scalar = Masked((mine,), s.scalar, number(0, s.scalar.dtype))
     indices = (*s.indices[:axis], index(row), *s.indices[axis + 1 :])
-    [nest] = nested([row, *own], [Reduce(s.buffer, indices, s.op, scalar, tuple(terms))])
-    return Kernel([nest])
+    nests = nested([row, *own], [Reduce(s.buffer, indices, s.op, scalar, tuple(terms))])
+    return [Kernel(nests)] if nests else []
 
 
 def _tiled(variables: Sequence[Variable], s: Accumulate, axis: int) -> Step:
