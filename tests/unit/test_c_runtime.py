@@ -232,18 +232,22 @@ def product(library, name, m, n, k, a_layout, b_layout, gap, add, seed=0, random
 @example("gemm_f32", 64, 560, 257, "column", "row", 0, False, 2)
 @example("gemm_f32", 25, 6, 513, "row", "column", 0, True, 2)
 @example("gemm_f64", 9, 11, 300, "row", "column", 2, False, 1)
+@example("gemm_f32", 64, 600, 800, "row", "row", 0, True, 1)  # the first strip copies B, the next fetch more of it
+@example("gemm_f32", 530, 140, 257, "row", "row", 2, False, 1)  # B is copied first
+@example("gemm_f64", 100, 560, 300, "row", "column", 0, True, 3)
 def test_products_are_exact(library, name, m, n, k, a_layout, b_layout, gap, add, threads):
     library.set_threads(threads)
     c, expected = product(library, name, m, n, k, a_layout, b_layout, gap, add)
     np.testing.assert_array_equal(c, expected)
 
 
+@pytest.mark.parametrize("layout", ["row", "column"])
 @pytest.mark.parametrize("name", ["gemm_f32", "gemm_f64", "gemm_packed_f32"])
 @pytest.mark.parametrize(("m", "n", "k"), [(300, 70, 600), (33, 1100, 300), (9, 40, 257), (257, 129, 64)])
-def test_products_have_the_same_bits_for_any_number_of_threads(library, name, m, n, k):
+def test_products_have_the_same_bits_for_any_number_of_threads(library, name, m, n, k, layout):
     results = []
     for threads in (1, 2, 3, 7):
         library.set_threads(threads)
-        results.append(product(library, name, m, n, k, "column", "row", 0, True, random=True)[0])
+        results.append(product(library, name, m, n, k, layout, "row", 0, True, random=True)[0])
     for other in results[1:]:
         assert np.array_equal(results[0], other)
