@@ -232,7 +232,7 @@ def product(library, name, m, n, k, a_layout, b_layout, gap, add, seed=0, random
 @example("gemm_f32", 64, 560, 257, "column", "row", 0, False, 2)
 @example("gemm_f32", 25, 6, 513, "row", "column", 0, True, 2)
 @example("gemm_f64", 9, 11, 300, "row", "column", 2, False, 1)
-@example("gemm_f32", 64, 600, 800, "row", "row", 0, True, 1)  # the first strip copies B, the next fetch more of it
+@example("gemm_f32", 64, 600, 800, "row", "row", 0, True, 1)  # the first strip of A copies B
 @example("gemm_f32", 530, 140, 257, "row", "row", 2, False, 1)  # B is copied first
 @example("gemm_f64", 100, 560, 300, "row", "column", 0, True, 3)
 def test_products_are_exact(library, name, m, n, k, a_layout, b_layout, gap, add, threads):
