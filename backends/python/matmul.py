@@ -1,28 +1,35 @@
-"""Contractions as matrix products `@`, with transposes where necessary."""
+"""Contractions as matrix products `@`, with axes permuted and merged to a batch, rows and columns."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
+from sys import maxsize
 
-from catgrad.dims import product
+from catgrad.dims import Size, product
 from catgrad.ops.contract import Contract
 from catgrad.ops.shape import Permute, Reshape
+from catgrad.programs.passes import prune
 from catgrad.programs.passes.rewrite import Rewriter, Values
 from catgrad.programs.program import Apply, Function
 from catgrad.terms.op import Op
-from catgrad.types import NdArrayType
 
 Axes = tuple[int, ...]
 
 
 class MatMul(Op, register=False):
-    """The product of `@`: (…, m, k) and (k, n), or both with the same leading batch axes."""
+    """The product of `@`: (…, m, k) and (…, k, n), whose batch axes are broadcast, or vectors."""
 
     result = "product"
 
 
 class Transpose(Op, register=False):
     """The transpose of a matrix."""
+
+
+class Contiguous(Op, register=False):
+    """A row-major copy, for products by a library, which needs contiguous rows or columns."""
 
 
 @dataclass(frozen=True)
@@ -32,76 +39,137 @@ class MatmulForms:
     name: str = "matmul-forms"
 
     def apply(self, function: Function) -> Function:
-        """Replace each contraction of one axis whose free axes are in order by MatMul."""
-        return Rewriter(function).sweep(_spell)
+        """Replace each contraction that is a matrix product, or a batch of them, by MatMul."""
+        return prune.apply(Rewriter(function).sweep(_spell))
+
+
+@dataclass(frozen=True)
+class Form:
+    """A contraction as x @ y: labels of the batch, of the rows of x, of the sum, and of the columns of y."""
+
+    batch: Axes
+    rows: Axes
+    summed: Axes
+    columns: Axes
+
+    @property
+    def out(self) -> Axes:
+        """The labels of the product, in order."""
+        return self.batch + self.rows + self.columns
+
+    @property
+    def has_matrices(self) -> bool:
+        """Tell whether products in a batch are of matrices: einsum is as fast for those of vectors."""
+        return bool(self.summed) and (not self.batch or bool(self.rows and self.columns))
+
+    def cost(self, out: Axes) -> tuple[bool, int, int]:
+        """Order forms: those without a transpose or merged axes are best, then the largest products.
+
+        If the result is transposed, the smallest are.
+        """
+        in_order = self.out == out
+        merged = sum(len(group) > 1 for group in (self.rows, self.summed, self.columns))
+        return not in_order, merged if in_order else 0, len(self.batch) if in_order else -len(self.batch)
 
 
 def _spell(rewriter: Rewriter, apply: Apply) -> Values | None:
     op, inputs, outputs = apply
     if isinstance(op, Permute) and op.order == (1, 0):
         return (rewriter.apply_as(rewriter.types[outputs[0]], Transpose(), *inputs),)
+    if isinstance(op, Reshape) and isinstance(rewriter.op(inputs[0]), Reshape):
+        return (_reshape(rewriter, inputs[0], op.after),)
     if not isinstance(op, Contract):
         return None
-    if op.left == op.right and not op.out:
-        return (_inner_product(rewriter, inputs, rewriter.types[outputs[0]]),)
-    if _sums_over_leading_axes(op):
-        return (_of_rows(rewriter, inputs, rewriter.types[outputs[0]]),)
-    for form, operands in ((op, inputs), (Contract(op.right, op.left, op.out), inputs[::-1])):
-        order = _operand_orders(form)
-        if order is not None:
-            x, y = (
-                _ordered(rewriter, value, axes, wanted)
-                for value, axes, wanted in zip(operands, (form.left, form.right), order, strict=True)
-            )
-            return (rewriter.apply_as(rewriter.types[outputs[0]], MatMul(), x, y),)
-    return None
-
-
-def _sums_over_leading_axes(op: Contract) -> bool:
-    """Return whether it is xᵀ y with several row axes, like the gradient of a weight."""
-    rows, (m, n) = op.left[:-1], (op.left[-1:], op.right[-1:])
-    return len(rows) > 1 and op.right[:-1] == rows and op.out == m + n and m != n
-
-
-def _inner_product(rewriter: Rewriter, inputs: Values, type: NdArrayType) -> int:
-    """Build Σ x · y over all axes."""
-    flat: dict[int, int] = {}
-    for value in dict.fromkeys(inputs):
-        shape = rewriter.types[value].shape
-        flat[value] = value if len(shape) == 1 else rewriter.apply(Reshape(shape, (product(shape),)), value)
-    return rewriter.apply_as(type, MatMul(), *(flat[value] for value in inputs))
-
-
-def _of_rows(rewriter: Rewriter, inputs: Values, type: NdArrayType) -> int:
-    """Build xᵀ y, with all axes but the last merged."""
-    flat = []
-    for value in inputs:
-        shape = rewriter.types[value].shape
-        flat.append(rewriter.apply(Reshape(shape, (product(shape[:-1]), shape[-1])), value))
-    x_type = rewriter.types[flat[0]]
-    transposed = rewriter.apply_as(x_type.with_shape(x_type.shape[::-1]), Transpose(), flat[0])
-    return rewriter.apply_as(type, MatMul(), transposed, flat[1])
-
-
-def _operand_orders(op: Contract) -> tuple[Axes, Axes] | None:
-    """Return the axis orders for which `x @ y` computes this contraction, or None."""
-    contracted = tuple(a for a in op.left if a not in op.out)
-    batch = tuple(a for a in op.out if a in op.left and a in op.right)
-    m = tuple(a for a in op.out if a in op.left and a not in op.right)
-    n = tuple(a for a in op.out if a in op.right and a not in op.left)
-    if len(contracted) != 1 or op.out != batch + m + n or len(n) > 1:
+    orders = (op, Contract(op.right, op.left, op.out))
+    sides = [*((each, each.right) for each in orders), *((each, each.left) for each in orders)]
+    forms = [(each, f) for each, side in sides for f in _forms(each, side) if f.has_matrices]
+    if not forms:
         return None
-    if batch and (len(m), len(n)) != (1, 1):
-        return None
-    if len(m) > 1 and op.left != m + contracted:
-        return None  # a transpose of many axes costs more than einsum's reshape
-    return batch + m + contracted, batch + contracted + n
+    each, form = min(forms, key=lambda found: found[1].cost(found[0].out))
+    return (_product(rewriter, each, form, inputs if each is op else inputs[::-1]),)
 
 
-def _ordered(rewriter: Rewriter, value: int, axes: Axes, wanted: Axes) -> int:
+def _forms(op: Contract, side: Axes) -> Iterator[Form]:
+    """Generate the forms with a batch of leading axes of the result, then the one with the least batch.
+
+    The batch has the axes of all three arrays, and may have others of one operand, the `side`, so that one
+    matrix multiplies many images in place.
+    """
+    shared = tuple(label for label in op.out if label in op.left and label in op.right)
+    for length in range(len(op.out) + 1):
+        batch, rest = op.out[:length], op.out[length:]
+        if {*shared} <= {*batch} and {*batch} <= {*side}:
+            yield Form(batch, *_groups(op, rest))
+    yield Form(shared, *_groups(op, tuple(label for label in op.out if label not in shared)))
+
+
+def _groups(op: Contract, rest: Axes) -> tuple[Axes, Axes, Axes]:
+    rows = tuple(label for label in rest if label in op.left)
+    columns = tuple(label for label in rest if label not in op.left)
+    return rows, tuple(label for label in op.left if label not in op.out), columns
+
+
+def _product(rewriter: Rewriter, op: Contract, form: Form, operands: Values) -> int:
+    sizes: dict[int, Size] = {}
+    for value, axes in zip(operands, (op.left, op.right), strict=True):
+        sizes |= dict(zip(axes, rewriter.types[value].shape, strict=True))
+    x = _arranged(rewriter, operands[0], op.left, form.batch, (form.rows, form.summed))
+    y = _arranged(rewriter, operands[1], op.right, form.batch, (form.summed, form.columns))
+    merged = _merged(sizes, _split(form.batch, (form.rows, form.columns)))
+    z = rewriter.apply_as(rewriter.types[x].with_shape(merged), MatMul(), x, y)
+    z = _reshape(rewriter, z, tuple(sizes[label] for label in form.out))
+    return _permute(rewriter, z, form.out, op.out)
+
+
+def _arranged(rewriter: Rewriter, value: int, axes: Axes, batch: Axes, groups: tuple[Axes, Axes]) -> int:
+    """Permute and merge the axes of an operand to those of the batch that it has, and two groups."""
+    sizes = dict(zip(axes, rewriter.types[value].shape, strict=True))
+    wanted = [tuple(label for label in group if label in sizes) for group in _split(batch, groups)]
+    while wanted and not wanted[0] and len(wanted) > 2:
+        del wanted[0]  # `@` broadcasts the operand
+    in_order = sorted(filter(None, wanted), key=lambda group: axes.index(group[0]))
+    if tuple(chain(*in_order)) == axes and len(in_order) == len(wanted):
+        value = _reshape(rewriter, value, _merged(sizes, in_order))
+        order = tuple(map(in_order.index, wanted))
+        value = _permute(rewriter, value, tuple(range(len(order))), order)
+    else:
+        # Copies go along long axes.
+        shorter = len(wanted) > 1 and _last_size(sizes, wanted[-1]) < _last_size(sizes, wanted[-2])
+        copied = [*wanted[:-2], wanted[-1], wanted[-2]] if shorter else wanted
+        value = _permute(rewriter, value, axes, tuple(chain(*copied)))
+        value = _reshape(rewriter, value, _merged(sizes, copied))
+        order = tuple(range(len(wanted)))
+        value = _permute(rewriter, value, order, (*order[:-2], order[-1], order[-2]) if shorter else order)
+    is_strided = bool(axes) and axes[-1] in batch
+    return rewriter.apply_as(rewriter.types[value], Contiguous(), value) if is_strided else value
+
+
+def _split(batch: Axes, groups: tuple[Axes, Axes]) -> list[Axes]:
+    """Return the labels of each axis of an operand of `@`; only in a batch must both groups have one."""
+    return [*((label,) for label in batch), *(group for group in groups if group or batch)]
+
+
+def _last_size(sizes: dict[int, Size], group: Axes) -> int:
+    """Return the size of the last axis; a symbolic one is thought large."""
+    size = sizes[group[-1]] if group else 1
+    return size if isinstance(size, int) else maxsize
+
+
+def _merged(sizes: dict[int, Size], groups: Sequence[Axes]) -> tuple[Size, ...]:
+    return tuple(product(tuple(sizes[label] for label in group)) for group in groups)
+
+
+def _reshape(rewriter: Rewriter, value: int, shape: tuple[Size, ...]) -> int:
+    """Reshape a value, or that which it was reshaped from."""
+    if isinstance(rewriter.op(value), Reshape):
+        (value,) = rewriter.producer[value].inputs
+    before = rewriter.types[value].shape
+    return value if shape == before else rewriter.apply(Reshape(before, shape), value)
+
+
+def _permute(rewriter: Rewriter, value: int, axes: Axes, wanted: Axes) -> int:
     if axes == wanted:
         return value
     order = tuple(axes.index(axis) for axis in wanted)
     op: Op = Transpose() if order == (1, 0) else Permute(order)
-    type = Permute(order).outputs(rewriter.types[value])[0]
-    return rewriter.apply_as(type, op, value)
+    return rewriter.apply_as(Permute(order).outputs(rewriter.types[value])[0], op, value)
