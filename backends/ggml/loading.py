@@ -9,7 +9,7 @@ from catgrad.backend import Artifact
 from ..c.cmake import library
 from ..c.interface import prefix
 from ..c.loading import loaded
-from .harness import Entry, Initial, Learner, Library
+from .harness import Entry, Library
 from .tools import GGML, NEEDS
 
 
@@ -23,4 +23,4 @@ def load(artifact: Artifact, threads: int = 1, device: str = "CPU") -> Any:
     name, program = prefix(artifact.program), artifact.program
     sources = {k: str(text) for k, text in artifact.files.items() if k.endswith((".cpp", ".c", ".h", ".txt"))}
     path = library(f"{name}_ggml", sources, GGML)
-    return loaded(program, Library(path, name, program, device, threads), Entry, Learner, Initial)
+    return loaded(program, Library(path, name, program, device, threads), Entry)
