@@ -46,7 +46,7 @@ class Entry:
         self.numbers = (*self.symbols, steps) if many else self.symbols
         self.plans = Plans(self.expected, self.plan)
         rest = bool(self.entry.gradients) + len(own(function.inputs)) + len(self.results)
-        self.call = library.entry(self.__name__, len(self.entry.tables), len(self.numbers), rest)
+        self.call = library.entry_point(self.__name__, len(self.entry.tables), len(self.numbers), rest)
         self._workspace = library.workspace_bytes(function.name, len(self.symbols))
 
     def plan(self, sizes: dict[str, int]) -> Plan:

@@ -33,6 +33,7 @@ class Library:
     """
 
     trailing: Sequence[Any] = [c_void_p]
+    remedy = "report this as a defect of catgrad"
     kind_of_table: Callable[..., Table] = ArrayTable
 
     def __init__(self, path: Path, prefix: str) -> None:
@@ -59,10 +60,10 @@ class Library:
             raise self.refuse(code, name)
 
     def ending(self, workspace: int) -> tuple[Any, ...]:
-        """Return the last arguments of a function that takes a workspace of so many bytes, if it takes any."""
+        """Return the last arguments of a function that takes a workspace of so many bytes, if any."""
         return (self.workspace.at_least(workspace),) if self.trailing else ()
 
-    def entry(self, name: str, tables: int, sizes: int, arrays: int) -> Any:
+    def entry_point(self, name: str, tables: int, sizes: int, arrays: int) -> Any:
         """Look up a function with so many arguments of each kind."""
         pointers, numbers = [c_void_p] * (tables + arrays), [c_ssize_t] * sizes
         return self.function(name, [*pointers[:tables], *numbers, *pointers[tables:], *self.trailing])
@@ -99,12 +100,14 @@ class Library:
             return IndexError(
                 f"{name}: an index must lie inside its array, but one lies outside; check the indices"
             )
-        text = self._error_string(code).decode()
         return ToolError(
-            "an emitted function must succeed",
-            f"{name} returns: {text}",
-            "report this as a defect of catgrad",
+            "an emitted function must succeed", f"{name} returns: {self.meaning(code)}", self.remedy
         )
+
+    def meaning(self, code: int) -> str:
+        """Return the text of a status code."""
+        text: str = self._error_string(code).decode()
+        return text
 
 
 def _loaded(path: Path) -> ctypes.CDLL:

@@ -10,14 +10,13 @@ from typing import Any
 import numpy as np
 
 from catgrad.dims import numbers
-from catgrad.errors import ToolError
 from catgrad.programs.ports import TABLES, Role
 from catgrad.programs.program import Program
 from catgrad.types import Array
 
 from ..c import harness, library
 from ..c.bound import BoundFunction
-from ..c.library import BAD_INDEX, address, struct
+from ..c.library import address, struct
 from ..c.plans import Plan
 from ..host.tables import Table
 
@@ -25,16 +24,16 @@ from ..host.tables import Table
 class Library(library.Library):
     """A shared library, and what its models are created with: its functions take a model, not tables."""
 
-    trailing = ()
+    trailing, remedy = (), "report this if ggml is in order"
 
     def __init__(self, path: Path, prefix: str, program: Program, device: str, threads: int) -> None:
         super().__init__(path, prefix)
         self.program, self.device, self.threads = program, device, threads
         self._message = self.function("message", [c_void_p], c_char_p)
 
-    def entry(self, name: str, tables: int, sizes: int, arrays: int) -> Any:
+    def entry_point(self, name: str, tables: int, sizes: int, arrays: int) -> Any:
         """Look up a function of a model, sizes and arrays."""
-        return super().entry(name, 1, sizes, arrays)
+        return super().entry_point(name, 1, sizes, arrays)
 
     def tables(self, program: Program, seed: int) -> Mapping[Role, Table]:
         """Create the tables of a new model, with their initial values."""
@@ -42,12 +41,9 @@ class Library(library.Library):
         model.call("init", [c_int64], seed)
         return {role: ModelTable(role, model) for role in TABLES}
 
-    def refuse(self, code: int, name: str) -> Exception:
-        """Return the error for a status code."""
-        if code == BAD_INDEX:
-            return super().refuse(code, name)
-        text = f"{self._error_string(code).decode()}: {self._message(None).decode(errors='replace')}"
-        return ToolError(f"{name} must succeed on ggml", text, "report this if ggml is in order")
+    def meaning(self, code: int) -> str:
+        """Return the text of a status code, and the details of the last error."""
+        return f"{super().meaning(code)}: {self._message(None).decode(errors='replace')}"
 
 
 class Model:
@@ -55,6 +51,7 @@ class Model:
 
     def __init__(self, library: Library) -> None:
         self.library, self.handle = library, c_void_p()
+        self._as_parameter_ = self.handle
         create = library.function("create", [POINTER(c_void_p), c_char_p, c_int])
         library.run(create, "create", [byref(self.handle), library.device.encode(), library.threads], 0)
 
@@ -65,7 +62,7 @@ class Model:
     def call(self, name: str, takes: Sequence[Any], *arguments: Any) -> None:
         """Call a function on the model. Raises: IndexError, ToolError"""
         call = self.library.function(name, [c_void_p, *takes])
-        self.library.run(call, name, [self.handle, *arguments], 0)
+        self.library.run(call, name, [self, *arguments], 0)
 
     def copy(self, verb: str, role: Role, arrays: Iterable[Array | None]) -> None:
         """Read or write the arrays of a table; None leaves one out."""
@@ -100,10 +97,10 @@ class Entry(harness.Entry):
         model = Model(self.library)
         for role, _ in self.entry.tables:
             model.copy("write", role, tables[role])
-        self.library.run(self.call, self.__name__, [model.handle, *plan.sizes, *rest], 0)
+        self.library.run(self.call, self.__name__, [model, *plan.sizes, *rest], 0)
         for role in self.function.changes:
             model.copy("read", role, tables[role])
 
     def bound(self, tables: Mapping[Role, Any]) -> Callable[..., list[Any]]:
         """Apply the function to tables of a model, which it changes where they are."""
-        return BoundFunction(self, [tables[Role.PARAMETER].model.handle])
+        return BoundFunction(self, [tables[Role.PARAMETER].model])
