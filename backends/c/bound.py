@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from ctypes import c_void_p, cast
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,7 +19,9 @@ class BoundFunction:
     """A function with its own arrays as arguments and results; the tables are updated in place."""
 
     def __init__(self, entry: Entry, tables: Sequence[Any]) -> None:
-        self.entry, self.library, self.tables = entry, entry.library, tables
+        self.entry, self.library, self.kept = entry, entry.library, tables
+        # Addresses cost a call less than structs.
+        self.tables = [cast(table, c_void_p).value for table in tables]
         self.call, self.gradients = entry.call, entry.entry.gradients
         self.plans = Plans(entry.own, entry.plan)
         # Calls that change the tables cannot overlap, so they may write numbers to one buffer.

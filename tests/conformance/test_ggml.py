@@ -13,6 +13,7 @@ from catgrad.testing import Batches, check_conformance, operation_cases, run_on
 from tests.conformance import c_models
 from tests.conformance.c_models import Model, classes, floats, pictures
 from tests.targets import cannot
+from tests.unit.line import X, Y, line
 
 MISSING = cannot("ggml")
 pytestmark = pytest.mark.skipif(bool(MISSING), reason=f"target ggml: {MISSING}")
@@ -145,6 +146,33 @@ def test_many_steps_equal_single_ones():
     xs, ys = (np.stack(arrays) for arrays in zip(*batches, strict=True))
     losses_of_one = [one.step(x, y) for x, y in zip(xs, ys, strict=True)]
     assert many.step_many(xs, ys).tolist() == losses_of_one
+
+
+@pytest.mark.parametrize("name", ["steps", "k"])
+def test_sizes_may_have_any_name(name):
+    one, many = (emit(line(Dim(name)), "ggml").load()().learner() for _ in range(2))
+    xs, ys = np.stack([X, 2 * X]), np.stack([Y, Y])
+    assert many.step_many(xs, ys).tolist() == [one.step(x, y) for x, y in zip(xs, ys, strict=True)]
+
+
+def test_an_array_is_replaced_alone():
+    learner = emit(line(), "ggml").load()().learner()
+    before = dict(learner.parameters)
+    learner.parameters["dense.bias"] = [1, 2, 3]
+    assert learner.parameters["dense.bias"].tolist() == [1, 2, 3]
+    assert np.array_equal(learner.parameters["dense.weight"], before["dense.weight"])
+
+
+def test_a_damaged_library_is_built_again(tmp_path, monkeypatch):
+    """To load a truncated library would end the process."""
+    monkeypatch.setenv("CATGRAD_CACHE", str(tmp_path))
+    artifact = emit(line(), "ggml")
+    expected = artifact.load()().learner().predict(X)
+    [library] = tmp_path.glob("*/line_ggml.*.so")
+    content = library.read_bytes()
+    library.unlink()
+    library.write_bytes(content[:100])
+    assert np.array_equal(artifact.load()().learner().predict(X), expected)
 
 
 def test_an_unknown_device_is_refused():
