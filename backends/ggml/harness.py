@@ -38,7 +38,8 @@ class Library(library.Library):
     def tables(self, program: Program, seed: int) -> Mapping[Role, Table]:
         """Create the tables of a new model, with their initial values."""
         model = Model(self)
-        model.call("init", [c_int64], seed)
+        if any(map(program.tables.get, TABLES)):
+            model.call("init", [c_int64], seed)
         return {role: ModelTable(role, model) for role in TABLES}
 
     def meaning(self, code: int) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from catgrad import Dim, Dtype, NdArrayType, Task, build, emit, layers, losses, ops
+from catgrad import Dim, Dtype, NdArrayType, Task, build, emit, layers, losses, obj, ops, sgd
 from catgrad.backend import get_backend
 from catgrad.learn.optimisers import adamw
 from catgrad.programs.program import evaluate
@@ -161,6 +161,16 @@ def test_an_array_is_replaced_alone():
     learner.parameters["dense.bias"] = [1, 2, 3]
     assert learner.parameters["dense.bias"].tolist() == [1, 2, 3]
     assert np.array_equal(learner.parameters["dense.weight"], before["dense.weight"])
+
+
+def test_a_model_without_parameters():
+    model = layers.relu(obj(NdArrayType((N, 4))))
+    ours, theirs = (
+        emit(Task(model, sgd(0.1), losses.mse, "none"), name).load()() for name in ("ggml", "numpy")
+    )
+    assert ours.grads(X, 0 * X) == [pytest.approx(theirs.grads(X, 0 * X)[0])]
+    assert ours.learner().step(X, 0 * X) == pytest.approx(theirs.learner().step(X, 0 * X))
+    assert ours.learner().update({}) is None
 
 
 def test_a_damaged_library_is_built_again(tmp_path, monkeypatch):
