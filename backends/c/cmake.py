@@ -14,7 +14,7 @@ from catgrad.errors import ToolError
 from catgrad.tools import Executable, Tool, run, version_in
 
 from .cache import cached
-from .compiler import MAX_COMPILE_SECONDS
+from .compiler import COMPILER, CXX, MAX_COMPILE_SECONDS
 
 CMAKE = Executable(name="CMake", names=("cmake",), install="pip install cmake, or apt install cmake")
 
@@ -61,8 +61,10 @@ class CMakePackage(Tool):
 def library(name: str, files: Mapping[str, str], package: CMakePackage) -> Path:
     """Return the shared library of this name that a project defines, built unless it is cached.
 
-    Raises: ToolError if it cannot be built; ArtifactError if the cache cannot be written
+    Raises: ToolError if a tool is missing, or it cannot be built; ArtifactError if the cache is not writable
     """
+    for tool in (package, CMAKE, COMPILER, CXX):
+        tool.require(f"building {name}")
 
     def build(folder: Path, made: Path) -> None:
         place = ["-B", str(made.parent), f"-DCMAKE_PREFIX_PATH={package.prefix()}"]
