@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from catgrad.backends.c.compiler import cache_folder
+from catgrad.backends.c.cache import cache_folder
 from catgrad.backends.ggml.tools import GGML
 from hypothesis import settings
 

@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
-import ctypes
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Sequence
+from ctypes import c_void_p, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from catgrad.programs.ports import Role
-from catgrad.types import Array
-
-from .harness import Entry
 from .library import address, table_of
 from .plans import Plans
+
+if TYPE_CHECKING:
+    from .harness import Entry
 
 
 class BoundFunction:
     """A function with its own arrays as arguments and results; the tables are updated in place."""
 
-    def __init__(self, entry: Entry, tables: Mapping[Role, Mapping[str, Array]], structs: Mapping[Role, Any]):
-        self.entry, self.library = entry, entry.library
+    def __init__(self, entry: Entry, tables: Sequence[Any]) -> None:
+        self.entry, self.library, self.kept = entry, entry.library, tables
+        # Addresses cost a call less than structs.
+        self.tables = [cast(table, c_void_p).value for table in tables]
         self.call, self.gradients = entry.call, entry.entry.gradients
-        common = [array for table in entry.function.tables for array in tables[table].values()]
-        self.plans = Plans(entry.expected, entry.plan, common)
-        self.tables = [ctypes.addressof(structs[table]) for table, _ in entry.entry.tables]
+        self.plans = Plans(entry.own, entry.plan)
         # Calls that change the tables cannot overlap, so they may write numbers to one buffer.
         changes = any(changed for _, changed in entry.entry.tables)
         is_fixed = changes and all(type.rank == 0 for type in entry.results)
@@ -40,8 +39,7 @@ class BoundFunction:
         own: list[Any] = [table_of(arrays)] if self.gradients == "read" else [address(a) for a in arrays]
         if gradients:
             own.append(table_of(gradients))
-        workspace = self.library.workspace.at_least(plan.workspace)
-        code = self.call(*self.tables, *plan.sizes, *own, *places, workspace)
+        code = self.call(*self.tables, *plan.sizes, *own, *places, *self.library.ending(plan.workspace))
         if code:
             raise self.library.refuse(code, self.plans.expected.function)
         return [*(y if y.ndim else y[()] for y in outputs), *gradients]

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -13,10 +11,10 @@ from itertools import chain
 from pathlib import Path
 
 from catgrad.errors import ToolError
-from catgrad.files import write_atomically
 from catgrad.tools import Executable, Tool, run, version_in
 
-from .compiler import MAX_COMPILE_SECONDS, cache_folder, digest, processor
+from .cache import cached
+from .compiler import COMPILER, CXX, MAX_COMPILE_SECONDS
 
 CMAKE = Executable(name="CMake", names=("cmake",), install="pip install cmake, or apt install cmake")
 
@@ -63,22 +61,19 @@ class CMakePackage(Tool):
 def library(name: str, files: Mapping[str, str], package: CMakePackage) -> Path:
     """Return the shared library of this name that a project defines, built unless it is cached.
 
-    Raises: ToolError if it cannot be built
+    Raises: ToolError if a tool is missing, or it cannot be built; ArtifactError if the cache is not writable
     """
-    made_of = [*files.items(), str(package.prefix()), package.version(), processor()]
-    folder = cache_folder() / f"{name}-{digest(json.dumps(made_of).encode())}"
-    built = folder / f"lib{name}.so"
-    if not built.exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        for file, text in files.items():
-            write_atomically(folder / file, [text.encode()])
-        definitions = [f"-DCMAKE_{language}_COMPILER_WORKS=ON" for language in ("C", "CXX")]
-        definitions.append(f"-DCMAKE_PREFIX_PATH={package.prefix()}")
-        with tempfile.TemporaryDirectory(dir=folder) as build:
-            _run([*CMAKE.command(), "-S", str(folder), "-B", build, *definitions])
-            _run([*CMAKE.command(), "--build", build, "--target", name])
-            (Path(build) / built.name).replace(built)
-    return built
+    for tool in (package, CMAKE, COMPILER, CXX):
+        tool.require(f"building {name}")
+
+    def build(folder: Path, made: Path) -> None:
+        place = ["-B", str(made.parent), f"-DCMAKE_PREFIX_PATH={package.prefix()}"]
+        working = [f"-DCMAKE_{language}_COMPILER_WORKS=ON" for language in ("C", "CXX")]
+        _run([*CMAKE.command(), "-S", str(folder), *place, *working])
+        _run([*CMAKE.command(), "--build", str(made.parent), "--target", name])
+        (made.parent / f"lib{name}.so").replace(made)
+
+    return cached(name, files, [str(package.prefix()), package.version()], build)
 
 
 def _run(command: list[str]) -> None:

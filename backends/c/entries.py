@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from catgrad.backend import Backend
@@ -11,51 +12,65 @@ from catgrad.loops.ir.scalar import Buffer
 from catgrad.loops.printing.functions import FunctionPrinter, KernelLibrary
 from catgrad.loops.printing.lines import CallLine
 from catgrad.naming import Namer
-from catgrad.programs.ports import TABLES, Kind, Port, Role
+from catgrad.programs.ports import TABLES, Port, Role
 from catgrad.programs.program import Function, Program
-from catgrad.types import symbols
 
 from .equations import equations
 from .halves import stored
-from .interface import CArgument, Entry, entry, prefix
+from .interface import CArgument, Signature, prefix
 from .machine import MACHINE, companion
 from .workspace import workspace
 
 
 @dataclass(frozen=True)
-class CFunction:
+class CFunction(Signature):
     """A function as data for templates.
 
     Its `workspace` is how many bytes it takes, which for some sizes may be none, and `limit` are lines that
-    compute the `most` that any size, index or number of bytes comes to; `requirements` are sizes with the
-    least value of each. The body reads all arguments but the `unread`; `equations` say what it computes.
+    compute the `most` that any size, index or number of bytes comes to. The body reads all arguments but the
+    `unread`; `equations` say what it computes.
     """
 
-    name: str
-    doc: str
     equations: tuple[str, ...]
-    kind: Kind
-    entry: Entry
-    sizes: tuple[str, ...]
-    inputs: tuple[CArgument, ...]
-    outputs: tuple[CArgument, ...]
     body: str
     workspace: str
     needs_workspace: bool
     may_be_empty: bool
     limit: str
-    requirements: tuple[tuple[str, int], ...]
     kernels: str
     unread: tuple[str, ...]
 
 
-class Library:
+class Printer(ABC):
+    """The functions of one program, and its tables as structs with members."""
+
+    def __init__(self, backend: Backend, program: Program) -> None:
+        self.program, self.dialect = program, backend.dialect
+        self.tables = {
+            table: members(program, table, self.dialect.reserved)
+            for table in TABLES
+            if program.tables.get(table)
+        }
+        self.members = {slot.name: identifier for table in self.tables.values() for slot, identifier in table}
+
+    @abstractmethod
+    def function(self, function: Function) -> Signature:
+        """Print a function."""
+
+    def context(self) -> dict[str, Any]:
+        """Print all functions; returns the variables that templates read."""
+        functions = {f.name: self.function(f) for f in self.program.functions}
+        kinds = {kind: functions[f.name] for kind, f in self.program.kinds.items()}
+        return {"functions": functions, "kinds": kinds, "tables": self.tables}
+
+
+class Library(Printer):
     """The functions of one program as C functions."""
 
     machine, companion = MACHINE, staticmethod(companion)
 
     def __init__(self, backend: Backend, program: Program) -> None:
-        self.program, self.dialect = program, backend.dialect
+        super().__init__(backend, program)
         namer = Namer([*self.dialect.reserved, *(f.name for f in program.functions)])
         self.kernels = KernelLibrary(self.dialect, self.machine, namer, self.companion, stored)
         self.helpers: set[str] = set()
@@ -64,12 +79,6 @@ class Library:
             "helper": self.helper,
             "bad_index": f"{prefix(program).upper()}_BAD_INDEX",
         }
-        self.tables = {
-            table: members(program, table, self.dialect.reserved)
-            for table in TABLES
-            if program.tables.get(table)
-        }
-        self.members = {slot.name: identifier for table in self.tables.values() for slot, identifier in table}
 
     def helper(self, name: str) -> str:
         """Record that a line needs a function or number of the runtime; returns its name."""
@@ -83,29 +92,28 @@ class Library:
         outputs = self._passed(printer, printer.lowered.results, function.outputs)
         calls, texts, size = self.calls(printer), printer.texts, printer.expressions.size
         self.helpers.update(*(text.helpers for text in texts))
-        requirements = tuple((size(r.size), r.least) for r in function.requirements)
         memory = workspace(printer.lowered, printer.plan, texts, printer.expressions.reach, size)
         body = macros["body"](macros, calls, printer.pointers, memory)
         unread = [x.identifier for x in inputs if x.identifier not in printer.mentioned]
         unread += [] if printer.pointers or memory.has_scratch else ["workspace"]
-        return CFunction(
-            function.name, function.doc, tuple(equations(function, inputs, outputs)),
-            function.kind, entry(function),
-            tuple(symbols(function.argument_types)), inputs, outputs, body,
-            macros["workspace"](macros, memory), memory.is_needed, memory.may_be_empty,
-            macros["limit"](macros, memory), requirements,
-            macros["kernels"](macros, printer.new_literals, printer.new), tuple(unread),
-        )  # fmt: skip
+        return CFunction.of(
+            function,
+            inputs,
+            outputs,
+            size,
+            equations=tuple(equations(function, inputs, outputs)),
+            body=body,
+            workspace=macros["workspace"](macros, memory),
+            needs_workspace=memory.is_needed,
+            may_be_empty=memory.may_be_empty,
+            limit=macros["limit"](macros, memory),
+            kernels=macros["kernels"](macros, printer.new_literals, printer.new),
+            unread=tuple(unread),
+        )
 
     def context(self) -> dict[str, Any]:
         """Print all functions; returns the variables that templates read."""
-        functions = {f.name: self.function(f) for f in self.program.functions}
-        return {
-            "functions": functions,
-            "kinds": {kind: functions[f.name] for kind, f in self.program.kinds.items()},
-            "tables": self.tables,
-            "helpers": frozenset(self.helpers),
-        }
+        return {**super().context(), "helpers": frozenset(self.helpers)}
 
     def calls(self, printer: FunctionPrinter) -> tuple[CallLine, ...]:
         """The calls of kernels that a function consists of."""
@@ -122,10 +130,9 @@ class Library:
                 printer.names[buffer] = self.dialect.macros["member"](port.role, member)
             else:
                 name = port.name or buffer.name
-                type, size = buffer.type, printer.expressions.size
-                shape = ", ".join(map(size, type.shape))
                 identifier = printer.fresh(buffer, name)
-                own.append(CArgument(identifier, name, port.role, type, shape, size(type.size)))
+                named = replace(port, name=name, type=buffer.type)
+                own.append(CArgument.of(identifier, named, printer.expressions.size))
         return tuple(own)
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from ctypes import c_size_t, c_ssize_t, c_void_p
+from collections.abc import Callable, Mapping, Sequence
+from ctypes import c_size_t
+from dataclasses import replace
 from typing import Any
 
 from catgrad.dims import Dim, numbers
@@ -14,6 +15,8 @@ from catgrad.programs.program import Function, Program
 from catgrad.types import NdArrayType, substitute, symbols
 
 from ..host.checks import Expected
+from ..host.tables import Table
+from .bound import BoundFunction
 from .interface import entry, own
 from .library import Library
 from .plans import Plan, Plans
@@ -36,19 +39,15 @@ class Entry:
         names = tuple(function.names[v] for v in function.arguments)
         types = tuple(stacked(port, steps) for port in function.inputs)
         self.expected = Expected(self.__name__, names, types, function.requirements)
-        self.own_types = tuple(stacked(port, steps) for port in own(function.inputs))
+        first = sum(port.role.is_table for port in function.inputs)
+        self.own = replace(self.expected, names=names[first:], types=types[first:], bound=names[:first])
         self.results = [stacked(port, steps) for port in own(function.outputs)]
         self.symbols = tuple(symbols(function.argument_types))
         self.numbers = (*self.symbols, steps) if many else self.symbols
         self.plans = Plans(self.expected, self.plan)
-        tables = [c_void_p] * len(self.entry.tables)
-        rest = [c_void_p] * (bool(self.entry.gradients) + len(self.own_types) + len(self.results))
-        sizes = [c_ssize_t] * len(self.numbers)
-        native = f"{self.entry.name}_many" if many else self.entry.name
-        self.call = library.function(native, [*tables, *sizes, *rest, *library.trailing])
-        self._workspace = library.function(
-            f"{self.entry.name}_workspace_bytes", sizes[: len(self.symbols)], c_size_t
-        )
+        rest = bool(self.entry.gradients) + len(own(function.inputs)) + len(self.results)
+        self.call = library.entry_point(self.__name__, len(self.entry.tables), len(self.numbers), rest)
+        self._workspace = library.workspace_bytes(function.name, len(self.symbols))
 
     def plan(self, sizes: dict[str, int]) -> Plan:
         """Return the plan of a call at these sizes."""
@@ -81,14 +80,25 @@ class Entry:
                 own.append(library.address(array))
         if self.entry.gradients == "written":
             arrays[Role.GRADIENT] = self.new_gradients()
-        structs = [library.table(arrays[table]) for table, _ in self.entry.tables]
         own += [library.table(arrays[Role.GRADIENT])] if self.entry.gradients else []
         outputs = self.outputs(plan)
-        arguments = [*structs, *plan.sizes, *own, *map(library.address, outputs)]
-        library.run(self.call, self.__name__, arguments, plan.workspace)
+        self.invoke(arrays, plan, [*own, *map(library.address, outputs)])
         results = {role: iter(each) for role, each in arrays.items()}
         rest = iter(outputs)
         return [next(results.get(port.role, rest)) for port in self.function.outputs]
+
+    def invoke(self, tables: Mapping[Role, Sequence[Any]], plan: Plan, rest: Sequence[Any]) -> None:
+        """Call the function on arrays of tables, which it may change, and the rest of its arguments."""
+        arguments = [*self.structs(tables), *plan.sizes, *rest]
+        self.library.run(self.call, self.__name__, arguments, plan.workspace)
+
+    def structs(self, tables: Mapping[Role, Sequence[Any]]) -> list[Any]:
+        """Return a struct of each table that the function takes."""
+        return [self.library.table(tables[role]) for role, _ in self.entry.tables]
+
+    def bound(self, tables: Mapping[Role, Table]) -> Callable[..., list[Any]]:
+        """Apply the function to tables, which it changes where they are."""
+        return BoundFunction(self, self.structs({role: [*t.values()] for role, t in tables.items()}))
 
     def new_gradients(self) -> list[Any]:
         """Allocate an array for the gradient of each parameter."""

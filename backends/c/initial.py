@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from ctypes import c_int64, c_size_t, c_void_p
+from collections.abc import Mapping
 from typing import Any
 
-from catgrad.dims import numbers
-from catgrad.programs.ports import TABLES, Role
+import numpy as np
+
+from catgrad.programs.ports import Role
 from catgrad.programs.program import Function, Program
 from catgrad.types import Array
 
 from ..host.checks import Expected
+from ..host.tables import Table
 from .library import Library
 
 
@@ -24,22 +26,10 @@ class Initial:
 
     def __call__(self, seed: Any = 0) -> list[Array]:
         """Compute the initial values, determined by the seed."""
+        tables = self.tables(seed)
+        return [np.require(a, None, ["W"]) for role in self.function.changes for a in tables[role].values()]
+
+    def tables(self, seed: Any) -> Mapping[Role, Table]:
+        """Create all tables with their initial values."""
         [checked] = self.expected.checked([seed])
-        first = initialise(self.library, self.program, int(checked))
-        return [self.library.on_host(array) for table in self.function.changes for array in first[table]]
-
-
-def initialise(library: Library, program: Program, seed: int) -> dict[Role, list[Any]]:
-    """Compute the initial values of every table that is not empty."""
-    tables = {
-        table: [
-            library.empty(numbers(slot.type.shape), slot.type.dtype.numpy) for slot in program.tables[table]
-        ]
-        for table in TABLES
-        if program.tables.get(table)
-    }
-    if tables:
-        call = library.function("init", [c_int64, *[c_void_p] * len(tables), *library.trailing])
-        bytes = library.function("init_workspace_bytes", [], c_size_t)()
-        library.run(call, "init", [seed, *map(library.table, tables.values())], bytes)
-    return tables
+        return self.library.tables(self.program, int(checked))

@@ -5,20 +5,19 @@ The templates print it as C, and the harness calls by it; both read it here, so 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
-from typing import Any
+from typing import Any, Self
 
-from catgrad.dims import numbers
+from catgrad.dims import Size, numbers
 from catgrad.errors import OptionError
 from catgrad.formats.elements import FORMAT_NAMES
 from catgrad.naming import Namer
-from catgrad.printing.dialect import Text
-from catgrad.programs.ports import TABLES, Port, Role
+from catgrad.programs.ports import TABLES, Kind, Port, Role
 from catgrad.programs.program import Function, Program
 from catgrad.terms.state import Slot
-from catgrad.types import NdArrayType
+from catgrad.types import NdArrayType, symbols
 
 ALIGNMENT = 64
 """Bytes of a cache line, at whose multiples the workspace and the arrays of a table begin."""
@@ -61,7 +60,13 @@ class CArgument:
     role: Role
     type: NdArrayType
     shape: str
-    length: Text
+    length: str
+
+    @classmethod
+    def of(cls, identifier: str, port: Port, size: Callable[[Size], str], **more: Any) -> Self:
+        """Describe the array of a port, whose sizes are printed by `size`."""
+        shape, length = ", ".join(map(size, port.type.shape)), size(port.type.size)
+        return cls(identifier, port.name, port.role, port.type, shape, length, **more)
 
     @property
     def with_shape(self) -> str:
@@ -69,6 +74,32 @@ class CArgument:
         dtype = self.type.dtype
         type = f"{dtype.value} " if dtype.wide is not dtype else ""
         return f"{type}{self.identifier}{f'[{self.shape}]' if self.shape else ''}"
+
+
+@dataclass(frozen=True)
+class Signature:
+    """A function in C: its calling convention and arrays; `requirements` are sizes with the least of each."""
+
+    name: str
+    doc: str
+    kind: Kind
+    entry: Entry
+    sizes: tuple[str, ...]
+    inputs: tuple[CArgument, ...]
+    outputs: tuple[CArgument, ...]
+    requirements: tuple[tuple[str, int], ...]
+
+    @classmethod
+    def of(
+        cls, function: Function, inputs: Sequence[CArgument], outputs: Sequence[CArgument],
+        size: Callable[[Size], str], **more: Any,
+    ) -> Self:  # fmt: skip
+        """Describe a function whose sizes are printed by `size`; `more` are the fields of a subclass."""
+        return cls(
+            function.name, function.doc, function.kind, entry(function),
+            tuple(symbols(function.argument_types)), tuple(inputs), tuple(outputs),
+            tuple((size(r.size), r.least) for r in function.requirements), **more,
+        )  # fmt: skip
 
 
 def prefix(program: Program) -> str:

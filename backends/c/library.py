@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import ctypes
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from ctypes import c_int64, c_size_t, c_ssize_t, c_void_p
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from catgrad.dims import numbers
 from catgrad.errors import ToolError
+from catgrad.programs.ports import TABLES, Role
+from catgrad.programs.program import Program
 from catgrad.types import Array
 
+from ..host.tables import ArrayTable, Table
 from .interface import ALIGNMENT, CODES
 
 BAD_INDEX = list(CODES).index("BAD_INDEX")
@@ -21,12 +26,15 @@ BAD_INDEX = list(CODES).index("BAD_INDEX")
 class Library:
     """The functions of a shared library whose names begin with a prefix, and the memory of their arrays.
 
-    `trailing` are the types of the last arguments, which `run` passes.
+    Functions take pointers to tables, then sizes, pointers to other arrays, and a workspace; `trailing` are
+    the types of what follows the arrays.
 
     Raises: ToolError if the library does not load
     """
 
-    trailing: Sequence[Any] = [ctypes.c_void_p]
+    trailing: Sequence[Any] = [c_void_p]
+    remedy = "report this as a defect of catgrad"
+    kind_of_table: Callable[..., Table] = ArrayTable
 
     def __init__(self, path: Path, prefix: str) -> None:
         self._library, self._prefix = _loaded(path), prefix
@@ -41,20 +49,44 @@ class Library:
         """Return the address of an array's first element."""
         return address(array)
 
-    def on_host(self, array: Any) -> Array:
-        """Return an array of these as one of NumPy."""
-        result: Array = array
-        return result
-
     def table(self, arrays: Sequence[Any]) -> Any:
         """Return the struct of a table whose members point to these arrays."""
         return struct(map(self.address, arrays))
 
     def run(self, call: Callable[..., int], name: str, arguments: Iterable[Any], workspace: int) -> None:
         """Call a function, which errors call `name`, with a workspace of so many bytes."""
-        code = call(*arguments, self.workspace.at_least(workspace))
+        code = call(*arguments, *self.ending(workspace))
         if code:
             raise self.refuse(code, name)
+
+    def ending(self, workspace: int) -> tuple[Any, ...]:
+        """Return the last arguments of a function that takes a workspace of so many bytes, if any."""
+        return (self.workspace.at_least(workspace),) if self.trailing else ()
+
+    def entry_point(self, name: str, tables: int, sizes: int, arrays: int) -> Any:
+        """Look up a function with so many arguments of each kind."""
+        pointers, numbers = [c_void_p] * (tables + arrays), [c_ssize_t] * sizes
+        return self.function(name, [*pointers[:tables], *numbers, *pointers[tables:], *self.trailing])
+
+    def workspace_bytes(self, name: str, sizes: int) -> Callable[..., int]:
+        """Return the function from sizes to the bytes of a function's workspace, if it takes any."""
+        if not self.trailing:
+            return lambda *sizes: 0
+        found: Callable[..., int] = self.function(f"{name}_workspace_bytes", [c_ssize_t] * sizes, c_size_t)
+        return found
+
+    def tables(self, program: Program, seed: int) -> Mapping[Role, Table]:
+        """Create the tables of a program, with their initial values."""
+        slots = {role: program.tables.get(role, ()) for role in TABLES}
+        arrays = {
+            role: [self.empty(numbers(slot.type.shape), slot.type.dtype.numpy) for slot in slots[role]]
+            for role in TABLES
+        }
+        structs = [self.table(arrays[role]) for role in TABLES if slots[role]]
+        if structs:
+            call = self.function("init", [c_int64, *[c_void_p] * len(structs), *self.trailing])
+            self.run(call, "init", [seed, *structs], self.workspace_bytes("init", 0)())
+        return {role: self.kind_of_table(role, slots[role], arrays[role]) for role in TABLES}
 
     def function(self, name: str, takes: Sequence[Any], gives: Any = ctypes.c_int) -> Any:
         """Look up a function by its name without the prefix, with the types of its arguments and result."""
@@ -68,12 +100,14 @@ class Library:
             return IndexError(
                 f"{name}: an index must lie inside its array, but one lies outside; check the indices"
             )
-        text = self._error_string(code).decode()
         return ToolError(
-            "an emitted function must succeed",
-            f"{name} returns: {text}",
-            "report this as a defect of catgrad",
+            "an emitted function must succeed", f"{name} returns: {self.meaning(code)}", self.remedy
         )
+
+    def meaning(self, code: int) -> str:
+        """Return the text of a status code."""
+        text: str = self._error_string(code).decode()
+        return text
 
 
 def _loaded(path: Path) -> ctypes.CDLL:

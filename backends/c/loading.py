@@ -10,11 +10,10 @@ from catgrad.backend import Artifact
 from catgrad.programs.ports import Kind
 from catgrad.programs.program import Program
 
-from ..host.learner import FunctionLearner
+from ..host.learner import LibraryLearner
 from .compiler import shared_library
 from .harness import Entry
 from .initial import Initial
-from .learner import Learner
 from .library import Library
 
 
@@ -25,24 +24,18 @@ def load(artifact: Artifact) -> Any:
     needed = {name: str(artifact.files[name]) for name in (source, f"{program.name}.h")}
     flags = ["-fopenmp"] if manifest["openmp"] else []
     library = Library(shared_library(manifest["prefix"], needed, source, flags), manifest["prefix"])
-    return loaded(program, library, Entry, Learner)
+    return loaded(program, library, Entry)
 
 
-def loaded(
-    program: Program,
-    library: Library,
-    entry: Callable[..., Any],
-    learns: Callable[..., FunctionLearner],
-    initial: Callable[..., Any] = Initial,
-) -> Any:
+def loaded(program: Program, library: Library, entry: Callable[..., Any]) -> Any:
     """Return the class `CompiledModel` with the functions of a library and its learner."""
     attributes: dict[str, Any] = {"program": program, "library": library}
     for function in program.functions:
-        made = initial if function.kind.is_initial else entry
+        made = Initial if function.kind.is_initial else entry
         attributes[function.name] = made(library, program, function)
 
     def learner(self: Any, seed: int = 0) -> Any:
-        return learns(model, seed)  # not of a derived class, whose functions may be others
+        return LibraryLearner(model, seed)  # not of a derived class, whose functions may be others
 
     if Kind.STEP in program.kinds:
         attributes["learner"] = learner

@@ -22,12 +22,10 @@ class Plan(NamedTuple):
 
 
 class Plans:
-    """The plans of a function by its own arguments; arguments shared with other functions are fixed."""
+    """The plans of a function by its arguments."""
 
-    def __init__(
-        self, expected: Expected, plan: Callable[[dict[str, int]], Plan], common: Sequence[Array] = ()
-    ) -> None:
-        self.expected, self.plan, self.common = expected, plan, common
+    def __init__(self, expected: Expected, plan: Callable[[dict[str, int]], Plan]) -> None:
+        self.expected, self.plan = expected, plan
         self._known: dict[tuple[Any, ...], Plan] = {}
 
     def of(self, values: Sequence[Any]) -> tuple[Plan, list[Array]]:
@@ -39,8 +37,8 @@ class Plans:
         plan = self._known.get(seen)
         if plan is not None:
             return plan, list(values)
-        every = self.expected.checked([*self.common, *values])
-        plan, arrays = self.plan(self.expected.sizes(every)), every[len(self.common) :]
+        arrays = self.expected.checked(values)
+        plan = self.plan(self.expected.sizes(arrays))
         if all(array is value for array, value in zip(arrays, values, strict=True)):
             if len(self._known) >= MAX_CACHED_PLANS:
                 self._known.clear()

@@ -19,6 +19,7 @@ from catgrad.errors import ToolError
 from catgrad.types import Array, Dtype
 
 from ..c.library import Library, address
+from ..host.tables import DeviceTable
 from . import dlpack
 from .machine import ALIGNMENT
 
@@ -79,6 +80,8 @@ class Device(Library):
 
     Raises: ToolError if the library does not load, or there is no device
     """
+
+    kind_of_table = DeviceTable
 
     def __init__(
         self, path: Path, prefix: str, is_guarded: bool, is_simulated: bool, calls_library: bool = False
@@ -157,11 +160,6 @@ class Device(Library):
         """Return the address of an array's first element."""
         place: int = array.address
         return place
-
-    def on_host(self, array: Any) -> Array:
-        """Copy an array to the host."""
-        copied: Array = array.get()
-        return copied
 
     def has(self, value: Any) -> bool:
         """Tell whether an argument is an array of another library in the memory of this device."""

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import chain, repeat
 from typing import Any
+
+import numpy as np
 
 from catgrad.programs.ports import Role
 from catgrad.programs.program import Function, Program
@@ -30,13 +33,17 @@ class Entry(harness.Entry):
         plan, arrays = self._checked(values)
         return self._returned(self.run(plan, arrays), values)
 
-    def on(self, tables: Mapping[Role, Sequence[DeviceArray]], values: Sequence[Any]) -> list[Any]:
-        """Call the function on tables, which it changes where they are; returns its own results."""
-        members = {role: iter(each) for role, each in tables.items()}
-        changed = [next(members[port.role]) for port in self.function.inputs if port.role.is_table]
-        plan, inputs = self._checked([*changed, *values])
+    def bound(self, tables: Mapping[Role, Any]) -> Callable[..., list[Any]]:
+        """Apply the function to tables, which it changes where they are."""
+        arrays = {role: table.arrays for role, table in tables.items()}
+        taken = [arrays[port.role][port.name] for port in self.function.inputs if port.role.is_table]
+        return partial(self._on, taken)
+
+    def _on(self, tables: Sequence[DeviceArray], *values: Any) -> list[Any]:
+        plan, inputs = self._checked([*tables, *values])
         pairs = zip(self.function.outputs, self.run(plan, inputs, in_place=True), strict=True)
-        return self._returned([array for port, array in pairs if not port.role.is_table], values)
+        results = self._returned([array for port, array in pairs if not port.role.is_table], values)
+        return [y[()] if isinstance(y, np.ndarray) and not y.ndim else y for y in results]
 
     def _checked(self, values: Sequence[Any]) -> tuple[Plan, list[DeviceArray]]:
         """Return the plan for these values, and the values on the device. Raises: as Expected.checked"""

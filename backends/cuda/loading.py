@@ -14,7 +14,6 @@ from ..c.loading import loaded
 from . import simulator
 from .device import Device
 from .harness import Entry
-from .learner import Learner
 from .tools import GPU, NVCC, simulating
 
 TOOLCHAIN = Toolchain(
@@ -37,7 +36,7 @@ def load(artifact: Artifact, simulate: bool | None = None) -> Any:
     libraries = [*(["-lnccl"] if options.nccl else []), *(["-lcublasLt"] if options.calls_library else [])]
     path = _built({**files, "memory.cu": memory(artifact)}, prefix, libraries, simulate)
     device = Device(path, prefix, manifest["guarded"], simulate, options.calls_library)
-    return loaded(program, device, Entry, Learner)
+    return loaded(program, device, Entry)
 
 
 def memory(artifact: Artifact) -> str:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from catgrad.backend import Backend
 from catgrad.formats.gguf import file_name
@@ -44,12 +43,9 @@ FILES = {
     "CMakeLists.txt": "CMakeLists.txt.j2",
     "manifest.json": "manifest.json.j2",
     "README.md": "README.md.j2",
+    "{name}_host.c": "host.c.j2",
+    "{name}_host.h": "host.h.j2",
 }
-
-
-def with_hosts(context: Mapping[str, Any], files: dict[str, str]) -> Mapping[str, str | bytes]:
-    """Add the functions in C."""
-    return {**files, **context["hosts"].files()}
 
 
 def prepare(backend: Backend, program: Program) -> Program:
@@ -85,7 +81,6 @@ BACKEND = Backend(
     lowers_to_loops=frozenset(NODES)
     | {name for name, op in OPS.items() if op.body is None}
     | {"CastToInteger"},
-    postprocess=with_hosts,
     weights_suffix=".gguf",
     helpers={
         **C.helpers,

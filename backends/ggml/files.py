@@ -13,20 +13,15 @@ Members = Mapping[Role, Sequence[tuple[Slot, str]]]
 
 def groups(tables: Members) -> list[tuple[bool, list[str]]]:
     """List arrays that a file has all or none of, and whether it needs them; each learning rate alone."""
-    listed = [(role is Role.PARAMETER, _places(role, members, False)) for role, members in tables.items()]
-    rates = [[place] for role, members in tables.items() for place in _places(role, members, True)]
-    return [group for group in [*listed, *((False, rate) for rate in rates)] if group[1]]
+    places: dict[str, list[str]] = {}
+    for role, members in tables.items():
+        for slot, identifier in members:
+            is_rate = role is Role.STATE and slot.name.startswith(LEARNING_RATE)
+            places.setdefault(slot.name if is_rate else role, []).append(f"{role}.{identifier}")
+    return [(name == Role.PARAMETER, group) for name, group in places.items()]
 
 
 def long_names(tables: Members) -> dict[str, str]:
     """Return the keys of names that are too long for a file, with the names."""
     names = [slot.name for members in tables.values() for slot, _ in members]
     return {FULL_NAME + file_name(name): name for name in names if file_name(name) != name}
-
-
-def _places(role: Role, members: Sequence[tuple[Slot, str]], are_rates: bool) -> list[str]:
-    return [
-        f"{role}.{identifier}"
-        for slot, identifier in members
-        if (role is Role.STATE and slot.name.startswith(LEARNING_RATE)) is are_rates
-    ]

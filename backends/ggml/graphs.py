@@ -87,6 +87,10 @@ class Planner(FunctionPrinter):
         self.slots.append((identifier, type))
         return identifier
 
+    def slots_of(self, function: Function, values: Sequence[int], other: str) -> list[str]:
+        """Add a tensor for each of these values; `other` is the name of those without one."""
+        return [self.slot(function.names.get(value) or other, function.types[value]) for value in values]
+
     def nodes(self, function: Function, arguments: Sequence[str]) -> tuple[tuple[Line, ...], str]:
         """Print the statements of a block of nodes, and its result."""
         lines, (result,) = Lines(self, function, arguments).print()
@@ -149,10 +153,9 @@ class Planner(FunctionPrinter):
         given = [members[value] for value in inputs]
         if isinstance(op.op, Scan):
             return self._loop(op.op, op.functions[0], function, apply, given, members)
-        for value in outputs:
-            members[value] = self.slot(function.names.get(value) or "chosen", function.types[value])
-        targets = {k: members[value] for k, value in enumerate(outputs)}
-        then, otherwise = (self.steps(f, given[1:], targets)[0] for f in op.functions)
+        chosen = self.slots_of(function, outputs, "chosen")
+        members |= zip(outputs, chosen, strict=True)
+        then, otherwise = (self.steps(f, given[1:], dict(enumerate(chosen)))[0] for f in op.functions)
         return Choice(given[0], then, otherwise)
 
     def _loop(
@@ -161,13 +164,9 @@ class Planner(FunctionPrinter):
     ) -> Step:  # fmt: skip
         firsts, arrays, constants = op.parts(given)
         carried, rows, _ = op.parts(body.arguments)
-
-        def slots(f: Function, values: Sequence[int], other: str) -> list[str]:
-            return [self.slot(f.names.get(value) or other, f.types[value]) for value in values]
-
-        carries, elements = slots(body, carried, "carry"), slots(body, rows, "row")
-        stacks = slots(function, apply.outputs[op.carried :], "rows")
-        members |= dict(zip(apply.outputs, [*carries, *stacks], strict=True))
+        carries, elements = self.slots_of(body, carried, "carry"), self.slots_of(body, rows, "row")
+        stacks = self.slots_of(function, apply.outputs[op.carried :], "rows")
+        members |= zip(apply.outputs, [*carries, *stacks], strict=True)
         steps, written = self.steps(body, [*carries, *elements, *constants], dict(enumerate(carries)))
         return Repetition(
             self.namer.fresh("t"), self.size(op.length), op.backwards,

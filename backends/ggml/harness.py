@@ -1,47 +1,50 @@
-"""Adapter of an emitted library: functions on arrays, and a learner whose arrays lie on the device."""
+"""Adapter of an emitted library: functions on arrays, and tables that lie on the device of a model."""
 
 from __future__ import annotations
 
-import ctypes
-from collections.abc import Mapping, Sequence
-from ctypes import POINTER, byref, c_char_p, c_int, c_int64, c_ssize_t, c_void_p
-from functools import partial
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from ctypes import POINTER, byref, c_char_p, c_int, c_int64, c_void_p
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from catgrad.dims import numbers
-from catgrad.errors import ToolError
-from catgrad.naming import Namer
-from catgrad.programs.ports import TABLES, Kind, Role
-from catgrad.programs.program import Function, Program
-from catgrad.terms.state import Slot
-from catgrad.types import Array, symbols
+from catgrad.programs.ports import TABLES, Role
+from catgrad.programs.program import Program
+from catgrad.types import Array
 
-from ..c import library
-from ..c.harness import stacked
-from ..c.library import BAD_INDEX, address, table_of
-from ..host.checks import Expected
-from ..host.learner import DeviceLearner
-from ..host.tables import DeviceTable
+from ..c import harness, library
+from ..c.bound import BoundFunction
+from ..c.library import address, struct
+from ..c.plans import Plan
+from ..host.tables import Table
 
 
 class Library(library.Library):
-    """A shared library, and what its models are created with."""
+    """A shared library, and what its models are created with: its functions take a model, not tables."""
+
+    trailing, remedy = (), "report this if ggml is in order"
 
     def __init__(self, path: Path, prefix: str, program: Program, device: str, threads: int) -> None:
         super().__init__(path, prefix)
         self.program, self.device, self.threads = program, device, threads
         self._message = self.function("message", [c_void_p], c_char_p)
 
-    def check(self, code: int, name: str, model: Any = None) -> None:
-        """Raise the error for a status code."""
-        if code == BAD_INDEX:
-            raise self.refuse(code, name)
-        if code:
-            text = f"{self._error_string(code).decode()}: {self._message(model).decode(errors='replace')}"
-            raise ToolError(f"{name} must succeed on ggml", text, "report this if ggml is in order")
+    def entry_point(self, name: str, tables: int, sizes: int, arrays: int) -> Any:
+        """Look up a function of a model, sizes and arrays."""
+        return super().entry_point(name, 1, sizes, arrays)
+
+    def tables(self, program: Program, seed: int) -> Mapping[Role, Table]:
+        """Create the tables of a new model, with their initial values."""
+        model = Model(self)
+        if any(map(program.tables.get, TABLES)):
+            model.call("init", [c_int64], seed)
+        return {role: ModelTable(role, model) for role in TABLES}
+
+    def meaning(self, code: int) -> str:
+        """Return the text of a status code, and the details of the last error."""
+        return f"{super().meaning(code)}: {self._message(None).decode(errors='replace')}"
 
 
 class Model:
@@ -49,8 +52,9 @@ class Model:
 
     def __init__(self, library: Library) -> None:
         self.library, self.handle = library, c_void_p()
+        self._as_parameter_ = self.handle
         create = library.function("create", [POINTER(c_void_p), c_char_p, c_int])
-        library.check(create(byref(self.handle), library.device.encode(), library.threads), "create")
+        library.run(create, "create", [byref(self.handle), library.device.encode(), library.threads], 0)
 
     def __del__(self) -> None:
         if self.handle:
@@ -59,119 +63,45 @@ class Model:
     def call(self, name: str, takes: Sequence[Any], *arguments: Any) -> None:
         """Call a function on the model. Raises: IndexError, ToolError"""
         call = self.library.function(name, [c_void_p, *takes])
-        self.library.check(call(self.handle, *arguments), name, self.handle)
+        self.library.run(call, name, [self, *arguments], 0)
 
-    def read(self, role: Role) -> list[Array]:
-        """Copy the arrays of a table."""
-        arrays = empty(self.library.program.tables.get(role, ()))
-        if arrays:
-            self.call(f"read_{role}", [c_void_p], byref(table_of(arrays)))
-        return arrays
-
-    def write(self, role: Role, arrays: Sequence[Array]) -> None:
-        """Replace the arrays of a table."""
-        if arrays:
-            self.call(f"write_{role}", [c_void_p], byref(table_of(arrays)))
+    def copy(self, verb: str, role: Role, arrays: Iterable[Array | None]) -> None:
+        """Read or write the arrays of a table; None leaves one out."""
+        places = struct(0 if array is None else address(array) for array in arrays)
+        self.call(f"{verb}_{role}", [c_void_p], places)
 
 
-def empty(slots: Sequence[Slot]) -> list[Array]:
-    """Allocate an array for each slot."""
-    return [np.empty(numbers(slot.type.shape), slot.type.dtype.numpy) for slot in slots]
+class ModelTable(Table):
+    """A table of a model; an array that is read is a copy, whose elements cannot be assigned."""
+
+    def __init__(self, role: Role, model: Model) -> None:
+        super().__init__(role, model.library.program.tables.get(role, ()))
+        self.role, self.model = role, model
+
+    def __getitem__(self, name: str) -> Array:
+        array = np.empty(numbers(self._types[name].shape), self._types[name].dtype.numpy)
+        self.model.copy("read", self.role, (array if name == other else None for other in self))
+        array.flags.writeable = False
+        return array
+
+    def _put(self, name: str, array: Array) -> None:
+        self.model.copy("write", self.role, (array if name == other else None for other in self))
 
 
-class Entry:
-    """A function of the library on the arrays of a model; with `many`, on a batch for each step."""
+class Entry(harness.Entry):
+    """A function of the library on arrays, of which a new model gets those of tables; or on a model."""
 
-    def __init__(self, library: Library, program: Program, function: Function, many: bool = False) -> None:
-        self.library, self.function = library, function
-        self.__name__, self.__doc__ = f"{function.name}_many" if many else function.name, function.doc
-        names = tuple(function.names[v] for v in function.arguments)
-        self.expected = Expected(self.__name__, names, function.argument_types, function.requirements)
-        self.sizes = tuple(symbols(function.argument_types))
-        self.steps = Namer(self.sizes).fresh("steps") if many else ""
-        named = zip(names, function.inputs, strict=True)
-        own = {name: stacked(port, self.steps) for name, port in named if not port.role.is_table}
-        self.own = Expected(self.__name__, tuple(own), tuple(own.values()), function.requirements)
+    library: Library
 
-    def __call__(self, *values: Any) -> list[Array]:
-        """Call the function on arrays of tables, then its own; returns its results in order."""
-        arrays, model = self.expected.checked(values), Model(self.library)
-        ports = self.function.inputs
-        for role in self.function.tables:
-            model.write(role, [a for p, a in zip(ports, arrays, strict=True) if p.role is role])
-        given = [a for p, a in zip(ports, arrays, strict=True) if not p.role.is_table]
-        results = iter(self.on(model, given, self.expected.sizes(arrays)))
-        changed = {role: iter(model.read(role)) for role in self.function.changes}
-        return [next(changed.get(port.role, results)) for port in self.function.outputs]
-
-    def on(self, model: Model, given: Sequence[Array], sizes: Mapping[str, int]) -> list[Array]:
-        """Call the function on a model; returns its own results."""
-        ports = [port for port in self.function.inputs if not port.role.is_table]
-        outputs = [port for port in self.function.outputs if not port.role.is_table]
-        types = [stacked(port, self.steps).substitute(sizes) for port in outputs]
-        results = [np.empty(numbers(type.shape), type.dtype.numpy) for type in types]
-        structs = []
-        places: list[Any] = []
-        for group, arrays in ((ports, given), (outputs, results)):
-            gradients = [a for p, a in zip(group, arrays, strict=True) if p.role is Role.GRADIENT]
-            places += [address(a) for p, a in zip(group, arrays, strict=True) if p.role is not Role.GRADIENT]
-            if gradients:
-                structs.append(table_of(gradients))
-                places.append(ctypes.addressof(structs[-1]))
-        counts = [sizes[size] for size in (*filter(None, [self.steps]), *self.sizes)]
-        takes = [*[c_ssize_t] * len(counts), *[c_void_p] * len(places)]
-        model.call(self.__name__, takes, *counts, *places)
-        return results
-
-
-class Initial(Entry):
-    """A function from a seed to the initial values of a table."""
-
-    def __call__(self, seed: Any = 0) -> list[Array]:
-        """Compute the initial values."""
-        [checked] = self.expected.checked([seed])
+    def invoke(self, tables: Mapping[Role, Sequence[Any]], plan: Plan, rest: Sequence[Any]) -> None:
+        """Call the function on a model with these tables, and copy back those that it changes."""
         model = Model(self.library)
-        model.call("init", [c_int64], int(checked))
-        return [array for role in self.function.changes for array in model.read(role)]
+        for role, _ in self.entry.tables:
+            model.copy("write", role, tables[role])
+        self.library.run(self.call, self.__name__, [model, *plan.sizes, *rest], 0)
+        for role in self.function.changes:
+            model.copy("read", role, tables[role])
 
-
-class Member:
-    """An array of a table of a model."""
-
-    def __init__(self, model: Model, role: Role, index: int) -> None:
-        self.model, self.role, self.index = model, role, index
-
-    def get(self) -> Array:
-        """Copy it from the device."""
-        return self.model.read(self.role)[self.index]
-
-    def put(self, array: Array) -> None:
-        """Replace it."""
-        arrays = self.model.read(self.role)
-        arrays[self.index] = array
-        self.model.write(self.role, arrays)
-
-
-class Learner(DeviceLearner):
-    """Parameters, buffers and optimiser state on a device, and the functions that use and change them."""
-
-    def __init__(self, model: Any, seed: int = 0) -> None:
-        self.model = model()
-        library = self.model.library
-        [checked] = self.model.init.expected.checked([seed])
-        self.arrays = Model(library)
-        self.arrays.call("init", [c_int64], int(checked))
-        program = library.program
-        slots = {role: program.tables.get(role, ()) for role in TABLES}
-        members = {role: [Member(self.arrays, role, k) for k in range(len(slots[role]))] for role in TABLES}
-        self._tables = {role: DeviceTable(role, slots[role], members[role]) for role in TABLES}
-        self._functions = {
-            kind: partial(self._run, getattr(self.model, function.name))
-            for kind, function in program.kinds.items()
-            if not kind.is_initial
-        }
-        self._step_many = partial(self._run, Entry(library, program, program.kinds[Kind.STEP], many=True))
-
-    def _run(self, entry: Entry, *values: Any) -> list[Any]:
-        arrays = entry.own.checked(values)
-        return [y if y.ndim else y[()] for y in entry.on(self.arrays, arrays, entry.own.sizes(arrays))]
+    def bound(self, tables: Mapping[Role, Any]) -> Callable[..., list[Any]]:
+        """Apply the function to tables of a model, which it changes where they are."""
+        return BoundFunction(self, [tables[Role.PARAMETER].model])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 from catgrad.backend import Backend, get_backend
@@ -17,7 +18,6 @@ from catgrad.programs.program import Function, Program, lower
 from catgrad.terms.build import build
 from catgrad.types import Dtype, NdArrayType, symbols
 
-from ..c.interface import prefix
 from .nodes import Fused, HostCall
 
 
@@ -58,18 +58,15 @@ class HostFunctions:
         nodes = replace(function, arguments=cone.inputs, body=cone.body, results=(cone.result,))
         return Fused(*call, nodes) if have_nodes else HostCall(*call)
 
-    def files(self) -> Mapping[str, str]:
-        """Return the emitted source and header; none if no function is needed."""
-        if not self.functions:
-            return {}
-        program = Program(self.name, tuple(made.function for made in self.functions.values()))
-        emitted = self.target.emit(program).files
-        return {name: str(emitted[name]) for name in (f"{self.name}.c", f"{self.name}.h")}
+    @cached_property
+    def program(self) -> Program:
+        """The functions that were called, as a program."""
+        return Program(self.name, tuple(made.function for made in self.functions.values()))
 
-    @property
-    def prefix(self) -> str:
-        """The prefix of the functions' names in C."""
-        return prefix(Program(self.name, ()))
+    @cached_property
+    def files(self) -> Mapping[str, str | bytes]:
+        """The emitted program."""
+        return self.target.emit(self.program).files
 
     def _lowered(self, cone: Cone, types: Sequence[NdArrayType], function: Function) -> Function:
         def compute(*arguments: Any) -> Any:

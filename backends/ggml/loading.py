@@ -9,8 +9,8 @@ from catgrad.backend import Artifact
 from ..c.cmake import library
 from ..c.interface import prefix
 from ..c.loading import loaded
-from .harness import Entry, Initial, Learner, Library
-from .tools import GGML, NEEDS
+from .harness import Entry, Library
+from .tools import GGML
 
 
 def load(artifact: Artifact, threads: int = 1, device: str = "CPU") -> Any:
@@ -18,9 +18,7 @@ def load(artifact: Artifact, threads: int = 1, device: str = "CPU") -> Any:
 
     Raises: ToolError if ggml, CMake or a compiler is missing, or the library cannot be built
     """
-    for tool in NEEDS:
-        tool.require("loading emitted C++ on ggml")
     name, program = prefix(artifact.program), artifact.program
     sources = {k: str(text) for k, text in artifact.files.items() if k.endswith((".cpp", ".c", ".h", ".txt"))}
     path = library(f"{name}_ggml", sources, GGML)
-    return loaded(program, Library(path, name, program, device, threads), Entry, Learner, Initial)
+    return loaded(program, Library(path, name, program, device, threads), Entry)

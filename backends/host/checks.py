@@ -18,12 +18,16 @@ from catgrad.types import Array, Dtype, NdArrayType, substitute
 
 @dataclass(frozen=True)
 class Expected:
-    """The arrays a function takes, by the names users know them by, and the symbols their shapes tell."""
+    """The arrays a function takes, by the names users know them by, and the symbols their shapes tell.
+
+    The `bound` come before them, and are not checked again.
+    """
 
     function: str
     names: tuple[str, ...]
     types: tuple[NdArrayType, ...]
     requirements: tuple[Requirement, ...] = ()
+    bound: tuple[str, ...] = ()
 
     def sizes(self, arrays: Sequence[Any]) -> dict[str, int]:
         """The value of each symbol."""
@@ -45,9 +49,10 @@ class Expected:
     def check_shapes(self, arrays: Sequence[Any]) -> None:
         """Check the number of arrays, which may be of any library, and their shapes. Raises: as `checked`"""
         if len(arrays) != len(self.types):
+            names = (*self.bound, *self.names)
             raise TypeError(
-                f"{self.function} must get {len(self.types)} arrays, but it got {len(arrays)}; "
-                f"pass {', '.join(self.names)}"
+                f"{self.function} must get {len(names)} arrays, but it got {len(self.bound) + len(arrays)}; "
+                f"pass {', '.join(names)}"
             )
         places = symbol_sources(self.types).items()
         sizes = {s: arrays[i].shape[axis] if axis < len(arrays[i].shape) else 0 for s, (i, axis) in places}

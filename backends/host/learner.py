@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from catgrad.programs.ports import INITIAL, TABLES, Kind, Role
+from catgrad.programs.ports import INITIAL, TABLES, Kind
 from catgrad.programs.program import Function, Program
 from catgrad.types import Array
 
-from .tables import ArrayTable, DeviceTable, Owner
+from .tables import ArrayTable, Owner
 
 
 class FunctionLearner(Owner):
@@ -45,19 +45,27 @@ class FunctionLearner(Owner):
         return self._functions[Kind.STEP](*inputs_and_targets)[0]
 
 
-class DeviceLearner(FunctionLearner):
-    """A learner whose tables stay on a device, with a function `_step_many` of many batches."""
+class LibraryLearner(FunctionLearner):
+    """A learner whose tables an emitted library keeps, on any device, and changes where they are."""
 
-    _tables: Mapping[Role, DeviceTable]
-    _step_many: Callable[..., list[Any]]
-    model: Any
+    def __init__(self, model: Any, seed: int = 0) -> None:
+        self.model = model()
+        program, self._tables = self.model.program, self.model.init.tables(seed)
+        entries = {
+            kind: getattr(self.model, function.name)
+            for kind, function in program.kinds.items()
+            if not kind.is_initial
+        }
+        self._functions = {kind: entry.bound(self._tables) for kind, entry in entries.items()}
+        step = entries[Kind.STEP]
+        self._step_many = type(step)(step.library, program, step.function, many=True).bound(self._tables)
 
     def step_many(self, *inputs_and_targets: Any) -> Any:
         """Train on one batch after another, each a row of the arrays; returns the loss before each step."""
         return self._step_many(*inputs_and_targets)[0]
 
-    def __deepcopy__(self, memo: Any) -> DeviceLearner:
-        other = type(self)(type(self.model))  # type: ignore[call-arg]
+    def __deepcopy__(self, memo: Any) -> LibraryLearner:
+        other = type(self)(type(self.model))
         for role, table in self._tables.items():
             other._tables[role].set(table)
         return other

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from catgrad.backends.c.cache import cache_folder, digest
 from catgrad.backends.c.cmake import CMAKE
-from catgrad.backends.c.compiler import cache_folder, digest
 from catgrad.backends.ggml.tools import GGML
 
 from benchmarks.peers.worker import STEPS, TEN, Case, Makers, Timed, serve

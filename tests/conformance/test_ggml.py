@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from catgrad import Dim, Dtype, NdArrayType, Task, build, emit, layers, losses, ops
+from catgrad import Dim, Dtype, NdArrayType, Task, build, emit, layers, losses, obj, ops, sgd
 from catgrad.backend import get_backend
 from catgrad.learn.optimisers import adamw
 from catgrad.programs.program import evaluate
@@ -13,6 +13,7 @@ from catgrad.testing import Batches, check_conformance, operation_cases, run_on
 from tests.conformance import c_models
 from tests.conformance.c_models import Model, classes, floats, pictures
 from tests.targets import cannot
+from tests.unit.line import X, Y, line
 
 MISSING = cannot("ggml")
 pytestmark = pytest.mark.skipif(bool(MISSING), reason=f"target ggml: {MISSING}")
@@ -145,6 +146,43 @@ def test_many_steps_equal_single_ones():
     xs, ys = (np.stack(arrays) for arrays in zip(*batches, strict=True))
     losses_of_one = [one.step(x, y) for x, y in zip(xs, ys, strict=True)]
     assert many.step_many(xs, ys).tolist() == losses_of_one
+
+
+@pytest.mark.parametrize("name", ["steps", "k"])
+def test_sizes_may_have_any_name(name):
+    one, many = (emit(line(Dim(name)), "ggml").load()().learner() for _ in range(2))
+    xs, ys = np.stack([X, 2 * X]), np.stack([Y, Y])
+    assert many.step_many(xs, ys).tolist() == [one.step(x, y) for x, y in zip(xs, ys, strict=True)]
+
+
+def test_an_array_is_replaced_alone():
+    learner = emit(line(), "ggml").load()().learner()
+    before = dict(learner.parameters)
+    learner.parameters["dense.bias"] = [1, 2, 3]
+    assert learner.parameters["dense.bias"].tolist() == [1, 2, 3]
+    assert np.array_equal(learner.parameters["dense.weight"], before["dense.weight"])
+
+
+def test_a_model_without_parameters():
+    model = layers.relu(obj(NdArrayType((N, 4))))
+    ours, theirs = (
+        emit(Task(model, sgd(0.1), losses.mse, "none"), name).load()() for name in ("ggml", "numpy")
+    )
+    assert ours.grads(X, 0 * X) == [pytest.approx(theirs.grads(X, 0 * X)[0])]
+    assert ours.learner().step(X, 0 * X) == pytest.approx(theirs.learner().step(X, 0 * X))
+    assert ours.learner().update({}) is None
+
+
+def test_a_damaged_library_is_built_again(tmp_path, monkeypatch):
+    """To load a truncated library would end the process."""
+    monkeypatch.setenv("CATGRAD_CACHE", str(tmp_path))
+    artifact = emit(line(), "ggml")
+    expected = artifact.load()().learner().predict(X)
+    [library] = tmp_path.glob("*/line_ggml.*.so")
+    content = library.read_bytes()
+    library.unlink()
+    library.write_bytes(content[:100])
+    assert np.array_equal(artifact.load()().learner().predict(X), expected)
 
 
 def test_an_unknown_device_is_refused():

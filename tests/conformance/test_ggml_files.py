@@ -60,7 +60,7 @@ def trained(model, data):
 
 
 def call(learner, name, path):
-    learner.arrays.call(name, [c_char_p], str(path).encode())
+    learner.parameters.model.call(name, [c_char_p], str(path).encode())
 
 
 def contents(learner):

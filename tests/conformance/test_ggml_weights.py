@@ -7,7 +7,6 @@ from ctypes import c_char_p
 import gguf as package
 import numpy as np
 import pytest
-from catgrad.backends.ggml.harness import Model
 
 from catgrad import Dim, NdArrayType, Task, build, emit, layers, mse, ops, sgd
 from catgrad.backend import get_backend
@@ -69,9 +68,10 @@ def test_initial_values_are_those_of_other_targets(kind, model):
 
 def loaded(model, path):
     """Return a function that predicts with the weights of a file, and the model that has them."""
-    arrays = Model(model.library)
+    tables = model.library.tables(model.program, 0)
+    arrays, predict = tables["parameters"].model, model.predict.bound(tables)
     arrays.call("load", [c_char_p], str(path).encode())
-    return lambda x: model.predict.on(arrays, [x], {"n": len(x)})[0], arrays
+    return lambda x: predict(x)[0], arrays
 
 
 def test_files_of_training_are_converted(tmp_path, kind, model, learner):
@@ -97,7 +97,7 @@ def test_files_of_quantised_weights_are_read_for_training(tmp_path, kind, model,
     arrays.call("save", [c_char_p], str(tmp_path / "b.gguf").encode())
     other = emit(dense(), target).load()().learner(1)
     if target == "ggml":
-        other.arrays.call("load", [c_char_p], str(tmp_path / "b.gguf").encode())
+        other.parameters.model.call("load", [c_char_p], str(tmp_path / "b.gguf").encode())
     else:
         checkpoint.load(other, tmp_path / "b.gguf")
     for name, array in learner.parameters.items():
