@@ -34,7 +34,7 @@ TESTED_IN_TRAINING = {name for name in RANDOM if REGISTRY[name].__module__.endsw
 
 TOLERANCE = {"CELU(alpha=0.6)": 1e-6, "Hardsigmoid()": 1e-6}
 """Operations whose reverse in PyTorch has single precision."""
-TRAINED = ["mlp", "cnn", "block", "lstm deep", "gru"]
+TRAINED = ["mlp", "cnn", "block", "lstm deep", "gru", "spectral convolution"]
 
 
 def leaves(tree):

@@ -124,7 +124,7 @@ def remainder(x: Any, y: Any) -> Any:
     return ops.select((rest != 0) & ((rest < 0) != (y < 0)), rest + y, rest)
 
 
-@aten("neg.default")
+@aten("neg.default", "_neg_view.default")
 def negate(x: Any) -> Any:
     """Negative: -x."""
     return -x

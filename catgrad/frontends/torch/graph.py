@@ -11,7 +11,8 @@ from typing import Any
 
 from catgrad.dims import Size
 from catgrad.errors import CatgradError, UnsupportedOp
-from catgrad.frontends.torch.operands import type_of
+from catgrad.frontends.torch.operands import type_of, type_of_parts
+from catgrad.frontends.torch.pairs import Pair, reads_complex
 from catgrad.frontends.torch.registry import CONTIGUOUS, DO, RANDOM, require, translation
 from catgrad.terms.op import scope
 from catgrad.terms.structural import Label
@@ -63,10 +64,10 @@ class Walk:
         import torch
 
         if any(values[n] is REFUSED for n in node.all_input_nodes):
-            known = node.target is operator.getitem or translation(node.target)
+            known = node.target is operator.getitem or translation(node.target, reads_complex(node))
             is_tensor = isinstance(node.meta.get("val"), (torch.Tensor, tuple, list))
             if not known and is_tensor:
-                self._refuse(node, _unknown())
+                self._refuse(node, _unknown(node))
             return REFUSED
         try:
             return self._call(node, values)
@@ -114,9 +115,9 @@ class Walk:
         return self._meaning(node, values)
 
     def _meaning(self, node: Any, values: dict[Any, Any]) -> Any:
-        meaning = translation(node.target)
+        meaning = translation(node.target, reads_complex(node))
         if meaning is None:
-            raise _unknown()
+            raise _unknown(node)
         from torch.fx.node import map_arg
 
         args, kwargs = map_arg((node.args, dict(node.kwargs)), lambda n: self._variable(n, values))
@@ -150,20 +151,31 @@ class Walk:
     def _is_constant(self, node: Any, values: dict[Any, Any]) -> bool:
         import torch
 
+        if torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ()):
+            return False
         read = [values[n] for n in node.all_input_nodes]
-        random = torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
-        return bool(read) and not random and all(isinstance(value, torch.Tensor) for value in read)
+        if not read:
+            known = translation(node.target, reads_complex(node))
+            return known is None and isinstance(node.meta.get("val"), torch.Tensor)
+        return all(isinstance(value, torch.Tensor) for value in read)
 
     def _variable(self, node: Any, values: dict[Any, Any]) -> Any:
-        """Return the value of a node; a constant becomes a variable when it is first read."""
+        """Return the value of a node; a constant becomes a variable, or a pair, when it is first read."""
         import torch
 
         value = values[node] if isinstance(node, torch.fx.Node) else node
         if not isinstance(value, torch.Tensor):
             return value
         if node not in self.variables:
-            self.variables[node] = self.constant(node.name, value)
+            self.variables[node] = self._constant(node.name, value)
         return self.variables[node]
+
+
+    def _constant(self, name: str, value: Any) -> Any:
+        if not value.is_complex():
+            return self.constant(name, value)
+        real, imag = value.real.clone(), value.imag.clone()
+        return Pair(self.constant(f"{name}.real", real), self.constant(f"{name}.imag", imag))
 
 
 def _computed(node: Any, values: dict[Any, Any]) -> Any:
@@ -175,19 +187,26 @@ def _computed(node: Any, values: dict[Any, Any]) -> Any:
         return node.target(*args, **kwargs)
 
 
-def _unknown() -> UnsupportedOp:
+def _unknown(node: Any) -> UnsupportedOp:
+    if translation(node.target) and reads_complex(node):
+        return UnsupportedOp(
+            "an operation must be supported by the front end for complex arrays",
+            "this one is only for real ones",
+            "apply it to x.real and x.imag, or write it with other operations",
+        )
     return UnsupportedOp(UNKNOWN, "this one is not", DO)
 
 
 def _check(node: Any, result: Any, size: Callable[[Any], Size]) -> None:
     """Check types against those of PyTorch: a difference is an error of the front end."""
     wanted = node.meta.get("val")
-    pairs = [(result, wanted)] if isinstance(result, Var) else zip(result or (), wanted or (), strict=False)
-    for ours, theirs in pairs:
-        if isinstance(ours, Var) and ours.type is not type_of(theirs, size):
-            raise UnsupportedOp(
-                f"the result must be {type_of(theirs, size)}", f"it would be {ours.type}", "report this"
-            )
+    is_one = isinstance(result, (Var, Pair))
+    for ours, theirs in [(result, wanted)] if is_one else zip(result or (), wanted or (), strict=False):
+        if not isinstance(ours, (Var, Pair)):
+            continue
+        must = type_of_parts(theirs, size) if isinstance(ours, Pair) else type_of(theirs, size)
+        if ours.type is not must:
+            raise UnsupportedOp(f"the result must be {must}", f"it would be {ours.type}", "report this")
 
 
 def _labelled(node: Any, result: Any) -> Any:

@@ -33,6 +33,11 @@ def type_of(tensor: Any, size: Callable[[Any], Size] = int) -> NdArrayType:
     return NdArrayType(tuple(map(size, tensor.shape)), dtype_from(tensor.dtype))
 
 
+def type_of_parts(tensor: Any, size: Callable[[Any], Size] = int) -> NdArrayType:
+    """Return the type of the real and the imaginary part of a complex tensor."""
+    return NdArrayType(tuple(map(size, tensor.shape)), dtype_from(tensor.dtype.to_real()))
+
+
 def default_float() -> Dtype:
     """Return the dtype to which PyTorch promotes integers for floating-point functions."""
     import torch

@@ -55,10 +55,15 @@ def angle(y: Any, x: Any) -> Any:
 def hypotenuse(x: Any, y: Any) -> Any:
     """Hypotenuse: √(x² + y²), without overflow of the squares."""
     x, y = floats(x, y)
-    longest = ops.stop_gradient(ops.maximum(ops.absolute(x), ops.absolute(y)))
-    scale = ops.select((longest > 0) & (longest < inf), longest, Constant(x.type, 1)())
+    scale = common_scale(x, y)
     a, b = x / scale, y / scale
     return scale * ops.sqrt(a * a + b * b)
+
+
+def common_scale(x: Any, y: Any) -> Any:
+    """Return max(|x|, |y|) as a constant, by which both may be divided: 1 where it is 0 or not finite."""
+    longest = ops.stop_gradient(ops.maximum(ops.absolute(x), ops.absolute(y)))
+    return ops.select((longest > 0) & (longest < inf), longest, Constant(x.type, 1)())
 
 
 @aten("logaddexp.default")
