@@ -1,7 +1,7 @@
 """List overloads: `python -m tools.list_overloads` rewrites the table of docs/howto/import-pytorch.md.
 
-Each file of `catgrad/frontends/torch/` with overloads is a row, with the first line of its docstring. Overloads for
-complex arguments are in the row of `complex.py`.
+Each file of `catgrad/frontends/torch/` with overloads is a row, with the first line of its docstring. The row
+of `complex.py` has those for complex arguments.
 """
 
 from __future__ import annotations

@@ -16,7 +16,9 @@ def pairs(*shape, seed=0):
 
 
 Z, V, CUBE = pairs(3, 4), pairs(3, 4, seed=1), pairs(2, 3, 4)
-CORNERS = torch.tensor([0, complex(-0.0, -0.0), 1, -1, 1j, -1j, 3 - 4j, 1e200 + 1e200j, 1e-200j], dtype=torch.complex128)
+CORNERS = torch.tensor(
+    [0, complex(-0.0, -0.0), 1, -1, 1j, -1j, 3 - 4j, 1e200 + 1e200j, 1e-200j], dtype=torch.complex128
+)
 INDEX = torch.tensor([2, 0])
 WAVES = pairs(2, 33, 3)
 SINGLE = torch.complex64
@@ -31,6 +33,7 @@ MOVEMENT = {
     "split_with_sizes": [(Z, [1, 3], 1)], "unbind.int": [(Z,)],
     "index.Tensor": [(Z, [None, INDEX])], "_unsafe_index.Tensor": [(Z, [INDEX])],
     "index_select": [(Z, 1, INDEX)], "gather": [(Z, 1, whole(4, 3, 2))],
+    "embedding": [(Z, whole(3, 5))],
     "tril": [(Z,)], "triu": [(Z, 1)], "diagonal": [(Z,)], "diag_embed": [(Z,)], "trace": [(Z,)],
     "clone": [(Z,)], "alias": [(Z,)], "detach": [(Z,)],
     "reflection_pad1d": [(Z, [1, 2])], "reflection_pad2d": [(CUBE, [1, 2, 1, 0])],
@@ -55,7 +58,8 @@ CREATION = {
     "fill.Scalar": [(Z, 1j)],
     "full": [([2, 3], 1 - 2j), {"args": ([2], 0), "dtype": SINGLE}, {"args": ([], 3), "dtype": SINGLE}],
     "scalar_tensor": [{"args": (2 - 1j,), "dtype": SINGLE}],
-    "_to_copy": [{"args": (Z,), "dtype": SINGLE}, {"args": (X,), "dtype": SINGLE},
+    "_to_copy": [{"args": (CORNERS,), "dtype": torch.bool}, {"args": (Z,), "dtype": SINGLE},
+                 {"args": (X,), "dtype": SINGLE},
                  {"args": (Z,), "dtype": torch.float32}, (Z,)],
     "complex": [(X, Y), (X, Y[0])], "polar": [(P, X)], "view_as_complex": [(real(3, 2),)],
     "view_as_real": [(Z,)], "_conj": [(Z,)], "_conj_physical": [(Z,)], "conj_physical": [(Z,)],
@@ -74,10 +78,16 @@ ARITHMETIC = {
     "reciprocal": [(Z,), (CORNERS[2:8],)],
     **{name: [(Z, V.mT)] for name in ("mm", "matmul")}, "bmm": [(CUBE, pairs(2, 4, 3)), (CUBE, CUBE.mT)],
     "mv": [(Z, V[0])], "dot": [(Z[0], V[0])], "vdot": [(Z[0], V[0])],
-    "sum": [(Z,), {"args": (torch.view_as_complex(W.double().reshape(3, 2, 2)),), "dtype": SINGLE}], "sum.dim_IntList": [(CUBE, [0, 2], True)],
+    "linear": [(Z, V), (Z, V, V[:, 0])],
+    "addmm": [(Z[0, :3], Z, V.mT), {"args": (V[:, :3], Z, V.mT), "beta": 2, "alpha": 1 - 2j}],
+    "baddbmm": [(Z[:2, :3, None], CUBE, CUBE.mT)], "addmv": [(Z[:, 0], Z, V[0])],
+    "sum": [(Z,), {"args": (torch.view_as_complex(W.double().reshape(3, 2, 2)),), "dtype": SINGLE}],
+    "sum.dim_IntList": [(CUBE, [0, 2], True)],
     "mean": [(Z,)], "mean.dim": [(Z, [1])], "cumsum": [(Z, 1)],
-    "abs": [(Z,), (CORNERS,)], "angle": [(Z,), (CORNERS[:8],), (CORNERS[8:],), (X,), (W,)], "sgn": [(Z,), (CORNERS,)],
-    "exp": [(Z,)], "log": [(Z,), (CORNERS[2:],)], "sqrt": [(Z,), (CORNERS[2:],)],
+    "abs": [(Z,), (CORNERS,)], "angle": [(Z,), (CORNERS[:8],), (CORNERS[8:],), (X,), (W,)],
+    "sgn": [(Z,), (CORNERS,)],
+    "exp": [(Z,)], "sin": [(Z,)], "cos": [(Z,)], "log": [(Z,), (CORNERS[2:],)],
+    "sqrt": [(Z,), (CORNERS[2:],)],
     "pow.Tensor_Scalar": [(Z, n) for n in (0, 1, 2, 3, 5, -1, -2, 0.5, 2.5, -1.5, 12)] + [(CORNERS[:6], 4)],
     "linalg_vector_norm": [(Z,), (Z, 1, [1]), (CORNERS[:6], 2, [0])],
     "eq.Tensor": [(Z, Z + truths(3, 4)), (X, CORNERS[:4])], "eq.Scalar": [(CORNERS, 1)],
@@ -92,14 +102,15 @@ FOURIER = {
     "_fft_c2c": [(Z, [1], 0, True), (Z, [0], 1, False), (WAVES, [0, 1], 2, False), (pairs(96), [0], 0, True),
                  (CUBE, [2, 1, 0], 0, True), (pairs(4, 2310), [1], 2, False)],
     "_fft_c2r": [(Z, [1], 0, 6), (Z, [1], 1, 7), (CUBE, [0, 2], 2, 7), (CUBE, [1, 0], 0, 3),
-                 (pairs(2, 33), [1], 2, 64), (pairs(2, 33), [1], 0, 65), (Z, [1], 0, 4), (Z[:, :1], [1], 0, 1)],
+                 (pairs(2, 33), [1], 2, 64), (pairs(2, 33), [1], 0, 65), (Z, [1], 0, 4),
+                 (Z[:, :1], [1], 0, 1)],
 }  # fmt: skip
 
 COMPLEX = {**MOVEMENT, **CREATION, **ARITHMETIC, **FOURIER}
 """Calls by overload, as in `torch_overloads`."""
 
 WITHOUT_GRADIENT = {
-    **dict.fromkeys(("copy", "slice_scatter", "select_scatter"), "PyTorch has none"),
+    **dict.fromkeys(("copy", "embedding", "slice_scatter", "select_scatter"), "PyTorch has none"),
     "where.self 1": "PyTorch fails where one array is real",
     "angle 2": "that of PyTorch is NaN, because a square underflows",
     "_fft_c2r 6": "PyTorch fails where it ignores frequencies",
@@ -121,7 +132,7 @@ class Mixing(nn.Module):
 
 
 class SpectralConvolution(nn.Module):
-    """A layer of a Fourier neural operator (Li et al. 2020, arXiv:2010.08895), with weights of low frequencies."""
+    """A layer of a Fourier neural operator (Li et al. 2020, arXiv:2010.08895)."""
 
     def __init__(self, inputs=2, outputs=3, modes=4):
         super().__init__()

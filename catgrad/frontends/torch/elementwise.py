@@ -148,7 +148,8 @@ def _sign(x: Any) -> Any:
 
 
 UNARY: dict[str, Callable[[Any], Any]] = {
-    "abs": ops.absolute, "floor": ops.floor, "relu": ops.relu, "round": ops.round, "sign": _sign,
+    "abs": ops.absolute, "floor": ops.floor, "relu": ops.relu, "round": ops.round,
+    "sgn": _sign, "sign": _sign,
 }  # fmt: skip
 FLOATING: dict[str, Callable[[Any], Any]] = {
     "cos": ops.cos, "erf": ops.erf, "exp": ops.exp, "expm1": ops.expm1, "log": ops.log,

@@ -98,11 +98,12 @@ def _by_matrix(x: Any, axis: int, forward: bool) -> Any:
 def _waves(rows: int, columns: int, n: int, dtype: Dtype, forward: bool) -> Pair:
     """Return the matrix e^(∓2πi jk/n) over j < rows and k < columns.
 
-    Whole turns are taken off jk, because sines of large angles are less exact.
+    Whole turns are taken off, because sines of large angles are less exact.
     """
     shape = (rows, columns)
     steps = ops.broadcast(ops.iota(rows), shape, [1]) * ops.broadcast(ops.iota(columns), shape)
-    angles = ops.cast(steps % n, dtype.wide) * (2 * pi / n)
+    half = n // 2
+    angles = ops.cast((steps + half) % n - half, dtype.wide) * (2 * pi / n)
     sines = ops.sin(angles)
     return Pair(ops.cast(ops.cos(angles), dtype), ops.cast(-sines if forward else sines, dtype))
 

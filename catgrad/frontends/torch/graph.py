@@ -11,12 +11,13 @@ from typing import Any
 
 from catgrad.dims import Size
 from catgrad.errors import CatgradError, UnsupportedOp
-from catgrad.frontends.torch.operands import type_of, type_of_parts
-from catgrad.frontends.torch.pairs import Pair, reads_complex
+from catgrad.frontends.torch.operands import type_of_parts
+from catgrad.frontends.torch.pairs import Pair, is_complex, reads_complex
 from catgrad.frontends.torch.registry import CONTIGUOUS, DO, RANDOM, require, translation
 from catgrad.terms.op import scope
 from catgrad.terms.structural import Label
 from catgrad.terms.var import Var
+from catgrad.types import NdArrayType
 
 PLACEMENT = {"device", "layout", "pin_memory", "memory_format", "non_blocking"}
 """Arguments for layout and device, which a term does not have."""
@@ -25,6 +26,9 @@ UNKNOWN = "an operation must be supported by the front end"
 
 REFUSED = object()
 """The value of an operation that cannot be translated, and of those that read it."""
+
+TOKEN = object()
+"""The value by which operations with effects are in order."""
 
 
 class Walk:
@@ -107,7 +111,7 @@ class Walk:
                 "numbers must not depend on a symbolic axis", "this one does", "leave it out of `dynamic`"
             )
         if node.target is torch.ops.higher_order.with_effects:
-            return (None, None)  # a check of values, such as that of torch.linalg.inv
+            return (TOKEN, None)  # a check of values, such as that of torch.linalg.inv
         if node.target is operator.getitem:
             return self._part(node, values[node.args[0]])
         if self._is_constant(node, values):
@@ -170,7 +174,6 @@ class Walk:
             self.variables[node] = self._constant(node.name, value)
         return self.variables[node]
 
-
     def _constant(self, name: str, value: Any) -> Any:
         if not value.is_complex():
             return self.constant(name, value)
@@ -204,9 +207,15 @@ def _check(node: Any, result: Any, size: Callable[[Any], Size]) -> None:
     for ours, theirs in [(result, wanted)] if is_one else zip(result or (), wanted or (), strict=False):
         if not isinstance(ours, (Var, Pair)):
             continue
-        must = type_of_parts(theirs, size) if isinstance(ours, Pair) else type_of(theirs, size)
-        if ours.type is not must:
-            raise UnsupportedOp(f"the result must be {must}", f"it would be {ours.type}", "report this")
+        must, found = (is_complex(theirs), type_of_parts(theirs, size)), (is_complex(ours), ours.type)
+        if found != must:
+            raise UnsupportedOp(
+                f"the result must be {_shown(*must)}", f"it would be {_shown(*found)}", "report this"
+            )
+
+
+def _shown(is_complex: bool, type: NdArrayType) -> str:
+    return f"complex, with parts {type}" if is_complex else str(type)
 
 
 def _labelled(node: Any, result: Any) -> Any:

@@ -13,10 +13,12 @@ from catgrad.errors import OptionError
 from catgrad.frontends.torch import (  # noqa: F401  # each registers a family of operations
     activations,
     alignment,
+    antialiasing,
     arithmetic,
     attention,
     comparisons,
     complex,
+    complex_functions,
     composites,
     contractions,
     convolutions,
@@ -158,9 +160,7 @@ class _Importer:
         self.changed = changed | _changed(self.program, export.train)
         self.trained = trained
         self.inputs = {
-            spec.arg.name: self._type(spec.arg.name)
-            for spec in self.specs
-            if spec.kind.name == "USER_INPUT"
+            spec.arg.name: self._type(spec.arg.name) for spec in self.specs if spec.kind.name == "USER_INPUT"
         }
         self.assumed = tuple(self.axes.assumptions(export.inputs))
         self.parameters: dict[str, Array] = {}

@@ -34,7 +34,7 @@ def type_of(tensor: Any, size: Callable[[Any], Size] = int) -> NdArrayType:
 
 
 def type_of_parts(tensor: Any, size: Callable[[Any], Size] = int) -> NdArrayType:
-    """Return the type of the real and the imaginary part of a complex tensor."""
+    """Return the type of a tensor, or of the real and the imaginary part of a complex one."""
     return NdArrayType(tuple(map(size, tensor.shape)), dtype_from(tensor.dtype.to_real()))
 
 

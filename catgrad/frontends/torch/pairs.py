@@ -89,13 +89,13 @@ def bilinear(product: Callable[[Any, Any], Any], x: Any, y: Any) -> Any:
 
 
 def is_complex(value: Any) -> bool:
-    """Return whether a value is complex: a pair, a tensor of PyTorch, a number, a dtype, or one of several."""
+    """Return whether a value is complex: a pair, a tensor, a number, a dtype, or one of several."""
     import torch
 
     if isinstance(value, torch.Tensor):
-        return value.is_complex()
+        return is_complex(value.dtype)
     if isinstance(value, torch.dtype):
-        return value.is_complex
+        return bool(value.is_complex)
     if isinstance(value, (list, tuple)):
         return any(map(is_complex, value))
     return isinstance(value, (Pair, complex))

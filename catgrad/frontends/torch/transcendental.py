@@ -109,3 +109,18 @@ def entropy(x: Any) -> Any:
     x = as_floating(x)
     inside = ops.select(x > 0, x, ops.select(x == 0, Constant(x.type, 1)(), x))
     return ops.select(x < 0, Constant(x.type, -inf)(), -(x * ops.log(inside)))
+
+
+@aten("ldexp.Tensor")
+def times_power_of_2(x: Any, y: Any) -> Any:
+    """Product with a power of 2: x · 2ʸ."""
+    x, y = floats(x, y)
+    return x * ops.power(Constant(y.type, 2)(), y)
+
+
+@aten("angle.default")
+def angle_of_real(x: Any) -> Any:
+    """Angle of a real number: π below 0, else 0, and NaN at NaN."""
+    x = as_floating(x)
+    turned = ops.select(x < 0, Constant(x.type, pi)(), zeros_like(x))
+    return ops.stop_gradient(ops.select(x == x, turned, x))
