@@ -64,6 +64,8 @@ ARITHMETIC = {
     **{name: [(EDGES,)] for name in ("isfinite", "isposinf", "isneginf")},
     **{f"bitwise_{way}_shift.Tensor": [(WHOLE, whole(4, 2, 3)), (WHOLE.int(), whole(4, 2, 3).int())]
        for way in ("left", "right")},
+    **{f"__{way}shift__.Tensor": [(WHOLE, whole(4, 2, 3))] for way in "lr"},
+    **{f"__{way}shift__.Scalar": [(WHOLE, 2)] for way in "lr"},
     **{f"bitwise_{way}_shift.Tensor_Scalar": [(WHOLE, 2)] for way in ("left", "right")},
     **{f"bitwise_{way}_shift.Scalar_Tensor": [(9, whole(4, 2, 3))] for way in ("left", "right")},
     "gcd": [(WHOLE, WHOLE.flip(0)), (WHOLE.int(), WHOLE.flip(1).int())], "lcm": [(WHOLE, WHOLE.flip(0))],

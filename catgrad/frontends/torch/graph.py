@@ -14,6 +14,7 @@ from catgrad.errors import CatgradError, UnsupportedOp
 from catgrad.frontends.torch.operands import type_of_parts
 from catgrad.frontends.torch.pairs import Pair, is_complex, reads_complex
 from catgrad.frontends.torch.registry import CONTIGUOUS, DO, RANDOM, require, translation
+from catgrad.frontends.torch.short_integers import check_operands, wrapped
 from catgrad.terms.op import scope
 from catgrad.terms.structural import Label
 from catgrad.terms.var import Var
@@ -138,8 +139,9 @@ class Walk:
             "its axes are permuted or broadcast",
             "apply .contiguous() to it",
         )
+        check_operands(node)
         with scope(node.name if str(node.target) in RANDOM else ""):
-            result = meaning(*args, **kwargs)
+            result = wrapped(node, meaning(*args, **kwargs))
         _check(node, result, self.size)
         return result
 

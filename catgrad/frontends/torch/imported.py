@@ -221,7 +221,8 @@ class _Importer:
         return self.variables[name]
 
     def _buffer(self, name: str, tensor: Any) -> Any:
-        value, type = np.array(as_numpy(tensor)), type_of(tensor)
+        type = type_of(tensor)
+        value = as_numpy(tensor).astype(type.dtype.numpy)
         self.buffers[name] = value
         is_one_number = value.size and is_uniform(value) and np.isfinite(value).all()
         drawn = Filled(value.flat[0].item()) if is_one_number else None
