@@ -12,7 +12,7 @@ from catgrad.programs.program import evaluate
 
 torch = pytest.importorskip("torch", reason="PyTorch, the other side of the comparison, is not installed")
 
-from tests.conformance.torch_complex import SPECTRAL, SpectralConvolution  # noqa: E402  # it needs PyTorch
+from tests.conformance.torch_complex import SPECTRAL, ComplexRotary, SpectralConvolution  # noqa: E402  # it needs PyTorch
 from tests.conformance.torch_inputs import real  # noqa: E402
 from tests.conformance.torch_models import Function  # noqa: E402
 
@@ -58,6 +58,23 @@ def test_results_in_single_precision_are_as_exact_as_those_of_pytorch():
     [found] = evaluate(from_torch(function, x.float()).model, x.float().numpy())
     assert found.dtype == np.float32
     assert np.abs(found - exact).max() <= 1e-5
+
+
+def test_large_complex_constants_are_buffers():
+    torch.manual_seed(0)
+    module, x = ComplexRotary(64, 128).double(), real(2, 60, 64)
+    learner = compile_module(module, x, torch.optim.SGD(module.parameters(), 0.1), nn.MSELoss())
+    assert {name.rpartition(".")[2] for name in learner.buffers} == {"real", "imag"}
+    np.testing.assert_allclose(learner.predict(x.numpy()), module(x).detach().numpy(), atol=1e-12)
+    module.load_state_dict(learner.state_dict())
+
+
+def test_transformed_axes_are_fixed():
+    module, x = SPECTRAL["mixing"][0](), real(2, 5, 6).float()
+    with pytest.raises(
+        UnsupportedOp, match="lengths of a Fourier transform must be fixed, but they are time, 6"
+    ):
+        from_torch(module, x, dynamic=("batch", "time"))
 
 
 class Scaled(nn.Module):
