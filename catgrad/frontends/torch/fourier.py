@@ -20,15 +20,17 @@ MAX_MATRIX_ROWS = 32
 @aten("_fft_r2c.default")
 def of_real(x: Any, dim: list[int], normalization: int, onesided: bool) -> Pair:
     """Transform a real array; of the last of the axes, `onesided` keeps frequencies up to n/2."""
-    y = _transforms(x, dim, normalization, forward=True)
-    kept = x.shape[dim[-1]] // 2 + 1
-    return in_parts(narrow)(y, dim[-1], 0, kept) if onesided else y
+    scale, (*others, last) = _scale([x.shape[axis] for axis in dim], normalization), dim
+    y = transform(x, last % x.type.rank, forward=True)
+    kept = in_parts(narrow)(y, last, 0, x.shape[last] // 2 + 1) if onesided else y
+    return _transforms(kept, others, scale, forward=True)
 
 
 @of_pairs("_fft_c2c.default")
 def of_complex(x: Pair, dim: list[int], normalization: int, forward: bool) -> Pair:
     """Transform a complex array."""
-    return _transforms(x, dim, normalization, forward)
+    scale = _scale([x.shape[axis] for axis in dim], normalization)
+    return _transforms(x, dim, scale, forward)
 
 
 @of_pairs("_fft_c2r.default")
@@ -49,9 +51,8 @@ def to_real(x: Pair, dim: list[int], normalization: int, last_dim_size: int) -> 
     return transform(x, last, forward=False).real * scale
 
 
-def _transforms(x: Any, axes: list[int], normalization: int, forward: bool) -> Pair:
+def _transforms(x: Pair, axes: list[int], scale: float, forward: bool) -> Pair:
     """Transform along each of these axes, and scale."""
-    scale = _scale([x.shape[axis] for axis in axes], normalization)
     for axis in axes:
         x = transform(x, axis % len(x.shape), forward)
     return Pair(x.real * scale, x.imag * scale)
@@ -65,7 +66,7 @@ def _scale(sizes: list[Any], normalization: int) -> float:
         f"they are {', '.join(map(str, sizes))}",
         "leave the axis out of `dynamic`",
     )
-    return float({0: 1.0, 1: prod(sizes) ** -0.5, 2: 1 / max(prod(sizes), 1)}[normalization])
+    return float({0: 1.0, 1: prod(sizes) ** -0.5, 2: 1 / prod(sizes)}[normalization])
 
 
 def transform(x: Any, axis: int, forward: bool) -> Any:
