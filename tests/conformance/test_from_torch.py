@@ -19,7 +19,8 @@ from tests.conformance.test_pytorch_spatial import convolutions, pools
 
 torch = pytest.importorskip("torch", reason="PyTorch, the other side of the comparison, is not installed")
 
-from tests.conformance.torch_models import Function  # noqa: E402  # it needs PyTorch
+from tests.conformance.torch_complex import COMPLEX  # noqa: E402  # it needs PyTorch
+from tests.conformance.torch_models import Function  # noqa: E402
 from tests.conformance.torch_modules import CASES, made  # noqa: E402
 from tests.conformance.torch_overloads import FAMILIES, full_name  # noqa: E402
 
@@ -34,7 +35,7 @@ TESTED_IN_TRAINING = {name for name in RANDOM if REGISTRY[name].__module__.endsw
 
 TOLERANCE = {"CELU(alpha=0.6)": 1e-6, "Hardsigmoid()": 1e-6}
 """Operations whose reverse in PyTorch has single precision."""
-TRAINED = ["mlp", "cnn", "block", "lstm deep", "gru"]
+TRAINED = ["mlp", "cnn", "block", "lstm deep", "gru", "spectral convolution"]
 
 
 def leaves(tree):
@@ -144,7 +145,7 @@ def test_every_registered_operation_is_tested():
     modules, inputs = zip(*map(made, CASES), strict=True)
     graph = Export(All(modules), (inputs,), train=False, dynamic=()).decomposed().graph
     found = {str(node.target) for node in graph.nodes}
-    called = {name for family in FAMILIES.values() for name in map(full_name, family)}
+    called = {name for family in [*FAMILIES.values(), COMPLEX] for name in map(full_name, family)}
     of_pytorch = {name for name in REGISTRY if name.startswith("aten.")}  # others: test_torch_families.py
     assert of_pytorch - TESTED_IN_TRAINING - called <= found
 

@@ -8,14 +8,16 @@ import numpy as np
 import pytest
 
 from catgrad.frontends.torch import from_torch
-from catgrad.frontends.torch.registry import COMPOSITES, REGISTRY
+from catgrad.frontends.torch.registry import COMPOSITES, PAIRS, REGISTRY
 from catgrad.functors import Expand, reverse
 from catgrad.programs.program import evaluate
 from catgrad.terms.structural import is_differentiable
 
 torch = pytest.importorskip("torch", reason="PyTorch, the other side of the comparison, is not installed")
 
-from tests.conformance.torch_composites import COMPOSITE, WITHOUT_GRADIENT  # noqa: E402  # it needs PyTorch
+from tests.conformance import torch_complex, torch_composites  # noqa: E402  # they need PyTorch
+from tests.conformance.torch_complex import COMPLEX  # noqa: E402
+from tests.conformance.torch_composites import COMPOSITE  # noqa: E402
 from tests.conformance.torch_overloads import (  # noqa: E402  # it needs PyTorch
     FAMILIES,
     FIXED,
@@ -25,7 +27,8 @@ from tests.conformance.torch_overloads import (  # noqa: E402  # it needs PyTorc
     full_name,
 )
 
-FAMILIES, VALUE_ONLY = {**FAMILIES, "composite": COMPOSITE}, {**VALUE_ONLY, **WITHOUT_GRADIENT}
+FAMILIES = {**FAMILIES, "composite": COMPOSITE, "complex": COMPLEX}
+VALUE_ONLY |= torch_composites.WITHOUT_GRADIENT | torch_complex.WITHOUT_GRADIENT
 pytree = torch.utils._pytree
 TOLERANCE = 1e-10
 INPUT = object()
@@ -33,7 +36,7 @@ INPUT = object()
 
 
 class Call:
-    """One call of an overload, of which the tensors are inputs."""
+    """One call of an overload, of which the tensors are inputs; complex ones are pairs of real numbers."""
 
     def __init__(self, overload, number, arguments):
         packet, _, name = overload.partition(".")
@@ -42,16 +45,22 @@ class Call:
         named = dict(arguments) if isinstance(arguments, dict) else {"args": arguments}
         leaves, self.spec = pytree.tree_flatten((tuple(named.pop("args")), named))
         self.leaves = [INPUT if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
-        self.inputs = [leaf.detach().clone() for leaf in leaves if isinstance(leaf, torch.Tensor)]
+        tensors = [leaf.detach().clone() for leaf in leaves if isinstance(leaf, torch.Tensor)]
+        self.are_complex = [x.is_complex() for x in tensors]
+        self.inputs = [torch.view_as_real(x) if x.is_complex() else x for x in tensors]
 
     def __call__(self, inputs):
         """Return the tensors among the results."""
-        given = iter(inputs)
+        given = (
+            torch.view_as_complex(x) if paired else x
+            for x, paired in zip(inputs, self.are_complex, strict=True)
+        )
         args, named = pytree.tree_unflatten(
             [next(given) if leaf is INPUT else leaf for leaf in self.leaves], self.spec
         )
         results = [y for y in pytree.tree_leaves(self.operation(*args, **named)) if y is not None]
-        return results[: OUTPUTS.get(self.overload)]
+        kept = results[: OUTPUTS.get(self.overload)]
+        return [torch.view_as_real(y.resolve_conj()) if y.is_complex() else y for y in kept]
 
     def gradients(self, cotangents):
         """Return the gradients of the floating-point inputs by torch.autograd, if there are any."""
@@ -95,7 +104,7 @@ def calls_of(family):
 
 def difference(found, wanted, tolerance):
     """Return in which way two arrays differ; an empty text if they are close."""
-    wanted = wanted.detach().numpy()
+    wanted = wanted.detach().numpy(force=True)
     if found.shape != wanted.shape or found.dtype != wanted.dtype:
         return f"{found.dtype}{found.shape} for {wanted.dtype}{wanted.shape}"
     close = np.isclose(found, wanted, rtol=tolerance, atol=tolerance, equal_nan=True)
@@ -115,7 +124,7 @@ def translated(monkeypatch):
 
         return recorded
 
-    for registry in (REGISTRY, COMPOSITES):
+    for registry in (REGISTRY, COMPOSITES, PAIRS):
         for name, meaning in registry.items():
             monkeypatch.setitem(registry, name, recording(name, meaning))
     return names
@@ -161,3 +170,7 @@ def test_overloads_agree_with_pytorch(family, translated):
 def test_every_composite_operation_is_tested():
     assert set(COMPOSITES) == set(map(full_name, COMPOSITE))
     assert not set(COMPOSITES) & set(REGISTRY)  # registered ones are never decomposed
+
+
+def test_every_operation_of_complex_arrays_is_tested():
+    assert set(PAIRS) <= set(map(full_name, COMPLEX))

@@ -100,6 +100,8 @@ PRODUCTS = {
     "einsum": (lambda x, y: torch.einsum("bij,bkj->bik", x, y), real(2, 3, 4), real(2, 5, 4)),
     "einsum of one": (lambda x: (torch.einsum("ij->ji", x), torch.einsum("ij->", x)), X),
     "einsum of three": (lambda x, y: torch.einsum("ij,kj,kl->il", x, y, y), X, Y),
+    "inverse": (torch.linalg.inv, real(3, 3)),
+    "solution": (torch.linalg.solve, real(3, 3), real(3, 2)),
     "attention": (lambda q, k: attention(q, k, k), real(2, 2, 5, 4), real(2, 2, 3, 4)),
     "attention, causal": (
         lambda q, k: attention(q, k, k, is_causal=True, scale=0.3),

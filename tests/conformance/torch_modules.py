@@ -6,7 +6,8 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch, the other side of the comparison, is not installed")
 
-from tests.conformance.torch_functions import FUNCTIONS  # noqa: E402  # it needs PyTorch
+from tests.conformance.torch_complex import SPECTRAL  # noqa: E402  # it needs PyTorch
+from tests.conformance.torch_functions import FUNCTIONS  # noqa: E402
 from tests.conformance.torch_inputs import TIMES, X, real, whole  # noqa: E402
 from tests.conformance.torch_models import Block, Experts, Function, cnn, mlp, used  # noqa: E402
 
@@ -93,7 +94,7 @@ ACTIVATIONS = [
 ]  # fmt: skip
 
 CASES = {
-    **{name: (make, inputs) for name, (make, *inputs) in LAYERS.items()},
+    **{name: (make, inputs) for name, (make, *inputs) in {**LAYERS, **SPECTRAL}.items()},
     **{str(layer): (lambda layer=layer: layer, [3 * X]) for layer in ACTIVATIONS},
     **{f"torch: {name}": (lambda f=f: Function(f), inputs) for name, (f, *inputs) in FUNCTIONS.items()},
 }

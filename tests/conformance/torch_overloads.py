@@ -41,6 +41,7 @@ SPECIAL = {
     **{name: [(3 * X,), (EDGES[3:],)] for name in ("erfc", "special_erfcx", "special_log_ndtr")},
     **{name: [(9 * X,), (EDGES[3:],)] for name in ("i0", "special_i0e", "special_i1", "special_i1e")},
     "special_ndtr": [(3 * X,)],
+    **{name: [(9 * X,)] for name in ("special_modified_bessel_i0", "special_modified_bessel_i1")},
     "erfinv": [(U,), (EDGES[3:],)], "special_ndtri": [(P / 10,), (EDGES[3:],)],
     "digamma": [(3 * X,), (P,), (EDGES[:-1],)], "lgamma": [(3 * X,), (P,), (EDGES,)],
     "polygamma": [(0, P), (1, X), (2, P), (4, P)],
@@ -58,11 +59,13 @@ ARITHMETIC = {
     "addcmul": [(X, Y, P), {"args": (X, Y, P), "value": 0.5}],
     "addcdiv": [(X, Y, P), {"args": (X, Y, P), "value": 2}],
     "lerp.Scalar": [(X, Y, 0.3), (X, Y, 0.8)], "lerp.Tensor": [(X, Y, P)],
-    "heaviside": [(EDGES, OTHERS)],
+    "heaviside": [(EDGES, OTHERS)], "sgn": [(EDGES,), (WHOLE,)], "ldexp.Tensor": [(X, W), (X, Y)],
     "round.decimals": [{"args": (X,), "decimals": 1}, {"args": (X * 100,), "decimals": -1}],
     **{name: [(EDGES,)] for name in ("isfinite", "isposinf", "isneginf")},
     **{f"bitwise_{way}_shift.Tensor": [(WHOLE, whole(4, 2, 3)), (WHOLE.int(), whole(4, 2, 3).int())]
        for way in ("left", "right")},
+    **{f"__{way}shift__.Tensor": [(WHOLE, whole(4, 2, 3))] for way in "lr"},
+    **{f"__{way}shift__.Scalar": [(WHOLE, 2)] for way in "lr"},
     **{f"bitwise_{way}_shift.Tensor_Scalar": [(WHOLE, 2)] for way in ("left", "right")},
     **{f"bitwise_{way}_shift.Scalar_Tensor": [(9, whole(4, 2, 3))] for way in ("left", "right")},
     "gcd": [(WHOLE, WHOLE.flip(0)), (WHOLE.int(), WHOLE.flip(1).int())], "lcm": [(WHOLE, WHOLE.flip(0))],
@@ -127,6 +130,8 @@ REARRANGING = {
     "pixel_shuffle": [(real(2, 8, 3, 2), 2)], "pixel_unshuffle": [(real(2, 3, 4, 6), 2)],
     "channel_shuffle": [(real(2, 6, 3), 3)], "native_channel_shuffle": [(real(2, 6, 2, 2), 2)],
     "unfold": [(X, 1, 2, 1), (CUBE, 0, 2, 3)],
+    "unfold_backward": [(real(3, 3, 2), [3, 4], 1, 2, 1), (real(2, 4, 3), [5, 4], 0, 3, 2),
+                        (real(1, 3, 2), [3, 4], 1, 2, 1)],
     "im2col": [(real(2, 3, 5, 6), (2, 3), (2, 1), (1, 0), (1, 2)),
                (real(3, 5, 6), (2, 2), (1, 1), (0, 0), (2, 2))],
     "col2im": [(real(2, 12, 12), (4, 5), (2, 2), (1, 1), (0, 0), (1, 1)),
@@ -171,10 +176,14 @@ STATISTICS = {
 
 SCALES = torch.tensor([-4.0, -3.0, -0.5, 0.0, 0.5, 3.0, 4.0, 1000.0, -1000.0], dtype=torch.float64)
 
+LABELS_OF_ROWS = torch.tensor([[1, 0, -1, 2], [-1, 1, 2, 0], [3, 2, 3, -1]])
+
 LOSSES = {
     **{name: [(SCALES,), (X,)] for name in ("hardsigmoid", "hardswish", "mish", "log_sigmoid_forward")},
     "celu": [(SCALES, 0.5), (X,)], "threshold": [(SCALES, 0.5, 2.0), (EDGES, 1.0, 0.0)],
-    "glu": [(X,), (CUBE, 0)],
+    "glu": [(X,), (CUBE, 0)], "rrelu_with_noise_functional": [(X, Y)],
+    "multilabel_margin_loss_forward": [(X, LABELS_OF_ROWS, k) for k in (0, 1, 2)]
+    + [(X[0], LABELS_OF_ROWS[0], 1)],
     "_prelu_kernel": [(X, real(4)), (X.round(), real(3, 1))],
     **{name: [(X, Y, k) for k in (0, 1, 2)] + [(X.round(), Y.round())]
        for name in ("mse_loss", "smooth_l1_loss", "huber_loss", "soft_margin_loss")},
@@ -210,6 +219,9 @@ RESIZED = (
 NEAREST = (("1d", LINES, 1), ("2d", IMAGE, 2), ("3d", VOLUME, 3))
 
 IMAGES = {
+    **{f"_upsample_{name}2d_aa": [(IMAGE, [3, 2], False), (IMAGE, [7, 3], True),
+                                 (IMAGE, [2, 5], False, 0.4, 1.3)]
+       for name in ("bilinear", "bicubic")},
     **{f"upsample_{name}.vec": [(x, None, False, [1.7, 0.6, 2.3][:k]), (x, [7, 3, 5][:k], True, None)]
        for name, x, k in RESIZED},
     "upsample_linear1d": resized((2, 2, 5), [3], 1.9),
@@ -295,11 +307,12 @@ OUTPUTS = {
     "_linalg_det": 1, "_linalg_slogdet": 2, "_linalg_solve_ex": 1,
     "linalg_cholesky_ex": 1, "linalg_inv_ex": 1,
     "_ctc_loss": 1, "_ctc_loss.Tensor": 1, "_embedding_bag": 1, "_embedding_bag_forward_only": 1,
-    "log_sigmoid_forward": 1,
+    "log_sigmoid_forward": 1, "rrelu_with_noise_functional": 1,
 }  # fmt: skip
 """The number of results that are compared, where the front end has not all."""
 NO_DERIVATIVE = "PyTorch has none"
 VALUE_ONLY = {
+    "special_modified_bessel_i0": NO_DERIVATIVE, "special_modified_bessel_i1": NO_DERIVATIVE,
     "_embedding_bag_forward_only": NO_DERIVATIVE, "heaviside": NO_DERIVATIVE,
     "scatter.reduce": NO_DERIVATIVE, "scatter.value_reduce": NO_DERIVATIVE,
     "native_channel_shuffle": NO_DERIVATIVE, "floor_divide": NO_DERIVATIVE,
@@ -313,6 +326,7 @@ VALUE_ONLY = {
 }  # fmt: skip
 """Overloads or calls whose gradient is not compared, with the reason."""
 FIXED = {
+    "rrelu_with_noise_functional": [1],
     "nll_loss_forward": [2], "nll_loss2d_forward": [2], "soft_margin_loss": [1],
     "binary_cross_entropy": [2], "binary_cross_entropy_with_logits": [2, 3],
 }  # fmt: skip

@@ -183,14 +183,19 @@ class Inner(nn.Module):
 
 DEPENDENT = r"must not depend on data.*in <lambda> \(test_from_torch.py, line \d+\); select by torch.where"
 
-FFT = r"aten\._fft_r2c\.default.*in block\.1 \(.*, line \d+\); write .*import-pytorch"
+SVD = r"aten\._linalg_svd\.default.*in block\.1 \(.*, line \d+\); write .*import-pytorch"
+LEAVES = r"must be real, but output 0 is complex; pass torch.view_as_real"
 
 REFUSED = [
-    (Inner(torch.fft.rfft), UnsupportedOp, FFT),
+    (Inner(torch.linalg.svdvals), UnsupportedOp, SVD),
+    (Inner(torch.fft.rfft), UnsupportedOp, LEAVES),
+    (Function(lambda x: torch.fft.rfft(x).tanh().real), UnsupportedOp, "tanh.*only for real ones.*x.imag"),
+    (Function(lambda x: torch.add(x + 0j, x, alpha=1j).imag), UnsupportedOp, "alpha|factor.*must be real"),
     (Inner(lambda x: x if x.sum() > 0 else -x), UnsupportedOp, DEPENDENT),
     (Function(lambda x: x[x > 0]), UnsupportedOp, r"aten.index.Tensor: an index must be an integer array"),
     (Function(lambda x: torch.cond(x.sum() > 0, torch.sin, torch.cos, (x,))), UnsupportedOp, "cond"),
-    (Function(lambda x: x.to(torch.int16)), DtypeError, "int16.*cast"),
+    (Function(lambda x: x.to(torch.uint16)), DtypeError, "uint16.*cast"),
+    (Function(lambda x: x.to(torch.uint8) < 300), UnsupportedOp, "must fit this dtype, but one is 300.*cast"),
     (Function(lambda x: x @ x), UnsupportedOp, "on the example inputs.*Expected size.*try module"),
     (nn.MaxPool1d(2, ceil_mode=True), UnsupportedOp, "max_pool1d.*ceil_mode.*pad"),
     (nn.AvgPool2d(2, divisor_override=3), UnsupportedOp, "avg_pool2d.*divisor_override is 3"),

@@ -136,6 +136,7 @@ aten("isneginf.default")(lambda x: as_floating(x) == -inf)
 
 def _shift(name: str, operation: Callable[[Any, Any], Any]) -> None:
     overloads = [f"bitwise_{name}_shift.{kind}" for kind in ("Tensor", "Tensor_Scalar", "Scalar_Tensor")]
+    overloads += [f"__{name[0]}shift__.{kind}" for kind in ("Tensor", "Scalar")]
     aten(*overloads)(lambda x, y: operation(*together(x, y)))
 
 

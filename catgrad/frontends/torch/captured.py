@@ -12,7 +12,9 @@ from catgrad.dims import Dim
 from catgrad.frontends.torch.export import Export
 from catgrad.frontends.torch.graph import Walk
 from catgrad.frontends.torch.operands import type_of
+from catgrad.frontends.torch.pairs import require_real
 from catgrad.frontends.torch.registry import RANDOM, require
+from catgrad.frontends.torch.short_integers import is_short
 from catgrad.frontends.torch.signature import EAGERLY, Signature, number
 from catgrad.frontends.torch.tensors import constant, held
 from catgrad.functors import factor_buffers, factor_run_numbers
@@ -96,6 +98,11 @@ class _Import:
     def __init__(self, export: Export) -> None:
         self.program, self.size = export.decomposed(), export.axes.size
         self.assumed = tuple(export.axes.assumptions(export.inputs))
+        nodes = self.program.graph.nodes
+        short = next((str(node.target) for node in nodes if is_short(node.meta.get("val"))), "")
+        require(not short, "integers must have 32 or 64 bits", f"those of {short} have fewer", EAGERLY)
+        for k, value in enumerate(export.inputs):
+            require_real(value, f"input {k}")
         self.types = [type_of(value, self.size) for value in export.inputs]
         self.outputs: list[Any] = []
         self.changed: list[int] = []
@@ -119,7 +126,8 @@ class _Import:
         names = [spec.arg.name for spec in specs.input_specs if spec.kind.name == "USER_INPUT"]
         new: list[Any] = []
         outputs: list[Any] = []
-        for spec, result in zip(specs.output_specs, results, strict=True):
+        for k, (spec, result) in enumerate(zip(specs.output_specs, results, strict=True)):
+            require_real(result, f"output {k}")
             if spec.kind.name == "USER_INPUT_MUTATION":
                 self.changed.append(names.index(spec.target))
                 new.append(result)

@@ -6,7 +6,8 @@ import operator
 from typing import Any
 
 from catgrad.frontends.torch.own_gradients import check_updates
-from catgrad.frontends.torch.registry import CONDITIONS, REGISTRY, translation
+from catgrad.frontends.torch.pairs import reads_complex
+from catgrad.frontends.torch.registry import CONDITIONS, PAIRS, REGISTRY, translation
 
 GRAD_MODE = "wrap_with_set_grad_enabled"
 """The operation that has a block under torch.no_grad() or torch.enable_grad()."""
@@ -50,7 +51,7 @@ def _table(torch: Any) -> Any:
     """Return PyTorch's decompositions, except those of registered operations."""
     table = torch.export.default_decompositions()
     for operation in list(table):
-        if str(operation) in REGISTRY:
+        if str(operation) in REGISTRY or str(operation) in PAIRS:
             table.pop(operation)
     return table
 
@@ -66,7 +67,7 @@ def _is_translated(node: Any) -> bool:
     ):
         return True
     condition = CONDITIONS.get(str(node.target))
-    return translation(node.target) is not None and (
+    return translation(node.target, reads_complex(node)) is not None and (
         condition is None or condition(*node.args, **node.kwargs)
     )
 

@@ -124,7 +124,7 @@ def remainder(x: Any, y: Any) -> Any:
     return ops.select((rest != 0) & ((rest < 0) != (y < 0)), rest + y, rest)
 
 
-@aten("neg.default")
+@aten("neg.default", "_neg_view.default")
 def negate(x: Any) -> Any:
     """Negative: -x."""
     return -x
@@ -148,7 +148,8 @@ def _sign(x: Any) -> Any:
 
 
 UNARY: dict[str, Callable[[Any], Any]] = {
-    "abs": ops.absolute, "floor": ops.floor, "relu": ops.relu, "round": ops.round, "sign": _sign,
+    "abs": ops.absolute, "floor": ops.floor, "relu": ops.relu, "round": ops.round,
+    "sgn": _sign, "sign": _sign,
 }  # fmt: skip
 FLOATING: dict[str, Callable[[Any], Any]] = {
     "cos": ops.cos, "erf": ops.erf, "exp": ops.exp, "expm1": ops.expm1, "log": ops.log,

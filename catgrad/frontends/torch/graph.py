@@ -11,11 +11,14 @@ from typing import Any
 
 from catgrad.dims import Size
 from catgrad.errors import CatgradError, UnsupportedOp
-from catgrad.frontends.torch.operands import type_of
+from catgrad.frontends.torch.operands import type_of_parts
+from catgrad.frontends.torch.pairs import Pair, is_complex, reads_complex
 from catgrad.frontends.torch.registry import CONTIGUOUS, DO, RANDOM, require, translation
+from catgrad.frontends.torch.short_integers import check_operands, wrapped
 from catgrad.terms.op import scope
 from catgrad.terms.structural import Label
 from catgrad.terms.var import Var
+from catgrad.types import NdArrayType
 
 PLACEMENT = {"device", "layout", "pin_memory", "memory_format", "non_blocking"}
 """Arguments for layout and device, which a term does not have."""
@@ -24,6 +27,9 @@ UNKNOWN = "an operation must be supported by the front end"
 
 REFUSED = object()
 """The value of an operation that cannot be translated, and of those that read it."""
+
+TOKEN = object()
+"""The value by which operations with effects are in order."""
 
 
 class Walk:
@@ -63,10 +69,10 @@ class Walk:
         import torch
 
         if any(values[n] is REFUSED for n in node.all_input_nodes):
-            known = node.target is operator.getitem or translation(node.target)
+            known = node.target is operator.getitem or translation(node.target, reads_complex(node))
             is_tensor = isinstance(node.meta.get("val"), (torch.Tensor, tuple, list))
             if not known and is_tensor:
-                self._refuse(node, _unknown())
+                self._refuse(node, _unknown(node))
             return REFUSED
         try:
             return self._call(node, values)
@@ -106,7 +112,7 @@ class Walk:
                 "numbers must not depend on a symbolic axis", "this one does", "leave it out of `dynamic`"
             )
         if node.target is torch.ops.higher_order.with_effects:
-            return (None, None)  # a check of values, such as that of torch.linalg.inv
+            return (TOKEN, None)  # a check of values, such as that of torch.linalg.inv
         if node.target is operator.getitem:
             return self._part(node, values[node.args[0]])
         if self._is_constant(node, values):
@@ -114,9 +120,9 @@ class Walk:
         return self._meaning(node, values)
 
     def _meaning(self, node: Any, values: dict[Any, Any]) -> Any:
-        meaning = translation(node.target)
+        meaning = translation(node.target, reads_complex(node))
         if meaning is None:
-            raise _unknown()
+            raise _unknown(node)
         from torch.fx.node import map_arg
 
         args, kwargs = map_arg((node.args, dict(node.kwargs)), lambda n: self._variable(n, values))
@@ -133,8 +139,9 @@ class Walk:
             "its axes are permuted or broadcast",
             "apply .contiguous() to it",
         )
+        check_operands(node)
         with scope(node.name if str(node.target) in RANDOM else ""):
-            result = meaning(*args, **kwargs)
+            result = wrapped(node, meaning(*args, **kwargs))
         _check(node, result, self.size)
         return result
 
@@ -150,20 +157,30 @@ class Walk:
     def _is_constant(self, node: Any, values: dict[Any, Any]) -> bool:
         import torch
 
+        if torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ()):
+            return False
         read = [values[n] for n in node.all_input_nodes]
-        random = torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
-        return bool(read) and not random and all(isinstance(value, torch.Tensor) for value in read)
+        if not read:
+            known = translation(node.target, reads_complex(node))
+            return known is None and isinstance(node.meta.get("val"), torch.Tensor)
+        return all(isinstance(value, torch.Tensor) for value in read)
 
     def _variable(self, node: Any, values: dict[Any, Any]) -> Any:
-        """Return the value of a node; a constant becomes a variable when it is first read."""
+        """Return the value of a node; a constant becomes a variable, or a pair, when it is first read."""
         import torch
 
         value = values[node] if isinstance(node, torch.fx.Node) else node
         if not isinstance(value, torch.Tensor):
             return value
         if node not in self.variables:
-            self.variables[node] = self.constant(node.name, value)
+            self.variables[node] = self._constant(node.name, value)
         return self.variables[node]
+
+    def _constant(self, name: str, value: Any) -> Any:
+        if not value.is_complex():
+            return self.constant(name, value)
+        real, imag = value.real.clone(), value.imag.clone()
+        return Pair(self.constant(f"{name}.real", real), self.constant(f"{name}.imag", imag))
 
 
 def _computed(node: Any, values: dict[Any, Any]) -> Any:
@@ -175,19 +192,32 @@ def _computed(node: Any, values: dict[Any, Any]) -> Any:
         return node.target(*args, **kwargs)
 
 
-def _unknown() -> UnsupportedOp:
+def _unknown(node: Any) -> UnsupportedOp:
+    if translation(node.target) and reads_complex(node):
+        return UnsupportedOp(
+            "an operation must be supported by the front end for complex arrays",
+            "this one is only for real ones",
+            "apply it to x.real and x.imag, or write it with other operations",
+        )
     return UnsupportedOp(UNKNOWN, "this one is not", DO)
 
 
 def _check(node: Any, result: Any, size: Callable[[Any], Size]) -> None:
     """Check types against those of PyTorch: a difference is an error of the front end."""
     wanted = node.meta.get("val")
-    pairs = [(result, wanted)] if isinstance(result, Var) else zip(result or (), wanted or (), strict=False)
-    for ours, theirs in pairs:
-        if isinstance(ours, Var) and ours.type is not type_of(theirs, size):
+    is_one = isinstance(result, (Var, Pair))
+    for ours, theirs in [(result, wanted)] if is_one else zip(result or (), wanted or (), strict=False):
+        if not isinstance(ours, (Var, Pair)):
+            continue
+        must, found = (is_complex(theirs), type_of_parts(theirs, size)), (is_complex(ours), ours.type)
+        if found != must:
             raise UnsupportedOp(
-                f"the result must be {type_of(theirs, size)}", f"it would be {ours.type}", "report this"
+                f"the result must be {_shown(*must)}", f"it would be {_shown(*found)}", "report this"
             )
+
+
+def _shown(is_complex: bool, type: NdArrayType) -> str:
+    return f"complex, with parts {type}" if is_complex else str(type)
 
 
 def _labelled(node: Any, result: Any) -> Any:

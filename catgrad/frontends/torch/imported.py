@@ -13,9 +13,12 @@ from catgrad.errors import OptionError
 from catgrad.frontends.torch import (  # noqa: F401  # each registers a family of operations
     activations,
     alignment,
+    antialiasing,
     arithmetic,
     attention,
     comparisons,
+    complex,
+    complex_functions,
     composites,
     contractions,
     convolutions,
@@ -24,6 +27,7 @@ from catgrad.frontends.torch import (  # noqa: F401  # each registers a family o
     diagonals,
     elementwise,
     experts,
+    fourier,
     indexing,
     linalg,
     losses,
@@ -51,6 +55,7 @@ from catgrad.frontends.torch.axes import Dynamic
 from catgrad.frontends.torch.export import Export
 from catgrad.frontends.torch.graph import Walk
 from catgrad.frontends.torch.operands import type_of
+from catgrad.frontends.torch.pairs import require_real
 from catgrad.frontends.torch.registry import require
 from catgrad.frontends.torch.tensors import constant, held
 from catgrad.initialisers import ZEROS, Drawn, Filled, Normal, Stored
@@ -155,14 +160,18 @@ class _Importer:
         self.changed = changed | _changed(self.program, export.train)
         self.trained = trained
         self.inputs = {
-            spec.arg.name: type_of(self.nodes[spec.arg.name].meta["val"], self.axes.size)
-            for spec in self.specs
-            if spec.kind.name == "USER_INPUT"
+            spec.arg.name: self._type(spec.arg.name) for spec in self.specs if spec.kind.name == "USER_INPUT"
         }
         self.assumed = tuple(self.axes.assumptions(export.inputs))
         self.parameters: dict[str, Array] = {}
         self.buffers: dict[str, Array] = {}
         self.variables: dict[str, Any] = {}
+
+    def _type(self, name: str) -> NdArrayType:
+        """Return the type of an input."""
+        value = self.nodes[name].meta["val"]
+        require_real(value, f"the input {name}")
+        return type_of(value, self.axes.size)
 
     def model(self) -> Term:
         """Build the term X → Y."""
@@ -177,7 +186,10 @@ class _Importer:
         walk = Walk(self._constant, self.axes.size)
         results = walk.run(self.program.graph_module, values)
         outputs = []
-        for spec, result in zip(self.program.graph_signature.output_specs, results, strict=True):
+        for k, (spec, result) in enumerate(
+            zip(self.program.graph_signature.output_specs, results, strict=True)
+        ):
+            require_real(result, spec.target or f"output {k}")
             if spec.kind.name == "BUFFER_MUTATION":
                 Update(spec.target, result.type).apply(result)
             elif spec.kind.name == "USER_OUTPUT" and result is not None:
@@ -192,6 +204,8 @@ class _Importer:
         if spec.kind.name == "TOKEN":
             return None
         tensor = held(self.program, spec)
+        if spec.target in self.changed or spec.target in self.trained:
+            require_real(tensor, spec.target)
         if spec.target in self.changed:
             return self._buffer(spec.target, tensor)
         if spec.target not in self.trained:
@@ -207,7 +221,8 @@ class _Importer:
         return self.variables[name]
 
     def _buffer(self, name: str, tensor: Any) -> Any:
-        value, type = np.array(as_numpy(tensor)), type_of(tensor)
+        type = type_of(tensor)
+        value = as_numpy(tensor).astype(type.dtype.numpy)
         self.buffers[name] = value
         is_one_number = value.size and is_uniform(value) and np.isfinite(value).all()
         drawn = Filled(value.flat[0].item()) if is_one_number else None

@@ -91,3 +91,27 @@ def negative_log_likelihood(
     if reduction == 0:
         return loss, zeros_like(total)
     return (ops.sum(loss) / total if reduction == 1 else ops.sum(loss)), total
+
+
+@aten("multilabel_margin_loss_forward.default")
+def multilabel_margin(x: Any, target: Any, reduction: int) -> tuple[Any, Any]:
+    """Multilabel margin: Σⱼ Σᵢ max(0, 1 - x[tⱼ] + x[i]) / C, for labels tⱼ and classes i that are none.
+
+    The labels of a row are those before the first -1. The second result is 1 for each class that is a label.
+    """
+    if x.type.rank == 1:
+        rows = [ops.expand_dims(each, 0) for each in (x, target)]
+        loss, is_label = multilabel_margin(*rows, reduction)
+        return ops.reshape(loss), ops.squeeze(is_label, 0)
+    n, classes = x.shape
+    shape, integer = (n, classes, classes), target.dtype
+    is_listed = ops.cumsum(ops.cast(target < 0, integer), 1) == 0
+    labels = ops.select(is_listed, target, zeros_like(target))
+    own = ops.broadcast(ops.take_along_axis(x, labels, 1), shape, [2])
+    listed = ops.broadcast(is_listed, shape, [2])
+    same = ops.broadcast(labels, shape, [2]) == ops.broadcast(ops.iota(classes, integer), shape, [0, 1])
+    is_label = ops.any(listed & same, 1)
+    counts = listed & ~ops.broadcast(is_label, shape, [1])
+    margins = ops.relu(1 - own + ops.broadcast(x, shape, [1])) / classes
+    loss = ops.sum(ops.select(counts, margins, zeros_like(margins)), [1, 2])
+    return reduced(loss, reduction), ops.cast(is_label, x.dtype)

@@ -10,6 +10,7 @@ from typing import Any
 from catgrad import ops
 from catgrad.dims import Dim, Size
 from catgrad.errors import DtypeError
+from catgrad.frontends.torch.short_integers import LEAST
 from catgrad.ops.shape import Shape
 from catgrad.terms.structural import Constant
 from catgrad.terms.var import Var
@@ -17,8 +18,10 @@ from catgrad.types import Dtype, NdArrayType
 
 
 def dtype_from(torch_dtype: Any) -> Dtype:
-    """Return the dtype of this name. Raises: DtypeError if there is none."""
+    """Return the dtype of this name, int32 for short integers. Raises: DtypeError if there is none."""
     name = str(torch_dtype).removeprefix("torch.")
+    if name in LEAST:
+        return Dtype.int32
     if name not in Dtype.__members__:
         raise DtypeError(
             f"a tensor must have one of the dtypes {', '.join(Dtype.__members__)}",
@@ -31,6 +34,11 @@ def dtype_from(torch_dtype: Any) -> Dtype:
 def type_of(tensor: Any, size: Callable[[Any], Size] = int) -> NdArrayType:
     """Return the type of a tensor of PyTorch, real or fake; `size` converts symbolic sizes."""
     return NdArrayType(tuple(map(size, tensor.shape)), dtype_from(tensor.dtype))
+
+
+def type_of_parts(tensor: Any, size: Callable[[Any], Size] = int) -> NdArrayType:
+    """Return the type of a tensor, or of the real and the imaginary part of a complex one."""
+    return NdArrayType(tuple(map(size, tensor.shape)), dtype_from(tensor.dtype.to_real()))
 
 
 def default_float() -> Dtype:

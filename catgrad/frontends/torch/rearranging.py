@@ -7,7 +7,7 @@ from typing import Any
 
 from catgrad import ops
 from catgrad.frontends.torch.images import Numbers, each
-from catgrad.frontends.torch.operands import axes_of
+from catgrad.frontends.torch.operands import axes_of, spread
 from catgrad.frontends.torch.registry import aten
 from catgrad.ops.window import Fold
 
@@ -91,6 +91,13 @@ def channel_shuffle(x: Any, groups: int) -> Any:
 def unfold(x: Any, dimension: int, size: int, step: int) -> Any:
     """Windows along one axis, with the places within a window as last axis."""
     return ops.window(x, axes_of(x, dimension), (size,), (step,), (1,))
+
+
+@aten("unfold_backward.default")
+def overlapped(x: Any, input_sizes: list[int], dim: int, size: int, step: int) -> Any:
+    """Add up windows along one axis where they overlap: the transpose of unfold."""
+    fold = Fold(tuple(input_sizes), (dim % len(input_sizes),), (size,), (step,), (1,))
+    return fold(spread(x, fold.windowed))
 
 
 @aten("im2col.default")

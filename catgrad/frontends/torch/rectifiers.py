@@ -6,7 +6,7 @@ from typing import Any
 
 from catgrad import ops
 from catgrad.frontends.torch.operands import spread
-from catgrad.frontends.torch.registry import aten
+from catgrad.frontends.torch.registry import aten, require
 from catgrad.terms.structural import Constant, zeros_like
 
 
@@ -60,3 +60,12 @@ def log_sigmoid(x: Any) -> tuple[Any, None]:
 def parametric(x: Any, weight: Any) -> Any:
     """Rectifier with a slope for each channel: x where x > 0, w · x elsewhere."""
     return ops.select(x > 0, x, spread(weight, x.shape) * x)
+
+
+@aten("rrelu_with_noise_functional.default")
+def randomised_relu(
+    x: Any, noise: Any, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False
+) -> tuple[Any, Any]:
+    """Randomised rectifier in evaluation: x above 0, and x times the mean of the bounds elsewhere."""
+    require(not training, "slopes must not be drawn", "F.rrelu has training=True", "use nn.PReLU")
+    return ops.select(x > 0, x, x * ((lower + upper) / 2)), noise

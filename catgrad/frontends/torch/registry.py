@@ -14,6 +14,9 @@ REGISTRY: dict[str, Meaning] = {}
 COMPOSITES: dict[str, Meaning] = {}
 """Functions by overload that PyTorch decomposes; those of `REGISTRY` are kept."""
 
+PAIRS: dict[str, Meaning] = {}
+"""Functions by overload for complex arguments, which are pairs of real arrays."""
+
 CONDITIONS: dict[str, Callable[..., bool]] = {}
 """Functions by overload of `COMPOSITES` that return whether arguments need no decomposition."""
 
@@ -59,8 +62,20 @@ def composite(*overloads: str, when: Callable[..., bool] | None = None) -> Calla
     return register
 
 
-def translation(target: Any) -> Meaning | None:
-    """Return the function for an overload, if there is one."""
+def of_pairs(*overloads: str) -> Callable[[Meaning], Meaning]:
+    """Register a function for these overloads where an argument is complex."""
+
+    def register(meaning: Meaning) -> Meaning:
+        PAIRS.update({f"aten.{overload}": meaning for overload in overloads})
+        return meaning
+
+    return register
+
+
+def translation(target: Any, of_pairs: bool = False) -> Meaning | None:
+    """Return the function for an overload, of complex or of real arguments, if there is one."""
+    if of_pairs:
+        return PAIRS.get(str(target))
     return REGISTRY.get(str(target)) or COMPOSITES.get(str(target))
 
 

@@ -15,7 +15,8 @@ FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "digamma": ops.digamma, "erfc": ops.erfc, "erfinv": ops.erfinv, "i0": ops.bessel_i0,
     "lgamma": ops.log_gamma,
     "special_erfcx": ops.erfcx, "special_i0e": ops.bessel_i0e, "special_i1": ops.bessel_i1,
-    "special_i1e": ops.bessel_i1e, "special_ndtri": ops.normal_quantile,
+    "special_i1e": ops.bessel_i1e, "special_modified_bessel_i0": ops.bessel_i0,
+    "special_modified_bessel_i1": ops.bessel_i1, "special_ndtri": ops.normal_quantile,
     "special_ndtr": lambda x: 0.5 * ops.erfc(x * -(0.5**0.5)),
 }  # fmt: skip
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from catgrad import ops
 from catgrad.dims import numbers
 from catgrad.frontends.torch.operands import type_of
@@ -30,7 +28,8 @@ def constant(name: str, tensor: Any, buffers: dict[str, Array]) -> Any:
 
     A buffer has more than 1000 elements, which are not all equal.
     """
-    value, type = np.array(as_numpy(tensor)), type_of(tensor)
+    type = type_of(tensor)
+    value = as_numpy(tensor).astype(type.dtype.numpy)
     if value.size <= MAX_LITERAL_ELEMENTS or is_uniform(value):
         return ops.array(value, type.dtype)
     buffers[name] = value

@@ -55,10 +55,15 @@ def angle(y: Any, x: Any) -> Any:
 def hypotenuse(x: Any, y: Any) -> Any:
     """Hypotenuse: √(x² + y²), without overflow of the squares."""
     x, y = floats(x, y)
-    longest = ops.stop_gradient(ops.maximum(ops.absolute(x), ops.absolute(y)))
-    scale = ops.select((longest > 0) & (longest < inf), longest, Constant(x.type, 1)())
+    scale = common_scale(x, y)
     a, b = x / scale, y / scale
     return scale * ops.sqrt(a * a + b * b)
+
+
+def common_scale(x: Any, y: Any) -> Any:
+    """Return max(|x|, |y|) as a constant, by which both may be divided: 1 where it is 0 or not finite."""
+    longest = ops.stop_gradient(ops.maximum(ops.absolute(x), ops.absolute(y)))
+    return ops.select((longest > 0) & (longest < inf), longest, Constant(x.type, 1)())
 
 
 @aten("logaddexp.default")
@@ -104,3 +109,18 @@ def entropy(x: Any) -> Any:
     x = as_floating(x)
     inside = ops.select(x > 0, x, ops.select(x == 0, Constant(x.type, 1)(), x))
     return ops.select(x < 0, Constant(x.type, -inf)(), -(x * ops.log(inside)))
+
+
+@aten("ldexp.Tensor")
+def times_power_of_2(x: Any, y: Any) -> Any:
+    """Product with a power of 2: x · 2ʸ."""
+    x, y = floats(x, y)
+    return x * ops.power(Constant(y.type, 2)(), y)
+
+
+@aten("angle.default")
+def angle_of_real(x: Any) -> Any:
+    """Angle of a real number: π below 0, else 0, and NaN at NaN."""
+    x = as_floating(x)
+    turned = ops.select(x < 0, Constant(x.type, pi)(), zeros_like(x))
+    return ops.stop_gradient(ops.select(x == x, turned, x))
