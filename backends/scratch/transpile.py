@@ -74,8 +74,11 @@ def _check_arguments(parts: Mapping[str, Any], options: Mapping[str, Any]) -> No
 
 def _check_values(module: Any, imported: Imported, optimiser: Optimiser | None) -> None:
     """Raise ArtifactError for a weight that is not finite; OptionError if there is nothing to train."""
+    import torch
+
     held = {**dict(module.named_parameters()), **dict(module.named_buffers())}
-    for name, tensor in held.items():
+    for name, array in held.items():
+        tensor = torch.view_as_real(array.resolve_conj()) if array.is_complex() else array
         wrong = tensor.isnan() | (tensor.isinf() & (tensor.requires_grad | (tensor > 0)))
         if wrong.any():  # a mask may contain -inf
             raise ArtifactError(
