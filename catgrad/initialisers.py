@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from math import inf, isfinite, sqrt
 from typing import Any
 
@@ -54,14 +55,24 @@ class Filled:
 class Stored:
     """A given array, such as a trained weight; equal to one of the same bytes.
 
-    A learner begins with it. `drawn` is the distribution that `init` draws from in its place.
+    A learner begins with it. `drawn` is the distribution that `init` draws from in its place, or a function
+    that computes it from the array when it is needed.
     """
 
-    def __init__(self, array: NDArray[Any], drawn: Drawn | None = None) -> None:
-        self.array, self.drawn = array, drawn
+    def __init__(
+        self, array: NDArray[Any], drawn: Drawn | Callable[[NDArray[Any]], Drawn] | None = None
+    ) -> None:
+        self.array, self._drawn = array, drawn
+
+    @cached_property
+    def drawn(self) -> Drawn | None:
+        """The distribution that `init` draws from, if it draws."""
+        return self._drawn(self.array) if callable(self._drawn) else self._drawn
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Stored) or self._kind() != other._kind():
+        if self is other:
+            return True
+        if not isinstance(other, Stored) or self._kind() != other._kind() or self.drawn != other.drawn:
             return False
         return self.array is other.array or np.array_equal(_bytes(self.array), _bytes(other.array))
 
@@ -72,7 +83,7 @@ class Stored:
         return f"Stored({self.array.dtype}{list(self.array.shape)})"
 
     def _kind(self) -> tuple[Any, ...]:
-        return self.array.dtype, self.array.shape, self.drawn
+        return self.array.dtype, self.array.shape
 
 
 def _bytes(array: NDArray[Any]) -> NDArray[np.uint8]:

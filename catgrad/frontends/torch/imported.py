@@ -216,7 +216,7 @@ class _Importer:
         if name not in self.variables:
             value = self.parameters[name] = np.array(as_numpy(tensor))
             self.variables[name] = Parameter(
-                name, type_of(tensor), Stored(value, _alike(value)), outputs_first=True
+                name, type_of(tensor), Stored(value, _alike), outputs_first=True
             )()
         return self.variables[name]
 
