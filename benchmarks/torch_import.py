@@ -1,10 +1,10 @@
 """Import of models from PyTorch: `python -m benchmarks.torch_import`.
 
 Imports a small model of each family of tests/conformance/torch_families.py, and GPT-2 with 124 million
-parameters, and compares with torch.export alone. Measures the processor time, the minimum of two rounds; the
+parameters, and compares with torch.export alone. Measures the processor time, the minimum of five rounds; the
 memory that the import takes beyond what the process held before; and for small models the largest difference
 between emitted code and PyTorch, relative to the largest element of the same array. Each model has a process
-of its own, on Linux. Takes five minutes, and ten more with `--targets numpy,c`, for the C compiler.
+of its own, on Linux. Takes ten minutes, and ten more with `--targets numpy,c`, for the C compiler.
 
 Prints the figures, writes the tables of docs/reference/torch-families.md, and keeps the figures in
 benchmarks/results/torch_import.json.
@@ -29,7 +29,7 @@ from benchmarks.harness import RESULTS, ROOT, duration, processor
 
 JSON = RESULTS / "torch_import.json"
 PAGE = ROOT / "docs" / "reference" / "torch-families.md"
-ROUNDS = 2
+ROUNDS = 5
 MAX_RATIO, MAX_COPIES, MAX_MORE_BYTES = 2.0, 2, 300e6
 LARGE = "GPT-2, 124 million parameters"
 HEADINGS = ("family", "parameters", "operations", "torch.export", "import", "ratio", "memory of the import")
