@@ -22,13 +22,12 @@ import typer
 from rich.console import Console
 
 from benchmarks import machine, tables
-from benchmarks.harness import peer_python
+from benchmarks.harness import errors_in_a_line, peer_python
 from benchmarks.processes import Competitor
 from benchmarks.race import Race
 from benchmarks.tables import Row
 from benchmarks.trainer import Trainer, trainer
 from benchmarks.workloads import PREDICT, WORKLOADS, Workload, chosen
-from catgrad.errors import CatgradError
 
 PYTORCH = ("torch==2.13.0", "numpy==2.4.6", "onnx==1.23.2", "onnxruntime==1.31.1")
 JAX = ("jax==0.10.2", "numpy==2.4.6")
@@ -163,12 +162,9 @@ def main(
         counts = [int(count) for count in threads.split(",")]
     except ValueError:
         raise typer.BadParameter("--threads must be whole numbers with commas between, as 1,2") from None
-    try:
+    with errors_in_a_line(CONSOLE):
         if not run(only, target, Options(counts, *(QUICK if quick else FULL))):
             raise typer.Exit(1)
-    except CatgradError as error:
-        CONSOLE.print(f"{type(error).__name__}: {error}", highlight=False, markup=False)
-        raise typer.Exit(2) from None
 
 
 if __name__ == "__main__":

@@ -28,11 +28,11 @@ from rich.console import Console
 
 from benchmarks import gpu_tables as tables
 from benchmarks.gpu_workloads import KERNELS, PARTS, TRAINKERNEL, GpuWorkload, parts_of, workloads_of
-from benchmarks.harness import RESULTS
+from benchmarks.harness import RESULTS, errors_in_a_line
 from benchmarks.processes import Competitor
 from benchmarks.race import TOLERANCE, Race, Result, disagreement
 from benchmarks.workloads import STEP
-from catgrad.errors import CatgradError, ToolError
+from catgrad.errors import ToolError
 
 CONSOLE = Console(width=190)
 BF16_TOLERANCE = 2e-2
@@ -157,7 +157,7 @@ def main(
     out: Annotated[Path, typer.Option(help="The folder of cuda.json.")] = RESULTS,
 ) -> None:
     """Measure training steps and kernels on an NVIDIA GPU against named peers, in parts of ten minutes."""
-    try:
+    with errors_in_a_line(CONSOLE):
         for each in parts_of(part):
             if simulate:
                 from benchmarks.gpu_simulation import simulated
@@ -166,9 +166,6 @@ def main(
                     CONSOLE.print(line, highlight=False)
             else:
                 measure(each, out)
-    except CatgradError as error:
-        CONSOLE.print(f"{type(error).__name__}: {error}", highlight=False, markup=False)
-        raise typer.Exit(2) from None
 
 
 if __name__ == "__main__":

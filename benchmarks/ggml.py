@@ -32,12 +32,12 @@ from rich.table import Table
 
 from benchmarks.cpu import FULL, QUICK, written
 from benchmarks.ggml_workloads import GGML_OPT, GGML_WORKLOADS, OURS, PYTORCH, GgmlWorkload, workloads
-from benchmarks.harness import RESULTS, processor
+from benchmarks.harness import RESULTS, errors_in_a_line, processor
 from benchmarks.processes import Competitor, Process
 from benchmarks.race import Race, Result
 from benchmarks.tables import text
 from benchmarks.workloads import STEP
-from catgrad.errors import CatgradError, ToolError
+from catgrad.errors import ToolError
 
 CONSOLE = Console(width=150)
 Row = dict[str, Any]
@@ -188,12 +188,9 @@ def main(
     out: Annotated[Path, typer.Option(help="The folder of ggml.json.")] = RESULTS,
 ) -> None:
     """Measure training steps on ggml against ggml-opt and PyTorch, with one thread."""
-    try:
+    with errors_in_a_line(CONSOLE):
         if not run(only, *(QUICK if quick else FULL), out):
             raise typer.Exit(1)
-    except CatgradError as error:
-        CONSOLE.print(f"{type(error).__name__}: {error}", highlight=False, markup=False)
-        raise typer.Exit(2) from None
 
 
 if __name__ == "__main__":

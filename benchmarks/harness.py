@@ -10,17 +10,31 @@ import subprocess
 import sys
 import time
 import venv
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+import typer
 from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from catgrad.errors import CatgradError
+
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
+
+
+@contextmanager
+def errors_in_a_line(console: Console) -> Iterator[None]:
+    """Print an error of catgrad in a line, without a traceback, and exit with status 2."""
+    try:
+        yield
+    except CatgradError as error:
+        console.print(f"{type(error).__name__}: {error}", highlight=False, markup=False)
+        raise typer.Exit(2) from None
 
 
 @dataclass(frozen=True)

@@ -23,12 +23,12 @@ from catgrad.backends.scratch.machine.projects import missing
 from rich.console import Console
 
 from benchmarks import machine, sprite_tables
-from benchmarks.harness import ROOT, peer_python
+from benchmarks.harness import ROOT, errors_in_a_line, peer_python
 from benchmarks.sprite_cases import NETS, VMS, Case, Net, chosen
 from benchmarks.sprite_tables import Row, Size
 from benchmarks.sprites import Race, Sprite
 from catgrad import Task, emit, mse, sgd
-from catgrad.errors import CatgradError, CatgradWarning, ToolError
+from catgrad.errors import CatgradWarning, ToolError
 from catgrad.frontends.torch import from_torch
 
 PEERS = ("cattorch==0.5.0", "torch==2.13.0", "numpy==2.4.6")
@@ -149,14 +149,11 @@ def main(
     ] = False,
 ) -> None:
     """Measure sprites that predict and learn against cattorch's, in two virtual machines."""
-    try:
+    with errors_in_a_line(CONSOLE):
         for vm in VMS:
             if reason := missing(vm):
                 raise ToolError("sprites must be run by Node.js", reason, "install it")
         run(only, quick)
-    except CatgradError as error:
-        CONSOLE.print(f"{type(error).__name__}: {error}", highlight=False, markup=False)
-        raise typer.Exit(2) from None
 
 
 if __name__ == "__main__":
