@@ -243,13 +243,16 @@ class Interpreter:
 
     def multiply(self, s: MatMul) -> None:
         """Compute the whole product vectorised: each variable is an axis."""
-        axes = np.ix_(*(np.arange(self.size(v.extent)) for v in (s.m, s.n, s.k)))
-        self.values |= dict(zip((s.m, s.n, s.k), axes, strict=True))
+        kept, summed = (*s.rows, *s.columns), s.depth
+        axes = np.ix_(*(np.arange(self.size(v.extent)) for v in (*kept, *summed)))
+        self.values |= dict(zip((*kept, *summed), axes, strict=True))
         wide = s.buffer.type.dtype.wide.numpy
         left, right = (np.asarray(self.scalar(factor), wide) for factor in (s.left, s.right))
-        total = np.sum(np.multiply(left, right), axis=2)
-        self.values[s.k] = 0
-        self.values |= {s.m: axes[0][:, :, 0], s.n: axes[1][:, :, 0]}
+        total = np.sum(np.multiply(left, right), axis=tuple(range(len(kept), len(axes))))
+        first: Any = (..., *(0 for _ in summed))
+        self.values |= dict(zip(kept, (axis[first] for axis in axes), strict=False)) | dict.fromkeys(
+            summed, 0
+        )
         self.write(s.buffer, s.indices, total + self.read(s.buffer, s.indices) if s.add else total)
 
     def place(self, array: Buffer, indices: Sequence[Index]) -> Any:

@@ -15,11 +15,14 @@ from catgrad.dims import numbers
 from catgrad.errors import OptionError
 from catgrad.ops.contract import Contract
 from catgrad.ops.convolution import Convolution, for_each_axis
-from catgrad.ops.shape import Axes
-from catgrad.ops.slices import slice
+from catgrad.ops.shape import Axes, permute, reshape
+from catgrad.ops.slices import flip, slice
 from catgrad.ops.window import Fold
 from catgrad.terms.op import Examples, Types, floating
 from catgrad.types import Array, NdArrayType
+
+MOST_WORK = 1.25
+"""The most multiplications of a transposed convolution as a convolution, relative to its own."""
 
 
 class Conv(Convolution):
@@ -119,10 +122,36 @@ class ConvTranspose(Convolution):
         return padded[(..., *inner)]
 
     def body(self, x: Any, w: Any) -> Any:
+        if self.is_convolution(x, w):
+            padding = self.full_padding(w)
+            return Conv(self.strides, padding, self.dilations, self.groups)(x, self.flipped(w))
         of_windows, of_weights, of_outputs = self.labels
         windows = Contract(of_outputs, of_weights, of_windows)(self.grouped(x, 1), self.grouped(w, 0))
         padded = self.fold(x, w)(self.joined(windows, 1))
         return slice(padded, (0, 0, *self.padding), (*padded.shape[:2], *self.image(x, w)))
+
+    def full_padding(self, w: Any) -> Axes:
+        """Return the padding of x with which its convolution by flipped weights is y: (k - 1) d - padding."""
+        return tuple(
+            (k - 1) * d - p for k, d, p in zip(w.shape[2:], self.dilations, self.padding, strict=True)
+        )
+
+    def is_convolution(self, x: Any, w: Any) -> bool:
+        """Tell whether a convolution gives y with few multiplications more."""
+        if (
+            any(n != 1 for n in self.strides)
+            or any(self.output_padding)
+            or min(self.full_padding(w), default=0) < 0
+        ):
+            return False
+        return prod(self.image(x, w)) <= MOST_WORK * prod(numbers(x.shape[2:]))
+
+    def flipped(self, w: Any) -> Any:
+        """Return the weights [C, O / groups, …], reversed along the spatial axes."""
+        o, c, *sizes = w.shape
+        split = reshape(w, self.groups, o // self.groups, c, *sizes)
+        swapped = permute(split, 0, 2, 1, *range(3, 3 + len(sizes)))
+        return flip(reshape(swapped, self.groups * c, o // self.groups, *sizes), self.spatial)
 
     def rev(self, x: Any, w: Any, dy: Any) -> Any:
         attributes = self.strides, self.padding, self.dilations, self.groups

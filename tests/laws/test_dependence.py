@@ -56,7 +56,7 @@ def at(buffer, place):
 
 
 def product(place):
-    return MatMul(x, (place,), at(y, K), at(y, K + N), j, n, k)
+    return MatMul(x, (place,), at(y, K), at(y, K + N), (j,), (n,), (k,))
 
 
 INDEPENDENT = {

@@ -43,6 +43,7 @@ MAPS = {
 }
 USED = [f"{name}_f32" for name in (*MAPS, "maximum", "minimum", "sign")]
 USED += ["maximum_f64", "minimum_f64", "sign_f64", "sigmoid_f64", "gemm_f32", "gemm_f64"]
+USED += ["gemm_nested_f32", "gemm_nested_f64"]
 USED += ["gemm_packed_f32", "gemm_packed_f64", "f16_to_f32", "f32_to_f16", "bf16_to_f32", "f32_to_bf16"]
 
 
@@ -249,5 +250,88 @@ def test_products_have_the_same_bits_for_any_number_of_threads(library, name, m,
     for threads in (1, 2, 3, 7):
         library.set_threads(threads)
         results.append(product(library, name, m, n, k, layout, "row", 0, True, random=True)[0])
+    for other in results[1:]:
+        assert np.array_equal(results[0], other)
+
+
+@st.composite
+def nested_axes(draw, longest):
+    """Sizes of nested axes, of which the innermost is perhaps long, and how far their elements are apart."""
+    inner = draw(st.integers(1, longest) | st.sampled_from([7, 8, 16, 28, 32, 33]))
+    outer = draw(st.lists(st.integers(1, 5), max_size=2))
+    return (*outer, inner), draw(st.sampled_from([1, 1, 1, 2, 3, -1])), draw(st.integers(0, 2))
+
+
+def offsets(axes):
+    """Strides of nested axes with gaps between them, and the offset of each element from the least."""
+    sizes, step, gap = axes
+    strides, stride = [], step
+    for size in reversed(sizes):
+        strides.insert(0, stride)
+        stride = stride * size + gap
+    grid = sum(np.ix_(*(np.arange(size) * s for size, s in zip(sizes, strides, strict=True))))
+    return strides, np.asarray(grid).ravel()
+
+
+def nested_factor(rng, rows, columns, dtype):
+    """An array with a factor of a product at the sums of the offsets of its rows and columns."""
+    (row_strides, row), (column_strides, column) = offsets(rows), offsets(columns)
+    wide = max(abs(column)) + 1
+    row, row_strides = row * wide, [stride * wide for stride in row_strides]
+    places = row[:, None] + column
+    array = rng.integers(-4, 5, places.max() - places.min() + 1).astype(dtype)
+    axes = [(rows[0], row_strides), (columns[0], column_strides)]
+    return array, -places.min(), axes, array[places - places.min()]
+
+
+def nested_product(library, name, rows, columns, depths, add, random=False):
+    dtype, rng = np.float32 if name.endswith("f32") else np.float64, np.random.default_rng(0)
+    a, a_start, a_axes, left = nested_factor(rng, rows, depths[0], dtype)
+    b, b_start, b_axes, right = nested_factor(rng, depths[1], columns, dtype)
+    if random:
+        a[...], b[...] = rng.normal(size=a.shape), rng.normal(size=b.shape)
+    m, n, k = len(left), right.shape[1], left.shape[1]
+    c = rng.integers(-4, 5, (m, n + 3)).astype(dtype)
+    expected = c.copy()
+    expected[:, :n] = left.astype(float) @ right.astype(float) + add * expected[:, :n]
+    size = min(PACKED, k * -(-n // 32) * 32)
+    packed = np.full(size + 80, 7, dtype)
+    numbers = [x for axis in (*a_axes, *b_axes) for x in (len(axis[0]), *axis[0], *axis[1])]
+    getattr(library, f"call_{name}")(
+        *map(ctypes.c_ssize_t, (m, n, k)), pointer(a[a_start:]), pointer(b[b_start:]),
+        pointer(np.array(numbers, np.int64)), pointer(c), ctypes.c_ssize_t(n + 3), ctypes.c_bool(add),
+        pointer(packed),
+    )  # fmt: skip
+    assert (packed[size:] == 7).all()
+    return c, expected
+
+
+def split(draw, size):
+    """Nested axes of this many elements."""
+    outer = draw(st.sampled_from([d for d in (1, 2, 3, 5) if size % d == 0]))
+    sizes = (outer, size // outer) if outer > 1 else (size,)
+    return sizes, draw(st.sampled_from([1, 1, 2, -1])), draw(st.integers(0, 2))
+
+
+@settings(max_examples=150, deadline=None)
+@given(data=st.data(), rows=nested_axes(30), columns=nested_axes(60), add=st.booleans())
+@pytest.mark.parametrize("name", ["gemm_nested_f32", "gemm_nested_f64"])
+def test_products_of_nested_axes_are_exact(library, name, data, rows, columns, add):
+    library.set_threads(data.draw(st.integers(1, 3)))
+    k = data.draw(st.integers(1, 40) | st.sampled_from([60, 144, 256, 270, 784]))
+    depths = split(data.draw, k), split(data.draw, k)
+    c, expected = nested_product(library, name, rows, columns, depths, add)
+    np.testing.assert_array_equal(c, expected)
+
+
+def test_products_of_nested_axes_have_the_same_bits_for_any_number_of_threads(library):
+    windows = ((16, 3, 3), 1, 2), ((17, 19), 1, 3)
+    results = []
+    for threads in (1, 2, 3, 7):
+        library.set_threads(threads)
+        depths = ((144,), 1, 0), windows[0]
+        results.append(
+            nested_product(library, "gemm_nested_f32", ((16,), 1, 0), windows[1], depths, True, True)[0]
+        )
     for other in results[1:]:
         assert np.array_equal(results[0], other)

@@ -187,5 +187,5 @@ class Signature(Structure):
         return self._product(item, target)
 
     def _product(self, item: MatMul, target: Hashable) -> Hashable:
-        sizes = map(self.variable_key, (item.m, item.n, item.k))
-        return "matmul", target, *sizes, self.key(item.left), self.key(item.right), item.add
+        groups = (tuple(map(self.variable_key, group)) for group in (item.rows, item.columns, item.depth))
+        return "matmul", target, *groups, self.key(item.left), self.key(item.right), item.add

@@ -146,13 +146,17 @@ class Reduce(_Write):
 
 @dataclass(eq=False)
 class MatMul(_Write):
-    """The matrix product buffer = left · right over variables m, n and k of its own; added if `add`."""
+    """The matrix product buffer = left · right over variables of its own; added if `add`.
+
+    `rows`, `columns` and `depth` are those of each axis of the product: several if it is nested axes of an
+    operand, as the windows of an image, the outermost first.
+    """
 
     left: Load
     right: Load
-    m: Variable
-    n: Variable
-    k: Variable
+    rows: tuple[Variable, ...]
+    columns: tuple[Variable, ...]
+    depth: tuple[Variable, ...]
     add: bool = False
 
     @cached_property
@@ -310,7 +314,7 @@ def scalars(s: Statement) -> list[Scalar]:
 def own_variables(s: Statement) -> tuple[Variable, ...]:
     """The variables that a statement itself runs over."""
     if isinstance(s, MatMul):
-        return s.m, s.n, s.k
+        return *s.rows, *s.columns, *s.depth
     if isinstance(s, Sort):
         return (s.along,)
     return s.axes if isinstance(s, Reduce) else ()

@@ -10,7 +10,7 @@ from catgrad.loops.ir.index import ZERO, Index, Variable, index
 from catgrad.loops.ir.nest import MatMul, size_hint
 from catgrad.loops.ir.scalar import Compute, Load, Scalar
 from catgrad.loops.ir.steps import Product
-from catgrad.loops.lowering.contract import MIN_PRODUCT_WORK, Form, form, joined
+from catgrad.loops.lowering.contract import MAX_NESTED_AXES, MIN_PRODUCT_WORK, Form, form
 from catgrad.loops.lowering.index_maps import Indices, Source
 from catgrad.loops.lowering.rules import Stages, stage
 from catgrad.ops.arithmetic import Add
@@ -21,6 +21,12 @@ from catgrad.programs.program import Apply
 from catgrad.types import Dtype, NdArrayType
 
 Labels = tuple[int, ...]
+
+VECTOR = 16
+"""Elements of a vector in estimates of costs."""
+
+MOST_CACHED = 2**17
+"""Elements of a matrix that a second-level cache keeps until they are used."""
 
 
 @dataclass(frozen=True)
@@ -91,11 +97,15 @@ def _cost(plan: Plan, liked: Labels, sizes: Mapping[int, Size]) -> float:
     left, right, out, form = plan
     turns, *core = (_count((*group,), sizes) for group in ((*form.outer, *form.sums), form.m, form.n, form.k))
     m, n, k = core
-    packed = k * n * _apart(right, form.n, form.k)
-    broadcast = m * k * _apart(left, form.k, form.m) / 4
+    if form.nested:
+        rows = 4 if _run(left, form.k, sizes) >= VECTOR // 2 else 12
+        moved = m * k * rows + k * n * _in_pieces(right, form.n, form.k, sizes)
+    else:
+        moved = m * k * _apart(left, form.k, form.m) / 4 + k * n * _apart(right, form.n, form.k)
     strange = 0 if _kept(out, sizes) == _kept(liked, sizes) else _count(out, sizes)
+    spilled = sum(n for x, n in ((left, m * k), (right, k * n)) if x.order and n > MOST_CACHED)
     return (
-        turns * (-(-n // 16) * (m + 1) * (k + 8) + packed + broadcast + 500)
+        turns * (-(-n // VECTOR) * (m + 1) * (k + 8) + moved + 3 * spilled + 500)
         + left.copying
         + right.copying
         + 2 * strange
@@ -109,6 +119,25 @@ def _apart(operand: Operand, near: Labels, far: Labels) -> float:
     if beside and beside[0] in near:
         return 1
     return 4 if beside and beside[0] in far else 16
+
+
+def _in_pieces(operand: Operand, near: Labels, far: Labels, sizes: Mapping[int, Size]) -> float:
+    """Estimate the same for columns that are nested axes: whole vectors are read in place, others moved."""
+    run = _run(operand, near, sizes)
+    if run % VECTOR == 0:
+        return 0.3
+    pieces = [60 * step / min(2 * VECTOR, _run(operand, near, sizes, step)) for step in (1, 2)]
+    return min(*pieces, 8 if _run(operand, far, sizes) >= VECTOR else 20)
+
+
+def _run(operand: Operand, labels: Labels, sizes: Mapping[int, Size], step: int = 1) -> int:
+    """Count the elements that are `step` apart along the innermost of some labels."""
+    run: Size = 1
+    for label in reversed(labels):
+        if (operand.strides or {}).get(label) != run * step:
+            break
+        run = run * sizes[label]
+    return size_hint(run)
 
 
 def _count(labels: Labels, sizes: Mapping[int, Size]) -> int:
@@ -134,8 +163,13 @@ def _arranged(
                 label: (a.strides.get(label, 0), b.strides.get(label, 0), of_out.get(label, 0))  # type: ignore[union-attr]
                 for label in sizes
             }
-            plans.append((a, b, out, form(left.labels, right.labels, out, sizes, strides)))
-    return plans
+            forms = {form(left.labels, right.labels, out, sizes, strides, nested) for nested in (False, True)}
+            plans += [(a, b, out, each) for each in sorted(forms, key=lambda f: f.nested)]
+    return [plan for plan in plans if not plan[3].nested or _is_shallow(plan[3])]
+
+
+def _is_shallow(form: Form) -> bool:
+    return max(map(len, (form.m, form.n, form.k))) <= MAX_NESTED_AXES
 
 
 def _ways(
@@ -152,9 +186,17 @@ def _ways(
     shared = [label for label in labels if label in other.labels and label in out]
     turns, sums = _tail([label for label in labels if label not in out], other.strides, sizes)
     rest, core = _tail([label for label in labels if label in out and label not in shared], of_out, sizes)
-    order = (*shared, *rest, *turns, *(sums if columns else core), *(core if columns else sums))
+    if columns:
+        orders = {(*shared, *rest, *turns, *sums, *core): None}
+    else:
+        orders = {(*shared, *rest, *turns, *core, *sums): None, (*shared, *rest, *core, *turns, *sums): None}
+    return [*ways, *(_copied(operand, order, sizes) for order in orders)]
+
+
+def _copied(operand: Operand, order: Labels, sizes: Mapping[int, Size]) -> Operand:
+    """Return an operand whose elements are copied in an order of their labels."""
     copying = _count(operand.labels, sizes) * _moving(operand, order, sizes)
-    return [*ways, Operand(operand.value, operand.labels, _row_major(order, sizes), order, copying)]
+    return Operand(operand.value, operand.labels, _row_major(order, sizes), order, copying)
 
 
 def _moving(operand: Operand, order: Labels, sizes: Mapping[int, Size]) -> float:
@@ -231,16 +273,17 @@ def _multiply(
     outer = {label: Variable(kept[label]) for label in (*form.outer, *form.sums)}
     places: dict[int, Index] = {label: index(v) for label, v in outer.items()}
     places |= {label: ZERO for label in sizes if label not in kept}
-    variables = []
-    for group, name in ((form.m, "m"), (form.n, "n"), (form.k, "k")):
-        variable, cut = joined(group, kept, name)
-        variables.append(variable)
-        places |= cut
-    m, n, k = variables
+    own = {
+        label: Variable(kept[label], name)
+        for group, name in ((form.m, "m"), (form.n, "n"), (form.k, "k"))
+        for label in group
+    }
+    places |= {label: index(v) for label, v in own.items()}
+    rows, columns, depth = (tuple(own[label] for label in group) for group in (form.m, form.n, form.k))
     x, y = _load(stages, left, places), _load(stages, right, places)
     indices = tuple(places[label] for label in out)
     batch, sums = (tuple(outer[label] for label in group) for group in (form.outer, form.sums))
-    matmul = MatMul(array, indices, x, y, m, n, k, add=bool(sums))
+    matmul = MatMul(array, indices, x, y, rows, columns, depth, add=bool(sums))
     stages.steps.append(Product(batch, sums, matmul))
     stages.elements.store(value, array)
 

@@ -26,7 +26,7 @@ def _inlined(step: Step) -> list[Step]:
 def _zeros(step: Product) -> list[Item]:
     product, fresh, at = step.matmul, dict[int, Variable](), list[Index]()
     for axis, i in enumerate(product.indices):
-        if {product.m, product.n}.isdisjoint(i.variables()):
+        if {*product.rows, *product.columns}.isdisjoint(i.variables()):
             at.append(i)
         else:
             fresh[axis] = Variable(product.buffer.type.shape[axis])

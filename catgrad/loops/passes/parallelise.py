@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import prod
 
 from catgrad.loops.ir.dependence import is_parallel
-from catgrad.loops.ir.nest import Axis, Item, Kernel, Loop, MatMul, may_fail, size_hint
+from catgrad.loops.ir.nest import Axis, Item, Kernel, Loop, MatMul, may_fail, own_variables, size_hint
 from catgrad.loops.machine import Machine
 
 MIN_PARALLEL_WORK = 2**16
@@ -37,5 +38,5 @@ def work(item: Item) -> int:
     if isinstance(item, Loop):
         return size_hint(item.variable.extent) * sum(map(work, item.body))
     if isinstance(item, MatMul):
-        return size_hint(item.m.extent * item.n.extent * item.k.extent) // VECTOR_SPEEDUP
+        return prod(size_hint(v.extent) for v in own_variables(item)) // VECTOR_SPEEDUP
     return 1

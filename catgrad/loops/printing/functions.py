@@ -128,15 +128,16 @@ class FunctionPrinter:
         """Print a matrix product that a library computes."""
         s, end = step.matmul, step.epilogue
         batch = step.batch[0] if step.batch else Variable(1)
-        every = (batch, s.m, s.n, s.k)
+        [m], [n], [k] = s.rows, s.columns, s.depth
+        every = (batch, m, n, k)
         target, addend = Load(s.buffer, s.indices), end.addend
         return CallProduct(
             s.buffer.type.dtype,
             tuple(self.expressions.size(v.extent) for v in every),
-            self._operand(s.left, every, batch, s.m, s.k),
-            self._operand(s.right, every, batch, s.k, s.n),
-            self._operand(target, every, batch, s.m, s.n),
-            self._operand(addend, every, batch, s.m, s.n) if addend else (),
+            self._operand(s.left, every, batch, m, k),
+            self._operand(s.right, every, batch, k, n),
+            self._operand(target, every, batch, m, n),
+            self._operand(addend, every, batch, m, n) if addend else (),
             self._operand(end.bias, every)[0] if end.bias else None,
             end.relu,
         )

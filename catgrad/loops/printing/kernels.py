@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
 
+from catgrad.dims import Size, product
 from catgrad.loops.ir.dense_stores import initialised
 from catgrad.loops.ir.dependence import first_writes, vector_sums
 from catgrad.loops.ir.hashing import Signature
@@ -167,7 +168,7 @@ class KernelPrinter:
 
     def _equation(self, s: MatMul) -> str:
         names = [self._name(buffer) for buffer in (s.buffer, s.left.buffer, s.right.buffer)]
-        sizes = [self.expressions.size(v.extent) for v in (s.m, s.k, s.n)]
+        sizes = list(map(self._extent, (s.rows, s.depth, s.columns)))
         return self.expressions.dialect.macros["equation"](names, sizes, s.add)
 
     def _name(self, buffer: Buffer) -> str:
@@ -406,12 +407,32 @@ class KernelPrinter:
         self.per_thread |= self.in_parallel
         return Product(
             s.buffer.type.dtype,
-            (e.size(s.m.extent), e.size(s.n.extent), e.size(s.k.extent)),
-            (self._start(s.left.buffer, left, own), *(e.size(left.coefficient(v)) for v in (s.m, s.k))),
-            (self._start(s.right.buffer, right, own), *(e.size(right.coefficient(v)) for v in (s.k, s.n))),
-            (self._start(s.buffer, target, own), e.size(target.coefficient(s.m))),
+            tuple(map(self._extent, (s.rows, s.columns, s.depth))),
+            (self._start(s.left.buffer, left, own), self._axes(left, s.rows), self._axes(left, s.depth)),
+            (
+                self._start(s.right.buffer, right, own),
+                self._axes(right, s.depth),
+                self._axes(right, s.columns),
+            ),
+            (self._start(s.buffer, target, own), e.size(target.coefficient(s.rows[-1]))),
             s.add,
             self.in_parallel,
+        )
+
+    def _extent(self, group: Sequence[Variable]) -> Text:
+        """Count the values of an axis that is nested axes."""
+        return self.expressions.size(product(tuple(v.extent for v in group)))
+
+    def _axes(self, place: Index, group: Sequence[Variable]) -> tuple[tuple[Text, Text], ...]:
+        """Return sizes and strides of the fewest nested axes that variables traverse an operand along."""
+        merged: list[tuple[Size, Size]] = []
+        for variable in group:
+            extent, stride = variable.extent, place.coefficient(variable)
+            if merged and merged[-1][1] == stride * extent:
+                extent = merged.pop()[0] * extent
+            merged.append((extent, stride))
+        return tuple(
+            (self.expressions.size(extent), self.expressions.size(stride)) for extent, stride in merged
         )
 
     def _sorting(self, s: Sort) -> Sorting:

@@ -10,6 +10,9 @@ from catgrad.loops.ir.nest import Axis
 from catgrad.printing.dialect import Text
 from catgrad.types import Dtype
 
+NestedAxes = tuple[tuple[Text, Text], ...]
+"""Sizes and strides of the axes of an array that are one axis of a product, the outermost first."""
+
 
 @dataclass(frozen=True)
 class Reduction:
@@ -170,16 +173,25 @@ class Copy:
 
 @dataclass(frozen=True)
 class Product:
-    """A matrix product: m, n and k, and each operand with its strides, perhaps in a `parallel` loop."""
+    """A matrix product, perhaps in a `parallel` loop: m, n and k, and the address of each operand.
+
+    Addresses of factors are followed by their two axes, each as sizes and strides of nested axes, the
+    outermost first; that of the result by the stride of its rows.
+    """
 
     dtype: Dtype
     sizes: tuple[str, ...]
-    left: tuple[str, ...]
-    right: tuple[str, ...]
-    target: tuple[str, ...]
+    left: tuple[str, NestedAxes, NestedAxes]
+    right: tuple[str, NestedAxes, NestedAxes]
+    target: tuple[str, str]
     add: bool
     parallel: bool = False
     kind: str = "Product"
+
+    @property
+    def is_nested(self) -> bool:
+        """Tell whether an axis of a factor is several nested axes of an array."""
+        return any(len(axes) > 1 for axes in (*self.left[1:], *self.right[1:]))
 
 
 @dataclass(frozen=True)

@@ -114,7 +114,7 @@ class _Matrices:
         places |= of_m | of_n | of_k
         change = Substituted({self.variables[label]: place for label, place in places.items()})
         left, right, target = map(change.load, self.loads)
-        matmul = MatMul(target.buffer, target.indices, left, right, m, n, k)
+        matmul = MatMul(target.buffer, target.indices, left, right, (m,), (n,), (k,))
         by_length = sorted(outer.values(), key=lambda v: size_hint(v.extent))
         batch = tuple(by_length[-1:])
         epilogue = _epilogue(tail, change, matmul, batch) if tail else Epilogue()
@@ -132,17 +132,18 @@ def _epilogue(tail: Tail, change: Substituted, s: MatMul, batch: Sequence[Variab
     If there may be no terms, the library is not called: then only a matrix may be added.
     """
     addends, biases = list[Load](), list[Load]()
+    [m], [n], [k] = s.rows, s.columns, s.depth
     for load in map(change.load, tail.terms):
         place = load.buffer.flat(load.indices)
-        if not _is_strided(place) or place.coefficient(s.n) != 1:
+        if not _is_strided(place) or place.coefficient(n) != 1:
             return None
-        if all(place.coefficient(v) == 0 for v in (s.m, *batch)):
+        if all(place.coefficient(v) == 0 for v in (m, *batch)):
             biases.append(load)
-        elif _at_most(s.n.extent, place.coefficient(s.m)):
+        elif _at_most(n.extent, place.coefficient(m)):
             addends.append(load)
         else:
             return None
-    if len(addends) > 1 or len(biases) > 1 or ((biases or tail.relu) and not isinstance(s.k.extent, int)):
+    if len(addends) > 1 or len(biases) > 1 or ((biases or tail.relu) and not isinstance(k.extent, int)):
         return None
     return Epilogue(next(iter(addends), None), next(iter(biases), None), tail.relu)
 
