@@ -12,9 +12,10 @@ from operator import add, le
 from typing import NamedTuple
 
 from catgrad.dims import Dim, Monomial, Size, coefficients, polynomial
-from catgrad.loops.ir.nest import size_hint
+from catgrad.loops.ir.nest import Kernel, MatMul, size_hint, statements
 from catgrad.loops.ir.scalar import Buffer, Space
 from catgrad.loops.ir.steps import Lowered, kernels
+from catgrad.loops.machine import Packing, packs_nothing
 
 ALIGNMENT = 64
 """Bytes to a multiple of which offsets of arrays are rounded, where sizes are numbers."""
@@ -27,23 +28,26 @@ MAX_LOCAL_BYTES = 2**14
 class Plan:
     """Offsets of arrays in the workspace, in bytes; its size, and the peak memory.
 
-    `scratch` are offsets in memory private to each thread, for kernels that need it.
+    `scratch` are offsets in memory private to each thread, for kernels that need it. What a kernel's matrix
+    products pack goes to `packed`, behind its own arrays; it needs `scratch_sizes` in all.
     """
 
     offsets: dict[Buffer, Size] = field(default_factory=dict)
     size: Size = 0
     least: Size = 0
     scratch: dict[Buffer, Size] = field(default_factory=dict)
-    scratch_size: Size = 0
+    packed: dict[Kernel, Size] = field(default_factory=dict)
+    scratch_sizes: dict[Kernel, Size] = field(default_factory=dict)
 
 
-def planned(lowered: Lowered, unit: int = 8) -> Plan:
+def planned(lowered: Lowered, unit: int = 8, packing: Packing = packs_nothing) -> Plan:
     """Assign an offset to each temporary: first fit, the largest first, as low as lifetimes allow.
 
-    Offsets are multiples of `unit` bytes, whatever the symbols are.
+    Offsets are multiples of `unit` bytes, whatever the symbols are; `packing` counts the bytes of scratch
+    memory that a matrix product needs.
     """
     plan = Plan()
-    _place_scratch(plan, lowered, unit)
+    _place_scratch(plan, lowered, unit, packing)
     alive = _lifetimes(lowered)
     sizes = {array: rounded(byte_size(array), unit) for array in alive}
     basis = _Basis.of(sizes.values())
@@ -166,14 +170,16 @@ def _lifetimes(lowered: Lowered) -> dict[Buffer, tuple[int, int]]:
     return alive
 
 
-def _place_scratch(plan: Plan, lowered: Lowered, unit: int) -> None:
+def _place_scratch(plan: Plan, lowered: Lowered, unit: int, packing: Packing) -> None:
     for kernel in kernels(lowered.steps):
         end: Size = 0
         for array in dict.fromkeys(array for array, _ in (*kernel.writes, *kernel.reads)):
             if array.is_of_kernel and array.space is not Space.SHARED and not is_local(array):
                 plan.scratch[array] = end
                 end = end + rounded(byte_size(array), unit)
-        plan.scratch_size = largest(plan.scratch_size, end)
+        plan.packed[kernel] = end
+        products = (packing(s) for s in statements(kernel.body) if isinstance(s, MatMul))
+        plan.scratch_sizes[kernel] = end + max(products, default=0)
 
 
 def _least(alive: dict[Buffer, tuple[int, int]], steps: int) -> Size:

@@ -411,6 +411,7 @@ class KernelPrinter:
             (self._start(s.right.buffer, right, own), *(e.size(right.coefficient(v)) for v in (s.k, s.n))),
             (self._start(s.buffer, target, own), e.size(target.coefficient(s.m))),
             s.add,
+            e.size(self.plan.packed[self.interface.kernel]),
             self.in_parallel,
         )
 

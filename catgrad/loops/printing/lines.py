@@ -170,7 +170,10 @@ class Copy:
 
 @dataclass(frozen=True)
 class Product:
-    """A matrix product: m, n and k, and each operand with its strides, perhaps in a `parallel` loop."""
+    """A matrix product: m, n and k, and each operand with its strides, perhaps in a `parallel` loop.
+
+    It packs operands at an `offset` in the scratch memory.
+    """
 
     dtype: Dtype
     sizes: tuple[str, ...]
@@ -178,6 +181,7 @@ class Product:
     right: tuple[str, ...]
     target: tuple[str, ...]
     add: bool
+    offset: Text
     parallel: bool = False
     kind: str = "Product"
 
