@@ -17,13 +17,14 @@ from catgrad.loops.passes.order_steps import ordered
 def put_in_place(lowered: Lowered, machine: Machine) -> Lowered:
     """Order the steps so that results may lie where arguments do; those that cannot are copied there last."""
     lowered = lowered.map_kernels(lambda kernel: Kernel(_old_values_first(kernel.body)))
+    lowered = lowered.map(lambda steps: _Order(steps).sorted())  # those within loops and branches too
     order, results, moved = _Order(lowered.steps), list[Buffer](), dict[Buffer, Buffer]()
     for result in lowered.results:
         if result.alias is not None and not order.take(result, result.alias):
             moved[result] = replace(result, name=f"next_{result.name}", space=Space.WORKSPACE, alias=None)
             result = _copied_last(order, result)
         results.append(result)
-    return replace(lowered, steps=ordered(order.steps, order.after), results=results).replace_buffers(moved)
+    return replace(lowered, steps=order.sorted(), results=results).replace_buffers(moved)
 
 
 def _old_values_first(items: Sequence[Item]) -> list[Item]:
@@ -99,6 +100,10 @@ class _Order:
                     reached.add(later)
                     stack.append(later)
         return reached
+
+    def sorted(self) -> list[Step]:
+        """The steps in a topological order."""
+        return ordered(self.steps, self.after)
 
 
 def _reads_first(step: Step, result: Buffer, old: Buffer) -> bool:

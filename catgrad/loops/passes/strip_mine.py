@@ -105,10 +105,11 @@ def _products(before: Sequence[Step], step: Step, users: Users) -> Iterator[_Min
 
 
 def _is_mineable(kernel: Kernel, users: Users) -> bool:
-    """Tell whether a kernel is one nest with a number of iterations, which stores nothing for later steps."""
+    """Tell whether a kernel is one nest, which stores nothing for later steps but what it changes."""
     if len(kernel.body) != 1 or may_fail(kernel.body):
         return False
     loop, written = kernel.body[0], {buffer for buffer, _ in kernel.writes}
+    written -= {buffer for buffer, _ in kernel.reads}
     stored = any(b.space is Space.WORKSPACE and users[b] != {kernel} for b in written)
     return isinstance(loop, Loop) and not loop.conditions and not stored
 
