@@ -95,7 +95,7 @@ def test_the_least_step_is_that_without_a_limit(name):
     np.testing.assert_allclose(*losses_of, rtol=1e-4)
 
 
-def test_what_was_traded_is_reported():
+def test_a_trade_is_reported():
     task = task_of(perceptron())
     whole = emit(task, "c", batch=BATCH)
     assert "## Memory" not in whole.files["README.md"]

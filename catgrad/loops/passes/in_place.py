@@ -17,7 +17,7 @@ from catgrad.loops.passes.order_steps import ordered
 def put_in_place(lowered: Lowered, machine: Machine) -> Lowered:
     """Order the steps so that results may lie where arguments do; those that cannot are copied there last."""
     lowered = lowered.map_kernels(lambda kernel: Kernel(_old_values_first(kernel.body)))
-    lowered = lowered.map(lambda steps: _Order(steps).sorted())  # those within loops and branches too
+    lowered = lowered.map(lambda steps: _Order(steps).sorted())  # also steps within loops and branches
     order, results, moved = _Order(lowered.steps), list[Buffer](), dict[Buffer, Buffer]()
     for result in lowered.results:
         if result.alias is not None and not order.take(result, result.alias):
