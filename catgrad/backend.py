@@ -163,14 +163,15 @@ class Backend:
     are those of the target; they run once, in order, after the common ones, because their results need not
     obey the type rules. `needs` are the tools that emitted code needs, some for one use only. `options` is a
     frozen dataclass, whose fields `emit` takes by name. `entries` are the functions of a task, its second
-    argument, that are printed with these options, if not the default ones. `prepare` rearranges a program
-    before any pass, or refuses it. `template_context` returns the variables that the templates read, which
-    are statements by default. `lowers_to_loops` names the operations that are gone when macros are called,
-    because loops have no shapes. With `runtime_learning_rate`, learning rates are run numbers in the state,
-    which callers may change. `postprocess` produces the emitted files, which may be bytes, from these
-    variables and the rendered texts. Templates may call `helpers` by name. `known_gaps` maps keys to reasons,
-    for features besides operations that other targets have and this one lacks. `weights_suffix` is that of
-    its files of weights; it is empty if the emitted files hold stored arrays themselves.
+    argument, that are printed with these options, if not the default ones. `fit` changes a task such that it
+    keeps within the options, or refuses it; `prepare` rearranges a program before any pass, or refuses it.
+    `template_context` returns the variables that the templates read, which are statements by default.
+    `lowers_to_loops` names the operations that are gone when macros are called, because loops have no
+    shapes. With `runtime_learning_rate`, learning rates are run numbers in the state, which callers may
+    change. `postprocess` produces the emitted files, which may be bytes, from these variables and the
+    rendered texts. Templates may call `helpers` by name. `known_gaps` maps keys to reasons, for features
+    besides operations that other targets have and this one lacks. `weights_suffix` is that of its files
+    of weights; it is empty if the emitted files hold stored arrays themselves.
     """
 
     name: str
@@ -184,6 +185,7 @@ class Backend:
     tolerance: Mapping[str, float] = field(default_factory=lambda: dict(TOLERANCE))
     options: Any = field(default_factory=NoOptions)
     entries: Callable[[Any, Any], Sequence[Kind]] = lambda options, task: ()
+    fit: Callable[[Backend, Any], Any] = lambda backend, task: task
     prepare: Callable[[Backend, Program], Program] = lambda backend, program: program
     template_context: Callable[[Backend, Program], Mapping[str, Any]] = statements
     lowers_to_loops: frozenset[str] = frozenset()
@@ -263,12 +265,7 @@ class Backend:
         has arrays of them; OptionError if its options are invalid for the program, or its arrays do not fit
         into 64 bits of addresses.
         """
-        self._check_supported(program)
-        self._check_dtypes(program)
-        prepared = self.prepare(self, program)
-        for function in prepared.functions:
-            require_addressable(function)
-        optimised = prepared.map(self._optimised)
+        optimised = self.optimised(program)
         used = {op.macro for f in optimised.functions for op in operations(f)}
         own = self.template_context(self, optimised)
         context = {"program": optimised, "used": used, "backend": self, **own}
@@ -281,6 +278,15 @@ class Backend:
         files = {name: text.rstrip() + "\n" for name, text in rendered.items() if text.strip()}
         values = program.stored if self.weights_suffix else {}
         return Artifact(self.postprocess(context, files), optimised, program, self, values)
+
+    def optimised(self, program: Program) -> Program:
+        """Prepare a program for the target, and apply all passes. Raises: as `emit`"""
+        self._check_supported(program)
+        self._check_dtypes(program)
+        prepared = self.prepare(self, program)
+        for function in prepared.functions:
+            require_addressable(function)
+        return prepared.map(self._optimised)
 
     def _optimised(self, function: Function) -> Function:
         straight = optimise(function)

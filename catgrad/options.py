@@ -10,11 +10,13 @@ from catgrad.errors import OptionError, nearest
 
 
 def require_kinds(options: Any) -> None:
-    """Raise OptionError unless each option has the type of its default, boolean or string."""
+    """Raise OptionError unless each option has the type of its default: a boolean, string or whole number."""
     for field in fields(options):
         value = getattr(options, field.name)
-        if not isinstance(value, type(field.default)):
-            kind = "true or false" if isinstance(field.default, bool) else "a string"
+        if type(value) is not type(field.default) and not (
+            isinstance(value, str) and isinstance(field.default, str)
+        ):
+            kind = {bool: "true or false", int: "a whole number"}.get(type(field.default), "a string")
             raise OptionError(f"{field.name} must be {kind}", f"it is {value!r}", "write one")
 
 

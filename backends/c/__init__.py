@@ -11,6 +11,7 @@ from catgrad.programs.program import Program
 from .. import templates
 from ..host.sizes import with_free_sizes
 from . import interface
+from .budget import fitted
 from .compiler import NEEDS, REQUIRED
 from .constants import weights
 from .entries import template_context
@@ -54,6 +55,7 @@ BACKEND = Backend(
     load=load,
     needs=NEEDS,
     options=Options(),
+    fit=fitted,
     prepare=prepare,
     template_context=template_context,
     lowers_to_loops=OPERATIONS,

@@ -18,7 +18,7 @@ from catgrad.programs.program import Function, Program
 from .equations import equations
 from .halves import stored
 from .interface import CArgument, Signature, prefix
-from .machine import MACHINE, companion
+from .machine import MACHINE, PACKING, companion
 from .workspace import workspace
 
 
@@ -113,7 +113,7 @@ class Library(Printer):
 
     def context(self) -> dict[str, Any]:
         """Print all functions; returns the variables that templates read."""
-        return {**super().context(), "helpers": frozenset(self.helpers)}
+        return {**super().context(), "helpers": frozenset(self.helpers), "packing": PACKING}
 
     def calls(self, printer: FunctionPrinter) -> tuple[CallLine, ...]:
         """The calls of kernels that a function consists of."""

@@ -2,15 +2,47 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
+from catgrad.dims import Size
+from catgrad.dims import product as size_of
+from catgrad.loops.ir.nest import MatMul
 from catgrad.loops.machine import Machine
 from catgrad.loops.passes import KERNEL_PASSES, PASSES
 from catgrad.loops.passes.bind import RegisterCosts, binder
 from catgrad.types import Dtype
 
+
+@dataclass(frozen=True)
+class Packing:
+    """The block of its right operand that a product packs: at most so many rows and columns.
+
+    Columns are filled up to whole panels, of this width at most.
+    """
+
+    rows: int = 256
+    columns: int = 512
+    panel: int = 32
+
+    def bytes(self, product: MatMul) -> int:
+        """Bound the size of the block from above, whatever the symbols are."""
+
+        def bounded(size: Size, most: int) -> int:
+            return min(size, most) if isinstance(size, int) else most
+
+        depth, width = (size_of(tuple(v.extent for v in group)) for group in (product.depth, product.columns))
+        rows, columns = bounded(depth, self.rows), bounded(width, self.columns)
+        return rows * -(-columns // self.panel) * self.panel * product.buffer.type.dtype.itemsize
+
+
+PACKING = Packing()
+
 # GCC masks the loads in the branches of a choice, and before 12.4 it mixes these up (PR 114375).
 BIND = binder(RegisterCosts(loads_before_choices=True))
 
-MACHINE = Machine(PASSES, (*KERNEL_PASSES, BIND), lanes=16, threads=True, multiplies_matrices=True)
+MACHINE = Machine(
+    PASSES, (*KERNEL_PASSES, BIND), lanes=16, threads=True, multiplies_matrices=True, packing=PACKING.bytes
+)
 
 
 def companion(dtype: Dtype, is_sum: bool) -> str:

@@ -30,6 +30,7 @@ def manifest(
         "prefix": prefix(program),
         **more,
         "optimiser": {"name": optimiser, **dict(settings)},
+        **({"notes": list(program.notes)} if program.notes else {}),
         "tables": {
             table: [_array(p, with_memory) for p in layout] for table, layout in layouts(tables).items()
         },

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from catgrad.errors import OptionError
 from catgrad.options import require_kinds
 
 
@@ -12,13 +13,28 @@ class Options:
     """Options of the emitted library.
 
     `weights` is a safetensors or GGUF file whose arrays are also written as constants into a header. `openmp`
-    has it built with threads, as many as OMP_NUM_THREADS says.
+    has it built with threads, as many as OMP_NUM_THREADS says. `memory` is the most bytes that the workspace
+    of a training step may have; values are recomputed, and the batch is split, until it fits. For this the
+    size of a symbolic `batch` must be known; 0 leaves either open.
 
     Raises: OptionError for another value
     """
 
     weights: str = ""
     openmp: bool = False
+    memory: int = 0
+    batch: int = 0
 
     def __post_init__(self) -> None:
         require_kinds(self)
+        for name in ("memory", "batch"):
+            if getattr(self, name) < 0:
+                raise OptionError(
+                    f"{name} must be a number above 0, or 0 for none",
+                    f"it is {getattr(self, name)}",
+                    "change it",
+                )
+        if self.memory and self.openmp:
+            raise OptionError(
+                "memory must be counted without threads", "openmp is true", "leave out openmp, or the limit"
+            )

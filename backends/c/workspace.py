@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 
 from catgrad.dims import Dim, Size
 from catgrad.loops.ir.bounds import size_bound
-from catgrad.loops.ir.nest import MatMul, statements
 from catgrad.loops.ir.steps import Lowered, kernels
 from catgrad.loops.memory_plan import Plan, byte_size, largest
 from catgrad.loops.printing.lines import KernelText
@@ -22,21 +21,24 @@ Term = tuple[int, tuple[str, ...]]
 class Workspace:
     """Memory that a function takes for intermediate results, as expressions of sizes.
 
-    `arrays` are the bytes of all arrays, of which `least` are alive at the peak. If `has_scratch`, there are
-    `scratch` bytes beside them, and as many for each thread if `per_thread`. The sum of the terms of `reach`
-    bounds every size, index and number of bytes in the function, and the parts they are computed from; that
-    of `index_reach` those of sizes and indices alone.
+    `arrays` are the bytes of all arrays, of which `least` are alive at the peak. If `has_scratch`, kernels
+    take `scratch` bytes beside them, one after the other, or those with parallel loops `thread_scratch` for
+    each thread if `per_thread`. The sum of the terms of `reach` bounds every size, index and number of bytes
+    in the function, and the parts they are computed from; that of `index_reach` those of sizes and indices
+    alone.
     """
 
     arrays: Text
     least: Text
     scratch: Text
+    thread_scratch: Text
     has_scratch: bool
     per_thread: bool
     may_be_empty: bool
     reach: tuple[Term, ...]
     index_reach: tuple[Term, ...]
     scratch_reach: tuple[Term, ...]
+    thread_reach: tuple[Term, ...]
 
     @property
     def is_needed(self) -> bool:
@@ -48,11 +50,9 @@ def workspace(
     lowered: Lowered, plan: Plan, texts: Iterable[KernelText], reach: Size, spell: Callable[[Size], Text]
 ) -> Workspace:
     """Describe the workspace of a function whose own sizes and indices are bounded by `reach`."""
-    every = [s for kernel in kernels(lowered.steps) for s in statements(kernel.body)]
-    needs_some = any(isinstance(s, MatMul) for s in every) or any(
-        map(_has_constant, (plan.size, plan.scratch_size))
-    )
     texts = tuple(texts)
+    of_all, of_threads = _scratch(lowered, plan, texts)
+    needs_some = any(map(_has_constant, (plan.size, of_all, of_threads)))
     has_scratch = any(text.scratch for text in texts)
     bytes = map(byte_size, (*lowered.arguments, *lowered.results, *plan.offsets))
     indices = reduce(largest, map(size_bound, (text.reach for text in texts)), reach)
@@ -60,14 +60,28 @@ def workspace(
     return Workspace(
         spell(plan.size),
         spell(plan.least),
-        spell(plan.scratch_size),
+        spell(of_all),
+        spell(of_threads),
         has_scratch,
         any(text.per_thread for text in texts),
         (has_scratch or plan.size != 0) and not needs_some,
         _terms(reach),
         _terms(indices),
-        _terms(size_bound(plan.scratch_size)),
+        _terms(size_bound(of_all)),
+        _terms(size_bound(of_threads)),
     )
+
+
+def _scratch(lowered: Lowered, plan: Plan, texts: Sequence[KernelText]) -> tuple[Size, Size]:
+    """Bound the scratch memory of kernels from above: of those without, and of those with some per thread."""
+    once: Size = 0
+    per_thread: Size = 0
+    for kernel, text in zip(kernels(lowered.steps), texts, strict=True):
+        if text.per_thread:
+            per_thread = largest(per_thread, plan.scratch_sizes[kernel])
+        else:
+            once = largest(once, plan.scratch_sizes[kernel])
+    return (0 if largest(once, per_thread) == per_thread else once), per_thread
 
 
 def _terms(size: Size) -> tuple[Term, ...]:

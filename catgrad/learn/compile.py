@@ -35,10 +35,11 @@ def emit(task: Task | Functions, target: str | Backend = "numpy", **options: Any
     """
     backend = (target if isinstance(target, Backend) else get_backend(target)).configured(**options)
     if isinstance(task, Functions):
+        backend.fit(backend, task)
         return backend.emit(functions_program(task, backend.has))
     if backend.runtime_learning_rate:
         task = replace(task, runtime_learning_rate=True)
-    return _emitted(task, backend)
+    return _emitted(backend.fit(backend, task), backend)
 
 
 def _emitted(task: Task, backend: Backend) -> Artifact:
@@ -68,11 +69,12 @@ def compile_model(
     target: str = "numpy",
     name: str = "model",
     labels: tuple[NdArrayType, ...] | None = None,
+    **options: Any,
 ) -> Compiled:
     """Compile a model X → Ŷ with its training step, and load the result.
 
     `labels` are the types of the targets in the loss, if not those of the outputs. With
-    `mixed_precision(model)`, contractions are computed in bfloat16.
+    `mixed_precision(model)`, contractions are computed in bfloat16. The `options` are those of the target.
 
     The class has the functions of `Task`, each on arrays in the order S, M, P, X, Y:
 
@@ -92,10 +94,12 @@ def compile_model(
     Only this `step` omits the loss, as in the published snippets of Python catgrad. That of the emitted
     source, and of `emit(task, target).load()`, returns the loss before the step, then the new S, M and P.
 
-    Raises: as Task; UnknownName if there is no such target; UnsupportedOp if it lacks an operation.
+    Raises: as Task; UnknownName if there is no such target or option; OptionError for an option's value;
+    UnsupportedOp if the target lacks an operation.
     """
-    task = Task(model, optimiser, loss, name, labels)
-    artifact = _emitted(task, get_backend(target))  # a learning rate is in the state only if the task says so
+    backend = get_backend(target).configured(**options)
+    task = backend.fit(backend, Task(model, optimiser, loss, name, labels))
+    artifact = _emitted(task, backend)  # a learning rate is in the state only if the task says so
     types = tuple(slot.type for slot in task.parameters)
     return Compiled(_published(artifact.load()), types, artifact.source)
 

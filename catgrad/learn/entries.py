@@ -25,7 +25,8 @@ def program(
     tables = {Role.STATE: task.state, Role.BUFFER: task.buffers, Role.PARAMETER: task.parameters}
     functions = [_entry(task, Kind(kind), expand) for kind in entries]
     optimiser = task.optimiser.name, task.optimiser.settings
-    return Program(task.name, (*_initial(tables, functions, expand), *functions), tables, optimiser)
+    every = (*_initial(tables, functions, expand), *functions)
+    return Program(task.name, every, tables, optimiser, task.notes)
 
 
 def functions_program(functions: Functions, has: Callable[[Op], bool] = lambda op: True) -> Program:

@@ -44,7 +44,8 @@ class Task:
 
     Y has the types of `labels`, by default those of the model's outputs. With `runtime_learning_rate`, a
     constant learning rate becomes a run number in the state S, `learning_rate`. `inference` is the model in
-    evaluation mode where that is another term than `evaluation` finds. Its terms, where S is the
+    evaluation mode where that is another term than `evaluation` finds; `notes` are sentences for the readers
+    of what is emitted. Its terms, where S is the
     optimiser's state and M the model's own (running statistics, the counter of random numbers),
     which a term leaves out if it does not read them:
 
@@ -69,6 +70,7 @@ class Task:
     labels: tuple[NdArrayType, ...] | None = None
     runtime_learning_rate: bool = False
     inference: Term | None = None
+    notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         require_dotted(self.name)

@@ -131,12 +131,15 @@ class _Body:
             items += _row(self.stages.array(output), t, body._element(value))
         held = []
         for value, carry in zip(new[: op.carried], carries, strict=True):
-            # A carry that reads another must have the value of this iteration.
-            again = Buffer(f"next_{carry.name}", carry.type)
-            items += body.stages.copied(again, body._element(value))
-            held.append((carry, again))
-        for carry, again in held:
-            items += self.stages.copied(carry, _source(again))
+            element = body._element(value)
+            if _reads(element, carry.type.rank, carries):
+                # A carry that reads another must have the value of this iteration.
+                again = Buffer(f"next_{carry.name}", carry.type)
+                items += body.stages.copied(again, element)
+                element = _source(again)
+            held.append((carry, element))
+        for carry, element in held:
+            items += self.stages.copied(carry, element)
         return [Kernel([item]) for item in items]
 
     def _cond(self, functions: Sequence[Function], apply: Apply) -> None:
@@ -158,6 +161,12 @@ class _Body:
             parts.append([*within.steps, *_apart(items)])
         self.steps.append(If(decided, (parts[0], parts[1])))
         self._known_from_now_on(apply.outputs)
+
+
+def _reads(element: Source, rank: int, buffers: Sequence[Buffer]) -> bool:
+    """Tell whether an array's elements are computed from elements of buffers."""
+    loads = element(tuple(index(Variable(1)) for _ in range(rank))).loads()
+    return any(load.buffer in buffers for load in loads)
 
 
 def _apart(items: Sequence[Item]) -> list[Step]:

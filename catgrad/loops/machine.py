@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from catgrad.loops.ir.nest import Kernel
+from catgrad.loops.ir.nest import Kernel, MatMul
 from catgrad.loops.ir.steps import Lowered
 
 Pass = Callable[[Lowered, "Machine"], Lowered]
@@ -14,11 +14,19 @@ Pass = Callable[[Lowered, "Machine"], Lowered]
 KernelPass = Callable[[Kernel, "Machine"], Kernel]
 """A transformation of one kernel that keeps its meaning."""
 
+Packing = Callable[[MatMul], int]
+"""Counts the bytes of scratch memory, at most, to which a product copies parts of its operands."""
+
 BLOCK = 256
 """Threads of a block of a GPU, where a schedule has no reason for more."""
 
 WARP = 32
 """Threads of a warp of a GPU, which run together."""
+
+
+def packs_nothing(product: MatMul) -> int:
+    """Count no bytes: products read their operands in place."""
+    return 0
 
 
 @dataclass(frozen=True)
@@ -34,7 +42,7 @@ class Machine:
     than add or copy parts one after the other. With `tensor_floats`, factors of products of float32 are
     rounded to 11 bits, for tensor cores to multiply. If a machine `tiles_attention`, attention is a step,
     and its scores are not stored. Temporary arrays begin at multiples of `aligned_bytes`, whatever the sizes
-    are.
+    are; products need scratch memory for their `packing`.
     """
 
     passes: tuple[Pass, ...]
@@ -47,6 +55,7 @@ class Machine:
     tensor_floats: bool = False
     tiles_attention: bool = False
     aligned_bytes: int = 8
+    packing: Packing = packs_nothing
 
     def finish(self, kernel: Kernel) -> Kernel:
         """Apply the passes for single kernels."""

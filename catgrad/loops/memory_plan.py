@@ -12,12 +12,16 @@ from operator import add, le
 from typing import NamedTuple
 
 from catgrad.dims import Dim, Monomial, Size, coefficients, polynomial
-from catgrad.loops.ir.nest import size_hint
+from catgrad.loops.ir.nest import Kernel, MatMul, size_hint, statements
 from catgrad.loops.ir.scalar import Buffer, Space
-from catgrad.loops.ir.steps import Lowered, kernels
+from catgrad.loops.ir.steps import For, If, Lowered, Step, every_step, kernels
+from catgrad.loops.machine import Packing, packs_nothing
 
 ALIGNMENT = 64
 """Bytes to a multiple of which offsets of arrays are rounded, where sizes are numbers."""
+
+Life = tuple[int, int]
+"""The first and the last step that touch an array."""
 
 MAX_LOCAL_BYTES = 2**14
 """Bytes of an array that a kernel may declare locally, without an offset in the workspace."""
@@ -25,26 +29,36 @@ MAX_LOCAL_BYTES = 2**14
 
 @dataclass
 class Plan:
-    """Offsets of arrays in the workspace, in bytes; its size, and the peak memory.
+    """Offsets of arrays in the workspace, in bytes; its size, those `alive` in each step, the peak.
 
-    `scratch` are offsets in memory private to each thread, for kernels that need it.
+    `scratch` are offsets in memory private to each thread, for kernels that need it. What a kernel's matrix
+    products pack goes to `packed`, behind its own arrays; it needs `scratch_sizes` in all.
     """
 
     offsets: dict[Buffer, Size] = field(default_factory=dict)
     size: Size = 0
     least: Size = 0
+    alive: list[Size] = field(default_factory=list)
     scratch: dict[Buffer, Size] = field(default_factory=dict)
-    scratch_size: Size = 0
+    packed: dict[Kernel, Size] = field(default_factory=dict)
+    scratch_sizes: dict[Kernel, Size] = field(default_factory=dict)
+
+    @property
+    def total(self) -> Size:
+        """The bytes of the workspace with the scratch memory of one thread."""
+        least: Size = 0
+        return reduce(largest, self.scratch_sizes.values(), least) + self.size
 
 
-def planned(lowered: Lowered, unit: int = 8) -> Plan:
+def planned(lowered: Lowered, unit: int = 8, packing: Packing = packs_nothing) -> Plan:
     """Assign an offset to each temporary: first fit, the largest first, as low as lifetimes allow.
 
-    Offsets are multiples of `unit` bytes, whatever the symbols are.
+    Offsets are multiples of `unit` bytes, whatever the symbols are; `packing` counts the bytes of scratch
+    memory that a matrix product needs.
     """
     plan = Plan()
-    _place_scratch(plan, lowered, unit)
-    alive = _lifetimes(lowered)
+    _place_scratch(plan, lowered, unit, packing)
+    alive, steps = _lifetimes(lowered.steps)
     sizes = {array: rounded(byte_size(array), unit) for array in alive}
     basis = _Basis.of(sizes.values())
     placed: list[_Range] = []  # by start
@@ -54,7 +68,8 @@ def planned(lowered: Lowered, unit: int = 8) -> Plan:
         insort(placed, _Range(start, start + size, alive[array]), key=lambda r: r.start.hint)
         plan.offsets[array] = basis.size(start)
     plan.size = basis.size(reduce(_Vector.join, (r.end for r in placed), basis.vector(0)))
-    plan.least = _least(alive, len(lowered.steps))
+    plan.alive = _alive_bytes(alive, steps)
+    plan.least = max(plan.alive, key=size_hint, default=0)
     return plan
 
 
@@ -108,7 +123,7 @@ class _Range(NamedTuple):
 
     start: _Vector
     end: _Vector
-    alive: tuple[int, int]
+    alive: Life
 
 
 def byte_size(array: Buffer) -> Size:
@@ -138,7 +153,7 @@ def largest(a: Size, b: Size) -> Size:
     return polynomial({m: max(first.get(m, 0), second.get(m, 0)) for m in first | second})
 
 
-def _overlap(a: tuple[int, int], b: tuple[int, int]) -> bool:
+def _overlap(a: Life, b: Life) -> bool:
     return a[0] <= b[1] and b[0] <= a[1]
 
 
@@ -157,36 +172,70 @@ def _lowest(size: _Vector, ranges: Sequence[_Range]) -> _Vector:
     return ends[-1]
 
 
-def _lifetimes(lowered: Lowered) -> dict[Buffer, tuple[int, int]]:
-    alive: dict[Buffer, tuple[int, int]] = {}
-    for number, step in enumerate(lowered.steps):
-        for array, _ in (*step.reads, *step.writes):
+def _lifetimes(steps: Sequence[Step], start: int = 0) -> tuple[dict[Buffer, Life], int]:
+    """Find the first and the last step that touch each array, numbered from `start`, and the next number.
+
+    An array that one loop or branch alone touches lives within an iteration, unless that reads it first.
+    """
+    touching: dict[Buffer, list[Life]] = defaultdict(list)
+    inner: dict[Buffer, Life] = {}
+    number = start
+    for step in steps:
+        first, inside = number, dict[Buffer, Life]()
+        number += 1
+        for part in _parts(step):
+            own, number = _lifetimes(part, number)
+            for array, life in own.items():
+                known = inside.get(array, life)
+                inside[array] = min(known[0], life[0]), max(known[1], life[1])
+        inner |= {a: life for a, life in inside.items() if isinstance(step, If) or _is_defined([step], a)}
+        for array in dict.fromkeys(array for array, _ in (*step.reads, *step.writes)):
             if array.space is Space.WORKSPACE:
-                alive[array] = alive.get(array, (number, number))[0], number
-    return alive
+                touching[array].append((first, number - 1))
+    whole = {array: (lives[0][0], lives[-1][1]) for array, lives in touching.items()}
+    alone = {array: life for array, life in inner.items() if len(touching[array]) == 1}
+    return whole | alone, number
 
 
-def _place_scratch(plan: Plan, lowered: Lowered, unit: int) -> None:
+def _parts(step: Step) -> Sequence[list[Step]]:
+    return step.parts if isinstance(step, If) else [step.body] if isinstance(step, For) else []
+
+
+def _is_defined(steps: Sequence[Step], array: Buffer) -> bool:
+    """Tell whether the first statement that touches an array writes it without reading it."""
+    for step in every_step(steps):
+        if isinstance(step, For | If):
+            continue
+        for s in statements(step.body) if isinstance(step, Kernel) else [step]:
+            if any(buffer is array for buffer, _ in s.reads):
+                return False
+            if any(buffer is array for buffer, _ in s.writes):
+                return True
+    return False
+
+
+def _place_scratch(plan: Plan, lowered: Lowered, unit: int, packing: Packing) -> None:
     for kernel in kernels(lowered.steps):
         end: Size = 0
         for array in dict.fromkeys(array for array, _ in (*kernel.writes, *kernel.reads)):
             if array.is_of_kernel and array.space is not Space.SHARED and not is_local(array):
                 plan.scratch[array] = end
                 end = end + rounded(byte_size(array), unit)
-        plan.scratch_size = largest(plan.scratch_size, end)
+        plan.packed[kernel] = end
+        products = (packing(s) for s in statements(kernel.body) if isinstance(s, MatMul))
+        plan.scratch_sizes[kernel] = end + max(products, default=0)
 
 
-def _least(alive: dict[Buffer, tuple[int, int]], steps: int) -> Size:
-    """Peak memory: the most bytes that are alive in one step."""
+def _alive_bytes(alive: dict[Buffer, Life], steps: int) -> list[Size]:
+    """Sum the bytes of the arrays that are alive in each step."""
     begin, end = defaultdict[int, list[Buffer]](list), defaultdict[int, list[Buffer]](list)
     for array, (first, last) in alive.items():
         begin[first].append(array)
         end[last].append(array)
     now: Size = 0
-    needed: Size = 0
+    sums: list[Size] = []
     for number in range(steps):
         now = sum(map(byte_size, begin[number]), now)
-        if size_hint(now) > size_hint(needed):
-            needed = now
+        sums.append(now)
         now = now - sum(map(byte_size, end[number]), 0)
-    return needed
+    return sums

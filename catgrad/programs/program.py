@@ -110,7 +110,8 @@ class Function:
 class Program:
     """The functions of one model, with the tables that their arguments share: `parameters`, `state`, …
 
-    `optimiser`: name and hyperparameters, for targets that can map it to their own optimiser.
+    `optimiser`: name and hyperparameters, for targets that can map it to their own optimiser. `notes` are
+    sentences for readers of what is emitted.
 
     Raises: TermError if one name stands for two things in the tables; OptionError if a function's name is
             no identifier, or that of two
@@ -120,6 +121,7 @@ class Program:
     functions: tuple[Function, ...]
     tables: Mapping[Role, tuple[Slot, ...]] = field(default_factory=dict)
     optimiser: tuple[str, Mapping[str, Any]] = ("", MappingProxyType({}))
+    notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         require_dotted(self.name)

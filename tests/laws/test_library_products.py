@@ -79,16 +79,17 @@ def test_products_of_a_library(drawn, ends, seed):
 def assert_regular(step):
     """Assert that strides are those of matrices that store rows or columns without overlap."""
     s, end = step.matmul, step.epilogue
-    matrices = [(s.left, s.m, s.k), (s.right, s.k, s.n), (Load(s.buffer, s.indices), s.m, s.n)]
-    matrices += [(end.addend, s.m, s.n)] if end.addend else []
+    [m], [n], [k] = s.rows, s.columns, s.depth
+    matrices = [(s.left, m, k), (s.right, k, n), (Load(s.buffer, s.indices), m, n)]
+    matrices += [(end.addend, m, n)] if end.addend else []
     for load, rows, columns in matrices:
         place = load.buffer.flat(load.indices)
         near = [v for v in (rows, columns) if place.coefficient(v) == 1]
         assert any(place.coefficient(rows if v is columns else columns) >= v.extent for v in near)
     for load in (Load(s.buffer, s.indices), *end.loads):
-        assert load.buffer.flat(load.indices).coefficient(s.n) == 1
+        assert load.buffer.flat(load.indices).coefficient(n) == 1
     if end.bias:
-        assert end.bias.buffer.flat(end.bias.indices).coefficient(s.m) == 0
+        assert end.bias.buffer.flat(end.bias.indices).coefficient(m) == 0
 
 
 N = Dim("n")

@@ -294,7 +294,7 @@ def nested_product(library, name, rows, columns, depths, add, random=False):
     c = rng.integers(-4, 5, (m, n + 3)).astype(dtype)
     expected = c.copy()
     expected[:, :n] = left.astype(float) @ right.astype(float) + add * expected[:, :n]
-    size = min(PACKED, k * -(-n // 32) * 32)
+    size = min(k, 256) * min(-(-n // 32) * 32, 512)
     packed = np.full(size + 80, 7, dtype)
     numbers = [x for axis in (*a_axes, *b_axes) for x in (len(axis[0]), *axis[0], *axis[1])]
     getattr(library, f"call_{name}")(

@@ -62,10 +62,12 @@ class Stages:
         return self.arrays[value]
 
     def name(self, value: int) -> str:
-        """A name for a value: its own, or that of the operation's result."""
+        """A name for a value: its own, or that of the operation's result; "copy" for arguments of blocks."""
         known = self.function.names.get(value)
         if known is not None:
             return known
+        if value not in self.elements.producer:
+            return "copy"
         op, operands, _ = self.elements.producer[value][0]
         return op.result_name(*(self.function.names.get(operand, "") for operand in operands))
 

@@ -7,6 +7,7 @@ from catgrad.loops.passes.in_place import put_in_place
 from catgrad.loops.passes.inline_products import inline_products
 from catgrad.loops.passes.parallelise import parallelise
 from catgrad.loops.passes.reductions import schedule_reductions
+from catgrad.loops.passes.strip_mine import strip_miner
 from catgrad.loops.passes.unroll import unroll
 from catgrad.loops.passes.vectorise import vectorise
 from catgrad.loops.passes.vectorise_rows import vectorise_rows
@@ -16,6 +17,7 @@ PASSES = (
     inline_products,
     fuse,
     eliminate_dead_stores,
+    strip_miner(),
     put_in_place,
     contract_arrays,
     vectorise_rows,

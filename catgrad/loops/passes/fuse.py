@@ -277,7 +277,7 @@ def _grouped(items: Sequence[Item]) -> list[Kernel]:
             continue
         first = [each for each in waiting if not mine.isdisjoint(buffer for buffer, _ in each.writes)]
         waiting = [each for each in waiting if each not in first]
-        if not isinstance(item, Loop) and (home := _home(kernels, item)) is not None:
+        if not isinstance(item, Loop | MatMul) and (home := _home(kernels, item)) is not None:
             home.body += [*first, item]
         else:
             kernels.append(Kernel([*first, item]))

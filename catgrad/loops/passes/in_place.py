@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
-from heapq import heapify, heappop, heappush
 
 from catgrad.loops.ir.index import Variable, index
 from catgrad.loops.ir.nest import Item, Kernel, Loop, Store, may_fail, nested
 from catgrad.loops.ir.scalar import Buffer, Load, Space
 from catgrad.loops.ir.steps import Lowered, Step, kernels
 from catgrad.loops.machine import Machine
+from catgrad.loops.passes.order_steps import ordered
 
 
 def put_in_place(lowered: Lowered, machine: Machine) -> Lowered:
     """Order the steps so that results may lie where arguments do; those that cannot are copied there last."""
+    lowered = lowered.map_kernels(lambda kernel: Kernel(_old_values_first(kernel.body)))
+    lowered = lowered.map(lambda steps: _Order(steps).sorted())  # also steps within loops and branches
     order, results, moved = _Order(lowered.steps), list[Buffer](), dict[Buffer, Buffer]()
     for result in lowered.results:
         if result.alias is not None and not order.take(result, result.alias):
@@ -23,6 +25,26 @@ def put_in_place(lowered: Lowered, machine: Machine) -> Lowered:
             result = _copied_last(order, result)
         results.append(result)
     return replace(lowered, steps=order.sorted(), results=results).replace_buffers(moved)
+
+
+def _old_values_first(items: Sequence[Item]) -> list[Item]:
+    """Move what reads an old value before what overwrites it in the same block, if dependences allow."""
+    inside = [replace(i, body=_old_values_first(i.body)) if isinstance(i, Loop) else i for i in items]
+    written = [{buffer for buffer, _ in item.writes} for item in inside]
+    read = [{buffer for buffer, _ in item.reads} for item in inside]
+    after: dict[int, set[int]] = defaultdict(set)
+    moves = False
+    for later in range(len(inside)):
+        for earlier in range(later):
+            if written[earlier] & (read[later] | written[later]) or read[earlier] & written[later]:
+                after[earlier].add(later)
+            if any(buffer.alias in read[later] for buffer in written[earlier]):
+                after[later].add(earlier)
+                moves = True
+    if not moves or may_fail(inside):
+        return inside
+    done = ordered(inside, after)
+    return done if len(done) == len(inside) else inside  # fewer, if dependences are a cycle
 
 
 class _Order:
@@ -80,22 +102,8 @@ class _Order:
         return reached
 
     def sorted(self) -> list[Step]:
-        """Topological order, as close as possible to the original one."""
-        waiting = [0] * len(self.steps)
-        for followers in self.after.values():
-            for follower in followers:
-                waiting[follower] += 1
-        ready = [number for number, count in enumerate(waiting) if not count]
-        heapify(ready)
-        done = []
-        while ready:
-            number = heappop(ready)
-            done.append(self.steps[number])
-            for later in self.after[number]:
-                waiting[later] -= 1
-                if not waiting[later]:
-                    heappush(ready, later)
-        return done
+        """The steps in a topological order."""
+        return ordered(self.steps, self.after)
 
 
 def _reads_first(step: Step, result: Buffer, old: Buffer) -> bool:

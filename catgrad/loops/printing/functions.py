@@ -58,7 +58,7 @@ class FunctionPrinter:
     def __init__(self, library: KernelLibrary, function: Function) -> None:
         self.library, self.function = library, function
         self.lowered = compile_kernels(function, library.machine, function.renewed())
-        self.plan = planned(self.lowered, library.machine.aligned_bytes)
+        self.plan = planned(self.lowered, library.machine.aligned_bytes, library.machine.packing)
         self.expressions = Expressions(library.dialect, self.name)
         reserved = (*library.dialect.reserved, *KERNELS, *symbols(function.argument_types))
         self.namer = Namer(reserved)

@@ -416,6 +416,7 @@ class KernelPrinter:
             ),
             (self._start(s.buffer, target, own), e.size(target.coefficient(s.rows[-1]))),
             s.add,
+            e.size(self.plan.packed[self.interface.kernel]),
             self.in_parallel,
         )
 

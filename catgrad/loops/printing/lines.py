@@ -176,7 +176,8 @@ class Product:
     """A matrix product, perhaps in a `parallel` loop: m, n and k, and the address of each operand.
 
     Addresses of factors are followed by their two axes, each as sizes and strides of nested axes, the
-    outermost first; that of the result by the stride of its rows.
+    outermost first; that of the result by the stride of its rows. It packs
+    operands at an `offset` in the scratch memory.
     """
 
     dtype: Dtype
@@ -185,6 +186,7 @@ class Product:
     right: tuple[str, NestedAxes, NestedAxes]
     target: tuple[str, str]
     add: bool
+    offset: Text
     parallel: bool = False
     kind: str = "Product"
 
