@@ -1,7 +1,7 @@
 """Passes: transformations of kernels that keep their meaning."""
 
 from catgrad.loops.passes.contract_arrays import contract_arrays
-from catgrad.loops.passes.dead_stores import eliminate_dead_stores
+from catgrad.loops.passes.dead_stores import eliminate_dead_stores, eliminate_self_copies
 from catgrad.loops.passes.fuse import fuse
 from catgrad.loops.passes.in_place import put_in_place
 from catgrad.loops.passes.inline_products import inline_products
@@ -17,6 +17,7 @@ PASSES = (
     fuse,
     eliminate_dead_stores,
     put_in_place,
+    eliminate_self_copies,
     contract_arrays,
     vectorise_rows,
     contract_arrays,
