@@ -37,7 +37,7 @@ PARTS: Mapping[str, Optimiser] = {
 HEADINGS = (
     "network", "trained", "parameters", "workspace", "stack", "flash", "multiply-adds", "instructions",
 )  # fmt: skip
-PEER_HEADINGS = ("network", "library", "memory of a step", "time", "stack", "flash", "instructions")
+PEER_HEADINGS = ("network", "library", "workspace", "time", "stack", "flash", "instructions")
 CONSOLE = Console(width=130)
 
 
