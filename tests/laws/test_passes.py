@@ -139,6 +139,14 @@ RULES = {
         lambda x, y: ops.slice(ops.transpose(x @ y), [1, 0], [2, 1]), [F, NdArrayType((3, 4))],
         ["Slice", "Slice", "Contract"],
     ),
+    "a slice of added axes": (
+        lambda x: ops.exp(ops.slice(ops.expand_dims(x, (0, 2)), [0, 0, 0, 1], [1, 2, 1, 2])), [F],
+        ["Exp", "Reshape", "Slice"],
+    ),
+    "a slice of another shape": (
+        lambda x: ops.slice(ops.reshape(ops.exp(x), 3, 2), [0, 1], [3, 1]), [F],
+        ["Exp", "Reshape", "Slice"],
+    ),
     "a slice of a slice": (lambda x: ops.slice(ops.slice(x, [0, 1], [2, 2]), [1, 0], [1, 1]), [F], ["Slice"]),
     "a slice of what is read elsewhere": (
         lambda x: (ops.slice(ops.exp(x), [0, 0], [1, 3]), ops.exp(x)), [F], ["Exp", "Slice"],

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from benchmarks.machine import operations
 from benchmarks.part import PARTS, net, trained, workspaces
+from benchmarks.tiny import nets as tiny
 from catgrad import Dtype, NdArrayType, Task, build, emit, layers, mse, ops
 from catgrad.errors import OptionError
 from catgrad.initialisers import Normal
@@ -177,6 +178,21 @@ def test_the_gradient_of_a_slice_is_computed_alone(axis, layer):
     size = SIZES[layer + axis]
     backwards = of_weight(3) if (layer, axis) == (2, 1) else 0  # of the same columns
     assert saved == (of_weight(layer) + backwards) // size * (size - 2)
+
+
+@pytest.mark.parametrize(
+    ("kind", "axis", "multiplications"),
+    [("pointwise", 0, 64 * 64), ("pointwise", 1, 64 * 64), ("depthwise", 0, 64 * 9)],
+)
+def test_the_gradient_of_an_eighth_of_the_channels_costs_an_eighth(kind, axis, multiplications):
+    """At 25 × 5 places; slices of outputs save products before it, too."""
+
+    def step(optimiser):
+        chosen = grouped(lambda p: optimiser if p.name == f"block_3.{kind}.weight" else frozen())
+        return operations(tiny.task(tiny.ds_cnn(), chosen), "step")
+
+    whole = 2 * 25 * 5 * multiplications
+    assert step(sgd(0.1)) - step(sliced(sgd(0.1), 8, 16, axis)) >= whole * 7 // 8
 
 
 def test_elements_that_are_frozen_are_not_stored():

@@ -8,7 +8,7 @@ from __future__ import annotations
 from catgrad.dims import Size
 from catgrad.ops.contract import Contract
 from catgrad.ops.reduce import Broadcast, Sum
-from catgrad.ops.shape import Permute
+from catgrad.ops.shape import Permute, Reshape
 from catgrad.ops.slices import Slice
 from catgrad.programs.passes.rewrite import Rewriter, Values
 from catgrad.programs.program import Apply, Function
@@ -57,6 +57,8 @@ def _moved(rewriter: Rewriter, op: Slice, inner: Apply) -> tuple[Op, list[Block]
         case Broadcast():
             kept = tuple(place for axis, place in enumerate(block) if axis not in instead.axes)
             return Broadcast(op.sizes, instead.axes), [kept]
+        case Reshape() if (read := _before(instead, block)) is not None:
+            return Reshape(tuple(size for _, size in read), op.sizes), [read]
         case Sum():
             left = iter(block)
             read = tuple(w if axis in instead.axes else next(left) for axis, w in enumerate(whole[0]))
@@ -64,6 +66,16 @@ def _moved(rewriter: Rewriter, op: Slice, inner: Apply) -> tuple[Op, list[Block]
     if instead.elementwise and inner.inputs and not instead.may_fail:
         return instead, [block] * len(inner.inputs)
     return None
+
+
+def _before(reshape: Reshape, block: Block) -> Block | None:
+    """Return a slice before a reshape that adds or removes axes of size 1; None for others."""
+    lengths = [[size for size in shape if size != 1] for shape in (reshape.before, reshape.after)]
+    added = [place for place, size in zip(block, reshape.after, strict=True) if size == 1]
+    if lengths[0] != lengths[1] or any(place != (0, 1) for place in added):
+        return None
+    left = iter(place for place, size in zip(block, reshape.after, strict=True) if size != 1)
+    return tuple((0, 1) if size == 1 else next(left) for size in reshape.before)
 
 
 def _sliced(rewriter: Rewriter, value: int, block: Block) -> int:
