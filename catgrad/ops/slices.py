@@ -42,6 +42,12 @@ class Slice(Op):
     def is_identity(self, *inputs: NdArrayType) -> bool:
         return self.whole == self.sizes
 
+    def fuse(self, inner: Op) -> Op | None:
+        if not isinstance(inner, Slice):
+            return None
+        starts = tuple(a + b for a, b in zip(inner.starts, self.starts, strict=True))
+        return Slice(inner.whole, starts, self.sizes)
+
     @property
     def ranges(self) -> list[tuple[int, Size] | None]:
         """Start and stop along each axis; None for the whole axis."""

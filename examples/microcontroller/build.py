@@ -67,7 +67,7 @@ def _headers() -> list[str]:
     if found is None or found.origin is None:
         return []
     folder = Path(found.origin).parent / "lib/libc/include"
-    return ["-isystem", str(folder / "generic-musl"), "-isystem", str(folder / "arm-linux-musl")]
+    return ["-isystem", str(folder / "arm-linux-musl"), "-isystem", str(folder / "generic-musl")]
 
 
 def measured(machine: Machine, folder: Path) -> Size:

@@ -16,6 +16,7 @@ from catgrad.backend import get_backend
 from catgrad.functors import Expand, reverse
 from catgrad.loops.compile import compile_kernels
 from catgrad.loops.ir.hashing import Signature
+from catgrad.loops.ir.index import Index
 from catgrad.loops.ir.nest import Kernel, MatMul, Replaced, rewritten, statements
 from catgrad.loops.ir.scalar import Space
 from catgrad.loops.ir.steps import kernels
@@ -126,6 +127,8 @@ def exchanged_turn_by_turn(p, q, r):
         lambda p, q, r: (p @ q, q @ p, p),
         lambda p, q, r: (p - ops.broadcast(ops.sum(p), (3, 3)), p + ops.broadcast(ops.sum(q, 0), (3, 3)), q),
         lambda p, q, r: (p + ops.transpose(p), p, p * q),
+        lambda p, q, r: (ops.pad(ops.slice(p, [1, 0], [2, 3]) * 2, [(1, 0), (0, 0)]), q, r),
+        lambda p, q, r: (ops.concat([ops.slice(p, [1, 0], [2, 3]), ops.slice(p, [0, 0], [1, 3])]), q, r),
         lambda p, q, r: (ops.cumsum(p, 0), ops.cumsum(q, 0, backwards=True) + p, ops.cumsum(p, 1)),
     ],
 )
@@ -135,6 +138,22 @@ def test_results_computed_in_place_that_read_each_other(update):
     check_in_place(term, {0: 0, 1: 1, 2: 2}, arrays)
     check_in_place(term, {0: 1, 1: 2, 2: 0}, arrays)
     check_in_place(term, {0: 2, 2: 1}, arrays)
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_elements_that_stay_are_not_stored(axis):
+    """Neither those of an array that stays, nor those around a slice that changes."""
+
+    def update(p, q):
+        before, part, after = ops.split(p, [1, 1, 1], axis)
+        return ops.concat([before, part * 2, after], axis), q
+
+    term = build(update, [SQUARE] * 2)
+    arrays = integers_for(term, 0)
+    check_in_place(term, {0: 0, 1: 1}, arrays)
+    lowered = compile_kernels(function_of(term), VECTORS, {0: 0, 1: 1})
+    [[store]] = [[*statements(kernel.body)] for kernel in lowered.steps]
+    assert store.indices[axis] == Index((), 1)
 
 
 @pytest.mark.parametrize("holds", [True, False])

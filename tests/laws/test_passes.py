@@ -123,6 +123,34 @@ RULES = {
         lambda x: ops.cast(ops.cast(x, Dtype.bfloat16), x.dtype), [F], ["Cast", "Cast"],
     ),
     "dead": (lambda x: (ops.exp(x), x)[1], [F], []),
+    "a slice of a product": (
+        lambda x, y: ops.slice(x @ y, [0, 1], [1, 2]), [F, NdArrayType((3, 4))],
+        ["Slice", "Slice", "Contract"],
+    ),
+    "rows of a product": (
+        lambda x, y: ops.slice(x @ y, [1, 0], [1, 4]), [F, NdArrayType((3, 4))], ["Slice", "Contract"],
+    ),
+    "a slice of a sum": (lambda x: ops.slice(ops.sum(x, 0), [1], [2]), [F], ["Slice", "Sum"]),
+    "a slice of a broadcast": (
+        lambda x: ops.exp(ops.slice(ops.broadcast(x, (2, 3)), [0, 1], [1, 2])), [SCALAR],
+        ["Exp", "Broadcast"],
+    ),
+    "a slice of a transpose": (
+        lambda x, y: ops.slice(ops.transpose(x @ y), [1, 0], [2, 1]), [F, NdArrayType((3, 4))],
+        ["Slice", "Slice", "Contract"],
+    ),
+    "a slice of added axes": (
+        lambda x: ops.exp(ops.slice(ops.expand_dims(x, (0, 2)), [0, 0, 0, 1], [1, 2, 1, 2])), [F],
+        ["Exp", "Reshape", "Slice"],
+    ),
+    "a slice of another shape": (
+        lambda x: ops.slice(ops.reshape(ops.exp(x), 3, 2), [0, 1], [3, 1]), [F],
+        ["Exp", "Reshape", "Slice"],
+    ),
+    "a slice of a slice": (lambda x: ops.slice(ops.slice(x, [0, 1], [2, 2]), [1, 0], [1, 1]), [F], ["Slice"]),
+    "a slice of what is read elsewhere": (
+        lambda x: (ops.slice(ops.exp(x), [0, 0], [1, 3]), ops.exp(x)), [F], ["Exp", "Slice"],
+    ),
     "late broadcast": (
         lambda x: ops.exp(ops.broadcast(x, (2, 3))) * 2, [SCALAR],
         ["Exp", "Constant", "Multiply", "Broadcast"],
@@ -134,6 +162,10 @@ RULES = {
 def test_rules(rule):
     function, types, wanted = RULES[rule]
     assert sorted(ops_after(function, types)) == sorted(wanted)
+    before = lower(build(function, types))
+    arrays = draw_arrays(types, (0.5, 2.0), 0)
+    for found, result in zip(evaluate(optimise(before), *arrays), evaluate(before, *arrays), strict=True):
+        np.testing.assert_allclose(widened(found), widened(result), rtol=1e-6)
 
 
 def test_constants_differ_by_sign_of_zero_and_agree_as_nan():

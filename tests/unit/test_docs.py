@@ -159,6 +159,21 @@ def test_the_page_of_families_has_every_row_that_was_measured():
     assert table([row for row in rows if not row.differences]) in page
 
 
+def test_the_page_of_parts_has_every_row_that_was_measured():
+    from benchmarks.part import JSON, PAGE, Row, table
+
+    rows = [Row(**row) for row in json.loads(JSON.read_text())["rows"]]
+    assert table(rows) in PAGE.read_text(encoding="utf-8")
+
+
+def test_the_page_of_microcontrollers_has_every_row_that_was_measured():
+    from benchmarks.tiny.__main__ import JSON, PAGE, PeerRow, Row, peer_table, table
+
+    kept, page = json.loads(JSON.read_text()), PAGE.read_text(encoding="utf-8")
+    assert table([Row(**row) for row in kept["rows"]]) in page
+    assert peer_table([PeerRow(**row) for row in kept["peers"]]) in page
+
+
 def test_the_command_line_has_the_commands_and_options_of_its_page():
     from typer.main import get_command
 

@@ -9,10 +9,11 @@ from catgrad.learn.optimisers.adam import adam, adamw
 from catgrad.learn.optimisers.adam_variants import adamax, nadam, radam
 from catgrad.learn.optimisers.descent import asgd, sgd
 from catgrad.learn.optimisers.muon import muon
+from catgrad.learn.optimisers.parts import sliced
 from catgrad.learn.optimisers.scaled_gradients import adadelta, adagrad, rmsprop
 from catgrad.learn.optimisers.signs import lion, rprop
 
 __all__ = [
     "Optimiser", "adadelta", "adafactor", "adagrad", "adam", "adamax", "adamw", "asgd", "clipped",
-    "frozen", "grouped", "lion", "muon", "nadam", "radam", "rmsprop", "rprop", "sgd",
+    "frozen", "grouped", "lion", "muon", "nadam", "radam", "rmsprop", "rprop", "sgd", "sliced",
 ]  # fmt: skip

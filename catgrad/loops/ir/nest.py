@@ -292,6 +292,16 @@ def perfect_nest(
     return variables, body
 
 
+def copies_itself(statement: Statement, old: Buffer) -> bool:
+    """Tell whether a statement stores an element of the array `old` at the same place of another array."""
+    return (
+        isinstance(statement, Store)
+        and isinstance(statement.scalar, Load)
+        and statement.scalar.buffer is old
+        and statement.scalar.indices == statement.indices
+    )
+
+
 def statements(items: Sequence[Item]) -> Iterator[Statement]:
     """All statements, in order."""
     for item in items:

@@ -1,7 +1,7 @@
 """Passes: transformations of kernels that keep their meaning."""
 
 from catgrad.loops.passes.contract_arrays import contract_arrays
-from catgrad.loops.passes.dead_stores import eliminate_dead_stores
+from catgrad.loops.passes.dead_stores import eliminate_dead_stores, eliminate_self_copies
 from catgrad.loops.passes.fuse import fuse
 from catgrad.loops.passes.in_place import put_in_place
 from catgrad.loops.passes.inline_products import inline_products
@@ -19,6 +19,7 @@ PASSES = (
     eliminate_dead_stores,
     strip_miner(),
     put_in_place,
+    eliminate_self_copies,
     contract_arrays,
     vectorise_rows,
     contract_arrays,

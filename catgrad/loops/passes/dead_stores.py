@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from catgrad.loops.ir.nest import Barrier, Check, Item, Kernel, Loop, Statement, Store, statements
-from catgrad.loops.ir.scalar import Buffer, Load
+from catgrad.loops.ir.nest import (
+    Barrier,
+    Check,
+    Item,
+    Kernel,
+    Loop,
+    Statement,
+    Store,
+    copies_itself,
+    statements,
+)
+from catgrad.loops.ir.scalar import Buffer
 from catgrad.loops.ir.steps import Attend, If, Lowered, Product, Step, conditions, every_step
 from catgrad.loops.machine import Machine
 
@@ -46,7 +56,7 @@ def _live_steps(steps: Sequence[Step], live: set[Buffer]) -> list[Step]:
     kept: list[Step] = []
     for step in steps:
         if isinstance(step, Kernel):
-            step = Kernel(_live_items(step.body, live))
+            step = Kernel(_selected(step.body, lambda s: _is_live(s, live)))
         if isinstance(step, Product | Attend):
             used = _is_live(step, live)
         else:
@@ -56,28 +66,31 @@ def _live_steps(steps: Sequence[Step], live: set[Buffer]) -> list[Step]:
     return kept
 
 
-def _live_items(items: Sequence[Item], live: set[Buffer]) -> list[Item]:
+def _selected(items: Sequence[Item], is_kept: Callable[[Statement], bool]) -> list[Item]:
+    """Return the items with some of the statements, and without loops around none."""
     kept: list[Item] = []
     for item in items:
         if isinstance(item, Loop):
-            body = _live_items(item.body, live)
+            body = _selected(item.body, is_kept)
             if body:
                 kept.append(replace(item, body=body))
-        elif _is_live(item, live):
+        elif is_kept(item):
             kept.append(item)
     return kept
 
 
 def eliminate_self_copies(lowered: Lowered, machine: Machine) -> Lowered:
-    """Leave out kernels that copy results from the arguments that they overwrite."""
-    return lowered.map(lambda steps: [step for step in steps if not _copies_itself(step)])
+    """Leave out statements that copy elements of results from the arguments that these overwrite."""
+    return lowered.map(lambda steps: [step for each in steps if (step := _without_self_copies(each))])
 
 
-def _copies_itself(step: Step) -> bool:
-    return isinstance(step, Kernel) and all(
-        isinstance(s, Store)
-        and isinstance(s.scalar, Load)
-        and s.buffer.alias is s.scalar.buffer
-        and s.indices == s.scalar.indices
-        for s in statements(step.body)
-    )
+def _without_self_copies(step: Step) -> Step | None:
+    """Return a step without such statements; None if nothing is left."""
+    if not isinstance(step, Kernel) or not any(map(_overwrites_itself, statements(step.body))):
+        return step
+    body = _selected(step.body, lambda s: not _overwrites_itself(s))
+    return Kernel(body) if body else None
+
+
+def _overwrites_itself(s: Statement) -> bool:
+    return isinstance(s, Store) and s.buffer.alias is not None and copies_itself(s, s.buffer.alias)

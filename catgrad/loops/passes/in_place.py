@@ -5,9 +5,20 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TypeGuard
 
-from catgrad.loops.ir.index import Variable, index
-from catgrad.loops.ir.nest import Item, Kernel, Loop, Store, may_fail, nested
+from catgrad.loops.ir.index import Index, Variable, index, is_below
+from catgrad.loops.ir.nest import (
+    Indices,
+    Item,
+    Kernel,
+    Loop,
+    Store,
+    copies_itself,
+    may_fail,
+    nested,
+    statements,
+)
 from catgrad.loops.ir.scalar import Buffer, Load, Space
 from catgrad.loops.ir.steps import Lowered, Step, kernels
 from catgrad.loops.machine import Machine
@@ -82,7 +93,7 @@ class _Order:
         """Let a result overwrite an argument, if all readers of the argument can precede."""
         writers = set(self.writers[result])
         readers = [r for r in self.readers[old] if r not in writers]
-        if any(not _reads_first(self.steps[w], result, old) for w in writers.intersection(self.readers[old])):
+        if not _reads_first([self.steps[w] for w in sorted(writers)], result, old):
             return False
         reached = self._reached(writers)
         if not reached.isdisjoint(readers):
@@ -106,28 +117,43 @@ class _Order:
         return ordered(self.steps, self.after)
 
 
-def _reads_first(step: Step, result: Buffer, old: Buffer) -> bool:
-    """Tell whether a kernel reads each old element no later than it writes the new one."""
-    if not isinstance(step, Kernel):
+def _reads_first(writers: Sequence[Step], result: Buffer, old: Buffer) -> bool:
+    """Tell whether the steps that write a result read each old element before the new one is written."""
+    readers = [step for step in writers if any(array is old for array, _ in step.reads)]
+    if not all(
+        isinstance(step, Kernel) and _reads_where_it_stores(step.body, result, old) for step in readers
+    ):
         return False
-    body = _body_that_defines(step, result)
-    if body is None:
-        return False
-    place = next(k for k, item in enumerate(body) if isinstance(item, Store) and item.buffer is result)
-    indices = body[place].indices  # type: ignore[union-attr]
-    early = sum(
-        access[0] is old and access[1] == indices for item in body[: place + 1] for access in item.reads
-    )
-    return early == sum(access[0] is old for access in step.reads)
+    stores = [s for kernel in kernels(writers) for s in statements(kernel.body) if _stores(s, result)]
+    changing = [s for s in stores if not copies_itself(s, old)] if readers else []
+    return all(s is t or _are_apart(s.indices, t.indices) for s in changing for t in stores)
 
 
-def _body_that_defines(item: Item | Kernel, array: Buffer) -> list[Item] | None:
-    if not isinstance(item, (Loop, Kernel)):
-        return [item] if isinstance(item, Store) and item.buffer is array else None
-    if any(isinstance(each, Store) and each.buffer is array for each in item.body):
-        return item.body
-    found = [body for each in item.body if (body := _body_that_defines(each, array)) is not None]
-    return found[0] if len(found) == 1 else None
+def _reads_where_it_stores(
+    items: Sequence[Item], result: Buffer, old: Buffer, later: Sequence[Indices] = ()
+) -> bool:
+    """Tell whether each read of the old array is one of an element that is stored then, or `later`."""
+    for place, item in enumerate(items):
+        stored = [*later, *(s.indices for s in items[place:] if _stores(s, result))]
+        if isinstance(item, Loop):
+            if not _reads_where_it_stores(item.body, result, old, stored):
+                return False
+        elif any(array is old and indices not in stored for array, indices in item.reads):
+            return False
+    return True
+
+
+def _stores(item: Item, array: Buffer) -> TypeGuard[Store]:
+    return isinstance(item, Store) and item.buffer is array
+
+
+def _are_apart(some: Sequence[Index], others: Sequence[Index]) -> bool:
+    """Prove that two ranges of indices have no element in common: they do not meet along some axis."""
+    return any(_precedes(a, b) or _precedes(b, a) for a, b in zip(some, others, strict=True))
+
+
+def _precedes(a: Index, b: Index) -> bool:
+    return b.greatest is not None and is_below(a, b.constant)
 
 
 def _copied_last(order: _Order, result: Buffer) -> Buffer:

@@ -7,7 +7,15 @@ from itertools import cycle, islice
 from typing import Protocol, cast
 
 from catgrad.errors import CatgradError
-from catgrad.programs.passes import erase_copies, fold_constants, layout, prune, share, simplify
+from catgrad.programs.passes import (
+    erase_copies,
+    fold_constants,
+    layout,
+    prune,
+    share,
+    simplify,
+    slice_early,
+)
 from catgrad.programs.program import Function
 
 
@@ -20,7 +28,7 @@ class Pass(Protocol):
     def apply(self, function: Function) -> Function: ...
 
 
-PIPELINE = cast(Sequence[Pass], (erase_copies, fold_constants, simplify, share, layout, prune))
+PIPELINE = cast(Sequence[Pass], (erase_copies, fold_constants, simplify, share, layout, slice_early, prune))
 
 MAX_ROUNDS = 100
 """The maximum number of rounds; each rule shrinks code or moves it one way, so a fixed point exists."""

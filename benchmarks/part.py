@@ -1,0 +1,135 @@
+"""Memory and time of training a part: `python -m benchmarks.part`.
+
+Compiles the step of a network of four layers for the target `c`, with all or some of its parameters trained,
+and prints its workspace, the multiplications and additions of its products, and the least processor time of
+many steps, with one thread. The parts take turns. Takes half a minute; the figures are kept in
+benchmarks/results/part.json and in docs/howto/train-a-part.md.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from benchmarks.harness import RESULTS, ROOT, duration, processor
+from benchmarks.machine import operations
+from benchmarks.nets import perceptron
+from benchmarks.pages import markdown, write_table
+from catgrad import Dtype, NdArrayType, Task, emit, losses
+from catgrad.learn.optimisers import Optimiser, frozen, grouped, sgd, sliced
+from catgrad.terms.state import Slot
+
+SIZES, BATCH = (784, 512, 512, 512, 10), 64
+SGD = sgd(0.1)
+ROUNDS, STEPS = 40, 4
+JSON, PAGE = RESULTS / "part.json", ROOT / "docs/howto/train-a-part.md"
+HEADINGS = ("trained", "parameters", "workspace of a step", "of predict", "operations", "time")
+
+
+def of_names(*ends: str) -> Optimiser:
+    """Train the parameters whose names begin or end so, and freeze all others."""
+    return grouped(lambda p: SGD if p.name.startswith(ends) or p.name.endswith(ends) else frozen())
+
+
+def _eighth(parameter: Slot) -> Optimiser:
+    return sliced(SGD, 0, parameter.type.shape[0] // 8) if parameter.type.rank == 2 else SGD
+
+
+PARTS: Mapping[str, Optimiser] = {
+    "all layers": SGD,
+    "last two layers": of_names("dense_2.", "dense_3."),
+    "biases": of_names(".bias"),
+    "last layer": of_names("dense_3."),
+    "every second layer": of_names("dense_1.", "dense_3."),
+    "an eighth of the rows": grouped(_eighth),
+}
+
+
+@dataclass(frozen=True)
+class Row:
+    """The figures of one part."""
+
+    part: str
+    trained: int
+    """The number of trained elements of parameters."""
+    workspace_bytes: int
+    predict_workspace_bytes: int
+    operations: int
+    seconds: float
+
+
+def net(optimiser: Optimiser, sizes: tuple[int, ...] = SIZES, batch: int = BATCH) -> Task:
+    """Return the task: dense layers with ReLU, and cross-entropy."""
+    model = perceptron(batch, sizes, "relu", "identity")
+    return Task(model, optimiser, losses.cross_entropy, "part", (NdArrayType((batch,), Dtype.int64),))
+
+
+def workspaces(library: Any) -> tuple[int, int]:
+    """Return the bytes of the workspaces of step and predict in a compiled library."""
+    step, predict = (library.workspace_bytes(name, 0)() for name in ("step", "predict"))
+    return step, predict
+
+
+def trained(task: Task) -> int:
+    """Count the elements of parameters that a step may change."""
+    rng = np.random.default_rng(0)
+    learner = emit(task, "numpy").load()().learner(0)
+    before = {name: np.array(array) for name, array in learner.parameters.items()}
+    learner.update({name: rng.uniform(1, 2, array.shape) for name, array in before.items()})
+    return sum(int(np.sum(learner.parameters[name] != array)) for name, array in before.items())
+
+
+def measured() -> list[Row]:
+    """Compile and time all parts, in turns."""
+    tasks = {part: net(optimiser) for part, optimiser in PARTS.items()}
+    models = {part: emit(task, "c").load() for part, task in tasks.items()}
+    learners = {part: model().learner(0) for part, model in models.items()}
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(BATCH, SIZES[0])).astype(np.float32)
+    y = rng.integers(0, SIZES[-1], BATCH)
+    least = dict.fromkeys(PARTS, float("inf"))
+    for _ in range(ROUNDS):
+        for part, learner in learners.items():
+            start = time.process_time()
+            for _ in range(STEPS):
+                learner.step(x, y)
+            least[part] = min(least[part], (time.process_time() - start) / STEPS)
+    return [
+        Row(part, trained(task), *workspaces(models[part].library), operations(task, "step"), least[part])
+        for part, task in tasks.items()
+    ]
+
+
+def table(rows: Sequence[Row]) -> str:
+    """Return a table in Markdown."""
+    counts = ((r.trained, r.workspace_bytes, r.predict_workspace_bytes, r.operations) for r in rows)
+    return markdown(
+        HEADINGS,
+        [
+            (row.part, *(f"{count:,}" for count in each), duration(row.seconds))
+            for row, each in zip(rows, counts, strict=True)
+        ],
+    )
+
+
+def main() -> None:
+    """Print the table, and keep the figures."""
+    rows = measured()
+    print(f"A step of {'-'.join(map(str, SIZES))}, batch {BATCH}, target c:\n\n{table(rows)}\n")
+    whole = {
+        "command": "python -m benchmarks.part",
+        "processor": processor(),
+        "rows": [asdict(r) for r in rows],
+    }
+    JSON.write_text(json.dumps(whole, indent=1) + "\n")
+    write_table(PAGE, table(rows))
+    print(f"kept in {JSON.relative_to(ROOT)} and {PAGE.relative_to(ROOT)}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Programs that train small networks on microcontrollers, and what they need there."""

@@ -1,0 +1,137 @@
+"""Build trainers for this machine and for a Cortex-M4 of QEMU, and run them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from math import prod
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jinja2
+import numpy as np
+from catgrad.backends.c import compiler
+
+from benchmarks.harness import ROOT
+from catgrad import Task, emit
+from catgrad.errors import ToolError
+from catgrad.tools import Executable, Package, run
+from examples.microcontroller.build import SIZE_FLAGS, cortex_m4
+
+FOLDER = ROOT / "benchmarks" / "tiny"
+LIMIT = 600.0
+"""Seconds after which a compiler or a program is killed."""
+
+QEMU = Executable(
+    name="QEMU", names=("qemu-system-arm",), install="apt install qemu-system-arm", use="instructions"
+)
+SIZE = Executable(name="size", names=("size",), install="apt install binutils")
+ZIG = Package(name="ziglang", module="ziglang", install="pip install ziglang")
+BOARD = (
+    "-M", "mps2-an386", "-display", "none", "-monitor", "none", "-serial", "none", "-icount", "shift=0",
+    "-chardev", "stdio,id=told", "-semihosting-config", "enable=on,target=native,chardev=told",
+)  # fmt: skip
+
+
+class Hosted(NamedTuple):
+    """The figures of a trainer on this machine; `total` is a weighted sum of outputs after one step."""
+
+    parameter_bytes: int
+    training_bytes: int
+    total: float
+    seconds: float
+
+
+class Board(NamedTuple):
+    """The figures of a trainer on a microcontroller: bytes, instructions of a step, and `total` as above."""
+
+    code: int
+    variables: int
+    stack: int | None = None
+    instructions: int | None = None
+    total: float | None = None
+
+
+def write(folder: Path, task: Task, bound: float) -> int:
+    """Write the emitted library, and the trainer around it; returns the bytes of a step's workspace.
+
+    Parameters are at most `bound` at first.
+    """
+    artifact = emit(task, "c")
+    artifact.write(folder)
+    told = json.loads(artifact.files["manifest.json"])
+    [x], [y_hat] = task.inputs, task.outputs
+    step, predict = workspace_bytes(artifact)
+    (folder / "trainer.c").write_text(
+        rendered(
+            "catgrad.c.j2", name=told["prefix"], tables={t: sized(a) for t, a in told["tables"].items()},
+            inputs=x.size, outputs=y_hat.size, batch=x.shape[0], classes=task.targets != task.outputs,
+            workspace=max(step, predict), bound=bound,
+        )
+    )  # fmt: skip
+    return step
+
+
+def sized(arrays: Iterable[Any]) -> list[dict[str, Any]]:
+    """Return arrays of a manifest with their numbers of elements."""
+    return [{"member": array["member"], "size": prod(array["shape"])} for array in arrays]
+
+
+def workspace_bytes(artifact: Any) -> tuple[int, int]:
+    """Return the bytes of workspace of step and predict."""
+    library = artifact.load().library
+    step, predict = (library.workspace_bytes(name, 0)() for name in ("step", "predict"))
+    return step, predict
+
+
+def rendered(template: str, **variables: Any) -> str:
+    """Return the text of a template."""
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(FOLDER), undefined=jinja2.StrictUndefined,
+        trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True,
+    )  # fmt: skip
+    return environment.get_template(template).render(**variables)
+
+
+def hosted(folder: Path, sources: Sequence[Path | str], *options: str) -> Path:
+    """Build a trainer for this machine; returns the program. Raises: ToolError."""
+    binary = folder / "trainer"
+    flags = [*compiler.FLAGS, "-I", str(FOLDER), *options]
+    said(
+        [*compiler.COMPILER.command(), *flags, *map(str, sources), FOLDER / "hosted.c", "-o", binary, "-lm"],
+        folder,
+    )
+    return binary
+
+
+def trained(binary: Path, steps: int) -> Hosted:
+    """Run a trainer on this machine. Raises: ToolError."""
+    parameters, training, total, seconds = said([binary, steps], binary.parent).split()
+    return Hosted(int(parameters), int(training), float(total), float(seconds))
+
+
+def missing() -> str | None:
+    """Return why nothing can be built for a microcontroller, if so."""
+    return ZIG.missing() or SIZE.missing()
+
+
+def on_board(folder: Path, sources: Sequence[Path | str], *options: str) -> Board:
+    """Build a trainer for a Cortex-M4, and run one step in QEMU, if it is installed. Raises: ToolError."""
+    flags = [*SIZE_FLAGS, "-Os", "-I", FOLDER, *options, "-T", FOLDER / "cortex_m4.ld", "-Wl,-e,reset"]
+    said([*cortex_m4().command, *flags, *sources, FOLDER / "cortex_m4.c", "-o", "board"], folder)
+    text, data, bss, *_ = map(int, said([*SIZE.command(), "board"], folder).splitlines()[1].split()[:3])
+    if not QEMU.is_installed():
+        return Board(text, data + bss)
+    told = said([*QEMU.command(), *BOARD, "-kernel", "board"], folder)
+    tick, ticks, stack, bits = map(int, told.split())
+    [total] = np.array([bits], np.uint32).view(np.float32).tolist()
+    return Board(text, data + bss, stack, tick * ticks, total)
+
+
+def said(command: Sequence[Any], folder: Path) -> str:
+    """Run a command in a folder, and return its output. Raises: ToolError."""
+    done = run([*map(str, command)], LIMIT, cwd=folder)
+    if done.returncode:
+        last = (done.stderr or done.stdout).strip()[-2000:] or f"status {done.returncode}"
+        raise ToolError(f"{Path(str(command[0])).name} must succeed", f"it says: {last}", "run it by hand")
+    return done.stdout
