@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from catgrad.backend import Backend
 from catgrad.ops.contract import Contract
+from catgrad.ops.convolution import Convolution
 from catgrad.ops.cumulative import CumSum
 from catgrad.ops.gather import ScatterAdd
 from catgrad.ops.reduce import Sum
@@ -16,8 +17,10 @@ from catgrad.types import Dtype
 
 from .. import templates
 from ..python import load_module, passes
+from .convolutions import CONVOLUTIONS, LoweredConvolutions
+from .masks import Masks
 
-SUMS = (Sum, CumSum, Contract, ScatterAdd, ScatterAddAlongAxis, Fold, ArgSort)
+SUMS = (Sum, CumSum, Contract, Convolution, ScatterAdd, ScatterAddAlongAxis, Fold, ArgSort)
 """Operations for which NumPy rounds after every term, and sorting, which fails for a bfloat16 NaN."""
 
 
@@ -33,5 +36,6 @@ BACKEND = Backend(
     files={"{name}.py": "module.py.j2", "README.md": "README.md.j2"},
     load=load_module,
     needs=(Package(name="ml_dtypes", module="ml_dtypes", install="pip install ml_dtypes", use="bfloat16"),),
-    passes=passes(takes_numbers, SUMS),
+    passes=passes(takes_numbers, SUMS, own=(LoweredConvolutions(), Masks()), one_product=True),
+    lowers_to_loops=CONVOLUTIONS,
 )
