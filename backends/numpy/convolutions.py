@@ -16,7 +16,7 @@ from catgrad.ops.conv import Conv, ConvTranspose, ConvWeight
 from catgrad.ops.convolution import Convolution
 from catgrad.ops.shape import Axes, Permute, Reshape, Shape
 from catgrad.ops.window import positions
-from catgrad.programs.passes import prune, share
+from catgrad.programs.passes import prune
 from catgrad.programs.passes.rewrite import Rewriter, Values
 from catgrad.programs.program import Apply, Function
 from catgrad.terms.op import Op
@@ -64,7 +64,7 @@ class Raised(Op, register=False):
 
 @dataclass(frozen=True)
 class LoweredConvolutions:
-    """The pass that prints convolutions as matrix products of lowered images, each copied only once."""
+    """The pass that prints convolutions as matrix products of lowered images."""
 
     name: str = "lowered-convolutions"
 
@@ -72,7 +72,7 @@ class LoweredConvolutions:
         """Replace each convolution, its transpose, and the gradient of its weights."""
         if not any(isinstance(step.op, Convolution) for step in function.body):
             return function
-        return share.apply(prune.apply(Rewriter(function).sweep(_lower)))
+        return prune.apply(Rewriter(function).sweep(_lower))
 
 
 @dataclass(frozen=True)

@@ -37,8 +37,8 @@ class Contiguous(Op, register=False):
 class MatmulForms:
     """The pass that prints contractions as `@` where it computes them.
 
-    With `one_product` it merges the batch of the first operand with its rows where that copies nothing,
-    for NumPy calls its library for each matrix of a batch.
+    With `one_product` it merges the batch of an operand with its rows, for NumPy calls its library for each
+    matrix of a batch.
     """
 
     one_product: bool = False
@@ -71,10 +71,10 @@ class Form:
     def cost(self, op: Contract, one_product: bool) -> tuple[bool, int, int]:
         """Order forms: those without a transpose or merged axes are best, then the largest products.
 
-        If the result is transposed, the smallest are. For `one_product`, rows in order count as one axis.
+        If the result is transposed, the smallest are. For `one_product`, rows without a batch are one axis.
         """
         in_order = self.out == op.out
-        are_one = one_product and op.left == self.batch + self.rows + self.summed
+        are_one = one_product and not self.batch
         groups = (self.summed, self.columns) if are_one else (self.rows, self.summed, self.columns)
         merged = sum(len(group) > 1 for group in groups)
         return not in_order, merged if in_order else 0, len(self.batch) if in_order else -len(self.batch)

@@ -102,3 +102,16 @@ def test_windows_are_copied_once_and_never_left_to_einsum():
     body = artifact.source.split("def f(")[1].split("def converted")[0]
     assert body.count("lowered(x") == 1
     assert "einsum" not in artifact.source
+
+
+def test_a_convolution_stands_beside_a_loop():
+    image, weights = NdArrayType((1, 2, 4, 4)), NdArrayType((2, 2, 3, 3))
+
+    def both(x, w):
+        y = ops.conv(x, w, padding=1)
+        return ops.repeat(lambda total: total + y, 2, y)
+
+    rng = np.random.default_rng(0)
+    x, w = whole(rng, *image.shape), whole(rng, *weights.shape)
+    [found] = run_on(NUMPY, build(both, [image, weights]), x, w)
+    np.testing.assert_array_equal(found, 3 * Conv((1, 1), (1, 1), (1, 1), 1).ref(x, w))
