@@ -1,11 +1,12 @@
 """Training steps on the processor: `python -m benchmarks.cpu`.
 
 Compares the target `c` with PyTorch (eager, torch.compile, AOTInductor), JAX and ONNX Runtime, each in a
-separate process with one thread, then with two. The competitors of a row run alternately, after their losses
-of ten steps have been compared; 64 steps in one call are compared with JAX's `lax.scan`, as no other peer has
-such a call. Figures are medians, of processor time with one thread and of wall time with more. Peers get
-virtual environments under .cache at first use. llm.c is omitted: it is not a package, and was never the
-fastest peer. A complete run takes half an hour; only its figures are kept, in benchmarks/results/cpu.json.
+separate process with one thread, then with two; the target `numpy` with PyTorch eager only. The competitors
+of a row run alternately, after their losses of ten steps have been compared; 64 steps in one call are
+compared with JAX's `lax.scan`, as no other peer has such a call. Figures are medians, of processor time with
+one thread and of wall time with more. Peers get virtual environments under .cache at first use. llm.c is
+omitted: it is not a package, and was never the fastest peer. A complete run takes half an hour; only its
+figures are kept, in benchmarks/results/cpu.json.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from benchmarks.processes import Competitor
 from benchmarks.race import Race
 from benchmarks.tables import Row
 from benchmarks.trainer import Trainer, trainer
-from benchmarks.workloads import PREDICT, WORKLOADS, Workload, chosen
+from benchmarks.workloads import PREDICT, STEP, WORKLOADS, Workload, chosen
 
 PYTORCH = ("torch==2.13.0", "numpy==2.4.6", "onnx==1.23.2", "onnxruntime==1.31.1")
 JAX = ("jax==0.10.2", "numpy==2.4.6")
@@ -63,11 +64,16 @@ def interpreter(name: str, requirements: tuple[str, ...]) -> dict[str, Any]:
 
 
 def competitors(target: str) -> tuple[Competitor, ...]:
-    """Return the competitors: catgrad, then all peers."""
-    pytorch, jax = interpreter("pytorch-2.13", PYTORCH), interpreter("jax-0.10", JAX)
+    """Return the competitors: catgrad, then all peers; that of the target numpy is PyTorch eager alone."""
+    pytorch = interpreter("pytorch-2.13", PYTORCH)
+    ours = Competitor(f"catgrad {target}", "catgrad_emitted", target)
+    eager = Competitor("PyTorch eager", "torch_eager", **pytorch)
+    if target == "numpy":
+        return ours, eager
+    jax = interpreter("jax-0.10", JAX)
     return (
-        Competitor(f"catgrad {target}", "catgrad_emitted", target),
-        Competitor("PyTorch eager", "torch_eager", **pytorch),
+        ours,
+        eager,
         Competitor("torch.compile, model", "torch_compiled", "parts", **pytorch),
         Competitor("torch.compile, whole step", "torch_compiled", "whole", **pytorch),
         Competitor("AOTInductor", "torch_exported", **pytorch),
@@ -86,6 +92,13 @@ def written(workload: Workload, folder: Path) -> Path:
     return place
 
 
+def goal_of(workload: Workload, measure: str, target: str) -> float | None:
+    """Return the target of the ratio of the time on a target to the best peer's, if there is one."""
+    if target == "numpy":
+        return workload.goal_on_numpy if measure == STEP else None
+    return workload.goal.get(measure)
+
+
 def rows_of(
     workload: Workload, every: tuple[Competitor, ...], place: Path, race: Race, threads: int
 ) -> list[Row]:
@@ -98,7 +111,7 @@ def rows_of(
             measure=measure,
             threads=threads,
             operations=machine.operations(workload.task, "predict" if measure == PREDICT else "step"),
-            goal=workload.goal.get(measure),
+            goal=goal_of(workload, measure, every[0].word),
             results=results,
         )
         for measure, results in measured.items()

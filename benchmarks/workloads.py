@@ -13,6 +13,8 @@ from benchmarks.nets import MODELS
 from catgrad import Dtype, NdArrayType, Task, Term, losses, optimisers
 from catgrad.errors import unknown
 from catgrad.initialisers import Initialiser, Normal, Uniform
+from catgrad.ops.convolution import Convolution
+from catgrad.programs.program import lower, operations
 
 PREDICT, STEP, LOOP = "predict", "step", "loop"
 """The measures: the output, one step in one call, and many steps in one call."""
@@ -43,6 +45,12 @@ class Workload:
     def model(self) -> Term:
         """The model as a term."""
         return MODELS[self.net](batch=self.batch, **self.sizes)
+
+    @cached_property
+    def goal_on_numpy(self) -> float:
+        """The target of the ratio to PyTorch eager of a step on NumPy: 2, and 4 with several convolutions."""
+        convolutions = sum(isinstance(op, Convolution) for op in operations(lower(self.model)))
+        return 4 if convolutions > 1 else 2
 
     @property
     def task(self) -> Task:

@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 from catgrad.backend import Backend
 from catgrad.ops.contract import Contract
+from catgrad.ops.convolution import Convolution
 from catgrad.ops.cumulative import CumSum
 from catgrad.ops.gather import ScatterAdd
 from catgrad.ops.reduce import Sum
 from catgrad.ops.sort import ArgSort
 from catgrad.ops.take import ScatterAddAlongAxis
 from catgrad.ops.window import Fold
+from catgrad.programs.passes import Pass, share
 from catgrad.terms.op import Op
 from catgrad.tools import Package
 from catgrad.types import Dtype
 
 from .. import templates
 from ..python import load_module, passes
+from .convolutions import CONVOLUTIONS, LoweredConvolutions
+from .masks import Masks
+from .parts import PartsAsSlices
 
-SUMS = (Sum, CumSum, Contract, ScatterAdd, ScatterAddAlongAxis, Fold, ArgSort)
+SUMS = (Sum, CumSum, Contract, Convolution, ScatterAdd, ScatterAddAlongAxis, Fold, ArgSort)
 """Operations for which NumPy rounds after every term, and sorting, which fails for a bfloat16 NaN."""
+
+OWN: tuple[Pass, ...] = (LoweredConvolutions(), Masks(), PartsAsSlices(), cast(Pass, share))
+"""The passes of the target that no other has; the windows of an image, and permuted operands, are shared."""
 
 
 def takes_numbers(op: Op, dtype: Dtype) -> bool:
@@ -33,5 +43,6 @@ BACKEND = Backend(
     files={"{name}.py": "module.py.j2", "README.md": "README.md.j2"},
     load=load_module,
     needs=(Package(name="ml_dtypes", module="ml_dtypes", install="pip install ml_dtypes", use="bfloat16"),),
-    passes=passes(takes_numbers, SUMS),
+    passes=passes(takes_numbers, SUMS, own=OWN, one_product=True),
+    lowers_to_loops=CONVOLUTIONS,
 )

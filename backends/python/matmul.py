@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from sys import maxsize
 
@@ -34,13 +35,18 @@ class Contiguous(Op, register=False):
 
 @dataclass(frozen=True)
 class MatmulForms:
-    """The pass that prints contractions as `@` where it computes them."""
+    """The pass that prints contractions as `@` where it computes them.
 
+    With `one_product` it merges the batch of an operand with its rows, for NumPy calls its library for each
+    matrix of a batch.
+    """
+
+    one_product: bool = False
     name: str = "matmul-forms"
 
     def apply(self, function: Function) -> Function:
         """Replace each contraction that is a matrix product, or a batch of them, by MatMul."""
-        return prune.apply(Rewriter(function).sweep(_spell))
+        return prune.apply(Rewriter(function).sweep(partial(_spell, self.one_product)))
 
 
 @dataclass(frozen=True)
@@ -62,17 +68,19 @@ class Form:
         """Tell whether products in a batch are of matrices: einsum is as fast for those of vectors."""
         return bool(self.summed) and (not self.batch or bool(self.rows and self.columns))
 
-    def cost(self, out: Axes) -> tuple[bool, int, int]:
+    def cost(self, op: Contract, one_product: bool) -> tuple[bool, int, int]:
         """Order forms: those without a transpose or merged axes are best, then the largest products.
 
-        If the result is transposed, the smallest are.
+        If the result is transposed, the smallest are. For `one_product`, rows without a batch are one axis.
         """
-        in_order = self.out == out
-        merged = sum(len(group) > 1 for group in (self.rows, self.summed, self.columns))
+        in_order = self.out == op.out
+        are_one = one_product and not self.batch
+        groups = (self.summed, self.columns) if are_one else (self.rows, self.summed, self.columns)
+        merged = sum(len(group) > 1 for group in groups)
         return not in_order, merged if in_order else 0, len(self.batch) if in_order else -len(self.batch)
 
 
-def _spell(rewriter: Rewriter, apply: Apply) -> Values | None:
+def _spell(one_product: bool, rewriter: Rewriter, apply: Apply) -> Values | None:
     op, inputs, outputs = apply
     if isinstance(op, Permute) and op.order == (1, 0):
         return (rewriter.apply_as(rewriter.types[outputs[0]], Transpose(), *inputs),)
@@ -85,7 +93,7 @@ def _spell(rewriter: Rewriter, apply: Apply) -> Values | None:
     forms = [(each, f) for each, side in sides for f in _forms(each, side) if f.has_matrices]
     if not forms:
         return None
-    each, form = min(forms, key=lambda found: found[1].cost(found[0].out))
+    each, form = min(forms, key=lambda found: found[1].cost(found[0], one_product))
     return (_product(rewriter, each, form, inputs if each is op else inputs[::-1]),)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from benchmarks import machine
-from benchmarks.cpu import written
+from benchmarks.cpu import goal_of, written
 from benchmarks.peers.worker import Case, loss_of
 from benchmarks.workloads import WORKLOADS, chosen
 from catgrad.errors import UnknownName
@@ -49,3 +49,11 @@ def test_workloads_are_chosen_by_name():
     assert [workload.name for workload in chosen("mlp, lenet")] == ["mlp", "lenet"]
     with pytest.raises(UnknownName, match="did you mean 'lenet'"):
         chosen("lenett")
+
+
+@pytest.mark.parametrize(("name", "goal"), [("mlp", 2), ("char-gpt", 2), ("lenet", 4), ("resnet-8", 4)])
+def test_only_convolutional_nets_may_take_four_times_as_long_on_numpy(name, goal):
+    [workload] = chosen(name)
+    assert goal_of(workload, "step", "numpy") == goal
+    assert goal_of(workload, "predict", "numpy") is None
+    assert goal_of(workload, "step", "c") == workload.goal["step"]

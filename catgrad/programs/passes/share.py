@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from catgrad.programs.passes.rewrite import Rewriter, Values
-from catgrad.programs.program import Apply, Function
+from catgrad.programs.program import Apply, Function, Nested
 from catgrad.terms.op import Op
 
 name = "share"
@@ -15,6 +15,8 @@ def apply(function: Function) -> Function:
 
     def share(rewriter: Rewriter, apply: Apply) -> Values | None:
         op, inputs, outputs = apply
+        if isinstance(op, Nested):  # lowered loops are not compared
+            return None
         known = first.setdefault((op, tuple(sorted(inputs)) if op.commutative else inputs), outputs)
         return None if known is outputs else known
 

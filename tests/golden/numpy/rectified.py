@@ -22,6 +22,11 @@ STATE = {
 }
 
 
+def masked(x, condition):
+    """Return x where the condition holds, 0 elsewhere: bits times 1 or 0, without branches."""
+    return (x.view(f"u{x.itemsize}") * condition).view(x.dtype)
+
+
 def random_bits(seed, counter, stream, shape):
     """Draw 32 random bits for each element: Philox 4×32 in 10 rounds (Salmon et al. 2011, section 4.2)."""
     count = math.prod(shape)
@@ -84,7 +89,7 @@ def rev(layer_0_weight, layer_1_bias, layer_3_weight, x, d_y_hat):
     """P × X × Ŷ′ → P′ × X′: the reverse derivative of predict."""
     layer_0_out = x @ layer_0_weight  # f32[batch,5]
     total = layer_0_out + layer_1_bias  # f32[batch,5]
-    d_0_out = np.where(total <= 0, 0, d_y_hat @ layer_3_weight.T)  # f32[batch,5]
+    d_0_out = masked(d_y_hat @ layer_3_weight.T, ~(total <= 0))  # f32[batch,5]
     d_x = d_0_out @ layer_0_weight.T  # f32[batch,4]
     d_0_weight = x.T @ d_0_out  # f32[4,5]
     d_1_bias = d_0_out.sum(axis=0)  # f32[5]
@@ -96,7 +101,7 @@ def rev_p(layer_0_weight, layer_1_bias, layer_3_weight, x, d_y_hat):
     """P × X × Ŷ′ → P′: the part of rev for the parameters."""
     layer_0_out = x @ layer_0_weight  # f32[batch,5]
     total = layer_0_out + layer_1_bias  # f32[batch,5]
-    d_0_out = np.where(total <= 0, 0, d_y_hat @ layer_3_weight.T)  # f32[batch,5]
+    d_0_out = masked(d_y_hat @ layer_3_weight.T, ~(total <= 0))  # f32[batch,5]
     d_0_weight = x.T @ d_0_out  # f32[4,5]
     d_1_bias = d_0_out.sum(axis=0)  # f32[5]
     d_3_weight = np.maximum(total, 0).T @ d_y_hat  # f32[5,3]
@@ -114,7 +119,7 @@ def grads(layer_0_weight, layer_1_bias, layer_3_weight, x, y):
     count = np.float32(3 * batch)  # f32[]
     loss = np.square(difference).sum() / count  # f32[]
     d_y_hat = np.float32(2) / count * difference  # f32[batch,3]
-    d_0_out = np.where(total <= 0, 0, d_y_hat @ layer_3_weight.T)  # f32[batch,5]
+    d_0_out = masked(d_y_hat @ layer_3_weight.T, ~(total <= 0))  # f32[batch,5]
     d_0_weight = x.T @ d_0_out  # f32[4,5]
     d_1_bias = d_0_out.sum(axis=0)  # f32[5]
     d_3_weight = maximum.T @ d_y_hat  # f32[5,3]
@@ -152,7 +157,7 @@ def step(
     count = np.float32(3 * batch)  # f32[]
     loss = np.square(difference).sum() / count  # f32[]
     d_y_hat = np.float32(2) / count * difference  # f32[batch,3]
-    d_0_out = np.where(total <= 0, 0, d_y_hat @ layer_3_weight.T)  # f32[batch,5]
+    d_0_out = masked(d_y_hat @ layer_3_weight.T, ~(total <= 0))  # f32[batch,5]
     d_0_weight = x.T @ d_0_out  # f32[4,5]
     d_1_bias = d_0_out.sum(axis=0)  # f32[5]
     d_3_weight = maximum.T @ d_y_hat  # f32[5,3]
