@@ -331,19 +331,20 @@ def _count(item: Item) -> int:
 def _grouped(items: Sequence[Item]) -> list[Kernel]:
     """Make a kernel of each nest, with the initialisations of its accumulators before it."""
     kernels: list[Kernel] = []
-    waiting: list[Item] = []
+    waiting, placed = dict[Buffer, list[int]](), set[int]()
     accumulated = [set(_accumulated(item)) for item in items]
     everything = set[Buffer]().union(*accumulated)
-    for item, mine in zip(items, accumulated, strict=True):
-        if is_beginning(item) and not everything.isdisjoint(buffer for buffer, _ in item.writes):
-            waiting.append(item)
+    for number, (item, mine) in enumerate(zip(items, accumulated, strict=True)):
+        if is_beginning(item) and not everything.isdisjoint(written := {buffer for buffer, _ in item.writes}):
+            for buffer in written:
+                waiting.setdefault(buffer, []).append(number)
             continue
-        first = [each for each in waiting if not mine.isdisjoint(buffer for buffer, _ in each.writes)]
-        waiting = [each for each in waiting if each not in first]
+        first = sorted({n for buffer in mine for n in waiting.pop(buffer, ())} - placed)
+        placed.update(first)
         if not isinstance(item, Loop) and (home := _home(kernels, item)) is not None:
-            home.body += [*first, item]
+            home.body += [*(items[n] for n in first), item]
         else:
-            kernels.append(Kernel([*first, item]))
+            kernels.append(Kernel([*(items[n] for n in first), item]))
     return kernels
 
 
