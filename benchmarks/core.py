@@ -1,7 +1,7 @@
 """Speed of the compiler: `python -m benchmarks.core`.
 
-Compiling a chain of dense layers against Python catgrad 0.2.2, emission to C, an emitted training step against
-one written by hand, and the import. Takes some minutes.
+Compiling a chain of dense layers against Python catgrad 0.2.2, emission to C, an emitted training step
+against one written by hand, and the import. Takes some minutes.
 """
 
 from __future__ import annotations
