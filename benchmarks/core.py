@@ -1,17 +1,23 @@
 """Speed of the compiler: `python -m benchmarks.core`.
 
-Compiling a chain of dense layers against Python catgrad 0.2.2, an emitted training step against
-one written by hand, and the import. Takes two minutes, most of them the peer's.
+Compiling a chain of dense layers against Python catgrad 0.2.2, emission to C, an emitted training step
+against one written by hand, and the import. Takes some minutes.
 """
 
 from __future__ import annotations
 
 import argparse
+import resource
+import subprocess
+import time
+from tempfile import TemporaryDirectory
 
 import numpy as np
+from catgrad.backends.c.compiler import COMPILER, FLAGS, SHARED
 
 from benchmarks.harness import Report, best, peer_python, seconds_printed, side_by_side, this_python
-from catgrad import NdArrayType, Task, emit, layers, mse, sgd
+from benchmarks.workloads import GPT_STEPS, Workload
+from catgrad import NdArrayType, Task, Term, emit, layers, mse, sgd
 from examples import iris
 
 BATCH, WIDTH = NdArrayType((32,)), NdArrayType((16,))
@@ -19,7 +25,7 @@ BATCH, WIDTH = NdArrayType((32,)), NdArrayType((16,))
 
 def compile_chain(count: int, one_by_one: bool = False) -> None:
     """Build, differentiate, emit and load all functions of `count` dense layers."""
-    chain = [layers.dense(BATCH, WIDTH, WIDTH) for _ in range(count)]
+    chain = dense_layers(count)
     model = chain[0]
     if one_by_one:
         for layer in chain[1:]:
@@ -55,6 +61,47 @@ def compiling(report: Report, with_peer: bool) -> None:
     report.add(
         "the same, composed by >>", best(lambda: compile_chain(1024, True), 2), "128 by >>", one_by_one, ""
     )
+
+
+def c_seconds(task: Task) -> tuple[float, float]:
+    """Emit a task to C, and compile it; returns the processor times of both."""
+    start = time.process_time()
+    artifact = emit(task, "c")
+    emitted = time.process_time() - start
+    with TemporaryDirectory() as folder:
+        artifact.write(folder)
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        command = [*COMPILER.command(), *FLAGS, *SHARED, f"{task.name}.c", "-o", "library.so", "-lm"]
+        subprocess.run(command, cwd=folder, check=True)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return emitted, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def transformer(net: str, **sizes: int) -> Task:
+    """Return the training of a transformer by AdamW, as in `benchmarks.workloads`."""
+    return Workload(
+        net, net, net, {k: v for k, v in sizes.items() if k != "batch"}, sizes["batch"], optimiser=GPT_STEPS
+    ).task
+
+
+def emitting_c(report: Report) -> None:
+    """Measure emission to C, and its compiler, by processor time."""
+    tasks = {
+        f"{count} dense layers": (Task(layers.sequential(*dense_layers(count)), sgd(0.1), mse), goal)
+        for count, goal in ((64, ""), (128, "emit ≤ 8 s"), (1024, "emit ≤ 10 times 128"))
+    }
+    deep = transformer("gpt", batch=12, vocabulary=65, depth=32, width=128, heads=4, context=64)
+    tasks["a transformer of 32 layers"] = deep, "emit ≤ 20 s"
+    gpt2 = transformer("tied_gpt", batch=1, vocabulary=50257, depth=12, width=768, heads=12, context=128)
+    tasks["GPT-2 124M"] = gpt2, "emit + compiler ≤ 15 s"
+    for what, (task, goal) in tasks.items():
+        emitted, compiled = c_seconds(task)
+        report.add(f"emit {what} to C", emitted, "C compiler", compiled, goal)
+
+
+def dense_layers(count: int) -> list[Term]:
+    """Return equal dense layers."""
+    return [layers.dense(BATCH, WIDTH, WIDTH) for _ in range(count)]
 
 
 def stepping(report: Report) -> None:
@@ -93,6 +140,7 @@ def main() -> None:
     report = Report("core", "the compiler", "python -m benchmarks.core")
     importing(report)
     stepping(report)
+    emitting_c(report)
     compiling(report, with_peer=not options.no_peer)
     report.finish()
 

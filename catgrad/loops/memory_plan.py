@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import reduce
-from itertools import accumulate
-from operator import add, le
-from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from catgrad.dims import Dim, Monomial, Size, coefficients, polynomial
 from catgrad.loops.ir.nest import Kernel, MatMul, size_hint, statements
 from catgrad.loops.ir.scalar import Buffer, Space
 from catgrad.loops.ir.steps import For, If, Lowered, Step, every_step, kernels
 from catgrad.loops.machine import Packing, packs_nothing
+
+_Sizes = NDArray[np.int64]
 
 ALIGNMENT = 64
 """Bytes to a multiple of which offsets of arrays are rounded, where sizes are numbers."""
@@ -60,70 +61,62 @@ def planned(lowered: Lowered, unit: int = 8, packing: Packing = packs_nothing) -
     _place_scratch(plan, lowered, unit, packing)
     alive, steps = _lifetimes(lowered.steps)
     sizes = {array: rounded(byte_size(array), unit) for array in alive}
-    basis = _Basis.of(sizes.values())
-    placed: list[_Range] = []  # by start
+    basis = tuple(dict.fromkeys(monomial for size in sizes.values() for monomial in coefficients(size)))
+    placed = _Ranges.over(basis)
     for array in sorted(alive, key=lambda a: (-size_hint(byte_size(a)), alive[a])):
-        size = basis.vector(sizes[array])
-        start = _lowest(size, [r for r in placed if _overlap(r.alive, alive[array])])
-        insort(placed, _Range(start, start + size, alive[array]), key=lambda r: r.start.hint)
-        plan.offsets[array] = basis.size(start)
-    plan.size = basis.size(reduce(_Vector.join, (r.end for r in placed), basis.vector(0)))
+        plan.offsets[array] = placed.place(sizes[array], alive[array])
+    plan.size = placed.size()
     plan.alive = _alive_bytes(alive, steps)
     plan.least = max(plan.alive, key=size_hint, default=0)
     return plan
 
 
-class _Vector(NamedTuple):
-    """A size as its coefficients over a basis of monomials, and its estimate.
+@dataclass
+class _Ranges:
+    """Ranges of bytes by start: rows of coefficients over a basis of monomials, and lifetimes.
 
-    One is at most another, whatever the symbols are, if it is in each coordinate.
+    One size is at most another, whatever the symbols are, if it is in each coefficient.
     """
 
-    hint: int
-    coordinates: tuple[int, ...]
-
-    def __add__(self, other: _Vector) -> _Vector:  # type: ignore[override]  # vectors are not concatenated
-        return _Vector(self.hint + other.hint, tuple(map(add, self.coordinates, other.coordinates)))
-
-    def join(self, other: _Vector) -> _Vector:
-        """Return the greater of the two in each coordinate."""
-        return _Vector(max(self.hint, other.hint), tuple(map(max, self.coordinates, other.coordinates)))
-
-    def meet(self, other: _Vector) -> _Vector:
-        """Return the lesser of the two in each coordinate."""
-        return _Vector(min(self.hint, other.hint), tuple(map(min, self.coordinates, other.coordinates)))
-
-    def at_most(self, other: _Vector) -> bool:
-        """Prove that this size is at most the other, whatever the symbols are."""
-        return all(map(le, self.coordinates, other.coordinates))
-
-
-class _Basis(NamedTuple):
-    """The monomials of sizes, in an order."""
-
-    monomials: tuple[Monomial, ...]
+    basis: tuple[Monomial, ...]
+    estimates: _Sizes
+    starts: _Sizes
+    ends: _Sizes
+    alive: _Sizes
 
     @staticmethod
-    def of(sizes: Iterable[Size]) -> _Basis:
-        """Find the monomials that occur."""
-        return _Basis(tuple(dict.fromkeys(monomial for size in sizes for monomial in coefficients(size))))
+    def over(basis: tuple[Monomial, ...]) -> _Ranges:
+        """Return no ranges."""
+        estimates = np.array([size_hint(polynomial({monomial: 1})) for monomial in basis], np.int64)
+        none = np.empty((0, len(basis)), np.int64)
+        return _Ranges(basis, estimates, none, none, np.empty((0, 2), np.int64))
 
-    def vector(self, size: Size) -> _Vector:
-        """Return the vector of a size."""
+    def place(self, size: Size, alive: tuple[int, int]) -> Size:
+        """Add a range of this size and lifetime at the lowest offset that is proved to be free."""
         terms = coefficients(size)
-        return _Vector(size_hint(size), tuple(terms.get(monomial, 0) for monomial in self.monomials))
+        length = np.array([terms.get(monomial, 0) for monomial in self.basis], np.int64)
+        start = self._lowest(length, (self.alive[:, 0] <= alive[1]) & (self.alive[:, 1] >= alive[0]))
+        row = int(np.searchsorted(self.starts @ self.estimates, start @ self.estimates, "right"))
+        self.starts = np.insert(self.starts, row, start, 0)
+        self.ends = np.insert(self.ends, row, start + length, 0)
+        self.alive = np.insert(self.alive, row, alive, 0)
+        return self._size(start)
 
-    def size(self, vector: _Vector) -> Size:
-        """Return the size of a vector."""
-        return polynomial(dict(zip(self.monomials, vector.coordinates, strict=True)))
+    def _lowest(self, length: _Sizes, overlapping: NDArray[np.bool_]) -> _Sizes:
+        """Find the lowest offset behind some of the ranges, and before all that begin later."""
+        zero = np.zeros((1, len(self.basis)), np.int64)
+        behind = np.maximum.accumulate(np.concatenate([zero, self.ends[overlapping]]))
+        before = np.minimum.accumulate(self.starts[overlapping][::-1])[::-1]
+        fits = (behind[:-1] + length <= before).all(1)
+        lowest: _Sizes = behind[int(fits.argmax()) if fits.any() else -1]
+        return lowest
 
+    def size(self) -> Size:
+        """Return the least size that all ranges lie in."""
+        return self._size(self.ends.max(0, initial=0))
 
-class _Range(NamedTuple):
-    """A range of bytes, and the first and the last step in which it is alive."""
-
-    start: _Vector
-    end: _Vector
-    alive: Life
+    def _size(self, row: _Sizes) -> Size:
+        return polynomial(dict(zip(self.basis, row.tolist(), strict=True)))
 
 
 def byte_size(array: Buffer) -> Size:
@@ -151,25 +144,6 @@ def largest(a: Size, b: Size) -> Size:
         return max(a, b)
     first, second = coefficients(a), coefficients(b)
     return polynomial({m: max(first.get(m, 0), second.get(m, 0)) for m in first | second})
-
-
-def _overlap(a: Life, b: Life) -> bool:
-    return a[0] <= b[1] and b[0] <= a[1]
-
-
-def _lowest(size: _Vector, ranges: Sequence[_Range]) -> _Vector:
-    """Find the lowest offset proved to be free among ranges by start: 0, or the end of one."""
-    zero = _Vector(0, (0,) * len(size.coordinates))
-    ends = list(accumulate((r.end for r in ranges), _Vector.join, initial=zero))
-    starts = list(accumulate((r.start for r in reversed(ranges)), _Vector.meet))[::-1]
-    for offset in sorted({zero, *(r.end for r in ranges)}):
-        end = offset + size
-        below = bisect_left(ranges, end.hint, key=lambda r: r.start.hint)
-        if ends[below].hint > offset.hint or not ends[below].at_most(offset):
-            continue
-        if below == len(ranges) or end.at_most(starts[below]):
-            return offset
-    return ends[-1]
 
 
 def _lifetimes(steps: Sequence[Step], start: int = 0) -> tuple[dict[Buffer, Life], int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from math import prod
@@ -23,6 +23,7 @@ from catgrad.loops.ir.nest import (
     Store,
     bound_variables,
     may_fail,
+    scalars,
     size_hint,
     statements,
     substituted,
@@ -36,6 +37,12 @@ Fit = Callable[[Loop, Loop], bool]
 
 MAX_SERIAL_ITERATIONS = 2**15
 """Iterations of a nest that is fused even if its loops are then not parallel."""
+
+MAX_STATEMENTS = 64
+"""Statements of a nest, not counting sums over its iterations: a longer one ends where its form recurs."""
+
+FEW_STATEMENTS = 4
+"""Statements of a nest that ends there, at least."""
 
 
 def fuse(lowered: Lowered, machine: Machine) -> Lowered:
@@ -57,9 +64,29 @@ def fused_steps(steps: Sequence[Step], fit: Fit | None = None) -> list[Step]:
 def fused(items: Sequence[Item], fit: Fit | None = None) -> list[Kernel]:
     """Fuse each item with the last earlier nest that it may join and fits; one kernel for each nest."""
     block = _Block()
-    for item in items:
-        block.insert(item, {}, fit, outermost=True)
+    block.fill(items, fit)
+    if block.long:
+        block = _Block(block.long)
+        block.fill(_sums_early(items), fit)
     return _grouped(block.items())
+
+
+def _sums_early(items: Sequence[Item]) -> list[Item]:
+    """Move sums over iterations to directly after their terms, whose nest may end before the next item."""
+    if may_fail(items):
+        return [*items]
+    touched, written = dict[Buffer, int](), dict[Buffer, int]()
+    places = list[tuple[int, int]]()
+    for number, item in enumerate(items):
+        mine, place = _Accesses.of(item), number
+        before = [written.get(b, -1) for b in mine.touched] + [touched.get(b, -1) for b in mine.written]
+        is_sum = isinstance(item, Loop) and mine.is_total(item.variable)
+        if is_beginning(item) or (is_sum and any(b in written for b in mine.touched.keys() - mine.written)):
+            place = max(before, default=-1)
+        places.append((place, number))
+        touched |= {b: max(place, touched.get(b, -1)) for b in mine.touched}
+        written |= dict.fromkeys(mine.written, place)
+    return [items[number] for _, number in sorted(places)]
 
 
 @dataclass
@@ -87,13 +114,17 @@ class _Accesses:
             for buffer, accesses in new.items():
                 mine.setdefault(buffer, []).extend(accesses)
 
+    def is_total(self, variable: Variable) -> bool:
+        """Tell whether the iterations of a loop write the same elements: sums over them."""
+        return all(_strides(buffer, places, variable) == {0} for buffer, places in self.written.items())
+
 
 class _Nest:
     """A loop that grows, with the state of its dependence analysis kept up to date."""
 
     def __init__(self, loop: Loop) -> None:
         self.first, self.variable, self.begins = loop, loop.variable, loop.begins
-        self.block = _Block()
+        self.block, self.statements, self.forms = _Block(), _count(loop), {form(loop)}
         for item in loop.body:
             self.block.append(item)
         self.accesses = self.block.accesses
@@ -136,15 +167,24 @@ class _Part:
 
 
 class _Block:
-    """Items one after the other, into whose nests further items are inserted."""
+    """Items one after the other, into whose nests further items are inserted.
 
-    def __init__(self) -> None:
+    `long` are the first items of nests that exceed their size, or go on where another ended.
+    """
+
+    def __init__(self, long: Collection[Loop] = ()) -> None:
+        self.long = set(long)
         self.parts: list[_Part] = []
         self.users: dict[Buffer, dict[_Part, None]] = {}
         self.accesses = _Accesses()
         self.variables: set[Variable] = set()
         self.fails = False
         self.beginnings = 0
+
+    def fill(self, items: Sequence[Item], fit: Fit | None) -> None:
+        """Insert items into an outermost block."""
+        for item in items:
+            self.insert(item, {}, fit, outermost=True)
 
     def items(self) -> list[Item]:
         """The items as they are now."""
@@ -183,6 +223,9 @@ class _Block:
         inside, new = {**values, item.variable: index(nest.variable)}, _Accesses()
         for each in item.body:
             new.add(nest.block.insert(each, inside))
+        if not new.is_total(nest.variable):
+            nest.statements += _count(item)
+            nest.forms.add(form(item))
         nest.grown(new.touched)
         if not is_beginning(item):
             self.beginnings = min(self.beginnings, part.position)
@@ -208,12 +251,21 @@ class _Block:
                 nest = part.item
                 worth = not outermost or _is_worth_joining(nest.variable, theirs, item.variable, mine, shared)
                 if worth and _may_join(nest, item, mine, values) and (not fit or fit(nest.loop(), item)):
-                    return part
+                    if not outermost or not self._ends_before(nest, item, mine):
+                        return part
+                    self.long |= {nest.first, item}
             if part.fails:
                 return None  # an index that is checked there may be used here
             if any(buffer in theirs.written or buffer in mine.written for buffer in shared):
                 return None  # it reads what the other writes, or writes what the other reads
         return None
+
+    def _ends_before(self, nest: _Nest, item: Loop, mine: _Accesses) -> bool:
+        """Tell whether a nest is long enough; nothing can follow in it what only sums up its iterations."""
+        if mine.is_total(item.variable):
+            return False
+        is_again = nest.first in self.long and form(item) in nest.forms
+        return nest.statements >= (FEW_STATEMENTS if is_again else MAX_STATEMENTS)
 
     def _candidates(self, mine: _Accesses, outermost: bool) -> Iterable[_Part]:
         """Yield the parts from the last backwards; for an outermost loop those with its buffers or checks."""
@@ -265,22 +317,34 @@ def iterations(item: Item) -> int:
     return prod(size_hint(v.extent) for v in item.axes) if isinstance(item, Reduce) else 1
 
 
+def form(item: Item) -> Hashable:
+    """Return the form of an item: the extents of its loops, and the operations of its statements."""
+    if isinstance(item, Loop):
+        return item.variable.extent, *map(form, item.body)
+    return type(item), *((type(scalar), scalar.dtype) for scalar in scalars(item))
+
+
+def _count(item: Item) -> int:
+    return sum(1 for _ in statements([item]))
+
+
 def _grouped(items: Sequence[Item]) -> list[Kernel]:
     """Make a kernel of each nest, with the initialisations of its accumulators before it."""
     kernels: list[Kernel] = []
-    waiting: list[Item] = []
+    waiting, placed = dict[Buffer, list[int]](), set[int]()
     accumulated = [set(_accumulated(item)) for item in items]
     everything = set[Buffer]().union(*accumulated)
-    for item, mine in zip(items, accumulated, strict=True):
-        if is_beginning(item) and not everything.isdisjoint(buffer for buffer, _ in item.writes):
-            waiting.append(item)
+    for number, (item, mine) in enumerate(zip(items, accumulated, strict=True)):
+        if is_beginning(item) and not everything.isdisjoint(written := {buffer for buffer, _ in item.writes}):
+            for buffer in written:
+                waiting.setdefault(buffer, []).append(number)
             continue
-        first = [each for each in waiting if not mine.isdisjoint(buffer for buffer, _ in each.writes)]
-        waiting = [each for each in waiting if each not in first]
+        first = sorted({n for buffer in mine for n in waiting.pop(buffer, ())} - placed)
+        placed.update(first)
         if not isinstance(item, Loop | MatMul) and (home := _home(kernels, item)) is not None:
-            home.body += [*first, item]
+            home.body += [*(items[n] for n in first), item]
         else:
-            kernels.append(Kernel([*first, item]))
+            kernels.append(Kernel([*(items[n] for n in first), item]))
     return kernels
 
 
