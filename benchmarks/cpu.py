@@ -22,12 +22,13 @@ import typer
 from rich.console import Console
 
 from benchmarks import machine, tables
+from benchmarks.cpu_workloads import WORKLOADS, chosen
 from benchmarks.harness import errors_in_a_line, peer_python
 from benchmarks.processes import Competitor
 from benchmarks.race import Race
 from benchmarks.tables import Row
 from benchmarks.trainer import Trainer, trainer
-from benchmarks.workloads import PREDICT, WORKLOADS, Workload, chosen
+from benchmarks.workloads import PREDICT, Workload
 
 PYTORCH = ("torch==2.13.0", "numpy==2.4.6", "onnx==1.23.2", "onnxruntime==1.31.1")
 JAX = ("jax==0.10.2", "numpy==2.4.6")
@@ -67,9 +68,10 @@ def competitors(target: str) -> tuple[Competitor, ...]:
     pytorch, jax = interpreter("pytorch-2.13", PYTORCH), interpreter("jax-0.10", JAX)
     return (
         Competitor(f"catgrad {target}", "catgrad_emitted", target),
+        Competitor(f"catgrad {target}{tables.ANY_BATCH}", "catgrad_emitted", f"{target}/any"),
         Competitor("PyTorch eager", "torch_eager", **pytorch),
-        Competitor("torch.compile, model", "torch_compiled", "parts", **pytorch),
-        Competitor("torch.compile, whole step", "torch_compiled", "whole", **pytorch),
+        Competitor("PyTorch eager, channels_last", "torch_eager", "channels_last", **pytorch),
+        Competitor("torch.compile", "torch_compiled", **pytorch),
         Competitor("AOTInductor", "torch_exported", **pytorch),
         Competitor("JAX jit", "jax_jit", **jax),
         Competitor("ONNX Runtime", "onnx_runtime", **pytorch),

@@ -19,6 +19,9 @@ from benchmarks.race import Result
 from benchmarks.trainer import Trainer
 from benchmarks.workloads import STEP
 
+ANY_BATCH = ", any batch"
+"""The end of the name of the competitor of ours whose batch has a symbol as its size."""
+
 
 @dataclass(frozen=True)
 class Row:
