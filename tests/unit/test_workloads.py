@@ -11,7 +11,7 @@ from benchmarks.cpu_workloads import WORKLOADS, chosen
 from benchmarks.peers.worker import Case, loss_of
 from catgrad.errors import UnknownName
 
-SMALL = ("iris-150", "iris-16", "mlp", "lenet", "resnet-8")
+SMALL = ("iris-150", "iris-16", "mlp", "lenet", "resnet-8", "recommender", "gru", "cnn-1d", "mixed")
 
 
 @pytest.mark.parametrize("name", SMALL)
