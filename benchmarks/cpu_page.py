@@ -24,9 +24,8 @@ def table(rows: Sequence[Row]) -> str:
         times = (text(row.seconds(name)) for name in names)
         lines.append((row.title, row.measure, *times, over(row.ratio(names[0]))))
     mean = geometric_mean(rows, names[0])
-    below = mean and (
-        f"\nGeometric mean of the ratios of {mean[1]} steps, {counted(rows[0].threads)}: {mean[0]:.3g}.\n"
-    )
+    count = counted(rows[0].threads)
+    below = mean and f"\nGeometric mean of the ratios of steps, {count}: {mean[0]:.3g} (rows: {mean[1]}).\n"
     return "".join(f"| {' | '.join(cells)} |\n" for cells in lines) + (below or "")
 
 

@@ -102,8 +102,8 @@ def means(rows: Sequence[Row], ours: str) -> list[str]:
         mean = geometric_mean((row for row in rows if row.threads == threads), ours)
         if mean:
             found.append(
-                f"geometric mean of the ratios of {mean[1]} steps, {counted(threads)}: {mean[0]:.3g}"
-                f" (goal: ≤ {GEOMETRIC_MEAN:g})"
+                f"geometric mean of the ratios of steps, {counted(threads)}: {mean[0]:.3g}"
+                f" (rows: {mean[1]}; goal: ≤ {GEOMETRIC_MEAN:g})"
             )
     return found
 
