@@ -38,7 +38,7 @@ fuzz: $(VENV)/dev  ## compare targets on random programs for SECONDS seconds; pr
 bench: $(VENV)/dev tests/scratch/node_modules/.installed  ## measure speed against named peers; prints tables, keeps JSON
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.core
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.training
-	$(BIN)/python -m benchmarks.cpu
+	$(BIN)/python -m benchmarks.cpu --keep
 	CATGRAD_SCRATCH=tests/scratch $(BIN)/python -m benchmarks.scratch
 
 golden: $(VENV)/dev  ## accept the emitted source as the new golden files

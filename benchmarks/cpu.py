@@ -1,85 +1,54 @@
 """Training steps on the processor: `python -m benchmarks.cpu`.
 
-Compares the target `c` with PyTorch (eager, torch.compile, AOTInductor), JAX and ONNX Runtime, each in a
-separate process with one thread, then with two; the target `numpy` with PyTorch eager only. The competitors
-of a row run alternately, after their losses of ten steps have been compared; 64 steps in one call are
-compared with JAX's `lax.scan`, as no other peer has such a call. Figures are medians, of processor time with
-one thread and of wall time with more. Peers get virtual environments under .cache at first use. llm.c is
-omitted: it is not a package, and was never the fastest peer. A complete run takes half an hour; only its
-figures are kept, in benchmarks/results/cpu.json.
+Compares the target `c` with PyTorch (eager in both memory formats, torch.compile, AOTInductor), JAX and
+ONNX Runtime, each in a separate process with one thread, then with two; and with itself where the size of the
+batch is a symbol. The target `numpy` is compared with PyTorch eager only. The competitors of a row run
+alternately, after their losses of ten steps have been compared; 64 steps in one call are compared with JAX's
+`lax.scan`, as no other peer has such a call. Figures are medians, of processor time with one thread and of
+wall time with more. Peers get virtual environments under .cache at first use. llm.c is omitted: it is not a
+package, and was never the fastest peer. `--only NAMES --keep` measures a part and puts its rows in
+benchmarks/results/cpu.json; `--show` prints the tables of that file.
 """
 
 from __future__ import annotations
 
 import json
-import subprocess
 import tempfile
+from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 import typer
 from rich.console import Console
+from rich.status import Status
 
-from benchmarks import machine, tables
-from benchmarks.harness import errors_in_a_line, peer_python
+from benchmarks import kept, machine, tables
+from benchmarks.competitors import EAGER, JAX, PYTORCH, competitors
+from benchmarks.cpu_workloads import WORKLOADS, CpuWorkload, chosen
+from benchmarks.harness import ROOT, errors_in_a_line
+from benchmarks.kept import Kept
 from benchmarks.processes import Competitor
 from benchmarks.race import Race
-from benchmarks.tables import Row
-from benchmarks.trainer import Trainer, trainer
-from benchmarks.workloads import PREDICT, STEP, WORKLOADS, Workload, chosen
+from benchmarks.rows import Row
+from benchmarks.trainer import trainer
+from benchmarks.workloads import PREDICT, STEP, Workload
 
-PYTORCH = ("torch==2.13.0", "numpy==2.4.6", "onnx==1.23.2", "onnxruntime==1.31.1")
-JAX = ("jax==0.10.2", "numpy==2.4.6")
 FULL, QUICK = (11, 0.2), (3, 0.05)
 """The number of rounds, and the seconds of one competitor in each."""
 BUSY = 0.05
 """The load by other processes above which a warning is printed."""
-CONSOLE = Console(width=150)
+CONSOLE = Console(width=180)
 
 
 class Options(NamedTuple):
-    """The number of threads and of rounds, and the seconds of one competitor in each."""
+    """The numbers of threads and of rounds, the seconds of a competitor in each, and whether to keep rows."""
 
     threads: list[int]
     rounds: int
     seconds: float
-
-
-class Measured(NamedTuple):
-    """The results of a run."""
-
-    peak: float
-    rows: list[Row]
-    trainer: Trainer | None
-
-
-def interpreter(name: str, requirements: tuple[str, ...]) -> dict[str, Any]:
-    """Return the Python of an environment with these packages, or the reason why there is none."""
-    try:
-        return {"python": peer_python(name, *requirements)}
-    except (subprocess.CalledProcessError, OSError) as error:
-        return {"missing": f"not installed: {error}"}
-
-
-def competitors(target: str) -> tuple[Competitor, ...]:
-    """Return the competitors: catgrad, then all peers; that of the target numpy is PyTorch eager alone."""
-    pytorch = interpreter("pytorch-2.13", PYTORCH)
-    ours = Competitor(f"catgrad {target}", "catgrad_emitted", target)
-    eager = Competitor("PyTorch eager", "torch_eager", **pytorch)
-    if target == "numpy":
-        return ours, eager
-    jax = interpreter("jax-0.10", JAX)
-    return (
-        ours,
-        eager,
-        Competitor("torch.compile, model", "torch_compiled", "parts", **pytorch),
-        Competitor("torch.compile, whole step", "torch_compiled", "whole", **pytorch),
-        Competitor("AOTInductor", "torch_exported", **pytorch),
-        Competitor("JAX jit", "jax_jit", **jax),
-        Competitor("ONNX Runtime", "onnx_runtime", **pytorch),
-    )
+    keep: bool = False
 
 
 def written(workload: Workload, folder: Path) -> Path:
@@ -92,7 +61,7 @@ def written(workload: Workload, folder: Path) -> Path:
     return place
 
 
-def goal_of(workload: Workload, measure: str, target: str) -> float | None:
+def goal_of(workload: CpuWorkload, measure: str, target: str) -> float | None:
     """Return the target of the ratio of the time on a target to the best peer's, if there is one."""
     if target == "numpy":
         return workload.goal_on_numpy if measure == STEP else None
@@ -100,10 +69,9 @@ def goal_of(workload: Workload, measure: str, target: str) -> float | None:
 
 
 def rows_of(
-    workload: Workload, every: tuple[Competitor, ...], place: Path, race: Race, threads: int
+    workload: CpuWorkload, every: tuple[Competitor, ...], place: Path, race: Race, threads: int
 ) -> list[Row]:
     """Return the figures of one workload."""
-    measured = race.run(every, place, threads, workload.measures)
     return [
         Row(
             workload=workload.name,
@@ -112,48 +80,65 @@ def rows_of(
             threads=threads,
             operations=machine.operations(workload.task, "predict" if measure == PREDICT else "step"),
             goal=goal_of(workload, measure, every[0].word),
+            speed_up=workload.speed_up,
             results=results,
         )
-        for measure, results in measured.items()
+        for measure, results in race.run(every, place, threads, workload.measures).items()
     ]
 
 
-def measured(workloads: tuple[Workload, ...], every: tuple[Competitor, ...], options: Options) -> Measured:
-    """Measure all workloads, and print each row as soon as it is measured."""
-    with CONSOLE.status("the machine's peak") as status, tempfile.TemporaryDirectory() as folder:
-        peak = machine.peak()
+def parts(
+    workloads: tuple[CpuWorkload, ...], every: tuple[Competitor, ...], options: Options, status: Status
+) -> Iterator[Kept]:
+    """Measure a workload after the other, and print its rows."""
+    status.update("the machine's peak")
+    facts, versions = kept.described(machine.peak(), machine.busy()), sorted({*PYTORCH, *JAX})
+    with tempfile.TemporaryDirectory() as folder:
         places = {workload.name: written(workload, Path(folder)) for workload in workloads}
-        rows: list[Row] = []
         for count, workload in product(options.threads, workloads):
             where = f"{workload.name}, {tables.counted(count)}: "
             race = Race(
-                options.rounds, options.seconds, lambda text, where=where: status.update(where + text)
-            )
-            rows += rows_of(workload, every, places[workload.name], race, count)
-            for row in rows[-len(workload.measures) :]:
+                min(options.rounds, workload.most_rounds), options.seconds,
+                lambda text, where=where: status.update(where + text),
+            )  # fmt: skip
+            rows = rows_of(workload, every, places[workload.name], race, count)
+            for row in rows:
                 CONSOLE.print(tables.line(row, every[0].name), highlight=False)
-        status.update("memory of a process that trains the character GPT")
-        kept = trainer(places["char-gpt"], every[:2]) if "char-gpt" in places else None
-    return Measured(peak, rows, kept)
-
-
-def installed(target: str) -> tuple[Competitor, ...]:
-    """Return all competitors, ours first."""
-    with CONSOLE.status("installing peers"):
-        return competitors(target)
+            yield Kept(facts, versions, rows)
+        if "char-gpt" in places:
+            status.update("memory of a process that trains the character GPT")
+            eager = next(each for each in every if each.name == EAGER)
+            yield Kept(facts, versions, [], trainer(places["char-gpt"], (every[0], eager)))
 
 
 def run(names: str, target: str, options: Options) -> bool:
     """Measure, print and keep; return whether catgrad never failed."""
-    workloads, every, busy = chosen(names), installed(target), machine.busy()
+    workloads, found = chosen(names), Kept(kept.described(0, None), [], [])
+    if options.keep:
+        found = kept.added(found)
+    with CONSOLE.status("installing peers") as status:
+        every = competitors(target)
+        for part in parts(workloads, every, options, status):
+            found = found.with_part(part)
+            if options.keep:
+                found.write()
+    ours = every[0].name
+    tables.show(CONSOLE, found, ours)
+    if options.keep:
+        CONSOLE.print(f"kept in {kept.PATH.relative_to(ROOT)}")
+    busy = found.machine[kept.BUSY]
     if busy and busy > BUSY:
-        CONSOLE.print(f"others use {busy:.0%} of this machine: times with more than one thread will be wrong")
-    found, ours = measured(workloads, every, options), every[0].name
-    tables.show(CONSOLE, found.rows, ours, found.peak, found.trainer)
-    if workloads == WORKLOADS and (options.rounds, options.seconds) == FULL and target == "c":
-        versions = sorted({*PYTORCH, *JAX})
-        CONSOLE.print(f"kept in {tables.keep(found.rows, found.peak, busy, found.trainer, versions)}")
+        CONSOLE.print(f"others used {busy:.0%} of this machine: times with more than one thread are wrong")
     return all(tables.complete(row, ours) for row in found.rows)
+
+
+def shown() -> None:
+    """Print the tables of the figures that were kept."""
+    found = kept.read()
+    if found:
+        tables.show(CONSOLE, found, next(iter(found.rows[0].results)))
+    else:
+        CONSOLE.print("no figures are kept")
 
 
 def main(
@@ -165,18 +150,28 @@ def main(
     ] = False,
     target: Annotated[str, typer.Option(help="The target of ours that is measured.")] = "c",
     threads: Annotated[str, typer.Option(help="Numbers of threads, with commas.")] = "1,2",
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Put the rows in place of those in benchmarks/results/cpu.json.")
+    ] = False,
+    show: Annotated[
+        bool, typer.Option("--show", help="Measure nothing, and print the figures of that file.")
+    ] = False,
 ) -> None:
     """Measure training steps and predictions on the processor against named peers.
 
-    A whole run takes half an hour on a machine that does nothing else, and is kept in
-    benchmarks/results/cpu.json; a part of it is printed only.
+    A workload takes at most ten minutes for each number of threads, most of them in compilers of peers, and
+    its rows are kept as soon as they are measured: --only, --threads and --keep measure all in parts.
     """
+    if keep and (quick or target != "c"):
+        raise typer.BadParameter("--keep is for whole rounds of the target c, without --quick and --target")
     try:
         counts = [int(count) for count in threads.split(",")]
     except ValueError:
         raise typer.BadParameter("--threads must be whole numbers with commas between, as 1,2") from None
     with errors_in_a_line(CONSOLE):
-        if not run(only, target, Options(counts, *(QUICK if quick else FULL))):
+        if show:
+            shown()
+        elif not run(only, target, Options(counts, *(QUICK if quick else FULL), keep=keep)):
             raise typer.Exit(1)
 
 

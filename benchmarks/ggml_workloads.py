@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from benchmarks.workloads import GPT_STEPS, STEP, Workload
-from catgrad.errors import unknown
+from benchmarks.workloads import GPT_STEPS, STEP, Workload, named
 
 OURS, GGML_OPT, PYTORCH = "catgrad ggml", "ggml-opt", "PyTorch eager"
 
@@ -52,9 +51,4 @@ GGML_WORKLOADS = (
 
 def workloads(names: str) -> tuple[GgmlWorkload, ...]:
     """Return the workloads of these names, with commas between; all for no name. Raises: UnknownName."""
-    known = {workload.name: workload for workload in GGML_WORKLOADS}
-    selected = [name.strip() for name in names.split(",") if name.strip()] or list(known)
-    for name in selected:
-        if name not in known:
-            raise unknown("workload", name, known, "python -m benchmarks.ggml --help")
-    return tuple(known[name] for name in selected)
+    return named(GGML_WORKLOADS, names, "python -m benchmarks.ggml")

@@ -1,50 +1,21 @@
-"""Tables and JSON of `benchmarks.cpu`."""
+"""Tables of `benchmarks.cpu`."""
 
 from __future__ import annotations
 
-import json
-import os
-import platform
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import Any
 
 from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.harness import RESULTS, ROOT, duration, processor
-from benchmarks.race import Result
+from benchmarks.harness import duration
+from benchmarks.kept import PEAK, PROCESSOR, Kept
+from benchmarks.rows import Row, geometric_mean
 from benchmarks.trainer import Trainer
 from benchmarks.workloads import STEP
 
-
-@dataclass(frozen=True)
-class Row:
-    """All figures of one measure of one workload."""
-
-    workload: str
-    title: str
-    measure: str
-    threads: int
-    operations: int
-    goal: float | None
-    results: dict[str, Result]
-
-    def seconds(self, name: str) -> float | None:
-        """The figures of a competitor."""
-        return self.results[name].seconds
-
-    def best_peer(self, ours: str) -> tuple[str, float] | None:
-        """Return the fastest peer."""
-        timed = [(r.seconds, n) for n, r in self.results.items() if n != ours and r.seconds is not None]
-        return min(timed)[::-1] if timed else None
-
-    def ratio(self, ours: str) -> float | None:
-        """The time of catgrad over that of the fastest peer."""
-        mine, best = self.seconds(ours), self.best_peer(ours)
-        return None if mine is None or best is None else mine / best[1]
+GEOMETRIC_MEAN, ANY, LIBRARY = 0.65, 1.05, 5
+"""Goals: the mean ratio of steps, the ratio of any batch to a number, seconds to a loaded library."""
 
 
 def counted(threads: int) -> str:
@@ -57,6 +28,11 @@ def text(seconds: float | None) -> str:
     return "–" if seconds is None else duration(seconds)
 
 
+def over(ratio: float | None) -> str:
+    """Return a ratio, or a dash."""
+    return "–" if ratio is None else f"{ratio:.3g}"
+
+
 def line(row: Row, ours: str) -> str:
     """Return a row as a short line."""
     figures = ", ".join(f"{name} {text(r.seconds)}" for name, r in row.results.items() if r.seconds)
@@ -67,22 +43,30 @@ def comparison(rows: Sequence[Row], ours: str, peak: float) -> Table:
     """Compare with the fastest peer, for one number of threads."""
     title = f"{ours}, {counted(rows[0].threads)}; peak of a core: {peak / 1e9:.0f} GFLOP/s"
     table = Table(title=title, box=box.SIMPLE_HEAD)
-    for heading in ("workload", "what", "ours", "best peer", "its time", "ratio", "goal", "of the peak"):
+    for heading in (
+        "workload", "what", "ours", "best peer", "its time", "ratio", "goal", f"any batch, ≤ {ANY:g}",
+        "of the peak",
+    ):  # fmt: skip
         table.add_column(heading)
     for row in rows:
-        mine, best, ratio = row.seconds(ours), row.best_peer(ours), row.ratio(ours)
+        mine, best = row.seconds(ours), row.best_peer(ours)
         share = row.operations / mine / (peak * row.threads) if mine else None
         table.add_row(
             row.title, row.measure, text(mine), best[0] if best else "none", text(best[1] if best else None),
-            f"{ratio:.3g}" if ratio else "–", f"≤ {row.goal:g}" if row.goal else "",
+            over(row.ratio(ours)), f"≤ {row.goal:g}" if row.goal else "", over(row.any_batch(ours)),
             f"{share:.0%}" if share else "–",
         )  # fmt: skip
     return table
 
 
+def names_of(rows: Iterable[Row]) -> list[str]:
+    """Return the names of all competitors, in order."""
+    return list(dict.fromkeys(name for row in rows for name in row.results))
+
+
 def everyone(rows: Sequence[Row]) -> Table:
     """Compare all competitors, for one number of threads."""
-    names = list(rows[0].results)
+    names = names_of(rows)
     table = Table("workload", "what", *names, title=f"all, {counted(rows[0].threads)}", box=box.SIMPLE_HEAD)
     for row in rows:
         table.add_row(row.workload, row.measure, *(text(row.seconds(name)) for name in names))
@@ -91,12 +75,13 @@ def everyone(rows: Sequence[Row]) -> Table:
 
 def first_calls(rows: Sequence[Row]) -> Table:
     """Tabulate the seconds of each competitor up to the end of its first call."""
-    names = list(rows[0].results)
+    names = names_of(rows)
     table = Table(
         "workload", "what", *names, title="building, compiling and the first call", box=box.SIMPLE_HEAD
     )
     for row in rows:
-        table.add_row(row.workload, row.measure, *(text(row.results[name].first) for name in names))
+        first = [row.results[name].first if name in row.results else None for name in names]
+        table.add_row(row.workload, row.measure, *map(text, first))
     return table
 
 
@@ -110,14 +95,31 @@ def reasons(rows: Iterable[Row]) -> list[str]:
     return [f"{name}, {', '.join(dict.fromkeys(where))}: {reason}" for (name, reason), where in found.items()]
 
 
+def means(rows: Sequence[Row], ours: str) -> list[str]:
+    """Return the geometric mean of the ratios of steps, for each number of threads."""
+    found = []
+    for threads in dict.fromkeys(row.threads for row in rows):
+        mean = geometric_mean((row for row in rows if row.threads == threads), ours)
+        if mean:
+            found.append(
+                f"geometric mean of the ratios of steps, {counted(threads)}: {mean[0]:.3g}"
+                f" (rows: {mean[1]}; goal: ≤ {GEOMETRIC_MEAN:g})"
+            )
+    return found
+
+
 def speed_up(rows: Sequence[Row], ours: str) -> list[str]:
-    """Tabulate the speed-up of a step of catgrad with more threads, wall time against processor time."""
+    """Return the speed-ups of catgrad with more threads, wall time against processor time."""
     alone = {(row.workload, row.measure): row.seconds(ours) for row in rows if row.threads == 1}
     found = []
     for row in rows:
         one, more = alone.get((row.workload, row.measure)), row.seconds(ours)
-        if row.threads > 1 and row.measure == STEP and one and more:
-            found.append(f"{row.workload}: {counted(row.threads)} are {one / more:.2f} times as fast as one")
+        if row.threads > 1 and one and more:
+            goal = f" (goal: ≥ {row.speed_up:g})" if row.speed_up and row.threads == 2 else ""
+            found.append(
+                f"{row.workload} {row.measure}: {counted(row.threads)} are {one / more:.2f} times as fast"
+                f" as one{goal}"
+            )
     return found
 
 
@@ -125,7 +127,7 @@ def compiled(rows: Sequence[Row], ours: str) -> list[str]:
     """Return the seconds of the character GPT from a term to the end of its first step."""
     return [
         f"{row.workload}, {ours}: {text(row.results[ours].first)} from the term to the end of the first step"
-        " (goal: ≤ 5 s to the loaded library)"
+        f" (goal: ≤ {LIBRARY} s to the loaded library)"
         for row in rows
         if (row.workload, row.measure, row.threads) == ("char-gpt", STEP, 1) and row.results[ours].first
     ]
@@ -140,16 +142,26 @@ def held(kept: Trainer, ours: str) -> list[str]:
     return found + [f"memory of the trainer, {name}: {reason}" for name, reason in kept.reasons.items()]
 
 
-def show(console: Console, rows: Sequence[Row], ours: str, peak: float, kept: Trainer | None) -> None:
+def about(machine: dict[str, object]) -> list[str]:
+    """Return the name of the processor, and a limit of PyTorch on some."""
+    name = str(machine[PROCESSOR])
+    limit = ["on it, PyTorch's library for products, MKL, does not use AVX-512"] if "AMD" in name else []
+    return [f"processor: {name}", *limit]
+
+
+def show(console: Console, kept: Kept, ours: str) -> None:
     """Print all tables."""
+    rows = kept.rows
     for threads in dict.fromkeys(row.threads for row in rows):
         these = [row for row in rows if row.threads == threads]
-        console.print(comparison(these, ours, peak), everyone(these))
+        console.print(comparison(these, ours, kept.machine[PEAK]), everyone(these))
     console.print(first_calls([row for row in rows if row.threads == rows[0].threads]))
     for each in [
+        *about(kept.machine),
+        *means(rows, ours),
         *speed_up(rows, ours),
         *compiled(rows, ours),
-        *(held(kept, ours) if kept else []),
+        *(held(kept.trainer, ours) if kept.trainer else []),
         *reasons(rows),
     ]:
         console.print(each, highlight=False, markup=False)
@@ -158,35 +170,3 @@ def show(console: Console, rows: Sequence[Row], ours: str, peak: float, kept: Tr
 def complete(row: Row, ours: str) -> bool:
     """Return whether catgrad was measured, or has no such measure."""
     return row.seconds(ours) is not None or row.results[ours].reason == "does not"
-
-
-def figures(row: Row) -> dict[str, Any]:
-    """Return a row without data that only checks need."""
-    kept = {key: value for key, value in asdict(row).items() if key not in ("title", "results")}
-    results = {
-        name: {"seconds": r.seconds, "from": min(r.rounds), "to": max(r.rounds), "first": r.first}
-        if r.rounds
-        else {"reason": r.reason}
-        for name, r in row.results.items()
-    }
-    ours = next(iter(row.results))
-    best = row.best_peer(ours)
-    return kept | {"best peer": best[0] if best else None, "ratio": row.ratio(ours), "results": results}
-
-
-def keep(
-    rows: Sequence[Row], peak: float, busy: float | None, kept: Trainer | None, versions: Sequence[str]
-) -> Path:
-    """Write the figures as JSON; return the path."""
-    machine = {
-        "processor": processor(), "cores": os.cpu_count(), "python": platform.python_version(),
-        "operations a second of a core": peak, "share that others used": busy,
-    }  # fmt: skip
-    threads = ",".join(map(str, sorted({row.threads for row in rows})))
-    whole = {
-        "command": f"python -m benchmarks.cpu --threads {threads}", "machine": machine, "peers": versions,
-        "rows": [figures(row) for row in rows], "trainer": asdict(kept) if kept else None,
-    }  # fmt: skip
-    path = RESULTS / "cpu.json"
-    path.write_text(json.dumps(whole, indent=1) + "\n")
-    return path.relative_to(ROOT)

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks import machine
+from benchmarks.cpu_workloads import chosen
 from benchmarks.processes import Competitor, Process
-from benchmarks.workloads import chosen
 from catgrad import emit
 from catgrad.errors import CatgradError, ToolError
 from catgrad.formats import safetensors

@@ -37,7 +37,7 @@ def stepping(report: Report) -> None:
     """Measure the character GPT: 4 layers of width 128, 12 windows of 64 characters."""
     import torch
 
-    from benchmarks.peers.torch_gpt import Gpt, stepper
+    from benchmarks.peers.torch_nets.transformers import Gpt, stepper
 
     torch.set_num_threads(1)
     # The peer has a constant rate; a schedule would only slow it down.

@@ -1,16 +1,17 @@
-"""The models that `benchmarks.cpu` trains, and their data; `benchmarks/peers` has them too."""
+"""A model with loss, optimiser and data, for all competitors of a benchmark."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Self, TypeVar
 
 import numpy as np
 
 from benchmarks.nets import MODELS
-from catgrad import Dtype, NdArrayType, Task, Term, losses, optimisers
+from catgrad import Dim, Dtype, NdArrayType, Task, Term, losses, optimisers
+from catgrad.dims import Size
 from catgrad.errors import unknown
 from catgrad.initialisers import Initialiser, Normal, Uniform
 from catgrad.ops.convolution import Convolution
@@ -24,14 +25,15 @@ PREDICT, STEP, LOOP = "predict", "step", "loop"
 class Workload:
     """A model with loss and optimiser, described by data that peers without catgrad can read.
 
-    `goal` has the target of the ratio to the fastest peer, for some measures.
+    `goal` has the target of the ratio to the fastest peer, for some measures. With the loss `mse`, a model
+    whose output has the type of its input learns to return its input.
     """
 
     name: str
     title: str
     net: str
     sizes: Mapping[str, Any]
-    batch: int
+    batch: Size
     loss: str = "cross_entropy"
     optimiser: Mapping[str, float] = field(default_factory=lambda: {"rate": 0.1})
     goal: Mapping[str, float] = field(default_factory=dict)
@@ -72,7 +74,13 @@ class Workload:
         else:
             inputs = rng.integers(0, self.sizes["vocabulary"], x.shape)
         labels = rng.integers(0, classes, scores.shape[:-1])
-        return {"x": inputs, "y": np.eye(classes, dtype=np.float32)[labels] if self.loss == "mse" else labels}
+        if self.loss == "mse":
+            return {"x": inputs, "y": inputs if x == scores else np.eye(classes, dtype=np.float32)[labels]}
+        return {"x": inputs, "y": labels}
+
+    def any_batch(self) -> Self:
+        """Return the workload with a symbol as the size of its batch."""
+        return replace(self, batch=Dim("batch"))
 
     def parameters(self, seed: int = 0) -> dict[str, np.ndarray]:
         """First values of the parameters, by name."""
@@ -91,6 +99,19 @@ def drawn(rng: np.random.Generator, initial: Initialiser, shape: tuple[Any, ...]
     return np.full(shape, initial.value, np.float32)
 
 
+Kind = TypeVar("Kind", bound=Workload)
+
+
+def named(workloads: Sequence[Kind], names: str, command: str) -> tuple[Kind, ...]:
+    """Return the workloads of these names, with commas between; all for no name. Raises: UnknownName."""
+    known = {workload.name: workload for workload in workloads}
+    selected = [name.strip() for name in names.split(",") if name.strip()] or list(known)
+    for name in selected:
+        if name not in known:
+            raise unknown("workload", name, known, f"{command} --help")
+    return tuple(known[name] for name in selected)
+
+
 GPT_STEPS: Mapping[str, Any] = {"kind": "adamw", "rate": 1e-3, "weight_decay": 0.01}
 IRIS: Mapping[str, Any] = {
     "net": "perceptron",
@@ -99,45 +120,3 @@ IRIS: Mapping[str, Any] = {
     "optimiser": {"rate": 0.5},
     "measures": (STEP, LOOP, PREDICT),
 }
-
-WORKLOADS = (
-    Workload("iris-150", "iris MLP 4-20-3, batch 150", batch=150, goal={LOOP: 0.26}, **IRIS),
-    Workload("iris-16", "iris MLP 4-20-3, batch 16", batch=16, goal={LOOP: 0.26}, **IRIS),
-    Workload(
-        "mlp", "MLP 784-128-10, batch 64", "perceptron",
-        {"widths": (784, 128, 10), "activation": "relu", "last": "identity"}, 64, goal={STEP: 0.85},
-    ),
-    Workload(
-        "lenet", "LeNet-5, batch 32", "lenet", {}, 32, optimiser={"rate": 0.01}, goal={STEP: 0.25}
-    ),
-    Workload(
-        "char-gpt", "char GPT 4 × 128, 4 heads, context 64, batch 12", "gpt",
-        {"vocabulary": 65, "depth": 4, "width": 128, "heads": 4, "context": 64},
-        12, optimiser=GPT_STEPS, goal={STEP: 0.85},
-    ),
-    Workload(
-        "gpt", "GPT 6 × 384, 6 heads, context 256, batch 4", "gpt",
-        {"vocabulary": 65, "depth": 6, "width": 384, "heads": 6, "context": 256},
-        4, optimiser=GPT_STEPS, goal={STEP: 0.95},
-    ),
-    Workload(
-        "resnet-8", "ResNet-8 for 3 × 32 × 32, batch 16", "resnet", {}, 16,
-        optimiser={"rate": 0.05, "momentum": 0.9}, goal={STEP: 0.9},
-    ),
-    Workload(
-        "gpt-2", "GPT-2 124M, 64 tokens", "tied_gpt",
-        {"vocabulary": 50257, "depth": 12, "width": 768, "heads": 12, "context": 64},
-        1, goal={PREDICT: 1.25}, measures=(PREDICT,),
-    ),
-)  # fmt: skip
-"""The rows of the table, small ones first."""
-
-
-def chosen(names: str) -> tuple[Workload, ...]:
-    """Return the workloads of these names, with commas between; all for no name. Raises: UnknownName."""
-    known = {workload.name: workload for workload in WORKLOADS}
-    selected = [name.strip() for name in names.split(",") if name.strip()] or list(known)
-    for name in selected:
-        if name not in known:
-            raise unknown("workload", name, known, "python -m benchmarks.cpu --help")
-    return tuple(known[name] for name in selected)

@@ -1,4 +1,7 @@
-"""Emitted programs of catgrad, by the learner of the target."""
+"""Emitted programs of catgrad, by the learner of the target.
+
+The word is the name of a target, and may end in `/any` for a batch whose size is a symbol.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.cpu_workloads import chosen
 from benchmarks.peers.worker import LOOPED, Case, Makers, Timed, serve
-from benchmarks.workloads import chosen
 from catgrad import emit
 
 
@@ -17,17 +20,19 @@ class Model:
 
     def __init__(self, case: Case) -> None:
         self.case = case
+        self.target, _, size = case.word.partition("/")
+        [workload] = chosen(case.spec["name"])
+        self.workload = workload.any_batch() if size == "any" else workload
 
     @cached_property
     def loaded(self) -> Any:
         """The training class."""
-        [workload] = chosen(self.case.spec["name"])
-        options = {"openmp": True} if self.case.word == "c" and self.case.threads > 1 else {}
-        return emit(workload.task, self.case.word, **options).load()()
+        options = {"openmp": True} if self.target == "c" and self.case.threads > 1 else {}
+        return emit(self.workload.task, self.target, **options).load()()
 
     def array(self, array: np.ndarray) -> Any:
         """Return an array as the target holds it."""
-        if self.case.word != "torch":
+        if self.target != "torch":
             return array
         import torch
 
@@ -52,7 +57,7 @@ def makers(case: Case) -> Makers:
     """The measures of the target; only some have many steps in one call."""
     model = Model(case)
     every = {"step": lambda: model.timed("step"), "predict": lambda: model.timed("predict")}
-    if case.word == "c":
+    if model.target == "c":
         every["loop"] = lambda: model.timed("step_many", LOOPED)
     return every
 

@@ -10,13 +10,19 @@ import jax.numpy as jnp
 import numpy as np
 from jax import nn
 
-from benchmarks.peers.jax_nets import NETS, Arrays
+from benchmarks.peers.jax_nets import IMAGES, NETS, NORMED
+from benchmarks.peers.jax_nets.dense import Arrays
 from benchmarks.peers.worker import LOOPED, Case, Makers, Timed, serve
 
 
-def channels_last(array: np.ndarray, order: tuple[int, ...]) -> Any:
-    """Convert images and filters to the layout of XLA."""
-    return jnp.asarray(array.transpose(order) if array.ndim == 4 else array)
+def channels_last(images: np.ndarray) -> Any:
+    """Convert images to the layout of XLA."""
+    return jnp.moveaxis(jnp.asarray(images), 1, -1)
+
+
+def filters_last(array: np.ndarray) -> Any:
+    """Convert filters, which alone have more than two axes, to the layout of XLA."""
+    return jnp.asarray(array.transpose(*range(2, array.ndim), 1, 0) if array.ndim > 2 else array)
 
 
 def sgd(p: Arrays, s: Arrays, g: Arrays, rate: float, momentum: float = 0) -> tuple[Arrays, Arrays]:
@@ -27,8 +33,8 @@ def sgd(p: Arrays, s: Arrays, g: Arrays, rate: float, momentum: float = 0) -> tu
     return {k: p[k] - rate * moved[k] for k in p}, moved
 
 
-def adamw(p: Arrays, s: Arrays, g: Arrays, rate: float, weight_decay: float) -> tuple[Arrays, Arrays]:
-    """AdamW with the constants that PyTorch takes by default."""
+def adamw(p: Arrays, s: Arrays, g: Arrays, rate: float, weight_decay: float = 0) -> tuple[Arrays, Arrays]:
+    """AdamW, and Adam without decay, with the constants that PyTorch takes by default."""
     count = s["count"] + 1
     first, second = 1 - 0.9**count, 1 - 0.999**count
     m = {k: 0.9 * s["m"][k] + 0.1 * g[k] for k in p}
@@ -46,14 +52,15 @@ class Model:
     def __init__(self, case: Case) -> None:
         self.spec, numbers = case.spec, dict(case.spec["optimiser"])
         self.kind = numbers.pop("kind", "sgd")
-        self.update = partial({"sgd": sgd, "adamw": adamw}[self.kind], **numbers)
-        self.x = channels_last(case.arrays["x"], (0, 2, 3, 1))
+        self.update = partial({"sgd": sgd, "adam": adamw, "adamw": adamw}[self.kind], **numbers)
+        x = case.arrays["x"]
+        self.x = channels_last(x) if self.spec["net"] in IMAGES else jnp.asarray(x)
         self.y = jnp.asarray(case.arrays["y"])
-        self.arrays = {k: channels_last(array, (2, 3, 1, 0)) for k, array in case.parameters.items()}
+        self.arrays = {k: filters_last(array) for k, array in case.parameters.items()}
 
     def scores(self, p: Arrays, m: Arrays, x: Any, training: bool) -> Any:
         """Return the output and the new buffers."""
-        modes = {"training": training} if self.spec["net"] == "resnet" else {}
+        modes = {"training": training} if self.spec["net"] in NORMED else {}
         return NETS[self.spec["net"]](p, m, x, **self.spec["sizes"], **modes)
 
     def loss(self, p: Arrays, m: Arrays, x: Any, y: Any) -> Any:
@@ -77,7 +84,7 @@ class Model:
         m = {f"{k}.mean": jnp.zeros_like(p[f"{k}.norm.bias"]) for k in norms}
         m |= {f"{k}.variance": jnp.ones_like(p[f"{k}.norm.bias"]) for k in norms}
         zeros = {k: jnp.zeros_like(array) for k, array in p.items()}
-        if self.kind == "adamw":
+        if self.kind != "sgd":
             return p, m, {"count": jnp.zeros(()), "m": zeros, "v": jax.tree.map(jnp.copy, zeros)}
         return p, m, zeros if "momentum" in self.spec["optimiser"] else {}
 

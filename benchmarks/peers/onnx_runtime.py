@@ -8,7 +8,7 @@ from pathlib import Path
 import onnxruntime
 import torch
 
-from benchmarks.peers.torch_nets import net_of
+from benchmarks.peers.torch_case import net_of
 from benchmarks.peers.worker import Case, Makers, Timed, serve
 
 

@@ -1,4 +1,7 @@
-"""PyTorch as most people use it: autograd and the fused optimisers of torch.optim."""
+"""PyTorch as most people use it: autograd and the fused optimisers of torch.optim.
+
+With the word `channels_last`, images have that memory format, which some convolutions are faster with.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +9,24 @@ from typing import Any
 
 import torch
 
-from benchmarks.peers.torch_nets import batch_of, loss_of, net_of, optimiser_of, places
+from benchmarks.peers.torch_case import batch_of, loss_of, net_of, optimiser_of
+from benchmarks.peers.torch_nets.names import places
 from benchmarks.peers.worker import Case, Makers, Timed, serve
+
+CHANNELS_LAST = "channels_last"
+
+
+def prepared(case: Case, training: bool) -> Any:
+    """Return the model, x and y in the memory format of the case."""
+    net, (x, y) = net_of(case, training), batch_of(case)
+    if case.word == CHANNELS_LAST:
+        return net.to(memory_format=torch.channels_last), x.to(memory_format=torch.channels_last), y
+    return net, x, y
 
 
 def stepping(case: Case) -> Timed:
     """One step of training."""
-    net, (x, y), loss = net_of(case, training=True), batch_of(case), loss_of(case)
+    (net, x, y), loss = prepared(case, training=True), loss_of(case)
     optimiser = optimiser_of(case, net)
 
     def step() -> Any:
@@ -30,7 +44,7 @@ def stepping(case: Case) -> Timed:
 
 def predicting(case: Case) -> Timed:
     """Return the output."""
-    net, (x, _) = net_of(case, training=False), batch_of(case)
+    net, x, _ = prepared(case, training=False)
 
     @torch.inference_mode()
     def predict() -> Any:
@@ -40,7 +54,9 @@ def predicting(case: Case) -> Timed:
 
 
 def makers(case: Case) -> Makers:
-    """The measures of PyTorch."""
+    """The measures of PyTorch; only images have channels."""
+    if case.word == CHANNELS_LAST and case.arrays["x"].ndim != 4:
+        return {}
     return {"step": lambda: stepping(case), "predict": lambda: predicting(case)}
 
 

@@ -12,7 +12,7 @@ import torch
 
 from benchmarks.peers import torch_eager
 from benchmarks.peers.gpu_worker import GpuWorker
-from benchmarks.peers.torch_nets import batch_of, loss_of, net_of, optimiser_of
+from benchmarks.peers.torch_case import batch_of, loss_of, net_of, optimiser_of
 from benchmarks.peers.torch_whole import whole
 from benchmarks.peers.worker import Case, Makers, Timed, serve
 

@@ -10,7 +10,7 @@ from torch.func import functional_call
 from torch.fx import GraphModule
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from benchmarks.peers.torch_nets import batch_of, loss_of, net_of
+from benchmarks.peers.torch_case import batch_of, loss_of, net_of
 from benchmarks.peers.worker import Case
 
 Arrays = list[torch.Tensor]

@@ -11,8 +11,8 @@ import torch
 from torch.func import functional_call
 
 from benchmarks.peers.gpu_worker import GpuWorker
+from benchmarks.peers.torch_case import batch_of, loss_of, net_of
 from benchmarks.peers.torch_gpu import fetched
-from benchmarks.peers.torch_nets import batch_of, loss_of, net_of
 from benchmarks.peers.worker import Case, Makers, Timed, serve
 
 

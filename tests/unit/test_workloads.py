@@ -7,11 +7,11 @@ import pytest
 
 from benchmarks import machine
 from benchmarks.cpu import goal_of, written
+from benchmarks.cpu_workloads import WORKLOADS, chosen
 from benchmarks.peers.worker import Case, loss_of
-from benchmarks.workloads import WORKLOADS, chosen
 from catgrad.errors import UnknownName
 
-SMALL = ("iris-150", "iris-16", "mlp", "lenet", "resnet-8")
+SMALL = ("iris-150", "iris-16", "mlp", "lenet", "resnet-8", "recommender", "gru", "cnn-1d", "mixed")
 
 
 @pytest.mark.parametrize("name", SMALL)

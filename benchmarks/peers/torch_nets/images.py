@@ -1,33 +1,14 @@
-"""The models of `benchmarks.nets` in PyTorch, with their losses and optimisers."""
+"""Convolutional networks: LeNet-5, residual networks, and chains of any convolutions."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import nn
 from torch.nn import functional as F
 
-from benchmarks.peers.torch_gpt import Gpt, Vit, places
-from benchmarks.peers.worker import Case
-
-
-class Perceptron(nn.Module):
-    """Dense layers with an activation after each."""
-
-    def __init__(self, widths: Sequence[int], activation: str, last: str) -> None:
-        super().__init__()
-        self.depth, self.names = len(widths) - 1, [activation] * (len(widths) - 2) + [last]
-        for k in range(self.depth):
-            self.add_module(f"dense_{k}", nn.Linear(widths[k], widths[k + 1]))
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Return the last layer's activations."""
-        for k, name in enumerate(self.names):
-            x = getattr(self, f"dense_{k}")(x)
-            x = x if name == "identity" else getattr(torch, name)(x)
-        return x
+from benchmarks.peers.torch_nets.dense import Perceptron
 
 
 class LeNet(Perceptron):
@@ -112,53 +93,38 @@ class ResNet(nn.Module):
         return self.scores(z.mean((2, 3)))
 
 
-NETS: dict[str, Callable[..., nn.Module]] = {
-    "perceptron": Perceptron, "lenet": LeNet, "digits": Digits, "resnet": ResNet, "gpt": Gpt,
-    "vit": Vit,
-    "tied_gpt": lambda **sizes: Gpt(**sizes, tied=True),
-}  # fmt: skip
+class Stage(nn.Module):
+    """A convolution, optionally the norm of its batch, and ReLU."""
+
+    def __init__(
+        self, x: Sequence[int], normed: bool, channels: int, size: int, dilation: int = 1, **how: int
+    ) -> None:
+        super().__init__()
+        Conv, Norm = ((nn.Conv1d, nn.BatchNorm1d), (nn.Conv2d, nn.BatchNorm2d))[len(x) - 2]
+        padding = dilation * (size // 2)
+        self.conv = Conv(x[0], channels, size, padding=padding, dilation=dilation, bias=not normed, **how)
+        self.norm = Norm(channels) if normed else nn.Identity()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Rectified convolution."""
+        return F.relu(self.norm(self.conv(x)))
 
 
-def net_of(case: Case, training: bool) -> nn.Module:
-    """Return the case's model with its first parameters, on its device and in its precision."""
-    torch.set_num_threads(case.threads)
-    torch.set_float32_matmul_precision("high" if case.precision == "tf32" else "highest")
-    torch.backends.cudnn.allow_tf32 = case.precision == "tf32"
-    net = NETS[case.spec["net"]](**case.spec["sizes"]).train(training)
-    arrays = {name: torch.tensor(array) for name, array in case.parameters.items()}
-    for name, place in places(net, arrays).items():
-        place.copy_(arrays[name])
-    if case.precision == "bf16":
-        net.forward = precise(case, net.forward)  # type: ignore[method-assign]
-    return net.to(case.device)
+class Convolutional(nn.Module):
+    """A chain of convolutions with ReLU, whose means over space a linear map takes."""
 
+    def __init__(
+        self, shape: Sequence[int], stages: Sequence[Mapping[str, int]], normed: bool, classes: int = 10
+    ) -> None:
+        super().__init__()
+        self.depth = len(stages)
+        for k, stage in enumerate(stages):
+            self.add_module(f"stage_{k}", Stage(shape, normed, **stage))
+            shape = (stage["channels"], *shape[1:])
+        self.scores = nn.Linear(shape[0], classes)
 
-def precise(case: Case, function: Callable[..., Any]) -> Callable[..., Any]:
-    """Let a function compute in the precision of the case."""
-    if case.precision != "bf16":
-        return function
-    return torch.autocast(case.device, torch.bfloat16)(function)
-
-
-def batch_of(case: Case) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the batch, x and y."""
-    x, y = (torch.tensor(case.arrays[name], device=case.device) for name in ("x", "y"))
-    return x, y
-
-
-def loss_of(case: Case) -> Callable[[Any, Any], torch.Tensor]:
-    """Return the case's loss of scores and labels."""
-    if case.spec["loss"] == "mse":
-        return F.mse_loss
-    return precise(case, lambda scores, y: F.cross_entropy(scores.flatten(0, -2), y.flatten()))
-
-
-def optimiser_of(case: Case, net: nn.Module, captured: bool = False) -> torch.optim.Optimizer:
-    """Return the case's optimiser in the form that PyTorch has fused, for a CUDA graph if `captured`."""
-    numbers = dict(case.spec["optimiser"])
-    kind = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[
-        numbers.pop("kind", "sgd")
-    ]
-    if captured and kind is not torch.optim.SGD:
-        numbers["capturable"] = True
-    return kind(net.parameters(), numbers.pop("rate"), **numbers, fused=True)
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Scores of the classes."""
+        for k in range(self.depth):
+            x = getattr(self, f"stage_{k}")(x)
+        return self.scores(x.flatten(2).mean(2))

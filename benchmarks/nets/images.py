@@ -1,27 +1,16 @@
-"""The models of `benchmarks.workloads` as terms of catgrad."""
+"""Convolutional networks: LeNet-5, residual networks, and chains of any convolutions."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
-from catgrad import Dtype, NdArrayType, Term, build, identity, layers, ops
+from benchmarks.nets.dense import perceptron
+from catgrad import NdArrayType, Term, build, identity, layers, ops
+from catgrad.dims import Size
 from catgrad.terms.term import compose
-from examples.char_gpt import GELU, INITIAL, gpt
 
 
-def perceptron(batch: int, widths: tuple[int, ...], activation: str, last: str) -> Term:
-    """Dense layers with an activation after each."""
-    N, sizes = NdArrayType((batch,)), [NdArrayType((width,)) for width in widths]
-    outer = [activation] * (len(widths) - 2) + [last]
-    every = [
-        layers.dense(N, a, b, getattr(layers, name), f"dense_{k}")
-        for k, (a, b, name) in enumerate(zip(sizes[:-1], sizes[1:], outer, strict=True))
-    ]
-    return compose(*every)
-
-
-def lenet(batch: int) -> Term:
+def lenet(batch: Size) -> Term:
     """LeNet-5 for images of 28 × 28 pixels, with max pooling and ReLU."""
     small = _stage(NdArrayType((batch, 1, 28, 28)), 6, 2, "conv_0")
     tiny = _stage(small.target.table[0], 16, 0, "conv_1")
@@ -35,7 +24,7 @@ def _stage(x: NdArrayType, channels: int, padding: int, name: str) -> Term:
     return pooled >> layers.relu(pooled.target.table)
 
 
-def digits(batch: int) -> Term:
+def digits(batch: Size) -> Term:
     """Convolutional network of examples/digits.py for images of 8 × 8 pixels."""
     image = NdArrayType((batch, 1, 8, 8))
     half = _pooled(image, 8, "conv_0")
@@ -51,7 +40,7 @@ def _pooled(x: NdArrayType, channels: int, name: str) -> Term:
 
 
 def resnet(
-    batch: int,
+    batch: Size,
     side: int = 32,
     stem: tuple[int, int, int] = (16, 3, 1),
     pooled: bool = False,
@@ -90,48 +79,26 @@ def _basic_block(x: NdArrayType, channels: int, stride: int, name: str) -> Term:
     return build(lambda image: ops.relu(body(image) + short(image)), [x])
 
 
-def tied_gpt(batch: int, vocabulary: int, depth: int, width: int, heads: int, context: int) -> Term:
-    """GPT with tied embeddings."""
-    places, features = NdArrayType((batch, context)), NdArrayType((width,))
-    body = compose(
-        *(
-            layers.transformer_block(
-                places, features, heads, activation=GELU, causal=True, name=f"block_{k}", initial=INITIAL
-            )
-            for k in range(depth)
-        ),
-        layers.layer_norm(places, features, name="norm"),
-    )
+def convolutional(
+    batch: Size, shape: Sequence[int], stages: Sequence[Mapping[str, int]], normed: bool, classes: int = 10
+) -> Term:
+    """Chain of convolutions with ReLU, whose means over space a linear map takes.
 
-    def forward(x: Any) -> Any:
-        rows = layers.parameter("characters.weight", NdArrayType((vocabulary, width)), INITIAL)
-        positions = layers.parameter("positions.weight", NdArrayType((context, width)), INITIAL)
-        embedded = ops.gather(rows, x)
-        return body(embedded + ops.broadcast(positions, embedded.shape)) @ ops.permute(rows, 1, 0)
-
-    return build(forward, [NdArrayType((batch, context), Dtype.int64)])
+    `shape` has the channels of x and its sizes in space. A stage has `channels` and an odd `size`, and may
+    have a `stride`, `dilation` and `groups`; with `normed`, batch norm follows it.
+    """
+    x = NdArrayType((batch, *shape))
+    model = identity(x)
+    for k, stage in enumerate(stages):
+        model = model >> _stage_of(model.target.table[0], stage, normed, f"stage_{k}")
+    model = model >> layers.global_avg_pool(model.target.table[0])
+    N, features, scores = (NdArrayType((size,)) for size in (batch, stages[-1]["channels"], classes))
+    return model >> layers.dense(N, features, scores, layers.identity, "scores")
 
 
-def vit(batch: int, side: int, patch: int, depth: int, width: int, heads: int, classes: int) -> Term:
-    """Vision transformer: patches with positions, blocks, a norm, and a linear map of the mean of tokens."""
-    tokens = (side // patch) ** 2
-    places, features = NdArrayType((batch, tokens)), NdArrayType((width,))
-    image = NdArrayType((batch, 3, side, side))
-
-    def embedded(x: Any) -> Any:
-        rows = ops.permute(ops.reshape(patches(x), batch, width, tokens), 0, 2, 1)
-        positions = layers.parameter("positions.weight", NdArrayType((tokens, width)), INITIAL)
-        return rows + ops.broadcast(positions, rows.shape)
-
-    patches = layers.conv(image, width, patch, patch, name="patches")
-    blocks = [layers.transformer_block(places, features, heads, name=f"block_{k}") for k in range(depth)]
-    body = compose(*blocks, layers.layer_norm(places, features, name="norm"))
-    pooled = build(lambda x: ops.mean(body(embedded(x)), 1), [image])
-    scores = layers.dense(NdArrayType((batch,)), features, NdArrayType((classes,)), layers.identity, "scores")
-    return pooled >> scores
-
-
-MODELS: Mapping[str, Callable[..., Term]] = {
-    "perceptron": perceptron, "lenet": lenet, "digits": digits, "resnet": resnet,
-    "gpt": gpt, "tied_gpt": tied_gpt, "vit": vit,
-}  # fmt: skip
+def _stage_of(x: NdArrayType, stage: Mapping[str, int], normed: bool, name: str) -> Term:
+    padding = stage.get("dilation", 1) * (stage["size"] // 2)
+    model = layers.conv(x, **stage, padding=padding, name=f"{name}.conv", bias=not normed)
+    if normed:
+        model = model >> layers.batch_norm(model.target.table[0], name=f"{name}.norm")
+    return model >> layers.relu(model.target.table)

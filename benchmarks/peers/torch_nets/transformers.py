@@ -1,13 +1,15 @@
-"""Transformers in PyTorch: the character GPT of examples/char_gpt.py, and a vision transformer."""
+"""Models of sequences of tokens: the GPT of examples/char_gpt.py, vision transformer, and MLP-Mixer."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import nn
 from torch.nn import functional as F
+
+from benchmarks.peers.torch_nets.names import places
 
 
 class Block(nn.Module):
@@ -57,24 +59,6 @@ class Gpt(nn.Module):
             place.copy_(parameters[name])
 
 
-def places(net: nn.Module, names: Iterable[str]) -> dict[str, torch.Tensor]:
-    """Return views of a net's parameters by their names in catgrad, where matrices of maps are transposed."""
-    mine, has_blocks = dict(net.named_parameters()), hasattr(net, "blocks")
-
-    def view(name: str) -> torch.Tensor:
-        array = mine[block_name(name) if has_blocks else name].data
-        is_map = array.ndim == 2 and not name.startswith(("characters", "positions"))
-        return array.T if is_map else array
-
-    return {name: view(name) for name in names}
-
-
-def block_name(name: str) -> str:
-    """Return the name that PyTorch's transformers have for a parameter of catgrad."""
-    plain = "positions" if name == "positions.weight" else name
-    return plain.replace("block_", "blocks.").replace(".self_attn.", ".")
-
-
 class Vit(nn.Module):
     """A vision transformer: patches, blocks, a norm, and a linear map of the mean of all tokens."""
 
@@ -88,6 +72,52 @@ class Vit(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Scores of the classes."""
         z = self.patches(x).flatten(2).transpose(1, 2) + self.positions
+        for block in self.blocks:
+            z = block(z)
+        return self.scores(self.norm(z).mean(1))
+
+
+class Mixed(nn.Module):
+    """A turn of the mixer: perceptrons over tokens and over features, with norms first."""
+
+    def __init__(self, tokens: int, width: int, hidden: Sequence[int]) -> None:
+        super().__init__()
+        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.tokens, self.features = TwoLayers(tokens, hidden[0]), TwoLayers(width, hidden[1])
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """X after one turn."""
+        x = x + self.tokens(self.norm1(x).transpose(1, 2)).transpose(1, 2)
+        return x + self.features(self.norm2(x))
+
+
+class TwoLayers(nn.Module):
+    """A perceptron with one hidden layer and GELU."""
+
+    def __init__(self, width: int, hidden: int) -> None:
+        super().__init__()
+        self.linear1, self.linear2 = nn.Linear(width, hidden), nn.Linear(hidden, width)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Return the last layer."""
+        return self.linear2(F.gelu(self.linear1(x)))
+
+
+class Mixer(nn.Module):
+    """MLP-Mixer: patches, turns, a norm, and a linear map of the mean of all tokens."""
+
+    def __init__(
+        self, side: int, patch: int, depth: int, width: int, hidden: Sequence[int], classes: int
+    ) -> None:
+        super().__init__()
+        tokens = (side // patch) ** 2
+        self.patches = nn.Conv2d(3, width, patch, patch)
+        self.blocks = nn.ModuleList([Mixed(tokens, width, hidden) for _ in range(depth)])
+        self.norm, self.scores = nn.LayerNorm(width), nn.Linear(width, classes)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Scores of the classes."""
+        z = self.patches(x).flatten(2).transpose(1, 2)
         for block in self.blocks:
             z = block(z)
         return self.scores(self.norm(z).mean(1))

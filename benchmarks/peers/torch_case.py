@@ -1,0 +1,59 @@
+"""A case for PyTorch: the model with its first parameters, the batch, the loss and the optimiser."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from benchmarks.peers.torch_nets import NETS
+from benchmarks.peers.torch_nets.names import places
+from benchmarks.peers.worker import Case
+
+
+def net_of(case: Case, training: bool) -> nn.Module:
+    """Return the case's model with its first parameters, on its device and in its precision."""
+    torch.set_num_threads(case.threads)
+    torch.set_float32_matmul_precision("high" if case.precision == "tf32" else "highest")
+    torch.backends.cudnn.allow_tf32 = case.precision == "tf32"
+    net = NETS[case.spec["net"]](**case.spec["sizes"]).train(training)
+    arrays = {name: torch.tensor(array) for name, array in case.parameters.items()}
+    for name, place in places(net, arrays).items():
+        place.copy_(arrays[name])
+    if case.precision == "bf16":
+        net.forward = precise(case, net.forward)  # type: ignore[method-assign]
+    return net.to(case.device)
+
+
+def precise(case: Case, function: Callable[..., Any]) -> Callable[..., Any]:
+    """Let a function compute in the precision of the case."""
+    if case.precision != "bf16":
+        return function
+    return torch.autocast(case.device, torch.bfloat16)(function)
+
+
+def batch_of(case: Case) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the batch, x and y."""
+    x, y = (torch.tensor(case.arrays[name], device=case.device) for name in ("x", "y"))
+    return x, y
+
+
+def loss_of(case: Case) -> Callable[[Any, Any], torch.Tensor]:
+    """Return the case's loss of scores and labels."""
+    if case.spec["loss"] == "mse":
+        return F.mse_loss
+    return precise(case, lambda scores, y: F.cross_entropy(scores.flatten(0, -2), y.flatten()))
+
+
+def optimiser_of(case: Case, net: nn.Module, captured: bool = False) -> torch.optim.Optimizer:
+    """Return the case's optimiser in the form that PyTorch has fused, for a CUDA graph if `captured`."""
+    numbers = dict(case.spec["optimiser"])
+    kind = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[
+        numbers.pop("kind", "sgd")
+    ]
+    if captured and kind is not torch.optim.SGD:
+        numbers["capturable"] = True
+    return kind(net.parameters(), numbers.pop("rate"), **numbers, fused=True)
