@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from catgrad.dims import numbers
-from catgrad.loops.ir.index import Index, Read, Variable, index
+from catgrad.loops.ir.index import Index, Read, Variable, index, quotient
 from catgrad.loops.ir.nest import (
     Accumulate,
     Indices,
@@ -23,7 +22,7 @@ from catgrad.loops.ir.nest import (
     size_hint,
     statements,
 )
-from catgrad.loops.ir.scalar import Buffer, Load, Masked, Scalar, Space, number
+from catgrad.loops.ir.scalar import Bounds, Buffer, Load, Masked, Scalar, Space, number
 from catgrad.loops.ir.steps import Lowered
 from catgrad.loops.machine import Machine
 from catgrad.ops.arithmetic import Add
@@ -48,23 +47,47 @@ def _widened(kernel: Kernel, lanes: int) -> Kernel:
     if place is None:
         return kernel
     rows = kernel.body[place]
-    if not isinstance(rows, Loop) or not _is_fit(rows, lanes):
+    if not isinstance(rows, Loop):
         return kernel
-    (count,) = numbers((rows.variable.extent,))
-    wide = _Lanes(rows, lanes)
-    rest = list[Item]()
-    if count % lanes:
-        row = Variable(count % lanes)
-        left = Substituted({rows.variable: index(row) + count // lanes * lanes})
-        rest = nested([row], rewritten(rows.body, left))
-    nest = [*wide.begin, Loop(wide.block, wide.body), *wide.end, *rest]
+    private = _private(rows, [*kernel.body[:place], *kernel.body[place + 1 :]])
+    if not _is_fit(rows, lanes, private):
+        return kernel
+    wide = _Lanes(rows, lanes, private)
+    nest = [*wide.begin, Loop(wide.block, wide.body), *wide.end, *_rest(rows, lanes)]
     return Kernel([*kernel.body[:place], *nest, *kernel.body[place + 1 :]])
 
 
-def _is_fit(rows: Loop, lanes: int) -> bool:
+def _rest(rows: Loop, lanes: int) -> list[Item]:
+    """Return the loop over the rows after whole blocks; over as many as may be if their number is symbolic."""
+    count = rows.variable.extent
+    if not isinstance(count, int):
+        row = Variable(lanes - 1)
+        place = index(row) + quotient(Index((), count), lanes) * lanes
+        body = rewritten(rows.body, Substituted({rows.variable: place}))
+        return [Loop(row, body, conditions=(Bounds(place, count, False, True),))]
+    row = Variable(count % lanes)
+    left = Substituted({rows.variable: index(row) + count // lanes * lanes})
+    return nested([row], rewritten(rows.body, left)) if count % lanes else []
+
+
+def _private(rows: Loop, others: Sequence[Item]) -> set[Buffer]:
+    """Find the registers that each row sets before it reads them, and nothing else uses."""
+    first: dict[Buffer, Statement] = {}
+    for s in statements(rows.body):
+        for buffer, _ in (*s.reads, *s.writes):
+            first.setdefault(buffer, s)
+    outside = {buffer for item in others for buffer, _ in (*item.reads, *item.writes)}
+    return {
+        buffer
+        for buffer, s in first.items()
+        if buffer.is_register and buffer not in outside and isinstance(s, Store) and s in rows.body
+    }
+
+
+def _is_fit(rows: Loop, lanes: int, private: set[Buffer]) -> bool:
     count = rows.variable.extent
     inner = list(loops(rows.body))
-    if not isinstance(count, int) or count < lanes or not inner:
+    if (isinstance(count, int) and count < lanes) or not inner or rows.conditions:
         return False
     sizes = [loop.variable.extent for loop in inner]
     if not all(isinstance(size, int) and size < MAX_INNER_ITERATIONS for size in sizes):
@@ -75,10 +98,10 @@ def _is_fit(rows: Loop, lanes: int) -> bool:
     places = [array.flat(indices) for s in parts for array, indices in (*s.reads, *s.writes)]
     if any(size_hint(place.coefficient(rows.variable)) > 2 * MAX_INNER_ITERATIONS for place in places):
         return False
-    return all(_is_plain(s, rows.variable) for s in parts)
+    return all(_is_plain(s, rows.variable, private) for s in parts)
 
 
-def _is_plain(s: Statement, row: Variable) -> bool:
+def _is_plain(s: Statement, row: Variable, private: set[Buffer]) -> bool:
     """Tell whether a statement is of scalars private to a row, or of sums over rows."""
     if not isinstance(s, (Store, Accumulate)):
         return False
@@ -87,7 +110,7 @@ def _is_plain(s: Statement, row: Variable) -> bool:
         return False
     if any(isinstance(atom, Read) for i in s.indices for atom, _ in i.terms) or not _is_regular(s.scalar):
         return False
-    has_row = any(i.coefficient(row) for i in s.indices)
+    has_row = s.buffer in private or any(i.coefficient(row) for i in s.indices)
     return has_row or (
         isinstance(s, Accumulate) and isinstance(s.op, Add) and isinstance(size, int) and size <= MAX_SUMS
     )
@@ -105,10 +128,13 @@ def _is_regular(scalar: Scalar) -> bool:
 class _Lanes:
     """The nest for a block of rows; `begin` and `end` are for the sums over rows."""
 
-    def __init__(self, rows: Loop, lanes: int) -> None:
-        self.row, self.lanes = rows.variable, lanes
-        (count,) = numbers((rows.variable.extent,))
-        self.block = Variable(count // lanes)
+    def __init__(self, rows: Loop, lanes: int, private: set[Buffer]) -> None:
+        self.private = private
+        self.row, self.lanes, count = rows.variable, lanes, rows.variable.extent
+        # A symbolic number of rows has no quotient: the first row of each block is counted instead.
+        is_number = isinstance(count, int)
+        self.block = Variable(count // lanes) if is_number else Variable(count - (lanes - 1), step=lanes)
+        self.first = index(self.block) * (lanes if is_number else 1)
         self.wide: dict[Buffer, Buffer] = {}
         self.totals: dict[Buffer, Buffer] = {}
         self.copies: dict[tuple[Buffer, int], Buffer] = {}
@@ -138,7 +164,7 @@ class _Lanes:
         if not run:
             return []
         lane = Variable(self.lanes)
-        place = Substituted({self.row: index(self.block) * self.lanes + index(lane)})
+        place = Substituted({self.row: self.first + index(lane)})
         return [Loop(lane, rewritten([self._statement(s, lane) for s in run], place))]
 
     def _statement(self, s: Statement, lane: Variable) -> Statement:
@@ -155,7 +181,7 @@ class _Lanes:
         at = tuple(indices[axis] for axis in array.order)
         if any(i.coefficient(self.row) for i in at):
             return array, indices
-        if any(i.coefficient(self.row) for i in indices):
+        if array in self.private or any(i.coefficient(self.row) for i in indices):
             return self._lane_of(self.wide, array), (*at, index(lane))
         if array in self.written:
             return self._lane_of(self.totals, array), (*at, index(lane))
@@ -200,7 +226,7 @@ class _Lanes:
         """Transpose: copy the rows of an array side by side."""
         every = [Variable(size) for size in copy.type.shape]
         *rest, lane = map(index, every)
-        row = index(self.block) * self.lanes + lane
+        row = self.first + lane
         at = (*rest[:axis], row, *rest[axis:])
         return nested(every, [Store(copy, (*rest, lane), Load(array, at))])
 
