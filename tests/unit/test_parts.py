@@ -185,7 +185,7 @@ def test_the_gradient_of_a_slice_is_computed_alone(axis, layer):
     [("pointwise", 0, 64 * 64), ("pointwise", 1, 64 * 64), ("depthwise", 0, 64 * 9)],
 )
 def test_the_gradient_of_an_eighth_of_the_channels_costs_an_eighth(kind, axis, multiplications):
-    """At 25 × 5 places; slices of outputs save products before it, too."""
+    """Count one product at 25 × 5 places; slices of outputs save products before it, too."""
 
     def step(optimiser):
         chosen = grouped(lambda p: optimiser if p.name == f"block_3.{kind}.weight" else frozen())
