@@ -58,7 +58,7 @@ def _widened(kernel: Kernel, lanes: int) -> Kernel:
 
 
 def _rest(rows: Loop, lanes: int) -> list[Item]:
-    """Return the loop over the rows after whole blocks; over as many as may be if their number is symbolic."""
+    """Return the loop over the rows after blocks; over as many as may be if their number is symbolic."""
     count = rows.variable.extent
     if not isinstance(count, int):
         row = Variable(lanes - 1)
