@@ -138,6 +138,15 @@ def test_vectorised_rows_preserve_the_meaning(rows, symbolic):
     close(run(contract_arrays(after, VECTORS), *arrays), wanted)
 
 
+@pytest.mark.parametrize("dtype", [Dtype.float32, Dtype.int32])
+@pytest.mark.parametrize("rows", [0, 1, 15, 16, 20, 33])
+def test_passes_preserve_sums_over_a_symbolic_number_of_rows(rows, dtype):
+    term = build(lambda x: ops.sum(x), [NdArrayType((Dim("rows"), 4), dtype)])
+    array = np.arange(rows * 4).reshape(rows, 4).astype(dtype.numpy)
+    for name, lowered in after_each_pass(function_of(term), VECTORS):
+        assert equal(run(lowered, array, shuffled=True), [array.sum(dtype=dtype.numpy)]), name
+
+
 @given(float_terms(size=10), st.integers(0, 99))
 def test_iterations_of_parallel_loops_may_run_in_any_order(term, seed):
     function = function_of(reverse(term))

@@ -47,10 +47,17 @@ def test_a_product_in_the_loss_stays_in_float32():
     assert {type.dtype for type in criterion.H.w.table} == {Dtype.float32}
 
 
-@pytest.mark.parametrize(("target", "file"), [("numpy", "mlp.py"), ("torch", "mlp.py"), ("c", "mlp.c")])
-def test_rounded_arrays_are_named_after_their_operands(target, file):
+@pytest.mark.parametrize(
+    ("target", "file", "named"),
+    [
+        ("numpy", "mlp.py", {"dense_0_weight_bfloat16"}),  # x is rounded within an expression
+        ("torch", "mlp.py", {"x_bfloat16", "dense_0_weight_bfloat16"}),
+        ("c", "mlp.c", {"x_bfloat16", "dense_0_weight_bfloat16"}),
+    ],
+)
+def test_rounded_arrays_are_named_after_their_operands(target, file, named):
     source = emit(mixed_precision(mlp()), target).text(file)
-    assert {"x_bfloat16", "dense_0_weight_bfloat16"} <= set(re.findall(r"\w+", source))
+    assert named <= set(re.findall(r"\w+", source))
 
 
 @pytest.mark.parametrize("dtype", [Dtype.float16, Dtype.float32, "bf16"])

@@ -52,6 +52,8 @@ def _iterations(item: Item) -> int:
     """Count the iterations of a loop to unroll; 0 for any other item."""
     if not isinstance(item, Loop) or any(isinstance(each, (Loop, MatMul, Sort)) for each in item.body):
         return 0
+    if not _is_plain(item):
+        return 0
     count = item.variable.extent
     # Statements around an empty loop may be needed by it alone.
     if not isinstance(count, int) or not 0 < count <= MAX_UNROLLED_ITERATIONS:
@@ -59,11 +61,18 @@ def _iterations(item: Item) -> int:
     return count if count * len(item.body) <= MAX_UNROLLED_STATEMENTS else 0
 
 
+def _is_plain(loop: Loop) -> bool:
+    """Tell whether a loop counts by one, and all its iterations run."""
+    return not loop.conditions and loop.variable.step == 1
+
+
 def collapsed(loop: Loop) -> Loop | None:
     """Collapse a perfect nest of two loops, if every index is affine in their joint counter."""
     if len(loop.body) != 1 or not isinstance(loop.body[0], Loop):
         return None
     inner = loop.body[0]
+    if not (_is_plain(loop) and _is_plain(inner)):
+        return None
     u, v = loop.variable, inner.variable
     if not all(_moves_on(place, u, v) for s in statements(inner.body) for place in _places(s)):
         return None

@@ -60,7 +60,7 @@ from catgrad.loops.printing.lines import (
 from catgrad.naming import Namer
 from catgrad.ops.arithmetic import Add
 from catgrad.printing.dialect import Dialect, Text
-from catgrad.types import Dtype
+from catgrad.types import Dtype, symbols
 
 LETTERS = "ijklpqrs"
 """Names of loop variables, from the outermost inwards."""
@@ -116,7 +116,8 @@ class KernelPrinter:
         self.companion = companion
         self.kernel = machine.finish(interface.kernel)
         known = {literals[b] for b in interface.buffers if b.space is Space.LITERAL}
-        self.namer = Namer({*dialect.reserved, *known})  # a parameter must not hide a literal
+        sizes = symbols(tuple(buffer.type for buffer in interface.buffers))
+        self.namer = Namer({*dialect.reserved, *known, *sizes})  # a parameter must not hide a literal
         self.names: dict[Buffer, str] = {}
         self.expressions = Expressions(dialect, self._name)
         self.first = first_writes(self.kernel.body)
