@@ -92,7 +92,7 @@ def main() -> None:
         4.0,
         6,
     )
-    quarter = (math.pi / 4 + 1e-3) ** 2
+    quarter = (math.pi / 4 + 3e-3) ** 2
     show(
         "sin: (sin(r) - r) / r³ in r²",
         lambda s: (np.sin(np.sqrt(s)) / np.sqrt(s) - 1) / s,
