@@ -27,13 +27,20 @@ LIBRARIES = (*(f"{files(name)}{os.sep}" for name in PACKAGES), sysconfig.get_pat
 def resolve(reference: str) -> Any:
     """Import the Task or term that `module:name` refers to, or call the function that returns it.
 
-    Raises: as `find`
+    A path that ends in `.catgrad.json` is read.
+
+    Raises: as `find`, or as `catgrad.load` for a file of terms
     """
+    from catgrad.formats import terms as files
     from catgrad.learn.functions import Functions
     from catgrad.learn.task import Task
+    from catgrad.programs.terms import Terms
     from catgrad.terms.term import Term
 
-    return find(reference, (Task, Functions, Term), "a Task or a term", "Task(...) or build(...)")
+    if reference.endswith(files.SUFFIX):
+        return files.read(reference)
+    kinds = (Task, Functions, Term, Terms)
+    return find(reference, kinds, "a Task or a term", "Task(...) or build(...)")
 
 
 def find(reference: str, kinds: tuple[type, ...], what: str, built: str) -> Any:

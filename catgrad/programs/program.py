@@ -111,7 +111,7 @@ class Program:
     """The functions of one model, with the tables that their arguments share: `parameters`, `state`, …
 
     `optimiser`: name and hyperparameters, for targets that can map it to their own optimiser. `notes` are
-    sentences for readers of what is emitted.
+    sentences for readers of what is emitted. `digest` is the SHA-256 of the terms that it was lowered from.
 
     Raises: TermError if one name stands for two things in the tables; OptionError if a function's name is
             no identifier, or that of two
@@ -122,6 +122,7 @@ class Program:
     tables: Mapping[Role, tuple[Slot, ...]] = field(default_factory=dict)
     optimiser: tuple[str, Mapping[str, Any]] = ("", MappingProxyType({}))
     notes: tuple[str, ...] = ()
+    digest: str = ""
 
     def __post_init__(self) -> None:
         require_dotted(self.name)
