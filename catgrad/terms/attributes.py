@@ -37,7 +37,7 @@ DTYPES = {dtype.value: dtype for dtype in Dtype}
 NOT_FINITE = {"nan": float("nan"), "inf": float("inf"), "-inf": float("-inf")}
 
 Write = Callable[[Term | Stored], Any]
-"""How parts are written: terms in attributes, and stored arrays."""
+"""A function that writes parts: terms in attributes, and stored arrays."""
 Read = Callable[[Any], Term]
 
 

@@ -60,7 +60,7 @@ def content(model):
     return json.dumps(files.to_json(model if isinstance(model, Term) else terms_of(model))).encode()
 
 
-def test_what_is_saved_is_loaded(model, tmp_path):
+def test_saved_models_are_loaded(model, tmp_path):
     file = tmp_path / "model.catgrad.json"
     catgrad.save(model, file)
     loaded = catgrad.load(file)
@@ -139,7 +139,7 @@ def test_rust_json_has_the_fields_of_a_lax_open_hypergraph():
 
 
 def test_nodes_that_a_quotient_identifies_are_one_wire():
-    """As `lax::OpenHypergraph` composes: both terms side by side, with wires that are to be identified."""
+    """Rust composes lax terms side by side, and lists the wires to identify."""
     data = json.loads(to_rust(build(lambda x: ops.exp(x), [X])))
     inner = data["hypergraph"]
     inner["nodes"] *= 2
