@@ -11,7 +11,7 @@ import pytest
 from catgrad import emit
 from catgrad.backend import get_backend
 from catgrad.frontends.torch.registry import REGISTRY
-from examples.iris import linear
+from examples.iris import hidden, linear
 from examples.lstm import lstm
 from tests.conformance.torch_backend import register
 
@@ -34,6 +34,9 @@ def test_the_readme_runs():
     places = list(map(emit(lstm()).source.find, excerpts(loop)))
     assert -1 not in places
     assert places == sorted(places)
+    [in_c] = re.findall(r"```c\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
+    source = emit(hidden(), "c").source
+    assert all(part in source for part in excerpts(in_c))
     namespace: dict[str, object] = {}
     for block in code:
         exec(block, namespace)

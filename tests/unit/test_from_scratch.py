@@ -22,7 +22,7 @@ def small():
     del sys.modules[spec.name]
 
 
-def test_it_runs_and_trains():
+def test_the_file_runs_and_trains_in_both_languages():
     done = subprocess.run([sys.executable, PATH], capture_output=True, text=True, check=True)
     *_, numpy, c = done.stdout.splitlines()
     first, last = (float(word.rstrip(",")) for word in numpy.split()[2::4])
