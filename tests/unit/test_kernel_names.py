@@ -1,4 +1,4 @@
-"""Kernels and arrays of emitted C have names of layers, shared ones the words that their uses have in common."""
+"""Kernels and arrays of emitted C have names of layers, shared ones the words that their uses share."""
 
 from __future__ import annotations
 

@@ -53,8 +53,8 @@ class KernelLibrary:
 class FunctionPrinter:
     """Print one function: `texts` are its kernels, of which none before it had the `new` ones.
 
-    The caller defines the `names` of arguments and results. Kernels have names that fit all functions of which
-    there is a printer when they are printed.
+    The caller defines the `names` of arguments and results. The name of a kernel fits all functions of which
+    there is a printer when it is printed.
     """
 
     def __init__(self, library: KernelLibrary, function: Function) -> None:
