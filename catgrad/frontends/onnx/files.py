@@ -8,6 +8,9 @@ from typing import Any
 
 from catgrad.errors import ArtifactError, OptionError
 from catgrad.paths import require_file
+from catgrad.tools import Package
+
+ONNX = Package(name="the package onnx", module="onnx", install='pip install "catgrad[onnx]"')
 
 MAX_FILE_BYTES = 2**31
 """The greatest protocol buffer; larger models keep their arrays in other files."""
@@ -16,8 +19,10 @@ MAX_FILE_BYTES = 2**31
 def load(source: Any) -> Any:
     """Return the ModelProto in a file, in bytes, or itself, with all its arrays, after ONNX's own checks.
 
-    Raises: ArtifactError if it is damaged, or an array lies outside the folder of the model
+    Raises: ArtifactError if it is damaged, or an array lies outside the folder of the model; ToolError
+            without the package onnx
     """
+    ONNX.require("from_onnx")
     import onnx
 
     if isinstance(source, onnx.ModelProto):
