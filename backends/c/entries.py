@@ -74,6 +74,7 @@ class Library(Printer):
         namer = Namer([*self.dialect.reserved, *(f.name for f in program.functions)])
         self.kernels = KernelLibrary(self.dialect, self.machine, namer, self.companion, stored)
         self.helpers: set[str] = set()
+        self.printers: dict[str, FunctionPrinter] = {}
         self.macros: dict[str, Any] = {
             **self.dialect.macros,
             "helper": self.helper,
@@ -87,7 +88,7 @@ class Library(Printer):
 
     def function(self, function: Function) -> CFunction:
         """Print a function, with the kernels that no function before it has."""
-        printer, macros = FunctionPrinter(self.kernels, function), self.macros
+        printer, macros = self.printers[function.name], self.macros
         inputs = self._passed(printer, printer.lowered.arguments, function.inputs)
         outputs = self._passed(printer, printer.lowered.results, function.outputs)
         calls, texts, size = self.calls(printer), printer.texts, printer.expressions.size
@@ -113,6 +114,7 @@ class Library(Printer):
 
     def context(self) -> dict[str, Any]:
         """Print all functions; returns the variables that templates read."""
+        self.printers = {f.name: FunctionPrinter(self.kernels, f) for f in self.program.functions}
         return {**super().context(), "helpers": frozenset(self.helpers), "packing": PACKING}
 
     def calls(self, printer: FunctionPrinter) -> tuple[CallLine, ...]:
