@@ -14,11 +14,11 @@ from . import interface
 from .budget import fitted
 from .compiler import NEEDS, REQUIRED
 from .constants import weights
-from .entries import template_context
 from .files import longest_name, most_axes
 from .loading import load
 from .manifest import manifest
 from .options import Options
+from .prepare import template_context
 from .training import training
 
 FILES = {

@@ -87,7 +87,11 @@ class Library(Printer):
 
     def function(self, function: Function) -> CFunction:
         """Print a function, with the kernels that no function before it has."""
-        printer, macros = FunctionPrinter(self.kernels, function), self.macros
+        return self.printed(FunctionPrinter(self.kernels, function), function)
+
+    def printed(self, printer: FunctionPrinter, function: Function) -> CFunction:
+        """Print what a printer has compiled."""
+        macros = self.macros
         inputs = self._passed(printer, printer.lowered.arguments, function.inputs)
         outputs = self._passed(printer, printer.lowered.results, function.outputs)
         calls, texts, size = self.calls(printer), printer.texts, printer.expressions.size
@@ -140,8 +144,3 @@ def members(program: Program, table: Role, reserved: frozenset[str]) -> list[tup
     """List the slots of a table with their names in its struct."""
     namer = Namer(reserved)
     return [(slot, namer.fresh(slot.name)) for slot in program.tables.get(table, ())]
-
-
-def template_context(backend: Backend, program: Program) -> dict[str, Any]:
-    """Return the variables that the templates of the target c read."""
-    return Library(backend, program).context()
