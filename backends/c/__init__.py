@@ -28,6 +28,7 @@ FILES = {
     "{name}_files.h": "files.h.j2",
     "{name}.hpp": "model.hpp.j2",
     "{name}_weights.h": "weights.h.j2",
+    "{name}_tiles.c": "tiles.c.j2",
     "train.c": "train.c.j2",
     "Makefile": "Makefile.j2",
     "CMakeLists.txt": "CMakeLists.txt.j2",

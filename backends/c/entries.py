@@ -117,7 +117,11 @@ class Library(Printer):
 
     def context(self) -> dict[str, Any]:
         """Print all functions; returns the variables that templates read."""
-        return {**super().context(), "helpers": frozenset(self.helpers), "packing": PACKING}
+        context = super().context()
+        # Both dtypes have the same tiles, so it is enough to time one.
+        dtypes = sorted(helper[-3:] for helper in self.helpers if helper.startswith("gemm_"))
+        timed = frozenset(f"gemm_{dtype}" for dtype in dtypes[:1])
+        return {**context, "helpers": frozenset(self.helpers), "packing": PACKING, "timed_product": timed}
 
     def calls(self, printer: FunctionPrinter) -> tuple[CallLine, ...]:
         """The calls of kernels that a function consists of."""

@@ -19,8 +19,10 @@ pytestmark = pytest.mark.skipif(GCC is None, reason="there is no gcc")
 ROOT = Path(__file__).parents[2]
 FLAGS = ["-std=c11", "-fno-math-errno", "-fno-trapping-math"]
 FLAGS += ["-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wsign-conversion", "-Wshadow", "-Werror"]
+TILES = ["-DGEMM_HEIGHT=10", "-DGEMM_DEPTH=48", "-DGEMM_COLUMNS=192"]
 BUILDS = {
     "native": ["-O3", "-march=native", "-fopenmp", "-ffp-contract=fast", "-DGEMM_PARALLEL_FLOPS=0"],
+    "other tiles": ["-O3", "-march=native", "-Wno-unknown-pragmas", "-ffp-contract=fast", *TILES],
     "baseline": ["-O2", "-fopenmp-simd"],
     "scalar": ["-O1", "-Wno-unknown-pragmas", "-DGEMM_SCALAR"],
 }
