@@ -35,6 +35,8 @@ NEEDS_ZIG = pytest.mark.skipif(
     reason="ziglang, the compiler for other machines, is not installed",
 )
 NEEDS_NODE = pytest.mark.skipif(not shutil.which("node"), reason="no node on this machine")
+QEMU = shutil.which("qemu-aarch64") or shutil.which("qemu-aarch64-static")
+NEEDS_QEMU = pytest.mark.skipif(not QEMU, reason="no qemu-aarch64 on this machine (Debian: qemu-user)")
 NEEDS_VALGRIND = pytest.mark.skipif(
     not shutil.which("valgrind") or not Path("/usr/include/valgrind/memcheck.h").exists(),
     reason="no valgrind on this machine, or not its header",
@@ -122,6 +124,13 @@ def test_cross_compiled_programs(model, machine):
     for source in (f"{model.name}.c", "main.c"):
         flags = ["-O2", SIMD, "-target", machine]
         built(*ZIG, *FLAGS, *flags, "-c", source, "-o", "out.o", cwd=model.folder)
+
+
+@NEEDS_ZIG
+@NEEDS_QEMU
+def test_neon_computes_the_same(model):
+    flags = ["-O2", SIMD, "-ffp-contract=fast", "-static", "-target", "aarch64-linux-musl"]
+    assert_right(model, output(QEMU, build(model, *flags, to="neon", compiler=ZIG), STEPS))
 
 
 @NEEDS_ZIG
