@@ -27,7 +27,7 @@ class Packing:
     rows: int = 256
     columns: int = 512
     panel: int = 32
-    strips: int = 120
+    strips: int = 144
     wide: int = 128
 
     def bytes(self, product: MatMul) -> int:

@@ -234,8 +234,10 @@ def product(library, name, m, n, k, a_layout, b_layout, gap, add, seed=0, random
 @example("gemm_f64", 9, 11, 300, "row", "column", 2, False, 1)
 @example("gemm_f32", 64, 600, 800, "row", "row", 0, True, 1)  # the first strip of A copies B
 @example("gemm_f32", 530, 140, 257, "row", "row", 2, False, 1)  # B is copied first
+@example("gemm_f32", 1, 300, 70, "row", "column", 1, True, 1)  # a row: scalar products
+@example("gemm_f64", 1, 300, 70, "row", "row", 1, True, 1)  # a row: wide tiles, and the rest
 @example("gemm_f64", 100, 560, 300, "row", "column", 0, True, 3)
-@example("gemm_packed_f32", 250, 200, 300, "row", "column", 0, True, 2)  # A is copied in three blocks
+@example("gemm_packed_f32", 250, 200, 300, "row", "column", 0, True, 2)  # A is copied in two blocks
 def test_products_are_exact(library, name, m, n, k, a_layout, b_layout, gap, add, threads):
     library.set_threads(threads)
     c, expected = product(library, name, m, n, k, a_layout, b_layout, gap, add)
