@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -37,15 +36,29 @@ class PackedWeight:
 class PreparingLibrary(Library):
     """C functions, and beside the one that predicts another that takes packed weights, if it has any."""
 
-    weights: tuple[PackedWeight, ...] = ()
-    prepared: CFunction | None = None
+    def __init__(self, backend: Backend, program: Program) -> None:
+        super().__init__(backend, program)
+        self.packed: dict[Matrix, Buffer] = {}
+        self.weights: tuple[PackedWeight, ...] = ()
+        self.prepared: CFunction | None = None
+
+    def compiled(self) -> dict[str, FunctionPrinter]:
+        """Compile all functions, and the prediction again, with packed weights."""
+        printers = super().compiled()
+        if plain := self.program.kinds.get(Kind.PREDICT):
+            lowered = printers[plain.name].lowered
+            arguments = zip(lowered.arguments, plain.inputs, strict=True)
+            parameters = [buffer for buffer, port in arguments if port.role is Role.PARAMETER]
+            lowered, self.packed = pack(lowered, parameters)
+            if self.packed:
+                printers[prepared_name(plain.name)] = FunctionPrinter(self.kernels, plain, lowered)
+        return printers
 
     def function(self, function: Function) -> CFunction:
         """Print a function, and after a prediction the one that takes packed weights."""
-        printer = FunctionPrinter(self.kernels, function)
-        printed = self.printed(printer, function)
-        if function.kind is Kind.PREDICT:
-            self._prepare(printer, function)
+        printed = super().function(function)
+        if function.kind is Kind.PREDICT and self.packed:
+            self._prepare(function)
         return printed
 
     def context(self) -> dict[str, Any]:
@@ -58,32 +71,22 @@ class PreparingLibrary(Library):
                 functions[self.prepared.name] = self.prepared
         return context | {"functions": functions, "prepared": self.weights}
 
-    def _prepare(self, plain: FunctionPrinter, function: Function) -> None:
+    def _prepare(self, plain: Function) -> None:
         """Print the function that takes packed weights."""
-        arguments = zip(plain.lowered.arguments, function.inputs, strict=True)
-        names = {buffer: port.name for buffer, port in arguments if port.role is Role.PARAMETER}
-        lowered, packed = pack(plain.lowered, names)
-        if not packed:
-            return
-        printer, namer = FunctionPrinter(self.kernels, function, lowered), Namer(self.dialect.reserved)
+        doc = f"{plain.doc} Weights are read as {prefix(self.program)}_prepare packed them."
+        function = replace(plain, name=prepared_name(plain.name), doc=doc)
+        printer, namer = self.printers[function.name], Namer(self.dialect.reserved)
+        arguments = zip(printer.lowered.arguments, plain.inputs, strict=True)
+        names = {buffer: port.name for buffer, port in arguments}
         weights = []
-        for matrix, array in packed.items():
-            weights.append(self._weight(printer, matrix, names, namer))
+        for matrix, array in self.packed.items():
+            weights.append(self._weight(printer, matrix, names[matrix.array], namer))
             printer.names[array] = self.dialect.macros["member"]("prepared", weights[-1].identifier)
-        printed = self.printed(printer, function)
-        self.weights = tuple(weights)
-        self.prepared = replace(
-            printed,
-            name=f"{function.name}_prepared",
-            doc=f"{function.doc} Weights are read as {prefix(self.program)}_prepare packed them.",
-            entry=replace(printed.entry, name=f"{function.name}_prepared", is_prepared=True),
-        )
+        self.weights, printed = tuple(weights), super().function(function)
+        self.prepared = replace(printed, entry=replace(printed.entry, is_prepared=True))
 
-    def _weight(
-        self, printer: FunctionPrinter, matrix: Matrix, names: Mapping[Buffer, str], namer: Namer
-    ) -> PackedWeight:
-        name, size = names[matrix.array], printer.expressions.size
-        member, macros = self.members[name], self.dialect.macros
+    def _weight(self, printer: FunctionPrinter, matrix: Matrix, name: str, namer: Namer) -> PackedWeight:
+        size, member, macros = printer.expressions.size, self.members[name], self.dialect.macros
         array = macros["member"](Role.PARAMETER, member)
         return PackedWeight(
             namer.fresh(member),
@@ -93,6 +96,11 @@ class PreparingLibrary(Library):
             (size(matrix.rows), size(matrix.columns)),
             (size(matrix.row_stride), size(matrix.column_stride)),
         )
+
+
+def prepared_name(name: str) -> str:
+    """Name the function that takes packed weights."""
+    return f"{name}_prepared"
 
 
 def template_context(backend: Backend, program: Program) -> dict[str, Any]:

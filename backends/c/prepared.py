@@ -14,6 +14,7 @@ from ..host.tables import Table
 from .bound import BoundFunction
 from .harness import Entry
 from .library import Library, aligned_bytes, struct
+from .prepare import prepared_name
 
 
 class PreparedEntry(Entry):
@@ -24,7 +25,7 @@ class PreparedEntry(Entry):
         self.members = members
         if not members:
             return
-        self.__name__ = f"{function.name}_prepared"
+        self.__name__ = prepared_name(function.name)
         rest = len(self.call.argtypes) - len(self.entry.tables) - len(self.numbers) - len(library.trailing)
         self.call = library.entry_point(self.__name__, len(self.entry.tables) + 1, len(self.numbers), rest)
         self._workspace = library.workspace_bytes(self.__name__, len(self.symbols))

@@ -11,7 +11,7 @@ import pytest
 from catgrad import emit
 from catgrad.backend import get_backend
 from catgrad.frontends.torch.registry import REGISTRY
-from examples.iris import linear
+from examples.iris import hidden, linear
 from examples.lstm import lstm
 from tests.conformance.torch_backend import register
 
@@ -34,6 +34,9 @@ def test_the_readme_runs():
     places = list(map(emit(lstm()).source.find, excerpts(loop)))
     assert -1 not in places
     assert places == sorted(places)
+    [in_c] = re.findall(r"```c\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
+    source = emit(hidden(), "c").source
+    assert all(part in source for part in excerpts(in_c))
     namespace: dict[str, object] = {}
     for block in code:
         exec(block, namespace)
@@ -59,6 +62,7 @@ PRINTING = [
     *sorted((ROOT / "docs/howto").glob("*.md")),
     ROOT / "docs/tutorial/scratch.md",
     ROOT / "docs/tutorial/pytorch.md",
+    ROOT / "docs/tutorial/neuron-to-gpt.md",
     ROOT / "docs/explanation/numbers.md",
 ]
 
@@ -66,7 +70,8 @@ PRINTING = [
 @pytest.mark.parametrize("page", PRINTING, ids=lambda p: f"{p.parent.name}/{p.name}")
 def test_the_howtos_run(page, tmp_path, monkeypatch, capsys):
     """Each page prints the indented text below its code."""
-    if page.stem in ("c", "cuda", "ggml", "scratch") and (reason := get_backend(page.stem).missing()):
+    target = {"neuron-to-gpt": "c"}.get(page.stem, page.stem)
+    if target in ("c", "cuda", "ggml", "scratch") and (reason := get_backend(target).missing()):
         pytest.skip(reason)
     if page.stem == "scratch-tokenizers":
         pytest.importorskip("tokenizers", reason="the library tokenizers is not installed")

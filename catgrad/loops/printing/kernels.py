@@ -57,7 +57,7 @@ from catgrad.loops.printing.lines import (
     Wait,
     When,
 )
-from catgrad.naming import Namer
+from catgrad.naming import Namer, common
 from catgrad.ops.arithmetic import Add
 from catgrad.printing.dialect import Dialect, Text
 from catgrad.types import Dtype, symbols
@@ -95,6 +95,16 @@ class Interface:
         return [buffer for buffer in self.buffers if buffer in self.changed and not buffer.is_of_kernel]
 
     @property
+    def title(self) -> tuple[str, str]:
+        """A verb, and the name of what it updates, or else of its results or the first array it computes."""
+        replaced = [buffer.alias.name for buffer in self.written if buffer.alias]
+        results = [buffer.name for buffer in self.written if buffer.space is Space.RESULT]
+        # The state that an optimiser has for a parameter is named after it.
+        own = [x for x in replaced if not any(x.endswith(f".{y}") for y in replaced)]
+        names = own or results or [self.written[0].name]
+        return "update" if replaced else "compute", common(names) or names[0]
+
+    @property
     def free(self) -> list[Variable]:
         """The variables of loops around the kernel."""
         bound = bound_variables(self.kernel.body)
@@ -111,8 +121,9 @@ class KernelPrinter:
         dialect: Dialect,
         literals: Mapping[Buffer, str],
         companion: Companion,
+        hints: Mapping[Buffer, str],
     ) -> None:
-        self.interface, self.plan, self.literals = interface, interface.plan, literals
+        self.interface, self.plan, self.literals, self.hints = interface, interface.plan, literals, hints
         self.companion = companion
         self.kernel = machine.finish(interface.kernel)
         known = {literals[b] for b in interface.buffers if b.space is Space.LITERAL}
@@ -177,7 +188,7 @@ class KernelPrinter:
             return self.literals[buffer]
         twin = self.interface.signature.twin(buffer)
         if twin not in self.names:
-            self.names[twin] = self.namer.fresh(twin.name)
+            self.names[twin] = self.namer.fresh(self.hints.get(twin, twin.name))
         return self.names[twin]
 
     def _block(self, items: Sequence[Item], depth: int, around: Loop | None = None) -> list[Line]:
