@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from catgrad.manifest import terms_sha256
 from catgrad.programs.ports import Role
 from catgrad.programs.program import Function, Program
 from catgrad.terms.state import Slot
@@ -31,6 +32,7 @@ def manifest(
         "name": program.name,
         "prefix": prefix(program),
         **more,
+        **terms_sha256(program),
         "optimiser": {"name": optimiser, **dict(settings)},
         **({"notes": list(program.notes)} if program.notes else {}),
         "tables": {
