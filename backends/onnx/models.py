@@ -7,6 +7,7 @@ from typing import Any
 
 from catgrad.backend import Backend
 from catgrad.dims import Dim
+from catgrad.manifest import terms_sha256
 from catgrad.programs.ports import Kind, Port
 from catgrad.programs.program import Function, Program, symbol_sources
 from catgrad.types import Array
@@ -71,10 +72,12 @@ def model(program: Program, function: Function, arrays: Mapping[str, Array], are
         f"{program.name}.{function.name}", infos,
         [value_info(n, v.type) for n, v in zip(outputs, results, strict=True)], [*given, *constants],
     )  # fmt: skip
-    return helper.make_model(
+    made = helper.make_model(
         proto, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR_VERSION,
         producer_name="catgrad", doc_string=function.doc,
     )  # fmt: skip
+    helper.set_model_props(made, dict(terms_sha256(program)))
+    return made
 
 
 def template_context(backend: Backend, program: Program) -> dict[str, Any]:

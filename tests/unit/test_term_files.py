@@ -103,6 +103,15 @@ def test_every_emitted_file_states_the_hash_of_the_model(target):
         assert catgrad.digest(task) in (text if name.endswith(".json") else text.splitlines()[0]), name
 
 
+def test_models_of_onnx_state_the_hash_in_their_metadata():
+    onnx = pytest.importorskip("onnx", reason="onnx is not installed")
+    task = MODELS["mlp"]()
+    models = [text for name, text in catgrad.emit(task, "onnx").files.items() if name.endswith(".onnx")]
+    assert models
+    for model in models:
+        assert onnx.load_from_string(model).metadata_props[0].value == catgrad.digest(task)
+
+
 def test_hyperparameters_change_the_hash():
     assert catgrad.digest(TASKS["mlp"]()) != catgrad.digest(TASKS["mlp"](adamw(0.1)))
     assert catgrad.digest(TASKS["mlp"](adamw(0.1))) != catgrad.digest(TASKS["mlp"](adamw(0.2)))
