@@ -114,8 +114,16 @@ class Library(Printer):
 
     def context(self) -> dict[str, Any]:
         """Print all functions; returns the variables that templates read."""
-        self.printers = {f.name: FunctionPrinter(self.kernels, f) for f in self.program.functions}
-        return {**super().context(), "helpers": frozenset(self.helpers), "packing": PACKING}
+        self.printers = self.compiled()
+        context = super().context()
+        # Both dtypes have the same tiles, so it is enough to time one.
+        dtypes = sorted(helper[-3:] for helper in self.helpers if helper.startswith("gemm_"))
+        timed = frozenset(f"gemm_{dtype}" for dtype in dtypes[:1])
+        return {**context, "helpers": frozenset(self.helpers), "packing": PACKING, "timed_product": timed}
+
+    def compiled(self) -> dict[str, FunctionPrinter]:
+        """Compile all functions, before kernels are printed, whose names fit all of them."""
+        return {f.name: FunctionPrinter(self.kernels, f) for f in self.program.functions}
 
     def calls(self, printer: FunctionPrinter) -> tuple[CallLine, ...]:
         """The calls of kernels that a function consists of."""
@@ -142,8 +150,3 @@ def members(program: Program, table: Role, reserved: frozenset[str]) -> list[tup
     """List the slots of a table with their names in its struct."""
     namer = Namer(reserved)
     return [(slot, namer.fresh(slot.name)) for slot in program.tables.get(table, ())]
-
-
-def template_context(backend: Backend, program: Program) -> dict[str, Any]:
-    """Return the variables that the templates of the target c read."""
-    return Library(backend, program).context()

@@ -15,6 +15,7 @@ from .compiler import EXACT, C, shared_library
 from .harness import Entry
 from .initial import Initial
 from .library import Library
+from .prepared import PreparedEntry, PreparingLearner
 
 
 def load(artifact: Artifact, exact: bool = False) -> Any:
@@ -29,10 +30,18 @@ def load(artifact: Artifact, exact: bool = False) -> Any:
     toolchain = EXACT if exact else C
     path = shared_library(manifest["prefix"], needed, source, flags, toolchain)
     library = Library(path, manifest["prefix"])
-    return loaded(program, library, Entry)
+    model = loaded(program, library, Entry, PreparingLearner)
+    if predict := program.kinds.get(Kind.PREDICT):
+        model.predict_prepared = PreparedEntry(library, program, predict, len(manifest.get("prepared", ())))
+    return model
 
 
-def loaded(program: Program, library: Library, entry: Callable[..., Any]) -> Any:
+def loaded(
+    program: Program,
+    library: Library,
+    entry: Callable[..., Any],
+    learner_type: type[LibraryLearner] = LibraryLearner,
+) -> Any:
     """Return the class `CompiledModel` with the functions of a library and its learner."""
     attributes: dict[str, Any] = {"program": program, "library": library}
     for function in program.functions:
@@ -40,7 +49,7 @@ def loaded(program: Program, library: Library, entry: Callable[..., Any]) -> Any
         attributes[function.name] = made(library, program, function)
 
     def learner(self: Any, seed: int = 0) -> Any:
-        return LibraryLearner(model, seed)  # not of a derived class, whose functions may be others
+        return learner_type(model, seed)  # not of a derived class, whose functions may be others
 
     if Kind.STEP in program.kinds:
         attributes["learner"] = learner

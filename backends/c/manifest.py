@@ -19,11 +19,13 @@ def manifest(
     functions: Mapping[str, Any],
     tables: Mapping[str, Sequence[tuple[Slot, str]]],
     with_memory: bool = True,
+    prepared: Sequence[Any] = (),
     **more: Any,
 ) -> str:
     """List the names, shapes and dtypes of all arrays, and the functions with their arguments.
 
-    Libraries whose callers own the memory also list offsets and bytes (`with_memory`).
+    Libraries whose callers own the memory also list offsets and bytes (`with_memory`). `prepared` are the
+    weights that are packed for predictions, in the order of the struct's members.
     """
     optimiser, settings = program.optimiser
     described = {
@@ -36,6 +38,7 @@ def manifest(
         "tables": {
             table: [_array(p, with_memory) for p in layout] for table, layout in layouts(tables).items()
         },
+        **({"prepared": [{"name": x.name, "member": x.identifier} for x in prepared]} if prepared else {}),
         "functions": [
             _function(prefix(program), f, functions[f.name], with_memory)
             for f in program.functions

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
@@ -126,6 +126,17 @@ class Index:
 
 
 ZERO = Index()
+
+
+def nested_axes(place: Index, variables: Sequence[Variable]) -> list[tuple[Size, Size]]:
+    """Return sizes and strides of the fewest nested axes that variables traverse an array along."""
+    axes: list[tuple[Size, Size]] = []
+    for variable in variables:
+        size, stride = variable.extent, place.coefficient(variable)
+        if axes and axes[-1][1] == stride * size:
+            size = axes.pop()[0] * size
+        axes.append((size, stride))
+    return axes
 
 
 def combined(parts: Iterable[tuple[Index, Size]]) -> Index:

@@ -9,7 +9,7 @@ from catgrad.loops.compile import compile_kernels
 from catgrad.loops.ir.index import Index, Variable
 from catgrad.loops.ir.nest import Kernel
 from catgrad.loops.ir.scalar import Buffer, Load, Space
-from catgrad.loops.ir.steps import For, If, Product, Step, every_step
+from catgrad.loops.ir.steps import For, If, Lowered, Product, Step, every_step
 from catgrad.loops.machine import Machine
 from catgrad.loops.memory_plan import planned
 from catgrad.loops.printing.expressions import Expressions
@@ -53,13 +53,13 @@ class KernelLibrary:
 class FunctionPrinter:
     """Print one function: `texts` are its kernels, of which none before it had the `new` ones.
 
-    The caller defines the `names` of arguments and results. The name of a kernel fits all functions of which
-    there is a printer when it is printed.
+    It is compiled unless it is `lowered` already. The caller defines the `names` of arguments and results.
+    The name of a kernel fits all functions of which there is a printer when it is printed.
     """
 
-    def __init__(self, library: KernelLibrary, function: Function) -> None:
+    def __init__(self, library: KernelLibrary, function: Function, lowered: Lowered | None = None) -> None:
         self.library, self.function = library, function
-        self.lowered = compile_kernels(function, library.machine, function.renewed())
+        self.lowered = lowered or compile_kernels(function, library.machine, function.renewed())
         self.plan = planned(self.lowered, library.machine.aligned_bytes, library.machine.packing)
         self.expressions = Expressions(library.dialect, self.name)
         reserved = (*library.dialect.reserved, *KERNELS, *symbols(function.argument_types))

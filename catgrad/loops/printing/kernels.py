@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
 
-from catgrad.dims import Size, product
+from catgrad.dims import product
 from catgrad.loops.ir.dense_stores import initialised
 from catgrad.loops.ir.dependence import first_writes, vector_sums
 from catgrad.loops.ir.hashing import Signature
-from catgrad.loops.ir.index import Index, Variable, quotient, stride
+from catgrad.loops.ir.index import Index, Variable, nested_axes, quotient, stride
 from catgrad.loops.ir.nest import (
     Accumulate,
     Axis,
@@ -430,6 +430,7 @@ class KernelPrinter:
             s.add,
             e.size(self.plan.packed[self.interface.kernel]),
             self.in_parallel,
+            self._name(s.packed.buffer) if s.packed else "",
         )
 
     def _extent(self, group: Sequence[Variable]) -> Text:
@@ -437,16 +438,9 @@ class KernelPrinter:
         return self.expressions.size(product(tuple(v.extent for v in group)))
 
     def _axes(self, place: Index, group: Sequence[Variable]) -> tuple[tuple[Text, Text], ...]:
-        """Return sizes and strides of the fewest nested axes that variables traverse an operand along."""
-        merged: list[tuple[Size, Size]] = []
-        for variable in group:
-            extent, stride = variable.extent, place.coefficient(variable)
-            if merged and merged[-1][1] == stride * extent:
-                extent = merged.pop()[0] * extent
-            merged.append((extent, stride))
-        return tuple(
-            (self.expressions.size(extent), self.expressions.size(stride)) for extent, stride in merged
-        )
+        """Print the sizes and strides of nested axes."""
+        size = self.expressions.size
+        return tuple((size(extent), size(stride)) for extent, stride in nested_axes(place, group))
 
     def _sorting(self, s: Sort) -> Sorting:
         e, own = self.expressions, (s.along,)
