@@ -1,5 +1,7 @@
 """catgrad compiles a model's training loop into source code you own."""
 
+from importlib.metadata import version
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from catgrad import ops
@@ -26,6 +28,8 @@ from catgrad.types import Dtype, NdArrayType
 if TYPE_CHECKING:
     from catgrad.frontends.torch import compile_module, from_torch
 
+    __version__: str
+
 __all__ = [
     "Artifact", "CatgradError", "Compiled", "Dim", "Dtype", "Functions", "Learner", "NdArrayType",
     "Optimiser", "Task", "Term", "Var", "accuracy", "build", "compile_model", "compile_module", "copy",
@@ -33,9 +37,19 @@ __all__ = [
     "mixed_precision", "mse", "obj", "ops", "optimisers", "permutation", "schedules", "sgd", "verify",
 ]  # fmt: skip
 
+# In a checkout, the targets, their templates and the examples are beside this folder (ADR 0002).
+if not (Path(__file__).parent / "backends").exists():
+    __path__.append(str(Path(__file__).parents[1]))
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]
+
 
 def __getattr__(name: str) -> Any:
-    """Load the front end for PyTorch at its first use, because it registers its functions for operations."""
+    """Read the version, or load the front end for PyTorch at its first use, as it registers functions."""
+    if name == "__version__":
+        return version("catgrad")
     if name not in ("compile_module", "from_torch"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     import catgrad.frontends.torch as frontend

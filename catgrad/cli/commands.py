@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields
-from importlib.metadata import version as installed_version
 from inspect import getdoc
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+import catgrad
 from catgrad.cli.models import guarded, resolve
 from catgrad.cli.options import in_precision, parsed, spelled
 from catgrad.cli.tables import show
@@ -106,7 +106,7 @@ Trainable = Annotated[
 
 def _version(asked: bool) -> None:
     if asked:
-        typer.echo(f"catgrad {installed_version('catgrad')}")
+        typer.echo(f"catgrad {catgrad.__version__}")
         raise typer.Exit
 
 

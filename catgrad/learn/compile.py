@@ -34,6 +34,12 @@ def emit(task: Task | Functions, target: str | Backend = "numpy", **options: Any
     UnsupportedOp if the target lacks an operation.
     """
     backend = (target if isinstance(target, Backend) else get_backend(target)).configured(**options)
+    if not isinstance(task, (Task, Functions)):
+        raise OptionError(
+            "what to emit must be a Task, because a training step needs an optimiser and a loss",
+            f"it is {task!r}",
+            'write Task(model, sgd(0.01), mse), or Functions({"predict": model}) without training',
+        )
     if isinstance(task, Functions):
         backend.fit(backend, task)
         return backend.emit(functions_program(task, backend.has))
