@@ -12,7 +12,7 @@ help:  ## list the commands
 	@grep -E '^[a-z-]+: .*##|^[a-z-]+:  ##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 12
 
 demo: $(VENV)/demo  ## install and train on Fisher's irises, with a picture (no PyTorch; a minute)
-	$(BIN)/python -m catgrad.examples.iris dense --plot iris.png
+	$(BIN)/python -m catgrad.examples.iris dense --plot out/iris.png
 
 test: $(VENV)/dev tests/scratch/node_modules/.installed  ## install the test dependencies and run all tests
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal

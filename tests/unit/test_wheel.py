@@ -80,7 +80,7 @@ def installed(wheel, tmp_path_factory):
 
 @pytest.mark.parametrize("place", ["a checkout", "elsewhere"])
 def test_an_installation_runs(installed, place, tmp_path):
-    """In a checkout, Python imports its folder `catgrad` before the installed one."""
+    """Python imports the folder `catgrad` of a checkout before the installed one."""
     folder = ROOT if place == "a checkout" else tmp_path
     out = str(tmp_path / "out")
     emit = ("-m", "catgrad.cli", "emit", "catgrad.examples.iris:hidden", "-o", out, "--target")
