@@ -46,7 +46,7 @@ golden: $(VENV)/dev  ## accept the emitted source as the new golden files
 	-k "golden or the_tour or text_of_a_tokenizer" --update-golden
 
 docs: $(VENV)/dev  ## build the documentation into site/
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	$(BIN)/zensical build --strict --clean
 
 figures: $(VENV)/dev tests/browser/node_modules/.installed  ## redraw the figures of the docs (needs graphviz, chromium)
 	$(BIN)/catgrad draw catgrad.examples.iris:linear -o docs/images/linear.svg
