@@ -95,9 +95,9 @@ def render(term: Term, format: str) -> bytes:
     try:
         command = [*program.command(), f"-T{format}"]
         done = subprocess.run(command, input=source, capture_output=True, check=True, timeout=SECONDS)
+        return bytes(done.stdout)
     except subprocess.SubprocessError as error:
         raise ToolError(f"{program.name} must draw the diagram", f"{error}", "see whether it works") from None
-    return done.stdout
 
 
 def svg_or_warning(term: Term) -> str | None:

@@ -240,8 +240,9 @@ def refuses_arrays(operation: F) -> F:
         try:
             return operation(*arguments, **named)
         except AttributeError:  # an array has no type of catgrad
-            if isinstance(arguments[0], (np.ndarray, list, float)):
-                raise not_variables(operation.__name__, arguments[:1]) from None
+            first = [*arguments, *named.values()][:1]
+            if isinstance(first[0], (np.ndarray, list, float)):
+                raise not_variables(operation.__name__, tuple(first)) from None
             raise
 
     return refusing  # type: ignore[return-value]
@@ -251,7 +252,7 @@ def shortened(value: Any) -> str:
     """Describe a value in a few words; an array by its type."""
     if isinstance(value, np.ndarray):
         return f"an array {value.dtype}[{','.join(map(str, value.shape))}]"
-    return repr(value)
+    return f"[{', '.join(map(shortened, value))}]" if isinstance(value, list) else repr(value)
 
 
 @lru_cache(maxsize=1 << 16)

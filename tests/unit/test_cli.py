@@ -123,7 +123,7 @@ def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("model", ["linear", "simple", "dense", "hidden"])
 def test_iris(model, tmp_path):
-    picture = tmp_path / "iris.png"
+    picture = tmp_path / "made" / "iris.png"
     done = run(model, "--plot", str(picture), module="examples.iris")
     assert done.returncode == 0, done.stderr
     assert "def step(" in done.stdout

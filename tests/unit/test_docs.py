@@ -107,7 +107,8 @@ def test_the_kernels_shown_are_emitted(page, target, language, tasks, count):
 
 ELSEWHERE = {
     "docs/tutorial/first-model.md", "README.md", "docs/explanation/loops.md",
-    "docs/explanation/gpu-schedules.md", "docs/explanation/numpy-speed.md", "docs/reference/scratch-language.md",
+    "docs/explanation/gpu-schedules.md", "docs/explanation/numpy-speed.md",
+    "docs/reference/scratch-language.md",
     "CONTRIBUTING.md",
     "docs/explanation/cuda-simulator.md",  # by test_cuda_wrong_kernels.py
 }  # fmt: skip
