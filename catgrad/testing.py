@@ -10,7 +10,7 @@ A package that adds a target runs the whole suite in one call:
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from functools import cache, cached_property
@@ -59,6 +59,11 @@ class Case:
     def term(self) -> Term:
         """Return the term to compute, derived when it is first needed: most sessions run some cases only."""
         return reverse(self.function) if self.reversed else self.function
+
+    @property
+    def operation(self) -> str:
+        """The name of the operation of a case of `operation_cases`."""
+        return self.name.partition("-")[0]
 
     def __str__(self) -> str:
         return self.name
@@ -200,16 +205,18 @@ class Conformance:
             raise AssertionError(f"{self.target} differs from the reference:\n" + "\n".join(wrong))
 
 
-def conformance(target: str, **options: Any) -> Conformance:
+def conformance(target: str, operations: Collection[str] = (), **options: Any) -> Conformance:
     """Run every example of every operation on a target: forward, in reverse, with a symbolic batch.
 
+    If `operations` names some, only these are run.
     Raises: ToolError if emitted programs cannot run here
     """
     backend = get_backend(target).configured(**options)
     for tool in backend.needs:
         if not tool.use:
             tool.require(f"the target {target}")
-    cases = {op: [*_cases_of(op), *_batched_cases(op)] for op in OPS.values()}  # type: ignore[arg-type]
+    chosen = [op for name, op in OPS.items() if not operations or name in operations]
+    cases = {op: [*_cases_of(op), *_batched_cases(op)] for op in chosen}  # type: ignore[arg-type]
     batches = Batches([case for some in cases.values() for case in some], {target: CASES_TOGETHER})
     rows = []
     for op, some in ((op, some) for op, some in cases.items() if some):
@@ -228,12 +235,18 @@ CASES_TOGETHER = 32
 
 
 def _difference(target: str, case: Case, batches: Batches, options: Mapping[str, Any]) -> str:
-    """Return in one line how a target differs from the reference; empty if it agrees."""
-    try:
-        check_conformance(target, case, batches=batches, **options)
-    except Exception as error:  # emitted code may fail in any way
-        return one_line(f"{case}: {error}") or type(error).__name__
-    return ""
+    """Return in one line how a target differs from the reference; empty if it agrees.
+
+    A case that fails in the program of its batch is tried alone, as a target may allow one function only.
+    """
+    reason = ""
+    for together in (batches, None):
+        try:
+            check_conformance(target, case, batches=together, **options)
+            return ""
+        except Exception as error:  # emitted code may fail in any way
+            reason = one_line(f"{case}: {error}")
+    return reason
 
 
 @cache

@@ -1,17 +1,20 @@
-"""List support: `python -m tools.list_support` runs all operations on all targets, and writes support.md.
+"""List support: `python -m tools.list_support` runs operations on targets, and writes docs/reference/support.md.
 
-It takes minutes, and needs what `catgrad doctor` names; one that cannot run here keeps its column.
+It runs those whose results are not kept beside the page; with `--all`, all of them, which takes 20 minutes. It
+needs what `catgrad doctor` names; a target that cannot run here keeps the results it has.
 """
 
 from __future__ import annotations
 
 import json
+import re
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import tests.conftest  # noqa: F401  # chooses the simulator, ggml and the virtual machine, as the tests do
 from catgrad.backend import get_backend, loaded_backends
-from catgrad.testing import conformance
+from catgrad.testing import conformance, operation_cases
 
 PAGE = Path(__file__).parents[1] / "docs/reference/support.md"
 KEPT = Path(__file__).parents[1] / "docs/reference/support.json"
@@ -30,15 +33,22 @@ Row = Mapping[str, str | None]
 Column = Mapping[str, Row]
 
 
-def measured(target: str) -> Column:
-    """Run all operations on a target."""
-    rows = conformance(target).rows
-    return {r.operation: {"F": r.forward, "R": r.reverse, "B": reason(target, r.batched)} for r in rows}
+def measured(target: str, known: Column) -> Column:
+    """Run the operations of a target that have no result yet."""
+    missing = {case.operation for case in operation_cases()}.difference(known)
+    if not missing:
+        return known
+    rows = conformance(target, missing).rows
+    return {
+        **known,
+        **{r.operation: {"F": r.forward, "R": r.reverse, "B": reason(target, r.batched)} for r in rows},
+    }
 
 
 def reason(target: str, difference: str | None) -> str | None:
-    """Return the declared reason why a target has no symbolic sizes, in place of an error."""
-    return difference and get_backend(target).known_gaps.get("symbolic sizes", difference)
+    """Return the declared reason why a target has no symbolic sizes, or an error without folders."""
+    found = difference and get_backend(target).known_gaps.get("symbolic sizes", difference)
+    return found and re.sub(r"\S+/(\S+:\d+)", r"\1", found)
 
 
 def page(columns: Mapping[str, Column]) -> str:
@@ -55,7 +65,8 @@ def page(columns: Mapping[str, Column]) -> str:
 
 def marks(row: Row, reasons: list[str]) -> Iterator[str]:
     """Yield the letters of a cell, or the numbers of the reasons in their place."""
-    for letter, difference in row.items():
+    for letter in "FRB":
+        difference = row.get(letter)
         if difference == "":
             yield letter
         elif difference is not None:
@@ -65,15 +76,14 @@ def marks(row: Row, reasons: list[str]) -> Iterator[str]:
 
 
 def main() -> None:
-    """Measure the targets that run here, and write the page."""
-    columns: dict[str, Column] = json.loads(KEPT.read_text()) if KEPT.exists() else {}
+    """Measure what is missing on the targets that run here, and write the page."""
+    columns: dict[str, Column] = json.loads(KEPT.read_text()) if "--all" not in sys.argv else {}
     for name, backend in loaded_backends().items():
         if not backend.missing():
-            columns[name] = measured(name)
-            print(name, flush=True)
-            columns = {each: columns[each] for each in sorted(columns)}
-            KEPT.write_text(json.dumps(columns, indent=0, ensure_ascii=False) + "\n")
-    PAGE.write_text(page(columns), encoding="utf-8")
+            columns[name] = measured(name, columns.get(name, {}))
+            text = json.dumps(columns, indent=0, ensure_ascii=False, sort_keys=True)
+            KEPT.write_text(text + "\n", encoding="utf-8")
+    PAGE.write_text(page(json.loads(KEPT.read_text())), encoding="utf-8")
 
 
 if __name__ == "__main__":

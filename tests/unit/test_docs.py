@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from catgrad import Functions, NdArrayType, build, emit, layers, ops
-from catgrad.backend import get_backend
+from catgrad.backend import backends, get_backend
 from catgrad.frontends.torch.registry import REGISTRY
+from catgrad.testing import operation_cases
 from examples.iris import linear
 from examples.lstm import lstm
 from tests.conformance.torch_backend import register
@@ -140,7 +141,7 @@ def test_the_sprite_shown_is_assembled():
 
 
 def test_the_operation_shown_is_a_whole_declaration():
-    """In another process: a declaration registers its operation."""
+    """Run in another process, as a declaration registers its operation."""
     [block] = python_blocks(ROOT / "CONTRIBUTING.md")
     program = f"""
 import numpy as np
@@ -224,6 +225,17 @@ def test_the_page_of_emitted_c_has_every_row_that_was_measured():
     page = (ROOT / "docs/explanation/c-speed.md").read_text(encoding="utf-8")
     for table in cpu_page.tables(kept.read().rows):
         assert table in page
+
+
+def test_the_page_of_support_has_every_operation_and_target():
+    """Its results are kept beside it; `python -m tools.list_support` adds those that are missing."""
+    from tools.list_support import KEPT, PAGE, page
+
+    columns = json.loads(KEPT.read_text(encoding="utf-8"))
+    assert set(columns) == set(backends())
+    operations = {case.operation for case in operation_cases()}
+    assert all(set(column) == operations for column in columns.values())
+    assert PAGE.read_text(encoding="utf-8") == page(columns)
 
 
 def test_the_page_of_families_has_every_row_that_was_measured():

@@ -66,7 +66,7 @@ MISTAKES = {
     ),
     "an array for a reduction": (lambda: ops.mean(ARRAY), "mean must be applied to variables"),
     "an array by its name": (lambda: ops.mean(x=ARRAY), "mean must be applied to variables"),
-    "a list of arrays": (lambda: ops.concat([ARRAY, ARRAY]), "to [an array float64[100,4], an array float64["),
+    "a list of arrays": (lambda: ops.concat([ARRAY, ARRAY]), "to [an array float64[100,4], an array"),
     "a list for an operation": (lambda: ops.softmax([1.0, 2.0]), "ops.array(values)"),
     "an array beside a variable": (
         lambda: build(lambda x: ops.add(x, np.ones(3)), [C]), "write ops.array(values) for a constant",
