@@ -19,7 +19,9 @@ from catgrad.learn.metrics import accuracy, evaluate
 from catgrad.learn.optimiser import Optimiser
 from catgrad.learn.optimisers import sgd
 from catgrad.learn.precision import mixed_precision
+from catgrad.learn.saving import digest, load, save
 from catgrad.learn.task import Task
+from catgrad.programs.terms import Terms
 from catgrad.terms.build import build
 from catgrad.terms.term import Term, copy, discard, identity, obj, permutation
 from catgrad.terms.var import Var
@@ -32,9 +34,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Artifact", "CatgradError", "Compiled", "Dim", "Dtype", "Functions", "Learner", "NdArrayType",
-    "Optimiser", "Task", "Term", "Var", "accuracy", "build", "compile_model", "compile_module", "copy",
-    "discard", "emit", "evaluate", "fit", "from_torch", "identity", "layers", "losses",
-    "mixed_precision", "mse", "obj", "ops", "optimisers", "permutation", "schedules", "sgd", "verify",
+    "Optimiser", "Task", "Term", "Terms", "Var", "accuracy", "build", "compile_model", "compile_module",
+    "copy", "digest", "discard", "emit", "evaluate", "fit", "from_torch", "identity", "layers", "load",
+    "losses", "mixed_precision", "mse", "obj", "ops", "optimisers", "permutation", "save", "schedules", "sgd",
+    "verify",
 ]  # fmt: skip
 
 # In a checkout, the targets, their templates and the examples are beside this folder (ADR 0002).

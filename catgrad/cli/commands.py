@@ -35,7 +35,8 @@ Model = Annotated[
     typer.Argument(
         metavar="MODULE:NAME",
         help="The model: MODULE is imported as Python does, from this folder first, and NAME in it is a "
-        "`Task`, `Functions`, a term, or a function without arguments that returns one.",
+        "`Task`, `Functions`, a term, or a function without arguments that returns one. Or the path of a "
+        "file of terms, which ends in `.catgrad.json`.",
     ),
 ]
 Target = Annotated[
@@ -367,6 +368,7 @@ def draw(
     Example: `catgrad draw net:task -f step -o step.svg`
     """
     from catgrad.learn.task import TERMS, Task
+    from catgrad.programs.terms import Terms
     from catgrad.terms.draw import render
 
     if function not in TERMS:
@@ -377,7 +379,9 @@ def draw(
         )
     file = _named(output, "picture's file")
     found = in_precision(resolve(model), precision)
-    if isinstance(found, Task):
+    if isinstance(found, Terms):
+        found = found.only([function]).entries[function].term
+    elif isinstance(found, Task):
         with guarded(f"{model} must have the term {function}", "mend the model, its loss or its optimiser"):
             found = found.term(function)
     picture = render(found, file.suffix.removeprefix("."))
@@ -417,10 +421,11 @@ def _emitted(model: str, target: str, option: list[str], precision: str) -> Arti
     from catgrad.learn.compile import emit
     from catgrad.learn.functions import Functions
     from catgrad.learn.task import Task
+    from catgrad.programs.terms import Terms
 
     backend = get_backend(target).configured(**parsed(option))
     task = in_precision(resolve(model), precision)
-    if not isinstance(task, (Task, Functions)):
+    if not isinstance(task, (Task, Functions, Terms)):
         raise OptionError(
             "the model to emit must be a Task, because a training step needs an optimiser and a loss",
             f"{model} is {type(task).__name__}",

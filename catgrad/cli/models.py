@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
-import sysconfig
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
-from importlib.resources import files
 from importlib.util import module_from_spec, spec_from_file_location
 from inspect import isfunction
 from pathlib import Path
@@ -18,22 +16,26 @@ from types import ModuleType
 from typing import Any
 
 from catgrad.errors import CatgradError, OptionError, UnknownName, nearest
-
-PACKAGES = ("catgrad", "catgrad.backends", "catgrad.templates")
-LIBRARIES = (*(f"{files(name)}{os.sep}" for name in PACKAGES), sysconfig.get_path("stdlib"), "<")
-"""Prefixes of paths of files that are not users' code, besides those of installed packages."""
+from catgrad.terms.origin import is_library
 
 
 def resolve(reference: str) -> Any:
     """Import the Task or term that `module:name` refers to, or call the function that returns it.
 
-    Raises: as `find`
+    A path that ends in `.catgrad.json` is read.
+
+    Raises: as `find`, or as `catgrad.load` for a file of terms
     """
+    from catgrad.formats import terms as files
     from catgrad.learn.functions import Functions
     from catgrad.learn.task import Task
+    from catgrad.programs.terms import Terms
     from catgrad.terms.term import Term
 
-    return find(reference, (Task, Functions, Term), "a Task or a term", "Task(...) or build(...)")
+    if reference.endswith(files.SUFFIX):
+        return files.read(reference)
+    kinds = (Task, Functions, Term, Terms)
+    return find(reference, kinds, "a Task or a term", "Task(...) or build(...)")
 
 
 def find(reference: str, kinds: tuple[type, ...], what: str, built: str) -> Any:
@@ -117,13 +119,8 @@ def described(error: BaseException) -> str:
 def place(error: BaseException) -> str:
     """Return the line of users' code that raised an exception; empty if there is none."""
     frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if not _is_library(frame.filename)]
+    own = [frame for frame in frames if not (is_library(frame.filename) or frame.filename.startswith("<"))]
     return f"line {own[-1].lineno} of {Path(own[-1].filename).name}" if own else ""
-
-
-def _is_library(filename: str) -> bool:
-    installed = {"site-packages", "dist-packages"}
-    return filename.startswith(LIBRARIES) or not installed.isdisjoint(Path(filename).parts)
 
 
 def _imported(name: str) -> ModuleType:

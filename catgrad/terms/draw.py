@@ -6,7 +6,8 @@ import subprocess
 import warnings
 from typing import TYPE_CHECKING
 
-from catgrad.errors import OptionError, ToolError, nearest
+from catgrad.errors import OptionError, ToolError, TypeMismatch, nearest
+from catgrad.terms.check import Range, check
 from catgrad.terms.op import Op
 from catgrad.terms.state import Parameter
 from catgrad.terms.structural import Constant, Copy, Discard, Label
@@ -45,12 +46,13 @@ DOT = {"shape": "point", "width": "0.06", "fillcolor": "#555555", "color": "#555
 def dot(term: Term) -> graphviz.Digraph:
     """Return the string diagram of a term as a graphviz graph, from left to right.
 
-    Labels are not boxes: they are written on the wires they name.
+    Labels are not boxes: they are written on the wires they name. Below are the ranges of sizes that may not
+    have every value, or the type error of a term that has one.
     """
     import graphviz
 
     graph = graphviz.Digraph(
-        graph_attr={"rankdir": "LR", "bgcolor": "white", "ranksep": "0.3", **FONT},
+        graph_attr={"rankdir": "LR", "bgcolor": "white", "ranksep": "0.3", **FONT, **_checked(term)},
         node_attr={"height": "0.25", "margin": "0.1,0.04", **BOX, **FONT},
         edge_attr={"arrowsize": "0.5", "color": "#555555", **FONT, "fontsize": "9"},
     )
@@ -107,6 +109,17 @@ def svg_or_warning(term: Term) -> str | None:
     except ToolError as error:
         warnings.warn(str(error), stacklevel=3)
         return None
+
+
+def _checked(term: Term) -> dict[str, str]:
+    """Return what the type checker finds, as the label of a graph."""
+    try:
+        found = check(term)
+    except TypeMismatch as error:
+        return {"label": str(error)}
+    ranges = [f"{name}: {range}" for name, range in found.ranges.items() if range != Range(0)]
+    lines = [*ranges, *map(str, found.requirements)]
+    return {"label": "\n".join(lines)} if lines else {}
 
 
 def _line(graph: graphviz.Digraph, origin: tuple[str, str], node: str, type: str, port: str = "") -> None:

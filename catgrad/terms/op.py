@@ -184,7 +184,7 @@ class Op:
 
     def substitute(self, sizes: Mapping[str, Size]) -> Op:
         """Substitute `sizes[name]` for each symbolic dimension in the fields."""
-        values = {f.name: getattr(self, f.name) for f in fields(self)}  # type: ignore[arg-type]
+        values = {f.name: getattr(self, f.name) for f in fields(self) if f.init}  # type: ignore[arg-type]
         return replace(self, **{k: _substitute(v, sizes) for k, v in values.items()}) if values else self  # type: ignore[type-var]
 
     @classmethod

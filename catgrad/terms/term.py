@@ -203,7 +203,7 @@ def check_functional(term: Term) -> None:
     written wire would read or overwrite an undefined value.
     Source: monogamous cospans, Bonchi et al. 2022, String diagram rewrite theory II, section 3.
     """
-    _check_wires(term)
+    check_monogamous(term)
     types = term.H.w.table
     for op, sources, targets in edges(term):
         outputs = op.outputs(*[types[wire] for wire in sources])
@@ -215,7 +215,8 @@ def check_functional(term: Term) -> None:
             )
 
 
-def _check_wires(term: Term) -> None:
+def check_monogamous(term: Term) -> None:
+    """Raise TermError unless every wire has exactly one producer and one consumer."""
     h = term.H
     produced = np.bincount(np.concatenate([term.s.table, h.t.values.table]), minlength=h.W)
     consumed = np.bincount(np.concatenate([term.t.table, h.s.values.table]), minlength=h.W)

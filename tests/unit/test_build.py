@@ -90,7 +90,7 @@ def test_errors_name_the_layer():
         with scope("encoder"), scope("0"):
             return x @ layers.parameter("weight", NdArrayType((4, 5)))
 
-    with pytest.raises(ShapeError, match=r"^Contract: axes that .* in encoder\.0; transpose"):
+    with pytest.raises(ShapeError, match=r"^Contract: axes .* in encoder\.0, line \d+ .*; transpose"):
         build(model, [NdArrayType((2, 3))])
 
 

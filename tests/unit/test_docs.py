@@ -14,7 +14,7 @@ from catgrad import Functions, NdArrayType, build, emit, layers, ops
 from catgrad.backend import backends, get_backend
 from catgrad.frontends.torch.registry import REGISTRY
 from catgrad.testing import operation_cases
-from examples.iris import linear
+from examples.iris import hidden, linear
 from examples.lstm import lstm
 from tests.conformance.torch_backend import register
 
@@ -37,6 +37,9 @@ def test_the_readme_runs():
     places = list(map(emit(lstm()).source.find, excerpts(loop)))
     assert -1 not in places
     assert places == sorted(places)
+    [in_c] = re.findall(r"```c\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
+    source = emit(hidden(), "c").source
+    assert all(part in source for part in excerpts(in_c))
     namespace: dict[str, object] = {}
     for block in code:
         exec(block, namespace)
@@ -62,6 +65,7 @@ PRINTING = [
     *sorted((ROOT / "docs/howto").glob("*.md")),
     ROOT / "docs/tutorial/scratch.md",
     ROOT / "docs/tutorial/pytorch.md",
+    ROOT / "docs/tutorial/neuron-to-gpt.md",
     ROOT / "docs/explanation/numbers.md",
     ROOT / "docs/reference/command-line.md",
 ]
@@ -70,7 +74,8 @@ PRINTING = [
 @pytest.mark.parametrize("page", PRINTING, ids=lambda p: f"{p.parent.name}/{p.name}")
 def test_the_howtos_run(page, tmp_path, monkeypatch, capsys):
     """Each page prints the indented text below its code."""
-    if page.stem in ("c", "cuda", "ggml", "scratch") and (reason := get_backend(page.stem).missing()):
+    target = {"neuron-to-gpt": "c"}.get(page.stem, page.stem)
+    if target in ("c", "cuda", "ggml", "scratch") and (reason := get_backend(target).missing()):
         pytest.skip(reason)
     if page.stem == "scratch-tokenizers":
         pytest.importorskip("tokenizers", reason="the library tokenizers is not installed")
@@ -268,7 +273,9 @@ def test_the_command_line_has_the_commands_and_options_of_its_page():
     page = (ROOT / "docs/reference/command-line.md").read_text(encoding="utf-8")
     commands = command().commands
     listed = re.findall(r"^\| `catgrad (\w+)", page, re.MULTILINE)
-    assert listed == ["emit", "compile", "verify", "draw", "targets", "ops", "doctor"]
+    assert listed == [
+        "emit", "compile", "verify", "draw", "check", "certify", "save", "hash", "targets", "ops", "doctor",
+    ]  # fmt: skip
     assert set(commands) == set(listed)
     for name, found in commands.items():
         for option in (text for each in found.params for text in each.opts if text.startswith("-")):
