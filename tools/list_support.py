@@ -75,14 +75,24 @@ def marks(row: Row, reasons: list[str]) -> Iterator[str]:
             yield str(reasons.index(difference) + 1)
 
 
+def written(columns: Mapping[str, Column]) -> str:
+    """Return the results as JSON, with an operation in each line."""
+    targets = []
+    for name, column in sorted(columns.items()):
+        rows = (
+            f"{json.dumps(op)}: {json.dumps(row, ensure_ascii=False)}" for op, row in sorted(column.items())
+        )
+        targets.append(f"{json.dumps(name)}: {{\n" + ",\n".join(rows) + "\n}")
+    return "{\n" + ",\n".join(targets) + "\n}\n"
+
+
 def main() -> None:
     """Measure what is missing on the targets that run here, and write the page."""
     columns: dict[str, Column] = json.loads(KEPT.read_text()) if "--all" not in sys.argv else {}
     for name, backend in loaded_backends().items():
         if not backend.missing():
             columns[name] = measured(name, columns.get(name, {}))
-            text = json.dumps(columns, indent=0, ensure_ascii=False, sort_keys=True)
-            KEPT.write_text(text + "\n", encoding="utf-8")
+            KEPT.write_text(written(columns), encoding="utf-8")
     PAGE.write_text(page(json.loads(KEPT.read_text())), encoding="utf-8")
 
 
