@@ -1,9 +1,9 @@
 """catgrad compiles a model's training loop into source code you own."""
 
 from importlib.metadata import version
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from catgrad import checkout as checkout  # first: others look for targets when they are imported
 from catgrad import ops
 from catgrad.backend import Artifact
 from catgrad.dims import Dim
@@ -39,10 +39,6 @@ __all__ = [
     "losses", "mixed_precision", "mse", "obj", "ops", "optimisers", "permutation", "save", "schedules", "sgd",
     "verify",
 ]  # fmt: skip
-
-# In a checkout, the targets, their templates and the examples are beside this folder (ADR 0002).
-if not (Path(__file__).parent / "backends").exists():
-    __path__.append(str(Path(__file__).parents[1]))
 
 
 def __dir__() -> list[str]:

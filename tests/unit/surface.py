@@ -27,6 +27,7 @@ from catgrad import (
     compile_model,
     compile_module,
     copy,
+    digest,
     discard,
     emit,
     evaluate,
@@ -34,6 +35,7 @@ from catgrad import (
     from_torch,
     identity,
     layers,
+    load,
     losses,
     mixed_precision,
     mse,
@@ -41,6 +43,7 @@ from catgrad import (
     ops,
     optimisers,
     permutation,
+    save,
     schedules,
     sgd,
     verify,
@@ -156,6 +159,8 @@ def main() -> None:
     assert "def every(" in emit(functions).source
     assert "bfloat16" in emit(mixed_precision(task)).source
     assert len(obj(X, Y)) == 2
+    save(task, "surface.catgrad.json")
+    assert digest(load("surface.catgrad.json")) == digest(task)
     report: str = catgrad.__version__
     assert report and callable(verify) and callable(compile_module) and callable(from_torch)
     try:
