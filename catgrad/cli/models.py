@@ -15,7 +15,7 @@ from pkgutil import iter_modules
 from types import ModuleType
 from typing import Any
 
-from catgrad.errors import CatgradError, OptionError, UnknownName, nearest, unknown
+from catgrad.errors import CatgradError, OptionError, UnknownName, nearest
 from catgrad.terms.origin import is_library
 
 
@@ -50,14 +50,12 @@ def find(reference: str, kinds: tuple[type, ...], what: str, built: str) -> Any:
         raise OptionError(
             "a model must be given as MODULE:NAME",
             f"it is {reference!r}",
-            "write for example examples.iris:dense",
+            f"write for example {_reference_like(reference)}",
         )
     module = _imported(module_name)
     with guarded(f"{reference} must be {what}, or return one", "mend the module"):
         if not hasattr(module, name):
-            own = {n: v for n, v in vars(module).items() if getattr(v, "__module__", "") == module.__name__}
-            known = {n: v for n, v in own.items() if isinstance(v, kinds) or isfunction(v)}
-            raise unknown("name in the module", name, known, f"python -c 'import {module.__name__}'")
+            raise _unknown_name(module, module_name, name, kinds)
         found = getattr(module, name)
         made = callable(found) and not isinstance(found, kinds)
     if made:
@@ -71,6 +69,29 @@ def find(reference: str, kinds: tuple[type, ...], what: str, built: str) -> Any:
             f"build one with {built}",
         )
     return found
+
+
+def _reference_like(text: str) -> str:
+    """Return MODULE:NAME with the words of a text that is none: `net.py`, `net.task`."""
+    words = text.removesuffix(".py").strip(":").replace("/", ".").split(".")
+    if text.endswith(".py") or len(words) == 1:
+        words.append("task")
+    return f"{'.'.join(words[:-1])}:{words[-1]}" if all(words) else "net:task"
+
+
+def _unknown_name(module: ModuleType, written: str, name: str, kinds: tuple[type, ...]) -> UnknownName:
+    """Return the error for a name that a module lacks, with those that it has; tasks are written first."""
+    own = {n: v for n, v in vars(module).items() if not n.startswith("_")}
+    functions = [n for n, v in own.items() if isfunction(v) and v.__module__ == module.__name__]
+    values = [n for kind in kinds for n, v in own.items() if isinstance(v, kind)]
+    if not (values or functions):
+        found, hint = f"it is {name!r}, and there is none", f"write {name} = Task(...) in {written}"
+        return UnknownName(
+            f"a name in {written} must be a model, or a function that returns one", found, hint
+        )
+    known = ", ".join(sorted([*values, *functions]))
+    hint = f"{nearest(name, [*values, *functions])}write for example {written}:{[*values, *functions][0]}"
+    return UnknownName(f"a name in the module must be one of {known}", f"it is {name!r}", hint)
 
 
 @contextmanager

@@ -9,7 +9,7 @@ import typer
 from catgrad.cli.commands import Model, Precision, _named, app
 from catgrad.cli.models import guarded, resolve
 from catgrad.cli.options import in_precision
-from catgrad.cli.tables import show
+from catgrad.cli.tables import FORMAT, Cell, Format, show, show_paths
 from catgrad.errors import OptionError, ToolError, UnsupportedOp
 
 MEND = "mend the model, its loss or its optimiser"
@@ -32,10 +32,10 @@ def check(model: Model, precision: Precision = "f32") -> None:
         plain = isinstance(found, Term)
         terms = {"term": found} if plain else {n: e.term for n, e in terms_of(found).entries.items()}
         checked = {name: check(term) for name, term in terms.items()}
-    rows = []
+    rows: list[list[Cell]] = []
     for name, each in checked.items():
         sizes = [f"{symbol}: {range}" for symbol, range in each.ranges.items()]
-        rows.append([name, str(len(each.types)), "; ".join([*sizes, *map(str, each.requirements)]) or "none"])
+        rows.append([name, len(each.types), "; ".join([*sizes, *map(str, each.requirements)]) or "none"])
     show(["term", "wires", "sizes that may vary"], rows)
 
 
@@ -65,7 +65,7 @@ def certify(
 
     found = in_precision(resolve(model), precision)
     targets = target or [name for name, each in loaded_backends().items() if not each.missing()]
-    rows: dict[str, list[str]] = {}
+    rows: dict[str, list[Cell]] = {}
     for name in targets:
         try:
             with guarded(f"{model} must compile for {name}", MEND):
@@ -77,7 +77,7 @@ def certify(
             typer.echo(f"{name}: {error}", err=True)
             continue
         for each in certificates:
-            rows[each.target] = [each.target, each.sha256, f"{each.difference:.1e}"]
+            rows[each.target] = [each.target, each.sha256, float(each.difference)]
     show(["target", "SHA-256 of the parameters", "largest difference"], rows.values())
 
 
@@ -101,7 +101,7 @@ def save(
     found = in_precision(resolve(model), precision)
     with guarded(f"{model} must have terms", MEND):
         save(found, file)
-    typer.echo(file)
+    show_paths([file])
 
 
 @app.command(name="hash")
@@ -124,7 +124,12 @@ def hash_(
 
     found = in_precision(resolve(model), precision)
     with guarded(f"{model} must have terms", MEND):
-        typer.echo(digest(found))
-        if terms and not isinstance(found, Term):
-            entries = terms_of(found).entries.items()
-            show(["term", "SHA-256"], [[name, canonical.digest(entry.term)] for name, entry in entries])
+        whole = digest(found)
+        entries = terms_of(found).entries if terms and not isinstance(found, Term) else {}
+        each = [[name, canonical.digest(entry.term)] for name, entry in entries.items()]
+    if FORMAT.get() is Format.JSON:
+        show(["term", "SHA-256"], [["model", whole], *each])
+        return
+    typer.echo(whole)
+    if each and FORMAT.get() is Format.TEXT:
+        show(["term", "SHA-256"], each)

@@ -37,6 +37,12 @@ def emit(task: Model, target: str | Backend = "numpy", **options: Any) -> Artifa
     UnsupportedOp if the target lacks an operation; TermError if loaded terms lack one that the target prints.
     """
     backend = (target if isinstance(target, Backend) else get_backend(target)).configured(**options)
+    if not isinstance(task, (Task, Functions, Terms)):
+        raise OptionError(
+            "what to emit must be a Task, because a training step needs an optimiser and a loss",
+            f"it is {task!r}",
+            'write Task(model, sgd(0.01), mse), or Functions({"predict": model}) without training',
+        )
     given = task
     if backend.runtime_learning_rate and isinstance(task, Task):
         task = replace(task, runtime_learning_rate=True)

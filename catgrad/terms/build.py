@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from catgrad.errors import CatgradError, OptionError, TermError, TypeMismatch
-from catgrad.terms.op import BUILDER, Op, qualified
+from catgrad.terms.op import BUILDER, Op, qualified, shortened
 from catgrad.terms.origin import Origin, origin
 from catgrad.terms.state import Persistent, Update
 from catgrad.terms.structural import Copy, Discard
@@ -113,8 +113,8 @@ class TermBuilder:
             if not isinstance(argument, Var) or argument.builder is not self or self.finished:
                 raise TermError(
                     f"{subject} must take and return variables of the function being built only",
-                    f"one is {argument!r}",
-                    "pass outside values in as arguments",
+                    f"one is {shortened(argument)}",
+                    "pass outside values in as arguments, or write ops.array(values) for a constant",
                     where=qualified(),
                 )
         return tuple(argument.wire for argument in arguments)
