@@ -49,7 +49,8 @@ def guarded(must: str) -> Iterator[None]:
     except CatgradError:
         raise
     except (
-        ArithmeticError, AttributeError, LookupError, MemoryError, RecursionError, TypeError, ValueError,
+        ArithmeticError, AttributeError, LookupError, MemoryError, NameError, RecursionError, TypeError,
+        ValueError,
     ) as error:  # fmt: skip
         found = f"Python raises {type(error).__name__}: {str(error)[:100]}"
         raise TermError(must, found, "check the attributes, or write the file again") from None
@@ -58,8 +59,9 @@ def guarded(must: str) -> Iterator[None]:
 def write_operation(op: Op, write: Write) -> list[Any]:
     """Return name and attributes; `write` writes the parts among them."""
     kind: Any = type(op)
-    attributes = _declared(kind).items()
-    written = {name: _written(getattr(op, name), hint, write) for name, hint in attributes}
+    with guarded(f"the attributes of {kind.__name__} must have types with a form as JSON"):
+        attributes = _declared(kind).items()
+        written = {name: _written(getattr(op, name), hint, write) for name, hint in attributes}
     return [type(op).__name__, written] if written else [type(op).__name__]
 
 
@@ -129,7 +131,6 @@ def require_fitting(name: str, type: NdArrayType, initial: Initialiser) -> None:
 def _declared(kind: Any) -> dict[str, Any]:
     """Return the types of the attributes that the constructor takes, by name."""
     with guarded("the fields of an operation must have types that can be found in its module"):
-        # NameError among the errors: a class in a function sees names that its module has not.
         hints = get_type_hints(kind, localns={"Dim": Dim})
     return {f.name: hints[f.name] for f in fields(kind) if f.init}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from catgrad.errors import CatgradError, TermError
 from catgrad.initialisers import Normal, Stored
 from catgrad.terms.canonical import digest
 from catgrad.terms.columns import read_columns, write_columns
-from catgrad.terms.op import OPS
+from catgrad.terms.op import OPS, Op
 from catgrad.terms.state import Parameter
 from catgrad.terms.structural import Constant, Copy, Discard, Label
 from catgrad.terms.term import Edge, assemble, edges, singleton
@@ -179,6 +180,20 @@ def test_a_term_with_a_merged_or_cyclic_wire_has_no_hash():
     for term in (merged, cyclic):
         with pytest.raises(TermError):
             digest(term)
+
+
+def test_attributes_without_a_form_as_json_are_refused():
+    class Applied(Op, register=False):
+        function: Callable
+
+        def type(self, x):
+            return x
+
+        def ref(self, x):
+            return self.function(x)
+
+    with pytest.raises(TermError, match="Applied must have types with a form as JSON"):
+        digest(singleton(Applied(np.exp), X))
 
 
 def test_the_hash_is_that_of_version_1():
