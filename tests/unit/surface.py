@@ -21,6 +21,7 @@ from catgrad import (
     Optimiser,
     Task,
     Term,
+    Terms,
     Var,
     accuracy,
     build,
@@ -160,7 +161,9 @@ def main() -> None:
     assert "bfloat16" in emit(mixed_precision(task)).source
     assert len(obj(X, Y)) == 2
     save(task, "surface.catgrad.json")
-    assert digest(load("surface.catgrad.json")) == digest(task)
+    loaded = load("surface.catgrad.json")
+    assert isinstance(loaded, Terms)
+    assert digest(loaded) == digest(task)
     report: str = catgrad.__version__
     assert report and callable(verify) and callable(compile_module) and callable(from_torch)
     try:

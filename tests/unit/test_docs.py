@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import catgrad
 from catgrad import Functions, NdArrayType, build, emit, layers, ops
 from catgrad.backend import backends, get_backend
 from catgrad.frontends.torch.registry import REGISTRY
@@ -241,6 +242,11 @@ def test_the_page_of_support_has_every_operation_and_target():
     operations = {case.operation for case in operation_cases()}
     assert all(set(column) == operations for column in columns.values())
     assert PAGE.read_text(encoding="utf-8") == page(columns)
+
+
+def test_the_citation_has_the_version():
+    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert re.findall(r"^version: (.+)$", citation, re.MULTILINE) == [catgrad.__version__]
 
 
 def test_the_page_of_families_has_every_row_that_was_measured():
