@@ -177,7 +177,7 @@ class FunctionPrinter:
         if key not in library.printed:
             uses = library.uses[key]
             buffers = zip(*(use.signature.buffers for use in uses), strict=True)
-            names = (common(buffer.name for buffer in same) or "array" for same in buffers)
+            names = (common(buffer.name for buffer in same) or "operand" for same in buffers)
             hints = dict(zip(interface.signature.buffers, names, strict=True))
             printer = KernelPrinter(
                 interface, library.machine, library.dialect, self._literals, library.companion, hints
