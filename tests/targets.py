@@ -13,8 +13,8 @@ from catgrad.backend import get_backend
 SHARES = {"c": 5, "cuda": 10, "ggml": 10, "onnx": 5, "scratch": 5}
 """Divisors of the number of examples: each compiles a library, or loads a project or a session there."""
 
-LONG = ("cuda", "ggml")
-"""Targets whose programs take seconds to build: tests of many targets run on them with `pytest -m long`."""
+LONG = ("cuda", "ggml", "onnx")
+"""Targets that take seconds for a program: tests of many targets run on them with `pytest -m long`."""
 
 TOGETHER = {"c": 32, "cuda": 64, "ggml": 64}
 """Cases that share a program, by target: compiling a library is much slower than running it."""
