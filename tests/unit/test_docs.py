@@ -66,7 +66,9 @@ PRINTING = [
 @pytest.mark.parametrize("page", PRINTING, ids=lambda p: f"{p.parent.name}/{p.name}")
 def test_the_howtos_run(page, tmp_path, monkeypatch, capsys):
     """Each page prints the indented text below its code."""
-    if page.stem in ("c", "cuda", "ggml", "scratch") and (reason := get_backend(page.stem).missing()):
+    if page.stem in ("c", "cuda", "ggml", "javascript", "scratch") and (
+        reason := get_backend(page.stem).missing()
+    ):
         pytest.skip(reason)
     if page.stem == "scratch-tokenizers":
         pytest.importorskip("tokenizers", reason="the library tokenizers is not installed")

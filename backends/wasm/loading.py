@@ -1,0 +1,21 @@
+"""Emitted libraries in Node.js, by the module that is emitted with them."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from typing import Any
+
+from catgrad.backend import Artifact
+
+from ..c.interface import CODES
+from ..javascript.loading import loaded
+from ..javascript.session import Module, Wire
+from .build import library
+
+BAD_INDEX = list(CODES).index("BAD_INDEX")
+
+
+def load(artifact: Artifact) -> Any:
+    """Compile the library and import the module; returns the class `CompiledModel`."""
+    wasm = b64encode(library(artifact).read_bytes()).decode()
+    return loaded(artifact.program, Module(artifact.source, Wire(has_int64=True), wasm=wasm))
