@@ -72,6 +72,8 @@ def test_every_pair_agrees_with_numpy_and_torch(before, after, target):
     if before is Dtype.int64 and after in (Dtype.int64, Dtype.int32, Dtype.uint32):
         need(target, "64 bits")
     x = np.array(AWKWARD[before]).astype(before.numpy)
+    if before is Dtype.int64 and cannot(target, "64 bits"):
+        x = x[(x <= 2**53) & (x >= -(2**53))]
     wanted, inside = cast(x, after), within(x, after)
     assert equal(torch.tensor(x[inside]).to(getattr(torch, after.name)).numpy(), wanted[inside])
     term = singleton(Cast(before, after), NdArrayType(x.shape, before))
