@@ -46,7 +46,9 @@ GOAL = 0.5
 """The target of the ratio of our time to the best peer's."""
 TOLERANCE = 1e-3
 """The greatest relative difference of a loss."""
-WARM_STEPS, FIRST_STEPS = 10, 3
+FIRST_STEPS = 3
+WARM_STEPS, WARM_SECONDS = 20, 2.0
+"""The steps before a measurement, of which there are fewer if they take long."""
 CONSOLE = Console(width=150)
 
 
@@ -120,12 +122,12 @@ def race(place: Path, every: Sequence[Competitor], rounds: int, seconds: float) 
         words = [PROGRAMS / each.program, place, PEERS, each.backend]
         processes[each.name] = JsonProcess(each.name, ["node", PROGRAMS / "worker.mjs", *words])
         try:
-            for _ in range(FIRST_STEPS):
-                steps(processes[each.name], each, 1)
+            took = [steps(processes[each.name], each, 1) for _ in range(FIRST_STEPS)]
             if not np.allclose(each.losses, every[0].losses[:FIRST_STEPS], rtol=TOLERANCE):
                 each.failed = f"its losses are {each.losses}, and ours {every[0].losses[:FIRST_STEPS]}"
                 continue
-            warm = steps(processes[each.name], each, WARM_STEPS)
+            count = max(1, min(WARM_STEPS, int(WARM_SECONDS / max(took[-1], 1e-6))))
+            warm = steps(processes[each.name], each, count)
             counts[each.name] = max(1, int(seconds / max(warm, 1e-6)))
         except ToolError as error:
             each.failed = error.found

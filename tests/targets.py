@@ -10,10 +10,10 @@ from hypothesis import Phase, given, settings
 
 from catgrad.backend import get_backend
 
-SHARES = {"c": 5, "cuda": 10, "ggml": 10, "scratch": 5, "wasm": 20}
-"""Divisors of the number of examples: each compiles a library or loads a project there."""
+SHARES = {"c": 5, "cuda": 10, "ggml": 10, "onnx": 5, "scratch": 5, "wasm": 20}
+"""Divisors of the number of examples: each compiles a library, or loads a project or a session there."""
 
-USUAL = ("numpy", "torch", "c", "cuda", "ggml", "javascript", "wasm", "scratch")
+USUAL = ("numpy", "torch", "c", "cuda", "ggml", "javascript", "wasm", "scratch", "onnx")
 """Targets of most tests; compiling for JAX takes long."""
 
 LONG = ("cuda", "ggml", "wasm")
@@ -53,26 +53,12 @@ def _parameter(name, needed, is_long):
 
 def on_targets_with(*needed):
     """Parametrise a test by the usual targets, given its needs by the keys of `Backend.known_gaps`."""
-    return on(
-        "numpy", "torch", "c", "cuda", "ggml", "javascript", "wasm", "scratch", needed=needed, long=LONG
-    )
+    return on(*USUAL, needed=needed, long=LONG)
 
 
 def on_all_targets_with(*needed):
     """Parametrise a test by all targets, given its needs."""
-    return on(
-        "numpy",
-        "torch",
-        "jax",
-        "c",
-        "cuda",
-        "ggml",
-        "javascript",
-        "wasm",
-        "scratch",
-        needed=needed,
-        long=LONG,
-    )
+    return on("jax", *USUAL, needed=needed, long=LONG)
 
 
 on_targets, on_all_targets = on_targets_with(), on_all_targets_with()

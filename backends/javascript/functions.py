@@ -46,7 +46,9 @@ class Library:
     def __init__(self, backend: Backend, program: Program) -> None:
         self.program, self.dialect, self.helpers = program, backend.dialect, set[str]()
         self.macros: dict[str, Any] = {**self.dialect.macros, "helper": self.helper}
-        self.kernels = KernelLibrary(self.dialect, MACHINE, Namer(self.dialect.reserved))
+        kernels = KernelLibrary(self.dialect, MACHINE, Namer(self.dialect.reserved))
+        # All are compiled before kernels are printed, whose names fit all functions.
+        self.printers = {f.name: FunctionPrinter(kernels, f) for f in program.functions}
 
     def helper(self, name: str) -> str:
         """Record that a line needs a function of the runtime; returns its name."""
@@ -55,7 +57,7 @@ class Library:
 
     def function(self, function: Function) -> JavaScriptFunction:
         """Print a function."""
-        printer, macros = FunctionPrinter(self.kernels, function), self.macros
+        printer, macros = self.printers[function.name], self.macros
         inputs = self._passed(printer, printer.lowered.arguments, function.inputs)
         outputs = self._passed(printer, printer.lowered.results, function.outputs)
         calls, texts, size = printer.calls(), printer.texts, printer.expressions.size

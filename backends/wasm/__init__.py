@@ -22,7 +22,8 @@ from .loading import BAD_INDEX, load
 
 def template_context(backend: Backend, program: Program) -> Mapping[str, Any]:
     """Return the variables that the templates of the target wasm read."""
-    return {**Library(backend, program).context(), **model_context(program), "bad_index": BAD_INDEX}
+    context = {**Library(backend, program).context(), **model_context(program)}
+    return {**context, "bad_index": BAD_INDEX, "prepared": ()}
 
 
 BACKEND = Backend(

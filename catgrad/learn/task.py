@@ -19,9 +19,9 @@ from catgrad.functors.reverse import cotangents
 from catgrad.learn.checks import Loss, check_is_loss, check_parts, check_takes, checked_put
 from catgrad.learn.functions import opened_term
 from catgrad.learn.optimiser import Optimiser, Run
-from catgrad.learn.signatures import SIGNATURES
 from catgrad.naming import numbered, require_dotted
 from catgrad.programs.ports import Kind, Port, Role
+from catgrad.programs.signatures import SIGNATURES
 from catgrad.terms.build import build
 from catgrad.terms.dead_code import narrowed, selected, unused_inputs
 from catgrad.terms.state import RunNumber, Slot, slot

@@ -177,7 +177,7 @@ class Product:
 
     Addresses of factors are followed by their two axes, each as sizes and strides of nested axes, the
     outermost first; that of the result by the stride of its rows. It packs
-    operands at an `offset` in the scratch memory.
+    operands at an `offset` in the scratch memory; the right one may be at `packed`.
     """
 
     dtype: Dtype
@@ -188,6 +188,7 @@ class Product:
     add: bool
     offset: Text
     parallel: bool = False
+    packed: str = ""
     kind: str = "Product"
 
     @property
