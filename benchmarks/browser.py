@@ -203,8 +203,9 @@ def run(workloads: Sequence[Workload], rounds: int, seconds: float) -> dict[str,
     rows, sizes = [], dict[str, int]()
     node = subprocess.run(["node", "--version"], capture_output=True, text=True, check=True).stdout.strip()
     with tempfile.TemporaryDirectory() as folder:
-        for workload in workloads:
-            place, every = written(workload, Path(folder)), competitors()
+        places = [written(workload, Path(folder)) for workload in workloads]
+        for workload, place in zip(workloads, places, strict=True):
+            every = competitors()
             race(place, every, rounds, seconds)
             rows.append(row_of(workload, every))
             sizes = shipped(place) if workload.name == "mlp" else sizes

@@ -16,7 +16,7 @@ from ..c import prepare
 from ..c.entries import Library
 from ..javascript.functions import model_context
 from ..javascript.session import NODE
-from .build import ZIG, flags
+from .build import FLAGS, ZIG, exports
 from .loading import BAD_INDEX, load
 
 
@@ -36,12 +36,12 @@ BACKEND = Backend(
         "{name}.c": "c/model.c.j2",
         "{name}.h": "c/model.h.j2",
         "Makefile": "wasm/Makefile.j2",
-        "README.md": "javascript/README.md.j2",
+        "README.md": "wasm/README.md.j2",
     },
     load=load,
     needs=(NODE, ZIG),
     prepare=prepare,
     template_context=template_context,
     lowers_to_loops=OPERATIONS,
-    helpers={**C.helpers, "format_names": lambda: FORMAT_NAMES, "flags": flags},
+    helpers={**C.helpers, "format_names": lambda: FORMAT_NAMES, "flags": lambda: FLAGS, "exports": exports},
 )

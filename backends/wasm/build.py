@@ -21,17 +21,19 @@ ZIG = Package(name="ziglang", module="ziglang", install="pip install 'catgrad[wa
 ROUNDING = ("-fopenmp-simd", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math")
 """Flags by which loops are vectorised, and each product and each sum is rounded."""
 
-FLAGS = ("-target", "wasm32-wasi", "-mexec-model=reactor", "-std=c11", "-O3", "-msimd128", *ROUNDING)
+FLAGS = (
+    *("-target", "wasm32-wasi", "-mexec-model=reactor", "-std=c11", "-O3", "-msimd128", *ROUNDING),
+    *("-Wl,--no-entry", "-Wl,--strip-all", "-Wl,--export=__heap_base"),
+)
 
 
-def flags(program: Program) -> list[str]:
-    """Return the flags that compile a library which exports the functions of a program."""
-    begin = prefix(program)
+def exports(program: Program) -> list[str]:
+    """Return the flags by which a library exports the functions of a program."""
     own = [f.name for f in program.functions if not f.kind.is_initial]
     own += ["init"] if any(f.kind.is_initial and f.changes for f in program.functions) else []
-    names = [f"{begin}_{name}{suffix}" for name in own for suffix in ("", "_workspace_bytes")]
-    linked = ["--no-entry", "--strip-all", *(f"--export={name}" for name in ("__heap_base", *names))]
-    return [*FLAGS, *(f"-Wl,{option}" for option in linked)]
+    return [
+        f"-Wl,--export={prefix(program)}_{name}{end}" for name in own for end in ("", "_workspace_bytes")
+    ]
 
 
 def library(artifact: Artifact) -> Path:
@@ -42,7 +44,7 @@ def library(artifact: Artifact) -> Path:
     ZIG.require("building WebAssembly")
     name = artifact.program.name
     needed = {file: artifact.text(file) for file in (f"{name}.c", f"{name}.h")}
-    command = [sys.executable, "-m", "ziglang", "cc", *flags(artifact.program), f"{name}.c"]
+    command = [sys.executable, "-m", "ziglang", "cc", *FLAGS, *exports(artifact.program), f"{name}.c"]
     return cached(name, needed, [ZIG.version(), *command], partial(_compile, command))
 
 
