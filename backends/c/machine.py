@@ -10,6 +10,7 @@ from catgrad.loops.ir.nest import MatMul
 from catgrad.loops.machine import Machine
 from catgrad.loops.passes import KERNEL_PASSES, PASSES
 from catgrad.loops.passes.bind import RegisterCosts, binder
+from catgrad.ops.transcendental import Cos, Sin
 from catgrad.types import Dtype
 
 LINE_BYTES = 64
@@ -51,7 +52,13 @@ PACKING = Packing()
 BIND = binder(RegisterCosts(loads_before_choices=True))
 
 MACHINE = Machine(
-    PASSES, (*KERNEL_PASSES, BIND), lanes=16, threads=True, multiplies_matrices=True, packing=PACKING.bytes
+    PASSES,
+    (*KERNEL_PASSES, BIND),
+    lanes=16,
+    threads=True,
+    multiplies_matrices=True,
+    packing=PACKING.bytes,
+    near=(Sin, Cos),
 )
 
 

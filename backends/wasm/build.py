@@ -31,9 +31,7 @@ def exports(program: Program) -> list[str]:
     """Return the flags by which a library exports the functions of a program."""
     own = [f.name for f in program.functions if not f.kind.is_initial]
     own += ["init"] if any(f.kind.is_initial and f.changes for f in program.functions) else []
-    return [
-        f"-Wl,--export={prefix(program)}_{name}{end}" for name in own for end in ("", "_workspace_bytes")
-    ]
+    return [f"-Wl,--export={prefix(program)}_{name}{end}" for name in own for end in ("", "_workspace_bytes")]
 
 
 def library(artifact: Artifact) -> Path:

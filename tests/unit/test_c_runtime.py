@@ -45,6 +45,7 @@ MAPS = {
     "cos": np.cos,
 }
 USED = [f"{name}_f32" for name in (*MAPS, "maximum", "minimum", "sign")]
+USED += ["near_sin_f32", "near_cos_f32"]
 USED += ["maximum_f64", "minimum_f64", "sign_f64", "sigmoid_f64", "gemm_f32", "gemm_f64"]
 USED += ["gemm_nested_f32", "gemm_nested_f64"]
 USED += ["gemm_packed_f32", "gemm_packed_f64", "f16_to_f32", "f32_to_f16", "bf16_to_f32", "f32_to_bf16"]
@@ -101,7 +102,7 @@ def inputs():
     """Draw floats of all sizes, and many where the function is neither flat nor linear."""
     rng = np.random.default_rng(0)
     sizes = np.arange(0, 2**32, 9973, dtype=np.uint64).astype(np.uint32).view(np.float32)
-    near = [rng.uniform(-r, r, 100_000) for r in (1, 4, 20, 110, 8192)]
+    near = [rng.uniform(-r, r, 100_000) for r in (1, 4, 20, 110, 65536)]
     return np.concatenate([sizes, *(n.astype(np.float32) for n in near)])
 
 
@@ -131,6 +132,14 @@ def test_functions_of_special_values(library, name):
     assert ulps(y, exact).max() <= 2
     known = ~np.isnan(y)
     assert np.array_equal(np.signbit(y[known]), np.signbit(rounded[known]))
+
+
+@pytest.mark.parametrize("name", ["sin", "cos"])
+def test_versions_near_0_have_the_same_bits(library, name):
+    x = np.concatenate([inputs(), SPECIAL, np.float32([65536, -65536])])
+    x = np.ascontiguousarray(x[~(np.abs(x) > 65536)])
+    y, expected = (call(library, f"{each}{name}_f32", x) for each in ("near_", ""))
+    np.testing.assert_array_equal(y.view(np.uint32) * ~np.isnan(y), expected.view(np.uint32) * ~np.isnan(x))
 
 
 @settings(max_examples=50, deadline=None)

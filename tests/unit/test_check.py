@@ -7,7 +7,7 @@ from hypothesis import given
 from typer.testing import CliRunner
 
 from catgrad import Dim, Dtype, NdArrayType, build, layers, ops
-from catgrad.cli.run import app
+from catgrad.cli.terms import app
 from catgrad.errors import ShapeError, TermError, TypeMismatch
 from catgrad.ops.arithmetic import Add
 from catgrad.terms.check import Range, check

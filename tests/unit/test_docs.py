@@ -235,7 +235,7 @@ def test_the_page_of_emitted_c_has_every_row_that_was_measured():
 
 
 def test_the_page_of_support_has_every_operation_and_target():
-    """Its results are kept beside it; `python -m tools.list_support` adds those that are missing."""
+    """The results are kept beside it; `python -m tools.list_support` adds those that are missing."""
     from tools.list_support import KEPT, PAGE, page
 
     columns = json.loads(KEPT.read_text(encoding="utf-8"))

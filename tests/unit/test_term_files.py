@@ -278,7 +278,7 @@ def test_mutated_files_give_typed_errors_only(name, count):
 
 
 def test_commands_take_files(tmp_path, monkeypatch):
-    from catgrad.cli.run import app
+    from catgrad.cli.terms import app
 
     monkeypatch.chdir(tmp_path)
     run = CliRunner().invoke

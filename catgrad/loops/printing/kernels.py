@@ -41,6 +41,7 @@ from catgrad.loops.printing.lines import (
     Combined,
     Copy,
     Digit,
+    Farther,
     For,
     KernelText,
     Launch,
@@ -54,9 +55,11 @@ from catgrad.loops.printing.lines import (
     Sorting,
     Threads,
     TileProduct,
+    Versions,
     Wait,
     When,
 )
+from catgrad.loops.printing.versions import Version, near
 from catgrad.naming import Namer, common
 from catgrad.ops.arithmetic import Add
 from catgrad.printing.dialect import Dialect, Text
@@ -124,7 +127,7 @@ class KernelPrinter:
         hints: Mapping[Buffer, str],
     ) -> None:
         self.interface, self.plan, self.literals, self.hints = interface, interface.plan, literals, hints
-        self.companion, self.locals_once = companion, machine.locals_once
+        self.companion, self.near, self.locals_once = companion, machine.near, machine.locals_once
         self.kernel = machine.finish(interface.kernel)
         known = {literals[b] for b in interface.buffers if b.space is Space.LITERAL}
         sizes = symbols(tuple(buffer.type for buffer in interface.buffers))
@@ -256,6 +259,24 @@ class KernelPrinter:
         copies = None if self.on_grid else self._copied(loop)
         if copies is not None:
             return copies
+        version = near(loop, self.near) if loop.axis in (Axis.PARALLEL, Axis.VECTOR) else None
+        return [self._versions(loop, version, depth) if version else self._for(loop, depth)]
+
+    def _versions(self, loop: Loop, version: Version, depth: int) -> Versions:
+        """Print a loop twice, and the check that decides; each part declares registers of its own."""
+        declared, farthest = self.declared, self.namer.fresh("farthest")
+        self._counted(loop.variable, depth)
+        self.declared = {*declared}
+        check = [line for let in version.lets for line in self._statement(let, ())]
+        for argument in version.arguments:
+            text = self.expressions.text(argument)
+            check.append(Farther(self.namer.fresh("magnitude"), text, farthest))
+        self.declared = {*declared}
+        fast = self._for(version.loop, depth)
+        self.declared = declared
+        return Versions(farthest, tuple(check), self._for(loop, depth), fast)
+
+    def _for(self, loop: Loop, depth: int) -> For:
         self.in_parallel |= loop.axis is Axis.PARALLEL
         name, extent = self._counted(loop.variable, depth), self.expressions.size(loop.variable.extent)
         vector = loop.axis is Axis.VECTOR
@@ -264,7 +285,7 @@ class KernelPrinter:
         lines = self._guarded(loop, depth + 1)
         self.reductions = {}
         self.in_parallel &= depth > 0
-        return [For(name, extent, lines, loop.axis, tuple(sums.values()), loop.variable.step)]
+        return For(name, extent, lines, loop.axis, tuple(sums.values()), loop.variable.step)
 
     def _tile_product(self, loop: Loop) -> TileProduct:
         """Print the loop over the terms of a product by tensor cores as a whole."""

@@ -41,6 +41,27 @@ class For:
 
 
 @dataclass(frozen=True)
+class Farther:
+    """The magnitude of an argument, in a register, as the new `farthest` if it is greater."""
+
+    name: str
+    argument: str
+    farthest: str
+    kind: str = "Farther"
+
+
+@dataclass(frozen=True)
+class Versions:
+    """A loop, or the one that is `near` if no argument is far from 0; a check finds the farthest."""
+
+    farthest: str
+    check: tuple[Line, ...]
+    loop: For
+    near: For
+    kind: str = "Versions"
+
+
+@dataclass(frozen=True)
 class Digit:
     """A variable whose value is a digit of the number of an iteration."""
 
@@ -220,6 +241,8 @@ class Require:
 
 Line = (
     For
+    | Farther
+    | Versions
     | Threads
     | When
     | Combined
