@@ -26,7 +26,7 @@ MACHINE = Machine(
     float64_sums=True,
     locals_once=True,
 )
-"""V8 multiplies and adds float64 twice to six times as fast as it rounds each result to float32."""
+"""Sums are in float64, which V8 adds faster than it rounds each sum to float32."""
 
 METHODS = ("constructor", "load", "parameters", "buffers", "save", "state")
 """The members that every model has."""
