@@ -10,7 +10,11 @@ import pytest
 
 from tests.unit.test_c_runtime import BUILDS, MAPS, ROOT
 
-pytestmark = [pytest.mark.long, pytest.mark.skipif(shutil.which("gcc") is None, reason="there is no gcc")]
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.timeout(3600),
+    pytest.mark.skipif(shutil.which("gcc") is None, reason="there is no gcc"),
+]
 
 
 @pytest.mark.parametrize("build", ["native", "baseline"])
