@@ -10,13 +10,16 @@ from hypothesis import Phase, given, settings
 
 from catgrad.backend import get_backend
 
-SHARES = {"c": 5, "cuda": 10, "ggml": 10, "onnx": 5, "scratch": 5}
+SHARES = {"c": 5, "cuda": 10, "ggml": 10, "onnx": 5, "scratch": 5, "wasm": 20}
 """Divisors of the number of examples: each compiles a library, or loads a project or a session there."""
 
-LONG = ("cuda", "ggml", "onnx")
+USUAL = ("numpy", "torch", "c", "cuda", "ggml", "javascript", "wasm", "scratch", "onnx")
+"""Targets of most tests; compiling for JAX takes long."""
+
+LONG = ("cuda", "ggml", "javascript", "onnx", "wasm")
 """Targets that take seconds for a program: tests of many targets run on them with `pytest -m long`."""
 
-TOGETHER = {"c": 32, "cuda": 64, "ggml": 64}
+TOGETHER = {"c": 32, "cuda": 64, "ggml": 64, "javascript": 64, "wasm": 32}
 """Cases that share a program, by target: compiling a library is much slower than running it."""
 
 UNSHRUNK = [phase for phase in Phase if phase not in (Phase.shrink, Phase.explain)]
@@ -50,12 +53,12 @@ def _parameter(name, needed, is_long):
 
 def on_targets_with(*needed):
     """Parametrise a test by the usual targets, given its needs by the keys of `Backend.known_gaps`."""
-    return on("numpy", "torch", "c", "cuda", "ggml", "scratch", "onnx", needed=needed, long=LONG)
+    return on(*USUAL, needed=needed, long=LONG)
 
 
 def on_all_targets_with(*needed):
     """Parametrise a test by all targets, given its needs."""
-    return on("numpy", "torch", "jax", "c", "cuda", "ggml", "scratch", "onnx", needed=needed, long=LONG)
+    return on("jax", *USUAL, needed=needed, long=LONG)
 
 
 on_targets, on_all_targets = on_targets_with(), on_all_targets_with()

@@ -76,7 +76,8 @@ PRINTING = [
 def test_the_howtos_run(page, tmp_path, monkeypatch, capsys):
     """Each page prints the indented text below its code."""
     target = {"neuron-to-gpt": "c"}.get(page.stem, page.stem)
-    if target in ("c", "cuda", "ggml", "scratch") and (reason := get_backend(target).missing()):
+    built = ("c", "cuda", "ggml", "javascript", "scratch")
+    if target in built and (reason := get_backend(target).missing()):
         pytest.skip(reason)
     if page.stem == "scratch-tokenizers":
         pytest.importorskip("tokenizers", reason="the library tokenizers is not installed")

@@ -24,7 +24,7 @@ from catgrad.loops.ir.steps import Lowered
 from catgrad.loops.machine import Machine
 from catgrad.loops.passes.interchange import short_last
 from catgrad.loops.passes.unroll import MAX_UNROLLED_ITERATIONS
-from catgrad.ops.arithmetic import Add, Maximum, Minimum
+from catgrad.ops.arithmetic import Add, Maximum, Minimum, Multiply
 from catgrad.ops.compare import Equal, Greater, Less, NotEqual, Select
 from catgrad.ops.extrema import ArgMax, ArgMin
 from catgrad.ops.logic import And, Or
@@ -42,7 +42,7 @@ COLUMN_BLOCK = 64
 
 
 class Differs(Op, register=False):
-    """Tell whether two numbers differ in their bits: NaN is equal to itself, unlike in a comparison."""
+    """Tell whether two numbers differ, where NaN is equal to itself, unlike in a comparison."""
 
     of: Dtype
     elementwise = True
@@ -103,7 +103,7 @@ class _Schedule:
 
     def _nest(self, order: Sequence[Variable], in_two: bool = False) -> list[Item]:
         r, wide = self.reduce, self.wide
-        scalar = converted(r.scalar, wide)
+        scalar = self._widened(r.scalar)
         first = next((k for k, v in enumerate(order) if v in r.axes), len(order))
         inside, own = [v for v in order[first:] if v in self.free], tuple(map(index, self.free))
         total = Buffer("sum", NdArrayType(tuple(v.extent for v in self.free), wide))
@@ -114,6 +114,13 @@ class _Schedule:
         body += nested(order[first:], [Accumulate(total, own, r.op, scalar)])
         body += _again(inside, Store(r.buffer, r.indices, self._narrowed(last)))
         return nested(order[:first], body)
+
+    def _widened(self, term: Scalar) -> Scalar:
+        """Convert a term to the accumulator's dtype; a product of two float32 is exact in float64."""
+        is_product = isinstance(term, Compute) and isinstance(term.op, Multiply)
+        if is_product and (term.dtype, self.wide) == (Dtype.float32, Dtype.float64):
+            return Compute(Multiply(), self.wide, tuple(converted(x, self.wide) for x in term.operands))
+        return converted(term, self.wide)
 
     def _narrowed(self, scalar: Scalar) -> Scalar:
         return converted(scalar, self.reduce.buffer.type.dtype)

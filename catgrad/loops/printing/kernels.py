@@ -127,7 +127,7 @@ class KernelPrinter:
         hints: Mapping[Buffer, str],
     ) -> None:
         self.interface, self.plan, self.literals, self.hints = interface, interface.plan, literals, hints
-        self.companion, self.near = companion, machine.near
+        self.companion, self.near, self.locals_once = companion, machine.near, machine.locals_once
         self.kernel = machine.finish(interface.kernel)
         known = {literals[b] for b in interface.buffers if b.space is Space.LITERAL}
         sizes = symbols(tuple(buffer.type for buffer in interface.buffers))
@@ -216,7 +216,7 @@ class KernelPrinter:
         for buffer, indices in dict((*reversed(self.kernel.reads), *reversed(self.kernel.writes))).items():
             if buffer.space is Space.LOCAL:
                 dropped = (indices[a].variable for a in range(buffer.type.rank) if a not in buffer.order)
-                around = [depth[v] for v in dropped if v in depth]
+                around = [] if self.locals_once else [depth[v] for v in dropped if v in depth]
                 owned.setdefault(every[max(around)] if around else None, []).append(buffer)
         order = {buffer: number for number, buffer in enumerate(self.interface.buffers)}
         return {loop: sorted(buffers, key=lambda b: order[b]) for loop, buffers in owned.items()}

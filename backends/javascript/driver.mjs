@@ -1,0 +1,46 @@
+// Runs emitted modules: each line that comes in is a request as JSON, and each has an answer.
+import { createInterface } from "node:readline";
+
+const types = {
+    f64: Float64Array, f32: Float32Array, i64: BigInt64Array, i32: Int32Array, u32: Uint32Array, bool: Uint8Array,
+    f16: Uint16Array, bf16: Uint16Array,
+};
+const modules = new Map(), models = new Map();
+
+/** An argument from JSON: a size, [dtype, bytes], or an object of such arrays. */
+function decode(given) {
+    if (typeof given === "number") return given;
+    if (Array.isArray(given)) return new types[given[0]](Uint8Array.from(Buffer.from(given[1], "base64")).buffer);
+    return Object.fromEntries(Object.entries(given).map(([name, array]) => [name, decode(array)]));
+}
+
+/** A result as JSON: an array as its bytes, a number as text, which may be NaN. */
+function encode(value) {
+    if (typeof value === "number" || typeof value === "bigint") return { number: Object.is(value, -0) ? "-0.0" : String(value) };
+    if (ArrayBuffer.isView(value)) return Buffer.from(value.buffer, value.byteOffset, value.byteLength).toString("base64");
+    if (Array.isArray(value)) return value.map(encode);
+    return Object.fromEntries(Object.entries(value ?? {}).map(([name, each]) => [name, encode(each)]));
+}
+
+async function answer(request) {
+    const { module, source, options, model, ended, tables = {}, method, passed = [], read = [] } = request;
+    if (source !== undefined) {
+        modules.set(module, await import(`data:text/javascript;base64,${Buffer.from(source).toString("base64")}`));
+    }
+    if (options !== undefined) {
+        if (options.wasm) options.wasm = Buffer.from(options.wasm, "base64");
+        models.set(model, await modules.get(module).createModel(options));
+    }
+    for (const number of ended) models.delete(number);
+    const found = models.get(model);
+    for (const [table, arrays] of Object.entries(tables)) {
+        for (const [name, array] of Object.entries(arrays)) found[table][name].set(decode(array));
+    }
+    const result = method === undefined ? {} : encode(found[method](...passed.map(decode)));
+    return { result, tables: Object.fromEntries(read.map((table) => [table, encode(found[table])])) };
+}
+
+for await (const line of createInterface({ input: process.stdin })) {
+    const said = await answer(JSON.parse(line)).catch((error) => ({ kind: error.constructor.name, error: `${error}`, message: error.message }));
+    process.stdout.write(`${JSON.stringify(said)}\n`);
+}

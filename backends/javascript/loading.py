@@ -1,0 +1,156 @@
+"""Emitted modules in Node.js: their functions on arrays, and a learner."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property, partial
+from typing import Any, ClassVar
+
+from catgrad.backend import Artifact
+from catgrad.programs.ports import INITIAL, TABLES, Kind, Role
+from catgrad.programs.program import Function, Program
+from catgrad.types import Array, symbols
+
+from ..c.interface import own
+from ..host.checks import Expected
+from ..host.learner import FunctionLearner
+from ..host.tables import DeviceTable
+from .functions import methods
+from .session import Model, Module, Place, Wire
+
+
+def load(artifact: Artifact) -> Any:
+    """Import the emitted module; returns the class `CompiledModel`."""
+    return loaded(artifact.program, Module(artifact.source, Wire(has_int64=False)))
+
+
+def loaded(program: Program, module: Module) -> Any:
+    """Return the class `CompiledModel` with the functions of a module, and its learner."""
+    attributes: dict[str, Any] = {"program": program, "module": module}
+    names = methods(program)
+    for function in program.functions:
+        if function.kind.is_initial:
+            attributes[function.name] = staticmethod(partial(initial, module, program, function))
+        else:
+            attributes[function.name] = Entry(module, function, names[function.name])
+
+    def learner(self: Any, seed: int = 0) -> Any:
+        return ModuleLearner(model, seed)  # not of a derived class, whose functions may be others
+
+    if Kind.STEP in program.kinds:
+        attributes["learner"] = learner
+    model = type("CompiledModel", (Loaded,), attributes)
+    return model
+
+
+class Loaded:
+    """A module, and the program it was printed from; functions take and return lists of arrays."""
+
+    program: ClassVar[Program]
+    module: ClassVar[Module]
+
+
+def initial(module: Module, program: Program, function: Function, seed: Any = 0) -> list[Array]:
+    """Compute the initial values of a table, determined by the seed."""
+    [checked] = Expected(function.name, ("seed",), function.argument_types).checked([seed])
+    [role] = [role for role, kind in INITIAL.items() if kind is function.kind]
+    slots = program.tables.get(role, ())
+    arrays = module.model(int(checked)).ask(function.name, read=[role] if slots else [])["tables"]
+    return [module.wire.decoded(arrays[role][slot.name], slot.type) for slot in slots]
+
+
+class Entry:
+    """A function of a module on arrays: those of tables, then its own. Its results are new arrays."""
+
+    def __init__(self, module: Module, function: Function, method: str) -> None:
+        self.module, self.function, self.method = module, function, method
+        self.__name__, self.__doc__ = function.name, function.doc
+        names = tuple(function.names.get(v, "x") for v in function.arguments)
+        self.expected = Expected(function.name, names, function.argument_types, function.requirements)
+        first = sum(port.role.is_table for port in function.inputs)
+        types = function.argument_types[first:]
+        self.own = replace(self.expected, names=names[first:], types=types, bound=names[:first])
+
+    @cached_property
+    def model(self) -> Model:
+        """The model whose tables calls set first."""
+        return self.module.model()
+
+    def __call__(self, *values: Any) -> list[Array]:
+        """Call the function; returns the results in its order."""
+        arrays, wire = self.expected.checked(values), self.module.wire
+        tables: dict[Role, dict[str, Any]] = {}
+        ports = self.function.inputs
+        for port, array in zip(ports, arrays, strict=True):
+            if port.role.is_table:
+                tables.setdefault(port.role, {})[port.name] = wire.encoded(array, port.type)
+        given = [array for port, array in zip(ports, arrays, strict=True) if not port.role.is_table]
+        return self.run(self.model, given, self.expected.sizes(arrays), tables, self.function.changes)
+
+    def bound(self, model: Model, *values: Any) -> list[Any]:
+        """Call the function on the tables of a model; returns its own results, then gradients."""
+        arrays = self.own.checked(values)
+        results = self.run(model, arrays, self.own.sizes(arrays))
+        return [y if y.ndim else y[()] for y in results]
+
+    def run(
+        self, model: Model, arrays: Sequence[Array], sizes: Mapping[str, int],
+        tables: Mapping[Role, Any] | None = None, read: Sequence[Role] = (),
+    ) -> list[Array]:  # fmt: skip
+        """Call the method; returns its results, and the arrays of the tables that are read, in order."""
+        wire, own_ports = self.module.wire, [p for p in self.function.inputs if not p.role.is_table]
+        given: list[Any] = [sizes[name] for name in symbols(self.function.argument_types)]
+        gradients: dict[str, Any] = {}
+        for port, array in zip(own_ports, arrays, strict=True):
+            if port.role is Role.GRADIENT:
+                gradients[port.name] = wire.encoded(array, port.type)
+            else:
+                given.append(wire.encoded(array, port.type))
+        given += [gradients] if gradients else []
+        answer = model.ask(
+            self.function.name, method=self.method, passed=given, tables=tables or {}, read=read
+        )
+        return self._results(answer, sizes, read)
+
+    def _results(self, answer: Any, sizes: Mapping[str, int], read: Sequence[Role]) -> list[Array]:
+        result = answer["result"]
+        gradients = result.pop("gradients", {}) if isinstance(result, dict) else {}
+        several = gradients or len(own(self.function.outputs)) != 1
+        results = iter(
+            result.values() if isinstance(result, dict) and several else result if several else [result]
+        )
+        found = []
+        for port in self.function.outputs:
+            if port.role.is_table:
+                value = answer["tables"][port.role][port.name] if port.role in read else None
+            else:
+                value = gradients[port.name] if port.role is Role.GRADIENT else next(results)
+            if value is not None:
+                found.append(self.module.wire.decoded(value, port.type, sizes))
+        return found
+
+
+class ModuleLearner(FunctionLearner):
+    """A learner whose tables are in Node.js."""
+
+    def __init__(self, model: Any, seed: int = 0) -> None:
+        self.model = model()
+        program, module = self.model.program, self.model.module
+        self.instance = module.model(seed)
+        slots = {role: program.tables.get(role, ()) for role in TABLES}
+        self._tables = {
+            role: DeviceTable(role, slots[role], [Place(self.instance, role, slot) for slot in slots[role]])
+            for role in TABLES
+        }
+        self._functions: Mapping[Kind, Callable[..., list[Any]]] = {
+            kind: partial(getattr(self.model, function.name).bound, self.instance)
+            for kind, function in program.kinds.items()
+            if not kind.is_initial
+        }
+
+    def __deepcopy__(self, memo: Any) -> ModuleLearner:
+        other = ModuleLearner(type(self.model))
+        for role, table in self._tables.items():
+            other._tables[role].set(table)
+        return other

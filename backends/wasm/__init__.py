@@ -1,0 +1,50 @@
+"""WebAssembly: emitted C compiled with SIMD, behind the interface of the target javascript."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from catgrad.backend import Backend
+from catgrad.formats.elements import FORMAT_NAMES
+from catgrad.loops import OPERATIONS
+from catgrad.programs.program import Program
+
+from .. import templates
+from ..c import BACKEND as C
+from ..c import prepare
+from ..c.entries import Library
+from ..javascript.functions import model_context
+from ..javascript.session import NODE
+from .build import FLAGS, ZIG, exports
+from .loading import BAD_INDEX, load
+
+LONG_SUMS = "the four lanes of a vector add up an axis in float32: of 200,000 equal terms, they lose 3e-4"
+
+
+def template_context(backend: Backend, program: Program) -> Mapping[str, Any]:
+    """Return the variables that the templates of the target wasm read."""
+    context = {**Library(backend, program).context(), **model_context(program)}
+    return {**context, "bad_index": BAD_INDEX, "prepared": ()}
+
+
+BACKEND = Backend(
+    name="wasm",
+    summary="C compiled to WebAssembly with SIMD, as an ES module with the interface of javascript",
+    folders=(templates("wasm"), templates("c"), templates("kernels")),
+    files={
+        "{name}.mjs": "wasm/model.mjs.j2",
+        "{name}.d.mts": "wasm/model.d.mts.j2",
+        "{name}.c": "c/model.c.j2",
+        "{name}.h": "c/model.h.j2",
+        "Makefile": "wasm/Makefile.j2",
+        "README.md": "wasm/README.md.j2",
+    },
+    load=load,
+    needs=(NODE, ZIG),
+    prepare=prepare,
+    template_context=template_context,
+    lowers_to_loops=OPERATIONS,
+    helpers={**C.helpers, "format_names": lambda: FORMAT_NAMES, "flags": lambda: FLAGS, "exports": exports},
+    known_gaps={"long sums": LONG_SUMS},
+)

@@ -1,0 +1,62 @@
+"""Clang for WebAssembly, from the package ziglang."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+from catgrad.backend import Artifact
+from catgrad.errors import ToolError
+from catgrad.programs.program import Program
+from catgrad.tools import Package, run
+
+from ..c.cache import cached
+from ..c.compiler import EXACT_FLAGS, MAX_COMPILE_SECONDS
+from ..c.interface import prefix
+
+ZIG = Package(name="ziglang", module="ziglang", install="pip install 'catgrad[wasm]'")
+
+ROUNDING = ("-fopenmp-simd", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math")
+"""Flags by which loops are vectorised, and each product and each sum is rounded."""
+
+MACHINE = (
+    *("-target", "wasm32-wasi", "-mexec-model=reactor"),
+    *("-Wl,--no-entry", "-Wl,--strip-all", "-Wl,--export=__heap_base"),
+)
+FLAGS = (*MACHINE, "-std=c11", "-O3", "-msimd128", *ROUNDING)
+EXACT = (*MACHINE, *EXACT_FLAGS)
+
+
+def exports(program: Program) -> list[str]:
+    """Return the flags by which a library exports the functions of a program."""
+    own = [f.name for f in program.functions if not f.kind.is_initial]
+    own += ["init"] if any(f.kind.is_initial and f.changes for f in program.functions) else []
+    return [f"-Wl,--export={prefix(program)}_{name}{end}" for name in own for end in ("", "_workspace_bytes")]
+
+
+def library(artifact: Artifact, flags: Sequence[str] = FLAGS) -> Path:
+    """Return the library of an artifact, compiled unless a valid one is cached.
+
+    Raises: ToolError if there is no compiler, or it fails; ArtifactError if the cache cannot be written
+    """
+    ZIG.require("building WebAssembly")
+    name = artifact.program.name
+    needed = {file: artifact.text(file) for file in (f"{name}.c", f"{name}.h")}
+    command = [sys.executable, "-m", "ziglang", "cc", *flags, *exports(artifact.program), f"{name}.c"]
+    return cached(name, needed, [ZIG.version(), *command], partial(_compile, command))
+
+
+def _compile(command: list[str], folder: Path, made: Path) -> None:
+    try:
+        done = run([*command, "-o", str(made), "-lm"], MAX_COMPILE_SECONDS, cwd=folder)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise ToolError("ziglang must run", f"it does not: {error}", "check its installation") from None
+    if done.returncode or not made.exists():
+        lines = done.stderr.strip().splitlines()
+        error_line = next((line for line in lines if "error" in line), " ".join(lines[:3]))
+        raise ToolError(
+            "ziglang must compile the emitted source", f"it says: {error_line}", f"run make in {folder}"
+        )
