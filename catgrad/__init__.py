@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from catgrad import ops
+from catgrad import data, ops
 from catgrad.backend import Artifact
 from catgrad.dims import Dim
 from catgrad.errors import CatgradError
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Artifact", "CatgradError", "Compiled", "Dim", "Dtype", "Functions", "Learner", "NdArrayType",
     "Optimiser", "Task", "Term", "Var", "accuracy", "build", "compile_model", "compile_module", "copy",
-    "discard", "emit", "evaluate", "fit", "from_torch", "identity", "layers", "losses",
+    "data", "discard", "emit", "evaluate", "fit", "from_torch", "identity", "layers", "losses",
     "mixed_precision", "mse", "obj", "ops", "optimisers", "permutation", "schedules", "sgd", "verify",
 ]  # fmt: skip
 
