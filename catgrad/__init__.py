@@ -18,6 +18,7 @@ from catgrad.learn.optimiser import Optimiser
 from catgrad.learn.optimisers import sgd
 from catgrad.learn.precision import mixed_precision
 from catgrad.learn.task import Task
+from catgrad.learn.trace import trace
 from catgrad.terms.build import build
 from catgrad.terms.term import Term, copy, discard, identity, obj, permutation
 from catgrad.terms.var import Var
@@ -30,7 +31,8 @@ __all__ = [
     "Artifact", "CatgradError", "Compiled", "Dim", "Dtype", "Functions", "Learner", "NdArrayType",
     "Optimiser", "Task", "Term", "Var", "accuracy", "build", "compile_model", "compile_module", "copy",
     "data", "discard", "emit", "evaluate", "fit", "from_torch", "identity", "layers", "losses",
-    "mixed_precision", "mse", "obj", "ops", "optimisers", "permutation", "schedules", "sgd", "verify",
+    "mixed_precision", "mse", "obj", "ops", "optimisers", "permutation", "schedules", "sgd", "trace",
+    "verify",
 ]  # fmt: skip
 
 

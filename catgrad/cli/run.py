@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 import typer
 
-from catgrad.cli import looking  # noqa: F401  # declares its commands
+from catgrad.cli import looking, running  # noqa: F401  # declare their commands
 from catgrad.cli.commands import app
 from catgrad.cli.models import described, place
 from catgrad.errors import CatgradError, CatgradWarning, VerificationError, one_line

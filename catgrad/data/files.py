@@ -12,6 +12,7 @@ import numpy as np
 from catgrad.data.columns import Columns, columns
 from catgrad.errors import ArtifactError, OptionError, ShapeError, nearest
 from catgrad.files import reason
+from catgrad.types import Array
 
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
 SUFFIXES = (*SEPARATORS, ".npz")
@@ -33,18 +34,30 @@ def read(path: str | Path, names: Sequence[str] | None = None) -> Columns:
             f"it is {file.name}",
             f"{nearest(file.suffix, SUFFIXES)}read it yourself, and give the arrays to columns(...)",
         )
+    if file.suffix == ".npz":
+        return columns(read_npz(file))
     try:
-        if file.suffix == ".npz":
-            with file.open("rb") as stream, np.load(stream, allow_pickle=False) as arrays:
-                return columns(dict(arrays))
         with file.open(encoding="utf-8-sig", newline="") as lines:
             rows = [row for row in csv.reader(lines, delimiter=SEPARATORS[file.suffix], strict=True) if row]
-    except (OSError, zipfile.BadZipFile, csv.Error, UnicodeDecodeError, EOFError) as error:
-        found = reason(error) if isinstance(error, OSError) else str(error)
-        raise ArtifactError(
-            "a file of data must be readable", f"{file} is not: {found}", "check the path, and the file"
-        ) from None
+    except (OSError, csv.Error, UnicodeDecodeError) as error:
+        raise _unreadable(file, error) from None
     return _parsed(file, rows, names)
+
+
+def read_npz(file: Path) -> dict[str, Array]:
+    """Read the arrays of a file .npz by name. Raises: ArtifactError if it cannot be read"""
+    try:
+        with file.open("rb") as stream, np.load(stream, allow_pickle=False) as arrays:
+            return dict(arrays)
+    except (OSError, zipfile.BadZipFile, EOFError, ValueError, TypeError) as error:
+        raise _unreadable(file, error) from None
+
+
+def _unreadable(file: Path, error: Exception) -> ArtifactError:
+    found = reason(error) if isinstance(error, OSError) else str(error)
+    return ArtifactError(
+        "a file of data must be readable", f"{file} is not: {found}", "check the path, and the file"
+    )
 
 
 def _parsed(file: Path, rows: list[list[str]], given: Sequence[str] | None) -> Columns:

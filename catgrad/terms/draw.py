@@ -9,7 +9,7 @@ from catgrad.errors import OptionError, ToolError, nearest
 from catgrad.terms.op import Op
 from catgrad.terms.state import Parameter
 from catgrad.terms.structural import Constant, Copy, Discard, Label
-from catgrad.terms.term import Term, edges
+from catgrad.terms.term import Edge, Term, assemble, edges
 from catgrad.terms.topological import schedule
 from catgrad.tools import Executable
 
@@ -27,13 +27,15 @@ FORMATS = ("svg", "png", "pdf")
 FONT = {"fontname": "Helvetica", "fontsize": "11"}
 BOX = {"shape": "box", "style": "rounded,filled", "color": "#3b5b92", "fillcolor": "#eef3fb"}
 BOUNDARY = {"shape": "plaintext", "style": "", "fillcolor": "none"}
+RED = {"color": "#c00000", "fontcolor": "#c00000", "penwidth": "2.5"}
 DOT = {"shape": "point", "width": "0.06", "fillcolor": "#555555", "color": "#555555"}
 
 
-def dot(term: Term) -> graphviz.Digraph:
+def dot(term: Term, marked: int | None = None) -> graphviz.Digraph:
     """Return the string diagram of a term as a graphviz graph, from left to right.
 
-    Labels are not boxes: they are written on the wires they name.
+    Labels are not boxes: they are written on the wires they name. The operation `marked`, an index of
+    `edges(term)`, is red.
     """
     import graphviz
 
@@ -52,7 +54,7 @@ def dot(term: Term) -> graphviz.Digraph:
         if isinstance(op, Label):
             origin[targets[0]] = origin[sources[0]][0], f"{op.name}: "
             continue
-        graph.node(f"op{k}", **_style(op))
+        graph.node(f"op{k}", **_style(op), **(RED if k == marked else {}))
         for port, wire in enumerate(sources):
             # The position of an operand is written at the arrow's head where it matters.
             ordered = len(sources) > 1 and not op.commutative
@@ -64,8 +66,25 @@ def dot(term: Term) -> graphviz.Digraph:
     return graph
 
 
-def render(term: Term, format: str) -> bytes:
-    """Return the diagram of a term as an SVG, PNG or PDF file.
+def around(term: Term, k: int, distance: int) -> tuple[Term, int]:
+    """Return the operations within a distance from one, in wires, as a term, and its index there."""
+    every = edges(term)
+    near = {k}
+    for _ in range(distance):
+        wires = {wire for i in near for wire in (*every[i].sources, *every[i].targets)}
+        near = {i for i, edge in enumerate(every) if not wires.isdisjoint((*edge.sources, *edge.targets))}
+    kept = [every[i] for i in sorted(near)]
+    read = [wire for edge in kept for wire in edge.sources]
+    made = [wire for edge in kept for wire in edge.targets]
+    place = {wire: i for i, wire in enumerate(dict.fromkeys((*read, *made)))}
+    moved = [Edge(op, tuple(place[w] for w in ins), tuple(place[w] for w in outs)) for op, ins, outs in kept]
+    sources = [place[wire] for wire in read if wire not in set(made)]
+    targets = [place[wire] for wire in made if wire not in set(read)]
+    return assemble([term.H.w.table[wire] for wire in place], moved, sources, targets), sorted(near).index(k)
+
+
+def render(term: Term, format: str, marked: int | None = None) -> bytes:
+    """Return the diagram of a term as an SVG, PNG or PDF file, with the operation `marked` in red.
 
     Raises: ToolError if graphviz's program `dot` is missing or fails; OptionError for other formats.
     """
@@ -79,7 +98,7 @@ def render(term: Term, format: str) -> bytes:
         )
     GRAPHVIZ.require("drawing")
     try:
-        return bytes(dot(term).pipe(format=format))
+        return bytes(dot(term, marked).pipe(format=format))
     except graphviz.CalledProcessError as error:
         raise ToolError(
             "graphviz's program `dot` must succeed",
