@@ -12,7 +12,7 @@ help:  ## list the commands
 	@grep -E '^[a-z-]+: .*##|^[a-z-]+:  ##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 12
 
 demo: $(VENV)/demo  ## install and train on Fisher's irises, with a picture (no PyTorch; a minute)
-	$(BIN)/python -m examples.iris dense --plot iris.png
+	$(BIN)/python -m catgrad.examples.iris dense --plot out/iris.png
 
 test: $(VENV)/dev tests/scratch/node_modules/.installed  ## install the test dependencies and run all tests
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
@@ -46,12 +46,12 @@ golden: $(VENV)/dev  ## accept the emitted source as the new golden files
 	-k "golden or the_tour or text_of_a_tokenizer" --update-golden
 
 docs: $(VENV)/dev  ## build the documentation into site/
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	$(BIN)/zensical build --strict --clean
 
 figures: $(VENV)/dev tests/browser/node_modules/.installed  ## redraw the figures of the docs (needs graphviz, chromium)
-	$(BIN)/catgrad draw examples.iris:linear -o docs/images/linear.svg
-	$(BIN)/catgrad draw examples.iris:dense -o docs/images/dense.svg
-	$(BIN)/python -m examples.iris hidden --plot docs/images/iris.png
+	$(BIN)/catgrad draw catgrad.examples.iris:linear -o docs/images/linear.svg
+	$(BIN)/catgrad draw catgrad.examples.iris:dense -o docs/images/dense.svg
+	$(BIN)/python -m catgrad.examples.iris hidden --plot docs/images/iris.png
 	$(BIN)/python -m tests.browser.demo docs/images/scratch.png
 	$(BIN)/python -m benchmarks.memory --plot docs/images/memory.png
 

@@ -20,6 +20,7 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
+from catgrad.backends.c.machine import PACKING
 from rich import box
 from rich.console import Console
 from rich.table import Table
@@ -38,7 +39,7 @@ LIBRARIES = {
 """Environment, package, file and function of each library."""
 
 LARGE = """256×256×256 512×512×512 1024×1024×1024 1024×384×1536 1024×1536×384 768×512×128 768×128×512
-64×3072×768 64×768×3072 64×2304×768 128×3072×768 64×50257×768"""
+64×3072×768 64×768×3072 64×2304×768 64×768×768 128×3072×768 64×50257×768"""
 SMALL = "64×128×784 16×128×512 16×512×128 16×1024×144 64×64×32 64×10×128 1×128×784 1×784×128"
 SHAPES = [
     *((*map(int, text.split("×")), layout) for text in LARGE.split() for layout in ("NN", "NT")),
@@ -153,7 +154,14 @@ class Product:
         scratch = aligned(packed.size)
         given = {
             OURS: (self.code.product, *sizes, *at, self._result(OURS), pointer(scratch)),
-            PACKED: (self.code.packed_product, *sizes, pointer(packed), self._result(PACKED)),
+            PACKED: (
+                self.code.packed_product,
+                *sizes,
+                *at,
+                pointer(packed),
+                self._result(PACKED),
+                pointer(scratch),
+            ),
         } | {
             name: (self.code.library_product, *sizes, *at, self._result(name), function)
             for name, function in libraries.items()
@@ -219,7 +227,7 @@ def main(
 ) -> None:
     """Measure products, print a table, and keep its figures."""
     used = {"gemm_f32", "gemm_packed_f32"}
-    code, others, rows = library("products", *flags.split(), used=used), libraries(), []
+    code, others, rows = library("products", *flags.split(), used=used, packing=PACKING), libraries(), []
     columns = ("product", "catgrad c", "packed before", *LIBRARIES, "beside the best library", "")
     table = Table(
         *columns, box=box.SIMPLE_HEAD,

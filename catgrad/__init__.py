@@ -1,7 +1,9 @@
 """catgrad compiles a model's training loop into source code you own."""
 
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
+from catgrad import checkout as checkout  # first: others look for targets when they are imported
 from catgrad import data, ops
 from catgrad.backend import Artifact
 from catgrad.dims import Dim
@@ -17,8 +19,10 @@ from catgrad.learn.metrics import accuracy, evaluate
 from catgrad.learn.optimiser import Optimiser
 from catgrad.learn.optimisers import sgd
 from catgrad.learn.precision import mixed_precision
+from catgrad.learn.saving import digest, load, save
 from catgrad.learn.task import Task
 from catgrad.learn.trace import trace
+from catgrad.programs.terms import Terms
 from catgrad.terms.build import build
 from catgrad.terms.term import Term, copy, discard, identity, obj, permutation
 from catgrad.terms.var import Var
@@ -27,17 +31,25 @@ from catgrad.types import Dtype, NdArrayType
 if TYPE_CHECKING:
     from catgrad.frontends.torch import compile_module, from_torch
 
+    __version__: str
+
 __all__ = [
     "Artifact", "CatgradError", "Compiled", "Dim", "Dtype", "Functions", "Learner", "NdArrayType",
-    "Optimiser", "Task", "Term", "Var", "accuracy", "build", "compile_model", "compile_module", "copy",
-    "data", "discard", "emit", "evaluate", "fit", "from_torch", "identity", "layers", "losses",
-    "mixed_precision", "mse", "obj", "ops", "optimisers", "permutation", "schedules", "sgd", "trace",
-    "verify",
+    "Optimiser", "Task", "Term", "Terms", "Var", "accuracy", "build", "compile_model", "compile_module",
+    "copy", "data", "digest", "discard", "emit", "evaluate", "fit", "from_torch", "identity", "layers",
+    "load", "losses", "mixed_precision", "mse", "obj", "ops", "optimisers", "permutation", "save",
+    "schedules", "sgd", "trace", "verify",
 ]  # fmt: skip
 
 
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]
+
+
 def __getattr__(name: str) -> Any:
-    """Load the front end for PyTorch at its first use, because it registers its functions for operations."""
+    """Read the version, or load the front end for PyTorch at its first use, as it registers functions."""
+    if name == "__version__":
+        return version("catgrad")
     if name not in ("compile_module", "from_torch"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     import catgrad.frontends.torch as frontend

@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cache, cached_property, reduce
+from importlib import resources
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -288,9 +289,22 @@ class Backend:
             .strip("\n")
             for name, template in self.files.items()
         }
-        files = {name: text.rstrip() + "\n" for name, text in rendered.items() if text.strip()}
+        files = {
+            name: self._marked(name, program.digest) + text.rstrip() + "\n"
+            for name, text in rendered.items()
+            if text.strip()
+        }
         values = program.stored if self.weights_suffix else {}
         return Artifact(self.postprocess(context, files), optimised, program, self, values)
+
+    def _marked(self, name: str, digest: str) -> str:
+        """Return the line with the hash of the terms that begins a file, as a comment of its language."""
+        if not digest:
+            return ""
+        loader = self._loader(Path(str(resources.files("catgrad.templates"))))
+        template: Any = self.environment.overlay(loader=loader).get_template("shared/mark.j2")
+        line = template.module.mark(name.rpartition(".")[2], digest)
+        return f"{line}\n" if line else ""
 
     def optimised(self, program: Program) -> Program:
         """Prepare a program for the target, and apply all passes. Raises: as `emit`"""

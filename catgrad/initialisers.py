@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from hashlib import sha256
 from math import inf, isfinite, sqrt
 from typing import Any
 
@@ -68,6 +69,12 @@ class Stored:
     def drawn(self) -> Drawn | None:
         """The distribution that `init` draws from, if it draws."""
         return self._drawn(self.array) if callable(self._drawn) else self._drawn
+
+    @cached_property
+    def sha256(self) -> str:
+        """The SHA-256 of its little-endian elements, in hexadecimal."""
+        little = self.array.astype(self.array.dtype.newbyteorder("<"), copy=False)
+        return sha256(_bytes(little).data).hexdigest()
 
     def __eq__(self, other: object) -> bool:
         if self is other:

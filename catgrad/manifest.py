@@ -26,6 +26,7 @@ def manifest(program: Program, own: str, weights: Path | None, **more: Any) -> s
         "name": program.name,
         "catgrad": version("catgrad"),
         **more,
+        **terms_sha256(program),
         "weights_file": _file(weights) if weights else None,
         "optimiser": {"name": optimiser, **settings},
         "tables": {
@@ -41,6 +42,11 @@ def manifest(program: Program, own: str, weights: Path | None, **more: Any) -> s
     }
     merged = described | (json.loads(own) if own else {})
     return json.dumps(merged, indent=2, ensure_ascii=False, default=str) + "\n"
+
+
+def terms_sha256(program: Program) -> Mapping[str, str]:
+    """Describe the terms of a program, by their hash."""
+    return {"terms_sha256": program.digest} if program.digest else {}
 
 
 def _file(path: Path) -> Mapping[str, Any]:

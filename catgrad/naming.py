@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from fnmatch import translate
 from functools import cache
 
@@ -68,6 +68,24 @@ class Namer:
 @cache
 def _matcher(patterns: tuple[str, ...]) -> re.Pattern[str]:
     return re.compile("|".join(map(translate, patterns)) or "(?!)")
+
+
+def common(names: Iterable[str]) -> str:
+    """Return the words at the beginning and the end that names have in common."""
+    distinct = list(dict.fromkeys(names))
+    if len(distinct) == 1:
+        return distinct[0]
+    first, *others = [re.split(r"[._]", name) for name in distinct]
+    before, after = (_agreement([words[::step] for words in (first, *others)]) for step in (1, -1))
+    after = min(after, min(map(len, (first, *others))) - before)
+    return "_".join([*first[:before], *first[len(first) - after :]])
+
+
+def _agreement(lists: Sequence[Sequence[str]]) -> int:
+    """Count the words at the beginning of lists in which all agree."""
+    return next(
+        (n for n, words in enumerate(zip(*lists, strict=False)) if len({*words}) > 1), min(map(len, lists))
+    )
 
 
 def numbered(name: str, count: int) -> list[str]:

@@ -1,4 +1,4 @@
-"""Tables as aligned text: a header, rows, a last row of totals, and sentences below."""
+"""Tables: cells by row and column, a last row of totals, and sentences below, as aligned text."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from catgrad.dims import Size
+
+Cell = str | Size | float | None
+"""Text or a number; None is an unknown number."""
 
 
 @dataclass(frozen=True)
@@ -16,13 +19,14 @@ class Table:
     """
 
     header: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    total: Sequence[str] = ()
+    rows: Sequence[Sequence[Cell]]
+    total: Sequence[Cell] = ()
     notes: Sequence[str] = ()
     texts: int = 1
 
     def __str__(self) -> str:
-        every = [self.header, *self.rows, *([self.total] if self.total else [])]
+        cells = [self.header, *self.rows, *([self.total] if self.total else [])]
+        every = [[*map(spelled, row)] for row in cells]
         widths = [max(map(len, column)) for column in zip(*every, strict=True)]
         line = "─" * (sum(widths) + 2 * (len(widths) - 1))
         printed = [self._row(row, widths) for row in every]
@@ -39,8 +43,12 @@ class Table:
         return "  ".join(aligned).rstrip()
 
 
-def spelled(count: Size | None) -> str:
-    """Format a count with separators of thousands, a polynomial if it is symbolic, or a dash for none."""
-    if count is None:
+def spelled(cell: Cell) -> str:
+    """Format a cell: integers by thousands, symbolic sizes as polynomials, unknown numbers as –."""
+    if cell is None:
         return "–"
-    return f"{count:,}" if isinstance(count, int) else str(count).replace("*", "·")
+    if isinstance(cell, str):
+        return cell
+    if isinstance(cell, float):
+        return f"{cell:.3g}"
+    return f"{cell:,}" if isinstance(cell, int) else str(cell).replace("*", "·")

@@ -1,18 +1,18 @@
 """Laws and the conformance suite, for the tests of catgrad and of plug-ins.
 
-A package that adds a target gets the whole suite in two lines:
+A package that adds a target runs the whole suite in one call:
 
-    from catgrad.testing import check_conformance, operation_cases
+    from catgrad.testing import conformance
 
-    @pytest.mark.parametrize("case", operation_cases(), ids=str)
-    def test_conformance(case): check_conformance("my-target", case)
+    def test_conformance(): conformance("mine").check()
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, fields, replace
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,8 @@ import numpy as np
 
 import catgrad.ops  # noqa: F401  # declares the operations
 from catgrad.backend import Backend, get_backend
+from catgrad.dims import Dim, numbers
+from catgrad.errors import CatgradError, one_line
 from catgrad.functors import Expand, reverse
 from catgrad.functors.reverse import cotangents
 from catgrad.loops.reference import run as run_kernels
@@ -29,31 +31,39 @@ from catgrad.terms.block import retyped
 from catgrad.terms.op import OPS, Op
 from catgrad.terms.structural import is_differentiable
 from catgrad.terms.term import Term, edges, singleton
-from catgrad.types import Array, Dtype, as_numpy, widened
+from catgrad.types import Array, Dtype, NdArrayType, as_numpy, widened
 from catgrad.verification import draw_arrays
 
 if TYPE_CHECKING:
     import networkx
 
 __all__ = [
-    "Batches", "Case", "check_conformance", "check_derivative", "draw_arrays", "in_dtype", "in_float64",
-    "isomorphic", "operation_cases", "run_kernels", "run_on",
+    "Batches", "Case", "Conformance", "Support", "check_conformance", "check_derivative", "conformance",
+    "draw_arrays", "in_dtype", "in_float64", "isomorphic", "operation_cases", "run_kernels", "run_on",
 ]  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Case:
-    """A function to test on every target, or its reverse derivative, and the interval of its inputs."""
+    """A function to test on every target, or its reverse derivative, the interval of its inputs, and the
+    size of the symbol `batch` in their types.
+    """
 
     name: str
     function: Term
     domain: tuple[float, float] = (-2.0, 2.0)
     reversed: bool = False
+    batch: int = 0
 
     @cached_property
     def term(self) -> Term:
         """Return the term to compute, derived when it is first needed: most sessions run some cases only."""
         return reverse(self.function) if self.reversed else self.function
+
+    @property
+    def operation(self) -> str:
+        """The name of the operation of a case of `operation_cases`."""
+        return self.name.partition("-")[0]
 
     def __str__(self) -> str:
         return self.name
@@ -143,7 +153,8 @@ def check_conformance(
     With `batches`, the case is run in the program of its batch.
     """
     backend = get_backend(target).configured(**options)
-    arrays = draw_arrays(tuple(case.term.source.table), case.domain, seed)
+    types = [type.substitute({"batch": case.batch}) for type in case.term.source.table]
+    arrays = draw_arrays(types, case.domain, seed)
     if batches is None:
         results = run_on(backend, case.term, *arrays)
     else:
@@ -158,6 +169,113 @@ def check_conformance(
         np.testing.assert_allclose(
             widened(result), widened(reference), rtol=tolerance, atol=tolerance, err_msg=str(case)
         )
+
+
+@dataclass(frozen=True)
+class Support:
+    """Differences of a target from the reference on an operation: forward, reverse, with a symbolic batch.
+
+    Each is empty if they agree on all examples, and else the reason. `batched` is None if no example of
+    the operation has a first axis whose size may be any.
+    """
+
+    operation: str
+    forward: str
+    reverse: str
+    batched: str | None
+
+
+@dataclass(frozen=True)
+class Conformance:
+    """The support of every operation by a target."""
+
+    target: str
+    rows: tuple[Support, ...]
+    unsupported: Mapping[str, str]
+
+    def check(self) -> None:
+        """Raise AssertionError with each operation that differs, and is not declared unsupported."""
+        wrong = [
+            f"{row.operation}: {reason}"
+            for row in self.rows
+            for reason in dict.fromkeys(filter(None, (row.forward, row.reverse, row.batched)))
+            if row.operation not in self.unsupported
+        ]
+        if wrong:
+            raise AssertionError(f"{self.target} differs from the reference:\n" + "\n".join(wrong))
+
+
+def conformance(target: str, operations: Collection[str] = (), **options: Any) -> Conformance:
+    """Run every example of every operation on a target: forward, in reverse, with a symbolic batch.
+
+    If `operations` names some, only these are run.
+    Raises: ToolError if emitted programs cannot run here
+    """
+    backend = get_backend(target).configured(**options)
+    for tool in backend.needs:
+        if not tool.use:
+            tool.require(f"the target {target}")
+    chosen = [op for name, op in OPS.items() if not operations or name in operations]
+    cases = {op: [*_cases_of(op), *_batched_cases(op)] for op in chosen}  # type: ignore[arg-type]
+    batches = Batches([case for some in cases.values() for case in some], {target: CASES_TOGETHER})
+    rows = []
+    for op, some in ((op, some) for op, some in cases.items() if some):
+        reasons: dict[str, list[str]] = {"forward": [], "reverse": [], "batched": []}
+        for case in some:
+            kind = "batched" if "-batched" in case.name else "reverse" if case.reversed else "forward"
+            reasons[kind].append(_difference(target, case, batches, options))
+        first = {kind: next(filter(None, found), "") for kind, found in reasons.items()}
+        batched = first["batched"] if reasons["batched"] else None
+        rows.append(Support(op.__name__, first["forward"], first["reverse"], batched))
+    return Conformance(target, tuple(rows), backend.unsupported)
+
+
+CASES_TOGETHER = 32
+"""Cases that share a program: compiling one takes longer than running it."""
+
+
+def _difference(target: str, case: Case, batches: Batches, options: Mapping[str, Any]) -> str:
+    """Return in one line how a target differs from the reference; empty if it agrees.
+
+    A case that fails in the program of its batch is tried alone, as a target may allow one function only.
+    """
+    reason = ""
+    for together in (batches, None):
+        try:
+            check_conformance(target, case, batches=together, **options)
+            return ""
+        except Exception as error:  # emitted code may fail in any way
+            reason = one_line(f"{case}: {error}")
+    return reason
+
+
+@cache
+def _batched_cases(op_class: type[Op]) -> tuple[Case, ...]:
+    """Return reversed examples with a symbol as their first size, where the operation allows one."""
+    cases = []
+    for number, (op, types) in enumerate(op_class.examples()):
+        function = _batched(op, types) if types and types[0].shape else None
+        if function is not None:
+            size, name = numbers(types[0].shape)[0], f"{op_class.__name__}-{number}-batched"
+            cases.append(Case(name, function, op_class.domain, reversed=True, batch=size))
+    return tuple(cases)
+
+
+def _batched(op: Op, types: Sequence[NdArrayType]) -> Term | None:
+    """Return the operation with a symbol as the first size of each array that has it, or of the first."""
+    shape = types[0].shape
+    symbolic = (Dim("batch"), *shape[1:])
+    given = {f.name: getattr(op, f.name) for f in fields(op)}  # type: ignore[arg-type]
+    taken = replace(op, **{name: symbolic for name, value in given.items() if value == shape})  # type: ignore[type-var]
+    all_of_it = [t.shape[:1] == shape[:1] for t in types]
+    for chosen in (all_of_it, [k == 0 for k in range(len(types))]):
+        with suppress(CatgradError, ValueError, TypeError):
+            batched = [
+                NdArrayType((Dim("batch"), *type.shape[1:]), type.dtype) if is_chosen else type
+                for type, is_chosen in zip(types, chosen, strict=True)
+            ]
+            return singleton(taken, *batched)
+    return None
 
 
 def in_dtype(value: Any, dtype: Dtype) -> Any:

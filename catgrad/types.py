@@ -80,6 +80,8 @@ class NdArrayType:
     )
 
     def __new__(cls, shape: tuple[Size, ...], dtype: Dtype = Dtype.float32) -> NdArrayType:
+        if not isinstance(shape, (tuple, list)):
+            raise OptionError("a shape must be a tuple", f"it is {shape!r}", f"write NdArrayType(({shape},))")
         sizes = tuple(size if type(size) in (int, Dim) else _integer(size, shape) for size in shape)
         key = (sizes, dtype)
         found = cls._interned.get(key)

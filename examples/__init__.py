@@ -1,1 +1,1 @@
-"""Examples on real data, with the options of `examples.options`."""
+"""Examples on real data, with the options of `catgrad.examples.options`."""

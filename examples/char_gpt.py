@@ -1,6 +1,6 @@
 """A character-level GPT, trained on Genesis.
 
-    python -m examples.char_gpt --plot gpt.png
+    python -m catgrad.examples.char_gpt --plot gpt.png
 
 Prints the emitted training step, trains on emitted code only, then prints the loss on held-out text, the
 entropy of bigrams for comparison, and a generated text. Data: the King James Version, in the public domain.
@@ -33,9 +33,10 @@ from catgrad import (
 from catgrad.initialisers import Normal
 from catgrad.learn.schedules import cosine
 from catgrad.terms.state import Slot
-from examples import text
-from examples.options import BatchSize, Plot, Seed, Steps, Target, run
-from examples.source import training_step
+
+from . import text
+from .options import BatchSize, Plot, Seed, Steps, Target, run
+from .source import training_step
 
 CONTEXT, WIDTH, HEADS, DEPTH = 64, 128, 4, 4
 BATCH = Dim("batch")
@@ -164,7 +165,7 @@ def main(
     prompt = text.encode("And God said", characters)
     typer.echo(text.decode(write(learner, prompt, length, seed), characters))
     if plot is not None:
-        from examples.plots import losses_and_line
+        from .plots import losses_and_line
 
         losses_and_line(plot, history.losses, entropy, "bigram entropy")
         typer.echo(f"plot: {plot}")

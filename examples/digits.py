@@ -1,6 +1,6 @@
 """Handwritten digits: a small convolutional network on 1,797 images of 8 × 8 pixels.
 
-    python -m examples.digits --plot digits.png
+    python -m catgrad.examples.digits --plot digits.png
 
 Prints the emitted training step, trains on emitted code only, and prints the accuracy on held-out digits.
 With `--target scratch` a smaller network trains in Scratch, whose editor is slow with many blocks, and
@@ -18,8 +18,9 @@ import typer
 from catgrad import Dim, Dtype, NdArrayType, Task, accuracy, emit, fit, layers, losses, optimisers, sgd
 from catgrad.backend import Artifact
 from catgrad.errors import ToolError
-from examples.options import IN_SCRATCH, BatchSize, Plot, Project, Seed, Steps, Target, run
-from examples.source import training_step
+
+from .options import IN_SCRATCH, BatchSize, Plot, Project, Seed, Steps, Target, run
+from .source import training_step
 
 BATCH = Dim("batch")
 TRAINING = 1437  # four fifths of the images
@@ -105,7 +106,7 @@ def main(
         learner.save(project)
         typer.echo(f"project: {project}")
     if plot is not None:
-        from examples.plots import losses_and_images
+        from .plots import losses_and_images
 
         losses_and_images(plot, history.losses, held_out[:, 0], scores.argmax(axis=1), digits)
         typer.echo(f"plot: {plot}")

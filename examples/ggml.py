@@ -1,6 +1,6 @@
 """Models that emitted C++ on ggml trains alone: no Python runs in its process.
 
-    python -m examples.ggml digits --reader c
+    python -m catgrad.examples.ggml digits --reader c
 
 Emits a program and writes its data, builds it by CMake, runs it, and loads its GGUF file of weights into
 another target, which predicts. Prints the commands, the loss of each epoch and the accuracy; `--folder`
@@ -27,8 +27,9 @@ from catgrad import Task, accuracy, emit, evaluate
 from catgrad.errors import ToolError
 from catgrad.formats import safetensors
 from catgrad.learn import checkpoint
-from examples import char_gpt, digits, iris, text, vit
-from examples.options import Seed, run
+
+from . import char_gpt, digits, iris, text, vit
+from .options import Seed, run
 
 
 @dataclass(frozen=True)

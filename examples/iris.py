@@ -1,6 +1,6 @@
 """Fisher's irises: classify three species of flowers by the sizes of their leaves.
 
-    python -m examples.iris dense --plot iris.png
+    python -m catgrad.examples.iris dense --plot iris.png
 
 Prints the emitted source, trains on that source only, and prints the accuracy on the 150 flowers. With
 `--target scratch` it trains in Scratch, and writes iris.sb3, a project that trains again at its green
@@ -17,7 +17,8 @@ import numpy as np
 import typer
 
 from catgrad import Dim, NdArrayType, Task, accuracy, data, emit, fit, layers, mse, obj, sgd
-from examples.options import IN_SCRATCH, BatchSize, Plot, Project, Seed, Steps, Target, run
+
+from .options import IN_SCRATCH, BatchSize, Plot, Project, Seed, Steps, Target, run
 
 DATA = Path(__file__).parent / "data" / "iris.csv"
 FEATURES = ("sepal length", "sepal width", "petal length", "petal width")
@@ -91,7 +92,7 @@ def main(
         learner.save(project)
         typer.echo(f"project: {project}")
     if plot is not None:
-        from examples.plots import decision_regions
+        from .plots import decision_regions
 
         decision_regions(plot, history.losses, learner.predict, x, y, FEATURES, SPECIES)
         typer.echo(f"plot: {plot}")

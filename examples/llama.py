@@ -1,6 +1,6 @@
 """A character-level Llama, trained on Genesis, that generates text with a key/value cache.
 
-    python -m examples.llama --target c
+    python -m catgrad.examples.llama --target c
 
 Trains on emitted code only, then prints the loss on held-out text, and a text that a second program generates
 character by character, with the parameters of the first. Data: the King James Version, in the public domain.
@@ -15,9 +15,10 @@ import numpy as np
 import typer
 
 from catgrad import Dim, Dtype, Functions, NdArrayType, Task, Term, emit, evaluate, fit, layers, losses
-from examples import text
-from examples.char_gpt import BATCH, CONTEXT, TRAINING, held_out, optimiser, sample, windows
-from examples.options import BatchSize, Seed, Steps, Target, run
+
+from . import text
+from .char_gpt import BATCH, CONTEXT, TRAINING, held_out, optimiser, sample, windows
+from .options import BatchSize, Seed, Steps, Target, run
 
 WIDTH, HIDDEN, HEADS, KV_HEADS, DEPTH = 128, 344, 4, 2, 4
 

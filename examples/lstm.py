@@ -1,6 +1,6 @@
 """Sunspots: an LSTM that forecasts the number of sunspots of a year from the previous 32 years.
 
-    python -m examples.lstm --plot sunspots.png
+    python -m catgrad.examples.lstm --plot sunspots.png
 
 Prints the emitted training step, with a loop over time, trains on emitted code only, and prints its error
 on the years since 1950, compared with repeating the previous year.
@@ -16,8 +16,9 @@ import numpy as np
 import typer
 
 from catgrad import Dim, NdArrayType, Task, build, data, emit, fit, layers, losses, ops, optimisers
-from examples.options import BatchSize, Plot, Seed, Steps, Target, run
-from examples.source import training_step
+
+from .options import BatchSize, Plot, Seed, Steps, Target, run
+from .source import training_step
 
 DATA = Path(__file__).parent / "data" / "sunspots.csv"
 YEARS, HIDDEN, FIRST_HELD_OUT = 32, 24, 1950
@@ -72,7 +73,7 @@ def main(
     error, naive = (np.abs(guess - actual).mean() for guess in (foretold, same))
     typer.echo(f"error: {error:.1f} sunspots a year since {FIRST_HELD_OUT}, {naive:.1f} by the year before")
     if plot is not None:
-        from examples.plots import losses_and_series
+        from .plots import losses_and_series
 
         known = years[YEARS:][later]
         losses_and_series(plot, history.losses, known, {"sunspots": actual, "foretold": foretold})

@@ -1,6 +1,6 @@
 """A tiny GPT that generates text like Genesis, in Scratch.
 
-    python -m examples.scratch_writer --target c --steps 10000
+    python -m catgrad.examples.scratch_writer --target c --steps 10000
 
 Trains on emitted code for any target, exports the weights to a sprite with a key/value cache, and prints a
 text that the sprite generates in Scratch's virtual machine. Open
@@ -22,9 +22,10 @@ from catgrad import Dim, Dtype, NdArrayType, Task, emit, evaluate, fit, losses, 
 from catgrad.backend import Artifact
 from catgrad.learn.schedules import cosine
 from catgrad.tokenizers import CharTokenizer
-from examples import text
-from examples.char_gpt import BATCH, gpt, held_out, windows
-from examples.options import BatchSize, Seed, Steps, Target, run
+
+from . import text
+from .char_gpt import BATCH, gpt, held_out, windows
+from .options import BatchSize, Seed, Steps, Target, run
 
 CONTEXT, WIDTH, HEADS, DEPTH = 48, 48, 4, 1
 """One wide layer: two layers of width 32 learn as much, with twice as many blocks."""

@@ -1,6 +1,6 @@
 """A network of PyTorch, fine-tuned by an emitted C program, and taken back to PyTorch.
 
-    python -m examples.torch_finetune
+    python -m catgrad.examples.torch_finetune
 
 A convolutional network with batch norm learns the digits 0 to 4 in PyTorch. One call compiles it with its
 training step to C. The program alone, without Python, goes on with 5 to 9 and half of the others, so that it
@@ -23,8 +23,9 @@ from catgrad import accuracy, compile_module, optimisers
 from catgrad.errors import ToolError
 from catgrad.formats import safetensors
 from catgrad.learn import checkpoint
-from examples.digits import TRAINING, load
-from examples.options import Seed, run
+
+from .digits import TRAINING, load
+from .options import Seed, run
 
 if TYPE_CHECKING:
     import torch

@@ -1,6 +1,6 @@
 """A vision transformer of PyTorch, imported, on handwritten digits.
 
-    python -m examples.vit --target torch
+    python -m catgrad.examples.vit --target torch
 
 The module has the width, heads and depth of ViT-Tiny (Touvron et al. 2021, arXiv:2012.12877), and patches
 of 2 × 2 pixels for images of 8 × 8. It trains on emitted code only, from the numbers that PyTorch drew, and
@@ -16,8 +16,9 @@ import typer
 
 from catgrad import Dim, Dtype, NdArrayType, Task, accuracy, emit, fit, losses, optimisers
 from catgrad.learn.schedules import cosine
-from examples.digits import TRAINING, load
-from examples.options import Seed, Steps, Target, run
+
+from .digits import TRAINING, load
+from .options import Seed, Steps, Target, run
 
 if TYPE_CHECKING:
     import torch

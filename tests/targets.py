@@ -10,11 +10,11 @@ from hypothesis import Phase, given, settings
 
 from catgrad.backend import get_backend
 
-SHARES = {"c": 5, "cuda": 10, "ggml": 10, "scratch": 5}
-"""Divisors of the number of examples: each compiles a library or loads a project there."""
+SHARES = {"c": 5, "cuda": 10, "ggml": 10, "onnx": 5, "scratch": 5}
+"""Divisors of the number of examples: each compiles a library, or loads a project or a session there."""
 
-LONG = ("cuda", "ggml")
-"""Targets whose programs take seconds to build: tests of many targets run on them with `pytest -m long`."""
+LONG = ("cuda", "ggml", "onnx")
+"""Targets that take seconds for a program: tests of many targets run on them with `pytest -m long`."""
 
 TOGETHER = {"c": 32, "cuda": 64, "ggml": 64}
 """Cases that share a program, by target: compiling a library is much slower than running it."""
@@ -50,12 +50,12 @@ def _parameter(name, needed, is_long):
 
 def on_targets_with(*needed):
     """Parametrise a test by the usual targets, given its needs by the keys of `Backend.known_gaps`."""
-    return on("numpy", "torch", "c", "cuda", "ggml", "scratch", needed=needed, long=LONG)
+    return on("numpy", "torch", "c", "cuda", "ggml", "scratch", "onnx", needed=needed, long=LONG)
 
 
 def on_all_targets_with(*needed):
     """Parametrise a test by all targets, given its needs."""
-    return on("numpy", "torch", "jax", "c", "cuda", "ggml", "scratch", needed=needed, long=LONG)
+    return on("numpy", "torch", "jax", "c", "cuda", "ggml", "scratch", "onnx", needed=needed, long=LONG)
 
 
 on_targets, on_all_targets = on_targets_with(), on_all_targets_with()

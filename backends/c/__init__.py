@@ -14,11 +14,11 @@ from . import interface
 from .budget import fitted
 from .compiler import NEEDS, REQUIRED
 from .constants import weights
-from .entries import template_context
 from .files import longest_name, most_axes
 from .loading import load
 from .manifest import manifest
 from .options import Options
+from .prepare import template_context
 from .training import training
 
 FILES = {
@@ -28,6 +28,7 @@ FILES = {
     "{name}_files.h": "files.h.j2",
     "{name}.hpp": "model.hpp.j2",
     "{name}_weights.h": "weights.h.j2",
+    "{name}_tiles.c": "tiles.c.j2",
     "train.c": "train.c.j2",
     "Makefile": "Makefile.j2",
     "CMakeLists.txt": "CMakeLists.txt.j2",

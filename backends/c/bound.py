@@ -16,10 +16,13 @@ if TYPE_CHECKING:
 
 
 class BoundFunction:
-    """A function with its own arrays as arguments and results; the tables are updated in place."""
+    """A function with its own arrays as arguments and results; the tables are updated in place.
 
-    def __init__(self, entry: Entry, tables: Sequence[Any]) -> None:
-        self.entry, self.library, self.kept = entry, entry.library, tables
+    It owns the structs of the tables, and whatever else is to be `kept` in memory.
+    """
+
+    def __init__(self, entry: Entry, tables: Sequence[Any], kept: Any = None) -> None:
+        self.entry, self.library, self.kept = entry, entry.library, (tables, kept)
         # Addresses cost a call less than structs.
         self.tables = [cast(table, c_void_p).value for table in tables]
         self.call, self.gradients = entry.call, entry.entry.gradients

@@ -22,6 +22,9 @@ REQUIRED = ("-fopenmp-simd", "-ffp-contract=fast", "-fno-math-errno", "-fno-trap
 FLAGS = ("-std=c11", "-O3", "-march=native", *REQUIRED)
 SHARED = ("-shared", "-fPIC")
 
+EXACT_FLAGS = ("-std=c11", "-O2", "-ffp-contract=off", "-fno-math-errno", "-DGEMM_SCALAR")
+"""Flags by which every operation is rounded by itself, in the order of the source, by any compiler."""
+
 MAX_COMPILE_SECONDS = 1800.0
 """Seconds after which a compiler is killed."""
 
@@ -65,6 +68,7 @@ class Toolchain:
 
 
 C = Toolchain(language="C", compiler=COMPILER, flags=FLAGS)
+EXACT = Toolchain(language="C", compiler=COMPILER, flags=EXACT_FLAGS)
 
 
 def shared_library(

@@ -74,6 +74,7 @@ class Library(Printer):
         namer = Namer([*self.dialect.reserved, *(f.name for f in program.functions)])
         self.kernels = KernelLibrary(self.dialect, self.machine, namer, self.companion, stored)
         self.helpers: set[str] = set()
+        self.printers: dict[str, FunctionPrinter] = {}
         self.macros: dict[str, Any] = {
             **self.dialect.macros,
             "helper": self.helper,
@@ -87,7 +88,7 @@ class Library(Printer):
 
     def function(self, function: Function) -> CFunction:
         """Print a function, with the kernels that no function before it has."""
-        printer, macros = FunctionPrinter(self.kernels, function), self.macros
+        printer, macros = self.printers[function.name], self.macros
         inputs = self._passed(printer, printer.lowered.arguments, function.inputs)
         outputs = self._passed(printer, printer.lowered.results, function.outputs)
         calls, texts, size = self.calls(printer), printer.texts, printer.expressions.size
@@ -113,7 +114,16 @@ class Library(Printer):
 
     def context(self) -> dict[str, Any]:
         """Print all functions; returns the variables that templates read."""
-        return {**super().context(), "helpers": frozenset(self.helpers), "packing": PACKING}
+        self.printers = self.compiled()
+        context = super().context()
+        # Both dtypes have the same tiles, so it is enough to time one.
+        dtypes = sorted(helper[-3:] for helper in self.helpers if helper.startswith("gemm_"))
+        timed = frozenset(f"gemm_{dtype}" for dtype in dtypes[:1])
+        return {**context, "helpers": frozenset(self.helpers), "packing": PACKING, "timed_product": timed}
+
+    def compiled(self) -> dict[str, FunctionPrinter]:
+        """Compile all functions, before kernels are printed, whose names fit all of them."""
+        return {f.name: FunctionPrinter(self.kernels, f) for f in self.program.functions}
 
     def calls(self, printer: FunctionPrinter) -> tuple[CallLine, ...]:
         """The calls of kernels that a function consists of."""
@@ -140,8 +150,3 @@ def members(program: Program, table: Role, reserved: frozenset[str]) -> list[tup
     """List the slots of a table with their names in its struct."""
     namer = Namer(reserved)
     return [(slot, namer.fresh(slot.name)) for slot in program.tables.get(table, ())]
-
-
-def template_context(backend: Backend, program: Program) -> dict[str, Any]:
-    """Return the variables that the templates of the target c read."""
-    return Library(backend, program).context()

@@ -43,12 +43,14 @@ class Entry:
     """The tables that a function takes and changes.
 
     `tables` are pairs of a table and whether it is changed. `gradients` is "read", "written" or
-    neither; where they are read, they are the function's only arguments beside tables.
+    neither; where they are read, they are the function's only arguments beside tables. One that
+    `is_prepared` takes packed weights after its tables.
     """
 
     name: str
     tables: tuple[tuple[Role, bool], ...]
     gradients: str = ""
+    is_prepared: bool = False
 
 
 @dataclass(frozen=True)

@@ -11,23 +11,37 @@ from catgrad.programs.ports import Kind
 from catgrad.programs.program import Program
 
 from ..host.learner import LibraryLearner
-from .compiler import shared_library
+from .compiler import EXACT, C, shared_library
 from .harness import Entry
 from .initial import Initial
 from .library import Library
+from .prepared import PreparedEntry, PreparingLearner
 
 
-def load(artifact: Artifact) -> Any:
-    """Return the class `CompiledModel` of an emitted library. Raises: ToolError if it cannot be compiled."""
+def load(artifact: Artifact, exact: bool = False) -> Any:
+    """Return the class `CompiledModel` of an emitted library, compiled for speed, or in `exact` arithmetic.
+
+    Raises: ToolError if it cannot be compiled
+    """
     program, manifest = artifact.program, json.loads(artifact.files["manifest.json"])
     [source] = [name for name in artifact.files if name == f"{program.name}.c"]
     needed = {name: str(artifact.files[name]) for name in (source, f"{program.name}.h")}
     flags = ["-fopenmp"] if manifest["openmp"] else []
-    library = Library(shared_library(manifest["prefix"], needed, source, flags), manifest["prefix"])
-    return loaded(program, library, Entry)
+    toolchain = EXACT if exact else C
+    path = shared_library(manifest["prefix"], needed, source, flags, toolchain)
+    library = Library(path, manifest["prefix"])
+    model = loaded(program, library, Entry, PreparingLearner)
+    if predict := program.kinds.get(Kind.PREDICT):
+        model.predict_prepared = PreparedEntry(library, program, predict, len(manifest.get("prepared", ())))
+    return model
 
 
-def loaded(program: Program, library: Library, entry: Callable[..., Any]) -> Any:
+def loaded(
+    program: Program,
+    library: Library,
+    entry: Callable[..., Any],
+    learner_type: type[LibraryLearner] = LibraryLearner,
+) -> Any:
     """Return the class `CompiledModel` with the functions of a library and its learner."""
     attributes: dict[str, Any] = {"program": program, "library": library}
     for function in program.functions:
@@ -35,7 +49,7 @@ def loaded(program: Program, library: Library, entry: Callable[..., Any]) -> Any
         attributes[function.name] = made(library, program, function)
 
     def learner(self: Any, seed: int = 0) -> Any:
-        return LibraryLearner(model, seed)  # not of a derived class, whose functions may be others
+        return learner_type(model, seed)  # not of a derived class, whose functions may be others
 
     if Kind.STEP in program.kinds:
         attributes["learner"] = learner

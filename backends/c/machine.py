@@ -10,29 +10,40 @@ from catgrad.loops.ir.nest import MatMul
 from catgrad.loops.machine import Machine
 from catgrad.loops.passes import KERNEL_PASSES, PASSES
 from catgrad.loops.passes.bind import RegisterCosts, binder
+from catgrad.ops.transcendental import Cos, Sin
 from catgrad.types import Dtype
+
+LINE_BYTES = 64
+"""Bytes of a line of a cache."""
 
 
 @dataclass(frozen=True)
 class Packing:
     """The block of its right operand that a product packs: at most so many rows and columns.
 
-    Columns are filled up to whole panels, of this width at most.
+    Columns are filled up to whole panels, of this width at most. If the right operand is packed already, at
+    most `strips` rows of the left are copied, where there are so many columns that it is `wide`.
     """
 
     rows: int = 256
     columns: int = 512
     panel: int = 32
+    strips: int = 144
+    wide: int = 128
 
     def bytes(self, product: MatMul) -> int:
-        """Bound the size of the block from above, whatever the symbols are."""
+        """Bound the size of the block, or of the rows, from above, whatever the symbols are."""
 
         def bounded(size: Size, most: int) -> int:
             return min(size, most) if isinstance(size, int) else most
 
-        depth, width = (size_of(tuple(v.extent for v in group)) for group in (product.depth, product.columns))
+        itemsize, groups = product.buffer.type.dtype.itemsize, (product.rows, product.columns, product.depth)
+        height, width, depth = (size_of(tuple(v.extent for v in group)) for group in groups)
+        if product.packed:
+            copied = 0 if isinstance(width, int) and width < self.wide else bounded(height, self.strips)
+            return copied * (self.rows * itemsize + LINE_BYTES)
         rows, columns = bounded(depth, self.rows), bounded(width, self.columns)
-        return rows * -(-columns // self.panel) * self.panel * product.buffer.type.dtype.itemsize
+        return rows * -(-columns // self.panel) * self.panel * itemsize
 
 
 PACKING = Packing()
@@ -41,7 +52,13 @@ PACKING = Packing()
 BIND = binder(RegisterCosts(loads_before_choices=True))
 
 MACHINE = Machine(
-    PASSES, (*KERNEL_PASSES, BIND), lanes=16, threads=True, multiplies_matrices=True, packing=PACKING.bytes
+    PASSES,
+    (*KERNEL_PASSES, BIND),
+    lanes=16,
+    threads=True,
+    multiplies_matrices=True,
+    packing=PACKING.bytes,
+    near=(Sin, Cos),
 )
 
 

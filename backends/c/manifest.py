@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from catgrad.manifest import terms_sha256
 from catgrad.programs.ports import Role
 from catgrad.programs.program import Function, Program
 from catgrad.terms.state import Slot
@@ -18,22 +19,26 @@ def manifest(
     functions: Mapping[str, Any],
     tables: Mapping[str, Sequence[tuple[Slot, str]]],
     with_memory: bool = True,
+    prepared: Sequence[Any] = (),
     **more: Any,
 ) -> str:
     """List the names, shapes and dtypes of all arrays, and the functions with their arguments.
 
-    Libraries whose callers own the memory also list offsets and bytes (`with_memory`).
+    Libraries whose callers own the memory also list offsets and bytes (`with_memory`). `prepared` are the
+    weights that are packed for predictions, in the order of the struct's members.
     """
     optimiser, settings = program.optimiser
     described = {
         "name": program.name,
         "prefix": prefix(program),
         **more,
+        **terms_sha256(program),
         "optimiser": {"name": optimiser, **dict(settings)},
         **({"notes": list(program.notes)} if program.notes else {}),
         "tables": {
             table: [_array(p, with_memory) for p in layout] for table, layout in layouts(tables).items()
         },
+        **({"prepared": [{"name": x.name, "member": x.identifier} for x in prepared]} if prepared else {}),
         "functions": [
             _function(prefix(program), f, functions[f.name], with_memory)
             for f in program.functions

@@ -10,6 +10,7 @@ from catgrad.initialisers import Stored
 from catgrad.learn.task import Task
 from catgrad.programs.ports import Kind
 from catgrad.programs.program import Program
+from catgrad.programs.terms import Terms
 from catgrad.terms.op import OPS
 
 from .. import templates
@@ -57,14 +58,18 @@ def prepare(backend: Backend, program: Program) -> Program:
     return with_free_sizes(program, (*backend.dialect.reserved, f"{interface.prefix(program)}_*"))
 
 
-def entries(options: Options, task: Task) -> Sequence[Kind]:
+def entries(options: Options, task: Task | Terms) -> Sequence[Kind]:
     """List the functions to print, if not all: where weights are quantised, training needs frozen ones.
 
-    Those of an imported module are buffers with stored values.
+    Those of an imported module are buffers with stored values. Terms from a file do not say what is frozen.
     """
+    if options.weights == "f32":
+        return ()
+    if isinstance(task, Terms):
+        return (Kind.PREDICT,)
     constant = (slot for slot in task.buffers if isinstance(slot.initial, Stored) and slot.type.rank == 2)
     frozen = (*filter(task.optimiser.is_frozen, task.parameters), *constant)
-    return () if options.weights == "f32" or frozen else (Kind.PREDICT,)
+    return () if frozen else (Kind.PREDICT,)
 
 
 BACKEND = Backend(

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from catgrad.dims import Size, numbers
-from catgrad.programs.program import Requirement, bind_symbols, symbol_sources
+from catgrad.programs.program import bind_symbols, symbol_sources
+from catgrad.terms.check import Requirement
 from catgrad.types import Array, Dtype, NdArrayType, substitute
 
 

@@ -23,8 +23,7 @@ class FunctionLearner(Owner):
 
     def predict(self, *inputs: Any) -> Any:
         """Compute the model's output; a list if there are several."""
-        outputs = self._functions[Kind.PREDICT](*inputs)
-        return outputs[0] if len(outputs) == 1 else outputs
+        return single(self._functions[Kind.PREDICT](*inputs))
 
     def loss(self, *inputs_and_targets: Any) -> Any:
         """Compute the loss between the outputs and the targets."""
@@ -43,6 +42,11 @@ class FunctionLearner(Owner):
     def step(self, *inputs_and_targets: Any) -> Any:
         """Train on one batch; returns the loss before the step."""
         return self._functions[Kind.STEP](*inputs_and_targets)[0]
+
+
+def single(outputs: list[Any]) -> Any:
+    """Return the only output, or the list if there are several."""
+    return outputs[0] if len(outputs) == 1 else outputs
 
 
 class LibraryLearner(FunctionLearner):

@@ -1,4 +1,4 @@
-"""The command line: `catgrad targets`, `ops`, `emit`, `compile`, `verify`, `draw` and `doctor`."""
+"""The command line, `catgrad`."""
 
 from catgrad.cli.run import main
 

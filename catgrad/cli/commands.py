@@ -2,38 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields
-from importlib.metadata import version as installed_version
 from inspect import getdoc
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+import catgrad
 from catgrad.cli.models import guarded, resolve
 from catgrad.cli.options import in_precision, parsed, spelled
-from catgrad.cli.tables import show
+from catgrad.cli.tables import FORMAT, Format, report, show, show_all, show_options, show_paths
 from catgrad.errors import ArtifactError, OptionError, nearest
 from catgrad.files import reason, write_atomically
 
 if TYPE_CHECKING:
     from catgrad.backend import Artifact
 
-app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
+app = typer.Typer(rich_markup_mode="markdown")
+
+
+def _target_names() -> list[str]:
+    """Return the names of targets, for a shell to complete."""
+    from catgrad.backend import backends
+
+    return sorted(backends())
+
 
 Model = Annotated[
     str,
     typer.Argument(
         metavar="MODULE:NAME",
         help="The model: MODULE is imported as Python does, from this folder first, and NAME in it is a "
-        "`Task`, `Functions`, a term, or a function without arguments that returns one.",
+        "`Task`, `Functions`, a term, or a function without arguments that returns one. Or the path of a "
+        "file of terms, which ends in `.catgrad.json`.",
     ),
 ]
 Target = Annotated[
     str,
     typer.Option(
-        "--target", "-t", metavar="NAME", help="The target to emit for; `catgrad targets` lists them."
+        "--target",
+        "-t",
+        metavar="NAME",
+        help="The target to emit for; `catgrad targets` lists them.",
+        autocompletion=_target_names,
     ),
 ]
 Options = Annotated[
@@ -106,8 +119,18 @@ Trainable = Annotated[
 
 def _version(asked: bool) -> None:
     if asked:
-        typer.echo(f"catgrad {installed_version('catgrad')}")
+        typer.echo(f"catgrad {catgrad.__version__}")
         raise typer.Exit
+
+
+def _chosen(form: Format) -> Callable[[bool], None]:
+    """Return the callback of an option that chooses the form of the output."""
+
+    def choose(asked: bool) -> None:
+        if asked:
+            FORMAT.set(form)
+
+    return choose
 
 
 @app.callback(
@@ -119,6 +142,22 @@ def root(
     version: Annotated[
         bool, typer.Option("--version", is_eager=True, callback=_version, help="Print the version and exit.")
     ] = False,
+    json: Annotated[
+        bool,
+        typer.Option(
+            "--json", callback=_chosen(Format.JSON), expose_value=False, help="Print the results as JSON."
+        ),
+    ] = False,
+    quiet: Annotated[
+        bool,
+        typer.Option(
+            "--quiet",
+            "-q",
+            callback=_chosen(Format.QUIET),
+            expose_value=False,
+            help="Print errors only, and of lists the names only.",
+        ),
+    ] = False,
 ) -> None:
     """Compile a model's training loop into source code you own.
 
@@ -128,9 +167,23 @@ def root(
         typer.echo(context.get_help())
 
 
+def command() -> Any:
+    """Return the command line, whose every command also takes the options for the form of the output."""
+    group: Any = typer.main.get_command(app)
+    shared = [option for option in group.params if option.name in ("json", "quiet")]
+    for each in group.commands.values():
+        each.params.extend(shared)
+    return group
+
+
 @app.command()
 def targets(
-    target: Annotated[str, typer.Argument(metavar="TARGET", help="A target whose options to explain.")] = "",
+    target: Annotated[
+        str,
+        typer.Argument(
+            metavar="TARGET", help="A target whose options to explain.", autocompletion=_target_names
+        ),
+    ] = "",
 ) -> None:
     """List the installed targets, or explain the options of one.
 
@@ -142,9 +195,9 @@ def targets(
         show(["target", "what it emits"], [[name, each.summary] for name, each in loaded_backends().items()])
         return
     options = get_backend(target).options
-    typer.echo((getdoc(options) or "").partition("\n\nRaises:")[0])
-    for field in fields(options):
-        typer.echo(f"  --option {field.name}={spelled(getattr(options, field.name))}")
+    values = {field.name: getattr(options, field.name) for field in fields(options)}
+    meaning = (getdoc(options) or "").partition("\n\nRaises:")[0]
+    show_options(meaning, values, {name: spelled(value) for name, value in values.items()})
 
 
 @app.command()
@@ -193,8 +246,7 @@ def emit(
     Example: `catgrad emit net:task --target c --option openmp=true -o out`
     """
     folder = _named(output, "output folder")
-    for path in _emitted(model, target, option, precision).write(folder):
-        typer.echo(path)
+    show_paths(_emitted(model, target, option, precision).write(folder))
 
 
 @app.command(name="compile")
@@ -227,8 +279,7 @@ def compile_(
     folder = _named(output, "output folder")
     training = Training(model, input, loss, optimizer, lr, evaluation, trainable, name)
     _, artifact = training.emitted(target, option)
-    for path in artifact.write(folder):
-        typer.echo(path)
+    show_paths(artifact.write(folder))
 
 
 @app.command()
@@ -273,7 +324,7 @@ def verify(
         training = Training(model, input, loss, optimizer, lr, evaluation, trainable)
         learner = training.learner(target, option)
         replay = learner.verify(training.batches(learner.artifact, steps, classes))
-        show(replay.HEADER, replay.rows)
+        report(replay.HEADER, replay.rows)
         if plot:
             replay.plot(plot)
         replay.check()
@@ -281,10 +332,10 @@ def verify(
     from catgrad.verification import verify
 
     verification = verify(_emitted(model, target, option, precision))
-    show(
+    report(
         ["function", "results", "largest difference", "allowed", "agrees"],
         [
-            [each.function, str(count), f"{each.difference:.1e}", f"{each.tolerance:g}", _yes(each.agrees)]
+            [each.function, count, float(each.difference), float(each.tolerance), bool(each.agrees)]
             for each, count in verification.worst
         ],
     )
@@ -312,11 +363,12 @@ def draw(
 ) -> None:
     """Draw a model as a diagram of boxes and wires with their types.
 
-    It needs graphviz's program `dot`; `catgrad doctor` says whether it is installed.
+    It runs graphviz's program `dot`, or for SVG and PNG graphviz-pure, which is installed with catgrad.
 
     Example: `catgrad draw net:task -f step -o step.svg`
     """
     from catgrad.learn.task import TERMS, Task
+    from catgrad.programs.terms import Terms
     from catgrad.terms.draw import render
 
     if function not in TERMS:
@@ -327,7 +379,9 @@ def draw(
         )
     file = _named(output, "picture's file")
     found = in_precision(resolve(model), precision)
-    if isinstance(found, Task):
+    if isinstance(found, Terms):
+        found = found.only([function]).entries[function].term
+    elif isinstance(found, Task):
         with guarded(f"{model} must have the term {function}", "mend the model, its loss or its optimiser"):
             found = found.term(function)
     picture = render(found, file.suffix.removeprefix("."))
@@ -339,7 +393,7 @@ def draw(
             f"{file} is not: {reason(error)}",
             "choose another path",
         ) from None
-    typer.echo(file)
+    show_paths([file])
 
 
 @app.command()
@@ -353,8 +407,12 @@ def doctor() -> None:
     from catgrad.cli.doctor import examine
 
     runnable, tools = examine()
-    show(["target", "runs here", "what to do"], runnable)
-    show(["tool", "version", "needed by", "how to install it"], tools)
+    show_all(
+        {
+            "targets": (["target", "runs here", "what to do"], runnable),
+            "tools": (["tool", "version", "needed by", "how to install it"], tools),
+        }
+    )
 
 
 def _emitted(model: str, target: str, option: list[str], precision: str) -> Artifact:
@@ -363,10 +421,11 @@ def _emitted(model: str, target: str, option: list[str], precision: str) -> Arti
     from catgrad.learn.compile import emit
     from catgrad.learn.functions import Functions
     from catgrad.learn.task import Task
+    from catgrad.programs.terms import Terms
 
     backend = get_backend(target).configured(**parsed(option))
     task = in_precision(resolve(model), precision)
-    if not isinstance(task, (Task, Functions)):
+    if not isinstance(task, (Task, Functions, Terms)):
         raise OptionError(
             "the model to emit must be a Task, because a training step needs an optimiser and a loss",
             f"{model} is {type(task).__name__}",
@@ -374,10 +433,6 @@ def _emitted(model: str, target: str, option: list[str], precision: str) -> Arti
         )
     with guarded(f"{model} must compile for {target}", "mend the model, its loss or its optimiser"):
         return emit(task, backend)
-
-
-def _yes(agrees: bool) -> str:
-    return "yes" if agrees else "no"
 
 
 def _named(path: str, what: str) -> Path:

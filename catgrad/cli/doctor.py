@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from catgrad.backend import Backend, backends, get_backend
+from catgrad.cli.tables import Cell
 from catgrad.errors import ToolError
-from catgrad.terms.draw import GRAPHVIZ
+from catgrad.terms.draw import GRAPHVIZ, PURE
 from catgrad.tools import Tool
 
-OUTSIDE = (GRAPHVIZ,)
+OUTSIDE = (GRAPHVIZ, PURE)
 """Tools that no target needs."""
 
-Row = Sequence[str]
+Row = Sequence[Cell]
 
 
 def examine() -> tuple[list[Row], list[Row]]:
@@ -30,7 +31,7 @@ def examine() -> tuple[list[Row], list[Row]]:
 
 def _target(name: str, backend: Backend | ToolError) -> Row:
     reason = str(backend) if isinstance(backend, ToolError) else backend.missing()
-    return name, "no" if reason else "yes", reason or ""
+    return name, not reason, reason or ""
 
 
 def _tools(found: dict[str, Backend | ToolError]) -> Iterator[Row]:
@@ -42,4 +43,4 @@ def _tools(found: dict[str, Backend | ToolError]) -> Iterator[Row]:
     uses |= {tool: [tool.use] for tool in OUTSIDE}
     for tool, users in uses.items():
         version = (tool.version() or "unknown") if tool.is_installed() else "not here"
-        yield tool.name, version, "; ".join(users), "" if tool.is_installed() else tool.remedy()
+        yield tool.name, version, users, "" if tool.is_installed() else tool.remedy()

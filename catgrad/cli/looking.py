@@ -19,6 +19,7 @@ from catgrad.cli.commands import (
 )
 from catgrad.cli.models import guarded, resolve
 from catgrad.cli.options import in_precision, parsed
+from catgrad.cli.tables import show_table
 from catgrad.errors import OptionError
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ def summary(
     sizes = parsed(size)
     task = _task(model, precision, input, loss, optimizer, lr, evaluation, trainable)
     with guarded(f"{model} must have a summary", "mend the model"):
-        typer.echo(task.summary(depth, **sizes))
+        show_table(task.summary(depth, **sizes).table)
 
 
 @app.command()
@@ -82,7 +83,7 @@ def cost(
     sizes = parsed(size)
     task = _task(model, precision, input, loss, optimizer, lr, evaluation, trainable)
     with guarded(f"{model} must have a cost", "mend the model"):
-        typer.echo(task.cost(**sizes))
+        show_table(task.cost(**sizes).table)
 
 
 def _task(model: str, precision: str, inputs: list[str], *training: Any) -> Task:

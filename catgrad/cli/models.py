@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
-import sysconfig
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
-from importlib.resources import files
 from importlib.util import module_from_spec, spec_from_file_location
 from inspect import isfunction
 from pathlib import Path
@@ -17,23 +15,27 @@ from pkgutil import iter_modules
 from types import ModuleType
 from typing import Any
 
-from catgrad.errors import CatgradError, OptionError, UnknownName, nearest, unknown
-
-PACKAGES = ("catgrad", "catgrad.backends", "catgrad.templates")
-LIBRARIES = (*(f"{files(name)}{os.sep}" for name in PACKAGES), sysconfig.get_path("stdlib"), "<")
-"""Prefixes of paths of files that are not users' code, besides those of installed packages."""
+from catgrad.errors import CatgradError, OptionError, UnknownName, nearest
+from catgrad.terms.origin import is_library
 
 
 def resolve(reference: str) -> Any:
     """Import the Task or term that `module:name` refers to, or call the function that returns it.
 
-    Raises: as `find`
+    A path that ends in `.catgrad.json` is read.
+
+    Raises: as `find`, or as `catgrad.load` for a file of terms
     """
+    from catgrad.formats import terms as files
     from catgrad.learn.functions import Functions
     from catgrad.learn.task import Task
+    from catgrad.programs.terms import Terms
     from catgrad.terms.term import Term
 
-    return find(reference, (Task, Functions, Term), "a Task or a term", "Task(...) or build(...)")
+    if reference.endswith(files.SUFFIX):
+        return files.read(reference)
+    kinds = (Task, Functions, Term, Terms)
+    return find(reference, kinds, "a Task or a term", "Task(...) or build(...)")
 
 
 def find(reference: str, kinds: tuple[type, ...], what: str, built: str) -> Any:
@@ -48,14 +50,12 @@ def find(reference: str, kinds: tuple[type, ...], what: str, built: str) -> Any:
         raise OptionError(
             "a model must be given as MODULE:NAME",
             f"it is {reference!r}",
-            "write for example examples.iris:dense",
+            f"write for example {_reference_like(reference)}",
         )
     module = _imported(module_name)
     with guarded(f"{reference} must be {what}, or return one", "mend the module"):
         if not hasattr(module, name):
-            own = {n: v for n, v in vars(module).items() if getattr(v, "__module__", "") == module.__name__}
-            known = {n: v for n, v in own.items() if isinstance(v, kinds) or isfunction(v)}
-            raise unknown("name in the module", name, known, f"python -c 'import {module.__name__}'")
+            raise _unknown_name(module, module_name, name, kinds)
         found = getattr(module, name)
         made = callable(found) and not isinstance(found, kinds)
     if made:
@@ -69,6 +69,29 @@ def find(reference: str, kinds: tuple[type, ...], what: str, built: str) -> Any:
             f"build one with {built}",
         )
     return found
+
+
+def _reference_like(text: str) -> str:
+    """Return MODULE:NAME with the words of a text that is none: `net.py`, `net.task`."""
+    words = text.removesuffix(".py").strip(":").replace("/", ".").split(".")
+    if text.endswith(".py") or len(words) == 1:
+        words.append("task")
+    return f"{'.'.join(words[:-1])}:{words[-1]}" if all(words) else "net:task"
+
+
+def _unknown_name(module: ModuleType, written: str, name: str, kinds: tuple[type, ...]) -> UnknownName:
+    """Return the error for a name that a module lacks, with those that it has; tasks are written first."""
+    own = {n: v for n, v in vars(module).items() if not n.startswith("_")}
+    functions = [n for n, v in own.items() if isfunction(v) and v.__module__ == module.__name__]
+    values = [n for kind in kinds for n, v in own.items() if isinstance(v, kind)]
+    if not (values or functions):
+        found, hint = f"it is {name!r}, and there is none", f"write {name} = Task(...) in {written}"
+        return UnknownName(
+            f"a name in {written} must be a model, or a function that returns one", found, hint
+        )
+    known = ", ".join(sorted([*values, *functions]))
+    hint = f"{nearest(name, [*values, *functions])}write for example {written}:{[*values, *functions][0]}"
+    return UnknownName(f"a name in the module must be one of {known}", f"it is {name!r}", hint)
 
 
 @contextmanager
@@ -96,13 +119,8 @@ def described(error: BaseException) -> str:
 def place(error: BaseException) -> str:
     """Return the line of users' code that raised an exception; empty if there is none."""
     frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if not _is_library(frame.filename)]
+    own = [frame for frame in frames if not (is_library(frame.filename) or frame.filename.startswith("<"))]
     return f"line {own[-1].lineno} of {Path(own[-1].filename).name}" if own else ""
-
-
-def _is_library(filename: str) -> bool:
-    installed = {"site-packages", "dist-packages"}
-    return filename.startswith(LIBRARIES) or not installed.isdisjoint(Path(filename).parts)
 
 
 def _imported(name: str) -> ModuleType:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from inspect import isclass, isfunction
+from inspect import isclass
 from typing import Any
 
 from catgrad.backend import Artifact, get_backend
@@ -166,8 +166,7 @@ def _dynamic(module: Any, types: Sequence[NdArrayType]) -> dict[str, tuple[str |
 def _loss(text: str) -> Any:
     nn = _torch().nn
     name, options = call(text)
-    ours = {n: f for n, f in vars(losses).items() if isfunction(f) and f.__module__ == losses.__name__}
-    ours = {n: f for n, f in ours.items() if not n.startswith("_")}
+    ours = {n: getattr(losses, n) for n in losses.__all__}
     theirs = {n: c for n, c in vars(nn).items() if isclass(c) and c.__module__ == nn.MSELoss.__module__}
     require_known("a loss", name, [*ours, *theirs])
     if name in ours:

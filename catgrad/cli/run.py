@@ -12,13 +12,17 @@ from typing import Any, NoReturn
 
 import typer
 
-from catgrad.cli import looking, running  # noqa: F401  # declare their commands
-from catgrad.cli.commands import app
+from catgrad.cli import looking, running, terms  # noqa: F401  # add their commands
+from catgrad.cli.commands import command
 from catgrad.cli.models import described, place
+from catgrad.cli.tables import FORMAT, Format
 from catgrad.errors import CatgradError, CatgradWarning, VerificationError, one_line
 
 FAILED, REFUSED, INTERRUPTED = 1, 2, 130
 """Exit statuses: a wrong program, a defect or a broken pipe; an error of the input; Ctrl-C."""
+
+COMPLETE = "_CATGRAD_COMPLETE"
+"""The variable by which a shell asks for completions."""
 
 UsageError: Any = typer.BadParameter.__bases__[0]  # Typer bundles click, and does not export this name
 
@@ -32,6 +36,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # characters that the terminal cannot encode are escaped
             stream.reconfigure(errors="backslashreplace")
+    if COMPLETE in os.environ:  # a shell asks for completions, in Typer's own protocol
+        command()(prog_name="catgrad")
     with _short_warnings():
         status = _run(sys.argv[1:] if arguments is None else list(arguments))
     sys.exit(status)
@@ -58,12 +64,15 @@ def _run(arguments: list[str]) -> int:
 
 def _invoke(arguments: list[str]) -> int:
     """Run a command by Typer's parts, as its own `main` prints errors differently."""
+    form = FORMAT.set(Format.TEXT)
     try:
-        command = typer.main.get_command(app)
-        with command.make_context("catgrad", arguments) as context:
-            command.invoke(context)
+        group = command()
+        with group.make_context("catgrad", arguments) as context:
+            group.invoke(context)
     except typer.Exit as done:
-        return done.exit_code
+        return int(done.exit_code)
+    finally:
+        FORMAT.reset(form)
     return 0
 
 

@@ -12,8 +12,9 @@ import typer
 from catgrad.cli.commands import Model, Precision, Target, app
 from catgrad.cli.models import guarded, resolve
 from catgrad.cli.options import in_precision, parsed
+from catgrad.cli.tables import show_table
 from catgrad.errors import OptionError, unknown
-from catgrad.tables import Table, spelled
+from catgrad.tables import Table
 
 if TYPE_CHECKING:
     from catgrad.learn.learner import Learner
@@ -83,13 +84,12 @@ def run(
         own = _arrays([port for port in inputs if not port.role.is_table], data, sizes)
         if trace:
             found = traced(task, *own, function=function, learner=learner, target=target)
-            typer.echo(found)
+            show_table(found.table)
             if output:
                 found.draw(output)
-                typer.echo(Path(output))
             return
         given = arguments(task, function, own, learner)
-        typer.echo(_described(outputs, getattr(emit(task, target).load()(), function)(*given)))
+        show_table(_described(outputs, getattr(emit(task, target).load()(), function)(*given)))
 
 
 def _task(model: str, precision: str) -> Task:
@@ -130,6 +130,6 @@ def _described(ports: Sequence[Port], results: Sequence[Any]) -> Table:
         array = widened(as_numpy(result)).astype(np.float64)
         finite = array[~np.isnan(array)]
         numbers = (finite.min(), finite.mean(), finite.max()) if finite.size else ()
-        shown = [f"{number:.4g}" for number in numbers] or ["", "", ""]
-        rows.append((port.label, str(list(array.shape)), *shown, spelled(array.size - finite.size)))
+        shown = map(float, numbers) if numbers else (None, None, None)
+        rows.append((port.label, str(list(array.shape)), *shown, array.size - finite.size))
     return Table(("result", "shape", "least", "mean", "greatest", "NaN"), rows, texts=2)

@@ -20,6 +20,7 @@ from safetensors import SafetensorError, deserialize, safe_open
 from catgrad.errors import ArtifactError
 from catgrad.files import reason, write_atomically
 from catgrad.formats.elements import format_name, from_bytes, to_bytes
+from catgrad.formats.json_objects import parse_object
 from catgrad.types import Array, as_numpy
 
 MAX_HEADER_BYTES = 100_000_000
@@ -114,7 +115,7 @@ def _read_file(path: Path) -> dict[str, Array]:
     content = _content(path)
     try:
         found = dict(deserialize(content))  # type: ignore[no-untyped-call]
-        header = _table(content[8 : 8 + int.from_bytes(content[:8], "little")])
+        header = parse_object(content[8 : 8 + int.from_bytes(content[:8], "little")])
         entries = {name: found[name] for name in header if name in found}
         return {name: from_bytes(e["data"], e["dtype"], e["shape"]) for name, e in entries.items()}
     except (SafetensorError, ValueError, OverflowError) as error:
@@ -140,7 +141,7 @@ def _read_shards(index: Path) -> dict[str, Array]:
 def _places(index: Path) -> dict[str, str]:
     """Read an index: the file of each array, in the folder of the index."""
     try:
-        places = _table(_content(index))["weight_map"]
+        places = parse_object(_content(index))["weight_map"]
         if not all(PurePath(shard).name == shard for shard in places.values()):
             raise ValueError
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
@@ -157,21 +158,6 @@ def _content(path: Path) -> bytes:
         return path.read_bytes()
     except (OSError, ValueError) as error:
         raise _unreadable(path, error) from None
-
-
-def _table(text: bytes) -> dict[str, Any]:
-    """Parse a JSON object. Raises: ValueError if it is not one, or a name occurs twice; RecursionError."""
-    table = json.loads(text.decode(), object_pairs_hook=_without_repeats)
-    if not isinstance(table, dict):
-        raise ValueError("its JSON is no table")
-    return table
-
-
-def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    table = dict(pairs)
-    if len(table) < len(pairs):
-        raise ValueError("a name occurs twice")
-    return table
 
 
 def _unreadable(path: str | Path, error: OSError | ValueError) -> ArtifactError:

@@ -70,12 +70,26 @@ def check_is_loss(loss: Any) -> None:
 
 
 def checked_put(optimiser: Optimiser, run: Run, lens: tuple[Any, ...], gradient: Any) -> tuple[Any, ...]:
-    """Compute the new state and parameter. Raises: TypeMismatch if their types change."""
-    new: tuple[Any, ...] = optimiser.put(run, *lens, gradient)
-    if [array.type for array in new] != [array.type for array in lens]:
+    """Compute the new state and parameter.
+
+    Raises: OptionError if `put` takes other arguments; TypeMismatch if it returns other types
+    """
+    state = [array if isinstance(array, str) else array.name for array in optimiser.state]
+    wanted = f"put({', '.join(['run', *state, 'p', 'dp'])}), and return [{', '.join([*state, 'p'])}]"
+    try:
+        signature(optimiser.put).bind(run, *lens, gradient)
+    except TypeError as error:
+        raise OptionError(
+            f"the optimiser {optimiser.name} must have a function of its run, state, parameter and gradient",
+            f"its put is {optimiser.put!r}: {error}",
+            f"write {wanted}",
+        ) from None
+    new = optimiser.put(run, *lens, gradient)
+    are_variables = isinstance(new, (tuple, list)) and all(isinstance(array, Var) for array in new)
+    if not are_variables or [array.type for array in new] != [array.type for array in lens]:
         raise TypeMismatch(
             f"the optimiser {optimiser.name} must return state and parameter with the types of its arguments",
             f"they are {lens} and it returns {new}",
-            "return (*state, parameter) with the types unchanged",
+            f"write {wanted} with these types",
         )
-    return new
+    return tuple(new)

@@ -11,12 +11,15 @@ from typing import Any, NamedTuple
 from catgrad.backend import Artifact, Backend, get_backend
 from catgrad.errors import OptionError
 from catgrad.learn.checks import Loss
-from catgrad.learn.entries import functions_program, program
+from catgrad.learn.entries import lowered, terms_of
 from catgrad.learn.functions import Functions
 from catgrad.learn.optimiser import Optimiser
 from catgrad.learn.task import COMPILED, Task
+from catgrad.programs.terms import Terms
 from catgrad.terms.term import Term
 from catgrad.types import NdArrayType
+
+Model = Task | Functions | Terms
 
 
 class Compiled(NamedTuple):
@@ -27,25 +30,35 @@ class Compiled(NamedTuple):
     source: str
 
 
-def emit(task: Task | Functions, target: str | Backend = "numpy", **options: Any) -> Artifact:
-    """Emit the source of a task's functions, or of `Functions`, for a target with the target's options.
+def emit(task: Model, target: str | Backend = "numpy", **options: Any) -> Artifact:
+    """Emit the functions of a Task, of Functions or of loaded terms for a target, with its options.
 
     Raises: UnknownName if there is no such target or option; OptionError for an option's value;
-    UnsupportedOp if the target lacks an operation.
+    UnsupportedOp if the target lacks an operation; TermError if loaded terms lack one that the target prints.
     """
     backend = (target if isinstance(target, Backend) else get_backend(target)).configured(**options)
-    if isinstance(task, Functions):
-        backend.fit(backend, task)
-        return backend.emit(functions_program(task, backend.has))
-    if backend.runtime_learning_rate:
+    if not isinstance(task, (Task, Functions, Terms)):
+        raise OptionError(
+            "what to emit must be a Task, because a training step needs an optimiser and a loss",
+            f"it is {task!r}",
+            'write Task(model, sgd(0.01), mse), or Functions({"predict": model}) without training',
+        )
+    given = task
+    if backend.runtime_learning_rate and isinstance(task, Task):
         task = replace(task, runtime_learning_rate=True)
-    return _emitted(backend.fit(backend, task), backend)
+    return _emitted(given, backend.fit(backend, task), backend)
 
 
-def _emitted(task: Task, backend: Backend) -> Artifact:
+def _emitted(given: Model, fitted: Model, backend: Backend) -> Artifact:
+    """Emit a model as it is changed for a target, with the hash of the model that the user gave."""
     with _collector_paused():
-        entries = backend.entries(backend.options, task) or COMPILED
-        return backend.emit(program(task, backend.has, entries))
+        terms = terms_of(given)
+        if not terms.of_task:
+            changed = terms
+        else:
+            kinds = backend.entries(backend.options, fitted) or COMPILED
+            changed = terms.only(kinds) if fitted is given else terms_of(fitted, kinds)
+        return backend.emit(replace(lowered(changed, backend.has), digest=terms.digest))
 
 
 @contextmanager
@@ -98,9 +111,10 @@ def compile_model(
     UnsupportedOp if the target lacks an operation.
     """
     backend = get_backend(target).configured(**options)
-    task = backend.fit(backend, Task(model, optimiser, loss, name, labels))
-    artifact = _emitted(task, backend)  # a learning rate is in the state only if the task says so
-    types = tuple(slot.type for slot in task.parameters)
+    task = Task(model, optimiser, loss, name, labels)
+    fitted = backend.fit(backend, task)
+    artifact = _emitted(task, fitted, backend)  # a learning rate is in the state only if the task says so
+    types = tuple(slot.type for slot in fitted.parameters)
     return Compiled(_published(artifact.load()), types, artifact.source)
 
 

@@ -16,7 +16,7 @@ from catgrad.programs.passes import erase_barriers, optimise
 from catgrad.programs.peak_memory import workspaces
 from catgrad.programs.ports import Kind, Role
 from catgrad.programs.program import Function, lower, nest
-from catgrad.tables import Table, spelled
+from catgrad.tables import Table
 from catgrad.types import symbols
 
 if TYPE_CHECKING:
@@ -30,8 +30,8 @@ COUNTED = (Kind.PREDICT, Kind.LOSS, Kind.GRADS, Kind.UPDATE, Kind.STEP)
 class Costs:
     """The cost of each function of a task, and its workspace in bytes if all sizes are known.
 
-    `communicated` are the bytes of gradients and loss that each process of data-parallel training sends to
-    one average per step. It prints as a table.
+    `communicated` are the bytes of loss and gradients that each process of data-parallel training has
+    averaged over all in a step, between `grads` and `update`. It prints as a table.
     """
 
     functions: Mapping[str, Cost]
@@ -44,15 +44,15 @@ class Costs:
     @property
     def table(self) -> Table:
         """The costs as a table."""
-        header = ("function", "FLOPs", "in products", "bytes moved", "workspace")
+        header = ("function", "FLOPs", "in products", "bytes moved", "communicated", "workspace")
         rows = [
-            (name, *map(spelled, (cost.flops, cost.products, cost.bytes, self.workspaces[name])))
+            (name, cost.flops, cost.products, cost.bytes, self._communicated(name), self.workspaces[name])
             for name, cost in self.functions.items()
         ]
-        notes = [f"gradients to communicate per step: {spelled(self.communicated)} bytes"]
-        if None in self.workspaces.values():
-            notes.append(SIZES_MISSING)
-        return Table(header, rows, notes=notes)
+        return Table(header, rows, notes=(SIZES_MISSING,) if None in self.workspaces.values() else ())
+
+    def _communicated(self, function: str) -> Size:
+        return self.communicated if function in (Kind.GRADS, Kind.STEP) else 0
 
 
 SIZES_MISSING = "workspace: give all sizes, as in batch=32"

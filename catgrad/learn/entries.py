@@ -1,73 +1,106 @@
-"""The functions of a task as a program, with ports and documentation."""
+"""The functions of a task as terms with ports, and as a program with documentation."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import singledispatch
+from typing import Any
 
+from catgrad.errors import OptionError
 from catgrad.functors import Expand
 from catgrad.learn.functions import Functions, initial_term
-from catgrad.learn.signatures import INITIAL_VALUES, LETTERS, described
 from catgrad.learn.task import COMPILED, Task
 from catgrad.programs import ports
 from catgrad.programs.ports import INITIAL, TABLES, Kind, Port, Role
 from catgrad.programs.program import Function, Program, lower
+from catgrad.programs.signatures import INITIAL_VALUES, LETTERS, SIGNATURES, described
+from catgrad.programs.terms import Entry, Terms
 from catgrad.terms.op import Op
-from catgrad.terms.state import SEED, Slot
+from catgrad.terms.state import SEED
 from catgrad.terms.term import Term
+
+
+@singledispatch
+def terms_of(model: Any, kinds: Sequence[Kind] = tuple(SIGNATURES)) -> Terms:
+    """Collect the terms of a Task, of some kinds or of all, or of Functions; `Terms` are returned unchanged.
+
+    Raises: OptionError for anything else
+    """
+    raise OptionError(
+        "a model with terms must be a Task or Functions", f"it is {type(model).__name__}",
+        "wrap it as Task(model, sgd(0.01), mse)",
+    )  # fmt: skip
+
+
+@terms_of.register
+def _(model: Terms, kinds: Sequence[Kind] = ()) -> Terms:
+    return model
+
+
+@terms_of.register
+def _(model: Task, kinds: Sequence[Kind] = tuple(SIGNATURES)) -> Terms:
+    tables = {Role.STATE: model.state, Role.BUFFER: model.buffers, Role.PARAMETER: model.parameters}
+    entries = {str(kind): Entry(kind, *model.entry(kind)) for kind in map(Kind, kinds)}
+    optimiser = model.optimiser.name, model.optimiser.settings
+    return Terms(model.name, entries, tables, optimiser, model.notes)
+
+
+@terms_of.register
+def _(model: Functions, kinds: Sequence[Kind] = ()) -> Terms:
+    tables = {Role.STATE: (), Role.BUFFER: model.buffers, Role.PARAMETER: model.parameters}
+    entries = {name: Entry(Kind.FUNCTION, *model.entry(name)) for name in model.terms}
+    return Terms(model.name, entries, tables)
 
 
 def program(
     task: Task, has: Callable[[Op], bool] = lambda op: True, entries: Sequence[Kind] = COMPILED
 ) -> Program:
     """Lower the terms of a task; definitions for which `has` is false are expanded."""
-    expand = Expand(has)
-    tables = {Role.STATE: task.state, Role.BUFFER: task.buffers, Role.PARAMETER: task.parameters}
-    functions = [_entry(task, Kind(kind), expand) for kind in entries]
-    optimiser = task.optimiser.name, task.optimiser.settings
-    every = (*_initial(tables, functions, expand), *functions)
-    return Program(task.name, every, tables, optimiser, task.notes)
+    return lowered(terms_of(task, entries), has)
 
 
 def functions_program(functions: Functions, has: Callable[[Op], bool] = lambda op: True) -> Program:
     """Lower all functions, and those that compute initial values."""
+    return lowered(terms_of(functions), has)
+
+
+def lowered(terms: Terms, has: Callable[[Op], bool] = lambda op: True) -> Program:
+    """Lower terms, and those from a seed to the initial values of the tables that they take."""
     expand = Expand(has)
-    tables = {Role.STATE: (), Role.BUFFER: functions.buffers, Role.PARAMETER: functions.parameters}
-    lowered = []
-    for name, opened in functions.opened.items():
-        term, inputs, outputs = functions.entry(name)
-        letters = "".join(f"{LETTERS[role]} × " for role in ports.tables(inputs))
-        doc = f"{letters}X → {'M × ' if opened.changes else ''}Y."
-        lowered.append(_lowered(expand(term), name, Kind.FUNCTION, inputs, outputs, doc))
-    return Program(functions.name, (*_initial(tables, lowered, expand), *lowered), tables)
+    functions = [_function(name, entry, expand) for name, entry in terms.entries.items()]
+    every = (*_initial(terms, functions, expand), *functions)
+    return Program(terms.name, every, terms.tables, terms.optimiser, terms.notes)
 
 
-def _initial(
-    tables: Mapping[Role, tuple[Slot, ...]], functions: Sequence[Function], expand: Expand
-) -> list[Function]:
+def _initial(terms: Terms, functions: Sequence[Function], expand: Expand) -> list[Function]:
     """Lower the functions from a seed to the initial values of tables that are arguments."""
     taken = {Role.PARAMETER, *(role for function in functions for role in function.tables)}
     seed = (Port(Role.SEED, "seed", SEED.array_type),)
     initial = []
     for table, doc in INITIAL_VALUES.items():
         if table in taken:
-            kind = INITIAL[table]
-            outputs = tuple(Port(table, slot.name, slot.type) for slot in tables[table])
-            term = expand(initial_term(tables[table]))
+            slots, kind = terms.tables.get(table, ()), INITIAL[table]
+            outputs = tuple(Port(table, slot.name, slot.type) for slot in slots)
+            term = expand(initial_term(slots))
             initial.append(_lowered(term, kind, kind, seed, outputs, doc))
     return initial
 
 
-def _entry(task: Task, kind: Kind, expand: Expand) -> Function:
-    term, inputs, outputs = task.entry(kind)
-    taken = {Role.PARAMETER, *(port.role for port in inputs)}
-    doc = described(kind, [role for role in TABLES if role not in taken])
-    return _lowered(expand(term), kind, kind, inputs, outputs, doc)
+def _function(name: str, entry: Entry, expand: Expand) -> Function:
+    if entry.kind is Kind.FUNCTION:
+        letters = "".join(f"{LETTERS[role]} × " for role in ports.tables(entry.inputs))
+        renewed = "M × " if Role.BUFFER in ports.tables(entry.outputs) else ""
+        doc = f"{letters}X → {renewed}Y."
+    else:
+        taken = {Role.PARAMETER, *(port.role for port in entry.inputs)}
+        doc = described(entry.kind, [role for role in TABLES if role not in taken])
+    return _lowered(expand(entry.term), name, entry.kind, entry.inputs, entry.outputs, doc)
 
 
 def _lowered(
     term: Term, name: str, kind: Kind, inputs: tuple[Port, ...], outputs: tuple[Port, ...], doc: str
 ) -> Function:
     """Lower a term whose ports are known."""
-    lowered = lower(term, str(name), [port.label for port in inputs], doc)
-    return replace(lowered, kind=kind, inputs=inputs, outputs=outputs)
+    function = lower(term, str(name), [port.label for port in inputs], doc)
+    return replace(function, kind=kind, inputs=inputs, outputs=outputs)

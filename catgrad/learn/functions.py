@@ -11,11 +11,11 @@ from typing import Any
 from catgrad.errors import OptionError, TermError
 from catgrad.functors import evaluation, factor_buffers, factor_parameters, factor_run_numbers
 from catgrad.initialisers import Stored
-from catgrad.learn.signatures import SIGNATURES
 from catgrad.naming import numbered, require_dotted
 from catgrad.ops.literal import MAX_LITERAL_ELEMENTS, literal
 from catgrad.ops.random import initial_value
 from catgrad.programs.ports import Kind, Port, Role
+from catgrad.programs.signatures import SIGNATURES
 from catgrad.terms.block import any_operation
 from catgrad.terms.build import build
 from catgrad.terms.state import SEED, Slot, Update, slot

@@ -17,6 +17,8 @@ from catgrad.ops import broadcast, select, zeros_like
 from catgrad.terms.structural import Constant
 from catgrad.terms.var import Var
 
+__all__ = ["bce_with_logits", "cross_entropy", "huber", "kl_div", "l1", "mse", "nll"]
+
 Reduction = Literal["mean", "sum"]
 
 
@@ -182,3 +184,7 @@ def _is_sum(reduction: Reduction) -> bool:
     if reduction not in ("mean", "sum"):
         raise OptionError("the reduction must be mean or sum", f"it is {reduction!r}", "choose one of them")
     return reduction == "sum"
+
+
+def __dir__() -> list[str]:
+    return __all__

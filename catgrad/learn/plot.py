@@ -25,8 +25,9 @@ def figure(width: float, height: float) -> Any:
 
 
 def save(figure: Any, path: str | Path) -> None:
-    """Write a figure. Raises: ArtifactError if that fails, or the format is unknown."""
+    """Write a figure, and make its folder. Raises: ArtifactError if that fails, or for other formats."""
     try:
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(path, dpi=120)
     except (OSError, ValueError) as error:
         raise ArtifactError(

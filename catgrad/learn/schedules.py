@@ -18,6 +18,11 @@ from catgrad.terms.state import LEARNING_RATE, STEP, learning_rate
 from catgrad.terms.structural import Constant, Label
 from catgrad.types import Dtype, NdArrayType
 
+__all__ = [
+    "Schedule", "adjustable", "cosine", "cosine_with_restarts", "cyclic", "exponential_decay", "linear",
+    "multi_step_decay", "one_cycle", "polynomial", "step_decay",
+]  # fmt: skip
+
 
 @dataclass(frozen=True)
 class Schedule:
@@ -236,3 +241,7 @@ def _progress(t: Any, begin: float, end: float) -> Any:
 
 def _number(like: Any, value: float) -> Any:
     return Constant(NdArrayType((), like.dtype), value)()
+
+
+def __dir__() -> list[str]:
+    return __all__

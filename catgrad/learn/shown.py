@@ -10,7 +10,7 @@ from typing import Any
 from catgrad.errors import OptionError
 from catgrad.learn.history import History
 from catgrad.programs.ports import TABLES
-from catgrad.tables import Table, spelled
+from catgrad.tables import Table
 
 
 class Shown:
@@ -37,9 +37,8 @@ class Shown:
         self.history.plot(path)
 
 
-def _counts(table: Mapping[str, Any]) -> tuple[str, str, str]:
+def _counts(table: Mapping[str, Any]) -> tuple[int, int, int]:
     """Count arrays, elements and bytes; tables that know their types do not read the arrays for it."""
     arrays = [*getattr(table, "types", table).values()]
     sizes = [(prod(array.shape), int(array.dtype.itemsize)) for array in arrays]
-    elements, size = sum(count for count, _ in sizes), sum(count * each for count, each in sizes)
-    return spelled(len(arrays)), spelled(elements), spelled(size)
+    return len(arrays), sum(count for count, _ in sizes), sum(count * each for count, each in sizes)

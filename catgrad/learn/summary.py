@@ -12,7 +12,7 @@ from catgrad.learn.options import check_integer
 from catgrad.programs.cost import costs
 from catgrad.programs.layers import layer_of, layers
 from catgrad.programs.ports import Kind
-from catgrad.tables import Table, spelled
+from catgrad.tables import Cell, Table
 from catgrad.types import NdArrayType
 
 if TYPE_CHECKING:
@@ -55,9 +55,9 @@ class Summary:
         return Table(header, [*map(_cells, self.layers)], _cells(self.total), notes, texts=2)
 
 
-def _cells(layer: Layer) -> tuple[str, ...]:
+def _cells(layer: Layer) -> tuple[Cell, ...]:
     counts = (layer.parameters, layer.bytes, layer.state, layer.flops, layer.workspace)
-    return (layer.name, str(layer.output or ""), *map(spelled, counts))
+    return (layer.name, str(layer.output or ""), *counts)
 
 
 def task_summary(task: Task, depth: int | None = None, **sizes: int) -> Summary:

@@ -21,10 +21,10 @@ from catgrad.learn.costs import Costs, task_costs
 from catgrad.learn.descriptions import described
 from catgrad.learn.functions import opened_term
 from catgrad.learn.optimiser import Optimiser, Run
-from catgrad.learn.signatures import SIGNATURES
 from catgrad.learn.summary import Summary, task_summary
 from catgrad.naming import numbered, require_dotted
 from catgrad.programs.ports import Kind, Port, Role
+from catgrad.programs.signatures import SIGNATURES
 from catgrad.terms.build import build
 from catgrad.terms.dead_code import narrowed, selected, unused_inputs
 from catgrad.terms.state import RunNumber, Slot, slot

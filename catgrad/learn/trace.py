@@ -23,7 +23,7 @@ from catgrad.learn.learner import Learner
 from catgrad.learn.task import COMPILED, Task
 from catgrad.programs.ports import Kind
 from catgrad.programs.program import Program, bind_symbols, lower
-from catgrad.tables import Table, spelled
+from catgrad.tables import Cell, Table, spelled
 from catgrad.terms.dead_code import eliminate_dead_code
 from catgrad.terms.draw import around, render
 from catgrad.terms.op import Op
@@ -250,7 +250,6 @@ def _recorded(visit: Visit, types: tuple[NdArrayType, ...]) -> Step:
     return Step(visit.edge, visit.op, visit.name, types, visit.seconds, magnitude, nans)
 
 
-def _cells(step: Step) -> tuple[str, ...]:
+def _cells(step: Step) -> tuple[Cell, ...]:
     types = " ".join(map(str, step.types))
-    numbers = f"{1000 * step.seconds:.2f}", f"{step.magnitude:.3g}", spelled(step.nans)
-    return (type(step.op).__name__, step.name, types, *numbers)
+    return type(step.op).__name__, step.name, types, 1000 * step.seconds, step.magnitude, step.nans

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from catgrad.loops.ir.nest import Kernel, MatMul
 from catgrad.loops.ir.steps import Lowered
+from catgrad.terms.op import Op
 
 Pass = Callable[[Lowered, "Machine"], Lowered]
 """A transformation of a function's kernels that keeps its meaning."""
@@ -42,7 +43,8 @@ class Machine:
     than add or copy parts one after the other. With `tensor_floats`, factors of products of float32 are
     rounded to 11 bits, for tensor cores to multiply. If a machine `tiles_attention`, attention is a step,
     and its scores are not stored. Temporary arrays begin at multiples of `aligned_bytes`, whatever the sizes
-    are; products need scratch memory for their `packing`.
+    are; products need scratch memory for their `packing`. Loops of operations that a machine has as vectors
+    only `near` 0 have a version for such arguments.
     """
 
     passes: tuple[Pass, ...]
@@ -56,6 +58,7 @@ class Machine:
     tiles_attention: bool = False
     aligned_bytes: int = 8
     packing: Packing = packs_nothing
+    near: tuple[type[Op], ...] = ()
 
     def finish(self, kernel: Kernel) -> Kernel:
         """Apply the passes for single kernels."""

@@ -81,6 +81,7 @@ from catgrad.ops.transcendental import cos, erf, exp, expm1, log, log1p, rsqrt, 
 from catgrad.ops.trigonometric import arccos, arcsin, arctan, arctan2
 from catgrad.ops.whole import floor_divide, remainder
 from catgrad.ops.window import window
+from catgrad.terms.op import refuses_arrays
 from catgrad.terms.structural import stop_gradient, zeros_like
 
 __all__ = [
@@ -104,3 +105,10 @@ __all__ = [
     "sum", "take", "take_along_axis", "tanh", "top_k", "transpose", "upper", "upsample_nearest", "window",
     "with_diagonal", "zeros_like",
 ]  # fmt: skip
+
+for _name in __all__:
+    globals()[_name] = refuses_arrays(globals()[_name])
+
+
+def __dir__() -> list[str]:
+    return __all__

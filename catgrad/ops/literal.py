@@ -29,7 +29,7 @@ class ArrayLiteral(Op):
     array_type: NdArrayType
     elements: tuple[float, ...] = field(compare=False, repr=False)
     # Elements are compared by their digits, like constants.
-    digits: tuple[str, ...] = field(default=(), repr=False)
+    digits: tuple[str, ...] = field(default=(), init=False, repr=False)
     saves = NOTHING
     result = "array"
 

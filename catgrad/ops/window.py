@@ -87,6 +87,13 @@ class Fold(Sliding):
     Gradient: dx is the windows of dy (the reverse is Window)
     """
 
+    @property
+    def is_tiled(self) -> bool:
+        """Return whether the windows tile the array, so that each sum has one term."""
+        lengths = (self.windowed[axis] * size for axis, size in zip(self.axes, self.sizes, strict=True))
+        whole = tuple(self.shape[axis] for axis in self.axes)
+        return self.strides == self.sizes and set(self.dilations) <= {1} and tuple(lengths) == whole
+
     def type(self, x: NdArrayType) -> Types:
         require_shape(x, self.windowed)
         return x.with_shape(self.shape)

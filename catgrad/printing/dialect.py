@@ -32,7 +32,7 @@ class Text(str):
 
 
 class Literal(Op, register=False):
-    """A number written where it is used. A `weak` one takes the dtype of its other operand."""
+    """A number written where it is used, a `weak` one without a conversion to its dtype."""
 
     constant: Constant
     weak: bool

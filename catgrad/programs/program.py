@@ -15,11 +15,13 @@ from catgrad.errors import DtypeError, OptionError, ShapeError, TermError, one_l
 from catgrad.initialisers import Stored
 from catgrad.naming import require_dotted
 from catgrad.programs.ports import Kind, Port, Role, tables
+from catgrad.terms import check
 from catgrad.terms.block import blocks
+from catgrad.terms.check import Requirement
 from catgrad.terms.op import Op
 from catgrad.terms.state import Slot
 from catgrad.terms.structural import Label
-from catgrad.terms.term import Edge, Term, check_functional, edges
+from catgrad.terms.term import Term, check_functional, edges
 from catgrad.terms.topological import schedule
 from catgrad.types import Array, NdArrayType, substitute, symbols
 
@@ -30,13 +32,6 @@ class Apply(NamedTuple):
     op: Op
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
-
-
-class Requirement(NamedTuple):
-    """A symbolic size and the least value that it may have."""
-
-    size: Dim
-    least: int
 
 
 @dataclass(frozen=True)
@@ -111,7 +106,7 @@ class Program:
     """The functions of one model, with the tables that their arguments share: `parameters`, `state`, …
 
     `optimiser`: name and hyperparameters, for targets that can map it to their own optimiser. `notes` are
-    sentences for readers of what is emitted.
+    sentences for readers of what is emitted. `digest` is the SHA-256 of the terms that it was lowered from.
 
     Raises: TermError if one name stands for two things in the tables; OptionError if a function's name is
             no identifier, or that of two
@@ -122,6 +117,7 @@ class Program:
     tables: Mapping[Role, tuple[Slot, ...]] = field(default_factory=dict)
     optimiser: tuple[str, Mapping[str, Any]] = ("", MappingProxyType({}))
     notes: tuple[str, ...] = ()
+    digest: str = ""
 
     def __post_init__(self) -> None:
         require_dotted(self.name)
@@ -245,21 +241,7 @@ def straighten(
 
 def requirements(function: Function) -> tuple[Requirement, ...]:
     """Collect what operations require of symbolic sizes, and that no size is negative, loops included."""
-    found: dict[Requirement, None] = {}
-
-    def collect(types: Sequence[NdArrayType], body: Iterable[Apply | Edge]) -> None:
-        sizes = {size for type in set(types) for size in type.shape if isinstance(size, Dim)}
-        negative = (s for s in sizes if any(coefficient < 0 for _, coefficient in s.terms))
-        found.update(dict.fromkeys(Requirement(size, 0) for size in sorted(negative, key=repr)))
-        for op, inputs, _ in body:
-            for size, least in op.minimum_sizes(*(types[value] for value in inputs)):
-                if isinstance(size, Dim):
-                    found[Requirement(size, least)] = None
-            for block in blocks(op).values():
-                collect(block.term.H.w.table, edges(block.term))
-
-    collect(function.types, function.body)
-    return tuple(found)
+    return check.requirements(function.types, function.body)
 
 
 def evaluate(code: Term | Function, *arrays: Any) -> list[Array]:

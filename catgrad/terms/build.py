@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from catgrad.errors import CatgradError, OptionError, TermError, TypeMismatch
-from catgrad.terms.op import BUILDER, Op, qualified
+from catgrad.terms.op import BUILDER, Op, qualified, shortened
+from catgrad.terms.origin import Origin, origin
 from catgrad.terms.state import Persistent, Update
 from catgrad.terms.structural import Copy, Discard
 from catgrad.terms.term import Edge, Term, assemble, edges
@@ -19,13 +20,15 @@ class TermBuilder:
 
     def __init__(self, around: TermBuilder | None = None) -> None:
         self.types: list[NdArrayType] = []
+        self.origins: list[Origin | None] = []
         self.edges: list[Edge] = []
         self.finished = False
         self.around, self.captured = around, dict[int, int]()
 
-    def wire(self, type: NdArrayType) -> int:
-        """Append a wire, and return its number."""
+    def wire(self, type: NdArrayType, made: Origin | None = None) -> int:
+        """Append a wire, made at a line of users' code, and return its number."""
         self.types.append(type)
+        self.origins.append(made)
         return len(self.types) - 1
 
     def apply(self, op: Op, arguments: tuple[Any, ...]) -> tuple[Var, ...]:
@@ -36,8 +39,9 @@ class TermBuilder:
         try:
             outputs = op.outputs(*(self.types[wire] for wire in sources))
         except CatgradError as error:
-            raise error.about(where=qualified()) from None
-        targets = tuple(self.wire(t) for t in outputs)
+            raise error.about(where=self._place(sources)) from None
+        here = origin()
+        targets = tuple(self.wire(t, here) for t in outputs)
         self.edges.append(Edge(op, sources, targets))
         return tuple(Var(self, wire) for wire in targets)
 
@@ -50,7 +54,7 @@ class TermBuilder:
                 f"a term from {wanted} must get arguments of these types",
                 f"they are {found}",
                 "check the layer's sizes",
-                where=qualified(),
+                where=self._place(sources),
             )
         place: dict[int, int] = dict(zip(term.s.table.tolist(), sources, strict=True))
         every = edges(term)
@@ -60,12 +64,20 @@ class TermBuilder:
                     outside = (variable.wire for variable in self._outside(edge.op))
                     place |= dict(zip(edge.targets, outside, strict=True))
             every = [edge for edge in every if not isinstance(edge.op, (Persistent, Update))]
+        here = origin()
         for wire, label in enumerate(term.H.w.table):
             if wire not in place:
-                place[wire] = self.wire(label)
+                place[wire] = self.wire(label, here)
         for op, ins, outs in every:
             self.edges.append(Edge(op, tuple(place[w] for w in ins), tuple(place[w] for w in outs)))
         return tuple(Var(self, place[wire]) for wire in term.t.table.tolist())
+
+    def _place(self, sources: Sequence[int]) -> str:
+        """Return the dotted name of the layer, the line that is running, and those that made these wires."""
+        made = [f"{self.types[wire]} of {self.origins[wire]}" for wire in sources if self.origins[wire]]
+        here = origin()
+        on = f" on {' and '.join(made)}" if made else ""
+        return ", ".join(filter(None, [qualified(), f"{here}{on}" if here else ""]))
 
     def finish(self, inputs: Sequence[int], results: Sequence[int]) -> Term:
         """Return the term, with explicit copies and discards."""
@@ -101,8 +113,8 @@ class TermBuilder:
             if not isinstance(argument, Var) or argument.builder is not self or self.finished:
                 raise TermError(
                     f"{subject} must take and return variables of the function being built only",
-                    f"one is {argument!r}",
-                    "pass outside values in as arguments",
+                    f"one is {shortened(argument)}",
+                    "pass outside values in as arguments, or write ops.array(values) for a constant",
                     where=qualified(),
                 )
         return tuple(argument.wire for argument in arguments)

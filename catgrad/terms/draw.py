@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import subprocess
 import warnings
 from typing import TYPE_CHECKING
 
-from catgrad.errors import OptionError, ToolError, nearest
+from catgrad.errors import OptionError, ToolError, TypeMismatch, nearest
+from catgrad.terms.check import Range, check
 from catgrad.terms.op import Op
 from catgrad.terms.state import Parameter
 from catgrad.terms.structural import Constant, Copy, Discard, Label
@@ -23,7 +25,18 @@ GRAPHVIZ = Executable(
     install="install it (apt install graphviz, or brew install graphviz)",
     use="catgrad draw",
 )
-FORMATS = ("svg", "png", "pdf")
+PURE = Executable(
+    name="graphviz-pure",
+    names=("graphviz-pure",),
+    flag="-V",
+    install="run `pip install graphviz-pure`",
+    use="catgrad draw, where there is no `dot`",
+)
+PROGRAMS = {"svg": (GRAPHVIZ, PURE), "png": (GRAPHVIZ, PURE), "pdf": (GRAPHVIZ,)}
+"""The programs that draw in a format; the first that is installed does."""
+SECONDS = 600.0
+"""Seconds in which a diagram must be drawn."""
+
 FONT = {"fontname": "Helvetica", "fontsize": "11"}
 BOX = {"shape": "box", "style": "rounded,filled", "color": "#3b5b92", "fillcolor": "#eef3fb"}
 BOUNDARY = {"shape": "plaintext", "style": "", "fillcolor": "none"}
@@ -34,13 +47,14 @@ DOT = {"shape": "point", "width": "0.06", "fillcolor": "#555555", "color": "#555
 def dot(term: Term, marked: int | None = None) -> graphviz.Digraph:
     """Return the string diagram of a term as a graphviz graph, from left to right.
 
-    Labels are not boxes: they are written on the wires they name. The operation `marked`, an index of
+    Labels are not boxes: they are written on the wires they name. Below are the ranges of sizes that may not
+    have every value, or the type error of a term that has one. The operation `marked`, an index of
     `edges(term)`, is red.
     """
     import graphviz
 
     graph = graphviz.Digraph(
-        graph_attr={"rankdir": "LR", "bgcolor": "white", "ranksep": "0.3", **FONT},
+        graph_attr={"rankdir": "LR", "bgcolor": "white", "ranksep": "0.3", **FONT, **_checked(term)},
         node_attr={"height": "0.25", "margin": "0.1,0.04", **BOX, **FONT},
         edge_attr={"arrowsize": "0.5", "color": "#555555", **FONT, "fontsize": "9"},
     )
@@ -86,25 +100,25 @@ def around(term: Term, k: int, distance: int) -> tuple[Term, int]:
 def render(term: Term, format: str, marked: int | None = None) -> bytes:
     """Return the diagram of a term as an SVG, PNG or PDF file, with the operation `marked` in red.
 
-    Raises: ToolError if graphviz's program `dot` is missing or fails; OptionError for other formats.
+    Raises: ToolError if no program that draws this format is installed, or it fails; OptionError for other
+    formats.
     """
-    import graphviz
-
-    if format not in FORMATS:
+    if format not in PROGRAMS:
         raise OptionError(
-            f"the format of a picture must be one of {', '.join(FORMATS)}",
+            f"the format of a picture must be one of {', '.join(PROGRAMS)}",
             f"it is {format!r}",
-            f"{nearest(format, FORMATS)}choose one of these suffixes",
+            f"{nearest(format, PROGRAMS)}choose one of these suffixes",
         )
-    GRAPHVIZ.require("drawing")
+    programs = PROGRAMS[format]
+    program = next((each for each in programs if each.is_installed()), programs[0])
+    program.require(f"drawing a file .{format}")
+    source = dot(term, marked).source.encode()
     try:
-        return bytes(dot(term, marked).pipe(format=format))
-    except graphviz.CalledProcessError as error:
-        raise ToolError(
-            "graphviz's program `dot` must succeed",
-            f"it ended with status {error.returncode}",
-            "see whether `dot -V` works",
-        ) from None
+        command = [*program.command(), f"-T{format}"]
+        done = subprocess.run(command, input=source, capture_output=True, check=True, timeout=SECONDS)
+        return bytes(done.stdout)
+    except subprocess.SubprocessError as error:
+        raise ToolError(f"{program.name} must draw the diagram", f"{error}", "see whether it works") from None
 
 
 def svg_or_warning(term: Term) -> str | None:
@@ -114,6 +128,17 @@ def svg_or_warning(term: Term) -> str | None:
     except ToolError as error:
         warnings.warn(str(error), stacklevel=3)
         return None
+
+
+def _checked(term: Term) -> dict[str, str]:
+    """Return what the type checker finds, as the label of a graph."""
+    try:
+        found = check(term)
+    except TypeMismatch as error:
+        return {"label": str(error)}
+    ranges = [f"{name}: {range}" for name, range in found.ranges.items() if range != Range(0)]
+    lines = [*ranges, *map(str, found.requirements)]
+    return {"label": "\n".join(lines)} if lines else {}
 
 
 def _line(graph: graphviz.Digraph, origin: tuple[str, str], node: str, type: str, port: str = "") -> None:

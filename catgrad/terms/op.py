@@ -6,16 +6,19 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, fields, replace
-from functools import lru_cache
-from inspect import signature
+from functools import lru_cache, wraps
+from inspect import isfunction, signature
 from types import EllipsisType
 from typing import Any, ClassVar, Protocol, TypeVar, dataclass_transform
+
+import numpy as np
 
 from catgrad.dims import Size
 from catgrad.errors import CatgradError, DtypeError, OptionError, ShapeError, TermError, TypeMismatch
 from catgrad.types import Dtype, NdArrayType, widened
 
 Wire = TypeVar("Wire")
+F = TypeVar("F", bound=Callable[..., Any])
 Types = NdArrayType | tuple[NdArrayType, ...]
 Examples = Sequence[tuple["Op", tuple[NdArrayType, ...]]]
 """Operations with the types of their inputs."""
@@ -188,7 +191,7 @@ class Op:
 
     def substitute(self, sizes: Mapping[str, Size]) -> Op:
         """Substitute `sizes[name]` for each symbolic dimension in the fields."""
-        values = {f.name: getattr(self, f.name) for f in fields(self)}  # type: ignore[arg-type]
+        values = {f.name: getattr(self, f.name) for f in fields(self) if f.init}  # type: ignore[arg-type]
         return replace(self, **{k: _substitute(v, sizes) for k, v in values.items()}) if values else self  # type: ignore[type-var]
 
     @classmethod
@@ -220,12 +223,43 @@ def builder_of(arguments: tuple[Any, ...], subject: str) -> Builder:
             builder: Builder = current or argument.builder
             return builder
     if arguments or current is None:
-        raise TermError(
-            f"{subject} must be applied to variables, inside a function that is being built",
-            f"it is applied to {arguments}" if arguments else "nothing is being built",
-            "call it in a function given to build",
-        )
+        raise not_variables(subject, arguments)
     return current
+
+
+def not_variables(subject: str, arguments: tuple[Any, ...]) -> TermError:
+    """Return the error for an operation on values that are no variables."""
+    constant = "ops.array(values) for a constant"
+    return TermError(
+        f"{subject} must be applied to variables, inside a function that is being built",
+        f"it is applied to {', '.join(map(shortened, arguments))}" if arguments else "nothing is being built",
+        f"write {constant}" if BUILDER.get(None) else f"write build(function, types), or {constant}",
+    )
+
+
+def refuses_arrays(operation: F) -> F:
+    """Return a function on variables that names arrays and lists among its arguments as the error."""
+    if not isfunction(operation):
+        return operation
+
+    @wraps(operation)
+    def refusing(*arguments: Any, **named: Any) -> Any:
+        try:
+            return operation(*arguments, **named)
+        except AttributeError:  # an array has no type of catgrad
+            first = [*arguments, *named.values()][:1]
+            if isinstance(first[0], (np.ndarray, list, float)):
+                raise not_variables(operation.__name__, tuple(first)) from None
+            raise
+
+    return refusing  # type: ignore[return-value]
+
+
+def shortened(value: Any) -> str:
+    """Describe a value in a few words; an array by its type."""
+    if isinstance(value, np.ndarray):
+        return f"an array {value.dtype}[{','.join(map(str, value.shape))}]"
+    return f"[{', '.join(map(shortened, value))}]" if isinstance(value, list) else repr(value)
 
 
 @lru_cache(maxsize=1 << 16)

@@ -74,7 +74,7 @@ class Constant(Op):
     array_type: NdArrayType
     value: float = field(compare=False)
     # Floats are compared by their digits: NaN equals NaN, and -0.0 differs from 0.0.
-    digits: str = field(default="", repr=False)
+    digits: str = field(default="", init=False, repr=False)
     saves = NOTHING
 
     def __post_init__(self) -> None:

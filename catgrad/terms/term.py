@@ -10,7 +10,7 @@ import numpy as np
 from open_hypergraphs import FiniteFunction, Hypergraph, IndexedCoproduct, OpenHypergraph
 
 from catgrad.dims import Size
-from catgrad.errors import OptionError, ShapeError, TermError, TypeMismatch
+from catgrad.errors import OptionError, ShapeError, TermError, TypeMismatch, one_line
 from catgrad.terms.components import connected_components
 from catgrad.terms.op import Op, builder_of
 from catgrad.terms.structural import Copy, Discard
@@ -36,10 +36,12 @@ class Term(OpenHypergraph):  # type: ignore[misc]  # open-hypergraphs is not ann
         return compose(f, g)
 
     def __rshift__(f, g: Term) -> Term:
-        return compose(f, g) if isinstance(g, Term) else NotImplemented
+        require_term("g", g, "f >> g")
+        return compose(f, g)
 
     def __matmul__(f, g: Term) -> Term:
-        return tensor(f, g) if isinstance(g, Term) else NotImplemented
+        require_term("g", g, "f @ g")
+        return tensor(f, g)
 
     def apply(self, *arguments: Any) -> tuple[Any, ...]:
         """Apply to variables; the outputs, always as a tuple."""
@@ -56,6 +58,18 @@ class Term(OpenHypergraph):  # type: ignore[misc]  # open-hypergraphs is not ann
         from catgrad.terms.draw import svg_or_warning
 
         return svg_or_warning(self)
+
+
+def require_term(must: str, value: Any, subject: str = "") -> None:
+    """Raise TypeMismatch unless a value is a term."""
+    if isinstance(value, Term):
+        return
+    hint = "write build(function, types)"
+    if isinstance(value, (tuple, list)):
+        hint = "write sequential(first, second) for a list of layers"
+    elif callable(value):
+        hint += ", or the types of a layer, such as layers.relu(x)"
+    raise TypeMismatch(f"{must} must be a term", f"it is {one_line(repr(value))}", hint, subject=subject)
 
 
 NO_TYPES = FiniteFunction(None, np.array([], dtype=object))
@@ -189,7 +203,7 @@ def check_functional(term: Term) -> None:
     written wire would read or overwrite an undefined value.
     Source: monogamous cospans, Bonchi et al. 2022, String diagram rewrite theory II, section 3.
     """
-    _check_wires(term)
+    check_monogamous(term)
     types = term.H.w.table
     for op, sources, targets in edges(term):
         outputs = op.outputs(*[types[wire] for wire in sources])
@@ -201,7 +215,8 @@ def check_functional(term: Term) -> None:
             )
 
 
-def _check_wires(term: Term) -> None:
+def check_monogamous(term: Term) -> None:
+    """Raise TermError unless every wire has exactly one producer and one consumer."""
     h = term.H
     produced = np.bincount(np.concatenate([term.s.table, h.t.values.table]), minlength=h.W)
     consumed = np.bincount(np.concatenate([term.t.table, h.s.values.table]), minlength=h.W)

@@ -8,7 +8,7 @@ import numpy as np
 
 from catgrad.dims import Size
 from catgrad.errors import TermError
-from catgrad.terms.op import BUILDER, SYMBOLS, Builder
+from catgrad.terms.op import BUILDER, SYMBOLS, Builder, not_variables
 from catgrad.terms.structural import Constant
 from catgrad.types import Dtype, NdArrayType
 
@@ -175,6 +175,8 @@ def _infix(symbol: str, x: Var, y: Any, swapped: bool = False) -> Var:
         # In the construction in progress: the body of a loop may read a variable from around it.
         builder = BUILDER.get(x.builder)
         (y,) = builder.apply(Constant(x.type, y.item() if isinstance(y, np.number) else y), ())
+    elif isinstance(y, np.ndarray):
+        raise not_variables(symbol, (y,))
     elif not isinstance(y, Var):
         return cast(Var, NotImplemented)
     return _apply(symbol, *((y, x) if swapped else (x, y)))

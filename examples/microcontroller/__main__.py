@@ -1,6 +1,6 @@
 """Train Fisher's irises on a microcontroller, and measure the memory.
 
-    python -m examples.microcontroller
+    python -m catgrad.examples.microcontroller
 
 Emits the library and a program around it, builds both for machines without an operating system,
 prints their sizes, and runs them here to show that the network learns.
@@ -14,8 +14,7 @@ from typing import Annotated
 
 import typer
 
-from examples.options import Seed, run
-
+from ..options import Seed, run
 from . import build, program
 
 Out = Annotated[Path | None, typer.Option(help="Keep the emitted files in this folder.")]

@@ -9,7 +9,8 @@ import jinja2
 import numpy as np
 
 from catgrad import NdArrayType, Task, emit, layers, mse, sgd
-from examples import iris
+
+from .. import iris
 
 FLOWERS, BATCH, HIDDEN = 150, 10, 20
 

@@ -125,7 +125,10 @@ def written(name: str, folder: Path) -> Written:
     artifact = emit(task, "c")
     artifact.write(folder)
     (folder / "main.c").write_text(main(artifact, batches))
-    return Written(task.name, folder, numbers(task, batches))
+    wanted = numbers(task, batches)
+    if "prepared" in json.loads(artifact.files["manifest.json"]):
+        wanted["predict_prepared"] = wanted["predict"]
+    return Written(task.name, folder, wanted)
 
 
 @dataclass(frozen=True)
@@ -168,6 +171,8 @@ def main(artifact: Artifact, batches: Sequence[Batch]) -> str:
     functions = {f["name"].removeprefix(f"{told['prefix']}_"): f for f in told["functions"]}
     calls = [Call("step", f"step {i}", batch, functions["step"]) for i, batch in enumerate(batches)]
     calls += [Call(name, name, batches[0], functions[name]) for name in ("loss", "predict")]
+    if "prepared" in told:
+        calls.append(Call("predict_prepared", "predict_prepared", batches[0], functions["predict"]))
     return environment.get_template("c_main.c.j2").render(told=told, calls=calls, seed=SEED)
 
 

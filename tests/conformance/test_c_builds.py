@@ -35,6 +35,8 @@ NEEDS_ZIG = pytest.mark.skipif(
     reason="ziglang, the compiler for other machines, is not installed",
 )
 NEEDS_NODE = pytest.mark.skipif(not shutil.which("node"), reason="no node on this machine")
+QEMU = shutil.which("qemu-aarch64") or shutil.which("qemu-aarch64-static")
+NEEDS_QEMU = pytest.mark.skipif(not QEMU, reason="no qemu-aarch64 on this machine (Debian: qemu-user)")
 NEEDS_VALGRIND = pytest.mark.skipif(
     not shutil.which("valgrind") or not Path("/usr/include/valgrind/memcheck.h").exists(),
     reason="no valgrind on this machine, or not its header",
@@ -125,6 +127,13 @@ def test_cross_compiled_programs(model, machine):
 
 
 @NEEDS_ZIG
+@NEEDS_QEMU
+def test_neon_computes_the_same(model):
+    flags = ["-O2", SIMD, "-ffp-contract=fast", "-static", "-target", "aarch64-linux-musl"]
+    assert_right(model, output(QEMU, build(model, *flags, to="neon", compiler=ZIG), STEPS))
+
+
+@NEEDS_ZIG
 @NEEDS_NODE
 @pytest.mark.parametrize("vectors", ["-msimd128", "-DGEMM_SCALAR"])
 def test_webassembly_computes_the_same(model, vectors):
@@ -164,4 +173,4 @@ def test_builders_define_the_macros_that_the_source_tests(tmp_path):
         names = re.findall(defined, "".join(builders))
         assert names
         for name in names:
-            assert f"#ifdef {name}\n" in source
+            assert re.search(rf"#ifn?def {name}\n", source), name

@@ -80,6 +80,27 @@ def test_the_command_line_lists_the_plug_in(installed, command, row):
     assert re.search(row, done.stdout), done.stderr
 
 
+def test_one_call_runs_every_operation_on_a_target(installed):
+    """The target `scalar` prints plain Python on numbers, so most examples, which are arrays, differ."""
+    program = """
+from catgrad.testing import conformance
+
+conformance("numpy").check()
+found = conformance("scalar")
+rows = {row.operation: row for row in found.rows}
+assert rows["Exp"].forward.startswith("Exp-"), rows["Exp"]
+assert "Tanh has none" in rows["Tanh"].forward, rows["Tanh"]
+try:
+    found.check()
+except AssertionError as error:
+    assert "scalar differs from the reference" in str(error)
+else:
+    raise SystemExit("it must differ")
+"""
+    done = subprocess.run([sys.executable, "-c", program], env=installed, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
 def test_a_missing_macro_is_named(installed):
     program = (
         "from catgrad import *\nfrom catgrad.testing import run_on\nfrom catgrad.backend import get_backend\n"

@@ -213,7 +213,7 @@ def texts(function):
     found = []
     for kernel in kernels(lowered.steps):
         interface = Interface(kernel, plan)
-        text = KernelPrinter(interface, MACHINE, dialect, {}, companion).print("kernel")
+        text = KernelPrinter(interface, MACHINE, dialect, {}, companion, {}).print("kernel")
         found.append(
             (Signature(kernel, plan).kernel_key, (text.sizes, text.parameters, text.lines, text.scratch))
         )

@@ -6,8 +6,8 @@ import pytest
 
 from catgrad import Dim, Functions, NdArrayType, Task, build, layers, mse, sgd
 from catgrad.learn.entries import functions_program, program
-from catgrad.learn.signatures import SIGNATURES
 from catgrad.programs.ports import INITIAL, TABLES, Kind, Role
+from catgrad.programs.signatures import SIGNATURES
 from tests.models import TASKS
 
 N, X = Dim("n"), NdArrayType((3,))

@@ -9,6 +9,7 @@ from pathlib import Path
 import jinja2
 import numpy as np
 import pytest
+from catgrad.backends.c.machine import PACKING
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -18,8 +19,10 @@ pytestmark = pytest.mark.skipif(GCC is None, reason="there is no gcc")
 ROOT = Path(__file__).parents[2]
 FLAGS = ["-std=c11", "-fno-math-errno", "-fno-trapping-math"]
 FLAGS += ["-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wsign-conversion", "-Wshadow", "-Werror"]
+TILES = ["-DGEMM_HEIGHT=10", "-DGEMM_DEPTH=48", "-DGEMM_COLUMNS=192"]
 BUILDS = {
     "native": ["-O3", "-march=native", "-fopenmp", "-ffp-contract=fast", "-DGEMM_PARALLEL_FLOPS=0"],
+    "other tiles": ["-O3", "-march=native", "-Wno-unknown-pragmas", "-ffp-contract=fast", *TILES],
     "baseline": ["-O2", "-fopenmp-simd"],
     "scalar": ["-O1", "-Wno-unknown-pragmas", "-DGEMM_SCALAR"],
 }
@@ -42,6 +45,7 @@ MAPS = {
     "cos": np.cos,
 }
 USED = [f"{name}_f32" for name in (*MAPS, "maximum", "minimum", "sign")]
+USED += ["near_sin_f32", "near_cos_f32"]
 USED += ["maximum_f64", "minimum_f64", "sign_f64", "sigmoid_f64", "gemm_f32", "gemm_f64"]
 USED += ["gemm_nested_f32", "gemm_nested_f64"]
 USED += ["gemm_packed_f32", "gemm_packed_f64", "f16_to_f32", "f32_to_f16", "bf16_to_f32", "f32_to_bf16"]
@@ -55,7 +59,7 @@ def library(request, tmp_path_factory):
     )
     folder = tmp_path_factory.mktemp(request.param)
     text = environment.get_template("c_runtime.c.j2").render(
-        used=set(USED), names=USED, inline="static inline"
+        used=set(USED), names=USED, inline="static inline", packing=PACKING
     )
     (folder / "runtime.c").write_text(text)
     command = [
@@ -98,7 +102,7 @@ def inputs():
     """Draw floats of all sizes, and many where the function is neither flat nor linear."""
     rng = np.random.default_rng(0)
     sizes = np.arange(0, 2**32, 9973, dtype=np.uint64).astype(np.uint32).view(np.float32)
-    near = [rng.uniform(-r, r, 100_000) for r in (1, 4, 20, 110, 8192)]
+    near = [rng.uniform(-r, r, 100_000) for r in (1, 4, 20, 110, 65536)]
     return np.concatenate([sizes, *(n.astype(np.float32) for n in near)])
 
 
@@ -128,6 +132,14 @@ def test_functions_of_special_values(library, name):
     assert ulps(y, exact).max() <= 2
     known = ~np.isnan(y)
     assert np.array_equal(np.signbit(y[known]), np.signbit(rounded[known]))
+
+
+@pytest.mark.parametrize("name", ["sin", "cos"])
+def test_versions_near_0_have_the_same_bits(library, name):
+    x = np.concatenate([inputs(), SPECIAL, np.float32([65536, -65536])])
+    x = np.ascontiguousarray(x[~(np.abs(x) > 65536)])
+    y, expected = (call(library, f"{each}{name}_f32", x) for each in ("near_", ""))
+    np.testing.assert_array_equal(y.view(np.uint32) * ~np.isnan(y), expected.view(np.uint32) * ~np.isnan(x))
 
 
 @settings(max_examples=50, deadline=None)
@@ -200,11 +212,7 @@ def product(library, name, m, n, k, a_layout, b_layout, gap, add, seed=0, random
     c = rng.integers(-4, 5, (m, n + 3)).astype(dtype)
     expected = c.copy()
     expected[:, :n] = a.astype(float) @ b.astype(float) + add * expected[:, :n]
-    size = PACKED
-    if "packed" in name:
-        sized = getattr(library, f"packed_size_{name[-3:]}")
-        sized.restype = ctypes.c_ssize_t
-        size = sized(ctypes.c_ssize_t(k), ctypes.c_ssize_t(n))
+    size = min(m, PACKING.strips) * (256 + 64 // dtype().itemsize) if "packed" in name else PACKED
     room = np.full(size + 80, 7, dtype)
     start = -room.ctypes.data % 64 // room.itemsize
     packed = room[start:]
@@ -235,7 +243,10 @@ def product(library, name, m, n, k, a_layout, b_layout, gap, add, seed=0, random
 @example("gemm_f64", 9, 11, 300, "row", "column", 2, False, 1)
 @example("gemm_f32", 64, 600, 800, "row", "row", 0, True, 1)  # the first strip of A copies B
 @example("gemm_f32", 530, 140, 257, "row", "row", 2, False, 1)  # B is copied first
+@example("gemm_f32", 1, 300, 70, "row", "column", 1, True, 1)  # a row: scalar products
+@example("gemm_f64", 1, 300, 70, "row", "row", 1, True, 1)  # a row: wide tiles, and the rest
 @example("gemm_f64", 100, 560, 300, "row", "column", 0, True, 3)
+@example("gemm_packed_f32", 250, 200, 300, "row", "column", 0, True, 2)  # A is copied in two blocks
 def test_products_are_exact(library, name, m, n, k, a_layout, b_layout, gap, add, threads):
     library.set_threads(threads)
     c, expected = product(library, name, m, n, k, a_layout, b_layout, gap, add)
@@ -244,7 +255,9 @@ def test_products_are_exact(library, name, m, n, k, a_layout, b_layout, gap, add
 
 @pytest.mark.parametrize("layout", ["row", "column"])
 @pytest.mark.parametrize("name", ["gemm_f32", "gemm_f64", "gemm_packed_f32"])
-@pytest.mark.parametrize(("m", "n", "k"), [(300, 70, 600), (33, 1100, 300), (9, 40, 257), (257, 129, 64)])
+@pytest.mark.parametrize(
+    ("m", "n", "k"), [(2000, 130, 30), (300, 70, 600), (33, 1100, 300), (9, 40, 257), (257, 129, 64)]
+)
 def test_products_have_the_same_bits_for_any_number_of_threads(library, name, m, n, k, layout):
     results = []
     for threads in (1, 2, 3, 7):

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from catgrad import emit
-from catgrad.backend import get_backend
+import catgrad
+from catgrad import Functions, NdArrayType, build, emit, layers, ops
+from catgrad.backend import backends, get_backend
 from catgrad.frontends.torch.registry import REGISTRY
-from examples.iris import linear
+from catgrad.testing import operation_cases
+from examples.iris import hidden, linear
 from examples.lstm import lstm
 from tests.conformance.torch_backend import register
 
@@ -34,6 +38,9 @@ def test_the_readme_runs():
     places = list(map(emit(lstm()).source.find, excerpts(loop)))
     assert -1 not in places
     assert places == sorted(places)
+    [in_c] = re.findall(r"```c\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
+    source = emit(hidden(), "c").source
+    assert all(part in source for part in excerpts(in_c))
     namespace: dict[str, object] = {}
     for block in code:
         exec(block, namespace)
@@ -59,14 +66,17 @@ PRINTING = [
     *sorted((ROOT / "docs/howto").glob("*.md")),
     ROOT / "docs/tutorial/scratch.md",
     ROOT / "docs/tutorial/pytorch.md",
+    ROOT / "docs/tutorial/neuron-to-gpt.md",
     ROOT / "docs/explanation/numbers.md",
+    ROOT / "docs/reference/command-line.md",
 ]
 
 
 @pytest.mark.parametrize("page", PRINTING, ids=lambda p: f"{p.parent.name}/{p.name}")
 def test_the_howtos_run(page, tmp_path, monkeypatch, capsys):
     """Each page prints the indented text below its code."""
-    if page.stem in ("c", "cuda", "ggml", "scratch") and (reason := get_backend(page.stem).missing()):
+    target = {"neuron-to-gpt": "c"}.get(page.stem, page.stem)
+    if target in ("c", "cuda", "ggml", "scratch") and (reason := get_backend(target).missing()):
         pytest.skip(reason)
     if page.stem == "scratch-tokenizers":
         pytest.importorskip("tokenizers", reason="the library tokenizers is not installed")
@@ -102,6 +112,72 @@ def test_the_kernels_shown_are_emitted(page, target, language, tasks, count):
         assert any(-1 not in found for found in places), block
 
 
+ELSEWHERE = {
+    "docs/tutorial/first-model.md", "README.md", "docs/explanation/loops.md",
+    "docs/explanation/gpu-schedules.md", "docs/explanation/numpy-speed.md",
+    "docs/reference/scratch-language.md",
+    "CONTRIBUTING.md",
+    "docs/explanation/cuda-simulator.md",  # by test_cuda_wrong_kernels.py
+}  # fmt: skip
+"""Pages whose code is run by a test of their own."""
+
+
+def test_no_page_has_code_that_no_test_runs():
+    pages = {page for page in [*PAGES, ROOT / "CONTRIBUTING.md"] if python_blocks(page)}
+    assert pages == {*PRINTING, *(ROOT / page for page in ELSEWHERE)}
+
+
+def test_the_convolution_shown_is_emitted():
+    [block] = python_blocks(ROOT / "docs/explanation/numpy-speed.md")
+    images, filters = NdArrayType((8, 32, 64, 64)), NdArrayType((16, 32, 3, 3))
+    term = build(lambda x, weight: ops.conv(x, layers.label("weight", weight), padding=1), [images, filters])
+    source = emit(Functions({"f": term})).source
+    for line in block.splitlines():
+        code = line.partition("  #")[0].partition(" = ")[2].replace("weight", "").replace("lowered_1", "")
+        assert re.sub(r"\w+", "", code) in re.sub(r"\w+", "", source)
+
+
+def test_the_sprite_shown_is_assembled():
+    text = (ROOT / "docs/reference/scratch-language.md").read_text(encoding="utf-8")
+    [program] = re.findall(r"```text\n(.*?)```", text, re.DOTALL)[:1]
+    namespace = {"text": program}
+    for block in python_blocks(ROOT / "docs/reference/scratch-language.md"):
+        exec(block, namespace)
+    assert namespace["data"].startswith(b"PK")
+
+
+def test_the_operation_shown_is_a_whole_declaration():
+    """Run in another process, as a declaration registers its operation."""
+    [block] = python_blocks(ROOT / "CONTRIBUTING.md")
+    program = f"""
+import numpy as np
+from catgrad import NdArrayType
+from catgrad.ops import softplus, tanh
+from catgrad.ops.activations import FloatMap
+from catgrad.terms.term import singleton
+from catgrad.testing import check_conformance, check_derivative, in_float64, operation_cases
+
+{block}
+check_derivative(singleton(mish, in_float64(NdArrayType((2, 3)))))
+for case in operation_cases():
+    if case.name.startswith("Mish"):
+        check_conformance("numpy", case)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+COMMANDS = re.findall(r"^    catgrad (.+?)(?: +#.*)?$", (ROOT / "README.md").read_text(), re.MULTILINE)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_commands_of_the_readme_run(command, tmp_path):
+    line = [sys.executable, "-m", "catgrad.cli", *command.split()]
+    done = subprocess.run(line, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout
+
+
 def test_the_reference_lists_every_module():
     files = [path.relative_to(ROOT).with_suffix("") for path in (ROOT / "catgrad").rglob("*.py")]
     modules = {".".join(file.parts) for file in files if not file.name.startswith("__")}
@@ -118,6 +194,21 @@ def test_links_have_targets(page):
     for target in re.findall(r"\]\(([^)#]+)\)", prose):
         if not target.startswith("http"):
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def slugs(page: Path) -> set[str]:
+    """Return the anchors of the headings of a page."""
+    headings = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    plain = (re.sub(r"[^\w\s-]", "", heading).strip().lower() for heading in headings)
+    return {re.sub(r"[\s-]+", "-", heading) for heading in plain}
+
+
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "CONTRIBUTING.md"], ids=lambda p: str(p.relative_to(ROOT)))
+def test_links_have_anchors(page):
+    for target, anchor in re.findall(r"\]\(([^)#]*)#([^)]+)\)", page.read_text(encoding="utf-8")):
+        if not target.startswith("http"):
+            found = page.parent / target if target else page
+            assert anchor in slugs(found), f"{page.name} links to {target}#{anchor}"
 
 
 def test_the_figures_of_the_readme_are_those_of_the_benchmark():
@@ -140,6 +231,22 @@ def test_the_page_of_emitted_c_has_every_row_that_was_measured():
     page = (ROOT / "docs/explanation/c-speed.md").read_text(encoding="utf-8")
     for table in cpu_page.tables(kept.read().rows):
         assert table in page
+
+
+def test_the_page_of_support_has_every_operation_and_target():
+    """The results are kept beside it; `python -m tools.list_support` adds those that are missing."""
+    from tools.list_support import KEPT, PAGE, page
+
+    columns = json.loads(KEPT.read_text(encoding="utf-8"))
+    assert set(columns) == set(backends())
+    operations = {case.operation for case in operation_cases()}
+    assert all(set(column) == operations for column in columns.values())
+    assert PAGE.read_text(encoding="utf-8") == page(columns)
+
+
+def test_the_citation_has_the_version():
+    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert re.findall(r"^version: (.+)$", citation, re.MULTILINE) == [catgrad.__version__]
 
 
 def test_the_page_of_families_has_every_row_that_was_measured():
@@ -167,16 +274,16 @@ def test_the_page_of_microcontrollers_has_every_row_that_was_measured():
 
 
 def test_the_command_line_has_the_commands_and_options_of_its_page():
-    from typer.main import get_command
-
-    from catgrad.cli.commands import app
+    from catgrad.cli.commands import command
 
     page = (ROOT / "docs/reference/command-line.md").read_text(encoding="utf-8")
-    commands = get_command(app).commands
+    commands = command().commands
     listed = re.findall(r"^\| `catgrad (\w+)", page, re.MULTILINE)
-    assert listed == ["emit", "compile", "verify", "draw", "targets", "ops", "doctor"]
+    assert listed == [
+        "emit", "compile", "verify", "draw", "check", "certify", "save", "hash", "targets", "ops", "doctor",
+    ]  # fmt: skip
     assert set(commands) == set(listed)
-    for name, command in commands.items():
-        for option in (text for each in command.params for text in each.opts if text.startswith("-")):
+    for name, found in commands.items():
+        for option in (text for each in found.params for text in each.opts if text.startswith("-")):
             rows = [row for row in page.splitlines() if f"`{option}" in row]
-            assert any(f"`{name}`" in row for row in rows), f"{option} of {name}"
+            assert any(f"`{name}`" in row or "| all |" in row for row in rows), f"{option} of {name}"

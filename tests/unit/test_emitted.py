@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import ast
 import os
-import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,6 +17,7 @@ from catgrad.programs.ports import Kind, Role
 from catgrad.programs.program import Program, evaluate, lower
 from catgrad.testing import run_on
 from tests.models import TASKS, mlp
+from tests.pythons import interpreter
 from tests.targets import on
 
 
@@ -304,13 +303,7 @@ print(losses, {a.dtype.name for a in learner.parameters.values()})
 @pytest.fixture(scope="session")
 def bare_python(tmp_path_factory):
     """Return a Python 3.13 with NumPy 2 and nothing else."""
-    installed = sorted(Path.home().glob(".pyenv/versions/3.13*/bin/python3.13"))
-    candidates = [path for path in [shutil.which("python3.13"), *installed] if path]
-    # pyenv's shims are on the PATH even where the version they stand for is not selected.
-    works = [p for p in candidates if subprocess.run([p, "--version"], capture_output=True).returncode == 0]
-    if not works:
-        pytest.skip("no python3.13 on this machine, in which to run emitted code without catgrad")
-    python = works[0]
+    python = interpreter("3.13")
     folder = tmp_path_factory.mktemp("bare") / "venv"
     subprocess.run([python, "-m", "venv", folder], check=True)
     subprocess.run([folder / "bin/pip", "install", "--quiet", "numpy>=2,<3"], check=True, capture_output=True)

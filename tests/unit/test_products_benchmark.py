@@ -6,6 +6,7 @@ import shutil
 from dataclasses import replace
 
 import pytest
+from catgrad.backends.c.machine import PACKING
 
 from benchmarks import products
 from benchmarks.kernels import library
@@ -31,5 +32,7 @@ def test_goals_that_are_missed_are_red():
 @pytest.mark.parametrize("layout", ["NN", "NT", "TN"])
 def test_a_product_is_checked_and_measured(monkeypatch, layout):
     monkeypatch.setattr(products, "ROUNDS", 2)
-    row = measured(library("products", used={"gemm_f32", "gemm_packed_f32"}), {}, 20, 70, 40, layout)
+    row = measured(
+        library("products", used={"gemm_f32", "gemm_packed_f32"}, packing=PACKING), {}, 20, 70, 40, layout
+    )
     assert row.best.keys() == {OURS, PACKED, PEAK, READING} and all(t > 0 for t in row.best.values())

@@ -16,7 +16,7 @@ from catgrad.terms.term import check_functional, edges
 from examples import digits
 from tests.models import mlp
 from tests.targets import on
-from tests.unit.test_cli import NEEDS_DOT, run
+from tests.unit.test_cli import run
 
 ROWS = NdArrayType((Dim("n"), 3))
 BATCH, INPUT, OUTPUT = NdArrayType((Dim("batch"),)), NdArrayType((4,)), NdArrayType((3,))
@@ -125,7 +125,6 @@ def test_the_neighbours_of_an_operation_are_a_term():
     assert edges(whole)[place].op == every[7].op
 
 
-@NEEDS_DOT
 def test_the_command_line_draws_the_first_nan(tmp_path):
     code = (
         "from catgrad import Dim, NdArrayType, Task, build, mse, ops, sgd\\n"

@@ -7,7 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from catgrad.backend import Backend
+from catgrad.manifest import terms_sha256
 from catgrad.programs.ports import Kind, Role
+from catgrad.programs.program import Program
 from catgrad.terms.state import Slot
 
 from .entries import Entry, Value
@@ -16,6 +18,7 @@ from .interface import Interface
 
 def manifest(
     backend: Backend,
+    program: Program,
     entries: Mapping[str, Entry],
     interface: Interface | None,
     tables: Sequence[tuple[str, Slot, bool]],
@@ -23,6 +26,7 @@ def manifest(
     """Describe each function: its custom block, and the lists of its arguments and results."""
     content = {
         "vm": backend.options.vm,
+        **terms_sha256(program),
         "tables": {slot.name: {"list" if is_list else "variable": name} for name, slot, is_list in tables},
         "functions": {name: _entry(entry, interface) for name, entry in entries.items()},
     }

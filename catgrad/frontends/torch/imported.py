@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any
 
 import numpy as np
 
 from catgrad.errors import OptionError
+from catgrad.frontends.imported import Imported as Imported
+from catgrad.frontends.imported import alike
 from catgrad.frontends.torch import (  # noqa: F401  # each registers a family of operations
     activations,
     alignment,
@@ -58,10 +59,7 @@ from catgrad.frontends.torch.operands import type_of
 from catgrad.frontends.torch.pairs import require_real
 from catgrad.frontends.torch.registry import require
 from catgrad.frontends.torch.tensors import constant, held
-from catgrad.initialisers import ZEROS, Drawn, Filled, Normal, Stored
-from catgrad.learn.checks import Loss
-from catgrad.learn.optimiser import Optimiser
-from catgrad.learn.task import Task
+from catgrad.initialisers import Filled, Stored
 from catgrad.ops.literal import is_uniform
 from catgrad.terms.build import build
 from catgrad.terms.state import Buffer, Parameter, Update
@@ -69,32 +67,6 @@ from catgrad.terms.structural import Assume
 from catgrad.terms.term import Term
 from catgrad.terms.var import Var
 from catgrad.types import Array, NdArrayType, as_numpy
-
-BLOCK_ELEMENTS = 65536
-
-
-@dataclass(frozen=True)
-class Imported:
-    """An imported model X → Y, whose learners begin with the values of the module.
-
-    `parameters` have the names of the module's state_dict, in the order of the model. `buffers` are the
-    arrays that training mode updates, and constants of more than 1000 elements, too large for source text.
-    `inputs` are the types of X by the names of forward's arguments. `inference` is the model in evaluation
-    mode if it is more than `model` without dropout and with running statistics. `aliases` maps further names
-    of tied parameters to the first.
-    """
-
-    name: str
-    model: Term
-    parameters: Mapping[str, Array]
-    inputs: Mapping[str, NdArrayType]
-    buffers: Mapping[str, Array] = field(default_factory=dict)
-    inference: Term | None = None
-    aliases: Mapping[str, str] = field(default_factory=dict)
-
-    def task(self, optimiser: Optimiser, loss: Loss, labels: tuple[NdArrayType, ...] | None = None) -> Task:
-        """Compose the model with an optimiser and a loss. Raises: as `Task`"""
-        return Task(self.model, optimiser, loss, self.name, labels, inference=self.inference)
 
 
 def from_torch(
@@ -216,7 +188,7 @@ class _Importer:
         if name not in self.variables:
             value = self.parameters[name] = np.array(as_numpy(tensor))
             self.variables[name] = Parameter(
-                name, type_of(tensor), Stored(value, _alike), outputs_first=True
+                name, type_of(tensor), Stored(value, alike), outputs_first=True
             )()
         return self.variables[name]
 
@@ -254,32 +226,6 @@ def _trained(module: Any, trainable: str | Sequence[str]) -> dict[str, str]:
         for name, p in every.items()
         if p.requires_grad and any(fnmatchcase(name, pattern) for pattern in patterns)
     }
-
-
-def _alike(value: Array) -> Drawn:
-    """Return the distribution of `init`: normal, with the mean and deviation of the module's values."""
-    with np.errstate(invalid="ignore", over="ignore"):  # mean and deviation of numbers that are not finite
-        mean, deviation = map(float, map(np.float32, _moments(value)))
-    if not np.isfinite([mean, deviation]).all():
-        return ZEROS
-    return Normal(mean, deviation) if deviation else Filled(mean)
-
-
-def _moments(value: Array) -> tuple[float, float]:
-    """Return the mean and the standard deviation of all elements, or zeros if there are none.
-
-    Only one block at a time is in double precision, as copies would have several times the array's size. Sums
-    are of differences from the first element, so those of equal elements are 0.
-    """
-    if not value.size:
-        return 0.0, 0.0
-    flat = value.reshape(-1)
-    first, total, squares = float(flat[0]), 0.0, 0.0
-    for start in range(0, flat.size, BLOCK_ELEMENTS):
-        block = flat[start : start + BLOCK_ELEMENTS].astype(np.float64) - first
-        total, squares = total + float(block.sum()), squares + float(np.dot(block, block))
-    mean = total / flat.size
-    return first + mean, float(np.sqrt(max(0.0, squares / flat.size - mean * mean)))
 
 
 def _changed(program: Any, train: bool) -> frozenset[str]:

@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from catgrad import ops
 from catgrad.dims import numbers
+from catgrad.frontends import imported
 from catgrad.frontends.torch.operands import type_of
-from catgrad.initialisers import Stored
-from catgrad.ops.literal import MAX_LITERAL_ELEMENTS, is_uniform
-from catgrad.terms.state import Buffer
 from catgrad.types import Array, NdArrayType, as_numpy, symbols
 
 SMALLEST_EXAMPLE = 3
@@ -24,16 +21,8 @@ def held(program: Any, spec: Any) -> Any:
 
 
 def constant(name: str, tensor: Any, buffers: dict[str, Array]) -> Any:
-    """Turn a constant tensor into a variable: a literal, or a buffer of this name, added to `buffers`.
-
-    A buffer has more than 1000 elements, which are not all equal.
-    """
-    type = type_of(tensor)
-    value = as_numpy(tensor).astype(type.dtype.numpy)
-    if value.size <= MAX_LITERAL_ELEMENTS or is_uniform(value):
-        return ops.array(value, type.dtype)
-    buffers[name] = value
-    return Buffer(name, type, Stored(value))()
+    """Turn a constant tensor into a variable: a literal, or a buffer of this name, added to `buffers`."""
+    return imported.constant(name, as_numpy(tensor).astype(type_of(tensor).dtype.numpy), buffers)
 
 
 def example_sizes(types: Sequence[NdArrayType]) -> dict[str, int]:

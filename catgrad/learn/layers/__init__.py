@@ -56,3 +56,7 @@ __all__ = [
     "sigmoid", "silu", "softmax", "softplus", "swiglu", "tanh", "transformer_block", "update",
     "upsample_nearest",
 ]  # fmt: skip
+
+
+def __dir__() -> list[str]:
+    return __all__

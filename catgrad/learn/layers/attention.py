@@ -7,6 +7,7 @@ from typing import Any
 from catgrad import ops
 from catgrad.errors import OptionError, ShapeError
 from catgrad.initialisers import ZEROS, Initial, fan_in_uniform, xavier_uniform
+from catgrad.learn.layers.arguments import checked
 from catgrad.learn.layers.basic import affine
 from catgrad.learn.layers.memory import POSITION, remembering, require_one
 from catgrad.learn.layers.norms import layer_norm
@@ -21,6 +22,7 @@ from catgrad.terms.term import Term, obj
 from catgrad.types import NdArrayType
 
 
+@checked
 def attention(
     A: NdArrayType,
     B: NdArrayType,
@@ -119,6 +121,7 @@ def _heads(
     return kv_heads, head_dim
 
 
+@checked
 def transformer_block(
     A: NdArrayType,
     B: NdArrayType,

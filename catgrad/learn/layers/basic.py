@@ -6,6 +6,7 @@ from typing import Any
 
 from catgrad import ops
 from catgrad.initialisers import ZEROS, Initial, Normal, chosen, fan_in_uniform
+from catgrad.learn.layers.arguments import checked
 from catgrad.learn.layers.parts import Activation, copies, identity, label, parameter, sigmoid
 from catgrad.learn.options import check_integer, positive
 from catgrad.ops.contract import Contract
@@ -18,6 +19,7 @@ from catgrad.types import NdArrayType
 STANDARD_NORMAL = Normal()
 
 
+@checked
 def linear(
     A: NdArrayType,
     B: NdArrayType,
@@ -35,6 +37,7 @@ def linear(
         return build(lambda x: label("out", _product(x, B, C, initial)), [A + B])
 
 
+@checked
 def bias(A: NdArrayType, B: NdArrayType, name: str = "", initial: Initial = ZEROS) -> Term:
     """Bias: y = x + b, the same b for every element of the batch.
 
@@ -46,6 +49,7 @@ def bias(A: NdArrayType, B: NdArrayType, name: str = "", initial: Initial = ZERO
         return build(lambda x: x + copies(parameter("bias", B, first), A + B), [A + B])
 
 
+@checked
 def dense(
     A: NdArrayType,
     B: NdArrayType,
@@ -87,6 +91,7 @@ def affine(
     return linear(A, B, C, name, initial)
 
 
+@checked
 def lora(
     A: NdArrayType,
     B: NdArrayType,
@@ -119,6 +124,7 @@ def lora(
         return build(forward, [A + B])
 
 
+@checked
 def bilinear(
     A: NdArrayType,
     B1: NdArrayType,
@@ -149,6 +155,7 @@ def bilinear(
         return build(forward, [A + B1, A + B2])
 
 
+@checked
 def embedding(
     A: NdArrayType, rows: int, C: NdArrayType, name: str = "embedding", initial: Initial = STANDARD_NORMAL
 ) -> Term:

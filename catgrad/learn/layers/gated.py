@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from catgrad.initialisers import Initial, fan_in_uniform
+from catgrad.learn.layers.arguments import checked
 from catgrad.learn.layers.basic import affine
 from catgrad.learn.layers.parts import Activation, gelu, label, silu
 from catgrad.learn.options import check_integer
@@ -12,6 +13,7 @@ from catgrad.terms.term import Term, obj
 from catgrad.types import NdArrayType
 
 
+@checked
 def gated(
     A: NdArrayType,
     B: NdArrayType,
@@ -39,6 +41,7 @@ def gated(
         return build(lambda x: label("out", down(gate(x) * up(x))), [A + B])
 
 
+@checked
 def swiglu(
     A: NdArrayType,
     B: NdArrayType,
@@ -51,6 +54,7 @@ def swiglu(
     return gated(A, B, hidden, silu, bias, name, initial)
 
 
+@checked
 def geglu(
     A: NdArrayType,
     B: NdArrayType,

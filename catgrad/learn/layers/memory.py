@@ -8,6 +8,7 @@ from typing import Any
 from catgrad import ops
 from catgrad.errors import ShapeError
 from catgrad.initialisers import ZEROS, Initial, chosen
+from catgrad.learn.layers.arguments import checked
 from catgrad.learn.layers.parts import buffer, label, parameter, update
 from catgrad.learn.options import check_integer
 from catgrad.ops.contract import Contract
@@ -23,6 +24,7 @@ POSITION = RunNumber("position", NdArrayType((), Dtype.int64), counts=True)
 """The number of positions since it was last set to 0."""
 
 
+@checked
 def position_embedding(
     A: NdArrayType, B: NdArrayType, memory: int, name: str = "positions", initial: Initial = ZEROS
 ) -> Term:

@@ -6,6 +6,7 @@ from typing import Any
 
 from catgrad import ops
 from catgrad.initialisers import ZEROS, Filled, Initial, chosen
+from catgrad.learn.layers.arguments import checked
 from catgrad.learn.layers.parts import copies, label, parameter
 from catgrad.terms.build import build
 from catgrad.terms.op import scope
@@ -15,6 +16,7 @@ from catgrad.types import NdArrayType
 ONES = Filled(1.0)
 
 
+@checked
 def layer_norm(
     A: NdArrayType,
     B: NdArrayType,
@@ -41,6 +43,7 @@ def layer_norm(
         return build(forward, [A + B])
 
 
+@checked
 def rms_norm(
     A: NdArrayType, B: NdArrayType, epsilon: float = 1e-5, name: str = "norm", initial: Initial = ONES
 ) -> Term:
@@ -58,6 +61,7 @@ def rms_norm(
         return build(forward, [A + B])
 
 
+@checked
 def group_norm(
     x: NdArrayType,
     groups: int,

@@ -7,6 +7,7 @@ from typing import Any
 
 from catgrad import ops
 from catgrad.initialisers import ZEROS, Initialiser
+from catgrad.learn.layers.arguments import require_type
 from catgrad.terms.build import build
 from catgrad.terms.op import qualified
 from catgrad.terms.state import Buffer, Parameter, Update
@@ -15,6 +16,7 @@ from catgrad.terms.term import Term
 from catgrad.types import NdArrayType
 
 Activation = Callable[[Iterable[NdArrayType]], Term]
+Pointwise = Callable[[NdArrayType | Iterable[NdArrayType]], Term]
 
 
 def parameter(name: str, type: NdArrayType, initial: Initialiser = ZEROS, outputs_first: bool = False) -> Any:
@@ -45,13 +47,17 @@ def copies(x: Any, type: NdArrayType) -> Any:
     return ops.broadcast(x, type.shape)
 
 
-def pointwise(function: Callable[[Any], Any]) -> Activation:
+def pointwise(function: Callable[[Any], Any]) -> Pointwise:
     """Return a function on one variable as a layer at every object: A₁ ⊗ … ⊗ Aₙ to itself, wire by wire."""
 
     def layer(types: NdArrayType | Iterable[NdArrayType]) -> Term:
-        every = [types] if isinstance(types, NdArrayType) else list(types)
+        every = list(types) if isinstance(types, Iterable) else [types]
+        for each in every:
+            require_type("the types of a layer", each)
         return build(lambda *xs: [function(x) for x in xs], every)
 
+    name = getattr(function, "__name__", type(function).__name__.lower())
+    layer.__name__, layer.__qualname__ = name, f"layers.{name}"
     layer.__doc__ = f"{function.__doc__ or type(function).__doc__}"
     return layer
 

@@ -8,6 +8,7 @@ from typing import Any
 from catgrad import ops
 from catgrad.errors import ShapeError
 from catgrad.initialisers import Initial, chosen, fan_in_uniform
+from catgrad.learn.layers.arguments import checked
 from catgrad.learn.layers.parts import copies, label, parameter
 from catgrad.terms.build import build
 from catgrad.terms.op import scope
@@ -39,6 +40,7 @@ def gru_cell(gates: Any, recurrent: Recurrent, state: Any) -> Any:
     return (h,), h
 
 
+@checked
 def lstm(
     A: NdArrayType, B: NdArrayType, C: NdArrayType, name: str = "lstm", initial: Initial | None = None
 ) -> Term:
@@ -57,6 +59,7 @@ def lstm(
     return _recurrent(A, B, C, 4, 2, lstm_cell, name, initial)
 
 
+@checked
 def gru(
     A: NdArrayType, B: NdArrayType, C: NdArrayType, name: str = "gru", initial: Initial | None = None
 ) -> Term:

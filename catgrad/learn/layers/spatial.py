@@ -7,6 +7,7 @@ from typing import Any
 from catgrad import ops
 from catgrad.dims import exact_quotient, product
 from catgrad.initialisers import Initial, chosen, fan_in_uniform
+from catgrad.learn.layers.arguments import checked
 from catgrad.learn.layers.parts import label, parameter
 from catgrad.ops.convolution import for_each_axis
 from catgrad.terms.build import build
@@ -17,6 +18,7 @@ from catgrad.types import NdArrayType
 Sizes = int | tuple[int, ...]
 
 
+@checked
 def conv(
     x: NdArrayType,
     channels: int,
@@ -49,6 +51,7 @@ def conv(
         return build(forward, [x])
 
 
+@checked
 def conv_transpose(
     x: NdArrayType,
     channels: int,
@@ -82,6 +85,7 @@ def conv_transpose(
         return build(forward, [x])
 
 
+@checked
 def max_pool(
     x: NdArrayType,
     size: Sizes,
@@ -93,6 +97,7 @@ def max_pool(
     return build(lambda image: ops.max_pool(image, size, stride, padding, dilation), [x])
 
 
+@checked
 def avg_pool(
     x: NdArrayType,
     size: Sizes,
@@ -104,26 +109,31 @@ def avg_pool(
     return build(lambda image: ops.avg_pool(image, size, stride, padding, count_include_pad), [x])
 
 
+@checked
 def adaptive_avg_pool(x: NdArrayType, size: Sizes) -> Term:
     """Adaptive average pooling: the means of `size` bins along each spatial axis of x : [N, C, …]."""
     return build(lambda image: ops.adaptive_avg_pool(image, size), [x])
 
 
+@checked
 def adaptive_max_pool(x: NdArrayType, size: Sizes) -> Term:
     """Adaptive max pooling: the maxima of `size` bins along each spatial axis of x : [N, C, …]."""
     return build(lambda image: ops.adaptive_max_pool(image, size), [x])
 
 
+@checked
 def global_avg_pool(x: NdArrayType) -> Term:
     """Global average pooling: the mean of x : [N, C, …] over all spatial axes, [N, C]."""
     return build(ops.global_avg_pool, [x])
 
 
+@checked
 def upsample_nearest(x: NdArrayType, factor: Sizes) -> Term:
     """Nearest-neighbour upsampling: repeat each element of x : [N, C, …] along each spatial axis."""
     return build(lambda image: ops.upsample_nearest(image, factor), [x])
 
 
+@checked
 def flatten(x: NdArrayType) -> Term:
     """Flatten all axes but the first."""
     return build(lambda image: ops.reshape(image, x.shape[0], -1), [x])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from catgrad.initialisers import Filled
+from catgrad.learn.layers.arguments import checked
 from catgrad.learn.layers.parts import buffer, label, parameter, update
 from catgrad.ops.batch_norm import BatchNorm, copied, tracked
 from catgrad.ops.random import Dropout
@@ -16,6 +17,7 @@ from catgrad.terms.term import Term
 from catgrad.types import Dtype, NdArrayType
 
 
+@checked
 def dropout(x: NdArrayType, rate: float = 0.5, name: str = "dropout") -> Term:
     """Dropout: in training y = x / (1 - rate) with probability 1 - rate, else 0; in evaluation y = x.
 
@@ -28,6 +30,7 @@ def dropout(x: NdArrayType, rate: float = 0.5, name: str = "dropout") -> Term:
     return build(lambda x: Dropout(qualified(name), rate)(x, SEED(), DRAWS()), [x])
 
 
+@checked
 def batch_norm(x: NdArrayType, momentum: float = 0.1, epsilon: float = 1e-5, name: str = "norm") -> Term:
     """Batch normalisation: y = (x - μ) / √(σ² + ε) · w + b for each channel of x : [N, C, …].
 

@@ -7,10 +7,12 @@ from typing import Any
 from catgrad import ops
 from catgrad.errors import ShapeError
 from catgrad.functors import prefixed
+from catgrad.learn.layers.arguments import checked
 from catgrad.terms.build import build
 from catgrad.terms.term import Term, compose
 
 
+@checked
 def sequential(*layers: Term) -> Term:
     """f₁ ; … ; fₙ, with the names of the k-th layer's parameters under `k`, as in torch.nn.Sequential.
 
@@ -21,11 +23,13 @@ def sequential(*layers: Term) -> Term:
     return compose(*(prefixed(str(k), layer) for k, layer in enumerate(layers)))
 
 
+@checked
 def named(name: str, layer: Term) -> Term:
     """Prefix the names of the parameters of a layer with `name.`."""
     return prefixed(name, layer)
 
 
+@checked
 def checkpointed(layer: Term) -> Term:
     """Checkpoint a layer: training saves its arguments only, and recomputes the inner values.
 
@@ -35,6 +39,7 @@ def checkpointed(layer: Term) -> Term:
     return build(lambda *xs: ops.checkpoint(layer, *xs), list(layer.source.table))
 
 
+@checked
 def residual(layer: Term) -> Term:
     """Residual connection: y = x + f(x), wire by wire.
 

@@ -17,3 +17,7 @@ __all__ = [
     "Optimiser", "adadelta", "adafactor", "adagrad", "adam", "adamax", "adamw", "asgd", "clipped",
     "frozen", "grouped", "lion", "muon", "nadam", "radam", "rmsprop", "rprop", "sgd", "sliced",
 ]  # fmt: skip
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -188,4 +188,5 @@ class Signature(Structure):
 
     def _product(self, item: MatMul, target: Hashable) -> Hashable:
         groups = (tuple(map(self.variable_key, group)) for group in (item.rows, item.columns, item.depth))
-        return "matmul", target, *groups, self.key(item.left), self.key(item.right), item.add
+        factors = [self.key(load) for load in (item.left, item.right, item.packed) if load]
+        return "matmul", target, *groups, *factors, item.add

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
@@ -64,10 +64,7 @@ class Index:
     def __add__(self, other: Index | Size) -> Index:
         if not isinstance(other, Index):
             return Index(self.terms, self.constant + other)
-        total = dict(self.terms)
-        for atom, coefficient in other.terms:
-            total[atom] = total.get(atom, 0) + coefficient
-        return _joined(total, self.constant + other.constant)
+        return combined(((self, 1), (other, 1)))
 
     def __mul__(self, factor: Size) -> Index:
         if factor == 0:
@@ -112,15 +109,16 @@ class Index:
 
     def replaced(self, replace: Callable[[Atom], Index | None]) -> Index:
         """Replace some atoms by indices."""
-        result = Index((), self.constant)
+        parts, is_new = list[tuple[Index, Size]](), False
         for atom, coefficient in self.terms:
             new = replace(atom)
             if new is None and isinstance(atom, Quotient):
                 new = quotient(atom.index.replaced(replace), atom.divisor)
             elif new is None and isinstance(atom, Modulo):
                 new = modulo(atom.index.replaced(replace), atom.divisor)
-            result += (index(atom) if new is None else new) * coefficient
-        return result
+            is_new |= new is not None
+            parts.append((index(atom) if new is None else new, coefficient))
+        return combined([*parts, (Index((), self.constant), 1)]) if is_new else self
 
     def substitute(self, values: Mapping[Variable, Index]) -> Index:
         """Substitute indices for variables; scalars that are read stay as they are."""
@@ -128,6 +126,28 @@ class Index:
 
 
 ZERO = Index()
+
+
+def nested_axes(place: Index, variables: Sequence[Variable]) -> list[tuple[Size, Size]]:
+    """Return sizes and strides of the fewest nested axes that variables traverse an array along."""
+    axes: list[tuple[Size, Size]] = []
+    for variable in variables:
+        size, stride = variable.extent, place.coefficient(variable)
+        if axes and axes[-1][1] == stride * size:
+            size = axes.pop()[0] * size
+        axes.append((size, stride))
+    return axes
+
+
+def combined(parts: Iterable[tuple[Index, Size]]) -> Index:
+    """Sum multiples of indices: Σ factor · index."""
+    terms = dict[Atom, Size]()
+    constant: Size = 0
+    for part, factor in parts:
+        for atom, coefficient in part.terms:
+            terms[atom] = terms.get(atom, 0) + coefficient * factor
+        constant = constant + part.constant * factor
+    return _joined(terms, constant)
 
 
 def extent(atom: Atom) -> Size:
@@ -220,7 +240,7 @@ def _exactly(dividend: Size, divisor: Size) -> Size | None:
 def _joined(terms: Mapping[Atom, Size], constant: Size) -> Index:
     """Order the terms, and simplify n · ⌊e / n⌋ + (e mod n) to e."""
     kept = {atom: c for atom, c in terms.items() if c != 0}
-    for atom, c in list(kept.items()):
+    for atom, c in kept.items():
         if isinstance(atom, Modulo):
             other = Quotient(atom.index, atom.divisor)
             if kept.get(other) == c * atom.divisor:

@@ -149,7 +149,7 @@ class MatMul(_Write):
     """The matrix product buffer = left · right over variables of its own; added if `add`.
 
     `rows`, `columns` and `depth` are those of each axis of the product: several if it is nested axes of an
-    operand, as the windows of an image, the outermost first.
+    operand, as the windows of an image, the outermost first. The right operand may be `packed` elsewhere too.
     """
 
     left: Load
@@ -158,6 +158,7 @@ class MatMul(_Write):
     columns: tuple[Variable, ...]
     depth: tuple[Variable, ...]
     add: bool = False
+    packed: Load | None = None
 
     @cached_property
     def reads(self) -> list[Access]:
@@ -166,7 +167,8 @@ class MatMul(_Write):
 
     def map(self, change: Rewriter) -> Self:
         """Rewrite its parts."""
-        return self._with(change, left=change.load(self.left), right=change.load(self.right))
+        packed = {} if self.packed is None else {"packed": change.load(self.packed)}
+        return self._with(change, left=change.load(self.left), right=change.load(self.right), **packed)
 
 
 @dataclass(eq=False)
@@ -317,8 +319,9 @@ def scalars(s: Statement) -> list[Scalar]:
         return []
     if isinstance(s, Check):
         return [s.scalar]
-    own = (s.left, s.right) if isinstance(s, MatMul) else (s.keys if isinstance(s, Sort) else s.scalar,)
-    return [*own, *reads(s.indices)]
+    if isinstance(s, MatMul):
+        return [s.left, s.right, *([s.packed] if s.packed else []), *reads(s.indices)]
+    return [s.keys if isinstance(s, Sort) else s.scalar, *reads(s.indices)]
 
 
 def own_variables(s: Statement) -> tuple[Variable, ...]:

@@ -9,7 +9,7 @@ from functools import cached_property
 from itertools import count
 
 from catgrad.dims import Size, product
-from catgrad.loops.ir.index import Index, Modulo, Quotient, Read, Variable
+from catgrad.loops.ir.index import Index, Modulo, Quotient, Read, Variable, combined
 from catgrad.ops.cast import Cast
 from catgrad.terms.op import Op
 from catgrad.terms.structural import Constant
@@ -81,12 +81,12 @@ class Buffer:
 
     def flat(self, indices: tuple[Index, ...]) -> Index:
         """Compute the offset of an element: Σ indexₐ · strideₐ."""
-        offset = Index()
+        parts = list[tuple[Index, Size]]()
         stride: Size = 1
         for axis in reversed(self.order):
-            offset += indices[axis] * stride
+            parts.append((indices[axis], stride))
             stride = stride * self.type.shape[axis]
-        return offset
+        return combined(parts)
 
 
 class Scalar:

@@ -19,7 +19,8 @@ from catgrad.types import Dtype
 @stage.register
 def _(op: ArrayLiteral, stages: Stages, apply: Apply, position: int) -> None:
     value = apply.outputs[0]
-    stages.arrays[value] = Buffer(stages.name(value), stages.types[value], Space.LITERAL, elements=op.digits)
+    name, type = stages.names.of(value), stages.types[value]
+    stages.arrays[value] = Buffer(name, type, Space.LITERAL, elements=op.digits)
     stages.add([], value)
 
 

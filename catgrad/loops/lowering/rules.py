@@ -12,6 +12,7 @@ from catgrad.loops.ir.scalar import ROW_MAJOR, Buffer, IndexValue, Load, Scalar,
 from catgrad.loops.ir.steps import Step
 from catgrad.loops.lowering.index_maps import Elements, Indices, Source
 from catgrad.loops.lowering.materialise import Choice
+from catgrad.loops.lowering.names import Names
 from catgrad.loops.machine import Machine
 from catgrad.ops.gather import Gather, ScatterAdd
 from catgrad.ops.take import ScatterAddAlongAxis, TakeAlongAxis
@@ -39,11 +40,13 @@ class Stages:
         self.arrays: dict[int, Buffer] = {}
         self.steps: list[Step] = []
         self.checks: list[Step] = []
+        self.names = Names(function)
         self.attended: dict[tuple[Op, Sequence[int]], tuple[Source, Buffer]] = {}
         """Output and logarithms of the rows' sums of attention that is reversed later."""
 
     def emit(self, apply: Apply) -> None:
         """Add the nests of an operation, if its outputs are materialised."""
+        self.names.add(apply)
         self._check(apply)
         for position, value in enumerate(apply.outputs):
             if self.choice.is_stored(value) and value not in self.elements.sources:
@@ -58,18 +61,8 @@ class Stages:
     def array(self, value: int, order: tuple[int, ...] = ROW_MAJOR) -> Buffer:
         """Return the buffer of a value, with its axes in this order unless it exists already."""
         if value not in self.arrays:
-            self.arrays[value] = Buffer(self.name(value), self.types[value], order=order)
+            self.arrays[value] = Buffer(self.names.of(value), self.types[value], order=order)
         return self.arrays[value]
-
-    def name(self, value: int) -> str:
-        """A name for a value: its own, or that of the operation's result; "copy" for arguments of blocks."""
-        known = self.function.names.get(value)
-        if known is not None:
-            return known
-        if value not in self.elements.producer:
-            return "copy"
-        op, operands, _ = self.elements.producer[value][0]
-        return op.result_name(*(self.function.names.get(operand, "") for operand in operands))
 
     def copied(self, array: Buffer, element: Callable[[Indices], Scalar]) -> list[Item]:
         """Loops that define each element of an array."""
@@ -83,7 +76,7 @@ class Stages:
         scalar = self.elements.at(value, probe)
         if order == ROW_MAJOR and isinstance(scalar, Load) and scalar.indices == probe:
             return scalar.buffer
-        array = Buffer(self.name(value), self.types[value], order=order)
+        array = Buffer(self.names.of(value), self.types[value], order=order)
         copies = self.copied(array, lambda i: self.elements.at(value, i))
         for nest in copies:
             if isinstance(nest, Loop):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from catgrad.loops.ir.index import Read, Variable, index, modulo, quotient
+from catgrad.loops.ir.index import Index, Read, Variable, index, modulo, quotient
 from catgrad.loops.ir.nest import Accumulate, Store, nested
 from catgrad.loops.ir.scalar import Bounds, Buffer, Compute, Load, Masked, Scalar, cast, number
-from catgrad.loops.lowering.index_maps import Indices, put, slid
+from catgrad.loops.lowering.index_maps import Indices, Source, put, slid
 from catgrad.loops.lowering.products import summed_variables, terms
 from catgrad.loops.lowering.rules import Stages, stage
 from catgrad.ops.arithmetic import Add
@@ -23,6 +23,9 @@ from catgrad.types import NdArrayType
 @stage.register
 def _(op: Fold, stages: Stages, apply: Apply, position: int) -> None:
     (x,), value = apply.inputs, apply.outputs[0]
+    if op.is_tiled:
+        stages.add(stages.copied(stages.array(value), _tiles(op, stages, x)), value)
+        return
     if stages.machine.gathers:
         _gather_windows(op, stages, x, value)
         return
@@ -32,6 +35,19 @@ def _(op: Fold, stages: Stages, apply: Apply, position: int) -> None:
     others = [v for axis, v in enumerate(loops[:rank]) if axis not in op.axes]
     order = [*others, *loops[rank:], *(loops[axis] for axis in op.axes)]
     _scatter(stages, value, slid(window, at), order, stages.elements.at(x, at), len(others))
+
+
+def _tiles(op: Fold, stages: Stages, x: int) -> Source:
+    """Read each element from the one window that it lies in: i = o · size + k."""
+
+    def at(indices: Indices) -> Scalar:
+        places, within = list(indices), list[Index]()
+        for axis, size in zip(op.axes, op.sizes, strict=True):
+            places[axis] = quotient(indices[axis], size)
+            within.append(modulo(indices[axis], size))
+        return stages.elements.at(x, (*places, *within))
+
+    return at
 
 
 def _gather_windows(op: Fold, stages: Stages, x: int, value: int) -> None:

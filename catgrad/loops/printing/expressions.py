@@ -46,14 +46,14 @@ class Expressions:
 
     def number(self, value: int, dtype: Dtype) -> Text:
         """A number as an expression."""
-        return self._operation(Literal(Constant(NdArrayType((), dtype), value), weak=False), dtype, ())
+        return self._operation(Literal(Constant(NdArrayType((), dtype), value), weak=True), dtype, ())
 
     def text(self, scalar: Scalar) -> Text:
         """The scalar as an expression."""
         if isinstance(scalar, Load):
             return self._load(scalar)
         if isinstance(scalar, Number):
-            literal = Literal(_widened(scalar.constant), weak=False)
+            literal = Literal(_widened(scalar.constant), weak=True)
             return self._operation(literal, scalar.dtype, ())
         if isinstance(scalar, IndexValue):
             return self._macro("as_number", scalar.dtype, self.index(scalar.index))

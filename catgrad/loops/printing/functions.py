@@ -9,7 +9,7 @@ from catgrad.loops.compile import compile_kernels
 from catgrad.loops.ir.index import Index, Variable
 from catgrad.loops.ir.nest import Kernel
 from catgrad.loops.ir.scalar import Buffer, Load, Space
-from catgrad.loops.ir.steps import For, If, Product, Step, every_step
+from catgrad.loops.ir.steps import For, If, Lowered, Product, Step, every_step
 from catgrad.loops.machine import Machine
 from catgrad.loops.memory_plan import planned
 from catgrad.loops.printing.expressions import Expressions
@@ -24,18 +24,18 @@ from catgrad.loops.printing.lines import (
     Literal,
     Pointer,
 )
-from catgrad.naming import Namer
+from catgrad.naming import Namer, common
 from catgrad.printing.dialect import Dialect, Text
 from catgrad.programs.program import Function
 from catgrad.types import Dtype, symbols
 
-KERNELS = ("check", "compute_*")
+KERNELS = ("check", "compute_*", "update_*")
 """Names of kernels, as words and patterns that are reserved in the functions that call them."""
 
 
 @dataclass
 class KernelLibrary:
-    """The kernels and literals that the functions of a program share.
+    """The kernels and literals that the functions of a program share, and the uses of each kernel.
 
     `stored` gives the digits of an element as it is stored.
     """
@@ -46,18 +46,20 @@ class KernelLibrary:
     companion: Companion = none
     stored: Callable[[str, Dtype], str] = lambda digits, dtype: digits
     printed: dict[Hashable, KernelText] = field(default_factory=dict)
+    uses: dict[Hashable, list[Interface]] = field(default_factory=dict)
     literals: dict[Literal, str] = field(default_factory=dict)
 
 
 class FunctionPrinter:
     """Print one function: `texts` are its kernels, of which none before it had the `new` ones.
 
-    The caller defines the `names` of arguments and results.
+    It is compiled unless it is `lowered` already. The caller defines the `names` of arguments and results.
+    The name of a kernel fits all functions of which there is a printer when it is printed.
     """
 
-    def __init__(self, library: KernelLibrary, function: Function) -> None:
+    def __init__(self, library: KernelLibrary, function: Function, lowered: Lowered | None = None) -> None:
         self.library, self.function = library, function
-        self.lowered = compile_kernels(function, library.machine, function.renewed())
+        self.lowered = lowered or compile_kernels(function, library.machine, function.renewed())
         self.plan = planned(self.lowered, library.machine.aligned_bytes, library.machine.packing)
         self.expressions = Expressions(library.dialect, self.name)
         reserved = (*library.dialect.reserved, *KERNELS, *symbols(function.argument_types))
@@ -68,6 +70,10 @@ class FunctionPrinter:
         self._known: dict[Kernel, tuple[KernelText, Interface]] = {}
         self._literals: dict[Buffer, str] = {}
         self._used: set[Buffer] = set()
+        kernels = (step for step in every_step(self.lowered.steps) if isinstance(step, Kernel))
+        self._interfaces = {kernel: Interface(kernel, self.plan) for kernel in kernels}
+        for interface in self._interfaces.values():
+            library.uses.setdefault(interface.signature.kernel_key, []).append(interface)
 
     def name(self, buffer: Buffer) -> str:
         """The name of a buffer, or of the argument that it overwrites."""
@@ -161,7 +167,7 @@ class FunctionPrinter:
     def _kernel(self, kernel: Kernel) -> tuple[KernelText, Interface]:
         """Return the kernel's text, which may be that of an equal one, and its interface."""
         if kernel not in self._known:
-            interface = Interface(kernel, self.plan)
+            interface = self._interfaces[kernel]
             self._declare(interface.buffers)
             self._known[kernel] = self._text(interface), interface
         return self._known[kernel]
@@ -169,12 +175,14 @@ class FunctionPrinter:
     def _text(self, interface: Interface) -> KernelText:
         library, key = self.library, interface.signature.kernel_key
         if key not in library.printed:
-            written = interface.written
-            name = library.namer.fresh(f"compute_{written[0].name}" if written else "check")
+            uses = library.uses[key]
+            buffers = zip(*(use.signature.buffers for use in uses), strict=True)
+            names = (common(buffer.name for buffer in same) or "operand" for same in buffers)
+            hints = dict(zip(interface.signature.buffers, names, strict=True))
             printer = KernelPrinter(
-                interface, library.machine, library.dialect, self._literals, library.companion
+                interface, library.machine, library.dialect, self._literals, library.companion, hints
             )
-            library.printed[key] = printer.print(name)
+            library.printed[key] = printer.print(library.namer.fresh(_title(uses)))
             self.new.append(library.printed[key])
         return library.printed[key]
 
@@ -188,3 +196,11 @@ class FunctionPrinter:
                     self.library.literals[literal] = self.library.namer.fresh(buffer.name)
                     self.new_literals.append(replace(literal, name=self.library.literals[literal]))
                 self._literals[buffer] = self.library.literals[literal]
+
+
+def _title(uses: Sequence[Interface]) -> str:
+    """Name a kernel by what its uses have in common; one that writes nothing checks."""
+    if not uses[0].written:
+        return "check"
+    verbs, arrays = zip(*(use.title for use in uses), strict=True)
+    return f"{verbs[0]}_{common(arrays) or 'arrays'}"

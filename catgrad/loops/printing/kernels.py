@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
 
-from catgrad.dims import Size, product
+from catgrad.dims import product
 from catgrad.loops.ir.dense_stores import initialised
 from catgrad.loops.ir.dependence import first_writes, vector_sums
 from catgrad.loops.ir.hashing import Signature
-from catgrad.loops.ir.index import Index, Variable, quotient, stride
+from catgrad.loops.ir.index import Index, Variable, nested_axes, quotient, stride
 from catgrad.loops.ir.nest import (
     Accumulate,
     Axis,
@@ -41,6 +41,7 @@ from catgrad.loops.printing.lines import (
     Combined,
     Copy,
     Digit,
+    Farther,
     For,
     KernelText,
     Launch,
@@ -54,10 +55,12 @@ from catgrad.loops.printing.lines import (
     Sorting,
     Threads,
     TileProduct,
+    Versions,
     Wait,
     When,
 )
-from catgrad.naming import Namer
+from catgrad.loops.printing.versions import Version, near
+from catgrad.naming import Namer, common
 from catgrad.ops.arithmetic import Add
 from catgrad.printing.dialect import Dialect, Text
 from catgrad.types import Dtype, symbols
@@ -95,6 +98,16 @@ class Interface:
         return [buffer for buffer in self.buffers if buffer in self.changed and not buffer.is_of_kernel]
 
     @property
+    def title(self) -> tuple[str, str]:
+        """A verb, and the name of what it updates, or else of its results or the first array it computes."""
+        replaced = [buffer.alias.name for buffer in self.written if buffer.alias]
+        results = [buffer.name for buffer in self.written if buffer.space is Space.RESULT]
+        # The state that an optimiser has for a parameter is named after it.
+        own = [x for x in replaced if not any(x.endswith(f".{y}") for y in replaced)]
+        names = own or results or [self.written[0].name]
+        return "update" if replaced else "compute", common(names) or names[0]
+
+    @property
     def free(self) -> list[Variable]:
         """The variables of loops around the kernel."""
         bound = bound_variables(self.kernel.body)
@@ -111,9 +124,10 @@ class KernelPrinter:
         dialect: Dialect,
         literals: Mapping[Buffer, str],
         companion: Companion,
+        hints: Mapping[Buffer, str],
     ) -> None:
-        self.interface, self.plan, self.literals = interface, interface.plan, literals
-        self.companion = companion
+        self.interface, self.plan, self.literals, self.hints = interface, interface.plan, literals, hints
+        self.companion, self.near = companion, machine.near
         self.kernel = machine.finish(interface.kernel)
         known = {literals[b] for b in interface.buffers if b.space is Space.LITERAL}
         sizes = symbols(tuple(buffer.type for buffer in interface.buffers))
@@ -177,7 +191,7 @@ class KernelPrinter:
             return self.literals[buffer]
         twin = self.interface.signature.twin(buffer)
         if twin not in self.names:
-            self.names[twin] = self.namer.fresh(twin.name)
+            self.names[twin] = self.namer.fresh(self.hints.get(twin, twin.name))
         return self.names[twin]
 
     def _block(self, items: Sequence[Item], depth: int, around: Loop | None = None) -> list[Line]:
@@ -245,6 +259,24 @@ class KernelPrinter:
         copies = None if self.on_grid else self._copied(loop)
         if copies is not None:
             return copies
+        version = near(loop, self.near) if loop.axis in (Axis.PARALLEL, Axis.VECTOR) else None
+        return [self._versions(loop, version, depth) if version else self._for(loop, depth)]
+
+    def _versions(self, loop: Loop, version: Version, depth: int) -> Versions:
+        """Print a loop twice, and the check that decides; each part declares registers of its own."""
+        declared, farthest = self.declared, self.namer.fresh("farthest")
+        self._counted(loop.variable, depth)
+        self.declared = {*declared}
+        check = [line for let in version.lets for line in self._statement(let, ())]
+        for argument in version.arguments:
+            text = self.expressions.text(argument)
+            check.append(Farther(self.namer.fresh("magnitude"), text, farthest))
+        self.declared = {*declared}
+        fast = self._for(version.loop, depth)
+        self.declared = declared
+        return Versions(farthest, tuple(check), self._for(loop, depth), fast)
+
+    def _for(self, loop: Loop, depth: int) -> For:
         self.in_parallel |= loop.axis is Axis.PARALLEL
         name, extent = self._counted(loop.variable, depth), self.expressions.size(loop.variable.extent)
         vector = loop.axis is Axis.VECTOR
@@ -253,7 +285,7 @@ class KernelPrinter:
         lines = self._guarded(loop, depth + 1)
         self.reductions = {}
         self.in_parallel &= depth > 0
-        return [For(name, extent, lines, loop.axis, tuple(sums.values()), loop.variable.step)]
+        return For(name, extent, lines, loop.axis, tuple(sums.values()), loop.variable.step)
 
     def _tile_product(self, loop: Loop) -> TileProduct:
         """Print the loop over the terms of a product by tensor cores as a whole."""
@@ -419,6 +451,7 @@ class KernelPrinter:
             s.add,
             e.size(self.plan.packed[self.interface.kernel]),
             self.in_parallel,
+            self._name(s.packed.buffer) if s.packed else "",
         )
 
     def _extent(self, group: Sequence[Variable]) -> Text:
@@ -426,16 +459,9 @@ class KernelPrinter:
         return self.expressions.size(product(tuple(v.extent for v in group)))
 
     def _axes(self, place: Index, group: Sequence[Variable]) -> tuple[tuple[Text, Text], ...]:
-        """Return sizes and strides of the fewest nested axes that variables traverse an operand along."""
-        merged: list[tuple[Size, Size]] = []
-        for variable in group:
-            extent, stride = variable.extent, place.coefficient(variable)
-            if merged and merged[-1][1] == stride * extent:
-                extent = merged.pop()[0] * extent
-            merged.append((extent, stride))
-        return tuple(
-            (self.expressions.size(extent), self.expressions.size(stride)) for extent, stride in merged
-        )
+        """Print the sizes and strides of nested axes."""
+        size = self.expressions.size
+        return tuple((size(extent), size(stride)) for extent, stride in nested_axes(place, group))
 
     def _sorting(self, s: Sort) -> Sorting:
         e, own = self.expressions, (s.along,)

@@ -41,6 +41,27 @@ class For:
 
 
 @dataclass(frozen=True)
+class Farther:
+    """The magnitude of an argument, in a register, as the new `farthest` if it is greater."""
+
+    name: str
+    argument: str
+    farthest: str
+    kind: str = "Farther"
+
+
+@dataclass(frozen=True)
+class Versions:
+    """A loop, or the one that is `near` if no argument is far from 0; a check finds the farthest."""
+
+    farthest: str
+    check: tuple[Line, ...]
+    loop: For
+    near: For
+    kind: str = "Versions"
+
+
+@dataclass(frozen=True)
 class Digit:
     """A variable whose value is a digit of the number of an iteration."""
 
@@ -177,7 +198,7 @@ class Product:
 
     Addresses of factors are followed by their two axes, each as sizes and strides of nested axes, the
     outermost first; that of the result by the stride of its rows. It packs
-    operands at an `offset` in the scratch memory.
+    operands at an `offset` in the scratch memory; the right one may be at `packed`.
     """
 
     dtype: Dtype
@@ -188,6 +209,7 @@ class Product:
     add: bool
     offset: Text
     parallel: bool = False
+    packed: str = ""
     kind: str = "Product"
 
     @property
@@ -219,6 +241,8 @@ class Require:
 
 Line = (
     For
+    | Farther
+    | Versions
     | Threads
     | When
     | Combined

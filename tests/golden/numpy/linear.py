@@ -1,3 +1,4 @@
+# SHA-256 of the terms: df8545aa01cd696c55c8cfd5153790534b4d24ace8b15d29124d8c29123eaff4
 """model: a model and its training, emitted by catgrad for NumPy.
 
 Needs NumPy and nothing else. The functions are plain array arithmetic; `CompiledModel` puts a check

@@ -1,3 +1,4 @@
+# SHA-256 of the terms: cf496c3a045000a914ce0093af2975d3080b3ddde1288e6b4b48c667cc872138
 """rectified: a model and its training, emitted by catgrad for NumPy.
 
 Needs NumPy and nothing else. The functions are plain array arithmetic; `CompiledModel` puts a check

@@ -1,3 +1,4 @@
+# SHA-256 of the terms: 81697d092628c2d01682f88c6a680ed1e143a38f0126b633a2a328e7dba69e89
 """two_inputs: a model and its training, emitted by catgrad for NumPy.
 
 Needs NumPy and nothing else. The functions are plain array arithmetic; `CompiledModel` puts a check

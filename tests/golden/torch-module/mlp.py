@@ -1,3 +1,4 @@
+# SHA-256 of the terms: 0b1edd800b6dc863b0f037a66ce55fc9095e995061469b5d3871e67cb7eae906
 """mlp: a model as a torch.nn.Module, emitted by catgrad for PyTorch and its autograd.
 
 Needs PyTorch and nothing else. Weights have the shape [inputs, outputs]: those of torch.nn.Linear are their transposes.

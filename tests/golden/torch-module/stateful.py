@@ -1,3 +1,4 @@
+# SHA-256 of the terms: 37c7446eaaa561cc39c454b3c56c6d1ab9b287bf5c6d3d87d529018768902a7b
 """stateful: a model as a torch.nn.Module, emitted by catgrad for PyTorch and its autograd.
 
 Needs PyTorch and nothing else. Weights have the shape [inputs, outputs]: those of torch.nn.Linear are their transposes.

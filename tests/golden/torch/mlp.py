@@ -1,3 +1,4 @@
+# SHA-256 of the terms: 0b1edd800b6dc863b0f037a66ce55fc9095e995061469b5d3871e67cb7eae906
 """mlp: a model and its training, emitted by catgrad for PyTorch.
 
 Needs PyTorch and nothing else. The functions are plain array arithmetic; `CompiledModel` puts a check

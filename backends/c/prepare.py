@@ -1,0 +1,108 @@
+"""Packed weights: `prepare` copies those of a prediction's products once, and another function reads them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from catgrad.backend import Backend
+from catgrad.loops.ir.scalar import Buffer
+from catgrad.loops.passes.pack import Matrix, pack
+from catgrad.loops.printing.functions import FunctionPrinter
+from catgrad.naming import Namer
+from catgrad.programs.ports import Kind, Role
+from catgrad.programs.program import Function, Program
+from catgrad.types import Dtype
+
+from .entries import CFunction, Library
+from .interface import prefix
+
+
+@dataclass(frozen=True)
+class PackedWeight:
+    """A member of the struct of packed weights: the parameter it is packed from, and the place of the matrix.
+
+    `sizes` are its rows and columns, `strides` the elements from one of these to the next.
+    """
+
+    identifier: str
+    name: str
+    dtype: Dtype
+    source: str
+    sizes: tuple[str, str]
+    strides: tuple[str, str]
+
+
+class PreparingLibrary(Library):
+    """C functions, and beside the one that predicts another that takes packed weights, if it has any."""
+
+    def __init__(self, backend: Backend, program: Program) -> None:
+        super().__init__(backend, program)
+        self.packed: dict[Matrix, Buffer] = {}
+        self.weights: tuple[PackedWeight, ...] = ()
+        self.prepared: CFunction | None = None
+
+    def compiled(self) -> dict[str, FunctionPrinter]:
+        """Compile all functions, and the prediction again, with packed weights."""
+        printers = super().compiled()
+        if plain := self.program.kinds.get(Kind.PREDICT):
+            lowered = printers[plain.name].lowered
+            arguments = zip(lowered.arguments, plain.inputs, strict=True)
+            parameters = [buffer for buffer, port in arguments if port.role is Role.PARAMETER]
+            lowered, self.packed = pack(lowered, parameters)
+            if self.packed:
+                printers[prepared_name(plain.name)] = FunctionPrinter(self.kernels, plain, lowered)
+        return printers
+
+    def function(self, function: Function) -> CFunction:
+        """Print a function, and after a prediction the one that takes packed weights."""
+        printed = super().function(function)
+        if function.kind is Kind.PREDICT and self.packed:
+            self._prepare(function)
+        return printed
+
+    def context(self) -> dict[str, Any]:
+        """Print all functions; returns the variables that templates read."""
+        context = super().context()
+        functions: dict[str, CFunction] = {}
+        for name, function in context["functions"].items():
+            functions[name] = function
+            if function.kind is Kind.PREDICT and self.prepared:
+                functions[self.prepared.name] = self.prepared
+        return context | {"functions": functions, "prepared": self.weights}
+
+    def _prepare(self, plain: Function) -> None:
+        """Print the function that takes packed weights."""
+        doc = f"{plain.doc} Weights are read as {prefix(self.program)}_prepare packed them."
+        function = replace(plain, name=prepared_name(plain.name), doc=doc)
+        printer, namer = self.printers[function.name], Namer(self.dialect.reserved)
+        arguments = zip(printer.lowered.arguments, plain.inputs, strict=True)
+        names = {buffer: port.name for buffer, port in arguments}
+        weights = []
+        for matrix, array in self.packed.items():
+            weights.append(self._weight(printer, matrix, names[matrix.array], namer))
+            printer.names[array] = self.dialect.macros["member"]("prepared", weights[-1].identifier)
+        self.weights, printed = tuple(weights), super().function(function)
+        self.prepared = replace(printed, entry=replace(printed.entry, is_prepared=True))
+
+    def _weight(self, printer: FunctionPrinter, matrix: Matrix, name: str, namer: Namer) -> PackedWeight:
+        size, member, macros = printer.expressions.size, self.members[name], self.dialect.macros
+        array = macros["member"](Role.PARAMETER, member)
+        return PackedWeight(
+            namer.fresh(member),
+            name,
+            matrix.array.type.dtype,
+            macros["pointer"](array, size(matrix.first), matrix.first == 0),
+            (size(matrix.rows), size(matrix.columns)),
+            (size(matrix.row_stride), size(matrix.column_stride)),
+        )
+
+
+def prepared_name(name: str) -> str:
+    """Name the function that takes packed weights."""
+    return f"{name}_prepared"
+
+
+def template_context(backend: Backend, program: Program) -> dict[str, Any]:
+    """Return the variables that the templates of the target c read."""
+    return PreparingLibrary(backend, program).context()

@@ -1,0 +1,59 @@
+"""Predictions with packed weights, for parameters that do not change any more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from ctypes import c_size_t, c_void_p
+from typing import Any
+
+from catgrad.programs.ports import Role
+from catgrad.programs.program import Function, Program
+
+from ..host.learner import LibraryLearner, single
+from ..host.tables import Table
+from .bound import BoundFunction
+from .harness import Entry
+from .library import Library, aligned_bytes, struct
+from .prepare import prepared_name
+
+
+class PreparedEntry(Entry):
+    """A prediction that takes a struct of so many packed weights after its tables, if there are any."""
+
+    def __init__(self, library: Library, program: Program, function: Function, members: int) -> None:
+        super().__init__(library, program, function)
+        self.members = members
+        if not members:
+            return
+        self.__name__ = prepared_name(function.name)
+        rest = len(self.call.argtypes) - len(self.entry.tables) - len(self.numbers) - len(library.trailing)
+        self.call = library.entry_point(self.__name__, len(self.entry.tables) + 1, len(self.numbers), rest)
+        self._workspace = library.workspace_bytes(self.__name__, len(self.symbols))
+
+    def bound(self, tables: Mapping[Role, Table]) -> BoundFunction:
+        """Apply the function to copies of tables, and to their weights packed."""
+        arrays = {role: [array.copy() for array in table.values()] for role, table in tables.items()}
+        structs, memory = self.structs(arrays), None
+        if self.members:
+            packed, memory = self._packed(self.library.table(arrays[Role.PARAMETER]))
+            structs.append(packed)
+        return BoundFunction(self, structs, kept=(arrays, memory))
+
+    def _packed(self, parameters: Any) -> tuple[Any, Any]:
+        """Pack the weights; returns the struct of them, and the memory that they are in."""
+        library, packed = self.library, struct([0] * self.members)
+        memory = aligned_bytes(library.function("prepared_bytes", [], c_size_t)())
+        library.function("prepared_place", [c_void_p] * 2, None)(packed, library.address(memory))
+        code = library.function("prepare", [c_void_p] * 2)(parameters, packed)
+        if code:
+            raise library.refuse(code, "prepare")
+        return packed, memory
+
+
+class PreparingLearner(LibraryLearner):
+    """A learner whose predictions can be prepared."""
+
+    def prepared(self) -> Callable[..., Any]:
+        """Return `predict` for the tables as they are now, which has the weights of products packed."""
+        function = self.model.predict_prepared.bound(self._tables)
+        return lambda *inputs: single(function(*inputs))

@@ -1,0 +1,39 @@
+"""ONNX: models that predict and train, for any runtime; uint32 is int64, as for PyTorch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from catgrad.backend import NO_16_BITS, Backend
+from catgrad.programs.ports import Kind
+
+from .. import templates
+from ..python.matmul import MatmulForms
+from ..torch.unsigned import Uint32InInt64
+from . import control, elementwise, images, movement, random, reductions  # noqa: F401  # each registers rules
+from .loading import load
+from .models import postprocess, template_context
+from .rules import RULES
+from .tools import ONNX, ONNXRUNTIME
+
+
+def entries(options: Any, task: Any) -> Sequence[Kind]:
+    """List the functions to print: those that a learner calls."""
+    return Kind.PREDICT, Kind.LOSS, Kind.GRADS, Kind.UPDATE, Kind.STEP
+
+
+BACKEND = Backend(
+    name="onnx",
+    summary="models of ONNX, opset 18: predict and the whole training step",
+    folders=(templates("onnx"),),
+    files={"README.md": "README.md.j2"},
+    load=load,
+    needs=(ONNX, ONNXRUNTIME),
+    passes=(Uint32InInt64(), MatmulForms()),
+    entries=entries,
+    template_context=template_context,
+    lowers_to_loops=frozenset(RULES),
+    postprocess=postprocess,
+    known_gaps={NO_16_BITS: "ONNX Runtime lacks most operators for them on a CPU"},
+)

@@ -1,0 +1,107 @@
+"""Loading of emitted models in ONNX Runtime, with checks of arguments and a learner."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from catgrad.backend import Artifact
+from catgrad.errors import ToolError
+from catgrad.files import write_atomically
+from catgrad.programs.ports import Kind
+from catgrad.programs.program import Function, Program
+from catgrad.types import Array
+
+from ..host.checks import Expected
+from ..host.learner import PureLearner
+from .models import input_names, model, output_names
+from .tools import ONNX, ONNXRUNTIME
+
+
+class Entry:
+    """A function in a session of ONNX Runtime, on arrays of tables and its own."""
+
+    def __init__(self, function: Function, data: bytes, threads: int) -> None:
+        self.session = _session(function.name, data, threads) if function.outputs else None
+        self.inputs, self.outputs = input_names(function), output_names(function)
+        self.function, self.__name__, self.__doc__ = function, function.name, function.doc
+        labels = tuple(function.names.get(v, "x") for v in function.arguments)
+        self.expected = Expected(self.__name__, labels, function.argument_types, function.requirements)
+
+    def __call__(self, *values: Any) -> list[Array]:
+        """Call the function on arrays; returns the results in its order.
+
+        Raises: TypeError, ValueError for arguments that do not fit; IndexError for an index out of range
+        """
+        arrays = self.expected.checked(values)
+        if self.session is None:  # the runtime refuses graphs without outputs
+            return []
+        try:
+            results = self.session.run(self.outputs, dict(zip(self.inputs, arrays, strict=True)))
+        except Exception as error:  # shapes are checked, so only elements may be wrong
+            raise IndexError(
+                f"{self.__name__}: an index must lie in its axis, but ONNX Runtime says: "
+                f"{str(error).strip().splitlines()[0]}; correct the indices"
+            ) from error
+        return [np.asarray(result) for result in results]
+
+
+def _session(name: str, data: bytes, threads: int) -> Any:
+    import onnxruntime  # type: ignore[import-untyped]
+
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3  # errors alone: it warns of initialisers that callers may replace
+    options.intra_op_num_threads = threads
+    try:
+        return onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # the classes of its errors are not public
+        raise ToolError(
+            f"ONNX Runtime must have the operators of {name}",
+            f"it says: {str(error).strip().splitlines()[0]}",
+            "choose another dtype, or another runtime",
+        ) from error
+
+
+class Learner(PureLearner):
+    """Tables of the model, and its functions on them in ONNX Runtime."""
+
+    def __init__(self, program: Program, functions: Mapping[Kind, Any], seed: int = 0) -> None:
+        super().__init__(program, functions, seed)
+        self._program = program
+
+    def save(self, path: str | Path) -> None:
+        """Write `predict` with the arrays as they are as a model of ONNX. Raises: ArtifactError"""
+        predict = self._program.kinds[Kind.PREDICT]
+        arrays = {name: np.asarray(array) for table in self._tables.values() for name, array in table.items()}
+        proto = model(self._program, predict, arrays, are_inputs=False)
+        write_atomically(Path(path), [proto.SerializeToString()])
+
+
+def load(artifact: Artifact, threads: int = 0) -> Any:
+    """Return the class `CompiledModel` with the emitted functions; 0 threads are as many as there are cores.
+
+    Raises: ToolError without ONNX Runtime, or if that lacks an operator at a dtype
+    """
+    for tool in (ONNX, ONNXRUNTIME):
+        tool.require(artifact.program.name)
+    program = artifact.program
+    entries = {f.name: Entry(f, _data(artifact, f), threads) for f in program.functions}
+    attributes: dict[str, Any] = {"program": program, **entries}
+    if Kind.STEP in program.kinds:
+        functions = {kind: entries[function.name] for kind, function in program.kinds.items()}
+        attributes["learner"] = lambda self, seed=0: Learner(program, functions, seed)
+    return type("CompiledModel", (Loaded,), attributes)
+
+
+def _data(artifact: Artifact, function: Function) -> bytes:
+    content = artifact.files[f"{function.name}.onnx"]
+    return content.encode() if isinstance(content, str) else content
+
+
+class Loaded:
+    """The functions of a program, which take and return lists of arrays."""
+
+    program: ClassVar[Program]

@@ -1,0 +1,63 @@
+"""Activation functions, and normalised exponentials."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from catgrad import ops
+from catgrad.frontends.onnx.operands import axis_of, full, spread
+from catgrad.frontends.onnx.registry import onnx
+
+onnx("Relu", since=(13, 14))(lambda x: ops.relu(x))
+onnx("Sigmoid", since=13)(lambda x: ops.sigmoid(x))
+onnx("Softplus", since=(1, 22))(lambda x: ops.softplus(x))
+onnx("Softsign", since=(1, 22))(lambda x: x / (1 + ops.absolute(x)))
+onnx("Softmax", since=13)(lambda x, *, axis=-1: ops.softmax(x, axis))
+onnx("LogSoftmax", since=13)(lambda x, *, axis=-1: ops.log_softmax(x, axis))
+onnx("LeakyRelu", since=(6, 16))(lambda x, *, alpha=0.01: ops.leaky_relu(x, alpha))
+
+
+@onnx("Elu", since=(6, 22))
+def elu(x: Any, *, alpha: float = 1.0) -> Any:
+    """x where x > 0, α (eˣ - 1) elsewhere."""
+    return ops.elu(x, alpha)
+
+
+@onnx("Selu", since=(6, 22))
+def selu(x: Any, *, alpha: float = 1.6732631921768188, gamma: float = 1.0507010221481323) -> Any:
+    """γ x where x > 0, γ α (eˣ - 1) elsewhere."""
+    return gamma * ops.elu(x, alpha)
+
+
+@onnx("Shrink", since=9)
+def shrink(x: Any, *, lambd: float = 0.5, bias: float = 0.0) -> Any:
+    """x moved towards 0 by a bias where |x| > λ, 0 elsewhere."""
+    return ops.select(x < -lambd, x + bias, ops.select(x > lambd, x - bias, full(x, 0)))
+
+
+@onnx("Gelu", since=20)
+def gelu(x: Any, *, approximate: str = "none") -> Any:
+    """Gaussian error linear unit, or its approximation by tanh."""
+    return ops.gelu(x) if approximate == "none" else ops.gelu_tanh(x)
+
+
+@onnx("HardSigmoid", since=(6, 22))
+def hard_sigmoid(x: Any, *, alpha: float = 0.2, beta: float = 0.5) -> Any:
+    """αx + β, within 0 and 1."""
+    return ops.clamp(alpha * x + beta, 0.0, 1.0)
+
+
+@onnx("PRelu", since=(9, 16))
+def parametric_relu(x: Any, slope: Any) -> Any:
+    """x where x > 0, slope · x elsewhere."""
+    return ops.select(x < 0, spread(slope, x.shape) * x, x)
+
+
+@onnx("Hardmax", since=13)
+def hardmax(x: Any, *, axis: int = -1) -> Any:
+    """1 at the first greatest element along an axis, 0 elsewhere."""
+    axis = axis_of(x, axis)
+    place = ops.broadcast(ops.argmax(x, axis), x.shape, [axis])
+    numbers = ops.iota(x.shape[axis], place.dtype)
+    others = [k for k in range(x.type.rank) if k != axis]
+    return ops.select(place == ops.broadcast(numbers, x.shape, others), full(x, 1), full(x, 0))

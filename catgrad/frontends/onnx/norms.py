@@ -1,0 +1,108 @@
+"""Normalisation, and dropout in evaluation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from catgrad import ops
+from catgrad.frontends.onnx.operands import along, axis_of, spread
+from catgrad.frontends.onnx.reductions import reduced
+from catgrad.frontends.onnx.registry import onnx, require
+from catgrad.ops.shape import normalised
+from catgrad.terms.structural import Constant
+from catgrad.types import Dtype, NdArrayType
+
+
+@onnx("BatchNormalization", since=(9, 14, 15))
+def batch_norm(
+    x: Any, scale: Any, shift: Any, mean: Any, variance: Any, *, epsilon: float = 1e-5, momentum: float = 0.9,
+    training_mode: int = 0, results: int = 1,
+) -> Any:  # fmt: skip
+    """Normalise each channel by given statistics, or in training by those of the batch."""
+    axes = [k for k in range(x.type.rank) if k != 1]
+    running = mean, variance
+    if training_mode:
+        mean = ops.mean(x, axes)
+        variance = ops.mean(ops.square(x - along(mean, x.shape, 1)), axes)
+    deviation = ops.rsqrt(ops.cast(variance, x.dtype) + epsilon)
+    scaled = ops.cast(scale, x.dtype) * deviation
+    centred = x - along(ops.cast(mean, x.dtype), x.shape, 1)
+    y = centred * along(scaled, x.shape, 1) + along(ops.cast(shift, x.dtype), x.shape, 1)
+    if results == 1:
+        return y
+    new = (ops.cast(each, old.dtype) for each, old in zip((mean, variance), running, strict=True))
+    return y, *(old * momentum + each * (1 - momentum) for each, old in zip(new, running, strict=True))
+
+
+@onnx("InstanceNormalization", since=(6, 22))
+def instance_norm(x: Any, scale: Any, shift: Any, *, epsilon: float = 1e-5) -> Any:
+    """Normalise each channel of each image."""
+    y = ops.layer_norm(x, x.type.rank - 2, epsilon)
+    return y * along(scale, x.shape, 1) + along(shift, x.shape, 1)
+
+
+@onnx("GroupNormalization", since=21)
+def group_norm(
+    x: Any, scale: Any, shift: Any, *, num_groups: int, epsilon: float = 1e-5, stash_type: int = 1
+) -> Any:
+    """Normalise groups of channels."""
+    y = ops.group_norm(x, num_groups, epsilon)
+    return y * along(scale, x.shape, 1) + along(shift, x.shape, 1)
+
+
+@onnx("LayerNormalization", since=17)
+def layer_norm(
+    x: Any, scale: Any, shift: Any = None, *, axis: int = -1, epsilon: float = 1e-5, stash_type: int = 1,
+    results: int = 1,
+) -> Any:  # fmt: skip
+    """Normalise the last axes; further results are the mean and the inverse deviation."""
+    axes = tuple(range(axis_of(x, axis), x.type.rank))
+    y = ops.layer_norm(x, len(axes), epsilon) * spread(scale, x.shape)
+    y = y if shift is None else y + spread(shift, x.shape)
+    if results == 1:
+        return y
+    mean = reduced(lambda x, axes: ops.mean(x, axes), x, axes, 1)
+    squares = reduced(lambda x, axes: ops.mean(x, axes), ops.square(x - spread(mean, x.shape)), axes, 1)
+    return y, mean, ops.rsqrt(squares + epsilon)
+
+
+@onnx("MeanVarianceNormalization", since=13)
+def mean_variance_norm(x: Any, *, axes: Sequence[int] = (0, 2, 3)) -> Any:
+    """(x - μ) / (σ + 10⁻⁹) over axes."""
+    own = normalised(axes, x.type.rank)
+    mean = spread(reduced(lambda x, axes: ops.mean(x, axes), x, own, 1), x.shape)
+    squares = reduced(lambda x, axes: ops.mean(x, axes), ops.square(x), own, 1)
+    variance = spread(squares, x.shape) - ops.square(mean)
+    return (x - mean) / (ops.sqrt(variance) + 1e-9)
+
+
+@onnx("LpNormalization", since=(1, 22))
+def lp_norm(x: Any, *, axis: int = -1, p: int = 2) -> Any:
+    """Divide by the p-norm along an axis; 0 where that is 0."""
+    axes = (axis_of(x, axis),)
+    powers = ops.absolute(x) if p == 1 else ops.square(x)
+    total = reduced(lambda x, axes: ops.sum(x, axes), powers, axes, 1)
+    norm = spread(total if p == 1 else ops.sqrt(total), x.shape)
+    none = norm == 0
+    return ops.select(none, norm, x / ops.select(none, norm + 1, norm))
+
+
+@onnx("LRN", since=13)
+def local_response(x: Any, *, size: int, alpha: float = 1e-4, beta: float = 0.75, bias: float = 1.0) -> Any:
+    """Divide by a power of the sum of squares over neighbouring channels."""
+    before = (size - 1) // 2
+    margins = [(0, 0)] * x.type.rank
+    margins[1] = (before, size - 1 - before)
+    around = ops.window(ops.pad(ops.square(x), margins), (1,), (size,), (1,), (1,))
+    return x / (bias + alpha / size * ops.sum(around, x.type.rank)) ** beta
+
+
+@onnx("Dropout", since=(13, 22), static="ratio training_mode")
+def dropout(x: Any, ratio: Any = None, training_mode: Any = None, *, seed: int = 0, results: int = 1) -> Any:
+    """Return the array, and a mask of what is kept."""
+    drops = training_mode is not None and training_mode.item() and (ratio is None or ratio.item())
+    require(
+        not drops, "dropout must be in evaluation", "training_mode is true", "export the model in evaluation"
+    )
+    return (x, Constant(NdArrayType(x.shape, Dtype.bool), 1)()) if results > 1 else x

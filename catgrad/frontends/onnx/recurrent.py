@@ -1,0 +1,188 @@
+"""Recurrent layers as scans over time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from catgrad import ops
+from catgrad.frontends.onnx.operands import spread
+from catgrad.frontends.onnx.registry import onnx, require
+from catgrad.terms.structural import Constant
+from catgrad.types import NdArrayType
+
+State = tuple[Any, ...]
+
+ACTIVATIONS: dict[str, Callable[[Any], Any]] = {
+    "relu": ops.relu, "sigmoid": ops.sigmoid, "softplus": ops.softplus, "tanh": ops.tanh,
+    "softsign": lambda x: x / (1 + ops.absolute(x)),
+}  # fmt: skip
+
+
+class Weights(NamedTuple):
+    """The arrays of one direction: for inputs, for the state, biases of both, and peepholes."""
+
+    w: Any
+    r: Any
+    b: Any
+    a: Any
+    peepholes: Any
+
+
+Cell = Callable[[Any, State, Weights], State]
+"""A cell: from a row x Wᵀ + b and the state, whose first part is the output, to the next state."""
+
+
+def _affine(x: Any, w: Any, b: Any) -> Any:
+    y = ops.matmul(x, ops.transpose(w))
+    return y if b is None else y + spread(b, y.shape)
+
+
+def _parts(x: Any, count: int, axis: int = -1) -> tuple[Any, ...]:
+    axis = axis % x.type.rank
+    return ops.split(x, [x.shape[axis] // count] * count, axis)
+
+
+def _activations(names: list[str] | None, default: list[str], directions: int) -> list[Any]:
+    given = [name.lower() for name in names or default * directions]
+    for name in given:
+        require(
+            name in ACTIVATIONS, f"an activation must be one of {', '.join(ACTIVATIONS)}", f"it is {name!r}"
+        )
+    return [ACTIVATIONS[name] for name in given]
+
+
+def _simple(f: Any) -> Cell:
+    def cell(row: Any, state: State, weights: Weights) -> State:
+        return (f(row + _affine(state[0], weights.r, weights.a)),)
+
+    return cell
+
+
+def _gru(f: Any, g: Any, linear_before_reset: int) -> Cell:
+    def cell(row: Any, state: State, weights: Weights) -> State:
+        (h,) = state
+        (x_z, x_r, x_n), rows = _parts(row, 3), _parts(weights.r, 3, 0)
+        biases = (None,) * 3 if weights.a is None else _parts(weights.a, 3)
+        z = f(x_z + _affine(h, rows[0], biases[0]))
+        r = f(x_r + _affine(h, rows[1], biases[1]))
+        if linear_before_reset:
+            n = g(x_n + r * _affine(h, rows[2], biases[2]))
+        else:
+            n = g(x_n + _affine(r * h, rows[2], biases[2]))
+        return (n + z * (h - n),)
+
+    return cell
+
+
+def _lstm(f: Any, g: Any, output: Any, input_forget: int) -> Cell:
+    def cell(row: Any, state: State, weights: Weights) -> State:
+        h, c = state
+        i, o, forget, new = _parts(row + _affine(h, weights.r, weights.a), 4)
+        if weights.peepholes is not None:
+            p_i, p_o, p_f = (spread(p, c.shape) for p in _parts(weights.peepholes, 3))
+            i, forget = i + p_i * c, forget + p_f * c
+        i = f(i)
+        forget = 1 - i if input_forget else f(forget)
+        c = forget * c + i * g(new)
+        if weights.peepholes is not None:
+            o = o + p_o * c
+        return f(o) * output(c), c
+
+    return cell
+
+
+@onnx("RNN", since=(7, 14, 22), known="lengths")
+def rnn(
+    x: Any, w: Any, r: Any, b: Any = None, lengths: Any = None, h: Any = None, *, hidden_size: int = 0,
+    activations: Any = None, direction: str = "forward", layout: int = 0, results: int = 1,
+) -> Any:  # fmt: skip
+    """Elman network: h ← f(x Wᵀ + h Rᵀ + b)."""
+    functions = _activations(activations, ["Tanh"], len(_directions(direction)))
+    return _recurrent([_simple(f) for f in functions], x, w, r, b, lengths, (h,), direction, layout)
+
+
+@onnx("GRU", since=(7, 14, 22), known="lengths")
+def gru(
+    x: Any, w: Any, r: Any, b: Any = None, lengths: Any = None, h: Any = None, *, hidden_size: int = 0,
+    activations: Any = None, direction: str = "forward", layout: int = 0, linear_before_reset: int = 0,
+) -> Any:  # fmt: skip
+    """Gated recurrent units."""
+    functions = _activations(activations, ["Sigmoid", "Tanh"], len(_directions(direction)))
+    pairs = zip(functions[::2], functions[1::2], strict=True)
+    cells = [_gru(f, g, linear_before_reset) for f, g in pairs]
+    return _recurrent(cells, x, w, r, b, lengths, (h,), direction, layout)
+
+
+@onnx("LSTM", since=(7, 14, 22), known="lengths")
+def lstm(
+    x: Any, w: Any, r: Any, b: Any = None, lengths: Any = None, h: Any = None, c: Any = None,
+    p: Any = None, *, hidden_size: int = 0, activations: Any = None, direction: str = "forward",
+    layout: int = 0, input_forget: int = 0,
+) -> Any:  # fmt: skip
+    """Long short-term memory."""
+    functions = _activations(activations, ["Sigmoid", "Tanh", "Tanh"], len(_directions(direction)))
+    triples = zip(functions[::3], functions[1::3], functions[2::3], strict=True)
+    cells = [_lstm(*three, input_forget) for three in triples]
+    return _recurrent(cells, x, w, r, b, lengths, (h, c), direction, layout, p)
+
+
+def _directions(direction: str) -> list[bool]:
+    """Return, for each direction, whether it goes backwards."""
+    return {"forward": [False], "reverse": [True], "bidirectional": [False, True]}[direction]
+
+
+def _recurrent(
+    cells: Sequence[Cell], x: Any, w: Any, r: Any, b: Any, lengths: Any, first: State, direction: str,
+    layout: int, peepholes: Any = None,
+) -> tuple[Any, ...]:  # fmt: skip
+    """Run a cell in each direction; return the outputs at every time, then the last states."""
+    x = ops.permute(x, 1, 0, 2) if layout else x
+    steps, batch, _ = x.shape
+    require(
+        lengths is None or (isinstance(lengths, np.ndarray) and all(n == steps for n in lengths)),
+        "sequences must have one length",
+        "sequence_lens gives others",
+        "leave it out, and pad the sequences",
+    )
+    every: list[Any] = []
+    last: list[State] = []
+    for k, (cell, backwards) in enumerate(zip(cells, _directions(direction), strict=True)):
+        weights = _of_direction(k, w, r, b, peepholes)
+        zeros = Constant(NdArrayType((batch, weights.r.shape[1]), x.dtype), 0)()
+        begin = tuple(
+            zeros if s is None else _row(ops.permute(s, 1, 0, 2) if layout else s, k) for s in first
+        )
+        rows = _affine(x, weights.w, weights.b)
+        end, ys = ops.scan(_iteration(cell, weights), begin, rows, backwards=backwards)
+        every.append(ys)
+        last.append(end)
+    states = [ops.stack(parts) for parts in zip(*last, strict=True)]
+    y = ops.stack(every, 1)
+    if layout:
+        return ops.permute(y, 2, 0, 1, 3), *(ops.permute(s, 1, 0, 2) for s in states)
+    return y, *states
+
+
+def _iteration(cell: Cell, weights: Weights) -> Callable[[State, Any], tuple[State, Any]]:
+    """Return the body of a scan: the next state, and its first part as the row."""
+
+    def iteration(state: State, row: Any) -> tuple[State, Any]:
+        new = cell(row, state, weights)
+        return new, new[0]
+
+    return iteration
+
+
+def _row(x: Any, k: int) -> Any:
+    """Return one direction of an array."""
+    block = ops.slice(x, [k] + [0] * (x.type.rank - 1), [1, *x.shape[1:]])
+    return ops.reshape(block, *x.shape[1:])
+
+
+def _of_direction(k: int, w: Any, r: Any, b: Any, peepholes: Any) -> Weights:
+    bias, recurrent = (None, None) if b is None else _parts(_row(b, k), 2)
+    peephole = None if peepholes is None else _row(peepholes, k)
+    return Weights(_row(w, k), _row(r, k), bias, recurrent, peephole)

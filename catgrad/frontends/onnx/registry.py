@@ -1,0 +1,70 @@
+"""The registry: functions on variables by the ONNX operators, and their versions, that they implement."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from catgrad.errors import UnsupportedOp
+
+Meaning = Callable[..., Any]
+
+TRAINING = "ai.onnx.preview.training"
+"""The domain of optimisers."""
+
+DO = "write this part with other operators: docs/howto/onnx.md lists them"
+
+
+@dataclass(frozen=True)
+class Rule:
+    """The translation of an operator.
+
+    The parameters of `meaning` are the inputs, by position, then the attributes, by name. Inputs in `static`
+    must be constants, which it receives as arrays; inputs in `known` are arrays where they are constants. A
+    parameter `results` receives the number of outputs that the node names.
+    """
+
+    meaning: Meaning
+    versions: tuple[int, ...]
+    static: frozenset[str]
+    known: frozenset[str]
+
+    @cached_property
+    def signature(self) -> inspect.Signature:
+        """The signature of the function."""
+        return inspect.signature(self.meaning)
+
+    def parameter(self, position: int) -> str:
+        """Return the name of the parameter for an input; further inputs belong to the last one."""
+        names = [p.name for p in self.signature.parameters.values() if p.kind is not p.KEYWORD_ONLY]
+        return names[min(position, len(names) - 1)] if names else ""
+
+
+RULES: dict[tuple[str, str], Rule] = {}
+"""Rules by domain and operator."""
+
+
+def onnx(
+    *names: str, since: int | tuple[int, ...], static: str = "", known: str = "", domain: str = ""
+) -> Callable[[Meaning], Meaning]:
+    """Register a function for these operators, at the versions of the operator set that changed them.
+
+    `static` and `known` are names of inputs, separated by spaces.
+    """
+    versions = since if isinstance(since, tuple) else (since,)
+
+    def register(meaning: Meaning) -> Meaning:
+        rule = Rule(meaning, versions, frozenset(static.split()), frozenset(known.split()))
+        RULES.update({(domain, name): rule for name in names})
+        return meaning
+
+    return register
+
+
+def require(holds: Any, must: str, found: str, do: str = DO) -> None:
+    """Raise UnsupportedOp unless an argument has a supported value."""
+    if not holds:
+        raise UnsupportedOp(must, found, do)

@@ -1,0 +1,321 @@
+"""Imported models of ONNX against ONNX Runtime and PyTorch: values, gradients, symbolic sizes, refusals."""
+
+from __future__ import annotations
+
+import io
+import warnings
+
+import numpy as np
+import pytest
+
+from catgrad import emit, losses, optimisers
+from catgrad.errors import ArtifactError, DtypeError, OptionError, ShapeError, UnsupportedOp
+from catgrad.frontends.onnx import from_onnx
+from tests.onnx_models import block, model, run
+
+onnx = pytest.importorskip("onnx", reason="the package onnx is not installed")
+torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+pytest.importorskip("onnxruntime", reason="ONNX Runtime is not installed")
+
+from catgrad.frontends.onnx.backend import CatgradBackend  # noqa: E402  # it needs onnx
+
+nn = torch.nn
+F = np.float32
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(5, 4)).astype(F)
+W = RNG.normal(size=(4, 3)).astype(F)
+
+
+def learner(imported, target="numpy", optimiser=None):
+    def loss(*arrays):  # of the first output
+        return losses.mse(arrays[0], arrays[len(arrays) // 2])
+
+    task = imported.task(optimiser or optimisers.sgd(0.1), loss)
+    return emit(task, target).load()().learner(seed=0)
+
+
+def check(made, *inputs):
+    """Compare an imported model with ONNX Runtime."""
+    imported = from_onnx(made)
+    found = learner(imported).predict(*inputs)
+    expected = run(made, *inputs)
+    for ours, theirs in zip(found if isinstance(found, list) else [found], expected, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6)
+    return imported
+
+
+class Attending(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.tokens = nn.Embedding(11, 8)
+        self.layer = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True)
+        self.out = nn.Linear(8, 11)
+
+    def forward(self, x):
+        return self.out(self.layer(self.tokens(x)))
+
+
+class Recurrent(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.one = nn.LSTM(4, 5, 2, batch_first=True, bidirectional=True)
+        self.two = nn.GRU(10, 3, batch_first=True)
+
+    def forward(self, x):
+        return self.two(self.one(x)[0])[0][:, -1]
+
+
+MODULES = {
+    "perceptron": lambda: (
+        nn.Sequential(nn.Linear(4, 8), nn.GELU(), nn.LayerNorm(8), nn.Linear(8, 2)), torch.randn(5, 4),
+    ),
+    "images": lambda: (
+        nn.Sequential(
+            nn.Conv2d(1, 4, 3, padding=1), nn.BatchNorm2d(4), nn.ReLU(), nn.MaxPool2d(2),
+            nn.Conv2d(4, 4, 3, groups=2), nn.AvgPool2d(2), nn.Flatten(), nn.Linear(4, 3),
+        ),
+        torch.randn(5, 1, 8, 8),
+    ),
+    "recurrent": lambda: (Recurrent(), torch.randn(5, 6, 4)),
+    "attention": lambda: (Attending(), torch.randint(0, 11, (5, 7))),
+}  # fmt: skip
+
+
+def exported(module, x, dynamo):
+    if dynamo:
+        pytest.importorskip("onnxscript", reason="the package onnxscript is not installed")
+    file = io.BytesIO()
+    by_name = {"input_names": ["x"], "dynamic_axes": {"x": {0: "batch"}}}
+    named = {"dynamic_shapes": ({0: "batch"},)} if dynamo else by_name
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of PyTorch's exporters
+        torch.onnx.export(module.eval(), (x,), file, dynamo=dynamo, verbose=False, **named)
+    return file.getvalue()
+
+
+@pytest.mark.parametrize("dynamo", [False, True], ids=["legacy", "dynamo"])
+@pytest.mark.parametrize("name", MODULES)
+def test_modules_that_pytorch_exports_predict_the_same(name, dynamo):
+    torch.manual_seed(0)
+    module, x = MODULES[name]()
+    imported = from_onnx(exported(module, x, dynamo))
+    expected = module(x).detach().numpy()
+    np.testing.assert_allclose(learner(imported).predict(x.numpy()), expected, rtol=1e-4, atol=1e-5)
+    assert "batch" in str(*imported.inputs.values())
+
+
+@pytest.mark.parametrize("target", ["numpy", "c", "onnx"])
+def test_an_imported_model_trains_as_in_torch(target):
+    torch.manual_seed(0)
+    module, x = MODULES["perceptron"]()
+    y = torch.randn(5, 2)
+    trained = learner(from_onnx(exported(module, x, False)), target, optimisers.adam(1e-2))
+    optimizer = torch.optim.Adam(module.parameters(), 1e-2)
+    for _ in range(3):
+        optimizer.zero_grad()
+        loss = nn.functional.mse_loss(module(x), y)
+        loss.backward()
+        optimizer.step()
+        np.testing.assert_allclose(trained.step(x.numpy(), y.numpy()), loss.item(), rtol=1e-5)
+    for name, parameter in module.named_parameters():
+        np.testing.assert_allclose(trained.parameters[name], parameter.detach(), rtol=1e-4, atol=1e-5)
+
+
+def test_shapes_that_a_graph_computes_stay_symbolic():
+    made = model(
+        [("x", F, ["batch", "time", 6])],
+        [
+            ("Shape", "x", "shape"), ("Gather", "shape zero", "n"), ("Gather", "shape one", "t"),
+            ("Mul", "n t", "rows"), ("Unsqueeze", "rows axis", "first"),
+            ("Concat", "first rest", "whole", {"axis": 0}),
+            ("Reshape", "x whole", "y"),
+        ],
+        [("y", F, 3)],
+        {"zero": np.int64(0), "one": np.int64(1), "axis": np.array([0]), "rest": np.array([2, -1])},
+    )  # fmt: skip
+    imported = check(made, RNG.normal(size=(2, 3, 6)).astype(F))
+    assert str(imported.model.target.table[0]) == "f32[batch*time,2,3]"
+
+
+@pytest.mark.parametrize(
+    "slices", [([1], [2**40]), ([-2], [2**40]), ([0], [-1]), ([1], [-2]), ([-1], [-(2**40)])]
+)
+def test_symbolic_axes_are_sliced(slices):
+    starts, ends = map(np.array, slices)
+    steps = np.array([-1 if ends[0] < -9 else 1])
+    made = model(
+        [("x", F, ["n", 4])], [("Slice", "x starts ends axes steps", "y")], [("y", F, 2)],
+        {"starts": starts, "ends": ends, "axes": np.array([0]), "steps": steps},
+    )  # fmt: skip
+    check(made, X)
+
+
+def test_loops_and_branches_read_parameters_around_them():
+    body = block(
+        [("i", np.int64, []), ("go", bool, []), ("h", F, [5, 3])],
+        [("Identity", "go", "on"), ("MatMul", "x w", "p"), ("Add", "h p", "s"), ("Tanh", "s", "new"),
+         ("ReduceSum", "new", "row")],
+        [("on", bool, []), ("new", F, [5, 3]), ("row", F, [1, 1])],
+    )  # fmt: skip
+    then = block([], [("Add", "last w0", "a")], [("a", F, [5, 3])])
+    other = block([], [("Neg", "last", "b")], [("b", F, [5, 3])])
+    made = model(
+        [("x", F, [5, 4])],
+        [("Loop", "times  h0", "last rows", {"body": body}), ("ReduceMax", "x", "m", {"keepdims": 0}),
+         ("Greater", "m zero", "c"), ("If", "c", "y", {"then_branch": then, "else_branch": other})],
+        [("y", F, 2), ("rows", F, 3)],
+        {"times": np.int64(3), "h0": np.zeros((5, 3), F), "w": W, "zero": F(0), "w0": np.ones((5, 3), F)},
+    )  # fmt: skip
+    assert set(check(made, X).parameters) == {"w", "h0", "w0"}
+
+
+def dense(**changes):
+    """Build a model of one dense layer with batch norm."""
+    arrays = {
+        "layer/weight": W, "layer::bias": np.ones(3, F), "scale": np.ones(3, F),
+        "shift": np.zeros(3, F),
+        "mean": np.zeros(3, F), "variance": np.ones(3, F), "factor": F(2), "sizes": np.array([-1, 3]),
+    }  # fmt: skip
+    nodes = [
+        ("Gemm", "x layer/weight layer::bias", "h"),
+        ("BatchNormalization", "h scale shift mean variance", "b"),
+        ("Mul", "b factor", "s"), ("Reshape", "s sizes", "y"),
+    ]  # fmt: skip
+    return model([("x", F, ["batch", 4])], nodes, [("y", F, 2)], arrays | changes)
+
+
+def test_parameters_are_floating_initialisers_with_an_axis():
+    assert list(check(dense(), X).parameters) == ["layer.weight", "layer.bias", "scale", "shift"]
+    assert list(from_onnx(dense(), trainable="*.weight").parameters) == ["layer.weight"]
+    assert list(from_onnx(dense(), trainable=("factor", "layer*")).parameters) == [
+        "layer.weight", "layer.bias", "factor",
+    ]  # fmt: skip
+    with pytest.raises(OptionError, match="'weights' matches none"):
+        from_onnx(dense(), trainable="weights")
+
+
+def test_sizes_and_constants_are_fixed():
+    assert str(from_onnx(dense(), sizes={"batch": 7}).inputs["x"]) == "f32[7,4]"
+    with pytest.raises(OptionError, match="`sizes` must name one of batch"):
+        from_onnx(dense(), sizes={"rows": 7})
+    shaped = model([("x", F, [6]), ("to", np.int64, [2])], [("Reshape", "x to", "y")], [("y", F, 2)])
+    assert str(from_onnx(shaped, constants={"to": [2, 3]}).model.target.table[0]) == "f32[2,3]"
+    with pytest.raises(UnsupportedOp, match="shape must be a constant.*'to' is.*an input.*`constants`"):
+        from_onnx(shaped)
+    with pytest.raises(OptionError, match="`constants` must name one of x, to"):
+        from_onnx(shaped, constants={"shape": [2, 3]})
+
+
+def test_a_large_constant_is_a_buffer():
+    table = RNG.normal(size=(500, 4)).astype(F)
+    made = model([("x", np.int64, [5])], [("Gather", "t x", "y")], [("y", F, 2)], {"t": table})
+    frozen = from_onnx(made, trainable=())
+    assert list(frozen.buffers) == ["t"]
+    np.testing.assert_array_equal(learner(frozen).predict(np.arange(5)), table[:5])
+
+
+def test_all_operators_without_rules_are_listed():
+    made = model(
+        [("x", F, ["n"])], [("NonZero", "x", "i"), ("Relu", "x", "r"), ("Unique", "r", "u")],
+        [("i", np.int64, 2), ("u", F, 1)],
+    )  # fmt: skip
+    with pytest.raises(UnsupportedOp, match="lacks 2: NonZero in the graph; Unique in the graph"):
+        from_onnx(made)
+
+
+def test_gradient_is_refused():
+    made = model(
+        [("x", F, [])], [("Mul", "x x", "y"), ("Gradient", "x", "d", {"domain": "ai.onnx.preview.training",
+         "xs": ["x"], "y": "y"})], [("d", F, [])], domains=["ai.onnx.preview.training"],
+    )  # fmt: skip
+    with pytest.raises(UnsupportedOp, match="Gradient: an operator must be supported"):
+        from_onnx(made)
+
+
+@pytest.mark.parametrize("step", [0, 3])
+def test_the_optimiser_adam_agrees_with_torch_and_the_definition(step):
+    arrays = [RNG.normal(size=(2, 3)).astype(F) for _ in range(3)]
+    x, g, v = arrays
+    h = np.abs(RNG.normal(size=(2, 3))).astype(F)
+    made = model(
+        [("r", F, []), ("t", np.int64, []), *((n, F, [2, 3]) for n in "xgvh")],
+        [("Adam", "r t x g v h", "a b c", {"domain": "ai.onnx.preview.training", "alpha": 0.9, "beta": 0.999,
+         "epsilon": 1e-8})],
+        [(n, F, [2, 3]) for n in "abc"], domains=["ai.onnx.preview.training"],
+    )  # fmt: skip
+    found = CatgradBackend.prepare(made).run([F(0.1), np.int64(step), x, g, v, h])
+    v, h = 0.9 * v + 0.1 * g, 0.999 * h + 0.001 * g * g
+    rate = 0.1 * np.sqrt(1 - 0.999**step) / (1 - 0.9**step) if step else 0.1
+    for ours, expected in zip(found, (x - rate * v / (np.sqrt(h) + 1e-8), v, h), strict=True):
+        np.testing.assert_allclose(ours, expected, rtol=1e-5)
+
+
+def test_a_newer_version_of_an_operator_is_refused():
+    made = model([("x", F, [2])], [("Relu", "x", "y")], [("y", F, [2])], opset=99)
+    with pytest.raises((UnsupportedOp, ArtifactError)):
+        from_onnx(made)
+
+
+def test_an_older_model_is_converted():
+    made = model([("x", F, [2, 3])], [("Softmax", "x", "y", {"axis": 1})], [("y", F, [2, 3])], opset=11)
+    check(made, X[:2, :3])
+
+
+def test_dtypes_and_shapes_of_no_term_are_refused():
+    images = model([("x", np.uint8, [2])], [("Identity", "x", "y")], [("y", np.uint8, [2])])
+    with pytest.raises(DtypeError, match="one is uint8"):
+        from_onnx(images)
+    unequal = model([("x", F, ["n"]), ("y", F, ["m"])], [("Add", "x y", "z")], [("z", F, 1)])
+    with pytest.raises(ShapeError, match=r"Add: operands must have equal sizes.*\[n\], \[m\]"):
+        from_onnx(unequal)
+
+
+def test_damaged_files_are_refused(tmp_path):
+    good = dense().SerializeToString()
+    for k, data in enumerate((b"no model", good[: len(good) // 2], good[:-3])):
+        path = tmp_path / f"{k}.onnx"
+        path.write_bytes(data)
+        with pytest.raises(ArtifactError, match="must be valid ONNX"):
+            from_onnx(path)
+    with pytest.raises(ArtifactError, match="must be readable"):
+        from_onnx(tmp_path / "none.onnx")
+    with pytest.raises(OptionError, match="a path, bytes or an onnx.ModelProto"):
+        from_onnx(42)
+    cyclic = model([("x", F, [2])], [("Add", "x z", "y"), ("Neg", "y", "z")], [("y", F, [2])])
+    with pytest.raises(ArtifactError, match="must be valid ONNX"):
+        from_onnx(cyclic)
+
+
+def with_external(location, length=None):
+    made = dense()
+    tensor = made.graph.initializer[0]
+    data = tensor.raw_data
+    tensor.ClearField("raw_data")
+    tensor.data_location = onnx.TensorProto.EXTERNAL
+    entries = {"location": location, "offset": "0", "length": str(len(data) if length is None else length)}
+    for key, value in entries.items():
+        tensor.external_data.add(key=key, value=value)
+    return made, data
+
+
+def test_arrays_in_other_files_lie_in_the_folder_of_the_model(tmp_path):
+    folder = tmp_path / "model"
+    folder.mkdir()
+    made, data = with_external("weights.bin")
+    (folder / "model.onnx").write_bytes(made.SerializeToString())
+    (folder / "weights.bin").write_bytes(data)
+    np.testing.assert_array_equal(from_onnx(folder / "model.onnx").parameters["layer.weight"], W)
+    with pytest.raises(ArtifactError, match="the model has no folder"):
+        from_onnx(made)
+    (tmp_path / "secret").write_bytes(data)
+    (folder / "link").symlink_to(tmp_path / "secret")
+    for location in ("../secret", str(tmp_path / "secret"), "link", ""):
+        made, _ = with_external(location)
+        (folder / "bad.onnx").write_bytes(made.SerializeToString())
+        with pytest.raises(ArtifactError, match=r"must be in the folder|regular file"):
+            from_onnx(folder / "bad.onnx")
+    for length in ("1000", "many"):
+        made, _ = with_external("weights.bin", length)
+        (folder / "bad.onnx").write_bytes(made.SerializeToString())
+        with pytest.raises(ArtifactError, match=r"must lie in its file|an offset is 'many'"):
+            from_onnx(folder / "bad.onnx")

@@ -1,0 +1,121 @@
+"""Predictions with packed weights have the bits of plain ones, for all layouts and sizes of batches."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from catgrad import Dim, Dtype, NdArrayType, Task, build, emit, layers, mse, ops, optimisers
+from catgrad.initialisers import Normal
+from catgrad.learn.losses import cross_entropy
+from examples.char_gpt import gpt
+from tests.unit.c.build import NEEDS_C
+
+pytestmark = NEEDS_C
+N, CLASSES, SEED = Dim("batch"), 140, 0
+SIZES = (1, 7, 64, 250)
+
+
+def dense(dtype=Dtype.float32, rows=N):
+    batch, *sizes = (NdArrayType((n,), dtype) for n in (rows, 300, 150, 33))
+    first = layers.dense(batch, sizes[0], sizes[1], layers.tanh, name="first")
+    last = layers.linear(batch, sizes[1], sizes[2], name="last")
+    return Task(first >> last, optimisers.sgd(0.1), mse, "net")
+
+
+def classifier(model, *labels):
+    return Task(model, optimisers.sgd(0.1), cross_entropy, "net", (NdArrayType((N, *labels), Dtype.int64),))
+
+
+def convolution():
+    image, pooled = NdArrayType((N, 8, 12, 12)), NdArrayType((N, 8, 6, 6))
+    features, classes = NdArrayType((288,)), NdArrayType((CLASSES,))
+    return classifier(
+        layers.sequential(
+            layers.conv(NdArrayType((N, 2, 12, 12)), 8, 3, 1, 1, name="filters"),
+            layers.max_pool(image, 2),
+            layers.flatten(pooled),
+            layers.linear(NdArrayType((N,)), features, classes, name="head"),
+        )
+    )
+
+
+def transformer():
+    return classifier(gpt(CLASSES, N, depth=1, width=64, heads=4, context=16), 16)
+
+
+def tied():
+    """Multiply by a matrix and by its transpose: the same parameter, packed for each."""
+
+    def forward(x):
+        weight = layers.parameter("weight", NdArrayType((200, 140)), Normal())
+        return ops.tanh(x @ weight) @ ops.transpose(weight)
+
+    return Task(build(forward, [NdArrayType((N, 200))]), optimisers.sgd(0.1), mse, "net")
+
+
+MODELS = {
+    "dense": (dense, SIZES),
+    "double": (lambda: dense(Dtype.float64), SIZES),
+    "fixed": (lambda: dense(rows=64), (64,)),
+    "tied": (tied, SIZES),
+    "convolution": (convolution, (1, 5)),
+    "transformer": (transformer, (1, 9)),
+}
+
+
+def inputs(model, n):
+    [type] = model.source.table
+    rng, shape = np.random.default_rng(n), (n, *type.shape[1:])
+    whole = type.dtype is Dtype.int64
+    return rng.integers(0, CLASSES, shape) if whole else rng.normal(size=shape).astype(type.dtype.numpy)
+
+
+@pytest.mark.parametrize("openmp", [False, True])
+@pytest.mark.parametrize("name", MODELS)
+def test_packed_weights_give_the_same_bits(name, openmp):
+    task, sizes = MODELS[name][0](), MODELS[name][1]
+    learner = emit(task, "c", openmp=openmp).load()().learner(SEED)
+    predict = learner.prepared()
+    for n in sizes:
+        x = inputs(task.model, n)
+        np.testing.assert_array_equal(predict(x), learner.predict(x))
+
+
+def packed(task):
+    """List the names of the parameters that are packed."""
+    manifest = json.loads(emit(task, "c").files["manifest.json"])
+    return [weight["name"] for weight in manifest.get("prepared", ())]
+
+
+def test_weights_of_dense_layers_are_packed():
+    assert packed(dense()) == ["first.weight", "last.weight"]
+
+
+def test_windows_of_images_are_not_packed():
+    assert packed(convolution()) == ["3.head.weight"]
+
+
+def test_a_matrix_is_packed_for_each_direction_in_which_it_is_read():
+    assert packed(tied()) == ["weight", "weight"]
+
+
+def test_models_without_products_of_weights_have_predictions_too():
+    x = NdArrayType((N, 3))
+    task = Task(layers.batch_norm(x), optimisers.sgd(0.1), mse, "net")
+    learner = emit(task, "c").load()().learner(SEED)
+    given = inputs(task.model, 2)
+    np.testing.assert_array_equal(learner.prepared()(given), learner.predict(given))
+
+
+def test_prepared_predictions_are_of_the_parameters_at_that_time():
+    task = dense()
+    learner = emit(task, "c").load()().learner(SEED)
+    x, y = inputs(task.model, 7), np.ones((7, 33), np.float32)
+    predict, before = learner.prepared(), learner.predict(x)
+    learner.step(x, y)
+    np.testing.assert_array_equal(predict(x), before)
+    assert not np.array_equal(learner.predict(x), before)
+    np.testing.assert_array_equal(learner.prepared()(x), learner.predict(x))

@@ -1,0 +1,84 @@
+"""Loop versioning in emitted C: an element is the same whatever the others are, and right if it is huge."""
+
+from __future__ import annotations
+
+import shutil
+
+import numpy as np
+import pytest
+
+from catgrad import Dim, Functions, NdArrayType, build, emit, ops
+from catgrad.loops.ir.index import Variable, index
+from catgrad.loops.ir.nest import Axis, Let, Loop, Store
+from catgrad.loops.ir.scalar import Buffer, Compute, Load, Space
+from catgrad.loops.printing.versions import near
+from catgrad.ops.transcendental import Cos, Sin
+from catgrad.types import Dtype
+from tests.unit.c.build import NEEDS_C
+
+ROW = NdArrayType((64,))
+FAR = [7e4, -1.3e8, 3.4e38, np.inf, np.nan]
+
+
+def waves(x):
+    """A row for each kind of loop: of elements, with a register, and of a sum."""
+    doubled = ops.sin(x * 2.0) + ops.cos(x)
+    return doubled, ops.sum(ops.cos(x), 1)
+
+
+@pytest.fixture(scope="module")
+def program():
+    if shutil.which("gcc") is None:
+        pytest.skip("there is no gcc")
+    term = build(waves, [NdArrayType((Dim("n"), 64))])
+    return emit(Functions({"waves": term}, "waves"), "c").load()
+
+
+@NEEDS_C
+@pytest.mark.parametrize("far", FAR)
+def test_an_element_does_not_depend_on_how_far_others_are(program, far):
+    x = np.random.default_rng(0).uniform(-100, 100, (3, 64)).astype(np.float32)
+    before, sums = program.waves(x)
+    x[1, 5] = far
+    after, far_sums = program.waves(x)
+    others = np.ones_like(x, bool)
+    others[1, 5] = False
+    np.testing.assert_array_equal(after[others], before[others])
+    np.testing.assert_array_equal(far_sums[[0, 2]], sums[[0, 2]])
+    with np.errstate(invalid="ignore", over="ignore"):
+        doubled = np.float32(2) * x[1]
+        exact = np.sin(doubled.astype(float)) + np.cos(x[1].astype(float))
+    np.testing.assert_allclose(after[1], exact, rtol=1e-6, atol=3e-7)
+
+
+X, Y = Buffer("x", ROW), Buffer("y", ROW)
+ONE = Buffer("x_value", NdArrayType(()), Space.REGISTER)
+I = Variable(64)
+
+
+def loop(*body, axis=Axis.VECTOR, variable=I):
+    """A loop with these statements."""
+    return Loop(variable, [*body], axis=axis)
+
+
+def sine(of):
+    """The sine of a scalar."""
+    return Compute(Sin(), Dtype.float32, (of,))
+
+
+def test_a_check_computes_the_registers_that_arguments_need():
+    other = Buffer("other", NdArrayType(()), Space.REGISTER)
+    let, idle = Let(ONE, (), Load(X, (index(I),))), Let(other, (), Load(Y, (index(I),)))
+    version = near(loop(let, idle, Store(Y, (index(I),), sine(Load(ONE, ())))), (Sin, Cos))
+    assert version.lets == (let,)
+    assert [argument.buffer for argument in version.arguments] == [ONE]
+    assert version.loop.body[-1].scalar.op.macro == "NearSin"
+
+
+def test_an_argument_that_the_loop_has_written_has_no_version():
+    first = Store(X, (index(I),), Load(Y, (index(I),)))
+    last = Store(Y, (index(I),), sine(Load(X, (index(I),))))
+    assert near(loop(first, last), (Sin,)) is None
+    assert near(loop(last), (Sin,)) is not None
+    assert near(loop(last), (Cos,)) is None
+    assert near(loop(Store(X, (index(I),), sine(Load(X, (index(I),))))), (Sin,)) is not None

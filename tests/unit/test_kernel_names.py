@@ -1,0 +1,77 @@
+"""Kernels and arrays of emitted C have names of layers, shared ones the words that their uses share."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from catgrad import Dtype, NdArrayType, Task, emit, layers, mse, optimisers
+from catgrad.backend import get_backend
+from catgrad.naming import common
+from catgrad.printing.dialect import Literal, Text
+from catgrad.terms.structural import Constant
+from examples import digits
+
+WORDS = st.lists(st.sampled_from(["d", "0", "1", "conv", "dense", "out", "weight"]), min_size=1, max_size=5)
+LONGEST = 120
+
+
+def kernels(source: str) -> list[str]:
+    return re.findall(r"^static KERNEL \w+ (\w+)\(", source, re.MULTILINE)
+
+
+@given(st.lists(WORDS, min_size=1, max_size=4))
+def test_common_words_are_the_ends_of_every_name(names):
+    found = common(".".join(words) for words in names).replace(".", "_")
+    for words in names:
+        splits = ((n, m) for m in range(len(words) + 1) for n in range(m + 1))
+        assert found in {"_".join(words[:n] + words[m:]) for n, m in splits}
+
+
+@pytest.mark.parametrize(
+    ("names", "shared"),
+    [
+        (["0.dense.weight", "3.dense.weight"], "dense_weight"),
+        (["d_0.conv.out", "d_1.conv.out"], "d_conv_out"),
+        (["x", "y"], ""),
+        (["block.out", "block.out"], "block.out"),
+        (["a.a", "a"], "a"),
+    ],
+)
+def test_common_words(names, shared):
+    assert common(names) == shared
+
+
+def test_arrays_are_named_after_the_layer_that_they_come_from():
+    source = emit(digits.cnn(), "c").source
+    named = kernels(source)
+    assert {"compute_0_conv_product", "compute_3_conv_product", "compute_7_dense_product"} <= set(named)
+    assert {"update_0_conv_weight", "update_7_dense_bias", "compute_d_7_dense_product"} <= set(named)
+    assert not [name for name in named if re.fullmatch(r"compute_(product|pad|window|greatest)(_\d+)?", name)]
+
+
+def test_a_kernel_of_several_layers_has_the_name_of_none():
+    batch, width = NdArrayType((32,)), NdArrayType((16,))
+    model = layers.sequential(*(layers.dense(batch, width, width) for _ in range(3)))
+    source = emit(Task(model, optimisers.adam(0.1), mse), "c").source
+    assert "update_dense_weight" in kernels(source)
+    assert not [name for name in kernels(source) if re.match(r"update_\d_dense", name)]
+    body = source[source.index("static KERNEL void update_dense_weight(") :]
+    assert "layer_0" not in body[: body.index("\n}\n")]
+
+
+def test_lines_are_short():
+    source = emit(digits.cnn(), "c").source
+    assert [line for line in source.splitlines() if len(line) > LONGEST] == []
+
+
+def test_negative_numbers_are_bare_but_as_operands_of_a_minus():
+    dialect = get_backend("c").dialect
+    number = Literal(Constant(NdArrayType((), Dtype.float32), -2.0), weak=True)
+    text = Text(dialect.macros["Literal"](None, number, number.constant.array_type), dialect.strength(number))
+    assert text == "-2.0f"
+    assert dialect.operand("Negate", 0, text) == "(-2.0f)"
+    assert dialect.operand("Multiply", 1, text) == "-2.0f"
