@@ -11,10 +11,12 @@ from catgrad.errors import ArtifactError, OptionError
 from catgrad.frontends.torch.imported import Imported, from_torch
 from catgrad.learn.checks import Loss
 from catgrad.learn.compile import emit
+from catgrad.learn.entries import terms_of
 from catgrad.learn.losses import mse
 from catgrad.learn.optimiser import Optimiser
 from catgrad.learn.optimisers import sgd
 from catgrad.learn.task import Task
+from catgrad.programs.ports import Kind
 from catgrad.types import NdArrayType
 
 SETTLED = {
@@ -53,8 +55,8 @@ def transpile(
     _check_values(module, imported, optimiser)
     task = Task(imported.model, optimiser or sgd(0.01), loss, name, labels)  # type: ignore[arg-type]
     weights = {**imported.parameters, **imported.buffers}
-    train = optimiser is not None
-    artifact = emit(task, "scratch", weights=weights, sig_figs=sig_figs, train=train, **options)
+    given = terms_of(task, [Kind.PREDICT]) if optimiser is None else task  # then a loss need not fit it
+    artifact = emit(given, "scratch", weights=weights, sig_figs=sig_figs, train=given is task, **options)
     artifact.write(folder)
     return artifact
 

@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from catgrad.dims import Size
+from catgrad.errors import TermError
+from catgrad.terms.state import Slot
 from catgrad.types import NdArrayType
 
 
@@ -101,3 +103,17 @@ class Port:
 def tables(ports: Iterable[Port]) -> tuple[Role, ...]:
     """List the tables that these arrays belong to, in order."""
     return tuple(dict.fromkeys(port.role for port in ports if port.role.is_table))
+
+
+def check_distinct(slots: Mapping[Role, Iterable[Slot]]) -> None:
+    """Check the names of the arrays of tables. Raises: TermError if two are the same."""
+    seen: dict[str, Role] = {}
+    for role, table in slots.items():
+        for slot in table:
+            if slot.name in seen:
+                raise TermError(
+                    "arrays of tables must have distinct names",
+                    f"{slot.name!r} is in {seen[slot.name]} and in {role}",
+                    "rename one of them",
+                )
+            seen[slot.name] = role

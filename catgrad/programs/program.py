@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from catgrad.dims import Dim, Size, numbers
-from catgrad.errors import DtypeError, OptionError, ShapeError, TermError, one_line
+from catgrad.errors import DtypeError, OptionError, ShapeError, one_line
 from catgrad.initialisers import Stored
 from catgrad.naming import require_dotted
-from catgrad.programs.ports import Kind, Port, Role, tables
+from catgrad.programs.ports import Kind, Port, Role, check_distinct, tables
 from catgrad.terms import check
 from catgrad.terms.block import blocks
 from catgrad.terms.check import Requirement
@@ -129,16 +129,7 @@ class Program:
                     f"one is {name!r}" if names.count(name) == 1 else f"{names.count(name)} are {name!r}",
                     "use ASCII letters, digits and underscores, as in 'predict'",
                 )
-        seen: dict[str, str] = {}
-        for table, slots in self.tables.items():
-            for slot in slots:
-                if slot.name in seen:
-                    raise TermError(
-                        "arrays of tables must have distinct names",
-                        f"{slot.name!r} is in {seen[slot.name]} and in {table}",
-                        "rename one of them",
-                    )
-                seen[slot.name] = table
+        check_distinct(self.tables)
 
     def __getitem__(self, name: str) -> Function:
         return next(function for function in self.functions if function.name == name)

@@ -11,7 +11,7 @@ from typing import Any
 
 from catgrad.errors import TermError, TypeMismatch
 from catgrad.naming import require_dotted
-from catgrad.programs.ports import TABLES, Kind, Port, Role
+from catgrad.programs.ports import TABLES, Kind, Port, Role, check_distinct
 from catgrad.programs.signatures import SIGNATURES
 from catgrad.terms.attributes import write_initial, write_type
 from catgrad.terms.canonical import digest, digest_of, write_digest
@@ -63,10 +63,7 @@ class Terms:
 
     def __post_init__(self) -> None:
         require_dotted(self.name)
-        names = [slot.name for slots in self.tables.values() for slot in slots]
-        if len(set(names)) < len(names):
-            twice = next(name for name in names if names.count(name) > 1)
-            raise TermError("arrays of tables must have distinct names", f"two are {twice!r}", "rename one")
+        check_distinct(self.tables)
         types: dict[tuple[Role, str], NdArrayType] = {}
         for name, entry in self.entries.items():
             _check_name(name, entry)

@@ -15,7 +15,7 @@ CALLED = re.compile(r"\b([a-z]\w*)\(")
 DEFINED = re.compile(r"^[a-z][\w ]*[ *](\w+)\(", re.MULTILINE)
 MATHEMATICS = {"ceil", "copysign", "cos", "fabs", "floor", "fmod", "pow", "rint", "sin", "sqrt"}
 STANDARD = {"for", "if", "return", "sizeof", "switch", "while", "memcpy", "memmove", "memset"}
-STANDARD |= MATHEMATICS | {f"{name}f" for name in MATHEMATICS} | {"isfinite", "isnan"}
+STANDARD |= MATHEMATICS | {f"{name}f" for name in MATHEMATICS} | {"fmaf", "isfinite", "isnan"}
 """Keywords of C, and functions of its library, that precede a parenthesis."""
 
 
