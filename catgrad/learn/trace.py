@@ -113,8 +113,8 @@ class Trace:
 
         Of a term with more than 200 operations, those around it are drawn.
 
-        Raises: ToolError without graphviz's `dot`; OptionError for another format; ArtifactError if the file
-                cannot be written
+        Raises: ToolError if no program draws the format; OptionError for another format; ArtifactError if the
+                file cannot be written
         """
         file, term = Path(path), self.term
         marked = None if self.first_nan is None else self.first_nan.edge
