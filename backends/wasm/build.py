@@ -27,7 +27,7 @@ MACHINE = (
     *("-Wl,--no-entry", "-Wl,--strip-all", "-Wl,--export=__heap_base"),
 )
 FLAGS = (*MACHINE, "-std=c11", "-O3", "-msimd128", "-DGEMM_HEIGHT=4", *ROUNDING)
-"""Tiles of products have 4 rows: engines keep some of 16 registers, and each product takes one before it is added."""
+"""Tiles of products have 4 rows, whose sums fit the registers that engines leave of 16."""
 EXACT = (*MACHINE, *EXACT_FLAGS)
 
 
