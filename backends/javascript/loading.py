@@ -114,18 +114,19 @@ class Entry:
         return self._results(answer, sizes, read)
 
     def _results(self, answer: Any, sizes: Mapping[str, int], read: Sequence[Role]) -> list[Array]:
-        result = answer["result"]
-        gradients = result.pop("gradients", {}) if isinstance(result, dict) else {}
-        several = gradients or len(own(self.function.outputs)) != 1
-        results = iter(
-            result.values() if isinstance(result, dict) and several else result if several else [result]
-        )
+        results, gradients = answer["result"], {}
+        if any(port.role is Role.GRADIENT for port in self.function.outputs):
+            gradients = results.pop("gradients")
+            results = list(results.values())
+        elif len(own(self.function.outputs)) == 1:
+            results = [results]
+        rest = iter(results)
         found = []
         for port in self.function.outputs:
             if port.role.is_table:
                 value = answer["tables"][port.role][port.name] if port.role in read else None
             else:
-                value = gradients[port.name] if port.role is Role.GRADIENT else next(results)
+                value = gradients[port.name] if port.role is Role.GRADIENT else next(rest)
             if value is not None:
                 found.append(self.module.wire.decoded(value, port.type, sizes))
         return found

@@ -23,7 +23,7 @@ TILES = ["-DGEMM_HEIGHT=10", "-DGEMM_DEPTH=48", "-DGEMM_COLUMNS=192"]
 BUILDS = {
     "native": ["-O3", "-march=native", "-fopenmp", "-ffp-contract=fast", "-DGEMM_PARALLEL_FLOPS=0"],
     "other tiles": ["-O3", "-march=native", "-Wno-unknown-pragmas", "-ffp-contract=fast", *TILES],
-    "baseline": ["-O2", "-fopenmp-simd"],
+    "baseline": ["-O2", "-fopenmp-simd", "-DGEMM_HEIGHT=4"],
     "scalar": ["-O1", "-Wno-unknown-pragmas", "-DGEMM_SCALAR"],
 }
 PACKED = 131072
