@@ -53,6 +53,7 @@ figures: $(VENV)/dev tests/browser/node_modules/.installed  ## redraw the figure
 	$(BIN)/catgrad draw catgrad.examples.iris:dense -o docs/images/dense.svg
 	$(BIN)/python -m catgrad.examples.iris hidden --plot docs/images/iris.png
 	$(BIN)/python -m tests.browser.demo docs/images/scratch.png
+	$(BIN)/python -m tests.browser.playground docs/images/playground.png
 	$(BIN)/python -m benchmarks.memory --plot docs/images/memory.png
 
 format: $(VENV)/dev  ## format, and fix what can be fixed automatically

@@ -17,6 +17,7 @@ import numpy as np
 import typer
 
 from catgrad import Dim, NdArrayType, Task, accuracy, emit, fit, layers, mse, obj, sgd
+from catgrad.playground import Samples, View
 
 from .options import IN_SCRATCH, BatchSize, Plot, Project, Seed, Steps, Target, run
 
@@ -67,6 +68,14 @@ def load() -> tuple[np.ndarray, np.ndarray]:
     features = rows[:, :4].astype(np.float32)
     species = rows[:, 4, None] == np.array(SPECIES)
     return (features - features.mean(axis=0)) / features.std(axis=0), species.astype(np.float32)
+
+
+def samples() -> Samples:
+    """Return the flowers for a page, which `catgrad playground` writes."""
+    note = (
+        "150 flowers, measured by Fisher in 1936. Dots are flowers, and the colour below is the prediction."
+    )
+    return Samples(*load(), 150, View.REGIONS, FEATURES, SPECIES, title="Fisher’s irises", note=note)
 
 
 def main(
