@@ -47,6 +47,7 @@ golden: $(VENV)/dev  ## accept the emitted source as the new golden files
 
 docs: $(VENV)/dev  ## build the documentation into site/
 	$(BIN)/zensical build --strict --clean
+	$(BIN)/python -m tools.build_gallery site/playground
 
 figures: $(VENV)/dev tests/browser/node_modules/.installed  ## redraw the figures of the docs (needs graphviz, chromium)
 	$(BIN)/catgrad draw catgrad.examples.iris:linear -o docs/images/linear.svg

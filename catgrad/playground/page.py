@@ -28,7 +28,7 @@ TARGETS = ("numpy", "c", "torch", TRAINS, "cuda", "scratch")
 """The targets whose sources are shown by default."""
 
 VARIANTS = ("", "d_", "new_")
-"""What emitted names put before a parameter: itself, its gradient, its new value."""
+"""Prefixes of emitted names: of a parameter itself, its gradient, its new value."""
 
 
 def page(task: Task, samples: Samples | None = None, targets: Iterable[str] = TARGETS) -> str:
@@ -109,7 +109,7 @@ def _parameters(slots: Sequence[Slot]) -> list[Mapping[str, Any]]:
     namer = Namer()
     described: list[Mapping[str, Any]] = []
     for slot in slots:
-        identifier = namer.fresh(slot.name)
-        names = {prefix + name: None for name in (slot.name, identifier) for prefix in VARIANTS}
+        variants = [prefix + slot.name for prefix in VARIANTS]
+        names = dict.fromkeys([*variants, *map(namer.fresh, variants)])
         described.append({"name": slot.name, "type": str(slot.type), "identifiers": list(names)})
     return described

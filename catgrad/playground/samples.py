@@ -23,12 +23,17 @@ ARRAYS = {Dtype.float32: "Float32Array", Dtype.float64: "Float64Array", Dtype.in
 
 
 class View(StrEnum):
-    """The picture beside the loss: regions of classes, a digit to draw, a series, or none."""
+    """The picture beside the loss: regions of classes, a digit to draw, a series, a text, or none."""
 
     REGIONS = "regions"
     DIGIT = "digit"
     SERIES = "series"
+    TEXT = "text"
     NONE = "none"
+
+
+CLASSIFIES = (View.REGIONS, View.DIGIT)
+"""The views of models with one score for each class of a row, whose accuracy is shown."""
 
 
 @dataclass(frozen=True)
@@ -91,10 +96,18 @@ class Samples:
             )
         arrays = [_array(*each) for each in zip(("x", "y"), self.shuffled(), types, strict=True)]
         return {
-            "x": arrays[0], "y": arrays[1], "count": len(self.x), "batch": self.batch, "view": self.view,
-            "features": self.features, "classes": self.classes, "logits": self.logits, "note": self.note,
+            "x": arrays[0],
+            "y": arrays[1],
+            "count": len(self.x),
+            "batch": self.batch,
+            "view": self.view,
+            "features": self.features,
+            "classes": self.classes,
+            "classifies": self.view in CLASSIFIES,
+            "logits": self.logits,
+            "note": self.note,
             "order": np.argsort(self._order()).tolist(),  # the places of the rows as they were given
-        }  # fmt: skip
+        }
 
 
 def _array(name: str, value: Array, type: NdArrayType) -> Mapping[str, Any]:

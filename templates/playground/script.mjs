@@ -265,7 +265,24 @@ function seriesView(samples, predict) {
     };
 }
 
-const VIEWS = { regions: regionsView, digit: digitView, series: seriesView };
+/** A text that the model goes on with, after a sample: classes are characters, drawn by their scores. */
+function textView(samples, predict) {
+    const { x, classes, logits } = samples, LENGTH = 90, SHARPNESS = 1.25; // the inverse of a temperature of 0.8
+    return () => {
+        const seen = Array.from(rows(x, 0, 1));
+        for (let k = 0; k < LENGTH; k++) {
+            const scores = predict(1, x.values.constructor.from(seen.slice(-x.width))).slice(-classes.length);
+            let left = Math.random();
+            const parts = shares(scores.map(score => score * SHARPNESS), logits);
+            const chosen = parts.findIndex(part => (left -= part) < 0);
+            seen.push(chosen < 0 ? best(parts) : chosen);
+        }
+        const text = seen.map(k => classes[k]).join("");
+        $("text").replaceChildren(Object.assign(document.createElement("b"), { textContent: text.slice(0, x.width) }), text.slice(x.width));
+    };
+}
+
+const VIEWS = { regions: regionsView, digit: digitView, series: seriesView, text: textView };
 
 // Training
 
@@ -304,7 +321,7 @@ async function training() {
     function show() {
         $("steps").textContent = losses.length.toLocaleString("en");
         $("loss").textContent = losses.length ? losses.at(-1).toPrecision(4) : "–";
-        if (samples.classes.length) $("accuracy").textContent = `${(100 * accuracy()).toFixed(1)}%`;
+        if (samples.classifies) $("accuracy").textContent = `${(100 * accuracy()).toFixed(1)}%`;
         drawCurve(losses);
         drawView();
         drawn = performance.now();
@@ -336,7 +353,7 @@ async function training() {
     }
 
     $("training").hidden = false;
-    $("accuracy-figure").hidden = samples.classes.length === 0;
+    $("accuracy-figure").hidden = !samples.classifies;
     if (VIEWS[samples.view]) $(`view-${samples.view}`).hidden = false;
     $("note").textContent = samples.note;
     Object.assign($("batch"), { max: count, value: samples.batch });

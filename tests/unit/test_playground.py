@@ -78,7 +78,7 @@ def of_other_rows():
         (lambda: page(iris.linear().model), OptionError, "must be a Task"),
     ],
 )
-def test_what_cannot_be_a_page_is_refused(build, error, match):
+def test_wrong_samples_and_models_are_refused(build, error, match):
     with pytest.raises(error, match=match):
         build()
 
