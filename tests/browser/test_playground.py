@@ -10,7 +10,7 @@ from safetensors.numpy import load
 
 from catgrad import emit
 from catgrad.playground import write
-from examples import iris
+from examples import digits, iris
 
 from .editor import missing
 from .playground import LESSON, visit
@@ -24,6 +24,21 @@ TRAIN = f"""(async () => {{
     const shown = document.getElementById("steps").textContent;
     return {{ losses, file: btoa(String.fromCharCode(...file)), shown }};
 }})()"""
+
+
+SEVEN = """(() => {
+    playground.train(300);
+    const pad = document.getElementById("pad"), { left, top, width, height } = pad.getBoundingClientRect();
+    pad.setPointerCapture = () => {};  // there is no pointer to capture
+    const move = (type, x, y) => pad.dispatchEvent(
+        new PointerEvent(type, { clientX: left + x * width, clientY: top + y * height })
+    );
+    move("pointerdown", 0.3, 0.25);
+    move("pointermove", 0.7, 0.25);
+    move("pointermove", 0.45, 0.8);
+    move("pointerup", 0.45, 0.8);
+    return document.querySelector("#bars .best").textContent;
+})()"""
 
 
 @pytest.fixture(scope="module")
@@ -66,3 +81,9 @@ def test_a_parameter_lights_up_everywhere(page):
 def test_a_phone_in_the_dark_shows_all_in_its_width(page):
     visited = visit(page, "document.documentElement.scrollWidth", width=375, height=800, dark=True)
     assert visited["errors"] == [] and visited["result"] <= 375
+
+
+def test_a_digit_that_is_drawn_is_read(tmp_path):
+    visited = visit(write(tmp_path / "digits.html", digits.mlp(), digits.samples(), ["numpy"]), SEVEN)
+    assert visited["errors"] == []
+    assert visited["result"] == "7"

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from catgrad import NdArrayType, Task, emit, layers, mse, sgd
+from catgrad.cli import main
 from catgrad.errors import ArtifactError, OptionError, ShapeError
 from catgrad.playground import Samples, page, write
 from examples import iris
@@ -86,3 +87,21 @@ def test_wrong_samples_and_models_are_refused(build, error, match):
 def test_a_page_that_cannot_be_written_is_an_error(tmp_path):
     with pytest.raises(ArtifactError, match="must be writable"):
         write(tmp_path, iris.linear(), targets=())
+
+
+def test_the_command_finds_the_samples_beside_the_model(tmp_path, capsys):
+    file = tmp_path / "iris.html"
+    with pytest.raises(SystemExit) as ended:
+        main(["playground", "examples.iris:linear", "-o", str(file), "-t", "numpy"])
+    assert ended.value.code == 0
+    assert capsys.readouterr().out.strip().endswith("iris.html")
+    assert file.read_text(encoding="utf-8") == page(iris.linear(), iris.samples(), ["numpy"])
+
+
+def test_samples_of_another_type_are_refused(tmp_path, capsys):
+    file = tmp_path / "iris.html"
+    with pytest.raises(SystemExit) as ended:
+        main(["playground", "examples.iris:linear", "-o", str(file), "--samples", "examples.iris:DATA"])
+    assert ended.value.code == 2
+    assert "examples.iris:DATA must be Samples" in capsys.readouterr().err
+    assert not file.exists()
