@@ -4,7 +4,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from catgrad import checkout as checkout  # first: others look for targets when they are imported
-from catgrad import ops
+from catgrad import data, ops
 from catgrad.backend import Artifact
 from catgrad.dims import Dim
 from catgrad.errors import CatgradError
@@ -21,6 +21,7 @@ from catgrad.learn.optimisers import sgd
 from catgrad.learn.precision import mixed_precision
 from catgrad.learn.saving import digest, load, save
 from catgrad.learn.task import Task
+from catgrad.learn.trace import trace
 from catgrad.programs.terms import Terms
 from catgrad.terms.build import build
 from catgrad.terms.term import Term, copy, discard, identity, obj, permutation
@@ -35,9 +36,9 @@ if TYPE_CHECKING:
 __all__ = [
     "Artifact", "CatgradError", "Compiled", "Dim", "Dtype", "Functions", "Learner", "NdArrayType",
     "Optimiser", "Task", "Term", "Terms", "Var", "accuracy", "build", "compile_model", "compile_module",
-    "copy", "digest", "discard", "emit", "evaluate", "fit", "from_torch", "identity", "layers", "load",
-    "losses", "mixed_precision", "mse", "obj", "ops", "optimisers", "permutation", "save", "schedules", "sgd",
-    "verify",
+    "copy", "data", "digest", "discard", "emit", "evaluate", "fit", "from_torch", "identity", "layers",
+    "load", "losses", "mixed_precision", "mse", "obj", "ops", "optimisers", "permutation", "save",
+    "schedules", "sgd", "trace", "verify",
 ]  # fmt: skip
 
 

@@ -31,6 +31,7 @@ from catgrad.programs.passes import Pass, erase_barriers, optimise
 from catgrad.programs.peak_memory import require_addressable
 from catgrad.programs.ports import INITIAL, TABLES, Kind, Role
 from catgrad.programs.program import Function, Program, nest, operations, requirements
+from catgrad.tables import Table
 from catgrad.terms.op import OPS, Op
 from catgrad.tools import Tool
 from catgrad.types import Dtype, as_numpy
@@ -49,7 +50,7 @@ NO_16_BITS = "16 bits"
 """The known gap of targets without float16 and bfloat16, which refuse programs that have them."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Artifact:
     """The files emitted for a program, by name, and the target that loads them.
 
@@ -64,6 +65,13 @@ class Artifact:
     backend: Backend
     values: Mapping[str, Any] = field(default_factory=dict)
     origin: Mapping[str, Any] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        functions = ", ".join(f.name for f in self.program.functions if not f.kind.is_initial)
+        files = [(name, _length(content)) for name, content in self.files.items()]
+        stored = [("stored arrays", f"{len(self.values)}")] if self.values else []
+        rows = [("target", self.backend.name), ("functions", functions), *files, *stored]
+        return str(Table(("artifact", self.program.name), rows, texts=2))
 
     @property
     def source(self) -> str:
@@ -115,6 +123,11 @@ class Artifact:
         """
         compiled = self.backend.load(self, **options)
         return _beginning_with(self, compiled) if self.values else compiled
+
+
+def _length(content: str | bytes) -> str:
+    """Describe the length of a file."""
+    return f"{content.count(chr(10)):,} lines" if isinstance(content, str) else f"{len(content):,} bytes"
 
 
 def _beginning_with(artifact: Artifact, compiled: Any) -> Any:

@@ -180,6 +180,16 @@ def greatest_coefficient(size: Size) -> int:
     return max((abs(coefficient) for _, coefficient in _terms(size)), default=0)
 
 
+def upper_bound(*sizes: Size) -> Size:
+    """Return the polynomial with the greatest of the coefficients of each monomial: of numbers, the greatest.
+
+    Where all symbols are at least 0, so is its difference from each of the sizes.
+    """
+    every = [coefficients(size) for size in sizes]
+    monomials = dict.fromkeys(monomial for each in every for monomial in each)
+    return polynomial({m: max(each.get(m, 0) for each in every) for m in monomials})
+
+
 def _term_text(monomial: Monomial, coefficient: int) -> str:
     powers = [(name, len(list(run))) for name, run in groupby(monomial)]
     factors = [name if power == 1 else f"{name}^{power}" for name, power in powers]

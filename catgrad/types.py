@@ -127,6 +127,11 @@ class NdArrayType:
         """The number of elements."""
         return product(self.shape)
 
+    @property
+    def bytes(self) -> Size:
+        """The number of bytes."""
+        return self.size * self.dtype.itemsize
+
     def with_shape(self, shape: tuple[Size, ...]) -> NdArrayType:
         """Return the type of the same dtype with another shape."""
         return NdArrayType(shape, self.dtype)

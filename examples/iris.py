@@ -16,7 +16,7 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from catgrad import Dim, NdArrayType, Task, accuracy, emit, fit, layers, mse, obj, sgd
+from catgrad import Dim, NdArrayType, Task, accuracy, data, emit, fit, layers, mse, obj, sgd
 from catgrad.playground import Samples, View
 
 from .options import IN_SCRATCH, BatchSize, Plot, Project, Seed, Steps, Target, run
@@ -64,10 +64,9 @@ class Model(StrEnum):
 
 def load() -> tuple[np.ndarray, np.ndarray]:
     """Load the flowers: features with mean 0 and variance 1, and one-hot species, both float32."""
-    rows = np.genfromtxt(DATA, delimiter=",", skip_header=1, dtype=str)
-    features = rows[:, :4].astype(np.float32)
-    species = rows[:, 4, None] == np.array(SPECIES)
-    return (features - features.mean(axis=0)) / features.std(axis=0), species.astype(np.float32)
+    flowers = data.read(DATA)
+    features = flowers.numbers()
+    return data.standardise(features)(features), flowers.one_hot("species", SPECIES)
 
 
 def samples() -> Samples:

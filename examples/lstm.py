@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import typer
 
-from catgrad import Dim, NdArrayType, Task, build, emit, fit, layers, losses, ops, optimisers
+from catgrad import Dim, NdArrayType, Task, build, data, emit, fit, layers, losses, ops, optimisers
 from catgrad.playground import Samples, View
 
 from .options import BatchSize, Plot, Seed, Steps, Target, run
@@ -44,8 +44,8 @@ def lstm() -> Task:
 
 def load() -> tuple[np.ndarray, np.ndarray]:
     """Load the years and their numbers of sunspots."""
-    years, numbers = np.loadtxt(DATA, delimiter=",", skiprows=1, unpack=True)
-    return years.astype(int), numbers.astype(np.float32)
+    table = data.read(DATA)
+    return table["year"].astype(int), table["sunspots"].astype(np.float32)
 
 
 def windows(numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

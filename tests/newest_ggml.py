@@ -5,6 +5,8 @@ from __future__ import annotations
 from importlib.util import find_spec
 from pathlib import Path
 
+from catgrad.backends.c.cache import digest
+
 CONFIG = """\
 add_library(ggml::ggml SHARED IMPORTED)
 set_target_properties(ggml::ggml PROPERTIES IMPORTED_LOCATION "{library}")
@@ -20,13 +22,17 @@ def missing_newest() -> str:
 
 
 def newest(folder: Path) -> Path:
-    """Write the CMake configuration that the package lacks; returns the prefix to search."""
+    """Write the CMake configuration that the package lacks; returns the prefix to search.
+
+    Cached libraries are linked to where the package is, and known by the prefix: each place has its own.
+    """
     spec = find_spec("ggml_compiler")
     assert spec is not None
     assert spec.origin is not None
     package = Path(spec.origin).parent
-    configuration = folder / "lib" / "cmake" / "ggml" / "ggml-config.cmake"
+    prefix = folder / digest(str(package).encode())
+    configuration = prefix / "lib" / "cmake" / "ggml" / "ggml-config.cmake"
     configuration.parent.mkdir(parents=True, exist_ok=True)
     library, headers = package / "lib" / "libggml_compiler_rt.so", package / "include"
     configuration.write_text(CONFIG.format(library=library, headers=headers))
-    return folder
+    return prefix

@@ -16,7 +16,7 @@ SHARES = {"c": 5, "cuda": 10, "ggml": 10, "onnx": 5, "scratch": 5, "wasm": 20}
 USUAL = ("numpy", "torch", "c", "cuda", "ggml", "javascript", "wasm", "scratch", "onnx")
 """Targets of most tests; compiling for JAX takes long."""
 
-LONG = ("cuda", "ggml", "onnx", "wasm")
+LONG = ("cuda", "ggml", "javascript", "onnx", "wasm")
 """Targets that take seconds for a program: tests of many targets run on them with `pytest -m long`."""
 
 TOGETHER = {"c": 32, "cuda": 64, "ggml": 64, "javascript": 64, "wasm": 32}

@@ -10,6 +10,7 @@ from catgrad.dims import Dim, Size
 from catgrad.formats.elements import FORMAT_NAMES
 from catgrad.programs.ports import Kind, Port, Role
 from catgrad.programs.program import Program, symbol_sources
+from catgrad.terms.state import LEARNING_RATE
 from catgrad.types import Dtype, symbols
 
 from .interface import own
@@ -35,7 +36,8 @@ class Column:
 @dataclass(frozen=True)
 class Data:
     """The arrays of a step; the symbol that is the size of a batch, or its number of examples; the other
-    sizes that the data determine, each with an array and an axis; and the dtype of the loss.
+    sizes that the data determine, each with an array and an axis; the dtype of the loss; and that of the
+    learning rate, if it is in the state.
     """
 
     arrays: tuple[Column, ...]
@@ -43,6 +45,7 @@ class Data:
     batch: int
     told: tuple[tuple[str, int, int], ...]
     loss: str
+    rate: str
 
     @property
     def sizes(self) -> tuple[str, ...]:
@@ -68,9 +71,10 @@ def training(program: Program, functions: Mapping[str, Any]) -> Data | None:
     identifiers = dict(zip(symbols(step.argument_types), printed.sizes, strict=True))
     arrays = [_column(port, identifiers) for port in own(step.inputs)]
     told = [(identifiers[s], *place) for s, place in symbol_sources(types).items() if s != free]
-    return Data(
-        tuple(arrays), identifiers.get(free, ""), 0 if free else int(str(batch)), tuple(told), loss.value
-    )
+    state = {slot.name: slot.type.dtype.value for slot in program.tables.get(Role.STATE, ())}
+    count = 0 if free else int(str(batch))
+    rate = state.get(LEARNING_RATE, "")
+    return Data(tuple(arrays), identifiers.get(free, ""), count, tuple(told), loss.value, rate)
 
 
 def _column(port: Port, identifiers: Mapping[str, str]) -> Column:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from catgrad.dims import numbers
+from catgrad.dims import Size, numbers
 from catgrad.programs.program import bind_symbols, symbol_sources
 from catgrad.terms.check import Requirement
 from catgrad.types import Array, Dtype, NdArrayType, substitute
@@ -72,8 +72,16 @@ class Expected:
         if array.shape != shape:
             raise ValueError(
                 f"{self.function}: {name} must have shape {shape}{_where(sizes)}, "
-                f"but it is {array.shape}; reshape it"
+                f"but it is {array.shape}; {_advice(array, shape, type.dtype)}"
             )
+
+
+def _advice(array: Any, shape: tuple[Size, ...], dtype: Dtype) -> str:
+    if array.shape[:-1] == shape and dtype.is_integer:
+        return "take argmax(-1) of one-hot labels"
+    if array.shape == shape[:-1] and "int" in str(array.dtype):
+        return "make labels one-hot"
+    return "reshape it"
 
 
 def _where(sizes: Mapping[str, int]) -> str:

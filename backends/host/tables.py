@@ -8,9 +8,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from catgrad.learn.shown import Shown
 from catgrad.programs.ports import Role
 from catgrad.terms.state import Slot
-from catgrad.types import Array
+from catgrad.types import Array, NdArrayType
 
 from .checks import as_in_c
 
@@ -20,6 +21,11 @@ class Table(MutableMapping[str, Any], ABC):
 
     def __init__(self, table: str, slots: Sequence[Slot]) -> None:
         self._table, self._types = table, {slot.name: slot.type for slot in slots}
+
+    @property
+    def types(self) -> Mapping[str, NdArrayType]:
+        """The types of the arrays by name."""
+        return self._types
 
     @abstractmethod
     def __getitem__(self, name: str) -> Array: ...
@@ -110,7 +116,7 @@ class DeviceTable(Table):
         self.arrays[name].put(array)
 
 
-class Owner:
+class Owner(Shown):
     """Parameters, buffers and optimiser state by name."""
 
     _tables: Mapping[Role, Table]

@@ -10,6 +10,7 @@ from types import ModuleType
 from typing import Any
 
 from catgrad.backend import Artifact
+from catgrad.learn.shown import Shown
 
 _NUMBER = count()
 
@@ -24,6 +25,8 @@ def load_module(
     filename = f"<catgrad {artifact.program.name} {next(_NUMBER)}>"
     module = ModuleType(f"catgrad_emitted_{artifact.program.name}")
     exec(compile(artifact.source, filename, "exec"), vars(module))
+    if emitted := vars(module).get("Learner"):  # without tables and plots, as it imports one library only
+        vars(module)["Learner"] = type("Learner", (Shown, emitted), {"__doc__": emitted.__doc__})
     found = find(module)
     weakref.finalize(found, linecache.cache.pop, filename, None)
     # Tracebacks through emitted code then show its lines.

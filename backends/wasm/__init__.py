@@ -19,6 +19,8 @@ from ..javascript.session import NODE
 from .build import FLAGS, ZIG, exports
 from .loading import BAD_INDEX, load
 
+LONG_SUMS = "the four lanes of a vector add up an axis in float32: of 200,000 equal terms, they lose 3e-4"
+
 
 def template_context(backend: Backend, program: Program) -> Mapping[str, Any]:
     """Return the variables that the templates of the target wasm read."""
@@ -44,4 +46,5 @@ BACKEND = Backend(
     template_context=template_context,
     lowers_to_loops=OPERATIONS,
     helpers={**C.helpers, "format_names": lambda: FORMAT_NAMES, "flags": lambda: FLAGS, "exports": exports},
+    known_gaps={"long sums": LONG_SUMS},
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from catgrad.programs.program import Program
 from catgrad.tools import Package, run
 
 from ..c.cache import cached
-from ..c.compiler import MAX_COMPILE_SECONDS
+from ..c.compiler import EXACT_FLAGS, MAX_COMPILE_SECONDS
 from ..c.interface import prefix
 
 ZIG = Package(name="ziglang", module="ziglang", install="pip install 'catgrad[wasm]'")
@@ -21,10 +22,12 @@ ZIG = Package(name="ziglang", module="ziglang", install="pip install 'catgrad[wa
 ROUNDING = ("-fopenmp-simd", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math")
 """Flags by which loops are vectorised, and each product and each sum is rounded."""
 
-FLAGS = (
-    *("-target", "wasm32-wasi", "-mexec-model=reactor", "-std=c11", "-O3", "-msimd128", *ROUNDING),
+MACHINE = (
+    *("-target", "wasm32-wasi", "-mexec-model=reactor"),
     *("-Wl,--no-entry", "-Wl,--strip-all", "-Wl,--export=__heap_base"),
 )
+FLAGS = (*MACHINE, "-std=c11", "-O3", "-msimd128", *ROUNDING)
+EXACT = (*MACHINE, *EXACT_FLAGS)
 
 
 def exports(program: Program) -> list[str]:
@@ -34,7 +37,7 @@ def exports(program: Program) -> list[str]:
     return [f"-Wl,--export={prefix(program)}_{name}{end}" for name in own for end in ("", "_workspace_bytes")]
 
 
-def library(artifact: Artifact) -> Path:
+def library(artifact: Artifact, flags: Sequence[str] = FLAGS) -> Path:
     """Return the library of an artifact, compiled unless a valid one is cached.
 
     Raises: ToolError if there is no compiler, or it fails; ArtifactError if the cache cannot be written
@@ -42,7 +45,7 @@ def library(artifact: Artifact) -> Path:
     ZIG.require("building WebAssembly")
     name = artifact.program.name
     needed = {file: artifact.text(file) for file in (f"{name}.c", f"{name}.h")}
-    command = [sys.executable, "-m", "ziglang", "cc", *FLAGS, *exports(artifact.program), f"{name}.c"]
+    command = [sys.executable, "-m", "ziglang", "cc", *flags, *exports(artifact.program), f"{name}.c"]
     return cached(name, needed, [ZIG.version(), *command], partial(_compile, command))
 
 

@@ -10,12 +10,15 @@ from catgrad.backend import Artifact
 from ..c.interface import CODES
 from ..javascript.loading import loaded
 from ..javascript.session import Module, Wire
-from .build import library
+from .build import EXACT, FLAGS, library
 
 BAD_INDEX = list(CODES).index("BAD_INDEX")
 
 
-def load(artifact: Artifact) -> Any:
-    """Compile the library and import the module; returns the class `CompiledModel`."""
-    wasm = b64encode(library(artifact).read_bytes()).decode()
+def load(artifact: Artifact, exact: bool = False) -> Any:
+    """Compile the library, for speed or in `exact` arithmetic, and import the module.
+
+    Returns the class `CompiledModel`. Raises: ToolError if the library cannot be compiled
+    """
+    wasm = b64encode(library(artifact, EXACT if exact else FLAGS).read_bytes()).decode()
     return loaded(artifact.program, Module(artifact.source, Wire(has_int64=True), wasm=wasm))

@@ -15,6 +15,7 @@ from catgrad.cli.parsing import array_type, call, require_known, require_options
 from catgrad.dims import Dim
 from catgrad.errors import OptionError, ToolError
 from catgrad.learn import losses, optimisers
+from catgrad.learn.task import Task
 from catgrad.programs.ports import Kind, Role
 from catgrad.types import NdArrayType
 from catgrad.verification import draw_arrays
@@ -77,17 +78,35 @@ class Training:
         Raises: any CatgradError, also for an error that the module raises
         """
         backend = get_backend(target).configured(**parsed(options))
-        types, loss, module = self.types, self.criterion, self.module
+        given = self._given()
         from catgrad.frontends.torch.compiled import emit_module
+
+        with guarded(f"{self.model} must compile for {target}", "mend the module, or what it is given"):
+            return emit_module(*given, backend, **self._options())
+
+    def task(self) -> Task:
+        """Import the module, and compose it with the optimiser and the loss. Raises: as `emitted`"""
+        given = self._given()
+        from catgrad.frontends.torch.compiled import module_task
+
+        with guarded(f"{self.model} must compile", "mend the module, or what it is given"):
+            return module_task(*given, **self._options())[1]
+
+    def _given(self) -> tuple[Any, Any, Any, Any]:
+        """Return the module, examples of its inputs, its optimiser and its loss."""
+        types, loss, module = self.types, self.criterion, self.module
         from catgrad.frontends.torch.tensors import example, example_sizes
 
         sizes = example_sizes(types)
-        with guarded(f"{self.model} must compile for {target}", "mend the module, or what it is given"):
-            return emit_module(
-                module, tuple(example(type, sizes) for type in types), self.optimiser, loss, backend,
-                dynamic=_dynamic(module, types), train=not self.evaluation, trainable=tuple(self.trainable),
-                name=self.name,
-            )  # fmt: skip
+        return module, tuple(example(type, sizes) for type in types), self.optimiser, loss
+
+    def _options(self) -> dict[str, Any]:
+        return {
+            "dynamic": _dynamic(self.module, self.types),
+            "train": not self.evaluation,
+            "trainable": tuple(self.trainable),
+            "name": self.name,
+        }
 
     def learner(self, target: str, options: Sequence[str]) -> Any:
         """Build the emitted program, and return the learner that begins with the module's weights.

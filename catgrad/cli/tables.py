@@ -7,9 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from enum import Enum
 from pathlib import Path
+from typing import Any
 
 import typer
 
+from catgrad import tables
 from catgrad.errors import one_line
 
 Cell = str | int | float | Sequence[str]
@@ -40,6 +42,17 @@ def show(header: Sequence[str], rows: Iterable[Sequence[Cell]]) -> None:
             typer.echo(one_line(_text(row[0])))
     else:
         _print_table(table)
+
+
+def show_table(table: tables.Table) -> None:
+    """Print a table with its total and notes; without these, in JSON its rows, quietly its first column."""
+    if FORMAT.get() is Format.TEXT:
+        typer.echo(table)
+    elif FORMAT.get() is Format.JSON:
+        _print_json(_objects((table.header, table.rows)))
+    else:
+        for row in table.rows:
+            typer.echo(row[0])
 
 
 def show_all(tables: Mapping[str, Table]) -> None:
@@ -77,7 +90,7 @@ def show_options(meaning: str, options: Mapping[str, object], spelled: Mapping[s
         typer.echo(name if FORMAT.get() is Format.QUIET else f"  --option {name}={value}")
 
 
-def _objects(table: Table) -> list[dict[str, Cell]]:
+def _objects(table: tuple[Sequence[str], Sequence[Sequence[Any]]]) -> list[dict[str, Any]]:
     header, rows = table
     names = [name.replace(" ", "_") for name in header]
     return [dict(zip(names, row, strict=True)) for row in rows]

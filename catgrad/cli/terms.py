@@ -48,7 +48,10 @@ def certify(
     ] = [],  # noqa: B006  # read and never changed
     steps: Annotated[int, typer.Option("--steps", min=1, metavar="NUMBER", help="The steps to train.")] = 5,
     fast: Annotated[
-        bool, typer.Option("--fast", help="Compile C for speed, not for the same bits with any compiler.")
+        bool,
+        typer.Option(
+            "--fast", help="Compile C and WebAssembly for speed, not for the same bits with any compiler."
+        ),
     ] = False,
     precision: Precision = "f32",
 ) -> None:

@@ -34,7 +34,7 @@ def check_parts(model: Any, optimiser: Any, loss: Any, labels: Any) -> None:
         raise OptionError(
             "labels must be a tuple of types",
             f"they are {labels!r}",
-            "write for example labels=(NdArrayType((32,), Dtype.int64),)",
+            "write for example labels=(NdArrayType((Dim('batch'),), Dtype.int64),)",
         )
 
 

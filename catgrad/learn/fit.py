@@ -18,6 +18,7 @@ from catgrad.learn.metrics import Metric, Metrics, evaluate_batches, finite, nam
 from catgrad.learn.options import check_integer
 from catgrad.learn.plateau import Plateau
 from catgrad.learn.progress import progress_bar
+from catgrad.learn.shown import Shown
 
 
 def fit(
@@ -77,6 +78,8 @@ def fit(
         while not run.is_finished():
             run.train_epoch(show)
     run.restore_best()
+    if isinstance(learner, Shown):
+        learner.history = run.history
     return run.history
 
 

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from catgrad import ops
 from catgrad.errors import OptionError, ShapeError
+from catgrad.learn.labels import check_classes, check_like_predictions
 from catgrad.ops import broadcast, select, zeros_like
 from catgrad.terms.structural import Constant
 from catgrad.terms.var import Var
@@ -29,6 +30,7 @@ def mse(y_hat: Any, y: Any, *, reduction: Reduction = "mean") -> Any:
     Gradient: dŷ = 2 (ŷ − y) / n, as in torch.nn.functional.mse_loss; Python catgrad's `mse`
               leaves out the factor 2 / n, so its learning rates are larger by n / 2
     """
+    check_like_predictions("mse", y_hat, y)
     return _reduced(ops.square(ops.subtract(y_hat, y)), reduction)
 
 
@@ -38,6 +40,7 @@ def l1(y_hat: Any, y: Any, *, reduction: Reduction = "mean") -> Any:
     Type:     (T, T) -> T[] for floating T
     Gradient: dŷ = sign(ŷ − y) / n
     """
+    check_like_predictions("l1", y_hat, y)
     return _reduced(ops.absolute(ops.subtract(y_hat, y)), reduction)
 
 
@@ -51,6 +54,7 @@ def huber(y_hat: Any, y: Any, delta: float = 1.0, *, reduction: Reduction = "mea
     """
     if not delta > 0:
         raise OptionError("the δ of huber must be positive", f"it is {delta}", "try 1.0")
+    check_like_predictions("huber", y_hat, y)
     error = ops.subtract(y_hat, y)
     size = ops.absolute(error)
     return _reduced(select(size <= delta, 0.5 * ops.square(error), delta * (size - delta / 2)), reduction)
@@ -62,6 +66,7 @@ def bce_with_logits(y_hat: Any, y: Any, *, reduction: Reduction = "mean") -> Any
     Type:     (T, T) -> T[] for floating T; y in [0, 1]
     Gradient: dŷ = (σ(ŷ) − y) / n
     """
+    check_like_predictions("bce_with_logits", y_hat, y)
     return _reduced(ops.softplus(y_hat) - ops.multiply(y_hat, y), reduction)
 
 
@@ -128,12 +133,7 @@ def cross_entropy(
 def _negative_likelihood(
     log_p: Any, labels: Any, ignore_index: int, smoothing: float, weight: Any, reduction: Reduction
 ) -> Any:
-    if labels.shape != log_p.shape[:-1]:
-        raise ShapeError(
-            "there must be one label for each distribution over the last axis",
-            f"the predictions are {log_p.type} and the labels {labels.type}",
-            "pass integer labels, without the axis of classes",
-        )
+    check_classes(log_p.type, labels.type)
     dtype = log_p.dtype
     log_p = ops.cast(log_p, dtype.wide)  # float16 cannot represent the number of labels in a batch
     zero, last = zeros_like(log_p), log_p.type.rank - 1

@@ -78,7 +78,7 @@ def finite(loss: Any, where: str) -> float:
         raise DivergenceError(
             "the loss must be a finite number",
             f"it is {value}",
-            "lower the learning rate, or look for NaN, infinity and wrong labels in the data",
+            "lower the learning rate, check the data for infinity and wrong labels, or trace the first NaN",
             where=where,
         )
     return value

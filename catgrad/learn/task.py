@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -17,8 +17,11 @@ from catgrad.functors import (
 )
 from catgrad.functors.reverse import cotangents
 from catgrad.learn.checks import Loss, check_is_loss, check_parts, check_takes, checked_put
+from catgrad.learn.costs import Costs, task_costs
+from catgrad.learn.descriptions import described
 from catgrad.learn.functions import opened_term
 from catgrad.learn.optimiser import Optimiser, Run
+from catgrad.learn.summary import Summary, task_summary
 from catgrad.naming import numbered, require_dotted
 from catgrad.programs.ports import Kind, Port, Role
 from catgrad.programs.signatures import SIGNATURES
@@ -38,7 +41,7 @@ TERMS = ("model", *COMPILED)
 """The terms of a task, by name."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Task:
     """A model X → Ŷ, the optimiser that updates its parameters P, and the loss (Ŷ, Y) -> number.
 
@@ -102,7 +105,18 @@ class Task:
     @property
     def state(self) -> tuple[Slot, ...]:
         """S: the optimiser's run numbers, then its arrays, `momentum.<parameter>` and so on."""
-        return (*map(slot, self._updated[0]), *self._moments)
+        return (*self.run_numbers, *self._moments)
+
+    @property
+    def run_numbers(self) -> tuple[Slot, ...]:
+        """The scalars of S that all parameters share, such as the number of steps."""
+        return tuple(map(slot, self._updated[0]))
+
+    @property
+    def moments(self) -> Mapping[Slot, tuple[Slot, ...]]:
+        """The optimiser's arrays of each parameter."""
+        every = zip(self.parameters, self._optimisers, strict=True)
+        return {parameter: tuple(optimiser.slots(parameter)) for parameter, optimiser in every}
 
     @property
     def inputs(self) -> tuple[NdArrayType, ...]:
@@ -236,6 +250,17 @@ class Task:
         types = [slot.type for slot in self.state]
         return build(step, [*types, *self.grads_term.source.table])
 
+    def summary(self, depth: int | None = None, **sizes: int) -> Summary:
+        """Summarise layers, shapes, parameters, operations and bytes: `catgrad.learn.summary`."""
+        return task_summary(self, depth, **sizes)
+
+    def cost(self, **sizes: int) -> Costs:
+        """Count operations, and bytes moved and communicated, of each function: `catgrad.learn.costs`."""
+        return task_costs(self, **sizes)
+
+    def __repr__(self) -> str:
+        return str(described(self))
+
     def term(self, name: str) -> Term:
         """Return one of the terms, by its name among TERMS."""
         return self.model if name == "model" else self.entry(Kind(name))[0]
@@ -278,11 +303,7 @@ class Task:
     @property
     def _moments(self) -> tuple[Slot, ...]:
         """The optimiser's arrays, parameter by parameter."""
-        return tuple(
-            array
-            for p, optimiser in zip(self.parameters, self._optimisers, strict=True)
-            for array in optimiser.slots(p)
-        )
+        return tuple(array for arrays in self.moments.values() for array in arrays)
 
     @property
     def _cotangents_of_buffers(self) -> tuple[NdArrayType, ...]:

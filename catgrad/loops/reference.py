@@ -315,7 +315,8 @@ class Interpreter:
     def _computed(self, scalar: Compute, operands: list[Any]) -> Any:
         op = scalar.op.substitute(self.sizes)
         if isinstance(op, Differs):
-            value: Any = operands[0].tobytes() != operands[1].tobytes()
+            x, y = operands
+            value: Any = x != y and (x == x or y == y)
         elif isinstance(op, Draw):
             seed, counter, place = operands
             value = op.compute(seed, counter).reshape(-1)[int(place)]

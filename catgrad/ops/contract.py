@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from catgrad.dims import Size
+from catgrad.dims import Size, product
 from catgrad.errors import DtypeError, OptionError, ShapeError
 from catgrad.terms.op import INPUTS, SYMBOLS, Examples, Op, Types
 from catgrad.types import Array, Dtype, NdArrayType
@@ -58,6 +58,11 @@ class Contract(Op):
                         "transpose an operand or check the layer's sizes",
                     )
         return x.with_shape(tuple(sizes[label] for label in self.out))
+
+    def flops(self, x: NdArrayType, y: NdArrayType) -> Size:
+        """Count two for each product of elements: a multiplication and an addition."""
+        sizes = dict(zip((*self.left, *self.right), (*x.shape, *y.shape), strict=True))
+        return 2 * product(tuple(sizes.values()))
 
     def _check_labels(self, x: NdArrayType, y: NdArrayType) -> None:
         left, right, out = set(self.left), set(self.right), set(self.out)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from catgrad.dims import Size
 from catgrad.ops.shape import normalised
 from catgrad.terms.op import NOTHING, Examples, Op, Types, numeric
 from catgrad.types import Array, NdArrayType
@@ -29,6 +30,10 @@ class CumSum(Op):
     def type(self, x: NdArrayType) -> Types:
         normalised(self.axis, x.rank)
         return numeric(x)
+
+    def flops(self, x: NdArrayType) -> Size:
+        """Count one for each element of x."""
+        return x.size
 
     def ref(self, x: Array) -> Any:
         if self.backwards:

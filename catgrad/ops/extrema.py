@@ -28,6 +28,10 @@ class PlaceOfExtremum(Op, register=False):
         require_shape(numeric(x), self.shape)
         return NdArrayType(without(self.shape, (self.axis,)), Dtype.int64)
 
+    def flops(self, x: NdArrayType) -> Size:
+        """Count one for each element of x."""
+        return x.size
+
     def minimum_sizes(self, x: NdArrayType) -> tuple[tuple[Size, int], ...]:
         return ((self.shape[self.axis], 1),)
 
@@ -78,6 +82,10 @@ class Extremum(Op, register=False):
     def type(self, x: NdArrayType) -> Types:
         require_shape(numeric(x), self.shape)
         return x.with_shape(without(self.shape, (self.axis,)))
+
+    def flops(self, x: NdArrayType) -> Size:
+        """Count one for each element of x."""
+        return x.size
 
     def minimum_sizes(self, x: NdArrayType) -> tuple[tuple[Size, int], ...]:
         return ((self.shape[self.axis], 1),)

@@ -73,6 +73,10 @@ class ScatterAdd(Op):
             )
         return x.with_shape((self.rows, *x.shape[index.rank :]))
 
+    def flops(self, x: NdArrayType, index: NdArrayType) -> Size:
+        """Count one for each element of x."""
+        return x.size
+
     def ref(self, x: Array, index: Array) -> Any:
         (rows,) = numbers((self.rows,))
         require_within(index, rows)

@@ -67,6 +67,10 @@ class Sum(Op):
         require_shape(x, self.shape)
         return x.with_shape(without(self.shape, self.axes))
 
+    def flops(self, x: NdArrayType) -> Size:
+        """Count one for each element of x."""
+        return x.size
+
     def ref(self, x: Array) -> Any:
         return np.sum(x, axis=self.axes, dtype=x.dtype)
 

@@ -83,6 +83,10 @@ class ScatterAddAlongAxis(Op):
             )
         return x.with_shape(_with_size(x, self.axis, self.size))
 
+    def flops(self, x: NdArrayType, index: NdArrayType) -> Size:
+        """Count one for each element of x."""
+        return x.size
+
     def ref(self, x: Array, index: Array) -> Any:
         (size,) = numbers((self.size,))
         require_within(index, size)

@@ -98,6 +98,10 @@ class Fold(Sliding):
         require_shape(x, self.windowed)
         return x.with_shape(self.shape)
 
+    def flops(self, x: NdArrayType) -> Size:
+        """Count one for each element of x."""
+        return x.size
+
     def ref(self, x: Array) -> Any:
         y = np.zeros(numbers(self.shape), x.dtype)
         for offset in np.ndindex(*self.sizes):

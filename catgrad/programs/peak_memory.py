@@ -28,6 +28,17 @@ def peak(function: Function, sizes: Mapping[str, Size] | None = None) -> int:
     Raises: ShapeError if a symbol has no size
     """
     known = sizes or {}
+    arguments = sum(_bytes(function.types[value], known) for value in set(function.arguments))
+    return arguments + max(workspaces(function, known), default=0)
+
+
+def workspaces(function: Function, sizes: Mapping[str, Size] | None = None) -> list[int]:
+    """Return for each operation the sum of sizes of values alive while it runs, without the arguments.
+
+    Units:  bytes
+    Raises: ShapeError if a symbol has no size
+    """
+    known = sizes or {}
     size = [_bytes(type, known) for type in function.types]
     last = dict.fromkeys((*function.arguments, *function.results), len(function.body))
     for step, apply in enumerate(function.body):
@@ -36,18 +47,17 @@ def peak(function: Function, sizes: Mapping[str, Size] | None = None) -> int:
     ending: list[list[int]] = [[] for _ in range(len(function.body) + 1)]
     for value, step in last.items():
         ending[step].append(value)
-    alive = greatest = sum(size[value] for value in set(function.arguments))
+    alive, found = 0, []
     for apply, done in zip(function.body, ending, strict=False):
         alive += sum(size[value] for value in apply.outputs)
-        greatest = max(greatest, alive + _inside(apply.op, known))
+        found.append(alive + _inside(apply.op, known))
         alive -= sum(size[value] for value in done)
-    return greatest
+    return found
 
 
 def _inside(op: Op, sizes: Mapping[str, Size]) -> int:
     """Return the peak memory inside the blocks; their arguments are counted outside."""
-    own = (peak(f, sizes) - sum(_bytes(type, sizes) for type in f.argument_types) for f in _parts(op))
-    return max(own, default=0)
+    return max((alive for part in _parts(op) for alive in workspaces(part, sizes)), default=0)
 
 
 def _parts(op: Op) -> tuple[Function, ...]:

@@ -11,7 +11,7 @@ from catgrad.terms.check import Range, check
 from catgrad.terms.op import Op
 from catgrad.terms.state import Parameter
 from catgrad.terms.structural import Constant, Copy, Discard, Label
-from catgrad.terms.term import Term, edges
+from catgrad.terms.term import Edge, Term, assemble, edges
 from catgrad.terms.topological import schedule
 from catgrad.tools import Executable
 
@@ -40,14 +40,16 @@ SECONDS = 600.0
 FONT = {"fontname": "Helvetica", "fontsize": "11"}
 BOX = {"shape": "box", "style": "rounded,filled", "color": "#3b5b92", "fillcolor": "#eef3fb"}
 BOUNDARY = {"shape": "plaintext", "style": "", "fillcolor": "none"}
+RED = {"color": "#c00000", "fontcolor": "#c00000", "penwidth": "2.5"}
 DOT = {"shape": "point", "width": "0.06", "fillcolor": "#555555", "color": "#555555"}
 
 
-def dot(term: Term) -> graphviz.Digraph:
+def dot(term: Term, marked: int | None = None) -> graphviz.Digraph:
     """Return the string diagram of a term as a graphviz graph, from left to right.
 
     Labels are not boxes: they are written on the wires they name. Below are the ranges of sizes that may not
-    have every value, or the type error of a term that has one.
+    have every value, or the type error of a term that has one. The operation `marked`, an index of
+    `edges(term)`, is red.
     """
     import graphviz
 
@@ -66,7 +68,7 @@ def dot(term: Term) -> graphviz.Digraph:
         if isinstance(op, Label):
             origin[targets[0]] = origin[sources[0]][0], f"{op.name}: "
             continue
-        graph.node(f"op{k}", **_style(op))
+        graph.node(f"op{k}", **_style(op), **(RED if k == marked else {}))
         for port, wire in enumerate(sources):
             # The position of an operand is written at the arrow's head where it matters.
             ordered = len(sources) > 1 and not op.commutative
@@ -78,8 +80,25 @@ def dot(term: Term) -> graphviz.Digraph:
     return graph
 
 
-def render(term: Term, format: str) -> bytes:
-    """Return the diagram of a term as an SVG, PNG or PDF file.
+def around(term: Term, k: int, distance: int) -> tuple[Term, int]:
+    """Return the operations within a distance from one, in wires, as a term, and its index there."""
+    every = edges(term)
+    near = {k}
+    for _ in range(distance):
+        wires = {wire for i in near for wire in (*every[i].sources, *every[i].targets)}
+        near = {i for i, edge in enumerate(every) if not wires.isdisjoint((*edge.sources, *edge.targets))}
+    kept = [every[i] for i in sorted(near)]
+    read = [wire for edge in kept for wire in edge.sources]
+    made = [wire for edge in kept for wire in edge.targets]
+    place = {wire: i for i, wire in enumerate(dict.fromkeys((*read, *made)))}
+    moved = [Edge(op, tuple(place[w] for w in ins), tuple(place[w] for w in outs)) for op, ins, outs in kept]
+    sources = [place[wire] for wire in read if wire not in set(made)]
+    targets = [place[wire] for wire in made if wire not in set(read)]
+    return assemble([term.H.w.table[wire] for wire in place], moved, sources, targets), sorted(near).index(k)
+
+
+def render(term: Term, format: str, marked: int | None = None) -> bytes:
+    """Return the diagram of a term as an SVG, PNG or PDF file, with the operation `marked` in red.
 
     Raises: ToolError if no program that draws this format is installed, or it fails; OptionError for other
     formats.
@@ -93,7 +112,7 @@ def render(term: Term, format: str) -> bytes:
     programs = PROGRAMS[format]
     program = next((each for each in programs if each.is_installed()), programs[0])
     program.require(f"drawing a file .{format}")
-    source = dot(term).source.encode()
+    source = dot(term, marked).source.encode()
     try:
         command = [*program.command(), f"-T{format}"]
         done = subprocess.run(command, input=source, capture_output=True, check=True, timeout=SECONDS)

@@ -166,6 +166,13 @@ class Op:
         """Return sizes with their minima; `type` refuses smaller numbers, emitted code smaller symbols."""
         return ()
 
+    def flops(self, *inputs: Any, **_: Any) -> Size:
+        """Count the operations on numbers: one for each element of an elementwise result, else none.
+
+        Definitions are counted by their bodies, loops and branches by their blocks.
+        """
+        return self.outputs(*inputs)[0].size if self.elementwise else 0
+
     def is_identity(self, *inputs: NdArrayType) -> bool:
         """Return whether the operation is the identity at these types."""
         return False

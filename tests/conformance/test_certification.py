@@ -1,4 +1,4 @@
-"""Parameters after training have the same bits with any compiler and any number of threads."""
+"""Parameters after training have the same bits with any compiler, any number of threads, and WebAssembly."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from catgrad.backend import get_backend
 from catgrad.certification import certify, parameters_digest
 from catgrad.errors import OptionError
 from tests.models import INPUT, TASKS
+from tests.targets import on
+from tests.unit.test_term_files import MODELS
 
 MAX_DIFFERENCE = 1e-5
 SCRIPT = """
@@ -50,6 +52,12 @@ def test_the_number_of_threads_does_not_change_bits(expected, threads):
 def test_the_compiler_does_not_change_bits(expected):
     pytest.importorskip("ziglang", reason="clang is not installed: pip install ziglang")
     assert hashes(CC=f"{sys.executable} -m ziglang cc") == expected
+
+
+@on("wasm")
+def test_webassembly_does_not_change_bits(expected, target):
+    """The model has batch norm, dropout and AdamW."""
+    assert certify(emit(MODELS["stateful"](), target))[1].sha256 == expected[-1]
 
 
 @pytest.mark.parametrize("target", ["numpy", "c"])

@@ -78,8 +78,15 @@ def watched(model: Emitted, sanitizer: str, folder, **changed):
 
 
 @SIMULATED
-@pytest.mark.parametrize("sanitizer", SANITIZERS)
-@pytest.mark.parametrize(("name", "machine"), [("mlp", "default"), ("cnn", "small")])
+@pytest.mark.parametrize(
+    ("name", "machine", "sanitizer"),
+    [
+        ("mlp", "default", "thread"),
+        ("cnn", "small", "address"),
+        pytest.param("mlp", "default", "address", marks=pytest.mark.long),
+        pytest.param("cnn", "small", "thread", marks=pytest.mark.long),
+    ],
+)
 def test_no_sanitizer_reports(name, machine, sanitizer, tmp_path):
     model = emitted(name, machine)
     done = watched(model, sanitizer, tmp_path)

@@ -94,6 +94,14 @@ def test_casts(before):
         assert found.dtype == wanted.dtype
 
 
+def test_the_first_of_equal_elements_is_the_greatest():
+    """`Math.max(-0, 0)` is 0, which is no other number than -0."""
+    rows = [[-0.0, 0.0, -1.0], [0.0, -0.0, 0.0], [-1.0, np.nan, np.nan], [-1.0, np.inf, np.inf]]
+    term = build(ops.argmax, [NdArrayType((4, 3), Dtype.float64)])
+    [found] = run_on(get_backend("javascript"), term, np.array(rows))
+    assert found.tolist() == [0, 0, 1, 1]
+
+
 def test_long_sums_are_accurate():
     """A float32 accumulator of 100,000 terms of 1/3 would have an error of hundredths."""
     x = np.full(210_000, 0.34668, np.float32)

@@ -202,7 +202,7 @@ def newest_jax():
     return python
 
 
-@pytest.mark.parametrize("wide", [False, True])
+@pytest.mark.parametrize("wide", [pytest.param(False, marks=pytest.mark.long), True])
 def test_the_newest_jax_computes_every_operation(newest_jax, tmp_path, wide):
     """Files without 64-bit types run in a separate process, with the default precision of JAX.
 

@@ -105,6 +105,7 @@ def test_casts_agree_with_numpy():
 REVERSED = [each for each in CASES if each[-1].reversed]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("first", range(0, len(REVERSED), TOGETHER))
 def test_every_operation_of_16_bits(first):
     """The tolerance is two units in the last place, of the maximum where sums may cancel."""

@@ -63,6 +63,19 @@ def test_every_learner_satisfies_the_protocol(made, target):
 
 
 @on_learners
+def test_every_learner_is_a_short_table(made, target):
+    learner, reference = made(target)
+    tables = {str(table): reference.tables[table] for table in reversed(TABLES) if reference.tables[table]}
+    header, _, *rows = repr(learner).splitlines()
+    assert header.split() == ["learner", "arrays", "elements", "bytes"]
+    assert [row.split()[0] for row in rows] == list(tables)
+    for row, slots in zip(rows, tables.values(), strict=True):
+        counts = [len(slots), sum(s.type.size for s in slots), sum(s.type.bytes for s in slots)]
+        assert row.split()[1:] == [f"{count:,}" for count in counts]
+    assert learner.history is None
+
+
+@on_learners
 def test_steps_and_predictions_agree_with_the_reference(made, target):
     learner, reference = made(target)
     tables = first(reference, 1)

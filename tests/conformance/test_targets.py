@@ -17,20 +17,15 @@ from catgrad.programs.program import evaluate
 from catgrad.testing import Batches, Case, check_conformance, operation_cases
 from tests.models import TASKS, arguments
 from tests.strategies import float_terms, integer_terms
-from tests.targets import TOGETHER, need
+from tests.targets import TOGETHER, need, on
 
-TARGETS = [
-    pytest.param(name, marks=pytest.mark.skipif(bool(reason), reason=f"target {name}: {reason}"))
-    for name in sorted(backends())
-    for reason in [get_backend(name).missing()]
-]
-
+on_every_target = on(*sorted(backends()))
 
 CASES = operation_cases()
 BATCHES = Batches(CASES, TOGETHER)
 
 
-@pytest.mark.parametrize("target", TARGETS)
+@on(*sorted(backends()), long=("wasm",))
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_operations(target, case):
     check_conformance(target, case, batches=BATCHES)
@@ -53,7 +48,7 @@ def compiled(target, name, **options):
     return emit(trained(name, get_backend(target).runtime_learning_rate), target, **options).load()()
 
 
-@pytest.mark.parametrize("target", TARGETS)
+@on_every_target
 @pytest.mark.parametrize("name", TASKS)
 @pytest.mark.parametrize("function", TERMS[1:])
 @pytest.mark.parametrize("batch", [0, 1, 7])
@@ -74,7 +69,7 @@ def test_models(target, name, function, batch):
         assert np.asarray(found).dtype == wanted.dtype
 
 
-@pytest.mark.parametrize("target", TARGETS)
+@on_every_target
 def test_unsupported_lists_exactly_the_missing_operations(target):
     from catgrad.terms.op import OPS
     from catgrad.terms.state import Persistent, Update
@@ -86,15 +81,11 @@ def test_unsupported_lists_exactly_the_missing_operations(target):
     assert missing - hidden == set(backend.unsupported)
 
 
-ALONE = [
-    pytest.param(*target.values, marks=[*target.marks, *[pytest.mark.long] * (target.values == ("ggml",))])
-    for target in TARGETS
-    if target.values != ("cuda",)
-]
+ALONE = on(*sorted(backends().keys() - {"cuda"}), long=("ggml", "wasm"))
 """Targets that compile programs one by one: the simulator's take a second each, random programs share one."""
 
 
-@pytest.mark.parametrize("target", ALONE)
+@ALONE
 @pytest.mark.parametrize("reversed", [False, True], ids=["forward", "reverse"])
 @given(term=float_terms() | integer_terms())
 @settings(max_examples=100)

@@ -19,6 +19,7 @@ from catgrad.testing import draw_arrays, operation_cases
 from catgrad.types import widened
 
 LIBRARIES = {"numpy": ["numpy>=2.3", "ml_dtypes"], "torch": ["torch==2.6.0", "numpy==1.26.4"]}
+PARAMETERS = ["numpy", pytest.param("torch", marks=pytest.mark.long)]  # PyTorch takes minutes to install
 
 RUN = """
 import importlib.util
@@ -36,7 +37,7 @@ for path in sys.argv[1:]:
 """
 
 
-@pytest.fixture(scope="session", params=LIBRARIES)
+@pytest.fixture(scope="session", params=PARAMETERS)
 def library(request):
     """Return the name of a target, and a Python with another version of its library."""
     folder = Path(__file__).parents[2] / ".cache" / request.param

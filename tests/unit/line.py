@@ -11,6 +11,7 @@ from catgrad import Dim, Dtype, NdArrayType, Task, build, emit, mse, ops, sgd
 from catgrad.backend import Artifact
 from catgrad.initialisers import Uniform
 from catgrad.learn.layers.parts import buffer, parameter, update
+from catgrad.learn.schedules import Rate
 from catgrad.terms.op import scope
 
 W, B, COUNT = NdArrayType((4, 3)), NdArrayType((3,)), NdArrayType((), Dtype.int64)
@@ -20,7 +21,7 @@ X, Y = RNG.normal(size=(6, 4)).astype(np.float32), RNG.normal(size=(6, 3)).astyp
 P = [RNG.normal(size=(4, 3)).astype(np.float32), np.zeros(3, np.float32)]
 
 
-def line(batch: Any = Dim("batch"), name: str = "line") -> Task:
+def line(batch: Any = Dim("batch"), name: str = "line", rate: Rate = 0.1) -> Task:
     def forward(x):
         weight, shift = parameter("weight", W, Uniform(-0.5, 0.5)), parameter("bias", B)
         update("seen", buffer("seen", COUNT) + 1)
@@ -28,7 +29,7 @@ def line(batch: Any = Dim("batch"), name: str = "line") -> Task:
 
     with scope("dense"):
         model = build(forward, [NdArrayType((batch, 4))])
-    return Task(model, sgd(0.1, momentum=0.9), mse, name)
+    return Task(model, sgd(rate, momentum=0.9), mse, name)
 
 
 def emitted(task: Task | None = None, **options: Any) -> Artifact:

@@ -28,6 +28,7 @@ from catgrad import (
     compile_model,
     compile_module,
     copy,
+    data,
     digest,
     discard,
     emit,
@@ -47,6 +48,7 @@ from catgrad import (
     save,
     schedules,
     sgd,
+    trace,
     verify,
 )
 
@@ -150,6 +152,7 @@ def main() -> None:
     learner: Learner = compiled.learner(seed=0)
     history = fit(learner, (x, y), steps=2, batch_size=3, seed=0)
     assert len(history.losses) == 2
+    assert trace(task, x, y).first_nan is None and data.standardise(x)(x).shape == (3, 4)
     assert 0 <= accuracy(learner.predict(x), y) <= 1
     assert evaluate(learner, (x, y))["loss"] >= 0
     Class, _, source = compile_model(model, sgd(0.1), mse)

@@ -122,11 +122,29 @@ def test_calls_from_cpp(folder, tmp_path):
     assert done.stdout == "no such file: the file cannot be opened\n"
 
 
+USER = """\
+cmake_minimum_required(VERSION 3.18)
+project(user C)
+find_package(line REQUIRED)
+add_executable(calls calls.c)
+target_link_libraries(calls PRIVATE line::line)
+"""
+
+
 @pytest.mark.skipif(not shutil.which("cmake"), reason="no cmake on this machine")
-def test_cmake(folder, tmp_path):
-    built("cmake", "-S", folder, "-B", tmp_path / "made")
-    built("cmake", "--build", tmp_path / "made")
-    assert run(tmp_path / "made/train", "--help").returncode == 0
+def test_cmake_installs_a_package(folder, tmp_path):
+    made, prefix = tmp_path / "made", tmp_path / "installed"
+    built("cmake", "-S", folder, "-B", made, "-DLINE_OPENMP=ON")
+    built("cmake", "--build", made)
+    assert run(made / "train", "--help").returncode == 0
+    built("cmake", "--install", made, "--prefix", prefix)
+    user = tmp_path / "user"
+    user.mkdir()
+    shutil.copy(PROGRAMS / "calls.c", user)
+    (user / "CMakeLists.txt").write_text(USER)
+    built("cmake", "-S", user, "-B", user, f"-DCMAKE_PREFIX_PATH={prefix}")
+    built("cmake", "--build", user)
+    assert run(user / "calls").returncode == 0
 
 
 def test_manifest(folder):

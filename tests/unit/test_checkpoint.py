@@ -224,7 +224,7 @@ def test_a_tied_weight_is_saved_once_and_found_by_its_alias(tmp_path, target):
     assert not (tmp_path / "d").exists()
 
 
-@on_targets_with("learner")
+@on_targets_with("learner", "16 bits")
 def test_a_learner_of_16_bits_resumes_bit_for_bit(tmp_path, target):
     task = mlp(optimisers.adam(0.01, epsilon=1e-3), Dtype.bfloat16)
     model = emit(task, target).load()()

@@ -175,7 +175,7 @@ def test_an_epsilon_representable_in_16_bits(make):
     np.testing.assert_array_equal(learner.parameters["b.bias"], ZEROS)
 
 
-@on_targets_with("learner")
+@on_targets_with("learner", "16 bits")
 def test_a_norm_whose_square_overflows_16_bits(target):
     """The norm is 1000, and its square overflows float16; clipped to 3, the step has the right direction."""
 

@@ -12,6 +12,7 @@ from catgrad import Dim, Dtype, NdArrayType, Task, build, emit, ops, sgd
 from catgrad.formats import gguf, safetensors
 from catgrad.learn.layers.parts import parameter
 from catgrad.learn.losses import cross_entropy
+from catgrad.learn.schedules import adjustable
 from tests.ggml import NEEDS_GGML, built_by_cmake
 from tests.unit.c.build import NEEDS_C, SANE, built, run
 from tests.unit.cuda.build import NEEDS_CXX
@@ -134,7 +135,27 @@ def test_cuda_trains_like_c(trainers, tmp_path):
     assert found.keys() - expected.keys() == {"learning_rate"}
     for name, array in expected.items():
         np.testing.assert_allclose(found[name], array, rtol=1e-4, atol=1e-6)
-    assert run(trainers("c"), "--help").stdout == run(trainers("cuda"), "--help").stdout
+
+
+@pytest.mark.parametrize("target", TARGETS[:2])
+def test_the_learning_rate_is_an_option_if_it_is_in_the_state(target, trainers, tmp_path):
+    """A program whose rate is set trains as one that was emitted with this rate, and its file keeps it."""
+    write_data(tmp_path)
+    task = line(rate=adjustable(0.3))
+    adjusted = trainers(target) if target == "cuda" else program(tmp_path / "adjusted", task, target)
+    done = run(adjusted, "--rate", 0.1, "--epochs", 2, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert losses(done.stdout) == losses(run(trainers(target), "--epochs", 2, cwd=tmp_path).stdout)
+    again = run(adjusted, "--rate", 0.05, "--out", "slow", cwd=tmp_path)
+    assert again.returncode == 0 and weights(tmp_path / "slow")["learning_rate"] == 0.05
+    on = [
+        run(adjusted, "--weights", "slow", "--epochs", 1, *rate, cwd=tmp_path)
+        for rate in ([], ["--rate", 0.05])
+    ]
+    assert on[0].stdout == on[1].stdout
+    wrong = run(adjusted, "--rate", "fast", cwd=tmp_path)
+    assert (wrong.returncode, "must be a positive number" in wrong.stderr) == (2, True)
+    assert run(trainers("c"), "--rate", 0.1, cwd=tmp_path).returncode == 2
 
 
 def classifier():

@@ -20,6 +20,7 @@ from catgrad.frontends.torch.replay import replay
 from catgrad.learn.compile import emit
 from catgrad.learn.learner import Learner
 from catgrad.learn.optimiser import Optimiser, require_optimiser
+from catgrad.learn.task import Task
 from catgrad.types import as_numpy, widened
 
 
@@ -154,16 +155,39 @@ def emit_module(
 
     Raises: as `compile_module`
     """
+    imported, task, state = module_task(
+        module, example_inputs, optimizer, loss,
+        dynamic=dynamic, train=train, trainable=trainable, targets=targets, name=name,
+    )  # fmt: skip
+    artifact = emit(task, target, **options)
+    known = {slot.name for table in artifact.program.tables.values() for slot in table}
+    continued = {name: array for name, array in state.items() if name in known}
+    origin = _origin(module, loss, train, trainable)
+    return imported, replace(artifact, values={**artifact.values, **continued}, origin=origin)
+
+
+def module_task(
+    module: Any,
+    example_inputs: Any,
+    optimizer: Any,
+    loss: Any,
+    *,
+    dynamic: Dynamic = ("batch",),
+    train: bool = True,
+    trainable: str | Sequence[str] = "*",
+    targets: Any = None,
+    name: str = "model",
+) -> tuple[Imported, Task, Mapping[str, Any]]:
+    """Import a module, and compose it with an optimiser and a loss; also return the optimiser's state.
+
+    Raises: as `compile_module`
+    """
     inputs = example_inputs if isinstance(example_inputs, (tuple, list)) else (example_inputs,)
     imported = from_torch(module, *inputs, name=name, train=train, dynamic=dynamic, trainable=trainable)
     optimiser, state = _optimiser(optimizer, module)
     examples = targets if targets is None or isinstance(targets, (tuple, list)) else (targets,)
     function, labels = criterion(loss, tuple(imported.model.target.table), examples)
-    artifact = emit(imported.task(optimiser, function, labels), target, **options)
-    known = {slot.name for table in artifact.program.tables.values() for slot in table}
-    continued = {name: array for name, array in state.items() if name in known}
-    origin = _origin(module, loss, train, trainable)
-    return imported, replace(artifact, values={**artifact.values, **continued}, origin=origin)
+    return imported, imported.task(optimiser, function, labels), state
 
 
 def _origin(module: Any, loss: Any, train: bool, trainable: str | Sequence[str]) -> dict[str, Any]:

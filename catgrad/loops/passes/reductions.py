@@ -42,7 +42,7 @@ COLUMN_BLOCK = 64
 
 
 class Differs(Op, register=False):
-    """Tell whether two numbers differ in their bits: NaN is equal to itself, unlike in a comparison."""
+    """Tell whether two numbers differ, where NaN is equal to itself, unlike in a comparison."""
 
     of: Dtype
     elementwise = True

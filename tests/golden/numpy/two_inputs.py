@@ -151,11 +151,16 @@ class Checked:
                 f"pass {', '.join(name for name, _ in types)}"
             )
         where = f" where {', '.join(f'{n} = {size}' for n, size in sizes.items())}" if sizes else ""
-        for array, (name, (shape, _)) in zip(values, types):
+        for array, (name, (shape, dtype)) in zip(values, types):
             if array.shape != shape:
+                advice = "reshape it"
+                if array.shape[:-1] == shape and "int" in str(dtype):
+                    advice = "take argmax(-1) of one-hot labels"
+                elif array.shape == shape[:-1] and "int" in str(array.dtype):
+                    advice = "make labels one-hot"
                 raise ValueError(
                     f"{self.__name__}: {name} must have shape {shape}{where}, "
-                    f"but it is {tuple(array.shape)}; reshape it"
+                    f"but it is {tuple(array.shape)}; {advice}"
                 )
         return [
             array if array.dtype == dtype else converted(array, dtype, f"{self.__name__}: {name}")

@@ -1,0 +1,80 @@
+"""Files of data: CSV and npz as named columns."""
+
+from __future__ import annotations
+
+import csv
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from catgrad.data.columns import Columns, columns
+from catgrad.errors import ArtifactError, OptionError, ShapeError, nearest
+from catgrad.files import reason
+from catgrad.types import Array
+
+SEPARATORS = {".csv": ",", ".tsv": "\t"}
+SUFFIXES = (*SEPARATORS, ".npz")
+
+
+def read(path: str | Path, names: Sequence[str] | None = None) -> Columns:
+    """Read the columns of a file: .csv, .tsv or .npz.
+
+    The first row of a text file has the names, unless they are given. A column whose cells are all numbers is
+    numbers, and others are text. A file .npz of NumPy has an array for each column.
+
+    Raises: ArtifactError if the file cannot be read; ShapeError if rows differ in length, or there are none;
+            OptionError for another suffix, or names that are not distinct
+    """
+    file = Path(path)
+    if file.suffix not in SUFFIXES:
+        raise OptionError(
+            f"a file of data must end in {', '.join(SUFFIXES)}",
+            f"it is {file.name}",
+            f"{nearest(file.suffix, SUFFIXES)}read it yourself, and give the arrays to columns(...)",
+        )
+    if file.suffix == ".npz":
+        return columns(read_npz(file))
+    try:
+        with file.open(encoding="utf-8-sig", newline="") as lines:
+            rows = [row for row in csv.reader(lines, delimiter=SEPARATORS[file.suffix], strict=True) if row]
+    except (OSError, csv.Error, UnicodeDecodeError) as error:
+        raise _unreadable(file, error) from None
+    return _parsed(file, rows, names)
+
+
+def read_npz(file: Path) -> dict[str, Array]:
+    """Read the arrays of a file .npz by name. Raises: ArtifactError if it cannot be read"""
+    try:
+        with file.open("rb") as stream, np.load(stream, allow_pickle=False) as arrays:
+            return dict(arrays)
+    except (OSError, zipfile.BadZipFile, EOFError, ValueError, TypeError) as error:
+        raise _unreadable(file, error) from None
+
+
+def _unreadable(file: Path, error: Exception) -> ArtifactError:
+    found = reason(error) if isinstance(error, OSError) else str(error)
+    return ArtifactError(
+        "a file of data must be readable", f"{file} is not: {found}", "check the path, and the file"
+    )
+
+
+def _parsed(file: Path, rows: list[list[str]], given: Sequence[str] | None) -> Columns:
+    names, cells = (rows[0], rows[1:]) if rows and given is None else (list(given or ()), rows)
+    names = [name.strip() for name in names]
+    if len(set(names)) < len(names):
+        raise OptionError(
+            "columns must have distinct names", f"those of {file.name} are {names}", "give names=(...)"
+        )
+    for number, row in enumerate(cells, 1):
+        if len(row) != len(names):
+            raise ShapeError(
+                f"each row of {file.name} must have {len(names)} cells: {', '.join(names)}",
+                f"row {number} has {len(row)}",
+                "correct the row",
+            )
+    stripped = [[cell.strip() for cell in row] for row in cells]
+    return columns(
+        {name: np.array(values) for name, values in zip(names, zip(*stripped, strict=True), strict=False)}
+    )
