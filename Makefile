@@ -48,12 +48,14 @@ golden: $(VENV)/dev  ## accept the emitted source as the new golden files
 
 docs: $(VENV)/dev  ## build the documentation into site/
 	$(BIN)/zensical build --strict --clean
+	$(BIN)/python -m tools.build_gallery site/playground
 
 figures: $(VENV)/dev tests/browser/node_modules/.installed  ## redraw the figures of the docs (needs graphviz, chromium)
 	$(BIN)/catgrad draw catgrad.examples.iris:linear -o docs/images/linear.svg
 	$(BIN)/catgrad draw catgrad.examples.iris:dense -o docs/images/dense.svg
 	$(BIN)/python -m catgrad.examples.iris hidden --plot docs/images/iris.png
 	$(BIN)/python -m tests.browser.demo docs/images/scratch.png
+	$(BIN)/python -m tests.browser.playground docs/images/playground.png
 	$(BIN)/python -m benchmarks.memory --plot docs/images/memory.png
 
 format: $(VENV)/dev  ## format, and fix what can be fixed automatically

@@ -18,6 +18,7 @@ import typer
 from catgrad import Dim, Dtype, NdArrayType, Task, accuracy, emit, fit, layers, losses, optimisers, sgd
 from catgrad.backend import Artifact
 from catgrad.errors import ToolError
+from catgrad.playground import Samples, View
 
 from .options import IN_SCRATCH, BatchSize, Plot, Project, Seed, Steps, Target, run
 from .source import training_step
@@ -74,6 +75,22 @@ def load() -> tuple[np.ndarray, np.ndarray]:
     # They are sorted by writer.
     order = np.random.default_rng(0).permutation(len(digits.target))
     return (digits.images[order, None] / 16).astype(np.float32), digits.target[order].astype(np.int64)
+
+
+def samples() -> Samples:
+    """Return some of the digits for a page, which `catgrad playground` writes."""
+    note = f"{SHOWN} of 1,797 digits by Alpaydin and Kaynak, 1998. The pad is reduced to 8 × 8 pixels."
+    x, y = load()
+    return Samples(
+        x[:SHOWN],
+        y[:SHOWN],
+        batch=50,
+        view=View.DIGIT,
+        classes=tuple(map(str, range(10))),
+        logits=True,
+        title="Handwritten digits",
+        note=note,
+    )
 
 
 def in_scratch(x: np.ndarray, y: np.ndarray, batch_size: int) -> Artifact:

@@ -17,6 +17,7 @@ import numpy as np
 import typer
 
 from catgrad import Dim, NdArrayType, Task, accuracy, data, emit, fit, layers, mse, obj, sgd
+from catgrad.playground import Samples, View
 
 from .options import IN_SCRATCH, BatchSize, Plot, Project, Seed, Steps, Target, run
 
@@ -66,6 +67,14 @@ def load() -> tuple[np.ndarray, np.ndarray]:
     flowers = data.read(DATA)
     features = flowers.numbers()
     return data.standardise(features)(features), flowers.one_hot("species", SPECIES)
+
+
+def samples() -> Samples:
+    """Return the flowers for a page, which `catgrad playground` writes."""
+    note = (
+        "150 flowers, measured by Fisher in 1936. Dots are flowers, and the colour below is the prediction."
+    )
+    return Samples(*load(), 150, View.REGIONS, FEATURES, SPECIES, title="Fisher’s irises", note=note)
 
 
 def main(

@@ -16,6 +16,7 @@ import numpy as np
 import typer
 
 from catgrad import Dim, NdArrayType, Task, build, data, emit, fit, layers, losses, ops, optimisers
+from catgrad.playground import Samples, View
 
 from .options import BatchSize, Plot, Seed, Steps, Target, run
 from .source import training_step
@@ -51,6 +52,13 @@ def windows(numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return windows of years, and the next year of each: [n, years, 1] and [n, 1], scaled."""
     stretches = np.lib.stride_tricks.sliding_window_view(numbers / SCALE, YEARS + 1)[..., None]
     return np.ascontiguousarray(stretches[:, :YEARS]), np.ascontiguousarray(stretches[:, YEARS])
+
+
+def samples() -> Samples:
+    """Return the windows of all years for a page, which `catgrad playground` writes."""
+    x, y = windows(load()[1])
+    note = "Sunspots in hundreds, 1732 to 2008; each year is predicted from the 32 years before it."
+    return Samples(x, y, batch=32, view=View.SERIES, title="Sunspots", note=note)
 
 
 def main(

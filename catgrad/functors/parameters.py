@@ -23,16 +23,21 @@ def prefixed(name: str, term: Term) -> Term:
     return map_operations(term, lambda op: _renamed(op, lambda old: f"{name}.{old}"))
 
 
+def with_distinct_names(model: Term) -> Term:
+    """Rename parameters and labels apart: of several layers with one name, the k-th gets the suffix k, as in
+    `dense_0.weight`.
+    """
+    names = iter(_distinct_names(list(_local(model))))
+    return map_operations(model, lambda op: _renamed(op, lambda _: next(names)))
+
+
 def factor_parameters(model: Term) -> tuple[tuple[Slot, ...], Term]:
     """Factor a model X → Y into its parameters P and f : P ⊗ X → Y with model = (p ⊗ id) ; f.
 
-    Parameters are in the order of composition. Where several layers have the same name, the k-th gets
-    the suffix k: `dense_0.weight`.
+    Parameters are in the order of composition, and have distinct names.
     Raises: ShapeError if the shape of a parameter is symbolic; DtypeError if it is not floating.
     """
-    names = iter(_distinct_names(list(_local(model))))
-    distinct = map_operations(model, lambda op: _renamed(op, lambda _: next(names)))
-    parameters, factored = factor(distinct, Parameter)
+    parameters, factored = factor(with_distinct_names(model), Parameter)
     for parameter in parameters:
         _check_trainable(parameter)
     return tuple(map(slot, parameters)), factored

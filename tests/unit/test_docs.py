@@ -281,8 +281,8 @@ def test_the_command_line_has_the_commands_and_options_of_its_page():
     commands = command().commands
     listed = re.findall(r"^\| `catgrad (\w+)", page, re.MULTILINE)
     assert listed == [
-        "emit", "compile", "verify", "draw", "check", "certify", "save", "hash", "summary", "cost", "run",
-        "targets", "ops", "doctor",
+        "emit", "compile", "verify", "draw", "playground", "check", "certify", "save", "hash", "summary",
+        "cost", "run", "targets", "ops", "doctor",
     ]  # fmt: skip
     assert set(commands) == set(listed)
     for name, found in commands.items():

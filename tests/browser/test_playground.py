@@ -1,0 +1,89 @@
+"""Playgrounds in a browser: they train as other targets do, ask for nothing, and show no error."""
+
+from __future__ import annotations
+
+import base64
+
+import numpy as np
+import pytest
+from safetensors.numpy import load
+
+from catgrad import emit
+from catgrad.playground import write
+from examples import digits, iris
+
+from .editor import missing
+from .playground import LESSON, visit
+
+pytestmark = [pytest.mark.browser, pytest.mark.skipif(bool(missing()), reason=f"a browser: {missing()}")]
+STEPS = 20
+
+TRAIN = f"""(async () => {{
+    const losses = playground.train({STEPS});
+    const file = await playground.weights();
+    const shown = document.getElementById("steps").textContent;
+    return {{ losses, file: btoa(String.fromCharCode(...file)), shown }};
+}})()"""
+
+
+SEVEN = """(() => {
+    playground.train(300);
+    const pad = document.getElementById("pad"), { left, top, width, height } = pad.getBoundingClientRect();
+    pad.setPointerCapture = () => {};  // there is no pointer to capture
+    const move = (type, x, y) => pad.dispatchEvent(
+        new PointerEvent(type, { clientX: left + x * width, clientY: top + y * height })
+    );
+    move("pointerdown", 0.3, 0.25);
+    move("pointermove", 0.7, 0.25);
+    move("pointermove", 0.45, 0.8);
+    move("pointerup", 0.45, 0.8);
+    return document.querySelector("#bars .best").textContent;
+})()"""
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory):
+    return write(tmp_path_factory.mktemp("page") / "iris.html", iris.hidden(), iris.samples())
+
+
+@pytest.fixture(scope="module")
+def visited(page):
+    return visit(page, TRAIN)
+
+
+def test_the_losses_and_weights_are_those_of_numpy(visited):
+    x, y = iris.samples().shuffled()
+    learner = emit(iris.hidden(), "numpy").load()().learner()
+    expected = [float(learner.step(x, y)) for _ in range(STEPS)]
+    np.testing.assert_allclose(visited["result"]["losses"], expected, rtol=0, atol=1e-5)
+    assert visited["result"]["shown"] == str(STEPS)
+    saved = load(base64.b64decode(visited["result"]["file"]))
+    assert saved.keys() == learner.parameters.keys()
+    for name, array in saved.items():
+        np.testing.assert_allclose(array, learner.parameters[name], rtol=0, atol=1e-5)
+
+
+def test_the_page_asks_for_nothing_and_has_no_errors(visited, page):
+    assert visited["errors"] == []
+    outside = [address for address in visited["requests"] if not address.startswith(("blob:", "data:"))]
+    assert outside == [f"file://{page}"[:80]]
+
+
+def test_a_parameter_lights_up_everywhere(page):
+    lit = """[...document.querySelectorAll("article")].map(it => it.querySelectorAll("mark.lit").length)"""
+    nodes = """document.querySelectorAll(".diagram .node.lit").length"""
+    visited = visit(page, f"{LESSON}; ({{ lit: {lit}, nodes: {nodes} }})")
+    assert visited["errors"] == []
+    assert all(count > 0 for count in visited["result"]["lit"])
+    assert visited["result"]["nodes"] == 1
+
+
+def test_a_phone_in_the_dark_shows_all_in_its_width(page):
+    visited = visit(page, "document.documentElement.scrollWidth", width=375, height=800, dark=True)
+    assert visited["errors"] == [] and visited["result"] <= 375
+
+
+def test_a_digit_that_is_drawn_is_read(tmp_path):
+    visited = visit(write(tmp_path / "digits.html", digits.mlp(), digits.samples(), ["numpy"]), SEVEN)
+    assert visited["errors"] == []
+    assert visited["result"] == "7"
