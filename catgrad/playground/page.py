@@ -17,6 +17,7 @@ from catgrad.learn.compile import emit
 from catgrad.learn.task import Task
 from catgrad.naming import Namer
 from catgrad.playground.samples import Samples
+from catgrad.playground.sprite import sprite
 from catgrad.programs.ports import Role
 from catgrad.terms.draw import render
 from catgrad.terms.state import Slot
@@ -24,8 +25,14 @@ from catgrad.terms.state import Slot
 TRAINS = "javascript"
 """The target that trains in the page; it is always one of those that are shown."""
 
-TARGETS = ("numpy", "c", "torch", TRAINS, "cuda", "scratch")
+SPRITE = "scratch"
+"""The target whose sprite takes the weights that were trained in the page, if it is shown."""
+
+TARGETS = ("numpy", "c", "torch", TRAINS, "cuda", SPRITE)
 """The targets whose sources are shown by default."""
+
+SCRIPTS = ("pictures.mjs", "zip.mjs", "training.mjs", "sources.mjs")
+"""The parts of the page's script, in order."""
 
 VARIANTS = ("", "d_", "new_")
 """Prefixes of emitted names: of a parameter itself, its gradient, its new value."""
@@ -58,7 +65,7 @@ def page(task: Task, samples: Samples | None = None, targets: Iterable[str] = TA
         samples=described,
         diagram=drawing[drawing.index("<svg") :],  # without the prologue of a file
         style=(folder / "style.css").read_text(encoding="utf-8"),
-        script=(folder / "script.mjs").read_text(encoding="utf-8"),
+        scripts=[(folder / name).read_text(encoding="utf-8") for name in SCRIPTS],
         data=_data(task, described, artifacts),
     )
 
@@ -100,6 +107,7 @@ def _data(
         "trains": TRAINS,
         "module": emit(adjustable if rate else task, TRAINS).source if samples else None,
         "rate": rate,
+        "sprite": sprite(artifacts[SPRITE]) if SPRITE in artifacts else None,
         "samples": samples,
     }
 

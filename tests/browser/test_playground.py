@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import base64
+import json
+from io import BytesIO
+from zipfile import ZipFile
 
 import numpy as np
 import pytest
@@ -21,8 +24,10 @@ STEPS = 20
 TRAIN = f"""(async () => {{
     const losses = playground.train({STEPS});
     const file = await playground.weights();
+    const sprite = new Uint8Array(await playground.sprite().arrayBuffer());
     const shown = document.getElementById("steps").textContent;
-    return {{ losses, file: btoa(String.fromCharCode(...file)), shown }};
+    const text = bytes => btoa(Array.from(bytes, byte => String.fromCharCode(byte)).join(""));
+    return {{ losses, file: text(file), sprite: text(sprite), shown }};
 }})()"""
 
 
@@ -61,6 +66,25 @@ def test_the_losses_and_weights_are_those_of_numpy(visited):
     assert saved.keys() == learner.parameters.keys()
     for name, array in saved.items():
         np.testing.assert_allclose(array, learner.parameters[name], rtol=0, atol=1e-5)
+
+
+def test_the_sprite_has_the_weights_that_were_trained(visited):
+    """Other files, and all that is no list of parameters, are those of the emitted sprite."""
+    emitted = emit(iris.hidden(), "scratch").files["hidden.sprite3"]
+    saved = load(base64.b64decode(visited["result"]["file"]))
+    projects = []
+    for content in (emitted, base64.b64decode(visited["result"]["sprite"])):
+        with ZipFile(BytesIO(content)) as archive:
+            assert archive.testzip() is None
+            projects.append({name: archive.read(name) for name in archive.namelist()})
+    before, after = (json.loads(files.pop("sprite.json")) for files in projects)
+    assert projects[0] == projects[1]
+    lists, initial = (dict(project.pop("lists").values()) for project in (after, before))
+    assert after == before
+    for name, array in saved.items():
+        np.testing.assert_array_equal(np.float32(lists.pop(name)), array.ravel())
+        assert len(initial.pop(name)) == array.size
+    assert lists == initial
 
 
 def test_the_page_asks_for_nothing_and_has_no_errors(visited, page):
