@@ -19,7 +19,7 @@ from .loading import load
 from .manifest import manifest
 from .options import Options
 from .prepare import template_context
-from .training import training
+from .training import require_shared, training
 
 FILES = {
     "{name}.c": "model.c.j2",
@@ -30,6 +30,7 @@ FILES = {
     "{name}_weights.h": "weights.h.j2",
     "{name}_tiles.c": "tiles.c.j2",
     "train.c": "train.c.j2",
+    "train_mpi.c": "train_mpi.c.j2",
     "Makefile": "Makefile.j2",
     "CMakeLists.txt": "CMakeLists.txt.j2",
     "manifest.json": "manifest.json.j2",
@@ -44,6 +45,8 @@ def prepare(backend: Backend, program: Program) -> Program:
             is called like it, and its name is a word of C, C++ or the emitted files
     """
     reserved = backend.dialect.reserved
+    if backend.options.mpi:
+        require_shared(program)
     interface.require_name(program, reserved if Kind.STEP in program.kinds else ())
     return with_free_sizes(program, (*reserved, *KERNELS, f"{interface.prefix(program)}_*"))
 

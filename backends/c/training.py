@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from catgrad.dims import Dim, Size
+from catgrad.errors import OptionError
 from catgrad.formats.elements import FORMAT_NAMES
 from catgrad.programs.ports import Kind, Port, Role
 from catgrad.programs.program import Program, symbol_sources
@@ -75,6 +76,24 @@ def training(program: Program, functions: Mapping[str, Any]) -> Data | None:
     count = 0 if free else int(str(batch))
     rate = state.get(LEARNING_RATE, "")
     return Data(tuple(arrays), identifiers.get(free, ""), count, tuple(told), loss.value, rate)
+
+
+def require_shared(program: Program) -> None:
+    """Raise OptionError unless processes can share the rows of a batch, and add up gradients and losses."""
+    step = program.kinds.get(Kind.STEP)
+    ports = own((*step.inputs, *step.outputs)) if step else []
+    summed = {port.type.dtype for port in ports if port.role is Role.LOSS}
+    summed |= {slot.type.dtype for slot in program.tables.get(Role.PARAMETER, ())}
+    rows = [port.type for port in ports if port.role is not Role.LOSS]
+    is_free = all(type.rank and isinstance(type.shape[0], Dim) for type in rows)
+    if len(summed) != 1 or not summed <= {*PRINTED} or not is_free:
+        dtypes = ", ".join(sorted(dtype.name for dtype in summed)) or "none"
+        raise OptionError(
+            "a program of several processes must have a symbolic batch, and parameters and a loss of "
+            "one dtype, float32 or float64",
+            f"its arrays are {', '.join(map(str, rows)) or 'none'}, and these dtypes {dtypes}",
+            "leave out mpi, or write Dim('batch')",
+        )
 
 
 def _column(port: Port, identifiers: Mapping[str, str]) -> Column:
