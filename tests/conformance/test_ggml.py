@@ -38,7 +38,10 @@ MODELS["vit"] = Model(vit, pictures, (5, 2, 5))
 
 
 @pytest.mark.parametrize("kernels", [True, pytest.param(False, marks=pytest.mark.long)])
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize(
+    "name",
+    [name if name in ("mlp", "cnn") else pytest.param(name, marks=pytest.mark.long) for name in MODELS],
+)
 def test_ten_steps_equal_those_of_numpy(name, kernels, ggml_version):
     """Train on batches of several sizes, of which each has its graphs; without kernels as on a GPU."""
     model, rng = MODELS[name], np.random.default_rng(0)

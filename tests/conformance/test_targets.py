@@ -25,7 +25,7 @@ CASES = operation_cases()
 BATCHES = Batches(CASES, TOGETHER)
 
 
-@on(*sorted(backends()), long=("wasm",))
+@on(*sorted(backends()), long=("ggml", "wasm"))
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_operations(target, case):
     check_conformance(target, case, batches=BATCHES)
