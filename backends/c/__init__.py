@@ -45,10 +45,15 @@ def prepare(backend: Backend, program: Program) -> Program:
             is called like it, and its name is a word of C, C++ or the emitted files
     """
     reserved = backend.dialect.reserved
-    if backend.options.mpi:
-        require_shared(program)
     interface.require_name(program, reserved if Kind.STEP in program.kinds else ())
     return with_free_sizes(program, (*reserved, *KERNELS, f"{interface.prefix(program)}_*"))
+
+
+def _prepare(backend: Backend, program: Program) -> Program:
+    """Prepare a program. Raises: as `prepare`; OptionError if processes under MPI cannot share its batches"""
+    if backend.options.mpi:
+        require_shared(program)
+    return prepare(backend, program)
 
 
 BACKEND = Backend(
@@ -60,7 +65,7 @@ BACKEND = Backend(
     needs=NEEDS,
     options=Options(),
     fit=fitted,
-    prepare=prepare,
+    prepare=_prepare,
     template_context=template_context,
     lowers_to_loops=OPERATIONS,
     helpers={

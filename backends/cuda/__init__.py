@@ -12,6 +12,7 @@ from catgrad.programs.program import Program
 
 from .. import templates
 from ..c import BACKEND as C
+from ..c import prepare as prepare_c
 from ..c.interface import CODES
 from .entries import template_context
 from .loading import load
@@ -55,7 +56,7 @@ def prepare(backend: Backend, program: Program) -> Program:
             f"{program.name} does not",
             "emit a Task whose model has parameters, or leave nccl out",
         )
-    return C.prepare(backend, program)
+    return prepare_c(backend, program)
 
 
 BACKEND = Backend(
