@@ -36,7 +36,9 @@ async function answer(request) {
     for (const [table, arrays] of Object.entries(tables)) {
         for (const [name, array] of Object.entries(arrays)) found[table][name].set(decode(array));
     }
-    const result = method === undefined ? {} : encode(found[method](...passed.map(decode)));
+    if (Object.keys(tables).length) found.upload?.(); // models on a device have their own copies
+    const result = method === undefined ? {} : encode(await found[method](...passed.map(decode)));
+    if (read.length) await found.download?.();
     return { result, tables: Object.fromEntries(read.map((table) => [table, encode(found[table])])) };
 }
 
