@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from catgrad.backend import NO_16_BITS, Backend
 from catgrad.errors import DtypeError, UnsupportedOp
 from catgrad.formats.elements import FORMAT_NAMES
 from catgrad.loops import OPERATIONS
 from catgrad.loops.printing.functions import KERNELS
 from catgrad.ops.control import Cond
+from catgrad.ops.literal import ArrayLiteral
 from catgrad.programs.program import Program, operations
+from catgrad.terms.op import Op
+from catgrad.terms.structural import Constant
 from catgrad.types import Dtype
 
 from .. import templates
@@ -25,10 +30,12 @@ INT64 = "whole numbers of 64 bits have 32 on the device: arrays with larger ones
 def prepare(backend: Backend, program: Program) -> Program:
     """Rename sizes that are words of WGSL or JavaScript.
 
-    Raises: UnsupportedOp for a branch; DtypeError for arrays of float64
+    Raises: UnsupportedOp for a branch; DtypeError for arrays of float64, and for whole numbers beyond 32 bits
     """
     _require_float32(program)
-    if any(isinstance(op, Cond) for function in program.functions for op in operations(function)):
+    used = [op for function in program.functions for op in operations(function)]
+    _require_32_bits(program, used)
+    if any(isinstance(op, Cond) for op in used):
         raise UnsupportedOp(
             f"a program for {backend.name} must have no branch",
             f"{program.name} has one, and no kernel of WebGPU decides yet which others run",
@@ -48,6 +55,20 @@ def _require_float32(program: Program) -> None:
             f"{program.name} has some: {NO_FLOATS}",
             "build the model in float32, or choose another target",
         )
+
+
+def _require_32_bits(program: Program, used: Sequence[Op]) -> None:
+    """Refuse constants of int64 that are no int32."""
+    constants = [op for op in used if isinstance(op, Constant | ArrayLiteral)]
+    for op in constants:
+        numbers = op.elements if isinstance(op, ArrayLiteral) else (op.value,)
+        large = [n for n in numbers if not -(2**31) <= n < 2**31]
+        if op.array_type.dtype is Dtype.int64 and large:
+            raise DtypeError(
+                "whole numbers of a program for webgpu must have 32 bits",
+                f"{program.name} has the constant {large[0]}",
+                "use smaller numbers, or choose another target",
+            )
 
 
 BACKEND = Backend(
