@@ -4,7 +4,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || echo python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 JOBS   ?= auto
-NODE_PACKAGES := tests/scratch/node_modules/.installed tests/typescript/node_modules/.installed
+NODE_PACKAGES := tests/scratch/node_modules/.installed tests/typescript/node_modules/.installed tests/webgpu/node_modules/.installed
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-long browser check fuzz bench golden docs figures format clean

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from catgrad.backend import NO_16_BITS, Backend
-from catgrad.errors import DtypeError, UnsupportedOp
+from catgrad.errors import DtypeError
 from catgrad.formats.elements import FORMAT_NAMES
 from catgrad.loops import OPERATIONS
 from catgrad.loops.printing.functions import KERNELS
-from catgrad.ops.control import Cond
 from catgrad.ops.literal import ArrayLiteral
 from catgrad.programs.program import Program, operations
-from catgrad.terms.op import Op
 from catgrad.terms.structural import Constant
 from catgrad.types import Dtype
 
@@ -24,23 +20,17 @@ from .functions import template_context
 from .loading import load
 
 NO_FLOATS = "WGSL has no numbers of 64 bits, and those of 16 are optional"
+UNSUPPORTED = {"Cond": "no kernel decides yet which others run; compute both sides, and select"}
 INT64 = "whole numbers of 64 bits have 32 on the device: arrays with larger ones are refused"
 
 
 def prepare(backend: Backend, program: Program) -> Program:
     """Rename sizes that are words of WGSL or JavaScript.
 
-    Raises: UnsupportedOp for a branch; DtypeError for arrays of float64, and for whole numbers beyond 32 bits
+    Raises: DtypeError for arrays of float64, and for whole numbers beyond 32 bits
     """
     _require_float32(program)
-    used = [op for function in program.functions for op in operations(function)]
-    _require_32_bits(program, used)
-    if any(isinstance(op, Cond) for op in used):
-        raise UnsupportedOp(
-            f"a program for {backend.name} must have no branch",
-            f"{program.name} has one, and no kernel of WebGPU decides yet which others run",
-            "compute both sides and select, or choose another target",
-        )
+    _require_32_bits(program)
     return with_free_sizes(program, (*backend.dialect.reserved, *JAVASCRIPT.dialect.reserved, *KERNELS))
 
 
@@ -57,10 +47,10 @@ def _require_float32(program: Program) -> None:
         )
 
 
-def _require_32_bits(program: Program, used: Sequence[Op]) -> None:
+def _require_32_bits(program: Program) -> None:
     """Refuse constants of int64 that are no int32."""
-    constants = [op for op in used if isinstance(op, Constant | ArrayLiteral)]
-    for op in constants:
+    used = [op for function in program.functions for op in operations(function)]
+    for op in [op for op in used if isinstance(op, Constant | ArrayLiteral)]:
         numbers = op.elements if isinstance(op, ArrayLiteral) else (op.value,)
         large = [n for n in numbers if not -(2**31) <= n < 2**31]
         if op.array_type.dtype is Dtype.int64 and large:
@@ -80,7 +70,8 @@ BACKEND = Backend(
     needs=(ADAPTER,),
     prepare=prepare,
     template_context=template_context,
-    lowers_to_loops=OPERATIONS,
+    lowers_to_loops=OPERATIONS - UNSUPPORTED.keys(),
+    unsupported=UNSUPPORTED,
     helpers={"format_names": lambda: FORMAT_NAMES},
     known_gaps={NO_16_BITS: NO_FLOATS, "float64": NO_FLOATS, "64 bits": INT64},
 )

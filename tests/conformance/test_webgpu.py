@@ -1,0 +1,153 @@
+"""Emitted WebGPU in Node.js, on a GPU or a software adapter: whole steps, its limits, and its errors."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from catgrad.backends.webgpu.adapter import command, environment
+
+from catgrad import Dim, Dtype, NdArrayType, Task, build, emit, layers, mse, ops, optimisers, sgd
+from catgrad.backend import get_backend
+from catgrad.errors import DtypeError, ToolError, UnsupportedOp
+from catgrad.testing import run_on
+from examples import digits, iris
+from tests.conformance.test_whole_steps import gpt
+from tests.models import mlp
+from tests.targets import cannot
+
+pytestmark = pytest.mark.skipif(bool(cannot("webgpu")), reason=str(cannot("webgpu")))
+
+
+def small_gpt():
+    twins = gpt(Dtype.float32)
+    return Task(twins.model, optimisers.adamw(0.02, 0.8, 0.95, 1e-3), twins.loss[0], "gpt", twins.labels)
+
+
+def flowers(rng):
+    return rng.normal(size=(6, 4)).astype(np.float32), np.eye(3, dtype=np.float32)[rng.integers(0, 3, 6)]
+
+
+def images(rng):
+    return rng.normal(size=(6, 1, 8, 8)).astype(np.float32), rng.integers(0, 10, 6)
+
+
+def words(rng):
+    return rng.integers(0, 7, (6, 5)), rng.integers(0, 7, (6, 5))
+
+
+@pytest.mark.parametrize(
+    ("task", "batch"), [(iris.hidden, flowers), (digits.cnn, images), (small_gpt, words)], ids=str
+)
+def test_steps_are_those_of_numpy(task, batch):
+    """Both start from the same seed."""
+    model, other = (emit(task(), target).load()().learner(seed=3) for target in ("webgpu", "numpy"))
+    rng = np.random.default_rng(0)
+    for name, array in model.parameters.items():
+        np.testing.assert_allclose(array, other.parameters[name], rtol=1e-5, atol=1e-6, err_msg=name)
+    for _ in range(3):
+        x, y = batch(rng)
+        np.testing.assert_allclose(model.step(x, y), other.step(x, y), rtol=1e-5, atol=1e-6)
+    for name, array in model.parameters.items():
+        np.testing.assert_allclose(array, other.parameters[name], rtol=1e-4, atol=1e-5, err_msg=name)
+
+
+def test_steps_have_the_same_bits_in_each_run():
+    rng = np.random.default_rng(0)
+    x, y = (rng.normal(size=(700, n)).astype(np.float32) for n in (4, 3))
+    model = emit(mlp(), "webgpu").load()()
+    first, second = model.learner(seed=1), model.learner(seed=1)
+    assert [first.step(x, y) for _ in range(3)] == [second.step(x, y) for _ in range(3)]
+
+
+def test_numbers_that_are_not_finite():
+    """WGSL lets compilers assume that there are none; this is about the one that runs here."""
+    x = np.float32([np.nan, np.inf, -np.inf, 1.0])
+    functions = [ops.relu, ops.exp, ops.tanh, lambda x: ops.maximum(x, ops.square(x))]
+    term = build(lambda x: [f(x) for f in functions], [NdArrayType((4,))])
+    wanted = run_on(get_backend("numpy"), term, x)
+    for found, expected in zip(run_on(get_backend("webgpu"), term, x), wanted, strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+@pytest.mark.long
+def test_grids_have_more_blocks_than_one_axis():
+    """A grid of 66,000 blocks has two axes, for WebGPU allows 65,535 along one."""
+    x = np.arange(66_000 * 33, dtype=np.float32).reshape(66_000, 33) % 7
+    term = build(lambda x: ops.max(x, 1), [NdArrayType((Dim("n"), 33))])
+    [found] = run_on(get_backend("webgpu"), term, x)
+    np.testing.assert_array_equal(found, x.max(1))
+
+
+def test_what_wgsl_lacks_is_refused():
+    with pytest.raises(DtypeError, match="no arrays of float64"):
+        emit(mlp(dtype=Dtype.float64), "webgpu")
+    with pytest.raises(DtypeError, match="at least 32 bits"):
+        emit(mlp(dtype=Dtype.float16), "webgpu")
+    numbers = NdArrayType((2,), Dtype.int64)
+    with pytest.raises(DtypeError, match="must have 32 bits"):
+        run_on(get_backend("webgpu"), build(lambda n: n + 2**40, [numbers]), np.array([0, 1]))
+    with pytest.raises(TypeError, match="must have 32 bits"):
+        run_on(get_backend("webgpu"), build(lambda n: n + 1, [numbers]), np.array([0, 2**40]))
+    branch = build(
+        lambda c, x: ops.cond(c, lambda x: x + 1, lambda x: x - 1, x),
+        [NdArrayType((), Dtype.bool), NdArrayType((2,))],
+    )
+    with pytest.raises(UnsupportedOp, match="Cond"):
+        run_on(get_backend("webgpu"), branch, np.bool_(True), np.zeros(2, np.float32))
+
+
+def test_an_index_outside_changes_no_table():
+    """Kernels after the check do nothing, and the next call is right again."""
+    tokens = NdArrayType((Dim("batch"),), Dtype.int64)
+    task = Task(layers.embedding(tokens, 7, NdArrayType((8,)), name="tokens"), sgd(0.1), mse, "tokens")
+    learner = emit(task, "webgpu").load()().learner(seed=3)
+    x, y = np.array([1, 0, 6]), np.ones((3, 8), np.float32)
+    before = {name: array.copy() for name, array in learner.parameters.items()}
+    with pytest.raises(IndexError, match="an index must lie inside"):
+        learner.step(x + 7, y)
+    for name, array in learner.parameters.items():
+        np.testing.assert_array_equal(array, before[name])
+    assert np.isfinite(learner.step(x, y))
+
+
+def test_errors_of_the_device_are_reported():
+    artifact = emit(mlp(), "webgpu")
+    wrong = artifact.source.replace("let block =", "let let =")
+    files = {**artifact.files, "mlp.mjs": wrong}
+    with pytest.raises(ToolError, match="Error while parsing WGSL"):
+        replace(artifact, files=files).load()().learner(seed=0)
+
+
+SAVED = """
+import { createModel } from "./mlp.mjs";
+
+const model = await createModel({ seed: 2 });
+const x = Float32Array.from({ length: 20 }, (_, i) => Math.sin(i)), y = new Float32Array(15);
+const both = await Promise.all([model.step(5, x, y), model.step(5, x, y)]); // one after the other
+const again = await createModel({ weights: await model.save() });
+const names = Object.keys(model.parameters);
+const same = names.every((name) => model.parameters[name].every((each, i) => each === again.parameters[name][i]));
+const next = [await model.loss(5, x, y), await again.loss(5, x, y)];
+const refused = await model.step(4, x, y).catch((error) => `${error}`);
+console.log(JSON.stringify({ both, same, next, refused }));
+process.exit(0); // Dawn keeps Node.js alive
+"""
+
+
+def test_files_calls_and_checks_in_node(tmp_path):
+    emit(mlp(), "webgpu").write(tmp_path)
+    (tmp_path / "run.mjs").write_text(SAVED)
+    variables = [f"{name}={value}" for name, value in environment().items()]
+    done = subprocess.run(
+        ["env", *variables, *command("run.mjs")], cwd=tmp_path, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    said = json.loads(done.stdout)
+    assert said["both"][1] < said["both"][0]
+    assert said["same"]
+    assert said["next"][0] == said["next"][1]
+    assert "x must have 16 elements, but it has 20" in said["refused"]
