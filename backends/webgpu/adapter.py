@@ -70,4 +70,6 @@ def node() -> JsonProcess:
     """Return the process that runs all modules."""
     ADAPTER.require("running WebGPU")
     variables = [f"{name}={value}" for name, value in (environment() or {}).items()]
-    return JsonProcess(NODE.name, ["env", *variables, *command(DRIVER)])
+    # Dawn prints warnings to standard output, which becomes standard error; answers have a pipe of their own.
+    apart = ["sh", "-c", 'exec "$@" 3>&1 1>&2', "sh"]
+    return JsonProcess(NODE.name, [*apart, "env", *variables, *command(DRIVER, "3")])

@@ -82,7 +82,7 @@ def test_grids_have_more_blocks_than_one_axis():
     np.testing.assert_array_equal(found, x.max(1))
 
 
-def test_what_wgsl_lacks_is_refused():
+def test_numbers_of_64_bits_and_branches_are_refused():
     with pytest.raises(DtypeError, match="no arrays of float64"):
         emit(mlp(dtype=Dtype.float64), "webgpu")
     with pytest.raises(DtypeError, match="at least 32 bits"):
@@ -130,7 +130,8 @@ const x = Float32Array.from({ length: 20 }, (_, i) => Math.sin(i)), y = new Floa
 const both = await Promise.all([model.step(5, x, y), model.step(5, x, y)]); // one after the other
 const again = await createModel({ weights: await model.save() });
 const names = Object.keys(model.parameters);
-const same = names.every((name) => model.parameters[name].every((each, i) => each === again.parameters[name][i]));
+const equal = (a, b) => a.every((each, i) => each === b[i]);
+const same = names.every((name) => equal(model.parameters[name], again.parameters[name]));
 const next = [await model.loss(5, x, y), await again.loss(5, x, y)];
 const refused = await model.step(4, x, y).catch((error) => `${error}`);
 console.log(JSON.stringify({ both, same, next, refused }));
