@@ -11,7 +11,7 @@ import pytest
 
 from catgrad import emit, parallel
 from catgrad.errors import OptionError
-from tests.conformance.test_processes import MASKS, PLAIN, X, Y
+from tests.conformance.test_fit_processes import MASKS, PLAIN, X, Y
 from tests.targets import cannot
 
 pytestmark = pytest.mark.skipif(bool(cannot("jax")), reason=f"target jax: {cannot('jax')}")
