@@ -52,8 +52,42 @@ print(json.dumps({
 }))
 """.replace("\\\\", "\\")
 
+RESUMING = """
+import sys
+from pathlib import Path
 
-def trained(folder, name, **options):
+import jax
+import numpy as np
+
+jax.config.update("jax_num_cpu_devices", 8)
+folder = Path(sys.argv[1])
+sys.path.insert(0, str(folder))
+import model as emitted
+from catgrad.learn import checkpoint
+
+batches = np.load(folder / "batches.npz")
+alone = emitted.Learner(3)
+checkpoint.save(alone, folder / "checkpoint.safetensors")
+for k, count in enumerate([8, 4, 1]):
+    x, y = batches[f"x{k}"], batches[f"y{k}"]
+    learner = emitted.Learner(3)
+    checkpoint.load(learner, folder / "checkpoint.safetensors")
+    mesh = jax.sharding.Mesh(np.array(jax.devices()[:count]), ("devices",))
+    step = emitted.sharded(emitted.step, mesh)
+    [loss, *tables] = step(*learner.state.values(), *learner.parameters.values(), x, y)
+    assert len(tables[1].sharding.device_set) == count
+    learner.state = dict(zip(learner.state, tables))
+    learner.parameters = dict(zip(learner.parameters, tables[len(learner.state):]))
+    checkpoint.save(learner, folder / "checkpoint.safetensors")
+    np.testing.assert_allclose(loss, alone.step(x, y), rtol=1e-5)
+for name, array in (alone.state | alone.parameters).items():
+    found = (learner.state | learner.parameters)[name]
+    np.testing.assert_allclose(found, array, rtol=1e-4, atol=1e-5)
+print("null")
+"""
+
+
+def trained(folder, name, program=PROGRAM, **options):
     """Train in a process that has 8 devices; returns what it prints."""
     model, rng = MODELS[name], np.random.default_rng(0)
     artifact = emit(model.task(), "jax", **options)
@@ -61,7 +95,7 @@ def trained(folder, name, **options):
     batches = [model.draw(rng, 2 * COUNT) for _ in range(5)]
     arrays = {f"{n}{k}": a for k, batch in enumerate(batches) for n, a in zip("xy", batch, strict=True)}
     np.savez(folder / "batches.npz", **arrays)
-    done = subprocess.run([sys.executable, "-c", PROGRAM, folder], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-c", program, folder], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
@@ -87,6 +121,10 @@ def test_devices_that_share_the_parameters_train_as_one(name, tmp_path):
     found = trained(tmp_path, name, shard="fsdp", devices=COUNT)
     assert {"all-gather"} <= {*found["collectives"]} <= {"all-gather", "all-reduce", "reduce-scatter"}
     assert found["bytes_of_a_device"] < found["bytes"] * (1.05 / COUNT if name == "char_gpt" else 1)
+
+
+def test_a_checkpoint_of_eight_devices_is_trained_by_four_and_by_one(tmp_path):
+    trained(tmp_path, "mlp", RESUMING, shard="fsdp", devices=COUNT)
 
 
 def test_axes_are_split_only_evenly():
