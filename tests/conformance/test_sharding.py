@@ -49,13 +49,47 @@ for k in range(5):
 for a, b in zip(together, alone):
     np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
 code = step.lower(*tables, x, y).compile().as_text()
-found = re.findall(r" (all-\\\\w+|reduce-scatter|collective-permute)(?:-start)?\\\\(", code)
+found = re.findall(r" (all-[a-z-]+?|reduce-scatter|collective-permute)(?:-start)?\\\\(", code)
 print(json.dumps({
     "collectives": collections.Counter(found),
     "bytes": {name: b.nbytes for name, b in zip(names, together)},
     "bytes_of_a_device": {name: b.addressable_shards[0].data.nbytes for name, b in zip(names, together)},
 }))
 """.replace("\\\\", "\\")
+
+RESUMING = """
+import sys
+from pathlib import Path
+
+import jax
+import numpy as np
+
+jax.config.update("jax_num_cpu_devices", 8)
+folder = Path(sys.argv[1])
+sys.path.insert(0, str(folder))
+import model as emitted
+from catgrad.learn import checkpoint
+
+batches = np.load(folder / "batches.npz")
+alone = emitted.Learner(3)
+checkpoint.save(alone, folder / "checkpoint.safetensors")
+for k, count in enumerate([8, 4, 1]):
+    x, y = batches[f"x{k}"], batches[f"y{k}"]
+    learner = emitted.Learner(3)
+    checkpoint.load(learner, folder / "checkpoint.safetensors")
+    mesh = jax.sharding.Mesh(np.array(jax.devices()[:count]), ("devices",))
+    step = emitted.sharded(emitted.step, mesh)
+    [loss, *tables] = step(*learner.state.values(), *learner.parameters.values(), x, y)
+    assert len(tables[1].sharding.device_set) == count
+    learner.state = dict(zip(learner.state, tables))
+    learner.parameters = dict(zip(learner.parameters, tables[len(learner.state):]))
+    checkpoint.save(learner, folder / "checkpoint.safetensors")
+    np.testing.assert_allclose(loss, alone.step(x, y), rtol=1e-5)
+for name, array in (alone.state | alone.parameters).items():
+    found = (learner.state | learner.parameters)[name]
+    np.testing.assert_allclose(found, array, rtol=1e-4, atol=1e-5)
+print([8, 4, 1])
+"""
 
 
 @dataclass(frozen=True)
@@ -74,17 +108,22 @@ class Trained:
 
 
 def trained(folder, model, count=COUNT, **options):
-    """Train in a process that has so many devices; returns what it prints."""
+    """Train in a process that has so many devices, beside one."""
+    return Trained(**printed(folder, PROGRAM, model, count, **options))
+
+
+def printed(folder, program, model, count, **options):
+    """Run a program in a process that has so many devices; returns what it prints."""
     rng = np.random.default_rng(0)
     artifact = emit(model.task(), "jax", devices=count, **options)
     (folder / "model.py").write_text(artifact.source, encoding="utf-8")
     batches = [model.draw(rng, 2 * COUNT) for _ in range(5)]
     arrays = {f"{n}{k}": a for k, batch in enumerate(batches) for n, a in zip("xy", batch, strict=True)}
     np.savez(folder / "batches.npz", **arrays)
-    command = [sys.executable, "-c", PROGRAM, folder, str(count)]
+    command = [sys.executable, "-c", program, folder, str(count)]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    return Trained(**json.loads(done.stdout))
+    return json.loads(done.stdout)
 
 
 def some(*names):
@@ -142,6 +181,12 @@ def test_devices_that_share_layers_train_as_one(name, count, tmp_path):
         assert {array for array in found.split(count) if array in wanted} == wanted
         # Two sums forward and two backward in each block (figure 4), and 8 numbers for the norm that clips.
         assert found.collectives["all-reduce"] == 2 * 4 + 8
+        # The parts of the fused projection are exchanged, and gradients gathered for the norm.
+        assert {*found.collectives} == {"all-reduce", "collective-permute", "all-to-all", "all-gather"}
+
+
+def test_a_checkpoint_of_eight_devices_is_trained_by_four_and_by_one(tmp_path):
+    assert printed(tmp_path, RESUMING, MODELS["mlp"], COUNT, shard="fsdp") == [COUNT, 4, 1]
 
 
 def test_axes_are_split_only_evenly():
