@@ -36,11 +36,17 @@ SECONDS ?= 60
 fuzz: $(VENV)/dev  ## compare targets on random programs for SECONDS seconds; prints seeds
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.fuzz --seconds $(SECONDS)
 
-bench: $(VENV)/dev tests/scratch/node_modules/.installed  ## measure speed against named peers; prints tables, keeps JSON
+bench: $(VENV)/dev tests/scratch/node_modules/.installed  ## measure speed against named peers; prints tables, keeps JSON, writes a page
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.core
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.training
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.kernels
 	$(BIN)/python -m benchmarks.cpu --keep
+	$(BIN)/python -m benchmarks.products --keep
+	$(BIN)/python -m benchmarks.functions --keep
+	$(BIN)/python -m benchmarks.ggml
+	$(BIN)/python -m benchmarks.browser --keep
 	CATGRAD_SCRATCH=tests/scratch $(BIN)/python -m benchmarks.scratch
+	$(BIN)/python -m benchmarks.figures
 
 golden: $(VENV)/dev  ## accept the emitted source as the new golden files
 	$(BIN)/python -m pytest -q tests/unit tests/conformance/test_scratch_tokenizers.py \

@@ -15,7 +15,8 @@ from typing import Annotated
 import typer
 from catgrad.backends.c.machine import MACHINE
 
-from benchmarks.workloads import WORKLOADS, Workload
+from benchmarks.cpu_workloads import WORKLOADS
+from benchmarks.workloads import Workload
 from catgrad import Task, emit
 from catgrad.functors import evaluation
 from catgrad.learn.plot import COLOURS, figure, save

@@ -24,7 +24,7 @@ from catgrad.types import Dtype, NdArrayType
 from .. import templates
 from ..python import load_module, passes
 from ..python.division import DivisionByNumbers
-from .partition import Options, template_context
+from .partition import Options, partitioned, template_context
 
 SUMS = CumSum, ScatterAdd, ScatterAddAlongAxis, Fold
 """Operations for which JAX rounds after every term."""
@@ -73,6 +73,7 @@ BACKEND = JaxBackend(
     load=load,
     needs=(JAX,),
     options=Options(),
+    prepare=partitioned,
     template_context=template_context,
     known_gaps={"errors": "compiled functions cannot raise an error that depends on an array's elements"},
     passes=(DivisionByNumbers(), *passes(lambda op, dtype: True, SUMS + SEVERAL, scalars_keep_dtype=True)),

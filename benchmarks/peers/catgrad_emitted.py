@@ -46,8 +46,13 @@ class Model:
         return learner
 
     def timed(self, method: str, copies: int = 0) -> Timed:
-        """Return a method of a learner on the batch, or on several copies of it in one call."""
-        call = getattr(self.learner(), method)
+        """Return a method of a learner on the batch, or on several copies of it in one call.
+
+        Weights of predictions are packed before, if the target can, as others freeze theirs.
+        """
+        learner = self.learner()
+        packs = method == "predict" and hasattr(learner, "prepared")
+        call = learner.prepared() if packs else getattr(learner, method)
         data = [self.case.arrays[name] for name in (("x",) if method == "predict" else ("x", "y"))]
         arrays = [self.array(np.stack([array] * copies) if copies else array) for array in data]
         return Timed(lambda: call(*arrays), copies or 1)

@@ -73,17 +73,21 @@ def cost(
     lr: Rate = None,
     evaluation: Evaluation = False,
     trainable: Trainable = ["*"],  # noqa: B006
+    devices: Annotated[int, typer.Option(help="Devices that share a step: count what each sends.")] = 1,
 ) -> None:
     """Count what each function of a Task costs: FLOPs, bytes moved, workspace, bytes of gradients.
 
-    With --input, the model is a PyTorch module, as for `catgrad compile`.
+    With --devices, what each of so many sends in a step instead, and keeps of the parameters, if they share
+    the examples, the parameters, or the layers. With --input, the model is a PyTorch module, as for `catgrad
+    compile`.
 
-    Example: `catgrad cost net:task --size batch=32`
+    Example: `catgrad cost net:task --size batch=32 --devices 8`
     """
     sizes = parsed(size)
     task = _task(model, precision, input, loss, optimizer, lr, evaluation, trainable)
     with guarded(f"{model} must have a cost", "mend the model"):
-        show_table(task.cost(**sizes).table)
+        found = task.cost(**sizes) if devices == 1 else task.communication(devices, **sizes)
+        show_table(found.table)
 
 
 def _task(model: str, precision: str, inputs: list[str], *training: Any) -> Task:

@@ -6,13 +6,17 @@ import csv
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.lib.format
 
 from catgrad.data.columns import Columns, columns
 from catgrad.errors import ArtifactError, OptionError, ShapeError, nearest
 from catgrad.files import reason
 from catgrad.types import Array
+
+npy: Any = numpy.lib.format  # its functions have no types
 
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
 SUFFIXES = (*SEPARATORS, ".npz")
@@ -40,7 +44,7 @@ def read(path: str | Path, names: Sequence[str] | None = None) -> Columns:
         with file.open(encoding="utf-8-sig", newline="") as lines:
             rows = [row for row in csv.reader(lines, delimiter=SEPARATORS[file.suffix], strict=True) if row]
     except (OSError, csv.Error, UnicodeDecodeError) as error:
-        raise _unreadable(file, error) from None
+        raise unreadable(file, error) from None
     return _parsed(file, rows, names)
 
 
@@ -50,10 +54,30 @@ def read_npz(file: Path) -> dict[str, Array]:
         with file.open("rb") as stream, np.load(stream, allow_pickle=False) as arrays:
             return dict(arrays)
     except (OSError, zipfile.BadZipFile, EOFError, ValueError, TypeError) as error:
-        raise _unreadable(file, error) from None
+        raise unreadable(file, error) from None
 
 
-def _unreadable(file: Path, error: Exception) -> ArtifactError:
+def npz_types(file: Path) -> dict[str, tuple[tuple[int, ...], str]]:
+    """Read the shape and the dtype of each array of a file .npz, from the headers alone.
+
+    Raises: ArtifactError if it cannot be read
+    """
+    try:
+        with file.open("rb") as content, zipfile.ZipFile(content) as archive:
+            return {name.removesuffix(".npy"): _npy_type(archive, name) for name in archive.namelist()}
+    except (OSError, zipfile.BadZipFile, EOFError, ValueError) as error:
+        raise unreadable(file, error) from None
+
+
+def _npy_type(archive: zipfile.ZipFile, name: str) -> tuple[tuple[int, ...], str]:
+    with archive.open(name) as stream:
+        major, _ = npy.read_magic(stream)
+        shape, _, dtype = (npy.read_array_header_1_0 if major == 1 else npy.read_array_header_2_0)(stream)
+    return shape, "text" if dtype.kind in "US" else dtype.name
+
+
+def unreadable(file: Path, error: Exception) -> ArtifactError:
+    """Return the error for a file that cannot be read."""
     found = reason(error) if isinstance(error, OSError) else str(error)
     return ArtifactError(
         "a file of data must be readable", f"{file} is not: {found}", "check the path, and the file"

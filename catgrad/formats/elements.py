@@ -38,7 +38,7 @@ def to_bytes(array: Array) -> bytes:
     return array.astype(array.dtype.newbyteorder("<"), copy=False).tobytes()
 
 
-def from_bytes(data: bytearray, dtype: str, shape: list[int]) -> Array:
+def from_bytes(data: bytearray | Array, dtype: str, shape: list[int]) -> Array:
     """Deserialise an array. Raises: ValueError or OverflowError if NumPy has no such shape."""
     if dtype == "BOOL":
         # Any byte other than 0 is true, as in C; NumPy would distinguish a 2 from a 1.

@@ -15,6 +15,7 @@ from itertools import chain
 from pathlib import Path, PurePath
 from typing import Any
 
+import numpy as np
 from safetensors import SafetensorError, deserialize, safe_open
 
 from catgrad.errors import ArtifactError
@@ -61,6 +62,30 @@ def read(path: str | Path) -> dict[str, Array]:
     """
     path = Path(path)
     return _read_shards(path) if path.name.endswith(INDEX) else _read_file(path)
+
+
+def mapped(path: str | Path) -> dict[str, Array]:
+    """Map the named arrays of a file into memory: pages are read when elements are.
+
+    The file must not shrink meanwhile, or the process is killed. Only arrays of bool are read at once.
+
+    Raises: ArtifactError if the file cannot be read or violates the format
+    """
+    try:
+        content: Array = np.memmap(path, np.uint8, "r")
+    except (OSError, ValueError) as error:
+        raise _unreadable(path, error) from None
+    try:
+        with safe_open(path, framework="np"):  # the package checks the header, and the length of the file
+            begin = 8 + int.from_bytes(content[:8], "little")
+        header = parse_object(bytes(content[8:begin]))
+        return {
+            name: from_bytes(content[begin:][slice(*e["data_offsets"])], e["dtype"], e["shape"])
+            for name, e in header.items()
+            if name != METADATA
+        }
+    except (SafetensorError, OSError, ValueError, OverflowError) as error:
+        raise _malformed(path, error) from None
 
 
 def read_metadata(path: str | Path) -> dict[str, str]:

@@ -2,30 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sized
+from collections.abc import Callable, Iterable, Iterator
+from operator import length_hint
 from typing import Any
 
 import numpy as np
 
-from catgrad.errors import OptionError, ShapeError
+from catgrad.errors import OptionError
+from catgrad.learn.examples import Arrays, Batches, Examples, Share
 from catgrad.learn.options import check_integer
 
 Batch = tuple[Any, ...]
-Data = tuple[Any, ...] | Iterable[Batch] | Callable[[int], Iterable[Batch]]
-"""Arrays with equal first axes, inputs before labels; or batches of them; or a function from the
-number of the epoch, starting at 1, to batches. A tuple is always arrays.
+Data = tuple[Any, ...] | Examples | Iterable[Batch] | Callable[[int], Iterable[Batch]]
+"""Arrays with equal first axes, inputs before labels; or shards of them in files; or batches of them; or a
+function from the number of the epoch, starting at 1, to batches. A tuple is always arrays.
 """
 
 Source = Callable[[int], Iterator[Batch]]
 """A function from the number of an epoch to its batches; epoch 0 is the order of evaluation."""
 
+WHOLE = Share()
 
-def batches(data: Data, batch_size: int = 64, seed: int | None = 0, drop_last: bool = False) -> Source:
+
+def batches(
+    data: Data, batch_size: int = 64, seed: int | None = 0, drop_last: bool = False, share: Share = WHOLE
+) -> Source:
     """Yield the batches of an epoch: each example once, in an order that depends on seed and epoch.
 
     There is no shuffling in epoch 0, with `seed` None, or with all examples in one batch. The last batch
-    is smaller if the size does not divide the number of examples, unless `drop_last` omits it. An
-    iterable is iterated over in each epoch, and determines sizes and order.
+    is smaller if the size does not divide the number of examples, unless `drop_last` omits it. Of several
+    processes, each gets its `share` of every batch. An iterable is iterated over in each epoch, and
+    determines sizes and order.
 
     Raises: ShapeError if the arrays differ in their first axis, or are empty; OptionError if a size
             or seed is out of its range
@@ -33,37 +40,19 @@ def batches(data: Data, batch_size: int = 64, seed: int | None = 0, drop_last: b
     check_integer("a batch size", batch_size, 1)
     if seed is not None:
         check_integer("a seed", seed, 0)
-    if not isinstance(data, tuple):
-        return _stream(data)
-    arrays = tuple(map(_indexable, data))
-    count = _check_arrays(arrays)
-    if drop_last and count < batch_size:
-        raise OptionError(
-            "an epoch must have a full batch if incomplete ones are dropped",
-            f"there are {count} examples and the batch size is {batch_size}",
-            "reduce the batch size",
-        )
-
-    def epoch_of_arrays(epoch: int) -> Iterator[Batch]:
-        stop = count - count % batch_size if drop_last else count
-        if seed is None or epoch == 0 or batch_size >= count:
-            for start in range(0, stop, batch_size):
-                yield tuple(array[start : start + batch_size] for array in arrays)
-            return
-        order = np.random.default_rng((seed, epoch)).permutation(count)
-        for start in range(0, stop, batch_size):
-            chosen = order[start : start + batch_size]
-            yield tuple(array[chosen] for array in arrays)
-
-    return epoch_of_arrays
+    found = examples(data)
+    return _stream(data) if found is None else Batches(found, batch_size, seed, drop_last, share)
 
 
-def batch_count(data: Data, batch_size: int, drop_last: bool = False) -> int | None:
+def examples(data: Data) -> Examples | None:
+    """Return data as examples, of which batches are made; None if they are batches already."""
+    return data if isinstance(data, Examples) else Arrays(data) if isinstance(data, tuple) else None
+
+
+def batch_count(data: Data, source: Source) -> int | None:
     """Return the number of batches of an epoch, if it is known in advance."""
-    if not isinstance(data, tuple):
-        return len(data) if isinstance(data, Sized) else None
-    count = len(data[0])
-    return count // batch_size if drop_last else -(-count // batch_size)
+    # A loader of a stream has a length which raises TypeError.
+    return length_hint(source if isinstance(source, Batches) else data) or None
 
 
 def examples_in(batch: Batch) -> int:
@@ -99,22 +88,3 @@ def _stream(data: Any) -> Source:
             )
 
     return epoch_of_stream
-
-
-def _indexable(array: Any) -> Any:
-    # Tensors keep their type and device; tables and lists become arrays.
-    return array if hasattr(array, "shape") and hasattr(array, "reshape") else np.asarray(array)
-
-
-def _check_arrays(arrays: tuple[Any, ...]) -> int:
-    shapes = [tuple(array.shape) for array in arrays]
-    found = f"the shapes are {', '.join(map(str, shapes))}" if shapes else "there are none"
-    if not shapes or () in shapes or len({shape[0] for shape in shapes}) > 1:
-        raise ShapeError(
-            "the arrays must have the same first axis, that of the examples",
-            found,
-            "give as many labels as inputs",
-        )
-    if not shapes[0][0]:
-        raise ShapeError("there must be at least one example", found, "check how the data are read")
-    return int(shapes[0][0])

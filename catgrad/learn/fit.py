@@ -10,12 +10,14 @@ from typing import Any
 
 from catgrad.errors import ArtifactError, OptionError, ShapeError
 from catgrad.formats import weights
-from catgrad.learn.batches import Data, Source, batch_count, batches, examples_in
+from catgrad.learn.batches import Data, Source, batch_count, batches
 from catgrad.learn.checkpoint import Tables, load, restore, save, tables
+from catgrad.learn.examples import Share
 from catgrad.learn.history import Epoch, History
 from catgrad.learn.learner import Learner
 from catgrad.learn.metrics import Metric, Metrics, evaluate_batches, finite, named
 from catgrad.learn.options import check_integer
+from catgrad.learn.parallel import ALONE, Parallel, check_agreement, together
 from catgrad.learn.plateau import Plateau
 from catgrad.learn.progress import progress_bar
 from catgrad.learn.shown import Shown
@@ -37,6 +39,7 @@ def fit(
     plateau: Plateau | None = None,
     checkpoint: str | Path | None = None,
     resume: bool = False,
+    parallel: Parallel = ALONE,
     progress: bool = True,
 ) -> History:
     """Train a learner on batches of data, for a number of epochs or of steps.
@@ -44,37 +47,48 @@ def fit(
         learner = CompiledModel().learner(seed=0)
         history = fit(learner, (x, y), epochs=10, validation=(x_held_out, y_held_out), metric=accuracy)
 
-    Data are a tuple of arrays, of which the first `inputs` are the model's and the rest labels, and
-    which `batches` shuffles by `seed`; or an iterable of such tuples. After each epoch the loss and the
-    metrics are computed on the validation data. With `patience`, training stops once the validation loss
-    has had no new minimum for that many epochs, and the learner is restored to the minimum. With a
-    `plateau`, its learning rate is reduced once that loss has stopped falling.
+    Data are a tuple of arrays, of which the first `inputs` are the model's and the rest labels, or
+    `catgrad.data.Shards` of them in files, which `batches` shuffles by `seed`; or an iterable of such tuples.
+    After each epoch the loss and the metrics are computed on the validation data. With `patience`, training
+    stops once the validation loss has had no new minimum for that many epochs, and the learner is restored
+    to the minimum. With a `plateau`, its learning rate is reduced once that loss has stopped falling.
 
     A `checkpoint`, run.safetensors, holds parameters, buffers, state and history after the last epoch, and
     run.best.safetensors those at the least validation loss. With `resume`, training continues
     from the file if it exists, up to `epochs` or `steps` in total. The result is bit for bit that of an
-    uninterrupted training, for the same data and options.
+    uninterrupted training, for the same data, options and number of processes.
+
+    With `parallel`, an engine of `catgrad.parallel`, several processes or devices share the rows of each
+    batch, which are drawn as by one; batches that are iterated over are of each process. Losses and
+    evaluation are those of all rows. The first process writes the checkpoint, which all read, and shows the
+    progress.
 
     Raises: ShapeError if arrays differ in length, or there are none; OptionError for options outside
-            their range; DivergenceError if a loss is NaN or infinite; ArtifactError if the checkpoint
-            cannot be written, or cannot be resumed
+            their range, or processes that begin with different arrays or data; DivergenceError if a loss is
+            NaN or infinite; ArtifactError if the checkpoint cannot be written, or cannot be resumed;
+            ToolError if another process has ended
     """
     _check_learner(learner)
     _check_ends(epochs, steps, patience)
     _check_arrays(inputs, data, validation)
     _check_companions(validation is not None, metric, patience, plateau, checkpoint, resume)
     _check_plateau(plateau, learner)
+    _check_parallel(parallel)
+    share = Share(parallel.rank, parallel.world)
     run = _Run(
-        learner, inputs, epochs, steps, patience, plateau,
-        training=batches(data, batch_size, seed, drop_last),
-        held_out=None if validation is None else batches(validation, batch_size, None),
+        learner, inputs, epochs, steps, patience, plateau, parallel,
+        training=batches(data, batch_size, seed, drop_last, share),
+        held_out=None if validation is None else batches(validation, batch_size, None, share=share),
         metrics=named(metric),
         path=None if checkpoint is None else Path(checkpoint),
     )  # fmt: skip
     if resume:
         run.resume()
-    count = batch_count(data, batch_size, drop_last)
-    with progress_bar(run.history, epochs * count if epochs and count else steps, progress) as show:
+    check_agreement(parallel, learner, run.history, data)
+    parallel.start(learner)
+    count, is_first = batch_count(data, run.training), parallel.rank == 0
+    total = epochs * count if epochs and count else steps
+    with progress_bar(run.history, total, progress and is_first) as show:
         while not run.is_finished():
             run.train_epoch(show)
     run.restore_best()
@@ -93,6 +107,7 @@ class _Run:
     steps: int | None
     patience: int | None
     plateau: Plateau | None
+    parallel: Parallel
     training: Source
     held_out: Source | None
     metrics: Mapping[str, Metric]
@@ -109,20 +124,21 @@ class _Run:
             or (self.patience is not None and best is not None and done - best.number >= self.patience)
         )
 
-    def train_epoch(self, show: Callable[[], None]) -> None:
+    def train_epoch(self, show: Callable[[int], None]) -> None:
         """Train until the batches end or the last step is done, and evaluate."""
         losses, epochs = self.history.losses, self.history.epochs
         number, step = len(epochs) + 1, epochs[-1].steps if epochs else 0
         total, examples, whole = 0.0, 0, True
-        for batch in self.training(number):
+        for batch, rows in together(self.parallel, self.training, number):
             if step == self.steps:
                 whole = False
                 break
             # Steps before an interruption in the midst of the epoch are not done again.
             if step == len(losses):
-                losses.append(finite(self.learner.step(*batch), f"step {step + 1}"))
-                show()
-            size = examples_in(batch)
+                loss = self.parallel.step(self.learner, batch, rows)
+                losses.append(finite(loss, f"step {step + 1}"))
+                show(sum(rows))
+            size = sum(rows)
             total, examples, step = total + size * losses[step], examples + size, step + 1
         self.record(Epoch(number, step, total / max(examples, 1), self.evaluation(), whole))
 
@@ -130,7 +146,7 @@ class _Run:
         """Evaluate the loss and the metrics on the validation data, if there are any."""
         if self.held_out is None:
             return {}
-        return evaluate_batches(self.learner, self.held_out, self.metrics, self.inputs)
+        return evaluate_batches(self.learner, self.held_out, self.metrics, self.inputs, self.parallel)
 
     def record(self, epoch: Epoch) -> None:
         """Append the epoch to the history, reduce the rate, remember the best tables, write the file."""
@@ -141,10 +157,11 @@ class _Run:
                 self.plateau.reduce(self.learner)
         if is_best and self.patience is not None:
             self.best = deepcopy(tables(self.learner))
-        if self.path is not None:
+        if self.path is not None and self.parallel.rank == 0:
             # The best one first: interrupted between the two, the epoch is done again, and so is its file.
             for path in (_best(self.path), self.path) if is_best else (self.path,):
                 self.save(path)
+        self.parallel.gather([0])  # no process returns before the file is written, and may be read
 
     def restore_best(self) -> None:
         """Restore the learner of the least validation loss, if there is `patience`."""
@@ -224,6 +241,15 @@ def _check_plateau(plateau: Any, learner: Learner) -> None:
     if not isinstance(plateau, Plateau):
         raise OptionError("plateau must be a Plateau", f"it is {plateau!r}", "write Plateau(patience=3)")
     plateau.check(learner)
+
+
+def _check_parallel(parallel: Any) -> None:
+    if isinstance(parallel, type) or not hasattr(parallel, "gather"):
+        raise OptionError(
+            "parallel must be an engine of catgrad.parallel",
+            f"it is {parallel!r}",
+            "write parallel.torch() or parallel.jax(mesh)",
+        )
 
 
 def _check_companions(

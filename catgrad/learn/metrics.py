@@ -11,6 +11,8 @@ import numpy as np
 from catgrad.errors import DivergenceError, OptionError, ShapeError
 from catgrad.learn.batches import Data, Source, batches, examples_in
 from catgrad.learn.learner import Learner
+from catgrad.learn.parallel import ALONE, Parallel, summed
+from catgrad.types import as_numpy
 
 Metric = Callable[..., Any]
 """A function (ŷ, y) -> number on NumPy arrays; with several, all outputs, then all labels."""
@@ -53,22 +55,35 @@ def evaluate(
 
 
 def evaluate_batches(
-    learner: Learner, source: Source, metrics: Mapping[str, Metric], inputs: int
+    learner: Learner,
+    source: Source,
+    metrics: Mapping[str, Metric],
+    inputs: int,
+    parallel: Parallel = ALONE,
 ) -> dict[str, float]:
-    """Evaluate, with data and metrics that have been checked."""
-    totals, examples = dict.fromkeys(("loss", *metrics), 0.0), 0
+    """Evaluate, with data and metrics that have been checked, over the batches of all processes."""
+    names = ("loss", *metrics)
+    totals, examples = [0.0] * len(names), 0
     for batch in source(0):
         size = examples_in(batch)
-        values = {"loss": finite(learner.loss(*batch), "evaluation")}
-        if metrics:
-            outputs = learner.predict(*batch[:inputs])
-            outputs = outputs if isinstance(outputs, (tuple, list)) else [outputs]
-            arrays = [np.asarray(array) for array in (*outputs, *batch[inputs:])]
-            values |= {name: float(metric(*arrays)) for name, metric in metrics.items()}
-        for name, value in values.items():
-            totals[name] += value * size
+        if size:
+            values = _values(learner, parallel.place(batch), metrics, inputs)
+            totals = [total + value * size for total, value in zip(totals, values, strict=True)]
         examples += size
-    return {name: total / max(examples, 1) for name, total in totals.items()}
+    *sums, count = summed(parallel, [*totals, examples])
+    finite(sums[0], "evaluation")
+    return {name: total / max(count, 1) for name, total in zip(names, sums, strict=True)}
+
+
+def _values(learner: Learner, batch: Any, metrics: Mapping[str, Metric], inputs: int) -> list[float]:
+    """Compute the loss and the metrics of one batch."""
+    values = [float(learner.loss(*batch))]
+    if metrics:
+        outputs = learner.predict(*batch[:inputs])
+        outputs = outputs if isinstance(outputs, (tuple, list)) else [outputs]
+        arrays = [as_numpy(array) for array in (*outputs, *batch[inputs:])]
+        values += [float(metric(*arrays)) for metric in metrics.values()]
+    return values
 
 
 def finite(loss: Any, where: str) -> float:

@@ -17,6 +17,7 @@ from catgrad.functors import (
 )
 from catgrad.functors.reverse import cotangents
 from catgrad.learn.checks import Loss, check_is_loss, check_parts, check_takes, checked_put
+from catgrad.learn.communication import Communication, communication
 from catgrad.learn.costs import Costs, task_costs
 from catgrad.learn.descriptions import described
 from catgrad.learn.functions import opened_term
@@ -257,6 +258,10 @@ class Task:
     def cost(self, **sizes: int) -> Costs:
         """Count operations, and bytes moved and communicated, of each function: `catgrad.learn.costs`."""
         return task_costs(self, **sizes)
+
+    def communication(self, devices: int, **sizes: int) -> Communication:
+        """Count the bytes that each of some devices sends in a step: `catgrad.learn.communication`."""
+        return communication(self, devices, **sizes)
 
     def __repr__(self) -> str:
         return str(described(self))

@@ -83,12 +83,14 @@ INITIAL = {
 class Port:
     """An array that a function takes or returns: its role, its name and its type.
 
-    Arrays of tables, and gradients of parameters, have the name of the slot. A result may have none.
+    Arrays of tables, and gradients of parameters, have the name of the slot. A result may have none. Devices
+    share the axis `split`, if it is not None.
     """
 
     role: Role
     name: str
     type: NdArrayType
+    split: int | None = None
 
     @property
     def label(self) -> str:

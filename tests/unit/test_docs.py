@@ -234,6 +234,12 @@ def test_the_page_of_emitted_c_has_every_row_that_was_measured():
         assert table in page
 
 
+def test_the_page_of_figures_has_every_row_that_is_kept():
+    from benchmarks import figures
+
+    assert figures.PAGE.read_text(encoding="utf-8") == figures.page()
+
+
 def test_the_page_of_support_has_every_operation_and_target():
     """The results are kept beside it; `python -m tools.list_support` adds those that are missing."""
     from tools.list_support import KEPT, PAGE, page

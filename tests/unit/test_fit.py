@@ -73,8 +73,9 @@ def test_an_epoch_has_every_example_once_and_labels_stay_with_inputs(count, size
     if drop and count < size:
         return
     x = np.arange(count)
-    got = list(batches((x, 10 * x[:, None]), size, seed, drop)(epoch))
-    assert len(got) == batch_count((x,), size, drop)
+    source = batches((x, 10 * x[:, None]), size, seed, drop)
+    got = list(source(epoch))
+    assert len(got) == batch_count((x,), source)
     assert all(len(b[0]) == size for b in got[: None if drop else -1])
     assert all(np.array_equal(10 * a[:, None], b) for a, b in got)
     seen = np.concatenate([a for a, _ in got])
@@ -115,6 +116,51 @@ def test_tensors_lists_and_iterators_are_accepted_as_data():
     first = list(source(1))
     assert train(learner_of("torch"), first, epochs=1).losses == straight[:5]
     assert train(learner_of("torch"), iter(first), steps=4).losses == straight[:4]
+
+
+@on_all_targets_with("learner")
+def test_loaders_of_torch_yield_batches_for_every_target(target):
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    utils = torch.utils.data
+    dataset = utils.TensorDataset(torch.tensor(X), torch.tensor(Y))
+
+    class Stream(utils.IterableDataset):
+        def __iter__(self):
+            return iter(dataset)
+
+    def shuffled(epoch):
+        return utils.DataLoader(dataset, 5, shuffle=True, generator=torch.Generator().manual_seed(epoch))
+
+    orders = [np.concatenate([x for x, _ in shuffled(epoch)]) for epoch in (1, 2)]
+    assert not np.array_equal(*orders)
+    one, other, third = (learner_of(target) for _ in range(3))
+    train(
+        one,
+        shuffled,
+        epochs=2,
+        validation=utils.DataLoader(dataset, 5),
+        metric=lambda a, b: abs(a - b).mean(),
+    )
+    train(other, lambda epoch: [(x.numpy(), y.numpy()) for x, y in shuffled(epoch)], epochs=2)
+    assert arrays_of(one) == arrays_of(other)
+    losses = train(third, utils.DataLoader(Stream(), 5), epochs=1, progress=True).losses
+    assert losses == train(learner_of(target), batches((X, Y), 5, None), epochs=1).losses
+
+
+def test_loaders_of_grain_yield_batches():
+    grain = pytest.importorskip("grain", reason="grain is not installed")
+    rows = [(x, y) for x, y in zip(X, Y, strict=True)]
+
+    def shuffled(epoch):
+        return grain.MapDataset.source(rows).seed(epoch).shuffle().batch(5)
+
+    one, other = learner_of(), learner_of()
+    losses = train(one, shuffled, epochs=2).losses
+    assert len(losses) == 10
+    assert train(other, lambda epoch: list(shuffled(epoch)), epochs=2).losses == losses
+    assert arrays_of(one) == arrays_of(other)
+    (batch,) = grain.MapDataset.source(rows).batch(22)
+    assert train(one, [batch], epochs=1).losses == train(other, (X, Y), batch_size=22, epochs=1).losses
 
 
 def test_several_inputs_and_labels():
@@ -412,6 +458,7 @@ REFUSED = {
     "plateau must have validation data": {"plateau": Plateau()},
     "plateau must be a Plateau": {"plateau": 3, "validation": (X, Y)},
     "the state has no 'learning_rate'": {"plateau": Plateau(), "validation": (X, Y)},
+    "parallel must be an engine of catgrad.parallel, but it is 'torch'": {"parallel": "torch"},
     "metric must have validation data": {"metric": accuracy},
     "a metric must be a function": {"metric": "accuracy", "validation": (X, Y)},
     "'loss' is": {"metric": {"loss": accuracy}, "validation": (X, Y)},

@@ -1,4 +1,4 @@
-"""Kernels and arrays of emitted C have names of layers, shared ones the words that their uses share."""
+"""Names of kernels and arrays in emitted C: of layers, or what several have in common; order of arguments."""
 
 from __future__ import annotations
 
@@ -61,6 +61,20 @@ def test_a_kernel_of_several_layers_has_the_name_of_none():
     assert not [name for name in kernels(source) if re.match(r"update_\d_dense", name)]
     body = source[source.index("static KERNEL void update_dense_weight(") :]
     assert "layer_0" not in body[: body.index("\n}\n")]
+
+
+def test_kernels_get_sizes_then_what_they_read_then_what_they_write():
+    source = emit(digits.cnn(), "c").source
+    lists = re.findall(r"^static KERNEL \w+ \w+\(([^)]*)\)", source, re.MULTILINE)
+    order = ["ptrdiff_t ", "uint32_t ", "const ", ""]
+    for parameters in lists:
+        words = [each.strip() for each in parameters.split(",")]
+        arrays = [
+            each for each in words if each.split("*")[-1] != "memory" and each != "size_t scratch_bytes"
+        ]
+        places = [next(n for n, begin in enumerate(order) if each.startswith(begin)) for each in arrays]
+        assert places == sorted(places), words
+        assert words[: len(arrays)] == arrays, words
 
 
 def test_lines_are_short():

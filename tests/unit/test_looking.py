@@ -11,6 +11,7 @@ import pytest
 from catgrad import Dim, NdArrayType, Task, emit, fit, layers, losses, mse, optimisers
 from catgrad.errors import OptionError, UnknownName
 from catgrad.learn.task import COMPILED
+from catgrad.programs.ports import Role
 from catgrad.tables import Table, spelled
 from catgrad.types import Dtype
 from examples import char_gpt, digits
@@ -85,6 +86,23 @@ def test_totals_are_the_bytes_of_the_manifest(task, tmp_path):
     rates = sum(s.type.bytes for s in artifact.program.tables["state"] if s.name.startswith("learning_rate"))
     assert summary.total.state == size("state") + size("buffers") - rates
     assert task.cost().communicated == size("parameters") + 4
+
+
+def test_devices_send_what_rings_do():
+    """Each passes (N - 1)/N of a sum twice, and of what is gathered, or added up in parts, once."""
+    task, count = char_gpt.task(64, 10), 4
+    found = task.communication(count, batch=8)
+    [weights, loss] = [sum(p.type.bytes for p in task.ports(role)) for role in (Role.PARAMETER, Role.LOSS)]
+    assert found.passes["data"] == 2 * (weights + loss)
+    assert found.sent("data") == -(-2 * (weights + loss) * 3 // 4)
+    assert found.passes["fsdp"] == 3 * weights + 2 * loss
+    assert found.parameters == {**found.parameters, "data": weights, "fsdp": weights // 4}
+    # Two sums in each block (Shoeybi et al. 2019, figure 4), and two more in its reverse.
+    model, depth = task.communication(2, batch=8), 4
+    sums = [8 * char_gpt.CONTEXT * 128 * 4] * (4 * depth)
+    rest = model.passes["tensor"] - 2 * sum(sums)
+    assert 0 <= rest < sums[0] * 4  # of the vocabulary: its embedding, its scores and their reverse
+    assert "multiple of 7" in str(task.communication(7))
 
 
 def test_layers_are_those_of_the_names():

@@ -117,6 +117,20 @@ def test_a_file_is_read_or_refused(place, content):
         except ArtifactError:
             continue
         assert all(isinstance(name, str) and isinstance(value, kind) for name, value in found.items())
+    assert mapped_as_read(path)
+
+
+def mapped_as_read(path):
+    """Tell whether mapping a file gives the arrays that reading it gives, or refuses it too."""
+    try:
+        expected = safetensors.read(path)
+    except ArtifactError:
+        with pytest.raises(ArtifactError):
+            safetensors.mapped(path)
+        return True
+    found = safetensors.mapped(path)
+    types = [{name: (a.dtype, a.shape, a.tobytes()) for name, a in s.items()} for s in (found, expected)]
+    return types[0] == types[1] and [*found] == [*expected]
 
 
 DEEP = b'{"a":' * 100_000
@@ -147,6 +161,7 @@ def test_odd_files_are_refused(tmp_path, what):
     (tmp_path / "a").write_bytes(ODD[what])
     with pytest.raises(ArtifactError, match="must be a safetensors file") as error:
         safetensors.read(tmp_path / "a")
+    assert mapped_as_read(tmp_path / "a")
     assert len(str(error.value)) < 400 + len(str(tmp_path))
 
 
@@ -155,6 +170,7 @@ def test_paths_without_a_file(tmp_path, monkeypatch, path):
     monkeypatch.chdir(tmp_path)
     for refused in (
         safetensors.read,
+        safetensors.mapped,
         safetensors.read_metadata,
         lambda path: safetensors.write(path, {}),
     ):

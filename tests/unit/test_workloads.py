@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+from pkgutil import walk_packages
+
 import numpy as np
 import pytest
 
+import benchmarks
 from benchmarks import machine
 from benchmarks.cpu import goal_of, written
 from benchmarks.cpu_workloads import WORKLOADS, chosen
@@ -12,6 +16,13 @@ from benchmarks.peers.worker import Case, loss_of
 from catgrad.errors import UnknownName
 
 SMALL = ("iris-150", "iris-16", "mlp", "lenet", "resnet-8", "recommender", "gru", "cnn-1d", "mixed")
+
+
+def test_benchmarks_can_be_imported():
+    """The peers are left out: each runs in an environment of its own."""
+    modules = [each.name for each in walk_packages(benchmarks.__path__, "benchmarks.")]
+    ours = [name for name in modules if ".peers" not in name and not name.endswith("__main__")]
+    assert {import_module(name).__name__ for name in ours} == {*ours}
 
 
 @pytest.mark.parametrize("name", SMALL)

@@ -1,7 +1,8 @@
-"""Strip-mining: a product that one nest alone reads, row by row, is computed strip by strip inside this nest.
+"""Strip-mining: a product that one nest alone reads, by rows or by columns, is computed in strips inside it.
 
 Array contraction then leaves one strip of the product. So the update of a parameter is the epilogue of the
-product that is its gradient, which is never stored.
+product that is its gradient, which is never stored. Each strip of rows reads all of the right operand again,
+one of columns all of the left: products are not cut if that would leave the cache before.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from catgrad.loops.ir.dependence import is_parallel
 from catgrad.loops.ir.index import ZERO, Index, Variable, index
 from catgrad.loops.ir.nest import (
     Indices,
@@ -33,6 +35,12 @@ from catgrad.types import NdArrayType
 STRIP_BYTES = 2**16
 """Bytes of a strip, at most, unless it is a single unit: it stays in the cache until it is read."""
 
+WIDER = 4
+"""Bytes of a strip along an inner loop, over those along the outermost: its rows are not contiguous."""
+
+OPERAND_BYTES = 2**20
+"""Bytes of operands that every strip reads, at most: they stay in the cache from one strip to the next."""
+
 STRIP_UNIT = 16
 """Rows or columns to a multiple of which strips are rounded: a line of the cache has so many elements."""
 
@@ -40,15 +48,25 @@ Users = Mapping[Buffer, set[Step]]
 """The kernels, products and branches that access each buffer."""
 
 
-def strip_miner(most: int = STRIP_BYTES, unit: int = STRIP_UNIT) -> Pass:
+@dataclass(frozen=True)
+class _Limits:
+    """The bytes of a strip, the unit of its rows or columns, and the bytes of operands that each reads."""
+
+    bytes: int
+    unit: int
+    operands: int
+
+
+def strip_miner(most: int = STRIP_BYTES, unit: int = STRIP_UNIT, operands: int = OPERAND_BYTES) -> Pass:
     """Make a pass that moves products into the nests that read them, if these store nothing for later steps.
 
-    Strips have `most` bytes, and a multiple of `unit` rows or columns.
+    Strips have `most` bytes, and a multiple of `unit` rows or columns; each reads `operands` bytes, at most,
+    which the others read too.
     """
 
     def strip_mine(lowered: Lowered, machine: Machine) -> Lowered:
-        users = _users(lowered)
-        return lowered.map(lambda steps: _mined(steps, users, most, unit))
+        users, limits = _users(lowered), _Limits(most, unit, operands)
+        return lowered.map(lambda steps: _mined(steps, users, limits))
 
     return strip_mine
 
@@ -60,6 +78,12 @@ class _Mined:
     kernel: Kernel
     product: MatMul
     axis: int
+
+    @property
+    def other(self) -> Load:
+        """The operand that every strip reads: the right one of strips of rows."""
+        of_rows = self.product.indices[self.axis].variable is self.product.rows[0]
+        return self.product.right if of_rows else self.product.left
 
 
 def _users(lowered: Lowered) -> Users:
@@ -73,22 +97,39 @@ def _users(lowered: Lowered) -> Users:
     return users
 
 
-def _mined(steps: Sequence[Step], users: Users, most: int, unit: int) -> list[Step]:
+def _mined(steps: Sequence[Step], users: Users, limits: _Limits) -> list[Step]:
     done, moved = list[Step](), set[Step]()
     for place, step in enumerate(steps):
-        found = list(_products(steps[:place], step, users))
-        strips = _strips(step.body[0], found, most, unit) if found else []  # type: ignore[union-attr, arg-type]
-        moved.update(each.kernel for each in found if strips)
+        found, strips = _cut_nest(steps[:place], step, users, limits)
+        moved.update(each.kernel for each in found)
         done += strips or [step]
     return [step for step in done if step not in moved]
 
 
-def _products(before: Sequence[Step], step: Step, users: Users) -> Iterator[_Mined]:
-    """Yield the products that only the nest of a kernel reads, along its outermost loop."""
-    if not isinstance(step, Kernel) or not _is_mineable(step, users):
-        return
-    [loop] = step.body
-    assert isinstance(loop, Loop)
+def _cut_nest(
+    before: Sequence[Step], step: Step, users: Users, limits: _Limits
+) -> tuple[Sequence[_Mined], Sequence[Step]]:
+    """Cut a nest along its outermost loop that may be: return its products, and kernels in place of it."""
+    if isinstance(step, Kernel) and _is_mineable(step, users):
+        for depth, variable in enumerate(_variables(step.body[0])):
+            found = list(_products(before, step, users, variable))
+            wide = replace(limits, bytes=limits.bytes * WIDER) if depth else limits
+            if strips := _strips(step.body[0], variable, found, wide) if found else []:
+                return found, strips
+    return [], []
+
+
+def _variables(item: Item) -> Iterator[Variable]:
+    """Yield the variables along which a nest may be cut: the outermost, and those within parallel loops."""
+    while isinstance(item, Loop) and not item.conditions:
+        yield item.variable
+        if len(item.body) != 1 or not is_parallel(item):
+            return
+        [item] = item.body
+
+
+def _products(before: Sequence[Step], step: Kernel, users: Users, variable: Variable) -> Iterator[_Mined]:
+    """Yield the products that only the nest of a kernel reads, of which a variable is row or column."""
     reads: dict[Buffer, list[Indices]] = defaultdict(list)
     for buffer, indices in step.reads:
         reads[buffer].append(indices)
@@ -100,7 +141,7 @@ def _products(before: Sequence[Step], step: Step, users: Users) -> Iterator[_Min
             later = (buffer for each in before[place:] for buffer, _ in each.writes)
             alone = product.buffer.space is Space.WORKSPACE and users[product.buffer] == {kernel, step}
             if alone and operands.isdisjoint(later) and operands.isdisjoint(changed):
-                axis = _common_axis(product, reads[product.buffer], loop.variable)
+                axis = _common_axis(product, reads[product.buffer], variable)
                 if axis is not None:
                     yield _Mined(kernel, product, axis)
 
@@ -125,44 +166,65 @@ def _common_axis(product: MatMul, reads: Sequence[Indices], variable: Variable) 
     return None
 
 
-def _strips(loop: Loop, products: Sequence[_Mined], most: int, unit: int) -> list[Step]:
-    """Return the kernels of whole strips and of the rest; none if a size is unknown, or one strip is all."""
-    extent = loop.variable.extent
+def _strips(nest: Item, variable: Variable, products: Sequence[_Mined], limits: _Limits) -> list[Step]:
+    """Return the kernels of whole strips and of the rest; none if sizes are unknown, or do not suit."""
+    extent = variable.extent
     bytes = sum((byte_size(each.product.buffer) for each in products), 0)
+    again = sum((byte_size(each.other.buffer) for each in products), 0)
     if not isinstance(extent, int) or not isinstance(bytes, int):
         return []
-    count = -(-extent // max(unit, most * extent // bytes // unit * unit))
+    if not isinstance(again, int) or again > limits.operands:
+        return []
+    unit = limits.unit
+    count = -(-extent // max(unit, limits.bytes * extent // bytes // unit * unit))
     width = -(-extent // count // unit) * unit
     if width >= extent:
         return []
     whole, rest = divmod(extent, width)
     number = Variable(whole)
-    nests = [Kernel(nested([number], _strip(loop, products, index(number), whole, width, 0)))]
+    strip = _Strip(nest, variable, products, whole, width)
+    nests = [Kernel(nested([number], strip.items(index(number), width)))]
     if rest:
-        nests.append(Kernel(_strip(loop, products, ZERO, 1, rest, whole * width)))
+        nests.append(Kernel(replace(strip, start=whole * width, count=1).items(ZERO, rest)))
     return [*nests]
 
 
-def _strip(
-    loop: Loop, products: Sequence[_Mined], number: Index, count: int, width: int, start: int
-) -> list[Item]:
-    """Return one of some strips by its number, all of which begin at `start`: its products, then its nest."""
-    offset, inner = number * width + start, Variable(width)
-    body, cut = list[Item](), dict[Buffer, tuple[Buffer, int]]()
-    for each in products:
-        product, axis = each.product, each.axis
-        old = next(v for v in own_variables(product) if v is product.indices[axis].variable)
-        new = replace(old, extent=width)
-        buffer = _cut(product.buffer, axis, count, width)
-        moved = product.map(Substituted({old: offset + index(new)}))
-        at = (*product.indices[:axis], number, index(new), *product.indices[axis + 1 :])
-        rows, columns = (
-            tuple(new if v is old else v for v in group) for group in (product.rows, product.columns)
-        )
-        body.append(replace(moved, buffer=buffer, indices=at, rows=rows, columns=columns))
-        cut[product.buffer] = buffer, axis
-    change = _Cut({loop.variable: offset + index(inner)}, cut, (number, index(inner)))
-    return [*body, replace(loop, variable=inner, body=rewritten(loop.body, change))]
+@dataclass(frozen=True)
+class _Strip:
+    """A nest and its products in strips along a variable: a `count` of them, which begin at `start`."""
+
+    nest: Item
+    variable: Variable
+    products: Sequence[_Mined]
+    count: int
+    width: int
+    start: int = 0
+
+    def items(self, number: Index, width: int) -> list[Item]:
+        """Return one strip, of this width, by its number: its products, then its nest."""
+        offset, inner = number * self.width + self.start, Variable(width)
+        body, cut = list[Item](), dict[Buffer, tuple[Buffer, int]]()
+        for each in self.products:
+            product, axis = each.product, each.axis
+            old = next(v for v in own_variables(product) if v is product.indices[axis].variable)
+            new = replace(old, extent=width)
+            buffer = _cut(product.buffer, axis, self.count, width)
+            moved = product.map(Substituted({old: offset + index(new)}))
+            at = (*product.indices[:axis], number, index(new), *product.indices[axis + 1 :])
+            rows, columns = (
+                tuple(new if v is old else v for v in group) for group in (product.rows, product.columns)
+            )
+            body.append(replace(moved, buffer=buffer, indices=at, rows=rows, columns=columns))
+            cut[product.buffer] = buffer, axis
+        change = _Cut({self.variable: offset + index(inner)}, cut, (number, index(inner)))
+        return [*body, self._within(self.nest, inner, change)]
+
+    def _within(self, item: Item, inner: Variable, change: _Cut) -> Item:
+        """Return the nest with the places in a strip in place of the variable."""
+        assert isinstance(item, Loop)
+        if item.variable is self.variable:
+            return replace(item, variable=inner, body=rewritten(item.body, change))
+        return replace(item, body=[self._within(item.body[0], inner, change)])
 
 
 def _cut(buffer: Buffer, axis: int, count: int, width: int) -> Buffer:

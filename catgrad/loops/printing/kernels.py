@@ -81,7 +81,10 @@ def none(dtype: Dtype, is_sum: bool) -> str:
 
 
 class Interface:
-    """The arguments of a kernel: the buffers that it is `given`, and the variables of loops around it."""
+    """The arguments of a kernel: the buffers that it is `given`, and the variables of loops around it.
+
+    Buffers that it only reads come before those that it changes.
+    """
 
     def __init__(self, kernel: Kernel, plan: Plan) -> None:
         self.kernel, self.plan = kernel, plan
@@ -90,7 +93,12 @@ class Interface:
         self.buffers = [buffer for buffer in touched if self.signature.has(buffer)]
         self.changed = {buffer for buffer, _ in kernel.writes}
         passed = (b for b in self.buffers if not b.is_of_kernel and b.space is not Space.LITERAL)
-        self.given = [b for b in passed if self.signature.twin(b) is b]
+        given = (b for b in passed if self.signature.twin(b) is b)
+        self.given = sorted(given, key=self.changes)
+
+    def changes(self, buffer: Buffer) -> bool:
+        """Tell whether the kernel writes a buffer, or one that overwrites it."""
+        return buffer in self.changed or any(result.alias is buffer for result in self.changed)
 
     @property
     def written(self) -> list[Buffer]:
@@ -146,9 +154,9 @@ class KernelPrinter:
 
     def print(self, name: str) -> KernelText:
         """The kernel as a function of this name."""
-        interface, replaced = self.interface, {buffer.alias for buffer in self.interface.changed}
+        interface = self.interface
         parameters = tuple(
-            Parameter(b.type.dtype, self._name(b), b in interface.changed or b in replaced, b.is_aligned)
+            Parameter(b.type.dtype, self._name(b), interface.changes(b), b.is_aligned)
             for b in interface.given
         )
         for variable in interface.free:

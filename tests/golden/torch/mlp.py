@@ -22,13 +22,15 @@ def random_bits(seed, counter, stream, shape):
     """Draw 32 random bits for each element: Philox 4×32 in 10 rounds (Salmon et al. 2011, section 4.2)."""
     count, low = math.prod(shape), 0xFFFFFFFF
     block = torch.arange(-(-count // 4), device=seed.device)
-    words = block & low, stream, counter & low, counter >> 32 & low
+    # The operator >> does not change distributed tensors (PyTorch 2.13).
+    words = block & low, stream, counter & low, counter // 2**32 & low
     a, b, c, d = torch.broadcast_tensors(*(torch.as_tensor(word, device=seed.device) for word in words))
-    k, m = seed & low, seed >> 32 & low
+    k, m = seed & low, seed // 2**32 & low
     for _ in range(10):
         # Products wrap modulo 2⁶⁴, which does not change their bits.
         x, y = a * 0xD2511F53, c * 0xCD9E8D57
-        a, b, c, d = (y >> 32 & low) ^ b ^ k, y & low, (x >> 32 & low) ^ d ^ m, x & low
+        high, other = (torch.bitwise_right_shift(z, 32) & low for z in (y, x))
+        a, b, c, d = high ^ b ^ k, y & low, other ^ d ^ m, x & low
         k, m = k + 0x9E3779B9 & low, m + 0xBB67AE85 & low
     return torch.stack([a, b, c, d], dim=-1).reshape(-1)[:count].reshape(shape)
 
@@ -36,7 +38,7 @@ def random_bits(seed, counter, stream, shape):
 def uniform(seed, counter, stream, shape, dtype):
     """Draw uniform random numbers in [0, 1), with as many bits as the dtype holds."""
     digits = min(round(-math.log2(torch.finfo(dtype).eps)) + 1, 32)
-    bits = random_bits(seed, counter, stream, shape) >> (32 - digits)
+    bits = torch.bitwise_right_shift(random_bits(seed, counter, stream, shape), 32 - digits)
     return (bits.double() * 2.0**-digits).to(dtype)
 
 
