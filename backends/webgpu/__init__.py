@@ -20,7 +20,6 @@ from .functions import template_context
 from .loading import load
 
 NO_FLOATS = "WGSL has no numbers of 64 bits, and those of 16 are optional"
-UNSUPPORTED = {"Cond": "no kernel decides yet which others run; compute both sides, and select"}
 INT64 = "whole numbers of 64 bits have 32 on the device: arrays with larger ones are refused"
 
 
@@ -70,8 +69,7 @@ BACKEND = Backend(
     needs=(ADAPTER,),
     prepare=prepare,
     template_context=template_context,
-    lowers_to_loops=OPERATIONS - UNSUPPORTED.keys(),
-    unsupported=UNSUPPORTED,
+    lowers_to_loops=OPERATIONS,
     helpers={"format_names": lambda: FORMAT_NAMES},
     known_gaps={NO_16_BITS: NO_FLOATS, "float64": NO_FLOATS, "64 bits": INT64},
 )

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from catgrad.backend import Backend
+from catgrad.loops.ir.index import Index
+from catgrad.loops.ir.scalar import Buffer
 from catgrad.loops.printing.expressions import Expressions
 from catgrad.loops.printing.lines import KernelText, Line, LocalArray
-from catgrad.programs.program import Program
+from catgrad.ops.control import Cond
+from catgrad.printing.dialect import Dialect
+from catgrad.programs.program import Program, operations
 
 from ..javascript import BACKEND as JAVASCRIPT
 from ..javascript import functions as javascript
@@ -22,9 +26,26 @@ class Library(javascript.Library):
 
     def __init__(self, backend: Backend, program: Program) -> None:
         super().__init__(backend, program)
-        self.macros["shared"] = shared
+        has_branches = any(isinstance(op, Cond) for f in program.functions for op in operations(f))
+        self.macros |= {"shared": shared, "has_branches": has_branches}
         for printer in self.printers.values():
-            printer.expressions = Expressions(JAVASCRIPT.dialect, printer.name)
+            printer.expressions = Places(JAVASCRIPT.dialect, printer.name, self.macros["place"])
+
+    def context(self) -> dict[str, Any]:
+        """Print all functions; returns the variables that templates read."""
+        return {**super().context(), "has_branches": self.macros["has_branches"]}
+
+
+class Places(Expressions):
+    """The text of what is given to kernels, to which an element is its place."""
+
+    def __init__(self, dialect: Dialect, name_of: Callable[[Buffer], str], place: Callable[..., str]) -> None:
+        super().__init__(dialect, name_of)
+        self.place = place
+
+    def element(self, array: Buffer, indices: tuple[Index, ...]) -> str:
+        """Print the place of an element."""
+        return self.place(self.name_of(array), self.index(array.flat(indices)))
 
 
 def shared(text: KernelText) -> list[LocalArray]:
