@@ -3,20 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 from catgrad.backend import Backend
+from catgrad.loops.ir.bounds import size_bound
 from catgrad.loops.ir.index import Index
 from catgrad.loops.ir.scalar import Buffer
+from catgrad.loops.memory_plan import largest
 from catgrad.loops.printing.expressions import Expressions
 from catgrad.loops.printing.lines import KernelText, Line, LocalArray
 from catgrad.ops.control import Cond
 from catgrad.printing.dialect import Dialect
-from catgrad.programs.program import Program, operations
+from catgrad.programs.program import Function, Program, operations
 
 from ..javascript import BACKEND as JAVASCRIPT
 from ..javascript import functions as javascript
 from .machine import MACHINE
+
+
+@dataclass(frozen=True)
+class WebGpuFunction(javascript.JavaScriptFunction):
+    """A function as data for templates; no size or index in its kernels exceeds `reach`."""
+
+    reach: str
 
 
 class Library(javascript.Library):
@@ -30,6 +41,12 @@ class Library(javascript.Library):
         self.macros |= {"shared": shared, "has_branches": has_branches}
         for printer in self.printers.values():
             printer.expressions = Places(JAVASCRIPT.dialect, printer.name, self.macros["place"])
+
+    def function(self, function: Function) -> WebGpuFunction:
+        """Print a function."""
+        printed, printer = super().function(function), self.printers[function.name]
+        reach = reduce(largest, (size_bound(text.reach) for text in printer.texts), printer.expressions.reach)
+        return WebGpuFunction(**vars(printed), reach=printer.expressions.size(reach))
 
     def context(self) -> dict[str, Any]:
         """Print all functions; returns the variables that templates read."""
