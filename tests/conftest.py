@@ -30,6 +30,9 @@ if not Path("/dev/nvidiactl").exists():
 # Where Scratch's virtual machines are, by `make test`.
 os.environ.setdefault("CATGRAD_SCRATCH", str(Path(__file__).parent / "scratch"))
 
+# WebGPU for Node.js, by `make test-long`: it has 132 MB.
+os.environ.setdefault("NODE_PATH", str(Path(__file__).parent / "webgpu" / "node_modules"))
+
 # Of ggml's versions, the newest has a wheel; `make test-long` builds the one of the extra `ggml`.
 if not GGML.is_installed() and find_spec("ggml_compiler"):
     os.environ[GGML.variable] = str(newest(cache_folder() / "ggml-newest"))

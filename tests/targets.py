@@ -19,7 +19,7 @@ USUAL = ("numpy", "torch", "c", "cuda", "ggml", "javascript", "wasm", "scratch",
 LONG = ("cuda", "ggml", "javascript", "onnx", "wasm")
 """Targets that take seconds for a program: tests of many targets run on them with `pytest -m long`."""
 
-TOGETHER = {"c": 32, "cuda": 64, "ggml": 64, "javascript": 64, "wasm": 32}
+TOGETHER = {"c": 32, "cuda": 64, "ggml": 64, "javascript": 64, "wasm": 32, "webgpu": 64}
 """Cases that share a program, by target: compiling a library is much slower than running it."""
 
 UNSHRUNK = [phase for phase in Phase if phase not in (Phase.shrink, Phase.explain)]

@@ -1,4 +1,6 @@
-// Runs emitted modules: each line that comes in is a request as JSON, and each has an answer.
+// Runs emitted modules: each line that comes in is a request as JSON, and each has an answer, on standard output or
+// the file descriptor that is an argument, where libraries that print to standard output do not disturb it.
+import { writeFileSync } from "node:fs";
 import { createInterface } from "node:readline";
 
 const types = {
@@ -36,11 +38,15 @@ async function answer(request) {
     for (const [table, arrays] of Object.entries(tables)) {
         for (const [name, array] of Object.entries(arrays)) found[table][name].set(decode(array));
     }
-    const result = method === undefined ? {} : encode(found[method](...passed.map(decode)));
+    if (Object.keys(tables).length) found.upload?.(); // models on a device have their own copies
+    const result = method === undefined ? {} : encode(await found[method](...passed.map(decode)));
+    if (read.length) await found.download?.();
     return { result, tables: Object.fromEntries(read.map((table) => [table, encode(found[table])])) };
 }
 
 for await (const line of createInterface({ input: process.stdin })) {
     const said = await answer(JSON.parse(line)).catch((error) => ({ kind: error.constructor.name, error: `${error}`, message: error.message }));
-    process.stdout.write(`${JSON.stringify(said)}\n`);
+    const told = `${JSON.stringify(said)}\n`;
+    if (process.argv[2]) writeFileSync(Number(process.argv[2]), told);
+    else process.stdout.write(told);
 }

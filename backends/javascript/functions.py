@@ -43,10 +43,12 @@ class JavaScriptFunction(Signature):
 class Library:
     """The functions of one program, which share kernels and literals."""
 
+    machine = MACHINE
+
     def __init__(self, backend: Backend, program: Program) -> None:
         self.program, self.dialect, self.helpers = program, backend.dialect, set[str]()
         self.macros: dict[str, Any] = {**self.dialect.macros, "helper": self.helper}
-        kernels = KernelLibrary(self.dialect, MACHINE, Namer(self.dialect.reserved))
+        kernels = KernelLibrary(self.dialect, self.machine, Namer(self.dialect.reserved))
         # All are compiled before kernels are printed, whose names fit all functions.
         self.printers = {f.name: FunctionPrinter(kernels, f) for f in program.functions}
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import weakref
 from base64 import b64decode, b64encode
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Callable, Mapping
 from functools import cache
 from itertools import count
 from pathlib import Path
@@ -24,25 +25,31 @@ from ..host.process import JsonProcess
 
 NODE = Executable(name="Node.js", names=("node",), install="install Node.js 18 or newer, from nodejs.org")
 
+DRIVER = Path(__file__).parent / "driver.mjs"
+
+Engine = Callable[[], JsonProcess]
+"""Returns a process that runs modules; it starts with the first request."""
+
 _NUMBERS = count()
-_ENDED: list[int] = []
-"""Models without references. The next request ends them, for garbage may be collected during one."""
+_ENDED: dict[Engine, list[int]] = defaultdict(list)
+"""Models without references, by the process that has them. The next request ends them, for garbage may be
+collected during one."""
 
 
 @cache
 def node() -> JsonProcess:
     """Return the process that runs all modules."""
     NODE.require("running JavaScript")
-    return JsonProcess(NODE.name, ["node", Path(__file__).parent / "driver.mjs"])
+    return JsonProcess(NODE.name, ["node", DRIVER])
 
 
-def ask(what: str, **message: Any) -> Any:
-    """Return the answer to a request, which errors call `what`.
+def ask(what: str, engine: Engine = node, **message: Any) -> Any:
+    """Return the answer of an engine to a request, which errors call `what`.
 
     Raises: IndexError for an index outside its array; ToolError for any other error of Node.js
     """
-    ended, _ENDED[:] = _ENDED[:], []
-    answer = node().exchange(what, {**message, "ended": ended})
+    ended, _ENDED[engine][:] = _ENDED[engine][:], []
+    answer = engine().exchange(what, {**message, "ended": ended})
     if "error" in answer:
         if answer["kind"] == IndexError.__name__:
             raise IndexError(f"{what}: {answer['message']}")
@@ -52,10 +59,12 @@ def ask(what: str, **message: Any) -> Any:
 
 
 class Wire:
-    """Arrays as Node.js has them: those of int64 may be float64 there."""
+    """Arrays as Node.js has them: those of int64 may be float64 there, of so many bits."""
 
-    def __init__(self, has_int64: bool) -> None:
-        self.has_int64 = has_int64
+    def __init__(self, has_int64: bool, bits: int = 53) -> None:
+        self.has_int64, self.bits = has_int64, bits
+        # A rounded number may exceed 53 bits by one; a negative one of 32 bits is as great as 2^31.
+        self.most = 2.0**53 if bits == 53 else 2.0 ** (bits - 1) - 1
 
     def dtype(self, dtype: Dtype) -> Dtype:
         """Return the dtype of the elements of a typed array."""
@@ -65,9 +74,9 @@ class Wire:
         """Encode an array. Raises: TypeError for integers beyond 53 bits where they are float64."""
         dtype = self.dtype(type.dtype)
         elements = np.asarray(array).astype(dtype.numpy)
-        if dtype is not type.dtype and np.any(np.abs(elements) > 2.0**53):
+        if dtype is not type.dtype and np.any(np.abs(elements) > self.most):
             raise TypeError(
-                "whole numbers in JavaScript must have 53 bits, but one has more; use smaller ones"
+                f"whole numbers in JavaScript must have {self.bits} bits, but one has more; use smaller ones"
             )
         return [dtype.value, b64encode(elements.tobytes()).decode()]
 
@@ -85,14 +94,14 @@ class Wire:
 class Module:
     """An emitted module that Node.js has imported, and what its models are created with."""
 
-    def __init__(self, source: str, wire: Wire, **options: Any) -> None:
-        self.number, self.wire, self.options = next(_NUMBERS), wire, options
-        ask("load", module=self.number, source=source)
+    def __init__(self, source: str, wire: Wire, engine: Engine = node, **options: Any) -> None:
+        self.number, self.wire, self.engine, self.options = next(_NUMBERS), wire, engine, options
+        ask("load", engine, module=self.number, source=source)
 
     def model(self, seed: int = 0) -> Model:
-        """Create a model. Raises: TypeError for a seed beyond 53 bits."""
-        if abs(seed) >= 2**53:
-            raise TypeError(f"seed must have 53 bits, but it is {seed}; use a smaller one")
+        """Create a model. Raises: TypeError for a seed of more bits than numbers have there."""
+        if abs(seed) >= 2**53 or (not self.wire.has_int64 and abs(seed) > self.wire.most):
+            raise TypeError(f"seed must have {self.wire.bits} bits, but it is {seed}; use a smaller one")
         return Model(self, seed)
 
 
@@ -101,12 +110,13 @@ class Model:
 
     def __init__(self, module: Module, seed: int) -> None:
         self.module, self.number = module, next(_NUMBERS)
-        ask("createModel", module=module.number, model=self.number, options={**module.options, "seed": seed})
-        weakref.finalize(self, _ENDED.append, self.number)
+        options = {**module.options, "seed": seed}
+        ask("createModel", module.engine, module=module.number, model=self.number, options=options)
+        weakref.finalize(self, _ENDED[module.engine].append, self.number)
 
     def ask(self, what: str, **message: Any) -> Any:
         """Return the answer to a request about this model."""
-        return ask(what, model=self.number, **message)
+        return ask(what, self.module.engine, model=self.number, **message)
 
 
 class Place:

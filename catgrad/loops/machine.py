@@ -21,6 +21,12 @@ Packing = Callable[[MatMul], int]
 BLOCK = 256
 """Threads of a block of a GPU, where a schedule has no reason for more."""
 
+LARGE_BLOCK = 512
+"""Threads of a block that has most of the work of a kernel."""
+
+SHARED_BYTES = 40 * 2**10
+"""Bytes of shared memory that a block may have without asking for more, with room for reductions."""
+
 WARP = 32
 """Threads of a warp of a GPU, which run together."""
 
@@ -45,7 +51,8 @@ class Machine:
     rounded to 11 bits, for tensor cores to multiply. If a machine `tiles_attention`, attention is a step,
     and its scores are not stored. Temporary arrays begin at multiples of `aligned_bytes`, whatever the sizes
     are; products need scratch memory for their `packing`. Loops of operations that a machine has as vectors
-    only `near` 0 have a version for such arguments.
+    only `near` 0 have a version for such arguments. A block of a GPU has at most `block_threads` threads, and
+    `shared_bytes` of shared memory.
     """
 
     passes: tuple[Pass, ...]
@@ -61,6 +68,8 @@ class Machine:
     aligned_bytes: int = 8
     packing: Packing = packs_nothing
     near: tuple[type[Op], ...] = ()
+    block_threads: int = LARGE_BLOCK
+    shared_bytes: int = SHARED_BYTES
 
     def finish(self, kernel: Kernel) -> Kernel:
         """Apply the passes for single kernels."""

@@ -1,1 +1,1 @@
-"""Tests of projects in Scratch's editor, in a browser."""
+"""Tests in a browser: projects in Scratch's editor, playgrounds, and modules with WebGPU."""

@@ -22,6 +22,16 @@ def missing():
     return None
 
 
+def ask(program, seconds, **request):
+    """Return the answer of a program in this folder, which drives a browser."""
+    request["chromium"] = shutil.which(CHROMIUM.command()[0])
+    command = ["node", str(FOLDER / program)]
+    done = subprocess.run(command, input=json.dumps(request), capture_output=True, text=True, timeout=seconds)
+    if done.returncode:
+        raise RuntimeError(done.stderr.strip())
+    return json.loads(done.stdout)
+
+
 def run(project, until, names, picture, seconds=60):
     """Return variables and lists of an .sb3 file, once a variable has reached the value in `until`.
 
@@ -29,20 +39,13 @@ def run(project, until, names, picture, seconds=60):
     wrong in the page is an error here.
     """
     request = {
-        "chromium": shutil.which(CHROMIUM.command()[0]),
         "file": base64.b64encode(project).decode(),
         "until": until,
         "names": names,
         "picture": str(picture),
         "limit": seconds,
     }
-    command = ["node", str(FOLDER / "editor.cjs")]
-    done = subprocess.run(
-        command, input=json.dumps(request), capture_output=True, text=True, timeout=seconds + 300
-    )
-    if done.returncode:
-        raise RuntimeError(done.stderr.strip())
-    answer = json.loads(done.stdout)
+    answer = ask("editor.cjs", seconds + 300, **request)
     if answer["errors"]:
         raise RuntimeError("; ".join(answer["errors"]))
     return answer["values"]

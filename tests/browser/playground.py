@@ -5,19 +5,14 @@ python -m tests.browser.playground docs/images/playground.png
 
 from __future__ import annotations
 
-import json
-import shutil
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-from catgrad.backends.scratch.machine.node import CHROMIUM
-
 from catgrad.playground import write
 from examples import iris
 
-from .editor import FOLDER
+from .editor import ask
 
 LESSON = """playground.train(400);
 document.querySelector("#parameters button").click();
@@ -29,16 +24,10 @@ window.scrollTo(0, 0);"""
 def visit(file, script, picture="", width=1280, height=1500, dark=False, seconds=120):
     """Run a script in a page; returns its result, the errors in the page, and the addresses it asked for."""
     request = {
-        "chromium": shutil.which(CHROMIUM.command()[0]), "file": str(file), "script": script,
-        "picture": str(picture), "width": width, "height": height, "dark": dark,
+        "file": str(file), "script": script, "picture": str(picture),
+        "width": width, "height": height, "dark": dark,
     }  # fmt: skip
-    done = subprocess.run(
-        ["node", str(FOLDER / "page.cjs")],
-        input=json.dumps(request), capture_output=True, text=True, timeout=seconds,
-    )  # fmt: skip
-    if done.returncode:
-        raise RuntimeError(done.stderr.strip())
-    return json.loads(done.stdout)
+    return ask("page.cjs", seconds, **request)
 
 
 def main(picture):

@@ -99,7 +99,7 @@ class Expressions:
 
     def element(self, array: Buffer, indices: tuple[Index, ...]) -> str:
         """Print the access of an element."""
-        return self.dialect.macros["element"](self.name_of(array), self.index(array.flat(indices)))
+        return self.dialect.macros["element"](self.name_of(array), self.index(array.flat(indices)), array)
 
     def condition(self, condition: Any) -> tuple[Text, Text, bool, bool]:
         """Print the parts of a condition: index, size, and which sides are tested."""

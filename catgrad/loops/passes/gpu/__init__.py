@@ -8,7 +8,7 @@ from catgrad.loops.passes.gpu.fuse_rows import MIN_TEAMS, SMALL, row_fusion
 from catgrad.loops.passes.gpu.one_block import THREADS, repeat_in_one_block
 from catgrad.loops.passes.gpu.scalars_first import scalars_first
 from catgrad.loops.passes.gpu.scatters import gather_scatters
-from catgrad.loops.passes.gpu.schedule import privatise, schedule_threads
+from catgrad.loops.passes.gpu.schedule import privatise, schedule_threads, separate_warps
 from catgrad.loops.passes.gpu.side_by_side import launch_side_by_side
 from catgrad.loops.passes.gpu.sorts import rank_sorts
 from catgrad.loops.passes.gpu.split_sums import split_sums
@@ -33,6 +33,9 @@ def _passes(fuse: Pass) -> tuple[Pass, ...]:
 
 GPU_PASSES = (*_passes(row_fusion(MIN_TEAMS, SMALL)), schedule_threads, launch_side_by_side)
 """Passes for machines whose kernels are grids of threads."""
+
+BLOCK_PASSES = (*_passes(row_fusion(MIN_TEAMS, SMALL)), schedule_threads, separate_warps)
+"""The same passes for machines on which only whole blocks wait for each other, one kernel in each grid."""
 
 LIBRARY_PASSES = (call_library, *GPU_PASSES)
 """The same passes, after large matrix products have become steps for a library."""

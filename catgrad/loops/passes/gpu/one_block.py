@@ -71,7 +71,7 @@ def repeat_in_one_block(lowered: Lowered, machine: Machine) -> Lowered:
     items = _rows(rewritten(items, Replaced(own)), _Rows(many, index(t)))
     body: list[Item] = [Loop(t, distributed(items, THREADS))]
     team = Loop(Variable(1, "team"), body, axis=Axis.BLOCK, threads=THREADS)
-    kernel = with_barriers(with_spaces(Kernel([team])))
+    kernel = with_barriers(with_spaces(Kernel([team]), machine))
     arguments, results = ([many.get(b, b) for b in each] for each in (lowered.arguments, lowered.results))
     return Lowered(lowered.function, [kernel], arguments, results)
 

@@ -40,7 +40,22 @@ def _scheduled(step: Step, machine: Machine) -> Step:
         return with_barriers(attention(step))
     if not isinstance(step, Kernel):
         return step
-    return with_barriers(tiled(step, machine) or with_spaces(with_threads(step)))
+    return with_barriers(tiled(step, machine) or with_spaces(with_threads(step, machine), machine))
+
+
+def separate_warps(lowered: Lowered, machine: Machine) -> Lowered:
+    """Make each team of a warp a block of its own, for machines whose barriers are those of blocks."""
+    return lowered.map(lambda steps: [_separated(s) if isinstance(s, Kernel) else s for s in steps])
+
+
+def _separated(kernel: Kernel) -> Kernel:
+    return Kernel([_as_block(item) for item in kernel.body])
+
+
+def _as_block(item: Item) -> Item:
+    if not isinstance(item, Loop) or item.axis is not Axis.WARP:
+        return item
+    return replace(item, body=[_as_block(inner) for inner in item.body], axis=Axis.BLOCK)
 
 
 def privatise(kernel: Kernel, machine: Machine) -> Kernel:

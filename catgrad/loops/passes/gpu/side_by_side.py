@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from catgrad.loops.ir.nest import Access, Axis, Kernel, Loop, may_fail
 from catgrad.loops.ir.scalar import Buffer, Space
 from catgrad.loops.ir.steps import Lowered, Step
-from catgrad.loops.machine import BLOCK, WARP, Machine
+from catgrad.loops.machine import BLOCK, SHARED_BYTES, WARP, Machine
 from catgrad.loops.memory_plan import byte_size
-from catgrad.loops.passes.gpu.spaces import MAX_SHARED_BYTES
 
 MAX_BLOCKS = 256
 """Blocks of kernels that are launched at once: more occupy a GPU alone."""
@@ -64,7 +63,7 @@ def _fits(first: Step, second: Kernel) -> bool:
     shared = sum(map(_shared_bytes, parts))
     threads = {_threads(item) for item in parts if isinstance(item, Loop)}
     small = all(n is not None for n in sizes) and sum(n or 0 for n in sizes) <= MAX_BLOCKS
-    return small and len(threads) == 1 and len(parts) <= MAX_PARTS and shared <= MAX_SHARED_BYTES
+    return small and len(threads) == 1 and len(parts) <= MAX_PARTS and shared <= SHARED_BYTES
 
 
 def _threads(loop: Loop) -> int:
@@ -89,7 +88,7 @@ def _shared_bytes(item: object) -> int:
     own = {b for b, _ in (*item.reads, *item.writes) if b.space is Space.SHARED}
     total = sum((byte_size(b) for b in own), 0)
     teams = BLOCK // WARP if item.axis is Axis.WARP else 1
-    return teams * total if isinstance(total, int) else MAX_SHARED_BYTES + 1
+    return teams * total if isinstance(total, int) else SHARED_BYTES + 1
 
 
 def _beside(first: Step, second: Step) -> Kernel:

@@ -7,19 +7,16 @@ from dataclasses import dataclass, field, replace
 
 from catgrad.loops.ir.nest import Axis, Combine, Item, Kernel, Loop, Replaced, rewritten
 from catgrad.loops.ir.scalar import Buffer, Space
-from catgrad.loops.machine import BLOCK, WARP
+from catgrad.loops.machine import BLOCK, WARP, Machine
 from catgrad.loops.memory_plan import byte_size
 from catgrad.loops.passes.gpu.serial import one_thread
 from catgrad.loops.passes.gpu.threads import is_uniform
-
-MAX_SHARED_BYTES = 40 * 2**10
-"""Bytes of shared memory that a block may have without asking for more, with room for reductions."""
 
 MAX_PRIVATE_BYTES = 2**10
 """Bytes of arrays that a thread keeps for itself."""
 
 
-def with_spaces(kernel: Kernel) -> Kernel:
+def with_spaces(kernel: Kernel, machine: Machine) -> Kernel:
     """Choose the space of each array that is private to a kernel, and the threads that assign it."""
     uses = dict[Buffer, _Uses]()
     _collect(kernel.body, None, uses)
@@ -27,11 +24,11 @@ def with_spaces(kernel: Kernel) -> Kernel:
     assert isinstance(loop, Loop)
     teams = BLOCK // WARP if loop.axis is Axis.WARP else 1
     new, shared, private = dict[Buffer, Buffer](), 0, 0
-    for buffer, use in sorted(uses.items(), key=lambda pair: _hint(pair[0])):
-        bytes = _hint(buffer)
+    for buffer, use in sorted(uses.items(), key=lambda pair: _hint(pair[0], machine)):
+        bytes = _hint(buffer, machine)
         if use.is_of_team:
             shared += bytes * teams
-            fits = shared <= MAX_SHARED_BYTES
+            fits = shared <= machine.shared_bytes
             new[buffer] = replace(buffer, space=Space.SHARED) if fits else _in_workspace(buffer)
         elif buffer.space is Space.LOCAL:
             private += bytes
@@ -74,9 +71,9 @@ def _in_workspace(buffer: Buffer) -> Buffer:
     return replace(buffer, space=Space.WORKSPACE, order=tuple(range(buffer.type.rank)))
 
 
-def _hint(buffer: Buffer) -> int:
+def _hint(buffer: Buffer, machine: Machine) -> int:
     size = byte_size(buffer)
-    return size if isinstance(size, int) else MAX_SHARED_BYTES + 1
+    return size if isinstance(size, int) else machine.shared_bytes + 1
 
 
 def _assigned(items: Sequence[Item]) -> list[Item]:

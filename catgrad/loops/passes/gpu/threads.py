@@ -27,7 +27,7 @@ from catgrad.loops.ir.nest import (
     statements,
 )
 from catgrad.loops.ir.scalar import Buffer, Load, Space, converted, number
-from catgrad.loops.machine import BLOCK, WARP
+from catgrad.loops.machine import BLOCK, WARP, Machine
 from catgrad.loops.passes.gpu.products import count
 from catgrad.loops.passes.gpu.scans import prefix_sum, scanned
 from catgrad.loops.passes.gpu.serial import one_thread, serial
@@ -36,9 +36,6 @@ from catgrad.loops.passes.reductions import index_by_reductions
 from catgrad.loops.passes.unroll import collapsed
 from catgrad.ops.extrema import ArgMax, ArgMin
 from catgrad.types import NdArrayType
-
-LARGE_BLOCK = 512
-"""Threads of a block that has most of the work of a kernel."""
 
 MIN_SPAN = 8
 """Iterations within a row that are worth a team."""
@@ -53,20 +50,22 @@ MANY_ROWS = 2**12
 """Rows that occupy a GPU with one thread each."""
 
 
-def with_threads(kernel: Kernel) -> Kernel:
+def with_threads(kernel: Kernel, machine: Machine) -> Kernel:
     """Distribute the loops of a kernel over the threads of a grid."""
     first = kernel.body[0]
     if isinstance(first, Loop) and first.axis.is_concurrent:
         return kernel
     chain, body = perfect_nest(kernel.body, is_parallel)
     if not chain:
-        return Kernel([_team([Variable(1, "team")], Axis.BLOCK, kernel.body, span(kernel.body))])
+        alone = [Variable(1, "team")]
+        return Kernel([_team(alone, Axis.BLOCK, kernel.body, span(kernel.body), machine)])
     rows, width = count(chain), span(body)
     if width < MIN_SPAN or _is_coalesced(chain, body, rows, width):
         grid = marked(chain, serial(body), Axis.GRID, BLOCK)
         return Kernel([widened(grid) if rows >= MIN_ELEMENTS else grid])
     is_short = width <= MAX_WARP_SPAN and rows >= BLOCK // WARP
-    return Kernel([_team(chain, Axis.WARP if is_short else Axis.BLOCK, body, width if rows < BLOCK else 0)])
+    axis = Axis.WARP if is_short else Axis.BLOCK
+    return Kernel([_team(chain, axis, body, width if rows < BLOCK else 0, machine)])
 
 
 def _is_coalesced(chain: Sequence[Variable], body: Sequence[Item], rows: int, width: int) -> bool:
@@ -78,9 +77,9 @@ def _is_coalesced(chain: Sequence[Variable], body: Sequence[Item], rows: int, wi
     return width <= WARP or 2 * len(side_by_side) > len(places)
 
 
-def _team(chain: Sequence[Variable], axis: Axis, body: Sequence[Item], alone: int) -> Loop:
+def _team(chain: Sequence[Variable], axis: Axis, body: Sequence[Item], alone: int, machine: Machine) -> Loop:
     """Give each value of variables a team; one that works `alone` on much is large."""
-    threads = WARP if axis is Axis.WARP else LARGE_BLOCK if alone >= MANY_ROWS else BLOCK
+    threads = WARP if axis is Axis.WARP else machine.block_threads if alone >= MANY_ROWS else BLOCK
     return marked(chain, distributed(body, threads), axis, threads)
 
 

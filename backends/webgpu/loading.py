@@ -1,0 +1,16 @@
+"""Emitted modules in Node.js with WebGPU."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from catgrad.backend import Artifact
+
+from ..javascript.loading import loaded
+from ..javascript.session import Module, Wire
+from .adapter import node
+
+
+def load(artifact: Artifact) -> Any:
+    """Import the emitted module; returns the class `CompiledModel`."""
+    return loaded(artifact.program, Module(artifact.source, Wire(has_int64=False, bits=32), node))
