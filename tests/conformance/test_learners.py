@@ -13,7 +13,8 @@ from catgrad.programs.ports import INITIAL, TABLES, Kind
 from catgrad.programs.program import evaluate
 from tests.targets import on
 
-on_learners = on("numpy", "torch", "jax", "c", "cuda", "ggml", "scratch", "onnx", "javascript", "wasm", "webgpu")
+LEARNERS = ("numpy", "torch", "jax", "c", "cuda", "ggml", "scratch", "onnx", "javascript", "wasm", "webgpu")
+on_learners = on(*LEARNERS)
 
 ROWS, INPUT, OUTPUT = NdArrayType((4,)), NdArrayType((3,)), NdArrayType((2,))
 X, Y = np.random.default_rng(0).normal(size=(2, 4, 3)).astype(np.float32)
@@ -127,4 +128,4 @@ def test_a_module_is_trained_by_pytorch(target):
 def test_no_target_is_left_out():
     entries = {name: get_backend(name).entries(get_backend(name).options, task()) for name in backends()}
     steps = {name for name, kinds in entries.items() if not kinds or Kind.STEP in kinds}
-    assert steps == {"numpy", "torch", "jax", "c", "cuda", "ggml", "scratch", "onnx", "javascript", "wasm", "webgpu"}
+    assert steps == set(LEARNERS)
