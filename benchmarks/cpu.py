@@ -7,7 +7,7 @@ alternately, after their losses of ten steps have been compared; 64 steps in one
 `lax.scan`, as no other peer has such a call. Figures are medians, of processor time with one thread and of
 wall time with more. Peers get virtual environments under .cache at first use. llm.c is omitted: it is not a
 package, and was never the fastest peer. `--only NAMES --keep` measures a part and puts its rows in
-benchmarks/results/cpu.json; `--show` prints the tables of that file.
+benchmarks/results/cpu, where each processor has a file; `--show` prints the tables of all.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ def run(names: str, target: str, options: Options) -> bool:
     ours = every[0].name
     tables.show(CONSOLE, found, ours)
     if options.keep:
-        CONSOLE.print(f"kept in {kept.PATH.relative_to(ROOT)}")
+        CONSOLE.print(f"kept in {kept.path_of(found.machine[kept.PROCESSOR]).relative_to(ROOT)}")
     busy = found.machine[kept.BUSY]
     if busy and busy > BUSY:
         CONSOLE.print(f"others used {busy:.0%} of this machine: times with more than one thread are wrong")
@@ -134,11 +134,8 @@ def run(names: str, target: str, options: Options) -> bool:
 
 def shown() -> None:
     """Print the tables of the figures that were kept."""
-    found = kept.read()
-    if found:
+    for found in kept.every():
         tables.show(CONSOLE, found, next(iter(found.rows[0].results)))
-    else:
-        CONSOLE.print("no figures are kept")
 
 
 def main(
@@ -151,10 +148,10 @@ def main(
     target: Annotated[str, typer.Option(help="The target of ours that is measured.")] = "c",
     threads: Annotated[str, typer.Option(help="Numbers of threads, with commas.")] = "1,2",
     keep: Annotated[
-        bool, typer.Option("--keep", help="Put the rows in place of those in benchmarks/results/cpu.json.")
+        bool, typer.Option("--keep", help="Put the rows in place of those in the file of the processor.")
     ] = False,
     show: Annotated[
-        bool, typer.Option("--show", help="Measure nothing, and print the figures of that file.")
+        bool, typer.Option("--show", help="Measure nothing, and print the figures of all files.")
     ] = False,
 ) -> None:
     """Measure training steps and predictions on the processor against named peers.

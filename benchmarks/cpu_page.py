@@ -30,5 +30,5 @@ def table(rows: Sequence[Row]) -> str:
 
 
 if __name__ == "__main__":
-    found = kept.read()
-    print("\n".join(tables(found.rows)) if found else "no figures are kept")
+    for found in kept.every():
+        print(f"### {found.machine[kept.PROCESSOR]}\n", *tables(found.rows), sep="\n")

@@ -106,12 +106,23 @@ def sprites(row: Kept) -> Iterator[Line]:
 
 @dataclass(frozen=True)
 class Section:
-    """A benchmark: the name of its file, a title, the lines of a row, and the page that explains it."""
+    """A benchmark: the name of its file or folder, a title, the lines of a row, and the page about it."""
 
     name: str
     title: str
     lines: Callable[[Kept], Iterable[Line]]
     page: str = ""
+
+    def files(self) -> list[tuple[str, Kept]]:
+        """Return the files of its figures with their titles: a folder has one for each processor."""
+        paths = sorted((RESULTS / self.name).glob("*.json"))
+        found = [json.loads(p.read_text("utf-8")) for p in paths or [RESULTS / f"{self.name}.json"]]
+        return [(f"{self.title}, {processor(file)}" if paths else self.title, file) for file in found]
+
+
+def processor(file: Kept) -> str:
+    """Return the processor of a file."""
+    return file.get("processor") or file.get("machine", file["rows"][0])["processor"]
 
 
 SECTIONS = (
@@ -127,24 +138,24 @@ SECTIONS = (
 )
 
 
-def section(each: Section, file: Kept) -> tuple[tuple[str, ...], str]:
-    """Return the line of a benchmark in the summary, and its section of the page."""
+def section(each: Section, title: str, file: Kept) -> tuple[tuple[str, ...], str]:
+    """Return the line of a file in the summary, and its section of the page."""
     lines = [line for row in file["rows"] for line in each.lines(row)]
     ratios = [line.ratio for line in lines]
     mean, ahead = f"{geometric_mean(ratios):.3g}", sum(ratio <= 1 for ratio in ratios)
-    processor = file.get("processor") or file.get("machine", file["rows"][0])["processor"]
     table = markdown(("what", "catgrad", "fastest peer", "its time", "ratio"), [x.cells() for x in lines])
     more = f" [More about them]({each.page})." if each.page else ""
-    text = f"## {each.title}\n\n`{file['command']}`, {processor}.{more}\n\n{table}\n"
-    anchor = "".join(c for c in each.title.lower().replace(" ", "-") if c.isalnum() or c == "-")
-    summary = f"[{each.title}](#{anchor})", f"{len(lines)}", f"{ahead}", mean, f"{max(ratios):.3g}", processor
+    text = f"## {title}\n\n`{file['command']}`, {processor(file)}.{more}\n\n{table}\n"
+    anchor = "".join(c for c in title.lower().replace(" ", "-") if c.isalnum() or c == "-")
+    counts = f"{len(lines)}", f"{ahead}", mean, f"{max(ratios):.3g}"
+    summary = f"[{each.title}](#{anchor})", *counts, processor(file)
     return summary, text
 
 
 def page() -> str:
     """Return the page of the figures that are kept."""
-    files = ((each, json.loads((RESULTS / f"{each.name}.json").read_text("utf-8"))) for each in SECTIONS)
-    summaries, texts = zip(*(section(each, file) for each, file in files), strict=True)
+    files = ((each, *titled) for each in SECTIONS for titled in each.files())
+    summaries, texts = zip(*(section(*each) for each in files), strict=True)
     heading = ("benchmark", "rows", "ratio ≤ 1", "geometric mean", "greatest", "processor")
     return HEAD + markdown(heading, summaries) + "\n\n" + "\n".join(texts)
 

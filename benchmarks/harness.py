@@ -25,6 +25,8 @@ from catgrad.errors import CatgradError
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
+VECTORS = {"avx512f": "AVX-512", "avx2": "AVX2"}
+"""The names of vector extensions by the flags of Linux, the widest first."""
 
 
 @contextmanager
@@ -142,9 +144,12 @@ def duration(seconds: float) -> str:
 
 
 def processor() -> str:
-    """Return the processor's name, if known."""
+    """Return the processor's name with its widest vectors, if known: one name may be of many generations."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
-        return next(line.split(":")[1].strip() for line in lines if line.startswith("model name"))
-    except (OSError, StopIteration):
+        facts = {line.split(":")[0].strip(): line.split(":")[1].strip() for line in lines if ":" in line}
+        name, flags = facts["model name"], facts.get("flags", "").split()
+    except (OSError, KeyError):
         return platform.processor() or "unknown"
+    widest = next((vectors for flag, vectors in VECTORS.items() if flag in flags), None)
+    return f"{name} with {widest}" if widest else name

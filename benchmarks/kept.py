@@ -1,10 +1,11 @@
-"""The figures of `benchmarks.cpu` in a JSON file, to which each part of a measurement is added."""
+"""Figures of `benchmarks.cpu`: a JSON file for each processor, to which parts of a measurement are added."""
 
 from __future__ import annotations
 
 import json
 import os
 import platform
+import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -16,7 +17,7 @@ from benchmarks.rows import Row, row_of
 from benchmarks.trainer import Trainer
 from catgrad.errors import ArtifactError
 
-PATH = RESULTS / "cpu.json"
+FOLDER = RESULTS / "cpu"
 COMMAND = "python -m benchmarks.cpu --keep"
 PROCESSOR, PEAK, BUSY = "processor", "operations a second of a core", "share that others used"
 """Facts of a machine."""
@@ -38,7 +39,7 @@ class Kept:
             raise ArtifactError(
                 "all figures of a file must be of one processor",
                 f"those in it are of {mine}, and this one is {other}",
-                f"delete {PATH.name} and measure all workloads",
+                f"keep these in {path_of(other).name}",
             )
         measured = {(row.workload, row.threads) for row in part.rows}
         rows = [row for row in self.rows if (row.workload, row.threads) not in measured]
@@ -47,8 +48,10 @@ class Kept:
             part.machine | most, part.peers, ordered([*rows, *part.rows]), part.trainer or self.trainer
         )
 
-    def write(self, path: Path = PATH) -> None:
-        """Write the file."""
+    def write(self, path: Path | None = None) -> None:
+        """Write the file, that of the processor unless another is given."""
+        path = path or path_of(self.machine[PROCESSOR])
+        path.parent.mkdir(parents=True, exist_ok=True)
         whole = {
             "command": COMMAND, "machine": self.machine, "peers": self.peers,
             "rows": [row.figures() for row in self.rows],
@@ -71,7 +74,18 @@ def ordered(rows: Sequence[Row]) -> list[Row]:
     return sorted(rows, key=lambda row: (row.threads, places[row.workload]))
 
 
-def read(path: Path = PATH) -> Kept | None:
+def path_of(processor: str) -> Path:
+    """Return the file of a processor."""
+    words = re.findall(r"[a-z0-9]+", processor.lower().replace("(r)", ""))
+    return FOLDER / f"{'-'.join(words)}.json"
+
+
+def every() -> list[Kept]:
+    """Return the figures of all processors, by their names."""
+    return [found for path in sorted(FOLDER.glob("*.json")) if (found := read(path))]
+
+
+def read(path: Path) -> Kept | None:
     """Return the figures of a file, None without one. Raises: UnknownName for a workload that is gone."""
     if not path.exists():
         return None
@@ -81,7 +95,7 @@ def read(path: Path = PATH) -> Kept | None:
     return Kept(whole["machine"], whole["peers"], rows, Trainer(**kept) if kept else None)
 
 
-def added(part: Kept, path: Path = PATH) -> Kept:
+def added(part: Kept, path: Path | None = None) -> Kept:
     """Return the figures of a file with those of a part. Raises: ArtifactError on another processor."""
-    old = read(path)
+    old = read(path or path_of(part.machine[PROCESSOR]))
     return old.with_part(part) if old else part
