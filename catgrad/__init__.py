@@ -19,6 +19,7 @@ from catgrad.learn.metrics import accuracy, evaluate
 from catgrad.learn.optimiser import Optimiser
 from catgrad.learn.optimisers import sgd
 from catgrad.learn.precision import mixed_precision
+from catgrad.learn.rows import shared_rows
 from catgrad.learn.saving import digest, load, save
 from catgrad.learn.task import Task
 from catgrad.learn.trace import trace
@@ -38,7 +39,7 @@ __all__ = [
     "Optimiser", "Task", "Term", "Terms", "Var", "accuracy", "build", "compile_model", "compile_module",
     "copy", "data", "digest", "discard", "emit", "evaluate", "fit", "from_torch", "identity", "layers",
     "load", "losses", "mixed_precision", "mse", "obj", "ops", "optimisers", "permutation", "save",
-    "schedules", "sgd", "trace", "verify",
+    "schedules", "sgd", "shared_rows", "trace", "verify",
 ]  # fmt: skip
 
 

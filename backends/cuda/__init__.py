@@ -18,6 +18,7 @@ from .entries import template_context
 from .loading import load
 from .machine import ALIGNMENT
 from .options import Options
+from .rows import shared_rows
 from .tools import NEEDS
 
 MAX_INDEX = 2**31 - 2**16
@@ -75,6 +76,7 @@ BACKEND = Backend(
         **C.helpers,
         "codes": lambda: {**CODES, "MISALIGNED": MISALIGNED},
         "index_bits": index_bits,
+        "shared_rows": shared_rows,
         "max_index": lambda: MAX_INDEX,
         "is_aligned": lambda array_type: keeps_alignment(array_type, ALIGNMENT),
     },

@@ -26,11 +26,16 @@ def _high(g: Graph, x: str) -> str:
 
 
 @emits("RandomBits")
-def random_bits(g: Graph, op: Any, seed: Value, counter: Value) -> str:
+def random_bits(g: Graph, op: Any, seed: Value, counter: Value, first: str = "") -> str:
     """Words of the blocks of a counter under a key. Source: `catgrad.ops.random.philox`"""
     count = g.size(product(op.shape))
-    blocks = g.add("Div", g.add("Add", count, g.constant([3])), g.constant([4]))
+    blocks = g.add("Div", g.add("Add", count, g.constant([6 if first else 3])), g.constant([4]))
     numbers = g.add("Range", g.constant(0), g.add("Squeeze", blocks, g.constant([0])), g.constant(1))
+    start, end = g.constant([0]), count
+    if first:
+        numbers = g.add("Add", numbers, g.add("Div", first, g.constant(4)))
+        start = g.add("Reshape", g.add("Mod", first, g.constant(4)), g.constant([1]))
+        end = g.add("Add", start, count)
     a, b = _low(g, numbers), g.constant(op.stream)
     c, d, k, m = _low(g, counter), _high(g, counter), _low(g, seed), _high(g, seed)
     for _ in range(ROUNDS):
@@ -42,7 +47,7 @@ def random_bits(g: Graph, op: Any, seed: Value, counter: Value) -> str:
 
     words = [g.add("Unsqueeze", g.add("Expand", each, blocks), g.constant([1])) for each in (a, b, c, d)]
     flat = g.add("Reshape", g.add("Concat", *words, axis=1), g.constant([-1]))
-    return g.add("Reshape", g.add("Slice", flat, g.constant([0]), count), g.shape(op.shape), allowzero=1)
+    return g.add("Reshape", g.add("Slice", flat, start, end), g.shape(op.shape), allowzero=1)
 
 
 def _mixed(g: Graph, x: str, y: str, z: str) -> str:

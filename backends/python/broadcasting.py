@@ -45,8 +45,8 @@ class BroadcastByOperators:
             return (rewriter.apply_as(op.array_type, Literal(op, weak=False)),)
         if isinstance(op, Broadcast):
             return _aligned(rewriter, op, inputs[0], outputs[0])
-        if isinstance(op, Draw):  # functions of the dialect, whose counter may be a Python number
-            plain = inputs[0], _weak(rewriter, inputs[1])
+        if isinstance(op, Draw):  # functions of the dialect, which take Python numbers after the seed
+            plain = (inputs[0], *(_weak(rewriter, value) for value in inputs[1:]))
             return None if plain == inputs else (rewriter.apply_as(rewriter.types[outputs[0]], op, *plain),)
         if not op.elementwise:
             return None

@@ -6,9 +6,10 @@ from catgrad.functors.factor import factor_buffers, factor_run_numbers
 from catgrad.functors.mixed import MixedPrecision
 from catgrad.functors.parameters import factor_parameters, prefixed
 from catgrad.functors.reverse import Reverse, reverse, reverse_derivative
+from catgrad.functors.rows import DrawsByRow
 from catgrad.terms.term import substitute
 
 __all__ = [
-    "Expand", "MixedPrecision", "Reverse", "evaluation", "factor_buffers", "factor_parameters",
+    "DrawsByRow", "Expand", "MixedPrecision", "Reverse", "evaluation", "factor_buffers", "factor_parameters",
     "factor_run_numbers", "prefixed", "reverse", "reverse_derivative", "substitute",
 ]  # fmt: skip

@@ -318,8 +318,7 @@ class Interpreter:
             x, y = operands
             value: Any = x != y and (x == x or y == y)
         elif isinstance(op, Draw):
-            seed, counter, place = operands
-            value = op.compute(seed, counter).reshape(-1)[int(place)]
+            value = replace(op, shape=()).compute(*operands)
         else:
             value = op.compute(*operands)
         return np.asarray(value, scalar.dtype.numpy)[()]

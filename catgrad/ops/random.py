@@ -16,7 +16,7 @@ from catgrad.ops.cast import cast
 from catgrad.ops.compare import select
 from catgrad.ops.shape import Shape
 from catgrad.ops.transcendental import cos, log1p, sqrt
-from catgrad.terms.op import NOTHING, Examples, Op, Saves, Types, floating
+from catgrad.terms.op import Examples, Op, Saves, Types, floating
 from catgrad.terms.structural import Constant, Named, zeros_like
 from catgrad.types import Array, Dtype, NdArrayType
 
@@ -25,12 +25,15 @@ LOW, WIDE = np.uint64(0xFFFFFFFF), np.uint64(32)
 
 
 class Draw(Op, register=False):
-    """(seed: i64[], counter: i64[]) -> T[shape]. Streams are independent."""
+    """(seed: i64[], counter: i64[], first: i64[]) -> T[shape]. Streams are independent.
+
+    The result is part of an endless sequence, from element `first` on, which is 0 if it is left out.
+    """
 
     shape: Shape
     stream: int
     dtype: Dtype = Dtype.uint32
-    saves = NOTHING
+    saves = Saves(inputs=(0, 1, 2))
     result = "noise"
     costly = True
 
@@ -38,93 +41,100 @@ class Draw(Op, register=False):
         if not 0 <= self.stream < 2**32:
             raise OptionError("the number of a stream must have 32 bits", f"it is {self.stream}", "use crc32")
 
-    def type(self, seed: NdArrayType, counter: NdArrayType) -> Types:
-        for key in (seed, counter):
+    def type(self, seed: NdArrayType, counter: NdArrayType, *first: NdArrayType) -> Types:
+        for key in (seed, counter, *first):
             if key is not KEY:
                 raise DtypeError(
-                    "seed and counter must be integer scalars", f"one is {key}", f"give {KEY} for each"
+                    "seed, counter and the index of the first element must be integer scalars",
+                    f"one is {key}",
+                    f"give {KEY} for each",
                 )
         return NdArrayType(self.shape, self.dtype)
 
-    def rev(self, dy: Any) -> Any:
-        return Constant(KEY, 0)(), Constant(KEY, 0)()
+    def rev(self, *keys_and_dy: Any) -> Any:
+        return tuple(map(zeros_like, keys_and_dy[:-1]))
 
 
 class RandomBits(Draw):
     """32 random bits for each element, by Philox 4×32 in 10 rounds.
 
     Element 4b + w is word w of the block whose counter is (b, stream, counter mod 2³², ⌊counter / 2³²⌋)
-    and whose key is (seed mod 2³², ⌊seed / 2³²⌋).
+    and whose key is (seed mod 2³², ⌊seed / 2³²⌋). The result begins with element `first`, or 0.
 
-    Type:     (i64[], i64[]) -> u32[shape]
+    Type:     (i64[], i64[]) -> u32[shape], or (i64[], i64[], i64[]) -> u32[shape] with `first`
+    Domain:   first ≥ 0
     Gradient: 0
     Source:   Salmon et al. 2011, Parallel random numbers: as easy as 1, 2, 3, section 4.2
     """
 
-    def ref(self, seed: Array, counter: Array) -> Any:
+    def ref(self, seed: Array, counter: Array, first: Any = 0) -> Any:
         shape = numbers(self.shape)
-        count = int(np.prod(shape))
-        block, stream = np.arange(-(-count // 4), dtype=np.uint64) & LOW, np.uint64(self.stream)
+        start, count = int(first), int(np.prod(shape))
+        block = np.arange(start // 4, -(-(start + count) // 4), dtype=np.uint64) & LOW
+        stream = np.uint64(self.stream)
         step, key = (np.asarray(number).astype(np.uint64) for number in (counter, seed))
         words = philox((block, stream, step & LOW, step >> WIDE), (key & LOW, key >> WIDE))
-        return words.reshape(-1)[:count].reshape(shape).astype(np.uint32)
+        return words.reshape(-1)[start % 4 :][:count].reshape(shape).astype(np.uint32)
 
     @classmethod
     def examples(cls) -> Examples:
-        return [(cls(shape, stream), (KEY, KEY)) for shape, stream in (((2, 3), 0), ((), 7), ((0,), 1))]
+        plain = [(cls(shape, stream), (KEY, KEY)) for shape, stream in (((2, 3), 0), ((), 7), ((0,), 1))]
+        return [*plain, (cls((2, 3), 0), (KEY, KEY, KEY))]
 
 
 class RandomUniform(Draw):
     """Uniform random numbers: y = ⌊bits · 2^(p - 32)⌋ / 2^p, with as many digits p as the dtype holds.
 
-    Type:     (i64[], i64[]) -> T[shape] for floating T, with 0 ≤ y < 1
+    Type:     (i64[], i64[]) -> T[shape] for floating T, or with a third i64[] as RandomBits; 0 ≤ y < 1
     Gradient: 0
     Source:   RandomBits
     """
 
     dtype: Dtype = Dtype.float32
 
-    def ref(self, seed: Array, counter: Array) -> Any:
-        bits = RandomBits(self.shape, self.stream).ref(seed, counter).astype(np.float64)
+    def ref(self, seed: Array, counter: Array, first: Any = 0) -> Any:
+        bits = RandomBits(self.shape, self.stream).ref(seed, counter, first).astype(np.float64)
         digits = self._digits()
         return (np.floor(bits * 2.0 ** (digits - 32)) * 2.0**-digits).astype(self.dtype.numpy)
 
-    def body(self, seed: Any, counter: Any) -> Any:
-        bits = cast(RandomBits(self.shape, self.stream)(seed, counter), Dtype.float64)
+    def body(self, *keys: Any) -> Any:
+        bits = cast(RandomBits(self.shape, self.stream)(*keys), Dtype.float64)
         digits = self._digits()
         return cast(floor(bits * 2.0 ** (digits - 32)) * 2.0**-digits, self.dtype)
 
-    def type(self, seed: NdArrayType, counter: NdArrayType) -> Types:
-        return floating(super().type(seed, counter))  # type: ignore[arg-type]
+    def type(self, *keys: NdArrayType) -> Types:
+        return floating(super().type(*keys))  # type: ignore[arg-type]
 
     def _digits(self) -> int:
         return min(int(self.dtype.limits.nmant) + 1, 32)
 
     @classmethod
     def examples(cls) -> Examples:
-        return [(cls((2, 3), 5), (KEY, KEY)), (cls((3,), 5, Dtype.float64), (KEY, KEY))]
+        draws = (cls((2, 3), 5), (KEY, KEY)), (cls((3,), 5, Dtype.float64), (KEY, KEY))
+        return [*draws, (cls((2, 3), 5), (KEY, KEY, KEY))]
 
 
 class RandomNormal(Draw):
     """Normal random numbers: y = √(-2 ln(1 - u)) cos(2π v), for uniform u and v of two streams.
 
-    Type:     (i64[], i64[]) -> T[shape] for floating T, with mean 0 and variance 1
+    Type:     (i64[], i64[]) -> T[shape] for floating T, or with a third i64[] as RandomBits; of mean 0 and
+              variance 1
     Gradient: 0
     Source:   Box and Muller 1958, equation 1
     """
 
     dtype: Dtype = Dtype.float32
 
-    def ref(self, seed: Array, counter: Array) -> Any:
-        u, v = (source.ref(seed, counter) for source in self._sources())
+    def ref(self, seed: Array, counter: Array, first: Any = 0) -> Any:
+        u, v = (source.ref(seed, counter, first) for source in self._sources())
         return np.sqrt(-2 * np.log1p(-u)) * np.cos(self.dtype.wide.numpy.type(2 * pi) * v)
 
-    def body(self, seed: Any, counter: Any) -> Any:
-        u, v = (source(seed, counter) for source in self._sources())
+    def body(self, *keys: Any) -> Any:
+        u, v = (source(*keys) for source in self._sources())
         return cast(sqrt(-2 * log1p(-u)) * cos(2 * pi * v), self.dtype)
 
-    def type(self, seed: NdArrayType, counter: NdArrayType) -> Types:
-        return floating(super().type(seed, counter))  # type: ignore[arg-type]
+    def type(self, *keys: NdArrayType) -> Types:
+        return floating(super().type(*keys))  # type: ignore[arg-type]
 
     def _sources(self) -> tuple[RandomUniform, RandomUniform]:
         return (
@@ -134,7 +144,7 @@ class RandomNormal(Draw):
 
     @classmethod
     def examples(cls) -> Examples:
-        return [(cls((2, 3), 5), (KEY, KEY))]
+        return [(cls((2, 3), 5), keys) for keys in ((KEY, KEY), (KEY, KEY, KEY))]
 
 
 class Dropout(Named):
@@ -143,36 +153,37 @@ class Dropout(Named):
     The stream is that of its name, so that layers differ. The residual is the seed and the counter, from
     which the reverse computes the same mask.
 
-    Type:     (T, i64[], i64[]) -> T for floating T
+    Type:     (T, i64[], i64[]) -> T for floating T, or with a third i64[] as RandomBits
     Raises:   OptionError unless 0 ≤ rate < 1
     Gradient: dx = dy / (1 - rate) where x was kept, else 0
     Source:   Srivastava et al. 2014, Dropout, section 4
     """
 
     rate: float = 0.5
-    saves = Saves(inputs=(1, 2))
+    saves = Saves(inputs=(1, 2, 3))
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if not 0 <= self.rate < 1:
             raise OptionError("a dropout rate must lie in [0, 1)", f"it is {self.rate}", "try 0.1")
 
-    def type(self, x: NdArrayType, seed: NdArrayType, counter: NdArrayType) -> Types:
-        self._noise(x).type(seed, counter)
+    def type(self, x: NdArrayType, *keys: NdArrayType) -> Types:
+        self._noise(x).type(*keys)
         return x
 
-    def ref(self, x: Array, seed: Array, counter: Array) -> Any:
-        noise = self._noise(NdArrayType(x.shape, Dtype[x.dtype.name])).ref(seed, counter)
+    def ref(self, x: Array, seed: Array, counter: Array, first: Any = 0) -> Any:
+        noise = self._noise(NdArrayType(x.shape, Dtype[x.dtype.name])).ref(seed, counter, first)
         return np.where(noise >= self.rate, x * x.dtype.type(1 / (1 - self.rate)), 0)
 
-    def body(self, x: Any, seed: Any, counter: Any) -> Any:
-        kept = self._noise(x.type)(seed, counter) >= self.rate
+    def body(self, x: Any, *keys: Any) -> Any:
+        kept = self._noise(x.type)(*keys) >= self.rate
         return select(kept, x * (1 / (1 - self.rate)), zeros_like(x))
 
-    def rev(self, seed: Any, counter: Any, dy: Any) -> Any:
-        return self(dy, seed, counter), zeros_like(seed), zeros_like(counter)
+    def rev(self, *keys_and_dy: Any) -> Any:
+        *keys, dy = keys_and_dy
+        return self(dy, *keys), *map(zeros_like, keys)
 
-    def evaluated(self, x: Any, seed: Any, counter: Any) -> Any:
+    def evaluated(self, x: Any, *keys: Any) -> Any:
         return x
 
     def _noise(self, x: NdArrayType) -> RandomUniform:
@@ -180,7 +191,9 @@ class Dropout(Named):
 
     @classmethod
     def examples(cls) -> Examples:
-        return [(cls("dropout", rate), (NdArrayType((4, 5)), KEY, KEY)) for rate in (0.5, 0.0)]
+        x = NdArrayType((4, 5))
+        plain = [(cls("dropout", rate), (x, KEY, KEY)) for rate in (0.5, 0.0)]
+        return [*plain, (cls("dropout"), (x, KEY, KEY, KEY))]
 
 
 def philox(counter: tuple[Any, ...], key: tuple[Any, ...]) -> Array:

@@ -11,7 +11,8 @@ def torch(group: Any = None) -> Parallel:
     """Return the processes of `torch.distributed`, which average gradients weighted by rows.
 
     After each step, all have the same arrays, to the bit. Changes of buffers, such as the running statistics
-    of batch norm, are averaged too; masks of dropout are drawn by a seed of each process.
+    of batch norm, are averaged too; masks of dropout are drawn by a seed of each process, or those of one
+    process where a task has `shared_rows`.
 
     Raises: ToolError without PyTorch, or unless init_process_group has been called
     """

@@ -21,8 +21,8 @@ try:
 except ImportError:
     raise ToolError("PyTorch must be installed for its processes", "it is not", "pip install torch") from None
 
-SEED = state.SEED.name
-"""The buffer from which masks of dropout are drawn."""
+SEED, FIRST_ROW = state.SEED.name, state.FIRST_ROW.name
+"""The buffers from which masks of dropout are drawn."""
 
 
 def processes(group: Any = None) -> Parallel:
@@ -73,7 +73,7 @@ class Processes:
     def step(self, learner: Any, batch: Batch, rows: Sequence[int]) -> float:
         """Average loss, gradients and changes of buffers, weighted by rows, and update."""
         before, weight = dict(learner.buffers), rows[self.rank] / sum(rows)
-        loss, gradients = self._grads(learner, batch) if weight else _none(learner)
+        loss, gradients = self._grads(learner, batch, sum(rows[: self.rank])) if weight else _none(learner)
         changing = [name for name, array in before.items() if array.is_floating_point()]
         changes = [learner.buffers[name] - before[name] for name in changing]
         found = self._averaged([*gradients.values(), *changes], weight)
@@ -85,12 +85,13 @@ class Processes:
         learner.update(dict(zip(gradients, found, strict=False)))
         return summed(self, [loss * weight])[0]
 
-    def _grads(self, learner: Any, batch: Batch) -> tuple[float, dict[str, Any]]:
-        """Compute loss and gradients; each process draws masks of dropout by a seed of its own."""
-        seed = {name: array for name, array in learner.buffers.items() if name == SEED}
-        learner.buffers |= {name: array + self.rank for name, array in seed.items()}
+    def _grads(self, learner: Any, batch: Batch, first_row: int) -> tuple[float, dict[str, Any]]:
+        """Compute loss and gradients with masks of dropout of these rows, or by a seed of the process."""
+        name, shift = (FIRST_ROW, first_row) if FIRST_ROW in learner.buffers else (SEED, self.rank)
+        before = {name: learner.buffers[name]} if name in learner.buffers else {}
+        learner.buffers |= {name: array + shift for name, array in before.items()}
         loss, gradients = learner.grads(*batch)
-        learner.buffers |= seed
+        learner.buffers |= before
         return float(loss), gradients
 
     def _share_counters(self, learner: Any, rows: Sequence[int]) -> None:

@@ -14,6 +14,7 @@ from catgrad.dims import Dim, Size, numbers
 from catgrad.errors import DtypeError, OptionError, ShapeError, one_line
 from catgrad.initialisers import Stored
 from catgrad.naming import require_dotted
+from catgrad.ops.random import Draw
 from catgrad.programs.ports import Kind, Port, Role, check_distinct, tables
 from catgrad.terms import check
 from catgrad.terms.block import blocks
@@ -141,6 +142,12 @@ class Program:
         return frozenset(kept).union(*map(dtypes, self.functions))
 
     @cached_property
+    def draws_later(self) -> bool:
+        """Tell whether random numbers are drawn from a later element than the first of their sequence."""
+        every = (apply for function in self.functions for apply in applications(function))
+        return any(isinstance(op, Draw) and len(inputs) > 2 for op, inputs, _ in every)
+
+    @cached_property
     def stored(self) -> Mapping[str, Array]:
         """The arrays of the tables that are given, by name."""
         slots = (slot for table in self.tables.values() for slot in table)
@@ -181,10 +188,16 @@ def dtypes(function: Function) -> frozenset[str]:
 
 def operations(function: Function) -> Iterator[Op]:
     """Yield the operations of a function, those in loops and branches included."""
-    for op, _, _ in function.body:
+    for op, _, _ in applications(function):
         yield op.op if isinstance(op, Nested) else op
-        for inside in _blocks(op):
-            yield from operations(inside)
+
+
+def applications(function: Function) -> Iterator[Apply]:
+    """Yield the applications of operations in a function, those in loops and branches included."""
+    for apply in function.body:
+        yield apply
+        for inside in _blocks(apply.op):
+            yield from applications(inside)
 
 
 def _blocks(op: Op) -> Iterable[Function]:

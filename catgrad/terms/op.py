@@ -36,7 +36,7 @@ SYMBOLS: dict[str, Callable[..., Any]] = {}
 class Saves:
     """The residual of the optic: the wires that the reverse map reads from the forward map.
 
-    `...` selects all wires, a tuple those at its positions.
+    `...` selects all wires, a tuple those at its positions that there are: inputs may be optional.
     """
 
     inputs: tuple[int, ...] | EllipsisType = ()
@@ -48,7 +48,7 @@ class Saves:
 
 
 def _pick(chosen: tuple[int, ...] | EllipsisType, wires: tuple[Wire, ...]) -> tuple[Wire, ...]:
-    return wires if isinstance(chosen, EllipsisType) else tuple(wires[i] for i in chosen)
+    return wires if isinstance(chosen, EllipsisType) else tuple(wires[i] for i in chosen if i < len(wires))
 
 
 NOTHING = Saves()

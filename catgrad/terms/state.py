@@ -116,6 +116,8 @@ SEED = RunNumber("seed", NdArrayType((), Dtype.int64))
 """The seed of all random numbers of a run."""
 DRAWS = RunNumber("draws", NdArrayType((), Dtype.int64), counts=True)
 """The number of runs of the model that drew random numbers."""
+FIRST_ROW = RunNumber("first_row", NdArrayType((), Dtype.int64))
+"""The number of rows of the whole batch before those of this process."""
 
 
 LEARNING_RATE = "learning_rate"

@@ -71,12 +71,36 @@ def lstm() -> Task:
     return Task(model, rmsprop(0.003, epsilon=1e-3, momentum=0.5), cross_entropy, "lstm", classes(N))
 
 
+def dropped_mlp() -> Task:
+    """Train a layer with dropout before and after it."""
+    model = layers.sequential(
+        layers.dropout(floats(N, 8), 0.3), layers.dense(floats(N), floats(8), floats(12), name=""),
+        layers.dropout(floats(N, 12), 0.2),
+    )  # fmt: skip
+    return Task(model, adamw(0.01, epsilon=1e-3), mse, "dropped_mlp")
+
+
+def dropped_cnn() -> Task:
+    """Train a convolution with dropout."""
+    image = floats(N, 6, 8, 8)
+    model = layers.sequential(
+        layers.conv(floats(N, 2, 8, 8), 6, 3, 1, 1, name=""), layers.relu([image]),
+        layers.dropout(image, 0.3, name="drop"), layers.flatten(image),
+        layers.linear(floats(N), floats(384), floats(5), name=""),
+    )  # fmt: skip
+    return Task(model, sgd(0.05, momentum=0.9), cross_entropy, "dropped_cnn", classes(N))
+
+
 def regression(rng: np.random.Generator, n: int) -> Batch:
     return rng.normal(size=(n, 40)).astype(np.float32), rng.normal(size=(n, 33)).astype(np.float32)
 
 
 def double_regression(rng: np.random.Generator, n: int) -> Batch:
     return rng.normal(size=(n, 40)), rng.normal(size=(n, 33))
+
+
+def rows(rng: np.random.Generator, n: int) -> Batch:
+    return rng.normal(size=(n, 8)).astype(np.float32), rng.normal(size=(n, 12)).astype(np.float32)
 
 
 def pictures(rng: np.random.Generator, n: int) -> Batch:
@@ -107,6 +131,13 @@ MODELS = {
     "char_gpt": Model(char_gpt, sentences, (5, 2, 5)),
     "lstm": Model(lstm, series, (5, 2, 5)),
 }
+
+DRAWING = {
+    "dropped_mlp": Model(dropped_mlp, rows, (5, 2, 5)),
+    "dropped_cnn": Model(dropped_cnn, pictures, (5, 2, 5)),
+    "char_gpt": MODELS["char_gpt"],
+}
+"""Models that draw masks, and whose rows are independent of each other."""
 
 
 @dataclass(frozen=True)

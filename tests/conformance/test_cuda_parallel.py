@@ -8,13 +8,17 @@ import shutil
 from ctypes import c_void_p
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from catgrad import Dim, Dtype, Functions, NdArrayType, Task, build, emit, layers, mse, ops, optimisers, sgd
 from catgrad.errors import OptionError
+from catgrad.learn.rows import shared_rows
+from catgrad.programs.ports import Role
 from catgrad.tools import run
+from tests.conformance.c_models import DRAWING
 from tests.models import BATCH, INPUT, mlp
 from tests.unit.cuda.build import LIMIT, NEEDS_CXX
 from tests.unit.cuda.ranks import Parallel, Rank, ranks, reduce
@@ -60,6 +64,30 @@ def test_a_step_on_all_shards_is_a_step_on_the_whole_batch(dtype, count):
         assert rank.synchronise() == 0
         assert close(rank.values(), whole.values(), TOLERANCES[dtype])
         assert all(np.array_equal(x, y) for x, y in zip(rank.values(), parts[0].values(), strict=True))
+
+
+@pytest.mark.parametrize("name", DRAWING)
+def test_ranks_draw_by_the_row_of_the_whole_batch(name):
+    model, rng = DRAWING[name], np.random.default_rng(0)
+    drawing = Parallel(shared_rows(model.task()))
+    whole, parts = Rank(drawing), ranks(drawing, 3)
+    for _ in range(3):
+        arrays = model.draw(rng, 6)
+        whole.step(*arrays)
+        for rank, shard in zip(parts, shards(arrays, 3), strict=True):
+            rank.step_parallel(*shard)
+    for rank in parts:
+        assert rank.synchronise() == 0
+        for found, expected in zip(rank.parameters(), whole.parameters(), strict=True):
+            np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_buffers_must_be_given_to_a_step_that_draws_by_row():
+    drawing = Parallel(shared_rows(DRAWING["dropped_mlp"].task()))
+    [rank] = ranks(drawing, 1)
+    rank.put(*DRAWING["dropped_mlp"].draw(np.random.default_rng(0), 2))
+    rank.tables[Role.BUFFER][-1] = SimpleNamespace(address=0)
+    assert rank.enqueue("step_parallel", parallel=True) == NULL
 
 
 def test_arrays_apart_give_the_same_bits():

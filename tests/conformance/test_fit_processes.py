@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from catgrad import Dim, NdArrayType, Task, data, emit, evaluate, fit, layers, parallel
+from catgrad import Dim, NdArrayType, Task, data, emit, evaluate, fit, layers, parallel, shared_rows
 from catgrad.errors import OptionError, ToolError
 from catgrad.formats import safetensors
 from catgrad.learn import checkpoint
@@ -48,6 +48,7 @@ from catgrad import CatgradError, data, fit, parallel
 
 folder, run, rank, world, options = *sys.argv[1:3], *map(int, sys.argv[3:5]), json.loads(sys.argv[5])
 sys.path.insert(0, folder)
+import by_row
 import plain
 import random_masks
 
@@ -100,6 +101,8 @@ if run == "first":
     train(plain, "plain", **validated, progress=True)
     train(plain, "loaded", loaded)
     train(plain, "uneven", uneven, epochs=2)
+    train(by_row, "by_row")
+    train(by_row, "by_row_uneven", uneven, epochs=2)
     train(random_masks, "masks", checkpoint=f"{folder}/masks.safetensors", **validated)
     begun = {"epochs": None, "checkpoint": f"{folder}/steps.safetensors"}
     train(random_masks, "straight", epochs=None, steps=9)
@@ -136,6 +139,7 @@ def task(optimiser, *more):
 PLAIN = task(adamw(0.05, epsilon=1e-3))
 # By its sign, Adam would amplify the rounding of a gradient that is 0: that of a bias before batch norm.
 MASKS = task(sgd(0.05, momentum=0.9), layers.batch_norm, layers.dropout)
+DROPPED = task(adamw(0.05, epsilon=1e-3), layers.dropout, layers.dropout)
 
 
 def started(folder, run):
@@ -155,7 +159,7 @@ def started(folder, run):
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("processes")
-    for name, each in (("plain", PLAIN), ("random_masks", MASKS)):
+    for name, each in (("plain", PLAIN), ("random_masks", MASKS), ("by_row", shared_rows(DROPPED))):
         (folder / f"{name}.py").write_text(emit(each, "torch").source, encoding="utf-8")
     for k, (start, stop) in enumerate([(0, 14), (14, 15), (15, 31)]):
         np.savez(folder / f"train-{k}.npz", x=X[start:stop], y=Y[start:stop])
@@ -181,8 +185,8 @@ def read(folder, name, rank=0):
         return dict(arrays), json.loads((folder / f"{name}-{rank}.json").read_text(encoding="utf-8"))
 
 
-def alone(given, **options):
-    learner = emit(PLAIN, "torch").load()().learner(0)
+def alone(given, task=PLAIN, **options):
+    learner = emit(task, "torch").load()().learner(0)
     history = fit(learner, given, **{**OPTIONS, **options})
     return {**learner.parameters, **learner.state}, json.loads(history.to_json())
 
@@ -222,15 +226,26 @@ def test_a_loader_that_splits_the_examples_trains_as_one(folder, first):
 
 
 def test_processes_may_have_different_numbers_of_batches_and_of_rows(folder, first):
-    def joined(epoch):
-        for k in range(5):
-            rows = [2 * k, 2 * k + 1, *([2 * k + 1] if k < 3 else [])]
-            yield X[rows], Y[rows]
-
     compare(read(folder, "uneven"), alone(joined, epochs=2))
 
 
-@pytest.mark.parametrize("name", ["plain", "loaded", "uneven", "masks"])
+def joined(epoch):
+    """Yield the batches of both processes, of which the second one has none in the end."""
+    for k in range(5):
+        rows = [2 * k, 2 * k + 1, *([2 * k + 1] if k < 3 else [])]
+        yield X[rows], Y[rows]
+
+
+def test_two_processes_draw_by_row_as_one(folder, first):
+    """The last batch has 1 row, so one process has none of it; the other batches are uneven."""
+    for name, given, options in (("by_row", shards(folder), {}), ("by_row_uneven", joined, {"epochs": 2})):
+        arrays, history = read(folder, name)
+        assert (arrays.pop("first_row"), arrays.pop("seed")) == (0, 0)
+        assert int(arrays.pop("draws")) == len(history["losses"])
+        compare((arrays, history), alone(given, DROPPED, **options))
+
+
+@pytest.mark.parametrize("name", ["plain", "loaded", "uneven", "masks", "by_row", "by_row_uneven"])
 def test_all_processes_have_the_same_bits(folder, first, name):
     (one, history), *others = (read(folder, name, rank) for rank in range(WORLD))
     for other, same in others:

@@ -7,10 +7,10 @@ import shutil
 import numpy as np
 import pytest
 
-from catgrad import emit
+from catgrad import emit, shared_rows
 from catgrad.errors import OptionError
 from catgrad.formats import safetensors
-from tests.conformance.c_models import MODELS
+from tests.conformance.c_models import DRAWING, MODELS
 from tests.unit.c.build import NEEDS_C, built, run
 from tests.unit.line import line
 
@@ -21,11 +21,11 @@ ARGUMENTS = ["--epochs", 3, "--batch", 6]
 
 @NEEDS_C
 @NEEDS_MPI
-@pytest.mark.parametrize("name", ["mlp", "lstm"])
+@pytest.mark.parametrize("name", ["mlp", "lstm", *DRAWING])
 def test_processes_train_as_one(name, tmp_path):
     """A batch of 6 is shared by 4 processes unevenly, and of the last one, of 2, two processes have none."""
-    model = MODELS[name]
-    emit(model.task(), "c", mpi=True).write(tmp_path)
+    model = (MODELS | DRAWING)[name]
+    emit(shared_rows(model.task()), "c", mpi=True).write(tmp_path)
     built("make", "CFLAGS=-O1", "train", "train_mpi", cwd=tmp_path)
     x, y = model.draw(np.random.default_rng(0), 20)
     safetensors.write(tmp_path / "data.safetensors", {"x": x, "y": y})
@@ -38,6 +38,13 @@ def test_processes_train_as_one(name, tmp_path):
         np.testing.assert_allclose(*losses, rtol=1e-4)
         for key, array in safetensors.read(tmp_path / "shared").items():
             np.testing.assert_allclose(array, expected[key], rtol=1e-3, atol=1e-5, err_msg=key)
+
+
+def test_processes_draw_by_seeds_of_their_own_unless_rows_are_shared():
+    task = DRAWING["dropped_mlp"].task()
+    own, shared = (emit(model, "c", mpi=True).text("train_mpi.c") for model in (task, shared_rows(task)))
+    assert "buffers.seed += rank" in own and "first_row" not in own
+    assert "buffers.first_row = (int64_t)first" in shared and "seed += rank" not in shared
 
 
 def test_a_batch_of_fixed_size_is_refused():

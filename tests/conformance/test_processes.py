@@ -16,14 +16,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from catgrad import Functions, Task, build, emit, layers, losses, ops
+from catgrad import Functions, Task, build, emit, layers, losses, ops, shared_rows
 from catgrad.backend import Artifact
 from catgrad.initialisers import Uniform
 from catgrad.learn import checkpoint, optimisers
 from catgrad.learn.layers.parts import parameter
 from catgrad.learn.optimisers import adamw, clipped, grouped, sgd
 from catgrad.ops.random import KEY
-from tests.conformance.c_models import MODELS, Batch, N, classes, floats, pictures
+from tests.conformance.c_models import DRAWING, MODELS, Batch, N, classes, floats, pictures
 from tests.targets import cannot
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
@@ -36,10 +36,15 @@ SEED = 3
 
 PAGE = Path(__file__).parents[2] / "docs/howto/many-devices.md"
 SECTION = PAGE.read_text(encoding="utf-8").partition("## PyTorch")[2].partition("## C, by MPI")[0]
-_, AVERAGE, SHARE, SAVE, AS_ONE, FSDP = re.findall(r"```py\n(.*?)```", SECTION, re.DOTALL)
+_, AVERAGE, SHARE, SAVE, AS_ONE, FSDP, BY_ROW = re.findall(r"```py\n(.*?)```", SECTION, re.DOTALL)
 
 DEFINITIONS = SHARE.partition("learner = ")[0]
 """Functions that later programs use."""
+
+LOOP = "for x, y in batches:\n"
+[ROW] = re.findall(f"{LOOP}(.*first_row.*\n)", BY_ROW)
+SHARE_BY_ROW = SHARE.replace(LOOP, LOOP + ROW)
+FSDP_BY_ROW = FSDP.replace(LOOP, f"{LOOP}    module.first_row.fill_(dist.get_rank() * len(x))\n")
 
 COUNTED = """
 from torch.distributed.tensor.debug import CommDebugMode
@@ -61,13 +66,17 @@ MOMENTUM = sgd(0.1, momentum=0.9)
 
 @dataclass(frozen=True)
 class Case:
-    """A task that processes train by a program; one process has the batches in `parts`."""
+    """A task that processes train by a program; one process has the batches in `parts`.
+
+    If it draws `by_row`, they train what draws as one process does.
+    """
 
     program: str
     task: Callable[[], Task]
     draw: Callable[[np.random.Generator, int], Batch]
     parts: int = 1
     target: str = "torch"
+    by_row: bool = False
 
     def batches(self, count: int, seed: int = 0) -> list[Batch]:
         """Draw batches of 8 rows."""
@@ -75,13 +84,16 @@ class Case:
         return [self.draw(rng, 2 * COUNT) for _ in range(count)]
 
 
-def by(name: str, program: str, optimiser: Any, parts: int = 1, target: str = "torch") -> Case:
+def by(
+    name: str, program: str, optimiser: Any, parts: int = 1, target: str = "torch", by_row: bool = False
+) -> Case:
     """Return the case of one of the models, with another optimiser."""
+    model = (MODELS | DRAWING)[name]
 
     def task() -> Task:
-        return replace(MODELS[name].task(), optimiser=optimiser, name="net")
+        return replace(model.task(), optimiser=optimiser, name="net")
 
-    return Case(program, task, MODELS[name].draw, parts, target)
+    return Case(program, task, model.draw, parts, target, by_row)
 
 
 def trained_by(names: Sequence[str]) -> Task:
@@ -108,16 +120,12 @@ def normed_cnn() -> Task:
     return Task(model, sgd(0.05, momentum=0.9), losses.cross_entropy, "net", classes(N))
 
 
-def rows(rng: np.random.Generator, count: int) -> Batch:
-    return rng.normal(size=(count, 8)).astype(np.float32), rng.normal(size=(count, 12)).astype(np.float32)
-
-
 CASES = {
     "averaged_mlp": by("mlp", AVERAGE, CLIPPED),
     "averaged_lstm": by("lstm", AVERAGE, CLIPPED),
     "shared_mlp": by("mlp", SHARE, CLIPPED),
-    "elementwise": Case(SHARE + COUNTED, partial(trained_by, ELEMENTWISE), rows),
-    "not_elementwise": Case(SHARE + COUNTED, partial(trained_by, WHOLE), rows),
+    "elementwise": Case(SHARE + COUNTED, partial(trained_by, ELEMENTWISE), DRAWING["dropped_mlp"].draw),
+    "not_elementwise": Case(SHARE + COUNTED, partial(trained_by, WHOLE), DRAWING["dropped_mlp"].draw),
     "shared_cnn": by("cnn", SHARE, adamw(0.01, epsilon=1e-3), COUNT),
     "shared_gpt": by("char_gpt", SHARE + SAVE, CLIPPED, COUNT),
     "as_one_cnn": Case(DEFINITIONS + AS_ONE + SAVE, normed_cnn, pictures),
@@ -125,13 +133,18 @@ CASES = {
     "fsdp_mlp": by("mlp", FSDP, MOMENTUM, 1, "torch-module"),
     "fsdp_cnn": by("cnn", FSDP, MOMENTUM, COUNT, "torch-module"),
     "fsdp_gpt": by("char_gpt", FSDP, MOMENTUM, COUNT, "torch-module"),
+    "averaged_by_row_mlp": by("dropped_mlp", BY_ROW, CLIPPED, by_row=True),
+    "averaged_by_row_cnn": by("dropped_cnn", BY_ROW, MOMENTUM, by_row=True),
+    "shared_by_row_gpt": by("char_gpt", SHARE_BY_ROW, CLIPPED, by_row=True),
+    "fsdp_by_row_gpt": by("char_gpt", FSDP_BY_ROW, MOMENTUM, 1, "torch-module", by_row=True),
 }
 RESUMED = "shared_gpt"
 
 
 @cache
-def emitted(name: str, target: str) -> Artifact:
-    return emit(CASES[name].task(), target)
+def emitted(name: str, target: str, by_row: bool = False) -> Artifact:
+    task = CASES[name].task()
+    return emit(shared_rows(task) if by_row else task, target)
 
 
 def learners(name: str, count: int) -> list[Any]:
@@ -176,7 +189,7 @@ def folder(tmp_path_factory):
     """Run all programs in processes that are started once."""
     folder = tmp_path_factory.mktemp("processes")
     for name, case in CASES.items():
-        (folder / f"{name}.py").write_text(emitted(name, case.target).source, encoding="utf-8")
+        (folder / f"{name}.py").write_text(emitted(name, case.target, case.by_row).source, encoding="utf-8")
         write(folder / f"{name}.npz", case.batches(STEPS))
     (folder / "all").mkdir()
     (folder / "two").mkdir()

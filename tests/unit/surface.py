@@ -48,6 +48,7 @@ from catgrad import (
     save,
     schedules,
     sgd,
+    shared_rows,
     trace,
     verify,
 )
@@ -162,6 +163,7 @@ def main() -> None:
     functions = Functions({"every": build(every, [X])})
     assert "def every(" in emit(functions).source
     assert "bfloat16" in emit(mixed_precision(task)).source
+    assert "def step(" in emit(shared_rows(task)).source
     assert len(obj(X, Y)) == 2
     save(task, "surface.catgrad.json")
     loaded = load("surface.catgrad.json")

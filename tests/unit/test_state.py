@@ -13,7 +13,7 @@ from catgrad.errors import OptionError, TermError
 from catgrad.functors import factor_buffers
 from catgrad.learn import optimisers, schedules
 from catgrad.learn.layers import buffer, dropout, update
-from catgrad.ops.random import philox, stream_of
+from catgrad.ops.random import RandomBits, RandomNormal, RandomUniform, philox, stream_of
 from catgrad.programs.program import evaluate
 from catgrad.terms.term import edges
 from catgrad.testing import run_on
@@ -55,6 +55,30 @@ def test_all_targets_draw_the_same_bits(target, seed):
     [wanted] = evaluate(term, *keys)
     [found] = run_on(get_backend(target), term, *keys)
     assert np.array_equal(found, wanted)
+
+
+@on_all_targets
+@pytest.mark.parametrize("first", [0, 1, 6, 2**31 + 3])
+def test_all_targets_draw_from_any_element_on(target, first):
+    if target == "scratch" and first > 6:
+        pytest.skip("Scratch also draws all elements before")
+    term = build(
+        lambda *keys: [op((3, 5), 7)(*keys) for op in (RandomBits, RandomUniform, RandomNormal)],
+        [ops.random.KEY] * 3,
+    )
+    keys = np.array(-1), np.array(2**33 + 1), np.array(first)
+    *wanted, normal = evaluate(term, *keys)
+    *found, other = run_on(get_backend(target), term, *keys)
+    assert all(map(np.array_equal, found, wanted))
+    np.testing.assert_allclose(other, normal, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("op", [RandomBits, RandomUniform, RandomNormal])
+@pytest.mark.parametrize("first", range(9))
+def test_a_draw_from_a_later_element_is_a_part_of_the_whole(op, first):
+    keys = np.int64(5), np.int64(2**33 + 1)
+    whole = op((5, 7), 7).ref(*keys).reshape(-1)
+    assert np.array_equal(op((2, 3), 7).ref(*keys, np.int64(first)).reshape(-1), whole[first : first + 6])
 
 
 def test_random_numbers_have_the_expected_moments():

@@ -9,6 +9,7 @@ from catgrad.dims import Size, product
 from catgrad.errors import UnsupportedOp
 from catgrad.loops.ir.index import ZERO, Index, Read, index, modulo, quotient
 from catgrad.loops.ir.scalar import Bounds, Buffer, Compute, IndexValue, Load, Masked, Number, Scalar
+from catgrad.ops.arithmetic import Add
 from catgrad.ops.extrema import Iota
 from catgrad.ops.gather import Gather
 from catgrad.ops.random import Draw
@@ -94,9 +95,11 @@ class Elements:
 
     @_element.register
     def _(self, op: Draw, apply: Apply, position: int, indices: Indices) -> Scalar:
-        keys = tuple(self.at(value, ()) for value in apply.inputs)
-        place = IndexValue(flat(indices, op.shape), self.types[apply.inputs[0]].dtype)
-        return Compute(op, op.dtype, (*keys, place))
+        seed, counter, *first = (self.at(value, ()) for value in apply.inputs)
+        place: Scalar = IndexValue(flat(indices, op.shape), seed.dtype)
+        for start in first:
+            place = Compute(Add(), seed.dtype, (start, place))
+        return Compute(op, op.dtype, (seed, counter, place))
 
     @_element.register
     def _(self, op: Broadcast, apply: Apply, position: int, indices: Indices) -> Scalar:

@@ -61,7 +61,7 @@ class Rank:
         }
         self.gradients = self._gradients(contiguous)
         self.loss = library.empty((), program.kinds[Kind.STEP].outputs[0].type.dtype.numpy)
-        self.workspace = library.empty((2**16,), np.dtype(np.uint8))
+        self.workspace = library.empty((2**22,), np.dtype(np.uint8))
         stream = c_void_p()
         library.call("new_stream", ctypes.byref(stream))
         self.stream = stream.value
@@ -111,6 +111,10 @@ class Rank:
         """Enqueue a step on a shard."""
         self.put(*arrays)
         assert self.enqueue("step_parallel", parallel=True) == 0
+
+    def parameters(self):
+        """Return the parameters."""
+        return [array.get() for array in self.tables[Role.PARAMETER]]
 
     def values(self):
         """Return all arrays of tables, and the loss, in float64."""
