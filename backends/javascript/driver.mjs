@@ -25,15 +25,18 @@ function encode(value) {
 }
 
 async function answer(request) {
-    const { module, source, options, model, ended, tables = {}, method, passed = [], read = [] } = request;
-    if (source !== undefined) {
-        modules.set(module, await import(`data:text/javascript;base64,${Buffer.from(source).toString("base64")}`));
+    const { module, source, file, options, model, ended, tables = {}, method, passed = [], read = [] } = request;
+    if (source !== undefined || file !== undefined) {
+        modules.set(module, await import(file ?? `data:text/javascript;base64,${Buffer.from(source).toString("base64")}`));
     }
     if (options !== undefined) {
         if (options.wasm) options.wasm = Buffer.from(options.wasm, "base64");
         models.set(model, await modules.get(module).createModel(options));
     }
-    for (const number of ended) models.delete(number);
+    for (const number of ended) {
+        models.get(number)?.terminate?.();
+        models.delete(number);
+    }
     const found = models.get(model);
     for (const [table, arrays] of Object.entries(tables)) {
         for (const [name, array] of Object.entries(arrays)) found[table][name].set(decode(array));

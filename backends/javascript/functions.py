@@ -28,7 +28,7 @@ MACHINE = Machine(
 )
 """Sums are in float64, which V8 adds faster than it rounds each sum to float32."""
 
-METHODS = ("constructor", "load", "parameters", "buffers", "save", "state")
+METHODS = ("constructor", "load", "parameters", "buffers", "save", "state", "terminate")
 """The members that every model has."""
 
 

@@ -92,11 +92,15 @@ class Wire:
 
 
 class Module:
-    """An emitted module that Node.js has imported, and what its models are created with."""
+    """An emitted module that Node.js has imported, and what its models are created with.
 
-    def __init__(self, source: str, wire: Wire, engine: Engine = node, **options: Any) -> None:
+    It is a source, or the path of a file, which may import those beside it.
+    """
+
+    def __init__(self, source: str | Path, wire: Wire, engine: Engine = node, **options: Any) -> None:
         self.number, self.wire, self.engine, self.options = next(_NUMBERS), wire, engine, options
-        ask("load", engine, module=self.number, source=source)
+        given = {"file": source.as_uri()} if isinstance(source, Path) else {"source": source}
+        ask("load", engine, module=self.number, **given)
 
     def model(self, seed: int = 0) -> Model:
         """Create a model. Raises: TypeError for a seed of more bits than numbers have there."""

@@ -16,8 +16,9 @@ from ..c import prepare
 from ..c.entries import Library
 from ..javascript.functions import model_context
 from ..javascript.session import NODE
-from .build import FLAGS, ZIG, exports
+from .build import INITIAL_PAGES, MAX_PAGES, MAX_THREADS, ZIG, exports, flags
 from .loading import BAD_INDEX, load
+from .options import Options
 
 LONG_SUMS = "the four lanes of a vector add up an axis in float32: of 200,000 equal terms, they lose 3e-4"
 
@@ -25,7 +26,8 @@ LONG_SUMS = "the four lanes of a vector add up an axis in float32: of 200,000 eq
 def template_context(backend: Backend, program: Program) -> Mapping[str, Any]:
     """Return the variables that the templates of the target wasm read."""
     context = {**Library(backend, program).context(), **model_context(program)}
-    return {**context, "bad_index": BAD_INDEX, "prepared": ()}
+    memory = {"initial_pages": INITIAL_PAGES, "max_pages": MAX_PAGES, "max_threads": MAX_THREADS}
+    return {**context, **memory, "bad_index": BAD_INDEX, "prepared": ()}
 
 
 BACKEND = Backend(
@@ -35,16 +37,20 @@ BACKEND = Backend(
     files={
         "{name}.mjs": "wasm/model.mjs.j2",
         "{name}.d.mts": "wasm/model.d.mts.j2",
+        "{name}_threads.mjs": "wasm/threads.mjs.j2",
+        "{name}_worker.mjs": "wasm/worker.mjs.j2",
         "{name}.c": "c/model.c.j2",
         "{name}.h": "c/model.h.j2",
+        "omp.h": "wasm/omp.h.j2",
         "Makefile": "wasm/Makefile.j2",
         "README.md": "wasm/README.md.j2",
     },
     load=load,
     needs=(NODE, ZIG),
+    options=Options(),
     prepare=prepare,
     template_context=template_context,
     lowers_to_loops=OPERATIONS,
-    helpers={**C.helpers, "format_names": lambda: FORMAT_NAMES, "flags": lambda: FLAGS, "exports": exports},
+    helpers={**C.helpers, "format_names": lambda: FORMAT_NAMES, "flags": flags, "exports": exports},
     known_gaps={"long sums": LONG_SUMS},
 )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
@@ -22,6 +21,8 @@ ZIG = Package(name="ziglang", module="ziglang", install="pip install 'catgrad[wa
 ROUNDING = ("-fopenmp-simd", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math")
 """Flags by which loops are vectorised, and each product and each sum is rounded."""
 
+PAGE_BYTES = 2**16
+
 MACHINE = (
     *("-target", "wasm32-wasi", "-mexec-model=reactor"),
     *("-Wl,--no-entry", "-Wl,--strip-all", "-Wl,--export=__heap_base"),
@@ -29,6 +30,29 @@ MACHINE = (
 FLAGS = (*MACHINE, "-std=c11", "-O3", "-msimd128", "-DGEMM_HEIGHT=4", *ROUNDING)
 """Tiles of products have 4 rows, whose sums fit the registers that engines leave of 16."""
 EXACT = (*MACHINE, *EXACT_FLAGS)
+
+MAX_THREADS = 16
+"""The most threads of a model; the workspace has scratch memory for so many."""
+
+INITIAL_PAGES, MAX_PAGES = 2**10, 2**16 - 1
+"""Pages of 64 KiB of a shared memory, which must be known before a library is: it has a stack of 16 MiB."""
+
+THREADED = (
+    *("-fopenmp", "-I.", f"-DTHREADS={MAX_THREADS}", "-matomics", "-mbulk-memory"),
+    *("-Wl,--import-memory,--export-memory,--shared-memory", "-Wl,--import-symbols", "-Wl,--export-table"),
+    *(f"-Wl,--initial-memory={INITIAL_PAGES * PAGE_BYTES},--max-memory={MAX_PAGES * PAGE_BYTES}",),
+    "-Wl,--export=__stack_pointer",
+)
+"""Flags by which threads share a memory; functions of OpenMP are imported."""
+
+UNVECTORISED = ("-mllvm", "-force-vector-width=1")
+"""Flags by which `-fopenmp` leaves sums in the order of the source."""
+
+
+def flags(openmp: bool, exact: bool = False) -> tuple[str, ...]:
+    """Return the flags of a library with threads or without, for speed or in `exact` arithmetic."""
+    threads = (*THREADED, *(UNVECTORISED if exact else ())) if openmp else ()
+    return (*(EXACT if exact else FLAGS), *threads)
 
 
 def exports(program: Program) -> list[str]:
@@ -38,15 +62,17 @@ def exports(program: Program) -> list[str]:
     return [f"-Wl,--export={prefix(program)}_{name}{end}" for name in own for end in ("", "_workspace_bytes")]
 
 
-def library(artifact: Artifact, flags: Sequence[str] = FLAGS) -> Path:
-    """Return the library of an artifact, compiled unless a valid one is cached.
+def library(artifact: Artifact, exact: bool = False) -> Path:
+    """Return the library of an artifact, compiled for speed or in `exact` arithmetic unless a valid one is cached.
 
     Raises: ToolError if there is no compiler, or it fails; ArtifactError if the cache cannot be written
     """
     ZIG.require("building WebAssembly")
     name = artifact.program.name
-    needed = {file: artifact.text(file) for file in (f"{name}.c", f"{name}.h")}
-    command = [sys.executable, "-m", "ziglang", "cc", *flags, *exports(artifact.program), f"{name}.c"]
+    openmp = artifact.backend.options.openmp
+    headers = (f"{name}.h", *(["omp.h"] if openmp else []))
+    needed = {file: artifact.text(file) for file in (f"{name}.c", *headers)}
+    command = [sys.executable, "-m", "ziglang", "cc", *flags(openmp, exact), *exports(artifact.program), f"{name}.c"]
     return cached(name, needed, [ZIG.version(), *command], partial(_compile, command))
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 from base64 import b64encode
+from pathlib import Path
 from typing import Any
 
 from catgrad.backend import Artifact
@@ -10,7 +13,7 @@ from catgrad.backend import Artifact
 from ..c.interface import CODES
 from ..javascript.loading import loaded
 from ..javascript.session import Module, Wire
-from .build import EXACT, FLAGS, library
+from .build import MAX_THREADS, library
 
 BAD_INDEX = list(CODES).index("BAD_INDEX")
 
@@ -18,7 +21,22 @@ BAD_INDEX = list(CODES).index("BAD_INDEX")
 def load(artifact: Artifact, exact: bool = False) -> Any:
     """Compile the library, for speed or in `exact` arithmetic, and import the module.
 
-    Returns the class `CompiledModel`. Raises: ToolError if the library cannot be compiled
+    One with threads has as many as OMP_NUM_THREADS says, or else as there are processors. Returns the class
+    `CompiledModel`. Raises: ToolError if the library cannot be compiled
     """
-    wasm = b64encode(library(artifact, EXACT if exact else FLAGS).read_bytes()).decode()
-    return loaded(artifact.program, Module(artifact.source, Wire(has_int64=True), wasm=wasm))
+    wasm = b64encode(library(artifact, exact).read_bytes()).decode()
+    wire = Wire(has_int64=True)
+    if not artifact.backend.options.openmp:
+        return loaded(artifact.program, Module(artifact.source, wire, wasm=wasm))
+    folder = tempfile.TemporaryDirectory()
+    artifact.write(folder.name)
+    module = Module(Path(folder.name) / f"{artifact.program.name}.mjs", wire, wasm=wasm, **wanted_threads())
+    model = loaded(artifact.program, module)
+    model.folder = folder  # which has the file of the workers
+    return model
+
+
+def wanted_threads() -> dict[str, int]:
+    """Return the option by which models have the threads that OMP_NUM_THREADS says, if it says a number."""
+    said = os.environ.get("OMP_NUM_THREADS", "")
+    return {"threads": max(1, min(int(said), MAX_THREADS))} if said.isdecimal() else {}
