@@ -63,7 +63,7 @@ def exports(program: Program) -> list[str]:
 
 
 def library(artifact: Artifact, exact: bool = False) -> Path:
-    """Return the library of an artifact, compiled for speed or in `exact` arithmetic unless a valid one is cached.
+    """Return the library of an artifact, compiled unless a valid one is cached, for speed or in `exact` arithmetic.
 
     Raises: ToolError if there is no compiler, or it fails; ArtifactError if the cache cannot be written
     """
@@ -72,7 +72,15 @@ def library(artifact: Artifact, exact: bool = False) -> Path:
     openmp = artifact.backend.options.openmp
     headers = (f"{name}.h", *(["omp.h"] if openmp else []))
     needed = {file: artifact.text(file) for file in (f"{name}.c", *headers)}
-    command = [sys.executable, "-m", "ziglang", "cc", *flags(openmp, exact), *exports(artifact.program), f"{name}.c"]
+    command = [
+        sys.executable,
+        "-m",
+        "ziglang",
+        "cc",
+        *flags(openmp, exact),
+        *exports(artifact.program),
+        f"{name}.c",
+    ]
     return cached(name, needed, [ZIG.version(), *command], partial(_compile, command))
 
 
