@@ -63,7 +63,7 @@ def exports(program: Program) -> list[str]:
 
 
 def library(artifact: Artifact, exact: bool = False) -> Path:
-    """Return the library of an artifact, compiled unless a valid one is cached, for speed or in `exact` arithmetic.
+    """Compile the library of an artifact, for speed or in `exact` arithmetic, unless a valid one is cached.
 
     Raises: ToolError if there is no compiler, or it fails; ArtifactError if the cache cannot be written
     """
@@ -72,15 +72,8 @@ def library(artifact: Artifact, exact: bool = False) -> Path:
     openmp = artifact.backend.options.openmp
     headers = (f"{name}.h", *(["omp.h"] if openmp else []))
     needed = {file: artifact.text(file) for file in (f"{name}.c", *headers)}
-    command = [
-        sys.executable,
-        "-m",
-        "ziglang",
-        "cc",
-        *flags(openmp, exact),
-        *exports(artifact.program),
-        f"{name}.c",
-    ]
+    every_flag = (*flags(openmp, exact), *exports(artifact.program))
+    command = [sys.executable, "-m", "ziglang", "cc", *every_flag, f"{name}.c"]
     return cached(name, needed, [ZIG.version(), *command], partial(_compile, command))
 
 

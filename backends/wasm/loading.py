@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
+import weakref
 from base64 import b64encode
 from pathlib import Path
 from typing import Any
@@ -28,11 +30,11 @@ def load(artifact: Artifact, exact: bool = False) -> Any:
     wire = Wire(has_int64=True)
     if not artifact.backend.options.openmp:
         return loaded(artifact.program, Module(artifact.source, wire, wasm=wasm))
-    folder = tempfile.TemporaryDirectory()
-    artifact.write(folder.name)
-    module = Module(Path(folder.name) / f"{artifact.program.name}.mjs", wire, wasm=wasm, **wanted_threads())
+    folder = Path(tempfile.mkdtemp())
+    artifact.write(folder)
+    module = Module(folder / f"{artifact.program.name}.mjs", wire, wasm=wasm, **wanted_threads())
     model = loaded(artifact.program, module)
-    model.folder = folder  # which has the file of the workers
+    weakref.finalize(model, shutil.rmtree, folder, ignore_errors=True)  # each model starts workers from it
     return model
 
 
