@@ -26,6 +26,11 @@ class JsonProcess:
         atexit.register(self.close)
 
     @property
+    def pid(self) -> int:
+        """The number of the process."""
+        return self._process.pid
+
+    @property
     def running(self) -> bool:
         """Tell whether it can take another message."""
         return self._process.poll() is None
