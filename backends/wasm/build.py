@@ -62,18 +62,32 @@ def exports(program: Program) -> list[str]:
     return [f"-Wl,--export={prefix(program)}_{name}{end}" for name in own for end in ("", "_workspace_bytes")]
 
 
+def modules(program: Program) -> list[str]:
+    """Return the names of the modules with threads: the main one, the threads, and their worker."""
+    return [f"{program.name}{end}.mjs" for end in ("", "_threads", "_worker")]
+
+
 def library(artifact: Artifact, exact: bool = False) -> Path:
-    """Compile the library of an artifact, for speed or in `exact` arithmetic, unless a valid one is cached.
+    """Return the library of an artifact, compiled unless a valid one is cached.
+
+    It is compiled for speed, or in `exact` arithmetic. The modules of one with threads lie beside it.
 
     Raises: ToolError if there is no compiler, or it fails; ArtifactError if the cache cannot be written
     """
     ZIG.require("building WebAssembly")
     name = artifact.program.name
     openmp = artifact.backend.options.openmp
-    headers = (f"{name}.h", *(["omp.h"] if openmp else []))
-    needed = {file: artifact.text(file) for file in (f"{name}.c", *headers)}
-    every_flag = (*flags(openmp, exact), *exports(artifact.program))
-    command = [sys.executable, "-m", "ziglang", "cc", *every_flag, f"{name}.c"]
+    files = (f"{name}.c", f"{name}.h", *(["omp.h", *modules(artifact.program)] if openmp else []))
+    needed = {file: artifact.text(file) for file in files}
+    command = [
+        sys.executable,
+        "-m",
+        "ziglang",
+        "cc",
+        *flags(openmp, exact),
+        *exports(artifact.program),
+        f"{name}.c",
+    ]
     return cached(name, needed, [ZIG.version(), *command], partial(_compile, command))
 
 

@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
-import weakref
 from base64 import b64encode
-from pathlib import Path
 from typing import Any
 
 from catgrad.backend import Artifact
@@ -15,7 +11,7 @@ from catgrad.backend import Artifact
 from ..c.interface import CODES
 from ..javascript.loading import loaded
 from ..javascript.session import Module, Wire
-from .build import MAX_THREADS, library
+from .build import MAX_THREADS, library, modules
 
 BAD_INDEX = list(CODES).index("BAD_INDEX")
 
@@ -26,19 +22,15 @@ def load(artifact: Artifact, exact: bool = False) -> Any:
     One with threads has as many as OMP_NUM_THREADS says, or else as there are processors. Returns the class
     `CompiledModel`. Raises: ToolError if the library cannot be compiled
     """
-    wasm = b64encode(library(artifact, exact).read_bytes()).decode()
-    wire = Wire(has_int64=True)
+    path, wire = library(artifact, exact), Wire(has_int64=True)
+    wasm = b64encode(path.read_bytes()).decode()
     if not artifact.backend.options.openmp:
         return loaded(artifact.program, Module(artifact.source, wire, wasm=wasm))
-    folder = Path(tempfile.mkdtemp())
-    artifact.write(folder)
-    module = Module(folder / f"{artifact.program.name}.mjs", wire, wasm=wasm, **wanted_threads())
-    model = loaded(artifact.program, module)
-    weakref.finalize(model, shutil.rmtree, folder, ignore_errors=True)  # each model starts workers from it
-    return model
+    main, *_ = modules(artifact.program)
+    return loaded(artifact.program, Module(path.with_name(main), wire, wasm=wasm, **wanted_threads()))
 
 
-def wanted_threads() -> dict[str, int]:
+def wanted_threads() -> dict[str, Any]:
     """Return the option by which models have the threads that OMP_NUM_THREADS says, if it says a number."""
     said = os.environ.get("OMP_NUM_THREADS", "")
     return {"threads": max(1, min(int(said), MAX_THREADS))} if said.isdecimal() else {}

@@ -11,15 +11,17 @@ const FLAGS = [
     '--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE localhost',  // what is tested is on this machine
 ];
 
-const serve = files => http.createServer((request, response) => {
+const ISOLATED = {'Cross-Origin-Opener-Policy': 'same-origin', 'Cross-Origin-Embedder-Policy': 'require-corp'};
+
+const serve = (files, headers) => http.createServer((request, response) => {
     const content = request.url === '/' ? '<!doctype html><link rel="icon" href="data:">' : files[request.url.slice(1)];
     const type = request.url === '/' ? 'text/html' : 'text/javascript';
-    response.writeHead(content === undefined ? 404 : 200, {'Content-Type': `${type}; charset=utf-8`});
+    response.writeHead(content === undefined ? 404 : 200, {'Content-Type': `${type}; charset=utf-8`, ...headers});
     response.end(content);
 });
 
-const run = async ({chromium, files, script}) => {
-    const served = serve(files);
+const run = async ({chromium, files, script, isolated}) => {
+    const served = serve(files, isolated ? ISOLATED : {});
     await new Promise(resolve => served.listen(0, 'localhost', resolve));
     const browser = await puppeteer.launch({executablePath: chromium, args: FLAGS});
     try {

@@ -49,6 +49,15 @@ await createModel({ wasm: new ArrayBuffer(0) });
 """,
 }
 
+USE_WITH_THREADS = """
+import { createModel, type Model } from "./net.mjs";
+
+const model: Model = await createModel({ threads: 2 });
+model.terminate();
+// @ts-expect-error
+await createModel({ threads: "2" });
+"""
+
 USE_ON_DEVICE = """
 import { createModel, type Model, type Parameters } from "./net.mjs";
 
@@ -94,6 +103,12 @@ def test_programs_in_typescript_are_checked(tmp_path, task):
         emit(task, target).write(tmp_path / target)
         (tmp_path / target / "use.mts").write_text(USE + counters)
     assert complaints("any engine", tmp_path, [f"{target}/use.mts" for target in COUNTERS]) == ""
+
+
+def test_programs_with_threads_are_checked(tmp_path, task):
+    emit(task, "wasm", openmp=True).write(tmp_path)
+    (tmp_path / "use.mts").write_text(USE_WITH_THREADS)
+    assert complaints("any engine", tmp_path, ["use.mts"]) == ""
 
 
 def test_programs_with_webgpu_are_checked(tmp_path, task):

@@ -1,5 +1,5 @@
 // A competitor of benchmarks.browser: node worker.mjs competitor.mjs folder packages. Each line that comes in is a number of
-// steps; the answer has the processor time that they took, and the loss of the last one, as JSON.
+// steps; the answer has the seconds of processors and those of the clock that they took, and the last loss, as JSON.
 import { readFileSync } from "node:fs";
 import { cpuUsage } from "node:process";
 import { createInterface } from "node:readline";
@@ -25,12 +25,12 @@ const step = await prepare(workload, arrays(`${folder}/parameters.safetensors`),
 
 for await (const line of createInterface({ input: process.stdin })) {
     const { steps } = JSON.parse(line);
-    const before = cpuUsage();
+    const before = cpuUsage(), began = performance.now();
     let loss;
     try {
         for (let i = 0; i < steps; i++) loss = await step();
-        const { user, system } = cpuUsage(before);
-        process.stdout.write(`${JSON.stringify({ seconds: (user + system) / 1e6, loss: Number(loss) })}\n`);
+        const { user, system } = cpuUsage(before), elapsed = (performance.now() - began) / 1e3;
+        process.stdout.write(`${JSON.stringify({ seconds: (user + system) / 1e6, elapsed, loss: Number(loss) })}\n`);
     } catch (error) {
         process.stdout.write(`${JSON.stringify({ error: String(error) })}\n`);
     }
