@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import re
 import statistics
 import subprocess
 import sys
@@ -141,6 +142,12 @@ def duration(seconds: float) -> str:
         if seconds >= scale:
             return f"{seconds / scale:.3g} {unit}"
     return f"{seconds / 1e-9:.3g} ns"
+
+
+def results_of(benchmark: str, processor: str) -> Path:
+    """Return the file of a benchmark that keeps figures of several processors."""
+    words = re.findall(r"[a-z0-9]+", processor.lower().replace("(r)", ""))
+    return RESULTS / benchmark / f"{'-'.join(words)}.json"
 
 
 def processor() -> str:

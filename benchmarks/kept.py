@@ -5,19 +5,18 @@ from __future__ import annotations
 import json
 import os
 import platform
-import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from benchmarks.cpu_workloads import WORKLOADS
-from benchmarks.harness import RESULTS, processor
+from benchmarks.harness import RESULTS, processor, results_of
 from benchmarks.rows import Row, row_of
 from benchmarks.trainer import Trainer
 from catgrad.errors import ArtifactError
 
-FOLDER = RESULTS / "cpu"
+BENCHMARK = "cpu"
 COMMAND = "python -m benchmarks.cpu --keep"
 PROCESSOR, PEAK, BUSY = "processor", "operations a second of a core", "share that others used"
 """Facts of a machine."""
@@ -76,13 +75,12 @@ def ordered(rows: Sequence[Row]) -> list[Row]:
 
 def path_of(processor: str) -> Path:
     """Return the file of a processor."""
-    words = re.findall(r"[a-z0-9]+", processor.lower().replace("(r)", ""))
-    return FOLDER / f"{'-'.join(words)}.json"
+    return results_of(BENCHMARK, processor)
 
 
 def every() -> list[Kept]:
     """Return the figures of all processors, by their names."""
-    return [found for path in sorted(FOLDER.glob("*.json")) if (found := read(path))]
+    return [found for path in sorted((RESULTS / BENCHMARK).glob("*.json")) if (found := read(path))]
 
 
 def read(path: Path) -> Kept | None:

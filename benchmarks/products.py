@@ -25,7 +25,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.harness import RESULTS, peer_python, processor
+from benchmarks.harness import peer_python, processor, results_of
 from benchmarks.kernels import library, pointer
 
 Times = dict[str, list[float]]
@@ -222,7 +222,9 @@ def line(row: Row) -> list[str]:
 
 def main(
     only: Annotated[str, typer.Option(help="measure those whose name has this text")] = "",
-    keep: Annotated[bool, typer.Option(help="write benchmarks/results/products.json")] = False,
+    keep: Annotated[
+        bool, typer.Option(help="write the file of the processor in benchmarks/results/products")
+    ] = False,
     flags: Annotated[str, typer.Option(help="more flags of the compiler, as -march=haswell")] = "",
 ) -> None:
     """Measure products, print a table, and keep its figures."""
@@ -243,7 +245,9 @@ def main(
         packages = [package for _, package, _, _ in LIBRARIES.values()]
         described = {"command": "python -m benchmarks.products --keep", "processor": processor()}
         figures = {**described, "peers": packages, "rows": [asdict(row) for row in rows]}
-        (RESULTS / "products.json").write_text(json.dumps(figures, indent=1) + "\n")
+        path = results_of("products", processor())
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(json.dumps(figures, indent=1) + "\n")
 
 
 if __name__ == "__main__":

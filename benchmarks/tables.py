@@ -145,7 +145,11 @@ def held(kept: Trainer, ours: str) -> list[str]:
 def about(machine: dict[str, object]) -> list[str]:
     """Return the name of the processor, and a limit of PyTorch on some."""
     name = str(machine[PROCESSOR])
-    limit = ["on it, PyTorch's library for products, MKL, does not use AVX-512"] if "AMD" in name else []
+    limit = (
+        ["on it, PyTorch's library for products, MKL, does not use AVX-512"]
+        if "AMD" in name and "AVX-512" in name
+        else []
+    )
     return [f"processor: {name}", *limit]
 
 
