@@ -64,6 +64,7 @@ class Conv(Convolution):
             (Conv((1,), (0,), (1,), 1), (2, 3, 5), (4, 3, 2)),
             (Conv((2, 1), (1, 0), (1, 2), 1), (2, 3, 5, 6), (4, 3, 3, 2)),
             (Conv((1, 1), (1, 1), (1, 1), 2), (2, 4, 4, 3), (6, 2, 3, 3)),
+            (Conv((2, 2), (0, 0), (1, 1), 1), (2, 3, 4, 6), (4, 3, 2, 2)),  # patches
         ]
         return [(op, (NdArrayType(x), NdArrayType(w))) for op, x, w in cases]
 

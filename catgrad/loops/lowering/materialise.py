@@ -89,7 +89,9 @@ class Choice:
         if len(readers) != 1 or value in self._stored:
             return False
         op, _, outputs = readers[0]
-        return isinstance(op, Fold) or (isinstance(op, (Permute, Reshape)) and self._is_folded(outputs[0]))
+        if isinstance(op, Fold):
+            return not op.is_tiled  # then each element is in one window, and nothing is summed
+        return isinstance(op, (Permute, Reshape)) and self._is_folded(outputs[0])
 
     def _order(self, value: int) -> None:
         """Choose the order of axes in which the only reader of a product traverses it."""
