@@ -37,6 +37,9 @@ MAX_PARTIAL_SUMS = 2**11
 MAX_TERMS = 2**12
 """Terms that one float32 accumulator sums with acceptable rounding."""
 
+MAX_LONE_TERMS = 4 * MAX_TERMS
+"""Terms of a sum by one loop, whose accumulators are the lanes of a vector: 4 at least."""
+
 COLUMN_BLOCK = 64
 """Columns of a matrix that are reduced together, so that threads can divide blocks of them."""
 
@@ -99,6 +102,8 @@ class _Schedule:
             free = (*(v for v in self.free if v is not order[-1]), outer, inner)
             blocks = _Schedule(blocked, free, self.float64_sums)
             return blocks._nest([outer, *order[:-1], inner], in_two=True)
+        if self._is_long_alone(order):
+            return replace(self, float64_sums=True)._nest(order)
         return self._nest(order, in_two=True)
 
     def _nest(self, order: Sequence[Variable], in_two: bool = False) -> list[Item]:
@@ -131,6 +136,15 @@ class _Schedule:
         nests = [v for v in order if v.extent != 1]
         many = len(nests) > 1 and nests[0] is order[0] and not (isinstance(count, int) and count <= MAX_TERMS)
         return many and isinstance(self.reduce.op, Add) and self.wide is Dtype.float32
+
+    def _is_long_alone(self, order: Sequence[Variable]) -> bool:
+        """Tell whether a sum by one loop has too many terms for float32, or may have over a whole array."""
+        summed = [v.extent for v in self.reduce.axes if v.extent != 1]
+        if len(summed) != 1 or order[-1] not in self.reduce.axes or not isinstance(self.reduce.op, Add):
+            return False
+        [extent] = summed
+        is_long = extent > MAX_LONE_TERMS if isinstance(extent, int) else not self.free
+        return is_long and self.wide is Dtype.float32
 
     def _added_in_two(
         self, order: Sequence[Variable], own: Indices, part: Buffer, scalar: Scalar
