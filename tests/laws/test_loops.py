@@ -6,11 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from catgrad import Dim, Dtype, NdArrayType, build, ops
 from catgrad.backend import TOLERANCE
+from catgrad.errors import ShapeError
 from catgrad.functors import Expand, reverse
 from catgrad.loops.compile import canonical, compile_kernels
 from catgrad.loops.ir.nest import statements
@@ -215,10 +216,9 @@ def assert_same(found, wanted):
 def test_kernels_of_random_programs_stay_within_bounds(program):
     """The interpreter asserts bounds; kernels check an index before they use it."""
     term = pruned(program.term)
-    found, wanted = (
-        outcome(lambda: run(compile_kernels(function_of(term), VECTORS), *program.inputs, shuffled=True)),
-        outcome(lambda: evaluate(straight(term), *program.inputs)),
-    )
+    wanted = outcome(lambda: evaluate(straight(term), *program.inputs))
+    assume(not isinstance(wanted, ShapeError))  # a size that entry points refuse before kernels run
+    found = outcome(lambda: run(compile_kernels(function_of(term), VECTORS), *program.inputs, shuffled=True))
     assert isinstance(found, list) or (isinstance(found, IndexError) and isinstance(wanted, IndexError))
 
 
