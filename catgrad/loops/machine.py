@@ -24,6 +24,9 @@ BLOCK = 256
 LARGE_BLOCK = 512
 """Threads of a block that has most of the work of a kernel."""
 
+BLOCK_REGISTERS, THREAD_REGISTERS = 2**16, 255
+"""Registers of 32 bits that a block of a GPU has at most, and each of its threads."""
+
 SHARED_BYTES = 40 * 2**10
 """Bytes of shared memory that a block may have without asking for more, with room for reductions."""
 

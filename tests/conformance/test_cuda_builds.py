@@ -53,9 +53,6 @@ EXAMPLES = {
     "vit": of_torch,
 }
 BUILT_FOR = {"llama in mixed precision": ("80", "90")}
-MAX_SPILLED_BYTES = 32
-"""Bytes of registers that ptxas may spill in a kernel of an example; it spills 4 and 28 in two of them."""
-
 LOCAL_ARRAYS = re.compile(r"\b(?:sin|cos)f?\(")
 """Functions of CUDA that keep the digits of large arguments on the stack."""
 
@@ -90,8 +87,8 @@ def test_nvcc_builds_every_example(name, tmp_path):
     artifact = emit(EXAMPLES[name](), "cuda")
     host = ("train.cu", f"{artifact.program.name}_files.c")
     text, kernels = built(artifact, BUILT_FOR.get(name, ALL), tmp_path, *host)
-    assert [each for each in kernels if max(map(int, each[2:])) > MAX_SPILLED_BYTES] == []
-    for mangled in {kernel for kernel, stack, stored, _ in kernels if stack != "0" and stored == "0"}:
+    assert [each for each in kernels if each[2:] != ("0", "0")] == []
+    for mangled in {kernel for kernel, stack, _, _ in kernels if stack != "0"}:
         length, rest = re.match(r"_Z(?:N.*?E)?(\d+)(\w+)", mangled).groups()
         body = text.split(f" {rest[: int(length)]}(", 1)[1].partition("\n}\n")[0]
         assert LOCAL_ARRAYS.search(body), mangled

@@ -89,6 +89,15 @@ def test_readme_lists_the_parameters():
     assert "| `parameters` | `dense_bias` | [3] | float32 | 64 | `dense.bias` |" in readme
 
 
+def test_blocks_whose_threads_share_registers_have_a_bound():
+    dense = layers.dense(NdArrayType((32,)), NdArrayType((4,)), NdArrayType((3,)), name="dense")
+    text = emit(Task(dense, optimisers.sgd(0.1), mse, "small"), "cuda").files["small.cu"]
+    launched = {(name, int(threads)) for name, threads in re.findall(r"(\w+)<<<.*?, (\d+), 0, stream", text)}
+    bounds = re.findall(r"__launch_bounds__\((\d+), 1\) (\w+)\(", text)
+    assert {(name, int(threads)) for threads, name in bounds} == {each for each in launched if each[1] > 257}
+    assert len(bounds) == text.count("__launch_bounds__") > 0
+
+
 @given(sizes=st.lists(st.integers(1, 100), min_size=1, max_size=3), unit=st.sampled_from([8, 16, 64]))
 def test_offsets_of_symbolic_arrays_are_aligned_whatever_the_sizes_are(sizes, unit):
     size = sum((n * Dim(name) for n, name in zip(sizes, "abc", strict=False)), sizes[0])

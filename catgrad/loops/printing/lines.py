@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from catgrad.dims import Size
 from catgrad.loops.ir.nest import Axis
+from catgrad.loops.machine import BLOCK_REGISTERS, THREAD_REGISTERS
 from catgrad.printing.dialect import Text
 from catgrad.types import Dtype
 
@@ -280,6 +281,11 @@ class Launch:
     threads: int
     blocks: int | None
     is_wide: bool
+
+    @property
+    def shares_registers(self) -> bool:
+        """Tell whether its threads are too many for each to have all registers that a thread can have."""
+        return self.threads * THREAD_REGISTERS > BLOCK_REGISTERS
 
 
 @dataclass(frozen=True)
