@@ -16,6 +16,7 @@ MACHINE = Machine(
     (*GPU_KERNEL_PASSES, binder(RegisterCosts())),
     gathers=True,
     tiles_attention=True,
+    factors_indices=True,
     aligned_bytes=ALIGNMENT,
 )
 

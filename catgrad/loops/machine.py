@@ -54,8 +54,9 @@ class Machine:
     rounded to 11 bits, for tensor cores to multiply. If a machine `tiles_attention`, attention is a step,
     and its scores are not stored. Temporary arrays begin at multiples of `aligned_bytes`, whatever the sizes
     are; products need scratch memory for their `packing`. Loops of operations that a machine has as vectors
-    only `near` 0 have a version for such arguments. A block of a GPU has at most `block_threads` threads, and
-    `shared_bytes` of shared memory.
+    only `near` 0 have a version for such arguments. If a machine `factors_indices`, its compiler finds
+    elements side by side if an index is a sum of few terms. A block of a GPU has at most `block_threads`
+    threads, and `shared_bytes` of shared memory.
     """
 
     passes: tuple[Pass, ...]
@@ -68,6 +69,7 @@ class Machine:
     gathers: bool = False
     tensor_floats: bool = False
     tiles_attention: bool = False
+    factors_indices: bool = False
     aligned_bytes: int = 8
     packing: Packing = packs_nothing
     near: tuple[type[Op], ...] = ()

@@ -102,9 +102,7 @@ def launched(model: Emitted, sign: str) -> str:
     text, name = model.text, model.artifact.program.name
     body = text[text.index(f"int {name}_step(") :]
     names = re.findall(r"(\w+)<<<", body[: body.index("\n}\n")])
-    texts = {
-        m[1]: m[0] for m in re.finditer(r"(?ms)^static __global__ void [^(]+\(\d+\) (\w+)\(.*?^}\n", text)
-    }
+    texts = {name_of(m[0]): m[0] for m in re.finditer(r"(?ms)^static __global__ void .*?^}\n", text)}
     return next(texts[each] for each in reversed(names) if sign in texts[each])
 
 
@@ -115,7 +113,7 @@ def without(model: Emitted, kernel: str, part: str, instead: str = "") -> str:
 
 
 def name_of(kernel: str) -> str:
-    return re.findall(r"\) (\w+)\(", kernel)[0]
+    return re.findall(r"__global__ void (?:__launch_bounds__\(.*?\) )?(\w+)\(", kernel)[0]
 
 
 @SIMULATED

@@ -1,4 +1,7 @@
-"""Emitted CUDA built by nvcc for several GPUs: no warnings, kernels in registers, at most 48 KiB shared."""
+"""Emitted CUDA built by nvcc for several GPUs: no warnings, kernels in registers, at most 48 KiB shared.
+
+And accesses of 16 bytes where four elements of a thread are side by side.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ import re
 import pytest
 from catgrad.backends.cuda.tools import NVCC
 
-from catgrad import Dtype, Task, emit, losses, mixed_precision
+from catgrad import Dtype, Functions, NdArrayType, Task, build, emit, losses, mixed_precision, ops
 from examples import char_gpt, digits, iris, llama, lstm
 from tests.conformance.c_models import MODELS, classes, mlp
 from tests.unit.c.build import run
@@ -92,3 +95,18 @@ def test_nvcc_builds_every_example(name, tmp_path):
         length, rest = re.match(r"_Z(?:N.*?E)?(\d+)(\w+)", mangled).groups()
         body = text.split(f" {rest[: int(length)]}(", 1)[1].partition("\n}\n")[0]
         assert LOCAL_ARRAYS.search(body), mangled
+
+
+def test_tiles_are_stored_as_16_bytes(tmp_path):
+    """A product whose epilogue also reads an array."""
+    x, w = NdArrayType((4096, 128)), NdArrayType((128, 128))
+    term = build(lambda x, w: x + ops.matmul(x, w), [x, w])
+    emit(Functions({"residual": term}, "residual"), "cuda").write(tmp_path)
+    done = run(*NVCC.command(), "-std=c++17", "-O3", "-arch=compute_90", "-ptx", "residual.cu", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "residual.cu").read_text().count("__global__") == 1
+    accesses = re.findall(r"((?:ld|st)\.global\S+)", (tmp_path / "residual.ptx").read_text())
+    assert {access: accesses.count(access) for access in accesses} == {
+        "ld.global.v4.f32": 6,
+        "st.global.v4.f32": 4,
+    }

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catgrad import Dim, Functions, NdArrayType, Task, build, emit, layers, mse, optimisers
+from catgrad import Dim, Functions, NdArrayType, Task, build, emit, layers, mse, ops, optimisers
 from catgrad.dims import coefficients
 from catgrad.loops.memory_plan import rounded
 from tests.unit.c.build import SANE, built, run, write_page
@@ -96,6 +96,15 @@ def test_blocks_whose_threads_share_registers_have_a_bound():
     bounds = re.findall(r"__launch_bounds__\((\d+), 1\) (\w+)\(", text)
     assert {(name, int(threads)) for threads, name in bounds} == {each for each in launched if each[1] > 257}
     assert len(bounds) == text.count("__launch_bounds__") > 0
+
+
+def test_a_product_has_no_loop_of_one_iteration_and_factored_indices():
+    term = build(lambda x, w: x + ops.matmul(x, w), [NdArrayType((4096, 32)), NdArrayType((32, 32))])
+    text = emit(Functions({"residual": term}, "residual"), "cuda").files["residual.cu"]
+    assert re.search(r"x_0\[\(row_tile \+ row_thread \* \d \+ row_1\) \* 32 \+ ", text)
+    assert "if (threadIdx.x < 128) {" in text
+    loops = re.findall(r"= threadIdx\.x; \w+ < (\d+); \w+ \+= (\d+)", text)
+    assert all(int(count) > int(threads) for count, threads in loops)
 
 
 @given(sizes=st.lists(st.integers(1, 100), min_size=1, max_size=3), unit=st.sampled_from([8, 16, 64]))

@@ -23,11 +23,12 @@ Term = tuple[bool, Sequence[Text]]
 class Expressions:
     """The text of scalars within one kernel.
 
-    No size, index or intermediate value of one in the text exceeds `reach`.
+    No size, index or intermediate value of one in the text exceeds `reach`. Strides are `factored` out of the
+    terms of an index, or multiply each.
     """
 
-    def __init__(self, dialect: Dialect, name_of: Callable[[Buffer], str]) -> None:
-        self.dialect, self.name_of = dialect, name_of
+    def __init__(self, dialect: Dialect, name_of: Callable[[Buffer], str], factored: bool = False) -> None:
+        self.dialect, self.name_of, self.factored = dialect, name_of, factored
         self.variables: dict[Variable, str] = {}
         self.streams: dict[int, str] = {}
         self.symbols: set[str] = set()
@@ -110,7 +111,21 @@ class Expressions:
         if i not in self._reached:
             self._reached.add(i)
             self.reach = largest(self.reach, index_bound(i))
-        return self._sum([*(self._product(atom, c) for atom, c in i.terms), *self._terms(i.constant)])
+        runs = _runs(i.terms) if self.factored else [i.terms]
+        return self._sum([*(term for run in runs for term in self._run(run)), *self._terms(i.constant)])
+
+    def _run(self, terms: Sequence[tuple[Atom, Size]]) -> Iterator[Term]:
+        """Terms of an index; those of an axis of several variables as the product of a sum and a stride."""
+        strides = [c for _, c in terms]
+        stride = strides[0] if self.factored and strides.count(strides[0]) > 1 else 1
+        if stride == 1:
+            yield from (self._product(atom, c) for atom, c in terms)
+        else:
+            place = self._sum([self._product(atom, c // stride) for atom, c in terms])
+            yield (
+                False,
+                [self.dialect.operand("Multiply", k, x) for k, x in enumerate((place, self.size(stride)))],
+            )
 
     def size(self, size: Size) -> Text:
         """A size as an expression."""
@@ -170,6 +185,19 @@ class Expressions:
     def shape(self, shape: Sequence[Size]) -> str:
         """A shape for a comment."""
         return ", ".join(map(str, shape))
+
+
+def _runs(terms: Sequence[tuple[Atom, Size]]) -> list[list[tuple[Atom, Size]]]:
+    """Split the terms of an index where a coefficient is no multiple of the first since the last split."""
+    runs: list[list[tuple[Atom, Size]]] = []
+    stride: Size = 1
+    for atom, c in terms:
+        if isinstance(stride, int) and isinstance(c, int) and 1 < stride <= c and c % stride == 0:
+            runs[-1].append((atom, c))
+        else:
+            runs.append([(atom, c)])
+            stride = c
+    return runs
 
 
 def _widened(constant: Constant) -> Constant:

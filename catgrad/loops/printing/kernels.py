@@ -141,7 +141,7 @@ class KernelPrinter:
         sizes = symbols(tuple(buffer.type for buffer in interface.buffers))
         self.namer = Namer({*dialect.reserved, *known, *sizes})  # a parameter must not hide a literal
         self.names: dict[Buffer, str] = {}
-        self.expressions = Expressions(dialect, self._name)
+        self.expressions = Expressions(dialect, self._name, machine.factors_indices)
         self.first = first_writes(self.kernel.body)
         self.count = Counter(buffer for buffer, _ in self.kernel.writes)
         self.declared: set[Buffer] = set()
