@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import re
 import shutil
+from ctypes import CDLL, c_size_t, c_ssize_t
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from catgrad.backends.cuda.simulator import library
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -105,6 +107,26 @@ def test_a_product_has_no_loop_of_one_iteration_and_factored_indices():
     assert "if (threadIdx.x < 128) {" in text
     loops = re.findall(r"= threadIdx\.x; \w+ < (\d+); \w+ \+= (\d+)", text)
     assert all(int(count) > int(threads) for count, threads in loops)
+
+
+def doubled(*shape):
+    """Emit a function that doubles an array."""
+    return emit(Functions({"double": build(lambda x: x + x, [NdArrayType(shape)])}, "double"), "cuda")
+
+
+def test_indices_of_large_arrays_have_64_bits():
+    for rows, index in ((2**15, "int"), (2**17, "ptrdiff_t")):
+        assert f"const {index} i = ({index})blockIdx.x * 256 + " in doubled(rows, 2**15).files["double.cu"]
+
+
+@NEEDS_CXX
+def test_symbolic_sizes_that_indices_of_32_bits_exceed_are_refused():
+    files = {name: str(text) for name, text in doubled(Dim("n"), 2**15).files.items()}
+    functions = CDLL(str(library(files, "double.cu", "double")))
+    functions.double_workspace_bytes.restype = c_size_t
+    sizes = [functions.double_workspace_bytes(c_ssize_t(n)) for n in (2**15, 2**16 - 4, 2**16, 2**40)]
+    assert sizes == [64, 64, 2**64 - 1, 2**64 - 1]
+    assert functions.double_double(c_ssize_t(2**16), *[None] * 4) == 1
 
 
 @given(sizes=st.lists(st.integers(1, 100), min_size=1, max_size=3), unit=st.sampled_from([8, 16, 64]))
