@@ -109,6 +109,13 @@ def test_a_product_has_no_loop_of_one_iteration_and_factored_indices():
     assert all(int(count) > int(threads) for count, threads in loops)
 
 
+def test_alignment_is_stated_of_arrays_of_several_elements_only():
+    dense = layers.dense(NdArrayType((Dim("batch"),)), NdArrayType((64,)), NdArrayType((1024,)), name="dense")
+    text = emit(Task(dense, optimisers.sgd(0.1), mse, "wide"), "cuda").files["wide.cu"]
+    assert "learning_rate[0]" in text
+    assert "ALIGNED(dense_weight);" in text and "ALIGNED(learning_rate);" not in text
+
+
 def doubled(*shape):
     """Emit a function that doubles an array."""
     return emit(Functions({"double": build(lambda x: x + x, [NdArrayType(shape)])}, "double"), "cuda")

@@ -156,7 +156,7 @@ class KernelPrinter:
         """The kernel as a function of this name."""
         interface = self.interface
         parameters = tuple(
-            Parameter(b.type.dtype, self._name(b), interface.changes(b), b.is_aligned)
+            Parameter(b.type.dtype, self._name(b), interface.changes(b), b.is_aligned and b.type.size != 1)
             for b in interface.given
         )
         for variable in interface.free:

@@ -261,7 +261,7 @@ Line = (
 
 @dataclass(frozen=True)
 class Parameter:
-    """An array parameter of a kernel, and whether it is modified, and begins at a multiple of 16 bytes."""
+    """An array parameter of a kernel, whether it is modified, and whether 16 bytes are accessed at once."""
 
     dtype: Dtype
     name: str
