@@ -38,12 +38,12 @@ def require_dotted(name: str) -> None:
 class Namer:
     """Unique identifiers for one scope of emitted code.
 
-    A reserved word with `*` is a wildcard pattern (`fnmatch`), for names of macros and helpers.
+    A reserved word with `*` or `[` is a wildcard pattern (`fnmatch`), for names of macros and helpers.
     """
 
     def __init__(self, reserved: Iterable[str] = ()) -> None:
         self._taken = set(reserved)
-        self._patterns = _matcher(tuple(sorted(word for word in self._taken if "*" in word)))
+        self._patterns = _matcher(tuple(sorted(word for word in self._taken if {"*", "["} & set(word))))
         self._tried: Counter[str] = Counter()
 
     def fresh(self, preferred: str) -> str:

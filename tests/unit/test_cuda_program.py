@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from catgrad import Dim, Functions, NdArrayType, Task, build, emit, layers, mse, ops, optimisers
 from catgrad.dims import coefficients
+from catgrad.errors import OptionError
 from catgrad.loops.memory_plan import rounded
 from tests.unit.c.build import SANE, built, run, write_page
 from tests.unit.cuda.build import NEEDS_CXX
@@ -114,6 +115,25 @@ def test_alignment_is_stated_of_arrays_of_several_elements_only():
     text = emit(Task(dense, optimisers.sgd(0.1), mse, "wide"), "cuda").files["wide.cu"]
     assert "learning_rate[0]" in text
     assert "ALIGNED(dense_weight);" in text and "ALIGNED(learning_rate);" not in text
+
+
+def named(name, layer):
+    """Emit a task of a name, with a layer of another; returns its header."""
+    dense = layers.dense(NdArrayType((2,)), NdArrayType((4,)), NdArrayType((3,)), name=layer)
+    return emit(Task(dense, optimisers.sgd(0.1), mse, name), "cuda").text(f"{name}.h")
+
+
+@pytest.mark.parametrize("name", ["gpt2", "vgg16", "llama_3", "resnet_34"])
+def test_names_may_end_in_numbers_and_begin_with_words_of_cuda(name):
+    header = named(name, "block_0")
+    assert f"int {name}_step(" in header
+    assert "float *block_0_weight; /* [4, 3] block_0.weight */" in header
+
+
+@pytest.mark.parametrize("name", ["float2", "ulonglong4", "double4_16a", "dim3", "multiply_tiles_f32_2_2"])
+def test_names_of_cuda_are_refused(name):
+    with pytest.raises(OptionError, match="must not be used"):
+        named(name, "dense")
 
 
 def doubled(*shape):
