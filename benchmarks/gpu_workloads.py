@@ -34,7 +34,8 @@ class GpuWorkload(Workload):
     @property
     def precise_task(self) -> Task:
         """The task with products in the precision of the workload, but for TF32, an option of the target."""
-        return mixed_precision(self.task) if self.precision == "bf16" else self.task
+        task = replace(self.task, name=f"{self.task.name}_step")  # names that end in bf16 are reserved
+        return mixed_precision(task) if self.precision == "bf16" else task
 
     @property
     def options(self) -> Mapping[str, str]:
