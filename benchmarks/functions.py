@@ -1,8 +1,9 @@
 """Vector functions of emitted C, libmvec and SLEEF, one thread: `python -m benchmarks.functions`, seconds.
 
-They compute functions of 4,096 numbers, which the first cache holds, in turns, in one process; figures are of
-the best round and of the median. libmvec is part of glibc, SLEEF is Debian's package `libsleef3`; both have
-functions of vectors of 8 and of 16 numbers, and promise 4 units in the last place, and 1.
+They compute functions of 4,096 numbers, or powers of them with exponents between -1 and 3, which the first
+cache holds, in turns, in one process; figures are of the best round and of the median. libmvec is part of
+glibc, SLEEF is Debian's package `libsleef3`; both have functions of vectors of 8 and of 16 numbers, and
+promise 4 units in the last place, and 1.
 """
 
 from __future__ import annotations
@@ -21,19 +22,20 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.harness import RESULTS, processor
+from benchmarks.harness import processor, results_of
 from benchmarks.kernels import library, pointer
 from benchmarks.products import aligned, in_turns
 
-NAMES = ("exp", "expm1", "log", "log1p", "tanh", "erf", "sin", "cos")
+POWER = "pow"
+NAMES = ("exp", "expm1", "log", "log1p", "tanh", "erf", "sin", "cos", POWER)
 VERSIONED = ("sin", "cos")
 """Functions with a version for numbers near 0, which emitted loops select, as the benchmark does."""
 
 LIBRARIES = {
-    "libmvec": ("libmvec.so.1", {8: "_ZGVdN8v_{}f", 16: "_ZGVeN16v_{}f"}),
-    "SLEEF": ("libsleef.so.3", {8: "Sleef_{}f8_u10", 16: "Sleef_{}f16_u10"}),
+    "libmvec": ("libmvec.so.1", {8: "_ZGVdN8{}_{}f", 16: "_ZGVeN16{}_{}f"}),
+    "SLEEF": ("libsleef.so.3", {8: "Sleef_{1}f8_u10", 16: "Sleef_{1}f16_u10"}),
 }
-"""File and names of the functions of each library, by the numbers in a vector."""
+"""File and names of the functions of each library, by the numbers in a vector; two operands are `vv`."""
 
 OURS, NUMBERS, TIMES, MOST = "c", 4096, 20, 1.2
 """MOST is the goal: the time over that of the fastest library."""
@@ -63,10 +65,10 @@ class Row:
 
 def functions_of_libraries(function: str, lanes: int) -> dict[str, Any]:
     """Find a function in those libraries that are installed here."""
-    found = {}
+    found, operands = {}, "vv" if function == POWER else "v"
     for name, (file, names) in LIBRARIES.items():
         try:
-            found[name] = getattr(ctypes.CDLL(file), names[lanes].format(function))
+            found[name] = getattr(ctypes.CDLL(file), names[lanes].format(operands, function))
         except (OSError, AttributeError) as error:
             print(f"{name} has no {function} here: {error}")
     return found
@@ -76,10 +78,13 @@ def measured(code: ctypes.CDLL, function: str, libraries: dict[str, Any]) -> Row
     """Measure a function by all. Raises: AssertionError if a result differs"""
     x = aligned(NUMBERS)
     x[:] = np.linspace(0.01, 4.1, NUMBERS)
-    results = {name: aligned(NUMBERS) for name in (OURS, *libraries)}
-    given = {name: (TIMES, ctypes.c_ssize_t(NUMBERS), pointer(x), pointer(y)) for name, y in results.items()}
+    exponents = aligned(NUMBERS)
+    exponents[:] = np.linspace(-1, 3, NUMBERS)[np.arange(NUMBERS) * 7 % NUMBERS]
+    size, results = ctypes.c_ssize_t(NUMBERS), {name: aligned(NUMBERS) for name in (OURS, *libraries)}
+    given = {name: (TIMES, size, pointer(x), pointer(exponents), pointer(y)) for name, y in results.items()}
+    call = code.call_power_of_library if function == POWER else code.call_library
     calls: dict[str, Callable[[], Any]] = {
-        name: partial(code.call_library, *given[name], each) for name, each in libraries.items()
+        name: partial(call, *given[name], each) for name, each in libraries.items()
     }
     calls[OURS] = partial(code[f"call_{function}"], *given[OURS])
     taken = in_turns(calls)
@@ -100,7 +105,9 @@ def line(row: Row) -> list[str]:
 
 def main(
     only: Annotated[str, typer.Option(help="measure those whose name has this text")] = "",
-    keep: Annotated[bool, typer.Option(help="write benchmarks/results/functions.json")] = False,
+    keep: Annotated[
+        bool, typer.Option(help="write the file of the processor in benchmarks/results/functions")
+    ] = False,
     flags: Annotated[str, typer.Option(help="more flags of the compiler, as -march=haswell")] = "",
 ) -> None:
     """Measure functions, print a table, and keep its figures."""
@@ -119,7 +126,9 @@ def main(
     if keep:
         described = {"command": "python -m benchmarks.functions --keep", "processor": processor()}
         figures = {**described, "lanes": code.lanes(), "rows": [asdict(row) for row in rows]}
-        (RESULTS / "functions.json").write_text(json.dumps(figures, indent=1) + "\n")
+        path = results_of("functions", processor())
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(json.dumps(figures, indent=1) + "\n")
 
 
 if __name__ == "__main__":

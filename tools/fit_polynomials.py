@@ -2,7 +2,7 @@
 
 Each is the minimax polynomial of its function for the relative error of what it is used in: weighted least
 squares on Chebyshev nodes, whose weights grow where the error is large until it is level (Lawson 1961). The
-coefficients are rounded to float32 one by one, lowest power first, and those above fitted again.
+coefficients are rounded one by one, lowest power first, and those above fitted again.
 """
 
 from __future__ import annotations
@@ -28,25 +28,35 @@ def lawson(powers: np.ndarray, y: np.ndarray, weight: np.ndarray, rounds: int = 
     return c
 
 
-def fit(y: Map, weight: Map, low: float, high: float, degree: int) -> list[float]:
+def fit(
+    y: Map, weight: Map, low: float, high: float, degree: int, dtype: type[np.floating] = np.float32
+) -> list[float]:
     """Coefficients of a polynomial in x near y(x) on low ≤ x ≤ high, lowest power first."""
     nodes = np.cos(np.pi * (np.arange(2000) + 0.5) / 2000)
     x = (low + high) / 2 + (high - low) / 2 * nodes
     powers, rest, kept = np.vander(x, degree + 1, increasing=True), y(x), []
     for k in range(degree + 1):
         c = lawson(powers[:, k:], rest, weight(x))
-        kept.append(float(np.float32(c[0])))
+        kept.append(float(dtype(c[0])))
         rest = rest - kept[-1] * powers[:, k]
     worst = np.max(np.abs(weight(x) * rest))
     print(f"    relative error {worst:.1e} = {worst * 2**24:.2f} · 2⁻²⁴")
     return kept
 
 
-def show(name: str, y: Map, weight: Map, low: float, high: float, degree: int) -> None:
+def show(
+    name: str,
+    y: Map,
+    weight: Map,
+    low: float,
+    high: float,
+    degree: int,
+    dtype: type[np.floating] = np.float32,
+) -> None:
     """Print a polynomial as the template writes it, highest power first."""
     print(name)
-    for c in reversed(fit(y, weight, low, high, degree)):
-        print(f"    {np.float32(c)!s}f")
+    for c in reversed(fit(y, weight, low, high, degree, dtype)):
+        print(f"    {dtype(c)!s}{'f' if dtype is np.float32 else ''}")
 
 
 def main() -> None:
@@ -91,6 +101,24 @@ def main() -> None:
         0.98,
         4.0,
         6,
+    )
+    root = math.log(2)
+    show(
+        "pow: log2((1 + s) / (1 - s)) / s in s², in double",
+        lambda z: 2 / root * np.arctanh(np.sqrt(z)) / np.sqrt(z),
+        lambda z: root / 2 * np.sqrt(z) / np.arctanh(np.sqrt(z)),
+        1e-9,
+        0.0402,
+        4,
+        np.float64,
+    )
+    show(
+        "pow: (2ʳ - 1) / r in r",
+        lambda r: np.expm1(r * root) / r,
+        lambda r: np.abs(r) / 2**r,
+        -0.5005,
+        0.5005,
+        5,
     )
     quarter = (math.pi / 4 + 3e-3) ** 2
     show(

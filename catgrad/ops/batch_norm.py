@@ -11,7 +11,7 @@ from catgrad.ops.arithmetic import maximum
 from catgrad.ops.cast import cast
 from catgrad.ops.reduce import broadcast, mean, mean_of, number_of
 from catgrad.ops.shape import Axes
-from catgrad.ops.transcendental import sqrt
+from catgrad.ops.transcendental import rsqrt
 from catgrad.terms.op import INPUTS, Examples, Op, Types, floating
 from catgrad.terms.structural import Constant, zeros_like
 from catgrad.types import Array, NdArrayType
@@ -47,19 +47,19 @@ class BatchNorm(Op):
 
     def body(self, x: Any, running_mean: Any, running_variance: Any) -> Any:
         centred, variance = moments(x)
-        return centred / copied(sqrt(variance + self.epsilon), x)
+        return centred * copied(rsqrt(variance + self.epsilon), x)
 
     def rev(self, x: Any, running_mean: Any, running_variance: Any, dy: Any) -> Any:
         centred, variance = moments(x)
-        deviation = copied(sqrt(variance + self.epsilon), x)
-        y = centred / deviation
+        inverse = copied(rsqrt(variance + self.epsilon), x)
+        y = centred * inverse
         mean_dy, mean_y_dy = (copied(mean(d, others(x)), x) for d in (dy, dy * y))
-        dx = (dy - mean_dy - y * mean_y_dy) / deviation
+        dx = (dy - mean_dy - y * mean_y_dy) * inverse
         return dx, zeros_like(running_mean), zeros_like(running_variance)
 
     def evaluated(self, x: Any, running_mean: Any, running_variance: Any) -> Any:
-        deviation = sqrt(running_variance + self.epsilon)
-        return (x - copied(running_mean, x)) / copied(deviation, x)
+        inverse = rsqrt(running_variance + self.epsilon)
+        return (x - copied(running_mean, x)) * copied(inverse, x)
 
     @classmethod
     def examples(cls) -> Examples:

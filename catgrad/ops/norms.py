@@ -13,7 +13,7 @@ from catgrad.ops.arithmetic import absolute
 from catgrad.ops.compare import select
 from catgrad.ops.reduce import broadcast, mean, mean_of, sum
 from catgrad.ops.shape import Axes, normalised, reshape
-from catgrad.ops.transcendental import sqrt
+from catgrad.ops.transcendental import rsqrt
 from catgrad.terms.op import Examples, Op, Types, floating
 from catgrad.terms.structural import zeros_like
 from catgrad.types import Array, Dtype, NdArrayType
@@ -41,8 +41,8 @@ class Normalisation(Op, register=False):
         """Return the mean of x over these axes, broadcast to the shape of x."""
         return broadcast(mean(x, self.axes(x)), x.shape, self.axes(x))
 
-    def size(self, x: Any) -> Any:
-        """√(mean x² + ε), from scaled squares where squares overflow.
+    def inverse(self, x: Any) -> Any:
+        """1 / √(mean x² + ε), from scaled squares where squares overflow.
 
         Source: Blue 1978, A portable Fortran program to find the Euclidean norm of a vector
         """
@@ -51,8 +51,8 @@ class Normalisation(Op, register=False):
         squares, scaled = self.average(x * x), self.average(small * small)
         fits = squares < inf
         # The branch that is not selected must have a finite derivative too.
-        large = sqrt(select(fits, zeros_like(scaled) + 1, scaled)) * (1 / scale)
-        return select(fits, sqrt(squares + self.epsilon), large)
+        large = rsqrt(select(fits, zeros_like(scaled) + 1, scaled)) * scale
+        return select(fits, rsqrt(squares + self.epsilon), large)
 
     def normalised_ref(self, x: Array) -> Array:
         """x / √(mean x² + ε), of numbers that are at most 1."""
@@ -77,13 +77,13 @@ class LayerNorm(Normalisation):
 
     def body(self, x: Any) -> Any:
         centred = x - self.average(x)
-        return centred / self.size(centred)
+        return centred * self.inverse(centred)
 
     def rev(self, x: Any, dy: Any) -> Any:
         centred = x - self.average(x)
-        deviation = self.size(centred)
-        y = centred / deviation
-        return (dy - self.average(dy) - y * self.average(dy * y)) / deviation
+        inverse = self.inverse(centred)
+        y = centred * inverse
+        return (dy - self.average(dy) - y * self.average(dy * y)) * inverse
 
 
 class AffineLayerNorm(Normalisation):
@@ -139,12 +139,12 @@ class RmsNorm(Normalisation):
         return self.normalised_ref(x)
 
     def body(self, x: Any) -> Any:
-        return x / self.size(x)
+        return x * self.inverse(x)
 
     def rev(self, x: Any, dy: Any) -> Any:
-        size = self.size(x)
-        y = x / size
-        return (dy - y * self.average(dy * y)) / size
+        inverse = self.inverse(x)
+        y = x * inverse
+        return (dy - y * self.average(dy * y)) * inverse
 
 
 class GroupNorm(Op):

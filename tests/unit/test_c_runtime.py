@@ -45,7 +45,7 @@ MAPS = {
     "cos": np.cos,
 }
 USED = [f"{name}_f32" for name in (*MAPS, "maximum", "minimum", "sign")]
-USED += ["near_sin_f32", "near_cos_f32"]
+USED += ["near_sin_f32", "near_cos_f32", "pow_f32"]
 USED += ["maximum_f64", "minimum_f64", "sign_f64", "sigmoid_f64", "gemm_f32", "gemm_f64"]
 USED += ["gemm_nested_f32", "gemm_nested_f64"]
 USED += ["gemm_packed_f32", "gemm_packed_f64", "f16_to_f32", "f32_to_f16", "bf16_to_f32", "f32_to_bf16"]
@@ -132,6 +132,57 @@ def test_functions_of_special_values(library, name):
     assert ulps(y, exact).max() <= 2
     known = ~np.isnan(y)
     assert np.array_equal(np.signbit(y[known]), np.signbit(rounded[known]))
+
+
+def bases_and_exponents():
+    """Draw pairs of floats of all sizes, and many whose power is neither 0 nor infinite."""
+    rng, n = np.random.default_rng(0), 200_000
+    bits = rng.integers(0, 2**32, (3, n), dtype=np.uint64).astype(np.uint32).view(np.float32)
+    with np.errstate(all="ignore"):
+        finite = np.float32(rng.uniform(-155, 155, n) / np.log2(np.abs(bits[2]).astype(float)))
+    near_1 = np.float32(1 + rng.uniform(-1e-3, 1e-3, n)), np.float32(rng.uniform(-1e5, 1e5, n))
+    usual = np.float32(np.exp(rng.uniform(-9, 9, n))), np.float32(rng.uniform(-9, 9, n))
+    whole = np.float32(rng.uniform(-30, 30, n)), np.float32(rng.integers(-25, 26, n))
+    pairs = [(bits[0], bits[1]), (np.abs(bits[2]), finite), near_1, usual, whole]
+    return [np.concatenate(side) for side in zip(*pairs, strict=True)]
+
+
+def test_powers_are_within_2_units_of_the_last_place(library):
+    x, y = bases_and_exponents()
+    with np.errstate(all="ignore"):
+        exact = np.power(x.astype(float), y.astype(float))
+    error = ulps(call(library, "pow_f32", x, y), exact)
+    at = error.argmax()
+    assert error[at] <= 2, f"pow({x[at]!r}, {y[at]!r}) is off by {error[at]}"
+
+
+def test_powers_of_special_values(library):
+    more = [
+        2,
+        -2,
+        3,
+        -3,
+        0.5,
+        -0.5,
+        1.5,
+        2**24 - 1,
+        1 - 2**24,
+        2**24,
+        -(2**25),
+        8388607.5,
+        1 + 2**-23,
+        1 - 2**-24,
+    ]
+    every = np.concatenate([SPECIAL, np.float32(more)])
+    x, y = (np.ascontiguousarray(side.ravel()) for side in np.meshgrid(every, every))
+    with np.errstate(all="ignore"):
+        exact = np.power(x.astype(float), y.astype(float))
+        rounded = exact.astype(np.float32)
+    z = call(library, "pow_f32", x, y)
+    assert np.array_equal(np.isnan(z), np.isnan(rounded))
+    known = ~np.isnan(z)
+    assert np.array_equal(np.signbit(z[known]), np.signbit(rounded[known]))
+    assert ulps(z, exact).max() <= 2
 
 
 @pytest.mark.parametrize("name", ["sin", "cos"])

@@ -43,7 +43,7 @@ def batch_norm(
     x: Any, weight: Any, bias: Any, mean: Any, variance: Any, momentum: float, eps: float
 ) -> tuple[Any, None, None]:
     """Batch normalisation with constant running statistics: (x - μ) / √(σ² + ε) · w + b."""
-    y = (x - copied(mean, x)) / copied(ops.sqrt(variance + eps), x)
+    y = (x - copied(mean, x)) * copied(ops.rsqrt(variance + eps), x)
     return _by_channel(y, weight, bias), None, None
 
 
@@ -64,7 +64,7 @@ def batch_norm_of_batch(
 ) -> tuple[Any, None, None]:
     """Batch normalisation by statistics of the batch, for a layer that tracks none."""
     centred, variance = moments(x)
-    return _by_channel(centred / copied(ops.sqrt(variance + eps), x), weight, bias), None, None
+    return _by_channel(centred * copied(ops.rsqrt(variance + eps), x), weight, bias), None, None
 
 
 def _by_channel(y: Any, weight: Any, bias: Any) -> Any:

@@ -43,13 +43,15 @@ class Iterations:
     def _never_meet(self, buffer: Buffer, axis: int, accesses: Sequence[Indices]) -> bool:
         """Prove that two iterations never meet along an axis, whichever accesses they make."""
         along = [indices[axis] for indices in accesses]
-        coefficient, moving = along[0].coefficient(self.variable), {self.variable, *self.inner}
+        coefficient = along[0].coefficient(self.variable)
         step = coefficient * self.variable.step
-        fixed = {Index(tuple(term for term in i.terms if term[0] not in moving)) for i in along}
-        if step == 0 or any(i.coefficient(self.variable) != coefficient for i in along) or len(fixed) > 1:
+        if step == 0 or any(i.coefficient(self.variable) != coefficient for i in along):
             return False
-        if not self._is_invariant(fixed.pop()):
-            return False
+        if any(len(i.terms) > 1 for i in along):
+            moving = {self.variable, *self.inner}
+            fixed = {Index(tuple(term for term in i.terms if term[0] not in moving)) for i in along}
+            if len(fixed) > 1 or not self._is_invariant(fixed.pop()):
+                return False
         offsets = [d for i in along if isinstance(d := i.constant - along[0].constant, int)]
         if len(offsets) < len(along):
             return False

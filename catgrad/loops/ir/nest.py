@@ -242,7 +242,7 @@ class Loop(Body):
     """Items repeated for each value of a variable for which the conditions hold.
 
     One that `begins` starts a new nest: it is not fused with an earlier one. A team that runs an iteration
-    has this number of `threads`.
+    has this number of `threads`. A loop does not change: passes ask again and again what is in it.
     """
 
     variable: Variable
@@ -252,11 +252,26 @@ class Loop(Body):
     conditions: tuple[Bounds, ...] = ()
     threads: int = 1
 
-    @property
+    @cached_property
     def reads(self) -> list[Access]:
         """The elements read within, and by the conditions."""
         own = reads(tuple(c.index for c in self.conditions))
         return [*((load.buffer, load.indices) for s in own for load in s.loads()), *super().reads]
+
+    @cached_property
+    def writes(self) -> list[Access]:
+        """The elements written within."""
+        return super().writes
+
+    @cached_property
+    def statements(self) -> list[Statement]:
+        """The statements within, in order."""
+        return [*statements(self.body)]
+
+    @cached_property
+    def variables(self) -> set[Variable]:
+        """The variables that it and what is within run over."""
+        return {self.variable, *bound_variables(self.body)}
 
 
 @dataclass(eq=False)
@@ -308,7 +323,7 @@ def statements(items: Sequence[Item]) -> Iterator[Statement]:
     """All statements, in order."""
     for item in items:
         if isinstance(item, Loop):
-            yield from statements(item.body)
+            yield from item.statements
         else:
             yield item
 
@@ -335,8 +350,7 @@ def own_variables(s: Statement) -> tuple[Variable, ...]:
 
 def bound_variables(items: Sequence[Item]) -> set[Variable]:
     """Find the variables that loops and statements among items run over."""
-    own = {v for s in statements(items) for v in own_variables(s)}
-    return own.union(loop.variable for loop in loops(items))
+    return set().union(*(i.variables if isinstance(i, Loop) else own_variables(i) for i in items))
 
 
 def rewritten(items: Sequence[Item], change: Rewriter) -> list[Item]:

@@ -88,6 +88,17 @@ class Buffer:
             stride = stride * self.type.shape[axis]
         return combined(parts)
 
+    def stride(self, indices: tuple[Index, ...], variable: Variable) -> Size:
+        """Compute the factor of a variable in the offset of an element."""
+        if any(isinstance(atom, Modulo) for place in indices for atom, _ in place.terms):
+            return self.flat(indices).coefficient(variable)  # a quotient may make it whole
+        total: Size = 0
+        stride: Size = 1
+        for axis in reversed(self.order):
+            total = total + indices[axis].coefficient(variable) * stride
+            stride = stride * self.type.shape[axis]
+        return total
+
 
 class Scalar:
     """A node of the graph. Nodes are compared by identity: equal nodes are made once."""

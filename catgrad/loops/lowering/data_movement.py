@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from catgrad.dims import Size
 from catgrad.loops.ir.index import Variable, index
 from catgrad.loops.ir.nest import Item, Sort, Store, nested
-from catgrad.loops.ir.scalar import Buffer, Load, Space, number
+from catgrad.loops.ir.scalar import Buffer, Load, Scalar, Space, number
 from catgrad.loops.lowering.rules import Stages, element_by_element, places, regular, stage
 from catgrad.ops.literal import ArrayLiteral
 from catgrad.ops.slices import Concat, Pad
@@ -26,15 +26,33 @@ def _(op: ArrayLiteral, stages: Stages, apply: Apply, position: int) -> None:
 
 @stage.register
 def _(op: Pad, stages: Stages, apply: Apply, position: int) -> None:
-    """Pad: zeros, then the operand within them."""
+    """Pad: the operand, with zeros around it."""
     value = apply.outputs[0]
     if stages.machine.gathers:
         element_by_element(stages, value)
         return
     array = stages.array(value)
+    operand = _part(stages, apply.inputs[0], array, op.starts)
     zero = number(0, array.type.dtype)
-    stages.add(stages.copied(array, lambda _: zero))
-    stages.add(_part(stages, apply.inputs[0], array, op.starts), value)
+    if stages.machine.lanes == 1:
+        stages.add(stages.copied(array, lambda _: zero))
+        stages.add(operand, value)
+        return
+    # Nests of the margins alone join that of the operand: no element is written twice, far apart in time.
+    stages.add(operand)
+    for items in _margins(op, array, zero):
+        stages.add(items)
+    stages.add([], value)
+
+
+def _margins(op: Pad, array: Buffer, zero: Scalar) -> Iterator[list[Item]]:
+    """Yield nests that set the margins before and after the operand to zero, along each axis."""
+    for axis, (before, after) in enumerate(op.margins):
+        for start, size in ((0, before), (op.whole[axis] - after, after)):
+            if size != 0:
+                loops = [Variable(size if a == axis else whole) for a, whole in enumerate(op.whole)]
+                at = tuple(index(v) + (start if a == axis else 0) for a, v in enumerate(loops))
+                yield nested(loops, [Store(array, at, zero)])
 
 
 @stage.register

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import groupby
 from math import prod
 
@@ -116,19 +117,36 @@ class _Accesses:
 
     def is_total(self, variable: Variable) -> bool:
         """Tell whether the iterations of a loop write the same elements: sums over them."""
-        return all(_strides(buffer, places, variable) == {0} for buffer, places in self.written.items())
+        return all(
+            buffer.stride(indices, variable) == 0
+            for buffer, places in self.written.items()
+            for indices in places
+        )
+
+    def strides(self, buffer: Buffer, variable: Variable) -> set[Size]:
+        """Find the strides of the elements of a buffer along a variable."""
+        return {buffer.stride(indices, variable) for indices in self.touched[buffer]}
 
 
 class _Nest:
     """A loop that grows, with the state of its dependence analysis kept up to date."""
 
-    def __init__(self, loop: Loop) -> None:
-        self.first, self.variable, self.begins = loop, loop.variable, loop.begins
-        self.block, self.statements, self.forms = _Block(), _count(loop), {form(loop)}
-        for item in loop.body:
-            self.block.append(item)
-        self.accesses = self.block.accesses
+    def __init__(self, loop: Loop, accesses: _Accesses) -> None:
+        self.first, self.variable, self.accesses = loop, loop.variable, accesses
+        self.fails, self.inner = may_fail([loop]), bound_variables(loop.body)
+        self.statements, self.forms = len(loop.statements), {form(loop)}
+        self._block: _Block | None = None
         self._separate: dict[Buffer, bool] = {}
+
+    @property
+    def block(self) -> _Block:
+        """The items within, among which others are inserted: most loops never need it."""
+        if self._block is None:
+            self._block = _Block()
+            for item in self.first.body:
+                self._block.place(item)
+            self._block.accesses, self._block.variables = self.accesses, self.inner
+        return self._block
 
     def grown(self, buffers: Collection[Buffer]) -> None:
         """Forget what was known of buffers to which accesses were added."""
@@ -139,7 +157,7 @@ class _Nest:
     def is_parallel(self) -> bool:
         """Prove that the loop carries no dependence, buffer by buffer."""
         written = self.accesses.written
-        iterations = Iterations(self.variable, self.block.variables, written)
+        iterations = Iterations(self.variable, self.inner, written)
         for buffer in written:
             if buffer not in self._separate:
                 self._separate[buffer] = iterations.are_separate(buffer, self.accesses.touched[buffer])
@@ -149,7 +167,29 @@ class _Nest:
 
     def loop(self) -> Loop:
         """The loop as it is now."""
-        return replace(self.first, body=self.block.items())
+        return replace(self.first, body=self._block.items()) if self._block else self.first
+
+
+class _Joiner:
+    """A loop that looks for a nest to join, with what is known of it."""
+
+    def __init__(self, loop: Loop) -> None:
+        self.loop, self.variable, self.accesses = loop, loop.variable, _Accesses.of(loop)
+
+    @cached_property
+    def fails(self) -> bool:
+        """Tell whether there is a bounds check in it."""
+        return may_fail([self.loop])
+
+    @cached_property
+    def is_parallel(self) -> bool:
+        """Prove that it carries no dependence."""
+        return is_parallel(self.loop)
+
+    @cached_property
+    def is_total(self) -> bool:
+        """Tell whether it only sums up its iterations."""
+        return self.accesses.is_total(self.variable)
 
 
 @dataclass(eq=False)
@@ -163,7 +203,7 @@ class _Part:
     @property
     def fails(self) -> bool:
         """Tell whether there is a bounds check in it."""
-        return self.item.block.fails if isinstance(self.item, _Nest) else isinstance(self.item, Check)
+        return self.item.fails if isinstance(self.item, _Nest) else isinstance(self.item, Check)
 
 
 class _Block:
@@ -192,16 +232,21 @@ class _Block:
 
     def append(self, item: Item, position: int | None = None) -> _Accesses:
         """Add an item at the end, or before others."""
+        part = self.place(item, position)
+        self._grown(part, part.accesses, bound_variables([item]), part.fails)
+        return part.accesses
+
+    def place(self, item: Item, position: int | None = None) -> _Part:
+        """Make an item the part at a position, which is the end if none is given."""
         position = len(self.parts) if position is None else position
-        new = _Nest(item) if isinstance(item, Loop) else item
-        part = _Part(new, new.accesses if isinstance(new, _Nest) else _Accesses.of(new), position)
+        accesses = _Accesses.of(item)
+        part = _Part(_Nest(item, accesses) if isinstance(item, Loop) else item, accesses, position)
         for later in self.parts[position:]:
             later.position += 1
         self.parts.insert(position, part)
-        self._grown(part, part.accesses, bound_variables([item]), may_fail([item]))
         if position == self.beginnings and is_beginning(item):
             self.beginnings += 1
-        return part.accesses
+        return part
 
     def insert(
         self, item: Item, values: Mapping[Variable, Index], fit: Fit | None = None, outermost: bool = False
@@ -224,12 +269,12 @@ class _Block:
         for each in item.body:
             new.add(nest.block.insert(each, inside))
         if not new.is_total(nest.variable):
-            nest.statements += _count(item)
+            nest.statements += len(item.statements)
             nest.forms.add(form(item))
         nest.grown(new.touched)
         if not is_beginning(item):
             self.beginnings = min(self.beginnings, part.position)
-        self._grown(part, new, nest.block.variables, False)
+        self._grown(part, new, nest.inner, False)
         return new
 
     def _grown(self, part: _Part, accesses: _Accesses, variables: set[Variable], fails: bool) -> None:
@@ -243,15 +288,16 @@ class _Block:
         self, item: Loop, values: Mapping[Variable, Index], fit: Fit | None, outermost: bool
     ) -> _Part | None:
         """Find the last nest that a loop may join; an outermost one must share a buffer with it, and fit."""
-        mine = _Accesses.of(item)
+        joiner = _Joiner(item)
+        mine = joiner.accesses
         for part in self._candidates(mine, outermost):
             theirs = part.accesses
             shared = mine.touched.keys() & theirs.touched.keys()
             if isinstance(part.item, _Nest):
                 nest = part.item
-                worth = not outermost or _is_worth_joining(nest.variable, theirs, item.variable, mine, shared)
-                if worth and _may_join(nest, item, mine, values) and (not fit or fit(nest.loop(), item)):
-                    if not outermost or not self._ends_before(nest, item, mine):
+                worth = not outermost or _is_worth_joining(nest, joiner, shared)
+                if worth and _may_join(nest, joiner, values) and (not fit or fit(nest.loop(), item)):
+                    if not outermost or not self._ends_before(nest, joiner):
                         return part
                     self.long |= {nest.first, item}
             if part.fails:
@@ -260,11 +306,11 @@ class _Block:
                 return None  # it reads what the other writes, or writes what the other reads
         return None
 
-    def _ends_before(self, nest: _Nest, item: Loop, mine: _Accesses) -> bool:
+    def _ends_before(self, nest: _Nest, joiner: _Joiner) -> bool:
         """Tell whether a nest is long enough; nothing can follow in it what only sums up its iterations."""
-        if mine.is_total(item.variable):
+        if joiner.is_total:
             return False
-        is_again = nest.first in self.long and form(item) in nest.forms
+        is_again = nest.first in self.long and form(joiner.loop) in nest.forms
         return nest.statements >= (FEW_STATEMENTS if is_again else MAX_STATEMENTS)
 
     def _candidates(self, mine: _Accesses, outermost: bool) -> Iterable[_Part]:
@@ -275,29 +321,23 @@ class _Block:
         return sorted(parts, key=lambda part: -part.position)
 
 
-def _is_worth_joining(
-    there: Variable, theirs: _Accesses, here: Variable, mine: _Accesses, shared: Collection[Buffer]
-) -> bool:
+def _is_worth_joining(nest: _Nest, joiner: _Joiner, shared: Collection[Buffer]) -> bool:
     """Tell whether iterations share a buffer that both loops traverse with an equal stride."""
     return any(
-        _strides(buffer, theirs.touched[buffer], there) & _strides(buffer, mine.touched[buffer], here) - {0}
+        nest.accesses.strides(buffer, nest.variable) & joiner.accesses.strides(buffer, joiner.variable) - {0}
         for buffer in shared
     )
 
 
-def _strides(buffer: Buffer, accesses: Sequence[Indices], variable: Variable) -> set[Size]:
-    return {buffer.flat(indices).coefficient(variable) for indices in accesses}
-
-
-def _may_join(nest: _Nest, item: Loop, mine: _Accesses, values: Mapping[Variable, Index]) -> bool:
-    if nest.variable.extent != item.variable.extent or nest.block.fails or may_fail([item]):
+def _may_join(nest: _Nest, joiner: _Joiner, values: Mapping[Variable, Index]) -> bool:
+    if nest.variable.extent != joiner.variable.extent or nest.fails or joiner.fails:
         return False
-    if nest.is_parallel and not is_parallel(item):
-        spreads = bool(values) and any(isinstance(each, Loop) for each in item.body)
-        if spreads or iterations(item) > MAX_SERIAL_ITERATIONS:
+    if nest.is_parallel and not joiner.is_parallel:
+        spreads = bool(values) and any(isinstance(each, Loop) for each in joiner.loop.body)
+        if spreads or iterations(joiner.loop) > MAX_SERIAL_ITERATIONS:
             return False  # it would keep other statements from threads or vectors
-    trial = {**values, item.variable: index(nest.variable)}
-    joined, theirs = set(trial.values()), nest.accesses
+    trial = {**values, joiner.variable: index(nest.variable)}
+    joined, theirs, mine = set(trial.values()), nest.accesses, joiner.accesses
 
     def meet(there: Sequence[Indices], here: Sequence[Indices]) -> bool:
         moved = [tuple(i.substitute(trial) for i in indices) for indices in here]
@@ -322,10 +362,6 @@ def form(item: Item) -> Hashable:
     if isinstance(item, Loop):
         return item.variable.extent, *map(form, item.body)
     return type(item), *((type(scalar), scalar.dtype) for scalar in scalars(item))
-
-
-def _count(item: Item) -> int:
-    return sum(1 for _ in statements([item]))
 
 
 def _grouped(items: Sequence[Item]) -> list[Kernel]:

@@ -1,4 +1,4 @@
-# SHA-256 of the terms: 37c7446eaaa561cc39c454b3c56c6d1ab9b287bf5c6d3d87d529018768902a7b
+# SHA-256 of the terms: 976bb62996ada4ab488893f33800cfadc0fd3f1665a9a79866b07478d8122032
 """stateful: a model as a torch.nn.Module, emitted by catgrad for PyTorch and its autograd.
 
 Needs PyTorch and nothing else. Weights have the shape [inputs, outputs]: those of torch.nn.Linear are their transposes.
@@ -76,16 +76,16 @@ class Stateful(torch.nn.Module):
         quotient = layer_0_linear_out.sum(dim=0) / 6  # f64[4]
         difference = layer_0_linear_out - quotient  # f64[6,4]
         quotient_1 = (difference * difference).sum(dim=0) / 6  # f64[4]
-        quotient_2 = difference / torch.sqrt(quotient_1 + 1e-05)  # f64[6,4]
+        product = difference * torch.rsqrt(quotient_1 + 1e-05)  # f64[6,4]
         new_1_norm_running_mean = torch.lerp(getattr(self, "1").norm.running_mean, quotient, 0.1)  # f64[4]
         new_1_norm_running_var = torch.lerp(getattr(self, "1").norm.running_var, quotient_1 * 1.2, 0.1)  # f64[4]
         new_1_norm_num_batches_tracked = getattr(self, "1").norm.num_batches_tracked + 1  # i64[]
-        layer_1_norm_out = torch.addcmul(getattr(self, "1").norm.bias, quotient_2, getattr(self, "1").norm.weight)  # f64[6,4]
+        layer_1_norm_out = torch.addcmul(getattr(self, "1").norm.bias, product, getattr(self, "1").norm.weight)  # f64[6,4]
         noise = uniform(self.seed, self.draws, 98024489, (6, 4), torch.float64)  # f64[6,4]
         select = torch.where(noise >= 0.4, layer_1_norm_out * 1.6666666666666667, 0)  # f64[6,4]
-        product = getattr(self, "3").weight @ layer_3_u  # f64[4]
-        new_3_u = torch.tanh(product)  # f64[4]
-        y_hat = select @ getattr(self, "3").weight / (torch.square(product).sum(dim=0) + 0.1)  # f64[6,4]
+        product_1 = getattr(self, "3").weight @ layer_3_u  # f64[4]
+        new_3_u = torch.tanh(product_1)  # f64[4]
+        y_hat = select @ getattr(self, "3").weight / (torch.square(product_1).sum(dim=0) + 0.1)  # f64[6,4]
         new_draws = self.draws + 1  # i64[]
         with torch.no_grad():
             self.draws.copy_(new_draws)
@@ -100,7 +100,7 @@ class Stateful(torch.nn.Module):
         layer_0_linear_out = x @ getattr(self, "0").linear.weight  # f64[6,4]
         total = getattr(self, "1").norm.running_var + 1e-05  # f64[4]
         difference = layer_0_linear_out - getattr(self, "1").norm.running_mean  # f64[6,4]
-        layer_1_norm_out = torch.addcmul(getattr(self, "1").norm.bias, difference / torch.sqrt(total), getattr(self, "1").norm.weight)  # f64[6,4]
+        layer_1_norm_out = torch.addcmul(getattr(self, "1").norm.bias, difference * torch.rsqrt(total), getattr(self, "1").norm.weight)  # f64[6,4]
         product = getattr(self, "3").weight @ getattr(self, "3").u  # f64[4]
         product_1 = layer_1_norm_out @ getattr(self, "3").weight  # f64[6,4]
         y_hat = product_1 / (torch.square(product).sum(dim=0) + 0.1)  # f64[6,4]
