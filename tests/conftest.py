@@ -16,7 +16,7 @@ from hypothesis import settings
 
 from tests.newest_ggml import newest
 
-settings.register_profile("default", deadline=None, max_examples=50, derandomize=True)
+settings.register_profile("default", deadline=None, max_examples=25, derandomize=True)
 settings.register_profile("long", deadline=None, max_examples=1000)
 settings.load_profile("default")
 

@@ -185,6 +185,27 @@ def test_products_of_any_arrangement(left, right, out, sizes, seed):
     np.testing.assert_allclose(found, op.ref(*arrays), rtol=1e-3, atol=1e-4)
 
 
+def padded_sums(images):
+    """Sum each window of 2 × 2 elements of images within margins of zeros."""
+    padded = ops.pad(ops.exp(images), [(0, 0), (1, 1), (1, 1)])
+    batch, height, width = images.shape
+    size = batch, height + 1, width + 1
+    corners = [ops.slice(padded, (0, i, j), size) for i in (0, 1) for j in (0, 1)]
+    return sum(corners[1:], corners[0])
+
+
+def test_a_padded_array_that_one_nest_reads_is_of_one_iteration():
+    images = NdArrayType((5, 6, 7), Dtype.float64)
+    lowered = compile_kernels(function_of(build(padded_sums, [images])), MACHINE)
+    [kernel] = kernels(lowered.steps)
+    assert {buffer.size for buffer, _ in kernel.writes if buffer.space is Space.LOCAL} == {8 * 9}
+    assert planned(lowered).offsets == {}
+    [x] = arrays_of(lowered.function, {}, 0)
+    padded = np.pad(np.exp(x), [(0, 0), (1, 1), (1, 1)])
+    wanted = padded[:, :-1, :-1] + padded[:, :-1, 1:] + padded[:, 1:, :-1] + padded[:, 1:, 1:]
+    np.testing.assert_allclose(run(lowered, x)[0], wanted)
+
+
 def multiplications(function):
     return sum(
         isinstance(s, MatMul)

@@ -8,7 +8,9 @@ from importlib.util import find_spec
 import pytest
 from catgrad.backends.cuda import simulator
 
+from catgrad.backend import get_backend
 from catgrad.errors import UnknownName
+from catgrad.naming import Namer
 
 pytest.importorskip("torch", reason="PyTorch is not installed")
 
@@ -97,3 +99,9 @@ def test_rows_of_a_part_replace_those_before(tmp_path):
     assert {part: machine["gpu"] for part, machine in kept["machines"].items()} == {
         "small": "second", "mlps": "first",
     }  # fmt: skip
+
+
+def test_names_of_workloads_are_none_of_the_target():
+    reserved = get_backend("cuda").dialect.reserved
+    names = [workload.precise_task.name for workload in GPU_WORKLOADS]
+    assert names == [Namer(reserved).fresh(name) for name in names]
