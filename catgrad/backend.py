@@ -214,7 +214,10 @@ class Backend:
         """The Jinja environment of the template folders."""
         import jinja2
 
+        from catgrad.printing.cache import TemplateCache
+
         environment = jinja2.Environment(
+            bytecode_cache=TemplateCache(),
             loader=self._loader(*self.folders),
             undefined=jinja2.StrictUndefined,
             trim_blocks=True,
