@@ -204,6 +204,16 @@ def test_tanh_and_erf_are_odd_and_end_at_1(library, x):
 
 
 @pytest.mark.parametrize("dtype", ["f32", "f64"])
+@pytest.mark.parametrize("name", ["maximum", "minimum"])
+def test_a_constant_does_not_change_a_bit(library, name, dtype):
+    x = np.concatenate([SPECIAL, inputs()[:1000]]).astype({"f32": np.float32, "f64": np.float64}[dtype])
+    found = call(library, f"{name}_beside_0_{dtype}", x)
+    wanted = call(library, f"{name}_{dtype}", x, np.zeros_like(x))
+    np.testing.assert_array_equal(found, wanted)
+    np.testing.assert_array_equal(np.signbit(found), np.signbit(wanted) | (np.isnan(x) & np.signbit(x)))
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
 def test_maximum_minimum_and_sign_keep_nan(library, dtype):
     values = SPECIAL.astype({"f32": np.float32, "f64": np.float64}[dtype])
     x, y = (np.ascontiguousarray(v.ravel()) for v in np.meshgrid(values, values))
