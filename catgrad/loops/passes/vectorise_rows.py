@@ -96,8 +96,8 @@ def _is_fit(rows: Loop, lanes: int, private: set[Buffer]) -> bool:
     if not any(isinstance(s, Accumulate) for s in parts):
         return False  # scalars are as fast one after the other
     places = [array.flat(indices) for s in parts for array, indices in (*s.reads, *s.writes)]
-    if any(size_hint(place.coefficient(rows.variable)) > 2 * MAX_INNER_ITERATIONS for place in places):
-        return False
+    if any(size_hint(place.coefficient(rows.variable)) > MAX_INNER_ITERATIONS for place in places):
+        return False  # the loops may become one over elements side by side, where lanes would gather
     return all(_is_plain(s, rows.variable, private) for s in parts)
 
 
