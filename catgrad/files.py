@@ -1,4 +1,4 @@
-"""Atomic file writes: a file is replaced as a whole, or not at all."""
+"""Atomic file writes: a file is replaced as a whole, or not at all; and where cached files are."""
 
 from __future__ import annotations
 
@@ -23,6 +23,13 @@ RANDOM_BYTES = 8
 
 STRAY_SECONDS = 3600
 """Seconds without a write after which the writer of a temporary file is considered dead."""
+
+
+def user_cache() -> Path:
+    """Return the folder of the user's cached files."""
+    import platformdirs
+
+    return Path(platformdirs.user_cache_dir("catgrad", appauthor=False))
 
 
 def write_atomically(path: Path, blocks: Iterable[bytes]) -> None:

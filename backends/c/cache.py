@@ -11,10 +11,8 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from pathlib import Path
 
-import platformdirs
-
 from catgrad.errors import ArtifactError
-from catgrad.files import reason, write_atomically
+from catgrad.files import reason, user_cache, write_atomically
 
 
 def cached(
@@ -41,7 +39,7 @@ def cached(
 def cache_folder() -> Path:
     """Return the folder of cached libraries: $CATGRAD_CACHE, or the user's cache."""
     chosen = os.environ.get("CATGRAD_CACHE")
-    folder = Path(chosen) if chosen else Path(platformdirs.user_cache_dir("catgrad", appauthor=False)) / "c"
+    folder = Path(chosen) if chosen else user_cache() / "c"
     return folder.absolute()
 
 

@@ -10,8 +10,9 @@ from contextlib import suppress
 from pathlib import Path
 
 import jinja2
-import platformdirs
 from jinja2.bccache import Bucket
+
+from catgrad.files import user_cache, write_atomically
 
 DIGEST_BYTES = 32
 """Bytes before the code in a file: SHA-256 of the code, of the template and of the versions that made it."""
@@ -34,16 +35,13 @@ class TemplateCache(jinja2.BytecodeCache):
     def dump_bytecode(self, bucket: Bucket) -> None:
         """Write the code of a template, which other processes may do at the same time."""
         code, file = marshal.dumps(bucket.code), _file(bucket)
-        temporary = file.with_suffix(f".{os.getpid()}")
         with suppress(OSError):
             file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            temporary.write_bytes(_digest(bucket, code) + code)
-            os.replace(temporary, file)
+            write_atomically(file, [_digest(bucket, code), code])
 
 
 def _file(bucket: Bucket) -> Path:
-    chosen = os.environ.get("CATGRAD_CACHE") or platformdirs.user_cache_dir("catgrad", appauthor=False)
-    return Path(chosen) / "templates" / bucket.key
+    return Path(os.environ.get("CATGRAD_CACHE") or user_cache()) / "templates" / bucket.key
 
 
 def _digest(bucket: Bucket, code: bytes) -> bytes:

@@ -39,7 +39,7 @@ def transformer(model) -> Task:
 
 def of_torch() -> Task:
     """Import one block of the vision transformer."""
-    pytest.importorskip("torch")
+    pytest.importorskip("torch", reason="PyTorch is not installed")
     from examples import vit
 
     return vit.task(vit.imported(1), 10)

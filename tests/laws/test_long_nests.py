@@ -26,7 +26,7 @@ BATCH, WIDTH = NdArrayType((32,)), NdArrayType((16,))
 MACHINES = st.sampled_from([VECTORS, SCALARS])
 expanded = Expand(has)
 
-needs_c = pytest.mark.skipif(bool(cannot("c")), reason="target c cannot run")
+needs_c = pytest.mark.skipif(bool(cannot("c")), reason=f"target c: {cannot('c')}")
 
 
 def chain(count):

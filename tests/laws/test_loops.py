@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from catgrad.backends.c.machine import MACHINE
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
@@ -14,10 +15,11 @@ from catgrad.backend import TOLERANCE
 from catgrad.errors import ShapeError
 from catgrad.functors import Expand, reverse
 from catgrad.loops.compile import canonical, compile_kernels
-from catgrad.loops.ir.nest import statements
+from catgrad.loops.ir.nest import Loop, loops, statements
 from catgrad.loops.ir.steps import conditions, kernels
 from catgrad.loops.passes import contract_arrays, vectorise_rows
 from catgrad.loops.reference import run
+from catgrad.ops.batch_norm import moments
 from catgrad.programs.program import evaluate
 from catgrad.programs.program import lower as straight
 from catgrad.testing import Case, draw_arrays, operation_cases
@@ -250,3 +252,17 @@ def test_loads_are_not_hoisted_out_of_loops_without_iterations():
     lowered = compile_kernels(function_of(term), VECTORS).map_kernels(VECTORS.finish)
     [found] = run(lowered, np.zeros(0, np.float32), np.int64(3))
     assert found.shape == (0,)
+
+
+def test_lanes_do_not_gather_from_long_rows():
+    """Channels of 8 × 8 elements are as long as vectors: lanes along them are contiguous."""
+    images = NdArrayType((16, 256, 8, 8))
+    lowered = compile_kernels(function_of(build(lambda x: moments(x)[1], [images])), MACHINE)
+    innermost = [
+        loop
+        for kernel in kernels(lowered.steps)
+        for loop in loops(kernel.body)
+        if not any(isinstance(item, Loop) for item in loop.body)
+    ]
+    strides = {buffer.stride(at, loop.variable) for loop in innermost for buffer, at in loop.reads}
+    assert strides <= {0, 1}

@@ -4,22 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from catgrad.backends.c.machine import MACHINE
 
 from catgrad import NdArrayType, build, emit, ops
 from catgrad.backend import get_backend
-from catgrad.functors import Expand
 from catgrad.learn.layers import dense, sequential, sigmoid, tanh
 from catgrad.learn.losses import mse
 from catgrad.learn.optimisers import sgd
 from catgrad.learn.task import Task
-from catgrad.loops.compile import compile_kernels
-from catgrad.loops.ir.nest import Loop, loops
-from catgrad.loops.ir.steps import kernels
-from catgrad.ops.batch_norm import moments
-from catgrad.programs.program import evaluate, lower
+from catgrad.programs.program import evaluate
 from catgrad.testing import draw_arrays, run_on
-from tests.kernels import has, prepared
 
 pytestmark = pytest.mark.skipif(bool(get_backend("c").missing()), reason="there is no C compiler")
 
@@ -49,18 +42,3 @@ def test_rows_along_either_axis_of_a_square():
     term, arrays = build(both, [x]), draw_arrays([x])
     for found, wanted in zip(run_on(get_backend("c"), term, *arrays), evaluate(term, *arrays), strict=True):
         np.testing.assert_allclose(found, wanted, rtol=1e-4)
-
-
-def test_lanes_do_not_gather_from_long_rows():
-    """Channels of 8 × 8 elements are as long as vectors: lanes along them are contiguous."""
-    images = NdArrayType((16, 256, 8, 8))
-    term = Expand(has)(build(lambda x: moments(x)[1], [images]))
-    lowered = compile_kernels(prepared(lower(term)), MACHINE)
-    innermost = [
-        loop
-        for kernel in kernels(lowered.steps)
-        for loop in loops(kernel.body)
-        if not any(isinstance(item, Loop) for item in loop.body)
-    ]
-    strides = {buffer.stride(at, loop.variable) for loop in innermost for buffer, at in loop.reads}
-    assert strides <= {0, 1}

@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import platformdirs
-
 from catgrad.errors import ToolError
+from catgrad.files import user_cache
 from catgrad.tools import Executable, Tool, version_in
 
 from ... import templates
@@ -71,8 +70,7 @@ def missing(vm: str = "vanilla") -> str | None:
 
 def packages_folder() -> Path:
     """Return the folder of node_modules: $CATGRAD_SCRATCH, or one in the user's cache."""
-    cache = platformdirs.user_cache_dir("catgrad", appauthor=False)
-    return Path(os.environ.get("CATGRAD_SCRATCH") or f"{cache}/scratch").absolute()
+    return Path(os.environ.get("CATGRAD_SCRATCH") or user_cache() / "scratch").absolute()
 
 
 class Node(JsonProcess):

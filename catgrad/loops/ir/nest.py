@@ -242,7 +242,7 @@ class Loop(Body):
     """Items repeated for each value of a variable for which the conditions hold.
 
     One that `begins` starts a new nest: it is not fused with an earlier one. A team that runs an iteration
-    has this number of `threads`. A loop does not change: passes ask again and again what is in it.
+    has this number of `threads`. What is in a loop does not change: passes ask for it again and again.
     """
 
     variable: Variable

@@ -79,25 +79,24 @@ class Buffer:
         """The buffer in whose memory it lies: the one it aliases, or itself."""
         return self.alias or self
 
+    @cached_property
+    def strides(self) -> list[tuple[int, Size]]:
+        """The axes that are stored, innermost first, each with its stride."""
+        found, stride = list[tuple[int, Size]](), 1
+        for axis in reversed(self.order):
+            found.append((axis, stride))
+            stride = stride * self.type.shape[axis]  # type: ignore[assignment]
+        return found
+
     def flat(self, indices: tuple[Index, ...]) -> Index:
         """Compute the offset of an element: Σ indexₐ · strideₐ."""
-        parts = list[tuple[Index, Size]]()
-        stride: Size = 1
-        for axis in reversed(self.order):
-            parts.append((indices[axis], stride))
-            stride = stride * self.type.shape[axis]
-        return combined(parts)
+        return combined((indices[axis], stride) for axis, stride in self.strides)
 
     def stride(self, indices: tuple[Index, ...], variable: Variable) -> Size:
         """Compute the factor of a variable in the offset of an element."""
         if any(isinstance(atom, Modulo) for place in indices for atom, _ in place.terms):
             return self.flat(indices).coefficient(variable)  # a quotient may make it whole
-        total: Size = 0
-        stride: Size = 1
-        for axis in reversed(self.order):
-            total = total + indices[axis].coefficient(variable) * stride
-            stride = stride * self.type.shape[axis]
-        return total
+        return sum(indices[axis].coefficient(variable) * stride for axis, stride in self.strides)
 
 
 class Scalar:

@@ -111,13 +111,13 @@ class Expressions:
         if i not in self._reached:
             self._reached.add(i)
             self.reach = largest(self.reach, index_bound(i))
-        runs = _runs(i.terms) if self.factored else [i.terms]
+        runs = _runs(i.terms) if self.factored else [[term] for term in i.terms]
         return self._sum([*(term for run in runs for term in self._run(run)), *self._terms(i.constant)])
 
     def _run(self, terms: Sequence[tuple[Atom, Size]]) -> Iterator[Term]:
         """Terms of an index; those of an axis of several variables as the product of a sum and a stride."""
         strides = [c for _, c in terms]
-        stride = strides[0] if self.factored and strides.count(strides[0]) > 1 else 1
+        stride = strides[0] if strides.count(strides[0]) > 1 else 1
         if stride == 1:
             yield from (self._product(atom, c) for atom, c in terms)
         else:
