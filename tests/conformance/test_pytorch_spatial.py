@@ -128,7 +128,9 @@ def test_max_pool(target, case, ties):
 @on_targets
 def test_max_pool_of_padding_alone(target):
     """The maximum of no element is -∞, and no element has its gradient: the window is before and after the image."""
-    term = reverse(build(lambda x: ops.max_pool(x, (2,), (1,), (1,), (2,)), [NdArrayType((2, 1, 1), Dtype.float64)]))
+    term = reverse(
+        build(lambda x: ops.max_pool(x, (2,), (1,), (1,), (2,)), [NdArrayType((2, 1, 1), Dtype.float64)])
+    )
     x, dy = normal((2, 1, 1), (2, 1, 1))
     for y, dx in (evaluate(term, x, dy), run_on(get_backend(target), term, x, dy)):
         np.testing.assert_array_equal(y, np.full((2, 1, 1), -np.inf))
