@@ -127,7 +127,7 @@ def test_max_pool(target, case, ties):
 
 @on_targets
 def test_max_pool_of_padding_alone(target):
-    """The maximum of no element is -∞, and no element has its gradient: the window is before and after the image."""
+    """The maximum of no element is -∞, and no element has its gradient."""
     term = reverse(
         build(lambda x: ops.max_pool(x, (2,), (1,), (1,), (2,)), [NdArrayType((2, 1, 1), Dtype.float64)])
     )
