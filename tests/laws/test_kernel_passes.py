@@ -11,8 +11,9 @@ from catgrad import Dtype, NdArrayType, build, ops
 from catgrad.functors import Expand, reverse
 from catgrad.loops.compile import compile_kernels
 from catgrad.loops.ir.dense_stores import densely_stored, initialised
+from catgrad.loops.ir.dependence import verify
 from catgrad.loops.ir.index import Index, Variable, index
-from catgrad.loops.ir.nest import Accumulate, Kernel, Loop, Sort, Store, loops, nested, statements
+from catgrad.loops.ir.nest import Accumulate, Axis, Kernel, Loop, Sort, Store, loops, nested, statements
 from catgrad.loops.ir.scalar import Buffer, Compute, Load, Number, Space, number
 from catgrad.loops.ir.steps import Lowered, kernels
 from catgrad.loops.machine import Machine
@@ -21,6 +22,7 @@ from catgrad.loops.passes.expand_sorts import expand_sorts
 from catgrad.loops.passes.fold_constants import fold_constants
 from catgrad.loops.passes.forward_substitute import forward_substitute
 from catgrad.loops.passes.interchange_sums import interchange_sums
+from catgrad.loops.passes.parallelise import parallelise
 from catgrad.loops.passes.reassociate import reassociate_products
 from catgrad.loops.passes.rename_registers import rename_registers
 from catgrad.loops.passes.unroll import unroll
@@ -230,6 +232,20 @@ def test_sums_that_read_earlier_ones_are_not_interchanged(carried, first):
     arrays = [np.arange(9.0), np.arange(9.0) + 1, np.zeros(9)]
     changed = transformed(lowered, lambda items: interchange_sums(items, 2))
     assert_same(run_in_order(changed, arrays), run_in_order(lowered, arrays))
+
+
+@pytest.mark.parametrize("carried", [False, True])
+def test_threads_share_the_outermost_loops_that_carry_no_dependence(carried):
+    """A sum over n that is added up in y is computed by threads within the loop over n."""
+    n, i, j = Variable(4), Variable(512), Variable(512)
+    x, y = (Buffer(name, NdArrayType((4, 512, 512))) for name in "xy")
+    place = index(0) if carried else index(n)
+    add = Accumulate(y, (place, index(i), index(j)), Add(), Load(x, (index(n), index(i), index(j))))
+    kernel = parallelise(Kernel([Loop(n, [Loop(i, [Loop(j, [add])])])]), Machine((), threads=True))
+    verify(kernel)
+    assert [loop.variable for loop in loops(kernel.body) if loop.axis is Axis.PARALLEL] == [
+        i if carried else n
+    ]
 
 
 @pytest.mark.parametrize("strip", range(1, 6))

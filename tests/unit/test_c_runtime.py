@@ -398,14 +398,18 @@ def test_products_of_nested_axes_are_exact(library, name, data, rows, columns, a
     np.testing.assert_array_equal(c, expected)
 
 
-def test_products_of_nested_axes_have_the_same_bits_for_any_number_of_threads(library):
-    windows = ((16, 3, 3), 1, 2), ((17, 19), 1, 3)
+CHANNELS, WINDOWS, IMAGE = ((16,), 1, 0), ((16, 3, 3), 1, 2), ((17, 19), 1, 3)
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "depths"),
+    [(CHANNELS, IMAGE, (((144,), 1, 0), WINDOWS)), (WINDOWS, CHANNELS, (IMAGE, ((323,), 1, 0)))],
+    ids=["threads have columns", "threads have rows"],
+)
+def test_products_of_nested_axes_have_the_same_bits_for_any_number_of_threads(library, rows, columns, depths):
     results = []
     for threads in (1, 2, 3, 7):
         library.set_threads(threads)
-        depths = ((144,), 1, 0), windows[0]
-        results.append(
-            nested_product(library, "gemm_nested_f32", ((16,), 1, 0), windows[1], depths, True, True)[0]
-        )
+        results.append(nested_product(library, "gemm_nested_f32", rows, columns, depths, True, True)[0])
     for other in results[1:]:
         assert np.array_equal(results[0], other)

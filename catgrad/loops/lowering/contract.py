@@ -12,7 +12,7 @@ from catgrad.loops.ir.nest import size_hint
 MIN_PRODUCT_WORK = 2**14
 """Multiplications of a contraction below which plain loops compute it."""
 
-MIN_DEPTH = 64
+MIN_DEPTH = 256
 """Terms of the sums of one product, from which further summed labels are looped over."""
 
 MAX_NESTED_AXES = 6

@@ -1,4 +1,4 @@
-"""Parallelisation: threads share outermost loops that carry no dependence, where there is enough work."""
+"""Parallelisation: threads share the outermost loops that carry no dependence, where there is enough work."""
 
 from __future__ import annotations
 
@@ -17,13 +17,21 @@ VECTOR_SPEEDUP = 8
 
 
 def parallelise(kernel: Kernel, machine: Machine) -> Kernel:
-    """Mark the outermost loops that threads share."""
-    if not machine.threads:
-        return kernel
-    return Kernel([
-        replace(item, axis=Axis.PARALLEL) if isinstance(item, Loop) and _is_worth_sharing(item) else item
-        for item in kernel.body
-    ])  # fmt: skip
+    """Mark the outermost loops that threads share, also within loops that carry a dependence."""
+    return Kernel([*map(_shared, kernel.body)]) if machine.threads else kernel
+
+
+def _shared(item: Item) -> Item:
+    if not isinstance(item, Loop):
+        return item
+    if _is_worth_sharing(item):
+        return replace(item, axis=Axis.PARALLEL)
+    return replace(item, body=[x if _is_innermost(x) else _shared(x) for x in item.body])
+
+
+def _is_innermost(item: Item) -> bool:
+    """Tell whether an item is a loop for vectors rather than for threads."""
+    return isinstance(item, Loop) and not any(isinstance(x, (Loop, MatMul)) for x in item.body)
 
 
 def _is_worth_sharing(loop: Loop) -> bool:

@@ -285,14 +285,14 @@ class KernelPrinter:
         return Versions(farthest, tuple(check), self._for(loop, depth), fast)
 
     def _for(self, loop: Loop, depth: int) -> For:
-        self.in_parallel |= loop.axis is Axis.PARALLEL
+        outside, self.in_parallel = self.in_parallel, self.in_parallel or loop.axis is Axis.PARALLEL
         name, extent = self._counted(loop.variable, depth), self.expressions.size(loop.variable.extent)
         vector = loop.axis is Axis.VECTOR
         sums = {s.buffer: self._reduction(s) for s in vector_sums(loop, self.first) or ()} if vector else {}
         self.reductions = sums
         lines = self._guarded(loop, depth + 1)
         self.reductions = {}
-        self.in_parallel &= depth > 0
+        self.in_parallel = outside
         return For(name, extent, lines, loop.axis, tuple(sums.values()), loop.variable.step)
 
     def _tile_product(self, loop: Loop) -> TileProduct:
