@@ -13,10 +13,10 @@ class Options:
     """Options of the emitted library.
 
     `weights` is a safetensors or GGUF file whose arrays are also written as constants into a header. `openmp`
-    has it built with threads, as many as OMP_NUM_THREADS says. `memory` is the most bytes that the workspace
-    of a training step may have; values are recomputed, and the batch is split, until it fits. For this the
-    size of a symbolic `batch` must be known; 0 leaves either open. With `mpi` there is also a program that
-    trains by processes that share the rows of each batch.
+    has it built with threads, as many as OMP_NUM_THREADS says, in loops at most 16. `memory` is the most
+    bytes that the workspace of a training step may have; values are recomputed, and the batch is split, until
+    it fits. For this the size of a symbolic `batch` must be known; 0 leaves either open. With `mpi` there is
+    also a program that trains by processes that share the rows of each batch.
 
     Raises: OptionError for another value
     """

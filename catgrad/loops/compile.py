@@ -41,12 +41,12 @@ def canonical(function: Function, machine: Machine, in_place: Mapping[int, int] 
     return body.finished(arguments, in_place or {})
 
 
-def _source(array: Buffer, prefix: Indices = ()) -> Source:
+def _source(array: Buffer) -> Source:
     loads: dict[Indices, Load] = {}
 
     def at(indices: Indices) -> Scalar:
         if indices not in loads:
-            loads[indices] = Load(array, (*prefix, *indices))
+            loads[indices] = Load(array, indices)
         return loads[indices]
 
     return at

@@ -44,11 +44,11 @@ class Machine:
     """A machine that kernels are scheduled for, and the passes that fit kernels to it.
 
     `passes` run on whole functions, in this order; `kernel_passes` on each kernel that differs from all
-    others, for a language prints equal kernels once. `lanes` is the width of vectors in elements of 32 bits,
+    others, as equal kernels are printed once. `lanes` is the width of vectors in elements of 32 bits,
     1 if there are none. `threads` share parallel loops. If a machine `multiplies_matrices`, contractions of
     enough work are matrix products rather than reductions. With `float64_sums`, a sum of floats is formed in
     float64 and rounded at its end, as suits languages whose numbers are float64 anyway. With `locals_once`,
-    the arrays of a kernel's own are declared at its beginning, because each declaration costs. A machine that
+    a kernel declares its own arrays at its beginning, because each declaration costs. A machine that
     `gathers` has a thread for each element: folds, pads and concatenations compute each where it lies, rather
     than add or copy parts one after the other. With `tensor_floats`, factors of products of float32 are
     rounded to 11 bits, for tensor cores to multiply. If a machine `tiles_attention`, attention is a step,

@@ -30,7 +30,10 @@ MAX_LOCAL_BYTES = 2**14
 
 @dataclass
 class Plan:
-    """Offsets of arrays in the workspace, in bytes; its size, those `alive` in each step, the peak.
+    """Offsets of arrays in the workspace, in bytes, and its `size`.
+
+    `alive` has the bytes of the arrays that are alive in each step; `least`, the greatest of these, is a
+    lower bound of `size`.
 
     `scratch` are offsets in memory private to each thread, for kernels that need it. What a kernel's matrix
     products pack goes to `packed`, behind its own arrays; it needs `scratch_sizes` in all.

@@ -122,6 +122,14 @@ def test_calls_from_cpp(folder, tmp_path):
     assert done.stdout == "no such file: the file cannot be opened\n"
 
 
+@pytest.mark.skipif(not shutil.which("make"), reason="no make on this machine")
+def test_make_debug_has_the_flags_of_its_options(tmp_path):
+    batch, width = NdArrayType((Dim("batch"),)), NdArrayType((64,))
+    emit(Task(layers.dense(batch, width, width), sgd(0.1), mse, "wide"), "c", openmp=True).write(tmp_path)
+    built("make", "debug", cwd=tmp_path)
+    assert run(tmp_path / "build/debug/train", "--help").returncode == 0
+
+
 USER = """\
 cmake_minimum_required(VERSION 3.18)
 project(user C)

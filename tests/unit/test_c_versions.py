@@ -10,7 +10,7 @@ import pytest
 from catgrad import Dim, Functions, NdArrayType, build, emit, ops
 from catgrad.loops.ir.index import Variable, index
 from catgrad.loops.ir.nest import Axis, Let, Loop, Store
-from catgrad.loops.ir.scalar import Buffer, Compute, Load, Space
+from catgrad.loops.ir.scalar import Bounds, Buffer, Compute, Load, Masked, Space
 from catgrad.loops.printing.versions import near
 from catgrad.ops.transcendental import Cos, Sin
 from catgrad.types import Dtype
@@ -51,6 +51,22 @@ def test_an_element_does_not_depend_on_how_far_others_are(program, far):
     np.testing.assert_allclose(after[1], exact, rtol=1e-6, atol=3e-7)
 
 
+@NEEDS_C
+@pytest.mark.parametrize("far", [0.5, 1e8])
+def test_sines_of_padded_and_of_joined_arrays(far):
+    def joined(x, z):
+        return ops.pad(ops.sin(x), [(2, 2)]) * z + ops.concat([ops.sin(x), ops.cos(ops.slice(x, (0,), (4,)))])
+
+    term = build(joined, [NdArrayType((60,)), ROW])
+    rng = np.random.default_rng(0)
+    x, z = rng.normal(size=60).astype(np.float32), rng.normal(size=64).astype(np.float32)
+    x[30] = far
+    [found] = emit(Functions({"joined": term}, "joined"), "c").load().joined(x, z)
+    exact = x.astype(float)
+    expected = np.pad(np.sin(exact), 2) * z + np.concatenate([np.sin(exact), np.cos(exact[:4])])
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+
+
 X, Y = Buffer("x", ROW), Buffer("y", ROW)
 ONE = Buffer("x_value", NdArrayType(()), Space.REGISTER)
 I = Variable(64)
@@ -73,6 +89,17 @@ def test_a_check_computes_the_registers_that_arguments_need():
     assert version.lets == (let,)
     assert [argument.buffer for argument in version.arguments] == [ONE]
     assert version.loop.body[-1].scalar.op.macro == "NearSin"
+
+
+def test_a_check_reads_elements_of_which_some_do_not_exist_under_their_conditions():
+    conditions = (Bounds(index(I) + (-2), 60, True, True),)
+    inside, outside = Load(X, (index(I) + (-2),)), Load(Y, (index(I),))
+    masked = Masked(conditions, sine(inside), sine(outside))
+    version = near(loop(Store(Y, (index(I),), masked)), (Sin,))
+    first, second = version.arguments
+    assert (first.conditions, first.inside) == (conditions, inside)
+    assert (second.conditions, second.outside) == (conditions, outside)
+    assert version.loop.body[-1].scalar.conditions == conditions
 
 
 def test_an_argument_that_the_loop_has_written_has_no_version():

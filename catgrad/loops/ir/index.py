@@ -55,7 +55,7 @@ Atom = Variable | Quotient | Modulo | Read
 class Index:
     """constant + Σ coefficient · atom, of atoms that are not negative.
 
-    Division is exact in this form: `Quotient` and `Modulo` occur only where a variable is split.
+    Terms that a divisor divides are taken out of `Quotient` and `Modulo`, if the rest is proved not negative.
     """
 
     terms: tuple[tuple[Atom, Size], ...] = ()
@@ -151,7 +151,7 @@ def combined(parts: Iterable[tuple[Index, Size]]) -> Index:
 
 
 def extent(atom: Atom) -> Size:
-    """Return the number of values that an atom may have."""
+    """Bound the values of an atom, whatever the symbols are: each is less than this size."""
     if isinstance(atom, Modulo):
         return atom.divisor
     if isinstance(atom, Quotient):

@@ -202,7 +202,7 @@ class IndexValue(Scalar):
 
 @dataclass(frozen=True)
 class Bounds:
-    """The condition 0 ≤ index < size; a side that always holds is not tested."""
+    """The condition 0 ≤ index < size, of which only the sides marked `below` and `above` are tested."""
 
     index: Index
     size: Size

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
 
 from catgrad.functors.reverse import Reversed
 from catgrad.loops.ir.nest import size_hint
-from catgrad.loops.lowering.index_maps import AFFINE_VIEWS, GENERATORS, VIEWS, Source
+from catgrad.loops.lowering.index_maps import AFFINE_VIEWS, GENERATORS, VIEWS
 from catgrad.ops.attention import Attention
 from catgrad.ops.contract import Contract
 from catgrad.ops.gather import Gather
@@ -40,8 +39,8 @@ class Choice:
     contractions that windows alone read are `folded`: summed where these are.
     """
 
-    def __init__(self, function: Function, given: Mapping[int, Source], gathers: bool = False) -> None:
-        self.function, self.given, self.gathers = function, given, gathers
+    def __init__(self, function: Function, gathers: bool = False) -> None:
+        self.function, self.gathers = function, gathers
         self.producer = {v: apply for apply in function.body for v in apply.outputs}
         self.orders: dict[int, tuple[int, ...]] = {}
         # Each result of the same numbers is filled with them, not one copied to the others.

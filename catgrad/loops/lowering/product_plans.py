@@ -38,7 +38,7 @@ Plan = tuple[Operand, Operand, Labels, Form]
 """Left and right operand, the order of the result's labels, and which of them are rows and columns."""
 
 
-def plans(op: Contract, stages: Stages, apply: Apply, sizes: Mapping[int, Size]) -> list[Plan]:
+def best_plan(op: Contract, stages: Stages, apply: Apply, sizes: Mapping[int, Size]) -> Plan | None:
     """Find the best way to compute a contraction as matrix products, if there is one."""
     x, y = (
         Operand(value, labels, _strides(stages, value, labels))
@@ -55,7 +55,7 @@ def plans(op: Contract, stages: Stages, apply: Apply, sizes: Mapping[int, Size])
         for order in dict.fromkeys(filter(None, orders)):
             found += _arranged(op, left, right, order, sizes)
     found = [plan for plan in found if plan[3].work(sizes) >= MIN_PRODUCT_WORK and _is_wide(plan[3], sizes)]
-    return sorted(found, key=lambda plan: _cost(plan, liked, sizes))[:1]
+    return min(found, key=lambda plan: _cost(plan, liked, sizes), default=None)
 
 
 def _is_wide(form: Form, sizes: Mapping[int, Size]) -> bool:

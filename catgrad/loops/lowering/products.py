@@ -11,7 +11,7 @@ from catgrad.loops.ir.scalar import Compute, Load, Scalar
 from catgrad.loops.ir.steps import Product
 from catgrad.loops.lowering.contract import MIN_PRODUCT_WORK, Form
 from catgrad.loops.lowering.index_maps import Indices, Source
-from catgrad.loops.lowering.product_plans import Labels, Operand, plans
+from catgrad.loops.lowering.product_plans import Labels, Operand, best_plan
 from catgrad.loops.lowering.rules import Stages, stage
 from catgrad.ops.arithmetic import Add
 from catgrad.ops.arithmetic import Multiply as Times
@@ -36,7 +36,8 @@ def _(op: Contract, stages: Stages, apply: Apply, position: int) -> None:
         and floating
         and size_hint(product(tuple(kept.values()))) >= MIN_PRODUCT_WORK
     ):
-        for plan in plans(op, stages, apply, kept):
+        plan = best_plan(op, stages, apply, kept)
+        if plan is not None:
             _multiply(stages, apply.outputs[0], op.out, sizes, *plan)
             return
     _add_products(op, stages, apply, sizes)

@@ -36,7 +36,7 @@ class Stages:
     def __init__(self, function: Function, given: Mapping[int, Source], machine: Machine) -> None:
         self.function, self.types, self.machine = function, function.types, machine
         self.elements = Elements(function, given)
-        self.choice = Choice(function, given, machine.gathers)
+        self.choice = Choice(function, machine.gathers)
         self.arrays: dict[int, Buffer] = {}
         self.steps: list[Step] = []
         self.checks: list[Step] = []
@@ -130,7 +130,7 @@ def places(axes: Axes) -> Indices:
 
 
 def regular(shape: Sequence[Size], element: Callable[[Indices], Scalar]) -> tuple[Axes, Scalar]:
-    """Variables for the axes of a shape, as many as it takes for no index to be divided if it can be so."""
+    """Make variables for each axis, split where indices would be divided, and the element at them."""
     axes: Axes = [[Variable(size)] for size in shape]
     scalar = element(places(axes))
     while (cut := _cut(scalar, axes)) is not None:
@@ -166,7 +166,7 @@ def _cut(scalar: Scalar, axes: Axes) -> tuple[int, Size] | None:
 
 
 def _indices(scalar: Scalar) -> list[Index]:
-    """All indices of what a scalar reads, those within divisions included."""
+    """List the indices of the elements that a scalar reads, and those that it computes with."""
     found: list[Index] = []
     for node in scalar.nodes():
         found += node.indices if isinstance(node, Load) else ()

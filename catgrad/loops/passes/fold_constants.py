@@ -35,4 +35,4 @@ def _decided(bounds: Bounds) -> bool | None:
     index, size = bounds.index, bounds.size
     if index.terms or not isinstance(index.constant, int) or not isinstance(size, int):
         return None
-    return 0 <= index.constant < size
+    return (not bounds.below or index.constant >= 0) and (not bounds.above or index.constant < size)

@@ -307,7 +307,10 @@ class _Block:
         return None
 
     def _ends_before(self, nest: _Nest, joiner: _Joiner) -> bool:
-        """Tell whether a nest is long enough; nothing can follow in it what only sums up its iterations."""
+        """Tell whether a nest is long enough to end before a loop.
+
+        A loop that only sums over the iterations always joins: nothing that reads its sums can follow.
+        """
         if joiner.is_total:
             return False
         is_again = nest.first in self.long and form(joiner.loop) in nest.forms
@@ -358,7 +361,7 @@ def iterations(item: Item) -> int:
 
 
 def form(item: Item) -> Hashable:
-    """Return the form of an item: the extents of its loops, and the operations of its statements."""
+    """Return the form of an item: the extents of its loops, and the kinds and dtypes of the scalars in it."""
     if isinstance(item, Loop):
         return item.variable.extent, *map(form, item.body)
     return type(item), *((type(scalar), scalar.dtype) for scalar in scalars(item))

@@ -162,11 +162,11 @@ class _Schedule:
         return [begin, *nested([order[0]], iteration), Store(r.buffer, r.indices, last)]
 
 
-def reduced_serially(r: Reduce, float64_sums: bool = False) -> list[Item]:
+def reduced_serially(r: Reduce) -> list[Item]:
     """Write one reduction as a loop around an accumulation."""
     if isinstance(r.op, ArgMax | ArgMin):
         return _index_of_extremum(r, (), r.op)
-    return _Schedule(r, (), float64_sums).one_by_one()
+    return _Schedule(r, (), False).one_by_one()
 
 
 def index_by_reductions(r: Reduce) -> list[Item]:

@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from catgrad.loops.ir.nest import Item, Let, Loop, Rewriter
-from catgrad.loops.ir.scalar import Buffer, Compute, Scalar
+from catgrad.loops.ir.scalar import Buffer, Compute, Masked, Scalar, number
 from catgrad.terms.op import Op
 from catgrad.types import Dtype
 
@@ -78,8 +78,19 @@ class _Nearer(Rewriter):
         self.ops, self.arguments = tuple(ops), list[Scalar]()
 
     def _changed(self, old: Scalar) -> Scalar:
+        if isinstance(old, Masked):
+            return self._masked(old)
         new = super()._changed(old)
         if isinstance(old, Compute) and isinstance(old.op, self.ops) and old.dtype.wide is Dtype.float32:
             self.arguments += [x for x in old.operands if x not in self.arguments]
             return Compute(Near(old.op), old.dtype, new.operands)  # type: ignore[arg-type]
+        return new
+
+    def _masked(self, old: Masked) -> Masked:
+        """Collect the arguments of each side under its conditions: elsewhere they may not exist."""
+        inside, outside = _Nearer(self.ops), _Nearer(self.ops)
+        new = Masked(old.conditions, inside.scalar(old.inside), outside.scalar(old.outside))
+        zero = number(0, Dtype.float32)
+        self.arguments += [Masked(old.conditions, x, zero) for x in inside.arguments]
+        self.arguments += [Masked(old.conditions, zero, x) for x in outside.arguments]
         return new

@@ -73,7 +73,7 @@ def _fuse(rewriter: Rewriter, op: Op, inputs: Values) -> int | None:
 
 
 def _subtract(rewriter: Rewriter, op: Op, inputs: Values) -> int | None:
-    """X + -y = x - y and 0 - x = -x."""
+    """Rewrite x + -y to x - y, x - -y to x + y, and 0 - x to -x."""
     if isinstance(op, Add):
         for kept, other in (inputs, inputs[::-1]):
             if isinstance(rewriter.op(other), Negate):
@@ -119,7 +119,7 @@ def _broadcast_late(rewriter: Rewriter, op: Op, inputs: Values) -> int | None:
 
 
 def _before(copy: Broadcast, value: int, rewriter: Rewriter) -> int:
-    """Return the value that `copy` would broadcast to get `value`, if there is one."""
+    """Return a value that `copy` broadcasts to `value`; a constant is made smaller."""
     op = rewriter.op(value)
     if isinstance(op, Constant):
         shape = without(copy.shape, copy.axes)

@@ -112,6 +112,20 @@ static bool ends_failed_captures()
     return is_done;
 }
 
+// An error of CUDA is returned by the call that fails, and not by the next one, which succeeds.
+static bool returns_errors_once()
+{
+    arena a(line_workspace_bytes(BATCH));
+    line_graph graph;
+    // The default stream cannot be captured.
+    const int code = line_graph_create(&graph, &a.state_table, &a.buffer_table, &a.parameter_table, BATCH, a.x, a.y, a.losses, a.workspace, nullptr);
+    const int next = line_predict(&a.parameter_table, BATCH, a.x, a.y_hat, a.workspace, nullptr);
+    if (code <= LINE_CUDA || next != LINE_OK) {
+        return std::printf("graph_create returns %d, and predict %d\n", code, next), false;
+    }
+    return true;
+}
+
 // Arrays must begin at multiples of 16 bytes, if all those in a sequence of batches do.
 static bool checks_alignment()
 {
@@ -135,5 +149,5 @@ int main()
     good &= CAPTURED("update", line_update(state, parameters, gradients, w, s));
     good &= CAPTURED("step", line_step(state, buffers, parameters, BATCH, a.x, a.y, a.losses, w, s));
     good &= CAPTURED("step_many", line_step_many(state, buffers, parameters, BATCH, 2, a.x, a.y, a.losses, w, s));
-    return good && ends_failed_captures() && checks_alignment() ? 0 : 1;
+    return good && ends_failed_captures() && returns_errors_once() && checks_alignment() ? 0 : 1;
 }

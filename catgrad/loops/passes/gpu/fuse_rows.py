@@ -22,7 +22,7 @@ SMALL = 2**13
 
 
 def row_fusion(min_teams: int, small: int) -> Pass:
-    """Make a pass that fuses nests which share so many iterations, or have only so many."""
+    """Make a pass that fuses nests which share `min_teams` iterations, or have at most `small` each."""
 
     def fuse_rows(lowered: Lowered, machine: Machine) -> Lowered:
         """Fuse kernels where this does not cost parallelism, and make a kernel of each nest."""
@@ -64,7 +64,7 @@ def _may_share_threads(nest: Loop, item: Loop) -> bool:
 
 
 def _shared(nest: Loop, item: Loop) -> float:
-    """Estimate the iterations of the loops that two nests would share; all of a product are enough."""
+    """Estimate the iterations of the loops that two nests would share; infinitely many, if they share all."""
     first, second = _first_loops(nest), _first_loops(item)
     extents = [(a.extent, b.extent) for a, b in zip(first, second, strict=False)]
     equal = [a for a, b in takewhile(lambda pair: pair[0] == pair[1], extents)]

@@ -14,7 +14,7 @@ MAX_BLOCKS = 256
 """Blocks of kernels that are launched at once: more occupy a GPU alone."""
 
 MAX_PARTS = 8
-"""Parts of a kernel, which somebody reads."""
+"""Nests in one kernel, at most: more are hard to read."""
 
 
 def launch_side_by_side(lowered: Lowered, machine: Machine) -> Lowered:

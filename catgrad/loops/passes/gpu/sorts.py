@@ -13,7 +13,7 @@ from catgrad.loops.ir.scalar import Buffer, Compute, IndexValue, Load, Scalar, c
 from catgrad.loops.ir.steps import Lowered, Step
 from catgrad.loops.machine import Machine
 from catgrad.ops.arithmetic import Add
-from catgrad.ops.compare import Equal, Greater, Less, NotEqual, Select
+from catgrad.ops.compare import Equal, Less, NotEqual, Select
 from catgrad.ops.logic import And, Not, Or
 from catgrad.types import Dtype, NdArrayType
 
@@ -63,7 +63,7 @@ def _precedes(there: Load, here: Load, other: Variable, own: Variable, descendin
     return _logic(Or(), before, _logic(And(), equal, earlier))
 
 
-def _compare(op: Less | Equal | NotEqual | Greater, x: Scalar, y: Scalar) -> Scalar:
+def _compare(op: Less | Equal | NotEqual, x: Scalar, y: Scalar) -> Scalar:
     return Compute(op, Dtype.bool, (x, y))
 
 
