@@ -14,7 +14,7 @@ from catgrad.loops.ir.dense_stores import densely_stored, initialised
 from catgrad.loops.ir.dependence import verify
 from catgrad.loops.ir.index import Index, Variable, index
 from catgrad.loops.ir.nest import Accumulate, Axis, Kernel, Loop, Sort, Store, loops, nested, statements
-from catgrad.loops.ir.scalar import Buffer, Compute, Load, Number, Space, number
+from catgrad.loops.ir.scalar import Bounds, Buffer, Compute, Load, Masked, Number, Space, number
 from catgrad.loops.ir.steps import Lowered, kernels
 from catgrad.loops.machine import Machine
 from catgrad.loops.passes.bind import RegisterCosts, binder
@@ -232,6 +232,17 @@ def test_sums_that_read_earlier_ones_are_not_interchanged(carried, first):
     arrays = [np.arange(9.0), np.arange(9.0) + 1, np.zeros(9)]
     changed = transformed(lowered, lambda items: interchange_sums(items, 2))
     assert_same(run_in_order(changed, arrays), run_in_order(lowered, arrays))
+
+
+@pytest.mark.parametrize("place", [-1, 2, 4])
+@pytest.mark.parametrize("sides", [(True, True), (True, False), (False, True)])
+def test_folding_decides_only_the_sides_of_bounds_that_are_tested(place, sides):
+    below, above = sides
+    inside, outside = number(1, Dtype.float32), number(2, Dtype.float32)
+    y = Buffer("y", NdArrayType(()))
+    masked = Masked((Bounds(Index((), place), 4, below, above),), inside, outside)
+    [store] = fold_constants([Store(y, (), masked)])
+    assert store.scalar is (outside if (below and place < 0) or (above and place >= 4) else inside)
 
 
 @pytest.mark.parametrize("carried", [False, True])
