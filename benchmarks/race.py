@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -14,6 +15,9 @@ from catgrad.errors import ToolError
 
 TOLERANCE = 1e-3
 """The relative tolerance of losses between competitors."""
+
+REST = 0.25
+"""Seconds after each turn of several threads: those of OpenMP wait for work in a loop for up to 0.2 s."""
 
 
 @dataclass
@@ -73,11 +77,16 @@ class Race:
                 for name, result in results[measure].items():
                     result.reason = absent[name].reason
                 unit = self.unit or ("processor" if threads == 1 else "clock")
-                self._measure(measure, running, results[measure], unit)
+                self._measure(measure, running, results[measure], unit, REST if threads > 1 else 0)
         return results
 
     def _measure(
-        self, measure: str, running: dict[str, Process], results: Mapping[str, Result], unit: str
+        self,
+        measure: str,
+        running: dict[str, Process],
+        results: Mapping[str, Result],
+        unit: str,
+        rest: float,
     ) -> None:
         ready: dict[str, int] = {}
         # catgrad is first in the list but prepared last, so that peers define the expected results.
@@ -95,6 +104,7 @@ class Race:
                     with self._excused(running, name, results[name]):
                         taken = running[name].ask("time", measure=measure, times=ready[name])
                         results[name].rounds.append(taken[unit])
+                    time.sleep(rest)
         for name in names:
             if results[name].rounds:
                 results[name].seconds = statistics.median(results[name].rounds)

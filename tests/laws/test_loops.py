@@ -15,7 +15,8 @@ from catgrad.backend import TOLERANCE
 from catgrad.errors import ShapeError
 from catgrad.functors import Expand, reverse
 from catgrad.loops.compile import canonical, compile_kernels
-from catgrad.loops.ir.nest import Loop, loops, statements
+from catgrad.loops.ir.nest import Accumulate, Loop, Store, loops, statements
+from catgrad.loops.ir.scalar import Load
 from catgrad.loops.ir.steps import conditions, kernels
 from catgrad.loops.passes import contract_arrays, vectorise_rows
 from catgrad.loops.reference import run
@@ -266,3 +267,18 @@ def test_lanes_do_not_gather_from_long_rows():
     ]
     strides = {buffer.stride(at, loop.variable) for loop in innermost for buffer, at in loop.reads}
     assert strides <= {0, 1}
+
+
+@pytest.mark.parametrize(("shape", "axis", "is_copied"), [((5, 64), 0, False), ((64, 5), 1, True)])
+def test_rows_are_copied_side_by_side_if_they_are_not(shape, axis, is_copied):
+    function = function_of(build(lambda x: ops.cumsum(x, axis), [NdArrayType(shape)]))
+    parts = [s for kernel in kernels(compile_kernels(function, VECTORS).steps) for s in statements(kernel.body)]
+    stores = [s for s in parts if isinstance(s, Store) and isinstance(s.scalar, Load)]
+    assert any(s.scalar.buffer.name == s.buffer.name for s in stores) == is_copied
+
+
+def test_each_lane_has_the_sum_of_one_element_at_a_time():
+    types = [NdArrayType((32, 4)), NdArrayType((4, 20)), NdArrayType((20, 3))]
+    function = function_of(build(lambda x, w, v: ops.tanh(x @ w) @ v, types))
+    parts = [s for kernel in kernels(compile_kernels(function, VECTORS).steps) for s in statements(kernel.body)]
+    assert {s.buffer.size for s in parts if isinstance(s, Accumulate)} == {VECTORS.lanes}

@@ -1,11 +1,11 @@
-"""Loop interchange: loops of few iterations innermost, where they are unrolled."""
+"""Loop interchange: innermost are loops of few iterations, which are unrolled, or those of sums."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from catgrad.loops.ir.index import Variable
-from catgrad.loops.ir.nest import Item, Kernel, Loop, Store, nested, perfect_nest, size_hint
+from catgrad.loops.ir.nest import Accumulate, Item, Kernel, Loop, Store, nested, perfect_nest, size_hint
 from catgrad.loops.ir.steps import Lowered
 from catgrad.loops.machine import Machine
 from catgrad.loops.passes.unroll import MAX_UNROLLED_ITERATIONS
@@ -28,3 +28,16 @@ def _interchanged(item: Item) -> Item:
     [nest] = nested(short_last(around), body)
     assert isinstance(nest, Loop)
     return Loop(nest.variable, nest.body, item.begins)
+
+
+def sums_innermost(items: Sequence[Item]) -> list[Item]:
+    """Move the loops that a sum is over into those over its elements: the terms keep their order."""
+    return [each for item in items for each in _with_sum_innermost(item)]
+
+
+def _with_sum_innermost(item: Item) -> list[Item]:
+    around, body = perfect_nest([item], lambda loop: not loop.conditions and not loop.begins)
+    s = body[0]
+    if len(body) > 1 or not isinstance(s, Accumulate) or any(load.buffer is s.buffer for load in s.scalar.loads()):
+        return [item]
+    return nested(sorted(around, key=lambda v: s.buffer.stride(s.indices, v) == 0), body)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from math import prod
 
 from catgrad.loops.ir.index import Index, Read, Variable, index, quotient
 from catgrad.loops.ir.nest import (
@@ -25,6 +26,8 @@ from catgrad.loops.ir.nest import (
 from catgrad.loops.ir.scalar import Bounds, Buffer, Load, Masked, Scalar, Space, number
 from catgrad.loops.ir.steps import Lowered
 from catgrad.loops.machine import Machine
+from catgrad.loops.passes.fuse import fused
+from catgrad.loops.passes.interchange import sums_innermost
 from catgrad.ops.arithmetic import Add
 from catgrad.types import NdArrayType
 
@@ -68,6 +71,11 @@ def _rest(rows: Loop, lanes: int) -> list[Item]:
     row = Variable(count % lanes)
     left = Substituted({rows.variable: index(row) + count // lanes * lanes})
     return nested([row], rewritten(rows.body, left)) if count % lanes else []
+
+
+def _refused(items: Sequence[Item]) -> list[Item]:
+    """Fuse again within a row: the loop of a sum with those that begin it and read it."""
+    return [item for kernel in fused(items) for item in kernel.body]
 
 
 def _private(rows: Loop, others: Sequence[Item]) -> set[Buffer]:
@@ -141,7 +149,7 @@ class _Lanes:
         self.begin: list[Item] = []
         self.end: list[Item] = []
         self.written = {array for array, _ in rows.writes}
-        body = self._wide_items(rows.body)
+        body = self._wide_items(_refused(sums_innermost(rows.body)))
         copies = [item for key, copy in self.copies.items() for item in self._copied(*key, copy)]
         self.body = [*copies, *body]
         for array, total in self.totals.items():
@@ -155,7 +163,9 @@ class _Lanes:
             if isinstance(item, Loop):
                 result += self._run(run)
                 run = []
-                result.append(replace(item, body=self._wide_items(item.body)))
+                again = replace(item.variable)  # the loop over the other rows has the old one
+                body = rewritten(self._wide_items(item.body), Substituted({item.variable: index(again)}))
+                result.append(replace(item, variable=again, body=body))
             else:
                 run.append(item)
         return result + self._run(run)
@@ -204,15 +214,14 @@ class _Lanes:
 
     def _is_worth_copying(self, load: Load) -> bool:
         """Tell whether elements of different rows are strided, and each row is short."""
-        rows = [i for i in load.indices if i.coefficient(self.row)]
-        others = [i for i in load.indices if not i.coefficient(self.row)]
-        if load.buffer in self.written or [i.variable for i in rows] != [self.row]:
+        axes = [axis for axis, i in enumerate(load.indices) if i.coefficient(self.row)]
+        if load.buffer in self.written or load.buffer.is_of_kernel or len(axes) != 1:
             return False
-        size = 1
-        for axis, i in enumerate(load.indices):
-            extent = load.buffer.type.shape[axis]
-            size *= extent if i in others and isinstance(extent, int) else 1
-        return bool(others) and size <= MAX_INNER_ITERATIONS and not load.buffer.is_of_kernel
+        [axis] = axes
+        is_strided = load.buffer.stride(load.indices, self.row) != 1
+        rest = [size for k, size in enumerate(load.buffer.type.shape) if k != axis]
+        is_short = all(isinstance(size, int) for size in rest) and prod(map(size_hint, rest)) <= MAX_INNER_ITERATIONS
+        return load.indices[axis].variable is self.row and is_strided and is_short
 
     def _copy_of(self, array: Buffer, indices: Indices) -> Buffer:
         """Return the transposed copy of an array whose rows are along the axis indexed by the row."""
