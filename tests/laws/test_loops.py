@@ -269,16 +269,20 @@ def test_lanes_do_not_gather_from_long_rows():
     assert strides <= {0, 1}
 
 
+def compiled(function, *types):
+    """The statements of the kernels of a function."""
+    lowered = compile_kernels(function_of(build(function, types)), VECTORS)
+    return [s for kernel in kernels(lowered.steps) for s in statements(kernel.body)]
+
+
 @pytest.mark.parametrize(("shape", "axis", "is_copied"), [((5, 64), 0, False), ((64, 5), 1, True)])
 def test_rows_are_copied_side_by_side_if_they_are_not(shape, axis, is_copied):
-    function = function_of(build(lambda x: ops.cumsum(x, axis), [NdArrayType(shape)]))
-    parts = [s for kernel in kernels(compile_kernels(function, VECTORS).steps) for s in statements(kernel.body)]
+    parts = compiled(lambda x: ops.cumsum(x, axis), NdArrayType(shape))
     stores = [s for s in parts if isinstance(s, Store) and isinstance(s.scalar, Load)]
     assert any(s.scalar.buffer.name == s.buffer.name for s in stores) == is_copied
 
 
 def test_each_lane_has_the_sum_of_one_element_at_a_time():
-    types = [NdArrayType((32, 4)), NdArrayType((4, 20)), NdArrayType((20, 3))]
-    function = function_of(build(lambda x, w, v: ops.tanh(x @ w) @ v, types))
-    parts = [s for kernel in kernels(compile_kernels(function, VECTORS).steps) for s in statements(kernel.body)]
+    types = NdArrayType((32, 4)), NdArrayType((4, 20)), NdArrayType((20, 3))
+    parts = compiled(lambda x, w, v: ops.tanh(x @ w) @ v, *types)
     assert {s.buffer.size for s in parts if isinstance(s, Accumulate)} == {VECTORS.lanes}

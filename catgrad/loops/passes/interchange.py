@@ -38,6 +38,8 @@ def sums_innermost(items: Sequence[Item]) -> list[Item]:
 def _with_sum_innermost(item: Item) -> list[Item]:
     around, body = perfect_nest([item], lambda loop: not loop.conditions and not loop.begins)
     s = body[0]
-    if len(body) > 1 or not isinstance(s, Accumulate) or any(load.buffer is s.buffer for load in s.scalar.loads()):
+    if len(body) > 1 or not isinstance(s, Accumulate):
+        return [item]
+    if any(load.buffer is s.buffer for load in s.scalar.loads()):
         return [item]
     return nested(sorted(around, key=lambda v: s.buffer.stride(s.indices, v) == 0), body)

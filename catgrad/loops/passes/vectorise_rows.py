@@ -217,11 +217,11 @@ class _Lanes:
         axes = [axis for axis, i in enumerate(load.indices) if i.coefficient(self.row)]
         if load.buffer in self.written or load.buffer.is_of_kernel or len(axes) != 1:
             return False
-        [axis] = axes
-        is_strided = load.buffer.stride(load.indices, self.row) != 1
-        rest = [size for k, size in enumerate(load.buffer.type.shape) if k != axis]
-        is_short = all(isinstance(size, int) for size in rest) and prod(map(size_hint, rest)) <= MAX_INNER_ITERATIONS
-        return load.indices[axis].variable is self.row and is_strided and is_short
+        if load.indices[axes[0]].variable is not self.row or load.buffer.stride(load.indices, self.row) == 1:
+            return False
+        rest = [size for axis, size in enumerate(load.buffer.type.shape) if axis not in axes]
+        are_numbers = all(isinstance(size, int) for size in rest)
+        return are_numbers and prod(map(size_hint, rest)) <= MAX_INNER_ITERATIONS
 
     def _copy_of(self, array: Buffer, indices: Indices) -> Buffer:
         """Return the transposed copy of an array whose rows are along the axis indexed by the row."""
