@@ -17,7 +17,7 @@ TOLERANCE = 1e-3
 """The relative tolerance of losses between competitors."""
 
 REST = 0.25
-"""Seconds after each turn of several threads: those of OpenMP wait for work in a loop for up to 0.2 s."""
+"""Seconds before each turn of several threads: those of a peer wait for work in a loop for up to 0.2 s."""
 
 
 @dataclass
@@ -102,9 +102,9 @@ class Race:
             for name in names[k % len(names) :] + names[: k % len(names)] if names else []:
                 if name in running:
                     with self._excused(running, name, results[name]):
+                        time.sleep(rest)
                         taken = running[name].ask("time", measure=measure, times=ready[name])
                         results[name].rounds.append(taken[unit])
-                    time.sleep(rest)
         for name in names:
             if results[name].rounds:
                 results[name].seconds = statistics.median(results[name].rounds)

@@ -55,7 +55,7 @@ class Polynomial:
         return kept
 
     def show(self) -> None:
-        """Print it as the template writes it, highest power first."""
+        """Print its coefficients, highest power first."""
         print(self.name)
         for c in reversed(self.fit()):
             print(f"    {self.dtype(c)!s}{'f' if self.dtype is np.float32 else ''}")

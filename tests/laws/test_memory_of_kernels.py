@@ -140,6 +140,17 @@ def test_results_computed_in_place_that_read_each_other(update):
     check_in_place(term, {0: 2, 2: 1}, arrays)
 
 
+def test_rows_in_lanes_read_what_others_overwrite_before():
+    def update(a, b, x, z):
+        new = b * ops.sum(x, 1)
+        columns = [ops.transpose(ops.broadcast(each, (5, 32))) for each in (a, b)]
+        return new, ops.sum(z * columns[0] + columns[1], 1)
+
+    row = NdArrayType((32,), Dtype.int32)
+    term = build(update, [row, row, NdArrayType((32, 8), Dtype.int32), NdArrayType((32, 5), Dtype.int32)])
+    check_in_place(term, {0: 0}, integers_for(term, 0))
+
+
 @pytest.mark.parametrize("axis", [0, 1])
 def test_elements_that_stay_are_not_stored(axis):
     """Neither those of an array that stays, nor those around a slice that changes."""

@@ -1,4 +1,4 @@
-"""Loop interchange: innermost are loops of few iterations, which are unrolled, or those of sums."""
+"""Loop interchange: innermost go loops of few iterations, which are unrolled, or over the terms of a sum."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _interchanged(item: Item) -> Item:
 
 
 def sums_innermost(items: Sequence[Item]) -> list[Item]:
-    """Move the loops that a sum is over into those over its elements: the terms keep their order."""
+    """Move loops over the terms of a sum into those over its elements: the terms of each keep their order."""
     return [each for item in items for each in _with_sum_innermost(item)]
 
 
@@ -40,6 +40,7 @@ def _with_sum_innermost(item: Item) -> list[Item]:
     s = body[0]
     if len(body) > 1 or not isinstance(s, Accumulate):
         return [item]
-    if any(load.buffer is s.buffer for load in s.scalar.loads()):
+    is_one_iteration = all(place.variable or not place.terms for place in s.indices)
+    if not is_one_iteration or any(load.buffer.home is s.buffer.home for load in s.scalar.loads()):
         return [item]
     return nested(sorted(around, key=lambda v: s.buffer.stride(s.indices, v) == 0), body)

@@ -73,9 +73,14 @@ def _rest(rows: Loop, lanes: int) -> list[Item]:
     return nested([row], rewritten(rows.body, left)) if count % lanes else []
 
 
-def _refused(items: Sequence[Item]) -> list[Item]:
-    """Fuse again within a row: the loop of a sum with those that begin it and read it."""
-    return [item for kernel in fused(items) for item in kernel.body]
+def _sums_in_registers(items: list[Item]) -> list[Item]:
+    """Move sums within a row innermost, and fuse each with the loops that begin it and read it.
+
+    Nothing moves where a new value overwrites an old one: fusion does not know that they share memory.
+    """
+    if any(buffer is not buffer.home for item in items for buffer, _ in item.writes):
+        return items
+    return [item for kernel in fused(sums_innermost(items)) for item in kernel.body]
 
 
 def _private(rows: Loop, others: Sequence[Item]) -> set[Buffer]:
@@ -149,7 +154,7 @@ class _Lanes:
         self.begin: list[Item] = []
         self.end: list[Item] = []
         self.written = {array for array, _ in rows.writes}
-        body = self._wide_items(_refused(sums_innermost(rows.body)))
+        body = self._wide_items(_sums_in_registers(rows.body))
         copies = [item for key, copy in self.copies.items() for item in self._copied(*key, copy)]
         self.body = [*copies, *body]
         for array, total in self.totals.items():
@@ -163,7 +168,7 @@ class _Lanes:
             if isinstance(item, Loop):
                 result += self._run(run)
                 run = []
-                again = replace(item.variable)  # the loop over the other rows has the old one
+                again = replace(item.variable)  # `_rest` keeps the old one
                 body = rewritten(self._wide_items(item.body), Substituted({item.variable: index(again)}))
                 result.append(replace(item, variable=again, body=body))
             else:
