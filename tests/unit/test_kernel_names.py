@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.cpu_workloads import chosen
 from catgrad import Dtype, NdArrayType, Task, emit, layers, mse, optimisers
 from catgrad.backend import get_backend
 from catgrad.naming import common
@@ -77,8 +78,9 @@ def test_kernels_get_sizes_then_what_they_read_then_what_they_write():
         assert words[: len(arrays)] == arrays, words
 
 
-def test_lines_are_short():
-    source = emit(digits.cnn(), "c").source
+@pytest.mark.parametrize("make", [digits.cnn, lambda: chosen("lenet")[0].task], ids=["digits", "lenet"])
+def test_lines_are_short(make):
+    source = emit(make(), "c").source
     assert [line for line in source.splitlines() if len(line) > LONGEST] == []
 
 
