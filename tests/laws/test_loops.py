@@ -270,7 +270,7 @@ def test_lanes_do_not_gather_from_long_rows():
 
 
 def compiled(function, *types):
-    """The statements of the kernels of a function."""
+    """List the statements of the kernels of a function."""
     lowered = compile_kernels(function_of(build(function, types)), VECTORS)
     return [s for kernel in kernels(lowered.steps) for s in statements(kernel.body)]
 

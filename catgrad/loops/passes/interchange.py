@@ -1,4 +1,4 @@
-"""Loop interchange: innermost go loops of few iterations, which are unrolled, or over the terms of a sum."""
+"""Loop interchange: short loops, which are unrolled, or loops over the terms of sums go innermost."""
 
 from __future__ import annotations
 
