@@ -1,6 +1,7 @@
 """Passes: transformations of kernels that keep their meaning."""
 
 from catgrad.loops.passes.contract_arrays import contract_arrays
+from catgrad.loops.passes.copy_transposed import transposed_copier
 from catgrad.loops.passes.dead_stores import eliminate_dead_stores, eliminate_self_copies
 from catgrad.loops.passes.fuse import fuse
 from catgrad.loops.passes.in_place import put_in_place
@@ -22,6 +23,7 @@ PASSES = (
     eliminate_self_copies,
     contract_arrays,
     vectorise_rows,
+    transposed_copier(),
     contract_arrays,
 )
 """Passes for machines whose kernels are functions of loops."""

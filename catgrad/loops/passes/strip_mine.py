@@ -142,7 +142,7 @@ def _products(before: Sequence[Step], step: Kernel, users: Users, variable: Vari
             alone = product.buffer.space is Space.WORKSPACE and users[product.buffer] == {kernel, step}
             if alone and operands.isdisjoint(later) and operands.isdisjoint(changed):
                 axis = _common_axis(product, reads[product.buffer], variable)
-                if axis is not None:
+                if axis is not None and not _cuts_weight(product, axis):
                     yield _Mined(kernel, product, axis)
 
 
@@ -164,6 +164,12 @@ def _common_axis(product: MatMul, reads: Sequence[Indices], variable: Variable) 
         ):
             return axis
     return None
+
+
+def _cuts_weight(product: MatMul, axis: int) -> bool:
+    """Tell whether strips are columns of an argument, which are short rows far apart, and not packed."""
+    is_column = product.indices[axis].variable in product.columns
+    return is_column and product.right.buffer.space is Space.ARGUMENT
 
 
 def _strips(nest: Item, variable: Variable, products: Sequence[_Mined], limits: _Limits) -> list[Step]:

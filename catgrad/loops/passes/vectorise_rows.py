@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
 
-from catgrad.loops.ir.index import Index, Read, Variable, index, quotient
+from catgrad.loops.ir.index import Index, Read, Variable, index
 from catgrad.loops.ir.nest import (
     Accumulate,
     Indices,
@@ -23,11 +23,12 @@ from catgrad.loops.ir.nest import (
     size_hint,
     statements,
 )
-from catgrad.loops.ir.scalar import Bounds, Buffer, Load, Masked, Scalar, Space, number
+from catgrad.loops.ir.scalar import Buffer, Load, Masked, Scalar, Space, number
 from catgrad.loops.ir.steps import Lowered
 from catgrad.loops.machine import Machine
 from catgrad.loops.passes.fuse import fused
 from catgrad.loops.passes.interchange import sums_innermost
+from catgrad.loops.passes.rows import blocks, rest
 from catgrad.ops.arithmetic import Add
 from catgrad.types import NdArrayType
 
@@ -56,21 +57,8 @@ def _widened(kernel: Kernel, lanes: int) -> Kernel:
     if not _is_fit(rows, lanes, private):
         return kernel
     wide = _Lanes(rows, lanes, private)
-    nest = [*wide.begin, Loop(wide.block, wide.body), *wide.end, *_rest(rows, lanes)]
+    nest = [*wide.begin, Loop(wide.block, wide.body), *wide.end, *rest(rows, lanes)]
     return Kernel([*kernel.body[:place], *nest, *kernel.body[place + 1 :]])
-
-
-def _rest(rows: Loop, lanes: int) -> list[Item]:
-    """Return the loop over the rows after blocks; over as many as may be if their number is symbolic."""
-    count = rows.variable.extent
-    if not isinstance(count, int):
-        row = Variable(lanes - 1)
-        place = index(row) + quotient(Index((), count), lanes) * lanes
-        body = rewritten(rows.body, Substituted({rows.variable: place}))
-        return [Loop(row, body, conditions=(Bounds(place, count, False, True),))]
-    row = Variable(count % lanes)
-    left = Substituted({rows.variable: index(row) + count // lanes * lanes})
-    return nested([row], rewritten(rows.body, left)) if count % lanes else []
 
 
 def _sums_in_registers(items: list[Item]) -> list[Item]:
@@ -143,11 +131,8 @@ class _Lanes:
 
     def __init__(self, rows: Loop, lanes: int, private: set[Buffer]) -> None:
         self.private = private
-        self.row, self.lanes, count = rows.variable, lanes, rows.variable.extent
-        # A symbolic number of rows has no quotient: the first row of each block is counted instead.
-        is_number = isinstance(count, int)
-        self.block = Variable(count // lanes) if is_number else Variable(count - (lanes - 1), step=lanes)
-        self.first = index(self.block) * (lanes if is_number else 1)
+        self.row, self.lanes = rows.variable, lanes
+        self.block, self.first = blocks(rows.variable, lanes)
         self.wide: dict[Buffer, Buffer] = {}
         self.totals: dict[Buffer, Buffer] = {}
         self.copies: dict[tuple[Buffer, int], Buffer] = {}
@@ -168,7 +153,7 @@ class _Lanes:
             if isinstance(item, Loop):
                 result += self._run(run)
                 run = []
-                again = replace(item.variable)  # `_rest` keeps the old one
+                again = replace(item.variable)  # `rest` keeps the old one
                 body = rewritten(self._wide_items(item.body), Substituted({item.variable: index(again)}))
                 result.append(replace(item, variable=again, body=body))
             else:
@@ -213,8 +198,8 @@ class _Lanes:
         """Return the load of one lane, perhaps from a transposed copy."""
         array, indices = self._access(old.buffer, old.indices, lane)
         if array is old.buffer and self._is_worth_copying(old):
-            rest = tuple(i for i in indices if i.variable is not self.row)
-            return Load(self._copy_of(array, indices), (*rest, index(lane)))
+            within = tuple(i for i in indices if i.variable is not self.row)
+            return Load(self._copy_of(array, indices), (*within, index(lane)))
         return old if array is old.buffer else Load(array, indices)
 
     def _is_worth_copying(self, load: Load) -> bool:
@@ -224,25 +209,25 @@ class _Lanes:
             return False
         if load.indices[axes[0]].variable is not self.row or load.buffer.stride(load.indices, self.row) == 1:
             return False
-        rest = [size for axis, size in enumerate(load.buffer.type.shape) if axis not in axes]
-        are_numbers = all(isinstance(size, int) for size in rest)
-        return are_numbers and prod(map(size_hint, rest)) <= MAX_INNER_ITERATIONS
+        row = [size for axis, size in enumerate(load.buffer.type.shape) if axis not in axes]
+        are_numbers = all(isinstance(size, int) for size in row)
+        return are_numbers and prod(map(size_hint, row)) <= MAX_INNER_ITERATIONS
 
     def _copy_of(self, array: Buffer, indices: Indices) -> Buffer:
         """Return the transposed copy of an array whose rows are along the axis indexed by the row."""
         axis = next(a for a, i in enumerate(indices) if i.variable is self.row)
         if (array, axis) not in self.copies:
-            rest = (*array.type.shape[:axis], *array.type.shape[axis + 1 :], self.lanes)
-            self.copies[array, axis] = Buffer(array.name, NdArrayType(rest, array.type.dtype), Space.LOCAL)
+            shape = (*array.type.shape[:axis], *array.type.shape[axis + 1 :], self.lanes)
+            self.copies[array, axis] = Buffer(array.name, NdArrayType(shape, array.type.dtype), Space.LOCAL)
         return self.copies[array, axis]
 
     def _copied(self, array: Buffer, axis: int, copy: Buffer) -> list[Item]:
         """Transpose: copy the rows of an array side by side."""
         every = [Variable(size) for size in copy.type.shape]
-        *rest, lane = map(index, every)
+        *within, lane = map(index, every)
         row = self.first + lane
-        at = (*rest[:axis], row, *rest[axis:])
-        return nested(every, [Store(copy, (*rest, lane), Load(array, at))])
+        at = (*within[:axis], row, *within[axis:])
+        return nested(every, [Store(copy, (*within, lane), Load(array, at))])
 
     def _add_up(self, array: Buffer, total: Buffer) -> None:
         """Set the rows' sums to zero before the nest, and sum over the lanes after it."""
