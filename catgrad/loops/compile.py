@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from catgrad.loops.ir.index import Index, Variable, index
-from catgrad.loops.ir.nest import Item, Kernel, Loop, Store, nested
+from catgrad.loops.ir.nest import Item, Kernel, Loop, Store, nested, size_hint
 from catgrad.loops.ir.scalar import Buffer, Load, Scalar, Space
 from catgrad.loops.ir.steps import For, If, Lowered, Step
 from catgrad.loops.lowering import attention, data_movement, products, reductions, scatters  # noqa: F401
 from catgrad.loops.lowering.index_maps import Indices, Source
-from catgrad.loops.lowering.rules import Stages
+from catgrad.loops.lowering.rules import Outside, Stages
 from catgrad.loops.machine import Machine
 from catgrad.ops.scan import Scan
 from catgrad.programs.program import Apply, Function, Nested
@@ -55,9 +55,15 @@ def _source(array: Buffer) -> Source:
 class _Body:
     """Lowering of a function, or of a block within it, to steps."""
 
-    def __init__(self, function: Function, given: Mapping[int, Source], machine: Machine) -> None:
+    def __init__(
+        self,
+        function: Function,
+        given: Mapping[int, Source],
+        machine: Machine,
+        invariant: Mapping[int, Outside] | None = None,
+    ) -> None:
         self.function, self.machine = function, machine
-        self.stages = Stages(function, given, machine)
+        self.stages = Stages(function, given, machine, invariant)
         self.steps: list[Step] = []
 
     def run(self) -> None:
@@ -115,8 +121,11 @@ class _Body:
         given: dict[int, Source] = {v: _source(array) for v, array in zip(inside, carries, strict=True)}
         given |= {v: self._element(a, index(t)) for v, a in zip(rows, arrays, strict=True)}
         given |= {v: self._element(a) for v, a in zip(fixed, constants, strict=True)}
-        within = _Body(body, given, self.machine)
+        turns = max(1, size_hint(op.length))
+        invariant = {v: Outside(self.stages, a, turns) for v, a in zip(fixed, constants, strict=True)}
+        within = _Body(body, given, self.machine, invariant)
         within.run()
+        self._flush()
         last = self._iteration_end(op, within, carries, outputs, index(t))
         self.steps.append(For(t, op.backwards, [*within.steps, *last]))
         self._known_from_now_on(outputs)

@@ -25,11 +25,15 @@ MOST_CACHED = 2**17
 
 @dataclass(frozen=True)
 class Operand:
-    """A value with a label for each axis; `order` is that of the labels if it is copied first."""
+    """A value with a label for each axis; `order` is that of the labels if it is copied first.
+
+    A copy serves so many `turns`, those of loops that the value is the same in.
+    """
 
     value: int
     labels: Labels
     strides: Mapping[int, Size] | None
+    turns: int = 1
     order: Labels = ()
     copying: float = 0
 
@@ -41,7 +45,7 @@ Plan = tuple[Operand, Operand, Labels, Form]
 def best_plan(op: Contract, stages: Stages, apply: Apply, sizes: Mapping[int, Size]) -> Plan | None:
     """Find the best way to compute a contraction as matrix products, if there is one."""
     x, y = (
-        Operand(value, labels, _strides(stages, value, labels))
+        Operand(value, labels, _strides(stages, value, labels), _turns(stages, value))
         for value, labels in zip(apply.inputs, (op.left, op.right), strict=True)
     )
     out = apply.outputs[0]
@@ -172,8 +176,8 @@ def _ways(
 
 def _copied(operand: Operand, order: Labels, sizes: Mapping[int, Size]) -> Operand:
     """Return an operand whose elements are copied in an order of their labels."""
-    copying = _count(operand.labels, sizes) * _moving(operand, order, sizes)
-    return Operand(operand.value, operand.labels, _row_major(order, sizes), order, copying)
+    copying = _count(operand.labels, sizes) * _moving(operand, order, sizes) / operand.turns
+    return Operand(operand.value, operand.labels, _row_major(order, sizes), operand.turns, order, copying)
 
 
 def _moving(operand: Operand, order: Labels, sizes: Mapping[int, Size]) -> float:
@@ -221,6 +225,14 @@ def _row_major(labels: Labels, sizes: Mapping[int, Size]) -> dict[int, Size]:
             strides[label] = stride
             stride = stride * sizes[label]
     return strides
+
+
+def _turns(stages: Stages, value: int) -> int:
+    """Count the products that one copy of a value serves."""
+    if value not in stages.invariant:
+        return 1
+    around, outer, turns = stages.invariant[value]
+    return turns * _turns(around, outer)
 
 
 def _strides(stages: Stages, value: int, labels: Labels) -> dict[int, Size] | None:

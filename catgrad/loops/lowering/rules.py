@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import singledispatch
+from typing import NamedTuple
 
 from catgrad.dims import Size
 from catgrad.loops.ir.index import Index, Modulo, Quotient, Variable, index, is_within
@@ -26,15 +27,31 @@ CHECKED = (Gather, ScatterAdd, TakeAlongAxis, ScatterAddAlongAxis)
 """Operations whose indices are checked."""
 
 
+class Outside(NamedTuple):
+    """A value around a loop, in other stages, that is the same in all of so many `turns`."""
+
+    stages: Stages
+    value: int
+    turns: int
+
+
 class Stages:
     """The nests of a function in canonical form, operation by operation; loops and branches are the caller's.
 
     Canonical form has one nest for each array: loops over its elements around a store, a reduction or a
-    sort, or a matrix product. Names are hints: several buffers may have the same.
+    sort, or a matrix product. Names are hints: several buffers may have the same. In the body of a loop,
+    `invariant` values are copied before it.
     """
 
-    def __init__(self, function: Function, given: Mapping[int, Source], machine: Machine) -> None:
+    def __init__(
+        self,
+        function: Function,
+        given: Mapping[int, Source],
+        machine: Machine,
+        invariant: Mapping[int, Outside] | None = None,
+    ) -> None:
         self.function, self.types, self.machine = function, function.types, machine
+        self.invariant = invariant or {}
         self.elements = Elements(function, given)
         self.choice = Choice(function, machine.gathers)
         self.arrays: dict[int, Buffer] = {}
@@ -72,6 +89,9 @@ class Stages:
 
     def materialised(self, value: int, order: tuple[int, ...] = ROW_MAJOR) -> Buffer:
         """Materialise a value, for operations that cannot compute its elements."""
+        if value in self.invariant:
+            around = self.invariant[value]
+            return around.stages.materialised(around.value, order)
         probe = tuple(index(Variable(size)) for size in self.types[value].shape)
         scalar = self.elements.at(value, probe)
         if order == ROW_MAJOR and isinstance(scalar, Load) and scalar.indices == probe:
