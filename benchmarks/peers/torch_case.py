@@ -56,4 +56,16 @@ def optimiser_of(case: Case, net: nn.Module, captured: bool = False) -> torch.op
     ]
     if captured and kind is not torch.optim.SGD:
         numbers["capturable"] = True
-    return kind(net.parameters(), numbers.pop("rate"), **numbers, fused=True)
+    is_sparse = any(table.sparse for table in tables_of(net))
+    return kind(net.parameters(), numbers.pop("rate"), **numbers, fused=not is_sparse)
+
+
+def tables_of(net: nn.Module) -> list[nn.Embedding]:
+    """List the embeddings of a model."""
+    return [part for part in net.modules() if isinstance(part, nn.Embedding)]
+
+
+def with_sparse_gradients(case: Case, net: nn.Module) -> None:
+    """Let embeddings have sparse gradients if the optimiser takes them, as SGD without momentum does."""
+    for table in tables_of(net):
+        table.sparse = {*case.spec["optimiser"]} == {"rate"}

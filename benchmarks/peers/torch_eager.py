@@ -1,6 +1,7 @@
 """PyTorch as most people use it: autograd and the fused optimisers of torch.optim.
 
-With the word `channels_last`, images have that memory format, which some convolutions are faster with.
+Embeddings have sparse gradients where SGD takes them, which is faster. With the word `channels_last`, images
+have that memory format, which some convolutions are faster with.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from typing import Any
 
 import torch
 
-from benchmarks.peers.torch_case import batch_of, loss_of, net_of, optimiser_of
+from benchmarks.peers.torch_case import batch_of, loss_of, net_of, optimiser_of, with_sparse_gradients
 from benchmarks.peers.torch_nets.names import places
 from benchmarks.peers.worker import Case, Makers, Timed, serve
 
@@ -19,6 +20,7 @@ CHANNELS_LAST = "channels_last"
 def prepared(case: Case, training: bool) -> Any:
     """Return the model, x and y in the memory format of the case."""
     net, (x, y) = net_of(case, training), batch_of(case)
+    with_sparse_gradients(case, net)
     if case.word == CHANNELS_LAST:
         return net.to(memory_format=torch.channels_last), x.to(memory_format=torch.channels_last), y
     return net, x, y

@@ -8,6 +8,7 @@ from catgrad.loops.passes.in_place import put_in_place
 from catgrad.loops.passes.inline_products import inline_products
 from catgrad.loops.passes.parallelise import parallelise
 from catgrad.loops.passes.reductions import schedule_reductions
+from catgrad.loops.passes.sparse_updates import update_sparsely
 from catgrad.loops.passes.strip_mine import strip_miner
 from catgrad.loops.passes.unroll import unroll
 from catgrad.loops.passes.vectorise import vectorise
@@ -21,6 +22,7 @@ PASSES = (
     strip_miner(),
     put_in_place,
     eliminate_self_copies,
+    update_sparsely,
     contract_arrays,
     vectorise_rows,
     transposed_copier(),
