@@ -49,7 +49,7 @@ def loss_of(case: Case) -> Callable[[Any, Any], torch.Tensor]:
 
 
 def optimiser_of(case: Case, net: nn.Module, captured: bool = False) -> torch.optim.Optimizer:
-    """Return the case's optimiser in the form that PyTorch has fused, for a CUDA graph if `captured`."""
+    """Return the case's optimiser, fused unless gradients are sparse, for a CUDA graph if `captured`."""
     numbers = dict(case.spec["optimiser"])
     kind = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[
         numbers.pop("kind", "sgd")

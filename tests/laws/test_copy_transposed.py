@@ -6,17 +6,22 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from catgrad.backends.c.machine import MACHINE, companion
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from catgrad import Dim, NdArrayType, build, ops
+from catgrad.backend import get_backend
 from catgrad.functors import Expand
 from catgrad.loops.compile import compile_kernels
 from catgrad.loops.ir.nest import Loop, loops
 from catgrad.loops.ir.scalar import Space
 from catgrad.loops.ir.steps import kernels
+from catgrad.loops.memory_plan import planned
 from catgrad.loops.passes import PASSES, contract_arrays
 from catgrad.loops.passes.copy_transposed import transposed_copier
+from catgrad.loops.printing.kernels import Interface, KernelPrinter
+from catgrad.loops.printing.lines import LocalArray
 from catgrad.loops.reference import run
 from catgrad.programs.program import evaluate
 from catgrad.programs.program import lower as straight
@@ -121,6 +126,28 @@ def test_an_array_that_the_nest_overwrites_is_read_in_place():
     after = transposed_copier(line=4, width=4, work=1)(before, VECTORS)
     [array] = draw_arrays(tuple(term.source.table))
     np.testing.assert_array_equal(run(after, array)[0], array.T + array)
+
+
+def test_rows_have_arrays_of_their_own():
+    """Threads shared one, as it was declared before the loop over blocks, where two loops count its rows."""
+    types = [NdArrayType((48, 3001)), NdArrayType((3001, 48))]
+    lowered = lowered_of(build(normalised, types), MACHINE)
+    plan, dialect = planned(lowered), get_backend("c").dialect
+    texts = [
+        KernelPrinter(Interface(kernel, plan), MACHINE, dialect, {}, companion, {}).print("kernel")
+        for kernel in kernels(lowered.steps)
+    ]
+    assert not any(isinstance(line, LocalArray) for text in texts for line in text.lines)
+    assert (
+        len({line.name for text in texts for line in within(text.lines) if isinstance(line, LocalArray)}) >= 3
+    )
+
+
+def within(lines):
+    """Yield all lines, and those of loops."""
+    for line in lines:
+        yield line
+        yield from within(getattr(line, "lines", ()))
 
 
 @settings(suppress_health_check=list(HealthCheck))

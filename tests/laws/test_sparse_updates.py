@@ -28,14 +28,14 @@ def stepped(w, i, g, scale=0.1):
     return (w - scale * ops.scatter_add(g, i, ROWS),)
 
 
-def lowered_of(function, terms, passes=PASSES, in_place=True, dtype=Dtype.float32):
+def lowered_of(function, terms, passes=PASSES, in_place=((0, 0),), dtype=Dtype.float32):
     shapes = (
         NdArrayType((ROWS, WIDTH), dtype),
         NdArrayType((terms,), Dtype.int64),
         NdArrayType((terms, WIDTH), dtype),
     )
     term, machine = build(function, shapes), replace(VECTORS, passes=passes)
-    return compile_kernels(prepared(straight(EXPAND(term))), machine, {0: 0} if in_place else {})
+    return compile_kernels(prepared(straight(EXPAND(term))), machine, dict(in_place))
 
 
 def extents(lowered):
@@ -72,13 +72,18 @@ def test_no_loop_is_over_the_whole_table():
 
 
 CASES = {
-    "more terms than rows": (stepped, 80, True),
-    "a result beside the table": (stepped, 8, False),
-    "a negative factor, which makes -0 to 0": (lambda w, i, g: stepped(w, i, g, -0.1), 8, True),
-    "an infinite factor, which makes every row NaN": (lambda w, i, g: stepped(w, i, g, np.inf), 8, True),
-    "decay": (lambda w, i, g: (0.9 * w - 0.1 * ops.scatter_add(g, i, ROWS),), 8, True),
+    "more terms than rows": (stepped, 80, [(0, 0)]),
+    "a result beside the table": (stepped, 8, []),
+    "indices that the function overwrites": (lambda w, i, g: (*stepped(w, i, g), i + 1), 8, [(0, 0), (1, 1)]),
+    "indices that are in the table": (
+        lambda w, i, g: stepped(w, ops.cast(ops.reshape(ops.slice(w, (0, 0), (8, 1)), 8), Dtype.int64), g),
+        8, [(0, 0)],
+    ),
+    "a negative factor, which makes -0 to 0": (lambda w, i, g: stepped(w, i, g, -0.1), 8, [(0, 0)]),
+    "an infinite factor, which makes every row NaN": (lambda w, i, g: stepped(w, i, g, np.inf), 8, [(0, 0)]),
+    "decay": (lambda w, i, g: (0.9 * w - 0.1 * ops.scatter_add(g, i, ROWS),), 8, [(0, 0)]),
     "a gradient that is a result, too": (
-        lambda w, i, g: (w - 0.1 * (d := ops.scatter_add(g, i, ROWS)), d), 8, True,
+        lambda w, i, g: (w - 0.1 * (d := ops.scatter_add(g, i, ROWS)), d), 8, [(0, 0)],
     ),
 }  # fmt: skip
 
@@ -89,6 +94,7 @@ def test_other_updates_are_of_the_whole_table(name):
     lowered = lowered_of(function, terms, in_place=in_place)
     assert ROWS in extents(lowered)
     arrays = drawn(terms, 0)
+    arrays[0][:, 0] = np.abs(arrays[0][:, 0])  # where they are indices
     dense = lowered_of(function, terms, DENSE, in_place)
     with np.errstate(all="ignore"):
         for found, wanted in zip(

@@ -129,7 +129,9 @@ def _counted_by(items: Sequence[Item], variables: Mapping[Variable, Variable]) -
 def _tiled(loop: Loop, width: int) -> list[Item]:
     """Cut the columns of a nest of two loops that carry no dependence; none if it is no such nest."""
     [*before, row] = loop.body
-    if before or not isinstance(row, Loop) or not all(isinstance(s, Store) for s in row.body):
+    if before or not isinstance(row, Loop):
+        return []
+    if not all(isinstance(s, Store) and not s.buffer.is_of_kernel for s in row.body):
         return []
     extent = row.variable.extent
     if not isinstance(extent, int) or not is_parallel(loop) or not is_parallel(row):

@@ -8,9 +8,9 @@ once. Numbers are those of an update of the whole table, bit for bit.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from math import isfinite
+from math import copysign, isfinite
 
 from catgrad.dims import product
 from catgrad.loops.ir.index import Read, Variable, index
@@ -40,8 +40,9 @@ FEW = 4
 def update_sparsely(lowered: Lowered, machine: Machine) -> Lowered:
     """Let zeros of gradients, and updates in place by them, be of the elements only that have a gradient."""
     changes: dict[Item, list[Item]] = {}
+    written = {buffer.home for step in lowered.steps for buffer, _ in step.writes}
     for gradient, parts in _parts(lowered.steps).items():
-        if gradient.space is Space.WORKSPACE and (update := _sparse(gradient, parts)):
+        if gradient.space is Space.WORKSPACE and (update := _sparse(gradient, parts, written)):
             update.write(changes)
     if not changes:
         return lowered
@@ -103,7 +104,7 @@ class _Sparse:
         return nested(fresh, [*([self.store.map(element)] if update else []), zero])
 
 
-def _sparse(gradient: Buffer, parts: Sequence[_Part]) -> _Sparse | None:
+def _sparse(gradient: Buffer, parts: Sequence[_Part], written: Collection[Buffer]) -> _Sparse | None:
     """Recognise a gradient that begins with zeros, is the sum of a few terms, and is read by an update."""
     if len(parts) != 3:
         return None
@@ -111,14 +112,20 @@ def _sparse(gradient: Buffer, parts: Sequence[_Part]) -> _Sparse | None:
     if not (isinstance(first, Store) and isinstance(term, Accumulate) and isinstance(last, Store)):
         return None
     rows, at = _all_elements(update, last), _all_elements(zeros, first)
-    is_zero = isinstance(first.scalar, Number) and first.scalar.constant.value == 0
-    if rows is None or at is None or not is_zero or not _is_update(last, gradient):
+    if rows is None or at is None or not _is_zero(first.scalar) or not _is_update(last, gradient):
         return None
     variables = tuple(_around(terms, term))
     count = size_hint(product(tuple(v.extent for v in variables)))
-    if not _is_scatter(term) or count * FEW > size_hint(gradient.size):
+    if not _is_scatter(term, written) or count * FEW > size_hint(gradient.size):
         return None
     return _Sparse(zeros, terms, update, last, rows, term, variables)
+
+
+def _is_zero(scalar: Scalar) -> bool:
+    """Recognise 0, but not -0, by which an update makes -0 to 0."""
+    return (
+        isinstance(scalar, Number) and scalar.constant.value == 0 and copysign(1, scalar.constant.value) > 0
+    )
 
 
 def _all_elements(item: Item, s: Store) -> tuple[Variable, ...] | None:
@@ -155,12 +162,13 @@ def _is_element(scalar: Scalar, s: Store, buffer: Buffer) -> bool:
     return isinstance(scalar, Load) and scalar.buffer is buffer and scalar.indices == s.indices
 
 
-def _is_scatter(term: Accumulate) -> bool:
-    """Recognise a sum into elements that integers of arguments name: they are the same before and after."""
+def _is_scatter(term: Accumulate, written: Collection[Buffer]) -> bool:
+    """Recognise a sum into elements that integers of arguments name, which nothing overwrites."""
     atoms = [atom for i in term.indices for atom, _ in i.terms]
     loads = [load for scalar in reads(term.indices) for load in scalar.loads()]
     are_plain = all(isinstance(atom, Variable | Read) for atom in atoms)
-    are_arguments = bool(loads) and all(load.buffer.space is Space.ARGUMENT for load in loads)
+    given = (load.buffer.space is Space.ARGUMENT and load.buffer not in written for load in loads)
+    are_arguments = bool(loads) and all(given)
     return isinstance(term.op, Add) and are_plain and are_arguments
 
 

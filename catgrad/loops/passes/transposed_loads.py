@@ -39,6 +39,8 @@ def transposed_loads(loop: Loop, line: int) -> list[Transposed]:
     inside = list(loops(loop.body))
     if any(each.conditions or not isinstance(each.variable.extent, int) for each in inside):
         return []  # loads may be of no element
+    if any(each.variable.step != 1 for each in (loop, *inside)):
+        return []
     if not all(isinstance(s, Store | Accumulate) for s in loop.statements):
         return []
     changed = {buffer.home for buffer, _ in loop.writes}

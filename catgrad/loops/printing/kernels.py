@@ -223,7 +223,7 @@ class KernelPrinter:
         owned: dict[Loop | None, list[Buffer]] = {}
         for buffer, indices in dict((*reversed(self.kernel.reads), *reversed(self.kernel.writes))).items():
             if buffer.space is Space.LOCAL:
-                dropped = (indices[a].variable for a in range(buffer.type.rank) if a not in buffer.order)
+                dropped = [v for a, i in enumerate(indices) if a not in buffer.order for v in i.variables()]
                 around = [] if self.locals_once else [depth[v] for v in dropped if v in depth]
                 owned.setdefault(every[max(around)] if around else None, []).append(buffer)
         order = {buffer: number for number, buffer in enumerate(self.interface.buffers)}
