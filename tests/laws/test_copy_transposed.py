@@ -106,7 +106,7 @@ def test_loads_are_contiguous_after_it(function, shape):
         np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
 
 
-def test_what_several_loops_read_is_copied_once():
+def test_one_copy_serves_several_loops():
     term = build(normalised, [NdArrayType((8, 8)), NdArrayType((8, 8))])
     after = contract_arrays(transposed_copier(line=4, width=4, work=1)(lowered_of(term), VECTORS), VECTORS)
     assert names_of_copies(after).count("x0") == 1
@@ -120,7 +120,7 @@ def test_small_nests_and_short_rows_are_left_as_they_are(shape):
 
 
 def test_an_array_that_the_nest_overwrites_is_read_in_place():
-    """Its copy would have old values where new ones are read, or the other way round."""
+    """A copy would have old values where new ones are read, or the other way round."""
     term = build(lambda x: (ops.transpose(x) + x,), [NdArrayType((8, 8))])
     before = lowered_of(term, in_place={0: 0})
     after = transposed_copier(line=4, width=4, work=1)(before, VECTORS)
