@@ -36,7 +36,7 @@ def canonical(function: Function, machine: Machine, in_place: Mapping[int, int] 
         Buffer(function.names.get(v, "x"), function.types[v], Space.ARGUMENT) for v in function.arguments
     ]
     given = {v: _source(a) for v, a in zip(function.arguments, arguments, strict=True)}
-    body = _Body(function, given, machine)
+    body = _Body(Stages(function, given, machine))
     body.run()
     return body.finished(arguments, in_place or {})
 
@@ -55,15 +55,8 @@ def _source(array: Buffer) -> Source:
 class _Body:
     """Lowering of a function, or of a block within it, to steps."""
 
-    def __init__(
-        self,
-        function: Function,
-        given: Mapping[int, Source],
-        machine: Machine,
-        invariant: Mapping[int, Outside] | None = None,
-    ) -> None:
-        self.function, self.machine = function, machine
-        self.stages = Stages(function, given, machine, invariant)
+    def __init__(self, stages: Stages) -> None:
+        self.stages, self.function, self.machine = stages, stages.function, stages.machine
         self.steps: list[Step] = []
 
     def run(self) -> None:
@@ -123,7 +116,7 @@ class _Body:
         given |= {v: self._element(a) for v, a in zip(fixed, constants, strict=True)}
         turns = max(1, size_hint(op.length))
         invariant = {v: Outside(self.stages, a, turns) for v, a in zip(fixed, constants, strict=True)}
-        within = _Body(body, given, self.machine, invariant)
+        within = _Body(Stages(body, given, self.machine, invariant))
         within.run()
         self._flush()
         last = self._iteration_end(op, within, carries, outputs, index(t))
@@ -162,7 +155,7 @@ class _Body:
         for function in functions:
             sources = zip(function.arguments, inputs, strict=True)
             known = {v: self._element(a) for v, a in sources}
-            within = _Body(function, known, self.machine)
+            within = _Body(Stages(function, known, self.machine))
             within.run()
             items: list[Item] = []
             for array, value in zip(arrays, function.results, strict=True):

@@ -138,9 +138,8 @@ def test_rows_have_arrays_of_their_own():
         for kernel in kernels(lowered.steps)
     ]
     assert not any(isinstance(line, LocalArray) for text in texts for line in text.lines)
-    assert (
-        len({line.name for text in texts for line in within(text.lines) if isinstance(line, LocalArray)}) >= 3
-    )
+    arrays = [line for text in texts for line in within(text.lines) if isinstance(line, LocalArray)]
+    assert len({array.name for array in arrays}) >= 3
 
 
 def within(lines):

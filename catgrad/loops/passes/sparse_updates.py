@@ -62,9 +62,9 @@ _Part = tuple[Item, Statement]
 
 def _parts(steps: Sequence[Step]) -> dict[Buffer, list[_Part]]:
     """Find what uses each buffer; not those that loops, branches, conditions or library calls use."""
-    parts, others = defaultdict[Buffer, list[_Part]](list), set[Buffer]()
+    parts, others, outermost = defaultdict[Buffer, list[_Part]](list), set[Buffer](), set(steps)
     for step in every_step(steps):
-        if not isinstance(step, Kernel) or step not in steps:
+        if not isinstance(step, Kernel) or step not in outermost:
             others.update(buffer for buffer, _ in (*step.reads, *step.writes))
             continue
         for item in step.body:
