@@ -78,9 +78,10 @@ def test_kernels_get_sizes_then_what_they_read_then_what_they_write():
         assert words[: len(arrays)] == arrays, words
 
 
-@pytest.mark.parametrize("make", [digits.cnn, lambda: chosen("lenet")[0].task], ids=["digits", "lenet"])
-def test_lines_are_short(make):
-    source = emit(make(), "c").source
+@pytest.mark.parametrize("name", ["lenet", "resnet-8", "unet", "vit"])
+def test_lines_are_short(name):
+    [workload] = chosen(name)
+    source = emit(workload.any_batch().task, "c").source
     assert [line for line in source.splitlines() if len(line) > LONGEST] == []
 
 
