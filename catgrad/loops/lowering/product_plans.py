@@ -19,6 +19,9 @@ Labels = tuple[int, ...]
 VECTOR = 16
 """Elements of a vector in estimates of costs."""
 
+REORDERED = 16
+"""Cost of an element of a result whose axes have another order than its reader prefers, as it is read across rows."""
+
 MOST_CACHED = 2**17
 """Elements of a matrix that a second-level cache keeps until they are used."""
 
@@ -84,7 +87,7 @@ def _cost(plan: Plan, liked: Labels, sizes: Mapping[int, Size]) -> float:
         turns * (-(-n // VECTOR) * (m + 1) * (k + 8) + moved + 3 * spilled + 500)
         + left.copying
         + right.copying
-        + 2 * strange
+        + REORDERED * strange
     )
 
 
@@ -94,7 +97,7 @@ def _apart(operand: Operand, near: Labels, far: Labels) -> float:
     beside = [label for label, stride in strides.items() if stride == 1]
     if beside and beside[0] in near:
         return 1
-    return 4 if beside and beside[0] in far else 16
+    return 2 if beside and beside[0] in far else 16
 
 
 def _in_strips(operand: Operand, near: Labels, sizes: Mapping[int, Size]) -> float:

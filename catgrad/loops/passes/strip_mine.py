@@ -33,12 +33,18 @@ from catgrad.loops.memory_plan import byte_size
 from catgrad.types import NdArrayType
 
 STRIP_BYTES = 2**16
-"""Bytes of a strip, at most, unless it is a single unit: it stays in the cache until it is read."""
+"""Bytes of a strip, at most, unless it has few rows: it stays in the cache until it is read."""
+
+FEW_ROWS = 64
+"""Rows of a strip, at least, unless they have many bytes: for fewer, the other operand is read too often."""
+
+MANY_BYTES = 2**20
+"""Bytes of so many rows, at most; a strip has one unit of them, at least."""
 
 WIDER = 4
 """Bytes of a strip along an inner loop, over those along the outermost: its rows are not contiguous."""
 
-OPERAND_BYTES = 2**20
+OPERAND_BYTES = 2**21
 """Bytes of operands that every strip reads, at most: they stay in the cache from one strip to the next."""
 
 STRIP_UNIT = 16
@@ -50,22 +56,25 @@ Users = Mapping[Buffer, set[Step]]
 
 @dataclass(frozen=True)
 class _Limits:
-    """The bytes of a strip, the unit of its rows or columns, and the bytes of operands that each reads."""
+    """The bytes of a strip, the unit of its rows or columns, the bytes of operands that each reads, few rows."""
 
     bytes: int
     unit: int
     operands: int
+    few: int
 
 
-def strip_miner(most: int = STRIP_BYTES, unit: int = STRIP_UNIT, operands: int = OPERAND_BYTES) -> Pass:
+def strip_miner(
+    most: int = STRIP_BYTES, unit: int = STRIP_UNIT, operands: int = OPERAND_BYTES, few: int = FEW_ROWS
+) -> Pass:
     """Make a pass that moves products into the nests that read them, if these store nothing for later steps.
 
-    Strips have `most` bytes, and a multiple of `unit` rows or columns; each reads `operands` bytes, at most,
-    which the others read too.
+    Strips have `most` bytes or `few` rows or columns, and a multiple of `unit`; each reads `operands` bytes,
+    at most, which the others read too.
     """
 
     def strip_mine(lowered: Lowered, machine: Machine) -> Lowered:
-        users, limits = _users(lowered), _Limits(most, unit, operands)
+        users, limits = _users(lowered), _Limits(most, unit, operands, few)
         return lowered.map(lambda steps: _mined(steps, users, limits))
 
     return strip_mine
@@ -182,7 +191,8 @@ def _strips(nest: Item, variable: Variable, products: Sequence[_Mined], limits: 
     if not isinstance(again, int) or again > limits.operands:
         return []
     unit = limits.unit
-    count = -(-extent // max(unit, limits.bytes * extent // bytes // unit * unit))
+    few = min(limits.few, MANY_BYTES * extent // bytes)
+    count = -(-extent // max(unit, max(few, limits.bytes * extent // bytes) // unit * unit))
     width = -(-extent // count // unit) * unit
     if width >= extent:
         return []
