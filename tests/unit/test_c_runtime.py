@@ -398,6 +398,15 @@ def test_products_of_nested_axes_are_exact(library, name, data, rows, columns, a
     np.testing.assert_array_equal(c, expected)
 
 
+@pytest.mark.parametrize("name", ["gemm_nested_f32", "gemm_nested_f64"])
+@pytest.mark.parametrize("inner", [4, 8, 16])
+def test_vectors_of_a_row_may_be_the_same_elements(library, name, inner):
+    repeated = (6, inner), 1, -inner  # the outer axis has stride 0
+    depth = (9, 3), 1, 0
+    c, expected = nested_product(library, name, ((40,), 1, 0), repeated, (depth, depth), False)
+    np.testing.assert_array_equal(c, expected)
+
+
 CHANNELS, WINDOWS, IMAGE = ((16,), 1, 0), ((16, 3, 3), 1, 2), ((17, 19), 1, 3)
 
 
