@@ -55,7 +55,7 @@ EXAMPLES = {
     "llama in mixed precision": lambda: mixed_precision(transformer(llama.llama(60, depth=1))),
     "vit": of_torch,
 }
-OTHERS = {"llama in mixed precision": ("90",)}
+OTHERS = dict.fromkeys(EXAMPLES, ("75", "90")) | {"llama in mixed precision": ("90",)}
 """Compute capabilities other than 8.0 that examples are built for."""
 LOCAL_ARRAYS = re.compile(r"\b(?:sin|cos)f?\(")
 """Functions of CUDA that keep the digits of large arguments on the stack."""
@@ -89,7 +89,7 @@ def test_nvcc_builds_without_warnings_and_kernels_stay_in_registers(name, tmp_pa
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_nvcc_builds_every_example(name, others, tmp_path):
     """Build and link the programs that train."""
-    architectures = OTHERS.get(name, ("75", "90")) if others else ("80",)
+    architectures = OTHERS[name] if others else ("80",)
     artifact = emit(EXAMPLES[name](), "cuda")
     host = ("train.cu", f"{artifact.program.name}_files.c")
     text, kernels = built(artifact, architectures, tmp_path, *host)

@@ -20,9 +20,11 @@ ROOT = Path(__file__).parents[2]
 FLAGS = ["-std=c11", "-fno-math-errno", "-fno-trapping-math"]
 FLAGS += ["-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wsign-conversion", "-Wshadow", "-Werror"]
 TILES = ["-DGEMM_HEIGHT=10", "-DGEMM_DEPTH=48", "-DGEMM_COLUMNS=192"]
+LEAST_TILES = ["-DGEMM_HEIGHT=4", "-DGEMM_DEPTH=16", "-DGEMM_COLUMNS=64"]
 BUILDS = {
     "native": ["-O3", "-march=native", "-fopenmp", "-ffp-contract=fast", "-DGEMM_PARALLEL_FLOPS=0"],
     "other tiles": ["-O3", "-march=native", "-Wno-unknown-pragmas", "-ffp-contract=fast", *TILES],
+    "least tiles": ["-O2", "-march=native", "-fopenmp-simd", "-ffp-contract=fast", *LEAST_TILES],
     "baseline": ["-O2", "-fopenmp-simd", "-DGEMM_HEIGHT=4"],
     "scalar": ["-O1", "-Wno-unknown-pragmas", "-DGEMM_SCALAR"],
 }

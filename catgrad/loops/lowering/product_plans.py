@@ -20,7 +20,7 @@ VECTOR = 16
 """Elements of a vector in estimates of costs."""
 
 REORDERED = 16
-"""Cost of an element of a result whose axes have another order than its reader prefers, as it is read across rows."""
+"""Cost of an element of a result in another order of axes than its reader prefers: it is read across rows."""
 
 MOST_CACHED = 2**17
 """Elements of a matrix that a second-level cache keeps until they are used."""

@@ -36,7 +36,7 @@ STRIP_BYTES = 2**16
 """Bytes of a strip, at most, unless it has few rows: it stays in the cache until it is read."""
 
 FEW_ROWS = 64
-"""Rows of a strip, at least, unless they have many bytes: for fewer, the other operand is read too often."""
+"""Rows of a strip, at least, unless they are most or have many bytes: each strip reads the other operand."""
 
 MANY_BYTES = 2**20
 """Bytes of so many rows, at most; a strip has one unit of them, at least."""
@@ -56,7 +56,7 @@ Users = Mapping[Buffer, set[Step]]
 
 @dataclass(frozen=True)
 class _Limits:
-    """The bytes of a strip, the unit of its rows or columns, the bytes of operands that each reads, few rows."""
+    """Bytes of a strip, the unit of its rows or columns, bytes of operands that each reads, and few rows."""
 
     bytes: int
     unit: int
@@ -191,7 +191,7 @@ def _strips(nest: Item, variable: Variable, products: Sequence[_Mined], limits: 
     if not isinstance(again, int) or again > limits.operands:
         return []
     unit = limits.unit
-    few = min(limits.few, MANY_BYTES * extent // bytes)
+    few = min(limits.few, extent // 2, MANY_BYTES * extent // bytes)
     count = -(-extent // max(unit, max(few, limits.bytes * extent // bytes) // unit * unit))
     width = -(-extent // count // unit) * unit
     if width >= extent:
