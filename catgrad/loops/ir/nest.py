@@ -26,6 +26,8 @@ class Axis(Enum):
     """Iterations are distributed among threads."""
     VECTOR = "vector"
     """Several iterations run at once, in the lanes of vectors; sums over them are reassociated."""
+    WIDE = "wide"
+    """The same, in the widest vectors that the processor has, even if compilers prefer others."""
     UNROLLED = "unrolled"
     """Iterations are written out one after the other."""
     TENSOR = "tensor"
@@ -43,6 +45,11 @@ class Axis(Enum):
     def is_concurrent(self) -> bool:
         """Tell whether threads of a GPU share the iterations."""
         return self in (Axis.GRID, Axis.BLOCK, Axis.WARP, Axis.THREAD)
+
+    @property
+    def is_vector(self) -> bool:
+        """Tell whether iterations run in the lanes of vectors."""
+        return self in (Axis.VECTOR, Axis.WIDE)
 
     @property
     def has_team(self) -> bool:

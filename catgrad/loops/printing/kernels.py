@@ -267,7 +267,7 @@ class KernelPrinter:
         copies = None if self.on_grid else self._copied(loop)
         if copies is not None:
             return copies
-        version = near(loop, self.near) if loop.axis in (Axis.PARALLEL, Axis.VECTOR) else None
+        version = near(loop, self.near) if loop.axis is Axis.PARALLEL or loop.axis.is_vector else None
         return [self._versions(loop, version, depth) if version else self._for(loop, depth)]
 
     def _versions(self, loop: Loop, version: Version, depth: int) -> Versions:
@@ -287,8 +287,8 @@ class KernelPrinter:
     def _for(self, loop: Loop, depth: int) -> For:
         outside, self.in_parallel = self.in_parallel, self.in_parallel or loop.axis is Axis.PARALLEL
         name, extent = self._counted(loop.variable, depth), self.expressions.size(loop.variable.extent)
-        vector = loop.axis is Axis.VECTOR
-        sums = {s.buffer: self._reduction(s) for s in vector_sums(loop, self.first) or ()} if vector else {}
+        found = vector_sums(loop, self.first) if loop.axis.is_vector else None
+        sums = {s.buffer: self._reduction(s) for s in found or ()}
         self.reductions = sums
         lines = self._guarded(loop, depth + 1)
         self.reductions = {}
