@@ -59,7 +59,7 @@ def best_plan(op: Contract, stages: Stages, apply: Apply, sizes: Mapping[int, Si
     found = []
     for left, right in ((x, y), (y, x)):
         orders = [liked] if fixed else [liked, op.out, _grouped(op, left, right, sizes)]
-        for order in dict.fromkeys(filter(None, orders)):
+        for order in dict.fromkeys(orders):
             found += _arranged(op, left, right, order, sizes)
     found = [plan for plan in found if plan[3].work(sizes) >= MIN_PRODUCT_WORK and _is_wide(plan[3], sizes)]
     return min(found, key=lambda plan: _cost(plan, liked, sizes), default=None)
@@ -106,11 +106,14 @@ def _in_strips(operand: Operand, near: Labels, sizes: Mapping[int, Size]) -> flo
 
 
 def _in_pieces(operand: Operand, near: Labels, far: Labels, sizes: Mapping[int, Size]) -> float:
-    """Estimate the same for columns that are nested axes: whole vectors are read in place, others moved."""
-    run = _run(operand, near, sizes)
-    if run % VECTOR == 0:
+    """Estimate the same for columns that are nested axes: whole vectors are read in place, others moved.
+
+    Halves of vectors fill panels without rests, so that few instructions move them.
+    """
+    if _run(operand, near, sizes) % VECTOR == 0:
         return 0.3
-    pieces = [60 * step / min(2 * VECTOR, _run(operand, near, sizes, step)) for step in (1, 2)]
+    runs = [(step, _run(operand, near, sizes, step)) for step in (1, 2)]
+    pieces = [(60 if run % (VECTOR // 2) else 8) * step / min(run, 2 * VECTOR) for step, run in runs]
     return min(*pieces, 8 if _run(operand, far, sizes) >= VECTOR else 20)
 
 
@@ -207,17 +210,13 @@ def _tail(
     return rest, core
 
 
-def _grouped(op: Contract, left: Operand, right: Operand, sizes: Mapping[int, Size]) -> Labels | None:
-    """The order of the result in which rows and columns are those of the operands."""
-    if left.strides is None or right.strides is None:
-        return None
-    shared = [label for label in op.out if label in left.labels and label in right.labels]
-    (outer, rows), (others, columns) = (
-        _tail([v for v in op.out if v in o.strides and v not in shared], o.strides, sizes)  # type: ignore[operator]
-        for o in (left, right)
-    )
-    ones = [label for label in op.out if label not in sizes]
-    return (*ones, *(label for label in shared if label in sizes), *outer, *others, *rows, *columns)
+def _grouped(op: Contract, left: Operand, right: Operand, sizes: Mapping[int, Size]) -> Labels:
+    """Order a result so that its rows are before its columns, and what operands share before both."""
+
+    def place(label: int) -> tuple[bool, ...]:
+        return label in sizes, not (label in left.labels and label in right.labels), label in right.labels
+
+    return tuple(sorted(op.out, key=place))
 
 
 def _row_major(labels: Labels, sizes: Mapping[int, Size]) -> dict[int, Size]:
