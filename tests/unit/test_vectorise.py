@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
-from catgrad import Dim, NdArrayType
+from catgrad import Dim, Functions, NdArrayType, build, emit, ops
 from catgrad.loops.ir.index import Variable, index
-from catgrad.loops.ir.nest import Axis, Kernel, Loop, Store
+from catgrad.loops.ir.nest import Accumulate, Axis, Kernel, Loop, Store
 from catgrad.loops.ir.scalar import Buffer, Compute, Load, Space
 from catgrad.loops.machine import Machine
 from catgrad.loops.passes.vectorise import vectorise
@@ -19,13 +21,24 @@ MACHINE = Machine((), lanes=16)
 SCALE = Load(Buffer("scale", NdArrayType(()), Space.ARGUMENT), ())
 
 
-def axis(extent, of) -> Axis:
+def axis(extent, of, source=Dtype.float32, result=Dtype.float32) -> Axis:
     """Return the kind of a loop that stores a function of each element of an array."""
     i = Variable(extent, "i")
-    x, y = (Buffer(name, NdArrayType((extent,)), space) for name, space in
-            [("x", Space.ARGUMENT), ("y", Space.RESULT)])  # fmt: skip
-    [loop] = vectorise(Kernel([Loop(i, [Store(y, (index(i),), of(Load(x, (index(i),))))])]), MACHINE).body
-    return loop.axis
+    x = Buffer("x", NdArrayType((extent,), source), Space.ARGUMENT)
+    y = Buffer("y", NdArrayType((extent,), result), Space.RESULT)
+    return marked(Loop(i, [Store(y, (index(i),), of(Load(x, (index(i),))))]))
+
+
+def axis_of_sum(extent, of) -> Axis:
+    """Return the kind of a loop that adds up a function of the elements."""
+    i, register = Variable(extent, "i"), Buffer("r", NdArrayType(()), Space.REGISTER)
+    x = Buffer("x", NdArrayType((extent,)), Space.ARGUMENT)
+    loop = Loop(i, [Accumulate(register, (), Add(), of(Load(x, (index(i),))))])
+    return marked(Store(register, (), SCALE), loop)
+
+
+def marked(*items) -> Axis:
+    return vectorise(Kernel([*items]), MACHINE).body[-1].axis
 
 
 def apply(op: Op, *operands):
@@ -64,3 +77,35 @@ def test_vectors_are_the_widest_where_most_iterations_fill_them(extent, wanted):
 )
 def test_vectors_are_the_widest_for_functions_of_many_instructions(of, wanted):
     assert axis(1024, of) is wanted
+
+
+@pytest.mark.parametrize("extent", [64, 512])
+def test_short_sums_have_the_vectors_that_compilers_prefer(extent):
+    assert axis(extent, exponential) is Axis.WIDE
+    assert axis_of_sum(extent, exponential) is Axis.VECTOR
+    assert axis_of_sum(16 * extent, exponential) is Axis.WIDE
+
+
+@pytest.mark.parametrize("narrow", [Dtype.bool, Dtype.float16, Dtype.bfloat16])
+def test_narrow_elements_would_make_the_widest_vectors_short(narrow):
+    assert axis(1024, exponential, result=narrow) is Axis.VECTOR
+    assert axis(1024, exponential, source=narrow) is Axis.VECTOR
+    assert axis(1024, exponential, source=Dtype.int64) is Axis.WIDE
+
+
+def test_functions_of_float64_are_calls():
+    def of(x):
+        return Compute(Exp(), Dtype.float64, (x,))
+
+    assert axis(1024, of, Dtype.float64, Dtype.float64) is Axis.VECTOR
+
+
+def test_emitted_loops_ask_for_the_widest_vectors():
+    def clauses(function) -> list[str]:
+        functions = Functions({"f": build(function, [NdArrayType((2048,))])}, "widest")
+        source = emit(functions, "c").files["widest.c"]
+        return re.findall(r"#pragma omp simd(.*)\n *for", source)
+
+    assert clauses(lambda x: x + 1.0) == [""]
+    assert clauses(lambda x: ops.sum(ops.exp(x))) == [" WIDEST reduction(+ : sum)"]
+    assert clauses(ops.sin) == [" reduction(max : farthest)", " WIDEST", " WIDEST"]

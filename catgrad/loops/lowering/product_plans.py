@@ -22,6 +22,9 @@ VECTOR = 16
 REORDERED = 16
 """Cost of an element of a result in another order of axes than its reader prefers: it is read across rows."""
 
+IN_PLACE = 0.3
+"""Cost of an element of a window that is read where it lies."""
+
 MOST_CACHED = 2**17
 """Elements of a matrix that a second-level cache keeps until they are used."""
 
@@ -108,13 +111,14 @@ def _in_strips(operand: Operand, near: Labels, sizes: Mapping[int, Size]) -> flo
 def _in_pieces(operand: Operand, near: Labels, far: Labels, sizes: Mapping[int, Size]) -> float:
     """Estimate the same for columns that are nested axes: whole vectors are read in place, others moved.
 
-    Halves of vectors fill panels without rests, so that few instructions move them.
+    Pieces of half vectors, side by side or every second element, fill a panel exactly, so that a few
+    instructions move each.
     """
     if _run(operand, near, sizes) % VECTOR == 0:
-        return 0.3
+        return IN_PLACE
     runs = [(step, _run(operand, near, sizes, step)) for step in (1, 2)]
     pieces = [(60 if run % (VECTOR // 2) else 8) * step / min(run, 2 * VECTOR) for step, run in runs]
-    return min(*pieces, 8 if _run(operand, far, sizes) >= VECTOR else 20)
+    return max(IN_PLACE, min(*pieces, 8 if _run(operand, far, sizes) >= VECTOR else 20))
 
 
 def _run(operand: Operand, labels: Labels, sizes: Mapping[int, Size], step: int = 1) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from catgrad.dims import Dim, Size
 from catgrad.loops.ir.dependence import first_writes, vector_sums
 from catgrad.loops.ir.nest import (
     Accumulate,
@@ -17,25 +18,27 @@ from catgrad.loops.ir.nest import (
     size_hint,
     statements,
 )
-from catgrad.loops.ir.scalar import Buffer, Compute
+from catgrad.loops.ir.scalar import Buffer, Compute, Scalar
 from catgrad.loops.machine import Machine
 from catgrad.ops.arithmetic import Divide
+from catgrad.ops.bounds import Fmod
 from catgrad.ops.transcendental import Sqrt
+from catgrad.types import Dtype
 
 MIN_VECTOR_ITERATIONS = 4
 """Iterations of a loop that is worth vectorising."""
 
-WIDEST = 16
+WIDEST_LANES = 16
 """Elements of the widest vectors."""
 
-MIN_WIDE, MIN_WIDE_WITH_REST = 4 * WIDEST, 64 * WIDEST
-"""Iterations of a loop that is worth the widest vectors, which wait for what narrower ones have just stored.
+MIN_WIDE_ITERATIONS = 4 * WIDEST_LANES
+"""Iterations of a loop that is worth the widest vectors."""
 
-The second is of loops whose last iterations fill no such vector, and run one by one.
-"""
+MIN_WIDE_ITERATIONS_WITH_REST = 64 * WIDEST_LANES
+"""The same where the last iterations run one by one, or the lanes of sums are added up one by one."""
 
-INSTRUCTIONS = (Divide, Sqrt)
-"""Costly operations that are one instruction, which takes twice as long for vectors of twice the width."""
+NO_FASTER = (Divide, Sqrt, Fmod)
+"""Costly operations that take as long for each element in wider vectors: single instructions, and calls."""
 
 
 def vectorise(kernel: Kernel, machine: Machine) -> Kernel:
@@ -51,20 +54,33 @@ def _marked(items: Sequence[Item], first: Mapping[Buffer, Statement]) -> list[It
             long = not isinstance(extent, int) or extent >= MIN_VECTOR_ITERATIONS
             item = replace(item, body=_marked(item.body, first))
             if long and item.axis is Axis.SERIAL and vector_sums(item, first) is not None:
-                item = replace(item, axis=Axis.WIDE if _is_costly(item) else Axis.VECTOR)
+                item = replace(item, axis=Axis.WIDE if _gains_from_width(item) else Axis.VECTOR)
         marked.append(item)
     return marked
 
 
-def _is_costly(loop: Loop) -> bool:
+def _gains_from_width(loop: Loop) -> bool:
     """Tell whether a long loop computes functions of many instructions, of which wider vectors need fewer.
 
-    Elsewhere loads and stores take most of the time, and compilers choose vectors by what these like.
+    Elsewhere loads and stores take most of the time, and wide ones wait for what narrow ones just stored.
+    Compilers count lanes by the narrowest elements: those of 16 bits or less would make vectors short.
     """
-    variable, extent = loop.variable, loop.variable.extent
-    fills_all = isinstance(extent, int) and extent % WIDEST == 0
-    if size_hint(extent) < (MIN_WIDE if fills_all else MIN_WIDE_WITH_REST):
+    parts = [s for s in statements(loop.body) if isinstance(s, (Accumulate, Store))]
+    fills_all = _is_multiple(loop.variable.extent) and not any(isinstance(s, Accumulate) for s in parts)
+    least = MIN_WIDE_ITERATIONS if fills_all else MIN_WIDE_ITERATIONS_WITH_REST
+    accesses = (*loop.reads, *loop.writes)
+    if size_hint(loop.variable.extent) < least or any(b.type.dtype.itemsize < 4 for b, _ in accesses):
         return False
-    scalars = [s.scalar for s in statements(loop.body) if isinstance(s, (Accumulate, Store))]
-    every = (x for scalar in scalars for x in scalar.nodes() if isinstance(x, Compute))
-    return any(x.op.costly and not isinstance(x.op, INSTRUCTIONS) and variable in x.variables for x in every)
+    return any(_is_long(x) and loop.variable in x.variables for s in parts for x in s.scalar.nodes())
+
+
+def _is_long(x: Scalar) -> bool:
+    """Tell whether a scalar is computed by many instructions."""
+    is_costly = isinstance(x, Compute) and x.op.costly and not isinstance(x.op, NO_FASTER)
+    return is_costly and x.dtype is Dtype.float32
+
+
+def _is_multiple(extent: Size) -> bool:
+    """Tell whether iterations fill the widest vectors, whatever the symbols are."""
+    terms = extent.terms if isinstance(extent, Dim) else [((), extent)]
+    return all(coefficient % WIDEST_LANES == 0 for _, coefficient in terms)
