@@ -175,6 +175,14 @@ def polynomial(terms: Mapping[Monomial, int]) -> Size:
     return dim
 
 
+def divided(size: Size, divisor: int) -> Size | None:
+    """Divide a size, if it is a multiple whatever the symbols are."""
+    terms = coefficients(size)
+    if any(c % divisor for c in terms.values()):
+        return None
+    return polynomial({monomial: c // divisor for monomial, c in terms.items()})
+
+
 def greatest_coefficient(size: Size) -> int:
     """Return the greatest absolute value of a coefficient; of a number, its own."""
     return max((abs(coefficient) for _, coefficient in _terms(size)), default=0)

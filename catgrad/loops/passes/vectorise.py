@@ -5,19 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from catgrad.dims import Dim, Size
+from catgrad.dims import divided
 from catgrad.loops.ir.dependence import first_writes, vector_sums
-from catgrad.loops.ir.nest import (
-    Accumulate,
-    Axis,
-    Item,
-    Kernel,
-    Loop,
-    Statement,
-    Store,
-    size_hint,
-    statements,
-)
+from catgrad.loops.ir.nest import Accumulate, Axis, Item, Kernel, Loop, Statement, scalars, size_hint
 from catgrad.loops.ir.scalar import Buffer, Compute, Scalar
 from catgrad.loops.machine import Machine
 from catgrad.ops.arithmetic import Divide
@@ -65,22 +55,17 @@ def _gains_from_width(loop: Loop) -> bool:
     Elsewhere loads and stores take most of the time, and wide ones wait for what narrow ones just stored.
     Compilers count lanes by the narrowest elements: those of 16 bits or less would make vectors short.
     """
-    parts = [s for s in statements(loop.body) if isinstance(s, (Accumulate, Store))]
-    fills_all = _is_multiple(loop.variable.extent) and not any(isinstance(s, Accumulate) for s in parts)
-    least = MIN_WIDE_ITERATIONS if fills_all else MIN_WIDE_ITERATIONS_WITH_REST
-    accesses = (*loop.reads, *loop.writes)
-    if size_hint(loop.variable.extent) < least or any(b.type.dtype.itemsize < 4 for b, _ in accesses):
+    extent, accesses = loop.variable.extent, (*loop.reads, *loop.writes)
+    has_sum = any(isinstance(s, Accumulate) for s in loop.statements)
+    has_rest = has_sum or divided(extent, WIDEST_LANES) is None
+    least = MIN_WIDE_ITERATIONS_WITH_REST if has_rest else MIN_WIDE_ITERATIONS
+    if size_hint(extent) < least or any(buffer.type.dtype.itemsize < 4 for buffer, _ in accesses):
         return False
-    return any(_is_long(x) and loop.variable in x.variables for s in parts for x in s.scalar.nodes())
+    nodes = (x for s in loop.statements for scalar in scalars(s) for x in scalar.nodes())
+    return any(_is_long(x) and loop.variable in x.variables for x in nodes)
 
 
 def _is_long(x: Scalar) -> bool:
     """Tell whether a scalar is computed by many instructions."""
     is_costly = isinstance(x, Compute) and x.op.costly and not isinstance(x.op, NO_FASTER)
     return is_costly and x.dtype is Dtype.float32
-
-
-def _is_multiple(extent: Size) -> bool:
-    """Tell whether iterations fill the widest vectors, whatever the symbols are."""
-    terms = extent.terms if isinstance(extent, Dim) else [((), extent)]
-    return all(coefficient % WIDEST_LANES == 0 for _, coefficient in terms)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from catgrad.dims import Size, coefficients, polynomial
+from catgrad.dims import divided
 from catgrad.loops.ir.index import Variable, index
 from catgrad.loops.ir.nest import Axis, Loop, Substituted, rewritten
 from catgrad.loops.ir.steps import Lowered
@@ -30,14 +30,6 @@ def widened(loop: Loop) -> Loop:
     change = Substituted({loop.variable: index(strip) * WIDTH + index(near)})
     body = Loop(near, rewritten(loop.body, change), axis=Axis.UNROLLED)
     return replace(loop, variable=strip, body=[body])
-
-
-def divided(size: Size, divisor: int) -> Size | None:
-    """Divide a size, if it is a multiple whatever the symbols are."""
-    terms = coefficients(size)
-    if any(c % divisor for c in terms.values()):
-        return None
-    return polynomial({monomial: c // divisor for monomial, c in terms.items()})
 
 
 def mark_unaligned(lowered: Lowered, machine: Machine) -> Lowered:
