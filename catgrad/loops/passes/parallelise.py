@@ -6,14 +6,33 @@ from dataclasses import replace
 from math import prod
 
 from catgrad.loops.ir.dependence import is_parallel
-from catgrad.loops.ir.nest import Axis, Item, Kernel, Loop, MatMul, may_fail, own_variables, size_hint
+from catgrad.loops.ir.index import Variable
+from catgrad.loops.ir.nest import (
+    Access,
+    Axis,
+    Item,
+    Kernel,
+    Loop,
+    MatMul,
+    may_fail,
+    own_variables,
+    scalars,
+    size_hint,
+)
+from catgrad.loops.ir.scalar import Compute
 from catgrad.loops.machine import Machine
 
-MIN_PARALLEL_WORK = 2**16
+MIN_PARALLEL_WORK = 2**18
 """Operations of a nest that is worth sharing among threads."""
 
-VECTOR_SPEEDUP = 8
-"""Speed of matrix products relative to plain loops."""
+COSTLY_WORK = 8
+"""Operations that take as long as a costly one, or as an element that is not next to the last."""
+
+LOOP_WORK = 32
+"""Operations in the time that it takes to begin and end a loop."""
+
+PRODUCT_SPEEDUP = 2
+"""Multiplications of a matrix product in the time of one operation of a loop."""
 
 
 def parallelise(kernel: Kernel, machine: Machine) -> Kernel:
@@ -37,14 +56,20 @@ def _is_innermost(item: Item) -> bool:
 def _is_worth_sharing(loop: Loop) -> bool:
     if may_fail([loop]) or not is_parallel(loop):
         return False
-    iterations = size_hint(loop.variable.extent)
-    return iterations > 1 and iterations * sum(map(work, loop.body)) >= MIN_PARALLEL_WORK
+    return size_hint(loop.variable.extent) > 1 and _work(loop) >= MIN_PARALLEL_WORK
 
 
-def work(item: Item) -> int:
-    """Estimate the operations of an item."""
+def _work(item: Item, innermost: Variable | None = None) -> int:
+    """Estimate the time of an item, in operations of vectors; `innermost` is the loop around it."""
     if isinstance(item, Loop):
-        return size_hint(item.variable.extent) * sum(map(work, item.body))
+        return LOOP_WORK + size_hint(item.variable.extent) * sum(_work(x, item.variable) for x in item.body)
     if isinstance(item, MatMul):
-        return prod(size_hint(v.extent) for v in own_variables(item)) // VECTOR_SPEEDUP
-    return 1
+        return prod(size_hint(v.extent) for v in own_variables(item)) // PRODUCT_SPEEDUP
+    nodes = (node for scalar in scalars(item) for node in scalar.nodes() if isinstance(node, Compute))
+    moved = (_is_contiguous(access, innermost) for access in (*item.reads, *item.writes))
+    return sum(COSTLY_WORK if x.op.costly else 1 for x in nodes) + sum(1 if x else COSTLY_WORK for x in moved)
+
+
+def _is_contiguous(access: Access, innermost: Variable | None) -> bool:
+    buffer, indices = access
+    return innermost is None or buffer.stride(indices, innermost) in (0, 1)
