@@ -107,12 +107,12 @@ POLYNOMIALS = (
         6,
     ),
     Polynomial(
-        "pow: log2((1 + s) / (1 - s)) / s in s², in double",
-        lambda z: 2 / LN2 * np.arctanh(np.sqrt(z)) / np.sqrt(z),
-        lambda z: LN2 / 2 * np.sqrt(z) / np.arctanh(np.sqrt(z)),
-        1e-9,
-        0.0402,
-        4,
+        "pow: log2(1 + f) / f in f, in double",
+        lambda f: np.log1p(f) / f / LN2,
+        lambda f: np.abs(LN2 * f / np.log1p(f)),
+        -1 / 3,
+        1 / 3,
+        11,
         np.float64,
     ),
     Polynomial(
