@@ -25,8 +25,11 @@ from catgrad.loops.machine import Machine
 MIN_PARALLEL_WORK = 2**18
 """Operations of a nest that is worth sharing among threads."""
 
-COSTLY_WORK = 8
-"""Operations that take as long as a costly one, or as an element that is not next to the last."""
+COSTLY_WORK = 24
+"""Operations in the time of a costly one, as an exponential is."""
+
+APART_WORK = 8
+"""Operations in the time of a load or store of an element that is not next to the one before."""
 
 LOOP_WORK = 32
 """Operations in the time that it takes to begin and end a loop."""
@@ -67,7 +70,7 @@ def _work(item: Item, innermost: Variable | None = None) -> int:
         return prod(size_hint(v.extent) for v in own_variables(item)) // PRODUCT_SPEEDUP
     nodes = (node for scalar in scalars(item) for node in scalar.nodes() if isinstance(node, Compute))
     moved = (_is_contiguous(access, innermost) for access in (*item.reads, *item.writes))
-    return sum(COSTLY_WORK if x.op.costly else 1 for x in nodes) + sum(1 if x else COSTLY_WORK for x in moved)
+    return sum(COSTLY_WORK if x.op.costly else 1 for x in nodes) + sum(1 if x else APART_WORK for x in moved)
 
 
 def _is_contiguous(access: Access, innermost: Variable | None) -> bool:
