@@ -29,6 +29,7 @@ from catgrad.loops.passes.unroll import unroll
 from catgrad.loops.passes.unroll_by_cost import Unrolling, unroll_by_cost
 from catgrad.loops.reference import run
 from catgrad.ops.arithmetic import Add, Multiply
+from catgrad.ops.transcendental import Exp
 from catgrad.programs.program import Function
 from catgrad.programs.program import lower as straight
 from catgrad.terms.block import Block
@@ -257,6 +258,22 @@ def test_threads_share_the_outermost_loops_that_carry_no_dependence(carried):
     assert [loop.variable for loop in loops(kernel.body) if loop.axis is Axis.PARALLEL] == [
         i if carried else n
     ]
+
+
+@pytest.mark.parametrize(
+    ("function", "transposed", "has_threads"),
+    [(False, False, False), (False, True, True), (True, False, True)],
+)
+def test_threads_share_loops_that_take_long(function, transposed, has_threads):
+    """The same number of elements: a copy is short, a transposition and an exponential are not."""
+    i, j = Variable(128), Variable(256)
+    x = Buffer("x", NdArrayType((256, 128) if transposed else (128, 256)))
+    y = Buffer("y", NdArrayType((128, 256)))
+    loaded = Load(x, (index(j), index(i)) if transposed else (index(i), index(j)))
+    value = Compute(Exp(), Dtype.float32, (loaded,)) if function else loaded
+    nest = Loop(i, [Loop(j, [Store(y, (index(i), index(j)), value)])])
+    [loop] = parallelise(Kernel([nest]), Machine((), threads=True)).body
+    assert (loop.axis is Axis.PARALLEL) is has_threads
 
 
 @pytest.mark.parametrize("strip", range(1, 6))

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from math import prod
 
+from catgrad.dims import Size
 from catgrad.loops.ir.dependence import is_parallel
 from catgrad.loops.ir.index import Variable
 from catgrad.loops.ir.nest import (
-    Access,
     Axis,
     Item,
     Kernel,
@@ -28,8 +28,11 @@ MIN_PARALLEL_WORK = 2**18
 COSTLY_WORK = 24
 """Operations in the time of a costly one, as an exponential is."""
 
-APART_WORK = 8
-"""Operations in the time of a load or store of an element that is not next to the one before."""
+STRIDED_WORK = 8
+"""Operations in the time of a load or store that is not contiguous."""
+
+CONTIGUOUS: tuple[Size, ...] = (0, 1)
+"""Strides of elements that are next to each other, or the same."""
 
 LOOP_WORK = 32
 """Operations in the time that it takes to begin and end a loop."""
@@ -59,20 +62,16 @@ def _is_innermost(item: Item) -> bool:
 def _is_worth_sharing(loop: Loop) -> bool:
     if may_fail([loop]) or not is_parallel(loop):
         return False
-    return size_hint(loop.variable.extent) > 1 and _work(loop) >= MIN_PARALLEL_WORK
+    return size_hint(loop.variable.extent) > 1 and _work(loop, loop.variable) >= MIN_PARALLEL_WORK
 
 
-def _work(item: Item, innermost: Variable | None = None) -> int:
-    """Estimate the time of an item, in operations of vectors; `innermost` is the loop around it."""
+def _work(item: Item, variable: Variable) -> int:
+    """Estimate the time of an item in a loop over a variable, in operations of vectors."""
     if isinstance(item, Loop):
         return LOOP_WORK + size_hint(item.variable.extent) * sum(_work(x, item.variable) for x in item.body)
     if isinstance(item, MatMul):
         return prod(size_hint(v.extent) for v in own_variables(item)) // PRODUCT_SPEEDUP
-    nodes = (node for scalar in scalars(item) for node in scalar.nodes() if isinstance(node, Compute))
-    moved = (_is_contiguous(access, innermost) for access in (*item.reads, *item.writes))
-    return sum(COSTLY_WORK if x.op.costly else 1 for x in nodes) + sum(1 if x else APART_WORK for x in moved)
-
-
-def _is_contiguous(access: Access, innermost: Variable | None) -> bool:
-    buffer, indices = access
-    return innermost is None or buffer.stride(indices, innermost) in (0, 1)
+    nodes = (node for scalar in scalars(item) for node in scalar.nodes())
+    computed = sum(COSTLY_WORK if x.op.costly else 1 for x in nodes if isinstance(x, Compute))
+    strides = (buffer.stride(indices, variable) for buffer, indices in (*item.reads, *item.writes))
+    return computed + sum(1 if stride in CONTIGUOUS else STRIDED_WORK for stride in strides)
