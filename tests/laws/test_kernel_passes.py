@@ -12,7 +12,7 @@ from catgrad.functors import Expand, reverse
 from catgrad.loops.compile import compile_kernels
 from catgrad.loops.ir.dense_stores import densely_stored, initialised
 from catgrad.loops.ir.dependence import verify
-from catgrad.loops.ir.index import Index, Variable, index
+from catgrad.loops.ir.index import Index, Read, Variable, index
 from catgrad.loops.ir.nest import Accumulate, Axis, Kernel, Loop, Sort, Store, loops, nested, statements
 from catgrad.loops.ir.scalar import Bounds, Buffer, Compute, Load, Masked, Number, Space, number
 from catgrad.loops.ir.steps import Lowered, kernels
@@ -261,16 +261,17 @@ def test_threads_share_the_outermost_loops_that_carry_no_dependence(carried):
 
 
 @pytest.mark.parametrize(
-    ("function", "transposed", "has_threads"),
-    [(False, False, False), (False, True, True), (True, False, True)],
+    ("kind", "has_threads"),
+    [("copy", False), ("transposition", True), ("gather", True), ("exponential", True)],
 )
-def test_threads_share_loops_that_take_long(function, transposed, has_threads):
-    """The same number of elements: a copy is short, a transposition and an exponential are not."""
+def test_threads_share_loops_that_take_long(kind, has_threads):
+    """Of as many elements, a copy is short; functions, and elements apart from each other, take longer."""
     i, j = Variable(128), Variable(256)
-    x = Buffer("x", NdArrayType((256, 128) if transposed else (128, 256)))
-    y = Buffer("y", NdArrayType((128, 256)))
-    loaded = Load(x, (index(j), index(i)) if transposed else (index(i), index(j)))
-    value = Compute(Exp(), Dtype.float32, (loaded,)) if function else loaded
+    x, y = Buffer("x", NdArrayType((256, 256))), Buffer("y", NdArrayType((128, 256)))
+    places = Buffer("places", NdArrayType((256,), Dtype.int64))
+    place = index(Read(Load(places, (index(j),)), 256)) if kind == "gather" else index(j)
+    loaded = Load(x, (index(j), index(i)) if kind == "transposition" else (index(i), place))
+    value = Compute(Exp(), Dtype.float32, (loaded,)) if kind == "exponential" else loaded
     nest = Loop(i, [Loop(j, [Store(y, (index(i), index(j)), value)])])
     [loop] = parallelise(Kernel([nest]), Machine((), threads=True)).body
     assert (loop.axis is Axis.PARALLEL) is has_threads

@@ -9,6 +9,7 @@ from catgrad.dims import Size
 from catgrad.loops.ir.dependence import is_parallel
 from catgrad.loops.ir.index import Variable
 from catgrad.loops.ir.nest import (
+    Access,
     Axis,
     Item,
     Kernel,
@@ -19,7 +20,7 @@ from catgrad.loops.ir.nest import (
     scalars,
     size_hint,
 )
-from catgrad.loops.ir.scalar import Compute
+from catgrad.loops.ir.scalar import Compute, reads
 from catgrad.loops.machine import Machine
 
 MIN_PARALLEL_WORK = 2**18
@@ -69,9 +70,17 @@ def _work(item: Item, variable: Variable) -> int:
     """Estimate the time of an item in a loop over a variable, in operations of vectors."""
     if isinstance(item, Loop):
         return LOOP_WORK + size_hint(item.variable.extent) * sum(_work(x, item.variable) for x in item.body)
+    elements = prod(size_hint(v.extent) for v in own_variables(item))
     if isinstance(item, MatMul):
-        return prod(size_hint(v.extent) for v in own_variables(item)) // PRODUCT_SPEEDUP
+        return elements // PRODUCT_SPEEDUP
     nodes = (node for scalar in scalars(item) for node in scalar.nodes())
     computed = sum(COSTLY_WORK if x.op.costly else 1 for x in nodes if isinstance(x, Compute))
-    strides = (buffer.stride(indices, variable) for buffer, indices in (*item.reads, *item.writes))
-    return computed + sum(1 if stride in CONTIGUOUS else STRIDED_WORK for stride in strides)
+    contiguous = (_is_contiguous(access, variable) for access in (*item.reads, *item.writes))
+    return elements * (computed + sum(1 if x else STRIDED_WORK for x in contiguous))
+
+
+def _is_contiguous(access: Access, variable: Variable) -> bool:
+    """Tell whether elements are next to each other along a variable, or the same."""
+    buffer, indices = access
+    is_gathered = any(variable in scalar.variables for scalar in reads(indices))
+    return not is_gathered and buffer.stride(indices, variable) in CONTIGUOUS
