@@ -265,7 +265,7 @@ def test_threads_share_the_outermost_loops_that_carry_no_dependence(carried):
     [("copy", False), ("transposition", True), ("gather", True), ("exponential", True)],
 )
 def test_threads_share_loops_that_take_long(kind, has_threads):
-    """Of as many elements, a copy is short; functions, and elements apart from each other, take longer."""
+    """Copy as many elements: functions, and elements that are apart, take longer."""
     i, j = Variable(128), Variable(256)
     x, y = Buffer("x", NdArrayType((256, 256))), Buffer("y", NdArrayType((128, 256)))
     places = Buffer("places", NdArrayType((256,), Dtype.int64))

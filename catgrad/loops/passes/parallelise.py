@@ -63,13 +63,13 @@ def _is_innermost(item: Item) -> bool:
 def _is_worth_sharing(loop: Loop) -> bool:
     if may_fail([loop]) or not is_parallel(loop):
         return False
-    return size_hint(loop.variable.extent) > 1 and _work(loop, loop.variable) >= MIN_PARALLEL_WORK
+    return size_hint(loop.variable.extent) > 1 and work(loop) >= MIN_PARALLEL_WORK
 
 
-def _work(item: Item, variable: Variable) -> int:
-    """Estimate the time of an item in a loop over a variable, in operations of vectors."""
+def work(item: Item, variable: Variable | None = None) -> int:
+    """Estimate the time of an item, perhaps in a loop over a variable, in operations of vectors."""
     if isinstance(item, Loop):
-        return LOOP_WORK + size_hint(item.variable.extent) * sum(_work(x, item.variable) for x in item.body)
+        return LOOP_WORK + size_hint(item.variable.extent) * sum(work(x, item.variable) for x in item.body)
     elements = prod(size_hint(v.extent) for v in own_variables(item))
     if isinstance(item, MatMul):
         return elements // PRODUCT_SPEEDUP
@@ -79,8 +79,10 @@ def _work(item: Item, variable: Variable) -> int:
     return elements * (computed + sum(1 if x else STRIDED_WORK for x in contiguous))
 
 
-def _is_contiguous(access: Access, variable: Variable) -> bool:
+def _is_contiguous(access: Access, variable: Variable | None) -> bool:
     """Tell whether elements are next to each other along a variable, or the same."""
+    if variable is None:
+        return True
     buffer, indices = access
     is_gathered = any(variable in scalar.variables for scalar in reads(indices))
     return not is_gathered and buffer.stride(indices, variable) in CONTIGUOUS
