@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from catgrad.dims import Dim, Monomial, Size, coefficients, polynomial
-from catgrad.loops.ir.nest import Kernel, MatMul, size_hint, statements
+from catgrad.loops.ir.nest import Item, Kernel, Loop, MatMul, size_hint, statements
 from catgrad.loops.ir.scalar import Buffer, Space
 from catgrad.loops.ir.steps import For, If, Lowered, Step, every_step, kernels
 from catgrad.loops.machine import Packing, packs_nothing
@@ -62,16 +63,18 @@ def planned(lowered: Lowered, unit: int = 8, packing: Packing = packs_nothing) -
     """
     plan = Plan()
     _place_scratch(plan, lowered, unit, packing)
-    alive, steps = _lifetimes(lowered.steps)
-    sizes = {array: rounded(byte_size(array), unit) for array in alive}
-    basis = tuple(dict.fromkeys(monomial for size in sizes.values() for monomial in coefficients(size)))
-    placed = _Ranges.over(basis)
-    for array in sorted(alive, key=lambda a: (-size_hint(byte_size(a)), alive[a])):
-        plan.offsets[array] = placed.place(sizes[array], alive[array])
-    plan.size = placed.size()
+    alive, steps = _lifetimes(lowered.steps, _is_of_workspace)
+    plan.offsets, plan.size = _first_fit(alive, unit)
     plan.alive = _alive_bytes(alive, steps)
     plan.least = max(plan.alive, key=size_hint, default=0)
     return plan
+
+
+class _Placed(NamedTuple):
+    """Offsets of arrays, and the bytes in which all of them lie."""
+
+    offsets: dict[Buffer, Size]
+    size: Size
 
 
 @dataclass
@@ -149,10 +152,20 @@ def largest(a: Size, b: Size) -> Size:
     return polynomial({m: max(first.get(m, 0), second.get(m, 0)) for m in first | second})
 
 
-def _lifetimes(steps: Sequence[Step], start: int = 0) -> tuple[dict[Buffer, Life], int]:
+def _is_of_workspace(array: Buffer) -> bool:
+    return array.space is Space.WORKSPACE
+
+
+def _is_scratch(array: Buffer) -> bool:
+    return array.is_of_kernel and array.space is not Space.SHARED and not is_local(array)
+
+
+def _lifetimes(
+    steps: Sequence[Step | Item], is_placed: Callable[[Buffer], bool], start: int = 0
+) -> tuple[dict[Buffer, Life], int]:
     """Find the first and the last step that touch each array, numbered from `start`, and the next number.
 
-    An array that one loop or branch alone touches lives within an iteration, unless that reads it first.
+    An array that one loop or branch alone touches may live within an iteration of it.
     """
     touching: dict[Buffer, list[Life]] = defaultdict(list)
     inner: dict[Buffer, Life] = {}
@@ -161,21 +174,29 @@ def _lifetimes(steps: Sequence[Step], start: int = 0) -> tuple[dict[Buffer, Life
         first, inside = number, dict[Buffer, Life]()
         number += 1
         for part in _parts(step):
-            own, number = _lifetimes(part, number)
+            own, number = _lifetimes(part, is_placed, number)
             for array, life in own.items():
                 known = inside.get(array, life)
                 inside[array] = min(known[0], life[0]), max(known[1], life[1])
-        inner |= {a: life for a, life in inside.items() if isinstance(step, If) or _is_defined([step], a)}
+        inner |= {array: life for array, life in inside.items() if _lives_within(step, array)}
         for array in dict.fromkeys(array for array, _ in (*step.reads, *step.writes)):
-            if array.space is Space.WORKSPACE:
+            if is_placed(array):
                 touching[array].append((first, number - 1))
     whole = {array: (lives[0][0], lives[-1][1]) for array, lives in touching.items()}
     alone = {array: life for array, life in inner.items() if len(touching[array]) == 1}
     return whole | alone, number
 
 
-def _parts(step: Step) -> Sequence[list[Step]]:
-    return step.parts if isinstance(step, If) else [step.body] if isinstance(step, For) else []
+def _parts(step: Step | Item) -> Sequence[Sequence[Step | Item]]:
+    return step.parts if isinstance(step, If) else [step.body] if isinstance(step, For | Loop) else []
+
+
+def _lives_within(step: Step | Item, array: Buffer) -> bool:
+    """Tell whether an array is of one iteration: contracted along it, or written before it is read."""
+    if isinstance(step, Loop):
+        indices = next(indices for buffer, indices in (*step.writes, *step.reads) if buffer is array)
+        return any(step.variable is i.variable for a, i in enumerate(indices) if a not in array.order)
+    return isinstance(step, If) or (isinstance(step, For) and _is_defined([step], array))
 
 
 def _is_defined(steps: Sequence[Step], array: Buffer) -> bool:
@@ -193,14 +214,21 @@ def _is_defined(steps: Sequence[Step], array: Buffer) -> bool:
 
 def _place_scratch(plan: Plan, lowered: Lowered, unit: int, packing: Packing) -> None:
     for kernel in kernels(lowered.steps):
-        end: Size = 0
-        for array in dict.fromkeys(array for array, _ in (*kernel.writes, *kernel.reads)):
-            if array.is_of_kernel and array.space is not Space.SHARED and not is_local(array):
-                plan.scratch[array] = end
-                end = end + rounded(byte_size(array), unit)
-        plan.packed[kernel] = end
+        alive, _ = _lifetimes(kernel.body, _is_scratch)
+        plan.scratch |= (placed := _first_fit(alive, unit)).offsets
+        plan.packed[kernel] = placed.size
         products = (packing(s) for s in statements(kernel.body) if isinstance(s, MatMul))
-        plan.scratch_sizes[kernel] = end + max(products, default=0)
+        plan.scratch_sizes[kernel] = placed.size + max(products, default=0)
+
+
+def _first_fit(alive: dict[Buffer, Life], unit: int) -> _Placed:
+    """Place arrays, the largest first, each as low as lifetimes allow."""
+    sizes = {array: rounded(byte_size(array), unit) for array in alive}
+    basis = tuple(dict.fromkeys(monomial for size in sizes.values() for monomial in coefficients(size)))
+    ranges = _Ranges.over(basis)
+    order = sorted(alive, key=lambda a: (-size_hint(byte_size(a)), alive[a]))
+    offsets = {array: ranges.place(sizes[array], alive[array]) for array in order}
+    return _Placed(offsets, ranges.size())
 
 
 def _alive_bytes(alive: dict[Buffer, Life], steps: int) -> list[Size]:

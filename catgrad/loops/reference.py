@@ -80,6 +80,8 @@ class Interpreter:
         self.parallel: dict[Loop, bool] = {}
         self.places: dict[tuple[int, int], tuple[Any, Index]] = {}
         self.workspace = np.full(self.size(plan.size) if plan else 0, 0xA5, np.uint8)
+        scratch = max(map(self.size, plan.scratch_sizes.values()), default=0) if plan else 0
+        self.scratch = np.full(scratch, 0xA5, np.uint8)
 
     def size(self, size: Size) -> int:
         """Evaluate a size."""
@@ -99,6 +101,8 @@ class Interpreter:
             return np.array([*map(float if array.type.dtype.is_floating else whole, array.elements)], dtype)
         if self.plan is not None and array in self.plan.offsets:
             return np.frombuffer(self.workspace, dtype, count, self.size(self.plan.offsets[array]))
+        if self.plan is not None and array in self.plan.scratch:
+            return np.frombuffer(self.scratch, dtype, count, self.size(self.plan.scratch[array]))
         return np.full(count * dtype.itemsize, 0xA5, np.uint8).view(dtype)
 
     def steps(self, steps: Sequence[Step]) -> None:

@@ -39,6 +39,9 @@ Fit = Callable[[Loop, Loop], bool]
 MAX_SERIAL_ITERATIONS = 2**15
 """Iterations of a nest that is fused even if its loops are then not parallel."""
 
+FEW_ITERATIONS = 2**10
+"""Iterations of a nest that moves to before another: what it computes is kept for longer."""
+
 MAX_STATEMENTS = 64
 """Statements of a nest, not counting sums over its iterations: a longer one ends where its form recurs."""
 
@@ -205,6 +208,16 @@ class _Part:
         """Tell whether there is a bounds check in it."""
         return self.item.fails if isinstance(self.item, _Nest) else isinstance(self.item, Check)
 
+    @property
+    def is_short(self) -> bool:
+        """Tell whether it is a nest of few iterations."""
+        return isinstance(self.item, _Nest) and iterations(self.item.loop()) <= FEW_ITERATIONS
+
+    def is_independent_of(self, other: _Part) -> bool:
+        """Tell whether neither writes what the other touches."""
+        pairs = (self.accesses, other.accesses), (other.accesses, self.accesses)
+        return all(one.written.keys().isdisjoint(two.touched) for one, two in pairs)
+
 
 class _Block:
     """Items one after the other, into whose nests further items are inserted.
@@ -289,7 +302,7 @@ class _Block:
     ) -> _Part | None:
         """Find the last nest that a loop may join; an outermost one must share a buffer with it, and fit."""
         joiner = _Joiner(item)
-        mine = joiner.accesses
+        mine, between = joiner.accesses, list[_Part]()
         for part in self._candidates(mine, outermost):
             theirs = part.accesses
             shared = mine.touched.keys() & theirs.touched.keys()
@@ -297,14 +310,33 @@ class _Block:
                 nest = part.item
                 worth = not outermost or _is_worth_joining(nest, joiner, shared)
                 if worth and _may_join(nest, joiner, values) and (not fit or fit(nest.loop(), item)):
-                    if not outermost or not self._ends_before(nest, joiner):
-                        return part
-                    self.long |= {nest.first, item}
+                    if outermost and self._ends_before(nest, joiner):
+                        self.long |= {nest.first, item}
+                    else:
+                        return part if self._moved(between, part) else None
             if part.fails:
                 return None  # an index that is checked there may be used here
             if any(buffer in theirs.written or buffer in mine.written for buffer in shared):
-                return None  # it reads what the other writes, or writes what the other reads
+                # It reads what the other writes, or writes what the other reads.
+                if not (outermost and part.is_short):
+                    return None
+                between.append(part)
         return None
+
+    def _moved(self, between: Collection[_Part], first: _Part) -> bool:
+        """Move parts to before the first, the nest that a loop joins, if no dependence forbids it."""
+        moving = sorted(between, key=lambda part: part.position)
+        for part in moving:
+            passed = [p for p in self.parts[first.position : part.position] if p not in moving]
+            if not all(part.is_independent_of(other) for other in passed):
+                return False
+        for part in moving:
+            self.parts.remove(part)
+            self.parts.insert(first.position, part)
+            self.beginnings = min(self.beginnings, first.position)
+            for position, each in enumerate(self.parts):
+                each.position = position
+        return True
 
     def _ends_before(self, nest: _Nest, joiner: _Joiner) -> bool:
         """Tell whether a nest is long enough to end before a loop.
