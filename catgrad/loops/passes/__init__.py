@@ -6,6 +6,7 @@ from catgrad.loops.passes.dead_stores import eliminate_dead_stores, eliminate_se
 from catgrad.loops.passes.fuse import fuse
 from catgrad.loops.passes.in_place import put_in_place
 from catgrad.loops.passes.inline_products import inline_products
+from catgrad.loops.passes.narrow import narrow
 from catgrad.loops.passes.parallelise import parallelise
 from catgrad.loops.passes.reductions import schedule_reductions
 from catgrad.loops.passes.sparse_updates import update_sparsely
@@ -16,6 +17,7 @@ from catgrad.loops.passes.vectorise_rows import vectorise_rows
 
 PASSES = (
     schedule_reductions,
+    narrow,
     inline_products,
     fuse,
     eliminate_dead_stores,
