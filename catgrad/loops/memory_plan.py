@@ -23,7 +23,7 @@ ALIGNMENT = 64
 """Bytes to a multiple of which offsets of arrays are rounded, where sizes are numbers."""
 
 Life = tuple[int, int]
-"""The first and the last step that touch an array."""
+"""The first and the last step, or item of a kernel, that touch an array."""
 
 MAX_LOCAL_BYTES = 2**14
 """Bytes of an array that a kernel may declare locally, without an offset in the workspace."""
@@ -36,8 +36,9 @@ class Plan:
     `alive` has the bytes of the arrays that are alive in each step; `least`, the greatest of these, is a
     lower bound of `size`.
 
-    `scratch` are offsets in memory private to each thread, for kernels that need it. What a kernel's matrix
-    products pack goes to `packed`, behind its own arrays; it needs `scratch_sizes` in all.
+    `scratch` are offsets in memory private to each thread, for kernels that need it, which arrays share by
+    their lifetimes in an iteration. What a kernel's matrix products pack goes to `packed`, behind its own
+    arrays; it needs `scratch_sizes` in all.
     """
 
     offsets: dict[Buffer, Size] = field(default_factory=dict)
@@ -192,7 +193,7 @@ def _parts(step: Step | Item) -> Sequence[Sequence[Step | Item]]:
 
 
 def _lives_within(step: Step | Item, array: Buffer) -> bool:
-    """Tell whether an array is of one iteration: contracted along it, or written before it is read."""
+    """Tell whether an array is of a branch or an iteration: contracted, or written before it is read."""
     if isinstance(step, Loop):
         indices = next(indices for buffer, indices in (*step.writes, *step.reads) if buffer is array)
         return any(step.variable is i.variable for a, i in enumerate(indices) if a not in array.order)
@@ -215,7 +216,8 @@ def _is_defined(steps: Sequence[Step], array: Buffer) -> bool:
 def _place_scratch(plan: Plan, lowered: Lowered, unit: int, packing: Packing) -> None:
     for kernel in kernels(lowered.steps):
         alive, _ = _lifetimes(kernel.body, _is_scratch)
-        plan.scratch |= (placed := _first_fit(alive, unit)).offsets
+        placed = _first_fit(alive, unit)
+        plan.scratch |= placed.offsets
         plan.packed[kernel] = placed.size
         products = (packing(s) for s in statements(kernel.body) if isinstance(s, MatMul))
         plan.scratch_sizes[kernel] = placed.size + max(products, default=0)

@@ -415,13 +415,35 @@ def test_vectors_of_a_row_may_be_the_same_elements(library, name, inner):
     np.testing.assert_array_equal(c, expected)
 
 
+@settings(max_examples=60, deadline=None)
+@given(
+    rows=st.sampled_from([((1,), 1, 0), ((5,), 1, 3), ((3, 3), 1, 2), ((16, 3, 3), 1, 1)]),
+    columns=st.tuples(st.tuples(st.integers(1, 17)), st.just(1), st.integers(0, 2)),
+    depths=st.permutations([((32, 16), 1, 3), ((512,), 1, 0), ((16, 32), 1, 2), ((8, 64), 1, 0)]),
+    images=st.sampled_from([1, 2, 5]),
+    add=st.booleans(),
+    threads=st.integers(1, 3),
+)
+@pytest.mark.parametrize("name", ["gemm_nested_f32", "gemm_nested_f64"])
+def test_scalar_products_in_place_are_exact(library, name, rows, columns, depths, images, add, threads):
+    library.set_threads(threads)
+    of_images = [((images, *sizes), step, gap) for sizes, step, gap in depths]
+    c, expected = nested_product(library, name, rows, columns, of_images[:2], add)
+    np.testing.assert_array_equal(c, expected)
+
+
 CHANNELS, WINDOWS, IMAGE = ((16,), 1, 0), ((16, 3, 3), 1, 2), ((17, 19), 1, 3)
+FEW, WIDE = ((7,), 1, 0), ((32, 32), 1, 2)
 
 
 @pytest.mark.parametrize(
     ("rows", "columns", "depths"),
-    [(CHANNELS, IMAGE, (((144,), 1, 0), WINDOWS)), (WINDOWS, CHANNELS, (IMAGE, ((323,), 1, 0)))],
-    ids=["threads have columns", "threads have rows"],
+    [
+        (CHANNELS, IMAGE, (((144,), 1, 0), WINDOWS)),
+        (WINDOWS, CHANNELS, (IMAGE, ((323,), 1, 0))),
+        (WINDOWS, FEW, (WIDE, ((1024,), 1, 0))),
+    ],
+    ids=["threads have columns", "threads have rows", "scalar products in place"],
 )
 def test_products_of_nested_axes_have_the_same_bits_for_any_number_of_threads(library, rows, columns, depths):
     results = []

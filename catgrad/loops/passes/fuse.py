@@ -66,7 +66,10 @@ def fused_steps(steps: Sequence[Step], fit: Fit | None = None) -> list[Step]:
 
 
 def fused(items: Sequence[Item], fit: Fit | None = None) -> list[Kernel]:
-    """Fuse each item with the last earlier nest that it may join and fits; one kernel for each nest."""
+    """Fuse each item with the last earlier nest that it may join and fits; one kernel for each nest.
+
+    A short nest on which an item depends moves to before the nest that the item joins.
+    """
     block = _Block()
     block.fill(items, fit)
     if block.long:
@@ -138,6 +141,7 @@ class _Nest:
         self.first, self.variable, self.accesses = loop, loop.variable, accesses
         self.fails, self.inner = may_fail([loop]), bound_variables(loop.body)
         self.statements, self.forms = len(loop.statements), {form(loop)}
+        self.iterations = iterations(loop)
         self._block: _Block | None = None
         self._separate: dict[Buffer, bool] = {}
 
@@ -210,8 +214,10 @@ class _Part:
 
     @property
     def is_short(self) -> bool:
-        """Tell whether it is a nest of few iterations."""
-        return isinstance(self.item, _Nest) and iterations(self.item.loop()) <= FEW_ITERATIONS
+        """Tell whether it is a nest of few iterations without matrix products."""
+        if not isinstance(self.item, _Nest) or self.item.iterations > FEW_ITERATIONS:
+            return False
+        return not any(isinstance(s, MatMul) for s in self.item.loop().statements)
 
     def is_independent_of(self, other: _Part) -> bool:
         """Tell whether neither writes what the other touches."""
@@ -284,6 +290,7 @@ class _Block:
         if not new.is_total(nest.variable):
             nest.statements += len(item.statements)
             nest.forms.add(form(item))
+        nest.iterations += iterations(item)
         nest.grown(new.touched)
         if not is_beginning(item):
             self.beginnings = min(self.beginnings, part.position)
@@ -300,7 +307,10 @@ class _Block:
     def _joined(
         self, item: Loop, values: Mapping[Variable, Index], fit: Fit | None, outermost: bool
     ) -> _Part | None:
-        """Find the last nest that a loop may join; an outermost one must share a buffer with it, and fit."""
+        """Find the last nest that a loop may join; an outermost one must share a buffer with it, and fit.
+
+        Short nests on which the loop depends move to before the nest that is found.
+        """
         joiner = _Joiner(item)
         mine, between = joiner.accesses, list[_Part]()
         for part in self._candidates(mine, outermost):
@@ -313,7 +323,7 @@ class _Block:
                     if outermost and self._ends_before(nest, joiner):
                         self.long |= {nest.first, item}
                     else:
-                        return part if self._moved(between, part) else None
+                        return part if self._move(between, part) else None
             if part.fails:
                 return None  # an index that is checked there may be used here
             if any(buffer in theirs.written or buffer in mine.written for buffer in shared):
@@ -323,19 +333,20 @@ class _Block:
                 between.append(part)
         return None
 
-    def _moved(self, between: Collection[_Part], first: _Part) -> bool:
-        """Move parts to before the first, the nest that a loop joins, if no dependence forbids it."""
+    def _move(self, between: Collection[_Part], first: _Part) -> bool:
+        """Move parts to before the nest that a loop joins; return False if a dependence forbids it."""
+        start = first.position
         moving = sorted(between, key=lambda part: part.position)
+        rest = [part for part in self.parts[start:] if part not in moving]
         for part in moving:
-            passed = [p for p in self.parts[first.position : part.position] if p not in moving]
+            passed = (other for other in rest if other.position < part.position)
             if not all(part.is_independent_of(other) for other in passed):
                 return False
-        for part in moving:
-            self.parts.remove(part)
-            self.parts.insert(first.position, part)
-            self.beginnings = min(self.beginnings, first.position)
-            for position, each in enumerate(self.parts):
-                each.position = position
+        if moving:
+            self.parts[start:] = [*moving, *rest]
+            self.beginnings = min(self.beginnings, start)
+            for position, part in enumerate(self.parts):
+                part.position = position
         return True
 
     def _ends_before(self, nest: _Nest, joiner: _Joiner) -> bool:

@@ -19,7 +19,7 @@ from catgrad.types import Dtype, NdArrayType
 
 
 def narrow(lowered: Lowered, machine: Machine) -> Lowered:
-    """Store arrays of converted numbers as they were before, and compare them with indices in 32 bits."""
+    """Store arrays of converted numbers without the conversion, and compare these in 32 bits."""
     new = {
         buffer: replace(buffer, type=NdArrayType(buffer.type.shape, Dtype.int32))
         for buffer in _convertible(lowered.steps)
@@ -29,7 +29,7 @@ def narrow(lowered: Lowered, machine: Machine) -> Lowered:
 
 
 def _convertible(steps: Sequence[Step]) -> set[Buffer]:
-    """Find the temporaries of int64 that kernels alone access, and that only such stores write."""
+    """Find the temporaries that kernels alone access, and all whose stores are of converted numbers."""
     found, others = set[Buffer](), conditions(steps)
     for kernel in kernels(steps):
         for s in statements(kernel.body):
@@ -47,7 +47,7 @@ def _is_widened(scalar: Scalar) -> bool:
 
 
 def _stored(items: Sequence[Item], new: Mapping[Buffer, Buffer]) -> list[Item]:
-    """Store numbers as they were before they were converted."""
+    """Store numbers without the conversion."""
     narrowed = {*new.values()}
 
     def stored(item: Item) -> Item:
@@ -61,14 +61,14 @@ def _stored(items: Sequence[Item], new: Mapping[Buffer, Buffer]) -> list[Item]:
 
 
 class _Narrowed(Replaced):
-    """Load elements as int32, and compare them with indices that fit into 32 bits without a conversion."""
+    """Load elements as int32, and compare converted numbers with small indices without the conversion."""
 
     def _changed(self, old: Scalar) -> Scalar:
         if isinstance(old, Load) and old.buffer in self.buffers:
             return cast(Load(self.buffers[old.buffer], self.indices(old.indices)), Dtype.int64)
         new = super()._changed(old)
         if isinstance(new, Compute) and isinstance(new.op, Equal):
-            x, y = new.operands
+            x, y = new.operands if _is_widened(new.operands[0]) else reversed(new.operands)
             if _is_widened(x) and isinstance(y, IndexValue) and _fits(y.index):
                 return Compute(new.op, new.dtype, (x.operands[0], replace(y, dtype=Dtype.int32)))
         return new
