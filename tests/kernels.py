@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+from catgrad.functors import Expand
 from catgrad.loops import OPERATIONS
+from catgrad.loops.compile import compile_kernels
+from catgrad.loops.ir.steps import Lowered
 from catgrad.loops.machine import Machine
 from catgrad.loops.passes import KERNEL_PASSES, PASSES
 from catgrad.loops.passes.bind import RegisterCosts, binder
 from catgrad.programs.passes import erase_barriers, optimise
-from catgrad.programs.program import Function, nest
+from catgrad.programs.program import Function, lower, nest
+from catgrad.terms.term import Term
 
 BIND = binder(RegisterCosts(longest=20, loads_before_choices=True))
 
@@ -28,3 +32,8 @@ def has(op: Any) -> bool:
 def prepared(function: Function) -> Function:
     """Prepare a function for the lowering."""
     return nest(erase_barriers.apply(optimise(function)), prepared)
+
+
+def compiled(term: Term, machine: Machine = VECTORS) -> Lowered:
+    """Expand a term to operations that have kernels, and compile it for a machine."""
+    return compile_kernels(prepared(lower(Expand(has)(term))), machine)

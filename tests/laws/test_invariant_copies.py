@@ -6,17 +6,15 @@ import numpy as np
 import pytest
 
 from catgrad import Dim, NdArrayType, build, ops
-from catgrad.functors import Expand, reverse
-from catgrad.loops.compile import compile_kernels
+from catgrad.functors import reverse
 from catgrad.loops.ir.nest import MatMul, statements
 from catgrad.loops.ir.steps import For, kernels
 from catgrad.loops.reference import run
 from catgrad.programs.program import evaluate
 from catgrad.programs.program import lower as straight
 from catgrad.testing import draw_arrays
-from tests.kernels import VECTORS, has, prepared
+from tests.kernels import compiled
 
-EXPAND = Expand(has)
 BATCH, WIDTH = 16, 32
 
 
@@ -33,10 +31,6 @@ def types(length):
     return [NdArrayType(shape) for shape in ((BATCH, WIDTH), (length, BATCH, WIDTH), (WIDTH, WIDTH))]
 
 
-def lowered_of(term):
-    return compile_kernels(prepared(straight(EXPAND(term))), VECTORS)
-
-
 def strides_in_loops(steps):
     """List the strides along columns of the right operands of products in loops."""
     inside = [step for step in steps if isinstance(step, For)]
@@ -51,7 +45,7 @@ def strides_in_loops(steps):
 def test_copies_before_a_loop_preserve_the_meaning(function, length, symbolic):
     term = reverse(build(function, types(Dim("length") if symbolic else length)))
     arrays = draw_arrays((*types(length), NdArrayType((BATCH, WIDTH))), (-0.3, 0.3))
-    found, wanted = run(lowered_of(term), *arrays), evaluate(straight(term), *arrays)
+    found, wanted = run(compiled(term), *arrays), evaluate(straight(term), *arrays)
     for x, y in zip(found, wanted, strict=True):
         np.testing.assert_allclose(x, y, rtol=1e-4, atol=1e-5)
 
@@ -59,11 +53,11 @@ def test_copies_before_a_loop_preserve_the_meaning(function, length, symbolic):
 @pytest.mark.parametrize("function", [recurrence, twice])
 def test_products_in_a_long_loop_read_rows(function):
     """The reverse reads the weight transposed: by one copy for all turns, rather than one in each."""
-    strides = strides_in_loops(lowered_of(reverse(build(function, types(64)))).steps)
+    strides = strides_in_loops(compiled(reverse(build(function, types(64)))).steps)
     assert len(strides) >= 2
     assert set(strides) == {1}
 
 
 def test_a_short_loop_reads_the_weight_where_it_is():
-    strides = strides_in_loops(lowered_of(reverse(build(recurrence, types(2)))).steps)
+    strides = strides_in_loops(compiled(reverse(build(recurrence, types(2)))).steps)
     assert WIDTH in strides

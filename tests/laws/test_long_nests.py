@@ -11,20 +11,18 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from catgrad import NdArrayType, Task, emit, layers, mse, sgd
-from catgrad.functors import Expand, reverse
-from catgrad.loops.compile import compile_kernels
+from catgrad.functors import reverse
 from catgrad.loops.reference import run
 from catgrad.programs.program import evaluate
 from catgrad.programs.program import lower as straight
 from catgrad.testing import draw_arrays
-from tests.kernels import SCALARS, VECTORS, has, prepared
+from tests.kernels import SCALARS, VECTORS, compiled
 from tests.strategies import float_terms, integer_terms, integers_for
 from tests.targets import cannot
 
 FUSE = sys.modules["catgrad.loops.passes.fuse"]
 BATCH, WIDTH = NdArrayType((32,)), NdArrayType((16,))
 MACHINES = st.sampled_from([VECTORS, SCALARS])
-expanded = Expand(has)
 
 needs_c = pytest.mark.skipif(bool(cannot("c")), reason=f"target c: {cannot('c')}")
 
@@ -32,10 +30,6 @@ needs_c = pytest.mark.skipif(bool(cannot("c")), reason=f"target c: {cannot('c')}
 def chain(count):
     dense = [layers.dense(BATCH, WIDTH, WIDTH) for _ in range(count)]
     return Task(layers.sequential(*dense), sgd(0.5), mse, "chain")
-
-
-def kernels_of(term, machine):
-    return compile_kernels(prepared(straight(expanded(term))), machine)
 
 
 @pytest.fixture
@@ -48,7 +42,7 @@ def short_nests(monkeypatch):
 @given(integer_terms(size=10), MACHINES, st.integers(0, 99))
 def test_short_nests_preserve_the_meaning(short_nests, term, machine, seed):
     arrays = integers_for(term, seed)
-    found = run(kernels_of(term, machine), *arrays, shuffled=True)
+    found = run(compiled(term, machine), *arrays, shuffled=True)
     for x, y in zip(found, evaluate(straight(term), *arrays), strict=True):
         np.testing.assert_array_equal(x, y)
 
@@ -58,7 +52,7 @@ def test_short_nests_preserve_the_meaning(short_nests, term, machine, seed):
 def test_short_nests_preserve_the_meaning_of_reverses(short_nests, term, machine, seed):
     term = reverse(term)
     arrays = draw_arrays(tuple(term.source.table), (-1.0, 1.0), seed)
-    found = run(kernels_of(term, machine), *arrays, shuffled=True)
+    found = run(compiled(term, machine), *arrays, shuffled=True)
     for x, y in zip(found, evaluate(straight(term), *arrays), strict=True):
         np.testing.assert_allclose(x, y, rtol=1e-4, atol=1e-4)
 

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from catgrad import Dtype, NdArrayType, build, ops
-from catgrad.functors import Expand, reverse
-from catgrad.loops.compile import compile_kernels
+from catgrad.functors import reverse
 from catgrad.loops.ir.nest import scalars, statements
 from catgrad.loops.ir.scalar import IndexValue, Space
 from catgrad.loops.ir.steps import kernels
@@ -15,13 +14,9 @@ from catgrad.loops.memory_plan import planned
 from catgrad.loops.reference import run
 from catgrad.programs.program import evaluate
 from catgrad.programs.program import lower as straight
-from tests.kernels import VECTORS, has, prepared
+from tests.kernels import compiled
 
 IMAGES, ROWS = NdArrayType((4, 3, 8, 8)), NdArrayType((5, 12))
-
-
-def compiled(term):
-    return compile_kernels(prepared(straight(Expand(has)(term))), VECTORS)
 
 
 def temporaries(lowered):

@@ -11,8 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from catgrad import NdArrayType, build, ops
-from catgrad.functors import Expand, reverse
-from catgrad.loops.compile import compile_kernels
+from catgrad.functors import reverse
 from catgrad.loops.ir.nest import MatMul, statements
 from catgrad.loops.ir.steps import kernels
 from catgrad.loops.memory_plan import byte_size, is_local, planned
@@ -20,10 +19,9 @@ from catgrad.loops.reference import run
 from catgrad.programs.program import evaluate
 from catgrad.programs.program import lower as straight
 from catgrad.testing import draw_arrays
-from tests.kernels import VECTORS, has, prepared
+from tests.kernels import VECTORS, compiled
 from tests.strategies import integer_terms, integers_for
 
-EXPAND = Expand(has)
 IMAGES, FILTERS, CHANNELS = NdArrayType((6, 8, 24, 24)), NdArrayType((8, 8, 3, 3)), NdArrayType((8,))
 
 
@@ -45,14 +43,10 @@ def layers_of(count):
     return build(network, [IMAGES, *[FILTERS, CHANNELS] * count])
 
 
-def compiled(term, machine=MACHINE):
-    return compile_kernels(prepared(straight(EXPAND(term))), machine)
-
-
 @pytest.mark.parametrize("count", [2, 4])
 def test_layers_are_one_nest_if_short_loops_that_depend_on_no_other_come_first(count):
     """Each reciprocal of a root depends on arguments only, and stands between the nests of two layers."""
-    *short, nest = kernels(compiled(layers_of(count)).steps)
+    *short, nest = kernels(compiled(layers_of(count), MACHINE).steps)
     assert [kernel.body[0].variable.extent for kernel in (*short, nest)] == [8] * count + [6]
     assert sum(isinstance(s, MatMul) for s in statements(nest.body)) == count
 
@@ -68,7 +62,7 @@ def spans(kernel):
 
 
 def test_arrays_of_an_iteration_share_memory_if_their_lifetimes_do_not_overlap():
-    lowered = compiled(layers_of(4))
+    lowered = compiled(layers_of(4), MACHINE)
     plan, [kernel] = planned(lowered), [*kernels(lowered.steps)][-1:]
     alive = spans(kernel)
     ends = {array: plan.scratch[array] + byte_size(array) for array in alive}
@@ -82,7 +76,7 @@ def test_arrays_of_an_iteration_share_memory_if_their_lifetimes_do_not_overlap()
 def test_memory_that_arrays_share_keeps_the_meaning():
     term = layers_of(3)
     arrays = draw_arrays(tuple(term.source.table), (0.5, 1.5), 0)
-    lowered = compiled(term)
+    lowered = compiled(term, MACHINE)
     [found] = run(lowered, *arrays, plan=planned(lowered))
     [wanted] = evaluate(straight(term), *arrays)
     np.testing.assert_allclose(found, wanted, rtol=1e-4)
