@@ -40,7 +40,7 @@ MAX_SERIAL_ITERATIONS = 2**15
 """Iterations of a nest that is fused even if its loops are then not parallel."""
 
 FEW_ITERATIONS = 2**10
-"""Iterations of a nest that moves to before another: what it computes is kept for longer."""
+"""Iterations of a nest that moves to before another, at most: what it computes is kept for longer."""
 
 MAX_STATEMENTS = 64
 """Statements of a nest, not counting sums over its iterations: a longer one ends where its form recurs."""
