@@ -388,6 +388,65 @@ def nested_product(library, name, rows, columns, depths, add, random=False):
     return c, expected
 
 
+def windows_product(library, name, sizes, add, random=False):
+    """The product of weights with the windows of 3 x 3 elements of images that are padded by one."""
+    rows, channels, images, height, width = sizes
+    dtype, rng = np.float32 if name.endswith("f32") else np.float64, np.random.default_rng(0)
+    shapes = (rows, channels, 3, 3), (images, channels, height + 2, width + 2)
+    draw = rng.normal if random else lambda size: 4 * rng.integers(-2, 3, size)
+    weights, padded = (np.asarray(draw(size=shape)).astype(dtype) for shape in shapes)
+    windows = np.lib.stride_tricks.sliding_window_view(padded.astype(float), (3, 3), (2, 3))
+    c = rng.integers(-4, 5, (rows, images * height * width)).astype(dtype)
+    expected = np.einsum("rcij,nchwij->rnhw", weights.astype(float), windows).reshape(c.shape) + add * c
+    m, n, k = rows, images * height * width, channels * 9
+    line, plane = width + 2, (height + 2) * (width + 2)
+    axes = [((rows,), (k,)), ((k,), (1,)), ((channels, 3, 3), (plane, line, 1))]
+    axes.append(((images, height, width), (channels * plane, line, 1)))
+    packed = np.full(packed_block(k, n) + 80, 7, dtype)
+    numbers = [x for axis in axes for x in (len(axis[0]), *axis[0], *axis[1])]
+    getattr(library, f"call_{name}")(
+        *map(ctypes.c_ssize_t, (m, n, k)), pointer(weights), pointer(padded), pointer(np.array(numbers, np.int64)),
+        pointer(c), ctypes.c_ssize_t(n), ctypes.c_bool(add), pointer(packed),
+    )  # fmt: skip
+    assert (packed[packed_block(k, n) :] == 7).all()
+    return c, expected
+
+
+SIZES_OF_WINDOWS = st.tuples(
+    st.integers(14, 60),
+    st.integers(7, 40),
+    st.integers(1, 4),
+    st.sampled_from([2, 4, 6, 8, 16]),
+    st.sampled_from([4, 8, 16, 24, 32]),
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(sizes=SIZES_OF_WINDOWS, add=st.booleans(), threads=st.integers(1, 5))
+@pytest.mark.parametrize("name", ["gemm_nested_f32", "gemm_nested_f64"])
+def test_products_of_windows_are_exact(library, name, sizes, add, threads):
+    library.set_threads(threads)
+    c, expected = windows_product(library, name, sizes, add)
+    np.testing.assert_array_equal(c, expected)
+
+
+@settings(max_examples=20, deadline=None)
+@given(sizes=SIZES_OF_WINDOWS)
+def test_products_of_windows_are_near_sums_of_products(library, sizes):
+    c, expected = windows_product(library, "gemm_nested_f32", sizes, False, random=True)
+    assert np.abs(c - expected).max() < 3e-6 * np.sqrt(np.mean(expected**2))
+
+
+@pytest.mark.parametrize("sizes", [(32, 16, 1, 8, 16), (16, 40, 2, 32, 32), (60, 9, 3, 8, 8)])
+def test_products_of_windows_have_the_same_bits_for_any_number_of_threads(library, sizes):
+    results = []
+    for threads in (1, 2, 3, 7):
+        library.set_threads(threads)
+        results.append(windows_product(library, "gemm_nested_f32", sizes, True, random=True)[0])
+    for other in results[1:]:
+        assert np.array_equal(results[0], other)
+
+
 def split(draw, size):
     """Nested axes of this many elements."""
     outer = draw(st.sampled_from([d for d in (1, 2, 3, 5) if size % d == 0]))
