@@ -15,6 +15,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 from catgrad.backends.c.compiler import COMPILER, FLAGS, SHARED
 
+from benchmarks.cpu_workloads import chosen
 from benchmarks.harness import Report, best, peer_python, seconds_printed, side_by_side, this_python
 from benchmarks.workloads import GPT_STEPS, Workload
 from catgrad import NdArrayType, Task, Term, emit, layers, mse, sgd
@@ -94,6 +95,8 @@ def emitting_c(report: Report) -> None:
     tasks["a transformer of 32 layers"] = deep, "emit ≤ 20 s"
     gpt2 = transformer("tied_gpt", batch=1, vocabulary=50257, depth=12, width=768, heads=12, context=128)
     tasks["GPT-2 124M"] = gpt2, "emit + compiler ≤ 15 s"
+    [unet] = chosen("unet")
+    tasks["a U-Net"] = unet.task, "emit + compiler ≤ 8 s"
     for what, (task, goal) in tasks.items():
         emitted, compiled = c_seconds(task)
         report.add(f"emit {what} to C", emitted, "C compiler", compiled, goal)

@@ -366,6 +366,18 @@ def nested_factor(rng, rows, columns, dtype):
     return array, -places.min(), axes, array[places - places.min()]
 
 
+def call_nested(library, name, sizes, a, b, axes, c, add):
+    """Add the product of factors with these axes to c, or store it, by no more memory than it should take."""
+    size = packed_block(sizes[2], sizes[1])
+    packed = np.full(size + 80, 7, c.dtype)
+    numbers = np.array([x for axis in axes for x in (len(axis[0]), *axis[0], *axis[1])], np.int64)
+    getattr(library, f"call_{name}")(
+        *map(ctypes.c_ssize_t, sizes), pointer(a), pointer(b), pointer(numbers), pointer(c),
+        ctypes.c_ssize_t(c.shape[1]), ctypes.c_bool(add), pointer(packed),
+    )  # fmt: skip
+    assert (packed[size:] == 7).all()
+
+
 def nested_product(library, name, rows, columns, depths, add, random=False):
     dtype, rng = np.float32 if name.endswith("f32") else np.float64, np.random.default_rng(0)
     a, a_start, a_axes, left = nested_factor(rng, rows, depths[0], dtype)
@@ -376,15 +388,7 @@ def nested_product(library, name, rows, columns, depths, add, random=False):
     c = rng.integers(-4, 5, (m, n + 3)).astype(dtype)
     expected = c.copy()
     expected[:, :n] = left.astype(float) @ right.astype(float) + add * expected[:, :n]
-    size = packed_block(k, n)
-    packed = np.full(size + 80, 7, dtype)
-    numbers = [x for axis in (*a_axes, *b_axes) for x in (len(axis[0]), *axis[0], *axis[1])]
-    getattr(library, f"call_{name}")(
-        *map(ctypes.c_ssize_t, (m, n, k)), pointer(a[a_start:]), pointer(b[b_start:]),
-        pointer(np.array(numbers, np.int64)), pointer(c), ctypes.c_ssize_t(n + 3), ctypes.c_bool(add),
-        pointer(packed),
-    )  # fmt: skip
-    assert (packed[size:] == 7).all()
+    call_nested(library, name, (m, n, k), a[a_start:], b[b_start:], (*a_axes, *b_axes), c, add)
     return c, expected
 
 
@@ -396,19 +400,15 @@ def windows_product(library, name, sizes, add, random=False):
     draw = rng.normal if random else lambda size: 4 * rng.integers(-2, 3, size)
     weights, padded = (np.asarray(draw(size=shape)).astype(dtype) for shape in shapes)
     windows = np.lib.stride_tricks.sliding_window_view(padded.astype(float), (3, 3), (2, 3))
-    c = rng.integers(-4, 5, (rows, images * height * width)).astype(dtype)
-    expected = np.einsum("rcij,nchwij->rnhw", weights.astype(float), windows).reshape(c.shape) + add * c
     m, n, k = rows, images * height * width, channels * 9
+    c = rng.integers(-4, 5, (m, n + 3)).astype(dtype)
+    expected = c.astype(float)
+    expected[:, :n] *= add
+    expected[:, :n] += np.einsum("rcij,nchwij->rnhw", weights.astype(float), windows).reshape(m, n)
     line, plane = width + 2, (height + 2) * (width + 2)
     axes = [((rows,), (k,)), ((k,), (1,)), ((channels, 3, 3), (plane, line, 1))]
     axes.append(((images, height, width), (channels * plane, line, 1)))
-    packed = np.full(packed_block(k, n) + 80, 7, dtype)
-    numbers = [x for axis in axes for x in (len(axis[0]), *axis[0], *axis[1])]
-    getattr(library, f"call_{name}")(
-        *map(ctypes.c_ssize_t, (m, n, k)), pointer(weights), pointer(padded), pointer(np.array(numbers, np.int64)),
-        pointer(c), ctypes.c_ssize_t(n), ctypes.c_bool(add), pointer(packed),
-    )  # fmt: skip
-    assert (packed[packed_block(k, n) :] == 7).all()
+    call_nested(library, name, (m, n, k), weights, padded, axes, c, add)
     return c, expected
 
 
@@ -437,7 +437,9 @@ def test_products_of_windows_are_near_sums_of_products(library, sizes):
     assert np.sqrt(np.mean((c - expected) ** 2)) < 5e-7 * np.sqrt(np.mean(expected**2))
 
 
-@pytest.mark.parametrize("sizes", [(32, 16, 1, 8, 16), (16, 40, 2, 32, 32), (60, 9, 3, 8, 8), (20, 8, 4, 7, 15)])
+@pytest.mark.parametrize(
+    "sizes", [(32, 16, 1, 8, 16), (16, 40, 2, 32, 32), (60, 9, 3, 8, 8), (20, 8, 4, 7, 15)]
+)
 def test_products_of_windows_have_the_same_bits_for_any_number_of_threads(library, sizes):
     results = []
     for threads in (1, 2, 3, 7):

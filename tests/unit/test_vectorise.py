@@ -7,7 +7,7 @@ import re
 import pytest
 
 from catgrad import Dim, Functions, NdArrayType, build, emit, ops
-from catgrad.loops.ir.index import Variable, index
+from catgrad.loops.ir.index import Index, Variable, index
 from catgrad.loops.ir.nest import Accumulate, Axis, Kernel, Loop, Store
 from catgrad.loops.ir.scalar import Buffer, Compute, Load, Space
 from catgrad.loops.machine import Machine
@@ -35,6 +35,14 @@ def axis_of_sum(extent, of) -> Axis:
     x = Buffer("x", NdArrayType((extent,)), Space.ARGUMENT)
     loop = Loop(i, [Accumulate(register, (), Add(), of(Load(x, (index(i),))))])
     return marked(Store(register, (), SCALE), loop)
+
+
+def axis_of_columns(read, written, of) -> Axis:
+    """Return the kind of a loop along a column of matrices with so many columns."""
+    i = Variable(64, "i")
+    x = Buffer("x", NdArrayType((64, read)), Space.ARGUMENT)
+    y = Buffer("y", NdArrayType((64, written)), Space.RESULT)
+    return marked(Loop(i, [Store(y, (index(i), Index()), of(Load(x, (index(i), Index()))))]))
 
 
 def marked(*items) -> Axis:
@@ -91,6 +99,13 @@ def test_narrow_elements_would_make_the_widest_vectors_short(narrow):
     assert axis(1024, exponential, result=narrow) is Axis.VECTOR
     assert axis(1024, exponential, source=narrow) is Axis.VECTOR
     assert axis(1024, exponential, source=Dtype.int64) is Axis.WIDE
+
+
+@pytest.mark.parametrize(("read", "written"), [(1, 1), (1, 4), (4, 1), (4, 4), (Dim("n"), 4)])
+def test_copies_of_scattered_elements_to_scattered_places_have_no_vectors(read, written):
+    copy = axis_of_columns(read, written, lambda x: x)
+    assert copy is (Axis.VECTOR if 1 in (read, written) else Axis.SERIAL)
+    assert axis_of_columns(read, written, lambda x: apply(Add(), x, SCALE)) is Axis.VECTOR
 
 
 def test_functions_of_float64_are_calls():
