@@ -366,13 +366,17 @@ def nested_factor(rng, rows, columns, dtype):
     return array, -places.min(), axes, array[places - places.min()]
 
 
+def numbers_of(axes):
+    """Axes as the test's C takes them: of each, the number of sizes, sizes, and strides."""
+    return np.array([x for sizes, strides in axes for x in (len(sizes), *sizes, *strides)], np.int64)
+
+
 def call_nested(library, name, sizes, a, b, axes, c, add):
     """Add the product of factors with these axes to c, or store it, by no more memory than it should take."""
     size = packed_block(sizes[2], sizes[1])
     packed = np.full(size + 80, 7, c.dtype)
-    numbers = np.array([x for axis in axes for x in (len(axis[0]), *axis[0], *axis[1])], np.int64)
     getattr(library, f"call_{name}")(
-        *map(ctypes.c_ssize_t, sizes), pointer(a), pointer(b), pointer(numbers), pointer(c),
+        *map(ctypes.c_ssize_t, sizes), pointer(a), pointer(b), pointer(numbers_of(axes)), pointer(c),
         ctypes.c_ssize_t(c.shape[1]), ctypes.c_bool(add), pointer(packed),
     )  # fmt: skip
     assert (packed[size:] == 7).all()
@@ -392,59 +396,121 @@ def nested_product(library, name, rows, columns, depths, add, random=False):
     return c, expected
 
 
-def windows_product(library, name, sizes, add, random=False):
-    """The product of weights with the windows of 3 x 3 elements of images that are padded by one."""
+def windows(sizes, window=(3, 3), step=(1, 1), dilation=(1, 1), gap=0, apart=1, split=1):
+    """Axes of weights that are some elements apart, and of windows of images with gaps between lines."""
     rows, channels, images, height, width = sizes
+    line = step[1] * width + dilation[1] * window[1] + gap
+    plane = (step[0] * height + dilation[0] * window[0]) * line + gap
+    k = channels * window[0] * window[1]
+    return [
+        ((rows,), [k * apart]),
+        ((k,), [apart]),
+        ((channels // split, split, *window), [split * plane, plane, dilation[0] * line, dilation[1]]),
+        ((images, height, width), [channels * plane + gap, step[0] * line, step[1]]),
+    ]
+
+
+def product_of_axes(library, name, axes, add, random=False):
+    """The product of factors with these axes, and what it should be."""
     dtype, rng = np.float32 if name.endswith("f32") else np.float64, np.random.default_rng(0)
-    shapes = (rows, channels, 3, 3), (images, channels, height + 2, width + 2)
+    places = [
+        sum(np.ix_(*map(np.multiply, map(np.arange, sizes), strides))).ravel() for sizes, strides in axes
+    ]
+    of_a, of_b = (rows[:, None] + columns for rows, columns in zip(places[::2], places[1::2], strict=True))
     draw = rng.normal if random else lambda size: 4 * rng.integers(-2, 3, size)
-    weights, padded = (np.asarray(draw(size=shape)).astype(dtype) for shape in shapes)
-    windows = np.lib.stride_tricks.sliding_window_view(padded.astype(float), (3, 3), (2, 3))
-    m, n, k = rows, images * height * width, channels * 9
+    a, b = (np.asarray(draw(size=of.max() + 1)).astype(dtype) for of in (of_a, of_b))
+    (m, k), n = of_a.shape, of_b.shape[1]
     c = rng.integers(-4, 5, (m, n + 3)).astype(dtype)
     expected = c.astype(float)
-    expected[:, :n] *= add
-    expected[:, :n] += np.einsum("rcij,nchwij->rnhw", weights.astype(float), windows).reshape(m, n)
-    line, plane = width + 2, (height + 2) * (width + 2)
-    axes = [((rows,), (k,)), ((k,), (1,)), ((channels, 3, 3), (plane, line, 1))]
-    axes.append(((images, height, width), (channels * plane, line, 1)))
-    call_nested(library, name, (m, n, k), weights, padded, axes, c, add)
+    expected[:, :n] = a[of_a].astype(float) @ b[of_b].astype(float) + add * expected[:, :n]
+    call_nested(library, name, (m, n, k), a, b, axes, c, add)
     return c, expected
 
 
-SIZES_OF_WINDOWS = st.tuples(
-    st.integers(14, 60),
-    st.integers(7, 40),
-    st.sampled_from([1, 2, 5]),
-    st.integers(1, 17),
-    st.integers(3, 36) | st.sampled_from([4, 8, 16, 24, 32]),
-)
+def by_winograd(library, axes):
+    """Tell whether Winograd's filtering computes a product with these axes; None if this build has none."""
+    m, n, k = (int(np.prod(axes[i][0])) for i in (0, 3, 1))
+    found = library.by_winograd_f32(*map(ctypes.c_ssize_t, (m, n, k)), pointer(numbers_of(axes)))
+    return None if found < 0 else bool(found)
 
 
 @settings(max_examples=60, deadline=None)
-@given(sizes=SIZES_OF_WINDOWS, add=st.booleans(), threads=st.integers(1, 5))
+@given(
+    sizes=st.tuples(
+        st.integers(14, 60),
+        st.sampled_from([6, 16, 18, 40]),
+        st.sampled_from([1, 2, 5]),
+        st.integers(1, 17),
+        st.integers(3, 36) | st.sampled_from([4, 8, 16, 24, 32]),
+    ),
+    gap=st.sampled_from([0, 5]),
+    split=st.sampled_from([1, 2]),
+    add=st.booleans(),
+    threads=st.integers(1, 5),
+)
 @pytest.mark.parametrize("name", ["gemm_nested_f32", "gemm_nested_f64"])
-def test_products_of_windows_are_exact(library, name, sizes, add, threads):
+def test_products_of_windows_are_exact(library, name, sizes, gap, split, add, threads):
     library.set_threads(threads)
-    c, expected = windows_product(library, name, sizes, add)
+    c, expected = product_of_axes(library, name, windows(sizes, gap=gap, split=split), add)
     np.testing.assert_array_equal(c, expected)
 
 
-@settings(max_examples=20, deadline=None)
-@given(sizes=SIZES_OF_WINDOWS)
-def test_products_of_windows_are_near_sums_of_products(library, sizes):
-    c, expected = windows_product(library, "gemm_nested_f32", sizes, False, random=True)
+@pytest.mark.parametrize("name", ["gemm_nested_f32", "gemm_nested_f64"])
+@pytest.mark.parametrize(
+    "form",
+    [
+        {"window": (1, 9)},
+        {"window": (9, 1)},
+        {"window": (1, 3)},
+        {"window": (3, 1)},
+        {"window": (5, 3)},
+        {"step": (2, 1)},
+        {"step": (1, 2)},
+        {"dilation": (2, 1)},
+        {"dilation": (1, 2)},
+        {"step": (2, 1), "dilation": (2, 1)},
+        {"step": (1, 2), "dilation": (1, 2)},
+        {"apart": 2},
+    ],
+    ids=str,
+)
+def test_products_of_other_windows_are_exact(library, name, form):
+    axes = windows((20, 48, 1, 16, 32), **form)
+    assert form.get("step") == form.get("dilation") == (2, 1) or not by_winograd(library, axes)
+    c, expected = product_of_axes(library, name, axes, False)
+    np.testing.assert_array_equal(c, expected)
+
+
+def test_lines_and_columns_of_windows_may_change_places(library):
+    axes = windows((20, 16, 1, 16, 32))
+    sizes, strides = axes[2]
+    axes[1:3] = (sizes, [9, 9, 1, 3]), (sizes, [*strides[:2], strides[3], strides[2]])
+    assert not by_winograd(library, axes)
+    c, expected = product_of_axes(library, "gemm_nested_f32", axes, False)
+    np.testing.assert_array_equal(c, expected)
+
+
+SIZES_OF_WINDOWS = [(32, 16, 1, 8, 16), (16, 40, 2, 32, 32), (60, 16, 3, 8, 16), (20, 16, 4, 7, 15)]
+
+
+@pytest.mark.parametrize("library", ["native"], indirect=True)
+def test_windows_of_three_lines_and_columns_are_filtered(library):
+    found = {by_winograd(library, windows(sizes)) for sizes in SIZES_OF_WINDOWS}
+    assert found in ({True}, {None})
+
+
+@pytest.mark.parametrize("sizes", SIZES_OF_WINDOWS)
+def test_errors_of_products_of_windows_are_those_of_sums(library, sizes):
+    c, expected = product_of_axes(library, "gemm_nested_f32", windows(sizes), False, random=True)
     assert np.sqrt(np.mean((c - expected) ** 2)) < 5e-7 * np.sqrt(np.mean(expected**2))
 
 
-@pytest.mark.parametrize(
-    "sizes", [(32, 16, 1, 8, 16), (16, 40, 2, 32, 32), (60, 9, 3, 8, 8), (20, 8, 4, 7, 15)]
-)
+@pytest.mark.parametrize("sizes", SIZES_OF_WINDOWS)
 def test_products_of_windows_have_the_same_bits_for_any_number_of_threads(library, sizes):
     results = []
     for threads in (1, 2, 3, 7):
         library.set_threads(threads)
-        results.append(windows_product(library, "gemm_nested_f32", sizes, True, random=True)[0])
+        results.append(product_of_axes(library, "gemm_nested_f32", windows(sizes), True, random=True)[0])
     for other in results[1:]:
         assert np.array_equal(results[0], other)
 
