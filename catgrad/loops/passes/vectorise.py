@@ -51,7 +51,7 @@ def _marked(items: Sequence[Item], first: Mapping[Buffer, Statement]) -> list[It
 
 
 def _moves_scattered(loop: Loop) -> bool:
-    """Tell whether a loop only copies elements that are apart on both sides, which vectors gather and scatter.
+    """Tell whether a loop only copies elements that are apart, which vectors would gather and scatter.
 
     gcc compiles such a loop for 20 s if it is told to vectorise it.
     """
