@@ -8,7 +8,7 @@ import subprocess
 import jinja2
 import pytest
 
-from tests.unit.test_c_runtime import BUILDS, MAPS, ROOT
+from tests.c_runtime import BUILDS, MAPS, ROOT
 
 pytestmark = [
     pytest.mark.long,

@@ -1,0 +1,78 @@
+"""The runtime of emitted C as a library: its functions over arrays, and its products of matrices."""
+
+import ctypes
+import math
+import shutil
+import subprocess
+from pathlib import Path
+
+import jinja2
+import numpy as np
+from catgrad.backends.c.machine import PACKING
+
+GCC = shutil.which("gcc")
+ROOT = Path(__file__).parents[1]
+FLAGS = ["-std=c11", "-fno-math-errno", "-fno-trapping-math"]
+FLAGS += ["-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wsign-conversion", "-Wshadow", "-Werror"]
+SHARED = ["-fopenmp", "-DGEMM_PARALLEL_FLOPS=0"]
+TILES = ["-DGEMM_HEIGHT=10", "-DGEMM_DEPTH=48", "-DGEMM_COLUMNS=192"]
+LEAST_TILES = ["-DGEMM_HEIGHT=4", "-DGEMM_DEPTH=16", "-DGEMM_COLUMNS=64"]
+BUILDS = {
+    "native": ["-O3", "-march=native", *SHARED, "-ffp-contract=fast"],
+    "other tiles": ["-O3", "-march=native", "-Wno-unknown-pragmas", "-ffp-contract=fast", *TILES],
+    "least tiles": ["-O2", "-march=native", *SHARED, "-ffp-contract=fast", *LEAST_TILES],
+    "baseline": ["-O2", "-fopenmp-simd", "-DGEMM_HEIGHT=4"],
+    "scalar": ["-O1", "-Wno-unknown-pragmas", "-DGEMM_SCALAR"],
+}
+
+
+def sigmoid(x):
+    return np.exp(-np.logaddexp(0, -x))
+
+
+MAPS = {
+    "exp": np.exp,
+    "expm1": np.expm1,
+    "log": np.log,
+    "log1p": np.log1p,
+    "tanh": np.tanh,
+    "sigmoid": sigmoid,
+    "erf": np.vectorize(math.erf, otypes=[float]),
+    "sin": np.sin,
+    "cos": np.cos,
+}
+USED = [f"{name}_f32" for name in (*MAPS, "maximum", "minimum", "sign")]
+USED += ["near_sin_f32", "near_cos_f32", "pow_f32"]
+USED += ["maximum_f64", "minimum_f64", "sign_f64", "sigmoid_f64", "gemm_f32", "gemm_f64"]
+USED += ["gemm_nested_f32", "gemm_nested_f64"]
+USED += ["gemm_packed_f32", "gemm_packed_f64", "f16_to_f32", "f32_to_f16", "bf16_to_f32", "f32_to_bf16"]
+
+
+def compiled_runtime(folder, build):
+    """Compile the runtime by the flags of a build."""
+    loader = jinja2.FileSystemLoader([ROOT / "templates" / "c", ROOT / "tests" / "unit"])
+    environment = jinja2.Environment(
+        loader=loader, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    text = environment.get_template("c_runtime.c.j2").render(
+        used=set(USED), names=USED, inline="static inline", packing=PACKING
+    )
+    (folder / "runtime.c").write_text(text)
+    command = [
+        GCC,
+        *FLAGS,
+        *BUILDS[build],
+        "-shared",
+        "-fPIC",
+        "runtime.c",
+        "-o",
+        "runtime.so",
+        "-lm",
+    ]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return ctypes.CDLL(folder / "runtime.so")
+
+
+def pointer(array):
+    return array.ctypes.data_as(ctypes.c_void_p)
