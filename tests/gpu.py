@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from catgrad.backends.cuda.machine import MACHINE
 
+from catgrad.loops.ir.dependence import exchanged
 from catgrad.loops.ir.index import Index, Variable
 from catgrad.loops.ir.nest import Axis, Barrier, Item, Loop
 from catgrad.loops.ir.scalar import Buffer, Space
@@ -64,6 +65,7 @@ class Teams(Interpreter):
     """An interpreter that knows which thread of a team touches an element, since the last barrier.
 
     Iterations of loops over threads are dealt to threads in turn; all threads run what is outside of them.
+    It also knows which threads have touched an element at all, whose array is `exchanged` if one writes it.
     """
 
     thread: int | None = None
@@ -77,6 +79,8 @@ class Teams(Interpreter):
         self.team: list[Variable] = []
         self.readers: dict[Any, set[int | None]] = {}
         self.writers: dict[Any, set[int | None]] = {}
+        self.past: dict[tuple[str, Any], set[int | None]] = {}
+        self.exchanged: set[Buffer] = set()
 
     def loop(self, loop: Loop) -> None:
         """Run a loop; the iterations of nested loops over threads have one number."""
@@ -84,7 +88,8 @@ class Teams(Interpreter):
             around = self.team, self.size_of_team
             if loop.axis.has_team:
                 if not self.team:
-                    self.readers, self.writers = {}, {}  # another kernel
+                    self.readers, self.writers, self.past = {}, {}, {}  # another kernel
+                self.exchanged = exchanged([loop])
                 self.team, self.size_of_team = [*self.team, loop.variable], loop.threads
             super().loop(loop)
             self.team, self.size_of_team = around
@@ -119,6 +124,12 @@ class Teams(Interpreter):
                 others = others | self.readers.get(element, set())
             if others - {self.thread}:
                 raise AssertionError(f"{array.name}[{at}] is {kind} without a barrier between threads")
+            before = self.past.get(("written", element), set())
+            if kind == "written":
+                before = before | self.past.get(("read", element), set())
+            if before - {self.thread} and array.home not in self.exchanged and not array.is_of_kernel:
+                raise AssertionError(f"{array.name}[{at}] is {kind} by another thread than before")
+            self.past.setdefault((kind, element), set()).add(self.thread)
             (self.writers if kind == "written" else self.readers).setdefault(element, set()).add(self.thread)
 
 

@@ -20,7 +20,6 @@ REQUIRED = ("-fopenmp-simd", "-ffp-contract=fast", "-fno-math-errno", "-fno-trap
 """Flags by which loops are vectorised, and a product and a sum become one instruction."""
 
 FLAGS = ("-std=c11", "-O3", "-march=native", *REQUIRED)
-SHARED = ("-shared", "-fPIC")
 
 EXACT_FLAGS = ("-std=c11", "-O2", "-ffp-contract=off", "-fno-math-errno", "-DGEMM_SCALAR")
 """Flags by which every operation is rounded by itself, in the order of the source, by any compiler."""
@@ -50,11 +49,12 @@ NEEDS = (
 
 @dataclass(frozen=True, kw_only=True)
 class Toolchain:
-    """A compiler with its flags, and the folder of headers that come with it, if any."""
+    """A compiler with its flags, those of a library, and the folder of headers that come with it, if any."""
 
     language: str
     compiler: Executable
     flags: tuple[str, ...]
+    shared: tuple[str, ...] = ("-shared", "-fPIC")
     headers: Path | None = None
 
     def options(self) -> list[str]:
@@ -80,7 +80,7 @@ def shared_library(
     """
     compiler = toolchain.compiler
     compiler.require(f"loading emitted {toolchain.language}")
-    command = [*compiler.command(), *toolchain.options(), *flags, *SHARED, source]
+    command = [*compiler.command(), *toolchain.options(), *flags, *toolchain.shared, source]
     made_by = [*toolchain.header_texts(), version(tuple(compiler.command()), compiler), *command]
     return cached(name, files, made_by, partial(_compile, command, compiler))
 

@@ -17,7 +17,10 @@ from .harness import Entry
 from .tools import GPU, NVCC, simulating
 
 TOOLCHAIN = Toolchain(
-    language="CUDA", compiler=NVCC, flags=("-std=c++17", "-O3", "-arch=native", "-Xcompiler", "-fPIC")
+    language="CUDA",
+    compiler=NVCC,
+    flags=("-std=c++17", "-O3", "-arch=native"),
+    shared=("-shared", "-Xcompiler", "-fPIC"),
 )
 
 

@@ -113,3 +113,17 @@ def test_tiles_are_stored_as_16_bytes(tmp_path):
         "ld.global.v4.f32": 6,
         "st.global.v4.f32": 4,
     }
+
+
+def test_a_row_is_read_after_the_barrier_behind_which_another_thread_wrote_it(tmp_path):
+    """Layer norm within a step: through a restricted pointer, nvcc would read the mean before."""
+    emit(TASKS["mlp"](), "cuda").write(tmp_path)
+    done = run(*NVCC.command(), "-std=c++17", "-O3", "-arch=compute_90", "-ptx", "mlp.cu", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    kernels = re.findall(r"(?ms)^\.visible \.entry.*?^}|^\.entry.*?^}", (tmp_path / "mlp.ptx").read_text())
+    parts = [kernel.partition("bar.warp.sync") for kernel in kernels]
+    writing = [(before, after) for before, barrier, after in parts if barrier and "st.global" in before]
+    assert writing
+    for before, after in writing:
+        assert "ld.global.f32" not in before
+        assert "ld.global.f32" in after

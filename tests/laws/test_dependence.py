@@ -9,9 +9,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from catgrad import Dtype, NdArrayType
-from catgrad.loops.ir.dependence import first_writes, is_parallel, vector_sums
+from catgrad.loops.ir.dependence import exchanged, first_writes, is_parallel, vector_sums
 from catgrad.loops.ir.index import Read, Variable, index
-from catgrad.loops.ir.nest import Let, Loop, MatMul, Store
+from catgrad.loops.ir.nest import Axis, Barrier, Let, Loop, MatMul, Store
 from catgrad.loops.ir.scalar import Buffer, Load, Space
 from catgrad.loops.ir.steps import kernels
 from tests.nests import InOrder, arrays_for, nests
@@ -82,3 +82,22 @@ def test_independence_is_proved_exactly_where_it_holds(case):
     lanes = vector_sums(loop, first_writes([loop])) is not None
     assert is_parallel(loop) == (case in INDEPENDENT)
     assert lanes == (case in INDEPENDENT and not isinstance(body[0], MatMul))
+
+
+m, z = Variable(2, "m"), Buffer("z", x.type, Space.RESULT)
+FILL, READ = Loop(i, [Store(x, (I,), at(y, I))], axis=Axis.THREAD), Loop(k, [Store(z, (K,), at(x, K))])
+EXCHANGED = {
+    "written before a barrier": ([FILL, Barrier(), READ], {x}),
+    "written behind a barrier": ([READ, Barrier(), FILL], {x}),
+    "written by one overwriting it": ([Store(new_x, (I,), at(y, I)), Barrier(), READ], {x}),
+    "on one side only": ([FILL, Barrier(), Store(y, (I,), Load(register, ()))], {y}),
+    "in the next iteration": ([Loop(m, [READ, FILL, Barrier()])], {x, z}),
+    "by another team": ([Loop(m, [FILL, Barrier()], axis=Axis.BLOCK)], set()),
+    "by one thread": ([FILL, READ], set()),
+}
+
+
+@pytest.mark.parametrize("name", EXCHANGED)
+def test_threads_exchange_what_they_access_on_both_sides_of_a_barrier(name):
+    items, wanted = EXCHANGED[name]
+    assert exchanged(items) == wanted

@@ -10,6 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from catgrad.backends.c.compiler import shared_library
+from catgrad.backends.cuda.loading import TOOLCHAIN, memory
 from catgrad.backends.cuda.simulator import library
 from hypothesis import given
 from hypothesis import strategies as st
@@ -60,6 +62,15 @@ def test_the_program_of_the_page_runs(tmp_path):
 def test_nvcc_has_no_warnings(folder):
     built("make", "ARCH=sm_90", "BUILD=out", f"NVCCFLAGS={WARNED}", cwd=folder)
     assert run(folder / "out/train", "--help").returncode == 0
+
+
+@NEEDS_NVCC
+def test_nvcc_takes_the_flags_of_a_loaded_library():
+    """Without a GPU, `-arch=native` is nvcc's default."""
+    artifact = emit(line(), "cuda")
+    files = {name: str(text) for name, text in artifact.files.items()} | {"memory.cu": memory(artifact)}
+    path = shared_library("line", files, "memory.cu", toolchain=TOOLCHAIN)
+    assert CDLL(str(path)).line_step_workspace_bytes
 
 
 @NEEDS_NVCC

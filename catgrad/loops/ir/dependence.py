@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -121,6 +122,27 @@ def vector_sums(loop: Loop, first: Mapping[Buffer, Statement]) -> list[Accumulat
 def first_writes(items: Sequence[Item]) -> dict[Buffer, Statement]:
     """Find the statement that writes each buffer first."""
     return {buffer: s for s in reversed([*statements(items)]) for buffer, _ in s.writes}
+
+
+def exchanged(items: Sequence[Item]) -> set[Buffer]:
+    """Find the arrays that threads of a team exchange: written, and accessed on both sides of a barrier."""
+    sides: list[set[Buffer]] = [set()]
+
+    def walk(items: Sequence[Item]) -> None:
+        for item in items:
+            if isinstance(item, Barrier):
+                sides.append(set())
+            elif isinstance(item, Loop) and any(isinstance(s, Barrier) for s in item.statements):
+                walk(item.body)
+                if not item.axis.is_concurrent:  # the next iteration begins where this one ends
+                    walk(item.body)
+            else:
+                sides[-1].update(buffer.home for buffer, _ in (*item.reads, *item.writes))
+
+    walk(items)
+    count = Counter(buffer for side in sides for buffer in side)
+    written = {buffer.home for item in items for buffer, _ in item.writes}
+    return {buffer for buffer in written if count[buffer] > 1}
 
 
 def verify(kernel: Kernel) -> None:

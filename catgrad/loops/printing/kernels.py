@@ -8,7 +8,7 @@ from functools import cached_property
 
 from catgrad.dims import product
 from catgrad.loops.ir.dense_stores import initialised
-from catgrad.loops.ir.dependence import first_writes, vector_sums
+from catgrad.loops.ir.dependence import exchanged, first_writes, vector_sums
 from catgrad.loops.ir.hashing import Signature
 from catgrad.loops.ir.index import Index, Variable, nested_axes, quotient, stride
 from catgrad.loops.ir.nest import (
@@ -154,9 +154,15 @@ class KernelPrinter:
 
     def print(self, name: str) -> KernelText:
         """The kernel as a function of this name."""
-        interface = self.interface
+        interface, shared = self.interface, exchanged(self.kernel.body)
         parameters = tuple(
-            Parameter(b.type.dtype, self._name(b), interface.changes(b), b.is_aligned and b.type.size != 1)
+            Parameter(
+                b.type.dtype,
+                self._name(b),
+                interface.changes(b),
+                b.is_aligned and b.type.size != 1,
+                b.home in shared,
+            )
             for b in interface.given
         )
         for variable in interface.free:

@@ -261,12 +261,17 @@ Line = (
 
 @dataclass(frozen=True)
 class Parameter:
-    """An array parameter of a kernel, whether it is modified, and whether 16 bytes are accessed at once."""
+    """An array parameter of a kernel.
+
+    It `changes` or not, 16 bytes of one that `is_aligned` are accessed at once, and one that `is_exchanged`
+    has elements that a thread writes and another one accesses after a barrier.
+    """
 
     dtype: Dtype
     name: str
     changes: bool
     is_aligned: bool = False
+    is_exchanged: bool = False
 
 
 @dataclass(frozen=True)
