@@ -18,7 +18,11 @@ from catgrad.programs.program import Program, evaluate, lower
 from catgrad.testing import draw_arrays, operation_cases
 from catgrad.types import widened
 
-LIBRARIES = {"numpy": ["numpy>=2.3", "ml_dtypes"], "torch": ["torch==2.6.0", "numpy==1.26.4"]}
+ROOT = Path(__file__).parents[2]
+LIBRARIES = {
+    "numpy": ["numpy>=2.3", "ml_dtypes"],
+    "torch": ["torch==2.6.0", "numpy==1.26.4", "setuptools>=77", "--editable", str(ROOT)],
+}
 PARAMETERS = ["numpy", pytest.param("torch", marks=pytest.mark.long)]  # PyTorch takes minutes to install
 
 RUN = """
@@ -40,14 +44,18 @@ for path in sys.argv[1:]:
 @pytest.fixture(scope="session", params=PARAMETERS)
 def library(request):
     """Return the name of a target, and a Python with another version of its library."""
-    folder = Path(__file__).parents[2] / ".cache" / request.param
-    python = folder / "bin" / "python"
-    if not (folder / "installed").exists():
+    return request.param, python_with(request.param)
+
+
+def python_with(library):
+    """Return a Python with another version of a library, in an environment that is kept."""
+    folder, wanted = ROOT / ".cache" / library, "\n".join(LIBRARIES[library])
+    python, installed = folder / "bin" / "python", folder / "installed"
+    if not installed.exists() or installed.read_text() != wanted:
         venv.create(folder, with_pip=True, clear=True)
-        install = [python, "-m", "pip", "install", "--quiet", *LIBRARIES[request.param]]
-        subprocess.run(install, check=True)
-        (folder / "installed").touch()
-    return request.param, python
+        subprocess.run([python, "-m", "pip", "install", "--quiet", *LIBRARIES[library]], check=True)
+        installed.write_text(wanted)
+    return python
 
 
 def test_another_version_computes_every_operation(library, tmp_path):
@@ -75,3 +83,33 @@ def has_files(case, backend):
     """Tell whether arrays of the case can be kept in files, which have no bfloat16."""
     types = [*case.term.source.table, *case.term.target.table]
     return all(type.dtype.value != "bf16" for type in types)
+
+
+IMPORT = """
+import torch
+from torch import nn
+
+from catgrad import mse, sgd
+from catgrad.frontends.torch import compile_module, from_torch
+
+torch.manual_seed(0)
+net = nn.Sequential(
+    nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.GELU(), nn.MaxPool2d(2), nn.Flatten(2),
+    nn.TransformerEncoderLayer(9, 3, 16, 0.0, batch_first=True), nn.Flatten(), nn.Linear(36, 2),
+)
+x, y = torch.randn(5, 3, 8, 8), torch.randn(5, 2)
+learner = compile_module(net, (x,), sgd(0.05), mse, "numpy")
+optimiser = torch.optim.SGD(net.parameters(), 0.05)
+for _ in range(3):
+    loss = nn.functional.mse_loss(net(x), y)
+    optimiser.zero_grad()
+    loss.backward()
+    optimiser.step()
+    torch.testing.assert_close(torch.tensor(learner.step(x.numpy(), y.numpy())), loss.detach())
+"""
+
+
+@pytest.mark.long
+def test_the_oldest_pytorch_is_imported_from():
+    done = subprocess.run([python_with("torch"), "-c", IMPORT], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

@@ -11,7 +11,8 @@ import pytest
 from catgrad import Dtype, NdArrayType, compile_model, mse, sgd
 from catgrad.errors import CatgradError, DtypeError, OptionError, ToolError, UnsupportedOp
 from catgrad.frontends.torch import from_torch
-from catgrad.frontends.torch.registry import REGISTRY
+from catgrad.frontends.torch.export import _declare_shapes
+from catgrad.frontends.torch.registry import REGISTRY, SHAPES
 from catgrad.functors import factor_parameters
 from catgrad.initialisers import Filled, Normal
 from catgrad.programs.program import evaluate
@@ -249,3 +250,23 @@ def test_the_documented_table_matches_the_registry():
 
 def test_the_table_has_330_overloads():
     assert len(REGISTRY) >= 330
+
+
+def test_a_pytorch_that_keeps_the_shapes_that_it_knows(monkeypatch):
+    """Before 2.13, PyTorch refuses new shapes for an operation that has some."""
+
+    register = torch.library.register_fake
+
+    def register_new(name, *arguments, **options):
+        if name in SHAPES:
+            raise RuntimeError(f"{name} already has an implementation")
+        return register(name, *arguments, **options)
+
+    monkeypatch.setattr(torch.library, "register_fake", register_new)
+    _declare_shapes.cache_clear()
+    x = torch.ones(2, 3)
+    try:
+        [found] = evaluate(from_torch(nn.ReLU(), x).model, x.numpy())
+    finally:
+        _declare_shapes.cache_clear()
+    np.testing.assert_array_equal(found, x)
