@@ -35,20 +35,20 @@ class Result:
 def processes(
     competitors: Sequence[Competitor], folder: Path, threads: int, results: Mapping[str, Result]
 ) -> Iterator[dict[str, Process]]:
-    """Start the processes of competitors that can run; record the reason for the others."""
+    """Start the processes of competitors that can run, all at once; record the reason for the others."""
     with ExitStack() as stack:
         running = {}
         for competitor in competitors:
             if competitor.missing:
                 results[competitor.name].reason = competitor.missing
-                continue
-            process = Process(competitor, folder, threads)
-            stack.enter_context(process)
+            else:
+                running[competitor.name] = stack.enter_context(Process(competitor, folder, threads))
+        for name, process in [*running.items()]:
             try:
                 process.answer()
-                running[competitor.name] = process
             except ToolError as error:
-                results[competitor.name].reason = error.found
+                results[name].reason = error.found
+                del running[name]
         yield running
 
 

@@ -190,3 +190,30 @@ def test_a_sum_scattered_to_no_rows_has_no_kernel(machine):
     term = build(lambda x, i: ops.scatter_add(x, i, 0), types)
     [found] = run_in_teams(scheduled(term, machine), np.ones((0, 2), np.float32), np.zeros(0, np.int32))
     assert found.shape == (0, 2)
+
+
+def axes(function, *shapes):
+    """Return the axes of all loops of each kernel, with the default limits."""
+    lowered = scheduled(build(function, [NdArrayType(shape) for shape in shapes]), "default")
+    return [[loop.axis for loop in loops(kernel.body)] for kernel in kernels(lowered.steps)]
+
+
+def test_long_rows_have_a_team_whatever_is_read_once_for_each():
+    """Count accesses along a row only: vectors had threads run through rows, each far from the next."""
+
+    def scaled(x, a, b, c):
+        return x * ops.transpose(ops.broadcast(ops.sum(x, (1,)) * a * b * c, (4000, 8192)))
+
+    [found] = axes(scaled, (8192, 4000), (8192,), (8192,), (8192,))
+    assert found == [Axis.BLOCK, Axis.THREAD, Axis.THREAD]
+
+
+def test_columns_are_summed_side_by_side_whatever_vector_is_read_along():
+    """Sum as the gradient of the weight of layer norm: one contiguous vector is not what is read most."""
+
+    def total(x, y, v):
+        return ops.sum(x * (y * ops.transpose(ops.broadcast(v, (64, 32768)))), (0,))
+
+    first, second = axes(total, (32768, 64), (32768, 64), (32768,))
+    assert first == [Axis.GRID, Axis.GRID, Axis.SERIAL]
+    assert second[0] is not Axis.GRID

@@ -18,7 +18,7 @@ from catgrad.ops.arithmetic import Add, Multiply
 from catgrad.ops.extrema import ArgMax, ArgMin
 from catgrad.types import NdArrayType
 
-ENOUGH_THREADS = 2**14
+ENOUGH_THREADS = 2**17
 """Threads that keep a GPU busy."""
 
 TEAM = BLOCK
@@ -68,11 +68,13 @@ def _parts(r: Reduce, free: Sequence[Variable]) -> int:
 
 
 def is_contiguous(r: Reduce) -> bool:
-    """Tell whether neighbouring terms of a sum lie side by side in memory."""
+    """Tell whether neighbouring terms of a sum lie side by side in memory, in the arrays of most elements."""
     if not r.axes:
         return False
     places = [load.buffer.flat(load.indices) for load in r.scalar.loads()]
-    return any(place.coefficient(r.axes[-1]) == 1 for place in places)
+    sizes = [count([*{*place.variables()}]) for place in places]
+    largest = [place for place, size in zip(places, sizes, strict=True) if size == max(sizes)]
+    return any(place.coefficient(r.axes[-1]) == 1 for place in largest)
 
 
 def _in_two_stages(r: Reduce, free: Sequence[Variable], axis: Variable, parts: int) -> list[Step]:

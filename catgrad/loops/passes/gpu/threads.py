@@ -22,6 +22,7 @@ from catgrad.loops.ir.nest import (
     Loop,
     Reduce,
     Store,
+    bound_variables,
     perfect_nest,
     size_hint,
     statements,
@@ -69,12 +70,17 @@ def with_threads(kernel: Kernel, machine: Machine) -> Kernel:
 
 
 def _is_coalesced(chain: Sequence[Variable], body: Sequence[Item], rows: int, width: int) -> bool:
-    """Tell whether threads that run through a row each read neighbouring elements, or the rows are short."""
-    if rows < MANY_ROWS:
-        return False
-    places = [buffer.flat(indices) for item in body for buffer, indices in item.reads if buffer.order]
-    side_by_side = [place for place in places if place.coefficient(chain[-1]) == 1]
-    return width <= WARP or 2 * len(side_by_side) > len(places)
+    """Tell whether threads that run through a row each access neighbouring elements, or the rows are short.
+
+    An access that is the same all along the row has no say: it happens once.
+    """
+    if rows < MANY_ROWS or width <= WARP:
+        return rows >= MANY_ROWS
+    every = (access for item in body for access in (*item.reads, *item.writes))
+    inner, places = bound_variables(body), [buffer.flat(indices) for buffer, indices in every]
+    moving = [place for place in places if not inner.isdisjoint(place.variables())]
+    side_by_side = [place for place in moving if place.coefficient(chain[-1]) == 1]
+    return not moving or 2 * len(side_by_side) > len(moving)
 
 
 def _team(chain: Sequence[Variable], axis: Axis, body: Sequence[Item], alone: int, machine: Machine) -> Loop:
