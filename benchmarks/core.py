@@ -13,7 +13,7 @@ import time
 from tempfile import TemporaryDirectory
 
 import numpy as np
-from catgrad.backends.c.compiler import COMPILER, FLAGS, SHARED
+from catgrad.backends.c.compiler import COMPILER, C
 
 from benchmarks.cpu_workloads import chosen
 from benchmarks.harness import Report, best, peer_python, seconds_printed, side_by_side, this_python
@@ -72,7 +72,7 @@ def c_seconds(task: Task) -> tuple[float, float]:
     with TemporaryDirectory() as folder:
         artifact.write(folder)
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        command = [*COMPILER.command(), *FLAGS, *SHARED, f"{task.name}.c", "-o", "library.so", "-lm"]
+        command = [*COMPILER.command(), *C.options(), *C.shared, f"{task.name}.c", "-o", "library.so", "-lm"]
         subprocess.run(command, cwd=folder, check=True)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return emitted, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime

@@ -16,7 +16,7 @@ FLAGS = ["-std=c11", "-fno-math-errno", "-fno-trapping-math"]
 FLAGS += ["-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wsign-conversion", "-Wshadow", "-Werror"]
 SHARED = ["-fopenmp", "-DGEMM_PARALLEL_FLOPS=0"]
 TILES = ["-DGEMM_HEIGHT=10", "-DGEMM_DEPTH=48", "-DGEMM_COLUMNS=192"]
-LEAST_TILES = ["-DGEMM_HEIGHT=4", "-DGEMM_DEPTH=16", "-DGEMM_COLUMNS=64"]
+LEAST_TILES = ["-DGEMM_HEIGHT=4", "-DGEMM_DEPTH=16", "-DGEMM_COLUMNS=64", "-DGEMM_FAR=4096"]
 BUILDS = {
     "native": ["-O3", "-march=native", *SHARED, "-ffp-contract=fast"],
     "other tiles": ["-O3", "-march=native", "-Wno-unknown-pragmas", "-ffp-contract=fast", *TILES],

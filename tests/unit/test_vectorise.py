@@ -9,7 +9,7 @@ import pytest
 from catgrad import Dim, Functions, NdArrayType, build, emit, ops
 from catgrad.loops.ir.index import Index, Variable, index
 from catgrad.loops.ir.nest import Accumulate, Axis, Kernel, Loop, Store
-from catgrad.loops.ir.scalar import Buffer, Compute, Load, Space
+from catgrad.loops.ir.scalar import Buffer, Compute, Load, Space, number
 from catgrad.loops.machine import Machine
 from catgrad.loops.passes.vectorise import vectorise
 from catgrad.ops.arithmetic import Add, Divide
@@ -106,6 +106,8 @@ def test_copies_of_scattered_elements_to_scattered_places_have_no_vectors(read, 
     copy = axis_of_columns(read, written, lambda x: x)
     assert copy is (Axis.VECTOR if 1 in (read, written) else Axis.SERIAL)
     assert axis_of_columns(read, written, lambda x: apply(Add(), x, SCALE)) is Axis.VECTOR
+    zeros = axis_of_columns(read, written, lambda x: number(0, Dtype.float32))
+    assert zeros is (Axis.VECTOR if written == 1 else Axis.SERIAL)
 
 
 def test_functions_of_float64_are_calls():

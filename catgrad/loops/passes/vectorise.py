@@ -51,7 +51,7 @@ def _marked(items: Sequence[Item], first: Mapping[Buffer, Statement]) -> list[It
 
 
 def _moves_scattered(loop: Loop) -> bool:
-    """Tell whether a loop only copies elements that are apart, which vectors would gather and scatter.
+    """Tell whether a loop only copies or fills elements apart, which vectors would gather and scatter.
 
     If it is told to vectorise such a loop, gcc compiles it for longer than all others together.
     """
@@ -59,8 +59,7 @@ def _moves_scattered(loop: Loop) -> bool:
     if any(isinstance(x, Compute) and loop.variable in x.variables for x in nodes):
         return False
     accesses = (*loop.reads, *loop.writes)
-    apart = all(buffer.stride(indices, loop.variable) not in (-1, 0, 1) for buffer, indices in accesses)
-    return apart and any(loop.reads)
+    return all(buffer.stride(indices, loop.variable) not in (-1, 0, 1) for buffer, indices in accesses)
 
 
 def _gains_from_width(loop: Loop) -> bool:
