@@ -12,7 +12,7 @@ from catgrad import Dtype, NdArrayType
 from catgrad.loops.ir.dependence import exchanged, first_writes, is_parallel, vector_sums
 from catgrad.loops.ir.index import Read, Variable, index
 from catgrad.loops.ir.nest import Axis, Barrier, Let, Loop, MatMul, Store
-from catgrad.loops.ir.scalar import Buffer, Load, Space
+from catgrad.loops.ir.scalar import Bounds, Buffer, Load, Space
 from catgrad.loops.ir.steps import kernels
 from tests.nests import InOrder, arrays_for, nests
 
@@ -86,12 +86,14 @@ def test_independence_is_proved_exactly_where_it_holds(case):
 
 m, z = Variable(2, "m"), Buffer("z", x.type, Space.RESULT)
 FILL, READ = Loop(i, [Store(x, (I,), at(y, I))], axis=Axis.THREAD), Loop(k, [Store(z, (K,), at(x, K))])
+WITHIN = Bounds(index(Read(at(x, index(0)), 8)), 4, True, True)
 EXCHANGED = {
     "written before a barrier": ([FILL, Barrier(), READ], {x}),
     "written behind a barrier": ([READ, Barrier(), FILL], {x}),
     "written by one overwriting it": ([Store(new_x, (I,), at(y, I)), Barrier(), READ], {x}),
     "on one side only": ([FILL, Barrier(), Store(y, (I,), Load(register, ()))], {y}),
     "in the next iteration": ([Loop(m, [READ, FILL, Barrier()])], {x, z}),
+    "in the condition of a loop": ([FILL, Barrier(), Loop(m, [Barrier()], conditions=(WITHIN,))], {x}),
     "by another team": ([Loop(m, [FILL, Barrier()], axis=Axis.BLOCK)], set()),
     "by one thread": ([FILL, READ], set()),
 }

@@ -122,12 +122,15 @@ def _counts_batches(node: Any) -> bool:
 
 @functools.cache
 def _declare_shapes() -> None:
-    """Declare to PyTorch, once, the shapes of results that it does not know."""
+    """Declare to PyTorch, once, the shapes of results, which it lacks for some operations."""
     import torch
 
     for name, results in SHAPES.items():
-        with contextlib.suppress(RuntimeError):  # before 2.13, PyTorch refuses to replace what it does know
+        try:
             torch.library.register_fake(name, results)
+        except RuntimeError as error:
+            if "already has" not in str(error):  # as PyTorch before 2.13 says of shapes that it knows
+                raise
 
 
 def _check(module: Any, inputs: Sequence[Any]) -> None:

@@ -133,8 +133,9 @@ def exchanged(items: Sequence[Item]) -> set[Buffer]:
             if isinstance(item, Barrier):
                 sides.append(set())
             elif isinstance(item, Loop) and any(isinstance(s, Barrier) for s in item.statements):
-                walk(item.body)
-                if not item.axis.is_concurrent:  # the next iteration begins where this one ends
+                for _ in range(1 if item.axis.is_concurrent else 2):  # an iteration begins where one ends
+                    conditions = reads(tuple(c.index for c in item.conditions))
+                    sides[-1].update(load.buffer.home for scalar in conditions for load in scalar.loads())
                     walk(item.body)
             else:
                 sides[-1].update(buffer.home for buffer, _ in (*item.reads, *item.writes))

@@ -43,14 +43,14 @@ def _marked(items: Sequence[Item], first: Mapping[Buffer, Statement]) -> list[It
             extent = item.variable.extent
             long = not isinstance(extent, int) or extent >= MIN_VECTOR_ITERATIONS
             item = replace(item, body=_marked(item.body, first))
-            free = long and item.axis is Axis.SERIAL and not _moves_scattered(item)
+            free = long and item.axis is Axis.SERIAL and not _only_scatters(item)
             if free and vector_sums(item, first) is not None:
                 item = replace(item, axis=Axis.WIDE if _gains_from_width(item) else Axis.VECTOR)
         marked.append(item)
     return marked
 
 
-def _moves_scattered(loop: Loop) -> bool:
+def _only_scatters(loop: Loop) -> bool:
     """Tell whether a loop only copies or fills elements apart, which vectors would gather and scatter.
 
     If it is told to vectorise such a loop, gcc compiles it for longer than all others together.

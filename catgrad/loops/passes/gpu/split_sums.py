@@ -68,7 +68,7 @@ def _parts(r: Reduce, free: Sequence[Variable]) -> int:
 
 
 def is_contiguous(r: Reduce) -> bool:
-    """Tell whether neighbouring terms of a sum lie side by side in memory, in the arrays of most elements."""
+    """Tell whether neighbouring terms of a sum lie side by side, where loads reach most elements."""
     if not r.axes:
         return False
     places = [load.buffer.flat(load.indices) for load in r.scalar.loads()]

@@ -72,14 +72,15 @@ def with_threads(kernel: Kernel, machine: Machine) -> Kernel:
 def _is_coalesced(chain: Sequence[Variable], body: Sequence[Item], rows: int, width: int) -> bool:
     """Tell whether threads that run through a row each access neighbouring elements, or the rows are short.
 
-    An access that is the same all along the row has no say: it happens once.
+    An access that is the same all along the row, or in neighbouring rows, has no say: it costs little.
     """
     if rows < MANY_ROWS or width <= WARP:
         return rows >= MANY_ROWS
+    inner, last = bound_variables(body), chain[-1]
     every = (access for item in body for access in (*item.reads, *item.writes))
-    inner, places = bound_variables(body), [buffer.flat(indices) for buffer, indices in every]
-    moving = [place for place in places if not inner.isdisjoint(place.variables())]
-    side_by_side = [place for place in moving if place.coefficient(chain[-1]) == 1]
+    places = [(place, {*place.variables()}) for place in (buffer.flat(indices) for buffer, indices in every)]
+    moving = [place for place, over in places if last in over and not inner.isdisjoint(over)]
+    side_by_side = [place for place in moving if place.coefficient(last) == 1]
     return not moving or 2 * len(side_by_side) > len(moving)
 
 
