@@ -89,7 +89,7 @@ class Teams(Interpreter):
             if loop.axis.has_team:
                 if not self.team:
                     self.readers, self.writers, self.past = {}, {}, {}  # another kernel
-                self.exchanged = exchanged([loop])
+                    self.exchanged = exchanged([loop])
                 self.team, self.size_of_team = [*self.team, loop.variable], loop.threads
             super().loop(loop)
             self.team, self.size_of_team = around

@@ -134,8 +134,7 @@ def exchanged(items: Sequence[Item]) -> set[Buffer]:
                 sides.append(set())
             elif isinstance(item, Loop) and any(isinstance(s, Barrier) for s in item.statements):
                 for _ in range(1 if item.axis.is_concurrent else 2):  # an iteration begins where one ends
-                    conditions = reads(tuple(c.index for c in item.conditions))
-                    sides[-1].update(load.buffer.home for scalar in conditions for load in scalar.loads())
+                    sides[-1].update(buffer.home for buffer, _ in item.own_reads)
                     walk(item.body)
             else:
                 sides[-1].update(buffer.home for buffer, _ in (*item.reads, *item.writes))

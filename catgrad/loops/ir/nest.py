@@ -259,11 +259,16 @@ class Loop(Body):
     conditions: tuple[Bounds, ...] = ()
     threads: int = 1
 
+    @property
+    def own_reads(self) -> list[Access]:
+        """The elements read by the conditions."""
+        read = reads(tuple(c.index for c in self.conditions))
+        return [(load.buffer, load.indices) for scalar in read for load in scalar.loads()]
+
     @cached_property
     def reads(self) -> list[Access]:
         """The elements read within, and by the conditions."""
-        own = reads(tuple(c.index for c in self.conditions))
-        return [*((load.buffer, load.indices) for s in own for load in s.loads()), *super().reads]
+        return [*self.own_reads, *super().reads]
 
     @cached_property
     def writes(self) -> list[Access]:

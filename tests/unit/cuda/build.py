@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 from catgrad.backends.c.compiler import version
 from catgrad.backends.cuda.simulator import COMPILER, library
-from catgrad.backends.cuda.tools import SIMULATE
 
 from catgrad.tools import run
 
@@ -47,7 +46,7 @@ def sanitized(sanitizer, *arguments, **variables):
     path = run([*COMPILER.command(), f"-print-file-name={runtime}"], LIMIT).stdout.strip()
     if not os.path.isabs(path):
         pytest.skip(f"{COMPILER.command()[0]} has no {runtime}")
-    # Python itself leaks, and its allocator would hide where arrays end. A device is not watched.
+    # Python itself leaks, and its allocator would hide where arrays end.
     options = {"ASAN_OPTIONS": "detect_leaks=0", "TSAN_OPTIONS": "history_size=2", "PYTHONMALLOC": "malloc"}
-    environment = {**os.environ, **options, SIMULATE: "1", "LD_PRELOAD": path, **variables}
+    environment = {**os.environ, **options, "LD_PRELOAD": path, **variables}
     return run([sys.executable, "-m", *map(str, arguments)], LIMIT, cwd=ROOT, env=environment)

@@ -73,8 +73,10 @@ def is_contiguous(r: Reduce) -> bool:
         return False
     places = [load.buffer.flat(load.indices) for load in r.scalar.loads()]
     sizes = [count([*{*place.variables()}]) for place in places]
-    largest = [place for place, size in zip(places, sizes, strict=True) if size == max(sizes)]
-    return any(place.coefficient(r.axes[-1]) == 1 for place in largest)
+    most = max(sizes, default=0)
+    return any(
+        size == most and place.coefficient(r.axes[-1]) == 1 for place, size in zip(places, sizes, strict=True)
+    )
 
 
 def _in_two_stages(r: Reduce, free: Sequence[Variable], axis: Variable, parts: int) -> list[Step]:

@@ -74,8 +74,10 @@ def _is_coalesced(chain: Sequence[Variable], body: Sequence[Item], rows: int, wi
 
     An access that is the same all along the row, or in neighbouring rows, has no say: it costs little.
     """
-    if rows < MANY_ROWS or width <= WARP:
-        return rows >= MANY_ROWS
+    if rows < MANY_ROWS:
+        return False
+    if width <= WARP:
+        return True
     inner, last = bound_variables(body), chain[-1]
     every = (access for item in body for access in (*item.reads, *item.writes))
     places = [(place, {*place.variables()}) for place in (buffer.flat(indices) for buffer, indices in every)]
