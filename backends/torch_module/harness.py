@@ -7,7 +7,7 @@ from types import ModuleType
 from typing import Any, ClassVar
 
 from catgrad.backend import Artifact
-from catgrad.errors import ShapeError
+from catgrad.errors import ShapeError, UnsupportedOp
 from catgrad.programs.ports import Kind, Role
 from catgrad.programs.program import Function, Program
 from catgrad.terms.structural import is_differentiable
@@ -104,7 +104,14 @@ class Trained(Emitted):
         return [self.file.criterion(*self.tensors(self.program.kinds[Kind.CRITERION], arrays)).detach()]
 
     def loss(self, *arrays: Any) -> list[Any]:
-        """Compute M × P × X × Y → R."""
+        """Compute M × P × X × Y → R. Raises: UnsupportedOp if the criterion takes other outputs."""
+        outputs, taken = self.program.kinds[Kind.PREDICT].outputs, self.program.kinds[Kind.CRITERION].inputs
+        if tuple(port for port in taken if port.role is Role.OUTPUT) != outputs:
+            raise UnsupportedOp(
+                "a module must have the outputs of training to compute its loss in evaluation",
+                "it returns others after eval()",
+                "apply criterion to the outputs of a module in training",
+            )
         return [Run(self, Kind.PREDICT, arrays).loss().detach()]
 
     def rev(self, *arrays: Any) -> list[Any]:

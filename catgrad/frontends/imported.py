@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from catgrad import ops
 from catgrad.initialisers import ZEROS, Drawn, Filled, Normal, Stored
 from catgrad.learn.checks import Loss
-from catgrad.learn.optimiser import Optimiser
+from catgrad.learn.optimiser import Optimiser, freezing
 from catgrad.learn.task import Task
 from catgrad.ops.literal import MAX_LITERAL_ELEMENTS, is_uniform
 from catgrad.terms.state import Buffer
@@ -28,8 +28,8 @@ class Imported:
     `parameters` have the names of the model's state_dict, in the order of the model. `buffers` are the
     arrays that training mode updates, and constants of more than 1000 elements, too large for source text.
     `inputs` are the types of X by the names of forward's arguments. `inference` is the model in evaluation
-    mode if it is more than `model` without dropout and with running statistics. `aliases` maps further names
-    of tied parameters to the first.
+    mode where `model` is that in training; parameters that it alone reads are buffers. `aliases` maps further
+    names of tied parameters to the first.
     """
 
     name: str
@@ -41,8 +41,16 @@ class Imported:
     aliases: Mapping[str, str] = field(default_factory=dict)
 
     def task(self, optimiser: Optimiser, loss: Loss, labels: tuple[NdArrayType, ...] | None = None) -> Task:
-        """Compose the model with an optimiser and a loss. Raises: as `Task`"""
-        return Task(self.model, optimiser, loss, self.name, labels, inference=self.inference)
+        """Compose the model with an optimiser and a loss.
+
+        As in PyTorch, no step changes a parameter without a path of derivatives to the loss, not even by
+        weight decay.
+
+        Raises: as `Task`
+        """
+        task = Task(self.model, optimiser, loss, self.name, labels, inference=self.inference)
+        left = task.without_gradient
+        return replace(task, optimiser=freezing(optimiser, left)) if left else task
 
 
 def constant(name: str, value: Array, buffers: dict[str, Array]) -> Var:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from inspect import signature
 from typing import Any
 
 from catgrad.errors import DtypeError, OptionError, ShapeError, TypeMismatch
 from catgrad.learn.optimiser import Optimiser, Run
+from catgrad.terms.state import Slot
 from catgrad.terms.term import Term
 from catgrad.terms.var import Var
 from catgrad.types import NdArrayType
 
 Loss = Callable[..., Any]
+Types = tuple[NdArrayType, ...]
 
 
 def check_parts(model: Any, optimiser: Any, loss: Any, labels: Any) -> None:
@@ -35,6 +37,27 @@ def check_parts(model: Any, optimiser: Any, loss: Any, labels: Any) -> None:
             "labels must be a tuple of types",
             f"they are {labels!r}",
             "write for example labels=(NdArrayType((Dim('batch'),), Dtype.int64),)",
+        )
+
+
+def check_is_inference(inputs: Types, own: Types, parameters: Sequence[Slot], read: Sequence[Slot]) -> None:
+    """Check a model in evaluation mode by its inputs and parameters beside those of training.
+
+    Raises: OptionError if its inputs differ, or it reads a parameter that training does not
+    """
+    if inputs != own:
+        raise OptionError(
+            "the model in evaluation must have the inputs of the model in training",
+            f"they are {', '.join(map(str, own))} instead of {', '.join(map(str, inputs))}",
+            "give inputs that one mode does not read to both",
+        )
+    known = {slot.name for slot in parameters}
+    unknown = [slot.name for slot in read if slot.name not in known]
+    if unknown:
+        raise OptionError(
+            "the model in evaluation must read parameters of the model in training",
+            f"training has no gradient for {', '.join(unknown)}",
+            "make them buffers",
         )
 
 

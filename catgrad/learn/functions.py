@@ -59,13 +59,13 @@ class Functions:
     @cached_property
     def parameters(self) -> tuple[Slot, ...]:
         """P, in the order of the first use."""
-        return _union(each.parameters for each in self.opened.values())
+        return united(each.parameters for each in self.opened.values())
 
     @cached_property
     def buffers(self) -> tuple[Slot, ...]:
         """M: run numbers, then buffers."""
-        numbers = _union(each.numbers for each in self.opened.values())
-        return (*numbers, *_union(each.buffers for each in self.opened.values()))
+        numbers = united(each.numbers for each in self.opened.values())
+        return (*numbers, *united(each.buffers for each in self.opened.values()))
 
     def entry(self, name: str) -> tuple[Term, tuple[Port, ...], tuple[Port, ...]]:
         """Return one of the functions: its term, and the ports of its arguments and results."""
@@ -155,7 +155,11 @@ def opened_term(term: Term) -> Opened:
     return Opened(opened, slots, buffers, parameters, counting, tuple(term.source.table), changes)
 
 
-def _union(tables: Iterable[Sequence[Slot]]) -> tuple[Slot, ...]:
+def united(tables: Iterable[Iterable[Slot]]) -> tuple[Slot, ...]:
+    """Unite tables of arrays by name, in the order of their first use.
+
+    Raises: TermError if arrays of one name differ
+    """
     found: dict[str, Slot] = {}
     for each in (s for table in tables for s in table):
         known = found.setdefault(each.name, each)

@@ -9,7 +9,7 @@ Source: Cruttwell et al. 2022, Categorical foundations of gradient-based learnin
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -149,6 +149,12 @@ def frozen() -> Optimiser:
     return Optimiser("frozen", _same_parameter)
 
 
+def freezing(optimiser: Optimiser, parameters: Collection[Slot]) -> Optimiser:
+    """The optimiser for all but these parameters, which stay constant."""
+    names = {parameter.name for parameter in parameters}
+    return replace(optimiser, choose=lambda slot: frozen() if slot.name in names else optimiser.of(slot))
+
+
 def clipped(optimiser: Optimiser, norm: float) -> Optimiser:
     """The optimiser on gradients scaled down together to a global norm: g ← g · min(1, c / (‖g‖ + 10⁻⁶)).
 
@@ -193,4 +199,15 @@ def _never(*_: Any) -> Any:
     raise OptionError("grouped must be resolved to the optimiser of a parameter", "it was not", "use .of")
 
 
-__all__ = ["Optimiser", "Rate", "Run", "Schedule", "StateArray", "clipped", "frozen", "grouped", "scaled"]
+__all__ = [
+    "Optimiser",
+    "Rate",
+    "Run",
+    "Schedule",
+    "StateArray",
+    "clipped",
+    "freezing",
+    "frozen",
+    "grouped",
+    "scaled",
+]

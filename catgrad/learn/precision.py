@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from catgrad.errors import OptionError
 from catgrad.functors import MixedPrecision
@@ -37,7 +37,7 @@ def mixed_precision(model: Model, dtype: Dtype = Dtype.bfloat16) -> Model:
         )
     functor = MixedPrecision(dtype)
     if isinstance(model, Task):
-        return replace(model, model=functor(model.model))
+        return cast(Model, model.mapped(functor))
     if isinstance(model, Functions):
         return replace(model, terms={name: functor(term) for name, term in model.terms.items()})
     if isinstance(model, Term):

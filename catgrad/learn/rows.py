@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from catgrad.dims import Dim
 from catgrad.errors import OptionError
@@ -27,7 +26,7 @@ def shared_rows(model: Model) -> Model:
     Gradient: that of the model with these random numbers
     """
     if isinstance(model, Task):
-        return replace(model, model=shared_rows(model.model))
+        return cast(Model, model.mapped(shared_rows))
     if not isinstance(model, Term):
         raise OptionError(
             "shared rows must be those of a Task or a term",

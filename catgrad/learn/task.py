@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 from catgrad.functors import (
     Reverse,
@@ -16,18 +16,26 @@ from catgrad.functors import (
     reverse,
 )
 from catgrad.functors.reverse import cotangents
-from catgrad.learn.checks import Loss, check_is_loss, check_parts, check_takes, checked_put
+from catgrad.learn.checks import (
+    Loss,
+    check_is_inference,
+    check_is_loss,
+    check_parts,
+    check_takes,
+    checked_put,
+)
 from catgrad.learn.communication import Communication, communication
 from catgrad.learn.costs import Costs, task_costs
 from catgrad.learn.descriptions import described
-from catgrad.learn.functions import opened_term
+from catgrad.learn.functions import Opened, opened_term, united
 from catgrad.learn.optimiser import Optimiser, Run
 from catgrad.learn.summary import Summary, task_summary
 from catgrad.naming import numbered, require_dotted
-from catgrad.programs.ports import Kind, Port, Role
+from catgrad.programs.ports import Kind, Port, Role, check_distinct
 from catgrad.programs.signatures import SIGNATURES
 from catgrad.terms.build import build
 from catgrad.terms.dead_code import narrowed, selected, unused_inputs
+from catgrad.terms.differentiable import inputs_with_gradient
 from catgrad.terms.state import RunNumber, Slot, slot
 from catgrad.terms.structural import Constant, Label
 from catgrad.terms.term import Term
@@ -48,12 +56,13 @@ class Task:
 
     Y has the types of `labels`, by default those of the model's outputs. With `runtime_learning_rate`, a
     constant learning rate becomes a run number in the state S, `learning_rate`. `inference` is the model in
-    evaluation mode where that is another term than `evaluation` finds; `notes` are sentences for the readers
-    of what is emitted. Its terms, where S is the
-    optimiser's state and M the model's own (running statistics, the counter of random numbers),
-    which a term leaves out if it does not read them:
+    evaluation mode where that is another term than `evaluation` finds. It reads parameters of the model, and
+    may have other buffers and outputs; if the outputs differ in type, `loss` is that of the model with
+    dropout and batch norm in evaluation. `notes` are sentences for the readers of what is emitted. Its
+    terms, where S is the optimiser's state and M the model's own (running statistics, the counter of random
+    numbers), which a term leaves out if it does not read them:
 
-        predict     M ⊗ P ⊗ X → Ŷ                  the model in inference
+        predict     M ⊗ P ⊗ X → Ŷ                  the model in evaluation
         trained     M ⊗ P ⊗ X → M ⊗ Ŷ              the model in training
         criterion   Ŷ ⊗ Y → R                      the loss alone
         loss        M ⊗ P ⊗ X ⊗ Y → R              the same
@@ -63,8 +72,9 @@ class Task:
         update      S ⊗ P ⊗ P′ → S ⊗ P
         step        S ⊗ M ⊗ P ⊗ X ⊗ Y → R ⊗ S ⊗ M ⊗ P, with the loss before the step
 
-    Raises: OptionError if a part is no model, optimiser, loss or tuple of types; ShapeError if the loss
-            is not a scalar, DtypeError if it is not floating.
+    Raises: OptionError if a part is no model, optimiser, loss or tuple of types, or if `inference` has other
+            inputs than the model or reads a parameter that it does not have; ShapeError if the loss is not a
+            scalar, DtypeError if it is not floating; TermError if an array differs between both.
     """
 
     model: Term
@@ -79,6 +89,7 @@ class Task:
     def __post_init__(self) -> None:
         require_dotted(self.name)
         check_parts(self.model, self.optimiser, self.loss, self.labels)
+        _ = self.buffers if self.inference is not None else ()
 
     @cached_property
     def _factored(self) -> tuple[tuple[Slot, ...], tuple[Slot, ...], tuple[RunNumber, ...], Term]:
@@ -86,7 +97,17 @@ class Task:
         parameters, opened = factor_parameters(self.model)
         buffers, opened = factor_buffers(opened)
         numbers, opened = factor_run_numbers(opened)
+        check_distinct({Role.BUFFER: (*map(slot, numbers), *buffers), Role.PARAMETER: parameters})
         return parameters, buffers, numbers, opened
+
+    @cached_property
+    def _evaluated(self) -> Opened | None:
+        """The model in evaluation mode with its own arrays, if it is a term of its own."""
+        if self.inference is None:
+            return None
+        opened = opened_term(self.inference)
+        check_is_inference(self.inputs, opened.inputs, self.parameters, opened.parameters)
+        return opened
 
     @cached_property
     def _reverse(self) -> Reverse:
@@ -99,9 +120,16 @@ class Task:
 
     @cached_property
     def buffers(self) -> tuple[Slot, ...]:
-        """M: the arrays that the model updates itself."""
+        """M: the run numbers, then the buffers, of training and of evaluation."""
         _, buffers, numbers, _ = self._factored
-        return (*map(slot, numbers), *buffers)
+        own = self._evaluated
+        return united([map(slot, numbers), own.numbers if own else (), buffers, own.buffers if own else ()])
+
+    @cached_property
+    def without_gradient(self) -> tuple[Slot, ...]:
+        """The parameters from which no path of derivatives leads to the loss; their gradient is always 0."""
+        m, reached = len(self.buffers), inputs_with_gradient(self._lossy, [0])
+        return tuple(slot for k, slot in enumerate(self.parameters, m) if k not in reached)
 
     @property
     def state(self) -> tuple[Slot, ...]:
@@ -126,56 +154,70 @@ class Task:
 
     @property
     def outputs(self) -> tuple[NdArrayType, ...]:
-        """Ŷ."""
-        return tuple(self.model.target.table)
+        """Ŷ, in evaluation."""
+        return tuple((self.model if self.inference is None else self.inference).target.table)
+
+    @property
+    def has_one_output(self) -> bool:
+        """Tell whether Ŷ has the same types in training and in evaluation."""
+        return self.outputs == tuple(self.model.target.table)
+
+    @property
+    def _trained_name(self) -> str:
+        return "y_hat" if self.has_one_output else "y_trained"
 
     @property
     def targets(self) -> tuple[NdArrayType, ...]:
         """Y."""
-        return self.outputs if self.labels is None else tuple(self.labels)
+        return tuple(self.model.target.table if self.labels is None else self.labels)
 
     @cached_property
     def trained_term(self) -> Term:
         """M ⊗ P ⊗ X → M ⊗ Ŷ, with its arguments and results labelled."""
-        parameters, buffers, numbers, opened = self._factored  # numbers before buffers
+        parameters, buffers, numbers, opened = self._factored
         slots = (*self.buffers, *parameters)
 
         def trained(*arguments: Any) -> Any:
-            names = [*(s.name for s in slots), *numbered("x", len(self.inputs))]
-            labelled = [Label(n)(a) for n, a in zip(names, arguments, strict=True)]
-            values = opened.apply(*labelled)
-            new = [*_counted(numbers, labelled), *values[: len(buffers)]]
-            y_hat = zip(numbered("y_hat", len(self.outputs)), values[len(buffers) :], strict=True)
-            return [*_renewed(self.buffers, new), *(Label(n)(y) for n, y in y_hat)]
+            given = {s.name: Label(s.name)(a) for s, a in zip(slots, arguments, strict=False)}
+            read = [*(n.name for n in numbers), *(s.name for s in (*buffers, *parameters))]
+            values = opened.apply(*map(given.get, read), *_labelled("x", arguments[len(slots) :]))
+            new = given | {n.name: given[n.name] + 1 for n in numbers if n.counts}
+            new |= {s.name: value for s, value in zip(buffers, values, strict=False)}
+            renewed = _renewed(self.buffers, [new[s.name] for s in self.buffers])
+            return [*renewed, *_labelled(self._trained_name, values[len(buffers) :])]
 
         return build(trained, [s.type for s in slots] + list(self.inputs))
 
     @cached_property
     def predict_term(self) -> Term:
         """M ⊗ P ⊗ X → Ŷ, in evaluation mode."""
-        if self.inference is None:
-            return selected(evaluation(self.trained_term), slice(len(self.buffers), None))
-        opened, slots = opened_term(self.inference), (*self.buffers, *self.parameters)
+        own = self._evaluated
+        if own is None:
+            return self._trained_in_evaluation
+        slots = (*self.buffers, *self.parameters)
 
         def predict(*arguments: Any) -> Any:
             given = {s.name: Label(s.name)(a) for s, a in zip(slots, arguments, strict=False)}
-            x = zip(numbered("x", len(self.inputs)), arguments[len(slots) :], strict=True)
-            kept = (given[s.name] for s in (*opened.numbers, *opened.buffers, *opened.parameters))
-            values = opened.term.apply(*kept, *(Label(n)(a) for n, a in x))[len(opened.buffers) :]
-            y_hat = zip(numbered("y_hat", len(self.outputs)), values, strict=True)
-            return [Label(n)(y) for n, y in y_hat]
+            read = (given[s.name] for s in (*own.numbers, *own.buffers, *own.parameters))
+            values = own.term.apply(*read, *_labelled("x", arguments[len(slots) :]))
+            return _labelled("y_hat", values[len(own.buffers) :])
 
         return build(predict, [s.type for s in slots] + list(self.inputs))
 
     @cached_property
+    def _trained_in_evaluation(self) -> Term:
+        """M ⊗ P ⊗ X → Ŷ, the graph of training in evaluation mode."""
+        return selected(evaluation(self.trained_term), slice(len(self.buffers), None))
+
+    @cached_property
     def criterion_term(self) -> Term:
         """Ŷ ⊗ Y → R."""
-        return self._with_loss(build(lambda *y_hat: list(y_hat), list(self.outputs)))
+        return self._with_loss(build(lambda *y_hat: list(y_hat), list(self.model.target.table)))
 
     @cached_property
     def loss_term(self) -> Term:
         """M ⊗ P ⊗ X ⊗ Y → R."""
-        return self._with_loss(self.predict_term)
+        return self._with_loss(self.predict_term if self.has_one_output else self._trained_in_evaluation)
 
     @cached_property
     def rev_term(self) -> Term:
@@ -189,10 +231,15 @@ class Task:
         return selected(self.rev_term, slice(len(self.parameters)))
 
     @cached_property
+    def _lossy(self) -> Term:
+        """M ⊗ P ⊗ X ⊗ Y → R ⊗ M, in training."""
+        return self._with_loss(self.trained_term)
+
+    @cached_property
     def grads_term(self) -> Term:
         """M ⊗ P ⊗ X ⊗ Y → R ⊗ M ⊗ P′."""
-        lossy = self._with_loss(self.trained_term)
-        optic, kept = reverse(lossy, self._reverse), self._cotangents_of_buffers
+        lossy, kept = self._lossy, self._cotangents_of_buffers
+        optic = reverse(lossy, self._reverse)
         m, p = len(self.buffers), len(self.parameters)
 
         def grads(*arguments: Any) -> Any:
@@ -251,6 +298,11 @@ class Task:
         types = [slot.type for slot in self.state]
         return build(step, [*types, *self.grads_term.source.table])
 
+    def mapped(self, functor: Callable[[Term], Term]) -> Self:
+        """Apply a functor to the model, in training and in evaluation."""
+        inference = None if self.inference is None else functor(self.inference)
+        return replace(self, model=functor(self.model), inference=inference)
+
     def summary(self, depth: int | None = None, **sizes: int) -> Summary:
         """Summarise layers, shapes, parameters, operations and bytes: `catgrad.learn.summary`."""
         return task_summary(self, depth, **sizes)
@@ -274,12 +326,12 @@ class Task:
         """Return one of the functions: its term, and its ports of arguments and results."""
         term: Term = getattr(self, f"{kind}_term")
         taken, returned = SIGNATURES[kind]
-        inputs = [port for role in taken for port in self.ports(role)]
+        inputs = [port for role in taken for port in self._ports_of(kind, role)]
         ignored = unused_inputs(term)
         needed = {port.role for k, port in enumerate(inputs) if k not in ignored}
         optional = {Role.STATE, Role.BUFFER}.difference(needed, returned)
         kept = [port.role not in optional for port in inputs]
-        outputs = tuple(port for role in returned for port in self.ports(role))
+        outputs = tuple(port for role in returned for port in self._ports_of(kind, role))
         if not all(kept):
             term = narrowed(term, kept)
         return term, tuple(port for port, is_kept in zip(inputs, kept, strict=True) if is_kept), outputs
@@ -300,6 +352,14 @@ class Task:
             Role.OUTPUT_COTANGENT: ("d_y_hat", cotangents(self.outputs)),
         }[role]
         return tuple(Port(role, n, type) for n, type in zip(numbered(name, len(types)), types, strict=True))
+
+    def _ports_of(self, kind: Kind, role: Role) -> tuple[Port, ...]:
+        """List the arrays of a role in a function; Ŷ is that of training in those that train with it."""
+        if role is not Role.OUTPUT or kind not in (Kind.TRAINED, Kind.CRITERION):
+            return self.ports(role)
+        types = self.model.target.table
+        names = numbered(self._trained_name, len(types))
+        return tuple(Port(role, n, type) for n, type in zip(names, types, strict=True))
 
     @cached_property
     def _optimisers(self) -> list[Optimiser]:
@@ -325,7 +385,7 @@ class Task:
 
     def _with_loss(self, term: Term) -> Term:
         """M ⊗ P ⊗ X → A ⊗ Ŷ as M ⊗ P ⊗ X ⊗ Y → R ⊗ A."""
-        given, kept = len(term.source), len(term.target) - len(self.outputs)
+        given, kept = len(term.source), len(term.target) - len(self.model.target)
 
         def lossy(*arguments: Any) -> Any:
             values, y = term.apply(*arguments[:given]), arguments[given:]
@@ -335,6 +395,10 @@ class Task:
             return [Label("loss")(loss), *values[:kept]]
 
         return build(lossy, [*term.source.table, *self.targets])
+
+
+def _labelled(name: str, values: Sequence[Any]) -> list[Any]:
+    return [Label(n)(value) for n, value in zip(numbered(name, len(values)), values, strict=True)]
 
 
 def _counted(numbers: Sequence[RunNumber], values: Sequence[Any]) -> list[Any]:

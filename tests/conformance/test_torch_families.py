@@ -8,7 +8,7 @@ from importlib.util import find_spec
 
 import pytest
 
-from catgrad.frontends.torch import from_torch
+from catgrad.frontends.torch import compile_module, from_torch
 
 torch = pytest.importorskip("torch", reason="PyTorch, the other side of the comparison, is not installed")
 
@@ -27,6 +27,12 @@ CASES = [
 ]
 
 
+TRAINED = [
+    pytest.param(name, marks=() if name in ("MLP", "U-Net", "LSTM", "GPT-2") else pytest.mark.long)
+    for name in FAMILIES
+]
+
+
 @functools.lru_cache(maxsize=1)
 def imported(name):
     """Return the model of a family, its inputs, and the imported term."""
@@ -39,3 +45,19 @@ def imported(name):
 @pytest.mark.parametrize(("name", "target"), CASES)
 def test_families_compute_the_numbers_of_pytorch(name, target):
     assert largest_difference(*imported(name), target) <= 1e-4
+
+
+@pytest.mark.parametrize("name", TRAINED)
+def test_families_train_and_then_evaluate_as_in_pytorch(name):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        module, inputs = made(name)
+        for part in module.train().modules():  # random numbers are not those of PyTorch
+            for rate in ("p", "dropout", "attention_dropout", "drop_prob", "dropout_p"):
+                if isinstance(getattr(part, rate, None), float):
+                    setattr(part, rate, 0.0)
+        optimiser = torch.optim.SGD(module.parameters(), 1e-3, momentum=0.9, weight_decay=0.1)
+        learner = compile_module(
+            module, tuple(inputs), optimiser, lambda y: y.square().mean(), targets=(), dynamic=()
+        )
+        learner.verify([inputs], steps=2).check()

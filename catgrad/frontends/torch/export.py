@@ -17,18 +17,6 @@ from catgrad.frontends.torch.decomposition import decomposed
 from catgrad.frontends.torch.own_gradients import refused
 from catgrad.frontends.torch.registry import SHAPES
 
-IN_BOTH_MODES = (
-    "aten.dropout.default",
-    "aten.feature_dropout.default",
-    "aten.batch_norm.default",
-    "aten.scaled_dot_product_attention.default",
-    "aten.lstm.input",
-    "aten.gru.input",
-    "aten.rnn_tanh.input",
-    "aten.rnn_relu.input",
-)
-"""Operations of which training and evaluation differ in arguments, as in their translations."""
-
 
 class Export:
     """A module exported on example inputs, in training or in evaluation mode, with symbolic axes.
@@ -49,18 +37,6 @@ class Export:
         self._torch, self.module, self.train = torch, module, train
         self.axes = Axes(dynamic, argument_names(module, len(inputs)), inputs)
         self._whole = self._export()
-
-    @property
-    def operations(self) -> list[tuple[Any, ...]]:
-        """The operations with their constant arguments, without those in which modes may differ."""
-        found = []
-        for node in self._whole.graph.nodes:
-            target = str(node.target)
-            if node.op != "call_function" or _counts_batches(node):
-                continue
-            fixed = [a for a in (*node.args, *node.kwargs.items()) if not isinstance(a, self._torch.fx.Node)]
-            found.append((target, *(() if target in IN_BOTH_MODES else map(str, fixed))))
-        return found
 
     def decomposed(self) -> Any:
         """Decompose operations that are not registered, and read the symbolic sizes."""
@@ -108,16 +84,6 @@ def _positional(module: Any) -> tuple[list[str], str]:
     parameters = inspect.signature(module.forward).parameters.values()
     names = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     return names, next((p.name for p in parameters if p.kind is p.VAR_POSITIONAL), "")
-
-
-def _counts_batches(node: Any) -> bool:
-    """Return whether an operation only increments a buffer, as training does for batch norm."""
-    return (
-        str(node.target) == "aten.add_.Tensor"
-        and not node.users
-        and node.args[0].op == "placeholder"
-        and len(node.args[0].users) == 1
-    )
 
 
 @functools.cache

@@ -22,7 +22,12 @@ def held(program: Any, spec: Any) -> Any:
 
 def constant(name: str, tensor: Any, buffers: dict[str, Array]) -> Any:
     """Turn a constant tensor into a variable: a literal, or a buffer of this name, added to `buffers`."""
-    return imported.constant(name, as_numpy(tensor).astype(type_of(tensor).dtype.numpy), buffers)
+    return imported.constant(name, stored(tensor), buffers)
+
+
+def stored(tensor: Any) -> Array:
+    """Convert a constant tensor to an array of the dtype that a term stores it in."""
+    return as_numpy(tensor).astype(type_of(tensor).dtype.numpy)
 
 
 def example_sizes(types: Sequence[NdArrayType]) -> dict[str, int]:
