@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, cast
 
 from catgrad import ops
 from catgrad.errors import OptionError
@@ -27,12 +27,14 @@ Gradients = Callable[[Sequence[Any]], Sequence[Any]]
 class Run:
     """The numbers that all parameters' updates share, each computed once.
 
-    With `runtime_rates`, constant learning rates become run numbers.
+    With `runtime_rates`, constant learning rates become run numbers. The updates of some parameters may have
+    begun `behind` steps later than those of the `whole` run.
     """
 
-    def __init__(self, runtime_rates: bool = False) -> None:
+    def __init__(self, runtime_rates: bool = False, behind: int = 0, whole: Run | None = None) -> None:
         self._known: dict[Hashable, Any] = {}
         self._adjustable: dict[float, Schedule] | None = {} if runtime_rates else None
+        self._behind, self._whole = behind, whole
 
     def once(self, key: Hashable, compute: Callable[[], Any]) -> Any:
         """Return compute(), cached by key."""
@@ -45,11 +47,22 @@ class Run:
         return self.once((name, meaning, dtype), lambda: Label(name)(ops.cast(compute(), dtype)))
 
     def count(self) -> Any:
-        """The number of this update, from 1, as a float64 scalar of the term."""
-        return self.once("count", lambda: Label("count")(ops.cast(STEP(), Dtype.float64) + 1))
+        """The number of this update of a parameter, from 1, as a float64 scalar of the term."""
+        first = 1 - self._behind
+        return self.once("count", lambda: Label("count")(ops.cast(STEP(), Dtype.float64) + first))
+
+    def is_first(self) -> Any:
+        """The truth value of this being the first update of a parameter, as a scalar of the term."""
+        return self.once("first", lambda: STEP() == self._behind)
+
+    def later(self, behind: int) -> Run:
+        """The numbers of parameters whose updates began `behind` steps later; their rates are the same."""
+        return cast(Run, self.once(("later", behind), lambda: Run(behind=behind, whole=self)))
 
     def rate(self, rate: Rate, dtype: Dtype) -> Any:
         """The learning rate now: a number, or one of the term."""
+        if self._whole is not None:
+            return self._whole.rate(rate, dtype)
         if self._adjustable is not None and not isinstance(rate, Schedule):
             number = len(self._adjustable) + 1
             name = LEARNING_RATE if number == 1 else f"{LEARNING_RATE}_{number}"
@@ -182,6 +195,17 @@ def clipped(optimiser: Optimiser, norm: float) -> Optimiser:
         return optimiser.prepare([g * ops.broadcast(ops.cast(scale, g.dtype), g.shape) for g in gradients])
 
     return replace(optimiser, name=f"clipped {optimiser.name}", prepare=clip)
+
+
+def begun_later(optimiser: Optimiser, behind: int) -> Optimiser:
+    """The optimiser of parameters whose updates began `behind` steps later: their count is lower by that."""
+
+    def put(run: Run, *state_p_dp: Any) -> Any:
+        return optimiser.put(run.later(behind), *state_p_dp)
+
+    choose = optimiser.choose
+    later = None if choose is None else lambda parameter: begun_later(choose(parameter), behind)
+    return replace(optimiser, put=put, choose=later)
 
 
 def sum_of_squares(x: Any) -> Any:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from math import log, pi
 from typing import Any
 
@@ -19,8 +20,8 @@ from catgrad.terms.structural import Constant, Label
 from catgrad.types import Dtype, NdArrayType
 
 __all__ = [
-    "Schedule", "adjustable", "cosine", "cosine_with_restarts", "cyclic", "exponential_decay", "linear",
-    "multi_step_decay", "one_cycle", "polynomial", "step_decay",
+    "Schedule", "adjustable", "cosine", "cosine_with_restarts", "cyclic", "exponential_decay", "interpolated",
+    "linear", "multi_step_decay", "one_cycle", "polynomial", "step_decay",
 ]  # fmt: skip
 
 
@@ -50,20 +51,20 @@ def adjustable(rate: float, name: str = LEARNING_RATE) -> Schedule:
 
     Raises: OptionError unless the name is letters, digits and underscores, with dots between parts
     """
-    of_the_run = learning_rate(positive(RATE, rate), name)
+    of_the_run = learning_rate(number(RATE, rate), name)
     return Schedule("adjustable", lambda t: of_the_run(), timed=False)
 
 
 def step_decay(rate: float, every: int, factor: float = 0.1) -> Schedule:
     """η(t) = η₀ · factor^⌊t / every⌋, as torch.optim.lr_scheduler.StepLR."""
-    first, shrink = positive(RATE, rate), positive("the factor of step_decay", factor)
+    first, shrink = number(RATE, rate), positive("the factor of step_decay", factor)
     check_integer("the period of step_decay", every, 1)
     return Schedule("step", lambda t: first * _number(t, shrink) ** ops.floor(t / every))
 
 
 def multi_step_decay(rate: float, milestones: Sequence[int], factor: float = 0.1) -> Schedule:
     """η(t) = η₀ · factorⁿ for n milestones that are ≤ t, as torch.optim.lr_scheduler.MultiStepLR."""
-    first, shrink = positive(RATE, rate), positive("the factor of multi_step_decay", factor)
+    first, shrink = number(RATE, rate), positive("the factor of multi_step_decay", factor)
     if isinstance(milestones, str) or not isinstance(milestones, Sequence):
         raise OptionError("milestones must be a list of steps", f"it is {milestones!r}", "write [30, 80]")
     for milestone in milestones:
@@ -80,8 +81,8 @@ def multi_step_decay(rate: float, milestones: Sequence[int], factor: float = 0.1
 
 def linear(rate: float, steps: int = 5, start: float = 1 / 3, end: float = 1.0) -> Schedule:
     """η(t) = η₀ (start + (end − start) min(t / steps, 1)), as torch.optim.lr_scheduler.LinearLR."""
-    first = positive(RATE, rate)
-    start, end = positive("the start of linear", start), number("the end of linear", end)
+    first = number(RATE, rate)
+    start, end = number("the start of linear", start), number("the end of linear", end)
     check_integer("the steps of linear", steps, 1)
     if max(start, end) > 1:
         raise OptionError("linear must have factors of at most 1", f"they are {start} and {end}", "try 0.1")
@@ -90,14 +91,14 @@ def linear(rate: float, steps: int = 5, start: float = 1 / 3, end: float = 1.0) 
 
 def polynomial(rate: float, steps: int = 5, power: float = 1.0) -> Schedule:
     """η(t) = η₀ (1 − min(t / steps, 1))^power, as torch.optim.lr_scheduler.PolynomialLR."""
-    first, power = positive(RATE, rate), number("the power of polynomial", power)
+    first, power = number(RATE, rate), number("the power of polynomial", power)
     check_integer("the steps of polynomial", steps, 1)
     return Schedule("polynomial", lambda t: first * (1 - _progress(t, 0, steps)) ** power)
 
 
 def exponential_decay(rate: float, factor: float) -> Schedule:
     """η(t) = η₀ · factorᵗ, as torch.optim.lr_scheduler.ExponentialLR."""
-    first, shrink = positive(RATE, rate), positive("the factor of exponential_decay", factor)
+    first, shrink = number(RATE, rate), positive("the factor of exponential_decay", factor)
     return Schedule("exponential", lambda t: first * _number(t, shrink) ** t)
 
 
@@ -109,7 +110,7 @@ def cosine(rate: float, steps: int, warm_up: int = 0, least: float = 0.0) -> Sch
 
     Source: Loshchilov and Hutter 2017 (arXiv:1608.03983), equation 5
     """
-    first, least = positive(RATE, rate), number("the least rate of cosine", least)
+    first, least = number(RATE, rate), number("the least rate of cosine", least)
     check_integer("the steps of cosine", steps, 1)
     check_integer("the warm-up of cosine", warm_up, 0)
     if warm_up >= steps or least > first:
@@ -135,7 +136,7 @@ def cosine_with_restarts(rate: float, period: int, growth: int = 1, least: float
 
     Source: Loshchilov and Hutter 2017 (arXiv:1608.03983), section 3
     """
-    first, least = positive(RATE, rate), number("the least rate of cosine_with_restarts", least)
+    first, least = number(RATE, rate), number("the least rate of cosine_with_restarts", least)
     check_integer("the period of cosine_with_restarts", period, 1)
     check_integer("the growth of cosine_with_restarts", growth, 1)
 
@@ -174,7 +175,7 @@ def cyclic(
 
     Source: Smith 2017 (arXiv:1506.01186), section 3
     """
-    low, height = number(RATE, rate), positive("the top of cyclic", top) - number(RATE, rate)
+    low, height = number(RATE, rate), number("the top of cyclic", top) - number(RATE, rate)
     factor, down = positive("the factor of cyclic", factor), up if down is None else down
     for steps in (up, down):
         check_integer("the steps of cyclic", steps, 1)
@@ -199,7 +200,7 @@ def one_cycle(rate: float, steps: int, rise: float = 0.3, start: float = 25.0, e
 
     Source: Smith and Topin 2019 (arXiv:1708.07120), section 4
     """
-    top, rise = positive(RATE, rate), number("the rise of one_cycle", rise)
+    top, rise = number(RATE, rate), number("the rise of one_cycle", rise)
     start, end = number("the start of one_cycle", start, 1), number("the end of one_cycle", end, 1)
     check_integer("the steps of one_cycle", steps, 1)
     peak = rise * steps - 1
@@ -210,12 +211,33 @@ def one_cycle(rate: float, steps: int, rise: float = 0.3, start: float = 25.0, e
             "give the number of all steps",
         )
 
-    def at(t: Any) -> Any:
-        up = _falling(top / start, top, _progress(t, 0, peak))
-        down = _falling(top, top / start / end, _progress(t, peak, steps - 1))
-        return ops.select(t <= peak, up, down)
+    knots = (0, top / start), (peak, top), (steps - 1, top / start / end)
+    return Schedule("one_cycle", interpolated(knots).rate)
 
-    return Schedule("one_cycle", at)
+
+def interpolated(knots: Sequence[tuple[float, float]], is_linear: bool = False) -> Schedule:
+    """η(t) from one pair of a step and a rate to the next, by half a cosine or a line; constant after them.
+
+    Raises: OptionError unless there are two such pairs, the second later than the first
+    """
+    pieces = [(*one, *next_one) for one, next_one in pairwise(knots) if next_one[0] > one[0]]
+    if not pieces:
+        raise OptionError(
+            "interpolated must have knots at two steps", f"they are {[*knots]}", "try [(0, 0.1), (9, 0.0)]"
+        )
+
+    def at(t: Any) -> Any:
+        *_, last = rates = [_between(t, *piece, is_linear) for piece in pieces]
+        for (_, _, end, _), rate in zip(pieces[-2::-1], rates[-2::-1], strict=True):
+            last = ops.select(t <= end, rate, last)
+        return last
+
+    return Schedule("interpolated", at)
+
+
+def _between(t: Any, begin: float, first: float, end: float, last: float, is_linear: bool) -> Any:
+    progress = _progress(t, begin, end)
+    return first + (last - first) * progress if is_linear else _falling(first, last, progress)
 
 
 def rate_now(rate: Rate, dtype: Dtype) -> Any:
@@ -224,7 +246,7 @@ def rate_now(rate: Rate, dtype: Dtype) -> Any:
     It is computed in float64, as powers of a factor near 1 lose digits in float32.
     """
     if not isinstance(rate, Schedule):
-        return positive(RATE, rate)
+        return number(RATE, rate)
     step = ops.cast(STEP(), Dtype.float64) if rate.timed else None
     return Label("rate")(ops.cast(rate.rate(step), dtype))
 

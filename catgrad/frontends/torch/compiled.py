@@ -15,11 +15,10 @@ from catgrad.frontends.torch.axes import Dynamic
 from catgrad.frontends.torch.criteria import criterion, described
 from catgrad.frontends.torch.differences import Replay
 from catgrad.frontends.torch.imported import Imported, from_torch
-from catgrad.frontends.torch.optimisers import translated
+from catgrad.frontends.torch.optimisers import continued
 from catgrad.frontends.torch.replay import replay
 from catgrad.learn.compile import emit
 from catgrad.learn.learner import Learner
-from catgrad.learn.optimiser import Optimiser, require_optimiser
 from catgrad.learn.task import Task
 from catgrad.types import as_numpy, widened
 
@@ -28,7 +27,7 @@ class ModuleLearner:
     """A learner of a module, and its arrays as a state_dict of the module.
 
     It has the attributes of the target's learner; `artifact` is what was emitted, `imported` the term.
-    `optimizer` and `criterion` are those that the module was compiled with.
+    `optimizer`, `criterion` and `scheduler` are those that the module was compiled with.
     """
 
     def __init__(
@@ -39,10 +38,11 @@ class ModuleLearner:
         artifact: Artifact,
         optimizer: Any,
         criterion: Any,
+        scheduler: Any = None,
     ) -> None:
         # Not through __setattr__, which sets the tables of the learner.
         vars(self).update(learner=learner, module=module, imported=imported, artifact=artifact)
-        vars(self).update(optimizer=optimizer, criterion=criterion)
+        vars(self).update(optimizer=optimizer, criterion=criterion, scheduler=scheduler)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(vars(self)["learner"], name)
@@ -58,6 +58,7 @@ class ModuleLearner:
             self.artifact,
             self.optimizer,
             self.criterion,
+            self.scheduler,
         )
 
     def verify(self, batches: Iterable[Any], steps: int | None = None, **options: Any) -> Replay:
@@ -91,6 +92,7 @@ def compile_module(
     loss: Any,
     target: str = "numpy",
     *,
+    scheduler: Any = None,
     dynamic: Dynamic = ("batch",),
     train: bool = True,
     trainable: str | Sequence[str] = "*",
@@ -102,7 +104,8 @@ def compile_module(
     """Compile a module and its training step; return a learner that begins with the module's weights.
 
     `example_inputs` is a tensor, or a tuple of tensors. `optimizer` is one of `catgrad.optimisers`, or an
-    instance of `torch.optim`, whose groups, hyperparameters and state are continued. `loss` is one of
+    instance of `torch.optim`, or several, whose groups, hyperparameters and state are continued. `scheduler`
+    is that of the learning rate, or several; it makes one step for each step of the learner. `loss` is one of
     `catgrad.losses`, a loss module of PyTorch, or a function of tensors (outputs…, targets…); `targets` are
     examples of its targets where they are neither like the outputs nor numbers of classes. The first axis of
     all inputs is symbolic, so that any batch can be trained on; `dynamic` names more, or `()` fixes all, for
@@ -115,14 +118,14 @@ def compile_module(
 
     `learner.artifact.write(folder)` writes the sources, the weights, and a manifest with their hash.
 
-    Raises: as `from_torch` and `emit`; OptionError for an optimizer or a loss that has no counterpart, or for
-            a target without learners
+    Raises: as `from_torch` and `emit`; OptionError for an optimizer, a scheduler or a loss that has no
+            counterpart, or for a target without learners
     """
     imported, artifact = emit_module(
-        module, example_inputs, optimizer, loss, target,
+        module, example_inputs, optimizer, loss, target, scheduler=scheduler,
         dynamic=dynamic, train=train, trainable=trainable, targets=targets, name=name, **options,
     )  # fmt: skip
-    return ModuleLearner(learner_of(artifact, seed), module, imported, artifact, optimizer, loss)
+    return ModuleLearner(learner_of(artifact, seed), module, imported, artifact, optimizer, loss, scheduler)
 
 
 def learner_of(artifact: Artifact, seed: int = 0) -> Learner:
@@ -144,6 +147,7 @@ def emit_module(
     loss: Any,
     target: str | Backend = "numpy",
     *,
+    scheduler: Any = None,
     dynamic: Dynamic = ("batch",),
     train: bool = True,
     trainable: str | Sequence[str] = "*",
@@ -156,7 +160,7 @@ def emit_module(
     Raises: as `compile_module`
     """
     imported, task, state = module_task(
-        module, example_inputs, optimizer, loss,
+        module, example_inputs, optimizer, loss, scheduler=scheduler,
         dynamic=dynamic, train=train, trainable=trainable, targets=targets, name=name,
     )  # fmt: skip
     artifact = emit(task, target, **options)
@@ -172,6 +176,7 @@ def module_task(
     optimizer: Any,
     loss: Any,
     *,
+    scheduler: Any = None,
     dynamic: Dynamic = ("batch",),
     train: bool = True,
     trainable: str | Sequence[str] = "*",
@@ -184,7 +189,7 @@ def module_task(
     """
     inputs = example_inputs if isinstance(example_inputs, (tuple, list)) else (example_inputs,)
     imported = from_torch(module, *inputs, name=name, train=train, dynamic=dynamic, trainable=trainable)
-    optimiser, state = _optimiser(optimizer, module)
+    optimiser, state = continued(optimizer, scheduler, module, imported.parameters)
     examples = targets if targets is None or isinstance(targets, (tuple, list)) else (targets,)
     function, labels = criterion(loss, tuple(imported.model.target.table), examples)
     return imported, imported.task(optimiser, function, labels), state
@@ -201,12 +206,6 @@ def _origin(module: Any, loss: Any, train: bool, trainable: str | Sequence[str])
         "trainable": [trainable] if isinstance(trainable, str) else list(trainable),
         "loss": described(loss),
     }
-
-
-def _optimiser(optimizer: Any, module: Any) -> tuple[Optimiser, Mapping[str, Any]]:
-    if hasattr(optimizer, "param_groups"):
-        return translated(optimizer, module)
-    return require_optimiser(optimizer), {}
 
 
 def _like(torch: Any, value: Any, tensor: Any) -> Any:

@@ -1,93 +1,175 @@
-"""Optimisers of `torch.optim` as ours: their class, parameter groups, hyperparameters and state."""
+"""Optimisers of `torch.optim` as ours: their parameter groups, hyperparameters, schedulers and state."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import isclose
 from typing import Any
 
 import numpy as np
 
 from catgrad.dims import numbers
 from catgrad.errors import OptionError
-from catgrad.learn import optimisers
-from catgrad.learn.optimiser import Optimiser, frozen, grouped
+from catgrad.frontends.torch.optimiser_options import NAMES, known_path, of_group
+from catgrad.frontends.torch.schedulers import epoch_of, of_schedulers
+from catgrad.learn.optimiser import Optimiser, begun_later, frozen, grouped, require_optimiser
 from catgrad.terms.state import STEP, Slot
 from catgrad.types import Array, as_numpy
-
-NAMES = {"lr": ("learning_rate",), "eps": ("epsilon",), "centered": ("centred",),
-         "betas": ("beta1", "beta2"), "etas": ("eta_minus", "eta_plus"),
-         "step_sizes": ("step_size_min", "step_size_max")}  # fmt: skip
-"""Hyperparameters of torch.optim that have other names here; some are two of ours."""
-
-WITHOUT_MEANING = {"foreach", "fused", "capturable", "differentiable", "initial_lr", "params"}
-"""Entries of a group that choose an implementation, or belong to a scheduler, or are no hyperparameters."""
-
-IMPLIED = {("AdamW", "decoupled_weight_decay")}
-"""Hyperparameters that are what a class means."""
 
 STATE = {"momentum": "momentum_buffer"}
 """Arrays of state that torch.optim names otherwise."""
 
+ETA_TOLERANCE = 1e-6
+"""The relative rounding error of the step size that ASGD keeps, in float32."""
 
-def translated(optimiser: Any, module: Any) -> tuple[Optimiser, dict[str, Array]]:
-    """Return one of ours that continues an optimiser of torch.optim, and its state by name.
 
-    Parameters that it does not have are frozen.
+@dataclass(frozen=True)
+class Group:
+    """A parameter group of an optimiser, with its schedulers, and the state of parameters by name."""
 
-    Raises: OptionError if its class, or a hyperparameter, has no counterpart
+    path: str
+    options: Mapping[str, Any]
+    number: int
+    schedulers: Sequence[Any]
+    held: Mapping[str, Mapping[str, Any]]
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """The number of updates of each parameter."""
+        return {name: self._count(held) for name, held in self.held.items()}
+
+    def _count(self, held: Mapping[str, Any]) -> int:
+        """Return the number of updates of a parameter; where it is not kept, 1 stands for more."""
+        if "step" in held:
+            return int(held["step"])
+        epoch = epoch_of(self.schedulers) if self.schedulers else 0
+        return max(epoch, 1) if any(value is not None for value in held.values()) else 0
+
+    def optimiser(self, begin: int) -> Optimiser:
+        """Return the optimiser of the group, whose schedule continues at step `begin`.
+
+        Raises: OptionError as `translated`
+        """
+        if not self.schedulers:
+            return of_group(self.path, self.options)
+        rate: Any = of_schedulers(self.schedulers, self.number, begin)
+        if self.path == "torch.optim.ASGD":
+            raise OptionError(
+                "ASGD must have a learning rate that is a number, because it uses each rate one step late",
+                f"it has the scheduler {type(self.schedulers[0]).__name__}",
+                "choose SGD, or leave the scheduler out",
+            )
+        if self.path == "torch.optim.Rprop":  # which reads its rate once
+            rate = self.options["lr"]
+        return of_group(self.path, {**self.options, "lr": rate}, is_scheduled=True)
+
+
+def several(value: Any) -> list[Any]:
+    """Return the optimisers or schedulers that were passed: none, one, or a sequence."""
+    return [] if value is None else list(value) if isinstance(value, (list, tuple)) else [value]
+
+
+def continued(
+    optimizer: Any, scheduler: Any, module: Any, trained: Iterable[str]
+) -> tuple[Optimiser, dict[str, Array]]:
+    """Return one of ours that continues optimisers of torch.optim for `trained` parameters, and its state.
+
+    Parameters that they do not have are frozen. One of ours is returned as it is.
+
+    Raises: OptionError if a class, an option or a scheduler has no counterpart, two optimisers have one
+            parameter, or the rate changes and no scheduler is given
     """
-    names = {id(p): name for name, p in module.named_parameters()}
-    by_name: dict[str, Optimiser] = {}
-    state: dict[str, Array] = {}
-    for group in optimiser.param_groups:
-        chosen = of_group(type(optimiser).__name__, group)
-        for parameter in group["params"]:
-            if (name := names.get(id(parameter))) is not None:
-                by_name[name] = chosen
-                state |= _state(optimiser.state.get(parameter, {}), chosen, name, parameter)
+    optimizers, schedulers = several(optimizer), several(scheduler)
+    if len(optimizers) == 1 and not hasattr(optimizers[0], "param_groups"):
+        return _of_ours(optimizers[0], schedulers), {}
+    chosen = set(trained)
+    parameters = {name: p for name, p in module.named_parameters() if name in chosen}
+    groups = [group for each in optimizers for group in _groups(each, schedulers, parameters)]
+    _require_owners(schedulers, optimizers)
+    counts = [(name, count) for group in groups for name, count in group.counts.items()]
+    if len(counts) > len(dict(counts)):
+        raise OptionError(
+            "a parameter must have one optimiser",
+            f"{next(n for n, _ in counts if [m for m, _ in counts].count(n) > 1)} is in two groups",
+            "pass optimisers of different parameters",
+        )
+    begin = max(dict(counts).values(), default=0)
+    by_name, state = _by_name(groups, begin, parameters)
+    if begin:
+        state[STEP.name] = np.array(begin, np.int64)
     every = set(by_name.values())
-    left = [name for name, p in module.named_parameters() if p.requires_grad and name not in by_name]
-    if len(optimiser.param_groups) == 1 and every and not left:
+    if len(every) == 1 and parameters.keys() <= by_name.keys():
         return every.pop(), state
     return grouped(lambda slot: by_name.get(slot.name, frozen())), state
 
 
-def of_group(kind: str, group: Mapping[str, Any]) -> Optimiser:
-    """Return the optimiser of a parameter group: a class by name, with options as torch.optim names them.
-
-    Raises: OptionError if the class, or an option that has an effect, has no counterpart
-    """
-    if kind == "Adam" and group.get("decoupled_weight_decay"):
-        kind = "AdamW"
-    make: Callable[..., Optimiser] | None = getattr(optimisers, kind.lower(), None)
-    if make is None:
+def _of_ours(optimiser: Any, schedulers: Sequence[Any]) -> Optimiser:
+    if schedulers:
         raise OptionError(
-            "an optimiser must be one of catgrad, or of torch.optim with a counterpart in it",
-            f"{kind} has none",
-            "choose one of catgrad.optimisers",
+            "a scheduler must be one of an optimiser of torch.optim",
+            f"the optimiser is {getattr(optimiser, 'name', optimiser)!r} of catgrad",
+            "pass it one of catgrad.learn.schedules as its learning rate",
         )
-    taken = inspect.signature(make).parameters
-    options: dict[str, Any] = {}
-    for name, value in group.items():
-        if name in WITHOUT_MEANING or (kind, name) in IMPLIED:
-            continue
-        ours = (
-            ("epsilon1", "epsilon2")
-            if isinstance(value, tuple) and name == "eps"
-            else NAMES.get(name, (name,))
+    return require_optimiser(optimiser)
+
+
+def _groups(optimizer: Any, schedulers: Sequence[Any], parameters: Mapping[str, Any]) -> list[Group]:
+    path, names = known_path(optimizer), {id(p): name for name, p in parameters.items()}
+    own = [each for each in schedulers if getattr(each, "optimizer", None) is optimizer]
+    found = []
+    for number, options in enumerate(optimizer.param_groups):
+        if "initial_lr" in options and not own:
+            raise OptionError(
+                f"the scheduler of {path} must be given too, because it changes the learning rate",
+                f"group {number} has initial_lr, which a scheduler has written, and there is no scheduler",
+                "pass scheduler=, or delete initial_lr from the group to keep the rate of now",
+            )
+        held = {names[id(p)]: optimizer.state.get(p, {}) for p in options["params"] if id(p) in names}
+        found.append(Group(path, options, number, own, held))
+    return found
+
+
+def _require_owners(schedulers: Sequence[Any], optimizers: Sequence[Any]) -> None:
+    for scheduler in schedulers:
+        owner = getattr(scheduler, "optimizer", None)
+        if not any(owner is optimizer for optimizer in optimizers):
+            raise OptionError(
+                "a scheduler must be one of the optimisers that are passed",
+                f"that of {type(scheduler).__name__} is {type(owner).__name__}, another",
+                "pass the optimiser that the scheduler was made with",
+            )
+
+
+def _by_name(
+    groups: Sequence[Group], begin: int, parameters: Mapping[str, Any]
+) -> tuple[dict[str, Optimiser], dict[str, Array]]:
+    """Return the optimiser of each parameter, and the state of all, from step `begin` on."""
+    by_name: dict[str, Optimiser] = {}
+    state: dict[str, Array] = {}
+    for group in groups:
+        chosen, behind = group.optimiser(begin), {begin - count for count in group.counts.values()}
+        later = {steps: begun_later(chosen, steps) if steps else chosen for steps in behind}
+        for name, count in group.counts.items():
+            by_name[name] = later[begin - count]
+            if group.path == "torch.optim.ASGD":
+                _require_step_size(group, name, count)
+            state |= _state(group.held[name], chosen, name, parameters[name])
+    return by_name, state
+
+
+def _require_step_size(group: Group, name: str, count: int) -> None:
+    """Raise OptionError if ASGD's next step size is not that of the learning rate of now."""
+    options, held = group.options, group.held[name]
+    rate = float(options["lr"])
+    eta = rate / (1 + options["lambd"] * rate * count) ** options["alpha"]
+    if "eta" in held and not isclose(float(held["eta"]), eta, rel_tol=ETA_TOLERANCE):
+        raise OptionError(
+            "ASGD must have had its options since its last step, because it uses each rate one step late",
+            f"its step size for {name} is {float(held['eta']):g}, and now its options give {eta:g}",
+            "make one step of it in PyTorch before",
         )
-        values = value if len(ours) > 1 else (value,)
-        for option, each in zip(ours, values, strict=True):
-            if option in taken:
-                options[option] = each.item() if hasattr(each, "item") else each
-            elif each:  # None, 0 or False has no effect
-                raise OptionError(
-                    f"the options of {kind} must be among {', '.join(taken)}",
-                    f"{name} is {value!r}",
-                    "leave it out",
-                )
-    return make(**options)
 
 
 def counterpart(optimiser: Optimiser, parameters: Sequence[Any]) -> Any:
@@ -111,23 +193,21 @@ def counterpart(optimiser: Optimiser, parameters: Sequence[Any]) -> Any:
             f"{optimiser.name} with its options has no counterpart",
             "pass optimizer=torch.optim.AdamW(module.parameters(), ...), or another",
         )
-    make: Callable[..., Any] = kind
+    make: Any = kind
     return make(parameters, **options)
 
 
 def _state(held: Mapping[str, Any], optimiser: Optimiser, name: str, parameter: Any) -> dict[str, Array]:
-    """Return the state of one parameter, and the number of steps, by the names of ours."""
+    """Return the state of one parameter, by the names of ours."""
     from catgrad.frontends.torch.operands import type_of
 
-    slots: Sequence[Slot] = optimiser.of(Slot(name, type_of(parameter))).slots(Slot(name, type_of(parameter)))
+    parameter_slot = Slot(name, type_of(parameter))
     found: dict[str, Array] = {}
-    for slot in slots:
+    for slot in optimiser.of(parameter_slot).slots(parameter_slot):
         kind = slot.name.removesuffix(f".{name}")
         value = held.get(STATE.get(kind, kind))
         if value is not None:
             found[slot.name] = np.array(as_numpy(value), slot.type.dtype.numpy).reshape(
                 numbers(slot.type.shape)
             )
-    if "step" in held:
-        found[STEP.name] = np.array(int(held["step"]), np.int64)
     return found

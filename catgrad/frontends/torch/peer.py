@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from typing import Any
@@ -17,18 +18,26 @@ Moment = dict[tuple[str, str], Array]
 
 
 class Peer:
-    """Copies of a module and an optimiser, that train by PyTorch; `is_wide` in float64."""
+    """Copies of a module, optimisers and schedulers, that train by PyTorch; `is_wide` in float64."""
 
     def __init__(
-        self, module: Any, learner: Any, optimizer: Any, loss: Any, train: bool, is_wide: bool
+        self,
+        module: Any,
+        learner: Any,
+        optimizer: Any,
+        loss: Any,
+        train: bool,
+        is_wide: bool,
+        scheduler: Any = None,
     ) -> None:
         names = set(learner.parameters)
         if isinstance(optimizer, Optimiser):
             self.module = deepcopy(module)
             own = [p for name, p in self.module.named_parameters() if name in names]
-            self.optimizer = optimisers.counterpart(optimizer, own)
+            self.optimizers, self.schedulers = [optimisers.counterpart(optimizer, own)], []
         else:
-            self.module, self.optimizer = deepcopy((module, optimizer))
+            trained = module, optimisers.several(optimizer), optimisers.several(scheduler)
+            self.module, self.optimizers, self.schedulers = deepcopy(trained)
         for name, parameter in self.module.named_parameters():
             parameter.requires_grad_(name in names)
         self.loss = criteria.counterpart(deepcopy(loss))
@@ -40,7 +49,7 @@ class Peer:
         for each in (self.module, self.loss):
             if hasattr(each, "double"):
                 each.double()
-        for state in self.optimizer.state.values():
+        for state in (state for each in self.optimizers for state in each.state.values()):
             state |= {name: self._tensor(value) for name, value in state.items() if hasattr(value, "dtype")}
 
     def train(self, batches: Sequence[Sequence[Any]], count: int) -> Iterator[Moment]:
@@ -56,12 +65,19 @@ class Peer:
         # As in an import: in training, submodules keep their modes unless the whole module is in evaluation.
         if not self.trains or not self.module.training:
             self.module.train(self.trains)
-        self.optimizer.zero_grad(set_to_none=True)
+        for each in self.optimizers:
+            each.zero_grad(set_to_none=True)
         value = self.loss(*_leaves(self.module(*batch[:count])), *batch[count:])
         value.backward()
         gradients = {n: p.grad for n, p in self.module.named_parameters() if p.grad is not None}
         moment = {("grads", name): copied(gradient) for name, gradient in gradients.items()}
-        self.optimizer.step()
+        for each in self.optimizers:
+            each.step()
+        with warnings.catch_warnings():
+            # A copy of an optimiser has not the wrapper by which a scheduler sees that it makes steps.
+            warnings.simplefilter("ignore", UserWarning)
+            for each in self.schedulers:
+                each.step()
         return {("loss", "loss"): copied(value), **moment}
 
     def _predicted(self, inputs: Sequence[Any], device: Any) -> Moment:

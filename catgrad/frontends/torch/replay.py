@@ -13,6 +13,7 @@ import numpy as np
 
 from catgrad.errors import CatgradWarning, OptionError, ShapeError, one_line
 from catgrad.frontends.torch.differences import Replay, StepComparison
+from catgrad.frontends.torch.optimisers import several
 from catgrad.frontends.torch.peer import Moment, Peer, copied, named_outputs
 from catgrad.learn.checkpoint import restore, tables
 from catgrad.terms.state import DRAWS
@@ -34,6 +35,7 @@ def replay(
     *,
     optimizer: Any = None,
     loss: Any = None,
+    scheduler: Any = None,
     train: bool | None = None,
     tolerance: Mapping[str, float] = TOLERANCE,
 ) -> Replay:
@@ -46,21 +48,24 @@ def replay(
     error: the difference between r and the same training in float64. So a bias before batch norm, whose
     gradient is 0 but for rounding, agrees.
 
-    `optimizer` is one of `torch.optim` for the parameters of the module, `loss` a function of tensors
-    (outputs…, targets…); a learner of `compile_module` knows both, and whether it trains in evaluation mode
-    (`train=False`). Copies are trained: module, optimiser and learner remain as they are.
+    `optimizer` is one of `torch.optim` for the parameters of the module, or several, `loss` a function of
+    tensors (outputs…, targets…), `scheduler` one of the optimiser, or several; a learner of `compile_module`
+    knows them, and whether it trains in evaluation mode (`train=False`). Copies are trained: module,
+    optimiser, scheduler and learner remain as they are.
 
     Raises: OptionError if something is not known, the learner is not one of the module, or it draws random
             numbers, which differ from PyTorch's
     """
-    optimizer = getattr(learner, "optimizer", None) if optimizer is None else optimizer
+    if optimizer is None:
+        optimizer = getattr(learner, "optimizer", None)
+        scheduler = getattr(learner, "scheduler", None) if scheduler is None else scheduler
     loss = getattr(learner, "criterion", None) if loss is None else loss
     if train is None:
         train = not hasattr(learner, "artifact") or learner.artifact.origin.get("mode") != "evaluation"
     _check(module, learner, optimizer, loss)
     chosen = _chosen(batches, steps)
     count = len(learner.imported.inputs) if hasattr(learner, "imported") else _arguments(module)
-    sides = [Peer(module, learner, optimizer, loss, train, is_wide) for is_wide in (False, True)]
+    sides = [Peer(module, learner, optimizer, loss, train, is_wide, scheduler) for is_wide in (False, True)]
     name = learner.artifact.backend.name if hasattr(learner, "artifact") else type(learner).__module__
     saved = deepcopy(tables(learner))
     found: list[StepComparison] = []
@@ -155,7 +160,7 @@ def _check(module: Any, learner: Any, optimizer: Any, loss: Any) -> None:
             f"the module has no {strange[0]!r}",
             "pass the learner that compile_module returned for it",
         )
-    groups = getattr(optimizer, "param_groups", [])
+    groups = [group for each in several(optimizer) for group in getattr(each, "param_groups", [])]
     held = {id(parameter) for parameter in own.values()}
     if any(id(parameter) not in held for group in groups for parameter in group["params"]):
         raise OptionError(

@@ -32,7 +32,7 @@ def adafactor(
     last axis and over the one before. ε₁ is by default the machine epsilon of the dtype. With `maximize`,
     g = −dp.
 
-    Units:  η > 0; `beta2_decay` ≤ 0; ε ≥ 0; d ≥ 1; λ ≥ 0
+    Units:  η ≥ 0; `beta2_decay` ≤ 0; ε ≥ 0; d ≥ 1; λ ≥ 0
     State:  `step` t; `row_var` R and `col_var` C, or `variance` v, as in torch.optim.Adafactor
     Raises: OptionError for values outside their range
     Source: Shazeer and Stern 2018 (arXiv:1804.04235), algorithms 4 and 5

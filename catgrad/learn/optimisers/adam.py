@@ -25,7 +25,7 @@ def adam(
     m̂ = m / (1−β₁ᵗ) and v̂ = v / (1−β₂ᵗ) at step t; with `amsgrad` the greatest v so far instead of v; with
     `maximize`, −dp instead of dp.
 
-    Units:  η > 0; 0 ≤ β < 1; λ ≥ 0
+    Units:  η ≥ 0; 0 ≤ β < 1; λ ≥ 0
     State:  `step` t; `exp_avg` m, `exp_avg_sq` v and `max_exp_avg_sq`, as in torch.optim.Adam
     Raises: OptionError for values outside their range
     Source: Kingma and Ba 2015 (arXiv:1412.6980), algorithm 1; Reddi et al. 2018, algorithm 2
@@ -54,7 +54,7 @@ def adamw(
 
     With `maximize`, g = −dp.
 
-    Units:  η > 0; 0 ≤ β < 1; λ ≥ 0
+    Units:  η ≥ 0; 0 ≤ β < 1; λ ≥ 0
     State:  `step`, `exp_avg`, `exp_avg_sq` and `max_exp_avg_sq`, as in torch.optim.AdamW
     Raises: OptionError for values outside their range
     Source: Loshchilov and Hutter 2019 (arXiv:1711.05101), algorithm 2

@@ -31,7 +31,7 @@ def adamax(
 
     With `maximize`, −dp instead of dp.
 
-    Units:  η > 0; 0 ≤ β < 1; λ ≥ 0
+    Units:  η ≥ 0; 0 ≤ β < 1; λ ≥ 0
     State:  `step` t; `exp_avg` m, `exp_inf` u, as in torch.optim.Adamax
     Raises: OptionError for values outside their range
     Source: Kingma and Ba 2015 (arXiv:1412.6980), algorithm 2
@@ -63,7 +63,7 @@ def nadam(
     m, v̂ and g are those of Adam, μₜ = β₁ (1 − ½ · 0.96^(ψ t)) with `momentum_decay` ψ, and πₜ = μ₁ ⋯ μₜ.
     With `decoupled_weight_decay`, g = dp and p ← (1 − η λ) p before; with `maximize`, −dp instead of dp.
 
-    Units:  η > 0; 0 ≤ β < 1; λ, ψ ≥ 0
+    Units:  η ≥ 0; 0 ≤ β < 1; λ, ψ ≥ 0
     State:  `step` t; `exp_avg` m, `exp_avg_sq` v, `mu_product` π, as in torch.optim.NAdam
     Raises: OptionError for values outside their range
     Source: Dozat 2016, Incorporating Nesterov momentum into Adam, algorithm 2
@@ -107,7 +107,7 @@ def radam(
     ρ = ρ∞ − 2 t β₂ᵗ / (1−β₂ᵗ), ρ∞ = 2 / (1−β₂) − 1, r² = (ρ−4)(ρ−2) ρ∞ / ((ρ∞−4)(ρ∞−2) ρ).
     With `decoupled_weight_decay`, g = dp and p ← (1 − η λ) p before; with `maximize`, −dp instead of dp.
 
-    Units:  η > 0; 0 ≤ β < 1; λ ≥ 0
+    Units:  η ≥ 0; 0 ≤ β < 1; λ ≥ 0
     State:  `step` t; `exp_avg` m, `exp_avg_sq` v, as in torch.optim.RAdam
     Raises: OptionError for values outside their range
     Source: Liu et al. 2020 (arXiv:1908.03265), algorithm 2

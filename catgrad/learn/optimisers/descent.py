@@ -25,7 +25,7 @@ def sgd(
 
     At the first step v ← g. With `nesterov`, p ← p − η (g + μ v); with `maximize`, −dp instead of dp.
 
-    Units:  η > 0; 0 ≤ μ < 1; λ ≥ 0; 0 ≤ τ ≤ 1
+    Units:  η ≥ 0; 0 ≤ μ < 1; λ ≥ 0; 0 ≤ τ ≤ 1
     State:  `momentum`, v, only where μ > 0, as in torch.optim.SGD
     Raises: OptionError for values outside their range
     Source: Polyak 1964; Sutskever et al. 2013, equation 1
@@ -69,7 +69,7 @@ def asgd(
     g = dp + λ p, or −dp + λ p with `maximize`; λ₀ is `lambd`, and ηₜ = η / (1 + λ₀ η (t−1))^α at step t
     from 1.
 
-    Units:  η > 0; λ₀, α, t₀, λ ≥ 0
+    Units:  η ≥ 0; λ₀, α, t₀, λ ≥ 0
     State:  `ax` a, the average, as in torch.optim.ASGD, where a schedule sets η one step later
     Raises: OptionError for values outside their range
     Source: Polyak and Juditsky 1992, Acceleration of stochastic approximation by averaging

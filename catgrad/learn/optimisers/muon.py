@@ -46,7 +46,7 @@ def muon(
     "match_rms_adamw" 0.2 √max(n, m). Parameters that are not matrices are updated by `others`, by default
     AdamW of the same rate.
 
-    Units:  η > 0; 0 ≤ μ < 1; λ ≥ 0
+    Units:  η ≥ 0; 0 ≤ μ < 1; λ ≥ 0
     State:  `momentum_buffer` v, as in torch.optim.Muon, which iterates in bfloat16 however
     Raises: OptionError for values outside their range
     Source: Jordan et al. 2024, Muon: an optimizer for hidden layers; Liu et al. 2025 (arXiv:2502.16982)

@@ -27,7 +27,7 @@ def rmsprop(
     With `centred`, v − a² for v under the root, where a ← α a + (1−α) g; with momentum, the
     quotient goes into b ← μ b + g / (√v + ε), and p ← p − η b. With `maximize`, −dp instead of dp.
 
-    Units:  η > 0; 0 ≤ α < 1; 0 ≤ μ < 1; λ ≥ 0
+    Units:  η ≥ 0; 0 ≤ α < 1; 0 ≤ μ < 1; λ ≥ 0
     State:  `square_avg` v, `grad_avg` a, `momentum_buffer` b, as in torch.optim.RMSprop
     Raises: OptionError for values outside their range
     Source: Tieleman and Hinton 2012, lecture 6.5; Graves 2013 (arXiv:1308.0850), section 4.2
@@ -63,7 +63,7 @@ def adadelta(
 
     g = dp + λ p; with `maximize`, −dp instead of dp.
 
-    Units:  η > 0; 0 ≤ ρ < 1; λ ≥ 0
+    Units:  η ≥ 0; 0 ≤ ρ < 1; λ ≥ 0
     State:  `square_avg` v, `acc_delta` u, as in torch.optim.Adadelta
     Raises: OptionError for values outside their range
     Source: Zeiler 2012 (arXiv:1212.5701), algorithm 1
@@ -94,7 +94,7 @@ def adagrad(
     t is the step from 1, δ `lr_decay`, and v is `initial_accumulator_value` at first; with `maximize`, −dp
     instead of dp.
 
-    Units:  η > 0; λ ≥ 0; δ ≥ 0; v ≥ 0
+    Units:  η ≥ 0; λ ≥ 0; δ ≥ 0; v ≥ 0
     State:  `sum` v, as in torch.optim.Adagrad
     Raises: OptionError for values outside their range
     Source: Duchi et al. 2011, figure 1

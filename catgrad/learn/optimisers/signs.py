@@ -9,20 +9,27 @@ from catgrad.errors import OptionError
 from catgrad.initialisers import Filled
 from catgrad.learn.optimiser import Optimiser, Run, StateArray, scaled
 from catgrad.learn.optimisers.updates import check_ranges, optimiser, shrunk
-from catgrad.learn.options import number, positive
+from catgrad.learn.options import number
 from catgrad.learn.schedules import Rate
 
 
 def lion(
-    learning_rate: Rate = 1e-4, beta1: float = 0.9, beta2: float = 0.99, weight_decay: float = 0.0
+    learning_rate: Rate = 1e-4,
+    beta1: float = 0.9,
+    beta2: float = 0.99,
+    weight_decay: float = 0.0,
+    maximize: bool = False,
 ) -> Optimiser:
     """Lion: p ← (1 − η λ) p − η sign(β₁ m + (1−β₁) dp), m ← β₂ m + (1−β₂) dp.
 
-    Units:  η > 0; 0 ≤ β < 1; λ ≥ 0
+    With `maximize`, −dp instead of dp.
+
+    Units:  η ≥ 0; 0 ≤ β < 1; λ ≥ 0
     State:  `exp_avg` m
     Raises: OptionError for values outside their range
     Source: Chen et al. 2023 (arXiv:2302.06675), algorithm 2
     """
+    settings = dict(locals())
     check_ranges(learning_rate, weight_decay, beta1=beta1, beta2=beta2)
 
     def put(run: Run, m: Any, p: Any, dp: Any) -> Any:
@@ -30,7 +37,7 @@ def lion(
         moved = shrunk(run, p, learning_rate, weight_decay)
         return beta2 * m + (1 - beta2) * dp, moved - scaled(run.rate(learning_rate, p.dtype), direction)
 
-    return Optimiser("lion", put, ("exp_avg",))
+    return optimiser("lion", put, ("exp_avg",), settings)
 
 
 def rprop(
@@ -46,13 +53,13 @@ def rprop(
     With the gradient g₋ of the step before, s ← η₊ s where g g₋ > 0, and s ← η₋ s and g ← 0 where it is
     < 0; s stays in [`step_size_min`, `step_size_max`]. With `maximize`, g = −dp instead of dp.
 
-    Units:  s > 0, at first `learning_rate`, a number; 0 < η₋ < 1 < η₊
+    Units:  s ≥ 0, at first `learning_rate`, a number; 0 < η₋ < 1 < η₊
     State:  `prev` g₋, `step_size` s, as in torch.optim.Rprop
     Raises: OptionError for values outside their range
     Source: Riedmiller and Braun 1993, A direct adaptive method for faster backpropagation learning
     """
     settings = dict(locals())
-    first = positive("the first step size of rprop", learning_rate)
+    first = number("the first step size of rprop", learning_rate)
     low, high = number("step_size_min", step_size_min), number("step_size_max", step_size_max)
     if low > high:
         raise OptionError(

@@ -8,9 +8,8 @@ from typing import Any
 from catgrad import ops
 from catgrad.errors import OptionError
 from catgrad.learn.optimiser import Optimiser, Run, StateArray, scaled
-from catgrad.learn.options import fraction, number, positive
+from catgrad.learn.options import fraction, number
 from catgrad.learn.schedules import RATE, Rate, Schedule
-from catgrad.terms.state import STEP
 from catgrad.terms.structural import Constant
 
 
@@ -57,8 +56,7 @@ def at_most(x: Any, bound: Any) -> Any:
 
 def is_first(run: Run, p: Any) -> Any:
     """Return whether this is the first update, as an array with the shape of p."""
-    first = run.once("first", lambda: STEP() == 0)
-    return ops.broadcast(first, p.shape)
+    return ops.broadcast(run.is_first(), p.shape)
 
 
 def check_ranges(learning_rate: Rate, weight_decay: float, epsilon: float = 0.0, **decays: float) -> None:
@@ -66,6 +64,6 @@ def check_ranges(learning_rate: Rate, weight_decay: float, epsilon: float = 0.0,
     for name, value in decays.items():
         fraction(name, value)
     if not isinstance(learning_rate, Schedule):
-        positive(RATE, learning_rate)
+        number(RATE, learning_rate)
     number("weight decay", weight_decay)
     number("epsilon", epsilon)

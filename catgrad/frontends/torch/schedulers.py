@@ -1,0 +1,184 @@
+"""Learning rate schedulers of PyTorch as schedules of ours, which continue where they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import isclose, pi
+from typing import Any
+
+import numpy as np
+
+from catgrad import ops
+from catgrad.errors import OptionError
+from catgrad.frontends.torch.known_classes import known_class
+from catgrad.learn import schedules
+from catgrad.learn.schedules import Schedule
+from catgrad.programs.program import evaluate
+from catgrad.terms.build import build
+from catgrad.terms.structural import Constant
+from catgrad.types import Dtype, NdArrayType
+
+Formula = Callable[[Any, float, int], Schedule]
+"""The schedule of a scheduler from its epoch 0 on, for a base rate and the number of a parameter group."""
+
+STEP_TYPE = NdArrayType((), Dtype.float64)
+
+RATE_TOLERANCE = 1e-6
+"""The relative difference that the roundings of a scheduler's steps may make."""
+
+OF_PYTORCH = "torch.optim.lr_scheduler."
+
+ADVICE = "pass one of its schedulers, or an optimiser of catgrad with a Schedule of the step"
+
+
+def _constant(scheduler: Any, base: float, group: int) -> Schedule:
+    first, last = base * scheduler.factor, Constant(STEP_TYPE, base)
+
+    def at(t: Any) -> Any:
+        return ops.select(t < scheduler.total_iters, Constant(STEP_TYPE, first)(), last())
+
+    return Schedule("constant", at)
+
+
+def _cosine(scheduler: Any, base: float, group: int) -> Schedule:
+    """Return half cosines down and up again, as PyTorch continues them after `T_max`."""
+    middle, height = (base + scheduler.eta_min) / 2, (base - scheduler.eta_min) / 2
+    return Schedule("cosine", lambda t: middle + height * ops.cos(t * (pi / scheduler.T_max)))
+
+
+def _cyclic(scheduler: Any, base: float, group: int) -> Schedule:
+    _require_fixed_momentum(scheduler)
+    if scheduler._scale_fn_custom is not None:
+        raise OptionError(
+            "CyclicLR must have one of its own modes", "it has a scale_fn, a Python function", ADVICE
+        )
+    up, down = (_whole(scheduler.total_size * s) for s in (scheduler.step_ratio, 1 - scheduler.step_ratio))
+    top = float(scheduler.max_lrs[group])
+    return schedules.cyclic(base, top, up, down, scheduler.mode, scheduler.gamma)
+
+
+def _whole(steps: float) -> Any:
+    """Return a number of steps without its rounding error."""
+    return round(steps) if isclose(steps, round(steps), rel_tol=1e-9) else steps
+
+
+def _one_cycle(scheduler: Any, base: float, group: int) -> Schedule:
+    _require_fixed_momentum(scheduler)
+    options, phases = scheduler.optimizer.param_groups[group], scheduler._schedule_phases
+    knots = [(0.0, options[phases[0]["start_lr"]]), *((p["end_step"], options[p["end_lr"]]) for p in phases)]
+    pairs = [(float(step), float(rate)) for step, rate in knots]
+    return schedules.interpolated(pairs, scheduler._anneal_func_type == "linear")
+
+
+def _require_fixed_momentum(scheduler: Any) -> None:
+    if scheduler.cycle_momentum:
+        raise OptionError(
+            "a scheduler must change the learning rate alone, because the momentum of a program is fixed",
+            f"{type(scheduler).__name__} has cycle_momentum=True",
+            "pass cycle_momentum=False to it",
+        )
+
+
+def _sequential(scheduler: Any, base: float, group: int) -> Schedule:
+    parts = [of_scheduler(each, group) for each in scheduler._schedulers]
+
+    def at(t: Any) -> Any:
+        rate = parts[0].rate(t)
+        for milestone, part in zip(scheduler._milestones, parts[1:], strict=True):
+            rate = ops.select(t >= milestone, part.rate(t - milestone), rate)
+        return rate
+
+    return Schedule("sequential", at)
+
+
+def _chained(scheduler: Any, base: float, group: int) -> Schedule:
+    return _product(scheduler._schedulers, group)
+
+
+FORMULAS: dict[str, Formula] = {
+    "StepLR": lambda s, base, _: schedules.step_decay(base, s.step_size, s.gamma),
+    "MultiStepLR": lambda s, base, _: schedules.multi_step_decay(
+        base, sorted(s.milestones.elements()), s.gamma
+    ),
+    "ConstantLR": _constant,
+    "LinearLR": lambda s, base, _: schedules.linear(base, s.total_iters, s.start_factor, s.end_factor),
+    "ExponentialLR": lambda s, base, _: schedules.exponential_decay(base, s.gamma),
+    "PolynomialLR": lambda s, base, _: schedules.polynomial(base, s.total_iters, s.power),
+    "CosineAnnealingLR": _cosine,
+    "CosineAnnealingWarmRestarts": lambda s, base, _: schedules.cosine_with_restarts(
+        base, s.T_0, s.T_mult, s.eta_min
+    ),
+    "CyclicLR": _cyclic,
+    "OneCycleLR": _one_cycle,
+    "SequentialLR": _sequential,
+    "ChainedScheduler": _chained,
+}
+"""Schedulers by their class in torch.optim.lr_scheduler."""
+
+FACTORS = {"StepLR", "MultiStepLR", "ConstantLR", "LinearLR", "ExponentialLR", "PolynomialLR"}
+"""Schedulers that multiply the rate by a factor of their own, and so can be chained."""
+
+
+def of_schedulers(every: Sequence[Any], group: int, begin: int) -> Schedule:
+    """Return the schedule of a group's rate from step `begin` on, which continues these schedulers.
+
+    Raises: OptionError for a scheduler without a counterpart, or a rate that is not the one it has computed
+    """
+    schedule = of_scheduler(every[0], group) if len(every) == 1 else _product(every, group)
+    now = epoch_of(every)
+    options = every[0].optimizer.param_groups[group]
+    [rate] = evaluate(build(schedule.rate, [STEP_TYPE]), np.float64(now))
+    if not isclose(rate, options["lr"], rel_tol=RATE_TOLERANCE, abs_tol=RATE_TOLERANCE**2):
+        raise OptionError(
+            "the learning rate must be what its scheduler computes from its first value and its epoch",
+            f"group {group} has {float(options['lr']):g}, not {float(rate):g}, at epoch {now}",
+            "leave the rate to the scheduler, and call step() once for each step of the optimiser",
+        )
+    return _shifted(schedule, now - begin)
+
+
+def of_scheduler(scheduler: Any, group: int, base: float | None = None) -> Schedule:
+    """Return the schedule of a scheduler from its epoch 0 on, for the rate that a group has at first.
+
+    Raises: OptionError as `of_schedulers`
+    """
+    kind = _kind(scheduler)
+    if base is None:
+        base = float(scheduler.base_lrs[group]) if hasattr(scheduler, "base_lrs") else 0.0
+    return FORMULAS[kind](scheduler, base, group)
+
+
+def epoch_of(schedulers: Sequence[Any]) -> int:
+    """Return the number of steps that schedulers have made."""
+    first = schedulers[0]
+    return epoch_of(first._schedulers) if _kind(first) == "ChainedScheduler" else int(first.last_epoch)
+
+
+def _kind(scheduler: Any) -> str:
+    paths = [OF_PYTORCH + name for name in FORMULAS]
+    return known_class(scheduler, paths, "a scheduler", ADVICE).removeprefix(OF_PYTORCH)
+
+
+def _product(every: Sequence[Any], group: int) -> Schedule:
+    """Return the product of schedulers that multiply the rate by factors. Raises: OptionError for others"""
+    for each in every:
+        if _kind(each) not in FACTORS:
+            raise OptionError(
+                f"schedulers that work together must be of {', '.join(sorted(FACTORS))}",
+                f"one is {type(each).__name__}, which does not multiply the rate by a factor of its own",
+                "pass it alone, or in a SequentialLR",
+            )
+    first = every[0]
+    factors = [_shifted(of_scheduler(s, group, 1.0), int(s.last_epoch - first.last_epoch)) for s in every]
+
+    def at(t: Any) -> Any:
+        rate = Constant(STEP_TYPE, float(first.base_lrs[group]))()
+        for factor in factors:
+            rate = rate * factor.rate(t)
+        return rate
+
+    return Schedule("product", at)
+
+
+def _shifted(schedule: Schedule, steps: int) -> Schedule:
+    return Schedule(schedule.name, lambda t: schedule.rate(t + steps)) if steps else schedule
