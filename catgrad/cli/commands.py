@@ -102,6 +102,15 @@ OptimiserName = Annotated[
         "'adamw(lr=1e-3, weight_decay=0.1)'.",
     ),
 ]
+Scheduler = Annotated[
+    str,
+    typer.Option(
+        "--scheduler",
+        metavar="NAME",
+        help="A scheduler of torch.optim, which makes one step for each step of the optimiser: "
+        "'CosineAnnealingLR(T_max=100)'.",
+    ),
+]
 Rate = Annotated[float | None, typer.Option("--lr", metavar="NUMBER", help="The learning rate.")]
 Evaluation = Annotated[
     bool,
@@ -256,6 +265,7 @@ def compile_(
     loss: Loss = "mse",
     optimizer: OptimiserName = "adamw",
     lr: Rate = None,
+    scheduler: Scheduler = "",
     target: Target = "numpy",
     output: Annotated[
         str, typer.Option("--output", "-o", metavar="FOLDER", help="The folder to write to; it is made.")
@@ -277,7 +287,7 @@ def compile_(
     from catgrad.cli.modules import Training
 
     folder = _named(output, "output folder")
-    training = Training(model, input, loss, optimizer, lr, evaluation, trainable, name)
+    training = Training(model, input, loss, optimizer, lr, evaluation, trainable, name, scheduler)
     _, artifact = training.emitted(target, option)
     show_paths(artifact.write(folder))
 
@@ -292,6 +302,7 @@ def verify(
     loss: Loss = "mse",
     optimizer: OptimiserName = "adamw",
     lr: Rate = None,
+    scheduler: Scheduler = "",
     evaluation: Evaluation = False,
     trainable: Trainable = ["*"],  # noqa: B006
     steps: Annotated[
@@ -321,7 +332,7 @@ def verify(
     if input:
         from catgrad.cli.modules import Training
 
-        training = Training(model, input, loss, optimizer, lr, evaluation, trainable)
+        training = Training(model, input, loss, optimizer, lr, evaluation, trainable, scheduler=scheduler)
         learner = training.learner(target, option)
         replay = learner.verify(training.batches(learner.artifact, steps, classes))
         report(replay.HEADER, replay.rows)

@@ -23,6 +23,9 @@ from catgrad.verification import draw_arrays
 COMBINATORS = {"Optimiser", "clipped", "frozen", "grouped"}
 """Names of `catgrad.optimisers` that are no optimisers by themselves."""
 
+COMBINING = {"SequentialLR", "ChainedScheduler"}
+"""Schedulers that are made of others."""
+
 FOLDER = "hf:"
 """The prefix of a model that is a folder of Hugging Face."""
 
@@ -39,6 +42,7 @@ class Training:
     evaluation: bool = False
     trainable: Sequence[str] = ("*",)
     name: str = "model"
+    scheduler: str = ""
 
     @cached_property
     def types(self) -> tuple[NdArrayType, ...]:
@@ -72,6 +76,11 @@ class Training:
         """An optimiser of the module's parameters. Raises: OptionError for an unknown name or option"""
         return _optimiser(self.optimizer, self.lr, self.module)
 
+    @cached_property
+    def rate_scheduler(self) -> Any:
+        """The scheduler of the optimiser, or None. Raises: OptionError for an unknown name or option"""
+        return _scheduler(self.scheduler, self.optimiser) if self.scheduler else None
+
     def emitted(self, target: str, options: Sequence[str]) -> tuple[Any, Artifact]:
         """Import the module and emit its training step.
 
@@ -102,6 +111,7 @@ class Training:
 
     def _options(self) -> dict[str, Any]:
         return {
+            "scheduler": self.rate_scheduler,
             "dynamic": _dynamic(self.module, self.types),
             "train": not self.evaluation,
             "trainable": tuple(self.trainable),
@@ -117,7 +127,13 @@ class Training:
 
         imported, artifact = self.emitted(target, options)
         return ModuleLearner(
-            learner_of(artifact), self.module, imported, artifact, self.optimiser, self.criterion
+            learner_of(artifact),
+            self.module,
+            imported,
+            artifact,
+            self.optimiser,
+            self.criterion,
+            self.rate_scheduler,
         )
 
     def batches(self, artifact: Artifact, count: int, classes: int) -> list[list[Any]]:
@@ -179,7 +195,7 @@ def _loss(text: str) -> Any:
 
 def _optimiser(text: str, lr: float | None, module: Any) -> Any:
     """Return an optimiser of torch.optim, or one of catgrad that PyTorch lacks."""
-    from catgrad.frontends.torch.optimisers import of_group
+    from catgrad.frontends.torch.optimiser_options import of_name
 
     optim = _torch().optim
     name, options = call(text)
@@ -192,6 +208,24 @@ def _optimiser(text: str, lr: float | None, module: Any) -> Any:
     classes = {n: c for n, c in vars(optim).items() if isclass(c) and issubclass(c, optim.Optimizer)}
     theirs: dict[str, Any] = {n.lower(): c for n, c in classes.items()}
     with guarded(f"{name} must take the options of --optimizer", "name them as torch.optim does"):
-        if name.lower() in theirs:
+        # PyTorch's Muon refuses parameters that are not matrices; ours has another optimiser for them.
+        if name.lower() in theirs and name.lower() != "muon":
             return theirs[name.lower()](module.parameters(), **options)
-        return of_group(name.lower(), {"lr": 1e-3, **options})
+        return of_name(name.lower(), {"lr": 1e-3, **options})
+
+
+def _scheduler(text: str, optimizer: Any) -> Any:
+    """Return a scheduler of torch.optim for an optimiser."""
+    from catgrad.frontends.torch.schedulers import FORMULAS
+
+    schedulers = _torch().optim.lr_scheduler
+    name, options = call(text)
+    require_known("a scheduler", name, [n for n in FORMULAS if n not in COMBINING])
+    if not hasattr(optimizer, "param_groups"):
+        raise OptionError(
+            "a scheduler must be one of an optimiser of torch.optim",
+            f"the optimiser is {optimizer.name} of catgrad",
+            "omit --scheduler",
+        )
+    with guarded(f"{name} must take the options of --scheduler", "name them as torch.optim does"):
+        return getattr(schedulers, name)(optimizer, **options)

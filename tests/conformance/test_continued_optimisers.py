@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from catgrad import compile_module, verify
+from catgrad import compile_module, emit, from_torch, mse, verify
 from catgrad.errors import OptionError
 from catgrad.frontends.torch.optimiser_options import CLASSES
+from catgrad.frontends.torch.optimisers import continued, several
 from catgrad.learn import optimisers
 
 torch = pytest.importorskip("torch", reason="PyTorch, the other side of the comparison, is not installed")
@@ -65,38 +66,53 @@ def test_the_law_has_every_class_of_pytorch():
 
 
 class Batches:
-    """A module, and batches of which some gradients are 0."""
+    """A module with batches."""
 
     def __init__(self, seed=0, bias=True):
         torch.manual_seed(seed)
         self.module = nn.Sequential(nn.Linear(3, 4, bias), nn.Tanh(), nn.Linear(4, 2, bias))
         self.batches = [(torch.randn(5, 3), torch.randn(5, 2)) for _ in range(7)]
 
-    def step(self, optimizers, k, schedulers=()):
+    def step(self, optimizers, k):
         for each in optimizers:
             each.zero_grad()
         x, y = self.batches[k]
         nn.functional.mse_loss(self.module(x), y).backward()
-        for each in [*optimizers, *schedulers]:
+        for each in optimizers:
             each.step()
 
 
-def assert_continues(case, optimizer, scheduler=None, before=0, steps=3, tolerance=1e-9):
+@functools.cache
+def imported(bias):
+    """Import the module once: its values are set in each learner."""
+    case = Batches(bias=bias)
+    return from_torch(case.module, case.batches[0][0], train=True, dynamic=())
+
+
+def quick_learner(case, optimizer):
+    """Do as `compile_module` does, without importing the module again."""
+    model = imported(case.module[0].bias is not None)
+    optimiser, state = continued(optimizer, None, case.module, model.parameters)
+    learner = emit(model.task(optimiser, mse)).load()().learner()
+    for name, tensor in case.module.named_parameters():
+        learner.parameters[name] = tensor.detach().numpy().copy()
+    learner.state.update({name: array for name, array in state.items() if name in learner.state})
+    return learner
+
+
+def assert_continues(case, optimizer, before=0, steps=3, make=quick_learner):
     """Make further steps by PyTorch and by a learner, and compare the parameters after each."""
-    optimizers = optimizer if isinstance(optimizer, list) else [optimizer]
-    schedulers = [] if scheduler is None else scheduler if isinstance(scheduler, list) else [scheduler]
-    learner = compile_module(
-        case.module, case.batches[0][0], optimizer, nn.MSELoss(), scheduler=scheduler, dynamic=()
-    )
+    optimizers, learner = several(optimizer), make(case, optimizer)
     for k in range(before, before + steps):
         learner.step(*(array.numpy() for array in case.batches[k]))
-        case.step(optimizers, k, schedulers)
+        case.step(optimizers, k)
         for name, tensor in case.module.named_parameters():
-            if name in learner.parameters:
-                np.testing.assert_allclose(
-                    learner.parameters[name], tensor.detach(), rtol=tolerance, atol=tolerance
-                )
+            np.testing.assert_allclose(learner.parameters[name], tensor.detach(), rtol=1e-9, atol=1e-9)
     return learner
+
+
+def compiled(case, optimizer):
+    return compile_module(case.module, case.batches[0][0], optimizer, nn.MSELoss(), dynamic=())
 
 
 def assert_law(kind, options, before):
@@ -152,7 +168,7 @@ def test_several_optimisers_share_a_module(before):
     pair = [optim.Muon(matrices, 0.02), optim.AdamW(others, 3e-4)]
     for k in range(before):
         case.step(pair, k)
-    learner = assert_continues(case, pair, before=before)
+    learner = assert_continues(case, pair, before=before, make=compiled)
     replay = verify(case.module, learner, [case.batches[0]], steps=2)
     assert replay.agrees
 
@@ -191,7 +207,7 @@ def test_what_computes_the_same_is_taken(name, before):
     optimizer = TAKEN[name](case.module.parameters())
     for k in range(before):
         case.step([optimizer], k)
-    assert_continues(case, optimizer, before=before)
+    assert_continues(case, optimizer, before=before, make=compiled)
 
 
 def hooked(optimizer):
@@ -296,7 +312,7 @@ def test_other_options_of_lion_are_refused(options):
         compile_module(module, torch.randn(4, 3), Lion(module.parameters(), **options), nn.MSELoss())
 
 
-def test_the_module_and_its_optimiser_remain(tmp_path):
+def test_the_module_and_its_optimiser_remain():
     case = Batches()
     optimizer = optim.SGD(case.module.parameters(), 0.1, momentum=0.9)
     case.step([optimizer], 0)

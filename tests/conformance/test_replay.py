@@ -16,7 +16,7 @@ from tests.targets import on
 
 torch = pytest.importorskip("torch", reason="PyTorch, the other side of the comparison, is not installed")
 
-from catgrad.frontends.torch import criteria  # noqa: E402  # it needs PyTorch
+from catgrad.frontends.torch import criteria, optimiser_options  # noqa: E402  # they need PyTorch
 from catgrad.frontends.torch import optimisers as theirs  # noqa: E402
 
 nn, optim = torch.nn, torch.optim
@@ -164,7 +164,7 @@ OPTIONS = {
 def test_each_optimiser_of_catgrad_has_a_counterpart(name):
     ours = getattr(optimisers, name)(0.125, **OPTIONS[name])
     peer = theirs.counterpart(ours, nn.Linear(2, 2).parameters())
-    again = theirs.of_group(type(peer).__name__, peer.param_groups[0])
+    again = optimiser_options.of_group(f"torch.optim.{type(peer).__name__}", peer.param_groups[0])
     assert again.name == ours.name and dict(again.settings) == dict(ours.settings)
 
 

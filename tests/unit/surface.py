@@ -106,7 +106,8 @@ SCHEDULES: Sequence[schedules.Schedule] = (
     schedules.adjustable(0.1), schedules.cosine(0.1, 9), schedules.cosine_with_restarts(0.1, 9),
     schedules.cyclic(0.1, 0.2), schedules.exponential_decay(0.1, 0.9), schedules.linear(0.1),
     schedules.multi_step_decay(0.1, [3, 5]), schedules.one_cycle(0.1, 9), schedules.polynomial(0.1),
-    schedules.step_decay(0.1, 3), schedules.Schedule("half", lambda step: 0.5 / (1.0 + step)),
+    schedules.step_decay(0.1, 3), schedules.interpolated([(0, 0.0), (9, 0.1)]),
+    schedules.Schedule("half", lambda step: 0.5 / (1.0 + step)),
 )  # fmt: skip
 
 LOSSES: Sequence[Callable[[Any, Any], Any]] = (

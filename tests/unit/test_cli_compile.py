@@ -177,7 +177,10 @@ def test_files_are_the_same_in_every_run(folder, capsys):
         assert file.read_bytes() == (folder / "two" / file.name).read_bytes()
 
 
-@pytest.mark.parametrize("optimiser", [OPTIMISER, ("--optimizer", "sgd(momentum=0.9)")])
+SCHEDULED = ("--optimizer", "sgd", "--lr", "0.5", "--scheduler", "CosineAnnealingLR(T_max=2)")
+
+
+@pytest.mark.parametrize("optimiser", [OPTIMISER, ("--optimizer", "sgd(momentum=0.9)"), SCHEDULED])
 def test_verify_trains_a_module_by_pytorch_too(folder, capsys, optimiser):
     arguments = ("verify", "copy.py:make_model", *INPUT, *optimiser, "--steps", "3", "--plot", "plot.png")
     with pytest.raises(SystemExit) as end:
@@ -187,6 +190,17 @@ def test_verify_trains_a_module_by_pytorch_too(folder, capsys, optimiser):
     for row in ("parameters", "buffers", "predict", "loss", "grads"):
         assert re.search(rf"^ *{row} .* yes *$", printed.out, re.MULTILINE), printed.out
     assert (folder / "plot.png").exists()
+
+
+def test_a_scheduler_is_compiled(folder, capsys):
+    compiled(capsys, *SCHEDULED, "-o", "cosine")
+    [module] = folder.glob("cosine/*.py")
+    assert "cos(" in module.read_text()
+
+
+def test_muon_of_the_command_line_has_another_optimiser_for_biases(folder, capsys):
+    compiled(capsys, "--optimizer", "muon", "--lr", "0.02", "-o", "muon")
+    assert "exp_avg.0.bias" in (folder / "muon" / "manifest.json").read_text()
 
 
 def test_verify_draws_labels_of_all_classes(folder):
@@ -220,6 +234,10 @@ REFUSED = [
     ((MODEL, *INPUT, "--optimizer", "adamw(lr=-1.0)"), "Invalid learning rate"),
     ((MODEL, *INPUT, "--optimizer", "adamw(lr=1.0)", "--lr", "2"), "given once"),
     ((MODEL, *INPUT, "--optimizer", "lion(wd=2)"), "the options of lion must be among"),
+    ((MODEL, *INPUT, "--scheduler", "CosineLR"), "did you mean 'CosineAnnealingLR'"),
+    ((MODEL, *INPUT, "--scheduler", "StepLR(step=3)"), "unexpected keyword argument"),
+    ((MODEL, *INPUT, "--scheduler", "OneCycleLR(max_lr=1.0, total_steps=9)"), "cycle_momentum=True"),
+    ((MODEL, *INPUT, "--optimizer", "lion", "--scheduler", "StepLR(step_size=3)"), "is lion of catgrad"),
     ((MODEL, *INPUT, "--trainable", "conv*"), "'conv*' matches none"),
     ((MODEL, *INPUT, "-t", "cc"), "did you mean 'c'"),
     ((MODEL, *INPUT, "-t", "c", "--option", "opnmp=true"), "did you mean 'openmp'"),

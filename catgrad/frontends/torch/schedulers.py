@@ -28,7 +28,10 @@ RATE_TOLERANCE = 1e-6
 
 OF_PYTORCH = "torch.optim.lr_scheduler."
 
-ADVICE = "pass one of its schedulers, or an optimiser of catgrad with a Schedule of the step"
+ADVICE = "write it as a catgrad.learn.schedules.Schedule, the learning rate of one of catgrad.optimisers"
+
+ON_PLATEAUS = "write for example optimizer=sgd(adjustable(0.1)), and train it by fit(..., plateau=Plateau())"
+"""The advice for a rate that depends on losses, not on the step."""
 
 
 def _constant(scheduler: Any, base: float, group: int) -> Schedule:
@@ -156,7 +159,8 @@ def epoch_of(schedulers: Sequence[Any]) -> int:
 
 def _kind(scheduler: Any) -> str:
     paths = [OF_PYTORCH + name for name in FORMULAS]
-    return known_class(scheduler, paths, "a scheduler", ADVICE).removeprefix(OF_PYTORCH)
+    advice = ON_PLATEAUS if type(scheduler).__name__ == "ReduceLROnPlateau" else ADVICE
+    return known_class(scheduler, paths, "a scheduler", advice).removeprefix(OF_PYTORCH)
 
 
 def _product(every: Sequence[Any], group: int) -> Schedule:
