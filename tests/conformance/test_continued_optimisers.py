@@ -1,4 +1,4 @@
-"""Optimisers of PyTorch that are continued after some steps: classes, options, counts, and what is refused."""
+"""Optimisers of PyTorch that are continued after some steps: classes, options, counts."""
 
 from __future__ import annotations
 
@@ -202,7 +202,7 @@ TAKEN = {
 
 @pytest.mark.parametrize("name", TAKEN)
 @pytest.mark.parametrize("before", [0, 1])
-def test_what_computes_the_same_is_taken(name, before):
+def test_classes_that_compute_the_same_are_taken(name, before):
     case = Batches()
     optimizer = TAKEN[name](case.module.parameters())
     for k in range(before):
@@ -263,7 +263,7 @@ def other_rate(optimizer):
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_computes_something_else_is_refused(name):
+def test_classes_that_compute_something_else_are_refused(name):
     make, pattern = REFUSED[name]
     module = nn.Linear(3, 2)
     with pytest.raises(OptionError, match=pattern):
@@ -325,3 +325,31 @@ def test_the_module_and_its_optimiser_remain():
             case.module, case.batches[0][0], optimisers.sgd(0.1), nn.MSELoss(),
             scheduler=optim.lr_scheduler.StepLR(optimizer, 2),
         )  # fmt: skip
+
+
+ABSENT = "the optimisers of transformers, the other side of the comparison, cannot be imported"
+
+ADAFACTOR = [
+    dict(),
+    dict(warmup_init=True),
+    dict(lr=1e-2, relative_step=False, scale_parameter=False),
+    dict(lr=0.1, relative_step=False, weight_decay=0.1, clip_threshold=0.5, decay_rate=-0.5),
+]
+
+
+@pytest.mark.parametrize("before", [0, 2])
+@pytest.mark.parametrize("options", ADAFACTOR)
+def test_adafactor_of_transformers_is_continued(before, options):
+    Adafactor = pytest.importorskip("transformers.optimization", reason=ABSENT).Adafactor
+    case = Batches()
+    optimizer = Adafactor(case.module.parameters(), **options)
+    for k in range(before):
+        case.step([optimizer], k)
+    assert_continues(case, optimizer, before=before)
+
+
+def test_adafactor_with_a_first_moment_is_refused():
+    Adafactor = pytest.importorskip("transformers.optimization", reason=ABSENT).Adafactor
+    module = nn.Linear(3, 2)
+    with pytest.raises(OptionError, match=r"beta1 is 0\.9, not None"):
+        compile_module(module, torch.randn(4, 3), Adafactor(module.parameters(), beta1=0.9), nn.MSELoss())

@@ -138,7 +138,7 @@ def test_the_exponent_of_adafactor_is_at_most_zero(value):
 
 
 def test_a_schedule_is_no_step_size_of_rprop():
-    with pytest.raises(OptionError, match="the first step size of rprop must be a finite number of at least 0"):
+    with pytest.raises(OptionError, match="the first step size of rprop must be a finite number"):
         rprop(cosine(0.1, 10))
 
 

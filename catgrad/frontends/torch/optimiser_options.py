@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from catgrad.errors import OptionError
+from catgrad.frontends.torch.adafactor import transformers_adafactor
 from catgrad.frontends.torch.known_classes import known_class
 from catgrad.learn import optimisers
 from catgrad.learn.optimiser import Optimiser
@@ -35,8 +36,8 @@ IMPLEMENTATIONS = {"foreach", "fused", "capturable", "differentiable"}
 class Known:
     """A class of another library that is one of our optimisers.
 
-    `options` are those that ours takes; `names` are names of options that only this class has, `without_effect`
-    options that have none, and `off` options that have none at one value.
+    `options` are those that ours takes; `names` are names of options that only this class has,
+    `without_effect` options that have none, and `off` options that have none at one value.
     """
 
     make: Callable[..., Optimiser]
@@ -83,6 +84,12 @@ CLASSES: dict[str, Known] = {
         without_effect=frozenset({"foreach", "max_lr_snapshot"}),
         off={"caution": False, "corrected_weight_decay": False},
     ),
+    "transformers.optimization.Adafactor": _known(
+        transformers_adafactor,
+        names={"lr": ("lr",), "eps": ("eps",)},
+        without_effect=frozenset(),
+        off={"beta1": None},
+    ),
 }
 """Our optimisers by the module and name of a class."""
 
@@ -106,7 +113,7 @@ def of_group(path: str, group: Mapping[str, Any], is_scheduled: bool = False) ->
 
     Raises: OptionError if an option is not known to be one of ours, or to have no effect
     """
-    known, options = CLASSES[path], {}
+    known, options = CLASSES[path], dict[str, Any]()
     ignored = NOT_OPTIONS | known.without_effect | (OF_SCHEDULERS if is_scheduled else set())
     for name, value in group.items():
         if name in ignored or (name in known.off and value == known.off[name]):
@@ -128,7 +135,7 @@ def of_name(name: str, options: Mapping[str, Any]) -> Optimiser:
 
     Raises: OptionError if it does not take an option
     """
-    make, ours = getattr(optimisers, name), {}
+    make, ours = getattr(optimisers, name), dict[str, Any]()
     taken = inspect.signature(make).parameters
     for option, value in options.items():
         names = NAMES.get(option, (option,))

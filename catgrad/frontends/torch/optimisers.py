@@ -61,7 +61,7 @@ class Group:
                 f"it has the scheduler {type(self.schedulers[0]).__name__}",
                 "choose SGD, or leave the scheduler out",
             )
-        if self.path == "torch.optim.Rprop":  # which reads its rate once
+        if self.path == "torch.optim.Rprop":  # Rprop reads its rate once
             rate = self.options["lr"]
         return of_group(self.path, {**self.options, "lr": rate}, is_scheduled=True)
 

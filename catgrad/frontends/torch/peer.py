@@ -34,10 +34,11 @@ class Peer:
         if isinstance(optimizer, Optimiser):
             self.module = deepcopy(module)
             own = [p for name, p in self.module.named_parameters() if name in names]
-            self.optimizers, self.schedulers = [optimisers.counterpart(optimizer, own)], []
+            trained: Any = self.module, [optimisers.counterpart(optimizer, own)], []
         else:
-            trained = module, optimisers.several(optimizer), optimisers.several(scheduler)
-            self.module, self.optimizers, self.schedulers = deepcopy(trained)
+            every = module, optimisers.several(optimizer), optimisers.several(scheduler)
+            trained = deepcopy(every)
+        self.module, self.optimizers, self.schedulers = trained
         for name, parameter in self.module.named_parameters():
             parameter.requires_grad_(name in names)
         self.loss = criteria.counterpart(deepcopy(loss))

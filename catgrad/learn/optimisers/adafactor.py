@@ -49,10 +49,10 @@ def adafactor(
         *state, p, dp = state_p_dp
         least = float(p.dtype.limits.eps) if epsilon1 is None else float(epsilon1)
         weight = run.number("weight", beta2_decay, p.dtype, lambda: run.count() ** beta2_decay)
-        means = _means(ops.square(dp))
+        means = means_of(ops.square(dp))
         state = [old + scaled(weight, new - old) for old, new in zip(state, means, strict=True)]
-        update = dp / ops.sqrt(at_least(_estimate(state, p.shape, least), least * least))
-        scale = at_least(_rms(p), epsilon2) / at_least(_rms(update) / d, 1.0)
+        update = dp / ops.sqrt(at_least(estimate(state, p.shape, least), least * least))
+        scale = at_least(rms(p), epsilon2) / at_least(rms(update) / d, 1.0)
         step_size = run.number("step_size", ("adafactor", learning_rate), scale.dtype, lambda: rate(run))
         alpha = ops.cast(step_size * scale, p.dtype)
         return *state, shrunk(run, p, learning_rate, weight_decay) - scaled(alpha, update)
@@ -60,8 +60,12 @@ def adafactor(
     def rate(run: Run) -> Any:
         return at_most(1 / ops.sqrt(run.count()), run.rate(learning_rate, Dtype.float64))
 
-    vectors = optimiser("adafactor", put, ("variance",), settings)
-    matrices = replace(vectors, state=(StateArray("row_var", type=_column), StateArray("col_var", type=_row)))
+    return factored(optimiser("adafactor", put, ("variance",), settings), "row_var", "col_var")
+
+
+def factored(vectors: Optimiser, rows: str, columns: str) -> Optimiser:
+    """Return an optimiser that keeps, of parameters with more than one axis, means over the last two."""
+    matrices = replace(vectors, state=(StateArray(rows, type=_column), StateArray(columns, type=_row)))
     return replace(vectors, choose=lambda parameter: matrices if parameter.type.rank > 1 else vectors)
 
 
@@ -73,14 +77,14 @@ def _row(type: NdArrayType) -> NdArrayType:
     return type.with_shape((*type.shape[:-2], 1, type.shape[-1]))
 
 
-def _means(squares: Any) -> tuple[Any, ...]:
+def means_of(squares: Any) -> tuple[Any, ...]:
     """Compute the means over the last axis, and over the one before; of a vector return its elements."""
     if squares.type.rank < 2:
         return (squares,)
     return ops.expand_dims(ops.mean(squares, -1), -1), ops.expand_dims(ops.mean(squares, -2), -2)
 
 
-def _estimate(state: Sequence[Any], shape: Any, epsilon: float) -> Any:
+def estimate(state: Sequence[Any], shape: Any, epsilon: float) -> Any:
     """Compute v: R C / max(mean(R), ε), or the average of a vector as it is."""
     if len(state) == 1:
         return state[0]
@@ -91,5 +95,6 @@ def _estimate(state: Sequence[Any], shape: Any, epsilon: float) -> Any:
     return by_row * by_column / ops.broadcast(mean, shape, (last - 1, last))
 
 
-def _rms(x: Any) -> Any:
+def rms(x: Any) -> Any:
+    """Compute the root of the mean of squares."""
     return ops.sqrt(sum_of_squares(x) / prod(x.shape))
