@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping
 from itertools import groupby
-from typing import Union
+from typing import Any, Union, cast
 
 from catgrad.errors import OptionError, ShapeError
 
@@ -23,7 +23,8 @@ class Dim:
     """A polynomial Σ cᵢ·mᵢ, with cᵢ a non-zero integer and mᵢ a product of symbols.
 
     Units: a number of array elements along an axis; symbols stand for integers ≥ 0.
-    Raises: OptionError if the name is not an identifier; ShapeError on inexact division.
+    Raises: OptionError if the name is not an identifier; ShapeError on inexact division, and wherever the
+            result is no polynomial, or depends on the symbols, as that of a comparison may.
     """
 
     __slots__ = ("_hash", "terms")
@@ -63,7 +64,7 @@ class Dim:
 
     def __add__(self, other: Size) -> Size:
         if not isinstance(other, (int, Dim)):
-            return NotImplemented
+            return _without_numbers(self, other)
         total = dict(self.terms)
         for monomial, coefficient in _terms(other):
             total[monomial] = total.get(monomial, 0) + coefficient
@@ -71,7 +72,7 @@ class Dim:
 
     def __mul__(self, other: Size) -> Size:
         if not isinstance(other, (int, Dim)):
-            return NotImplemented
+            return _without_numbers(self, other)
         if isinstance(other, int):
             return polynomial({monomial: coefficient * other for monomial, coefficient in self.terms})
         total: dict[Monomial, int] = {}
@@ -85,7 +86,7 @@ class Dim:
         return self * -1
 
     def __sub__(self, other: Size) -> Size:
-        return self + -other
+        return self + -other if isinstance(other, (int, Dim)) else _without_numbers(self, other)
 
     def __rsub__(self, other: int) -> Size:
         return -self + other
@@ -94,17 +95,32 @@ class Dim:
     __rmul__ = __mul__
 
     def __floordiv__(self, other: Size) -> Size:
-        return exact_quotient(self, other)
+        return exact_quotient(self, other) if isinstance(other, (int, Dim)) else _without_numbers(self, other)
 
     def __rfloordiv__(self, other: int) -> Size:
         return exact_quotient(other, self)
 
+    def __truediv__(self, other: object) -> Any:
+        return _without_numbers(self, other)
+
+    __rtruediv__ = __mod__ = __rmod__ = __pow__ = __rpow__ = __truediv__
+
     def __int__(self) -> int:
-        raise ShapeError(
-            "a size must be known to compute with it",
-            f"{self} is symbolic",
-            "substitute numbers for its symbols",
-        )
+        raise _unknown(self)
+
+    __index__ = __float__ = __int__
+
+    def __ge__(self, other: Size) -> bool:
+        return _holds(self, other, 1, 0)
+
+    def __gt__(self, other: Size) -> bool:
+        return _holds(self, other, 1, 1)
+
+    def __le__(self, other: Size) -> bool:
+        return _holds(self, other, -1, 0)
+
+    def __lt__(self, other: Size) -> bool:
+        return _holds(self, other, -1, 1)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Dim) and self.terms == other.terms
@@ -196,6 +212,36 @@ def upper_bound(*sizes: Size) -> Size:
     every = [coefficients(size) for size in sizes]
     monomials = dict.fromkeys(monomial for each in every for monomial in each)
     return polynomial({m: max(each.get(m, 0) for each in every) for m in monomials})
+
+
+def _holds(size: Dim, other: Size, sign: int, least: int) -> bool:
+    """Return whether ± (size - other) is at least a number.
+
+    Raises: ShapeError if that depends on the values of the symbols
+    """
+    if not isinstance(other, (int, Dim)):
+        return cast(bool, _without_numbers(size, other))
+    surplus = coefficients((size - other) * sign - least)
+    if all(coefficient >= 0 for coefficient in surplus.values()):
+        return True
+    if surplus.get((), 0) < 0 and all(coefficient <= 0 for coefficient in surplus.values()):
+        return False
+    raise _unknown(size)
+
+
+def _without_numbers(size: Size, other: object) -> Any:
+    """Leave an operator to a variable of a term. Raises: ShapeError for a number"""
+    if isinstance(other, (int, float, Dim)):
+        raise _unknown(size)
+    return NotImplemented
+
+
+def _unknown(size: Size) -> ShapeError:
+    return ShapeError(
+        "a size must be known to compute with it",
+        f"{size} is symbolic",
+        "substitute numbers for its symbols",
+    )
 
 
 def _term_text(monomial: Monomial, coefficient: int) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from catgrad.dims import Dim, Size
 from catgrad.errors import ShapeError
 from catgrad.ops.compare import select
 from catgrad.ops.extrema import iota
@@ -17,7 +18,7 @@ def diagonal(x: Any, offset: int = 0) -> Any:
     """Return a diagonal of the last two axes: y[…, i] = x[…, i, i + offset].
 
     Type:     T[…, m, n] -> T[…, k]
-    Raises:   ShapeError if an axis is symbolic
+    Raises:   ShapeError if an axis is symbolic, and the other is not the same
     Gradient: dx has dy on the diagonal, and zeros elsewhere
     """
     k, row, column = _place(x, offset)
@@ -33,7 +34,6 @@ def diagonal_matrix(x: Any, offset: int = 0) -> Any:
     """Return matrices with x on a diagonal: y[…, i, i + offset] = x[…, i], zeros elsewhere.
 
     Type:     T[…, k] -> T[…, k + |offset|, k + |offset|]
-    Raises:   ShapeError if the axis is symbolic
     Gradient: dx is the diagonal of dy
     """
     *lead, k = x.shape
@@ -48,7 +48,7 @@ def with_diagonal(x: Any, y: Any, offset: int = 0) -> Any:
     """Return x with y in the place of a diagonal of its last two axes.
 
     Type:     (T[…, m, n], T[…, k]) -> T[…, m, n]
-    Raises:   ShapeError if an axis is symbolic
+    Raises:   as diagonal
     Gradient: dx is dy with zeros on the diagonal, the other one that diagonal
     """
     k, row, column = _place(x, offset)
@@ -86,12 +86,16 @@ def upper(x: Any, offset: int = 0) -> Any:
     return select(below(x, offset - 1), zeros_like(x), x)
 
 
-def _place(x: Any, offset: int) -> tuple[int, int, int]:
+def _place(x: Any, offset: int) -> tuple[Size, int, int]:
     """Return the length of a diagonal, and the row and column of its first element."""
     m, n = x.shape[-2:]
+    if m == n and isinstance(m, Dim):
+        return m - abs(offset), max(0, -offset), max(0, offset)
     if not isinstance(m, int) or not isinstance(n, int):
         raise ShapeError(
-            "the axes of a diagonal must be numbers", f"they are those of {x.type}", "fix their sizes"
+            "the axes of a diagonal must be numbers, or of one size",
+            f"they are those of {x.type}",
+            "fix their sizes",
         )
     row, column = max(0, -offset), max(0, offset)
     return max(0, min(m - row, n - column)), min(row, m), min(column, n)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from catgrad.dims import product
+from catgrad.dims import Dim, product
 from catgrad.ops.activations import sigmoid
 from catgrad.ops.arithmetic import absolute, maximum
 from catgrad.ops.compare import select
@@ -53,19 +53,21 @@ logaddexp = LogAddExp()
 
 
 def prod(x: Any, axes: int | Sequence[int] | None = None) -> Any:
-    """Product over `axes`, by default over all, which are removed: y = Π x, in halves.
+    """Product over `axes`, by default over all, which are removed: y = Π x, in halves; in a loop if symbolic.
 
     Type:     (T) -> T without these axes, for numeric T
-    Raises:   ShapeError for a symbolic axis
     Gradient: dx is dy times the product of the others, also where one of them is 0
     """
     chosen = normalised(axes, x.type.rank)
     rest = [axis for axis in range(x.type.rank) if axis not in chosen]
     shape = tuple(x.shape[axis] for axis in rest)
-    count = int(product(tuple(x.shape[axis] for axis in chosen)))
+    count = product(tuple(x.shape[axis] for axis in chosen))
+    one = Constant(x.type.with_shape(shape), 1)()
     if count == 0:
-        return Constant(x.type.with_shape(shape), 1)()
+        return one
     rows = reshape(permute(x, *chosen, *rest), count, *shape)
+    if isinstance(count, Dim):
+        return scan(lambda total, row: (total * row, ()), one, rows)[0]
     while count > 1:
         half = count // 2
         pairs = _rows(rows, 0, half) * _rows(rows, half, half)

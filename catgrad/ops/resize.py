@@ -50,7 +50,7 @@ def _pooled_bins(pool: Callable[..., Any], x: Any, axis: int, count: int) -> Any
     length = x.shape[axis]
     if not isinstance(length, int) or length < 1 or count < 1:
         raise ShapeError(
-            "adaptive pooling must have elements and bins along each spatial axis",
+            "adaptive pooling must have a number of elements, and of bins, along each spatial axis",
             f"there are {count} bins for axis {axis} of {x.type}",
             "give sizes of at least 1",
         )

@@ -165,7 +165,7 @@ def transpose(x: Any) -> Any:
 
 
 def squeeze(x: Any, axes: int | Sequence[int] | None = None) -> Any:
-    """Remove these axes of size 1 from x, by default all of them.
+    """Remove these axes of size 1 from x, by default all of them; symbolic axes stay.
 
     Raises: ShapeError if one has another size.
     """

@@ -7,10 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from catgrad.dims import Size, numbers
+from catgrad.dims import Dim, Size, numbers
 from catgrad.errors import OptionError, ShapeError
+from catgrad.ops.extrema import iota
+from catgrad.ops.reduce import broadcast, number_of
 from catgrad.ops.shape import Axes, Shape, expand_dims, normalised, require_shape, shape_text
+from catgrad.ops.take import take
 from catgrad.terms.op import NOTHING, Examples, Op, Types
+from catgrad.terms.structural import Assume, Constant
 from catgrad.types import Array, NdArrayType
 
 
@@ -220,21 +224,33 @@ class Flip(Op):
         return [(Flip(axes), (NdArrayType((2, 3)),)) for axes in ((0,), (1,), (0, 1), ())]
 
 
-def slice(x: Any, starts: Sequence[int], sizes: Sequence[Size]) -> Any:
-    """Return the block of x that begins at `starts` and has these sizes."""
-    return Slice(x.shape, tuple(starts), x.type.with_shape(tuple(sizes)).shape)(x)
+def slice(x: Any, starts: Sequence[Size], sizes: Sequence[Size]) -> Any:
+    """Return the block of x that begins at `starts` and has these sizes.
+
+    A part of a symbolic axis is read by index, as its place is known at run time only.
+    """
+    for axis, (start, size) in enumerate(zip(starts, sizes, strict=False)):
+        if axis < x.type.rank and _is_symbolic_part(x.shape[axis], start, size):
+            x = _taken(x, axis, start, size)
+            starts = [*starts[:axis], 0, *starts[axis + 1 :]]
+    return Slice(x.shape, numbers(tuple(starts)), x.type.with_shape(tuple(sizes)).shape)(x)
 
 
-def pad(x: Any, margins: Sequence[tuple[int, int]]) -> Any:
+def pad(x: Any, margins: Sequence[tuple[Size, Size]]) -> Any:
     """Pad x with zeros before and after along each axis."""
-    if len(margins) != x.type.rank or any(m < 0 for pair in margins for m in pair):
+    if len(margins) != x.type.rank or any(isinstance(m, int) and m < 0 for pair in margins for m in pair):
         raise OptionError(
             f"padding must have two margins of at least 0 for each axis of {x.type}",
             f"they are {list(margins)}",
             "write for example [(0, 0), (1, 1)]",
         )
+    for axis, pair in enumerate(margins):
+        if pair != (0, 0) and any(isinstance(size, Dim) for size in (x.shape[axis], *pair)):
+            zeros = [[Constant(_with_size(x.type, axis, size), 0)()] if size != 0 else [] for size in pair]
+            x = concat([*zeros[0], x, *zeros[1]], axis)
+            margins = [*margins[:axis], (0, 0), *margins[axis + 1 :]]
     whole = tuple(before + size + after for size, (before, after) in zip(x.shape, margins, strict=True))
-    return Pad(x.shape, tuple(before for before, _ in margins), whole)(x)
+    return Pad(x.shape, numbers(tuple(before for before, _ in margins)), whole)(x)
 
 
 def concat(arrays: Sequence[Any], axis: int = 0) -> Any:
@@ -288,6 +304,26 @@ def require_block(whole: Shape, starts: Axes, sizes: Shape) -> None:
             f"it begins at {list(starts)} and has the sizes {shape_text(sizes)}",
             "choose others",
         )
+
+
+def _is_symbolic_part(whole: Size, start: Size, size: Size) -> bool:
+    """Return whether a part of an axis, which is not all of it, has a symbolic place or size."""
+    return (start, size) != (0, whole) and any(isinstance(each, Dim) for each in (whole, start, size))
+
+
+def _taken(x: Any, axis: int, start: Size, size: Size) -> Any:
+    """Read a part of an axis by index. Raises: ShapeError if it does not lie within; at run time, too"""
+    distances = (start, x.shape[axis] - start - size)
+    if any(isinstance(each, int) and each < 0 for each in distances):
+        raise ShapeError(
+            f"a slice must lie within axis {axis} of {x.type}",
+            f"it begins at {start} and has the size {size}",
+            "choose others",
+        )
+    within = Assume(1, tuple((each, 0) for each in distances if isinstance(each, Dim)))(x)
+    places = iota(size)
+    from_start = broadcast(number_of(start, places.dtype), places.shape)
+    return take(within, places if start == 0 else places + from_start, axis)
 
 
 def _with_size(x: NdArrayType, axis: int, size: Size) -> NdArrayType:

@@ -76,14 +76,14 @@ def top_k(x: Any, k: int, axis: int = -1, largest: bool = True) -> tuple[Any, An
     Of equal elements the first are taken, and a NaN counts as greatest.
 
     Type:     (T[…, n, …]) -> (T[…, k, …], i64[…, k, …])
-    Raises:   OptionError unless 0 ≤ k ≤ n, for a number n
+    Raises:   OptionError unless 0 ≤ k ≤ n; at run time, where n is symbolic
     Gradient: each element of dy goes to the place its element came from, elsewhere it is 0
     """
     (place,) = normalised(axis, x.type.rank)
     count = x.shape[place]
-    if not isinstance(count, int) or not 0 <= k <= count:
+    if k < 0 or (isinstance(count, int) and k > count):
         raise OptionError(
-            f"k must lie between 0 and the size of axis {place} of {x.type}, which must be a number",
+            f"k must lie between 0 and the size of axis {place} of {x.type}",
             f"it is {k}",
             "choose fewer, or another axis",
         )

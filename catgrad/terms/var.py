@@ -6,8 +6,8 @@ from typing import Any, NoReturn, Union, cast
 
 import numpy as np
 
-from catgrad.dims import Size
-from catgrad.errors import TermError
+from catgrad.dims import Dim, Size
+from catgrad.errors import ShapeError, TermError
 from catgrad.terms.op import BUILDER, SYMBOLS, Builder, not_variables
 from catgrad.terms.structural import Constant
 from catgrad.types import Dtype, NdArrayType
@@ -177,6 +177,12 @@ def _infix(symbol: str, x: Var, y: Any, swapped: bool = False) -> Var:
         (y,) = builder.apply(Constant(x.type, y.item() if isinstance(y, np.number) else y), ())
     elif isinstance(y, np.ndarray):
         raise not_variables(symbol, (y,))
+    elif isinstance(y, Dim):
+        raise ShapeError(
+            f"the operands of {symbol} must be variables or numbers",
+            f"one is the size {y}",
+            "read it at run time: broadcast(number_of(size, x.dtype), x.shape)",
+        )
     elif not isinstance(y, Var):
         return cast(Var, NotImplemented)
     return _apply(symbol, *((y, x) if swapped else (x, y)))

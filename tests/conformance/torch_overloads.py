@@ -295,11 +295,39 @@ ALIGNMENT = {
     + [(SPEECH, LABELS + 1 - LABELS, torch.tensor([4, 7, 7]), torch.tensor([3, 3, 0]), 0, 0, True)],
 }  # fmt: skip
 
+ONE, FIRST = torch.tensor(1.5, dtype=torch.float64), torch.tensor(0)
+
+SCALARS = {
+    "squeeze.dim": [(ONE, 0)], "squeeze.dims": [(ONE, [0])], "flip": [(ONE, [0])],
+    "transpose.int": [(ONE, 0, -1)],
+    "index_select": [(ONE, 0, FIRST), (X, 1, FIRST), (X[0], 0, FIRST)],
+    "gather": [(ONE, 0, FIRST), (X[0], 0, FIRST), (ONE, 0, FIRST[None])],
+    "index_add": [(ONE, 0, FIRST, 2 * ONE)],
+    "index_copy": [(ONE, 0, FIRST, 2 * ONE), (X[0], 0, FIRST, ONE)],
+    "index_fill.int_Scalar": [(ONE, 0, FIRST, 3.0), (X, 1, FIRST, 3.0)],
+    "index_fill.int_Tensor": [(ONE, 0, FIRST, torch.tensor(3.0))],
+    "index_reduce": [(ONE, 0, FIRST, 2 * ONE, "prod")],
+    "scatter.src": [(ONE, 0, FIRST, 2 * ONE), (X[0], 0, FIRST, ONE)], "scatter.value": [(ONE, 0, FIRST, 5.0)],
+    "scatter.reduce": [{"args": (ONE, 0, FIRST, 2 * ONE), "reduce": "add"}],
+    "scatter.value_reduce": [{"args": (ONE, 0, FIRST, 2.0), "reduce": "multiply"}],
+    "scatter_add": [(ONE, 0, FIRST, 2 * ONE)],
+    "scatter_reduce.two": [(ONE, 0, FIRST, 2 * ONE, kind) for kind in ("sum", "mean", "prod", "amax")],
+    **{name: [(ONE, 0)] for name in
+       ("max.dim", "min.dim", "argmax", "argmin", "median.dim", "nanmedian.dim", "cumsum", "cumprod",
+        "cummax", "cummin", "logcumsumexp", "prod.dim_int", "sort", "any.dim", "all.dim")},
+    **{name: [(ONE, [0], True)] for name in ("sum.dim_IntList", "mean.dim", "amax", "amin", "logsumexp")},
+    **{f"{name}.correction": [{"args": (ONE, [0]), "correction": 0}] for name in ("var", "std", "var_mean")},
+    "kthvalue": [(ONE, 1)], "topk": [(ONE, 1)], "aminmax": [{"args": (ONE,), "dim": 0}],
+    "_softmax": [(ONE, 0, False)], "_log_softmax": [(ONE, 0, False)],
+    "linalg_vector_norm": [(ONE, 2, [0])], "count_nonzero.dim_IntList": [(ONE, [0])],
+    "multilabel_margin_loss_forward": [(ONE, FIRST, k) for k in (1, 2)],
+}  # fmt: skip
+
 FAMILIES = {
     "exponential": EXPONENTIAL, "special": SPECIAL, "arithmetic": ARITHMETIC, "sorting": SORTING,
     "cumulative": CUMULATIVE, "scattering": SCATTERING, "rearranging": REARRANGING,
     "statistics": STATISTICS, "losses": LOSSES, "images": IMAGES, "linalg": LINALG,
-    "alignment": ALIGNMENT, "masks": MASKS,
+    "alignment": ALIGNMENT, "masks": MASKS, "scalars": SCALARS,
 }  # fmt: skip
 """Calls by family and overload: the arguments, or a dictionary with `args` and named ones."""
 

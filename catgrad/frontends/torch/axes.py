@@ -3,28 +3,36 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from catgrad.dims import Dim, Size
-from catgrad.errors import OptionError, UnsupportedOp
+from catgrad.dims import Dim, Size, exact_quotient, product
+from catgrad.errors import OptionError, ShapeError, UnsupportedOp
 
-Dynamic = Sequence[str | None] | Mapping[str, Sequence[str | None]]
-"""Names of leading axes: of every input, or of inputs by the names of forward's arguments."""
+Dynamic = Sequence[str | Dim | None] | Mapping[str, Sequence[str | Dim | None]]
+"""Names, or sizes, of leading axes: of every input, or of inputs by the names of forward's arguments."""
+
+COMBINED: dict[str, Callable[[tuple[Size, ...]], Size]] = {
+    "Add": sum,
+    "Mul": product,
+    "FloorDiv": lambda pair: exact_quotient(*pair),
+    "Mod": lambda pair: 0 * exact_quotient(*pair),  # inexact division is refused
+}
+"""Functions of sizes by the classes of their expressions in sympy."""
 
 FIX = "leave it out of `dynamic`, or rewrite that line"
 
 
 class Axes:
-    """The symbolic axes of some inputs: `names` maps symbols of torch.export to names of dimensions."""
+    """The symbolic axes of some inputs: `sizes` maps symbols of torch.export to sizes."""
 
     def __init__(self, dynamic: Dynamic, arguments: Sequence[str], inputs: Sequence[Any]) -> None:
         import torch
 
         flat, self._tree = torch.utils._pytree.tree_flatten(tuple(inputs))
         owners = [name for name, x in zip(arguments, inputs, strict=False) for _ in _leaves(x)]
-        self.wanted = _wanted(dynamic, owners, flat)
-        self.names: dict[str, str] = {}
+        self.wanted = wanted_axes(dynamic, owners, flat)
+        self.sizes: dict[str, Size] = {}
         self.inputs = torch.utils._pytree.tree_unflatten(list(map(_enlarged, flat, self.wanted)), self._tree)
 
     @property
@@ -42,17 +50,20 @@ class Axes:
 
         Raises: UnsupportedOp if the module fixes an axis, or the size of one to that of another
         """
-        for value, axes in zip(values, self.wanted, strict=True):
-            for axis, name in axes.items():
-                symbol = str(getattr(value.shape[axis], "node", value.shape[axis]))
-                if symbol.isdecimal():
-                    raise _fixed(name, int(symbol), graph)
-                if self.names.setdefault(symbol, name) != name:
-                    raise UnsupportedOp(
-                        "axes with different names must not depend on each other",
-                        f"{name} must have the size of {self.names[symbol]}",
-                        FIX,
-                    )
+        every = [
+            (value.shape[axis], size)
+            for value, axes in zip(values, self.wanted, strict=True)
+            for axis, size in axes.items()
+        ]
+        for found, size in every:
+            if isinstance(found, int) or found.node.expr.is_Integer:
+                raise _fixed(size, int(found), graph)
+            if found.node.expr.is_Symbol:
+                self.sizes.setdefault(str(found.node.expr), size)
+        for found, size in every:
+            must = "axes with different names must not depend on each other"
+            if self.size(found) != size:
+                raise UnsupportedOp(must, f"{size} must have the size of {self.size(found)}", FIX)
 
     def size(self, size: Any) -> Size:
         """Convert a size of PyTorch. Raises: UnsupportedOp unless it is a polynomial in the symbolic axes"""
@@ -67,22 +78,38 @@ class Axes:
             for guard in environment.guards if environment else []:
                 expression = guard.expr.subs(environment.replacements)
                 if expression.free_symbols and not self._is_about_ones(expression):
-                    yield self._bound(expression, guard.sloc)
+                    yield from self._bounds(expression, guard.sloc)
 
-    def _bound(self, relation: Any, place: Any) -> tuple[Dim, int]:
+    def _bounds(self, relation: Any, place: Any) -> Iterator[tuple[Dim, int]]:
+        """Yield what a relation requires: nothing, if it holds for all sizes, as n ≤ n does."""
         import sympy
 
+        if isinstance(relation, sympy.And):
+            for part in relation.args:
+                yield from self._bounds(part, place)
+            return
         strict = isinstance(relation, (sympy.StrictGreaterThan, sympy.StrictLessThan))
         if strict or isinstance(relation, (sympy.GreaterThan, sympy.LessThan)):
             surplus = self._polynomial(relation.gts - relation.lts)
-            if isinstance(surplus, Dim):
-                return surplus, int(strict)
-        where = _line(place)
-        raise UnsupportedOp(
-            "a module must compute the same for all sizes of a symbolic axis",
-            f"{where or 'it'} needs {self._renamed(relation)}",
-            FIX,
-        )
+            holds = isinstance(surplus, int) and surplus >= strict
+        else:
+            surplus, holds = 0, self._is_constant(relation)
+        if isinstance(surplus, Dim):
+            yield surplus, int(strict)
+        elif not holds:
+            raise UnsupportedOp(
+                "a module must compute the same for all sizes of a symbolic axis",
+                f"{_line(place) or 'it'} needs {self._renamed(relation)}",
+                FIX,
+            )
+
+    def _is_constant(self, relation: Any) -> bool:
+        """Return whether a relation of polynomials holds for all sizes."""
+        try:
+            difference = _evaluated(relation.lhs - relation.rhs, self.sizes)
+        except (AttributeError, KeyError, ShapeError):
+            return False
+        return isinstance(difference, int) and bool(relation.func(difference, 0))
 
     def _is_about_ones(self, relation: Any) -> bool:
         """Return whether a guard only excludes broadcasting: symbolic axes do not broadcast in a term."""
@@ -91,31 +118,30 @@ class Axes:
         return isinstance(relation, sympy.Ne) and relation.rhs in (0, 1)
 
     def _polynomial(self, expression: Any) -> Size:
-        import sympy
-
-        symbols = sorted(expression.free_symbols, key=str)
-        if not symbols:
-            return int(expression)
         try:
-            terms = sympy.Poly(expression, *symbols).terms()
-            total: Size = 0
-            for powers, coefficient in terms:
-                product: Size = int(coefficient)
-                for symbol, power in zip(symbols, powers, strict=True):
-                    for _ in range(power):
-                        product = product * Dim(self.names[str(symbol)])
-                total = total + product
-        except (sympy.PolynomialError, KeyError):
+            return _evaluated(expression, self.sizes)
+        except (ShapeError, KeyError):
             raise UnsupportedOp(
                 "sizes must be polynomials in the symbolic axes",
                 f"one is {self._renamed(expression)}",
                 FIX,
             ) from None
-        return total
 
     def _renamed(self, expression: Any) -> str:
         """Format an expression with the names of the axes."""
-        return re.sub(r"\bs\d+\b", lambda m: self.names.get(m[0], m[0]), str(expression))
+        return re.sub(r"\bs\d+\b", lambda m: str(self.sizes.get(m[0], m[0])), str(expression))
+
+
+def _evaluated(expression: Any, sizes: Mapping[str, Size]) -> Size:
+    """Evaluate an expression of sympy. Raises: ShapeError, KeyError unless it is a polynomial in the sizes"""
+    if expression.is_Integer:
+        return int(expression)
+    if expression.is_Symbol:
+        return sizes[str(expression)]
+    if expression.is_Pow and expression.exp.is_Integer and expression.exp > 0:
+        return product((_evaluated(expression.base, sizes),) * int(expression.exp))
+    parts = tuple(_evaluated(part, sizes) for part in expression.args)
+    return COMBINED[type(expression).__name__](parts)
 
 
 def _leaves(x: Any) -> list[Any]:
@@ -124,10 +150,12 @@ def _leaves(x: Any) -> list[Any]:
     return list(torch.utils._pytree.tree_leaves(x))
 
 
-def _wanted(dynamic: Dynamic, owners: Sequence[str], inputs: Sequence[Any]) -> list[dict[int, str]]:
-    """Return the names of the symbolic axes of each input, by axis.
+def wanted_axes(dynamic: Dynamic, owners: Sequence[str], inputs: Sequence[Any]) -> list[dict[int, Dim]]:
+    """Return the sizes of the symbolic axes of each input, by axis.
 
     Names for all inputs are given to axes of the size that the first such axis has.
+
+    Raises: OptionError for a name of no input, or for axes of one name that differ in size
     """
     if isinstance(dynamic, Mapping):
         for name in dynamic:
@@ -137,37 +165,52 @@ def _wanted(dynamic: Dynamic, owners: Sequence[str], inputs: Sequence[Any]) -> l
                     f"it is {name!r}",
                     "write the name of an argument of forward",
                 )
-        each = [_names(dynamic.get(owner, ())) for owner in owners]
-        return [
-            {axis: name for axis, name in names.items() if axis < x.ndim}
-            for names, x in zip(each, inputs, strict=True)
+        each = [names_of_axes(dynamic.get(owner, ())) for owner in owners]
+        chosen = [
+            {axis: size for axis, size in sizes.items() if axis < x.ndim}
+            for sizes, x in zip(each, inputs, strict=True)
         ]
-    names = _names(dynamic)
+        _check_sizes(chosen, owners, inputs)
+        return chosen
+    names = names_of_axes(dynamic)
     first = {axis: next((x.shape[axis] for x in inputs if axis < x.ndim), None) for axis in names}
     return [
-        {axis: name for axis, name in names.items() if axis < x.ndim and x.shape[axis] == first[axis]}
+        {axis: size for axis, size in names.items() if axis < x.ndim and x.shape[axis] == first[axis]}
         for x in inputs
     ]
 
 
-def _names(axes: Sequence[str | None]) -> dict[int, str]:
+def _check_sizes(chosen: Sequence[dict[int, Dim]], owners: Sequence[str], inputs: Sequence[Any]) -> None:
+    known: dict[Dim, tuple[int, str]] = {}
+    for sizes, owner, x in zip(chosen, owners, inputs, strict=True):
+        for axis, size in sizes.items():
+            number, first = known.setdefault(size, (x.shape[axis], owner))
+            if number != x.shape[axis]:
+                raise OptionError(
+                    "axes of one name must have one size in the example inputs",
+                    f"{size} is {number} in {first} and {x.shape[axis]} in {owner}",
+                    "give the axes two names, or pass other examples",
+                )
+
+
+def names_of_axes(axes: Sequence[str | Dim | None]) -> dict[int, Dim]:
+    """Return the sizes that leading axes are named by. Raises: OptionError for a name that is none"""
     if isinstance(axes, str):
         raise OptionError(
             "the names of symbolic axes must be a tuple", f"they are {axes!r}", f'write ("{axes}",)'
         )
-    for name in filter(None, axes):
-        Dim(name)  # raises an error unless it is an identifier
-    return {axis: name for axis, name in enumerate(axes) if name is not None}
+    sizes = [Dim(name) if isinstance(name, str) else name for name in axes]
+    return {axis: size for axis, size in enumerate(sizes) if size is not None}
 
 
-def _enlarged(x: Any, axes: Mapping[int, str]) -> Any:
+def _enlarged(x: Any, axes: Mapping[int, Dim]) -> Any:
     """Repeat an example along symbolic axes of size 1, which torch.export would take for fixed."""
     for axis in axes:
         x = x.repeat_interleave(2, axis) if x.shape[axis] == 1 else x
     return x
 
 
-def _fixed(name: str, size: int, graph: Any) -> UnsupportedOp:
+def _fixed(name: Dim, size: int, graph: Any) -> UnsupportedOp:
     """Return the error for an axis that the module fixes, with the operation that takes its size.
 
     Recurrent layers, which torch.export unrolls to find their types, fix the length of a sequence.

@@ -14,9 +14,11 @@ from catgrad.errors import OptionError
 from catgrad.frontends.torch.axes import Dynamic
 from catgrad.frontends.torch.criteria import criterion, described
 from catgrad.frontends.torch.differences import Replay
+from catgrad.frontends.torch.export import argument_names
 from catgrad.frontends.torch.imported import Imported, from_torch
 from catgrad.frontends.torch.optimisers import continued
 from catgrad.frontends.torch.replay import replay
+from catgrad.frontends.torch.targets import split_dynamic, target_types
 from catgrad.learn.compile import emit
 from catgrad.learn.learner import Learner
 from catgrad.learn.task import Task
@@ -108,9 +110,9 @@ def compile_module(
     is that of the learning rate, or several; it makes one step for each step of the learner. `loss` is one of
     `catgrad.losses`, a loss module of PyTorch, or a function of tensors (outputs…, targets…); `targets` are
     examples of its targets where they are neither like the outputs nor numbers of classes. The first axis of
-    all inputs is symbolic, so that any batch can be trained on; `dynamic` names more, or `()` fixes all, for
-    targets that need it. `train=False` imports evaluation mode. Parameters whose names match none of
-    `trainable`, patterns as in a shell, are constants. `options` are those of the target.
+    all inputs is symbolic, so that any batch can be trained on; `dynamic` names more, those of `targets` too,
+    or `()` fixes all, for targets that need it. `train=False` imports evaluation mode. Parameters whose names
+    match none of `trainable`, patterns as in a shell, are constants. `options` are those of the target.
 
         learner = compile_module(net, x, torch.optim.AdamW(net.parameters(), 1e-3), nn.CrossEntropyLoss())
         loss = learner.step(x, labels)
@@ -188,10 +190,11 @@ def module_task(
     Raises: as `compile_module`
     """
     inputs = example_inputs if isinstance(example_inputs, (tuple, list)) else (example_inputs,)
+    dynamic, of_targets = split_dynamic(dynamic, argument_names(module, len(inputs)))
     imported = from_torch(module, *inputs, name=name, train=train, dynamic=dynamic, trainable=trainable)
     optimiser, state = continued(optimizer, scheduler, module, imported.parameters)
-    examples = targets if targets is None or isinstance(targets, (tuple, list)) else (targets,)
-    function, labels = criterion(loss, tuple(imported.model.target.table), examples)
+    types = target_types(imported, inputs, targets, of_targets)
+    function, labels = criterion(loss, tuple(imported.model.target.table), types)
     return imported, imported.task(optimiser, function, labels), state
 
 

@@ -15,6 +15,7 @@ from catgrad.frontends.torch.operands import axes_of, dtype_from, spread
 from catgrad.frontends.torch.parts import concat, every, pad, split
 from catgrad.frontends.torch.reductions import log_softmax, softmax
 from catgrad.frontends.torch.registry import REGISTRY, composite
+from catgrad.frontends.torch.scalars import as_vector
 from catgrad.frontends.torch.shapes import view
 from catgrad.frontends.torch.statistics import norm
 from catgrad.terms.structural import Constant
@@ -63,6 +64,7 @@ _new("zeros", 0)
 @composite("flatten.using_ints")
 def flatten(x: Any, start: int = 0, end: int = -1) -> Any:
     """Merge the axes from start to end."""
+    x = as_vector(x)
     first, last = axes_of(x, [start, end])
     return ops.reshape(x, *x.shape[:first], product(x.shape[first : last + 1]), *x.shape[last + 1 :])
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
 from catgrad.dims import Dim
-from catgrad.errors import OptionError
+from catgrad.errors import OptionError, UnsupportedOp
 from catgrad.frontends.torch.imported import from_torch
-from catgrad.frontends.torch.operands import dtype_from
+from catgrad.frontends.torch.targets import Types
 from catgrad.frontends.torch.tensors import example, example_sizes
 from catgrad.learn.checks import Loss
 from catgrad.types import Dtype, NdArrayType
@@ -23,28 +22,41 @@ THEIRS = {
 }  # fmt: skip
 """Losses of catgrad, and the functions of torch.nn.functional with their numbers."""
 
-Types = tuple[NdArrayType, ...]
 
-
-def criterion(loss: Any, outputs: Types, targets: Sequence[Any] | None) -> tuple[Loss, Types]:
+def criterion(loss: Any, outputs: Types, targets: Types | None) -> tuple[Loss, Types]:
     """Return a loss as a function on variables, and the types of its targets.
 
-    `targets` are examples; without them, targets have the types of the outputs, or are numbers of classes.
+    Without `targets`, these have the types of the outputs, or are numbers of classes: whichever a function of
+    tensors takes.
 
     Raises: OptionError for a value that is no loss, or a loss module with parameters; as `from_torch`
     """
-    labels = _labels(loss, outputs, targets)
+    choices = [targets] if targets is not None else _choices(loss, outputs)
     if _is_ours(loss):
-        return loss, labels
-    import torch
-
+        return loss, choices[0]
     if not callable(loss):
         raise OptionError("a loss must be a function or a module", f"it is {loss!r}", "pass nn.MSELoss()")
+    refusals = []
+    for labels in choices:
+        try:
+            return _imported(loss, outputs, labels), labels
+        except UnsupportedOp as error:
+            refusals.append(error)
+    refusal = refusals[0]
+    if targets is None:
+        refusal.do = "pass examples of its targets, compile_module(..., targets=(y,))"
+    raise refusal
+
+
+def _imported(loss: Any, outputs: Types, labels: Types) -> Loss:
+    """Import a function of tensors of these types."""
+    import torch
+
     wrapped = _Applied.of(torch, loss)
     types = (*outputs, *labels)
     sizes = example_sizes(types)
     examples = [example(type, sizes) for type in types]
-    dynamic = {f"arrays_{k}": [_symbol(size) for size in type.shape] for k, type in enumerate(types)}
+    dynamic = {f"arrays_{k}": [_symbolic(size) for size in type.shape] for k, type in enumerate(types)}
     imported = from_torch(wrapped, *examples, train=True, dynamic=dynamic)
     if imported.parameters:
         raise OptionError(
@@ -56,7 +68,7 @@ def criterion(loss: Any, outputs: Types, targets: Sequence[Any] | None) -> tuple
     def compute(*arrays: Any) -> Any:
         return imported.model.apply(*arrays)[0]
 
-    return compute, labels
+    return compute
 
 
 class _Applied:
@@ -121,28 +133,26 @@ def _is_ours(loss: Any) -> bool:
     return str(getattr(_function(loss), "__module__", "")).split(".")[0] == "catgrad"
 
 
-def _labels(loss: Any, outputs: Types, targets: Sequence[Any] | None) -> Types:
-    if targets is not None:
-        return tuple(_type_like(t, outputs) for t in targets)
+def _choices(loss: Any, outputs: Types) -> list[Types]:
+    """Return the types that targets may have, the likeliest first."""
     function = _function(loss)
     name = getattr(function, "__name__", type(function).__name__)
-    if name not in OF_CLASSES:
-        return outputs
-    # The axis of classes is the last of an array here, and the second of a tensor.
-    return tuple(_of_classes(y.shape, y.rank - 1 if _is_ours(loss) else min(y.rank - 1, 1)) for y in outputs)
+    if _is_ours(loss):  # the axis of classes is the last of an array here, and the second of a tensor
+        return [_of_classes(outputs, -1) if name in OF_CLASSES else outputs]
+    second = _of_classes(outputs, 1)
+    if name in OF_CLASSES:
+        return [second]
+    return list(dict.fromkeys([outputs, second, _of_classes(outputs, -1)]))
 
 
-def _of_classes(shape: tuple[Any, ...], axis: int) -> NdArrayType:
-    """Return the type of numbers of classes, whose scores are along this axis of an output."""
-    return NdArrayType((*shape[: max(axis, 0)], *shape[axis + 1 :]), Dtype.int64)
+def _of_classes(outputs: Types, axis: int) -> Types:
+    """Return the types of numbers of classes, with scores along this axis of the outputs, or the last."""
+    places = [range(y.rank)[axis if axis < y.rank else -1] if y.rank else 0 for y in outputs]
+    return tuple(
+        NdArrayType((*y.shape[:place], *y.shape[place + 1 :]), Dtype.int64)
+        for y, place in zip(outputs, places, strict=True)
+    )
 
 
-def _type_like(target: Any, outputs: Types) -> NdArrayType:
-    """Return the type of a target, whose first axis is the batch if that of the first output is."""
-    batch = outputs[0].shape[:1]
-    shape = tuple(target.shape)
-    return NdArrayType((*batch, *shape[1:]) if shape else (), dtype_from(target.dtype))
-
-
-def _symbol(size: Any) -> str | None:
-    return str(size) if isinstance(size, Dim) and size == Dim(min(size.symbols)) else None
+def _symbolic(size: Any) -> Dim | None:
+    return size if isinstance(size, Dim) else None

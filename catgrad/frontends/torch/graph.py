@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from catgrad.dims import Size
-from catgrad.errors import CatgradError, UnsupportedOp
+from catgrad.errors import CatgradError, ShapeError, UnsupportedOp
+from catgrad.frontends.torch.axes import FIX
 from catgrad.frontends.torch.operands import type_of_parts
 from catgrad.frontends.torch.pairs import Pair, is_complex, reads_complex
 from catgrad.frontends.torch.registry import CONTIGUOUS, DO, RANDOM, require, translation
@@ -81,6 +82,8 @@ class Walk:
             return REFUSED
 
     def _refuse(self, node: Any, error: CatgradError) -> None:
+        if isinstance(error, ShapeError) and _has_symbolic_sizes(node):
+            error.do = FIX  # torch.export has checked the shapes, but for symbolic sizes
         self.refusals.append(error.about(str(node.target), place(node)))
 
     def _raise_refusals(self) -> None:
@@ -181,6 +184,15 @@ class Walk:
             return self.constant(name, value)
         real, imag = value.real.clone(), value.imag.clone()
         return Pair(self.constant(f"{name}.real", real), self.constant(f"{name}.imag", imag))
+
+
+def _has_symbolic_sizes(node: Any) -> bool:
+    import torch
+
+    values = torch.utils._pytree.tree_leaves([n.meta.get("val") for n in (node, *node.all_input_nodes)])
+    return any(
+        isinstance(size, torch.SymInt) for value in values for size in getattr(value, "shape", [value])
+    )
 
 
 def _computed(node: Any, values: dict[Any, Any]) -> Any:

@@ -10,6 +10,7 @@ from catgrad import ops
 from catgrad.dims import Size
 from catgrad.frontends.torch.operands import at, axes_of, common_shape, spread
 from catgrad.frontends.torch.registry import aten, require
+from catgrad.frontends.torch.scalars import takes_scalars
 from catgrad.terms.structural import stop_gradient
 from catgrad.types import Dtype
 
@@ -33,12 +34,14 @@ def embedding(
 
 
 @aten("index_select.default")
+@takes_scalars()
 def index_select(x: Any, dim: int, index: Any) -> Any:
     """Select the slices of x at these indices along an axis."""
     return ops.take(x, index, dim)
 
 
 @aten("gather.default")
+@takes_scalars(like=2)
 def gather(x: Any, dim: int, index: Any, sparse_grad: bool = False) -> Any:
     """Gather the elements of x at these indices along an axis; other indices are unchanged."""
     (axis,) = axes_of(x, dim)
@@ -80,12 +83,14 @@ def number_of_place(x: Any, indices: list[Any]) -> Any:
 
 
 @aten("max.dim")
+@takes_scalars()
 def greatest(x: Any, dim: int, keepdim: bool = False) -> Any:
     """Maxima along an axis and their indices; the gradient goes to the first."""
     return _at_place(x, ops.argmax(x, dim), dim, keepdim)
 
 
 @aten("min.dim")
+@takes_scalars()
 def least(x: Any, dim: int, keepdim: bool = False) -> Any:
     """Minima along an axis and their indices; the gradient goes to the first."""
     return _at_place(x, ops.argmin(x, dim), dim, keepdim)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from catgrad import ops
-from catgrad.frontends.torch.operands import common_shape, spread, together
+from catgrad.frontends.torch.operands import at, common_shape, spread, together
 from catgrad.frontends.torch.registry import aten
+from catgrad.frontends.torch.scalars import takes_scalars
 from catgrad.terms.structural import Constant, zeros_like
 
 
@@ -94,6 +95,7 @@ def negative_log_likelihood(
 
 
 @aten("multilabel_margin_loss_forward.default")
+@takes_scalars(like=1)
 def multilabel_margin(x: Any, target: Any, reduction: int) -> tuple[Any, Any]:
     """Multilabel margin: Σⱼ Σᵢ max(0, 1 - x[tⱼ] + x[i]) / C, for labels tⱼ and classes i that are none.
 
@@ -112,6 +114,6 @@ def multilabel_margin(x: Any, target: Any, reduction: int) -> tuple[Any, Any]:
     same = ops.broadcast(labels, shape, [2]) == ops.broadcast(ops.iota(classes, integer), shape, [0, 1])
     is_label = ops.any(listed & same, 1)
     counts = listed & ~ops.broadcast(is_label, shape, [1])
-    margins = ops.relu(1 - own + ops.broadcast(x, shape, [1])) / classes
+    margins = ops.relu(1 - own + ops.broadcast(x, shape, [1])) / at(classes, shape, x.dtype)
     loss = ops.sum(ops.select(counts, margins, zeros_like(margins)), [1, 2])
     return reduced(loss, reduction), ops.cast(is_label, x.dtype)

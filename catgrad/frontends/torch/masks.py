@@ -7,7 +7,7 @@ from typing import Any
 
 from catgrad import ops
 from catgrad.frontends.torch.comparisons import truth
-from catgrad.frontends.torch.operands import together
+from catgrad.frontends.torch.operands import at, together
 from catgrad.frontends.torch.registry import CONTIGUOUS, aten
 from catgrad.terms.structural import Constant, zeros_like
 from catgrad.terms.var import Var
@@ -51,7 +51,8 @@ def is_in(elements: Any, tests: Any, assume_unique: bool = False, invert: bool =
 def take(x: Any, index: Any) -> Any:
     """Take elements by their number, row by row."""
     count = prod(x.shape)
-    return ops.gather(ops.reshape(x, -1), ops.select(index < 0, index + count, index))
+    from_end = index + at(count, index.shape, index.dtype)
+    return ops.gather(ops.reshape(x, -1), ops.select(index < 0, from_end, index))
 
 
 @aten("as_strided.default")

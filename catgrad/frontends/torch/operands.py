@@ -106,10 +106,10 @@ def as_floating(x: Any) -> Any:
 
 
 def axes_of(x: Any, dims: Any) -> tuple[int, ...]:
-    """Return non-negative axes, in the given order; None or an empty list means all."""
-    if dims is None or dims == []:
+    """Return non-negative axes, in the given order; None or an empty list means all. A scalar has none."""
+    if dims is None or dims == [] or not x.type.rank:
         return tuple(range(x.type.rank))
-    return tuple(axis % max(x.type.rank, 1) for axis in ([dims] if isinstance(dims, int) else dims))
+    return tuple(axis % x.type.rank for axis in ([dims] if isinstance(dims, int) else dims))
 
 
 def moved(x: Any, axis: int, place: int) -> Any:

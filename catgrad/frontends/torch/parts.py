@@ -7,12 +7,9 @@ from typing import Any
 
 from catgrad import ops
 from catgrad.dims import Dim, Size
-from catgrad.frontends.torch.indexing import index_select
 from catgrad.frontends.torch.operands import at, axes_of, common_dtype
 from catgrad.frontends.torch.registry import aten, require
-from catgrad.ops.shape import Shape
 from catgrad.terms.structural import Constant
-from catgrad.types import Dtype
 
 
 @aten("cat.default")
@@ -42,7 +39,7 @@ def every(x: Any, dim: int = 0, start: int | None = None, end: int | None = None
     """Slice: every step-th element along an axis from start to end."""
     (axis,) = axes_of(x, dim)
     begin, stop = _bounds(x.shape[axis], start, end)
-    block = _along(x, axis, begin, stop - begin)
+    block = along(x, axis, begin, stop - begin)
     return block if step == 1 else _first_of_groups(block, axis, step)
 
 
@@ -50,7 +47,7 @@ def every(x: Any, dim: int = 0, start: int | None = None, end: int | None = None
 def select(x: Any, dim: int, index: int) -> Any:
     """Select one element along an axis, which is removed."""
     (axis,) = axes_of(x, dim)
-    return ops.squeeze(_along(x, axis, _place(x.shape[axis], index), 1), axis)
+    return ops.squeeze(along(x, axis, place_of(x.shape[axis], index), 1), axis)
 
 
 @aten("unbind.int")
@@ -67,8 +64,8 @@ def with_slice(
     require(step == 1, "a slice that is assigned to must have step 1", f"it has {step}", "use torch.where")
     (axis,) = axes_of(x, dim)
     first, last = _bounds(x.shape[axis], start, end)
-    before = _along(x, axis, 0, first)
-    after = _along(x, axis, last, x.shape[axis] - last)
+    before = along(x, axis, 0, first)
+    after = along(x, axis, last, x.shape[axis] - last)
     return ops.concat([before, ops.cast(part, x.dtype), after], axis)
 
 
@@ -76,7 +73,7 @@ def with_slice(
 def with_element(x: Any, part: Any, dim: int, index: int) -> Any:
     """Replace one element of x along an axis by a part."""
     (axis,) = axes_of(x, dim)
-    place = _place(x.shape[axis], index)
+    place = place_of(x.shape[axis], index)
     return with_slice(x, ops.expand_dims(part, axis), axis, place, place + 1)
 
 
@@ -87,14 +84,16 @@ def copy(x: Any, other: Any, non_blocking: bool = False) -> Any:
 
 
 @aten("constant_pad_nd.default")
-def pad(x: Any, margins: list[int], value: float = 0) -> Any:
+def pad(x: Any, margins: list[Size], value: float = 0) -> Any:
     """Pad x with a number; margins of the last axis come first, and negative ones crop."""
     pairs = list(zip(margins[::2], margins[1::2], strict=True))[::-1]
-    for axis, (before, after) in enumerate(pairs, x.type.rank - len(pairs)):
-        cut = [max(0, -before), max(0, -after)]
-        x = _along(x, axis, cut[0], x.shape[axis] - sum(cut))
-        ends = [_filled(x, axis, max(0, margin), value) for margin in (before, after)]
-        x = ops.concat([*ends[:1], x, *ends[1:]], axis) if before > 0 or after > 0 else x
+    for axis, pair in enumerate(pairs, x.type.rank - len(pairs)):
+        # A symbolic margin is at least 0, which is checked when the program runs.
+        cut = [0 if isinstance(margin, Dim) else max(0, -margin) for margin in pair]
+        added = [margin if isinstance(margin, Dim) else max(0, margin) for margin in pair]
+        x = along(x, axis, cut[0], x.shape[axis] - sum(cut))
+        ends = [_filled(x, axis, margin, value) for margin in added]
+        x = ops.concat([*ends[:1], x, *ends[1:]], axis) if added != [0, 0] else x
     return x
 
 
@@ -106,28 +105,21 @@ def _bounds(length: Size, start: Size | None, end: Size | None) -> tuple[Size, S
     if isinstance(length, int) and not isinstance(start, Dim) and not isinstance(end, Dim):
         begin, stop, _ = slice(start, end).indices(length)
         return begin, max(begin, stop)
-    first = 0 if start is None else _place(length, start)
-    return first, length if end is None or end == sys.maxsize else _place(length, end)
+    first = 0 if start is None else place_of(length, start)
+    return first, length if end is None or end == sys.maxsize else place_of(length, end)
 
 
-def _place(length: Size, index: Size) -> Size:
+def place_of(length: Size, index: Size) -> Size:
     """Return an index that may count from the end as one from the beginning."""
     return length + index if isinstance(index, int) and index < 0 else index
 
 
-def _along(x: Any, axis: int, start: Size, size: Size) -> Any:
-    """Slice a block along one axis; one with symbolic bounds is gathered."""
+def along(x: Any, axis: int, start: Size, size: Size) -> Any:
+    """Slice a block along one axis."""
     if start == 0 and size == x.shape[axis]:
         return x
-    if isinstance(start, int) and isinstance(size, int) and isinstance(x.shape[axis], int):
-        starts = [start if k == axis else 0 for k in range(x.type.rank)]
-        return ops.slice(x, starts, (*x.shape[:axis], size, *x.shape[axis + 1 :]))
-    places = ops.iota(size)
-    return index_select(x, axis, places if start == 0 else places + _number(start, places.shape))
-
-
-def _number(size: Size, shape: Shape) -> Any:
-    return ops.broadcast(ops.number_of(size, Dtype.int64), shape)
+    starts = [start if k == axis else 0 for k in range(x.type.rank)]
+    return ops.slice(x, starts, (*x.shape[:axis], size, *x.shape[axis + 1 :]))
 
 
 def _first_of_groups(x: Any, axis: int, step: int) -> Any:
@@ -137,8 +129,8 @@ def _first_of_groups(x: Any, axis: int, step: int) -> Any:
     filled = ops.pad(x, [(0, missing if k == axis else 0) for k in range(x.type.rank)])
     lead, rest = x.shape[:axis], x.shape[axis + 1 :]
     grouped = ops.reshape(filled, *lead, groups, step, *rest)
-    return ops.squeeze(_along(grouped, axis + 1, 0, 1), axis + 1)
+    return ops.squeeze(along(grouped, axis + 1, 0, 1), axis + 1)
 
 
-def _filled(x: Any, axis: int, size: int, value: float) -> Any:
+def _filled(x: Any, axis: int, size: Size, value: float) -> Any:
     return Constant(x.type.with_shape((*x.shape[:axis], size, *x.shape[axis + 1 :])), value)()

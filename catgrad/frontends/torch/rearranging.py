@@ -6,15 +6,12 @@ from math import prod
 from typing import Any
 
 from catgrad import ops
+from catgrad.dims import Dim
 from catgrad.frontends.torch.images import Numbers, each
-from catgrad.frontends.torch.operands import axes_of, spread
+from catgrad.frontends.torch.operands import at, axes_of, spread
+from catgrad.frontends.torch.parts import along, place_of
 from catgrad.frontends.torch.registry import aten
 from catgrad.ops.window import Fold
-
-
-def _part(x: Any, axis: int, start: int, size: int) -> Any:
-    starts = [start if k == axis else 0 for k in range(x.type.rank)]
-    return ops.slice(x, starts, (*x.shape[:axis], size, *x.shape[axis + 1 :]))
 
 
 @aten("roll.default")
@@ -25,10 +22,18 @@ def roll(x: Any, shifts: Numbers, dims: Numbers = ()) -> Any:
         return ops.reshape(roll(ops.reshape(x, -1), counts, [0]), *x.shape)
     for axis, shift in zip(axes, counts, strict=True):
         size = x.shape[axis]
-        cut = -shift % size if size else 0
-        if cut:
-            x = ops.concat([_part(x, axis, cut, size - cut), _part(x, axis, 0, cut)], axis)
+        cut = -shift % size if size and isinstance(size, int) else 0
+        if isinstance(size, Dim):
+            x = ops.take(x, _shifted(size, shift), axis)
+        elif cut:
+            x = ops.concat([along(x, axis, cut, size - cut), along(x, axis, 0, cut)], axis)
     return x
+
+
+def _shifted(size: Dim, shift: int) -> Any:
+    """Return the places that the elements of a symbolic axis are read from: (i - shift) mod size."""
+    places = ops.iota(size)
+    return (places - shift) % at(size, places.shape, places.dtype)
 
 
 @aten("rot90.default")
@@ -135,7 +140,7 @@ def _padded(x: Any, margins: list[int], ends: Any) -> Any:
     for k, (before, after) in enumerate(zip(margins[::2], margins[1::2], strict=True)):
         axis = x.type.rank - 1 - k
         cut = [max(0, -before), max(0, -after)]
-        x = _part(x, axis, cut[0], x.shape[axis] - sum(cut)) if any(cut) else x
+        x = along(x, axis, cut[0], x.shape[axis] - sum(cut)) if any(cut) else x
         first, last = ends(x, axis, max(0, before), max(0, after))
         x = ops.concat([*([first] if before > 0 else []), x, *([last] if after > 0 else [])], axis)
     return x
@@ -146,8 +151,8 @@ def reflection_pad(x: Any, padding: list[int]) -> Any:
     """Pad with the elements next to the ends, in reversed order."""
 
     def ends(x: Any, axis: int, before: int, after: int) -> Any:
-        first = _part(x, axis, 1, before)
-        last = _part(x, axis, x.shape[axis] - 1 - after, after)
+        first = along(x, axis, 1, before)
+        last = along(x, axis, x.shape[axis] - 1 - after, after)
         return ops.flip(first, axis), ops.flip(last, axis)
 
     return _padded(x, padding, ends)
@@ -159,7 +164,7 @@ def replication_pad(x: Any, padding: list[int]) -> Any:
 
     def ends(x: Any, axis: int, before: int, after: int) -> Any:
         return tuple(
-            _copies(_part(x, axis, start, 1), axis, count)
+            _copies(along(x, axis, start, 1), axis, count)
             for start, count in ((0, before), (x.shape[axis] - 1, after))
         )
 
@@ -175,13 +180,13 @@ def _copies(x: Any, axis: int, count: int) -> Any:
 def narrow(x: Any, dim: int, start: int, length: int) -> Any:
     """Slice a block along one axis."""
     (axis,) = axes_of(x, dim)
-    return _part(x, axis, start % x.shape[axis] if start < 0 else start, length)
+    return along(x, axis, place_of(x.shape[axis], start), length)
 
 
 @aten("repeat_interleave.self_int")
 def repeat_each(x: Any, repeats: int, dim: int | None = None, output_size: int | None = None) -> Any:
     """Repeat each element along an axis."""
-    x, axis = (ops.reshape(x, -1), 0) if dim is None else (x, axes_of(x, dim)[0])
+    x, axis = (ops.reshape(x, -1), 0) if dim is None or not x.type.rank else (x, axes_of(x, dim)[0])
     copies = ops.broadcast(x, (*x.shape[: axis + 1], repeats, *x.shape[axis + 1 :]), [axis + 1])
     return ops.reshape(copies, *x.shape[:axis], x.shape[axis] * repeats, *x.shape[axis + 1 :])
 

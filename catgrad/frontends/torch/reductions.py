@@ -10,6 +10,7 @@ from catgrad import ops
 from catgrad.frontends.torch.comparisons import truth
 from catgrad.frontends.torch.operands import as_floating, axes_of, dtype_from
 from catgrad.frontends.torch.registry import aten
+from catgrad.frontends.torch.scalars import takes_scalars
 from catgrad.types import Dtype
 
 
@@ -73,6 +74,7 @@ def place_of_least(x: Any, dim: int | None = None, keepdim: bool = False) -> Any
 
 
 @aten("topk.default")
+@takes_scalars()
 def top_k(x: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
     """Return the k greatest, or least, elements along an axis in order, and their indices."""
     return ops.top_k(x, k, dim, largest)
@@ -108,12 +110,14 @@ def logsumexp(x: Any, dim: Any, keepdim: bool = False) -> Any:
 
 
 @aten("_softmax.default")
+@takes_scalars()
 def softmax(x: Any, dim: int, half_to_float: bool = False) -> Any:
     """Softmax: e^xᵢ / Σⱼ e^xⱼ along an axis."""
     return ops.softmax(ops.cast(x, Dtype.float32) if half_to_float else x, dim)
 
 
 @aten("_log_softmax.default")
+@takes_scalars()
 def log_softmax(x: Any, dim: int, half_to_float: bool = False) -> Any:
     """Log-softmax: xᵢ - ln Σⱼ e^xⱼ along an axis."""
     return ops.log_softmax(ops.cast(x, Dtype.float32) if half_to_float else x, dim)

@@ -11,6 +11,7 @@ from catgrad.frontends.torch.comparisons import truth
 from catgrad.frontends.torch.indexing import number_of_place
 from catgrad.frontends.torch.operands import at, axes_of, common_shape, moved, spread
 from catgrad.frontends.torch.registry import aten, require
+from catgrad.frontends.torch.scalars import takes_scalars
 from catgrad.terms.structural import Constant, zeros_like
 from catgrad.terms.var import Var
 from catgrad.types import Dtype
@@ -60,6 +61,7 @@ def _around(part: Any, x: Any, axis: int, change: Callable[[Any], Any]) -> Any:
 
 
 @aten("scatter.src", "scatter.value")
+@takes_scalars()
 def scatter(x: Any, dim: int, index: Any, source: Any) -> Any:
     """Replace the elements of x at these indices along an axis; of several, the last is kept."""
     (axis,) = axes_of(x, dim)
@@ -86,12 +88,14 @@ def _as_numbers(function: Callable[..., Any], *arrays: Any) -> Any:
 
 
 @aten("scatter_add.default")
+@takes_scalars()
 def scatter_add(x: Any, dim: int, index: Any, source: Any) -> Any:
     """Add elements to those of x at these indices along an axis."""
     return scatter_reduce(x, dim, index, source, "sum")
 
 
 @aten("scatter.reduce", "scatter.value_reduce")
+@takes_scalars()
 def scatter_with(x: Any, dim: int, index: Any, source: Any, reduce: str) -> Any:
     """Add elements to those of x at these indices along an axis, or multiply them."""
     values = source if isinstance(source, Var) else at(source, index.shape, x.dtype)
@@ -99,6 +103,7 @@ def scatter_with(x: Any, dim: int, index: Any, source: Any, reduce: str) -> Any:
 
 
 @aten("scatter_reduce.two")
+@takes_scalars()
 def scatter_reduce(x: Any, dim: int, index: Any, source: Any, reduce: str, include_self: bool = True) -> Any:
     """Reduce the elements of one index along an axis, and that of x: to a sum, mean, product or extremum."""
     (axis,) = axes_of(x, dim)
@@ -137,6 +142,7 @@ def _reduced(x: Any, index: Any, values: Any, axis: int, reduce: str, include_se
 
 
 @aten("index_add.default")
+@takes_scalars()
 def index_add(x: Any, dim: int, index: Any, source: Any, alpha: float = 1) -> Any:
     """Add slices to those of x at these indices along an axis: x + alpha · Σ source."""
     (axis,) = axes_of(x, dim)
@@ -145,6 +151,7 @@ def index_add(x: Any, dim: int, index: Any, source: Any, alpha: float = 1) -> An
 
 
 @aten("index_copy.default")
+@takes_scalars()
 def index_copy(x: Any, dim: int, index: Any, source: Any) -> Any:
     """Replace the slices of x at these indices along an axis; of several, the last is kept."""
     (axis,) = axes_of(x, dim)
@@ -154,6 +161,7 @@ def index_copy(x: Any, dim: int, index: Any, source: Any) -> Any:
 
 
 @aten("index_fill.int_Scalar", "index_fill.int_Tensor")
+@takes_scalars()
 def index_fill(x: Any, dim: int, index: Any, value: Any) -> Any:
     """Replace the slices of x at these indices along an axis by one number."""
     (axis,) = axes_of(x, dim)
@@ -164,6 +172,7 @@ def index_fill(x: Any, dim: int, index: Any, value: Any) -> Any:
 
 
 @aten("index_reduce.default")
+@takes_scalars()
 def index_reduce(x: Any, dim: int, index: Any, source: Any, reduce: str, include_self: bool = True) -> Any:
     """Reduce all slices of one index along an axis, and that of x, as scatter_reduce does."""
     (axis,) = axes_of(x, dim)

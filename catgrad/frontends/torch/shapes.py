@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from catgrad import ops
+from catgrad.dims import Dim
+from catgrad.frontends.torch.axes import FIX
 from catgrad.frontends.torch.operands import axes_of, spread
-from catgrad.frontends.torch.registry import aten
+from catgrad.frontends.torch.registry import aten, require
 
 
 @aten("view.default", "_unsafe_view.default")
@@ -23,8 +25,11 @@ def permute(x: Any, dims: list[int]) -> Any:
 
 @aten("squeeze.dims", "squeeze.dim")
 def squeeze(x: Any, dims: Any) -> Any:
-    """Remove those of these axes that have size 1."""
-    return ops.squeeze(x, [axis for axis in axes_of(x, dims) if x.shape[axis] == 1])
+    """Remove those of these axes that have size 1; one that is named must have a fixed size."""
+    axes = axes_of(x, dims)
+    free = next((x.shape[axis] for axis in axes if isinstance(x.shape[axis], Dim)), None)
+    require(free is None, "an axis that is squeezed must have a fixed size", f"it has the size {free}", FIX)
+    return ops.squeeze(x, [axis for axis in axes if x.shape[axis] == 1])
 
 
 aten("squeeze.default")(lambda x: ops.squeeze(x))
@@ -50,4 +55,4 @@ def repeat(x: Any, repeats: list[int]) -> Any:
 @aten("flip.default")
 def flip(x: Any, dims: list[int]) -> Any:
     """Reverse axes."""
-    return ops.flip(x, dims) if dims else x
+    return ops.flip(x, dims) if dims and x.type.rank else x

@@ -7,8 +7,10 @@ from math import inf
 from typing import Any
 
 from catgrad import ops
+from catgrad.dims import Size
 from catgrad.frontends.torch.operands import at, axes_of, promoted
 from catgrad.frontends.torch.registry import aten
+from catgrad.frontends.torch.scalars import takes_scalars
 from catgrad.terms.structural import Constant, zeros_like
 from catgrad.terms.var import Var
 from catgrad.types import Dtype, NdArrayType
@@ -53,13 +55,13 @@ def _element(x: Any, order: Any, place: Any, axis: int, keepdim: bool) -> tuple[
     return (value, index) if keepdim else (ops.squeeze(value, axis), ops.squeeze(index, axis))
 
 
-def _one(x: Any, axis: int, value: int) -> Any:
+def _one(x: Any, axis: int, value: Size) -> Any:
     """Return one index for each row along an axis."""
-    shape = (*x.shape[:axis], 1, *x.shape[axis + 1 :])
-    return Constant(NdArrayType(shape, Dtype.int64), value)()
+    return at(value, (*x.shape[:axis], 1, *x.shape[axis + 1 :]), Dtype.int64)
 
 
 @aten("kthvalue.default")
+@takes_scalars()
 def kth_value(x: Any, k: int, dim: int = -1, keepdim: bool = False) -> tuple[Any, Any]:
     """Return the k-th smallest element along an axis, counted from 1, and its index."""
     (axis,) = axes_of(x, dim)
@@ -67,18 +69,20 @@ def kth_value(x: Any, k: int, dim: int = -1, keepdim: bool = False) -> tuple[Any
 
 
 @aten("median.dim")
+@takes_scalars()
 def median(x: Any, dim: int, keepdim: bool = False) -> tuple[Any, Any]:
     """Return the lower median along an axis, and its index; NaN if an element is."""
     (axis,) = axes_of(x, dim)
-    place = _one(x, axis, (x.shape[axis] - 1) // 2)
+    last = _one(x, axis, x.shape[axis] - 1)
+    place = last // 2
     if x.dtype.is_floating:
-        has_nan = ops.expand_dims(ops.any(x != x, axis), axis)
-        last = _one(x, axis, x.shape[axis] - 1)  # a NaN is sorted to the end
+        has_nan = ops.expand_dims(ops.any(x != x, axis), axis)  # a NaN is sorted to the end
         place = ops.select(has_nan, last, place)
     return _element(x, ops.argsort(x, axis), place, axis, keepdim)
 
 
 @aten("nanmedian.dim")
+@takes_scalars()
 def median_of_numbers(x: Any, dim: int, keepdim: bool = False) -> tuple[Any, Any]:
     """Return the lower median of the elements along an axis that are not NaN, and its index."""
     (axis,) = axes_of(x, dim)

@@ -6,8 +6,9 @@ from math import inf, prod
 from typing import Any
 
 from catgrad import ops
+from catgrad.dims import Dim, Size
 from catgrad.frontends.torch.comparisons import truth
-from catgrad.frontends.torch.operands import axes_of, dtype_from
+from catgrad.frontends.torch.operands import at, axes_of, dtype_from
 from catgrad.frontends.torch.reductions import greatest, least, total, with_reduced_axes
 from catgrad.frontends.torch.registry import aten
 from catgrad.terms.structural import Constant, zeros_like
@@ -29,8 +30,15 @@ def mean_and_variance(
     count = prod(x.shape[axis] for axis in axes)
     mean = ops.mean(x, axes)
     squares = ops.sum(ops.square(x - ops.broadcast(mean, x.shape, axes)), axes)
-    y = squares / max(0, count - (1 if correction is None else correction))
+    y = squares / _divisor(count, 1 if correction is None else correction, squares)
     return with_reduced_axes(y, axes, keepdim), with_reduced_axes(mean, axes, keepdim)
+
+
+def _divisor(count: Size, correction: float, x: Any) -> Any:
+    """Return max(0, count - correction): a number, or of the type of x where the count is symbolic."""
+    if not isinstance(count, Dim):
+        return max(0, count - correction)
+    return ops.maximum(at(count, x.shape, x.dtype) - correction, zeros_like(x))
 
 
 @aten("std.correction")
