@@ -68,7 +68,5 @@ def _rows(x: Any, count: int) -> Any:
 
 def _moved(x: Any, by: int, value: float) -> Any:
     """Move rows to the right, and fill in a number."""
-    n, count = x.shape
-    by = min(by, count)
-    first = Constant(x.type.with_shape((n, by)), value)()
-    return concat([first, slice(x, (0, 0), (n, count - by))], 1)
+    first = Constant(x.type.with_shape((x.shape[0], by)), value)()
+    return slice(concat([first, x], 1), (0, 0), x.shape)

@@ -94,8 +94,10 @@ def differences(call, term, number, size):
 
 
 def resized(x, number, size):
-    """Repeat or drop elements, in their order, along the axes with a number of elements."""
+    """Repeat or drop elements, in their order, along axes of a size, and make repeated ones unequal."""
     for axis, n in enumerate(x.shape):
         if n == number:
             x = x.index_select(axis, torch.arange(size) * n // size)
+            steps = torch.arange(size).reshape(-1, *[1] * (x.ndim - 1 - axis))
+            x = x + steps / 1000 if size > n and x.is_floating_point() else x
     return x
