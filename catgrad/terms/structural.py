@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from catgrad.dims import Size, numbers
+from catgrad.dims import Dim, Size, numbers
 from catgrad.errors import DtypeError
 from catgrad.naming import require_dotted
 from catgrad.terms.op import NOTHING, Examples, Op, Types, same
@@ -78,7 +78,9 @@ class Constant(Op):
     saves = NOTHING
 
     def __post_init__(self) -> None:
-        stored = _stored(self.value, self.array_type.dtype)
+        # A symbolic size is no number, which its conversion says.
+        value = int(self.value) if isinstance(self.value, Dim) else self.value
+        stored = _stored(value, self.array_type.dtype)
         if stored is None:
             raise DtypeError(
                 f"a number must fit the dtype {self.array_type.dtype.name}",

@@ -6,6 +6,7 @@ from math import inf
 from typing import Any
 
 from catgrad import ops
+from catgrad.frontends.torch.operands import at
 from catgrad.frontends.torch.registry import SHAPES, aten
 from catgrad.ops.ctc import ctc_loss
 from catgrad.terms.structural import Constant, zeros_like
@@ -27,7 +28,7 @@ def _labels(targets: Any, lengths: Any, longest: int) -> Any:
     n, total = lengths.shape[0], targets.shape[0]
     start = ops.cumsum(lengths, 0) - lengths
     place = ops.broadcast(start, (n, longest), [1]) + ops.broadcast(ops.iota(longest), (n, longest))
-    last = Constant(place.type, total - 1)()
+    last = at(total - 1, place.shape, place.dtype)
     return ops.cast(ops.gather(targets, ops.select(place > last, last, place)), Dtype.int64)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from catgrad import ops
 from catgrad.frontends.torch.registry import aten
 from catgrad.ops.contract import Contract
-from catgrad.terms.structural import zeros_like
+from catgrad.terms.structural import Constant, zeros_like
 
 Filter = Callable[[Any], Any]
 """Weights of elements by their distances, in units of the filter's width."""
@@ -36,7 +36,8 @@ def _filtered(x: Any, axis: int, count: int, step: float, weigh: Filter) -> Any:
     centres = ops.broadcast((ops.iota(count, x.dtype) + 0.5) * step, shape, [1])
     elements = ops.broadcast(ops.iota(size, x.dtype) + 0.5, shape, [0])
     weights = weigh(ops.absolute(elements - centres) / max(step, 1.0))
-    weights = weights / ops.broadcast(ops.sum(weights, 1), shape, [1])
+    total = ops.broadcast(ops.sum(weights, 1), shape, [1])
+    weights = weights / ops.select(total == 0, Constant(total.type, 1)(), total)
     return Contract(axes, (k, axis), (*axes[:axis], k, *axes[axis + 1 :]))(x, weights)
 
 

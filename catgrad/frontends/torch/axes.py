@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from catgrad.dims import Dim, Size, exact_quotient, product
+from catgrad.dims import Dim, Size, coefficients, exact_quotient, product
 from catgrad.errors import OptionError, ShapeError, UnsupportedOp
 
 Dynamic = Sequence[str | Dim | None] | Mapping[str, Sequence[str | Dim | None]]
@@ -88,28 +88,33 @@ class Axes:
             for part in relation.args:
                 yield from self._bounds(part, place)
             return
-        strict = isinstance(relation, (sympy.StrictGreaterThan, sympy.StrictLessThan))
-        if strict or isinstance(relation, (sympy.GreaterThan, sympy.LessThan)):
-            surplus = self._polynomial(relation.gts - relation.lts)
-            holds = isinstance(surplus, int) and surplus >= strict
-        else:
-            surplus, holds = 0, self._is_constant(relation)
+        surplus, least = self._surplus(relation)
         if isinstance(surplus, Dim):
-            yield surplus, int(strict)
-        elif not holds:
+            yield surplus, least
+        elif surplus < least:
             raise UnsupportedOp(
                 "a module must compute the same for all sizes of a symbolic axis",
                 f"{_line(place) or 'it'} needs {self._renamed(relation)}",
                 FIX,
             )
 
-    def _is_constant(self, relation: Any) -> bool:
-        """Return whether a relation of polynomials holds for all sizes."""
+    def _surplus(self, relation: Any) -> tuple[Size, int]:
+        """Return a size whose least value is what a relation states; (0, 1) if there is none."""
+        import sympy
+
+        strict = isinstance(relation, (sympy.StrictGreaterThan, sympy.StrictLessThan))
+        if strict or isinstance(relation, (sympy.GreaterThan, sympy.LessThan)):
+            return self._polynomial(relation.gts - relation.lts), int(strict)
         try:
             difference = _evaluated(relation.lhs - relation.rhs, self.sizes)
-        except (AttributeError, KeyError, ShapeError):
-            return False
-        return isinstance(difference, int) and bool(relation.func(difference, 0))
+        except (AttributeError, KeyError, ShapeError):  # not a relation of polynomials
+            return 0, 1
+        if isinstance(difference, int):
+            return int(bool(relation.func(difference, 0))), 1
+        signs = {coefficient > 0 for coefficient in coefficients(difference).values()}
+        if isinstance(relation, sympy.Ne) and len(signs) == 1:
+            return difference if True in signs else -difference, 1
+        return 0, 1
 
     def _is_about_ones(self, relation: Any) -> bool:
         """Return whether a guard only excludes broadcasting: symbolic axes do not broadcast in a term."""
