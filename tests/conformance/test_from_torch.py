@@ -24,14 +24,15 @@ from tests.conformance.torch_models import Function  # noqa: E402
 from tests.conformance.torch_modules import CASES, made  # noqa: E402
 from tests.conformance.torch_overloads import FAMILIES, full_name  # noqa: E402
 
-TESTED_IN_TRAINING = {name for name in RANDOM if REGISTRY[name].__module__.endswith("randomness")} | {
+DRAWS = ("randomness", "distributions")
+TESTED_IN_TRAINING = {name for name in RANDOM if REGISTRY[name].__module__.endswith(DRAWS)} | {
     "aten._native_batch_norm_legit_functional.default",
     "aten._assert_scalar.default",
     "aten.sym_constrain_range.default",
     "aten.sym_constrain_range_for_size.default",
     "aten.empty.memory_format",
 }
-"""Overloads of training mode and of symbolic sizes, which test_torch_training has."""
+"""Overloads of training mode and of symbolic sizes, which test_torch_training and test_torch_draws have."""
 
 TOLERANCE = {"CELU(alpha=0.6)": 1e-6, "Hardsigmoid()": 1e-6}
 """Operations whose reverse in PyTorch has single precision."""

@@ -250,6 +250,7 @@ LINALG = {
         {"args": (SQUARE, SIDES if left else SIDES.mT), "upper": upper, "left": left, "unitriangular": unit}
         for upper in (False, True) for left in (False, True) for unit in (False, True)
     ],
+    "linalg_matrix_exp": [(SQUARE,), (SQUARE[0] / 10,), (9 * (SQUARE - SQUARE.mT),), (0 * SQUARE,)],
     "triangular_solve": [(SIDES, SQUARE), (SIDES, SQUARE, False, True)],
     "cholesky_solve": [(SIDES, POSITIVE.tril()), (SIDES[0], POSITIVE[0].triu(), True)],
     "cholesky_inverse": [(POSITIVE.tril(),)],

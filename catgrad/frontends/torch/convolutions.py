@@ -6,7 +6,9 @@ from typing import Any
 
 from catgrad import ops
 from catgrad.frontends.torch.images import Numbers, batched, each
+from catgrad.frontends.torch.parts import pad
 from catgrad.frontends.torch.registry import aten
+from catgrad.ops.shape import Axes
 
 
 @aten("convolution.default")
@@ -27,9 +29,18 @@ def convolution(
 
     def convolved(x: Any) -> Any:
         if transposed:
-            y = ops.conv_transpose(x, weight, s, p, rest, groups, d)
+            y = _transposed(x, weight, s, p, rest, groups, d)
         else:
             y = ops.conv(x, weight, s, p, d, groups)
         return y if bias is None else y + ops.broadcast(bias, y.shape, (0, *range(2, y.type.rank)))
 
     return batched(convolved, x, spatial)
+
+
+def _transposed(x: Any, w: Any, s: Axes, p: Axes, rest: Axes, groups: int, d: Axes) -> Any:
+    """Transposed convolution; output padding of at least the stride is what less padding cuts at the end."""
+    if all(n < step for n, step in zip(rest, s, strict=True)):
+        return ops.conv_transpose(x, w, s, p, rest, groups, d)
+    whole = ops.conv_transpose(x, w, s, 0, 0, groups, d)
+    margins = [margin for n, cut in zip(rest, p, strict=True) for margin in (n - cut, -cut)]
+    return pad(whole, margins[::-1])

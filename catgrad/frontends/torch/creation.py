@@ -6,8 +6,8 @@ from math import ceil
 from typing import Any
 
 from catgrad import ops
-from catgrad.dims import Dim
-from catgrad.frontends.torch.operands import default_float, dtype_from
+from catgrad.dims import Dim, divided
+from catgrad.frontends.torch.operands import at, default_float, dtype_from
 from catgrad.frontends.torch.registry import aten, require
 from catgrad.terms.structural import Constant, stop_gradient
 from catgrad.types import Dtype, NdArrayType
@@ -61,17 +61,18 @@ def scalar_tensor(value: Any, dtype: Any = None) -> Any:
 @aten("arange.start_step")
 def arange(start: Any, end: Any, step: Any = 1, dtype: Any = None) -> Any:
     """Arithmetic sequence: start, start + step, … below end."""
-    is_symbolic = isinstance(start, Dim) or isinstance(end, Dim)
+    span = end - start
+    steps = divided(span, step) if isinstance(span, Dim) and isinstance(step, int) else None
     require(
-        not is_symbolic or (start == 0 and step == 1),
-        "a sequence of a symbolic length must count from 0 by 1",
+        not isinstance(span, Dim) or steps is not None,
+        "a sequence of a symbolic length must count in whole steps",
         f"it goes from {start} to {end} by {step}",
         "add to torch.arange(n) and multiply it",
     )
-    count = end if is_symbolic else max(0, ceil((end - start) / step))
+    count = max(0, ceil(span / step)) if steps is None else steps
     numbers = ops.iota(count, _dtype(dtype, *(n for n in (start, end, step) if not isinstance(n, Dim))))
     stretched = numbers if step == 1 else numbers * step
-    return stretched if start == 0 else stretched + start
+    return stretched if start == 0 else stretched + at(start, numbers.shape, numbers.dtype)
 
 
 @aten("eye.default", "eye.m")

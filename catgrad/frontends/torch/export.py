@@ -59,8 +59,10 @@ class Export:
         return each if is_plain else (*each[: len(names)], tuple(each[len(names) :]))
 
     def _export(self) -> Any:
+        from catgrad.frontends.torch.traceable import traceable  # it needs PyTorch
+
         _declare_shapes()
-        with _mode(self.module, self.train), refused(self.module), warnings.catch_warnings():
+        with _mode(self.module, self.train), refused(self.module), traceable(), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # warnings of PyTorch about its future
             try:
                 return self._torch.export.export(

@@ -23,6 +23,7 @@ from catgrad.frontends.torch import (  # noqa: F401  # each registers a family o
     creation,
     cumulative,
     diagonals,
+    distributions,
     elementwise,
     experts,
     fourier,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import factorial, nan
 from typing import Any
 
 from catgrad import ops
@@ -9,7 +10,13 @@ from catgrad.frontends.torch.operands import common_shape, spread
 from catgrad.frontends.torch.registry import aten
 from catgrad.ops.linalg import Cholesky, Determinant, LogDeterminant, Solve, SolveTriangular, inverse, matmul
 from catgrad.terms.structural import Constant
-from catgrad.types import Dtype
+from catgrad.types import Dtype, NdArrayType
+
+HALVINGS = 25
+"""The most halvings of a matrix before its exponential."""
+
+LAST = (-2, -1)
+"""The axes of matrices."""
 
 
 def _together(a: Any, b: Any, is_vector: bool = False) -> tuple[Any, Any]:
@@ -112,3 +119,49 @@ def determinant(a: Any) -> tuple[Any, None, None]:
 def log_determinant(a: Any) -> tuple[Any, Any, None, None]:
     """Sign and logarithm of the determinant."""
     return (*LogDeterminant()(a), None, None)
+
+
+@aten("linalg_matrix_exp.default")
+def matrix_exponential(a: Any) -> Any:
+    """Exponential of matrices, by scaling and squaring: the Taylor polynomial of A / 2ˢ, squared s times.
+
+    A norm beyond 2²⁴, with which not all digits of the scaled matrix would be right, gives NaN.
+    """
+    wide = ops.cast(a, a.dtype.wide)
+    count, scale = _halvings(ops.stop_gradient(wide))
+
+    def squared(y: Any, step: Any) -> tuple[Any, Any]:
+        is_due = ops.broadcast(step, count.shape, range(count.type.rank)) < count
+        return ops.select(ops.broadcast(is_due, y.shape, LAST), matmul(y, y), y), step + 1
+
+    first = _taylor(wide * ops.broadcast(scale, wide.shape, LAST))
+    y, _ = ops.repeat(squared, HALVINGS, first, Constant(NdArrayType((), count.dtype), 0)())
+    return ops.cast(y, a.dtype)
+
+
+def _halvings(a: Any) -> tuple[Any, Any]:
+    """Return how often to halve each matrix for a norm of at most ½, and the factor; NaN for too often."""
+    norm = ops.max(ops.sum(ops.absolute(a), -2))
+    bounds = ops.array([2.0 ** (k - 1) for k in range(HALVINGS + 1)], a.dtype)
+    table = (*norm.shape, HALVINGS + 1)
+    norms = ops.broadcast(norm, table, [-1])
+    is_above = norms > ops.broadcast(bounds, table, range(norm.type.rank))
+    count = ops.sum(ops.cast(is_above, Dtype.int64), -1)
+    factors = ops.array([*(2.0**-k for k in range(HALVINGS + 1)), nan], a.dtype)
+    return count, ops.gather(factors, count)
+
+
+def _taylor(a: Any) -> Any:
+    """Sum Aⁿ / n! for n < 16, in four groups of powers. Source: Paterson and Stockmeyer 1973, section 2"""
+    square = matmul(a, a)
+    powers = [_identity(a), a, square, matmul(square, a)]
+    fourth = matmul(square, square)
+
+    def group(first: int) -> Any:
+        one, *others = (power * (1 / factorial(first + k)) for k, power in enumerate(powers))
+        return sum(others, one)
+
+    total = group(12)
+    for first in (8, 4, 0):
+        total = matmul(total, fourth) + group(first)
+    return total

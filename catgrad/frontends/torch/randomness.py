@@ -49,7 +49,13 @@ def feature_dropout(x: Any, p: float, train: bool) -> Any:
 @aten("bernoulli.default", random=True)
 def bernoulli(p: Any) -> Any:
     """1 with the probability that each element is, else 0."""
-    return ops.cast(_uniform(p.shape, p.dtype) < p, p.dtype)
+    return ops.cast(uniform_noise(p.shape, p.dtype) < p, p.dtype)
+
+
+@aten("bernoulli.Tensor", random=True)
+def bernoulli_of(x: Any, p: Any) -> Any:
+    """1 with the probability that each element of p is, else 0, in the type of x."""
+    return ops.cast(uniform_noise(x.shape, p.dtype) < spread(p, x.shape), x.dtype)
 
 
 @aten("bernoulli.p", random=True)
@@ -61,25 +67,25 @@ def bernoulli_like(x: Any, p: float) -> Any:
 @aten("rand.default", random=True)
 def rand(size: list[Any], dtype: Any = None) -> Any:
     """Uniform numbers in [0, 1)."""
-    return _uniform(tuple(size), _dtype(dtype, 1.0))
+    return uniform_noise(tuple(size), _dtype(dtype, 1.0))
 
 
 @aten("rand_like.default", random=True)
 def rand_like(x: Any, dtype: Any = None) -> Any:
     """Uniform numbers in [0, 1), in the shape of x."""
-    return _uniform(x.shape, x.dtype if dtype is None else _dtype(dtype))
+    return uniform_noise(x.shape, x.dtype if dtype is None else _dtype(dtype))
 
 
 @aten("randn.default", random=True)
 def randn(size: list[Any], dtype: Any = None) -> Any:
     """Normal numbers of mean 0 and variance 1."""
-    return _normal(tuple(size), _dtype(dtype, 1.0))
+    return normal_noise(tuple(size), _dtype(dtype, 1.0))
 
 
 @aten("randn_like.default", random=True)
 def randn_like(x: Any, dtype: Any = None) -> Any:
     """Normal numbers of mean 0 and variance 1, in the shape of x."""
-    return _normal(x.shape, x.dtype if dtype is None else _dtype(dtype))
+    return normal_noise(x.shape, x.dtype if dtype is None else _dtype(dtype))
 
 
 @aten("empty.memory_format")
@@ -88,9 +94,11 @@ def empty(size: list[Any], dtype: Any = None) -> Any:
     return full(size, 0.0 if dtype is None else 0, dtype)
 
 
-def _uniform(shape: Shape, dtype: Dtype) -> Any:
+def uniform_noise(shape: Shape, dtype: Dtype) -> Any:
+    """Uniform numbers in [0, 1), of the stream of the operation."""
     return random_uniform(shape, stream_of(qualified("noise")), SEED(), DRAWS(), dtype)
 
 
-def _normal(shape: Shape, dtype: Dtype) -> Any:
+def normal_noise(shape: Shape, dtype: Dtype) -> Any:
+    """Normal numbers of mean 0 and variance 1, of the stream of the operation."""
     return random_normal(shape, stream_of(qualified("noise")), SEED(), DRAWS(), dtype)

@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 from catgrad import ops
 from catgrad.frontends.torch.contractions import linear
 from catgrad.frontends.torch.randomness import dropped
-from catgrad.frontends.torch.registry import aten, require
+from catgrad.frontends.torch.registry import RANDOM, REGISTRY, aten, require
 from catgrad.learn.layers.recurrent import gru_cell, lstm_cell
+from catgrad.terms.structural import zeros_like
 
 State = tuple[Any, ...]
 Cell = Callable[[Any, Callable[[Any], Any], State], tuple[State, Any]]
@@ -70,13 +71,63 @@ def _one_state(overload: str, cell: Cell) -> None:
         return _recurrent(cell, x, (first,), weights, layout)
 
 
-_one_state("gru.input", gru_cell)
-_one_state("rnn_tanh.input", _simple(ops.tanh))
-_one_state("rnn_relu.input", _simple(ops.relu))
+CELLS = {
+    "lstm": lstm_cell,
+    "gru": gru_cell,
+    "rnn_tanh": _simple(ops.tanh),
+    "rnn_relu": _simple(ops.relu),
+}
+"""Cells by the names of PyTorch's functions."""
+
+for _kind in ("gru", "rnn_tanh", "rnn_relu"):
+    _one_state(f"{_kind}.input", CELLS[_kind])
 
 
-def _recurrent(cell: Cell, x: Any, first: Sequence[Any], weights: Sequence[Any], layout: Layout) -> Any:
-    """Apply layers in sequence; x is [time, batch, features] inside."""
+def of_padded(
+    x: Any,
+    lengths: Any,
+    first: Sequence[Any],
+    weights: Sequence[Any],
+    kind: str,
+    has_biases: bool,
+    num_layers: int,
+    dropout: float,
+    train: bool,
+    bidirectional: bool,
+) -> list[Any]:
+    """Recurrent layers over sequences of these lengths: h at every time, 0 beyond, and the last states."""
+    times = x.shape[:2]
+    exists = ops.broadcast(ops.iota(times[0]), times, [1]) < ops.broadcast(lengths, times, [0])
+    layout = Layout(has_biases, num_layers, bidirectional, False, dropout if train else 0)
+    return list(_recurrent(_until_end(CELLS[kind]), x, first, weights, layout, exists))
+
+
+REGISTRY["catgrad.recurrent.default"] = of_padded
+RANDOM.add("catgrad.recurrent.default")
+
+
+def _until_end(cell: Cell) -> Cell:
+    """Keep the state of a sequence where it has no element, and give 0 in place of the row."""
+
+    def kept(row: Any, recurrent: Callable[[Any], Any], state: State) -> tuple[State, Any]:
+        gates, exists = row
+        new, h = cell(gates, recurrent, state)
+        own = ops.broadcast(exists, h.shape, [1])
+        held = tuple(ops.select(own, a, b) for a, b in zip(new, state, strict=True))
+        return held, ops.select(own, h, zeros_like(h))
+
+    return kept
+
+
+def _recurrent(
+    cell: Cell,
+    x: Any,
+    first: Sequence[Any],
+    weights: Sequence[Any],
+    layout: Layout,
+    exists: Any = None,
+) -> Any:
+    """Apply layers in sequence; x is [time, batch, features] inside, and `exists` [time, batch] if given."""
     directions, count = 1 + layout.bidirectional, 2 + 2 * layout.has_biases
     require(
         len(weights) == layout.layers * directions * count,
@@ -92,7 +143,8 @@ def _recurrent(cell: Cell, x: Any, first: Sequence[Any], weights: Sequence[Any],
         for backwards in range(directions):
             k = len(last)
             begin = tuple(ops.reshape(_part(s, k), *s.shape[1:]) for s in first)
-            end, hs = _one_direction(cell, x, begin, weights[k * count : (k + 1) * count], bool(backwards))
+            own = weights[k * count : (k + 1) * count]
+            end, hs = _one_direction(cell, x, begin, own, bool(backwards), exists)
             last.append(end)
             rows.append(hs)
         x = ops.concat(rows, -1)
@@ -101,14 +153,15 @@ def _recurrent(cell: Cell, x: Any, first: Sequence[Any], weights: Sequence[Any],
 
 
 def _one_direction(
-    cell: Cell, x: Any, begin: State, weights: Sequence[Any], backwards: bool
+    cell: Cell, x: Any, begin: State, weights: Sequence[Any], backwards: bool, exists: Any
 ) -> tuple[State, Any]:
     """Apply one layer in one direction; return the last state, and h at every time."""
     w, u, b, a = (*weights, None, None)[:4]
+    gates = linear(x, w, b)
     return ops.scan(
         lambda state, row: cell(row, lambda h: linear(h, u, a), state),
         begin,
-        linear(x, w, b),
+        gates if exists is None else (gates, exists),
         backwards=backwards,
     )
 

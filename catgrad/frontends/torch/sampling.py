@@ -8,7 +8,7 @@ from typing import Any
 from catgrad import ops
 from catgrad.frontends.torch.images import Numbers, each
 from catgrad.frontends.torch.parts import pad
-from catgrad.frontends.torch.registry import REGISTRY, aten
+from catgrad.frontends.torch.registry import REGISTRY, aten, require
 from catgrad.frontends.torch.sorting import search
 from catgrad.ops.grid import grid_sample
 from catgrad.terms.structural import Constant, zeros_like
@@ -74,6 +74,12 @@ def embedding_bag(
     padding_idx: int = -1,
 ) -> tuple[Any, None, None, None]:
     """Sum, mean or maximum of the rows of each bag, which begins at its offset; 0 of an empty bag."""
+    require(
+        not scale_grad_by_freq,
+        "gradients of an embedding must not be scaled by frequency",
+        "the bag has scale_grad_by_freq",
+        "leave it out",
+    )
     bags = offsets.shape[0] - include_last_offset
     starts = ops.slice(offsets, [0], [bags])
     places = ops.iota(indices.shape[0], offsets.dtype)

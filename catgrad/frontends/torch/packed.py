@@ -1,0 +1,167 @@
+"""Packed sequences during a trace: padded arrays with the length of each, as sizes must not depend on data.
+
+A loop over them leaves the state of a sequence as it is after its last element.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+from catgrad.frontends.torch.registry import require
+
+OPERATION = "catgrad::recurrent"
+"""The operation of recurrent layers over padded sequences, which `recurrent.py` translates."""
+
+SCHEMA = (
+    "(Tensor x, Tensor lengths, Tensor[] first, Tensor[] weights, str kind, bool has_biases, int num_layers,"
+    " float dropout, bool train, bool bidirectional) -> Tensor[]"
+)
+
+KINDS = ("lstm", "gru", "rnn_tanh", "rnn_relu")
+
+
+class Padded:
+    """The rows of a packed sequence, and their numbers at each time, in place of both.
+
+    `array` is [time, batch, …] and zero beyond the `lengths` of its sequences.
+    """
+
+    def __init__(self, array: Any, lengths: Any) -> None:
+        self.array, self.lengths = array, lengths
+        self.dtype, self.device = array.dtype, array.device
+
+    @property
+    def exists(self) -> Any:
+        """Return where sequences have elements: [time, batch]."""
+        return torch.arange(self.array.size(0))[:, None] < self.lengths
+
+    def dim(self) -> int:
+        """Return the number of axes of rows, which have time and batch in one."""
+        return self.array.dim() - 1  # type: ignore[no-any-return]
+
+    def size(self, axis: int) -> Any:
+        """Return the number of times, which is that of the longest sequence, or of features."""
+        return Longest(self.array.size(0)) if axis == 0 else self.array.size(axis)
+
+    def __getitem__(self, time: int) -> Any:
+        require(time == 0, *_READ)
+        return self.array.size(1)
+
+    def __getattr__(self, name: str) -> Any:
+        require(False, *_READ)
+
+    def _refuse(self, *others: Any) -> Any:
+        require(False, *_READ)
+
+    __add__ = __sub__ = __mul__ = __truediv__ = __matmul__ = __neg__ = __iter__ = __len__ = _refuse
+
+    @classmethod
+    def __torch_function__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        require(False, *_READ)
+
+
+_READ = (
+    "packed sequences must be read by recurrent layers and pad_packed_sequence alone",
+    "their rows, of which the number depends on data, are read",
+    "pad them first, and compute with padded arrays and a mask",
+)
+
+
+class Longest:
+    """The length of the longest sequence, in place of `total_length`: it must be that of the padded array."""
+
+    def __init__(self, length: Any) -> None:
+        self.length = length
+
+    def __gt__(self, total: Any) -> bool:
+        must = "total_length must be at least the length of the padded array"
+        require(total >= self.length, must, f"it is {total} for {self.length}", "leave it out")
+        return False
+
+
+class Functions:
+    """PyTorch's functions of packed sequences, with `Padded` ones, and its other functions."""
+
+    def __getattr__(self, name: str) -> Any:
+        return _recurrent(name) if name in KINDS else getattr(torch._VF, name)
+
+    def _pack_padded_sequence(self, x: Any, lengths: Any, batch_first: bool) -> tuple[Padded, Padded]:
+        x = x.transpose(0, 1) if batch_first else x
+        packed = Padded(x, lengths)
+        packed.array = x.masked_fill(~_wide(packed.exists, x), 0)
+        return packed, packed
+
+    def _pad_packed_sequence(
+        self, rows: Padded, sizes: Padded, batch_first: bool, padding: float, total: Any
+    ) -> tuple[Any, Any]:
+        x, exists = rows.array, sizes.exists
+        time = x.size(0)
+        if isinstance(total, Longest):  # an index out of range unless a sequence is as long
+            exists = exists.index_select(0, torch.arange(time) + (time - sizes.lengths.max()))
+        x = x.masked_fill(~_wide(exists, x), padding)
+        if not isinstance(total, Longest) and total != time:
+            rest = x.new_full((total - time, *x.shape[1:]), padding)
+            x = torch.cat([x, rest])
+        return x.transpose(0, 1) if batch_first else x, sizes.lengths
+
+
+def replacements() -> Iterator[tuple[Any, str, Any]]:
+    """Yield what to replace during a trace, as owners, names and values."""
+    _declare()
+    functions, base = Functions(), torch.nn.RNNBase
+    yield torch.nn.utils.rnn, "_VF", functions
+    yield torch.nn.modules.rnn, "_VF", functions
+    yield torch.nn.utils.rnn, "invert_permutation", _inverse
+    yield base, "get_expected_hidden_size", _with_padded(base.get_expected_hidden_size)
+
+
+def _inverse(permutation: Any) -> Any:
+    """Return the inverse of a permutation, if there is one, by sorting: a scatter needs the length."""
+    return None if permutation is None else permutation.argsort()
+
+
+def _recurrent(kind: str) -> Any:
+    """Return the function of recurrent layers, of packed or other sequences."""
+
+    def layers(x: Any, *arguments: Any) -> Any:
+        if not isinstance(x, Padded):
+            return getattr(torch._VF, kind)(x, *arguments)
+        _, first, weights, *options = arguments
+        states = list(first) if isinstance(first, (tuple, list)) else [first]
+        y, *last = torch.ops.catgrad.recurrent(x.array, x.lengths, states, weights, kind, *options)
+        return (Padded(y, x.lengths), *last)
+
+    return layers
+
+
+def _with_padded(sizes: Any) -> Any:
+    """Return the expected sizes of states, without the batch as a number."""
+
+    def expected(self: Any, x: Any, batch_sizes: Any) -> Any:
+        if not isinstance(batch_sizes, Padded):
+            return sizes(self, x, batch_sizes)
+        layers = self.num_layers * (1 + self.bidirectional)
+        return layers, batch_sizes[0], self.proj_size or self.hidden_size
+
+    return expected
+
+
+@functools.cache
+def _declare() -> None:
+    """Declare the operation to PyTorch, once, with the shapes of its results."""
+
+    def shapes(x: Any, lengths: Any, first: Any, weights: Any, *options: Any) -> Any:
+        width = first[0].size(-1) * (1 + options[-1])
+        return [x.new_empty((*x.shape[:2], width)), *map(torch.empty_like, first)]
+
+    torch.library.define(OPERATION, SCHEMA)
+    torch.library.register_fake(OPERATION, shapes)
+
+
+def _wide(mask: Any, x: Any) -> Any:
+    """Return a mask [time, batch] that broadcasts to x."""
+    return mask.reshape(*mask.shape, *(1 for _ in x.shape[2:]))

@@ -1,0 +1,96 @@
+"""Functions of PyTorch that torch.export cannot trace, and what computes the same in their place."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch.nn import functional
+
+from catgrad.frontends.torch import packed
+
+MODES = ("sum", "mean", "max")
+
+
+@contextlib.contextmanager
+def traceable() -> Iterator[None]:
+    """Replace functions that read values of arrays in Python, for the time of a trace."""
+    batch_norm = torch.nn.modules.batchnorm._BatchNorm
+    replacements = [
+        (torch.distributions.Distribution, "_validate_args", False),
+        (batch_norm, "forward", _with_average(batch_norm.forward)),
+        (functional, "embedding_bag", _of_matrices(functional.embedding_bag)),
+        *packed.replacements(),
+    ]
+    with contextlib.ExitStack() as after:
+        for owner, name, value in replacements:
+            after.callback(setattr, owner, name, owner.__dict__[name])
+            setattr(owner, name, value)
+        yield
+
+
+def _with_average(forward: Any) -> Any:
+    """Batch norm whose running statistics are averages of all batches, as without a momentum."""
+
+    def averaging(self: Any, x: Any) -> Any:
+        count = self.num_batches_tracked
+        if self.momentum is not None or not (self.training and self.track_running_stats) or count is None:
+            return forward(self, x)
+        self._check_input_dim(x)
+        count.add_(1)
+        kept = [self.running_mean, self.running_var]
+        of_batch = [statistic.clone() for statistic in kept]
+        y = functional.batch_norm(x, *of_batch, self.weight, self.bias, True, 1.0, self.eps)
+        for statistic, new in zip(kept, of_batch, strict=True):
+            share = 1 / count.to(statistic.dtype)
+            statistic.copy_(share * new + (1 - share) * statistic)
+        return y
+
+    return averaging
+
+
+def _of_matrices(embedding_bag: Any) -> Any:
+    """Bags of one size, the rows of a matrix of indices: reductions along an axis."""
+
+    def bags(
+        input: Any,
+        weight: Any,
+        offsets: Any = None,
+        max_norm: float | None = None,
+        norm_type: float = 2,
+        scale_grad_by_freq: bool = False,
+        mode: str = "mean",
+        sparse: bool = False,
+        per_sample_weights: Any = None,
+        include_last_offset: bool = False,
+        padding_idx: int | None = None,
+    ) -> Any:
+        is_weighted = per_sample_weights is not None
+        is_other = offsets is not None or max_norm is not None or mode not in MODES
+        if input.dim() != 2 or is_other or (is_weighted and mode != "sum"):
+            return embedding_bag(
+                input, weight, offsets, max_norm, norm_type, scale_grad_by_freq, mode, sparse,
+                per_sample_weights, include_last_offset, padding_idx,
+            )  # fmt: skip
+        rows = functional.embedding(input, weight, scale_grad_by_freq=scale_grad_by_freq, sparse=sparse)
+        if is_weighted:
+            rows = rows * per_sample_weights.unsqueeze(-1)
+        padding = None if padding_idx is None else input == padding_idx % weight.shape[0]
+        return _reduced(rows, padding, mode)
+
+    return bags
+
+
+def _reduced(rows: Any, padding: Any, mode: str) -> Any:
+    """Return the sum, mean or maximum of the rows of each bag that are no padding; 0 if there are none."""
+    if padding is None:
+        return rows.max(1).values if mode == "max" else getattr(rows, mode)(1)
+    away = padding.unsqueeze(-1)
+    if mode == "max":
+        greatest = rows.masked_fill(away, -torch.inf).max(1).values
+        return greatest.masked_fill(away.all(1), 0.0)
+    total = rows.masked_fill(away, 0.0).sum(1)
+    count = (~away).sum(1).clamp(min=1)
+    return total / count if mode == "mean" else total
