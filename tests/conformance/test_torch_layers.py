@@ -7,7 +7,7 @@ from copy import deepcopy
 import numpy as np
 import pytest
 
-from catgrad import compile_module, mse, sgd, verify
+from catgrad import compile_module, emit, mse, ops, sgd, verify
 from catgrad.errors import UnsupportedOp
 from catgrad.frontends.torch import from_torch
 
@@ -15,11 +15,13 @@ torch = pytest.importorskip("torch", reason="PyTorch, the other side of the comp
 
 from tests.conformance.torch_layers import (  # noqa: E402  # it needs PyTorch
     LAYERS,
+    LENGTHS,
     QUICK_IN_C,
     TIME,
     Bag,
     Offsets,
     Packed,
+    Weighted,
     bags,
     later,
     made,
@@ -49,6 +51,55 @@ def trained_as_in_pytorch(module, example, batches, target, **options):
 def test_layers_train_as_in_pytorch_at_several_batches(name, target):
     module, example = made(name, 4)
     trained_as_in_pytorch(module, example, map(LAYERS[name][1], (4, 3, 6)), target)
+
+
+LENGTH_CASES = [
+    pytest.param(name, target, marks=() if target == "numpy" or name == "padded" else pytest.mark.long)
+    for name in LENGTHS
+    for target in ("numpy", "c")
+]
+
+
+@pytest.mark.parametrize(("name", "target"), LENGTH_CASES)
+def test_layers_over_symbolic_lengths_train_as_in_pytorch(name, target):
+    torch.manual_seed(0)
+    make, spatial = LENGTHS[name]
+    rest = (5, 3)[: spatial - 1]
+    first, *others = (
+        [torch.randn(batch, 3, length, *rest, dtype=torch.float64)]
+        for batch, length in ((4, 9), (3, 6), (2, 17))
+    )
+    axes = {"x": ("batch", None, "length")}
+    trained_as_in_pytorch(Weighted(make()).double(), first, [first, *others], target, dynamic=axes)
+
+
+SHORT = {
+    "convolution": (lambda: nn.Conv1d(2, 3, 3, dilation=2), 5),
+    "pooling": (lambda: nn.Sequential(nn.Conv1d(2, 3, 1), nn.AvgPool1d(4, 1, 1)), 2),
+}
+
+
+@pytest.mark.parametrize("target", ["numpy", "c"])
+@pytest.mark.parametrize("name", SHORT)
+def test_windows_must_fit_into_symbolic_lengths(name, target):
+    make, least = SHORT[name]
+    module = make()
+    imported = from_torch(module, torch.randn(2, 2, 9), dynamic={"input": ("batch", None, "length")})
+    learner = emit(imported.task(sgd(0.1), lambda y, w: ops.mean(y * w)), target).load()().learner()
+    x = torch.randn(2, 2, least)
+    np.testing.assert_allclose(learner.predict(x.numpy()), module(x).detach(), rtol=1e-4, atol=1e-6)
+    with pytest.raises(ValueError, match="at least 0, but it is -1"):
+        learner.predict(x.numpy()[..., 1:])
+
+
+@pytest.mark.parametrize(("layer", "pattern"), [
+    (nn.Conv1d(2, 3, 3, stride=2), "must be a polynomial in its size.*the stride is 2 along length"),
+    (nn.MaxPool1d(2), "must be a polynomial in its size.*the stride is 2 along length"),
+    (nn.AdaptiveAvgPool1d(2), "one bin along each axis"),
+])  # fmt: skip
+def test_lengths_of_other_kinds_are_refused(layer, pattern):
+    with pytest.raises(UnsupportedOp, match=pattern):
+        from_torch(layer, torch.randn(2, 2, 9), dynamic={"input": ("batch", None, "length")})
 
 
 @pytest.mark.parametrize("mode", ["sum", "mean", "max"])

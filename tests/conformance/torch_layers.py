@@ -143,6 +143,44 @@ LAYERS = {
 }  # fmt: skip
 """For each name, the constructor of a module and a function from a batch to its inputs."""
 
+LENGTHS = {
+    "convolution": (lambda: nn.Conv1d(3, 4, 3, bias=False), 1),
+    "padded": (lambda: nn.Conv1d(3, 6, 3, padding=2, dilation=2, groups=3), 1),
+    "same": (lambda: nn.Conv2d(3, 4, (4, 3), padding="same"), 2),
+    "fixed stride": (lambda: nn.Conv2d(3, 4, (2, 3), stride=(1, 2), padding=(0, 1)), 2),
+    "volume": (lambda: nn.Conv3d(3, 2, 2), 3),
+    "transposed": (lambda: nn.ConvTranspose1d(3, 4, 3, 2, 1, 1), 1),
+    "transposed in groups": (lambda: nn.ConvTranspose2d(3, 6, (2, 3), (3, 2), 2, groups=3, dilation=2), 2),
+    "more output padding": (lambda: nn.ConvTranspose1d(3, 4, 2, output_padding=2, dilation=3), 1),
+    "max pooling": (lambda: nn.Sequential(nn.Conv1d(3, 4, 1), nn.MaxPool1d(3, 1, 1)), 1),
+    "max pooling of images": (lambda: nn.Sequential(nn.Conv2d(3, 4, 1), nn.MaxPool2d((2, 3), (1, 2))), 2),
+    "mean pooling": (lambda: nn.Sequential(nn.Conv1d(3, 4, 1), nn.AvgPool1d(3, 1, 1)), 1),
+    "mean without padding": (
+        lambda: nn.Sequential(nn.Conv2d(3, 4, 1), nn.AvgPool2d(3, 1, 1, count_include_pad=False)), 2,
+    ),
+    "whole mean": (lambda: nn.Sequential(nn.Conv1d(3, 4, 2), nn.AdaptiveAvgPool1d(1)), 1),
+    "whole maximum": (lambda: nn.Sequential(nn.Conv2d(3, 4, 2), nn.AdaptiveMaxPool2d(1)), 2),
+    "residual": (
+        lambda: nn.Sequential(nn.Conv1d(3, 4, 3, padding=1), nn.BatchNorm1d(4), nn.ReLU(),
+                              nn.Conv1d(4, 4, 3, padding=4, dilation=4)), 1,
+    ),
+}  # fmt: skip
+"""For each name, a layer of which the first spatial axis is symbolic, and the number of such axes."""
+
+
+class Weighted(nn.Module):
+    """A layer, and the sums of its rows weighted by their places."""
+
+    def __init__(self, layer):
+        super().__init__()
+        self.layer = layer
+
+    def forward(self, x):
+        y = self.layer(x).tanh()
+        weights = torch.arange(y.shape[2], dtype=y.dtype).reshape(-1, *(1 for _ in y.shape[3:]))
+        return (y * (weights + 1)).sum(2)
+
+
 QUICK_IN_C = ("average", "bag with padding, max", "exponential", "packed, two directions")
 """Layers that are compiled in every run of the tests."""
 

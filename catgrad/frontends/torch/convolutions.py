@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from catgrad import ops
+from catgrad.frontends.torch import lengths
 from catgrad.frontends.torch.images import Numbers, batched, each
 from catgrad.frontends.torch.parts import pad
 from catgrad.frontends.torch.registry import aten
+from catgrad.ops.conv import Conv, ConvTranspose
 from catgrad.ops.shape import Axes
 
 
@@ -30,6 +32,8 @@ def convolution(
     def convolved(x: Any) -> Any:
         if transposed:
             y = _transposed(x, weight, s, p, rest, groups, d)
+        elif lengths.is_symbolic(x, spatial):
+            y = lengths.convolved(x, weight, Conv(s, p, d, groups))
         else:
             y = ops.conv(x, weight, s, p, d, groups)
         return y if bias is None else y + ops.broadcast(bias, y.shape, (0, *range(2, y.type.rank)))
@@ -39,8 +43,12 @@ def convolution(
 
 def _transposed(x: Any, w: Any, s: Axes, p: Axes, rest: Axes, groups: int, d: Axes) -> Any:
     """Transposed convolution; output padding of at least the stride is what less padding cuts at the end."""
-    if all(n < step for n, step in zip(rest, s, strict=True)):
+    none = (0,) * len(s)
+    if lengths.is_symbolic(x, len(s)):
+        whole = lengths.transposed(x, w, ConvTranspose(s, none, d, groups, none))
+    elif all(n < step for n, step in zip(rest, s, strict=True)):
         return ops.conv_transpose(x, w, s, p, rest, groups, d)
-    whole = ops.conv_transpose(x, w, s, 0, 0, groups, d)
+    else:
+        whole = ops.conv_transpose(x, w, s, none, none, groups, d)
     margins = [margin for n, cut in zip(rest, p, strict=True) for margin in (n - cut, -cut)]
     return pad(whole, margins[::-1])

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import inf
 from typing import Any
 
 import numpy as np
 
 from catgrad import ops
+from catgrad.frontends.torch import lengths
 from catgrad.frontends.torch.images import Numbers, batched, each
 from catgrad.frontends.torch.registry import aten, require
 from catgrad.types import Array, Dtype
@@ -27,6 +29,8 @@ def _pools(spatial: int) -> None:
     ) -> Any:
         k, p, d = (each(numbers, spatial) for numbers in (size, padding, dilation))
         s = each(stride, spatial) or k
+        if lengths.is_symbolic(x, spatial):
+            return lengths.greatest(lengths.windows(x, -inf, k, s, p, d), spatial)
         _require_windows_inside(ceil_mode, x, k, s, p, d)
         return batched(lambda x: ops.max_pool(x, k, s, p, d), x, spatial)
 
@@ -42,13 +46,15 @@ def _pools(spatial: int) -> None:
     ) -> Any:
         k, p = each(size, spatial), each(padding, spatial)
         s = each(stride, spatial) or k
-        _require_windows_inside(ceil_mode, x, k, s, p, (1,) * spatial)
         require(
             divisor_override is None,
             "a mean must be divided by the number of its elements",
             f"divisor_override is {divisor_override}",
             "multiply the result by a factor",
         )
+        if lengths.is_symbolic(x, spatial):
+            return lengths.averages(x, k, s, p, count_include_pad)
+        _require_windows_inside(ceil_mode, x, k, s, p, (1,) * spatial)
         return batched(lambda x: ops.avg_pool(x, k, s, p, count_include_pad), x, spatial)
 
     def _adaptive(
@@ -56,6 +62,8 @@ def _pools(spatial: int) -> None:
     ) -> None:
         @aten(f"adaptive_{kind}_pool{spatial}d.default", *kernels)
         def adaptive(x: Any, size: Numbers) -> Any:
+            if lengths.is_symbolic(x, spatial):
+                return returns(lengths.over_all(x, each(size, spatial), kind == "max"))
             return returns(batched(lambda x: pool(x, each(size, spatial)), x, spatial))
 
     kernels = [f"_adaptive_avg_pool{spatial}d.default"] if spatial > 1 else []

@@ -22,6 +22,7 @@ def traceable() -> Iterator[None]:
         (torch.distributions.Distribution, "_validate_args", False),
         (batch_norm, "forward", _with_average(batch_norm.forward)),
         (functional, "embedding_bag", _of_matrices(functional.embedding_bag)),
+        (functional, "max_pool1d", _of_images(functional.max_pool1d)),
         *packed.replacements(),
     ]
     with contextlib.ExitStack() as after:
@@ -49,6 +50,24 @@ def _with_average(forward: Any) -> Any:
         return y
 
     return averaging
+
+
+def _of_images(max_pool1d: Any) -> Any:
+    """Max pooling of sequences of symbolic length, which torch.export would fix, as that of images."""
+
+    def pool(
+        x: Any, size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, *more: Any, **named: Any
+    ) -> Any:
+        if not isinstance(x.shape[-1], torch.SymInt):
+            return max_pool1d(x, size, stride, padding, dilation, *more, **named)
+        size, stride, padding, dilation = (
+            (first, *(n if isinstance(n, tuple) else (n,)))
+            for first, n in ((1, size), (1, size if stride is None else stride), (0, padding), (1, dilation))
+        )
+        y = functional.max_pool2d(x.unsqueeze(-2), size, stride, padding, dilation, *more, **named)
+        return y.squeeze(-2)
+
+    return pool
 
 
 def _of_matrices(embedding_bag: Any) -> Any:
