@@ -11,7 +11,7 @@ from catgrad.frontends.torch.registry import require
 from catgrad.ops.contract import Contract
 from catgrad.ops.conv import Conv, ConvTranspose
 from catgrad.ops.shape import Axes
-from catgrad.terms.structural import Constant
+from catgrad.terms.structural import Assume, Constant
 
 
 def is_symbolic(x: Any, spatial: int) -> bool:
@@ -72,6 +72,8 @@ def windows(x: Any, filler: float, sizes: Axes, strides: Axes, padding: Axes, di
     lead = x.type.rank - len(sizes)
     for k, (size, stride, dilation) in reversed(list(enumerate(zip(sizes, strides, dilations, strict=True)))):
         axis, count = lead + k, _count(x.shape[lead + k], size, stride, dilation)
+        if isinstance(count, Dim):
+            x = Assume(1, ((count, 1),))(x)
         table = (count, size)
         starts, offsets = ops.iota(count) * stride, ops.iota(size) * dilation
         places = ops.broadcast(starts, table, [1]) + ops.broadcast(offsets, table, [0])

@@ -42,9 +42,9 @@ def _with_average(forward: Any) -> Any:
         self._check_input_dim(x)
         count.add_(1)
         kept = [self.running_mean, self.running_var]
-        of_batch = [statistic.clone() for statistic in kept]
-        y = functional.batch_norm(x, *of_batch, self.weight, self.bias, True, 1.0, self.eps)
-        for statistic, new in zip(kept, of_batch, strict=True):
+        mean, variance = (statistic.clone() for statistic in kept)
+        y = functional.batch_norm(x, mean, variance, self.weight, self.bias, True, 1.0, self.eps)
+        for statistic, new in zip(kept, (mean, variance), strict=True):
             share = 1 / count.to(statistic.dtype)
             statistic.copy_(share * new + (1 - share) * statistic)
         return y
