@@ -172,8 +172,8 @@ def _check(module: Any, learner: Any, optimizer: Any, loss: Any) -> None:
         drawing = [name for name, each in module.named_modules() if _probability(each)]
         raise OptionError(
             "a training that is compared with PyTorch's must draw no random numbers, which differ",
-            f"this one has dropout{' in ' + ', '.join(drawing) if drawing else ''}",
-            "compile it with probability 0, or with train=False",
+            f"this one has dropout in {', '.join(drawing)}" if drawing else "forward of this one draws some",
+            "compile it with probability 0, or with train=False" if drawing else "pass them as an input",
         )
 
 
