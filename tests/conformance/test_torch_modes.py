@@ -81,6 +81,13 @@ def test_predictions_are_in_mixed_precision_too():
     np.testing.assert_allclose(found, rounded, rtol=1e-2, atol=1e-2)
 
 
+def test_a_module_that_returns_its_loss_needs_no_targets():
+    module = ByMode(lambda m, x, y: F.mse_loss(m.a(x), y), lambda m, x, y: m.a(x))
+    x, y = torch.randn(5, 3), torch.randn(5, 3)
+    learner = compile_module(module, (x, y), torch.optim.SGD(module.parameters(), 0.1), ITSELF)
+    learner.verify([[x, y]], steps=2).check()
+
+
 def test_the_loss_of_a_head_of_training_is_evaluated_without_dropout():
     module = ByMode(lambda m, x: (F.dropout(m.a(x), 0.5, m.training), m.b(x)), lambda m, x: m.a(x))
     x, y = torch.randn(5, 3), torch.randn(5, 3)

@@ -26,8 +26,8 @@ THEIRS = {
 def criterion(loss: Any, outputs: Types, targets: Types | None) -> tuple[Loss, Types]:
     """Return a loss as a function on variables, and the types of its targets.
 
-    Without `targets`, these have the types of the outputs, or are numbers of classes: whichever a function of
-    tensors takes.
+    Without `targets`, these have the types of the outputs, are numbers of classes, or are none, as those of a
+    module that returns its loss: whichever a function of tensors takes.
 
     Raises: OptionError for a value that is no loss, or a loss module with parameters; as `from_torch`
     """
@@ -142,7 +142,7 @@ def _choices(loss: Any, outputs: Types) -> list[Types]:
     second = _of_classes(outputs, 1)
     if name in OF_CLASSES:
         return [second]
-    return list(dict.fromkeys([outputs, second, _of_classes(outputs, -1)]))
+    return list(dict.fromkeys([outputs, second, _of_classes(outputs, -1), ()]))
 
 
 def _of_classes(outputs: Types, axis: int) -> Types:
