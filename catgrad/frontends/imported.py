@@ -29,7 +29,7 @@ class Imported:
     arrays that training mode updates, and constants of more than 1000 elements, too large for source text.
     `inputs` are the types of X by the names of forward's arguments. `inference` is the model in evaluation
     mode where `model` is that in training; parameters that it alone reads are buffers. `aliases` maps further
-    names of tied parameters to the first.
+    names of tied parameters to the first. `notes` are sentences on what the import decided.
     """
 
     name: str
@@ -39,6 +39,7 @@ class Imported:
     buffers: Mapping[str, Array] = field(default_factory=dict)
     inference: Term | None = None
     aliases: Mapping[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
     def task(self, optimiser: Optimiser, loss: Loss, labels: tuple[NdArrayType, ...] | None = None) -> Task:
         """Compose the model with an optimiser and a loss.
@@ -48,7 +49,7 @@ class Imported:
 
         Raises: as `Task`
         """
-        task = Task(self.model, optimiser, loss, self.name, labels, inference=self.inference)
+        task = Task(self.model, optimiser, loss, self.name, labels, inference=self.inference, notes=self.notes)
         left = task.without_gradient
         return replace(task, optimiser=freezing(optimiser, left)) if left else task
 

@@ -30,8 +30,9 @@ from catgrad.frontends.onnx import (  # noqa: F401  # each registers a family of
 from catgrad.frontends.onnx.conversion import graphs, prepared, versions
 from catgrad.frontends.onnx.files import load
 from catgrad.frontends.onnx.graph import Walk, constants, dotted
+from catgrad.frontends.onnx.merged import separate
 from catgrad.frontends.onnx.operands import dtype_of, dtype_of_array
-from catgrad.frontends.onnx.registry import RULES
+from catgrad.frontends.onnx.registry import RULES, fixed_places
 from catgrad.initialisers import Stored
 from catgrad.naming import Namer
 from catgrad.terms.build import build
@@ -39,9 +40,6 @@ from catgrad.terms.state import Parameter
 from catgrad.terms.term import Term
 from catgrad.terms.var import Var
 from catgrad.types import Array, NdArrayType
-
-STATISTICS = {("", "BatchNormalization"): (3, 4)}
-"""Inputs that are statistics, which no gradient trains."""
 
 
 def from_onnx(
@@ -54,7 +52,9 @@ def from_onnx(
     """Import a model of ONNX, given as a path, as bytes or as an onnx.ModelProto.
 
     Its parameters are the floating-point initialisers with an axis whose names match a pattern of
-    `trainable`, except running statistics and what fixes sizes; all other arrays are constants. A name of a
+    `trainable`, except running statistics and what fixes sizes; all other arrays are constants. Arrays that
+    the exporter merged, as their values are equal, are parameters of their own, where the file names them:
+    `notes` of the result says so. A name of a
     size (`dim_param`) is a symbolic axis, which `sizes` may fix. `constants` are values of inputs, which the
     model then does not have.
 
@@ -74,6 +74,7 @@ class _Importer:
         self.name = name
         model = prepared(model)
         self.graph = model.graph
+        self.notes, self.made = separate(self.graph)
         self.versions = versions(model)
         self.arrays = constants(self.graph)
         self.fixed = {n: np.asarray(value) for n, value in given.items()}
@@ -94,7 +95,7 @@ class _Importer:
     def imported(self) -> Imported:
         """Build the term X → Y."""
         model = self.model()
-        return Imported(self.name, model, self.parameters, self.inputs, self.buffers)
+        return Imported(self.name, model, self.parameters, self.inputs, self.buffers, notes=tuple(self.notes))
 
     def model(self) -> Term:
         """Build the term X → Y."""
@@ -137,8 +138,12 @@ class _Importer:
                 )
         return [
             n for n in able
-            if any(self._matches(n, p) and (p != "*" or self.arrays[n].ndim) for p in patterns)
+            if any(self._matches(n, p) and (p != "*" or not self._is_number(n)) for p in patterns)
         ]  # fmt: skip
+
+    def _is_number(self, name: str) -> bool:
+        """Return whether an array must be named to be trained: a number, or a constant of the exporter."""
+        return not self.arrays[name].ndim or name in self.made
 
     def _matches(self, name: str, pattern: str) -> bool:
         return fnmatchcase(name, pattern) or fnmatchcase(self.namer[name], pattern)
@@ -180,14 +185,9 @@ def _uses(graph: Any) -> tuple[set[str], set[str]]:
     for inside in graphs(graph):
         for node in inside.node:
             read.update(node.input)
-            domain = "" if node.domain == "ai.onnx" else node.domain
-            rule = RULES.get((domain, node.op_type))
-            special = rule.static | rule.known if rule else frozenset()
-            places = STATISTICS.get((domain, node.op_type), ())
-            fixes.update(
-                name for k, name in enumerate(node.input)
-                if k in places or (rule and rule.parameter(k) in special)
-            )  # fmt: skip
+            rule = RULES.get(("" if node.domain == "ai.onnx" else node.domain, node.op_type))
+            known = [k for k in range(len(node.input)) if rule and rule.parameter(k) in rule.known]
+            fixes.update(node.input[k] for k in (*known, *fixed_places(node)))
     return read, fixes
 
 

@@ -47,6 +47,10 @@ RULES: dict[tuple[str, str], Rule] = {}
 """Rules by domain and operator."""
 
 
+STATISTICS = {("", "BatchNormalization"): (3, 4)}
+"""Inputs that are statistics, which no gradient trains."""
+
+
 def onnx(
     *names: str, since: int | tuple[int, ...], static: str = "", known: str = "", domain: str = ""
 ) -> Callable[[Meaning], Meaning]:
@@ -62,6 +66,16 @@ def onnx(
         return meaning
 
     return register
+
+
+def fixed_places(node: Any) -> list[int]:
+    """Return the places of inputs that are never trained: statistics, and what must be constant."""
+    operator = ("" if node.domain == "ai.onnx" else node.domain, node.op_type)
+    rule, places = RULES.get(operator), STATISTICS.get(operator, ())
+    return [
+        k for k, name in enumerate(node.input)
+        if name and (k in places or (rule and rule.parameter(k) in rule.static))
+    ]  # fmt: skip
 
 
 def require(holds: Any, must: str, found: str, do: str = DO) -> None:
