@@ -101,6 +101,60 @@ WRONG = [
 ]
 
 
+HOSTILE = {
+    "attn_implementation": "kernels-community/flash-attn", "_attn_implementation": "someone/kernel@main:f",
+    "_attn_implementation_internal": "kernels-community/x", "experts_implementation": "kernels-community/moe",
+    "text_config": {"attn_implementation": "paged|kernels-community/x"},
+    "vision_config": [{"attn_impl": "flash_attention_2"}], "attention_implementation": {"": "x/y"},
+    "auto_map": {"AutoModel": "modeling.Mine"}, "trust_remote_code": True, "custom_generate": "someone/code",
+    "quantization_config": {"quant_method": "gptq"}, "use_pretrained_backbone": True, "use_kernels": True,
+    "kernel_config": {"RMSNorm": "x/y"}, "some_entry": "kernels-community/x",
+    "attribute_map": {"n_inner": "_attn_implementation"},
+}  # fmt: skip
+"""Entries by which a configuration would load code or files from elsewhere."""
+
+STRANGE = [
+    {"n_head": 3}, {"n_embd": -8}, {"n_embd": "8"}, {"n_head": 0}, {"n_layer": 1.5}, {"n_layer": None},
+    {"vocab_size": 10**12}, {"n_positions": 10**12}, {"n_layer": 10**9}, {"num_labels": 10**12},
+    {"n_layer": 10**5}, {"activation_function": "eval"}, {"activation_function": None}, {"__class__": "int"},
+    {"self": 1}, {"attn_implementation": 3}, {"id2label": {"x": "y"}}, {"id2label": 3}, {"dtype": "os"},
+    {"torch_dtype": {"a": 1}}, {"layer_norm_epsilon": "x"}, {"architectures": ["PreTrainedModel"]},
+    {"architectures": ["TimmBackbone"]}, {"architectures": ["utils"]}, {"architectures": ["__init__"]},
+    {"to_dict": 3}, {"problem_type": "x"}, {"output_attentions": "no", "attn_implementation": "sdpa"},
+]  # fmt: skip
+"""Entries with values that no model has."""
+
+
+@pytest.mark.parametrize("key", HOSTILE)
+def test_a_configuration_that_names_code_is_refused(folder, key, monkeypatch):
+    from transformers import modeling_utils
+
+    def load(*arguments, **options):
+        pytest.fail("code of the Hub is asked for")
+
+    monkeypatch.setattr(modeling_utils, "lazy_import_flash_attention", load)
+    changed_config(folder, **{key: HOSTILE[key]})
+    with pytest.raises(ArtifactError, match="must not name code or files elsewhere"):
+        from_folder(folder)
+
+
+@pytest.mark.parametrize("implementation", ["eager", "sdpa"])
+def test_the_implementations_of_pytorch_are_passed_on(folder, gpt2, implementation):
+    changed_config(folder, attn_implementation=implementation)
+    found = from_folder(folder)
+    assert found.config._attn_implementation == implementation
+    require_equal(found, gpt2)
+
+
+@pytest.mark.parametrize("entries", STRANGE, ids=str)
+def test_a_strange_configuration_is_a_sentence_or_has_no_effect(folder, gpt2, entries):
+    changed_config(folder, **entries)
+    try:
+        require_equal(from_folder(folder), gpt2)
+    except (ArtifactError, OptionError) as error:
+        assert len(str(error)) < 900  # noqa: PT017  # either is right
+
+
 @pytest.mark.parametrize(("spoil", "error", "pattern"), WRONG)
 def test_wrong_folders_are_refused(folder, spoil, error, pattern):
     spoil(folder)

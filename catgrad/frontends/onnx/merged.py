@@ -144,7 +144,7 @@ class _Separation:
                 node.input[place] = name
 
     def join_transposes(self) -> None:
-        """Read a weight where the exporter stored its transposed copy; equal elements are no evidence of it."""
+        """Read a weight where the exporter stored its transposed copy, unless all elements are equal."""
         import onnx
 
         own = {

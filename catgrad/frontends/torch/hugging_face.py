@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from catgrad.errors import ArtifactError, OptionError, ToolError
-from catgrad.files import reason
+from catgrad.errors import ArtifactError, CatgradError, OptionError, ToolError
 from catgrad.formats import safetensors
+from catgrad.frontends.torch import hugging_face_config
+from catgrad.frontends.torch.limits import limited_to
 from catgrad.types import Array, widened
 
 WEIGHTS = ("model.safetensors.index.json", "model.safetensors")
@@ -26,40 +28,19 @@ def from_folder(folder: str | Path) -> Any:
     """Build the model of a folder of Hugging Face, with its weights, as a module without a cache.
 
     Its class is the first of `architectures` in `config.json`, of the library transformers; code and pickled
-    files in the folder are never run or read. All arrays of the model must be in the files, except the
-    further names of tied ones, and no others. They get the dtype of a new model, which is float32.
+    files in the folder are never run or read, and a configuration that names code is refused. All arrays of the
+    model must be in the files, except the further names of tied ones, and no others. They get the dtype of a
+    new model, which is float32.
 
-    Raises: ArtifactError if a file is missing, or does not fit to the model; ToolError without transformers;
-            OptionError for an architecture that transformers lacks
+    Raises: ArtifactError if a file is missing, does not fit to the model, or names code; ToolError without
+            transformers; OptionError for an architecture that transformers lacks
     """
     folder = Path(folder)
-    config = _config(folder)
+    config = hugging_face_config.read(folder)
     arrays = safetensors.read(_weights(folder))
-    module = _built(folder, config)
+    module = _built(folder, config, arrays)
     _load(module, arrays, folder)
     return module
-
-
-def _config(folder: Path) -> dict[str, Any]:
-    path = folder / "config.json"
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ArtifactError(
-            "a folder of Hugging Face must have a config.json",
-            f"{path} cannot be read: {reason(error)}",
-            "check the path",
-        ) from None
-    except (ValueError, RecursionError):
-        found = None
-    names = found.get("architectures") if isinstance(found, dict) else None
-    if not (isinstance(names, list) and names and isinstance(names[0], str)):
-        raise ArtifactError(
-            "config.json must be JSON that names the class of the model in `architectures`",
-            f"{path} is not",
-            "save the model by save_pretrained",
-        )
-    return dict(found)
 
 
 def _weights(folder: Path) -> Path:
@@ -73,8 +54,10 @@ def _weights(folder: Path) -> Path:
     return found[0]
 
 
-def _built(folder: Path, config: dict[str, Any]) -> Any:
-    """Build the model of a configuration, with random weights."""
+def _built(folder: Path, config: dict[str, Any], arrays: Mapping[str, Array]) -> Any:
+    """Build the model of a configuration, with random weights, after a count of its arrays without memory."""
+    import torch
+
     try:
         import transformers
     except ImportError:
@@ -83,18 +66,44 @@ def _built(folder: Path, config: dict[str, Any]) -> Any:
             "it is not",
             "pip install transformers",
         ) from None
-    name = config["architectures"][0]
-    kind = getattr(transformers, name, None) if name.isidentifier() else None
-    if not (isinstance(kind, type) and issubclass(kind, transformers.PreTrainedModel)):
+    with _one_sentence(folder):
+        kind = _class(transformers, config["architectures"][0], folder)
+        read = kind.config_class.from_dict(config)
+        read.use_cache = False
+        hugging_face_config.require_own_attention(read)
+        sizes = [array.size for array in arrays.values()]
+        with limited_to(sizes), torch.device("meta"):
+            kind(deepcopy(read))
+        with limited_to(sizes):
+            return kind(read)
+
+
+def _class(transformers: Any, name: str, folder: Path) -> Any:
+    """Return a class of models. Raises: OptionError if transformers has none of this name"""
+    kind: Any = getattr(transformers, name, None) if name.isidentifier() else None
+    if not (isinstance(kind, type) and issubclass(kind, transformers.PreTrainedModel) and kind.config_class):
         raise OptionError(
             f"the architecture of {folder} must be a model of transformers {transformers.__version__}",
             f"it is {name!r}",
             "install the version that config.json names; code in the folder is not run",
         )
-    make: Any = kind
-    read = make.config_class.from_dict(config)
-    read.use_cache = False
-    return make(read)
+    return kind
+
+
+@contextmanager
+def _one_sentence(folder: Path) -> Iterator[None]:
+    """Turn any error of transformers, which checks configurations in many ways, into ArtifactError."""
+    try:
+        yield
+    except CatgradError:
+        raise
+    except Exception as error:
+        cause = next(iter(str(error).strip().splitlines()), "")[:200]
+        raise ArtifactError(
+            "config.json must describe a model that transformers builds",
+            f"that of {folder} fails with {type(error).__name__}: {cause}",
+            "save the model by save_pretrained, with the version of transformers that is installed",
+        ) from error
 
 
 def _load(module: Any, arrays: Mapping[str, Array], folder: Path) -> None:
