@@ -28,9 +28,9 @@ def from_folder(folder: str | Path) -> Any:
     """Build the model of a folder of Hugging Face, with its weights, as a module without a cache.
 
     Its class is the first of `architectures` in `config.json`, of the library transformers; code and pickled
-    files in the folder are never run or read, and a configuration that names code is refused. All arrays of the
-    model must be in the files, except the further names of tied ones, and no others. They get the dtype of a
-    new model, which is float32.
+    files in the folder are never run or read, and a configuration that names code is refused. All arrays of
+    the model must be in the files, except the further names of tied ones, and no others. They get the dtype
+    of a new model, which is float32.
 
     Raises: ArtifactError if a file is missing, does not fit to the model, or names code; ToolError without
             transformers; OptionError for an architecture that transformers lacks
@@ -81,7 +81,8 @@ def _built(folder: Path, config: dict[str, Any], arrays: Mapping[str, Array]) ->
 def _class(transformers: Any, name: str, folder: Path) -> Any:
     """Return a class of models. Raises: OptionError if transformers has none of this name"""
     kind: Any = getattr(transformers, name, None) if name.isidentifier() else None
-    if not (isinstance(kind, type) and issubclass(kind, transformers.PreTrainedModel) and kind.config_class):
+    is_model = isinstance(kind, type) and issubclass(kind, transformers.PreTrainedModel)
+    if not is_model or not getattr(kind, "config_class", None):
         raise OptionError(
             f"the architecture of {folder} must be a model of transformers {transformers.__version__}",
             f"it is {name!r}",
