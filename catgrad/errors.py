@@ -17,7 +17,8 @@ CatgradError
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from difflib import get_close_matches
 from typing import Self
 
@@ -40,6 +41,25 @@ class CatgradError(Exception):
         subject = f"{self.subject}: " if self.subject else ""
         where = f", in {self.where}" if self.where else ""
         return one_line(f"{subject}{self.must}, but {self.found}{where}; {self.do}")
+
+
+@contextmanager
+def translated(refused: Callable[[Exception], CatgradError]) -> Iterator[None]:
+    """Turn any error that a parser has with an untrusted file into one of catgrad.
+
+    Parsers raise what happens to go wrong in them; a list of exceptions would never be complete.
+    """
+    try:
+        yield
+    except CatgradError:
+        raise
+    except Exception as error:
+        raise refused(error) from error
+
+
+def brief(error: Exception) -> str:
+    """Return the cause of an error as one line of at most 200 characters."""
+    return f"{' '.join(str(error).split())[:200] or 'no reason is given'} ({type(error).__name__})"
 
 
 def one_line(text: str) -> str:

@@ -15,6 +15,9 @@ from catgrad.types import Array
 NUMBERS = "iufb"
 """The kinds of NumPy's dtypes whose columns are numbers; other columns are text."""
 
+MOST_TIMES, MOST_BYTES = 64, 2**28
+"""The most bytes of a column of texts: a multiple of its characters, or as many as do no harm."""
+
 SHOWN_CLASSES = 4
 """Classes that the short table of a text column names."""
 
@@ -143,24 +146,41 @@ def columns(table: Any) -> Columns:
             "write for example columns({'x': x, 'y': y})",
         )
     names = list(table.columns if hasattr(table, "columns") else table)
-    return Columns({str(name): _column(table[name]) for name in names})
+    return Columns({str(name): _column(str(name), table[name]) for name in names})
 
 
-def _column(values: Any) -> Array:
-    array = np.asarray(values.to_numpy() if hasattr(values, "to_numpy") else values)
+def texts(name: str, values: Sequence[str]) -> Array:
+    """Return texts as an array, in which each takes the place of the longest. Raises: ShapeError"""
+    longest = max(map(len, values), default=0)
+    if 4 * longest * len(values) > max(MOST_TIMES * sum(map(len, values)), MOST_BYTES):
+        row = next(k for k, value in enumerate(values, 1) if len(value) == longest)
+        raise ShapeError(
+            f"the texts of the column {name!r} must be of similar lengths, as each takes equal space",
+            f"that of row {row:,} has {longest:,} characters",
+            "shorten it, or leave it out",
+        )
+    return np.array(values, str)
+
+
+def _column(name: str, values: Any) -> Array:
+    given = values.to_numpy() if hasattr(values, "to_numpy") else values
+    if isinstance(given, list | tuple) and all(isinstance(value, str) for value in given):
+        given = texts(name, given)
+    array = np.asarray(given)
     if array.dtype.kind in NUMBERS:
         return array
-    texts = np.array(["" if value is None or value != value else str(value) for value in array.tolist()], str)
+    found = texts(name, ["" if value is None or value != value else str(value) for value in array.tolist()])
     try:
-        return texts.astype(np.float64) if texts.ndim == 1 else texts
+        return found.astype(np.float64) if array.ndim == 1 else found
     except ValueError:
-        return texts
+        return found
 
 
 def _not_numbers(array: Array) -> int | None:
     """Find the first row with an element that is not a finite number."""
     if array.dtype.kind in NUMBERS:
-        wrong = ~np.isfinite(array.astype(np.float32)).reshape(len(array), -1).all(axis=1)
+        with np.errstate(over="ignore"):
+            wrong = ~np.isfinite(array.astype(np.float32)).reshape(len(array), -1).all(axis=1)
     else:
         wrong = np.array([not _is_number(str(value)) for value in array.tolist()])
     return int(wrong.argmax()) if wrong.any() else None

@@ -7,11 +7,9 @@ from glob import glob
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from catgrad.data.columns import Columns, columns
-from catgrad.data.files import SEPARATORS, npz_types, read, read_npz, unreadable
-from catgrad.errors import ArtifactError, DtypeError, OptionError, ShapeError, nearest
+from catgrad.data.files import SEPARATORS, npy, npy_type, npz_types, read, read_npz, unreadable
+from catgrad.errors import ArtifactError, DtypeError, OptionError, ShapeError, nearest, translated
 from catgrad.formats import safetensors
 from catgrad.learn.examples import Examples, Rows
 from catgrad.learn.options import check_integer
@@ -65,7 +63,9 @@ class Shards(Examples):
         found = _arrays(file)
         if callable(self.select):
             try:
-                arrays = tuple(self.select(columns({n: a[start:stop] for n, a in found.items()})))
+                with translated(lambda error: unreadable(file, error)):
+                    rows = columns({name: array[start:stop] for name, array in found.items()})
+                arrays = tuple(self.select(rows))
             except (ShapeError, DtypeError, OptionError) as error:
                 raise error.about(where=f"rows {start + 1:,} to {stop:,} of {file}") from None
         else:
@@ -114,11 +114,11 @@ def _arrays(file: Path) -> Mapping[str, Array]:
 
 
 def _map(path: Path) -> Array:
-    try:
-        array: Array = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        raise unreadable(path, error) from None
-    return array
+    with translated(lambda error: unreadable(path, error)):
+        with path.open("rb") as stream:
+            npy_type(stream, path.stat().st_size)
+        array: Array = npy.open_memmap(path, mode="r")
+        return array
 
 
 def _types(file: Path) -> Types:

@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from catgrad.errors import ArtifactError
+from catgrad.errors import ArtifactError, brief, translated
 from catgrad.files import reason, write_atomically
 from catgrad.formats.elements import DTYPES, FORMAT_NAMES, from_bytes, to_bytes
 from catgrad.tools import Package
@@ -207,11 +207,12 @@ def _parsed(path: str | Path, view: Callable[[Any], T]) -> T:
         raise ArtifactError(
             "the file of weights must be readable", f"{path} is not: {reason(error)}", "check the path"
         ) from None
-    try:
+    with translated(lambda error: _malformed(path, error)):
         reader = Reader(path)
         if reader.endianess is not GGUFEndian.LITTLE:
             raise ValueError("it is big-endian")
         return view(reader)
-    except (ValueError, LookupError, ArithmeticError, TypeError, RuntimeError) as error:
-        found = " ".join(str(error).split())[:200]
-        raise ArtifactError(f"{path} must be a GGUF file", found, "check that it is complete") from None
+
+
+def _malformed(path: str | Path, error: Exception) -> ArtifactError:
+    return ArtifactError(f"{path} must be a GGUF file", brief(error), "check that it is complete")

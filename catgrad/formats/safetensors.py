@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from safetensors import SafetensorError, deserialize, safe_open
 
-from catgrad.errors import ArtifactError
+from catgrad.errors import ArtifactError, brief, translated
 from catgrad.files import reason, write_atomically
 from catgrad.formats.elements import format_name, from_bytes, to_bytes
 from catgrad.formats.json_objects import parse_object
@@ -75,7 +75,7 @@ def mapped(path: str | Path) -> dict[str, Array]:
         content: Array = np.memmap(path, np.uint8, "r")
     except (OSError, ValueError) as error:
         raise _unreadable(path, error) from None
-    try:
+    with translated(lambda error: _malformed(path, error)):
         with safe_open(path, framework="np"):  # the package checks the header, and the length of the file
             begin = 8 + int.from_bytes(content[:8], "little")
         header = parse_object(bytes(content[8:begin]))
@@ -84,8 +84,6 @@ def mapped(path: str | Path) -> dict[str, Array]:
             for name, e in header.items()
             if name != METADATA
         }
-    except (SafetensorError, OSError, ValueError, OverflowError) as error:
-        raise _malformed(path, error) from None
 
 
 def read_metadata(path: str | Path) -> dict[str, str]:
@@ -138,13 +136,11 @@ def _check_texts(what: str, texts: Iterable[Any]) -> None:
 def _read_file(path: Path) -> dict[str, Array]:
     # Read, not mapped: if a mapped file shrinks, the process is killed.
     content = _content(path)
-    try:
+    with translated(lambda error: _malformed(path, error)):
         found = dict(deserialize(content))  # type: ignore[no-untyped-call]
         header = parse_object(content[8 : 8 + int.from_bytes(content[:8], "little")])
         entries = {name: found[name] for name in header if name in found}
         return {name: from_bytes(e["data"], e["dtype"], e["shape"]) for name, e in entries.items()}
-    except (SafetensorError, ValueError, OverflowError) as error:
-        raise _malformed(path, error) from None
 
 
 def _read_shards(index: Path) -> dict[str, Array]:
@@ -193,5 +189,4 @@ def _unreadable(path: str | Path, error: OSError | ValueError) -> ArtifactError:
 
 def _malformed(path: str | Path, error: Exception) -> ArtifactError:
     # The error may quote the file, so it is shortened to a sentence.
-    found = " ".join(str(error).split())[:200]
-    return ArtifactError(f"{path} must be a safetensors file", found, "check that it is complete")
+    return ArtifactError(f"{path} must be a safetensors file", brief(error), "check that it is complete")

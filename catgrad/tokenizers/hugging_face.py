@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from catgrad.errors import ArtifactError, OptionError
+from catgrad.errors import ArtifactError, OptionError, translated
 from catgrad.paths import require_file
 
 from .bpe import BPETokenizer
@@ -26,15 +26,16 @@ def from_hugging_face(source: Any) -> Tokenizer:
     Raises: UnsupportedOp for stages that no sprite can do, such as regular expressions and bytes;
     OptionError if it is not a tokenizer; ArtifactError if the file cannot be read
     """
-    description = _description(source)
-    try:
-        return _read(description)
-    except (KeyError, TypeError, AttributeError) as error:
-        raise OptionError(
-            "a tokenizer.json must have the form that the library tokenizers gives it",
-            f"reading it fails with {error!r}",
-            "save it with that library",
-        ) from None
+    with translated(_malformed):
+        return _read(_description(source))
+
+
+def _malformed(error: Exception) -> OptionError:
+    return OptionError(
+        "a tokenizer.json must have the form that the library tokenizers gives it",
+        f"reading it fails with {repr(error)[:200]}",
+        "save it with that library",
+    )
 
 
 def _read(description: Json) -> Tokenizer:
@@ -83,7 +84,7 @@ def _description(source: Any) -> Json:
         )
     try:
         description = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         description = None
     if not isinstance(description, dict) or not isinstance(description.get("model"), dict):
         raise OptionError(

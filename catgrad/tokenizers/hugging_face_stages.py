@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from catgrad.errors import UnsupportedOp
+from catgrad.errors import OptionError, UnsupportedOp
 
 from .stages import WHITESPACE, Decoder, PreTokenizer
 
 Json = dict[str, Any]
 
 MODELS = "train a BPE or Unigram model, with Metaspace or WhitespaceSplit before it"
+SCHEMES = ("always", "first", "never")
+"""The values of prepend_scheme."""
+
 NEEDLESS = "set it to None in the library, if your texts do without"
 
 
@@ -34,7 +37,7 @@ def pre_tokenizer(description: Json | None) -> PreTokenizer:
         case {"type": "WhitespaceSplit"}:
             return PreTokenizer(WHITESPACE)
         case {"type": "CharDelimiterSplit", "delimiter": delimiter}:
-            return PreTokenizer(delimiter)
+            return PreTokenizer(_character("delimiter", delimiter))
         case {"type": "Metaspace"}:
             return _metaspace(description)
         case {
@@ -58,12 +61,31 @@ _WHY = dict.fromkeys(
 
 def _scheme(metaspace: Json) -> str:
     older = "always" if metaspace.get("add_prefix_space", True) else "never"
-    return str(metaspace.get("prepend_scheme", older))
+    scheme = metaspace.get("prepend_scheme", older)
+    if scheme not in SCHEMES:
+        raise malformed("prepend_scheme", f"one of {', '.join(SCHEMES)}", scheme)
+    return str(scheme)
+
+
+def _character(entry: str, value: Any) -> str:
+    """Return the value of an entry that is one character."""
+    if not isinstance(value, str) or len(value) != 1:
+        raise malformed(entry, "one character", value)
+    return value
+
+
+def malformed(entry: str, must: str, found: Any) -> OptionError:
+    """Return the error for an entry that the library does not write."""
+    shown = repr(found)[:100]
+    return OptionError(f"{entry} of a tokenizer.json must be {must}", f"it is {shown}", "save it again")
 
 
 def _metaspace(metaspace: Json, separators: str = "") -> PreTokenizer:
     prepend = _scheme(metaspace) != "never"
-    return PreTokenizer(separators, metaspace["replacement"], prepend, metaspace.get("split", True))
+    split = metaspace.get("split", True)
+    if not isinstance(split, bool):
+        raise malformed("split", "true or false", split)
+    return PreTokenizer(separators, _character("replacement", metaspace["replacement"]), prepend, split)
 
 
 def decoder(description: Json | None) -> Decoder:
@@ -74,7 +96,7 @@ def decoder(description: Json | None) -> Decoder:
         case {"type": "Fuse"}:
             return Decoder()
         case {"type": "Metaspace", "replacement": space}:
-            return Decoder(space=space, strip=_scheme(description) != "never")
+            return Decoder(space=_character("replacement", space), strip=_scheme(description) != "never")
     raise refused(
         "no decoder, or Fuse or Metaspace", f"it has {description['type']}", "set one of these in the library"
     )

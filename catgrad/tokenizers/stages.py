@@ -6,6 +6,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from catgrad.errors import OptionError
+
 WHITESPACE = (
     "\t\n\v\f\r \x85\xa0\u1680" + "".join(map(chr, range(0x2000, 0x200B))) + "\u2028\u2029\u202f\u205f\u3000"
 )
@@ -22,12 +24,17 @@ class PreTokenizer:
     `separators` are characters that end a word and are removed. If `space` is not empty, it replaces each
     space; with `prepend` it is added to a text that begins without one, and with `split` each begins a
     word.
+
+    Raises: OptionError unless they are texts
     """
 
     separators: str = ""
     space: str = ""
     prepend: bool = False
     split: bool = False
+
+    def __post_init__(self) -> None:
+        _require_texts("a pre-tokenizer", self.separators, self.space)
 
     def words(self, text: str) -> list[str]:
         """Split a text into words, none of which is empty."""
@@ -50,11 +57,16 @@ class Decoder:
 
     `separator` is inserted between tokens. If `space` is not empty, it becomes a space again, but is
     removed from the first token with `strip`.
+
+    Raises: OptionError unless they are texts
     """
 
     separator: str = ""
     space: str = ""
     strip: bool = False
+
+    def __post_init__(self) -> None:
+        _require_texts("a decoder", self.separator, self.space)
 
     def text(self, tokens: Sequence[str]) -> str:
         """Join tokens to a text."""
@@ -65,6 +77,12 @@ class Decoder:
         if not self.space:
             return token
         return token.replace(self.space, "" if first and self.strip else " ")
+
+
+def _require_texts(what: str, *texts: str) -> None:
+    for text in texts:
+        if not isinstance(text, str):
+            raise OptionError(f"characters of {what} must be a text", f"they are {text!r}", "write them so")
 
 
 SENTENCES = PreTokenizer(space=METASPACE, prepend=True, split=True), Decoder(space=METASPACE, strip=True)

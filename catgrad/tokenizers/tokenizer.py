@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
+from numbers import Integral
 
 from catgrad.errors import OptionError, UnknownName
 
@@ -20,7 +21,7 @@ class Tokenizer(ABC):
     `unknown` is the id of characters without token, or None. Tokens in `special` are not part of texts:
     `encode` adds those of `before` and `after` around the others, and `decode` removes all of them.
 
-    Raises: OptionError if there is no token, a token repeats, or an id is outside the vocabulary
+    Raises: OptionError unless tokens are texts that differ, at least one, and ids are theirs
     """
 
     vocabulary: tuple[str, ...]
@@ -36,6 +37,9 @@ class Tokenizer(ABC):
     def __post_init__(self) -> None:
         if not self.vocabulary:
             raise OptionError("a vocabulary must have tokens", "it has none", "train it on a longer text")
+        for token in self.vocabulary:
+            if not isinstance(token, str):
+                raise OptionError("a token must be a text", f"one is {token!r}", "write it so")
         twice = [token for token, count in Counter(self.vocabulary).items() if count > 1]
         if twice:
             raise OptionError(
@@ -43,7 +47,7 @@ class Tokenizer(ABC):
             )
         ids = {*self.special, *self.before, *self.after, *([] if self.unknown is None else [self.unknown])}
         for id in sorted(ids):
-            if not 0 <= id < len(self.vocabulary):
+            if not isinstance(id, Integral) or not 0 <= id < len(self.vocabulary):
                 raise OptionError(
                     f"an id must be one of 0 to {len(self.vocabulary) - 1}",
                     f"it is {id}",

@@ -8,7 +8,7 @@ import zipfile
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from catgrad.errors import TextError
+from catgrad.errors import ArtifactError, TextError
 
 from ..language.parse import parse
 from ..language.tree import List, Section
@@ -77,7 +77,14 @@ def _targets(sections: Sequence[Section], lists: SeparateLists) -> list[Target]:
 
 
 def _dumped(content: Any) -> bytes:
-    text = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+    try:
+        text = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+    except UnicodeEncodeError as error:
+        raise ArtifactError(
+            "the texts of a sprite must be Unicode",
+            f"one has half of a surrogate pair, {error.object[error.start]!a}",
+            "leave it out",
+        ) from None
     check_size(len(text))
     return text
 

@@ -13,7 +13,6 @@ import json
 import re
 import sys
 import zipfile
-import zlib
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
@@ -21,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from catgrad.errors import ArtifactError
+from catgrad.errors import ArtifactError, translated
 from catgrad.terms.state import Slot
 from catgrad.types import Array
 
@@ -32,15 +31,6 @@ MAX_JSON_BYTES = 30_000_000
 """The maximum size of the JSON in bytes; Scratch's site accepts 5 million."""
 
 _NUMBER = re.compile(r"\s*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\s*")
-_UNREADABLE = (
-    zipfile.BadZipFile,
-    zlib.error,
-    EOFError,
-    RuntimeError,
-    NotImplementedError,
-    OSError,
-    ValueError,
-)
 
 
 def read(file: str | Path | bytes) -> dict[str, list[Any]]:
@@ -139,20 +129,14 @@ def _target(file: str, target: dict[str, Any]) -> tuple[str, list[tuple[str, lis
 def _unpacked(file: str, lists: dict[str, list[Any]]) -> dict[str, list[Any]]:
     """Unpack lists that are stored as texts, if the sprite has not run yet."""
     texts = lists.pop(packed.NAME, [])
-    try:
+    with translated(lambda error: _malformed(file, str(error))):
         return lists | rounded.unpacked(texts)
-    except ValueError as error:
-        raise _malformed(file, str(error)) from None
 
 
 def _description(file: str | Path | bytes, name: str) -> Any:
-    try:
-        with zipfile.ZipFile(io.BytesIO(file) if isinstance(file, bytes) else file) as archive:
-            return json.loads(_content(archive), parse_constant=_no_constant)
-    except RecursionError:
-        raise _malformed(name, "its JSON is nested too deep") from None
-    except _UNREADABLE as error:
-        raise _malformed(name, f"it is not: {error}") from None
+    opened = io.BytesIO(file) if isinstance(file, bytes) else file
+    with translated(lambda error: _unreadable(name, error)), zipfile.ZipFile(opened) as archive:
+        return json.loads(_content(archive), parse_constant=_no_constant)
 
 
 def _content(archive: zipfile.ZipFile) -> bytes:
@@ -169,6 +153,11 @@ def _content(archive: zipfile.ZipFile) -> bytes:
 
 def _no_constant(text: str) -> None:
     raise ValueError(f"{text} is no JSON")
+
+
+def _unreadable(name: str, error: Exception) -> ArtifactError:
+    is_deep = isinstance(error, RecursionError)
+    return _malformed(name, "its JSON is nested too deep" if is_deep else f"it is not: {error}")
 
 
 def _malformed(name: str, found: str) -> ArtifactError:

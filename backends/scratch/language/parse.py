@@ -20,10 +20,25 @@ def parse(text: str) -> tuple[Section, ...]:
     """Parse a program to its sections. Raises: TextError, which names the line."""
     from lark.exceptions import UnexpectedInput
 
+    _require_unicode(text)
     try:
         return parser().parse(text + "\n")  # type: ignore[return-value]  # as the rule `start` returns
     except UnexpectedInput as error:
         raise _misplaced(error, text) from None
+
+
+def _require_unicode(text: str) -> None:
+    """Raise TextError at half of a surrogate pair, which no file can have."""
+    for number, line in enumerate(text.split("\n"), 1):
+        try:
+            line.encode()
+        except UnicodeEncodeError as error:
+            raise refused(
+                number,
+                "a text must be Unicode",
+                f"it has half of a surrogate pair, {line[error.start]!a}",
+                "leave it out",
+            ) from None
 
 
 @cache

@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from catgrad.errors import ArtifactError, OptionError, ToolError
+from catgrad.errors import ArtifactError, OptionError, ToolError, brief, translated
+from catgrad.paths import require_file
 from catgrad.types import Array
 
 from ...host.process import MAX_ANSWER_SECONDS
@@ -28,6 +29,9 @@ Value = float | str | bool
 
 _sessions = count(1)
 
+
+MAX_UNPACKED_BYTES = 2**28
+"""The maximum size of all files of a project in bytes, pictures and sounds too."""
 
 NOT_FINITE = ("Infinity", "-Infinity", "NaN")
 """The texts as which files hold numbers that JSON has no digits for."""
@@ -51,7 +55,7 @@ class Machine:
 
     def load(self, file: bytes | str | Path) -> None:
         """Replace the project by an .sb3 or .sprite3 file; on errors the loaded one stays."""
-        data = file if isinstance(file, bytes) else Path(file).read_bytes()
+        data = file if isinstance(file, bytes) else _content(file)
         description, files = _unzipped(data)
         node = running(self.vm)
         if node is not self._node:
@@ -139,17 +143,27 @@ def validate(file: bytes) -> None:
 
 
 def _unzipped(file: bytes) -> tuple[str, dict[str, bytes]]:
-    try:
-        with zipfile.ZipFile(io.BytesIO(file)) as archive:
-            files = {name: archive.read(name) for name in archive.namelist()}
-    except zipfile.BadZipFile as error:
-        raise ArtifactError("a Scratch file must be a zip archive", str(error), "name another") from error
+    with translated(_malformed), zipfile.ZipFile(io.BytesIO(file)) as archive:
+        unpacked = sum(each.file_size for each in archive.infolist())
+        if unpacked > MAX_UNPACKED_BYTES:
+            raise ValueError(f"it unpacks to {unpacked:,} bytes, more than {MAX_UNPACKED_BYTES:,}")
+        files = {name: archive.read(name) for name in archive.namelist()}
     for description in ("project.json", "sprite.json"):
         if description in files:
             return description, files
     raise ArtifactError(
         "a Scratch file must hold project.json or sprite.json", f"it holds {sorted(files)}", "name another"
     )
+
+
+def _malformed(error: Exception) -> ArtifactError:
+    return ArtifactError("a Scratch file must be a zip archive", brief(error), "name another")
+
+
+def _content(file: str | Path) -> bytes:
+    require_file("a Scratch file", file, MAX_UNPACKED_BYTES)
+    with translated(_malformed):
+        return Path(file).read_bytes()
 
 
 def _text(data: bytes) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from catgrad.errors import ArtifactError, OptionError
+from catgrad.errors import ArtifactError, OptionError, brief, translated
 from catgrad.paths import require_file
 from catgrad.tools import Package
 
@@ -43,6 +43,9 @@ def load(source: Any) -> Any:
             "write for example from_onnx('model.onnx')",
         )
     _check(model)
+    with translated(lambda error: _damaged(brief(error))):
+        for tensor in tensors(model.graph):
+            onnx.numpy_helper.to_array(tensor)
     return model
 
 
@@ -98,7 +101,8 @@ def tensors(graph: Any) -> Iterator[Any]:
 def _external(name: str, entries: dict[str, str], folder: Path | None) -> bytes:
     """Read the bytes of one array. Raises: ArtifactError unless they lie in the folder of the model"""
     location = entries.get("location", "")
-    path = (folder / location).resolve() if folder is not None else None
+    is_path = folder is not None and "\0" not in location
+    path = (folder / location).resolve() if folder is not None and is_path else None
     if folder is None or path is None or not path.is_relative_to(folder.resolve()):
         raise ArtifactError(
             f"the array {name!r} must be in the folder of the model",

@@ -11,7 +11,7 @@ import numpy as np
 
 from catgrad.errors import CatgradError, OptionError, UnsupportedOp
 from catgrad.frontends.onnx import sizes
-from catgrad.frontends.onnx.operands import dtype_of_array
+from catgrad.frontends.onnx.operands import dtype_of_array, require_constant
 from catgrad.frontends.onnx.registry import DO, RULES, Rule, require
 from catgrad.programs.program import evaluate
 from catgrad.terms.build import build
@@ -205,7 +205,9 @@ def _applied(rule: Rule, inputs: Sequence[Any], attributes: Mapping[str, Any]) -
         raise UnsupportedOp("the attributes must be supported", f"binding them fails: {error}", DO) from None
     try:
         return rule.meaning(*inputs, **attributes)
-    except (KeyError, IndexError, ValueError, ZeroDivisionError) as error:
+    except (
+        ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError,
+    ) as error:  # fmt: skip
         if isinstance(error, CatgradError):
             raise
         raise OptionError(
@@ -230,7 +232,10 @@ def _computed(rule: Rule, inputs: Sequence[Any], attributes: Mapping[str, Any]) 
         return [result for result in results if isinstance(result, Var)]
 
     types = [NdArrayType(inputs[k].shape, dtype_of_array(inputs[k])) for k in own]
-    evaluated = iter(evaluate(build(function, types), *(inputs[k] for k in own)))
+    term = build(function, types)
+    for each in term.H.w.table:
+        require_constant(each.shape)
+    evaluated = iter(evaluate(term, *(inputs[k] for k in own)))
     return tuple(next(evaluated) if isinstance(result, Var) else result for result in results)
 
 

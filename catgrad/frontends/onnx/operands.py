@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import zip_longest
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy as np
 from catgrad import ops
 from catgrad.dims import Dim, Size
 from catgrad.errors import DtypeError, ShapeError
+from catgrad.frontends.onnx.registry import require
 from catgrad.ops.shape import Shape, normalised, shape_text
 from catgrad.terms.structural import Constant
 from catgrad.types import Array, Dtype
@@ -20,6 +22,10 @@ DTYPES = {
     12: Dtype.uint32, 16: Dtype.bfloat16,
 }  # fmt: skip
 """Dtypes by the numbers of TensorProto.DataType."""
+
+
+MAX_CONSTANT_ELEMENTS = 2**27
+"""The maximum size of an array that operators compute from constants at the import."""
 
 
 def dtype_of(number: int) -> Dtype:
@@ -91,6 +97,17 @@ def full(x: Any, value: float) -> Any:
 def along(x: Any, shape: Shape, axis: int) -> Any:
     """Broadcast a vector along one axis of a shape."""
     return ops.broadcast(x, shape, [k for k in range(len(shape)) if k != axis])
+
+
+def require_constant(sizes: Sequence[Size]) -> None:
+    """Raise UnsupportedOp for a constant that is too large to compute with at the import."""
+    count = prod(size for size in sizes if isinstance(size, int))
+    require(
+        count <= MAX_CONSTANT_ELEMENTS,
+        f"constants that the import computes must have {MAX_CONSTANT_ELEMENTS:,} elements at most",
+        f"one has {count:,}",
+        "store it as an initialiser, or compute it from an input",
+    )
 
 
 def axis_of(x: Any, axis: int) -> int:

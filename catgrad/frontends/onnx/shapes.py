@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import ceil
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from catgrad.frontends.onnx.operands import (
     dtype_of_array,
     fixed,
     numbers_in,
+    require_constant,
     sizes_array,
     spread,
 )
@@ -54,6 +56,7 @@ def constant_of_shape(shape: Any, *, value: Any = None) -> Any:
     number = np.zeros(1, np.float32) if value is None else value
     sizes = numbers_in(shape)
     if not any(isinstance(n, Dim) for n in sizes):
+        require_constant(sizes)
         return np.full(sizes, number.reshape(-1)[0], number.dtype)
     return Constant(NdArrayType(sizes, dtype_of_array(number)), number.item())()
 
@@ -139,6 +142,7 @@ def numbers(start: Any, limit: Any, delta: Any) -> Any:
         "a range of a symbolic size must be 0, 1, … in steps of 1",
         f"it goes from {first} to {last} in steps of {step}",
     )
+    require_constant([max(0, ceil((last - first) / step))])
     return np.arange(first, last, step, start.dtype)
 
 
@@ -147,6 +151,7 @@ def eye_like(x: Any, *, dtype: int | None = None, k: int = 0) -> Any:
     """Return a matrix with ones on a diagonal."""
     chosen = x.dtype if dtype is None else dtype_of(dtype)
     rows, columns = fixed(x.shape, "the size of an identity")
+    require_constant([rows, columns])
     return ops.array(np.eye(rows, columns, k), chosen)
 
 
