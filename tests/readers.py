@@ -1,7 +1,7 @@
 """All readers of files, each with files that it reads, and the mutation that fits them.
 
-`python -m tests.readers NAME … COUNT SEED` reads mutated files within a limit of memory and of time, and prints
-each one that is neither read nor refused by an error of catgrad.
+`python -m tests.readers NAME … COUNT SEED` reads mutated files within a limit of memory and of time, and
+prints each one that is neither read nor refused by an error of catgrad.
 """
 
 from __future__ import annotations
@@ -71,7 +71,11 @@ def learner() -> Any:
 
 
 def npz() -> list[bytes]:
-    return [written(lambda p: save(p, **TEXTS), ".npz") for save in (np.savez, np.savez_compressed)]
+    return [written(partial(save, **TEXTS), ".npz") for save in (np.savez, np.savez_compressed)]
+
+
+def npy() -> list[bytes]:
+    return [written(lambda path: np.save(path, ARRAYS["x"]), ".npy")]
 
 
 def read_columns(path: Path) -> None:
@@ -262,8 +266,10 @@ def onnx_files() -> list[bytes]:
     nodes = [
         ("Shape", "x", "s"), ("Gather", "s zero", "n"), ("Unsqueeze", "n axis", "first"),
         ("Concat", "first rest", "whole", {"axis": 0}), ("Reshape", "x whole", "r"),
-        ("MatMul", "r w", "h"), ("Add", "h b", "g"), ("ConstantOfShape", "rest", "zeros"), ("Identity", "b", "c"),
-        ("Expand", "c rest", "e"), ("Add", "g e", "k"), ("Tile", "k twice", "y"), ("Range", "zero n zero1", "q"),
+        ("MatMul", "r w", "h"), ("Add", "h b", "g"), ("ConstantOfShape", "rest", "zeros"),
+        ("Identity", "b", "c"),
+        ("Expand", "c rest", "e"), ("Add", "g e", "k"), ("Tile", "k twice", "y"),
+        ("Range", "zero n zero1", "q"),
     ]  # fmt: skip
     arrays = {
         "zero": np.int64(0), "zero1": np.int64(1), "axis": np.array([0]), "rest": np.array([3]),
@@ -312,17 +318,19 @@ def read_onnx(path: Path) -> None:
     from_onnx(path)
 
 
+SAFETENSORS, GGUF = partial(weights, ".safetensors"), partial(weights, ".gguf")
+SAVED = partial(checkpoints, ".safetensors")
 READERS = {
     "csv": Reader(".csv", lambda: [b"x,y,name\n1,0,one\n2.5,1,two\n"], read_columns, hostile.of_lines),
     "npz": Reader(".npz", npz, read_columns, hostile.of_npz),
     "npz shards": Reader(".npz", npz, read_shards, hostile.of_npz),
     "csv shards": Reader(".csv", lambda: [b"x,y\n1,0\n2.5,1\n"], read_shards, hostile.of_lines),
-    "safetensors shards": Reader(".safetensors", partial(weights, ".safetensors"), read_shards, hostile.of_header),
-    "npy shards": Reader(".npy", lambda: [written(lambda p: np.save(p, ARRAYS["x"]), ".npy")], read_folder, hostile.of_npy),
-    "safetensors": Reader(".safetensors", partial(weights, ".safetensors"), read_weights, hostile.of_header),
+    "safetensors shards": Reader(".safetensors", SAFETENSORS, read_shards, hostile.of_header),
+    "npy shards": Reader(".npy", npy, read_folder, hostile.of_npy),
+    "safetensors": Reader(".safetensors", SAFETENSORS, read_weights, hostile.of_header),
     "safetensors index": Reader(".safetensors.index.json", indices, read_index, hostile.of_json),
-    "gguf": Reader(".gguf", partial(weights, ".gguf"), read_weights, hostile.of_bytes),
-    "checkpoint": Reader(".safetensors", partial(checkpoints, ".safetensors"), read_checkpoint, hostile.of_header),
+    "gguf": Reader(".gguf", GGUF, read_weights, hostile.of_bytes),
+    "checkpoint": Reader(".safetensors", SAVED, read_checkpoint, hostile.of_header),
     "gguf checkpoint": Reader(".gguf", partial(checkpoints, ".gguf"), read_checkpoint, hostile.of_bytes),
     "history": Reader(".json", histories, read_history, hostile.of_json),
     "terms": Reader(".catgrad.json", terms, read_terms, hostile.of_json),
@@ -336,7 +344,7 @@ READERS = {
 
 
 def failures(reader: Reader, count: int, seed: int) -> Iterator[str]:
-    """Yield the errors of mutated files that are none of catgrad, or that come of too little memory or time."""
+    """Yield the errors of mutated files that are none of catgrad, or come of too little memory or time."""
     from catgrad.errors import CatgradError
 
     rng, seeds = random.Random(seed), reader.files()

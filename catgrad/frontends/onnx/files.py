@@ -43,7 +43,7 @@ def load(source: Any) -> Any:
             "write for example from_onnx('model.onnx')",
         )
     _check(model)
-    with translated(lambda error: _damaged(brief(error))):
+    with translated(lambda error: damaged(brief(error))):
         for tensor in tensors(model.graph):
             onnx.numpy_helper.to_array(tensor)
     return model
@@ -55,7 +55,7 @@ def _parsed(parse: Callable[[bytes], Any], data: bytes) -> Any:
     try:
         return parse(data)
     except (DecodeError, RecursionError) as error:
-        raise _damaged(str(error)) from None
+        raise damaged(str(error)) from None
 
 
 def _check(model: Any) -> None:
@@ -64,12 +64,13 @@ def _check(model: Any) -> None:
     try:
         onnx.checker.check_model(model)
     except onnx.checker.ValidationError as error:
-        raise _damaged(str(error).strip().splitlines()[0]) from None
+        raise damaged(str(error).strip().splitlines()[0]) from None
     except ValueError:
         return  # beyond the size that ONNX checks in memory
 
 
-def _damaged(found: str) -> ArtifactError:
+def damaged(found: str) -> ArtifactError:
+    """Return the error for a model that is not ONNX, for this reason."""
     return ArtifactError("a model must be valid ONNX", f"it is not: {found}", "export the model again")
 
 
@@ -130,4 +131,4 @@ def _number(text: str) -> int:
     try:
         return int(text)
     except ValueError:
-        raise _damaged(f"an offset is {text!r}") from None
+        raise damaged(f"an offset is {text!r}") from None

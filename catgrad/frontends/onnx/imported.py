@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from catgrad.dims import Dim, Size
-from catgrad.errors import OptionError, UnsupportedOp
+from catgrad.errors import OptionError, UnsupportedOp, brief, translated
 from catgrad.frontends.imported import Imported, alike, constant
 from catgrad.frontends.onnx import (  # noqa: F401  # each registers a family of operators
     activations,
@@ -28,7 +28,7 @@ from catgrad.frontends.onnx import (  # noqa: F401  # each registers a family of
     slices,
 )
 from catgrad.frontends.onnx.conversion import graphs, prepared, versions
-from catgrad.frontends.onnx.files import load
+from catgrad.frontends.onnx.files import damaged, load
 from catgrad.frontends.onnx.graph import Walk, constants, dotted
 from catgrad.frontends.onnx.merged import separate
 from catgrad.frontends.onnx.operands import dtype_of, dtype_of_array
@@ -61,7 +61,8 @@ def from_onnx(
     Raises: ArtifactError for a damaged file; UnsupportedOp, with all operators that the front end lacks;
             DtypeError for a dtype that terms do not have; OptionError for names that do not exist
     """
-    return _Importer(load(model), name, trainable, sizes or {}, constants or {}).imported()
+    with translated(lambda error: damaged(brief(error))):
+        return _Importer(load(model), name, trainable, sizes or {}, constants or {}).imported()
 
 
 class _Importer:
