@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib
 from copy import deepcopy
 
 import numpy as np
@@ -268,6 +269,17 @@ def test_classes_that_compute_something_else_are_refused(name):
     module = nn.Linear(3, 2)
     with pytest.raises(OptionError, match=pattern):
         compile_module(module, torch.randn(4, 3), make(module.parameters()), nn.MSELoss())
+
+
+def test_hooks_of_all_optimisers_are_refused():
+    module = nn.Linear(3, 2)
+    every = importlib.import_module("torch.optim.optimizer")
+    handle = every.register_optimizer_step_pre_hook(lambda *_: None)
+    try:
+        with pytest.raises(OptionError, match="has a hook that is called in each step"):
+            compile_module(module, torch.randn(4, 3), optim.SGD(module.parameters(), 0.1), nn.MSELoss())
+    finally:
+        handle.remove()
 
 
 class Lion(optim.Optimizer):

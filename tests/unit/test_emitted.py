@@ -269,10 +269,16 @@ def test_unknown_targets_are_refused_with_a_suggestion():
         emit(mlp(), "numppy")
 
 
-@pytest.mark.parametrize(("rate", "momentum"), [(0, 0), (-1, 0), (float("nan"), 0), (0.1, 1.0), (0.1, -0.1)])
+@pytest.mark.parametrize(
+    ("rate", "momentum"), [(float("inf"), 0), (-1, 0), (float("nan"), 0), (0.1, 1.0), (0.1, -0.1)]
+)
 def test_optimiser_options_are_checked(rate, momentum):
     with pytest.raises(OptionError):
         sgd(rate, momentum)
+
+
+def test_a_rate_may_be_0_as_in_torch():
+    assert sgd(0.0).settings["learning_rate"] == 0.0
 
 
 def test_a_loss_must_be_one_number():

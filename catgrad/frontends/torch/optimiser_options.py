@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -98,8 +99,12 @@ def known_path(optimiser: Any) -> str:
     """Return the path of an optimiser's class. Raises: OptionError if it has no counterpart, or has hooks"""
     advice = "choose one of catgrad.optimisers, or write it as one"
     path = known_class(optimiser, CLASSES, "an optimiser", advice)
+    every = vars(sys.modules["torch.optim.optimizer"])
     for kind in ("pre", "post"):
-        if getattr(optimiser, f"_optimizer_step_{kind}_hooks", None):
+        if (
+            getattr(optimiser, f"_optimizer_step_{kind}_hooks", None)
+            or every[f"_global_optimizer_{kind}_hooks"]
+        ):
             raise OptionError(
                 "an optimiser must compute what its class does in its library",
                 f"{path} has a hook that is called in each step",
