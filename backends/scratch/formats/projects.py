@@ -70,7 +70,7 @@ def _array(slot: Slot, lists: dict[str, list[Any]]) -> Array:
             "use a project of this model",
         )
     numbers = np.array([_number(slot.name, place, item) for place, item in enumerate(items, start=1)], float)
-    return _converted(slot, numbers).reshape(slot.type.shape)  # type: ignore[arg-type]  # sizes are known where counts agree
+    return _converted(slot, numbers).reshape(slot.type.shape)
 
 
 def _converted(slot: Slot, numbers: Array) -> Array:
