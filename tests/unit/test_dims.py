@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import operator
 import os
 import pickle
 import subprocess
@@ -61,6 +63,29 @@ def test_only_integers_are_sizes():
     for half in (lambda: N * 0.5, lambda: N + 0.5, lambda: 0.5 - N):
         with pytest.raises(TypeError):
             half()
+
+
+@given(sizes(), sizes(), values)
+def test_comparisons_hold_for_all_values_or_are_refused(p, q, numbers):
+    for compare in (operator.lt, operator.le, operator.gt, operator.ge):
+        with contextlib.suppress(ShapeError):
+            assert compare(p, q) == compare(at(p, numbers), at(q, numbers))
+
+
+def test_comparisons_that_no_value_changes():
+    assert N >= 0 and N + 1 > 0 and 2 * N >= N and not N < 0
+
+
+DEPENDENT = [
+    lambda: N > 0, lambda: max(N, 2), lambda: N < T, lambda: N < 0.5, lambda: N / 2, lambda: 2 / N,
+    lambda: N % 2, lambda: N**2, lambda: float(N), lambda: range(N), lambda: [0] * N,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("function", DEPENDENT)
+def test_numbers_that_depend_on_symbols_are_refused(function):
+    with pytest.raises(ShapeError, match="a size must be known"):
+        function()
 
 
 def test_pickles_of_another_process_are_equal():
