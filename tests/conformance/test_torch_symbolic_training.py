@@ -158,6 +158,7 @@ WRONG = [
         dict(targets=numbers(5, 3), dynamic={"x": ("batch",), "targets": ("batch",)}),
         OptionError, "one size in the examples, but batch is 4, and 5 in a target",
     ),
+    (dict(dynamic={"x": ("batch",), "targets": ("batch",)}), OptionError, "and no examples; pass targets="),
     (dict(loss=lambda y, t, w: (y * t * w).sum()), UnsupportedOp, "pass examples of its targets"),
     (dict(module=Layer(lambda h: h.squeeze(0))), UnsupportedOp, "squeezed must have a fixed size"),
 ]  # fmt: skip

@@ -8,6 +8,7 @@ from typing import Any
 
 from catgrad.dims import Dim, Size, coefficients, exact_quotient, product
 from catgrad.errors import OptionError, ShapeError, UnsupportedOp
+from catgrad.frontends.torch.registry import FIX
 
 Dynamic = Sequence[str | Dim | None] | Mapping[str, Sequence[str | Dim | None]]
 """Names, or sizes, of leading axes: of every input, or of inputs by the names of forward's arguments."""
@@ -19,8 +20,6 @@ COMBINED: dict[str, Callable[[tuple[Size, ...]], Size]] = {
     "Mod": lambda pair: 0 * exact_quotient(*pair),  # inexact division is refused
 }
 """Functions of sizes by the classes of their expressions in sympy."""
-
-FIX = "leave it out of `dynamic`, or rewrite that line"
 
 
 class Axes:

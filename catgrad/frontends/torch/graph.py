@@ -11,10 +11,9 @@ from typing import Any
 
 from catgrad.dims import Size
 from catgrad.errors import CatgradError, ShapeError, UnsupportedOp
-from catgrad.frontends.torch.axes import FIX
 from catgrad.frontends.torch.operands import type_of_parts
 from catgrad.frontends.torch.pairs import Pair, is_complex, reads_complex
-from catgrad.frontends.torch.registry import CONTIGUOUS, DO, RANDOM, require, translation
+from catgrad.frontends.torch.registry import CONTIGUOUS, DO, FIX, RANDOM, require, translation
 from catgrad.frontends.torch.short_integers import check_operands, wrapped
 from catgrad.terms.op import scope
 from catgrad.terms.structural import Label

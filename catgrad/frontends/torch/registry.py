@@ -29,6 +29,8 @@ CONTIGUOUS: set[str] = set()
 SHAPES: dict[str, Meaning] = {}
 """For operations that torch.export cannot trace, functions that return results without values."""
 
+FIX = "leave it out of `dynamic`, or rewrite that line"
+
 DO = "write this part with other operations: docs/howto/import-pytorch.md lists them"
 
 

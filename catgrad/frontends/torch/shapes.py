@@ -6,9 +6,8 @@ from typing import Any
 
 from catgrad import ops
 from catgrad.dims import Dim
-from catgrad.frontends.torch.axes import FIX
 from catgrad.frontends.torch.operands import axes_of, spread
-from catgrad.frontends.torch.registry import aten, require
+from catgrad.frontends.torch.registry import FIX, aten, require
 
 
 @aten("view.default", "_unsafe_view.default")

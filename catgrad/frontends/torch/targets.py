@@ -32,9 +32,15 @@ def target_types(
 ) -> Types | None:
     """Return the types of targets like these examples, a tensor or several; None without any.
 
-    Raises: as `Sizes.of_targets`
+    Raises: OptionError for names of axes without examples; as `Sizes.of_targets`
     """
     if targets is None:
+        if dynamic:
+            raise OptionError(
+                "axes of targets must be named for examples of them",
+                f"there are names for {', '.join(dynamic)}, and no examples",
+                "pass targets=",
+            )
         return None
     import torch
 
