@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from typing import Any
 
-from catgrad.frontends.torch.own_gradients import check_updates
+from catgrad.frontends.torch.hidden_updates import check_updates, differentiable_nodes, is_detach
 from catgrad.frontends.torch.pairs import reads_complex
 from catgrad.frontends.torch.registry import CONDITIONS, PAIRS, REGISTRY, translation
 
@@ -41,6 +41,7 @@ def decomposed(program: Any) -> Any:
     _detach_without_gradient(program, torch.ops.aten.detach.default)
     _inline_grad_modes(program)
     _remove_identities(program)
+    _remove_needless_detach(program)
     _replace_updates(program)
     program.graph.eliminate_dead_code()
     is_translated = all(map(_is_translated, program.graph.nodes))
@@ -106,6 +107,17 @@ def _remove_identities(program: Any) -> None:
     """Remove dropout in evaluation, whose result is its argument, and not a copy that later updates spare."""
     for node in list(program.graph.nodes):
         if str(node.target) in DROPOUTS and not (node.args[1] and node.args[2]):
+            _replace(program, node, node.args[0])
+
+
+def _remove_needless_detach(program: Any) -> None:
+    """Remove detach() where there is no gradient: PyTorch's decomposition makes a copy of it.
+
+    Then an update of the result would not reach its argument, such as a buffer that holds an average.
+    """
+    differentiable = differentiable_nodes(program)
+    for node in list(program.graph.nodes):
+        if is_detach(node) and node.args[0] not in differentiable:
             _replace(program, node, node.args[0])
 
 

@@ -3,102 +3,180 @@
 from __future__ import annotations
 
 import contextlib
-import operator
+import sys
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NoReturn
 
+from catgrad.errors import UnsupportedOp
 from catgrad.frontends.torch.registry import require
 
 MUST = "a gradient must be that of the operations of a module"
 DO = "write it with operations and detach()"
+FREEZE = "freeze parameters before the import, and call detach() on arrays"
+
+WITHOUT_EFFECT = {("torch.autograd.graph", "save_on_cpu")} | {
+    ("torch.utils.checkpoint", name) for name in ("_checkpoint_hook", "_recomputation_hook")
+}
+"""PyTorch's own hooks of saved tensors, which give back what was saved."""
+
+REGISTERED = "torch._library.autograd"
+"""The module of gradients of operations of `torch.library`, which remain operations in a graph."""
 
 
 @contextlib.contextmanager
 def refused(module: Any) -> Iterator[None]:
-    """Refuse functions and hooks that define gradients while a module is traced, which does not record them.
+    """Refuse all by which a module defines gradients while it is traced, which records operations alone.
+
+    A reentrant checkpoint is traced as the function that it calls, and `tensor.data` as `tensor.detach()`.
 
     Raises: UnsupportedOp
     """
     import torch
 
     _check_hooks(module)
-    apply = torch.autograd.Function.__dict__["apply"]
-    enter = torch.inference_mode.__enter__
+    with contextlib.ExitStack() as stack:
+        for owner, name, value in (*_calls(torch), *_properties(torch)):
+            stack.enter_context(_replaced(owner, name, value))
+        stack.callback(_forbid_parameters(torch, module).remove)
+        yield
+    _check_hooks(module)
 
-    def refuse_function(cls: Any, *arguments: Any, **named: Any) -> Any:
-        is_own = not cls.__module__.startswith("torch.")
-        require(not is_own, MUST, f"{cls.__name__} is a torch.autograd.Function", DO)
-        return apply.__get__(None, cls)(*arguments, **named)
 
-    def refuse_hook(tensor: Any, hook: Any) -> Any:
-        require(False, MUST, f"the hook {_named(hook)} changes that of a tensor", DO)
+def _calls(torch: Any) -> Iterator[tuple[Any, str, Any]]:
+    """Yield functions of PyTorch with those that replace them during a trace."""
+    hooks = torch.autograd.graph.saved_tensors_hooks
+    pack, enter = hooks.__enter__, torch.inference_mode.__enter__
+    known = vars(torch.autograd.Function)["apply"]
 
-    def refuse_inference(mode: Any) -> Any:
+    def apply(cls: Any, *arguments: Any, **named: Any) -> Any:
+        if cls is torch.utils.checkpoint.CheckpointFunction:
+            return _checkpointed(torch, *arguments)
+        if cls.__module__ == REGISTERED:
+            return known.__get__(None, cls)(*arguments, **named)
+        _refuse(f"{_shipped(cls)} is a torch.autograd.Function")
+
+    def register_hook(tensor: Any, hook: Any) -> Any:
+        _refuse(f"the hook {_named(hook)} changes that of a tensor")
+
+    def save(context: Any) -> Any:
+        known = (type(context).__module__, type(context).__qualname__) in WITHOUT_EFFECT
+        require(known, MUST, f"hooks of saved tensors may change it ({type(context).__qualname__})", DO)
+        return pack(context)
+
+    def infer(mode: Any) -> Any:
         require(not mode.mode, MUST, "torch.inference_mode() stops it", "use torch.no_grad()")
         return enter(mode)
 
-    with (
-        _replaced(torch.autograd.Function, "apply", classmethod(refuse_function)),
-        _replaced(torch.Tensor, "register_hook", refuse_hook),
-        _replaced(torch.inference_mode, "__enter__", refuse_inference),
-    ):
-        yield
+    def differentiate(*arguments: Any, **named: Any) -> Any:
+        do = "write out that derivative with operations, or add its term to the loss by hand"
+        _refuse("forward itself calls torch.autograd.grad, torch.func.grad or backward()", do)
+
+    yield torch.autograd.Function, "apply", classmethod(apply)
+    yield torch.Tensor, "register_hook", register_hook
+    yield torch.Tensor, "register_post_accumulate_grad_hook", register_hook
+    yield hooks, "__enter__", save
+    yield torch.inference_mode, "__enter__", infer
+    yield torch.autograd, "_engine_run_backward", differentiate
 
 
-def check_updates(program: Any, is_new: Callable[[Any], bool]) -> None:
-    """Refuse updates under torch.no_grad() of arrays with a gradient, which stays that of the old value.
+def _properties(torch: Any) -> Iterator[tuple[Any, str, Any]]:
+    """Yield properties of tensors by which gradients are changed, with those that replace them."""
+    base = torch._C.TensorBase
+    flag, data, node, grad = (base.__dict__[name] for name in ("requires_grad", "data", "grad_fn", "grad"))
 
-    `is_new` returns whether the result of an operation shares no storage with its arguments.
+    def set_flag(x: Any, value: bool = True) -> Any:
+        changes = x.requires_grad != value and (x.requires_grad or isinstance(x, torch.nn.Parameter))
+        if changes and not _called_by_pytorch():
+            _refuse(f"forward sets requires_grad to {value}", FREEZE)
+        flag.__set__(x, value)
+        return x
 
-    Raises: UnsupportedOp
-    """
-    differentiable = set()
-    for node in program.graph.nodes:
-        if node.op == "placeholder" and getattr(node.meta.get("val"), "requires_grad", False):
-            differentiable.add(node)
-        if node.op != "call_function":
-            continue
-        if str(node.target) == "wrap_with_set_grad_enabled" and not node.args[0]:
-            block = operator.attrgetter(node.args[1].target)(program.graph_module)
-            changed = {_root(update.args[0], is_new) for update in block.graph.nodes if _is_update(update)}
-            inputs = [each for each in block.graph.nodes if each.op == "placeholder"]
-            for argument, each in zip(node.args[2:], inputs, strict=True):
-                is_hidden = argument in differentiable and each in changed
-                require(not is_hidden, MUST, f"{argument} is changed under torch.no_grad()", DO)
-        elif "detach" not in str(node.target) and not differentiable.isdisjoint(node.all_input_nodes):
-            differentiable.add(node)
+    def set_data(x: Any, value: Any) -> None:
+        if not _called_by_pytorch():
+            _refuse("forward assigns to .data", "return the new value, or make it a buffer")
+        data.__set__(x, value)
+
+    def read(name: str, known: Any) -> Callable[[Any], Any]:
+        def value(x: Any) -> Any:
+            found = known.__get__(x)
+            if found is not None and not _called_by_pytorch():
+                _refuse(f"forward reads .{name}, by which it may be changed")
+            return found
+
+        return value
+
+    def detached(x: Any) -> Any:
+        return data.__get__(x) if _called_by_pytorch() else x.detach()
+
+    yield torch.Tensor, "requires_grad_", set_flag
+    yield torch.Tensor, "requires_grad", property(flag.__get__, set_flag)
+    yield torch.Tensor, "data", property(detached, set_data)
+    yield torch.Tensor, "grad_fn", property(read("grad_fn", node))
+    yield torch.Tensor, "grad", property(read("grad", grad), grad.__set__, grad.__delete__)
+
+
+def _checkpointed(torch: Any, function: Any, preserves_draws: bool, *arguments: Any) -> Any:
+    """Compute what a reentrant checkpoint does: without gradients unless an argument requires one."""
+    needed = any(isinstance(x, torch.Tensor) and x.requires_grad for x in arguments)
+    if needed or not torch.is_grad_enabled():
+        return function(*arguments)
+    with torch.no_grad():
+        return function(*arguments)
+
+
+def _forbid_parameters(torch: Any, module: Any) -> Any:
+    """Refuse new parameters in the parts of a module, until the handle that is returned is removed."""
+    parts = {id(part) for part in module.modules()}
+
+    def refuse(part: Any, name: str, parameter: Any) -> None:
+        if id(part) in parts and parameter is not None:
+            _refuse(f"forward replaces the parameter {name}", "create it before, and compute with it")
+
+    return torch.nn.modules.module.register_module_parameter_registration_hook(refuse)
 
 
 def _check_hooks(module: Any) -> None:
+    import torch
+
+    names = ("_global_backward_hooks", "_global_backward_pre_hooks")
+    is_global = any(getattr(torch.nn.modules.module, name) for name in names)
+    require(not is_global, MUST, "all modules have a backward hook", "remove it")
     for name, part in module.named_modules():
         has_hooks = bool(part._backward_hooks or part._backward_pre_hooks)
         require(not has_hooks, MUST, f"{name or 'the module'} has a backward hook", "remove it")
     for name, parameter in module.named_parameters():
-        require(not parameter._backward_hooks, MUST, f"{name} has a hook", "remove it")
+        has_hooks = bool(parameter._backward_hooks or parameter._post_accumulate_grad_hooks)
+        require(not has_hooks, MUST, f"{name} has a hook", "remove it")
 
 
-def _is_update(node: Any) -> bool:
-    """Return whether an operation writes to its first argument."""
-    schema = getattr(node.target, "_schema", None)
-    return node.op == "call_function" and schema is not None and schema.is_mutable
-
-
-def _root(array: Any, is_new: Callable[[Any], bool]) -> Any:
-    """Return the array whose storage a view shares."""
-    while array.op == "call_function" and not is_new(array):
-        array = array.args[0]
-    return array
+def _called_by_pytorch() -> bool:
+    """Return whether PyTorch itself reads or sets a property, on behalf of none but itself."""
+    caller = sys._getframe(2).f_globals.get("__name__", "")
+    return caller.startswith("torch.") and not caller.startswith(("torch.nn.", "torch.autograd.graph"))
 
 
 @contextlib.contextmanager
 def _replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
-    """Replace an attribute of a class for a while."""
-    known = owner.__dict__[name]
+    """Replace an attribute of a class or module, which may inherit it, for a while."""
+    is_own = name in vars(owner)
+    known = vars(owner).get(name)
     setattr(owner, name, value)
     try:
         yield
     finally:
-        setattr(owner, name, known)
+        if is_own:
+            setattr(owner, name, known)
+        else:
+            delattr(owner, name)
+
+
+def _refuse(found: str, do: str = DO) -> NoReturn:
+    raise UnsupportedOp(MUST, found, do)
+
+
+def _shipped(cls: Any) -> str:
+    """Return the name of a class, with its module if it is one of PyTorch."""
+    return f"{cls.__module__}.{cls.__qualname__}" if cls.__module__.startswith("torch.") else cls.__name__
 
 
 def _named(function: Any) -> str:
