@@ -15,7 +15,9 @@ from catgrad.errors import OptionError, ToolError, UnsupportedOp
 from catgrad.frontends.torch.axes import Axes, Dynamic
 from catgrad.frontends.torch.decomposition import decomposed
 from catgrad.frontends.torch.own_gradients import refused
+from catgrad.frontends.torch.python_state import restored
 from catgrad.frontends.torch.registry import SHAPES
+from catgrad.frontends.torch.rehearsal import check_repeatable
 
 
 class Export:
@@ -62,17 +64,20 @@ class Export:
         from catgrad.frontends.torch.traceable import traceable  # it needs PyTorch
 
         _declare_shapes()
-        with _mode(self.module, self.train), refused(self.module), traceable(), warnings.catch_warnings():
+        with _mode(self.module, self.train), restored(self.module), traceable(), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # warnings of PyTorch about its future
             try:
-                return self._torch.export.export(
-                    self.module,
-                    self.axes.inputs,
-                    strict=False,
-                    dynamic_shapes=self._dynamic_shapes(),
-                )
+                with refused(self.module):
+                    program = self._torch.export.export(
+                        self.module,
+                        self.axes.inputs,
+                        strict=False,
+                        dynamic_shapes=self._dynamic_shapes(),
+                    )
             except Exception as error:
                 raise _refused(error) from error
+            check_repeatable(self.module, self.axes.inputs)
+            return program
 
 
 def argument_names(module: Any, count: int) -> list[str]:
