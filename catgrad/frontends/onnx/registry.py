@@ -15,7 +15,7 @@ Meaning = Callable[..., Any]
 TRAINING = "ai.onnx.preview.training"
 """The domain of optimisers."""
 
-DO = "write this part with other operators: docs/howto/onnx.md lists them"
+DO = "write this part with other operators before the export"
 
 
 @dataclass(frozen=True)

@@ -5,17 +5,16 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
-import warnings
 from collections.abc import Iterator, Sequence
-from pathlib import Path
-from traceback import extract_tb
 from typing import Any
 
-from catgrad.errors import OptionError, ToolError, UnsupportedOp
+from catgrad.errors import ToolError
 from catgrad.frontends.torch.axes import Axes, Dynamic
 from catgrad.frontends.torch.decomposition import decomposed
 from catgrad.frontends.torch.own_gradients import refused
+from catgrad.frontends.torch.preconditions import check_module
 from catgrad.frontends.torch.python_state import restored
+from catgrad.frontends.torch.refusals import quiet, refusal
 from catgrad.frontends.torch.registry import SHAPES
 from catgrad.frontends.torch.rehearsal import check_repeatable
 
@@ -35,19 +34,18 @@ class Export:
             raise ToolError(
                 "PyTorch must be installed to import from it", "it is not", "pip install torch"
             ) from None
-        _check(module, inputs)
+        check_module(module, inputs)
         self._torch, self.module, self.train = torch, module, train
         self.axes = Axes(dynamic, argument_names(module, len(inputs)), inputs)
         self._whole = self._export()
 
     def decomposed(self) -> Any:
         """Decompose operations that are not registered, and read the symbolic sizes."""
-        with _mode(self.module, self.train), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with _mode(self.module, self.train), quiet():
             try:
                 program = decomposed(self._whole)
             except Exception as error:
-                raise _refused(error) from error
+                raise refusal(error, self.module, self.axes.inputs) from error
         nodes = {node.name: node for node in program.graph.nodes}
         kinds = program.graph_signature.input_specs
         self.inputs = [nodes[spec.arg.name].meta["val"] for spec in kinds if spec.kind.name == "USER_INPUT"]
@@ -64,8 +62,7 @@ class Export:
         from catgrad.frontends.torch.traceable import traceable  # it needs PyTorch
 
         _declare_shapes()
-        with _mode(self.module, self.train), restored(self.module), traceable(), warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # warnings of PyTorch about its future
+        with _mode(self.module, self.train), restored(self.module), traceable(), quiet():
             try:
                 with refused(self.module):
                     program = self._torch.export.export(
@@ -75,7 +72,7 @@ class Export:
                         dynamic_shapes=self._dynamic_shapes(),
                     )
             except Exception as error:
-                raise _refused(error) from error
+                raise refusal(error, self.module, self.axes.inputs) from error
             check_repeatable(self.module, self.axes.inputs)
             return program
 
@@ -106,20 +103,6 @@ def _declare_shapes() -> None:
                 raise
 
 
-def _check(module: Any, inputs: Sequence[Any]) -> None:
-    import torch
-
-    if not isinstance(module, torch.nn.Module):
-        raise OptionError("the model must be a torch.nn.Module", f"it is {module!r}", "wrap it in one")
-    for leaf in torch.utils._pytree.tree_leaves(tuple(inputs)):
-        if not isinstance(leaf, torch.Tensor):
-            raise OptionError(
-                "the example inputs must be tensors",
-                f"one is {leaf!r}",
-                "set other arguments by a wrapping module or functools.partial",
-            )
-
-
 @contextlib.contextmanager
 def _mode(module: Any, train: bool) -> Iterator[None]:
     """Set the mode of a module, and restore that of each submodule afterwards.
@@ -134,35 +117,3 @@ def _mode(module: Any, train: bool) -> Iterator[None]:
     finally:
         for each, training in flags:
             each.training = training
-
-
-def _refused(error: Exception) -> UnsupportedOp:
-    """Return the error of torch.export in one sentence, with the line of forward."""
-    if isinstance(error, UnsupportedOp):
-        return error.about(where=_place(error))
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
-    found = f"torch.export says: {lines[0].rstrip('.')}"
-    if "data-dependent" in str(error):
-        must, do = (
-            "control flow in a module must not depend on data",
-            "select by torch.where, and keep sizes fixed",
-        )
-    else:
-        must, do = (
-            "torch.export must be able to trace the module on the example inputs",
-            "try module(*inputs) first",
-        )
-    return UnsupportedOp(must, found, do, where=_place(error))
-
-
-def _place(error: Exception) -> str:
-    """Return the innermost line of the module's code in the traceback of an error."""
-    import torch
-
-    standard, pytorch = Path(contextlib.__file__).parent, Path(torch.__file__).parent
-    own = Path(__file__).parent
-    for frame in reversed(extract_tb(error.__traceback__)):
-        file = Path(frame.filename)
-        if file.parent not in (standard, own) and pytorch not in file.parents:
-            return f"{frame.name} ({file.name}, line {frame.lineno})"
-    return ""

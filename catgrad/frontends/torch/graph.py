@@ -25,6 +25,9 @@ PLACEMENT = {"device", "layout", "pin_memory", "memory_format", "non_blocking"}
 
 UNKNOWN = "an operation must be supported by the front end"
 
+READS = ("aten.item.default", "aten._local_scalar_dense.default")
+"""Operations that return an element as a number of Python."""
+
 REFUSED = object()
 """The value of an operation that cannot be translated, and of those that read it."""
 
@@ -83,7 +86,8 @@ class Walk:
     def _refuse(self, node: Any, error: CatgradError) -> None:
         if isinstance(error, ShapeError) and _has_symbolic_sizes(node):
             error.do = FIX  # torch.export has checked the shapes, but for symbolic sizes
-        self.refusals.append(error.about(str(node.target), place(node)))
+        error.where = place(node) or error.where  # a scope knows the module, and not the line
+        self.refusals.append(error.about(str(node.target)))
 
     def _raise_refusals(self) -> None:
         """Raise the only refusal, or one that lists all."""
@@ -105,6 +109,12 @@ class Walk:
         """Apply one operation. Raises: UnsupportedOp if the front end has no translation"""
         import torch
 
+        if str(node.target) in READS and isinstance(node.meta.get("val"), (torch.SymInt, torch.SymFloat)):
+            raise UnsupportedOp(
+                "numbers must not be read out of tensors",
+                "one is, by .item(), .tolist() or float()",
+                "compute with the tensor itself, and keep sizes fixed",
+            )
         if isinstance(node.meta.get("val"), (torch.SymInt, int)):
             return self.size(node.meta["val"])
         if isinstance(node.meta.get("val"), torch.SymBool):
@@ -204,11 +214,19 @@ def _computed(node: Any, values: dict[Any, Any]) -> Any:
 
 
 def _unknown(node: Any) -> UnsupportedOp:
+    import torch
+
     if translation(node.target) and reads_complex(node):
         return UnsupportedOp(
             "an operation must be supported by the front end for complex arrays",
             "this one is only for real ones",
             "apply it to x.real and x.imag, or write it with other operations",
+        )
+    if torch.Tag.dynamic_output_shape in getattr(node.target, "tags", ()):
+        return UnsupportedOp(
+            "sizes must not depend on data",
+            "the size of its result does",
+            "keep all elements, and select by torch.where(mask, x, y) or torch.nonzero_static",
         )
     return UnsupportedOp(UNKNOWN, "this one is not", DO)
 

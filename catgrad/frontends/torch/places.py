@@ -3,26 +3,45 @@
 from __future__ import annotations
 
 import contextlib
+import linecache
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
-from traceback import StackSummary, extract_stack, extract_tb
+from traceback import walk_stack, walk_tb
 from typing import Any
 
+Frames = Iterable[tuple[Any, int]]
 
-def place_of(error: BaseException) -> str:
-    """Return the innermost line of the user's code in the traceback of an error."""
-    return _innermost(extract_tb(error.__traceback__))
+
+def place_of(error: BaseException, module: Any = None) -> str:
+    """Return the innermost line of the user's code in the traceback of an error.
+
+    It begins with the dotted name of the part of `module` that runs there.
+    """
+    return _place(reversed(list(walk_tb(error.__traceback__))), module)
 
 
 def current_place(frame: Any = None) -> str:
     """Return the innermost line of the user's code that is running, in a frame or those that called it."""
-    return _innermost(extract_stack(frame))
+    return _place(walk_stack(frame), None)
 
 
-def _innermost(frames: StackSummary) -> str:
-    of_user = (frame for frame in reversed(frames) if is_of_user(frame.filename))
-    found = (f"{frame.name} ({Path(frame.filename).name}, line {frame.lineno})" for frame in of_user)
-    return next(found, "")
+def code_of(error: BaseException) -> str:
+    """Return the text of the innermost line of the user's code in the traceback of an error."""
+    frames = reversed(list(walk_tb(error.__traceback__)))
+    lines = ((f.f_code.co_filename, number) for f, number in frames if is_of_user(f.f_code.co_filename))
+    return linecache.getline(*next(lines, ("", 0))).strip()
+
+
+def _place(frames: Frames, module: Any) -> str:
+    """Format the first line of the user, after the dotted name of the first part of a module."""
+    names = {id(part): name for name, part in module.named_modules()} if module is not None else {}
+    path = place = ""
+    for frame, number in frames:
+        path = path or names.get(id(frame.f_locals.get("self")), "")
+        if not place and is_of_user(file := frame.f_code.co_filename):
+            place = f"{frame.f_code.co_name} ({Path(file).name}, line {number})"
+    return ", in ".join(filter(None, (path, place)))
 
 
 @cache
@@ -32,5 +51,8 @@ def is_of_user(filename: str) -> bool:
 
     file = Path(filename)
     standard, pytorch = Path(contextlib.__file__).parent, Path(torch.__file__).parent
-    others = (standard, Path(__file__).parent)
-    return not filename.startswith("<frozen") and file.parent not in others and pytorch not in file.parents
+    is_standard = standard in file.parents and "site-packages" not in file.parts
+    is_generated = filename.startswith("<") and not filename.startswith("<ipython")
+    return not (
+        is_standard or is_generated or pytorch in file.parents or file.parent == Path(__file__).parent
+    )

@@ -86,7 +86,7 @@ def restored(module: Any) -> Iterator[None]:
 
 
 def line_of_change(run: Callable[[], Any], state: Callable[[], State]) -> str:
-    """Return the line of a user's file that first changes the state while a function runs, if there is one."""
+    """Return the first line of a user's file that changes the state while a function runs, if any does."""
     before, place, found = state(), "", ""
 
     def trace(frame: Any, event: str, argument: Any) -> Any:

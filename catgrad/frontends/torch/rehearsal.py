@@ -56,7 +56,7 @@ def check_repeatable(module: Any, inputs: Sequence[Any]) -> None:
 
 
 def _calls(module: Any, inputs: Sequence[Any]) -> tuple[Callable[[], None], Any]:
-    """Return a function that calls a module on fake tensors as far as possible, and the hashes of its calls."""
+    """Return a function that calls a module on fake tensors, as far as they go, and the hashes of its calls."""
     import torch
     from torch._subclasses import FakeTensorMode
     from torch.fx.experimental.symbolic_shapes import ShapeEnv
@@ -137,7 +137,7 @@ def _hashes(torch: Any) -> Any:
             if isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
                 return "symbol"
             if not isinstance(value, torch.Tensor):
-                return repr(value)
+                return "generator" if isinstance(value, torch.Generator) else repr(value)
             is_data = type(value) in (torch.Tensor, torch.nn.Parameter) and value.device.type == "cpu"
             elements = b""
             if is_data and value.nbytes <= MAX_BYTES:
