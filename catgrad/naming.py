@@ -12,6 +12,9 @@ from catgrad.errors import OptionError
 
 _DOTTED = re.compile(r"[A-Za-z0-9_]+(\.[A-Za-z0-9_]+)*")
 
+_OF_ARRAY = re.compile(r"\w+([./-]\w+)*")
+"""Names that modules of PyTorch give, such as `stages.3x3/conv-1.weight`: they end no string or comment."""
+
 MAX_NAME_CHARACTERS = 200
 """The maximum length of a name, which also names files: most systems allow 255 characters."""
 
@@ -21,9 +24,21 @@ def require_dotted(name: str) -> None:
 
     Names are identifiers, strings and comments in emitted source; this rule prevents injection.
     """
-    if not isinstance(name, str) or not _DOTTED.fullmatch(name):
+    _require(name, _DOTTED, "letters, digits and underscores")
+
+
+def require_name_of_array(name: str) -> None:
+    """Raise OptionError unless the name is made of letters, digits, `_`, with single `-`, `/`, dots.
+
+    Arrays keep the names of their modules in strings and comments. Identifiers are made of them, and no files.
+    """
+    _require(name, _OF_ARRAY, "letters, digits and underscores, with single - or /")
+
+
+def _require(name: str, pattern: re.Pattern[str], allowed: str) -> None:
+    if not isinstance(name, str) or not pattern.fullmatch(name):
         raise OptionError(
-            "a name must be letters, digits and underscores, with dots between parts",
+            f"a name must be {allowed}, with dots between parts",
             f"it is {name!r}",
             "write for example encoder.0.weight",
         )

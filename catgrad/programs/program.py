@@ -13,7 +13,7 @@ import numpy as np
 from catgrad.dims import Dim, Size, numbers
 from catgrad.errors import DtypeError, OptionError, ShapeError, one_line
 from catgrad.initialisers import Stored
-from catgrad.naming import require_dotted
+from catgrad.naming import require_dotted, require_name_of_array
 from catgrad.ops.random import Draw
 from catgrad.programs.ports import Kind, Port, Role, check_distinct, tables
 from catgrad.terms import check
@@ -228,8 +228,9 @@ def straighten(
     if arguments is None:
         labels = {edge.sources[0]: edge.op.name for edge in every if isinstance(edge.op, Label)}
         arguments = [labels.get(wire, "") for wire in sources]
-    for each in (name, *filter(None, arguments)):
-        require_dotted(each)
+    require_dotted(name)
+    for each in filter(None, arguments):
+        require_name_of_array(each)
     return Function(
         name=name,
         arguments=sources,

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 from catgrad.errors import TermError, TypeMismatch
-from catgrad.naming import require_dotted
+from catgrad.naming import require_dotted, require_name_of_array
 from catgrad.programs.ports import TABLES, Kind, Port, Role, check_distinct
 from catgrad.programs.signatures import SIGNATURES
 from catgrad.terms.attributes import write_initial, write_type
@@ -68,7 +68,7 @@ class Terms:
         for name, entry in self.entries.items():
             _check_name(name, entry)
             for port in entry.inputs:
-                require_dotted(port.name)
+                require_name_of_array(port.name)
             for ports, roles, terms in zip(
                 (entry.inputs, entry.outputs),
                 entry.roles,

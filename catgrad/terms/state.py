@@ -7,7 +7,7 @@ from typing import Any
 
 from catgrad.errors import OptionError, TermError
 from catgrad.initialisers import ZEROS, Filled, Initialiser
-from catgrad.naming import require_dotted
+from catgrad.naming import require_name_of_array
 from catgrad.terms.op import NOTHING, Examples, Types, same
 from catgrad.terms.structural import Named
 from catgrad.types import Array, Dtype, NdArrayType
@@ -142,7 +142,7 @@ class Slot:
     outputs_first: bool = field(default=False, compare=False)
 
     def __post_init__(self) -> None:
-        require_dotted(self.name)
+        require_name_of_array(self.name)
 
 
 def slot(kept: Persistent) -> Slot:

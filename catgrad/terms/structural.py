@@ -10,7 +10,7 @@ import numpy as np
 
 from catgrad.dims import Dim, Size, numbers
 from catgrad.errors import DtypeError
-from catgrad.naming import require_dotted
+from catgrad.naming import require_name_of_array
 from catgrad.terms.op import NOTHING, Examples, Op, Types, same
 from catgrad.types import Array, Dtype, NdArrayType
 
@@ -137,7 +137,7 @@ class Named(Op, register=False):
     name: str
 
     def __post_init__(self) -> None:
-        require_dotted(self.name)
+        require_name_of_array(self.name)
 
 
 class Label(Named):

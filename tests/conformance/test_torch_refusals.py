@@ -97,8 +97,8 @@ REFUSED = {
     "packed": (unpacked, NUMBER, "compute with the tensor"),
     "range": (repeated, WHOLE, "number of Python"),
     "list": (lambda m, x: m.layers[x[0].argmax()](x), WHOLE, "number of Python"),
-    "numpy": (lambda m, x: m.a(x) * torch.from_numpy(np.tanh(x.detach().numpy())), NUMPY, "function of torch"),
-    "asarray": (lambda m, x: m.a(x) * torch.tensor(np.asarray(x)), NUMPY, "function of torch"),
+    "numpy": (lambda m, x: m.a(x) * torch.from_numpy(np.tanh(x.detach().numpy())), NUMPY, "of torch"),
+    "asarray": (lambda m, x: m.a(x) * torch.tensor(np.asarray(x)), NUMPY, "of torch"),
     "address": (lambda m, x: m.a(x) * x.data_ptr(), "the memory of one is read", "operations of torch"),
     "mask": (lambda m, x: m.a(x)[x > 0], "so that sizes do not depend on data", "torch.where"),
     "nonzero": (lambda m, x: m.a(x)[torch.nonzero(x[:, 0])[:, 0]], SIZE, "nonzero_static"),
@@ -109,11 +109,11 @@ REFUSED = {
     "nested": (lambda m, x: torch.nested.nested_tensor([m.a(x)]).to_padded_tensor(0.0), TRACED, "operations"),
     "jacobian": (lambda m, x: torch.func.jacfwd(m.a)(x), "transforms such as torch.vmap", "whole batch"),
     "leaf": (increased, f"{OWN}RuntimeError: a leaf Variable that requires grad", "mend that line"),
-    "shapes": (lambda m, x: m.a(x.T), f"{OWN}RuntimeError: mat1 and mat2 shapes", "pass inputs that it takes"),
+    "shapes": (lambda m, x: m.a(x.T), f"{OWN}RuntimeError: mat1 and mat2 shapes", "pass inputs"),
     "key": (lambda m, x: {"a": x}["b"], f"{OWN}KeyError: 'b'", "mend that line"),
     "check": (compared, f"{OWN}ValueError: it needs 3 channels", "pass inputs that it takes"),
     "arguments": (lambda m, x: m.a(x, x), f"{OWN}TypeError: Linear.forward\\(\\) takes 2", "mend that line"),
-    "singular": (lambda m, x: torch.linalg.svd(m.a(x))[0], "an operation must be supported", "other operations"),
+    "singular": (lambda m, x: torch.linalg.svd(m.a(x))[0], "operation must be supported", "other operations"),
 }  # fmt: skip
 
 

@@ -137,6 +137,7 @@ MAKERS = {
     "a function": lambda name: lower(build(ops.exp, [PAIR]), name),
     "an argument": lambda name: lower(build(ops.exp, [PAIR]), "f", [name]),
 }
+OF_ARRAYS = {"a parameter", "a label", "a place", "a number", "an argument"}
 
 
 @pytest.mark.parametrize("kind", MAKERS)
@@ -151,7 +152,8 @@ def test_names_are_validated(kind, name):
         if kind == "a parameter"
         else (lambda: MAKERS[kind](name))
     )
-    fits = re.fullmatch(r"[A-Za-z0-9_]+(\.[A-Za-z0-9_]+)*", name) and len(name) <= MAX_NAME_CHARACTERS
+    pattern = r"\w+([./-]\w+)*" if kind in OF_ARRAYS else r"[A-Za-z0-9_]+(\.[A-Za-z0-9_]+)*"
+    fits = re.fullmatch(pattern, name) and len(name) <= MAX_NAME_CHARACTERS
     if fits or (kind == "an argument" and not name):
         made()
     else:

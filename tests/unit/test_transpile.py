@@ -7,7 +7,7 @@ import re
 import pytest
 
 from catgrad import NdArrayType, mse, sgd
-from catgrad.errors import ArtifactError, CatgradWarning, OptionError, UnknownName, UnsupportedOp
+from catgrad.errors import ArtifactError, CatgradWarning, OptionError, UnknownName
 
 torch = pytest.importorskip("torch", reason="PyTorch, which is imported from, is not installed")
 
@@ -57,7 +57,7 @@ MODULES = {
 ARGUMENTS = {
     "a list": ([1.0], {}, OptionError, "example inputs must be tensors, but one is 1.0;"),
     "nothing": (None, {}, OptionError, "example inputs must be tensors, but one is None;"),
-    "no example": ((), {}, UnsupportedOp, "missing a required argument: 'input'.*try module"),
+    "no example": ((), {}, OptionError, "missing a required argument: 'input'.*pass a tensor for each"),
     "a path as name": (X, {"name": "build/model"}, OptionError, "a name must be letters.*'build/model'"),
     "a space in the name": (X, {"name": "my model"}, OptionError, "a name must be letters.*'my model'"),
     "no digits": (X, {"sig_figs": 0}, OptionError, "sig_figs must be an integer above 0, but it is 0;"),

@@ -29,8 +29,8 @@ def generators() -> State:
     """Return the states of the global generators of random numbers, by the names of their modules."""
     import torch
 
-    name, keys, *rest = np.random.get_state()
-    numpy = (name, keys.tobytes(), *rest)
+    name, keys, *rest = np.random.get_state(legacy=True)
+    numpy = (name, np.asarray(keys).tobytes(), *rest)
     return {"random": random.getstate(), "numpy.random": numpy, "torch.manual_seed": torch.initial_seed()}
 
 

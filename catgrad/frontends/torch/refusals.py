@@ -1,4 +1,4 @@
-"""Refusals of modules that PyTorch cannot export: its own cause in one sentence, the line, and what to write."""
+"""Refusals of modules that PyTorch cannot export: its own cause in a sentence, and what to write."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import contextlib
 import io
 import logging
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from catgrad.errors import UnsupportedOp, one_line

@@ -56,7 +56,7 @@ def check_repeatable(module: Any, inputs: Sequence[Any]) -> None:
 
 
 def _calls(module: Any, inputs: Sequence[Any]) -> tuple[Callable[[], None], Any]:
-    """Return a function that calls a module on fake tensors, as far as they go, and the hashes of its calls."""
+    """Return a function that calls a module on fake tensors, as far as it runs, and the hashes of calls."""
     import torch
     from torch._subclasses import FakeTensorMode
     from torch.fx.experimental.symbolic_shapes import ShapeEnv
