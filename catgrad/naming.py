@@ -30,7 +30,7 @@ def require_dotted(name: str) -> None:
 def require_name_of_array(name: str) -> None:
     """Raise OptionError unless the name is made of letters, digits, `_`, with single `-`, `/`, dots.
 
-    Arrays keep the names of their modules in strings and comments. Identifiers are made of them, and no files.
+    Arrays keep the names of their modules in strings and comments. Identifiers are made of them, no files.
     """
     _require(name, _OF_ARRAY, "letters, digits and underscores, with single - or /")
 
