@@ -40,7 +40,7 @@ class Entry:
         types = tuple(stacked(port, steps) for port in function.inputs)
         self.expected = Expected(self.__name__, names, types, function.requirements)
         first = sum(port.role.is_table for port in function.inputs)
-        self.own = replace(self.expected, names=names[first:], types=types[first:], bound=names[:first])
+        self.own = replace(self.expected, names=names[first:], types=types[first:])
         self.results = [stacked(port, steps) for port in own(function.outputs)]
         self.symbols = tuple(symbols(function.argument_types))
         self.numbers = (*self.symbols, steps) if many else self.symbols

@@ -29,9 +29,12 @@ class Library:
     Functions take pointers to tables, then sizes, pointers to other arrays, and a workspace; `trailing` are
     the types of what follows the arrays.
 
+    One that `forks` may be called in a fork of the process; threads of OpenMP do not exist there.
+
     Raises: ToolError if the library does not load
     """
 
+    forks = True
     trailing: Sequence[Any] = [c_void_p]
     remedy = "report this as a defect of catgrad"
     kind_of_table: Callable[..., Table] = ArrayTable

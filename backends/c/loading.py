@@ -30,6 +30,7 @@ def load(artifact: Artifact, exact: bool = False) -> Any:
     toolchain = EXACT if exact else C
     path = shared_library(manifest["prefix"], needed, source, flags, toolchain)
     library = Library(path, manifest["prefix"])
+    library.forks = not manifest["openmp"]
     model = loaded(program, library, Entry, PreparingLearner)
     if predict := program.kinds.get(Kind.PREDICT):
         model.predict_prepared = PreparedEntry(library, program, predict, len(manifest.get("prepared", ())))

@@ -19,6 +19,7 @@ from catgrad.errors import ToolError
 from catgrad.types import Array, Dtype
 
 from ..c.library import Library, address
+from ..host.process import Home
 from ..host.tables import DeviceTable
 from . import dlpack
 from .machine import ALIGNMENT
@@ -87,6 +88,7 @@ class Device(Library):
         self, path: Path, prefix: str, is_guarded: bool, is_simulated: bool, calls_library: bool = False
     ) -> None:
         super().__init__(path, prefix)
+        self.home = Home()  # a fork cannot use the context of CUDA
         self.is_guarded, self.is_simulated, self.lock = is_guarded, is_simulated, _lock(path)
         self.release = partial(_free, self._library, self.lock)
         said = self._library["cuda_simulator_message" if is_simulated else "catgrad_error"]
@@ -116,7 +118,8 @@ class Device(Library):
         return (libraries.value or 0,)
 
     def call(self, name: str, *arguments: Any) -> None:
-        """Call a function of the runtime. Raises: ToolError if it fails."""
+        """Call a function of the runtime. Raises: ToolError if it fails, or in a fork"""
+        self.home.require(name.replace("_", " "))
         function = self._library[f"catgrad_{name}"]
         function.restype = c_int
         with self.lock:
@@ -135,6 +138,7 @@ class Device(Library):
 
     def allocate(self, bytes: int) -> int:
         """Allocate memory; returns its address. Raises: MemoryError if the device has too little"""
+        self.home.require("allocate")
         place = c_void_p()
         allocate = self._library["catgrad_allocate"]
         with self.lock:
@@ -197,8 +201,9 @@ class Device(Library):
     def run(self, call: Callable[..., int], name: str, arguments: Iterable[Any], workspace: int) -> None:
         """Call a function, and wait for it.
 
-        Raises: IndexError if an index lies outside its array; ToolError for other errors
+        Raises: IndexError if an index lies outside its array; ToolError for other errors, and in a fork
         """
+        self.home.require(name)
         with self.lock:
             place = self._at_least(workspace)
             self._check(call(*arguments, place, *self.last), name)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from itertools import chain, repeat
 from typing import Any
 
 import numpy as np
@@ -40,25 +39,26 @@ class Entry(harness.Entry):
         return partial(self._on, taken)
 
     def _on(self, tables: Sequence[DeviceArray], *values: Any) -> list[Any]:
-        plan, inputs = self._checked([*tables, *values])
+        plan, inputs = self._checked([*tables, *values], len(tables))
         pairs = zip(self.function.outputs, self.run(plan, inputs, in_place=True), strict=True)
         results = self._returned([array for port, array in pairs if not port.role.is_table], values)
         return [y[()] if isinstance(y, np.ndarray) and not y.ndim else y for y in results]
 
-    def _checked(self, values: Sequence[Any]) -> tuple[Plan, list[DeviceArray]]:
+    def _checked(self, values: Sequence[Any], bound: int = 0) -> tuple[Plan, list[DeviceArray]]:
         """Return the plan for these values, and the values on the device. Raises: as Expected.checked"""
         expected = self.expected
-        names = chain((f"{self.__name__}: {name}" for name in expected.names), repeat(f"{self.__name__}: it"))
-        arrays = [self.library.taken(value, name) for value, name in zip(values, names, strict=False)]
+        expected.check_number(values, bound)
+        names = [f"{self.__name__}: {name}" for name in expected.names]
+        arrays = [self.library.taken(value, name) for value, name in zip(values, names, strict=True)]
         seen = tuple(array.shape for array in arrays)
         plan = self._known.get(seen)
         if plan is None:
-            expected.check_shapes(arrays)
+            expected.check_shapes(arrays, values)
             if len(self._known) >= MAX_CACHED_PLANS:
                 self._known.clear()
             plan = self._known[seen] = self.plan(expected.sizes(arrays))
-        named = zip(arrays, expected.names, expected.types, strict=True)
-        return plan, [self._on_device(array, f"{self.__name__}: {name}", type) for array, name, type in named]
+        named = zip(arrays, names, expected.types, strict=True)
+        return plan, [self._on_device(array, name, type) for array, name, type in named]
 
     def _on_device(self, array: DeviceArray | Array, what: str, type: Any) -> DeviceArray:
         if isinstance(array, DeviceArray):

@@ -78,7 +78,7 @@ class ModelTable(Table):
         super().__init__(role, model.library.program.tables.get(role, ()))
         self.role, self.model = role, model
 
-    def __getitem__(self, name: str) -> Array:
+    def _get(self, name: str) -> Array:
         array = np.empty(numbers(self._types[name].shape), self._types[name].dtype.numpy)
         self.model.copy("read", self.role, (array if name == other else None for other in self))
         array.flags.writeable = False

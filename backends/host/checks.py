@@ -21,44 +21,57 @@ from catgrad.types import Array, Dtype, NdArrayType, substitute
 class Expected:
     """The arrays a function takes, by the names users know them by, and the symbols their shapes tell.
 
-    The `bound` come before them, and are not checked again.
+    The first ones of a call may be `bound`: a learner passes them, and errors do not count them.
     """
 
     function: str
     names: tuple[str, ...]
     types: tuple[NdArrayType, ...]
     requirements: tuple[Requirement, ...] = ()
-    bound: tuple[str, ...] = ()
 
     def sizes(self, arrays: Sequence[Any]) -> dict[str, int]:
         """The value of each symbol."""
         return bind_symbols(self.types, [array.shape for array in arrays])
 
-    def checked(self, values: Sequence[Any]) -> list[Array]:
+    def checked(self, values: Sequence[Any], bound: int = 0) -> list[Array]:
         """The values as arrays in the right dtypes that lie as C has them.
 
         Raises: TypeError for another number of arrays, or for a dtype that does not fit; ValueError
         for a shape, or a size that is too small.
         """
-        arrays = [np.asarray(value) for value in values]
-        self.check_shapes(arrays)
+        self.check_number(values, bound)
+        try:
+            arrays = [np.asarray(value) for value in values]
+        except (TypeError, ValueError) as error:
+            raise TypeError(
+                f"{self.function} must get arrays, but one is none: {error}; {self._told(values, bound)}"
+            ) from None
+        self.check_shapes(arrays, values)
         return [
             as_in_c(array, type, f"{self.function}: {name}")
             for array, name, type in zip(arrays, self.names, self.types, strict=True)
         ]
 
-    def check_shapes(self, arrays: Sequence[Any]) -> None:
-        """Check the number of arrays, which may be of any library, and their shapes. Raises: as `checked`"""
-        if len(arrays) != len(self.types):
-            names = (*self.bound, *self.names)
+    def check_number(self, values: Sequence[Any], bound: int = 0) -> None:
+        """Check the number of arguments. Raises: TypeError"""
+        if len(values) != len(self.types):
+            wanted, found = len(self.types) - bound, len(values) - bound
             raise TypeError(
-                f"{self.function} must get {len(names)} arrays, but it got {len(self.bound) + len(arrays)}; "
-                f"pass {', '.join(names)}"
+                f"{self.function} must get {wanted} arrays, but it got {found}; {self._told(values, bound)}"
             )
+
+    def check_shapes(self, arrays: Sequence[Any], given: Sequence[Any]) -> None:
+        """Check the shapes of arrays, which may be of any library, as they were given. Raises: as `checked`"""
         places = symbol_sources(self.types).items()
         sizes = {s: arrays[i].shape[axis] if axis < len(arrays[i].shape) else 0 for s, (i, axis) in places}
-        for array, name, type in zip(arrays, self.names, self.types, strict=True):
-            self._check_shape(array, name, type, sizes)
+        for array, value, name, type in zip(arrays, given, self.names, self.types, strict=True):
+            shape = substitute(type.shape, sizes)
+            if array.shape != shape:
+                advice = "put a star before the list of arrays" if _is_list(value) else "reshape it"
+                raise ValueError(
+                    f"{self.function}: {name} must have shape {shape}{_where(sizes)}, "
+                    f"but it is {array.shape}; {_about_labels(array, shape, type.dtype) or advice}"
+                )
         for size, least in self.requirements:
             (value,) = numbers((size.substitute(sizes),))
             if value < least:
@@ -67,21 +80,25 @@ class Expected:
                     "give larger arrays"
                 )
 
-    def _check_shape(self, array: Any, name: str, type: NdArrayType, sizes: Mapping[str, int]) -> None:
-        shape = substitute(type.shape, sizes)
-        if array.shape != shape:
-            raise ValueError(
-                f"{self.function}: {name} must have shape {shape}{_where(sizes)}, "
-                f"but it is {array.shape}; {_advice(array, shape, type.dtype)}"
-            )
+    def _told(self, values: Sequence[Any], bound: int) -> str:
+        """Say what to pass in place of these values."""
+        star = ", with a star before a list of arrays" if any(map(_is_list, values)) else ""
+        return f"pass {', '.join(self.names[bound:])}{star}"
 
 
-def _advice(array: Any, shape: tuple[Size, ...], dtype: Dtype) -> str:
+def _is_list(value: Any) -> bool:
+    """Tell whether an argument is a list of arrays, or a table of them."""
+    items = value.values() if isinstance(value, Mapping) else value
+    return isinstance(value, (Mapping, list, tuple)) and any(hasattr(item, "shape") for item in items)
+
+
+def _about_labels(array: Any, shape: tuple[Size, ...], dtype: Dtype) -> str:
+    """Return the advice for labels; empty if it is about something else."""
     if array.shape[:-1] == shape and dtype.is_integer:
         return "take argmax(-1) of one-hot labels"
     if array.shape == shape[:-1] and "int" in str(array.dtype):
         return "make labels one-hot"
-    return "reshape it"
+    return ""
 
 
 def _where(sizes: Mapping[str, int]) -> str:

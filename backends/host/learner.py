@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Protocol, Self
 
 from catgrad.programs.ports import INITIAL, TABLES, Kind
 from catgrad.programs.program import Function, Program
 from catgrad.types import Array
 
-from .tables import ArrayTable, Owner
+from .process import Turns
+from .tables import ArrayTable, Owner, in_order
 
 
 class FunctionLearner(Owner):
@@ -21,27 +22,32 @@ class FunctionLearner(Owner):
 
     _functions: Mapping[Kind, Callable[..., list[Any]]]
 
+    def _call(self, kind: Kind, *own: Any) -> list[Any]:
+        """Call a function; those of one learner take turns."""
+        with self.lock:
+            return self._functions[kind](*own)
+
     def predict(self, *inputs: Any) -> Any:
         """Compute the model's output; a list if there are several."""
-        return single(self._functions[Kind.PREDICT](*inputs))
+        return single(self._call(Kind.PREDICT, *inputs))
 
     def loss(self, *inputs_and_targets: Any) -> Any:
         """Compute the loss between the outputs and the targets."""
-        [loss] = self._functions[Kind.LOSS](*inputs_and_targets)
+        [loss] = self._call(Kind.LOSS, *inputs_and_targets)
         return loss
 
     def grads(self, *inputs_and_targets: Any) -> tuple[Any, dict[str, Array]]:
         """Compute the loss on one batch and its gradient by name, for accumulation and `update`."""
-        loss, *gradients = self._functions[Kind.GRADS](*inputs_and_targets)
+        loss, *gradients = self._call(Kind.GRADS, *inputs_and_targets)
         return loss, dict(zip(self.parameters, gradients, strict=True))
 
     def update(self, gradients: Mapping[str, Any]) -> None:
         """Update the parameters by the optimiser, with a gradient for each."""
-        self._functions[Kind.UPDATE](*(gradients[name] for name in self.parameters))
+        self._call(Kind.UPDATE, *in_order("gradients", gradients, self.parameters))
 
     def step(self, *inputs_and_targets: Any) -> Any:
         """Train on one batch; returns the loss before the step."""
-        return self._functions[Kind.STEP](*inputs_and_targets)[0]
+        return self._call(Kind.STEP, *inputs_and_targets)[0]
 
 
 def single(outputs: list[Any]) -> Any:
@@ -54,7 +60,8 @@ class LibraryLearner(FunctionLearner):
 
     def __init__(self, model: Any, seed: int = 0) -> None:
         self.model = model()
-        program, self._tables = self.model.program, self.model.init.tables(seed)
+        program = self.model.program
+        self._own(self.model.init.tables(seed), None if self.model.library.forks else Turns())
         entries = {
             kind: getattr(self.model, function.name)
             for kind, function in program.kinds.items()
@@ -66,35 +73,48 @@ class LibraryLearner(FunctionLearner):
 
     def step_many(self, *inputs_and_targets: Any) -> Any:
         """Train on one batch after another, each a row of the arrays; returns the loss before each step."""
-        return self._step_many(*inputs_and_targets)[0]
+        with self.lock:
+            return self._step_many(*inputs_and_targets)[0]
 
-    def __deepcopy__(self, memo: Any) -> LibraryLearner:
-        other = type(self)(type(self.model))
-        for role, table in self._tables.items():
-            other._tables[role].set(table)
-        return other
+    def another(self) -> Self:
+        """Return another learner of the same program."""
+        return type(self)(type(self.model))
+
+
+class Tabular(Protocol):
+    """A function of arrays of tables and of its own, which returns both."""
+
+    def __call__(self, *arrays: Any) -> Sequence[Array]:
+        """Call it on all arrays."""
+
+    def on(self, tables: Sequence[Any], own: Sequence[Any]) -> Sequence[Array]:
+        """Call it on arrays of tables, which its errors do not count, then on its own."""
 
 
 class PureLearner(FunctionLearner):
     """A learner over functions of whole tables, which return the new ones."""
 
-    def __init__(
-        self, program: Program, functions: Mapping[Kind, Callable[..., Sequence[Array]]], seed: Any = 0
-    ) -> None:
+    def __init__(self, program: Program, functions: Mapping[Kind, Tabular], seed: Any = 0) -> None:
+        self._program = program
         slots = {role: program.tables.get(role, ()) for role in TABLES}
         first = {role: functions[INITIAL[role]](seed) if slots[role] else () for role in TABLES}
-        self._tables = {role: ArrayTable(role, slots[role], first[role]) for role in TABLES}
+        self._own({role: ArrayTable(role, slots[role], first[role]) for role in TABLES})
+        self._all = functions
         self._functions = {
             kind: partial(self._run, function, functions[kind])
             for kind, function in program.kinds.items()
             if not kind.is_initial
         }
 
-    def _run(self, function: Function, run: Callable[..., Sequence[Array]], *own: Any) -> list[Any]:
+    def another(self) -> Self:
+        """Return another learner of the same program."""
+        return type(self)(self._program, self._all)
+
+    def _run(self, function: Function, run: Tabular, *own: Any) -> list[Any]:
         """Call a function on the tables as they are, and assign those that it returns."""
         taken = [self._tables[port.role][port.name] for port in function.inputs if port.role.is_table]
         results = []
-        for port, array in zip(function.outputs, run(*taken, *own), strict=True):
+        for port, array in zip(function.outputs, run.on(taken, own), strict=True):
             if port.role.is_table:
                 self._tables[port.role][port.name] = array
             else:

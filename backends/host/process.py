@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import atexit
 import json
+import os
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
 from pathlib import Path
-from threading import Lock, Timer
-from typing import Any
+from threading import Lock, RLock, Timer
+from typing import Any, TypeVar
 
 from catgrad.errors import ToolError
 
@@ -16,11 +18,46 @@ MAX_ANSWER_SECONDS = 300.0
 """Seconds after which a message that has no answer is given up."""
 
 
+class Home:
+    """The process in which something is loaded that a fork of the process cannot use."""
+
+    def __init__(self) -> None:
+        self._pid = os.getpid()
+
+    @property
+    def is_here(self) -> bool:
+        """Tell whether this is the process."""
+        return os.getpid() == self._pid
+
+    def require(self, what: str) -> None:
+        """Raise ToolError, which calls the use `what`, in any other process."""
+        if not self.is_here:
+            raise ToolError(
+                f"`{what}` must be called in the process that loaded the program",
+                f"process {os.getpid()} is a fork of that, {self._pid}",
+                "load the program after the fork",
+            )
+
+
+class Turns:
+    """A lock that threads of one process take in turn, and threads of a fork cannot: `RLock` with a home."""
+
+    def __init__(self) -> None:
+        self._home, self._lock = Home(), RLock()
+
+    def __enter__(self) -> None:
+        self._home.require("learner")
+        self._lock.acquire()
+
+    def __exit__(self, *error: object) -> None:
+        self._lock.release()
+
+
 class JsonProcess:
     """A process that errors call `name`; it answers one message at a time, and ends with this one."""
 
     def __init__(self, name: str, command: Sequence[str | Path]) -> None:
-        self.name, self._lock = name, Lock()
+        self.name, self._lock, self._home = name, Lock(), Home()
         pipe = subprocess.PIPE
         self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe)
         atexit.register(self.close)
@@ -32,14 +69,16 @@ class JsonProcess:
 
     @property
     def running(self) -> bool:
-        """Tell whether it can take another message."""
-        return self._process.poll() is None
+        """Tell whether it can take another message from this process."""
+        return self._home.is_here and self._process.poll() is None
 
     def exchange(self, what: str, message: Mapping[str, Any], limit: float = MAX_ANSWER_SECONDS) -> Any:
         """Return the answer to a message, which errors call `what`.
 
-        Raises: ToolError if the process has ended, ends or takes longer than the limit, in seconds.
+        Raises: ToolError in a fork, or if the process has ended, ends or takes longer than the limit, in
+        seconds.
         """
+        self._home.require(what)
         with self._lock:
             if not self.running:
                 raise ToolError(
@@ -53,7 +92,9 @@ class JsonProcess:
         return json.loads(answered)
 
     def close(self) -> None:
-        """End the process."""
+        """End the process, unless this is a fork of the one that started it."""
+        if not self._home.is_here:
+            return
         atexit.unregister(self.close)
         self._process.kill()
         self._process.communicate()
@@ -83,3 +124,19 @@ class JsonProcess:
         told = said.decode(errors="replace").strip().splitlines()
         error = next((line for line in told if "Error" in line), "")
         return f"{self.name} ended: {error}" if error else "it did not, and was ended"
+
+
+Started = TypeVar("Started", bound=JsonProcess)
+
+
+def kept(start: Callable[[], Started]) -> Callable[[], Started]:
+    """Return a function that starts a process once, and again after its end or in a fork of this one."""
+    found: list[Started] = []
+
+    @wraps(start)
+    def process() -> Started:
+        if not found or not found[0].running:
+            found[:] = [start()]
+        return found[0]
+
+    return process

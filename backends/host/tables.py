@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
+from threading import RLock
 from typing import Any, Protocol
 
 import numpy as np
 
-from catgrad.learn.shown import Shown
+from catgrad.errors import nearest
+from catgrad.learn.copies import Copied
 from catgrad.programs.ports import Role
 from catgrad.terms.state import Slot
 from catgrad.types import Array, NdArrayType
@@ -17,18 +19,27 @@ from .checks import as_in_c
 
 
 class Table(MutableMapping[str, Any], ABC):
-    """Arrays by name, each of a fixed type in a fixed place: what is assigned is copied there."""
+    """Arrays by name, each of a fixed type in a fixed place: what is assigned is copied there.
+
+    The checks and sentences are those of emitted Python (`templates/python/table.py.j2`).
+    """
 
     def __init__(self, table: str, slots: Sequence[Slot]) -> None:
         self._table, self._types = table, {slot.name: slot.type for slot in slots}
+        self.lock = RLock()
 
     @property
     def types(self) -> Mapping[str, NdArrayType]:
         """The types of the arrays by name."""
         return self._types
 
+    def __getitem__(self, name: str) -> Array:
+        require_name(self._table, name, self._types)
+        return self._get(name)
+
     @abstractmethod
-    def __getitem__(self, name: str) -> Array: ...
+    def _get(self, name: str) -> Array:
+        """Return the array of this name."""
 
     @abstractmethod
     def _put(self, name: str, array: Array) -> None:
@@ -53,17 +64,26 @@ class Table(MutableMapping[str, Any], ABC):
         raise TypeError(f"{self._table}: {name} must not be deleted; assign it another value")
 
     def __setitem__(self, name: str, value: Any) -> None:
-        if name not in self._types:
-            raise KeyError(f"{self._table}: a name must be one of {', '.join(self)}, but it is {name!r}")
-        self._put(name, self._fitting(name, value))
+        self.update({name: value})
+
+    def copy(self) -> dict[str, Array]:
+        """Return copies of the arrays by name."""
+        return {name: np.array(array) for name, array in self.items()}
+
+    def update(self, *arrays: Any, **named: Any) -> None:
+        """Assign arrays by name; nothing is changed unless all of them fit."""
+        values = dict(*arrays, **named)
+        fitting = {name: self._fitting(name, value) for name, value in values.items()}
+        with self.lock:
+            for name, array in fitting.items():
+                self._put(name, array)
 
     def set(self, arrays: Mapping[str, Any]) -> None:
-        """Copy arrays for all names; nothing is changed unless all of them fit."""
-        fitting = {name: self._fitting(name, arrays[name]) for name in self}
-        for name, array in fitting.items():
-            self._put(name, array)
+        """Assign arrays to all names; nothing is changed unless all of them fit."""
+        self.update(zip(self, in_order(self._table, arrays, self), strict=True))
 
     def _fitting(self, name: str, value: Any) -> Array:
+        require_name(self._table, name, self._types)
         array, type = np.asarray(value), self._types[name]
         if array.shape != type.shape:
             raise ValueError(
@@ -73,7 +93,28 @@ class Table(MutableMapping[str, Any], ABC):
 
     def __reduce__(self) -> Any:
         # A copy is an ordinary table of its own.
-        return dict, (dict(self),)
+        return dict, (self.copy(),)
+
+
+def in_order(kind: str, arrays: Mapping[str, Any], names: Iterable[str]) -> list[Any]:
+    """List the arrays of these names in their order. Raises: TypeError, KeyError for other names"""
+    if not isinstance(arrays, Mapping):
+        raise TypeError(
+            f"{kind} must be arrays by name, but it is {type(arrays).__name__}; pass a dictionary"
+        )
+    for name in arrays:
+        require_name(kind, name, names)
+    for name in names:
+        if name not in arrays:
+            raise KeyError(f"{kind}: there must be an array {name}, but it is missing; pass all of them")
+    return [arrays[name] for name in names]
+
+
+def require_name(kind: str, name: str, names: Iterable[str]) -> None:
+    """Raise KeyError unless a name is one of these, with the nearest of them."""
+    if name not in names:
+        hint = nearest(name, names).strip() or "correct the name"
+        raise KeyError(f"{kind}: a name must be one of {', '.join(names)}, but it is {name!r}; {hint}")
 
 
 class ArrayTable(Table):
@@ -83,7 +124,7 @@ class ArrayTable(Table):
         super().__init__(table, slots)
         self._arrays = {slot.name: array for slot, array in zip(slots, arrays, strict=True)}
 
-    def __getitem__(self, name: str) -> Array:
+    def _get(self, name: str) -> Array:
         return self._arrays[name]
 
     def _put(self, name: str, array: Array) -> None:
@@ -107,7 +148,7 @@ class DeviceTable(Table):
         super().__init__(table, slots)
         self.arrays: dict[str, Any] = {slot.name: place for slot, place in zip(slots, places, strict=True)}
 
-    def __getitem__(self, name: str) -> Array:
+    def _get(self, name: str) -> Array:
         array: Array = self.arrays[name].get()
         array.flags.writeable = False
         return array
@@ -116,10 +157,17 @@ class DeviceTable(Table):
         self.arrays[name].put(array)
 
 
-class Owner(Shown):
-    """Parameters, buffers and optimiser state by name."""
+class Owner(Copied):
+    """Parameters, buffers and optimiser state by name; functions on them and assignments take turns."""
 
     _tables: Mapping[Role, Table]
+    lock: Any
+
+    def _own(self, tables: Mapping[Role, Table], lock: Any = None) -> None:
+        """Keep the tables, under one lock."""
+        self._tables, self.lock = tables, lock or RLock()
+        for table in tables.values():
+            table.lock = self.lock
 
     @property
     def parameters(self) -> Table:

@@ -70,7 +70,7 @@ class Entry:
         self.expected = Expected(function.name, names, function.argument_types, function.requirements)
         first = sum(port.role.is_table for port in function.inputs)
         types = function.argument_types[first:]
-        self.own = replace(self.expected, names=names[first:], types=types, bound=names[:first])
+        self.own = replace(self.expected, names=names[first:], types=types)
 
     @cached_property
     def model(self) -> Model:
@@ -140,18 +140,20 @@ class ModuleLearner(FunctionLearner):
         program, module = self.model.program, self.model.module
         self.instance = module.model(seed)
         slots = {role: program.tables.get(role, ()) for role in TABLES}
-        self._tables = {
-            role: DeviceTable(role, slots[role], [Place(self.instance, role, slot) for slot in slots[role]])
-            for role in TABLES
-        }
+        self._own(
+            {
+                role: DeviceTable(
+                    role, slots[role], [Place(self.instance, role, slot) for slot in slots[role]]
+                )
+                for role in TABLES
+            }
+        )
         self._functions: Mapping[Kind, Callable[..., list[Any]]] = {
             kind: partial(getattr(self.model, function.name).bound, self.instance)
             for kind, function in program.kinds.items()
             if not kind.is_initial
         }
 
-    def __deepcopy__(self, memo: Any) -> ModuleLearner:
-        other = ModuleLearner(type(self.model))
-        for role, table in self._tables.items():
-            other._tables[role].set(table)
-        return other
+    def another(self) -> ModuleLearner:
+        """Return another learner of the same program."""
+        return ModuleLearner(type(self.model))

@@ -6,7 +6,6 @@ import weakref
 from base64 import b64decode, b64encode
 from collections import defaultdict
 from collections.abc import Callable, Mapping
-from functools import cache
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ from catgrad.tools import Executable
 from catgrad.types import Array, Dtype, NdArrayType
 
 from ..host.checks import in_dtype
-from ..host.process import JsonProcess
+from ..host.process import JsonProcess, kept
 
 NODE = Executable(name="Node.js", names=("node",), install="install Node.js 18 or newer, from nodejs.org")
 
@@ -31,25 +30,25 @@ Engine = Callable[[], JsonProcess]
 """Returns a process that runs modules; it starts with the first request."""
 
 _NUMBERS = count()
-_ENDED: dict[Engine, list[int]] = defaultdict(list)
+_ENDED: defaultdict[JsonProcess, list[int]] = defaultdict(list)
 """Models without references, by the process that has them. The next request ends them, for garbage may be
 collected during one."""
 
 
-@cache
+@kept
 def node() -> JsonProcess:
     """Return the process that runs all modules."""
     NODE.require("running JavaScript")
     return JsonProcess(NODE.name, ["node", DRIVER])
 
 
-def ask(what: str, engine: Engine = node, **message: Any) -> Any:
-    """Return the answer of an engine to a request, which errors call `what`.
+def ask(what: str, process: JsonProcess, **message: Any) -> Any:
+    """Return the answer of a process to a request, which errors call `what`.
 
     Raises: IndexError for an index outside its array; ToolError for any other error of Node.js
     """
-    ended, _ENDED[engine][:] = _ENDED[engine][:], []
-    answer = engine().exchange(what, {**message, "ended": ended})
+    ended, _ENDED[process][:] = _ENDED[process][:], []
+    answer = process.exchange(what, {**message, "ended": ended})
     if "error" in answer:
         if answer["kind"] == IndexError.__name__:
             raise IndexError(f"{what}: {answer['message']}")
@@ -98,9 +97,9 @@ class Module:
     """
 
     def __init__(self, source: str | Path, wire: Wire, engine: Engine = node, **options: Any) -> None:
-        self.number, self.wire, self.engine, self.options = next(_NUMBERS), wire, engine, options
+        self.number, self.wire, self.process, self.options = next(_NUMBERS), wire, engine(), options
         given = {"file": source.as_uri()} if isinstance(source, Path) else {"source": source}
-        ask("load", engine, module=self.number, **given)
+        ask("load", self.process, module=self.number, **given)
 
     def model(self, seed: int = 0) -> Model:
         """Create a model. Raises: TypeError for a seed of more bits than numbers have there."""
@@ -115,12 +114,12 @@ class Model:
     def __init__(self, module: Module, seed: int) -> None:
         self.module, self.number = module, next(_NUMBERS)
         options = {**module.options, "seed": seed}
-        ask("createModel", module.engine, module=module.number, model=self.number, options=options)
-        weakref.finalize(self, _ENDED[module.engine].append, self.number)
+        ask("createModel", module.process, module=module.number, model=self.number, options=options)
+        weakref.finalize(self, _ENDED[module.process].append, self.number)
 
     def ask(self, what: str, **message: Any) -> Any:
         """Return the answer to a request about this model."""
-        return ask(what, self.module.engine, model=self.number, **message)
+        return ask(what, self.module.process, model=self.number, **message)
 
 
 class Place:

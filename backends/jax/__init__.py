@@ -23,6 +23,7 @@ from catgrad.types import Dtype, NdArrayType
 
 from .. import templates
 from ..python import load_module, passes
+from ..python.modules import Unforked
 from ..python.division import DivisionByNumbers
 from .partition import Options, partitioned, template_context
 
@@ -62,7 +63,7 @@ JAX = Package(
 def load(artifact: Artifact) -> Any:
     """Return the class `CompiledModel` of the artifact. Raises: ToolError without JAX."""
     JAX.require("the target jax")
-    return load_module(artifact)
+    return load_module(artifact, base=Unforked)
 
 
 BACKEND = JaxBackend(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -17,6 +17,7 @@ from catgrad.types import Array
 
 from ..host.checks import Expected
 from ..host.learner import PureLearner
+from ..host.process import Home
 from .models import input_names, model, output_names
 from .tools import ONNX, ONNXRUNTIME
 
@@ -25,6 +26,7 @@ class Entry:
     """A function in a session of ONNX Runtime, on arrays of tables and its own."""
 
     def __init__(self, function: Function, data: bytes, threads: int) -> None:
+        self.home = Home()  # a fork has none of the threads of a session
         self.session = _session(function.name, data, threads) if function.outputs else None
         self.inputs, self.outputs = input_names(function), output_names(function)
         self.function, self.__name__, self.__doc__ = function, function.name, function.doc
@@ -32,11 +34,17 @@ class Entry:
         self.expected = Expected(self.__name__, labels, function.argument_types, function.requirements)
 
     def __call__(self, *values: Any) -> list[Array]:
-        """Call the function on arrays; returns the results in its order.
+        """Call the function on arrays; returns the results in its order. Raises: as `on`"""
+        return self.on((), values)
 
-        Raises: TypeError, ValueError for arguments that do not fit; IndexError for an index out of range
+    def on(self, tables: Sequence[Any], own: Sequence[Any]) -> list[Array]:
+        """Call the function on arrays of tables, which errors do not count, then on its own.
+
+        Raises: TypeError, ValueError for arguments that do not fit; IndexError for an index out of range;
+        ToolError in a fork
         """
-        arrays = self.expected.checked(values)
+        self.home.require(self.__name__)
+        arrays = self.expected.checked([*tables, *own], len(tables))
         if self.session is None:  # the runtime refuses graphs without outputs
             return []
         try:
@@ -67,10 +75,6 @@ def _session(name: str, data: bytes, threads: int) -> Any:
 
 class Learner(PureLearner):
     """Tables of the model, and its functions on them in ONNX Runtime."""
-
-    def __init__(self, program: Program, functions: Mapping[Kind, Any], seed: int = 0) -> None:
-        super().__init__(program, functions, seed)
-        self._program = program
 
     def save(self, path: str | Path) -> None:
         """Write `predict` with the arrays as they are as a model of ONNX. Raises: ArtifactError"""

@@ -10,23 +10,37 @@ from types import ModuleType
 from typing import Any
 
 from catgrad.backend import Artifact
-from catgrad.learn.shown import Shown
+from catgrad.learn.copies import Copied
+
+from ..host.process import Turns
 
 _NUMBER = count()
 
 
+class Unforked(Copied):
+    """A learner of a library whose threads a fork of the process lacks."""
+
+    def __init__(self, seed: int = 0) -> None:
+        super().__init__(seed)
+        self.lock = Turns()
+        for table in self.tables.values():
+            table.lock = self.lock
+
+
 def load_module(
-    artifact: Artifact, find: Callable[[ModuleType], Any] = lambda module: module.CompiledModel
+    artifact: Artifact,
+    find: Callable[[ModuleType], Any] = lambda module: module.CompiledModel,
+    base: type[Copied] = Copied,
 ) -> Any:
     """Run the artifact's main file as a new module, and return a class of it, by default `CompiledModel`.
 
-    It runs only text that was just emitted, never a file.
+    It runs only text that was just emitted, never a file. Its learner gets the methods of a base.
     """
     filename = f"<catgrad {artifact.program.name} {next(_NUMBER)}>"
     module = ModuleType(f"catgrad_emitted_{artifact.program.name}")
     exec(compile(artifact.source, filename, "exec"), vars(module))
-    if emitted := vars(module).get("Learner"):  # without tables and plots, as it imports one library only
-        vars(module)["Learner"] = type("Learner", (Shown, emitted), {"__doc__": emitted.__doc__})
+    if emitted := vars(module).get("Learner"):  # without plots, as it imports one library only
+        vars(module)["Learner"] = type("Learner", (base, emitted), {"__doc__": emitted.__doc__})
     found = find(module)
     weakref.finalize(found, linecache.cache.pop, filename, None)
     # Tracebacks through emitted code then show its lines.

@@ -18,6 +18,7 @@ from catgrad.types import Dtype
 
 from .. import templates
 from ..python import load_module, passes
+from ..python.modules import Unforked
 from ..python.division import DivisionByNumbers, QuotientByNumber, RemainderByNumber
 from . import pullbacks
 from .fused_kernels import AffineMaps, ScaledSums
@@ -39,7 +40,7 @@ PYTORCH = Package(name="PyTorch", module="torch", install="pip install torch")
 def load(artifact: Artifact) -> Any:
     """Return the class `CompiledModel` of the artifact. Raises: ToolError without PyTorch."""
     PYTORCH.require(artifact.program.name)
-    return load_module(artifact)
+    return load_module(artifact, base=Unforked)
 
 
 def takes_numbers(op: Op, dtype: Dtype) -> bool:

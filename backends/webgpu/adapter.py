@@ -10,7 +10,7 @@ from pathlib import Path
 
 from catgrad.tools import Tool, run
 
-from ..host.process import JsonProcess
+from ..host.process import JsonProcess, kept
 from ..javascript.session import DRIVER, NODE
 
 CHROMIUM = Path("/usr/lib/chromium")
@@ -65,7 +65,7 @@ ADAPTER = Adapter(
 )
 
 
-@cache
+@kept
 def node() -> JsonProcess:
     """Return the process that runs all modules."""
     ADAPTER.require("running WebGPU")

@@ -99,9 +99,10 @@ class Processes:
         first = next(rank for rank, count in enumerate(rows) if count)
         for name, array in learner.buffers.items():
             if not array.is_floating_point():
-                learner.buffers[name] = array = array.clone()
+                shared = array.clone()
                 with self._joint():
-                    dist.broadcast(array, group=self.group, group_src=first)
+                    dist.broadcast(shared, group=self.group, group_src=first)
+                learner.buffers[name] = shared
 
     def _averaged(self, arrays: Sequence[Any], weight: float) -> list[Any]:
         """Sum arrays times the weight of their process, by one all-reduce for each dtype."""

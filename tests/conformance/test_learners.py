@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import pickle
+import sys
+import warnings
+from copy import copy, deepcopy
+from threading import Thread
+
 import numpy as np
 import pytest
 
 from catgrad import Learner, NdArrayType, Task, emit, layers, mse, optimisers
 from catgrad.backend import backends, get_backend
-from catgrad.errors import UnsupportedOp
+from catgrad.errors import CatgradError, UnsupportedOp
 from catgrad.learn import checkpoint
 from catgrad.programs.ports import INITIAL, TABLES, Kind
 from catgrad.programs.program import evaluate
+from catgrad.types import as_numpy
 from tests.targets import on
 
 LEARNERS = ("numpy", "torch", "jax", "c", "cuda", "ggml", "scratch", "onnx", "javascript", "wasm", "webgpu")
@@ -129,3 +137,181 @@ def test_no_target_is_left_out():
     entries = {name: get_backend(name).entries(get_backend(name).options, task()) for name in backends()}
     steps = {name for name, kinds in entries.items() if not kinds or Kind.STEP in kinds}
     assert steps == set(LEARNERS)
+
+
+FIRST = "dense.weight"
+NEW = np.full((3, 2), 0.25, np.float32)
+
+TABLES_ASSIGNED = {
+    "an array": lambda table: table.__setitem__(FIRST, NEW),
+    "a method": lambda table: table.update({FIRST: NEW}),
+    "pairs": lambda table: table.update([(FIRST, NEW)]),
+    "a default for what is there": lambda table: (
+        table.setdefault(FIRST, 0 * NEW) is not None and table.__setitem__(FIRST, NEW)
+    ),
+    "another dtype that fits": lambda table: table.__setitem__(FIRST, NEW.astype(np.float64)),
+    "numbers of Python": lambda table: table.__setitem__(FIRST, NEW.tolist()),
+}
+
+TABLES_REFUSED = {
+    "a typing error": (lambda t: t.__setitem__("dense.wieght", NEW), KeyError, "did you mean 'dense.weight'"),
+    "a typing error in a method": (lambda t: t.update({"dense.wieght": NEW}), KeyError, "did you mean"),
+    "a typing error in keywords": (lambda t: t.update(dense=NEW), KeyError, "must be one of dense.weight"),
+    "a typing error in a default": (lambda t: t.setdefault("dense.wieght", NEW), KeyError, "did you mean"),
+    "a short name that is read": (lambda t: t["weight"], KeyError, "did you mean '[a-z]*.weight'"),
+    "another shape": (lambda t: t.__setitem__(FIRST, NEW.T), ValueError, r"must have shape \(3, 2\)"),
+    "a scalar": (lambda t: t.__setitem__(FIRST, 0.0), ValueError, r"must have shape \(3, 2\)"),
+    "another dtype": (lambda t: t.__setitem__(FIRST, NEW.astype(np.complex64)), TypeError, "must be "),
+    "numbers outside": (lambda t: t.__setitem__(FIRST, NEW.astype(np.float64) * 1e300), TypeError, "must fit"),
+    "one that fits and one that does not": (
+        lambda t: t.update({FIRST: NEW, "dense.bias": NEW}), ValueError, r"dense.bias must have shape \(2,\)",
+    ),
+    "a deleted array": (lambda t: t.__delitem__(FIRST), TypeError, "must not be deleted"),
+    "a popped array": (lambda t: t.pop(FIRST), TypeError, "must not be deleted"),
+    "a popped item": (lambda t: t.popitem(), TypeError, "must not be deleted"),
+    "a cleared table": (lambda t: t.clear(), TypeError, "must not be deleted"),
+}  # fmt: skip
+
+
+def arrays(learner):
+    """Return the arrays of all tables, as they are now."""
+    found = checkpoint.tables(learner).items()
+    return {t: {n: np.array(as_numpy(a)) for n, a in table.items()} for t, table in found}
+
+
+def same(found, expected):
+    for table in expected:
+        for name, array in expected[table].items():
+            np.testing.assert_array_equal(found[table][name], array)
+
+
+@on_learners
+@pytest.mark.parametrize("way", TABLES_ASSIGNED)
+def test_an_array_that_fits_may_be_assigned_by(made, target, way):
+    learner, _ = made(target)
+    TABLES_ASSIGNED[way](learner.parameters)
+    near(learner.parameters[FIRST], NEW)
+
+
+@on_learners
+def test_what_does_not_fit_is_refused_at_assignment(made, target):
+    learner, _ = made(target)
+    before = arrays(learner)
+    for how, kind, sentence in TABLES_REFUSED.values():
+        with pytest.raises(kind, match=sentence):
+            how(learner.parameters)
+        same(arrays(learner), before)
+
+
+@on_learners
+def test_a_table_that_is_assigned_has_all_names_and_no_other(made, target):
+    learner, _ = made(target)
+    before = arrays(learner)
+    for table, values in before.items():
+        name = next(iter(values))
+        fewer = {n: a for n, a in values.items() if n != name}
+        with pytest.raises(KeyError, match=f"{table}: there must be an array {name}"):
+            setattr(learner, table, fewer)
+        with pytest.raises(KeyError, match=f"{table}: a name must be one of"):
+            setattr(learner, table, values | {"mine": NEW})
+        with pytest.raises(KeyError, match=f"{table}: a name must be one of"):
+            setattr(learner, table, getattr(learner, table) | {"mine": NEW})
+        with pytest.raises(TypeError, match=f"{table} must be arrays by name"):
+            setattr(learner, table, list(values.values()))
+        same(arrays(learner), before)
+    with pytest.raises(KeyError, match="parameters: there must be an array dense.weight"):
+        learner.parameters = {}
+
+
+@on_learners
+def test_what_is_assigned_is_copied(made, target):
+    learner, _ = made(target)
+    mine = NEW.copy()
+    learner.parameters[FIRST] = mine
+    mine[:] = 7
+    near(learner.parameters[FIRST], NEW)
+
+
+@on_learners
+def test_copies_of_a_learner_have_their_own_arrays(made, target):
+    learner, _ = made(target)
+    before = arrays(learner)
+    for other in (copy(learner), deepcopy(learner)):
+        same(arrays(other), before)
+        other.step(X, Y)
+        other.parameters[FIRST] = NEW
+        same(arrays(learner), before)
+        after = arrays(other)
+        learner.step(X, Y)
+        same(arrays(other), after)
+        checkpoint.restore(learner, before)
+    for table in (copy(learner.parameters), deepcopy(learner.parameters), learner.parameters.copy()):
+        learner.step(X, Y)
+        assert type(table) is dict
+        same({"parameters": {n: as_numpy(a) for n, a in table.items()}}, {"parameters": before["parameters"]})
+        checkpoint.restore(learner, before)
+
+
+@on_learners
+def test_a_learner_says_that_it_is_not_pickled(made, target):
+    learner, _ = made(target)
+    with pytest.raises(UnsupportedOp, match=r"checkpoint\.save"):
+        pickle.dumps(learner)
+    found = pickle.loads(pickle.dumps(learner.parameters))
+    assert list(found) == list(learner.parameters)
+
+
+@on_learners
+def test_steps_of_two_threads_are_all_done(made, target):
+    learner, reference = made(target)
+    steps, threads = (40, 4) if target in ("numpy", "torch", "jax", "c", "onnx") else (3, 2)
+    alone = copy(learner)
+    for _ in range(steps * threads):
+        alone.step(X, Y)
+
+    def train():
+        for _ in range(steps):
+            learner.step(X, Y)
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        workers = [Thread(target=train) for _ in range(threads)]
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
+    finally:
+        sys.setswitchinterval(interval)
+    same(arrays(learner), arrays(alone))
+
+
+def child_steps(learner, queue):
+    """Train one step in a child; send the arrays, or the error."""
+    try:
+        learner.step(X, Y)
+        queue.put(arrays(learner))
+    except CatgradError as error:
+        queue.put(error.args)
+
+
+@on_learners
+def test_a_forked_learner_trains_or_says_that_it_does_not(made, target):
+    learner, _ = made(target)
+    learner.step(X, Y)
+    before = arrays(learner)
+    context = multiprocessing.get_context("fork")
+    queue = context.Queue()
+    child = context.Process(target=child_steps, args=(learner, queue))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of fork, in a process with threads
+        child.start()
+    found = queue.get(timeout=60)
+    child.join(timeout=60)
+    same(arrays(learner), before)
+    if isinstance(found, tuple):
+        assert "process" in found[0]
+        assert "after the fork" in found[2]
+        return
+    learner.step(X, Y)
+    same(found, arrays(learner))

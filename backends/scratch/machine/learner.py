@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -27,7 +27,7 @@ class Listed(Table):
         super().__init__(table, slots)
         self._block = block
 
-    def __getitem__(self, name: str) -> Array:
+    def _get(self, name: str) -> Array:
         return self._block.get(self._block.tables[name], self._types[name])
 
     def _put(self, name: str, array: Array) -> None:
@@ -60,31 +60,41 @@ class BoundFunction:
 class Learner(Owner):
     """Parameters, buffers and optimiser state by name, and the blocks that read and update them.
 
-    `machine` runs its project. Without a seed, weights begin as the project has them.
+    `machine` runs its project, which `opened` loads. Without a seed, weights begin as the project has them.
     """
 
     def __init__(
-        self, blocks: Mapping[str, Block], initial: Mapping[str, Initial], seed: int | None = None
+        self,
+        opened: Callable[[], Mapping[str, Block]],
+        initial: Mapping[str, Initial],
+        seed: int | None = None,
     ) -> None:
+        self._opened, self._initial, blocks = opened, initial, opened()
         block = next(iter(blocks.values()))
         self.program, self.machine = block.program, block.machine
         kinds = self.program.kinds
         self._predict = BoundFunction(blocks[kinds[Kind.PREDICT].name])
         self._step = BoundFunction(blocks[kinds[Kind.STEP].name])
-        self._tables = {table: Listed(table, self.program.tables.get(table, ()), block) for table in TABLES}
+        self._own({table: Listed(table, self.program.tables.get(table, ()), block) for table in TABLES})
         for table in self.program.tables if seed is not None else ():
             values = initial[kinds[INITIAL[table]].name](seed)
             self._tables[table].set(dict(zip(self._tables[table], values, strict=True)))
 
+    def another(self) -> Self:
+        """Return another learner of the same sprite, in a project of its own."""
+        return type(self)(self._opened, self._initial)
+
     def predict(self, *inputs: Any) -> Any:
         """Compute the model's output, of any number of examples; a list if there are several outputs."""
-        parts = [self._predict(*batch) for batch in self._predict.batches(inputs)]
+        with self.lock:
+            parts = [self._predict(*batch) for batch in self._predict.batches(inputs)]
         outputs = [np.concatenate(y) if len(y) > 1 else y[0] for y in zip(*parts, strict=True)]
         return outputs[0] if len(outputs) == 1 else outputs
 
     def step(self, *inputs_and_targets: Any) -> Any:
         """Train on one batch; returns the loss before the step."""
-        return self._step(*inputs_and_targets)[0][()]
+        with self.lock:
+            return self._step(*inputs_and_targets)[0][()]
 
     def loss(self, *inputs_and_targets: Any) -> Any:
         """Raise UnsupportedOp: a sprite computes the loss only of the batch that it trains on."""

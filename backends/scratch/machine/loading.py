@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import Any, ClassVar
 
 from catgrad.backend import Artifact
@@ -18,12 +19,12 @@ from .projects import Machine
 def load(artifact: Artifact) -> Any:
     """Return the class `CompiledModel` of a sprite. Raises: ToolError if there is no virtual machine."""
     program = artifact.program
-    blocks = opened(artifact, "sprite3")
+    blocks, project = opened(artifact, "sprite3"), partial(opened, artifact, "sb3")
     initial = {f.name: Initial(f) for f in program.functions if f.name not in blocks}
     attributes: dict[str, Any] = {"program": program, **initial, **blocks}
     attributes |= {"machine": next(iter(blocks.values())).machine}
     if Kind.STEP in program.kinds:
-        attributes["learner"] = lambda self, seed=None: Learner(opened(artifact, "sb3"), initial, seed)
+        attributes["learner"] = lambda self, seed=None: Learner(project, initial, seed)
     return type("CompiledModel", (Loaded,), attributes)
 
 

@@ -52,6 +52,12 @@ class ModuleLearner:
     def __setattr__(self, name: str, value: Any) -> None:
         setattr(vars(self)["learner"], name, value)
 
+    def __copy__(self) -> ModuleLearner:
+        return deepcopy(self)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return self.learner.__reduce_ex__(protocol)
+
     def __deepcopy__(self, memo: Any) -> ModuleLearner:
         return ModuleLearner(
             deepcopy(self.learner, memo),

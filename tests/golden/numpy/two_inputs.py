@@ -5,6 +5,10 @@ Needs NumPy and nothing else. The functions are plain array arithmetic; `Compile
 of the arguments in front of them, and `Learner` keeps the parameters between steps.
 """
 
+from collections.abc import Mapping, MutableMapping
+from difflib import get_close_matches
+from threading import RLock
+
 import numpy as np
 
 # P: shape and dtype of each parameter, in the order in which functions take and return them.
@@ -129,31 +133,41 @@ class Checked:
         self.accepted = set()
 
     def __call__(self, *values):
+        return self.on((), values)
+
+    def on(self, tables, own):
+        """Call the function on arrays of tables, then on its own."""
+        values = (*tables, *own)
         signature = tuple([type(v) is np.ndarray and (v.shape, v.dtype) for v in values])
         if signature not in self.accepted:
-            values = self.arrays([np.asarray(value) for value in values])
+            values = self.arrays(values, len(tables))
             if len(self.accepted) > 100:
                 self.accepted.clear()
             self.accepted.add(tuple([(v.shape, v.dtype) for v in values]))
         with np.errstate(all="ignore"):
             return self.function(*values)
 
-    def arrays(self, values):
-        """Validate the arrays, and convert them to the dtypes of the arguments."""
+    def arrays(self, given, bound):
+        """Validate arrays, the first of which are `bound`, and convert them to the dtypes of the arguments."""
+        names = [name for name, _ in self.types(*[0 for _ in self.symbols])][bound:]
+        star = ", with a star before a list of arrays" if any(map(is_list, given)) else ""
+        told = f"pass {', '.join(names)}{star}"
+        if len(given) != bound + len(names):
+            raise TypeError(
+                f"{self.__name__} must get {len(names)} arrays, but it got {len(given) - bound}; {told}"
+            )
+        try:
+            values = [np.asarray(value) for value in given]
+        except (TypeError, ValueError) as error:
+            raise TypeError(f"{self.__name__} must get arrays, but one is none: {error}; {told}") from None
         sizes = {
-            name: values[i].shape[axis] if i < len(values) and axis < values[i].ndim else 0
-            for name, i, axis in self.symbols
+            name: values[i].shape[axis] if axis < values[i].ndim else 0 for name, i, axis in self.symbols
         }
         types = self.types(*sizes.values())
-        if len(values) != len(types):
-            raise TypeError(
-                f"{self.__name__} must get {len(types)} arrays, but it got {len(values)}; "
-                f"pass {', '.join(name for name, _ in types)}"
-            )
         where = f" where {', '.join(f'{n} = {size}' for n, size in sizes.items())}" if sizes else ""
-        for array, (name, (shape, dtype)) in zip(values, types):
+        for array, value, (name, (shape, dtype)) in zip(values, given, types):
             if array.shape != shape:
-                advice = "reshape it"
+                advice = "put a star before the list of arrays" if is_list(value) else "reshape it"
                 if array.shape[:-1] == shape and "int" in str(dtype):
                     advice = "take argmax(-1) of one-hot labels"
                 elif array.shape == shape[:-1] and "int" in str(array.dtype):
@@ -166,6 +180,12 @@ class Checked:
             array if array.dtype == dtype else converted(array, dtype, f"{self.__name__}: {name}")
             for array, (name, (_, dtype)) in zip(values, types)
         ]
+
+
+def is_list(value):
+    """Tell whether an argument is a list of arrays, or a table of them."""
+    items = value.values() if isinstance(value, Mapping) else value
+    return isinstance(value, (Mapping, list, tuple)) and any(hasattr(item, "shape") for item in items)
 
 
 class CompiledModel:
@@ -259,44 +279,153 @@ class CompiledModel:
     )
 
 
+class Table(MutableMapping):
+    """Arrays by name, of fixed shapes and dtypes; what is assigned is checked and copied."""
+
+    def __init__(self, kind, types, arrays, lock):
+        self.kind, self.expected, self.lock = kind, types, lock
+        self.arrays = dict(zip(types, arrays))
+
+    def __getitem__(self, name):
+        require_name(self.kind, name, self.expected)
+        return self.arrays[name]
+
+    def __setitem__(self, name, value):
+        self.update({name: value})
+
+    def __delitem__(self, name):
+        raise TypeError(f"{self.kind}: {name} must not be deleted; assign it another value")
+
+    def __iter__(self):
+        return iter(self.expected)
+
+    def __len__(self):
+        return len(self.expected)
+
+    def __repr__(self):
+        return repr(self.arrays)
+
+    def __or__(self, other):
+        return {**self.arrays, **other}
+
+    def __ror__(self, other):
+        return {**other, **self.arrays}
+
+    def __reduce__(self):
+        return dict, (self.copy(),)
+
+    def copy(self):
+        """Return copies of the arrays by name."""
+        return {name: np.array(array) for name, array in self.arrays.items()}
+
+    def update(self, *arrays, **named):
+        """Assign arrays by name; nothing is changed unless all of them fit."""
+        fitting = {name: self.fitting(name, value) for name, value in dict(*arrays, **named).items()}
+        with self.lock:
+            self.arrays = {**self.arrays, **fitting}
+
+    def set(self, arrays):
+        """Assign arrays to all names; nothing is changed unless all of them fit."""
+        self.update(zip(self, in_order(self.kind, arrays, self.expected)))
+
+    def fitting(self, name, value):
+        """Return a value as a new array. Raises: KeyError, ValueError, TypeError unless it fits"""
+        require_name(self.kind, name, self.expected)
+        shape, dtype = self.expected[name]
+        array = np.array(value)
+        if array.shape != shape:
+            raise ValueError(
+                f"{self.kind}: {name} must have shape {shape}, but it is {tuple(array.shape)}; reshape it"
+            )
+        return array if array.dtype == dtype else converted(array, dtype, f"{self.kind}: {name}")
+
+
+def whole(kind):
+    """Return the property of a table, which is assigned as a whole."""
+    return property(lambda self: self.tables[kind], lambda self, arrays: self.tables[kind].set(arrays))
+
+
+def in_order(kind, arrays, names):
+    """List the arrays of these names in their order. Raises: TypeError, KeyError for other names"""
+    if not isinstance(arrays, Mapping):
+        raise TypeError(f"{kind} must be arrays by name, but it is {type(arrays).__name__}; pass a dictionary")
+    for name in arrays:
+        require_name(kind, name, names)
+    for name in names:
+        if name not in arrays:
+            raise KeyError(f"{kind}: there must be an array {name}, but it is missing; pass all of them")
+    return [arrays[name] for name in names]
+
+
+def require_name(kind, name, names):
+    """Raise KeyError unless a name is one of these, with the nearest of them."""
+    if name not in names:
+        near = get_close_matches(str(name), names, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else "correct the name"
+        raise KeyError(f"{kind}: a name must be one of {', '.join(names)}, but it is {name!r}; {hint}")
+
+
 class Learner:
-    """Parameters and optimiser state by name, and the functions that use and change them."""
+    """Parameters and optimiser state by name, and the functions that use and change them.
+
+    Calls from several threads take turns.
+    """
 
     model = CompiledModel()
+    parameters, buffers, state = whole("parameters"), whole("buffers"), whole("state")
 
     def __init__(self, seed=0):
-        self.parameters = dict(zip(PARAMETERS, self.model.init(seed)))
-        self.buffers = {}
-        self.state = {}
+        self.lock = RLock()
+        self.tables = {
+            "parameters": Table("parameters", PARAMETERS, self.model.init(seed), self.lock),
+            "buffers": Table("buffers", {}, [], self.lock),
+            "state": Table("state", {}, [], self.lock),
+        }
+
+    def __reduce__(self):
+        return restored, (type(self), {kind: table.copy() for kind, table in self.tables.items()})
+
+    def arrays(self, *kinds):
+        """List the arrays of tables."""
+        return [array for kind in kinds for array in self.tables[kind].arrays.values()]
 
     def predict(self, *inputs):
         """Compute the model's output; a list if there are several."""
-        outputs = self.model.predict(*in_order(self.parameters, PARAMETERS), *inputs)
+        with self.lock:
+            outputs = self.model.predict.on(self.arrays("parameters"), inputs)
         return outputs[0] if len(outputs) == 1 else outputs
 
     def loss(self, *inputs_and_targets):
         """Compute the loss between the outputs and the targets."""
-        [loss] = self.model.loss(*in_order(self.parameters, PARAMETERS), *inputs_and_targets)
+        with self.lock:
+            [loss] = self.model.loss.on(self.arrays("parameters"), inputs_and_targets)
         return loss
 
     def grads(self, *inputs_and_targets):
         """Compute the loss on one batch and its gradient by name, for accumulation and `update`."""
-        loss, *new = self.model.grads(*in_order(self.parameters, PARAMETERS), *inputs_and_targets)
+        with self.lock:
+            loss, *new = self.model.grads.on(self.arrays("parameters"), inputs_and_targets)
         return loss, dict(zip(PARAMETERS, new))
 
     def update(self, gradients):
         """Update the parameters by the optimiser, with a gradient for each."""
-        new = iter(self.model.update(*in_order(self.parameters, PARAMETERS), *in_order(gradients, PARAMETERS)))
-        self.parameters = dict(zip(PARAMETERS, new))
+        gradients = in_order("gradients", gradients, PARAMETERS)
+        with self.lock:
+            new = iter(self.model.update.on(self.arrays("parameters"), gradients))
+            self.parameters.arrays = dict(zip(PARAMETERS, new))
 
     def step(self, *inputs_and_targets):
         """Train on one batch; returns the loss before the step."""
-        loss, *new = self.model.step(*in_order(self.parameters, PARAMETERS), *inputs_and_targets)
-        new = iter(new)
-        self.parameters = dict(zip(PARAMETERS, new))
+        with self.lock:
+            loss, *new = self.model.step.on(self.arrays("parameters"), inputs_and_targets)
+            new = iter(new)
+            self.parameters.arrays = dict(zip(PARAMETERS, new))
         return loss
 
 
-def in_order(arrays, table):
-    """List the arrays of these names, in the order of the table."""
-    return [arrays[name] for name in table]
+def restored(kind, tables):
+    """Return a learner with arrays of its own, as copies and pickles have."""
+    learner = kind()
+    for table, arrays in tables.items():
+        learner.tables[table].set(arrays)
+    return learner
