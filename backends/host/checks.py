@@ -61,7 +61,7 @@ class Expected:
             )
 
     def check_shapes(self, arrays: Sequence[Any], given: Sequence[Any]) -> None:
-        """Check the shapes of arrays, which may be of any library, as they were given. Raises: as `checked`"""
+        """Check the shapes of arrays of any library, made of those given. Raises: as `checked`"""
         places = symbol_sources(self.types).items()
         sizes = {s: arrays[i].shape[axis] if axis < len(arrays[i].shape) else 0 for s, (i, axis) in places}
         for array, value, name, type in zip(arrays, given, self.names, self.types, strict=True):

@@ -23,8 +23,8 @@ from catgrad.types import Dtype, NdArrayType
 
 from .. import templates
 from ..python import load_module, passes
-from ..python.modules import Unforked
 from ..python.division import DivisionByNumbers
+from ..python.modules import Unforked
 from .partition import Options, partitioned, template_context
 
 SUMS = CumSum, ScatterAdd, ScatterAddAlongAxis, Fold

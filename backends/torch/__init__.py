@@ -18,8 +18,8 @@ from catgrad.types import Dtype
 
 from .. import templates
 from ..python import load_module, passes
-from ..python.modules import Unforked
 from ..python.division import DivisionByNumbers, QuotientByNumber, RemainderByNumber
+from ..python.modules import Unforked
 from . import pullbacks
 from .fused_kernels import AffineMaps, ScaledSums
 from .unsigned import Uint32InInt64

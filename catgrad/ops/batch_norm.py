@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
 
+from catgrad.dims import Size
 from catgrad.errors import ShapeError
-from catgrad.ops.arithmetic import maximum
 from catgrad.ops.cast import cast
 from catgrad.ops.reduce import broadcast, mean, mean_of, number_of
 from catgrad.ops.shape import Axes
 from catgrad.ops.transcendental import rsqrt
 from catgrad.terms.op import INPUTS, Examples, Op, Types, floating
-from catgrad.terms.structural import Constant, zeros_like
+from catgrad.terms.structural import Assume, zeros_like
 from catgrad.types import Array, NdArrayType
 
 
@@ -23,7 +24,8 @@ class BatchNorm(Op):
     In evaluation, μ and σ² are the running mean and variance.
 
     Type:     (T[N, C, …], T[C], T[C]) -> T[N, C, …] for floating T: x, running mean, running variance
-    Raises:   ShapeError if the statistics are not one number for each channel
+    Raises:   ShapeError if the statistics are not one number for each channel, or each channel has one number
+              only, whose variance says nothing
     Gradient: dx = (dy - mean dy - y · mean(dy · y)) / √(σ² + ε), and 0 for the running statistics
     Source:   Ioffe and Szegedy 2015 (arXiv:1502.03167), algorithm 1
     """
@@ -39,6 +41,12 @@ class BatchNorm(Op):
                 "put the channels second",
             )
         return floating(x)
+
+    def minimum_sizes(
+        self, x: NdArrayType, running_mean: NdArrayType, running_variance: NdArrayType
+    ) -> tuple[tuple[Size, int], ...]:
+        """Return the numbers that a variance needs: two for each channel, as PyTorch requires."""
+        return several(x)
 
     def ref(self, x: Array, running_mean: Array, running_variance: Array) -> Any:
         axes = (0, *range(2, x.ndim))
@@ -84,14 +92,17 @@ def tracked(x: Any, mean_so_far: Any, variance_so_far: Any, momentum: float) -> 
     """Move running statistics towards those of a batch by `momentum`, the variance as n / (n - 1) · σ²."""
     _, variance = moments(x)
     wide = x.dtype.wide  # float16 cannot represent the size of a batch
-    count = number_of(x.type.size, wide) / number_of(x.shape[1], wide)
-    # A batch of one number for each channel has the variance 0, not 0/0.
-    spread = maximum(count - 1, Constant(count.type, 1)())
-    unbiased = variance * broadcast(cast(count / spread, x.dtype), variance.shape)
+    [count] = Assume(1, several(x.type)).apply(number_of(x.type.size, wide) / number_of(x.shape[1], wide))
+    unbiased = variance * broadcast(cast(count / (count - 1), x.dtype), variance.shape)
     return (
         (1 - momentum) * mean_so_far + momentum * mean(x, others(x)),
         (1 - momentum) * variance_so_far + momentum * unbiased,
     )
+
+
+def several(x: NdArrayType) -> tuple[tuple[Size, int], ...]:
+    """Return the requirement that each channel has two numbers or more."""
+    return ((prod(size for axis, size in enumerate(x.shape) if axis != 1), 2),)
 
 
 def moments(x: Any) -> tuple[Any, Any]:

@@ -277,7 +277,7 @@ def _outputs(op: Op, inputs: tuple[NdArrayType, ...]) -> tuple[NdArrayType, ...]
         types = op.type(*inputs)
         for size, least in op.minimum_sizes(*inputs):
             if isinstance(size, int) and size < least:
-                raise ShapeError(f"an axis must have at least {least}", f"it has {size}", "choose another")
+                raise ShapeError(f"a size must be at least {least}", f"it is {size}", "choose larger shapes")
     except CatgradError as error:
         raise error.about(subject=type(op).__name__) from None
     return types if isinstance(types, tuple) else (types,)

@@ -8,7 +8,8 @@ import sys
 
 import numpy as np
 import pytest
-from catgrad.backends.javascript.session import ask, node
+from catgrad.backends.javascript.session import ask
+from catgrad.backends.javascript.session import node as engine
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -153,7 +154,7 @@ def test_a_function_may_be_named_by_a_word_of_javascript():
 
 def test_errors_of_node_are_reported():
     with pytest.raises(ToolError, match="Node.js says: SyntaxError"):
-        ask("load", node(), module=-1, source="export function (")
+        ask("load", engine(), module=-1, source="export function (")
 
 
 def test_emission_is_deterministic():

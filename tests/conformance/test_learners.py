@@ -12,9 +12,9 @@ from threading import Thread
 import numpy as np
 import pytest
 
-from catgrad import Learner, NdArrayType, Task, emit, layers, mse, optimisers
+from catgrad import Dim, Learner, NdArrayType, Task, Term, emit, layers, mse, optimisers
 from catgrad.backend import backends, get_backend
-from catgrad.errors import CatgradError, UnsupportedOp
+from catgrad.errors import CatgradError, ShapeError, UnsupportedOp
 from catgrad.learn import checkpoint
 from catgrad.programs.ports import INITIAL, TABLES, Kind
 from catgrad.programs.program import evaluate
@@ -162,7 +162,7 @@ TABLES_REFUSED = {
     "another shape": (lambda t: t.__setitem__(FIRST, NEW.T), ValueError, r"must have shape \(3, 2\)"),
     "a scalar": (lambda t: t.__setitem__(FIRST, 0.0), ValueError, r"must have shape \(3, 2\)"),
     "another dtype": (lambda t: t.__setitem__(FIRST, NEW.astype(np.complex64)), TypeError, "must be "),
-    "numbers outside": (lambda t: t.__setitem__(FIRST, NEW.astype(np.float64) * 1e300), TypeError, "must fit"),
+    "numbers outside": (lambda t: t.__setitem__(FIRST, np.full((3, 2), 1e300)), TypeError, "must fit"),
     "one that fits and one that does not": (
         lambda t: t.update({FIRST: NEW, "dense.bias": NEW}), ValueError, r"dense.bias must have shape \(2,\)",
     ),
@@ -263,7 +263,7 @@ def test_a_learner_says_that_it_is_not_pickled(made, target):
 
 @on_learners
 def test_steps_of_two_threads_are_all_done(made, target):
-    learner, reference = made(target)
+    learner, _ = made(target)
     steps, threads = (40, 4) if target in ("numpy", "torch", "jax", "c", "onnx") else (3, 2)
     alone = copy(learner)
     for _ in range(steps * threads):
@@ -315,3 +315,26 @@ def test_a_forked_learner_trains_or_says_that_it_does_not(made, target):
         return
     learner.step(X, Y)
     same(found, arrays(learner))
+
+
+@on(*(name for name in LEARNERS if name != "scratch"))
+def test_batch_norm_is_not_trained_on_one_number_for_each_channel(target):
+    """A variance needs two; PyTorch refuses one as well. Evaluation reads the running statistics."""
+    batch, channels = Dim("batch"), NdArrayType((3,))
+    flat = NdArrayType((batch,)) + channels
+    learner = emit(Task(layers.batch_norm(flat), optimisers.sgd(0.1), mse), target).load()().learner(seed=0)
+    before, one = arrays(learner), np.ones((1, 3), np.float32)
+    assert learner.predict(one).shape == (1, 3)
+    with pytest.raises(ValueError, match="batch must be at least 2, but it is 1"):
+        learner.step(one, one)
+    same(arrays(learner), before)
+    learner.step(X, X)
+    images = NdArrayType((batch, 3, 2, 1))
+    learner = emit(Task(layers.batch_norm(images), optimisers.sgd(0.1), mse), "numpy").load()().learner(seed=0)
+    assert np.isfinite(learner.step(*np.ones((2, 1, 3, 2, 1), np.float32)))
+
+
+def test_batch_norm_of_one_number_for_each_channel_is_refused_when_built():
+    with pytest.raises(ShapeError, match="a size must be at least 2, but it is 1"):
+        layers.batch_norm(NdArrayType((1, 3)))
+    assert isinstance(layers.batch_norm(NdArrayType((1, 3, 2, 1))), Term)

@@ -7,8 +7,8 @@ from typing import Any
 from catgrad import ops
 from catgrad.frontends.torch.operands import spread
 from catgrad.frontends.torch.registry import aten
-from catgrad.ops.batch_norm import BatchNorm, copied, moments, tracked
-from catgrad.terms.structural import stop_gradient
+from catgrad.ops.batch_norm import BatchNorm, copied, moments, several, tracked
+from catgrad.terms.structural import Assume, stop_gradient
 
 
 @aten("layer_norm.default")
@@ -63,6 +63,7 @@ def batch_norm_of_batch(
     x: Any, weight: Any, bias: Any, training: bool, momentum: float, eps: float
 ) -> tuple[Any, None, None]:
     """Batch normalisation by statistics of the batch, for a layer that tracks none."""
+    [x] = Assume(1, several(x.type)).apply(x)
     centred, variance = moments(x)
     return _by_channel(centred * copied(ops.rsqrt(variance + eps), x), weight, bias), None, None
 
