@@ -143,8 +143,8 @@ class TermBuilder:
 def build(function: Callable[..., Any], types: Sequence[NdArrayType]) -> Term:
     """Trace `function` on variables of these types, and return its term.
 
-    It may return one variable, a sequence of them, or None for no output.
-    Raises: TermError if it returns anything else; the errors of the operations.
+    It may return one variable, or a sequence of them, which is empty for no output.
+    Raises: TermError if it returns anything else, as None without `return`; the errors of the operations.
     """
     return _run(TermBuilder(), function, types)
 
@@ -178,8 +178,13 @@ def _run(builder: TermBuilder, function: Callable[..., Any], types: Sequence[NdA
     finally:
         BUILDER.reset(token)
     if results is None:
-        results = ()
-    elif not isinstance(results, (tuple, list)):
+        raise TermError(
+            "a function that is built must return its results",
+            f"{shortened(function)} returns None",
+            "end it with return y, or with return () if it has none",
+            where=qualified(),
+        )
+    if not isinstance(results, (tuple, list)):
         results = (results,)
     wires = builder._wires(tuple(results), "what build is given")
     return builder.finish([*inputs, *builder.captured.values()], wires)

@@ -318,7 +318,7 @@ def test_one_program_for_every_length_and_batch(target):
                 total += ((h - wanted) ** 2).sum()
             return total / y.size
 
-        w, b = learner.parameters.values()
+        w, b = map(np.asarray, learner.parameters.values())
         np.testing.assert_allclose(float(loss), at(w, b), rtol=1e-12)
         v, e = rng.normal(size=(2, 2)), 1e-6
         wanted = (at(w + e * v, b) - at(w - e * v, b)) / (2 * e)

@@ -38,6 +38,13 @@ FUNCTIONS = {
     "batch norm in a loop": (
         lambda x: ops.repeat(layers.batch_norm(ROWS), 2, x), [ROWS], TermError, "outside loops, branches",
     ),
+    "a function without return": (lambda x: None, [X], TermError, "end it with return y"),
+    "the body of a loop without return": (
+        lambda h, xs: ops.scan(lambda c, x: None, h, xs), [X, ROWS], OptionError, "must return the carries",
+    ),
+    "a branch without return": (
+        lambda c, x: ops.cond(c, lambda y: None, ops.sin, x), [TRUTH, X], TermError, "end it with return y",
+    ),
     "a type where a list of types should be": (lambda x: x, X, OptionError, "they are f32"),
 }  # fmt: skip
 
