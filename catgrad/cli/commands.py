@@ -12,7 +12,7 @@ import typer
 
 import catgrad
 from catgrad.cli.models import guarded, resolve
-from catgrad.cli.options import in_precision, parsed, spelled
+from catgrad.cli.options import OF_MODULES, in_precision, parsed, require_unused, spelled
 from catgrad.cli.tables import FORMAT, Format, report, show, show_all, show_options, show_paths
 from catgrad.errors import ArtifactError, OptionError, nearest
 from catgrad.files import reason, write_atomically
@@ -294,6 +294,7 @@ def compile_(
 
 @app.command()
 def verify(
+    context: typer.Context,
     model: Model,
     target: Target = "numpy",
     option: Options = [],  # noqa: B006  # read and never changed
@@ -330,6 +331,7 @@ def verify(
     `catgrad verify net.py:make_model --input 'f32[batch,1,28,28]' --loss cross_entropy --target c`
     """
     if input:
+        require_unused(context, ["precision"], "with --input")
         from catgrad.cli.modules import Training
 
         training = Training(model, input, loss, optimizer, lr, evaluation, trainable, scheduler=scheduler)
@@ -340,6 +342,7 @@ def verify(
             replay.plot(plot)
         replay.check()
         return
+    require_unused(context, [*OF_MODULES, "steps", "classes", "plot"], "without --input")
     from catgrad.verification import verify
 
     verification = verify(_emitted(model, target, option, precision))

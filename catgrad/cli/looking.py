@@ -18,7 +18,7 @@ from catgrad.cli.commands import (
     app,
 )
 from catgrad.cli.models import guarded, resolve
-from catgrad.cli.options import in_precision, parsed
+from catgrad.cli.options import OF_MODULES, in_precision, parsed, require_unused
 from catgrad.cli.tables import show_table
 from catgrad.errors import OptionError
 
@@ -35,6 +35,7 @@ Sizes = Annotated[
 
 @app.command()
 def summary(
+    context: typer.Context,
     model: Model,
     size: Sizes = [],  # noqa: B006  # read and never changed
     depth: Annotated[
@@ -57,13 +58,14 @@ def summary(
     Example: `catgrad summary net:task --size batch=32`
     """
     sizes = parsed(size)
-    task = _task(model, precision, input, loss, optimizer, lr, evaluation, trainable)
+    task = _task(context, model, precision, input, loss, optimizer, lr, evaluation, trainable)
     with guarded(f"{model} must have a summary", "mend the model"):
         show_table(task.summary(depth, **sizes).table)
 
 
 @app.command()
 def cost(
+    context: typer.Context,
     model: Model,
     size: Sizes = [],  # noqa: B006
     precision: Precision = "f32",
@@ -84,14 +86,16 @@ def cost(
     Example: `catgrad cost net:task --size batch=32 --devices 8`
     """
     sizes = parsed(size)
-    task = _task(model, precision, input, loss, optimizer, lr, evaluation, trainable)
+    task = _task(context, model, precision, input, loss, optimizer, lr, evaluation, trainable)
     with guarded(f"{model} must have a cost", "mend the model"):
         found = task.cost(**sizes) if devices == 1 else task.communication(devices, **sizes)
         show_table(found.table)
 
 
-def _task(model: str, precision: str, inputs: list[str], *training: Any) -> Task:
+def _task(context: Any, model: str, precision: str, inputs: list[str], *training: Any) -> Task:
     """Import a task, or a module with how to train it. Raises: OptionError if it is neither"""
+    if not inputs:
+        require_unused(context, OF_MODULES, "without --input")
     from catgrad.cli.modules import Training
     from catgrad.learn.task import Task
 

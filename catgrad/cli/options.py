@@ -12,6 +12,9 @@ if TYPE_CHECKING:
 
 PRECISIONS = ("f32", "bf16")
 
+OF_MODULES = ("loss", "optimizer", "lr", "evaluation", "trainable")
+"""The options that say how to train a PyTorch module, which --input declares."""
+
 
 def parsed(texts: Sequence[str]) -> dict[str, Any]:
     """Read NAME=VALUE texts, where `true`, `false` and digits are values of other types.
@@ -29,6 +32,17 @@ def parsed(texts: Sequence[str]) -> dict[str, Any]:
             raise OptionError("an option must be given once", f"{name!r} is given twice", "leave one out")
         found[name] = _value(value)
     return found
+
+
+def require_unused(context: Any, names: Sequence[str], where: str) -> None:
+    """Raise OptionError if the command line has one of these options, which has no effect `where` it is."""
+    for parameter in context.command.params:
+        source = context.get_parameter_source(parameter.name)
+        if parameter.name in names and source is not None and source.name == "COMMANDLINE":
+            option = parameter.opts[0]
+            raise OptionError(
+                f"{option} must be left out {where}", "it is given and would have no effect", f"omit {option}"
+            )
 
 
 def spelled(value: Any) -> str:

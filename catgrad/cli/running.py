@@ -11,7 +11,7 @@ import typer
 
 from catgrad.cli.commands import Model, Precision, Target, app
 from catgrad.cli.models import guarded, resolve
-from catgrad.cli.options import in_precision, parsed
+from catgrad.cli.options import in_precision, parsed, require_unused
 from catgrad.cli.tables import show_table
 from catgrad.errors import OptionError, unknown
 from catgrad.tables import Table
@@ -30,6 +30,7 @@ CLASSES = 2
 
 @app.command()
 def run(
+    context: typer.Context,
     model: Model,
     function: Annotated[
         str,
@@ -75,6 +76,10 @@ def run(
     from catgrad.learn.trace import arguments, kind_of
     from catgrad.learn.trace import trace as traced
 
+    if data:
+        require_unused(context, ["size"], "with --data")
+    if not trace:
+        require_unused(context, ["output"], "without --trace")
     task, sizes = _task(model, precision), parsed(size)
     with guarded(f"{model} must run", "mend the model, its weights or its data"):
         learner: Learner = emit(task).load()().learner(seed=0)
@@ -108,6 +113,7 @@ def _task(model: str, precision: str) -> Task:
 def _arrays(ports: Sequence[Port], file: str, sizes: Mapping[str, Any]) -> list[Any]:
     """Read the arrays of these names from a file, or draw them."""
     from catgrad.data.files import read_npz
+    from catgrad.learn.costs import require_sizes
     from catgrad.types import symbols
     from catgrad.verification import draw_arrays
 
@@ -117,8 +123,9 @@ def _arrays(ports: Sequence[Port], file: str, sizes: Mapping[str, Any]) -> list[
             if port.label not in arrays:
                 raise unknown("name in the data", port.label, arrays, f"python -m zipfile -l {file}")
         return [arrays[port.label] for port in ports]
-    types = [port.type for port in ports]
-    known = {**dict.fromkeys(symbols(tuple(types)), EXAMPLE_SIZE), **sizes}
+    types = tuple(port.type for port in ports)
+    require_sizes(types, sizes)
+    known = {**dict.fromkeys(symbols(types), EXAMPLE_SIZE), **sizes}
     return draw_arrays([type.substitute(known) for type in types], classes=CLASSES)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -46,9 +46,7 @@ def save(
     Raises: ArtifactError if the file cannot be written; UnknownName if an alias names no array.
     """
     arrays, known = _all(tables(learner)), dict(metadata or {})
-    for name in (aliases or {}).values():
-        if name not in arrays:
-            raise unknown("weight", name, arrays, "learner.parameters")
+    _require_names(aliases or {}, arrays)
     if aliases:
         known["aliases"] = json.dumps(dict(aliases))
     weights.write(path, {name: as_numpy(array) for name, array in arrays.items()}, known)
@@ -62,12 +60,14 @@ def load(learner: Learner, path: str | Path, aliases: Mapping[str, str] | None =
     The file is GGUF if its name ends in `.gguf`; its quantised and 16-bit arrays fit those of float32.
     `aliases` maps names in the file to names in the model; the file may have either or both.
 
-    Raises: ArtifactError unless it is a whole file of its format; ShapeError if an array is missing, not in
+    Raises: ArtifactError unless it is a whole file of its format; UnknownName if an alias is for no array of
+    the model; ShapeError if an array is missing, not in
     the model, or has another shape or dtype, or if an alias differs from its array. Then the learner is
     unchanged.
     """
     types = {name: _type(array) for name, array in _all(tables(learner)).items()}
-    types |= {alias: types[name] for alias, name in (aliases or {}).items() if name in types}
+    _require_names(aliases or {}, types)
+    types |= {alias: types[name] for alias, name in (aliases or {}).items()}
     found = _without_aliases(weights.read(path, types), aliases or {}, path)
     there = {
         table: {n: a for n, a in arrays.items() if n in found or not n.startswith(LEARNING_RATE)}
@@ -85,6 +85,12 @@ def load(learner: Learner, path: str | Path, aliases: Mapping[str, str] | None =
         )
     read = {table: {name: widened(found[name]) for name in arrays} for table, arrays in there.items()}
     restore(learner, {table: getattr(learner, table) | arrays for table, arrays in read.items()})
+
+
+def _require_names(aliases: Mapping[str, str], known: Iterable[str]) -> None:
+    for name in aliases.values():
+        if name not in known:
+            raise unknown("weight", name, known, "learner.parameters")
 
 
 def _without_aliases(found: dict[str, Any], aliases: Mapping[str, str], path: str | Path) -> dict[str, Any]:

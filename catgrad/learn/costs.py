@@ -17,7 +17,7 @@ from catgrad.programs.peak_memory import workspaces
 from catgrad.programs.ports import Kind, Role
 from catgrad.programs.program import Function, lower, nest
 from catgrad.tables import Table
-from catgrad.types import symbols
+from catgrad.types import NdArrayType, symbols
 
 if TYPE_CHECKING:
     from catgrad.learn.task import Task
@@ -74,14 +74,19 @@ def task_costs(task: Task, **sizes: int) -> Costs:
 
 def primitives(task: Task, kind: Kind, sizes: Mapping[str, int]) -> Function:
     """Lower a function of a task to optimised primitives at these sizes, with loops and branches nested."""
-    known = symbols((*task.inputs, *task.targets))
+    require_sizes((*task.inputs, *task.targets), sizes)
+    term, inputs, _ = task.entry(kind)
+    function = lower(Expand()(term), str(kind), [port.label for port in inputs])
+    return prepared(with_innermost_names(function.substitute(sizes)))
+
+
+def require_sizes(types: tuple[NdArrayType, ...], sizes: Mapping[str, int]) -> None:
+    """Raise UnknownName for a size that no type has; OptionError unless each is an integer of at least 0."""
+    known = symbols(types)
     for name, size in sizes.items():
         if name not in known:
             raise unknown("size", name, known, "catgrad summary")
         check_integer(name, size, 0)
-    term, inputs, _ = task.entry(kind)
-    function = lower(Expand()(term), str(kind), [port.label for port in inputs])
-    return prepared(with_innermost_names(function.substitute(sizes)))
 
 
 def prepared(function: Function) -> Function:

@@ -69,7 +69,8 @@ class Killing(data.Shards):
 
 def train(module, name, data=shards, seed=0, parallel=engine, **more):
     learner = module.Learner(seed)
-    more = {"parallel": parallel, **options, **more}
+    # Its batch norm refuses the one row of the last batch.
+    more = {"parallel": parallel, "drop_last": module is random_masks, **options, **more}
     history = fit(learner, data, **more)
     tables = {k: a for t in (learner.parameters, learner.buffers, learner.state) for k, a in t.items()}
     np.savez(f"{folder}/{name}-{rank}.npz", **tables)
@@ -278,7 +279,7 @@ def test_a_killed_process_ends_the_others_with_a_sentence(folder, first):
     assert "start all again with a checkpoint and resume=True" in last
     assert len(before) < 25
     history = json.loads(safetensors.read_metadata(folder / "killed.safetensors")["history"])
-    assert [epoch["steps"] for epoch in history["epochs"]] == [6]
+    assert [epoch["steps"] for epoch in history["epochs"]] == [5]
 
 
 def test_training_resumes_bit_for_bit_after_a_process_was_killed(folder, second):

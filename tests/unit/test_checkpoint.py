@@ -222,6 +222,8 @@ def test_a_tied_weight_is_saved_once_and_found_by_its_alias(tmp_path, target):
     with pytest.raises(UnknownName, match="a weight must be one of .*wte.weight"):
         checkpoint.save(learner, tmp_path / "d", aliases={"lm_head.weight": "wpe.weight"})
     assert not (tmp_path / "d").exists()
+    with pytest.raises(UnknownName, match=r"it is 'wpe.weight'; did you mean 'wte.weight'\?"):
+        checkpoint.load(other, tmp_path / "b", aliases={"lm_head.weight": "wpe.weight"})
 
 
 @on_targets_with("learner", "16 bits")
