@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cache, cached_property, reduce
@@ -16,6 +17,7 @@ from catgrad.errors import (
     ArtifactError,
     CatgradWarning,
     DtypeError,
+    OptionError,
     ToolError,
     UnknownName,
     UnsupportedOp,
@@ -282,6 +284,7 @@ class Backend:
         has arrays of them; OptionError if its options are invalid for the program, or its arrays do not fit
         into 64 bits of addresses.
         """
+        self._check_files(program)
         optimised = self.optimised(program)
         used = {op.macro for f in optimised.functions for op in operations(f)}
         own = self.template_context(self, optimised)
@@ -299,6 +302,17 @@ class Backend:
         }
         values = program.stored if self.weights_suffix else {}
         return Artifact(self.postprocess(context, files), optimised, program, self, values)
+
+    def _check_files(self, program: Program) -> None:
+        """Raise OptionError if two files have one name, perhaps but for the case of its letters."""
+        counts = Counter(name.format(name=program.name).casefold() for name in self.files)
+        [(file, count), *_] = counts.most_common()
+        if count > 1:
+            raise OptionError(
+                f"a program for {self.name} must have files of different names",
+                f"{program.name} has two called {file}",
+                "choose another name for the model",
+            )
 
     def _marked(self, name: str, digest: str) -> str:
         """Return the line with the hash of the terms that begins a file, as a comment of its language."""

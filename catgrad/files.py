@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import platform
 import secrets
 import shutil
 import stat
@@ -11,18 +12,20 @@ import sys
 import time
 from collections.abc import Iterable
 from contextlib import suppress
+from functools import cache
 from glob import escape
+from hashlib import sha256
 from pathlib import Path
 from typing import IO
 
 if sys.platform != "win32":
     import fcntl
 
-RANDOM_BYTES = 8
-"""Random bytes in the name of a temporary file, written in hexadecimal."""
+HALF_BYTES = 4
+"""Bytes of the machine, and as many random ones, in the name of a temporary file, written in hexadecimal."""
 
 STRAY_SECONDS = 3600
-"""Seconds without a write after which the writer of a temporary file is considered dead."""
+"""Seconds without a write after which the writer of a temporary file on another machine is considered dead."""
 
 
 def user_cache() -> Path:
@@ -35,7 +38,7 @@ def user_cache() -> Path:
 def write_atomically(path: Path, blocks: Iterable[bytes]) -> None:
     """Write the blocks to a temporary file, and replace the old file once it is on disk.
 
-    The temporary file `.NAME.RANDOM.part` is in the same folder and belongs to this call only. A link is
+    The temporary file `.NAME.MACHINERANDOM.part` is in the same folder and belongs to this call only. A link is
     followed: its target is replaced, and the link stays.
 
     Raises: OSError if that fails; then the old file is unchanged.
@@ -44,11 +47,9 @@ def write_atomically(path: Path, blocks: Iterable[bytes]) -> None:
     # A long name is truncated, as names have at most 255 bytes.
     prefix = f".{os.fsencode(target.name)[:100].decode(errors='ignore')}."
     _remove_strays(target.parent, prefix)
-    temporary = target.with_name(f"{prefix}{secrets.token_hex(RANDOM_BYTES)}.part")
-    file = temporary.open("xb")
+    temporary, file = _opened(target.parent, prefix)
     try:
         with file:
-            _lock(file)
             with suppress(FileNotFoundError):
                 shutil.copymode(target, temporary)
             file.writelines(blocks)
@@ -76,19 +77,37 @@ def _target(path: Path) -> Path:
     return target
 
 
+def _opened(folder: Path, prefix: str) -> tuple[Path, IO[bytes]]:
+    """Create a temporary file, and lock it, before another writer takes it for a stray."""
+    while True:
+        temporary = folder / f"{prefix}{_machine()}{secrets.token_hex(HALF_BYTES)}.part"
+        file = temporary.open("xb")
+        _lock(file)
+        with suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(file.fileno()), temporary.stat()):
+                return temporary, file
+        file.close()
+
+
 def _remove_strays(folder: Path, prefix: str) -> None:
     """Remove temporary files of writers that were killed.
 
-    A live writer has its file locked, also in another container. But it may be suspended before it takes
-    the lock, or run on a machine that does not share locks; so the file must be old as well.
+    A live writer has its file locked. But one on another machine may not share locks, so its file must be old
+    as well.
     """
-    for stray in folder.glob(f"{escape(prefix)}{'[0-9a-f]' * 2 * RANDOM_BYTES}.part"):
+    for stray in folder.glob(f"{escape(prefix)}{'[0-9a-f]' * 4 * HALF_BYTES}.part"):
         with suppress(OSError):
-            found = stray.lstat()
-            if stat.S_ISREG(found.st_mode) and time.time() - found.st_mtime > STRAY_SECONDS:
+            found, is_own = stray.lstat(), stray.name.startswith(prefix + _machine())
+            if stat.S_ISREG(found.st_mode) and (is_own or time.time() - found.st_mtime > STRAY_SECONDS):
                 with stray.open("r+b") as file:
                     if _lock(file):
                         stray.unlink()
+
+
+@cache
+def _machine() -> str:
+    """Return the digits that tell this machine from others that share a folder with it."""
+    return sha256(platform.node().encode()).hexdigest()[: 2 * HALF_BYTES]
 
 
 def _lock(file: IO[bytes]) -> bool:

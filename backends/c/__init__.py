@@ -46,6 +46,7 @@ def prepare(backend: Backend, program: Program) -> Program:
     """
     reserved = backend.dialect.reserved
     interface.require_name(program, reserved if Kind.STEP in program.kinds else ())
+    interface.require_functions(program)
     return with_free_sizes(program, (*reserved, *KERNELS, f"{interface.prefix(program)}_*"))
 
 

@@ -38,6 +38,21 @@ CODES = {
 """Status codes of functions, in the order of their numbers, and their meanings."""
 
 
+FILES = ("train", "train_mpi", "data", "weights")
+"""The emitted programs, and the files that they read and write, whose names no library may have."""
+
+
+OWN = (
+    *TABLES, *(f"{table}_{verb}" for table in TABLES for verb in ("bytes", "place", "point", "copy")),
+    *(f"{verb}_{table}" for table in TABLES for verb in ("read", "write")),
+    "read", "write", "write_trained", "load", "save", "epochs", "set_epochs", "file", "file_*", "array",
+    "gradients", "prepared", "prepared_*", "prepare", "status", "read_status", "clear_status", "error_string",
+    "message", "create", "destroy", "model", "tables", "stream", "libraries", "libraries_*", "value_of_*",
+    "workspace_bytes", "*_workspace_bytes", "*_many", "*_prepared",
+)  # fmt: skip
+"""The names in the library, after its prefix, that are not those of the program's functions."""
+
+
 @dataclass(frozen=True)
 class Entry:
     """The tables that a function takes and changes.
@@ -110,14 +125,25 @@ def prefix(program: Program) -> str:
 
 
 def require_name(program: Program, reserved: Iterable[str]) -> None:
-    """Check that the library's prefix is not `train` nor a reserved word. Raises: OptionError"""
+    """Check the names of the library's files and functions. Raises: OptionError if one is used otherwise"""
     wanted = prefix(program)
-    if wanted == "train" or Namer(reserved).fresh(program.name) != wanted:
+    if wanted in FILES or Namer(reserved).fresh(program.name) != wanted:
         raise OptionError(
             "the name of a model in C must not be used by C, C++ or the emitted files",
             f"it is {program.name!r}",
             "choose another name",
         )
+
+
+def require_functions(program: Program) -> None:
+    """Check that no function is called like a type or function for files. Raises: OptionError"""
+    for function in program.functions:
+        if Namer(OWN).fresh(function.name) != function.name:
+            raise OptionError(
+                "a function in C must have a name that the emitted files do not use",
+                f"it is {function.name!r}",
+                "choose another name",
+            )
 
 
 def entry(function: Function) -> Entry:

@@ -55,6 +55,7 @@ def prepare(backend: Backend, program: Program) -> Program:
     Raises: OptionError if its name is that of the program that trains, or begins like ggml's functions
     """
     interface.require_name(program, ("ggml*", "gguf*"))
+    interface.require_functions(program)
     return with_free_sizes(program, (*backend.dialect.reserved, f"{interface.prefix(program)}_*"))
 
 

@@ -83,6 +83,11 @@ def test_training_resumes(trainer, tmp_path):
     again = run(trainer, "--epochs", 6, "--batch", 16, "--out", "again", cwd=tmp_path)
     assert again.stdout == whole.stdout
     assert (tmp_path / "again").read_bytes() == (tmp_path / "whole").read_bytes()
+    for count, given in ((4, ()), (2, ("--weights", "parts"))):
+        part = run(trainer, "--epochs", count, "--batch", 16, "--out", "parts", *given, cwd=tmp_path)
+        assert part.returncode == 0, part.stderr
+    assert (tmp_path / "parts").read_bytes() == (tmp_path / "whole").read_bytes()
+    assert part.stdout.splitlines() == whole.stdout.splitlines()[4:]
     on = run(trainer, "--weights", "whole", "--epochs", 1, cwd=tmp_path)
     assert losses(on.stdout)[0] < losses(whole.stdout)[-1] * 1.5
     assert weights(default(tmp_path))["dense.seen"] == 6 * 4 + 1
