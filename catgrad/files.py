@@ -55,7 +55,10 @@ def write_atomically(path: Path, blocks: Iterable[bytes]) -> None:
             file.writelines(blocks)
             file.flush()
             os.fsync(file.fileno())
-        os.replace(temporary, target)
+            if sys.platform != "win32":
+                os.replace(temporary, target)  # while it is locked, or it may be taken for a stray
+        if sys.platform == "win32":  # which replaces closed files only
+            os.replace(temporary, target)
     finally:
         temporary.unlink(missing_ok=True)
     _sync_folder(target.parent)
@@ -82,7 +85,7 @@ def _opened(folder: Path, prefix: str) -> tuple[Path, IO[bytes]]:
     while True:
         temporary = folder / f"{prefix}{_machine()}{secrets.token_hex(HALF_BYTES)}.part"
         file = temporary.open("xb")
-        _lock(file)
+        _lock(file, waits=True)
         with suppress(FileNotFoundError):
             if os.path.samestat(os.fstat(file.fileno()), temporary.stat()):
                 return temporary, file
@@ -110,12 +113,15 @@ def _machine() -> str:
     return sha256(platform.node().encode()).hexdigest()[: 2 * HALF_BYTES]
 
 
-def _lock(file: IO[bytes]) -> bool:
-    """Lock a file until it is closed or its process ends; return False if that is not possible."""
+def _lock(file: IO[bytes], waits: bool = False) -> bool:
+    """Lock a file until it is closed or its process ends; return False if that is not possible.
+
+    A lock that another has is waited for, or not possible.
+    """
     if sys.platform == "win32":
         return False
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(file, fcntl.LOCK_EX | (0 if waits else fcntl.LOCK_NB))
     except OSError:
         return False
     return True

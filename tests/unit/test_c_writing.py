@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -191,6 +192,18 @@ def test_temporary_files_of_killed_writers_are_removed_later(on_posix, given_fil
     age(young)
     assert run(on_posix, given_file, "a", "parameters", cwd=tmp_path).returncode == 0
     assert entries(tmp_path) == sorted({"a", *before} - {dead.name, locked.name, young.name})
+
+
+def test_the_next_write_removes_what_a_killed_writer_left(folder, given_file, tmp_path):
+    """A writer that is stopped before it renames, as by a kill."""
+    built("gcc", "-std=gnu11", *STRICT, "-c", PROGRAMS / "killed.c", "-o", "killed.o", cwd=folder)
+    stuck = program(folder, "files", "-Dfsync=killed_fsync", "killed.o", to="stuck")
+    tool = program(folder, "files", to="on_posix")
+    assert run(stuck, given_file, tmp_path / "a", "parameters").returncode == -signal.SIGKILL
+    [stray] = tmp_path.glob("a.*.part")
+    assert write(tool, given_file, tmp_path / "a") == "no error\n"
+    assert not stray.exists()
+    assert holds_the_same(tmp_path / "a", given_file)
 
 
 # Files of other writers
