@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
-from typing import Self
+from typing import NoReturn, Self
 
 
 class CatgradError(Exception):
@@ -120,6 +120,18 @@ def nearest(name: str, known: Iterable[str]) -> str:
     """Return a suggestion of the nearest of these names; empty if none is near."""
     near = get_close_matches(str(name), list(map(str, known)), n=1)
     return f"did you mean {near[0]!r}? " if near else ""
+
+
+def no_attribute(module: str, known: Iterable[str]) -> Callable[[str], NoReturn]:
+    """Return the `__getattr__` of a module, whose error suggests the nearest name, whatever the case."""
+    spelled = {name.replace("_", "").lower(): name for name in known}
+
+    def refuse(name: str) -> NoReturn:
+        near = get_close_matches(name.replace("_", "").lower(), spelled, n=1)
+        hint = f"did you mean {spelled[near[0]]!r}?" if near else f"dir({module}) lists them"
+        raise AttributeError(f"{module} must have what is read from it, but it has no {name!r}; {hint}")
+
+    return refuse
 
 
 class DivergenceError(CatgradError, ArithmeticError):

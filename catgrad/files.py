@@ -25,7 +25,7 @@ HALF_BYTES = 4
 """Bytes of the machine, and as many random ones, in the name of a temporary file, written in hexadecimal."""
 
 STRAY_SECONDS = 3600
-"""Seconds without a write after which the writer of a temporary file on another machine is considered dead."""
+"""Seconds without a write after which a writer on another machine is considered dead."""
 
 
 def user_cache() -> Path:
@@ -38,8 +38,8 @@ def user_cache() -> Path:
 def write_atomically(path: Path, blocks: Iterable[bytes]) -> None:
     """Write the blocks to a temporary file, and replace the old file once it is on disk.
 
-    The temporary file `.NAME.MACHINERANDOM.part` is in the same folder and belongs to this call only. A link is
-    followed: its target is replaced, and the link stays.
+    The temporary file `.NAME.….part`, with digits of the machine and random ones, is in the same folder and
+    belongs to this call only. A link is followed: its target is replaced, and the link stays.
 
     Raises: OSError if that fails; then the old file is unchanged.
     """

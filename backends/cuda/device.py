@@ -172,13 +172,11 @@ class Device(Library):
         kind, number = value.__dlpack_device__()
         return (int(kind), int(number)) == self.dlpack_device
 
-    def taken(self, value: Any, what: str) -> DeviceArray | Array:
-        """Return an argument where it lies if it is an array of this device, or else as one of NumPy.
+    def taken(self, value: Any, what: str) -> DeviceArray:
+        """Return an array of this device where it lies.
 
         Raises: ValueError for an array with gaps; TypeError for other elements
         """
-        if not self.has(value):
-            return np.asarray(value)
         if isinstance(value, DeviceArray):
             return value
         # The producer has our stream wait for whatever computes the array on its own.

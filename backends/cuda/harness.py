@@ -49,7 +49,11 @@ class Entry(harness.Entry):
         expected = self.expected
         expected.check_number(values, bound)
         names = [f"{self.__name__}: {name}" for name in expected.names]
-        arrays = [self.library.taken(value, name) for value, name in zip(values, names, strict=True)]
+        arrays = [
+            self.library.taken(value, name) if self.library.has(value)
+            else expected.as_array(value, values, bound)
+            for value, name in zip(values, names, strict=True)
+        ]  # fmt: skip
         seen = tuple(array.shape for array in arrays)
         plan = self._known.get(seen)
         if plan is None:

@@ -40,17 +40,21 @@ class Expected:
         for a shape, or a size that is too small.
         """
         self.check_number(values, bound)
-        try:
-            arrays = [np.asarray(value) for value in values]
-        except (TypeError, ValueError) as error:
-            raise TypeError(
-                f"{self.function} must get arrays, but one is none: {error}; {self._told(values, bound)}"
-            ) from None
+        arrays = [self.as_array(value, values, bound) for value in values]
         self.check_shapes(arrays, values)
         return [
             as_in_c(array, type, f"{self.function}: {name}")
             for array, name, type in zip(arrays, self.names, self.types, strict=True)
         ]
+
+    def as_array(self, value: Any, values: Sequence[Any], bound: int = 0) -> Array:
+        """Return one of the values of a call as an array. Raises: TypeError if it is none"""
+        try:
+            return np.asarray(value)
+        except (TypeError, ValueError) as error:
+            raise TypeError(
+                f"{self.function} must get arrays, but one is none: {error}; {self._told(values, bound)}"
+            ) from None
 
     def check_number(self, values: Sequence[Any], bound: int = 0) -> None:
         """Check the number of arguments. Raises: TypeError"""

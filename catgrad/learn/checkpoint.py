@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from catgrad.errors import ShapeError, unknown
+from catgrad.errors import OptionError, ShapeError, unknown
 from catgrad.formats import weights
 from catgrad.learn.learner import Learner
 from catgrad.programs.ports import TABLES
@@ -20,7 +20,16 @@ Tables = dict[str, dict[str, Any]]
 
 
 def tables(learner: Learner) -> Tables:
-    """Return the tables of a learner. One that is not emitted may lack a table."""
+    """Return the tables of a learner. One that is not emitted may lack a table.
+
+    Raises: OptionError for anything else, such as a path
+    """
+    if not hasattr(learner, "parameters"):
+        raise OptionError(
+            "a checkpoint must be of a learner, which comes before the path",
+            f"it is of {learner!r}",
+            'write for example checkpoint.save(learner, "run.safetensors")',
+        )
     return {str(table): getattr(learner, table) for table in TABLES if hasattr(learner, table)}
 
 

@@ -8,10 +8,10 @@ the sum in place of the mean, without the division by n. Raises: OptionError for
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from catgrad import ops
-from catgrad.errors import OptionError, ShapeError
+from catgrad.errors import OptionError, ShapeError, no_attribute
 from catgrad.learn.labels import check_classes, check_like_predictions
 from catgrad.ops import broadcast, select, zeros_like
 from catgrad.terms.structural import Constant
@@ -188,3 +188,7 @@ def _is_sum(reduction: Reduction) -> bool:
 
 def __dir__() -> list[str]:
     return __all__
+
+
+if not TYPE_CHECKING:  # which would take every name for one of the module
+    __getattr__ = no_attribute("catgrad.losses", __all__)

@@ -1,6 +1,9 @@
 """The operations. Every module here declares some; importing the package registers them all."""
 
 # The names are those of the literature and of NumPy, some of which shadow builtins.
+from typing import TYPE_CHECKING
+
+from catgrad.errors import no_attribute
 from catgrad.ops.activations import (
     elu,
     gelu,
@@ -112,3 +115,7 @@ for _name in __all__:
 
 def __dir__() -> list[str]:
     return __all__
+
+
+if not TYPE_CHECKING:  # which would take every name for one of the module
+    __getattr__ = no_attribute("catgrad.ops", __all__)

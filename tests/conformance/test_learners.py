@@ -330,7 +330,9 @@ def test_batch_norm_is_not_trained_on_one_number_for_each_channel(target):
     same(arrays(learner), before)
     learner.step(X, X)
     images = NdArrayType((batch, 3, 2, 1))
-    learner = emit(Task(layers.batch_norm(images), optimisers.sgd(0.1), mse), "numpy").load()().learner(seed=0)
+    learner = (
+        emit(Task(layers.batch_norm(images), optimisers.sgd(0.1), mse), "numpy").load()().learner(seed=0)
+    )
     assert np.isfinite(learner.step(*np.ones((2, 1, 3, 2, 1), np.float32)))
 
 

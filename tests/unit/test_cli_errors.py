@@ -67,7 +67,7 @@ REFUSED = [
     (("emit", "tests.unit.wrong:mute"), "it raised Mute: which has no message"),
     (("emit", "tests.unit.wrong:loss"), "it raised TypeError: "),
     (("draw", "tests.unit.wrong:loss", "-f", "step"), "in line 54 of wrong.py"),
-    (("run", DENSE, "--size", "btch=3"), "a size must be one of batch, but it is 'btch'; did you mean 'batch'?"),
+    (("run", DENSE, "--size", "btch=3"), "but it is 'btch'; did you mean 'batch'?"),
     (("run", DENSE, "--size", "batch=many"), "batch must be an integer of at least 0, but it is 'many'"),
     (("run", DENSE, "--data", "x.npz", "--size", "batch=3"), "--size must be left out with --data"),
     (("run", DENSE, "-o", "nan.svg"), "--output must be left out without --trace"),

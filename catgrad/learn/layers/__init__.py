@@ -7,6 +7,9 @@ Types are given as for the linear map A ⊗ (B ⇒ C): `A` has the batch axes, `
 fan-out such as `kaiming_uniform` (see `catgrad.initialisers`).
 """
 
+from typing import TYPE_CHECKING
+
+from catgrad.errors import no_attribute
 from catgrad.learn.layers.attention import attention, transformer_block
 from catgrad.learn.layers.basic import bias, bilinear, dense, embedding, linear, lora
 from catgrad.learn.layers.gated import gated, geglu, swiglu
@@ -60,3 +63,7 @@ __all__ = [
 
 def __dir__() -> list[str]:
     return __all__
+
+
+if not TYPE_CHECKING:  # which would take every name for one of the module
+    __getattr__ = no_attribute("catgrad.layers", __all__)

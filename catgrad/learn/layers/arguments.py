@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from inspect import signature
+from inspect import BoundArguments, Signature, signature
 from typing import Any, ParamSpec
 
 import numpy as np
@@ -24,21 +24,38 @@ ACTIVATIONS = (
 
 
 def checked(layer: Callable[P, Term]) -> Callable[P, Term]:
-    """Return a layer that raises OptionError where an argument is no array type, activation or term."""
+    """Return a layer that raises OptionError for arguments of other types, names or numbers than it takes."""
     call = signature(layer)
     kinds = {name: each.annotation.removesuffix(" | None") for name, each in call.parameters.items()}
 
     @wraps(layer)
     def refusing(*arguments: P.args, **named: P.kwargs) -> Term:
-        given = call.bind(*arguments, **named).arguments
+        given = _bound(call, call.bind_partial, layer.__name__, arguments, named)
         for name, value in given.items():
             for each in value if name == "layers" else [value]:
                 check = CHECKS.get(kinds[name])
                 if check is not None and each is not None:
                     check(f"the argument {name}", each, layer.__name__)
+        _bound(call, call.bind, layer.__name__, arguments, named)
         return layer(*arguments, **named)
 
     return refusing
+
+
+def _bound(
+    call: Signature, bind: Callable[..., BoundArguments], layer: str,
+    arguments: tuple[Any, ...], named: dict[str, Any],
+) -> dict[str, Any]:  # fmt: skip
+    """Return arguments by name. Raises: OptionError unless the layer takes them"""
+    try:
+        return bind(*arguments, **named).arguments
+    except TypeError as error:
+        raise OptionError(
+            f"it must be called as {layer}({', '.join(call.parameters)})",
+            f"it is not: {error}",
+            "correct the call",
+            subject=layer,
+        ) from None
 
 
 def require_type(must: str, value: Any, layer: str = "") -> None:

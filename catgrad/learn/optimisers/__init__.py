@@ -3,6 +3,9 @@
 A learning rate is a number, or a schedule of `catgrad.learn.schedules`.
 """
 
+from typing import TYPE_CHECKING
+
+from catgrad.errors import no_attribute
 from catgrad.learn.optimiser import Optimiser, clipped, frozen, grouped
 from catgrad.learn.optimisers.adafactor import adafactor
 from catgrad.learn.optimisers.adam import adam, adamw
@@ -21,3 +24,7 @@ __all__ = [
 
 def __dir__() -> list[str]:
     return __all__
+
+
+if not TYPE_CHECKING:  # which would take every name for one of the module
+    __getattr__ = no_attribute("catgrad.optimisers", __all__)

@@ -220,7 +220,7 @@ class Checked:
             )
         try:
             values = [torch.as_tensor(value) for value in given]
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, RuntimeError) as error:
             raise TypeError(f"{self.__name__} must get arrays, but one is none: {error}; {told}") from None
         sizes = {
             name: values[i].shape[axis] if axis < values[i].ndim else 0 for name, i, axis in self.symbols
