@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import linecache
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import count
 from types import ModuleType
 from typing import Any
@@ -20,8 +20,10 @@ _NUMBER = count()
 class Unforked(Copied):
     """A learner of a library whose threads a fork of the process lacks."""
 
-    def __init__(self, seed: int = 0) -> None:
-        super().__init__(seed)
+    tables: Mapping[str, Any]
+
+    def __init__(self, *seed: int) -> None:
+        super().__init__(*seed)
         self.lock = Turns()
         for table in self.tables.values():
             table.lock = self.lock

@@ -18,8 +18,9 @@ class Copied(Shown):
         return type(self)()
 
     def __copy__(self) -> Self:
-        other = self.another()
-        restore(other, tables(self))
+        other: Any = self.another()
+        own: Any = self
+        restore(other, tables(own))
         other.history = deepcopy(self.history)
         return other
 

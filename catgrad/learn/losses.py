@@ -190,5 +190,5 @@ def __dir__() -> list[str]:
     return __all__
 
 
-if not TYPE_CHECKING:  # which would take every name for one of the module
+if not TYPE_CHECKING:  # or it would take every name for one of the module
     __getattr__ = no_attribute("catgrad.losses", __all__)

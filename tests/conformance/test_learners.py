@@ -194,7 +194,7 @@ def test_an_array_that_fits_may_be_assigned_by(made, target, way):
 
 
 @on_learners
-def test_what_does_not_fit_is_refused_at_assignment(made, target):
+def test_arrays_that_do_not_fit_are_refused_at_assignment(made, target):
     learner, _ = made(target)
     before = arrays(learner)
     for how, kind, sentence in TABLES_REFUSED.values():
@@ -224,7 +224,7 @@ def test_a_table_that_is_assigned_has_all_names_and_no_other(made, target):
 
 
 @on_learners
-def test_what_is_assigned_is_copied(made, target):
+def test_assigned_arrays_are_copied(made, target):
     learner, _ = made(target)
     mine = NEW.copy()
     learner.parameters[FIRST] = mine

@@ -216,7 +216,7 @@ def test_temporary_files_of_killed_writers_are_removed_at_the_next_write(tmp_pat
 
 @POSIX
 def test_temporary_files_of_another_machine_are_removed_when_they_are_old(tmp_path):
-    """Its locks may not be seen here."""
+    """Locks of another machine may not be seen here."""
     theirs = tmp_path / f".a.{'0123456789abcdef'}.part"
     theirs.write_text("left")
     write_atomically(tmp_path / "a", [b"new"])
