@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from copy import deepcopy
-from typing import Any, NoReturn, Self
+from typing import Any, NoReturn, Self, cast
 
 from catgrad.errors import UnsupportedOp
 from catgrad.learn.checkpoint import restore, tables
+from catgrad.learn.learner import Learner
 from catgrad.learn.shown import Shown
 
 
@@ -18,9 +19,8 @@ class Copied(Shown):
         return type(self)()
 
     def __copy__(self) -> Self:
-        other: Any = self.another()
-        own: Any = self
-        restore(other, tables(own))
+        other = self.another()
+        restore(cast(Learner, other), tables(cast(Learner, self)))
         other.history = deepcopy(self.history)
         return other
 
