@@ -49,7 +49,9 @@ class Imported:
 
         Raises: as `Task`
         """
-        task = Task(self.model, optimiser, loss, self.name, labels, inference=self.inference, notes=self.notes)
+        task = Task(
+            self.model, optimiser, loss, self.name, labels, inference=self.inference, notes=self.notes
+        )
         left = task.without_gradient
         return replace(task, optimiser=freezing(optimiser, left)) if left else task
 
