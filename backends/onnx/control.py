@@ -43,8 +43,8 @@ def loop(g: Graph, op: Nested, *operands: Value) -> list[str]:
     inside = Graph(g)
     place = number
     if scan.backwards:
-        last = inside.add("Sub", inside.size(scan.length), inside.constant([1]))
-        place = inside.add("Sub", inside.add("Squeeze", last, inside.constant([0])), number)
+        last = inside.add("Sub", inside.number(scan.length), inside.constant(1))
+        place = inside.add("Sub", last, number)
     carried = [g.namer.fresh("carry") for _ in carry]
     read = [inside.add("Gather", row, place, axis=0) for row in rows]
     results = computed(inside, function, [*carried, *read, *constants])
@@ -60,8 +60,7 @@ def loop(g: Graph, op: Nested, *operands: Value) -> list[str]:
         ],
         [helper.make_tensor_value_info(still, TensorProto.BOOL, []), *infos],
     )
-    times = g.add("Squeeze", g.size(scan.length), g.constant([0]))
-    found = g.several("Loop", len(results), times, "", *carry, body=body)
+    found = g.several("Loop", len(results), g.number(scan.length), "", *carry, body=body)
     stacked = found[len(carry) :]
     if scan.backwards:
         backwards = [g.constant([n]) for n in (-1, -LAST, 0, -1)]

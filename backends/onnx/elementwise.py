@@ -17,10 +17,9 @@ from .graph import Graph, Value
 from .rules import emits, same_name
 
 same_name(
-    "Abs", "Add", "And", "Cos", "Exp", "Floor", "Less", "Log", "Not", "Or", "Round", "Sigmoid",
-    "Sin", "Sqrt", "Tanh", Subtract="Sub", Multiply="Mul", Negate="Neg", Greater="Greater", Equal="Equal",
-    GreaterEqual="GreaterOrEqual", LessEqual="LessOrEqual", BitAnd="BitwiseAnd", Power="Pow", Relu="Relu",
-    Divide="Div",
+    "Abs", "Add", "And", "Cos", "Exp", "Floor", "Log", "Not", "Or", "Round", "Sigmoid", "Sin", "Sqrt", "Tanh",
+    Subtract="Sub", Multiply="Mul", Negate="Neg", Equal="Equal", BitAnd="BitwiseAnd", Power="Pow",
+    Relu="Relu", Divide="Div",
 )  # fmt: skip
 
 
@@ -38,6 +37,22 @@ def _error_function(x: Any) -> Any:
     near = ops.minimum(ops.absolute(x), Constant(x.type, 1)())
     series = x * polynomial(near * near, ERF)
     return ops.select(ops.absolute(x) < 1, series, ops.sign(x) * (1 - ops.erfc(ops.absolute(x))))
+
+
+def _greater(name: str, operator: str, of_truths: str, is_swapped: bool) -> None:
+    @emits(name)
+    def compared(g: Graph, op: Any, *operands: Value) -> str:
+        """An order, of truth values by And or Or with a complement: ONNX orders numbers alone."""
+        if operands[0].dtype is not Dtype.bool:
+            return g.add(operator, *operands)
+        x, y = operands[::-1] if is_swapped else operands
+        return g.add(of_truths, x, g.add("Not", y))
+
+
+_greater("Greater", "Greater", "And", False)
+_greater("GreaterEqual", "GreaterOrEqual", "Or", False)
+_greater("Less", "Less", "And", True)
+_greater("LessEqual", "LessOrEqual", "Or", True)
 
 
 @emits("NotEqual")
@@ -73,8 +88,11 @@ def is_nan(g: Graph, op: Any, x: Value) -> str:
 
 @emits("Select")
 def select(g: Graph, op: Any, condition: Value, x: Value, y: Value) -> str:
-    """Choice by a condition."""
-    return g.add("Where", condition, x, y)
+    """Choice by a condition; of truth values as numbers, as ONNX Runtime lacks it on a CPU."""
+    if x.dtype is not Dtype.bool:
+        return g.add("Where", condition, x, y)
+    numbers = (g.cast(each, Dtype.int32) for each in (x, y))
+    return g.cast(g.add("Where", condition, *numbers), Dtype.bool)
 
 
 @emits("Fmod")

@@ -88,6 +88,14 @@ class Graph:
             self.sizes[size] = str(total)
         return self.sizes[size]
 
+    def number(self, size: Size) -> str:
+        """Return a size as one int64."""
+        return (
+            self.add("Squeeze", self.size(size), self.constant([0]))
+            if isinstance(size, Dim)
+            else self.constant(size)
+        )
+
     def shape(self, sizes: Sequence[Size]) -> str:
         """Return sizes as a vector of int64."""
         if not any(isinstance(size, Dim) for size in sizes):

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from catgrad.dims import Dim
 from catgrad.types import Dtype
 
 from .graph import LAST, Graph, Value
@@ -31,19 +30,14 @@ def literal(g: Graph, op: Any) -> str:
 @emits("NumberOf")
 def number_of(g: Graph, op: Any) -> str:
     """A size as a number."""
-    scalar = g.add("Squeeze", g.size(op.size), g.constant([0]))
-    return scalar if op.dtype is Dtype.int64 else g.cast(scalar, op.dtype)
+    number = g.number(op.size)
+    return number if op.dtype is Dtype.int64 else g.cast(number, op.dtype)
 
 
 @emits("Iota")
 def iota(g: Graph, op: Any) -> str:
     """0, 1, …"""
-    end = (
-        g.add("Squeeze", g.size(op.size), g.constant([0]))
-        if isinstance(op.size, Dim)
-        else g.constant(op.size)
-    )
-    numbers = g.add("Range", g.constant(0), end, g.constant(1))
+    numbers = g.add("Range", g.constant(0), g.number(op.size), g.constant(1))
     return numbers if op.dtype is Dtype.int64 else g.cast(numbers, op.dtype)
 
 
@@ -114,7 +108,7 @@ def flip(g: Graph, op: Any, x: Value) -> str:
 
 def _refused(g: Graph, index: Value, size: Any) -> str:
     """Move negative indices, which ONNX counts from the back, beyond the end, where they are errors."""
-    end = g.size(size) if index.dtype is Dtype.int64 else g.cast(g.size(size), index.dtype)
+    end = g.number(size) if index.dtype is Dtype.int64 else g.cast(g.number(size), index.dtype)
     return g.add("Where", g.add("Less", index, g.like(index, 0)), end, index)
 
 

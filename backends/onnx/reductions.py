@@ -7,6 +7,7 @@ from math import nan
 from typing import Any
 
 from catgrad.dims import Dim, Size, product
+from catgrad.ops.reduce import Sum
 from catgrad.types import Dtype
 
 from .graph import Graph, Value
@@ -32,8 +33,30 @@ def matrix_product(g: Graph, op: Any, x: Value, y: Value) -> str:
 
 @emits("Contract")
 def contract(g: Graph, op: Any, x: Value, y: Value) -> str:
-    """Sum of products over labelled axes."""
-    return g.add("Einsum", x, y, equation=op.subscripts)
+    """Sum of products over labelled axes; where one may be empty, of products with all axes.
+
+    ONNX Runtime 1.32 divides by 0 in an Einsum of empty arrays, which ends the process.
+    """
+    sizes = {
+        **dict(zip(op.left, x.type.shape, strict=True)),
+        **dict(zip(op.right, y.type.shape, strict=True)),
+    }
+    if all(isinstance(size, int) and size for size in sizes.values()):
+        return g.add("Einsum", x, y, equation=op.subscripts)
+    order = (*op.out, *(label for label in sizes if label not in op.out))
+    factors = (_aligned(g, x, op.left, order), _aligned(g, y, op.right, order))
+    type = x.type.with_shape(tuple(sizes[label] for label in order))
+    return sums(
+        g, Sum(type.shape, tuple(range(len(op.out), len(order)))), Value(g.add("Mul", *factors), type)
+    )
+
+
+def _aligned(g: Graph, x: Value, labels: Sequence[int], order: Sequence[int]) -> str:
+    """Permute the axes of an array to this order of labels, with axes of size 1 for those it lacks."""
+    own = [label for label in order if label in labels]
+    missing = [k for k, label in enumerate(order) if label not in labels]
+    y = g.add("Transpose", x, perm=[labels.index(label) for label in own]) if own else x
+    return g.add("Unsqueeze", y, g.constant(missing)) if missing else y
 
 
 def _reduced(g: Graph, operator: str, x: str, axes: Sequence[int]) -> str:
