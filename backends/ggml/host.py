@@ -43,8 +43,11 @@ class HostFunctions:
         self.functions: dict[Any, HostFunction] = {}
         self.expand = Expand(self.target.has)
 
-    def call(self, cone: Cone, function: Function, have_nodes: bool) -> HostCall:
-        """Return a call of the function that computes a cone, with its nodes where it has them."""
+    def call(self, cone: Cone, function: Function, have_nodes: bool, is_exact: bool) -> HostCall:
+        """Return a call of the function that computes a cone, with its nodes where it has them.
+
+        It `is_exact` where the nodes are not.
+        """
         types = [function.types[value] for value in cone.inputs]
         place = {value: k for k, value in enumerate(cone.inputs)}
         for apply in cone.body:
@@ -56,7 +59,7 @@ class HostFunctions:
         made = self.functions[key]
         call = made.function.name, made.sizes, in_memory(function.types[cone.result])
         nodes = replace(function, arguments=cone.inputs, body=cone.body, results=(cone.result,))
-        return Fused(*call, nodes) if have_nodes else HostCall(*call)
+        return Fused(*call, nodes, is_exact) if have_nodes else HostCall(*call)
 
     @cached_property
     def program(self) -> Program:

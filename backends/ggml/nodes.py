@@ -24,6 +24,10 @@ class HostCall(Op, register=False):
 
 
 class Fused(HostCall, register=False):
-    """Operations on elements: one call on a CPU, and the nodes of a function on other devices."""
+    """Operations on elements: one call on a CPU, and the nodes of a function on other devices.
+
+    If the call `is_exact` where the nodes are not, a CPU makes it whatever the number of its threads.
+    """
 
     function_of_nodes: Function
+    is_exact: bool

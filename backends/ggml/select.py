@@ -69,6 +69,9 @@ REDUCTIONS = ("Sum", "Softmax", "LayerNorm", "RmsNorm")
 SLOW = ("Exp", "Expm1", "Log", "Sin", "Cos", "Tanh", "Sigmoid", "Gelu", "Softmax")
 """Operations for which ggml calls libm for each element on a CPU, so that a function is worth its call."""
 
+INEXACT = ("Relu", "Sign", "Select", "MaxPool")
+"""Operations whose nodes are slow or wrong for numbers that are not finite: a CPU calls functions."""
+
 NODES: Mapping[str, Condition] = {
     **dict.fromkeys(("Constant", "ArrayLiteral", "Iota", "NumberOf"), _always),
     **dict.fromkeys((*ELEMENTWISE, "Reshape", "Permute", "Concat", "Sum", "Contract", "Broadcast"), _single),
@@ -102,10 +105,11 @@ def selected(function: Function, hosts: HostFunctions, kernels: bool) -> Functio
                 cone = cones.at(place, value)
                 steps = [step for step in cone.body if not isinstance(step.op, DEFERRED)]
                 have_nodes = all(map(nodes.has, steps))
-                if have_nodes and len(steps) == 1 and apply.op.macro not in SLOW:
+                if have_nodes and len(steps) == 1 and apply.op.macro not in (*SLOW, *INEXACT):
                     body.append(apply)
                 else:
-                    call = hosts.call(cone, function, have_nodes)
+                    is_exact = any(step.op.macro in INEXACT for step in steps)
+                    call = hosts.call(cone, function, have_nodes, is_exact)
                     body.append(Apply(call, cone.inputs, (value,)))
     return prune.apply(replace(function, body=tuple(body)))
 
@@ -131,7 +135,7 @@ class Nodes:
         if isinstance(apply.op, Nested):
             return False
         adds = apply.op.macro in ("Add", "Subtract") and apply.inputs[0] in self.function.arguments
-        fuses = self.kernels and (apply.op.elementwise or apply.op.macro in REDUCTIONS)
+        fuses = self.kernels and (apply.op.elementwise or apply.op.macro in (*REDUCTIONS, *INEXACT))
         return not self.has(apply) or (fuses and not (adds and apply.outputs[0] in self.function.results))
 
     def _chooses_number(self, apply: Apply) -> bool:
