@@ -25,6 +25,7 @@ BEYOND: dict[str, Callable[[Array], bool]] = {
     "nan": lambda array: array.dtype.kind in "fV" and bool(np.isnan(widened(array)).any()),
     "16 bits": lambda array: array.dtype.kind in "fV" and array.dtype != np.float64,
     "64 bits": lambda array: array.dtype == np.int64 and bool((np.abs(array / 2.0**53) > 1).any()),
+    "beyond 32 bits": lambda array: array.dtype == np.int64 and bool((array != array.astype(np.int32)).any()),
 }
 """Values that a target with known gaps computes differently, by the keys of `Backend.known_gaps`."""
 HALVES = {dtype.name for dtype in Dtype if dtype.wide is not dtype}

@@ -71,5 +71,5 @@ BACKEND = Backend(
     template_context=template_context,
     lowers_to_loops=OPERATIONS,
     helpers={"format_names": lambda: FORMAT_NAMES},
-    known_gaps={NO_16_BITS: NO_FLOATS, "float64": NO_FLOATS, "64 bits": INT64},
+    known_gaps={NO_16_BITS: NO_FLOATS, "float64": NO_FLOATS, "64 bits": INT64, "beyond 32 bits": INT64},
 )

@@ -19,12 +19,12 @@ float32 for an integer of more than 16 bits, and float16 for one of more than 8.
 
 
 class Text(str):
-    """The text of an expression: how tightly it binds, and the whole number that it is, if it is one."""
+    """The text of an expression: how tightly it binds, and the number that it is, if it is one."""
 
     strength: int
-    number: int | None
+    number: float | None
 
-    def __new__(cls, text: str, strength: int = ATOM, number: int | None = None) -> Text:
+    def __new__(cls, text: str, strength: int = ATOM, number: float | None = None) -> Text:
         """Make one, of a text that needs no parentheses."""
         made = super().__new__(cls, text)
         made.strength, made.number = strength, number

@@ -55,7 +55,8 @@ class Expressions:
             return self._load(scalar)
         if isinstance(scalar, Number):
             literal = Literal(_widened(scalar.constant), weak=True)
-            return self._operation(literal, scalar.dtype, ())
+            text = self._operation(literal, scalar.dtype, ())
+            return Text(text, text.strength, scalar.constant.value)
         if isinstance(scalar, IndexValue):
             return self._macro("as_number", scalar.dtype, self.index(scalar.index))
         if isinstance(scalar, Masked):
@@ -64,7 +65,8 @@ class Expressions:
             return Text(self.dialect.macros["guarded"](conditions, inside, outside))
         assert isinstance(scalar, Compute)  # the last kind there is
         compared = self._comparison(scalar)
-        return compared or self._operation(scalar.op, scalar.dtype, map(self.text, scalar.operands))
+        of = scalar.operands[0].dtype if isinstance(scalar.op, Comparison) else None
+        return compared or self._operation(scalar.op, scalar.dtype, map(self.text, scalar.operands), of)
 
     def _comparison(self, scalar: Compute) -> Text | None:
         """Compare two indices as integers: converted to 64 bits, they would take twice as many lanes."""
@@ -76,14 +78,16 @@ class Expressions:
         if not all(isinstance(p.index.greatest, int) and p.index.greatest < 2**31 for p in (x, y)):
             return None
         operands = (self._macro("as_number", Dtype.int32, self.index(p.index)) for p in (x, y))
-        return self._operation(scalar.op, Dtype.bool, operands)
+        return self._operation(scalar.op, Dtype.bool, operands, Dtype.int32)
 
-    def _operation(self, op: Any, dtype: Dtype, operands: Iterable[Text]) -> Text:
-        texts = [self.dialect.operand(op.macro, k, text, dtype) for k, text in enumerate(operands)]
-        text = self.dialect.macros[op.macro](self, op, NdArrayType((), dtype), *texts)
+    def _operation(self, op: Any, dtype: Dtype, operands: Iterable[Text], of: Dtype | None = None) -> Text:
+        """Print an operation by its macro, which is told the dtype `of` the operands of a comparison."""
+        told = of or dtype
+        texts = [self.dialect.operand(op.macro, k, text, told) for k, text in enumerate(operands)]
+        text = self.dialect.macros[op.macro](self, op, NdArrayType((), told), *texts)
         if dtype.wide is not dtype and not isinstance(op, Literal):
             return Text(self.dialect.macros["rounded"](self, dtype, text))
-        return Text(text, self.dialect.strength(op, dtype))
+        return Text(text, self.dialect.strength(op, told))
 
     def _macro(self, name: str, dtype: Dtype | None, *operands: Text) -> Text:
         """Print operands by a macro, which may depend on a dtype."""
