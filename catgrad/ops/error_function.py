@@ -6,7 +6,7 @@ from math import inf, pi
 from math import sqrt as square_root
 from typing import Any
 
-from catgrad.ops.arithmetic import absolute, minimum, round, sign
+from catgrad.ops.arithmetic import absolute, maximum, minimum, round, sign
 from catgrad.ops.compare import select
 from catgrad.ops.polynomial import chebyshev, polynomial
 from catgrad.ops.scalar import SpecialMap
@@ -71,7 +71,7 @@ class Erfcx(SpecialMap):
 
     def body(self, x: Any) -> Any:
         tail = _erfcx(absolute(x))
-        below = minimum(x, zeros_like(x))
+        below = maximum(minimum(x, zeros_like(x)), Constant(x.type, -30)())  # whose exponential is infinite
         return select(x < 0, 2 / _gaussian(below) - tail, tail)
 
     def rev(self, x: Any, dy: Any) -> Any:

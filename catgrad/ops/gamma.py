@@ -70,7 +70,8 @@ class LogGamma(SpecialMap):
         y = select(a < SHIFTS + 2, _log_gamma(a), _stirling(a))
         r = x - round(x)
         sine = absolute(r * polynomial(r * r, SINE))
-        return select(a < inf, select(x < 0, log(pi / sine) - log(a) - y, y), a)
+        reflected = select(sine > 0, log(pi / sine) - log(a) - y, Constant(x.type, inf)())
+        return select(a < inf, select(x < 0, reflected, y), a)
 
     def rev(self, x: Any, dy: Any) -> Any:
         return dy * Polygamma(0)(x)
