@@ -12,8 +12,8 @@ from catgrad.errors import ShapeError
 from catgrad.functors import Expand
 from catgrad.ops.attention import Attention
 from catgrad.ops.norms import AffineLayerNorm, GroupNorm, LayerNorm, RmsNorm
+from catgrad.programs.program import Function, bind_symbols, dtypes, evaluate, lower, operations
 from catgrad.programs.program import Program as Emitted
-from catgrad.programs.program import bind_symbols, dtypes, evaluate, lower, operations
 from catgrad.terms.block import map_blocks
 from catgrad.terms.dead_code import eliminate_dead_code
 from catgrad.terms.term import Term, map_operations
@@ -46,8 +46,7 @@ def check_programs(target: str, programs: Sequence[Program], **options: Any) -> 
     artifact = backend.emit(Emitted("case", tuple(functions)))
     compiled = artifact.load()()
     for k, program in enumerate(programs):
-        demands, call = artifact.program[f"f{k}"].requirements, getattr(compiled, f"f{k}")
-        if message := difference(backend, program, call, demands):
+        if message := difference(backend, program, getattr(compiled, f"f{k}"), artifact.program[f"f{k}"]):
             raise AssertionError(f"{target}: {message} in{program!r}")
 
 
@@ -70,15 +69,18 @@ def _is_beyond(backend: Backend, program: Program) -> bool:
 
 
 def difference(
-    backend: Backend, program: Program, call: Callable[..., Sequence[Array]], demands: Sequence[Any]
+    backend: Backend, program: Program, call: Callable[..., Sequence[Array]], emitted: Function
 ) -> str | None:
     """Describe the difference between a call on a target and the reference; None if there is none.
 
-    `demands` are the least values that sizes must have.
+    The function that is `emitted` names sizes as the target does, and demands least values of some.
     """
     term, given = pruned(program.term), program.inputs
-    sizes = bind_symbols(tuple(term.source.table), [a.shape for a in given])
-    unmet = [size for size, least in demands if size.substitute(sizes) < least]  # type: ignore[operator]
+    sizes = bind_symbols(emitted.argument_types, [a.shape for a in given])
+    unmet = [
+        size for size, least in emitted.requirements
+        if size.substitute(sizes) < least  # type: ignore[operator]
+    ]  # fmt: skip
     wanted = outcome(lambda: evaluate(term, *given))
     # No library but NumPy takes its bfloat16, and every target takes float32 for it.
     taken = [widened(a) if a.dtype.name == "bfloat16" else a for a in given]

@@ -98,7 +98,7 @@ def test_random_programs(machine, program):
     lowered = scheduled(program.term, machine)
     for kernel in kernels(lowered.steps):
         assert_well_formed(kernel)
-    message = difference(BACKEND, program, partial(run_in_teams, lowered), ())
+    message = difference(BACKEND, program, partial(run_in_teams, lowered), straight(program.term))
     assert message is None, f"{message} in{program!r}"
 
 

@@ -9,12 +9,21 @@ from hypothesis import strategies as st
 from catgrad import Dtype
 from tests.differential import check_programs
 from tests.programs import programs
-from tests.targets import SHARES, UNSHRUNK, cannot
+from tests.targets import LONG, SHARES, UNSHRUNK, cannot, on
 
-TARGETS = {"numpy": 1, "torch": 1, "jax": 2, "c": 16, "cuda": 16, "scratch": 8}
+TARGETS = {
+    "numpy": 1, "torch": 1, "jax": 2, "c": 16, "cuda": 16, "scratch": 8, "ggml": 16, "onnx": 8,
+    "javascript": 8, "wasm": 16, "webgpu": 8,
+}  # fmt: skip
 """Programs that are emitted together, by target: compiling a library is much slower than running it."""
 EXACT = (Dtype.float64, Dtype.int32, Dtype.uint32, Dtype.bool, Dtype.int64)
-DRAWN = {"scratch": {"symbolic": False, "dtypes": EXACT}}
+WITHOUT_64_BITS = (Dtype.float32, Dtype.int32, Dtype.uint32, Dtype.bool)
+DRAWN = {
+    "scratch": {"symbolic": False, "dtypes": EXACT},
+    "onnx": {"dtypes": (Dtype.float32, *EXACT)},
+    "javascript": {"dtypes": (Dtype.float32, *EXACT)},
+    "webgpu": {"dtypes": WITHOUT_64_BITS},
+}
 """Sizes and dtypes of programs for targets that do not support all."""
 
 
@@ -30,12 +39,10 @@ def random_programs(target, **chosen):
 
 
 @pytest.mark.filterwarnings("ignore:.*the editor takes about")
-@pytest.mark.parametrize("target", TARGETS)
+@on(*TARGETS, long=("ggml", "wasm", "webgpu"))
 def test_random_programs(target):
-    if reason := cannot(target):
-        pytest.skip(f"target {target}: {reason}")
     phases = {"phases": UNSHRUNK} if target in SHARES else {}
-    examples = 100 if TARGETS[target] == 1 else 4 if target == "cuda" else 12
+    examples = 100 if TARGETS[target] == 1 else 4 if target in LONG else 12
     random_programs(target, max_examples=examples, **phases)()
 
 
