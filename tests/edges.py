@@ -160,6 +160,17 @@ def empty_axes() -> list[Program]:
     return [program(f, np.ones((0, 3), dtype.numpy)) for f in functions for dtype in NUMERIC]
 
 
+def single_numbers() -> list[Program]:
+    """Apply operations to arrays without axes."""
+
+    def every(x: Any) -> list[Any]:
+        moved = [ops.reshape(x, 1, 1), ops.broadcast(x, (2, 0)), ops.broadcast(x, (2, 3)), ops.stack([x, x])]
+        more = [ops.flip(x, ()), ops.permute(x), ops.slice(x, (), ()), ops.squeeze(x), ops.sum(x), x]
+        return [*moved, *more, ops.pad(x, []), Contract((), (), ())(x, x)]
+
+    return [program(every, np.asarray(3, dtype.numpy)) for dtype in NUMERIC]
+
+
 def constants() -> list[Program]:
     """Return constants, literals and counts of each dtype as they are."""
     made = []
@@ -186,6 +197,6 @@ EDGES: dict[str, Callable[[], list[Program]]] = {
     each.__name__: each
     for each in (
         elementwise, with_constants, choices, along_axes, orders, single_indices, empty_contractions,
-        empty_axes, constants,
+        empty_axes, single_numbers, constants,
     )
 }  # fmt: skip

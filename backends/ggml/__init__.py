@@ -33,6 +33,9 @@ CODES = {
 }
 """Status codes of functions and their meanings; the first have the numbers of those of functions in C."""
 
+NOT_FINITE = "nodes choose by products: NaN stays where a number is left out that is not finite"
+"""A gap on devices that are no CPU, and without kernels."""
+
 FILES = {
     "{name}.cpp": "model.cpp.j2",
     "{name}.h": "model.h.j2",
@@ -88,6 +91,7 @@ BACKEND = Backend(
     | {name for name, op in OPS.items() if op.body is None}
     | {"CastToInteger"},
     weights_suffix=".gguf",
+    known_gaps={"not finite on other devices": NOT_FINITE},
     helpers={
         **C.helpers,
         "c_flags": lambda: REQUIRED,

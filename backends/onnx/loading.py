@@ -12,7 +12,7 @@ from catgrad.backend import Artifact
 from catgrad.errors import ToolError
 from catgrad.files import write_atomically
 from catgrad.programs.ports import Kind
-from catgrad.programs.program import Function, Program
+from catgrad.programs.program import Function, Program, operations
 from catgrad.types import Array
 
 from ..host.checks import Expected
@@ -31,6 +31,7 @@ class Entry:
         self.inputs, self.outputs = input_names(function), output_names(function)
         self.function, self.__name__, self.__doc__ = function, function.name, function.doc
         labels = tuple(function.names.get(v, "x") for v in function.arguments)
+        self.has_indices = any(op.may_fail for op in operations(function))
         self.expected = Expected(self.__name__, labels, function.argument_types, function.requirements)
 
     def __call__(self, *values: Any) -> list[Array]:
@@ -41,7 +42,7 @@ class Entry:
         """Call the function on arrays of tables, which errors do not count, then on its own.
 
         Raises: TypeError, ValueError for arguments that do not fit; IndexError for an index out of range;
-        ToolError in a fork
+            ToolError in a fork, or where ONNX Runtime fails though there is no such index
         """
         self.home.require(self.__name__)
         arrays = self.expected.checked([*tables, *own], len(tables))
@@ -49,10 +50,15 @@ class Entry:
             return []
         try:
             results = self.session.run(self.outputs, dict(zip(self.inputs, arrays, strict=True)))
-        except Exception as error:  # shapes are checked, so only elements may be wrong
+        except Exception as error:  # shapes are checked, so only indices may be wrong, if it has any
+            said = str(error).strip().splitlines()[0]
+            if not self.has_indices:
+                raise ToolError(
+                    f"ONNX Runtime must run {self.__name__}", f"it says: {said}", "report this with the model"
+                ) from error
             raise IndexError(
-                f"{self.__name__}: an index must lie in its axis, but ONNX Runtime says: "
-                f"{str(error).strip().splitlines()[0]}; correct the indices"
+                f"{self.__name__}: an index must lie in its axis, but ONNX Runtime says: {said}; "
+                "correct the indices"
             ) from error
         return [np.asarray(result) for result in results]
 

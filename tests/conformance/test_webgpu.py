@@ -78,6 +78,16 @@ def test_numbers_that_are_not_finite():
         np.testing.assert_allclose(found, expected, rtol=1e-6)
 
 
+def test_sine_and_cosine_of_any_number():
+    """Reduced exactly: also by the float32 that is nearest to a multiple of a quarter turn."""
+    rng = np.random.default_rng(0)
+    x = np.float32(rng.choice([-1, 1], 4000) * 10.0 ** rng.uniform(-3, 38, 4000))
+    x = np.float32([*x, 1e5, 1e30, 16367173.0 * 2.0**72, *(np.arange(-40, 41) * np.pi / 4)])
+    term = build(lambda x: [ops.sin(x), ops.cos(x)], [NdArrayType(x.shape)])
+    for found, exact in zip(run_on(get_backend("webgpu"), term, x), (np.sin, np.cos), strict=True):
+        np.testing.assert_allclose(found, exact(x.astype(np.float64)), rtol=5e-7, atol=0)
+
+
 @pytest.mark.long
 def test_grids_have_more_blocks_than_one_axis():
     """A grid of 66,000 blocks has two axes, for WebGPU allows 65,535 along one."""
