@@ -32,7 +32,7 @@ def matrix_product(g: Graph, op: Any, x: Value, y: Value) -> str:
 
 
 @emits("Contract")
-def contract(g: Graph, op: Any, x: Value, y: Value) -> str:
+def contract(g: Graph, op: Any, x: Value, y: Value) -> str | Sequence[str]:
     """Sum of products over labelled axes; where one may be empty, of products with all axes.
 
     ONNX Runtime 1.32 divides by 0 in an Einsum of empty arrays, which ends the process.

@@ -19,15 +19,18 @@ float32 for an integer of more than 16 bits, and float16 for one of more than 8.
 
 
 class Text(str):
-    """The text of an expression: how tightly it binds, and the number that it is, if it is one."""
+    """The text of an expression: how tightly it binds, and the number that a size or element is, if any."""
 
     strength: int
-    number: float | None
+    number: int | None
+    value: float | None
 
-    def __new__(cls, text: str, strength: int = ATOM, number: float | None = None) -> Text:
+    def __new__(
+        cls, text: str, strength: int = ATOM, number: int | None = None, value: float | None = None
+    ) -> Text:
         """Make one, of a text that needs no parentheses."""
         made = super().__new__(cls, text)
-        made.strength, made.number = strength, number
+        made.strength, made.number, made.value = strength, number, value
         return made
 
 

@@ -7,8 +7,10 @@ import pytest
 
 from catgrad import Dim, Dtype, NdArrayType, Task, build, emit, layers, losses, obj, ops, sgd
 from catgrad.backend import get_backend
+from catgrad.functors import Expand
 from catgrad.learn.optimisers import adamw
-from catgrad.programs.program import evaluate
+from catgrad.programs.program import Program, evaluate, lower
+from catgrad.terms.structural import Constant
 from catgrad.testing import Batches, check_conformance, operation_cases, run_on
 from tests.conformance import c_models
 from tests.conformance.c_models import Model, classes, floats, pictures
@@ -104,6 +106,39 @@ def test_traps_of_ggml(name, ggml_version):
     term = build(lambda x: TRAPS[name](x), [NdArrayType((6, 7))])
     for found, wanted in zip(run_on(NODES, term, x), evaluate(term, x), strict=True):
         np.testing.assert_allclose(found, wanted, rtol=2e-6, atol=2e-6)
+
+
+@pytest.mark.parametrize("kernels", [True, pytest.param(False, marks=pytest.mark.long)])
+def test_nan_stays(kernels):
+    """ggml's own relu, sign and maximum of NaN are numbers; with two threads nodes replace functions in C."""
+    x = np.float32([[[np.nan, 1, np.inf, -2, -0.0, 3, -np.inf, 0.5]]])
+    term = build(
+        lambda x: [ops.relu(x), ops.sign(x), ops.max_pool(x, 2, 2), ops.max_pool(ops.relu(x), 2, 2)],
+        [NdArrayType(x.shape)],
+    )
+    backend = get_backend("ggml").configured(kernels=kernels)
+    function = lower(Expand(backend.has)(term), "f", doc="A function.")
+    compiled = backend.emit(Program("edges", (function,))).load(threads=2)()
+    for found, wanted in zip(compiled.f(x), evaluate(term, x), strict=True):
+        np.testing.assert_array_equal(found, wanted)
+
+
+def test_constants_of_16_bits():
+    types = [NdArrayType((2,), dtype) for dtype in (Dtype.float16, Dtype.bfloat16)]
+    term = build(
+        lambda: [
+            each
+            for type in types
+            for each in (
+                Constant(type, -2.5)(),
+                ops.array([1.0, 2.5], type.dtype),
+                ops.iota(2100, type.dtype),
+            )
+        ],
+        [],
+    )
+    for found, wanted in zip(run_on(get_backend("ggml"), term), evaluate(term), strict=True):
+        np.testing.assert_array_equal(found, wanted)
 
 
 def test_inputs_are_set_before_each_run():

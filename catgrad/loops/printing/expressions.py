@@ -56,7 +56,7 @@ class Expressions:
         if isinstance(scalar, Number):
             literal = Literal(_widened(scalar.constant), weak=True)
             text = self._operation(literal, scalar.dtype, ())
-            return Text(text, text.strength, scalar.constant.value)
+            return Text(text, text.strength, value=scalar.constant.value)
         if isinstance(scalar, IndexValue):
             return self._macro("as_number", scalar.dtype, self.index(scalar.index))
         if isinstance(scalar, Masked):
