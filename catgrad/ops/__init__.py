@@ -58,6 +58,7 @@ from catgrad.ops.control import checkpoint, cond, repeat, scan
 from catgrad.ops.conv import conv, conv_transpose
 from catgrad.ops.cumulative import cumsum
 from catgrad.ops.diagonal import diagonal, diagonal_matrix, lower, upper, with_diagonal
+from catgrad.ops.entropy import binary_cross_entropy, entropy
 from catgrad.ops.error_function import erfc, erfcx, erfinv, normal_quantile
 from catgrad.ops.extrema import argmax, argmin, iota, max, min
 from catgrad.ops.gamma import digamma, log_gamma, polygamma
@@ -88,16 +89,16 @@ from catgrad.terms.op import refuses_arrays
 from catgrad.terms.structural import stop_gradient, zeros_like
 
 __all__ = [
-    "absolute", "adaptive_avg_pool", "adaptive_max_pool", "add", "affine_layer_norm", "all", "any",
-    "arccos", "arcosh", "arcsin", "arctan", "arctan2", "argmax", "argmin", "argsort", "array", "arsinh",
-    "artanh", "attention", "avg_pool", "batch_norm", "bessel_i0", "bessel_i0e", "bessel_i1", "bessel_i1e",
-    "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "broadcast", "cast", "checkpoint",
-    "cholesky", "clamp", "concat", "cond", "contract", "conv", "conv_transpose", "cos", "cosh", "cummax",
-    "cummin", "cumprod", "cumsum", "determinant", "diagonal", "diagonal_matrix", "digamma", "divide",
-    "elu", "equal", "erf", "erfc", "erfcx", "erfinv", "exp", "expand_dims", "expm1", "flip", "floor",
-    "floor_divide", "fmod", "gather", "gelu", "gelu_tanh", "global_avg_pool", "greater", "greater_equal",
-    "group_norm", "inverse", "iota", "is_finite", "is_nan", "layer_norm", "leaky_relu", "less",
-    "less_equal", "log", "log1p", "log_determinant", "log_gamma", "log_softmax", "logaddexp",
+    "absolute", "adaptive_avg_pool", "adaptive_max_pool", "add", "affine_layer_norm", "all", "any", "arccos",
+    "arcosh", "arcsin", "arctan", "arctan2", "argmax", "argmin", "argsort", "array", "arsinh", "artanh",
+    "attention", "avg_pool", "batch_norm", "bessel_i0", "bessel_i0e", "bessel_i1", "bessel_i1e",
+    "binary_cross_entropy", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "broadcast", "cast",
+    "checkpoint", "cholesky", "clamp", "concat", "cond", "contract", "conv", "conv_transpose", "cos", "cosh",
+    "cummax", "cummin", "cumprod", "cumsum", "determinant", "diagonal", "diagonal_matrix", "digamma",
+    "divide", "elu", "entropy", "equal", "erf", "erfc", "erfcx", "erfinv", "exp", "expand_dims", "expm1",
+    "flip", "floor", "floor_divide", "fmod", "gather", "gelu", "gelu_tanh", "global_avg_pool", "greater",
+    "greater_equal", "group_norm", "inverse", "iota", "is_finite", "is_nan", "layer_norm", "leaky_relu",
+    "less", "less_equal", "log", "log1p", "log_determinant", "log_gamma", "log_softmax", "logaddexp",
     "logcumsumexp", "logical_and", "logical_not", "logical_or", "logsumexp", "lower", "matmul", "max",
     "max_pool", "maximum", "mean", "min", "minimum", "multiply", "negate", "normal_quantile", "not_equal",
     "number_of", "pad", "permute", "polygamma", "power", "prod", "put", "put_along_axis", "random_bits",

@@ -16,9 +16,9 @@ from catgrad.ops.diagonal import diagonal_matrix, lower, upper
 from catgrad.ops.extrema import argmax, iota
 from catgrad.ops.prefix import prod
 from catgrad.ops.reduce import broadcast, sum
-from catgrad.ops.shape import permute, transpose
+from catgrad.ops.shape import permute, reshape, transpose
 from catgrad.ops.transcendental import log, sqrt
-from catgrad.terms.op import OUTPUTS, Examples, Op, Saves, Types, floating
+from catgrad.terms.op import INPUTS, OUTPUTS, Examples, Op, Saves, Types, floating
 from catgrad.terms.structural import Constant, zeros_like
 from catgrad.types import Array, NdArrayType
 
@@ -159,11 +159,10 @@ class Determinant(SquareOp):
     """Determinant: y = det A, by elimination.
 
     Type:     T[…, n, n] -> T[…] for floating T and a number n
-    Domain:   the gradient is that of regular A only
-    Gradient: dA = dy · y · A⁻ᵀ
+    Gradient: dA = dy · adj(A)ᵀ, which is dy · y · A⁻ᵀ for a regular A, and finite for a singular one
     """
 
-    saves = Saves(inputs=..., outputs=...)
+    saves = INPUTS
 
     def result_type(self, a: NdArrayType, *others: NdArrayType) -> Types:
         return a.with_shape(a.shape[:-2])
@@ -175,8 +174,8 @@ class Determinant(SquareOp):
         _, pivots, signs = eliminated(a, None)
         return prod(pivots * signs, 0)
 
-    def rev(self, a: Any, y: Any, dy: Any) -> Any:
-        return transpose(inverse(a)) * broadcast(dy * y, a.shape, range(a.type.rank - 2, a.type.rank))
+    def rev(self, a: Any, dy: Any) -> Any:
+        return transpose(adjugate(a)) * broadcast(dy, a.shape, range(a.type.rank - 2, a.type.rank))
 
 
 class LogDeterminant(SquareOp):
@@ -215,7 +214,8 @@ def solve_triangular(a: Any, b: Any, is_upper: bool = False, unit: bool = False)
 def eliminated(a: Any, b: Any) -> tuple[Any, Any, Any]:
     """Return X with A · X = B, the pivots, and -1 where rows were exchanged, both by column first.
 
-    This is the Gauss-Jordan elimination, with the greatest element of each column as pivot.
+    This is the Gauss-Jordan elimination, with the greatest element of each column as pivot. Without B a
+    column of zeros, which a singular matrix has, is left as it is.
     """
     count = a.shape[-1]
     numbers = iota(count)
@@ -227,10 +227,11 @@ def eliminated(a: Any, b: Any) -> tuple[Any, Any, Any]:
         size = select(free, absolute(column), Constant(column.type, -1)())
         place = argmax(size)
         pivot = _element(column, place)
+        divisor = pivot if b is not None else _or_one(pivot)
         exchanged = []
         for m in state:
             first, chosen = _row(m, k), _row(m, place)
-            exchanged.append((_with_row(m, place, first), chosen / _wide(pivot, chosen)))
+            exchanged.append((_with_row(m, place, first), chosen / _wide(divisor, chosen)))
         factors = _column(exchanged[0][0], k)
         new = tuple(_with_row(m - outer(factors, row), k, row) for m, row in exchanged)
         one = Constant(pivot.type, 1)()
@@ -244,6 +245,36 @@ def eliminated(a: Any, b: Any) -> tuple[Any, Any, Any]:
 def inverse(a: Any) -> Any:
     """Return A⁻¹, for matrices that are the last two axes of A."""
     return Solve()(a, diagonal_matrix(Constant(a.type.with_shape(a.shape[:-1]), 1)()))
+
+
+def adjugate(a: Any) -> Any:
+    """Return the adjugate, A⁻¹ · det A, also of a singular matrix, by elimination with complete pivoting.
+
+    The last pivot, which alone is 0 in a matrix of rank n - 1, is multiplied by and not divided by.
+    """
+    count = a.shape[-1]
+    unit = diagonal_matrix(Constant(a.type.with_shape(a.shape[:-1]), 1)())
+
+    def step(state: tuple[Any, Any, Any], k: Any) -> tuple[tuple[Any, Any, Any], Any]:
+        matrix, factor, order = state
+        row, column = _greatest(matrix, k)
+        matrix, order = (transpose(_exchanged(transpose(m), k, column)) for m in (matrix, order))
+        matrix, factor = (_exchanged(m, k, row) for m in (matrix, factor))
+        factors, pivot = _column(matrix, k), _element(_row(matrix, k), k)
+        one, is_last = Constant(pivot.type, 1)(), broadcast(k == count - 1, pivot.shape)
+        divisor, scale = select(is_last, one, _or_one(pivot)), select(is_last, pivot, one)
+        new = []
+        for m in (matrix, factor):
+            chosen = _row(m, k)
+            chosen = chosen / _wide(divisor, chosen)
+            rest = m * broadcast(scale, m.shape, range(m.type.rank - 2, m.type.rank))
+            new.append(_with_row(rest - outer(factors, chosen), k, chosen))
+        flips = (row != broadcast(k, row.shape)) != (column != broadcast(k, column.shape))
+        return (new[0], new[1], order), select(flips, -one, one) * select(is_last, one, pivot)
+
+    (_, factor, order), pivots = scan(step, (a, unit, unit), iota(count))
+    sign_and_size = broadcast(prod(pivots, 0), a.shape, range(a.type.rank - 2, a.type.rank))
+    return matmul(order, factor) * sign_and_size
 
 
 def outer(x: Any, y: Any) -> Any:
@@ -284,6 +315,26 @@ def _element(x: Any, place: Any) -> Any:
     """Return one element of each vector."""
     axis = x.type.rank - 1
     return sum(select(_marked(place, x.shape, axis), x, zeros_like(x)), axis)
+
+
+def _greatest(m: Any, k: Any) -> tuple[Any, Any]:
+    """Return row and column of the greatest element of each matrix, of those from row and column k on."""
+    shape, count, axis = m.shape, m.shape[-1], m.type.rank - 2
+    free = broadcast(iota(count) >= broadcast(k, (count,)), shape[:-1])
+    both = broadcast(free, shape, [axis + 1]) & broadcast(free, shape, [axis])
+    size = select(both, absolute(m), Constant(m.type, -1)())
+    place = argmax(reshape(size, *shape[:-2], count * count))
+    return place // count, place % count
+
+
+def _exchanged(m: Any, k: Any, place: Any) -> Any:
+    """Return matrices with two rows exchanged."""
+    return _with_row(_with_row(m, place, _row(m, k)), k, _row(m, place))
+
+
+def _or_one(x: Any) -> Any:
+    """Return numbers with 1 instead of each 0."""
+    return select(x == 0, Constant(x.type, 1)(), x)
 
 
 def _with_row(m: Any, place: Any, row: Any) -> Any:

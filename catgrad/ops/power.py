@@ -10,7 +10,7 @@ from catgrad.ops.bits import BitAnd, ShiftRight
 from catgrad.ops.compare import select
 from catgrad.ops.control import repeat
 from catgrad.ops.scalar import FloatMap
-from catgrad.ops.transcendental import log
+from catgrad.ops.transcendental import log, sqrt
 from catgrad.ops.whole import IntegerMap
 from catgrad.terms.op import SYMBOLS, Saves
 from catgrad.terms.structural import Constant, zeros_like
@@ -77,6 +77,12 @@ def power(x: Any, y: Any) -> Any:
     if isinstance(y, (int, float)):
         y = Constant(x.type, y)()
     return IntegerPower()(x, y) if x.dtype.is_integer else Power()(x, y)
+
+
+def root(x: Any, order: float = 2) -> Any:
+    """Return the root of this order of x ≥ 0, with the gradient 0 at 0, as norms have (torch.norm)."""
+    safe = select(x == 0, Constant(x.type, 1)(), x)
+    return select(x == 0, zeros_like(x), sqrt(safe) if order == 2 else safe ** (1 / order))
 
 
 def _product(x: Any, count: int) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import pi
+from math import inf, pi
 from typing import Any
 
 import numpy as np
@@ -100,7 +100,7 @@ class ArcTan2(SpecialMap):
     Type:     (T, T) -> T for y and x, with -π ≤ z ≤ π
     Units:    z in radians
     Domain:   0 or ±π at (±0, ±0), by their signs, as IEEE 754 recommends
-    Gradient: dy = dz · x / (x² + y²), dx = -dz · y / (x² + y²); NaN where both are 0
+    Gradient: dy = dz · x / (x² + y²), dx = -dz · y / (x² + y²); 0 where both are 0 (as torch.atan2)
     """
 
     domain = (0.5, 2.0)
@@ -118,8 +118,17 @@ class ArcTan2(SpecialMap):
         return with_sign(select(is_negative(x), pi - angle, angle), y)
 
     def rev(self, y: Any, x: Any, dz: Any) -> Any:
-        share = dz / (x * x + y * y)
-        return share * x, -(share * y)
+        scale = common_scale(x, y)
+        a, b = x / scale, y / scale
+        squares = a * a + b * b
+        share = dz / scale / select(squares == 0, Constant(x.type, 1)(), squares)
+        return share * a, -(share * b)
+
+
+def common_scale(x: Any, y: Any) -> Any:
+    """Return max(|x|, |y|) as a constant, by which both may be divided: 1 where it is 0 or not finite."""
+    longest = stop_gradient(maximum(absolute(x), absolute(y)))
+    return select((longest > 0) & (longest < inf), longest, Constant(x.type, 1)())
 
 
 def _arctan(x: Any) -> Any:

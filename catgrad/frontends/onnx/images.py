@@ -13,6 +13,7 @@ from catgrad.frontends.onnx.operands import along, fixed
 from catgrad.frontends.onnx.reductions import reduced
 from catgrad.frontends.onnx.registry import onnx, require
 from catgrad.frontends.onnx.slices import padded
+from catgrad.ops.power import root
 from catgrad.ops.window import Fold
 from catgrad.types import Array
 
@@ -184,7 +185,7 @@ def norm_pool(
     """p-norm of each window."""
     windows = Windows(x, kernel_shape, strides, pads, dilations, auto_pad)
     x = _wide(x, windows.ceiled(x) if ceil_mode else windows.margins)
-    return _sums(ops.absolute(x) ** float(p), windows) ** (1 / p)
+    return root(_sums(ops.absolute(x) ** float(p), windows), p)
 
 
 def _global(name: str, function: Any, since: tuple[int, ...]) -> None:
@@ -198,9 +199,8 @@ _global("GlobalMaxPool", lambda x, axes: ops.max(x, axes), (1, 22))
 @onnx("GlobalLpPool", since=(2, 22))
 def global_norm_pool(x: Any, *, p: int = 2) -> Any:
     """p-norm of each channel."""
-    return reduced(
-        lambda x, axes: ops.sum(x, axes), ops.absolute(x) ** float(p), tuple(range(2, x.type.rank)), 1
-    ) ** (1 / p)
+    axes = tuple(range(2, x.type.rank))
+    return root(reduced(lambda x, axes: ops.sum(x, axes), ops.absolute(x) ** float(p), axes, 1), p)
 
 
 @onnx("Col2Im", since=18, static="image block")

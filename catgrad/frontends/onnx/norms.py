@@ -9,6 +9,7 @@ from catgrad import ops
 from catgrad.frontends.onnx.operands import along, axis_of, spread
 from catgrad.frontends.onnx.reductions import reduced
 from catgrad.frontends.onnx.registry import onnx, require
+from catgrad.ops.power import root
 from catgrad.ops.shape import normalised
 from catgrad.terms.structural import Constant
 from catgrad.types import Dtype, NdArrayType
@@ -71,10 +72,9 @@ def layer_norm(
 def mean_variance_norm(x: Any, *, axes: Sequence[int] = (0, 2, 3)) -> Any:
     """(x - μ) / (σ + 10⁻⁹) over axes."""
     own = normalised(axes, x.type.rank)
-    mean = spread(reduced(lambda x, axes: ops.mean(x, axes), x, own, 1), x.shape)
-    squares = reduced(lambda x, axes: ops.mean(x, axes), ops.square(x), own, 1)
-    variance = spread(squares, x.shape) - ops.square(mean)
-    return (x - mean) / (ops.sqrt(variance) + 1e-9)
+    centred = x - spread(reduced(lambda x, axes: ops.mean(x, axes), x, own, 1), x.shape)
+    variance = reduced(lambda x, axes: ops.mean(x, axes), ops.square(centred), own, 1)
+    return centred / (spread(root(variance), x.shape) + 1e-9)
 
 
 @onnx("LpNormalization", since=(1, 22))
@@ -83,7 +83,7 @@ def lp_norm(x: Any, *, axis: int = -1, p: int = 2) -> Any:
     axes = (axis_of(x, axis),)
     powers = ops.absolute(x) if p == 1 else ops.square(x)
     total = reduced(lambda x, axes: ops.sum(x, axes), powers, axes, 1)
-    norm = spread(total if p == 1 else ops.sqrt(total), x.shape)
+    norm = spread(total if p == 1 else root(total), x.shape)
     none = norm == 0
     return ops.select(none, norm, x / ops.select(none, norm + 1, norm))
 

@@ -8,6 +8,7 @@ from typing import Any
 from catgrad import ops
 from catgrad.frontends.onnx.operands import axis_of, fixed, full, numbers_in
 from catgrad.frontends.onnx.registry import onnx
+from catgrad.ops.power import root
 from catgrad.ops.shape import normalised
 from catgrad.types import Dtype
 
@@ -57,7 +58,7 @@ for _name, _function, _since in (
     ("ReduceMax", _extremum(ops.max, ops.any), (13, 18, 20)),
     ("ReduceMin", _extremum(ops.min, ops.all), (13, 18, 20)),
     ("ReduceL1", lambda x, axes: ops.sum(ops.absolute(x), axes), _BOTH),
-    ("ReduceL2", lambda x, axes: ops.sqrt(ops.sum(ops.square(x), axes)), _BOTH),
+    ("ReduceL2", lambda x, axes: root(ops.sum(ops.square(x), axes)), _BOTH),
     ("ReduceSumSquare", lambda x, axes: ops.sum(ops.square(x), axes), _BOTH),
     ("ReduceLogSum", lambda x, axes: ops.log(ops.sum(x, axes)), (*_BOTH, 28)),
     ("ReduceLogSumExp", _log_sum_exp, (*_BOTH, 28)),

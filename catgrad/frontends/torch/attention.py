@@ -9,6 +9,7 @@ from catgrad import ops
 from catgrad.frontends.torch.contractions import matmul
 from catgrad.frontends.torch.operands import common_shape, spread
 from catgrad.frontends.torch.randomness import dropped
+from catgrad.frontends.torch.reductions import softmax_of_seen
 from catgrad.frontends.torch.registry import aten
 from catgrad.ops.attention import shared_heads
 from catgrad.terms.structural import Constant
@@ -38,15 +39,12 @@ def attention(
     scores = matmul(q, ops.transpose(k)) * (usual if scale is None else scale)
     if attn_mask is None:
         return matmul(dropped(ops.softmax(_causal(scores) if is_causal else scores), dropout_p), v)
-    mask, zero = spread(attn_mask, scores.shape), Constant(scores.type, 0)()
+    mask = spread(attn_mask, scores.shape)
     if mask.dtype is Dtype.bool:
         seen, scores = mask, ops.select(mask, scores, Constant(scores.type, -inf)())
     else:
         seen, scores = mask > -inf, scores + mask
-    # A query whose keys are all masked gets 0, as in PyTorch, and not NaN.
-    sees = ops.broadcast(ops.any(seen, -1), scores.shape, [scores.type.rank - 1])
-    weights = ops.softmax(ops.select(sees, scores, zero))
-    return matmul(dropped(ops.select(sees, weights, zero), dropout_p), v)
+    return matmul(dropped(softmax_of_seen(scores, seen, scores.type.rank - 1), dropout_p), v)
 
 
 def _causal(scores: Any) -> Any:

@@ -14,8 +14,8 @@ from catgrad.frontends.torch.operands import dtype_from
 from catgrad.frontends.torch.pairs import Pair, imaginary_of, in_parts, is_complex, real_of
 from catgrad.frontends.torch.registry import REGISTRY, of_pairs, require
 from catgrad.frontends.torch.statistics import norm
-from catgrad.frontends.torch.transcendental import angle, common_scale, hypotenuse
-from catgrad.ops.trigonometric import is_negative
+from catgrad.frontends.torch.transcendental import angle, hypotenuse
+from catgrad.ops.trigonometric import common_scale, is_negative
 from catgrad.terms.structural import Constant, zeros_like
 from catgrad.types import Dtype
 

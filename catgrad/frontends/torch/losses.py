@@ -51,15 +51,8 @@ def soft_margin(x: Any, y: Any, reduction: int = 1) -> Any:
 @aten("binary_cross_entropy.default")
 def binary_cross_entropy(x: Any, y: Any, weight: Any = None, reduction: int = 1) -> Any:
     """Cross entropy of probabilities x: -y ln x - (1 - y) ln(1 - x), with logarithms of at least -100."""
-    loss = -(y * _bounded_log(x) + (1 - y) * _bounded_log(1 - x))
+    loss = ops.binary_cross_entropy(x, y)
     return reduced(loss if weight is None else loss * spread(weight, loss.shape), reduction)
-
-
-def _bounded_log(x: Any) -> Any:
-    """Return ln x, or -100 if that is more, with gradient 0 there."""
-    is_low = ops.log(ops.stop_gradient(x)) < -100
-    logarithm = ops.log(ops.select(is_low, Constant(x.type, 1)(), x))
-    return ops.select(is_low, Constant(x.type, -100)(), logarithm)
 
 
 @aten("binary_cross_entropy_with_logits.default")

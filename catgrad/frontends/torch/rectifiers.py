@@ -25,8 +25,8 @@ def hard_sigmoid(x: Any) -> Any:
 
 @aten("hardswish.default")
 def hard_swish(x: Any) -> Any:
-    """Hard swish: x · (x + 3) / 6 for |x| < 3, 0 below and x above."""
-    return ops.select(x <= -3, zeros_like(x), ops.select(x < 3, x * ((x + 3) * (1 / 6)), x))
+    """Hard swish: x times its hard sigmoid, so x · (x + 3) / 6 for |x| < 3, 0 below and x above."""
+    return x * hard_sigmoid(x)
 
 
 @aten("mish.default")

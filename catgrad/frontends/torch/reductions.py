@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import prod
+from math import inf, prod
 from typing import Any
 
 from catgrad import ops
@@ -11,6 +11,7 @@ from catgrad.frontends.torch.comparisons import truth
 from catgrad.frontends.torch.operands import as_floating, axes_of, dtype_from
 from catgrad.frontends.torch.registry import aten
 from catgrad.frontends.torch.scalars import takes_scalars
+from catgrad.terms.structural import zeros_like
 from catgrad.types import Dtype
 
 
@@ -114,6 +115,20 @@ def logsumexp(x: Any, dim: Any, keepdim: bool = False) -> Any:
 def softmax(x: Any, dim: int, half_to_float: bool = False) -> Any:
     """Softmax: e^xᵢ / Σⱼ e^xⱼ along an axis."""
     return ops.softmax(ops.cast(x, Dtype.float32) if half_to_float else x, dim)
+
+
+@aten("_safe_softmax.default")
+def safe_softmax(x: Any, dim: int, dtype: Any = None) -> Any:
+    """Softmax along an axis, and 0 where all elements are -∞."""
+    x = x if dtype is None else ops.cast(x, dtype_from(dtype))
+    return softmax_of_seen(x, x > -inf, *axes_of(x, dim))
+
+
+def softmax_of_seen(scores: Any, seen: Any, axis: int) -> Any:
+    """Softmax along an axis, and 0 with gradient 0 where none of the elements is seen, not NaN."""
+    zero = zeros_like(scores)
+    sees = ops.broadcast(ops.any(seen, axis), scores.shape, [axis])
+    return ops.select(sees, ops.softmax(ops.select(sees, scores, zero), axis), zero)
 
 
 @aten("_log_softmax.default")

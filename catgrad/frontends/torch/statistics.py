@@ -11,6 +11,7 @@ from catgrad.frontends.torch.comparisons import truth
 from catgrad.frontends.torch.operands import at, axes_of, dtype_from
 from catgrad.frontends.torch.reductions import greatest, least, total, with_reduced_axes
 from catgrad.frontends.torch.registry import aten
+from catgrad.ops.power import root
 from catgrad.terms.structural import Constant, zeros_like
 from catgrad.types import Dtype
 
@@ -91,12 +92,6 @@ def _dims(dim: Any, unbiased: bool) -> tuple[Any, int]:
     return (None, int(dim)) if isinstance(dim, bool) else (dim, int(unbiased))
 
 
-def root(x: Any) -> Any:
-    """Square root with gradient 0 at 0."""
-    one = Constant(x.type, 1)()
-    return ops.select(x == 0, zeros_like(x), ops.sqrt(ops.select(x == 0, one, x)))
-
-
 @aten("linalg_vector_norm.default")
 def norm(x: Any, ord: float = 2, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
     """Vector norm: (Σ |x|ᵖ)^(1/p), the extremum of |x| for ±∞, the count of x ≠ 0 for 0; gradient 0 at 0."""
@@ -119,9 +114,7 @@ def _power_norm(x: Any, p: float, axes: tuple[int, ...]) -> Any:
     """Return (Σ |x|ᵖ)^(1/p), with gradient 0 where x is 0."""
     zero, one = zeros_like(x), Constant(x.type, 1)()
     powers = ops.select(x == 0, zero if p > 0 else one * inf, ops.absolute(ops.select(x == 0, one, x)) ** p)
-    y = ops.sum(powers, axes)
-    safe = ops.select(y == 0, Constant(y.type, 1)(), y)
-    return ops.select(y == 0, zeros_like(y), safe ** (1 / p))
+    return root(ops.sum(powers, axes), p)
 
 
 @aten("norm.Scalar", "norm.ScalarOpt_dim", "norm.ScalarOpt_dtype", "norm.ScalarOpt_dim_dtype")

@@ -9,14 +9,15 @@ from typing import Any
 from catgrad import ops
 from catgrad.frontends.torch.operands import as_floating, default_float, promoted, together
 from catgrad.frontends.torch.registry import aten
+from catgrad.ops.trigonometric import common_scale
 from catgrad.terms.structural import Constant, zeros_like
 
 
 def _sinc(x: Any) -> Any:
-    """Return sin(πx) / (πx), and 1 at 0, with gradient 0."""
-    one = Constant(x.type, 1)()
-    angle = pi * ops.select(x == 0, one, x)
-    return ops.select(x == 0, one, ops.sin(angle) / angle)
+    """Return sin(πx) / (πx), and 1 at 0, with gradient 0, as of numbers whose reciprocal overflows."""
+    one, is_zero = Constant(x.type, 1)(), ops.absolute(x) < float(x.dtype.limits.tiny)
+    angle = pi * ops.select(is_zero, one, x)
+    return ops.select(is_zero, one, ops.sin(angle) / angle)
 
 
 FUNCTIONS: dict[str, Callable[[Any], Any]] = {
@@ -60,12 +61,6 @@ def hypotenuse(x: Any, y: Any) -> Any:
     return scale * ops.sqrt(a * a + b * b)
 
 
-def common_scale(x: Any, y: Any) -> Any:
-    """Return max(|x|, |y|) as a constant, by which both may be divided: 1 where it is 0 or not finite."""
-    longest = ops.stop_gradient(ops.maximum(ops.absolute(x), ops.absolute(y)))
-    return ops.select((longest > 0) & (longest < inf), longest, Constant(x.type, 1)())
-
-
 @aten("logaddexp.default")
 def log_of_sum(x: Any, y: Any) -> Any:
     """Logarithm of a sum of exponentials: ln(eˣ + eʸ)."""
@@ -106,9 +101,7 @@ def product_with_log1p(x: Any, y: Any) -> Any:
 @aten("special_entr.default")
 def entropy(x: Any) -> Any:
     """Entropy: -x · ln x, which is 0 at 0 and -∞ below."""
-    x = as_floating(x)
-    inside = ops.select(x > 0, x, ops.select(x == 0, Constant(x.type, 1)(), x))
-    return ops.select(x < 0, Constant(x.type, -inf)(), -(x * ops.log(inside)))
+    return ops.entropy(as_floating(x))
 
 
 @aten("ldexp.Tensor")
