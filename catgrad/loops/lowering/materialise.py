@@ -23,6 +23,9 @@ from catgrad.terms.op import Op
 CHEAP = 6
 """Operations that may be recomputed where they are read again, rather than stored and loaded."""
 
+MAX_DEPTH = 64
+"""Nested operations of one expression: passes recur over them, and so do the compilers of other languages."""
+
 REPEATING = (Broadcast, Window, Gather, TakeAlongAxis)
 """Views that read elements more than once."""
 
@@ -56,6 +59,7 @@ class Choice:
             if gathers and isinstance(apply.op, Contract) and self._is_folded(apply.outputs[0])
         }
         self._cost: Counter[int] = Counter()
+        self._depth: Counter[int] = Counter()
         self._leaves: dict[int, frozenset[int]] = {}
         for apply in function.body:
             self._decide(apply)
@@ -84,13 +88,14 @@ class Choice:
 
     def _is_folded(self, value: int) -> bool:
         """Tell whether the only reader of a value folds it, perhaps in another shape."""
-        readers = self._readers.get(value, [])
-        if len(readers) != 1 or value in self._stored:
-            return False
-        op, _, outputs = readers[0]
-        if isinstance(op, Fold):
-            return not op.is_tiled  # then each element is in one window, and nothing is summed
-        return isinstance(op, (Permute, Reshape)) and self._is_folded(outputs[0])
+        while value not in self._stored and len(self._readers.get(value, ())) == 1:
+            op, _, outputs = self._readers[value][0]
+            if isinstance(op, Fold):
+                return not op.is_tiled  # then each element is in one window, and nothing is summed
+            if not isinstance(op, (Permute, Reshape)):
+                return False
+            value = outputs[0]
+        return False
 
     def _order(self, value: int) -> None:
         """Choose the order of axes in which the only reader of a product traverses it."""
@@ -124,9 +129,10 @@ class Choice:
             self._leaves[value] = frozenset[int]().union(
                 *(self._leaves.get(v, frozenset([v])) for v in inputs)
             )
-            if value in self._stored or self._must_store(op, value):
+            self._depth[value] = 1 + max((self._depth[v] for v in inputs), default=0)
+            if value in self._stored or self._must_store(op, value) or self._depth[value] > MAX_DEPTH:
                 self._stored.add(value)
-                self._cost[value], self._leaves[value] = 0, frozenset([value])
+                self._cost[value], self._leaves[value], self._depth[value] = 0, frozenset([value]), 0
 
     def _must_store(self, op: Op, value: int) -> bool:
         if isinstance(op, (*VIEWS, *GENERATORS)) or value in self.folded:

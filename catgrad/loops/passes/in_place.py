@@ -43,6 +43,8 @@ def _old_values_first(items: Sequence[Item]) -> list[Item]:
     inside = [replace(i, body=_old_values_first(i.body)) if isinstance(i, Loop) else i for i in items]
     written = [{buffer for buffer, _ in item.writes} for item in inside]
     read = [{buffer for buffer, _ in item.reads} for item in inside]
+    if not any(buffer.alias in buffers for buffer in set().union(*written) for buffers in read):
+        return inside
     after: dict[int, set[int]] = defaultdict(set)
     moves = False
     for later in range(len(inside)):
