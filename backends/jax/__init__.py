@@ -77,5 +77,8 @@ BACKEND = JaxBackend(
     prepare=partitioned,
     template_context=template_context,
     known_gaps={"errors": "compiled functions cannot raise an error that depends on an array's elements"},
-    passes=(DivisionByNumbers(), *passes(lambda op, dtype: True, SUMS + SEVERAL, scalars_keep_dtype=True)),
+    passes=(
+        DivisionByNumbers(),
+        *passes(lambda op, dtype: True, SUMS + SEVERAL, scalars_keep_dtype=True, chooses_layouts=True),
+    ),
 )

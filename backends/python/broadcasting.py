@@ -126,4 +126,6 @@ def _with_new_axes(rewriter: Rewriter, op: Broadcast, source: int) -> int:
     if not any(index) or isinstance(rewriter.op(source), NewAxis):
         return source
     # The new axes have size 1, so from here on types of operands need not agree.
-    return rewriter.apply_as(source_type, NewAxis(index), source)
+    last = op.shape[len(op.shape) - len(index) :]
+    shape = tuple(1 if new else size for new, size in zip(index, last, strict=True))
+    return rewriter.apply_as(source_type.with_shape(shape), NewAxis(index), source)

@@ -38,15 +38,16 @@ class MatmulForms:
     """The pass that prints contractions as `@` where it computes them.
 
     With `one_product` it merges the batch of an operand with its rows, for NumPy calls its library for each
-    matrix of a batch.
+    matrix of a batch. A library whose arrays have no strides `chooses_layouts` itself.
     """
 
     one_product: bool = False
+    chooses_layouts: bool = False
     name: str = "matmul-forms"
 
     def apply(self, function: Function) -> Function:
         """Replace each contraction that is a matrix product, or a batch of them, by MatMul."""
-        return prune.apply(Rewriter(function).sweep(partial(_spell, self.one_product)))
+        return prune.apply(Rewriter(function).sweep(partial(_spell, self)))
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,7 @@ class Form:
         return not in_order, merged if in_order else 0, len(self.batch) if in_order else -len(self.batch)
 
 
-def _spell(one_product: bool, rewriter: Rewriter, apply: Apply) -> Values | None:
+def _spell(forms: MatmulForms, rewriter: Rewriter, apply: Apply) -> Values | None:
     op, inputs, outputs = apply
     if isinstance(op, Permute) and op.order == (1, 0):
         return (rewriter.apply_as(rewriter.types[outputs[0]], Transpose(), *inputs),)
@@ -90,11 +91,12 @@ def _spell(one_product: bool, rewriter: Rewriter, apply: Apply) -> Values | None
         return None
     orders = (op, Contract(op.right, op.left, op.out))
     sides = [*((each, each.right) for each in orders), *((each, each.left) for each in orders)]
-    forms = [(each, f) for each, side in sides for f in _forms(each, side) if f.has_matrices]
-    if not forms:
+    found = [(each, f) for each, side in sides for f in _forms(each, side) if f.has_matrices]
+    if not found:
         return None
-    each, form = min(forms, key=lambda found: found[1].cost(found[0], one_product))
-    return (_product(rewriter, each, form, inputs if each is op else inputs[::-1]),)
+    each, form = min(found, key=lambda pair: pair[1].cost(pair[0], forms.one_product))
+    operands = inputs if each is op else inputs[::-1]
+    return (_product(rewriter, each, form, operands, forms.chooses_layouts),)
 
 
 def _forms(op: Contract, side: Axes) -> Iterator[Form]:
@@ -117,12 +119,17 @@ def _groups(op: Contract, rest: Axes) -> tuple[Axes, Axes, Axes]:
     return rows, tuple(label for label in op.left if label not in op.out), columns
 
 
-def _product(rewriter: Rewriter, op: Contract, form: Form, operands: Values) -> int:
+def _product(rewriter: Rewriter, op: Contract, form: Form, operands: Values, chooses_layouts: bool) -> int:
     sizes: dict[int, Size] = {}
     for value, axes in zip(operands, (op.left, op.right), strict=True):
         sizes |= dict(zip(axes, rewriter.types[value].shape, strict=True))
     x = _arranged(rewriter, operands[0], op.left, form.batch, (form.rows, form.summed))
     y = _arranged(rewriter, operands[1], op.right, form.batch, (form.summed, form.columns))
+    if not chooses_layouts:
+        x, y = (
+            _contiguous(rewriter, value, bool(axes) and axes[-1] in form.batch)
+            for value, axes in ((x, op.left), (y, op.right))
+        )
     merged = _merged(sizes, _split(form.batch, (form.rows, form.columns)))
     z = rewriter.apply_as(rewriter.types[x].with_shape(merged), MatMul(), x, y)
     z = _reshape(rewriter, z, tuple(sizes[label] for label in form.out))
@@ -148,7 +155,10 @@ def _arranged(rewriter: Rewriter, value: int, axes: Axes, batch: Axes, groups: t
         value = _reshape(rewriter, value, _merged(sizes, copied))
         order = tuple(range(len(wanted)))
         value = _permute(rewriter, value, order, (*order[:-2], order[-1], order[-2]) if shorter else order)
-    is_strided = bool(axes) and axes[-1] in batch
+    return value
+
+
+def _contiguous(rewriter: Rewriter, value: int, is_strided: bool) -> int:
     return rewriter.apply_as(rewriter.types[value], Contiguous(), value) if is_strided else value
 
 

@@ -10,9 +10,12 @@ from catgrad import Dim, Dtype, NdArrayType, build, ops
 from catgrad.backend import get_backend
 from catgrad.errors import DtypeError, OptionError, ShapeError
 from catgrad.functors import reverse
+from catgrad.loops.ir.nest import Check, Kernel, statements
+from catgrad.loops.ir.steps import every_step
 from catgrad.programs.program import evaluate
 from catgrad.testing import run_on
 from tests.conformance.pytorch import arrays_with_axis, assert_as_torch, awkward, torch
+from tests.kernels import compiled
 from tests.targets import drawn, on_targets, on_targets_with
 
 
@@ -148,3 +151,21 @@ def test_ties_select_the_first_elements(target):
     assert places.tolist() == [2, 5, 1, 3]
     with pytest.raises(OptionError, match="between 0 and the size"):
         build(lambda x: ops.top_k(x, 7), [NdArrayType((6,))])
+
+
+@pytest.mark.parametrize("rearranged", [lambda i: i, lambda i: ops.reshape(i, 6), ops.transpose])
+def test_indices_that_several_operations_read_are_checked_once(rearranged):
+    """A gather and the scatter that is its reverse read one array of indices."""
+
+    def function(table, indices):
+        rows = ops.gather(table, indices)
+        again = ops.gather(table, rearranged(indices))
+        return ops.sum(rows) + ops.sum(again)
+
+    term = reverse(build(function, [NdArrayType((5, 2)), NdArrayType((2, 3), Dtype.int64)]))
+    lowered = compiled(term)
+    checks = [
+        s for step in every_step(lowered.steps) if isinstance(step, Kernel)
+        for s in statements(step.body) if isinstance(s, Check)
+    ]  # fmt: skip
+    assert len(checks) == 1

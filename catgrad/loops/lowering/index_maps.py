@@ -58,6 +58,12 @@ class Elements:
         self.sources[value] = load
         self._known.clear()
 
+    def origin(self, value: int) -> int:
+        """Return the value of whose elements this one is a rearrangement."""
+        while value in self.producer and isinstance(self.producer[value][0].op, (Permute, Reshape)):
+            (value,) = self.producer[value][0].inputs
+        return value
+
     def at(self, value: int, indices: Indices) -> Scalar:
         """Return the element of a value at these indices; 0 of an empty array, of which none is needed."""
         if product(self.types[value].shape) == 0:

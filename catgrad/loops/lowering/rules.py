@@ -57,6 +57,8 @@ class Stages:
         self.arrays: dict[int, Buffer] = {}
         self.steps: list[Step] = []
         self.checks: list[Step] = []
+        self.checked: set[tuple[int, Size]] = set()
+        """Arrays of indices, before they were rearranged, and the sizes that they are checked for already."""
         self.names = Names(function)
         self.attended: dict[tuple[Op, Sequence[int]], tuple[Source, Buffer]] = {}
         """Output and logarithms of the rows' sums of attention that is reversed later."""
@@ -119,11 +121,18 @@ class Stages:
         self.add(nested(free, [statement]), value)
 
     def _check(self, apply: Apply) -> None:
-        """Add the bounds checks of a gather or scatter that are not proved, those of arguments first."""
+        """Add the bounds checks of a gather or scatter that are not proved, those of arguments first.
+
+        A gather and the scatter that is its reverse read the same indices, which are checked once.
+        """
         op = apply.op
         if not isinstance(op, CHECKED):
             return
         size: Size = op.rows if isinstance(op, (Gather, ScatterAdd)) else op.size
+        origin = self.elements.origin(apply.inputs[1])
+        if (origin, size) in self.checked:
+            return
+        self.checked.add((origin, size))
         loops = [Variable(n) for n in self.types[apply.inputs[1]].shape]
         scalar = self.elements.at(apply.inputs[1], tuple(map(index, loops)))
         if not (isinstance(scalar, IndexValue) and is_within(scalar.index, size)):
