@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from catgrad import compile_module, mse, sgd
+from catgrad import Functions, compile_module, emit, mse, sgd
 from catgrad.errors import UnsupportedOp
 from catgrad.frontends.torch import from_torch
 from catgrad.terms.term import edges
 
 torch = pytest.importorskip("torch", reason="PyTorch, the other side of the comparison, is not installed")
 
-from tests.conformance.torch_models import Rounded  # noqa: E402  # it needs PyTorch
+from tests.conformance.torch_models import Function, Rounded  # noqa: E402  # it needs PyTorch
 
 F, nn = torch.nn.functional, torch.nn
 
@@ -201,3 +201,18 @@ def test_an_average_under_no_grad_is_a_buffer():
     loss = learner.step(x.numpy(), np.zeros((3, 4), np.float32))
     np.testing.assert_allclose(loss, module(x).square().mean().item(), rtol=1e-5)
     np.testing.assert_allclose(learner.buffers["mean"], module.mean, rtol=1e-5)
+
+
+def test_an_example_in_two_places_is_two_inputs():
+    module = Function(lambda x, y: x - 2 * y)
+    x, y = torch.randn(4, 3), torch.randn(4, 3)
+    model = emit(Functions({"f": from_torch(module, x, x).model}), "numpy").load()()
+    np.testing.assert_allclose(model.f(x.numpy(), y.numpy())[0], module(x, y).numpy(), rtol=1e-6)
+
+
+def test_a_parameter_as_an_example_is_an_input():
+    module = nn.Linear(3, 3, bias=False)
+    x = torch.randn(3, 3)
+    task = from_torch(module, module.weight).task(sgd(0.1), mse)
+    found = emit(task, "numpy").load()().learner().predict(x.numpy())
+    np.testing.assert_allclose(found, module(x).detach().numpy(), rtol=1e-5)

@@ -208,7 +208,11 @@ def names_of_axes(axes: Sequence[str | Dim | None]) -> dict[int, Dim]:
 
 
 def _enlarged(x: Any, axes: Mapping[int, Dim]) -> Any:
-    """Repeat an example along symbolic axes of size 1, which torch.export would take for fixed."""
+    """Return a new tensor, repeated along symbolic axes of size 1, which torch.export would take for fixed.
+
+    It would also take one tensor in two places for one input, and a parameter for no input at all.
+    """
+    x = x.detach().requires_grad_(x.requires_grad)
     for axis in axes:
         x = x.repeat_interleave(2, axis) if x.shape[axis] == 1 else x
     return x

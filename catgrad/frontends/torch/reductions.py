@@ -118,6 +118,7 @@ def softmax(x: Any, dim: int, half_to_float: bool = False) -> Any:
 
 
 @aten("_safe_softmax.default")
+@takes_scalars()
 def safe_softmax(x: Any, dim: int, dtype: Any = None) -> Any:
     """Softmax along an axis, and 0 where all elements are -∞."""
     x = x if dtype is None else ops.cast(x, dtype_from(dtype))
