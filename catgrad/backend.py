@@ -284,8 +284,8 @@ class Backend:
         has arrays of them; OptionError if its options are invalid for the program, or its arrays do not fit
         into 64 bits of addresses.
         """
-        self._check_files(program)
         optimised = self.optimised(program)
+        self._check_files(program)
         used = {op.macro for f in optimised.functions for op in operations(f)}
         own = self.template_context(self, optimised)
         context = {"program": optimised, "used": used, "backend": self, **own}

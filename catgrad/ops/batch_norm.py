@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from catgrad.dims import Size
+from catgrad.dims import Dim, Size
 from catgrad.errors import ShapeError
 from catgrad.ops.cast import cast
 from catgrad.ops.reduce import broadcast, mean, mean_of, number_of
@@ -92,7 +92,9 @@ def tracked(x: Any, mean_so_far: Any, variance_so_far: Any, momentum: float) -> 
     """Move running statistics towards those of a batch by `momentum`, the variance as n / (n - 1) · σ²."""
     _, variance = moments(x)
     wide = x.dtype.wide  # float16 cannot represent the size of a batch
-    [count] = Assume(1, several(x.type)).apply(number_of(x.type.size, wide) / number_of(x.shape[1], wide))
+    count = number_of(x.type.size, wide) / number_of(x.shape[1], wide)
+    if isinstance(x.type.size, Dim):  # fixed sizes are checked when the layer is built
+        [count] = Assume(1, several(x.type)).apply(count)
     unbiased = variance * broadcast(cast(count / (count - 1), x.dtype), variance.shape)
     return (
         (1 - momentum) * mean_so_far + momentum * mean(x, others(x)),

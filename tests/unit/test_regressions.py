@@ -98,11 +98,10 @@ def test_the_learner_reads_parameters_by_name():
     learner = emit(Task(layers.linear(A, B, B) >> layers.linear(A, B, B), sgd(0.1), mse)).load()().learner()
     x = np.random.default_rng(0).normal(size=(5, 3))
     before = learner.predict(x)
-    learner.parameters = dict(reversed(learner.parameters.items()))
+    learner.parameters = dict(reversed(list(learner.parameters.items())))
     np.testing.assert_array_equal(learner.predict(x), before)
-    del learner.parameters["linear_0.weight"]
-    with pytest.raises(KeyError, match=r"linear_0\.weight"):
-        learner.predict(x)
+    with pytest.raises(TypeError, match=r"linear_0\.weight must not be deleted"):
+        del learner.parameters["linear_0.weight"]
 
 
 def test_a_model_without_parameters():

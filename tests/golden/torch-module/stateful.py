@@ -1,4 +1,4 @@
-# SHA-256 of the terms: 976bb62996ada4ab488893f33800cfadc0fd3f1665a9a79866b07478d8122032
+# SHA-256 of the terms: 1ea1454b234906c4ab181051aad4da5707cf833a413cd552e2a260894a90e409
 """stateful: a model as a torch.nn.Module, emitted by catgrad for PyTorch and its autograd.
 
 Needs PyTorch and nothing else. Weights have the shape [inputs, outputs]: those of torch.nn.Linear are their transposes.
