@@ -71,7 +71,7 @@ class Erfcx(SpecialMap):
 
     def body(self, x: Any) -> Any:
         tail = _erfcx(absolute(x))
-        below = maximum(minimum(x, zeros_like(x)), Constant(x.type, -30)())  # whose exponential is infinite
+        below = maximum(minimum(x, zeros_like(x)), Constant(x.type, -30)())  # 1 / e^(-900) is infinite
         return select(x < 0, 2 / _gaussian(below) - tail, tail)
 
     def rev(self, x: Any, dy: Any) -> Any:

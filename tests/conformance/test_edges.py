@@ -9,8 +9,11 @@ from tests.differential import check_programs
 from tests.edges import EDGES
 from tests.targets import TOGETHER, on
 
+TARGETS = {*backends()} - {"torch-module"}
+"""All but the one that prints models only."""
 
-@on(*sorted({*backends()} - {"torch-module"}), long=("cuda", "ggml", "jax", "wasm", "webgpu"))
+
+@on(*sorted(TARGETS), long=TARGETS - {"numpy", "onnx"})
 @pytest.mark.parametrize("edge", EDGES)
 def test_edges(target, edge):
     programs, most = EDGES[edge](), TOGETHER.get(target, 64)
