@@ -16,7 +16,8 @@ from typing import Any, cast
 from catgrad import ops
 from catgrad.errors import OptionError
 from catgrad.initialisers import ZEROS, Initialiser
-from catgrad.learn.schedules import Rate, Schedule, adjustable, rate_now
+from catgrad.learn.options import number
+from catgrad.learn.schedules import RATE, Rate, Schedule, adjustable, value_now
 from catgrad.terms.state import LEARNING_RATE, STEP, Slot
 from catgrad.terms.structural import Constant, Label
 from catgrad.types import Dtype, NdArrayType
@@ -64,10 +65,16 @@ class Run:
         if self._whole is not None:
             return self._whole.rate(rate, dtype)
         if self._adjustable is not None and not isinstance(rate, Schedule):
-            number = len(self._adjustable) + 1
-            name = LEARNING_RATE if number == 1 else f"{LEARNING_RATE}_{number}"
+            place = len(self._adjustable) + 1
+            name = LEARNING_RATE if place == 1 else f"{LEARNING_RATE}_{place}"
             rate = self._adjustable.setdefault(rate, adjustable(rate, name))
-        return self.once(("rate", rate, dtype), lambda: rate_now(rate, dtype))
+        return self.setting("rate", rate if isinstance(rate, Schedule) else number(RATE, rate), dtype)
+
+    def setting(self, name: str, value: float | Schedule, dtype: Dtype) -> Any:
+        """A hyperparameter now: a number, or one of the term if it is a schedule."""
+        if self._whole is not None:
+            return self._whole.setting(name, value, dtype)
+        return self.once((name, value, dtype), lambda: value_now(name, value, dtype))
 
 
 def _same(type: NdArrayType) -> NdArrayType:

@@ -43,6 +43,9 @@ RATE = "a learning rate"
 Rate = float | Schedule
 """The learning rate of an optimiser: a number or a schedule."""
 
+Momentum = float | Schedule
+"""The momentum μ or the decay β₁ of an optimiser: a number or a schedule."""
+
 
 def adjustable(rate: float, name: str = LEARNING_RATE) -> Schedule:
     """A rate η that can be set at any time, as a run number: `learner.state["learning_rate"] = 0.001`.
@@ -240,15 +243,15 @@ def _between(t: Any, begin: float, first: float, end: float, last: float, is_lin
     return first + (last - first) * progress if is_linear else _falling(first, last, progress)
 
 
-def rate_now(rate: Rate, dtype: Dtype) -> Any:
-    """Return the learning rate at the current step, as a scalar of the term; a float stays a float.
+def value_now(name: str, value: float | Schedule, dtype: Dtype) -> Any:
+    """Return a hyperparameter at the current step, as a scalar of the term; a number stays a number.
 
     It is computed in float64, as powers of a factor near 1 lose digits in float32.
     """
-    if not isinstance(rate, Schedule):
-        return number(RATE, rate)
-    step = ops.cast(STEP(), Dtype.float64) if rate.timed else None
-    return Label("rate")(ops.cast(rate.rate(step), dtype))
+    if not isinstance(value, Schedule):
+        return float(value)
+    step = ops.cast(STEP(), Dtype.float64) if value.timed else None
+    return Label(name)(ops.cast(value.rate(step), dtype))
 
 
 def _falling(first: float, last: float, progress: Any) -> Any:

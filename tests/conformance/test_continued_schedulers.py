@@ -34,23 +34,25 @@ OPTIONS = {
     "CyclicLR": dict(
         base_lr=st.sampled_from([0.0, 0.1]), max_lr=st.just(0.4), step_size_up=COUNT, step_size_down=COUNT,
         mode=st.sampled_from(["triangular", "triangular2", "exp_range"]), gamma=st.just(0.95),
-        cycle_momentum=st.just(False),
+        cycle_momentum=st.booleans(), base_momentum=st.sampled_from([0.2, 0.8]),
     ),
     "OneCycleLR": dict(
         max_lr=st.sampled_from([0.1, 0.7]), total_steps=st.integers(STEPS, 40), pct_start=st.floats(0, 1),
         anneal_strategy=st.sampled_from(["cos", "linear"]), div_factor=st.floats(1, 25),
-        final_div_factor=st.floats(1, 100), three_phase=st.booleans(), cycle_momentum=st.just(False),
+        final_div_factor=st.floats(1, 100), three_phase=st.booleans(), cycle_momentum=st.booleans(),
+        base_momentum=st.sampled_from([0.5, 0.85]),
     ),
 }  # fmt: skip
 """Choices of the options of each class of torch.optim.lr_scheduler."""
 
-COMBINED = {"SequentialLR", "ChainedScheduler"}
+OTHERS = {"SequentialLR", "ChainedScheduler", "LambdaLR"}
 BASE = st.sampled_from([0.3, 1e-3, 0.0])
 
 
-def two_groups(first=0.3):
+def two_groups(first=0.3, kind=optim.SGD):
     parameters = [nn.Parameter(torch.zeros(1)) for _ in range(2)]
-    return optim.SGD([{"params": [parameters[0]]}, {"params": [parameters[1]], "lr": 2 * first}], first)
+    groups = [{"params": [parameters[0]]}, {"params": [parameters[1]], "lr": 2 * first}]
+    return kind(groups, lr=first)
 
 
 def stepped(optimizer, schedulers):
@@ -59,29 +61,44 @@ def stepped(optimizer, schedulers):
         each.step()
 
 
+def first_of(option):
+    return option[0] if isinstance(option, tuple) else option
+
+
+def terms(options):
+    return {name: build(first_of(option).rate, [STEP_TYPE]) for name, option in options.items()}
+
+
 def assert_follows(optimizer, *schedulers, before, tolerance=1e-9):
-    """Compare the rates of both groups with those of PyTorch, from a step on."""
+    """Compare the options of both groups that change with those of PyTorch, from a step on."""
     for _ in range(before):
         stepped(optimizer, schedulers)
     begin = before // 2  # the count of the optimiser may be another than that of the scheduler
-    ours = [build(of_schedulers(schedulers, group, begin).rate, [STEP_TYPE]) for group in range(2)]
+    ours = [terms(of_schedulers(schedulers, group, begin)) for group in range(2)]
     for step in range(begin, begin + STEPS - before):
-        for group, schedule in zip(optimizer.param_groups, ours, strict=True):
-            [rate] = evaluate(schedule, np.float64(step))
-            np.testing.assert_allclose(rate, group["lr"], rtol=tolerance, atol=1e-12, err_msg=str(step))
+        for group, options in zip(optimizer.param_groups, ours, strict=True):
+            for name, term in options.items():
+                [value] = evaluate(term, np.float64(step))
+                said = f"{name} at {step}"
+                np.testing.assert_allclose(value, first_of(group[name]), tolerance, atol=1e-12, err_msg=said)
         if step < begin + STEPS - before - 1:
             stepped(optimizer, schedulers)
 
 
 def test_the_law_has_every_scheduler():
-    assert OPTIONS.keys() | COMBINED == FORMULAS.keys()
+    assert OPTIONS.keys() | OTHERS == FORMULAS.keys()
 
 
 @pytest.mark.parametrize("kind", OPTIONS)
 @settings(max_examples=40)
-@given(data=st.data(), first=BASE, before=st.sampled_from([0, 1, 2, 11, 20]))
-def test_schedulers_are_continued(kind, data, first, before):
-    options, optimizer = data.draw(st.fixed_dictionaries(OPTIONS[kind])), two_groups(first)
+@given(
+    data=st.data(),
+    first=BASE,
+    before=st.sampled_from([0, 1, 2, 11, 20]),
+    of=st.sampled_from([optim.SGD, optim.Adam]),
+)
+def test_schedulers_are_continued(kind, data, first, before, of):
+    options, optimizer = data.draw(st.fixed_dictionaries(OPTIONS[kind])), two_groups(first, of)
     if kind == "OneCycleLR":
         assume(abs(options["pct_start"] * options["total_steps"] - 1) > 1e-6)
     assert_follows(optimizer, getattr(lr, kind)(optimizer, **options), before=before, tolerance=1e-7)
@@ -186,14 +203,31 @@ def by_hand(optimizer):
     return scheduler
 
 
+def momentum_by_hand(optimizer):
+    scheduler = lr.OneCycleLR(optimizer, 0.1, total_steps=9)
+    optimizer.param_groups[0]["momentum"] = 0.5
+    return scheduler
+
+
 REFUSED = {
     "nothing": (lambda o: lr.StepLR(o, 3) and None, "scheduler of torch.optim.SGD must be given too"),
-    "a function": (lambda o: lr.LambdaLR(o, lambda t: 0.9**t), "LambdaLR has none"),
+    "a function": (lambda o: lr.LambdaLR(o, lambda t: 0.9**t), "its function is <lambda> of tests.conformance.test_continued_schedulers"),
     "a factor": (lambda o: lr.MultiplicativeLR(o, lambda t: 0.9), "MultiplicativeLR has none"),
     "a plateau": (lambda o: lr.ReduceLROnPlateau(o), "ReduceLROnPlateau has none.*plateau=Plateau"),
     "a class of the user": (own, "StepLR overrides get_lr of torch.optim.lr_scheduler.StepLR"),
-    "momentum": (lambda o: lr.OneCycleLR(o, 0.1, total_steps=9), "has cycle_momentum=True"),
-    "momentum too": (lambda o: lr.CyclicLR(o, 0.1, 0.2), "has cycle_momentum=True"),
+    "a momentum of 0": (
+        lambda o: lr.OneCycleLR(o, 0.1, total_steps=9, base_momentum=0.0),
+        "and above 0 where PyTorch has no update.*OneCycleLR moves it between 0.95 and 0",
+    ),
+    "a momentum of 1": (lambda o: lr.CyclicLR(o, 0.1, 0.2, max_momentum=1.0), "CyclicLR moves it between 1"),
+    "a momentum that grows": (
+        lambda o: lr.CyclicLR(o, 0.1, 0.2, mode="exp_range", gamma=1.1), "cycles of CyclicLR grow by gamma=1.1"
+    ),
+    "a momentum set by hand": (momentum_by_hand, "the momentum must be.*group 0 has 0.5, not 0.95, at epoch 0"),
+    "a cycle of a sequence": (
+        lambda o: lr.SequentialLR(o, [lr.ConstantLR(o), lr.CyclicLR(o, 0.1, 0.2)], [3]),
+        "CyclicLR has cycle_momentum=True",
+    ),
     "a scale": (
         lambda o: lr.CyclicLR(o, 0.1, 0.2, scale_fn=lambda x: 1.0, cycle_momentum=False), "it has a scale_fn"
     ),

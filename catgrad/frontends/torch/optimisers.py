@@ -54,7 +54,7 @@ class Group:
         """
         if not self.schedulers:
             return of_group(self.path, self.options)
-        rate: Any = of_schedulers(self.schedulers, self.number, begin)
+        scheduled = of_schedulers(self.schedulers, self.number, begin)
         if self.path == "torch.optim.ASGD":
             raise OptionError(
                 "ASGD must have a learning rate that is a number, because it uses each rate one step late",
@@ -62,8 +62,8 @@ class Group:
                 "choose SGD, or leave the scheduler out",
             )
         if self.path == "torch.optim.Rprop":  # Rprop reads its rate once
-            rate = self.options["lr"]
-        return of_group(self.path, {**self.options, "lr": rate}, is_scheduled=True)
+            del scheduled["lr"]
+        return of_group(self.path, {**self.options, **scheduled}, is_scheduled=True)
 
 
 def several(value: Any) -> list[Any]:

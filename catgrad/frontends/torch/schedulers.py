@@ -10,7 +10,10 @@ import numpy as np
 
 from catgrad import ops
 from catgrad.errors import OptionError
+from catgrad.frontends.torch import cycles
+from catgrad.frontends.torch.cycles import ADVICE
 from catgrad.frontends.torch.known_classes import known_class
+from catgrad.frontends.torch.warm_up import factor_of
 from catgrad.learn import schedules
 from catgrad.learn.schedules import Schedule
 from catgrad.programs.program import evaluate
@@ -27,8 +30,6 @@ RATE_TOLERANCE = 1e-6
 """The relative difference that the roundings of a scheduler's steps may make."""
 
 OF_PYTORCH = "torch.optim.lr_scheduler."
-
-ADVICE = "write it as a catgrad.learn.schedules.Schedule, the learning rate of one of catgrad.optimisers"
 
 ON_PLATEAUS = "write for example optimizer=sgd(adjustable(0.1)), and train it by fit(..., plateau=Plateau())"
 """The advice for a rate that depends on losses, not on the step."""
@@ -49,40 +50,19 @@ def _cosine(scheduler: Any, base: float, group: int) -> Schedule:
     return Schedule("cosine", lambda t: middle + height * ops.cos(t * (pi / scheduler.T_max)))
 
 
-def _cyclic(scheduler: Any, base: float, group: int) -> Schedule:
-    _require_fixed_momentum(scheduler)
-    if scheduler._scale_fn_custom is not None:
-        raise OptionError(
-            "CyclicLR must have one of its own modes", "it has a scale_fn, a Python function", ADVICE
-        )
-    up, down = (_whole(scheduler.total_size * s) for s in (scheduler.step_ratio, 1 - scheduler.step_ratio))
-    top = float(scheduler.max_lrs[group])
-    return schedules.cyclic(base, top, up, down, scheduler.mode, scheduler.gamma)
-
-
-def _whole(steps: float) -> Any:
-    """Return a number of steps without its rounding error."""
-    return round(steps) if isclose(steps, round(steps), rel_tol=1e-9) else steps
-
-
-def _one_cycle(scheduler: Any, base: float, group: int) -> Schedule:
-    _require_fixed_momentum(scheduler)
-    options, phases = scheduler.optimizer.param_groups[group], scheduler._schedule_phases
-    knots = [(0.0, options[phases[0]["start_lr"]]), *((p["end_step"], options[p["end_lr"]]) for p in phases)]
-    pairs = [(float(step), float(rate)) for step, rate in knots]
-    return schedules.interpolated(pairs, scheduler._anneal_func_type == "linear")
-
-
-def _require_fixed_momentum(scheduler: Any) -> None:
-    if scheduler.cycle_momentum:
-        raise OptionError(
-            "a scheduler must change the learning rate alone, because the momentum of a program is fixed",
-            f"{type(scheduler).__name__} has cycle_momentum=True",
-            "pass cycle_momentum=False to it",
-        )
+def _of_function(scheduler: Any, base: float, group: int) -> Schedule:
+    factor = factor_of(scheduler.lr_lambdas[group])
+    return Schedule("warm_up", lambda t: base * factor(t))
 
 
 def _sequential(scheduler: Any, base: float, group: int) -> Schedule:
+    for each in scheduler._schedulers:
+        if getattr(each, "cycle_momentum", False):
+            raise OptionError(
+                "a scheduler of a SequentialLR must change the learning rate alone",
+                f"{type(each).__name__} has cycle_momentum=True",
+                "pass cycle_momentum=False to it, or pass it alone",
+            )
     parts = [of_scheduler(each, group) for each in scheduler._schedulers]
 
     def at(t: Any) -> Any:
@@ -111,33 +91,57 @@ FORMULAS: dict[str, Formula] = {
     "CosineAnnealingWarmRestarts": lambda s, base, _: schedules.cosine_with_restarts(
         base, s.T_0, s.T_mult, s.eta_min
     ),
-    "CyclicLR": _cyclic,
-    "OneCycleLR": _one_cycle,
+    "CyclicLR": cycles.cyclic_rate,
+    "OneCycleLR": cycles.one_cycle_rate,
+    "LambdaLR": _of_function,
     "SequentialLR": _sequential,
     "ChainedScheduler": _chained,
 }
 """Schedulers by their class in torch.optim.lr_scheduler."""
 
+MOMENTA: dict[str, Callable[[Any, int], Schedule]] = {
+    "CyclicLR": cycles.cyclic_momentum,
+    "OneCycleLR": cycles.one_cycle_momentum,
+}
+"""Schedulers that may change the momentum of a group too."""
+
 FACTORS = {"StepLR", "MultiStepLR", "ConstantLR", "LinearLR", "ExponentialLR", "PolynomialLR"}
 """Schedulers that multiply the rate by a factor of their own, and so can be chained."""
 
 
-def of_schedulers(every: Sequence[Any], group: int, begin: int) -> Schedule:
-    """Return the schedule of a group's rate from step `begin` on, which continues these schedulers.
+def of_schedulers(every: Sequence[Any], group: int, begin: int) -> dict[str, Any]:
+    """Return the options of a group that schedulers change, as schedules from step `begin` on.
 
-    Raises: OptionError for a scheduler without a counterpart, or a rate that is not the one it has computed
+    They are the learning rate, "lr", and, of some schedulers, "momentum" or the first of "betas".
+
+    Raises: OptionError for a scheduler without a counterpart, or an option that is not what it has computed
     """
-    schedule = of_scheduler(every[0], group) if len(every) == 1 else _product(every, group)
-    now = epoch_of(every)
-    options = every[0].optimizer.param_groups[group]
-    [rate] = evaluate(build(schedule.rate, [STEP_TYPE]), np.float64(now))
-    if not isclose(rate, options["lr"], rel_tol=RATE_TOLERANCE, abs_tol=RATE_TOLERANCE**2):
+    options, now = every[0].optimizer.param_groups[group], epoch_of(every)
+
+    def continued(what: str, schedule: Schedule, value: Any) -> Schedule:
+        _require_computed(what, schedule, value, group, now)
+        return _shifted(schedule, now - begin)
+
+    rate = of_scheduler(every[0], group) if len(every) == 1 else _product(every, group)
+    found: dict[str, Any] = {"lr": continued("learning rate", rate, options["lr"])}
+    if getattr(every[0], "cycle_momentum", False):
+        momentum = MOMENTA[_kind(every[0])](every[0], group)
+        if every[0].use_beta1:
+            first, *others = options["betas"]
+            found["betas"] = (continued("first of betas", momentum, first), *others)
+        else:
+            found["momentum"] = continued("momentum", momentum, options["momentum"])
+    return found
+
+
+def _require_computed(what: str, schedule: Schedule, value: Any, group: int, now: int) -> None:
+    [computed] = evaluate(build(schedule.rate, [STEP_TYPE]), np.float64(now))
+    if not isclose(computed, value, rel_tol=RATE_TOLERANCE, abs_tol=RATE_TOLERANCE**2):
         raise OptionError(
-            "the learning rate must be what its scheduler computes from its first value and its epoch",
-            f"group {group} has {float(options['lr']):g}, not {float(rate):g}, at epoch {now}",
-            "leave the rate to the scheduler, and call step() once for each step of the optimiser",
+            f"the {what} must be what its scheduler computes from its first value and its epoch",
+            f"group {group} has {float(value):g}, not {float(computed):g}, at epoch {now}",
+            "leave it to the scheduler, and call step() once for each step of the optimiser",
         )
-    return _shifted(schedule, now - begin)
 
 
 def of_scheduler(scheduler: Any, group: int, base: float | None = None) -> Schedule:

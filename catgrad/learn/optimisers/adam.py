@@ -6,14 +6,14 @@ from typing import Any
 
 from catgrad import ops
 from catgrad.learn.optimiser import Optimiser, Run, scaled
-from catgrad.learn.optimisers.updates import above_zero, check_ranges, decayed, optimiser, shrunk
-from catgrad.learn.schedules import Rate
+from catgrad.learn.optimisers.updates import above_zero, averaged, check_ranges, decayed, optimiser, shrunk
+from catgrad.learn.schedules import Momentum, Rate
 from catgrad.types import Dtype
 
 
 def adam(
     learning_rate: Rate = 1e-3,
-    beta1: float = 0.9,
+    beta1: Momentum = 0.9,
     beta2: float = 0.999,
     epsilon: float = 1e-8,
     weight_decay: float = 0.0,
@@ -43,7 +43,7 @@ def adam(
 
 def adamw(
     learning_rate: Rate = 1e-3,
-    beta1: float = 0.9,
+    beta1: Momentum = 0.9,
     beta2: float = 0.999,
     epsilon: float = 1e-8,
     weight_decay: float = 1e-2,
@@ -75,26 +75,27 @@ def _moments(amsgrad: bool) -> tuple[str, ...]:
 
 
 def _adam(
-    run: Run, state: list[Any], dp: Any, rate: Rate, beta1: float, beta2: float, epsilon: float
+    run: Run, state: list[Any], dp: Any, rate: Rate, beta1: Momentum, beta2: float, epsilon: float
 ) -> tuple[Any, ...]:
     """Return the new moments and Adam's update of the parameter."""
     m, v, *greatest = state
     dtype = dp.dtype
 
-    m = beta1 * m + (1 - beta1) * dp
+    m = averaged(run, beta1, m, dp)
     v = beta2 * v + (1 - beta2) * ops.square(dp)
     greatest = [ops.maximum(greatest[0], v)] if greatest else []
     spread = ops.sqrt(greatest[0] if greatest else v) / ops.broadcast(correction(run, beta2, dtype), v.shape)
     return m, v, *greatest, scaled(step_size(run, rate, beta1, dtype), m / above_zero(spread, epsilon))
 
 
-def step_size(run: Run, rate: Rate, beta1: float, dtype: Dtype) -> Any:
+def step_size(run: Run, rate: Rate, beta1: Momentum, dtype: Dtype) -> Any:
     """Compute η / (1−β₁ᵗ)."""
-    # In float32, 1 - 0.999 would lose three digits.
-    return run.number(
-        "step_size", ("adam", rate, beta1), dtype,
-        lambda: run.rate(rate, Dtype.float64) / (1 - beta1 ** run.count()),
-    )  # fmt: skip
+
+    def corrected() -> Any:  # in float32, 1 - 0.999 would lose three digits
+        beta = run.setting("beta1", beta1, Dtype.float64)
+        return run.rate(rate, Dtype.float64) / (1 - beta ** run.count())
+
+    return run.number("step_size", ("adam", rate, beta1), dtype, corrected)
 
 
 def correction(run: Run, beta2: float, dtype: Dtype) -> Any:

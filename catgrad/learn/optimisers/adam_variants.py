@@ -9,9 +9,17 @@ from catgrad import ops
 from catgrad.initialisers import Filled
 from catgrad.learn.optimiser import Optimiser, Run, StateArray, scaled
 from catgrad.learn.optimisers.adam import correction, step_size
-from catgrad.learn.optimisers.updates import above_zero, at_least, check_ranges, decayed, optimiser, shrunk
+from catgrad.learn.optimisers.updates import (
+    above_zero,
+    at_least,
+    averaged,
+    check_ranges,
+    decayed,
+    optimiser,
+    shrunk,
+)
 from catgrad.learn.options import number
-from catgrad.learn.schedules import Rate
+from catgrad.learn.schedules import Momentum, Rate
 from catgrad.terms.structural import Constant
 from catgrad.types import Dtype, NdArrayType
 
@@ -21,7 +29,7 @@ MOMENTUM_BASE = 0.96
 
 def adamax(
     learning_rate: Rate = 2e-3,
-    beta1: float = 0.9,
+    beta1: Momentum = 0.9,
     beta2: float = 0.999,
     epsilon: float = 1e-8,
     weight_decay: float = 0.0,
@@ -41,7 +49,7 @@ def adamax(
 
     def put(run: Run, m: Any, u: Any, p: Any, dp: Any) -> Any:
         gradient = decayed(p, dp, weight_decay)
-        m = beta1 * m + (1 - beta1) * gradient
+        m = averaged(run, beta1, m, gradient)
         u = ops.maximum(beta2 * u, above_zero(ops.absolute(gradient), epsilon))
         return m, u, p - scaled(step_size(run, learning_rate, beta1, p.dtype), m / u)
 
@@ -50,7 +58,7 @@ def adamax(
 
 def nadam(
     learning_rate: Rate = 2e-3,
-    beta1: float = 0.9,
+    beta1: Momentum = 0.9,
     beta2: float = 0.999,
     epsilon: float = 1e-8,
     weight_decay: float = 0.0,
@@ -74,7 +82,8 @@ def nadam(
 
     def momentum(run: Run, ahead: int) -> Any:
         def mu() -> Any:
-            return beta1 * (1 - 0.5 * MOMENTUM_BASE ** (psi * (run.count() + ahead)))
+            beta = run.setting("beta1", beta1, Dtype.float64)
+            return beta * (1 - 0.5 * MOMENTUM_BASE ** (psi * (run.count() + ahead)))
 
         return run.number("mu_next" if ahead else "mu", (beta1, psi), Dtype.float64, mu)
 
@@ -82,7 +91,7 @@ def nadam(
         mu, mu_next, rate = momentum(run, 0), momentum(run, 1), run.rate(learning_rate, Dtype.float64)
         product = product * mu
         p, gradient = _decayed(run, p, dp, learning_rate, weight_decay, decoupled_weight_decay)
-        m = beta1 * m + (1 - beta1) * gradient
+        m = averaged(run, beta1, m, gradient)
         v = beta2 * v + (1 - beta2) * ops.square(gradient)
         now = ops.cast(rate * (1 - mu) / (1 - product), p.dtype)
         ahead = ops.cast(rate * mu_next / (1 - product * mu_next), p.dtype)
@@ -95,7 +104,7 @@ def nadam(
 
 def radam(
     learning_rate: Rate = 1e-3,
-    beta1: float = 0.9,
+    beta1: Momentum = 0.9,
     beta2: float = 0.999,
     epsilon: float = 1e-8,
     weight_decay: float = 0.0,
@@ -117,7 +126,7 @@ def radam(
 
     def put(run: Run, m: Any, v: Any, p: Any, dp: Any) -> Any:
         p, gradient = _decayed(run, p, dp, learning_rate, weight_decay, decoupled_weight_decay)
-        m = beta1 * m + (1 - beta1) * gradient
+        m = averaged(run, beta1, m, gradient)
         v = beta2 * v + (1 - beta2) * ops.square(gradient)
         change = scaled(step_size(run, learning_rate, beta1, p.dtype), m)
         return m, v, p - change * _rectified(run, v, beta2, epsilon)

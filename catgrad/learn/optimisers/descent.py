@@ -9,13 +9,13 @@ from catgrad.errors import OptionError
 from catgrad.learn.optimiser import Optimiser, Run, scaled
 from catgrad.learn.optimisers.updates import at_least, check_ranges, decayed, is_first, optimiser
 from catgrad.learn.options import number
-from catgrad.learn.schedules import Rate
+from catgrad.learn.schedules import Momentum, Rate
 from catgrad.types import Dtype
 
 
 def sgd(
     learning_rate: Rate,
-    momentum: float = 0.0,
+    momentum: Momentum = 0.0,
     nesterov: bool = False,
     weight_decay: float = 0.0,
     dampening: float = 0.0,
@@ -32,13 +32,13 @@ def sgd(
     """
     settings = dict(locals())
     check_ranges(learning_rate, weight_decay, momentum=momentum)
-    mu, decay = float(momentum), float(weight_decay)
+    decay = float(weight_decay)
     if number("dampening", dampening) > 1:
         raise OptionError("dampening must lie in [0, 1]", f"it is {dampening}", "try 0")
-    if nesterov and (not mu or dampening):
+    if nesterov and (not momentum or dampening):
         raise OptionError(
             "nesterov must have momentum and no dampening",
-            f"momentum is {mu} and dampening {dampening}",
+            f"momentum is {momentum} and dampening {dampening}",
             "set them",
         )
 
@@ -47,12 +47,13 @@ def sgd(
 
     def descend_with_momentum(run: Run, velocity: Any, p: Any, dp: Any) -> Any:
         gradient = decayed(p, dp, decay)
-        moved = mu * velocity + (1 - dampening) * gradient
+        mu = run.setting("momentum", momentum, p.dtype)
+        moved = scaled(mu, velocity) + (1 - dampening) * gradient
         velocity = ops.select(is_first(run, p), gradient, moved) if dampening else moved
-        change = gradient + mu * velocity if nesterov else velocity
+        change = gradient + scaled(mu, velocity) if nesterov else velocity
         return velocity, p - scaled(run.rate(learning_rate, p.dtype), change)
 
-    put, state = (descend_with_momentum, ("momentum",)) if mu else (descend, ())
+    put, state = (descend_with_momentum, ("momentum",)) if momentum else (descend, ())
     return optimiser("sgd", put, state, settings)
 
 

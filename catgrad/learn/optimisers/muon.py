@@ -10,9 +10,9 @@ from catgrad import ops
 from catgrad.errors import OptionError
 from catgrad.learn.optimiser import Optimiser, Run, grouped, require_optimiser, scaled
 from catgrad.learn.optimisers.adam import adamw
-from catgrad.learn.optimisers.updates import check_ranges, shrunk
+from catgrad.learn.optimisers.updates import averaged, check_ranges, shrunk
 from catgrad.learn.options import check_integer
-from catgrad.learn.schedules import Rate
+from catgrad.learn.schedules import Momentum, Rate
 from catgrad.terms.structural import Constant
 from catgrad.types import NdArrayType
 
@@ -29,7 +29,7 @@ ADJUSTMENTS: dict[str, Callable[[int, int], float]] = {
 
 def muon(
     learning_rate: Rate = 1e-3,
-    momentum: float = 0.95,
+    momentum: Momentum = 0.95,
     weight_decay: float = 0.1,
     others: Optimiser | None = None,
     iterations: int = 5,
@@ -58,8 +58,8 @@ def muon(
 
     def matrices(outputs_first: bool) -> Optimiser:
         def put(run: Run, v: Any, p: Any, dp: Any) -> Any:
-            v = momentum * v + (1 - momentum) * dp
-            direction = (1 - momentum) * dp + momentum * v if nesterov else v
+            v = averaged(run, momentum, v, dp, "momentum")
+            direction = averaged(run, momentum, v, dp, "momentum") if nesterov else v
             orthogonal = _orthogonal(direction, iterations, ns_coefficients, epsilon)
             scale = ADJUSTMENTS[adjust_lr_fn](*(p.shape if outputs_first else p.shape[::-1]))
             change = scaled(run.rate(learning_rate, p.dtype), orthogonal) * scale

@@ -9,7 +9,7 @@ from catgrad.initialisers import Filled
 from catgrad.learn.optimiser import Optimiser, Run, StateArray, scaled
 from catgrad.learn.optimisers.updates import above_zero, check_ranges, decayed, optimiser
 from catgrad.learn.options import number
-from catgrad.learn.schedules import Rate
+from catgrad.learn.schedules import Momentum, Rate
 from catgrad.types import Dtype
 
 
@@ -18,7 +18,7 @@ def rmsprop(
     alpha: float = 0.99,
     epsilon: float = 1e-8,
     weight_decay: float = 0.0,
-    momentum: float = 0.0,
+    momentum: Momentum = 0.0,
     centred: bool = False,
     maximize: bool = False,
 ) -> Optimiser:
@@ -46,7 +46,8 @@ def rmsprop(
             variance = variance - ops.square(state["grad_avg"])
         change = gradient / above_zero(ops.sqrt(variance), epsilon)
         if momentum:
-            change = state["momentum_buffer"] = momentum * state["momentum_buffer"] + change
+            mu = run.setting("momentum", momentum, p.dtype)
+            change = state["momentum_buffer"] = scaled(mu, state["momentum_buffer"]) + change
         return *state.values(), p - scaled(run.rate(learning_rate, p.dtype), change)
 
     return optimiser("rmsprop", put, names, settings)

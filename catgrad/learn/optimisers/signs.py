@@ -8,14 +8,14 @@ from catgrad import ops
 from catgrad.errors import OptionError
 from catgrad.initialisers import Filled
 from catgrad.learn.optimiser import Optimiser, Run, StateArray, scaled
-from catgrad.learn.optimisers.updates import check_ranges, optimiser, shrunk
+from catgrad.learn.optimisers.updates import averaged, check_ranges, optimiser, shrunk
 from catgrad.learn.options import number
-from catgrad.learn.schedules import Rate
+from catgrad.learn.schedules import Momentum, Rate
 
 
 def lion(
     learning_rate: Rate = 1e-4,
-    beta1: float = 0.9,
+    beta1: Momentum = 0.9,
     beta2: float = 0.99,
     weight_decay: float = 0.0,
     maximize: bool = False,
@@ -33,7 +33,7 @@ def lion(
     check_ranges(learning_rate, weight_decay, beta1=beta1, beta2=beta2)
 
     def put(run: Run, m: Any, p: Any, dp: Any) -> Any:
-        direction = ops.sign(beta1 * m + (1 - beta1) * dp)
+        direction = ops.sign(averaged(run, beta1, m, dp))
         moved = shrunk(run, p, learning_rate, weight_decay)
         return beta2 * m + (1 - beta2) * dp, moved - scaled(run.rate(learning_rate, p.dtype), direction)
 

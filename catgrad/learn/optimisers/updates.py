@@ -9,8 +9,9 @@ from catgrad import ops
 from catgrad.errors import OptionError
 from catgrad.learn.optimiser import Optimiser, Run, StateArray, scaled
 from catgrad.learn.options import fraction, number
-from catgrad.learn.schedules import RATE, Rate, Schedule
+from catgrad.learn.schedules import RATE, Momentum, Rate, Schedule
 from catgrad.terms.structural import Constant
+from catgrad.types import Dtype
 
 
 def optimiser(
@@ -33,6 +34,15 @@ def decayed(p: Any, dp: Any, decay: float) -> Any:
 def shrunk(run: Run, p: Any, rate: Rate, decay: float) -> Any:
     """Return (1 − η λ) p."""
     return scaled(1 - run.rate(rate, p.dtype) * decay, p) if decay else p
+
+
+def averaged(run: Run, beta: Momentum, mean: Any, x: Any, name: str = "beta1") -> Any:
+    """Compute β m + (1−β) x, for a number β or a schedule of this name."""
+    if not isinstance(beta, Schedule):
+        return beta * mean + (1 - beta) * x
+    # In float32, 1 - 0.999 would lose three digits.
+    rest = run.number("rest", (name, beta), x.dtype, lambda: 1 - run.setting(name, beta, Dtype.float64))
+    return scaled(run.setting(name, beta, x.dtype), mean) + scaled(rest, x)
 
 
 def above_zero(x: Any, epsilon: float) -> Any:
@@ -59,10 +69,11 @@ def is_first(run: Run, p: Any) -> Any:
     return ops.broadcast(run.is_first(), p.shape)
 
 
-def check_ranges(learning_rate: Rate, weight_decay: float, epsilon: float = 0.0, **decays: float) -> None:
+def check_ranges(learning_rate: Rate, weight_decay: float, epsilon: float = 0.0, **decays: Momentum) -> None:
     """Raise OptionError unless decays lie in [0, 1), and all other values in their ranges."""
     for name, value in decays.items():
-        fraction(name, value)
+        if not isinstance(value, Schedule):
+            fraction(name, value)
     if not isinstance(learning_rate, Schedule):
         number(RATE, learning_rate)
     number("weight decay", weight_decay)
