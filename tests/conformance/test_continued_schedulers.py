@@ -211,7 +211,7 @@ def momentum_by_hand(optimizer):
 
 REFUSED = {
     "nothing": (lambda o: lr.StepLR(o, 3) and None, "scheduler of torch.optim.SGD must be given too"),
-    "a function": (lambda o: lr.LambdaLR(o, lambda t: 0.9**t), "its function is <lambda> of tests.conformance.test_continued_schedulers"),
+    "a function": (lambda o: lr.LambdaLR(o, lambda t: 0.9**t), "its function is <lambda> of tests"),
     "a factor": (lambda o: lr.MultiplicativeLR(o, lambda t: 0.9), "MultiplicativeLR has none"),
     "a plateau": (lambda o: lr.ReduceLROnPlateau(o), "ReduceLROnPlateau has none.*plateau=Plateau"),
     "a class of the user": (own, "StepLR overrides get_lr of torch.optim.lr_scheduler.StepLR"),
@@ -221,9 +221,9 @@ REFUSED = {
     ),
     "a momentum of 1": (lambda o: lr.CyclicLR(o, 0.1, 0.2, max_momentum=1.0), "CyclicLR moves it between 1"),
     "a momentum that grows": (
-        lambda o: lr.CyclicLR(o, 0.1, 0.2, mode="exp_range", gamma=1.1), "cycles of CyclicLR grow by gamma=1.1"
+        lambda o: lr.CyclicLR(o, 0.1, 0.2, mode="exp_range", gamma=1.1), "CyclicLR grow by gamma=1.1"
     ),
-    "a momentum set by hand": (momentum_by_hand, "the momentum must be.*group 0 has 0.5, not 0.95, at epoch 0"),
+    "a momentum set by hand": (momentum_by_hand, "the momentum must be.*group 0 has 0.5, not 0.95"),
     "a cycle of a sequence": (
         lambda o: lr.SequentialLR(o, [lr.ConstantLR(o), lr.CyclicLR(o, 0.1, 0.2)], [3]),
         "CyclicLR has cycle_momentum=True",
