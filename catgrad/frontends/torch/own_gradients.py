@@ -32,6 +32,7 @@ def refused(module: Any) -> Iterator[None]:
     Raises: UnsupportedOp
     """
     import torch
+    import torch._dynamo  # reads the properties that are replaced, at its first import
 
     _check_hooks(module)
     with contextlib.ExitStack() as stack:
