@@ -89,6 +89,10 @@ def test_autograd_at_special_values(op):
     arrays = [g.ravel() for g in grid]
     if type(op).__name__ in KEEPS_NAN | {"Clamp"}:
         arrays = [a[~np.isnan(a)] for a in arrays]
+    if type(op).__name__ == "BinaryCrossEntropy":
+        # PyTorch refuses what is no probability, and its gradient of targets is infinite at 0 and 1.
+        inside = (arrays[0] > 0) & (arrays[0] < 1) & (arrays[1] >= 0) & (arrays[1] <= 1)
+        arrays = [a[inside] for a in arrays]
     if type(op).__name__ in OTHERWISE_AT_POLES:
         usual = np.all([(a > 1) & (a < 1e3) for a in arrays], axis=0)
         arrays = [a[usual] for a in arrays]

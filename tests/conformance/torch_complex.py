@@ -35,7 +35,7 @@ MOVEMENT = {
     "index_select": [(Z, 1, INDEX)], "gather": [(Z, 1, whole(4, 3, 2))],
     "embedding": [(Z, whole(3, 5))],
     "tril": [(Z,)], "triu": [(Z, 1)], "diagonal": [(Z,)], "diag_embed": [(Z,)], "trace": [(Z,)],
-    "clone": [(Z,)], "alias": [(Z,)], "detach": [(Z,)],
+    "clone": [(Z,)], "alias": [(Z,)],
     "reflection_pad1d": [(Z, [1, 2])], "reflection_pad2d": [(CUBE, [1, 2, 1, 0])],
     "replication_pad1d": [(Z, [1, 2])], "constant_pad_nd": [(Z, [1, 2]), (Z, [0, 1], 2.5)],
     "cat": [([Z, V], 1), ([X, V],)], "stack": [([Z, V], -1)], "copy": [(Z, V[0]), (Z, X), (X.to(SINGLE), V)],
@@ -118,6 +118,18 @@ WITHOUT_GRADIENT = {
 """Overloads or calls whose gradient is not compared, with the reason."""
 
 
+class Turn(nn.Module):
+    """A product with a complex number, and with its conjugate without a gradient."""
+
+    def __init__(self):
+        super().__init__()
+        self.w = nn.Parameter(torch.randn(6, 2))
+
+    def forward(self, x):
+        w = torch.view_as_complex(self.w)
+        return torch.view_as_real(torch.complex(x, x.cos()) * w * w.detach().conj())
+
+
 class Mixing(nn.Module):
     """A block of FNet (Lee-Thorp et al. 2021, arXiv:2105.03824): tokens are mixed by a Fourier transform."""
 
@@ -188,6 +200,7 @@ class Spectrogram(nn.Module):
 
 SPECTRAL = {
     "mixing": (Mixing, real(2, 5, 6)),
+    "detached factor": (Turn, real(2, 6)),
     "spectral convolution": (SpectralConvolution, real(2, 2, 12)),
     "complex rotary": (ComplexRotary, real(2, 5, 8)),
     "spectrogram": (Spectrogram, real(2, 64)),

@@ -76,8 +76,9 @@ def from_torch(
             module fixes a symbolic axis; OptionError for inputs that are not tensors; DtypeError for a dtype
             that terms do not have
     """
+    export = Export(module, example_inputs, train, dynamic)
     trained = _trained(module, trainable)
-    importer = Importer(Export(module, example_inputs, train, dynamic), trained)
+    importer = Importer(export, trained)
     model, values, inference = importer.model(), importer.buffers, None
     if train:
         evaluation = Importer(Export(module, example_inputs, False, dynamic), trained, importer)

@@ -67,7 +67,7 @@ class Importer:
             zip(self.program.graph_signature.output_specs, results, strict=True)
         ):
             require_real(result, spec.target or f"output {k}")
-            if spec.kind.name in MUTATIONS:
+            if spec.kind.name in MUTATIONS and self.training is None:
                 Update(spec.target, result.type).apply(result)
             elif spec.kind.name == "USER_OUTPUT" and result is not None:
                 outputs.append(result)
@@ -126,21 +126,24 @@ class Importer:
         return next(equal, f"constant.evaluation.{node}")
 
     def _changed(self) -> set[str]:
-        """Return the arrays that the module changes.
+        """Return the arrays that the module changes. Evaluation may change those of training, and keeps none.
 
-        Raises: UnsupportedOp if it changes inputs or what is trained, or changes anything in evaluation mode
+        Raises: UnsupportedOp if it changes inputs or what is trained, or changes more in evaluation
         """
+        kept = self.training.changed if self.training else set()
         changed = set()
         for spec in self.program.graph_signature.output_specs:
             kind = spec.kind.name
-            if kind in MUTATIONS and self.train and spec.target not in self.trained:
+            if kind in MUTATIONS and (
+                spec.target in kept or (self.train and spec.target not in self.trained)
+            ):
                 changed.add(spec.target)
                 continue
             require(
                 kind in ("USER_OUTPUT", "TOKEN"),
                 "a module must change nothing but its buffers and frozen parameters"
                 if self.train
-                else "a module in evaluation must not change its buffers or inputs",
+                else "a module in evaluation must change nothing but what training changes",
                 f"it changes {spec.target or spec.arg.name}",
                 "return the new value as an output",
             )

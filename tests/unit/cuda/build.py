@@ -46,7 +46,12 @@ def sanitized(sanitizer, *arguments, **variables):
     path = run([*COMPILER.command(), f"-print-file-name={runtime}"], LIMIT).stdout.strip()
     if not os.path.isabs(path):
         pytest.skip(f"{COMPILER.command()[0]} has no {runtime}")
-    # Python itself leaks, and its allocator would hide where arrays end.
-    options = {"ASAN_OPTIONS": "detect_leaks=0", "TSAN_OPTIONS": "history_size=2", "PYTHONMALLOC": "malloc"}
+    # Python itself leaks, and its allocator would hide where arrays end. On some machines, the slow unwinder
+    # walks beyond the stacks of the simulator's threads.
+    options = {
+        "ASAN_OPTIONS": "detect_leaks=0:fast_unwind_on_fatal=1",
+        "TSAN_OPTIONS": "history_size=2",
+        "PYTHONMALLOC": "malloc",
+    }
     environment = {**os.environ, **options, "LD_PRELOAD": path, **variables}
     return run([sys.executable, "-m", *map(str, arguments)], LIMIT, cwd=ROOT, env=environment)
