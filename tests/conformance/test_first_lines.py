@@ -34,7 +34,7 @@ ANYWHERE = {
     "PyTorch's name of an optimiser": (lambda: optimisers.AdamW, "did you mean 'adamw'?"),
     "PyTorch's name of a loss": (lambda: losses.CrossEntropyLoss, "did you mean 'cross_entropy'?"),
     "PyTorch's name of an operation": (lambda: ops.log_softmx, "did you mean 'log_softmax'?"),
-    "parameters for an optimiser": (lambda: sgd([X], 0.1), "a learning rate must be a finite number of at least 0"),
+    "parameters for an optimiser": (lambda: sgd([X], 0.1), "a learning rate must be a finite number"),
     "a target's library": (lambda: emit(TASK, "pytorch"), "did you mean 'torch'?"),
     "a task to fit": (lambda: fit(TASK, (X, Y), epochs=1), "call CompiledModel().learner(seed=0)"),
     "a path before the learner": (

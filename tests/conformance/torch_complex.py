@@ -35,7 +35,7 @@ MOVEMENT = {
     "index_select": [(Z, 1, INDEX)], "gather": [(Z, 1, whole(4, 3, 2))],
     "embedding": [(Z, whole(3, 5))],
     "tril": [(Z,)], "triu": [(Z, 1)], "diagonal": [(Z,)], "diag_embed": [(Z,)], "trace": [(Z,)],
-    "clone": [(Z,)], "alias": [(Z,)],
+    "clone": [(Z,)], "alias": [(Z,)], "detach": [(Z,)],
     "reflection_pad1d": [(Z, [1, 2])], "reflection_pad2d": [(CUBE, [1, 2, 1, 0])],
     "replication_pad1d": [(Z, [1, 2])], "constant_pad_nd": [(Z, [1, 2]), (Z, [0, 1], 2.5)],
     "cat": [([Z, V], 1), ([X, V],)], "stack": [([Z, V], -1)], "copy": [(Z, V[0]), (Z, X), (X.to(SINGLE), V)],

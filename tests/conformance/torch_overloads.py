@@ -320,6 +320,7 @@ SCALARS = {
     **{f"{name}.correction": [{"args": (ONE, [0]), "correction": 0}] for name in ("var", "std", "var_mean")},
     "kthvalue": [(ONE, 1)], "topk": [(ONE, 1)], "aminmax": [{"args": (ONE,), "dim": 0}],
     "_softmax": [(ONE, 0, False)], "_log_softmax": [(ONE, 0, False)],
+    "_safe_softmax": [(ONE, 0), (real(2, 3), -1)],
     "linalg_vector_norm": [(ONE, 2, [0])], "count_nonzero.dim_IntList": [(ONE, [0])],
     "multilabel_margin_loss_forward": [(ONE, FIRST, k) for k in (1, 2)],
 }  # fmt: skip

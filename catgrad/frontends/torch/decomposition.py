@@ -115,7 +115,7 @@ def _remove_needless_detach(program: Any) -> None:
 
     Then an update of the result would not reach its argument, such as a buffer that holds an average.
     """
-    differentiable = differentiable_nodes(program)
+    differentiable = differentiable_nodes(program, with_inputs=True)
     for node in list(program.graph.nodes):
         if is_detach(node) and node.args[0] not in differentiable:
             _replace(program, node, node.args[0])

@@ -41,11 +41,15 @@ def check_updates(program: Any, is_new: Callable[[Any], bool]) -> None:
                     raise UnsupportedOp(MUST, found, DO, where=place(updates[0]))
 
 
-def differentiable_nodes(program: Any) -> set[Any]:
-    """Return the nodes whose values depend on tensors that require a gradient, by operations that pass it."""
-    found = set()
+def differentiable_nodes(program: Any, with_inputs: bool = False) -> set[Any]:
+    """Return the nodes whose values depend on tensors that require a gradient, by operations that pass it.
+
+    The reverse derivative of a term has cotangents `with_inputs` too.
+    """
+    found, inputs = set(), set(program.graph_signature.user_inputs if with_inputs else ())
     for node in program.graph.nodes:
-        if node.op == "placeholder" and getattr(node.meta.get("val"), "requires_grad", False):
+        value = node.meta.get("val")
+        if node.op == "placeholder" and (getattr(value, "requires_grad", False) or node.name in inputs):
             found.add(node)
         is_cut = is_detach(node) or (str(node.target) == "wrap_with_set_grad_enabled" and not node.args[0])
         if node.op == "call_function" and not is_cut and not found.isdisjoint(node.all_input_nodes):
