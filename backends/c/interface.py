@@ -45,7 +45,7 @@ FILES = ("train", "train_mpi", "data", "weights")
 OWN = (
     *TABLES, *(f"{table}_{verb}" for table in TABLES for verb in ("bytes", "place", "point", "copy")),
     *(f"{verb}_{table}" for table in TABLES for verb in ("read", "write")),
-    "read", "write", "write_trained", "load", "save", "epochs", "set_epochs", "file", "file_*", "array",
+    "write_trained", "load", "save", "epochs", "set_epochs", "file", "file_*", "array",
     "gradients", "prepared", "prepared_*", "prepare", "status", "read_status", "clear_status", "error_string",
     "message", "create", "destroy", "model", "tables", "stream", "libraries", "libraries_*", "value_of_*",
     "workspace_bytes", "*_workspace_bytes", "*_many", "*_prepared",

@@ -75,14 +75,14 @@ def test_the_manifest_lists_arrays_and_functions():
     assert step["changed"] == ["state", "buffers", "parameters"]
 
 
-@pytest.mark.parametrize("name", ["train", "ggml", "gguf_file"])
+@pytest.mark.parametrize("name", ["train", "data", "ggml", "gguf_file"])
 def test_a_model_must_not_be_called_like_the_program_or_ggml(name):
     with pytest.raises(OptionError, match="the name of a model in C must not be used"):
         emit(line(name=name), "ggml")
 
 
 @NEEDS_GGML
-@pytest.mark.parametrize("name", ["model", "data", "class"])
+@pytest.mark.parametrize("name", ["model", "dataset", "class"])
 def test_a_model_may_have_any_other_name(name):
     ours, theirs = (emit(line(name=name), target).load()().learner(0) for target in ("ggml", "numpy"))
     np.testing.assert_allclose(ours.predict(X), theirs.predict(X), rtol=1e-5, atol=1e-6)

@@ -207,7 +207,7 @@ def test_lion_moves_by_the_sign_of_its_mean():
     mean = dict.fromkeys(learner.parameters, 0.0)
     for _ in range(3):
         x, y = rng.normal(size=(7, 4)), rng.normal(size=(7, 3))
-        before = learner.parameters
+        before = learner.parameters.copy()
         tensors, forward = twin(before)
         F.mse_loss(forward(torch.tensor(x)), torch.tensor(y)).backward()
         learner.step(x, y)
