@@ -8,7 +8,7 @@ import pytest
 from catgrad import Dim, Dtype, NdArrayType, build, ops
 from catgrad.errors import CatgradError
 from catgrad.functors import Expand, reverse
-from catgrad.programs.program import evaluate
+from catgrad.programs.program import evaluate, lower, requirements
 from catgrad.testing import draw_arrays
 
 F64, I64, BOOL = Dtype.float64, Dtype.int64, Dtype.bool
@@ -108,8 +108,9 @@ def check(function, free, types):
     try:
         fixed = build(function, types)
     except CatgradError:
-        with pytest.raises(CatgradError, match="must be at least"):
-            evaluate(Expand()(free), *arrays)
+        if not requirements(lower(free, "f", doc="The term under test.")):  # which programs check when they run
+            with pytest.raises(CatgradError, match="must be at least"):
+                evaluate(Expand()(free), *arrays)
         return
     cotangents = draw_arrays(tuple(reverse(fixed).source.table)[len(types) :], (0.5, 1.5), 1)
     for wanted, found, given in (
