@@ -72,6 +72,7 @@ BACKEND = Backend(
     template_context=template_context,
     lowers_to_loops=OPERATIONS | ATTENTION,
     runtime_learning_rate=True,
+    known_gaps={"infinite weights": "a reverse of a convolution multiplies them by zeros beside its windows"},
     helpers={
         **C.helpers,
         "codes": lambda: {**CODES, "MISALIGNED": MISALIGNED},

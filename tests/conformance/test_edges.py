@@ -18,7 +18,7 @@ DIFFERENT = {
     "torch": lambda op: op.macro in ("Gelu", "Fmod"),
     "jax": lambda op: isinstance(op, Constant) and 1e38 < op.value < float("inf"),
 }
-"""Where libraries differ: PyTorch's gelu of ∞ and fmod of far numbers are NaN; XLA takes 1 / 3e38 for 0."""
+"""Differences of libraries: PyTorch's gelu of ∞ and fmod of far numbers are NaN; XLA takes 1 / 3e38 for 0."""
 
 
 @on(*sorted(TARGETS), long=TARGETS - {"numpy", "onnx"})

@@ -108,7 +108,9 @@ def check(function, free, types):
     try:
         fixed = build(function, types)
     except CatgradError:
-        if not requirements(lower(free, "f", doc="The term under test.")):  # which programs check when they run
+        if not requirements(
+            lower(free, "f", doc="The term under test.")
+        ):  # programs check these when they run
             with pytest.raises(CatgradError, match="must be at least"):
                 evaluate(Expand()(free), *arrays)
         return
