@@ -158,13 +158,13 @@ class Task:
         return tuple((self.model if self.inference is None else self.inference).target.table)
 
     @property
-    def has_one_output(self) -> bool:
+    def has_same_outputs(self) -> bool:
         """Tell whether Ŷ has the same types in training and in evaluation."""
         return self.outputs == tuple(self.model.target.table)
 
     @property
     def _trained_name(self) -> str:
-        return "y_hat" if self.has_one_output else "y_trained"
+        return "y_hat" if self.has_same_outputs else "y_trained"
 
     @property
     def targets(self) -> tuple[NdArrayType, ...]:
@@ -180,7 +180,7 @@ class Task:
         def trained(*arguments: Any) -> Any:
             given = {s.name: Label(s.name)(a) for s, a in zip(slots, arguments, strict=False)}
             read = [*(n.name for n in numbers), *(s.name for s in (*buffers, *parameters))]
-            values = opened.apply(*map(given.get, read), *_labelled("x", arguments[len(slots) :]))
+            values = opened.apply(*map(given.__getitem__, read), *_labelled("x", arguments[len(slots) :]))
             new = given | {n.name: given[n.name] + 1 for n in numbers if n.counts}
             new |= {s.name: value for s, value in zip(buffers, values, strict=False)}
             renewed = _renewed(self.buffers, [new[s.name] for s in self.buffers])
@@ -217,7 +217,7 @@ class Task:
     @cached_property
     def loss_term(self) -> Term:
         """M ⊗ P ⊗ X ⊗ Y → R."""
-        return self._with_loss(self.predict_term if self.has_one_output else self._trained_in_evaluation)
+        return self._with_loss(self.predict_term if self.has_same_outputs else self._trained_in_evaluation)
 
     @cached_property
     def rev_term(self) -> Term:
