@@ -96,6 +96,17 @@ def common(names: Iterable[str]) -> str:
     return "_".join([*first[:before], *first[len(first) - after :]])
 
 
+def shared_name(names: Sequence[str]) -> str:
+    """Return names without the one word in which they differ, the number of a layer: `block.weight`."""
+    every = [re.split(r"([._])", name) for name in names]
+    differing = [k for k, words in enumerate(zip(*every, strict=False)) if len({*words}) > 1]
+    if len({*map(len, every)}) > 1 or len(differing) > 1:
+        return common(names) or "layer"
+    [place] = differing or [len(every[0])]
+    words = ["layer", *every[0][1:]] if place == 0 else [*every[0][: place - 1], *every[0][place + 1 :]]
+    return "".join(words if differing else every[0])
+
+
 def _agreement(lists: Sequence[Sequence[str]]) -> int:
     """Count the words at the beginning of lists in which all agree."""
     return next(

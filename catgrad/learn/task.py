@@ -14,6 +14,7 @@ from catgrad.functors import (
     factor_parameters,
     factor_run_numbers,
     reverse,
+    roll,
 )
 from catgrad.functors.reverse import cotangents
 from catgrad.learn.checks import (
@@ -58,7 +59,8 @@ class Task:
     constant learning rate becomes a run number in the state S, `learning_rate`. `inference` is the model in
     evaluation mode where that is another term than `evaluation` finds. It reads parameters of the model, and
     may have other buffers and outputs; if the outputs differ in type, `loss` is that of the model with
-    dropout and batch norm in evaluation. `notes` are sentences for the readers of what is emitted. Its
+    dropout and batch norm in evaluation. With `rolls`, stacks of equal layers are loops in all terms, and so are
+    the updates of their parameters. `notes` are sentences for the readers of what is emitted. Its
     terms, where S is the optimiser's state and M the model's own (running statistics, the counter of random
     numbers), which a term leaves out if it does not read them:
 
@@ -85,6 +87,7 @@ class Task:
     runtime_learning_rate: bool = False
     inference: Term | None = None
     notes: tuple[str, ...] = ()
+    rolls: bool = False
 
     def __post_init__(self) -> None:
         require_dotted(self.name)
@@ -94,7 +97,7 @@ class Task:
     @cached_property
     def _factored(self) -> tuple[tuple[Slot, ...], tuple[Slot, ...], tuple[RunNumber, ...], Term]:
         """P, the buffers and numbers of M, and the model in training from M ⊗ P ⊗ X to buffers ⊗ Ŷ."""
-        parameters, opened = factor_parameters(self.model)
+        parameters, opened = factor_parameters(self._rolled(self.model))
         buffers, opened = factor_buffers(opened)
         numbers, opened = factor_run_numbers(opened)
         check_distinct({Role.BUFFER: (*map(slot, numbers), *buffers), Role.PARAMETER: parameters})
@@ -105,7 +108,7 @@ class Task:
         """The model in evaluation mode with its own arrays, if it is a term of its own."""
         if self.inference is None:
             return None
-        opened = opened_term(self.inference)
+        opened = opened_term(self._rolled(self.inference))
         check_is_inference(self.inputs, opened.inputs, self.parameters, opened.parameters)
         return opened
 
@@ -265,7 +268,8 @@ class Task:
             ]
             return [*(array for *arrays, _ in new for array in arrays), *(last for *_, last in new)]
 
-        return factor_run_numbers(build(update, [*(slot.type for slot in self._moments), *p, *p]))
+        term = build(update, [*(slot.type for slot in self._moments), *p, *p])
+        return factor_run_numbers(self._rolled(term))
 
     @cached_property
     def update_term(self) -> Term:
@@ -373,6 +377,9 @@ class Task:
     @property
     def _cotangents_of_buffers(self) -> tuple[NdArrayType, ...]:
         return cotangents(tuple(slot.type for slot in self.buffers))
+
+    def _rolled(self, term: Term) -> Term:
+        return roll(term) if self.rolls else term
 
     def _lenses(self, arrays: Sequence[Any]) -> list[tuple[Any, ...]]:
         """S ⊗ P, parameter by parameter."""

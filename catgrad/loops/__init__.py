@@ -8,6 +8,7 @@ OPERATIONS = frozenset(
         "Reshape", "Permute", "Broadcast", "Slice", "Pad", "Concat", "Split", "Flip",
         "Window", "Fold", "Gather", "ScatterAdd", "TakeAlongAxis", "ScatterAddAlongAxis",
         "Sum", "Max", "ArgMax", "ArgMin", "CumSum", "ArgSort", "Contract", "Scan", "Cond",
+        "Stack", "Unstack",
     }
 )  # fmt: skip
 """Operations that become loops, indices and numbers; every other one is a single operation on elements."""

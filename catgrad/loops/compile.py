@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from catgrad.dims import coefficients
 from catgrad.loops.ir.index import Index, Variable, index
-from catgrad.loops.ir.nest import Item, Kernel, Loop, Store, nested, size_hint
+from catgrad.loops.ir.nest import Item, Kernel, Loop, Store, copies_itself, size_hint, statements
 from catgrad.loops.ir.scalar import Buffer, Load, Scalar, Space
-from catgrad.loops.ir.steps import For, If, Lowered, Step
+from catgrad.loops.ir.steps import For, If, Lowered, Step, replaced
 from catgrad.loops.lowering import attention, data_movement, products, reductions, scatters  # noqa: F401
 from catgrad.loops.lowering.index_maps import Indices, Source
 from catgrad.loops.lowering.rules import Outside, Stages
 from catgrad.loops.machine import Machine
 from catgrad.ops.scan import Scan
+from catgrad.ops.table import Stack, Unstack
 from catgrad.programs.program import Apply, Function, Nested
+from catgrad.types import NdArrayType
 
 
 def compile_kernels(
@@ -92,7 +95,7 @@ class _Body:
                 result = moved[array] = replace(array, space=Space.RESULT, alias=alias)
             results.append(result)
         lowered = Lowered(self.function, [*self.steps, *copies], list(arguments), results)
-        return lowered.replace_buffers(moved)
+        return _rows_in_place(lowered.replace_buffers(moved))
 
     def _element(self, value: int, *prefix: Index) -> Source:
         """Return the function from indices to elements of a value, which is indexed by `prefix` first."""
@@ -112,25 +115,68 @@ class _Body:
             self.stages.add(self.stages.copied(array, self._element(value)))
         self._flush()
         given: dict[int, Source] = {v: _source(array) for v, array in zip(inside, carries, strict=True)}
-        given |= {v: self._element(a, index(t)) for v, a in zip(rows, arrays, strict=True)}
+        tables: dict[Buffer, tuple[Buffer, ...]] = {}
+        for inner, outer in zip(rows, arrays, strict=True):
+            row = self._row(body, inner, outer)
+            tables |= row
+            given[inner] = _source(*row) if row else self._element(outer, index(t))
         given |= {v: self._element(a) for v, a in zip(fixed, constants, strict=True)}
         turns = max(1, size_hint(op.length))
         invariant = {v: Outside(self.stages, a, turns) for v, a in zip(fixed, constants, strict=True)}
         within = _Body(Stages(body, given, self.machine, invariant))
         within.run()
+        stacks = self._stacks(within, outputs[op.carried :], body.results[op.carried :])
         self._flush()
-        last = self._iteration_end(op, within, carries, outputs, index(t))
-        self.steps.append(For(t, op.backwards, [*within.steps, *last]))
-        self._known_from_now_on(outputs)
+        last = self._iteration_end(op, within, carries, [*stacks])
+        loop = For(t, op.backwards, [*within.steps, *last], tables | stacks)
+        self.steps.append(_filled_directly(loop, within, body.results[op.carried :], [*stacks]))
+        self._known_from_now_on([v for v in outputs if v in self.stages.arrays])
+
+    def _row(self, body: Function, inner: int, outer: int) -> dict[Buffer, tuple[Buffer, ...]]:
+        """Return a buffer for the rows of a value that a loop reads, and the arrays in which they lie, if any."""
+        apply = self.stages.choice.producer.get(outer)
+        if outer in self.stages.tables:
+            arrays = self.stages.tables[outer]
+        elif apply is not None and isinstance(apply.op, Stack):
+            arrays = tuple(map(self.stages.materialised, apply.inputs))
+        else:
+            whole = tuple(index(Variable(size)) for size in self.function.types[outer].shape)
+            element = self.stages.elements.at(outer, whole)
+            if not (isinstance(element, Load) and element.indices == whole and is_row_major(element.buffer)):
+                return {}
+            arrays = (element.buffer,)
+        space = Space.ARGUMENT if arrays[0].space is Space.ARGUMENT else Space.RESULT
+        aligned = len(arrays) > 1 or _keeps_alignment(body.types[inner])
+        name = body.names.get(inner, arrays[0].name)
+        return {Buffer(name, body.types[inner], space, is_aligned=aligned): arrays}
+
+    def _stacks(
+        self, body: _Body, outputs: Sequence[int], values: Sequence[int]
+    ) -> dict[Buffer, tuple[Buffer, ...]]:
+        """Return a buffer for each row that a loop writes, and the stack or the arrays that it lies in."""
+        stacks: dict[Buffer, tuple[Buffer, ...]] = {}
+        for output, value in zip(outputs, values, strict=True):
+            readers = self.stages.choice.readers(output)
+            apart = next((r for r in readers if isinstance(r.op, Unstack)), None)
+            type = body.function.types[value]
+            if apart and all(r is apart or isinstance(r.op, Nested) for r in readers):
+                arrays = tuple(map(self.stages.array, apart.outputs))
+                self.stages.tables[output] = arrays
+                self._known_from_now_on(apart.outputs)
+            else:
+                arrays = (self.stages.array(output),)
+            aligned = len(arrays) > 1 or _keeps_alignment(type)
+            stacks[Buffer(body.stages.names.of(value), type, Space.RESULT, is_aligned=aligned)] = arrays
+        return stacks
 
     def _iteration_end(
-        self, op: Scan, body: _Body, carries: Sequence[Buffer], outputs: Sequence[int], t: Index
+        self, op: Scan, body: _Body, carries: Sequence[Buffer], rows: Sequence[Buffer]
     ) -> list[Step]:
         """Fill the rows of an iteration, and carry its values to the next."""
         items: list[Item] = []
         new = body.function.results
-        for value, output in zip(new[op.carried :], outputs[op.carried :], strict=True):
-            items += _row(self.stages.array(output), t, body._element(value))
+        for value, row in zip(new[op.carried :], rows, strict=True):
+            items += body.stages.copied(row, body._element(value))
         held = []
         for value, carry in zip(new[: op.carried], carries, strict=True):
             element = body._element(value)
@@ -176,7 +222,42 @@ def _apart(items: Sequence[Item]) -> list[Step]:
     return [Kernel([replace(item, begins=True) if isinstance(item, Loop) else item]) for item in items]
 
 
-def _row(stack: Buffer, t: Index, element: Source) -> list[Item]:
-    loops = [Variable(size) for size in stack.type.shape[1:]]
-    at = tuple(map(index, loops))
-    return nested(loops, [Store(stack, (t, *at), element(at))])
+def _rows_in_place(lowered: Lowered) -> Lowered:
+    """Let rows of results overwrite those of arguments, where all entries of their tables do."""
+
+    def in_place(step: Step) -> Step:
+        if not isinstance(step, For):
+            return step
+        olds = {arrays: row for row, arrays in step.rows.items()}
+        aliases = {row: tuple(array.alias for array in arrays) for row, arrays in step.rows.items()}
+        new = {row: replace(row, alias=olds[old]) for row, old in aliases.items() if old in olds}
+        body = replaced(step.body, new)
+        return replace(step, body=body, rows={new.get(row, row): a for row, a in step.rows.items()})
+
+    return lowered.map(lambda steps: list(map(in_place, steps)))
+
+
+def _filled_directly(loop: For, body: _Body, values: Sequence[int], rows: Sequence[Buffer]) -> For:
+    """Compute what a loop stacks where it lies, rather than in a temporary that is copied there."""
+    moved: dict[Buffer, Buffer] = {}
+    for value, row in zip(values, rows, strict=True):
+        array = body.stages.arrays.get(value)
+        if array and array not in moved and array.space is Space.WORKSPACE and is_row_major(array):
+            moved[array] = row
+    return replace(loop, body=[step for step in replaced(loop.body, moved) if not _copies_itself(step)])
+
+
+def _copies_itself(step: Step) -> bool:
+    return isinstance(step, Kernel) and all(
+        isinstance(s, Store) and copies_itself(s, s.buffer) for s in statements(step.body)
+    )
+
+
+def is_row_major(array: Buffer) -> bool:
+    """Tell whether all axes of an array are stored, in row-major order."""
+    return array.order == tuple(range(array.type.rank))
+
+
+def _keeps_alignment(row: NdArrayType) -> bool:
+    """Tell whether each row of a stack is a multiple of 16 bytes."""
+    return all(n % 16 == 0 for n in coefficients(row.bytes).values())

@@ -112,6 +112,8 @@ class Interpreter:
                 count = self.size(step.variable.extent)
                 for iteration in reversed(range(count)) if step.backwards else range(count):
                     self.values[step.variable] = iteration
+                    rows = step.rows.items()
+                    self.memory |= {row: self.row(row, arrays, iteration) for row, arrays in rows}
                     self.steps(step.body)
             elif isinstance(step, If):
                 self.steps(step.parts[0 if self.scalar(step.condition) else 1])
@@ -122,6 +124,13 @@ class Interpreter:
             else:
                 verify(step)
                 self.items(step.body)
+
+    def row(self, row: Buffer, arrays: Sequence[Buffer], place: int) -> Array:
+        """Return the memory of a row: a part of that of a stack, or that of an entry of a table."""
+        if arrays[0].type == row.type:
+            return self.memory_of(arrays[place])
+        size = self.size(row.size)
+        return self.memory_of(arrays[0])[place * size :][:size]
 
     def product(self, step: Product) -> None:
         """Compute a product for each value of the batch variables, summed over those of the others."""

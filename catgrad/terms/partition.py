@@ -40,7 +40,7 @@ def split(joint: Term, inputs: int, outputs: int, free: range) -> Split:
     The forward part computes B. M consists of the values that the backward part reads from it, except
     those that depend on free inputs only or rearrange another value: these are recomputed.
     """
-    values = _Values(joint)
+    values = Values(joint)
     results = values.results
     forward = values.ancestors(results[:outputs], stop=frozenset())
     produced = {value for node in forward for value in node.outputs}
@@ -65,10 +65,10 @@ def split(joint: Term, inputs: int, outputs: int, free: range) -> Split:
     )
 
 
-class _Values:
-    """A term as numbered values: copies and labels are removed, common subexpressions shared."""
+class Values:
+    """A term as numbered values: copies and labels are removed, common subexpressions shared if asked for."""
 
-    def __init__(self, term: Term) -> None:
+    def __init__(self, term: Term, shared: bool = True) -> None:
         self.inputs = len(term.source)
         self.types: list[NdArrayType] = list(term.source.table)
         self.names: dict[int, str] = {}
@@ -83,7 +83,7 @@ class _Values:
                 if isinstance(op, Label):
                     self.names.setdefault(ins[0], op.name)
                 continue
-            if (op, ins) not in first:
+            if not shared or (op, ins) not in first:
                 first[op, ins] = self._add(op, ins, [term.H.w.table[wire] for wire in targets])
             of_wire |= dict(zip(targets, first[op, ins], strict=True))
         self.results = [of_wire[wire] for wire in term.t.table.tolist()]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
-from catgrad.loops.ir.index import Variable
+from catgrad.loops.ir.index import Variable, index
 from catgrad.loops.ir.nest import Access, Body, Kernel, MatMul, Replaced, Rewriter, rewritten
 from catgrad.loops.ir.scalar import Buffer, Compute, Load, Scalar, number
 from catgrad.ops.arithmetic import Add, Maximum
@@ -117,11 +117,41 @@ class Attend:
 
 @dataclass(eq=False, frozen=True)
 class For(Body):
-    """Steps run for each value of a variable, or from the last to the first."""
+    """Steps run for each value of a variable, or from the last to the first.
+
+    `rows` maps buffers of the body to what they are in an iteration: row t of one array, or the entry t of a
+    table of several arrays.
+    """
 
     variable: Variable
     backwards: bool
     body: list[Step]
+    rows: Mapping[Buffer, tuple[Buffer, ...]] = field(default_factory=dict)
+
+    @property
+    def reads(self) -> list[Access]:
+        """The elements read within."""
+        return [outer for access in super().reads for outer in self._around(access)]
+
+    @property
+    def writes(self) -> list[Access]:
+        """The elements written within."""
+        return [outer for access in super().writes for outer in self._around(access)]
+
+    def _around(self, access: Access) -> list[Access]:
+        """Return an element as those of the arrays around the loop."""
+        buffer, indices = access
+        arrays = self.rows.get(buffer)
+        if arrays is None:
+            return [access]
+        is_table = arrays[0].type == buffer.type
+        at = indices if is_table else (index(self.variable), *indices)
+        return [(array, at) for array in arrays]
+
+    def replace_rows(self, buffers: Mapping[Buffer, Buffer]) -> For:
+        """Replace arrays around the loop in its rows."""
+        rows = {row: tuple(buffers.get(a, a) for a in arrays) for row, arrays in self.rows.items()}
+        return replace(self, rows=rows)
 
 
 @dataclass(eq=False, frozen=True)
@@ -166,16 +196,23 @@ class Lowered:
 
     def replace_buffers(self, buffers: Mapping[Buffer, Buffer]) -> Lowered:
         """Replace buffers by others in all steps, conditions of branches included."""
-        change = Replaced(buffers)
+        return replace(self, steps=replaced(self.steps, buffers))
 
-        def replaced(step: Step) -> Step:
-            if isinstance(step, Kernel):
-                return Kernel(rewritten(step.body, change))
-            if isinstance(step, Product | Attend):
-                return step.map(change)
-            return replace(step, condition=change.load(step.condition)) if isinstance(step, If) else step
 
-        return self.map(lambda steps: list(map(replaced, steps))) if buffers else self
+def replaced(steps: list[Step], buffers: Mapping[Buffer, Buffer]) -> list[Step]:
+    """Replace buffers by others in steps, conditions of branches and rows of loops included."""
+    change = Replaced(buffers)
+
+    def new(step: Step) -> Step:
+        if isinstance(step, Kernel):
+            return Kernel(rewritten(step.body, change))
+        if isinstance(step, Product | Attend):
+            return step.map(change)
+        if isinstance(step, For):
+            return step.replace_rows(buffers)
+        return replace(step, condition=change.load(step.condition))
+
+    return _mapped(steps, lambda inside: list(map(new, inside))) if buffers else steps
 
 
 def _mapped(steps: Sequence[Step], change: Callable[[list[Step]], list[Step]]) -> list[Step]:

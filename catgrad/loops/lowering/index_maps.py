@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import singledispatchmethod
 
 from catgrad.dims import Size, product
@@ -16,6 +16,7 @@ from catgrad.ops.random import Draw
 from catgrad.ops.reduce import Broadcast
 from catgrad.ops.shape import Permute, Reshape
 from catgrad.ops.slices import Concat, Flip, Pad, Slice, Split
+from catgrad.ops.table import Stack, Unstack
 from catgrad.ops.take import TakeAlongAxis
 from catgrad.ops.window import Window
 from catgrad.programs.program import Apply, Function
@@ -26,9 +27,9 @@ from catgrad.types import Dtype, NdArrayType
 Indices = tuple[Index, ...]
 Source = Callable[[Indices], Scalar]
 
-VIEWS = (Broadcast, Permute, Reshape, Slice, Flip, Split, Window, Gather, TakeAlongAxis)
+VIEWS = (Broadcast, Permute, Reshape, Slice, Flip, Split, Unstack, Window, Gather, TakeAlongAxis)
 """Operations that an index map replaces completely."""
-AFFINE_VIEWS = (Broadcast, Permute, Reshape, Slice, Flip, Split, Window)
+AFFINE_VIEWS = (Broadcast, Permute, Reshape, Slice, Flip, Split, Unstack, Window)
 """Views whose indices are affine in the loop variables, if nothing is divided."""
 GENERATORS = (Constant, Iota, NumberOf)
 """Operations computed where they are read (rematerialised)."""
@@ -170,16 +171,33 @@ class Elements:
 
     @_element.register
     def _(self, op: Concat, apply: Apply, position: int, indices: Indices) -> Scalar:
-        i, before = indices[op.axis], sum(op.sizes)
-        result: Scalar | None = None
-        for value, size in reversed(list(zip(apply.inputs, op.sizes, strict=True))):
-            before = before - size
-            if size == 0:
-                continue
-            inside = self.at(value, put(indices, op.axis, i - before))
-            below = Bounds(i - before, size, False, True)
-            result = inside if result is None else Masked((below,), inside, result)
-        return result or _zero(self.types[apply.outputs[0]].dtype)
+        i, parts = indices[op.axis], []
+        before: Size = 0
+        for value, size in zip(apply.inputs, op.sizes, strict=True):
+            if size != 0:
+                parts.append((i - before, size, self.at(value, put(indices, op.axis, i - before))))
+            before = before + size
+        return _chosen(parts) or _zero(self.types[apply.outputs[0]].dtype)
+
+    @_element.register
+    def _(self, op: Stack, apply: Apply, position: int, indices: Indices) -> Scalar:
+        row, *rest = indices
+        entries = [self.at(value, tuple(rest)) for value in apply.inputs]
+        parts = [(row - t, 1, entry) for t, entry in enumerate(entries)]
+        return entries[row.constant] if not row.terms else _chosen(parts)  # type: ignore[return-value]
+
+    @_element.register
+    def _(self, op: Unstack, apply: Apply, position: int, indices: Indices) -> Scalar:
+        return self.at(apply.inputs[0], (Index((), position), *indices))
+
+
+def _chosen(parts: Sequence[tuple[Index, Size, Scalar]]) -> Scalar | None:
+    """Return the element of the first part that an index lies in; None if there are no parts."""
+    result: Scalar | None = None
+    for place, size, inside in reversed(parts):
+        below = Bounds(place, size, False, True)
+        result = inside if result is None else Masked((below,), inside, result)
+    return result
 
 
 def _zero(dtype: Dtype) -> Scalar:

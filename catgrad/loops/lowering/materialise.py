@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator, Sequence
 
 from catgrad.functors.reverse import Reversed
 from catgrad.loops.ir.nest import size_hint
@@ -15,6 +16,7 @@ from catgrad.ops.random import Draw
 from catgrad.ops.reduce import Broadcast
 from catgrad.ops.shape import Permute, Reshape
 from catgrad.ops.slices import Concat, Pad
+from catgrad.ops.table import Stack
 from catgrad.ops.take import TakeAlongAxis
 from catgrad.ops.window import Fold, Window
 from catgrad.programs.program import Apply, Function, Nested
@@ -64,6 +66,10 @@ class Choice:
         for apply in function.body:
             self._decide(apply)
 
+    def readers(self, value: int) -> Sequence[Apply]:
+        """Return the operations that read a value, the last first."""
+        return self._readers.get(value, ())
+
     def is_stored(self, value: int) -> bool:
         """Tell whether a value is materialised."""
         return value in self._stored
@@ -77,7 +83,7 @@ class Choice:
             for value in inputs:
                 self._store_root(value)
         elif isinstance(op, Nested):
-            self._stored.update(v for v in inputs if not isinstance(self._op(v), GENERATORS))
+            self._stored.update(v for v in self._rows(inputs) if not isinstance(self._op(v), GENERATORS))
         through = isinstance(op, VIEWS)
         for position, value in enumerate(inputs):
             self._readers.setdefault(value, []).append(apply)
@@ -85,6 +91,11 @@ class Choice:
             repeated = through and any(o in self._repeated for o in outputs)
             if repeated or (position == 0 and isinstance(op, REPEATING)):
                 self._repeated.add(value)
+
+    def _rows(self, values: Sequence[int]) -> Iterator[int]:
+        """Yield values, and the entries of stacks among them instead of these."""
+        for value in values:
+            yield from self.producer[value].inputs if isinstance(self._op(value), Stack) else (value,)
 
     def _is_folded(self, value: int) -> bool:
         """Tell whether the only reader of a value folds it, perhaps in another shape."""
@@ -137,7 +148,7 @@ class Choice:
     def _must_store(self, op: Op, value: int) -> bool:
         if isinstance(op, (*VIEWS, *GENERATORS)) or value in self.folded:
             return False
-        if isinstance(op, ArrayLiteral) or not (op.elementwise or isinstance(op, (Pad, Concat, Draw))):
+        if isinstance(op, ArrayLiteral) or not (op.elementwise or isinstance(op, (Pad, Concat, Stack, Draw))):
             return True
         is_of_scalars = self._is_of_scalars(value) and not self.gathers
         if is_of_scalars or (self._uses[value] <= 1 and value not in self._repeated):

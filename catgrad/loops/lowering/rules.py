@@ -55,6 +55,8 @@ class Stages:
         self.elements = Elements(function, given)
         self.choice = Choice(function, machine.gathers)
         self.arrays: dict[int, Buffer] = {}
+        self.tables: dict[int, tuple[Buffer, ...]] = {}
+        """The arrays of stacks whose rows are arrays of their own."""
         self.steps: list[Step] = []
         self.checks: list[Step] = []
         self.checked: set[tuple[int, Size]] = set()

@@ -17,7 +17,7 @@ from catgrad.loops.ir.nest import (
     statements,
 )
 from catgrad.loops.ir.scalar import Buffer
-from catgrad.loops.ir.steps import Attend, If, Lowered, Product, Step, conditions, every_step
+from catgrad.loops.ir.steps import Attend, For, If, Lowered, Product, Step, conditions, every_step
 from catgrad.loops.machine import Machine
 
 
@@ -34,11 +34,15 @@ def _live(lowered: Lowered) -> set[Buffer]:
     """Find the buffers that the results depend on, from the last statement backwards."""
     live = {*lowered.results, *conditions(lowered.steps)}
     every: list[Statement | Product | Attend] = []
+    rows: list[tuple[Buffer, ...]] = []
     for step in every_step(lowered.steps):
+        rows += [(row, *arrays) for row, arrays in step.rows.items()] if isinstance(step, For) else ()
         every += statements(step.body) if isinstance(step, Kernel) else ()
         every += [step] if isinstance(step, Product | Attend) else ()
     while True:
         before = len(live)
+        for same in rows:
+            live.update(same if not live.isdisjoint(same) else ())
         for s in reversed(every):
             if _is_live(s, live):
                 live.update(buffer for buffer, _ in s.reads)

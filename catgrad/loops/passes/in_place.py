@@ -20,7 +20,7 @@ from catgrad.loops.ir.nest import (
     statements,
 )
 from catgrad.loops.ir.scalar import Buffer, Load, Space
-from catgrad.loops.ir.steps import Lowered, Step, kernels
+from catgrad.loops.ir.steps import For, Lowered, Step, kernels, replaced
 from catgrad.loops.machine import Machine
 from catgrad.loops.passes.order_steps import ordered
 
@@ -28,7 +28,7 @@ from catgrad.loops.passes.order_steps import ordered
 def put_in_place(lowered: Lowered, machine: Machine) -> Lowered:
     """Order the steps so that results may lie where arguments do; those that cannot are copied there last."""
     lowered = lowered.map_kernels(lambda kernel: Kernel(_old_values_first(kernel.body)))
-    lowered = lowered.map(lambda steps: _Order(steps).sorted())  # also steps within loops and branches
+    lowered = lowered.map(_in_order)  # also steps within loops and branches
     order, results, moved = _Order(lowered.steps), list[Buffer](), dict[Buffer, Buffer]()
     for result in lowered.results:
         if result.alias is not None and not order.take(result, result.alias):
@@ -36,6 +36,22 @@ def put_in_place(lowered: Lowered, machine: Machine) -> Lowered:
             result = _copied_last(order, result)
         results.append(result)
     return replace(lowered, steps=order.sorted(), results=results).replace_buffers(moved)
+
+
+def _in_order(steps: list[Step]) -> list[Step]:
+    return _Order([_rows_in_place(step) if isinstance(step, For) else step for step in steps]).sorted()
+
+
+def _rows_in_place(loop: For) -> For:
+    """Order the steps of a loop so that rows may lie where those that they replace do, as far as possible."""
+    order = _Order(loop.body)
+    apart = {
+        row: replace(row, alias=None)
+        for row in loop.rows
+        if row.alias is not None and not order.take(row, row.alias)
+    }
+    rows = {apart.get(row, row): arrays for row, arrays in loop.rows.items()}
+    return replace(loop, body=replaced(order.sorted(), apart), rows=rows)
 
 
 def _old_values_first(items: Sequence[Item]) -> list[Item]:
@@ -122,13 +138,21 @@ class _Order:
 def _reads_first(writers: Sequence[Step], result: Buffer, old: Buffer) -> bool:
     """Tell whether the steps that write a result read each old element before the new one is written."""
     readers = [step for step in writers if any(array is old for array, _ in step.reads)]
-    if not all(
-        isinstance(step, Kernel) and _reads_where_it_stores(step.body, result, old) for step in readers
-    ):
+    if not all(_reads_old_first(step, result, old) for step in readers):
         return False
+    if any(isinstance(step, For) for step in readers):
+        return len(writers) == 1
     stores = [s for kernel in kernels(writers) for s in statements(kernel.body) if _stores(s, result)]
     changing = [s for s in stores if not copies_itself(s, old)] if readers else []
     return all(s is t or _are_apart(s.indices, t.indices) for s in changing for t in stores)
+
+
+def _reads_old_first(step: Step, result: Buffer, old: Buffer) -> bool:
+    """Tell whether a step reads elements of an array before it writes those of its replacement."""
+    if isinstance(step, For):
+        written = (row for row, arrays in step.rows.items() if result in arrays)
+        return all(row.alias is not None and old in step.rows.get(row.alias, ()) for row in written)
+    return isinstance(step, Kernel) and _reads_where_it_stores(step.body, result, old)
 
 
 def _reads_where_it_stores(

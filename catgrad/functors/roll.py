@@ -1,0 +1,193 @@
+"""Loop rolling: tandem repeats in a term become loops over tables of parameters.
+
+Operations in topological order are a word, whose letters are operations with the types of their operands. A stack
+of equal layers is a repetition f₁ ; … ; fₙ in this word, wired alike. It becomes one `Scan` of f over the rows
+of `Stack`s: of its parameters, buffers, and other arrays that differ between layers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from catgrad.naming import shared_name
+from catgrad.ops.scan import Scan
+from catgrad.ops.table import Stack, Unstack
+from catgrad.terms.block import Block
+from catgrad.terms.build import build
+from catgrad.terms.partition import Node, Values
+from catgrad.terms.state import Persistent, Update
+from catgrad.terms.structural import Label
+from catgrad.terms.term import Term
+from catgrad.types import Array
+
+MIN_LAYERS = 3
+"""The fewest equal layers that become a loop: two are shorter written out."""
+
+MIN_OPERATIONS = 12
+"""The fewest operations that a loop must save."""
+
+Wire = tuple[int, ...]
+"""A wire of a loop's body: its value in each segment."""
+
+
+def roll(term: Term) -> Term:
+    """Return an equal term in which stacks of equal layers are loops.
+
+    Parameters, buffers and run numbers keep their names and their order.
+    """
+    roller = _Roller(term)
+    return roller.term() if roller.runs else term
+
+
+class _Run:
+    """A repetition wired alike: for each node of a segment, its `copies` in all segments, and the wires it reads.
+
+    These are outputs of the same segment, `carries`, which are outputs of the segment before, `rows`, which come
+    from outside for each segment, or `constants` from outside.
+    """
+
+    def __init__(self, start: int, copies: Sequence[tuple[Node, ...]]) -> None:
+        self.start, self.copies, self.count = start, copies, len(copies[0])
+        self.end = start + len(copies) * self.count
+        self.outputs = [wire for nodes in copies for wire in zip(*(n.outputs for n in nodes), strict=True)]
+        self.produced = {value for wire in self.outputs for value in wire}
+        self.carries: dict[Wire, Wire] = {}
+        self.rows: list[Wire] = []
+        self.constants: list[Wire] = []
+        self.is_regular = self._classify()
+
+    def _classify(self) -> bool:
+        """Find the class of each operand; returns whether all have one."""
+        own, shifted = {*self.outputs}, {wire[:-1]: wire for wire in self.outputs}
+        every = (wire for nodes in self.copies for wire in zip(*(n.inputs for n in nodes), strict=True))
+        for wire in dict.fromkeys(every):
+            if wire in own:
+                continue
+            if self.produced.isdisjoint(wire):
+                (self.rows if len({*wire}) > 1 else self.constants).append(wire)
+            elif wire[0] not in self.produced and wire[1:] in shifted:
+                self.carries[wire] = shifted[wire[1:]]
+            else:
+                return False
+        return True
+
+
+class _Roller:
+    """A term as values and nodes, and the runs found among these."""
+
+    def __init__(self, term: Term) -> None:
+        self.types = list(term.source.table)
+        self.values = Values(term, shared=False)
+        every = self.values.nodes
+        self.kept = [node for node in every if isinstance(node.op, Persistent)]
+        self.values.names |= {node.outputs[0]: node.op.name for node in self.kept}
+        self.updates = [node for node in every if isinstance(node.op, Update)]
+        self.nodes = [node for node in every if not isinstance(node.op, (Persistent, Update))]
+        self.last_reader = {value: k for k, node in enumerate(self.nodes) for value in node.inputs}
+        for value in (*self.values.results, *(node.inputs[0] for node in self.updates)):
+            self.last_reader[value] = len(self.nodes)
+        self.runs = list(self._runs(0, len(self.nodes), self._word()))
+
+    def _word(self) -> Array:
+        """Return a number for each node, equal for equal operations on operands of equal types."""
+        letters: dict[Any, int] = {}
+        types = self.values.types
+        keys = ((op, tuple(types[value] for value in inputs)) for op, inputs, _ in self.nodes)
+        return np.array([letters.setdefault(key, len(letters)) for key in keys], np.int64)
+
+    def _runs(self, start: int, end: int, word: Array) -> Iterator[_Run]:
+        """Yield the runs among some nodes in order: the one that saves most, and those on its two sides."""
+        for place, period, length in _repetitions(word[start:end]):
+            run = self._run(start + place, period, length)
+            if run is not None:
+                yield from self._runs(start, run.start, word)
+                yield run
+                yield from self._runs(run.end, end, word)
+                return
+
+    def _run(self, place: int, period: int, length: int) -> _Run | None:
+        """Return the run with the fewest carries of those that begin at any of the first nodes."""
+        count = length // period
+        found = []
+        for start in range(place, place + length - period * count + 1):
+            segments = (self.nodes[start + t * period :][:period] for t in range(count))
+            found.append(_Run(start, [*zip(*segments, strict=True)]))
+        regular = (run for run in found if run.is_regular)
+        return min(regular, key=lambda run: len(run.carries), default=None)
+
+    def term(self) -> Term:
+        """Build the term with loops in the places of the runs."""
+
+        def body(*arguments: Any) -> Any:
+            known = {value: self._named((value,), a) for value, a in enumerate(arguments)}
+            known |= {node.outputs[0]: node.op() for node in self.kept}
+            place = 0
+            for run in self.runs:
+                self._apply(self.nodes[place : run.start], known)
+                self._loop(run, known)
+                place = run.end
+            self._apply([*self.nodes[place:], *self.updates], known)
+            return [known[value] for value in self.values.results]
+
+        return build(body, self.types)
+
+    def _apply(self, nodes: Sequence[Node], known: dict[int, Any]) -> None:
+        for op, inputs, outputs in nodes:
+            results = op.apply(*(known[value] for value in inputs))
+            known |= {v: self._named((v,), y) for v, y in zip(outputs, results, strict=True)}
+
+    def _named(self, wire: Wire, variable: Any) -> Any:
+        """Label a variable by the words that the names of its values have in common."""
+        names = [self.values.names.get(value, "") for value in wire]
+        return Label(shared_name(names))(variable) if all(names) else variable
+
+    def _loop(self, run: _Run, known: dict[int, Any]) -> None:
+        """Apply the loop of a run; what is read after it is known then."""
+        read = {wire for wire in run.outputs if any(self.last_reader.get(v, -1) >= run.end for v in wire)}
+        carried = {new[-1] for new in run.carries.values()}
+        stacked = [w for w in run.outputs if w in read and not (w[-1] in carried and self._ends(w, run))]
+        inputs = [*run.carries, *run.rows, *run.constants]
+
+        def iteration(*arguments: Any) -> Any:
+            inside = {wire: self._named(wire, a) for wire, a in zip(inputs, arguments, strict=True)}
+            for nodes in run.copies:
+                op, every = nodes[0].op, zip(*(node.inputs for node in nodes), strict=True)
+                results = op.apply(*(inside[wire] for wire in every))
+                wires = zip(*(node.outputs for node in nodes), strict=True)
+                inside |= {w: self._named(w, y) for w, y in zip(wires, results, strict=True)}
+            return [inside[wire] for wire in (*run.carries.values(), *stacked)]
+
+        block = Block(build(iteration, [self.values.types[wire[0]] for wire in inputs]))
+        scan = Scan(block, run.count, len(run.carries), len(run.rows))
+        stacks = [Stack(run.count)(*(known[value] for value in wire)) for wire in run.rows]
+        first = (known[wire[0]] for wire in (*run.carries, *run.constants))
+        operands = [*first]
+        operands[len(run.carries) : len(run.carries)] = stacks
+        results = scan.apply(*operands)
+        for new, result in zip(run.carries.values(), results, strict=False):
+            known[new[-1]] = self._named(new[-1:], result)
+        for wire, result in zip(stacked, results[len(run.carries) :], strict=True):
+            rows = Unstack(run.count).apply(result)
+            known |= {v: self._named((v,), row) for v, row in zip(wire, rows, strict=True)}
+
+    def _ends(self, wire: Wire, run: _Run) -> bool:
+        """Tell whether only the last value of a wire is read after a run."""
+        return all(self.last_reader.get(value, -1) < run.end for value in wire[:-1])
+
+
+def _repetitions(word: Array) -> Iterator[tuple[int, int, int]]:
+    """Yield start, period and length of the longest run of each period, those that save most first."""
+    found = []
+    for period in range(1, len(word) // MIN_LAYERS + 1):
+        same = np.flatnonzero(word[:-period] != word[period:])
+        ends = np.concatenate([[-1], same, [len(word) - period]])
+        longest = int(np.argmax(np.diff(ends)))
+        length = int(ends[longest + 1] - ends[longest]) - 1 + period
+        saved = (length // period - 1) * period
+        if length // period >= MIN_LAYERS and saved >= MIN_OPERATIONS:
+            found.append((-saved, period, int(ends[longest]) + 1, length))
+    for _, period, start, length in sorted(found):
+        yield start, period, length
