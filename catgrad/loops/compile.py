@@ -108,6 +108,7 @@ class _Body:
     def _scan(self, op: Scan, body: Function, apply: Apply) -> None:
         t = Variable(op.length, "t")
         outputs = apply.outputs
+        self.stages.names.add_loop(apply, body)
         carried, arrays, constants = op.parts(apply.inputs)
         inside, rows, fixed = op.parts(body.arguments)
         carries = [self.stages.array(output) for output in outputs[: op.carried]]

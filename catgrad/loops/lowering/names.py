@@ -27,6 +27,14 @@ class Names:
             self._layers[output] = layer if name is None else _layer(name)
             self._made[output] = named if named != role or not layer else f"{layer}.{role}"
 
+    def add_loop(self, apply: Apply, body: Function) -> None:
+        """Name the results of a loop as those of its body."""
+        inside = Names(body)
+        for each in body.body:
+            inside.add(each)
+        for output, value in zip(apply.outputs, body.results, strict=True):
+            self._made[output] = inside.of(value)
+
     def of(self, value: int) -> str:
         """Return the name of a value; "copy" for what no operation has computed."""
         return self.known.get(value) or self._made.get(value, "copy")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from catgrad.loops.compile import compile_kernels
-from catgrad.loops.ir.index import Index, Variable
+from catgrad.loops.ir.index import ZERO, Index, Variable, index
 from catgrad.loops.ir.nest import Kernel
 from catgrad.loops.ir.scalar import Buffer, Load, Space
 from catgrad.loops.ir.steps import For, If, Lowered, Product, Step, every_step
@@ -15,6 +15,7 @@ from catgrad.loops.memory_plan import planned
 from catgrad.loops.printing.expressions import Expressions
 from catgrad.loops.printing.kernels import Companion, Interface, KernelPrinter, none
 from catgrad.loops.printing.lines import (
+    AddressTable,
     Call,
     CallBranch,
     CallLine,
@@ -116,8 +117,10 @@ class FunctionPrinter:
             if isinstance(step, For):
                 name = self.namer.fresh("t")
                 extent = self.expressions.size(step.variable.extent)
-                body = tuple(self._calls(step.body, {**around, step.variable: name}))
-                yield CallLoop(name, extent, step.backwards, body)
+                inside = {**around, step.variable: name}
+                tables = tuple(self._rows(step, inside))
+                body = tuple(self._calls(step.body, inside))
+                yield CallLoop(name, extent, step.backwards, body, tables)
             elif isinstance(step, If):
                 self.expressions.variables |= around
                 condition = self.expressions.element(step.condition.buffer, step.condition.indices)
@@ -129,6 +132,22 @@ class FunctionPrinter:
             else:
                 assert isinstance(step, Kernel)  # attention is in kernels
                 yield self._call(step, around)
+
+    def _rows(self, loop: For, variables: Mapping[Variable, str]) -> Iterator[AddressTable]:
+        """Name the rows of a loop in an iteration; yield the tables of arrays that it takes some from."""
+        macros, number = self.library.dialect.macros, variables[loop.variable]
+        touched = {b.home for s in every_step(loop.body) for b, _ in (*s.reads, *s.writes)}
+        for row, arrays in loop.rows.items():
+            if row not in touched:
+                continue
+            if arrays[0].type == row.type:
+                table = self.namer.fresh(row.name)
+                self.names[row] = macros["entry"](table, number)
+                yield AddressTable(row.type.dtype, table, tuple(map(self.name, arrays)))
+            else:
+                self.expressions.variables |= variables
+                place = self.expressions.index(arrays[0].flat((index(loop.variable), *[ZERO] * row.type.rank)))
+                self.names[row] = macros["pointer"](self.name(arrays[0]), place, False)
 
     def _product(self, step: Product) -> CallProduct:
         """Print a matrix product that a library computes."""

@@ -356,7 +356,17 @@ class CallLoop:
     extent: str
     backwards: bool
     lines: tuple[CallLine, ...]
+    tables: tuple[AddressTable, ...] = ()
     kind: str = "CallLoop"
+
+
+@dataclass(frozen=True)
+class AddressTable:
+    """The arrays, by name, of which a loop takes another in each iteration."""
+
+    dtype: Dtype
+    name: str
+    entries: tuple[str, ...]
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from catgrad.ops.arithmetic import Add, Divide, Multiply, Negate, Subtract
 from catgrad.ops.compare import Select
 from catgrad.ops.reduce import Broadcast
 from catgrad.ops.shape import without
+from catgrad.ops.table import Stack, Unstack
 from catgrad.programs.passes.rewrite import Rewriter, Values
 from catgrad.programs.program import Apply, Function
 from catgrad.terms.op import Op
@@ -25,7 +26,7 @@ def apply(function: Function) -> Function:
 
 def _simplify(rewriter: Rewriter, apply: Apply) -> Values | None:
     op, inputs, _ = apply
-    for rule in (_identity, _unit, _choice, _inverse, _fuse, _subtract, _scale, _broadcast_late):
+    for rule in (_identity, _stacked, _unit, _choice, _inverse, _fuse, _subtract, _scale, _broadcast_late):
         instead = rule(rewriter, op, inputs)
         if instead is not None:
             return (instead,)
@@ -35,6 +36,14 @@ def _simplify(rewriter: Rewriter, apply: Apply) -> Values | None:
 def _identity(rewriter: Rewriter, op: Op, inputs: Values) -> int | None:
     """f(x) = x, where f is the identity at this type."""
     return inputs[0] if len(inputs) == 1 and op.is_identity(rewriter.types[inputs[0]]) else None
+
+
+def _stacked(rewriter: Rewriter, op: Op, inputs: Values) -> int | None:
+    """stack(unstack x) = x."""
+    if not isinstance(op, Stack):
+        return None
+    parts = rewriter.producer.get(inputs[0])
+    return parts.inputs[0] if parts and isinstance(parts.op, Unstack) and parts.outputs == inputs else None
 
 
 def _unit(rewriter: Rewriter, op: Op, inputs: Values) -> int | None:
