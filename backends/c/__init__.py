@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from catgrad.backend import Backend
-from catgrad.loops import OPERATIONS
+from catgrad.loops import OPERATIONS, TABLES
 from catgrad.loops.printing.functions import KERNELS
 from catgrad.programs.ports import Kind
 from catgrad.programs.program import Program
@@ -68,7 +68,7 @@ BACKEND = Backend(
     fit=fitted,
     prepare=_prepare,
     template_context=template_context,
-    lowers_to_loops=OPERATIONS,
+    lowers_to_loops=OPERATIONS | TABLES,
     helpers={
         "codes": lambda: interface.CODES,
         "every_size": interface.every_size,

@@ -15,6 +15,7 @@ from catgrad.learn.entries import lowered, terms_of
 from catgrad.learn.functions import Functions
 from catgrad.learn.optimiser import Optimiser
 from catgrad.learn.task import COMPILED, Task
+from catgrad.ops.table import Stack
 from catgrad.programs.terms import Terms
 from catgrad.terms.term import Term
 from catgrad.types import NdArrayType
@@ -30,8 +31,10 @@ class Compiled(NamedTuple):
     source: str
 
 
-def emit(task: Model, target: str | Backend = "numpy", **options: Any) -> Artifact:
+def emit(task: Model, target: str | Backend = "numpy", unroll: bool = False, **options: Any) -> Artifact:
     """Emit the functions of a Task, of Functions or of loaded terms for a target, with its options.
+
+    Stacks of equal layers of a Task are loops on targets that have tables of arrays, unless `unroll`.
 
     Raises: UnknownName if there is no such target or option; OptionError for an option's value;
     UnsupportedOp if the target lacks an operation; TermError if loaded terms lack one that the target prints.
@@ -44,6 +47,8 @@ def emit(task: Model, target: str | Backend = "numpy", **options: Any) -> Artifa
             'write Task(model, sgd(0.01), mse), or Functions({"predict": model}) without training',
         )
     given = task
+    if isinstance(task, Task) and not unroll and backend.has(Stack(1)):
+        task = replace(task, rolls=True)
     if backend.runtime_learning_rate and isinstance(task, Task):
         task = replace(task, runtime_learning_rate=True)
     return _emitted(given, backend.fit(backend, task), backend)
@@ -111,7 +116,7 @@ def compile_model(
     UnsupportedOp if the target lacks an operation.
     """
     backend = get_backend(target).configured(**options)
-    task = Task(model, optimiser, loss, name, labels)
+    task = Task(model, optimiser, loss, name, labels, rolls=backend.has(Stack(1)))
     fitted = backend.fit(backend, task)
     artifact = _emitted(task, fitted, backend)  # a learning rate is in the state only if the task says so
     types = tuple(slot.type for slot in fitted.parameters)

@@ -61,9 +61,7 @@ class Unstack(Op):
 
     def body(self, x: Any) -> Any:
         rest = x.shape[1:]
-        rows = (
-            Slice(x.shape, (t, *(0 for _ in rest)), (1, *rest))(x) for t in range(self.count)
-        )
+        rows = (Slice(x.shape, (t, *(0 for _ in rest)), (1, *rest))(x) for t in range(self.count))
         return [Reshape((1, *rest), rest)(row) for row in rows]
 
     def rev(self, *dys: Any) -> Any:

@@ -146,7 +146,9 @@ class FunctionPrinter:
                 yield AddressTable(row.type.dtype, table, tuple(map(self.name, arrays)))
             else:
                 self.expressions.variables |= variables
-                place = self.expressions.index(arrays[0].flat((index(loop.variable), *[ZERO] * row.type.rank)))
+                place = self.expressions.index(
+                    arrays[0].flat((index(loop.variable), *[ZERO] * row.type.rank))
+                )
                 self.names[row] = macros["pointer"](self.name(arrays[0]), place, False)
 
     def _product(self, step: Product) -> CallProduct:

@@ -29,7 +29,9 @@ class Pass(Protocol):
     def apply(self, function: Function) -> Function: ...
 
 
-PIPELINE = cast(Sequence[Pass], (erase_copies, fold_constants, simplify, share, layout, slice_early, fuse_loops, prune))
+PIPELINE = cast(
+    Sequence[Pass], (erase_copies, fold_constants, simplify, share, layout, slice_early, fuse_loops, prune)
+)
 
 MAX_ROUNDS = 100
 """The maximum number of rounds; each rule shrinks code or moves it one way, so a fixed point exists."""
