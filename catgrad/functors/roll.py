@@ -1,18 +1,19 @@
 """Loop rolling: tandem repeats in a term become loops over tables of parameters.
 
-Operations in topological order are a word, whose letters are operations with the types of their operands. A stack
-of equal layers is a repetition f₁ ; … ; fₙ in this word, wired alike. It becomes one `Scan` of f over the rows
-of `Stack`s: of its parameters, buffers, and other arrays that differ between layers.
+Operations in topological order are a word, whose letters are operations with the types of their operands. A
+stack of equal layers is a repetition f₁ ; … ; fₙ in this word, wired alike. It becomes one `Scan` of f over
+the rows of `Stack`s: of its parameters, buffers, and other arrays that differ between layers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import takewhile
 from typing import Any
 
 import numpy as np
 
-from catgrad.naming import shared_name
+from catgrad.naming import numbered, shared_name
 from catgrad.ops.scan import Scan
 from catgrad.ops.table import Stack, Unstack
 from catgrad.terms.block import Block
@@ -43,10 +44,10 @@ def roll(term: Term) -> Term:
 
 
 class _Run:
-    """A repetition wired alike: for each node of a segment, its `copies` in all segments, and the wires it reads.
+    """A repetition wired alike: for each node of a segment, its `copies` in all segments.
 
-    These are outputs of the same segment, `carries`, which are outputs of the segment before, `rows`, which come
-    from outside for each segment, or `constants` from outside.
+    They read outputs of the same segment, `carries`, which are outputs of the segment before, `rows`, which
+    are others from outside for each segment, or `constants` from outside.
     """
 
     def __init__(self, start: int, copies: Sequence[tuple[Node, ...]]) -> None:
@@ -122,7 +123,7 @@ class _Roller:
         """Build the term with loops in the places of the runs."""
 
         def body(*arguments: Any) -> Any:
-            known = {value: self._named((value,), a) for value, a in enumerate(arguments)}
+            known = {value: self._labelled(value, a) for value, a in enumerate(arguments)}
             known |= {node.outputs[0]: node.op() for node in self.kept}
             place = 0
             for run in self.runs:
@@ -137,53 +138,62 @@ class _Roller:
     def _apply(self, nodes: Sequence[Node], known: dict[int, Any]) -> None:
         for op, inputs, outputs in nodes:
             results = op.apply(*(known[value] for value in inputs))
-            known |= {v: self._named((v,), y) for v, y in zip(outputs, results, strict=True)}
+            known |= {v: self._labelled(v, y) for v, y in zip(outputs, results, strict=True)}
 
-    def _named(self, wire: Wire, variable: Any) -> Any:
-        """Label a variable by the words that the names of its values have in common."""
-        names = [self.values.names.get(value, "") for value in wire]
-        return Label(shared_name(names))(variable) if all(names) else variable
+    def _labelled(self, value: int, variable: Any) -> Any:
+        return _label(variable, self.values.names.get(value))
 
     def _loop(self, run: _Run, known: dict[int, Any]) -> None:
         """Apply the loop of a run; what is read after it is known then."""
-        read = {wire for wire in run.outputs if any(self.last_reader.get(v, -1) >= run.end for v in wire)}
-        carried = {new[-1] for new in run.carries.values()}
-        stacked = [w for w in run.outputs if w in read and not (w[-1] in carried and self._ends(w, run))]
-        inputs = [*run.carries, *run.rows, *run.constants]
+        stacked = [wire for wire in run.outputs if self._is_stacked(wire, run)]
+        inputs, names = [*run.carries, *run.rows, *run.constants], self._names(run)
 
         def iteration(*arguments: Any) -> Any:
-            inside = {wire: self._named(wire, a) for wire, a in zip(inputs, arguments, strict=True)}
+            inside = {wire: _label(a, names.get(wire)) for wire, a in zip(inputs, arguments, strict=True)}
             for nodes in run.copies:
-                op, every = nodes[0].op, zip(*(node.inputs for node in nodes), strict=True)
-                results = op.apply(*(inside[wire] for wire in every))
-                wires = zip(*(node.outputs for node in nodes), strict=True)
-                inside |= {w: self._named(w, y) for w, y in zip(wires, results, strict=True)}
+                read, made = (zip(*each, strict=True) for each in list(zip(*nodes, strict=True))[1:])
+                results = nodes[0].op.apply(*(inside[wire] for wire in read))
+                inside |= {w: _label(y, names.get(w)) for w, y in zip(made, results, strict=True)}
             return [inside[wire] for wire in (*run.carries.values(), *stacked)]
 
         block = Block(build(iteration, [self.values.types[wire[0]] for wire in inputs]))
-        scan = Scan(block, run.count, len(run.carries), len(run.rows))
+        first = [known[wire[0]] for wire in run.carries]
         stacks = [Stack(run.count)(*(known[value] for value in wire)) for wire in run.rows]
-        first = (known[wire[0]] for wire in (*run.carries, *run.constants))
-        operands = [*first]
-        operands[len(run.carries) : len(run.carries)] = stacks
-        results = scan.apply(*operands)
+        constants = [known[wire[0]] for wire in run.constants]
+        results = Scan(block, run.count, len(first), len(stacks)).apply(*first, *stacks, *constants)
         for new, result in zip(run.carries.values(), results, strict=False):
-            known[new[-1]] = self._named(new[-1:], result)
-        for wire, result in zip(stacked, results[len(run.carries) :], strict=True):
+            known[new[-1]] = self._labelled(new[-1], result)
+        for wire, result in zip(stacked, results[len(first) :], strict=True):
             rows = Unstack(run.count).apply(result)
-            known |= {v: self._named((v,), row) for v, row in zip(wire, rows, strict=True)}
+            known |= {v: self._labelled(v, row) for v, row in zip(wire, rows, strict=True)}
 
-    def _ends(self, wire: Wire, run: _Run) -> bool:
-        """Tell whether only the last value of a wire is read after a run."""
-        return all(self.last_reader.get(value, -1) < run.end for value in wire[:-1])
+    def _is_stacked(self, wire: Wire, run: _Run) -> bool:
+        """Tell whether values of a wire are read after a run, other than the last one of a carry."""
+        later = [value for value in wire if self.last_reader.get(value, -1) >= run.end]
+        return bool(later) and (later != [wire[-1]] or wire not in run.carries.values())
+
+    def _names(self, run: _Run) -> dict[Wire, str]:
+        """Name the wires of a loop's body without the number of the layer."""
+        given = {wire: [self.values.names.get(v, "") for v in wire] for wire in (*run.rows, *run.outputs)}
+        names = {wire: shared_name(each) for wire, each in given.items() if all(each)}
+        words = zip(*(name.split(".") for name in names.values()), strict=False)
+        layer = ".".join(first for first, *_ in takewhile(lambda each: len({*each}) == 1, words)) or "layer"
+        for role, wires in (("x", run.carries), ("out", run.carries.values())):
+            for wire, name in zip(wires, numbered(f"{layer}.{role}", len(run.carries)), strict=True):
+                names.setdefault(wire, name)
+        return names
+
+
+def _label(variable: Any, name: str | None) -> Any:
+    return Label(name)(variable) if name else variable
 
 
 def _repetitions(word: Array) -> Iterator[tuple[int, int, int]]:
     """Yield start, period and length of the longest run of each period, those that save most first."""
     found = []
-    for period in range(1, len(word) // MIN_LAYERS + 1):
-        same = np.flatnonzero(word[:-period] != word[period:])
-        ends = np.concatenate([[-1], same, [len(word) - period]])
+    for period in _periods(word):
+        differing = np.flatnonzero(word[:-period] != word[period:])
+        ends = np.concatenate([[-1], differing, [len(word) - period]])
         longest = int(np.argmax(np.diff(ends)))
         length = int(ends[longest + 1] - ends[longest]) - 1 + period
         saved = (length // period - 1) * period
@@ -191,3 +201,17 @@ def _repetitions(word: Array) -> Iterator[tuple[int, int, int]]:
             found.append((-saved, period, int(ends[longest]) + 1, length))
     for _, period, start, length in sorted(found):
         yield start, period, length
+
+
+def _periods(word: Array) -> set[int]:
+    """Return the distances between equal factors of a word, one and the next, of all lengths 2ᵏ."""
+    periods: set[int] = set()
+    length = 1
+    while length < len(word):
+        order = np.argsort(word, kind="stable")
+        equal = word[order[1:]] == word[order[:-1]]
+        periods.update(np.diff(order)[equal].tolist())
+        pairs = np.stack([word[:-length], word[length:]])
+        word = np.unique(pairs, axis=1, return_inverse=True)[1].reshape(-1)
+        length *= 2
+    return periods

@@ -59,8 +59,8 @@ class Task:
     constant learning rate becomes a run number in the state S, `learning_rate`. `inference` is the model in
     evaluation mode where that is another term than `evaluation` finds. It reads parameters of the model, and
     may have other buffers and outputs; if the outputs differ in type, `loss` is that of the model with
-    dropout and batch norm in evaluation. With `rolls`, stacks of equal layers are loops in all terms, and so are
-    the updates of their parameters. `notes` are sentences for the readers of what is emitted. Its
+    dropout and batch norm in evaluation. With `rolls`, stacks of equal layers are loops in all terms, and so
+    are the updates of their parameters. `notes` are sentences for the readers of what is emitted. Its
     terms, where S is the optimiser's state and M the model's own (running statistics, the counter of random
     numbers), which a term leaves out if it does not read them:
 
@@ -134,7 +134,7 @@ class Task:
         m, reached = len(self.buffers), inputs_with_gradient(self._lossy, [0])
         return tuple(slot for k, slot in enumerate(self.parameters, m) if k not in reached)
 
-    @property
+    @cached_property
     def state(self) -> tuple[Slot, ...]:
         """S: the optimiser's run numbers, then its arrays, `momentum.<parameter>` and so on."""
         return (*self.run_numbers, *self._moments)
@@ -144,7 +144,7 @@ class Task:
         """The scalars of S that all parameters share, such as the number of steps."""
         return tuple(map(slot, self._updated[0]))
 
-    @property
+    @cached_property
     def moments(self) -> Mapping[Slot, tuple[Slot, ...]]:
         """The optimiser's arrays of each parameter."""
         every = zip(self.parameters, self._optimisers, strict=True)

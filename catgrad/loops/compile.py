@@ -134,7 +134,7 @@ class _Body:
         self._known_from_now_on([v for v in outputs if v in self.stages.arrays])
 
     def _row(self, body: Function, inner: int, outer: int) -> dict[Buffer, tuple[Buffer, ...]]:
-        """Return a buffer for the rows of a value that a loop reads, and the arrays in which they lie, if any."""
+        """Return a buffer for the rows of a value that a loop reads, and the arrays they lie in, if any."""
         apply = self.stages.choice.producer.get(outer)
         if outer in self.stages.tables:
             arrays = self.stages.tables[outer]

@@ -233,6 +233,12 @@ def conditions(steps: Sequence[Step]) -> set[Buffer]:
     return {step.condition.buffer for step in every_step(steps) if isinstance(step, If)}
 
 
+def in_rows(steps: Sequence[Step]) -> set[Buffer]:
+    """Find the buffers of which loops read or write rows: no statement within mentions them."""
+    loops = (step for step in every_step(steps) if isinstance(step, For))
+    return {array for loop in loops for arrays in loop.rows.values() for array in arrays}
+
+
 def every_step(steps: Sequence[Step]) -> Iterator[Step]:
     """Yield all steps in order, each with those within its loops and branches."""
     for step in steps:

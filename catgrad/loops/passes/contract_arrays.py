@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from catgrad.loops.ir.nest import Indices, Kernel, MatMul, Replaced, Sort, rewritten, statements
 from catgrad.loops.ir.scalar import Buffer, Space
-from catgrad.loops.ir.steps import Attend, Lowered, Product, conditions, every_step
+from catgrad.loops.ir.steps import Attend, Lowered, Product, conditions, every_step, in_rows
 from catgrad.loops.machine import Machine
 
 TEMPORARY = (Space.WORKSPACE, Space.LOCAL, Space.REGISTER)
@@ -18,7 +18,7 @@ def contract_arrays(lowered: Lowered, machine: Machine) -> Lowered:
 
     Matrix products and sorts take addresses: their operands do not become registers.
     """
-    shared, last = set(conditions(lowered.steps)), dict[Buffer, object]()
+    shared, last = conditions(lowered.steps) | in_rows(lowered.steps), dict[Buffer, object]()
     for step in every_step(lowered.steps):
         if isinstance(step, Kernel | Product | Attend):
             for buffer in {buffer for buffer, _ in (*step.reads, *step.writes)}:

@@ -1,0 +1,187 @@
+"""Stacks of equal layers as loops: the same functions, of a size that does not depend on depth."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from catgrad.backends.cuda.machine import MACHINE as CUDA
+
+from catgrad import Dtype, NdArrayType, Task, Term, build, layers, losses, ops, optimisers
+from catgrad.functors import Expand, roll
+from catgrad.learn.entries import terms_of
+from catgrad.loops import OPERATIONS, TABLES
+from catgrad.loops.compile import compile_kernels
+from catgrad.loops.ir.steps import every_step
+from catgrad.loops.memory_plan import planned
+from catgrad.loops.reference import run
+from catgrad.ops.scan import Scan
+from catgrad.programs.program import evaluate, lower, operations
+from catgrad.terms.term import edges, identity
+from tests.kernels import SCALARS, VECTORS, prepared
+
+PLACES, FEATURES = NdArrayType((2, 5)), NdArrayType((4,))
+X = PLACES + FEATURES
+
+
+def blocks(count: int, name: str = "block", causal: bool = True) -> Term:
+    every = (
+        layers.transformer_block(PLACES, FEATURES, 2, 6, causal=causal, name=f"{name}.{k}")
+        for k in range(count)
+    )
+    return layers.sequential(*every)
+
+
+def convolutions(count: int) -> Term:
+    image = NdArrayType((1, 2, 3, 3))
+    return layers.sequential(*(
+        layers.residual(
+            layers.conv(image, 2, 3, padding=1, name=f"stage_{k}.conv")
+            >> layers.batch_norm(image, name=f"stage_{k}.bn")
+            >> layers.relu(image)
+        )
+        for k in range(count)
+    ))  # fmt: skip
+
+
+def two_kinds(count: int) -> Term:
+    """An encoder and a decoder of other layers, and unequal layers before, between and after them."""
+    other = layers.sequential(*(
+        layers.residual(
+            layers.rms_norm(PLACES, FEATURES, name=f"decoder.{k}.norm")
+            >> layers.swiglu(PLACES, FEATURES, 6, name=f"decoder.{k}.mlp")
+        )
+        for k in range(count)
+    ))  # fmt: skip
+    first, between, last = (layers.dense(PLACES, FEATURES, FEATURES, name=n) for n in ("first", "mid", "last"))
+    return first >> blocks(count, "encoder", causal=False) >> between >> other >> last
+
+
+def all_read(count: int) -> Term:
+    """A stack of which every layer's output is read after it."""
+    each = [layers.residual(layers.swiglu(PLACES, FEATURES, 6, name=f"layer{k}")) for k in range(count)]
+
+    def forward(x):
+        outputs = [x]
+        for layer in each:
+            outputs.append(layer(outputs[-1]))
+        return ops.concat(outputs, axis=1)
+
+    return build(forward, [X])
+
+
+MODELS = {"blocks": blocks, "convolutions": convolutions, "two kinds": two_kinds, "all read": all_read}
+OPTIMISERS = {
+    "sgd": optimisers.sgd(0.1),
+    "adamw": optimisers.clipped(optimisers.adamw(0.01, weight_decay=0.1), 1.0),
+    "muon": optimisers.muon(0.01),
+}
+
+
+def task_of(model: Term, optimiser: str = "adamw") -> Task:
+    return Task(model, OPTIMISERS[optimiser], losses.mse)
+
+
+def drawn(term: Term) -> list[np.ndarray]:
+    random = np.random.default_rng(0)
+    return [
+        (np.abs(random.normal(size=t.shape)) * 0.3).astype(t.dtype.numpy)
+        if t.dtype.is_floating
+        else random.integers(0, 2, t.shape).astype(t.dtype.numpy)
+        for t in term.source.table
+    ]
+
+
+def close(found, wanted):
+    for x, y in zip(found, wanted, strict=True):
+        assert x.dtype == y.dtype
+        np.testing.assert_allclose(x, y, rtol=1e-4, atol=1e-5)
+
+
+def loops_in(term: Term) -> list[Scan]:
+    return [edge.op for edge in edges(term) if isinstance(edge.op, Scan)]
+
+
+@pytest.mark.parametrize("optimiser", OPTIMISERS)
+@pytest.mark.parametrize("model", MODELS)
+def test_terms_with_loops_are_equal(model, optimiser):
+    plain = task_of(MODELS[model](4), optimiser)
+    rolled = replace(plain, rolls=True)
+    assert rolled.parameters == plain.parameters
+    assert rolled.state == plain.state
+    assert rolled.buffers == plain.buffers
+    for name in ("predict", "loss", "grads", "update", "step"):
+        term = rolled.term(name)
+        assert loops_in(term)
+        arrays = drawn(term)
+        close(evaluate(term, *arrays), evaluate(plain.term(name), *arrays))
+
+
+def has(op) -> bool:
+    return op.macro in OPERATIONS | TABLES
+
+
+def lowered(task: Task, name: str, machine):
+    entry = terms_of(task, [name]).entries[name]
+    function = prepared(replace(lower(Expand(has)(entry.term)), inputs=entry.inputs, outputs=entry.outputs))
+    return compile_kernels(function, machine, function.renewed())
+
+
+@pytest.mark.parametrize("optimiser", OPTIMISERS)
+@pytest.mark.parametrize("model", MODELS)
+def test_kernels_of_loops_are_correct_within_the_memory_plan(model, optimiser):
+    task = replace(task_of(MODELS[model](3), optimiser), rolls=True)
+    for name in ("predict", "step"):
+        arrays = drawn(task.term(name))
+        for machine in (SCALARS, VECTORS):
+            found = lowered(task, name, machine)
+            close(run(found, *arrays, plan=planned(found)), evaluate(task.term(name), *arrays))
+
+
+@pytest.mark.parametrize("optimiser", OPTIMISERS)
+@pytest.mark.parametrize("model", ["blocks", "convolutions", "two kinds"])
+@pytest.mark.parametrize("machine", [VECTORS, CUDA], ids=["vectors", "cuda"])
+def test_the_number_of_steps_does_not_depend_on_depth(model, optimiser, machine):
+    counts = {
+        len([*every_step(lowered(replace(task_of(MODELS[model](n), optimiser), rolls=True), "step", machine).steps)])
+        for n in (3, 7)
+    }
+    assert len(counts) == 1
+
+
+def test_results_of_loops_are_updated_in_place():
+    task = replace(task_of(blocks(4)), rolls=True)
+    results = lowered(task, "step", VECTORS).results
+    assert all(result.alias is not None for result in results[1:])
+
+
+def test_updates_run_in_the_loop_that_computes_the_gradients():
+    task = replace(task_of(blocks(4), "sgd"), rolls=True)
+    found = lowered(task, "step", VECTORS)
+    temporary = planned(found)
+    weights = {array.name for array in temporary.offsets if array.type.shape[:1] == (4,) and "weight" in array.name}
+    assert not weights  # no gradient is stored for all layers
+
+
+def test_a_stack_of_two_layers_and_one_with_connections_between_all_stay():
+    assert roll(blocks(2)) is not None
+    assert not loops_in(roll(blocks(2)))
+    each = [layers.swiglu(PLACES, FEATURES, 6, name=f"layer{k}") for k in range(4)]
+
+    def dense(x):
+        every = [x]
+        for layer in each:
+            every.append(layer(sum(every[1:], every[0])))
+        return every[-1]
+
+    model = build(dense, [X])
+    arrays = drawn(task_of(model).predict_term)
+    rolled = replace(task_of(model), rolls=True)
+    close(evaluate(rolled.predict_term, *arrays), evaluate(task_of(model).predict_term, *arrays))
+
+
+def test_a_term_without_repetitions_is_returned_as_it_is():
+    term = identity(X, NdArrayType((2,), Dtype.int64))
+    assert roll(term) is term
+    assert not any(isinstance(op, Scan) for op in operations(lower(layers.dense(PLACES, FEATURES, FEATURES))))
