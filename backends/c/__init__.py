@@ -24,6 +24,7 @@ from .training import require_shared, training
 FILES = {
     "{name}.c": "model.c.j2",
     "{name}.h": "model.h.j2",
+    "{name}_runtime.h": "runtime.h.j2",
     "{name}_files.c": "files.c.j2",
     "{name}_files.h": "files.h.j2",
     "{name}.hpp": "model.hpp.j2",

@@ -10,8 +10,9 @@ from typing import Any
 from catgrad.backend import Backend
 from catgrad.loops.ir.scalar import Buffer
 from catgrad.loops.printing.functions import FunctionPrinter, KernelLibrary
-from catgrad.loops.printing.lines import CallLine
+from catgrad.loops.printing.lines import CallLine, Pointer
 from catgrad.naming import Namer
+from catgrad.printing.dialect import Text
 from catgrad.programs.ports import TABLES, Port, Role
 from catgrad.programs.program import Function, Program
 
@@ -19,7 +20,7 @@ from .equations import equations
 from .halves import stored
 from .interface import CArgument, Signature, prefix
 from .machine import MACHINE, PACKING, companion
-from .workspace import workspace
+from .workspace import Workspace, workspace
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,25 @@ class CFunction(Signature):
     limit: str
     kernels: str
     unread: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Arena:
+    """The temporary arrays of functions with equal ones, as the members of a struct, and where they lie.
+
+    Their offsets are computed from `sizes`. They have so many `bytes`, of which `least` are alive at the peak.
+    """
+
+    functions: tuple[str, ...]
+    members: tuple[Pointer, ...]
+    sizes: tuple[str, ...]
+    bytes: Text
+    least: Text
+
+    @property
+    def name(self) -> str:
+        """Name of the first function, after which the struct is called."""
+        return self.functions[0]
 
 
 class Printer(ABC):
@@ -72,12 +92,14 @@ class Library(Printer):
     def __init__(self, backend: Backend, program: Program) -> None:
         super().__init__(backend, program)
         namer = Namer([*self.dialect.reserved, *(f.name for f in program.functions)])
-        self.kernels = KernelLibrary(self.dialect, self.machine, namer, self.companion, stored)
+        self.kernels = KernelLibrary(self.dialect, self.machine, namer, self.companion, stored, arena="a")
         self.helpers: set[str] = set()
+        self.arenas: dict[Any, Arena] = {}
         self.printers: dict[str, FunctionPrinter] = {}
         self.macros: dict[str, Any] = {
             **self.dialect.macros,
             "helper": self.helper,
+            "prefix": prefix(program),
             "bad_index": f"{prefix(program).upper()}_BAD_INDEX",
         }
 
@@ -94,9 +116,10 @@ class Library(Printer):
         calls, texts, size = self.calls(printer), printer.texts, printer.expressions.size
         self.helpers.update(*(text.helpers for text in texts))
         memory = workspace(printer.lowered, printer.plan, texts, printer.expressions.reach, size)
-        body = macros["body"](macros, calls, printer.pointers, memory)
+        arena = self.arena(function.name, printer, memory)
+        body = macros["body"](macros, calls, printer.arena, arena, memory)
         unread = [x.identifier for x in inputs if x.identifier not in printer.mentioned]
-        unread += [] if printer.pointers or memory.has_scratch else ["workspace"]
+        unread += [] if arena or memory.has_scratch else ["workspace"]
         return CFunction.of(
             function,
             inputs,
@@ -119,7 +142,8 @@ class Library(Printer):
         # Both dtypes have the same tiles, so it is enough to time one.
         dtypes = sorted(helper[-3:] for helper in self.helpers if helper.startswith("gemm_"))
         timed = frozenset(f"gemm_{dtype}" for dtype in dtypes[:1])
-        return {**context, "helpers": frozenset(self.helpers), "packing": PACKING, "timed_product": timed}
+        own = {"arenas": tuple(self.arenas.values()), "packing": PACKING, "timed_product": timed}
+        return {**context, **own, "helpers": frozenset(self.helpers)}
 
     def compiled(self) -> dict[str, FunctionPrinter]:
         """Compile all functions, before kernels are printed, whose names fit all of them."""
@@ -128,6 +152,16 @@ class Library(Printer):
     def calls(self, printer: FunctionPrinter) -> tuple[CallLine, ...]:
         """The calls of kernels that a function consists of."""
         return printer.calls()
+
+    def arena(self, name: str, printer: FunctionPrinter, memory: Workspace) -> Arena | None:
+        """Return the arena of a function's temporary arrays, if it has any; functions with equal ones share it."""
+        if not printer.pointers:
+            return None
+        key = members, _, _ = tuple(printer.pointers), memory.arrays, memory.least
+        sizes = sorted({size for member in members for size in member.sizes})
+        others = self.arenas[key].functions if key in self.arenas else ()
+        self.arenas[key] = Arena((*others, name), members, tuple(sizes), memory.arrays, memory.least)
+        return self.arenas[key]
 
     def _passed(
         self, printer: FunctionPrinter, buffers: Sequence[Buffer], ports: Sequence[Port]

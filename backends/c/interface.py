@@ -48,7 +48,7 @@ OWN = (
     "write_trained", "load", "save", "epochs", "set_epochs", "file", "file_*", "array",
     "gradients", "prepared", "prepared_*", "prepare", "status", "read_status", "clear_status", "error_string",
     "message", "create", "destroy", "model", "tables", "stream", "libraries", "libraries_*", "value_of_*",
-    "workspace_bytes", "*_workspace_bytes", "*_many", "*_prepared",
+    "workspace_bytes", "*_workspace_bytes", "*_many", "*_prepared", "*_arrays", "*_place",
 )  # fmt: skip
 """The names in the library, after its prefix, that are not those of the program's functions."""
 

@@ -24,17 +24,22 @@ def load(artifact: Artifact, exact: bool = False) -> Any:
     Raises: ToolError if it cannot be compiled
     """
     program, manifest = artifact.program, json.loads(artifact.files["manifest.json"])
-    [source] = [name for name in artifact.files if name == f"{program.name}.c"]
-    needed = {name: str(artifact.files[name]) for name in (source, f"{program.name}.h")}
     flags = ["-fopenmp"] if manifest["openmp"] else []
     toolchain = EXACT if exact else C
-    path = shared_library(manifest["prefix"], needed, source, flags, toolchain)
+    files = sources(artifact, ".c", ".h", "_runtime.h")
+    path = shared_library(manifest["prefix"], files, f"{program.name}.c", flags, toolchain)
     library = Library(path, manifest["prefix"])
     library.forks = not manifest["openmp"]
     model = loaded(program, library, Entry, PreparingLearner)
     if predict := program.kinds.get(Kind.PREDICT):
         model.predict_prepared = PreparedEntry(library, program, predict, len(manifest.get("prepared", ())))
     return model
+
+
+def sources(artifact: Artifact, *endings: str) -> dict[str, str]:
+    """Return the emitted files called like the model, with these endings, if there are such."""
+    names = [f"{artifact.program.name}{ending}" for ending in endings]
+    return {name: artifact.text(name) for name in names if name in artifact.files}
 
 
 def loaded(

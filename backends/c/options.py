@@ -16,7 +16,8 @@ class Options:
     has it built with threads, as many as OMP_NUM_THREADS says, in loops at most 16. `memory` is the most
     bytes that the workspace of a training step may have; values are recomputed, and the batch is split, until
     it fits. For this the size of a symbolic `batch` must be known; 0 leaves either open. With `mpi` there is
-    also a program that trains by processes that share the rows of each batch.
+    also a program that trains by processes that share the rows of each batch. With `single_file` the library
+    has its runtime in its own source, rather than in a header beside it.
 
     Raises: OptionError for another value
     """
@@ -26,6 +27,7 @@ class Options:
     memory: int = 0
     batch: int = 0
     mpi: bool = False
+    single_file: bool = False
 
     def __post_init__(self) -> None:
         require_kinds(self)

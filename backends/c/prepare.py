@@ -105,4 +105,4 @@ def prepared_name(name: str) -> str:
 
 def template_context(backend: Backend, program: Program) -> dict[str, Any]:
     """Return the variables that the templates of the target c read."""
-    return PreparingLibrary(backend, program).context()
+    return PreparingLibrary(backend, program).context() | {"single_file": backend.options.single_file}

@@ -29,6 +29,7 @@ MISALIGNED = "the workspace does not begin at a multiple of 64 bytes, or an arra
 FILES = {
     "{name}.cu": "model.cu.j2",
     "{name}.h": "model.h.j2",
+    "{name}_runtime.cuh": "runtime.cuh.j2",
     "{name}_files.c": "files.c.j2",
     "{name}_files.h": "files.h.j2",
     "{name}.hpp": "model.hpp.j2",

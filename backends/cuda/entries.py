@@ -97,7 +97,8 @@ class Library(entries.Library):
         self.helpers.update(*(text.helpers for text in one.texts))
         memory = workspace(one.lowered, one.plan, one.texts, one.expressions.reach, one.expressions.size)
         kernels = printed.kernels + macros["kernels"](macros, one.new_literals, one.new)
-        many = macros["body"](macros, calls, one.pointers, memory)
+        arena = self.arena(f"{function.name}_many", one, memory)
+        many = macros["body"](macros, calls, one.arena, arena, memory)
         return CudaFunction(
             **{
                 **vars(printed),

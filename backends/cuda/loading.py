@@ -10,7 +10,7 @@ from typing import Any
 from catgrad.backend import Artifact
 
 from ..c.compiler import Toolchain, shared_library
-from ..c.loading import loaded
+from ..c.loading import loaded, sources
 from . import simulator
 from .device import Device
 from .harness import Entry
@@ -35,7 +35,7 @@ def load(artifact: Artifact, simulate: bool | None = None) -> Any:
     program, manifest = artifact.program, json.loads(artifact.files["manifest.json"])
     prefix = manifest["prefix"]
     options = artifact.backend.options
-    files = {name: str(artifact.files[name]) for name in (f"{program.name}.cu", f"{program.name}.h")}
+    files = sources(artifact, ".cu", ".h", "_runtime.cuh")
     libraries = [*(["-lnccl"] if options.nccl else []), *(["-lcublasLt"] if options.calls_library else [])]
     path = _built({**files, "memory.cu": memory(artifact)}, prefix, libraries, simulate)
     device = Device(path, prefix, manifest["guarded"], simulate, options.calls_library)

@@ -22,6 +22,7 @@ class Options:
     With `nccl`, there is also a step of several GPUs, which average their gradients by NCCL.
     `products` is `own`, or `cublaslt`: then cuBLASLt computes large matrix products, with what it can do to
     their elements: add an array or a bias, and relu.
+    With `single_file` the library has its runtime in its own source, rather than in a header beside it.
 
     Raises: OptionError for another value
     """
@@ -29,6 +30,7 @@ class Options:
     math: str = "float32"
     nccl: bool = False
     products: str = "own"
+    single_file: bool = False
 
     @property
     def calls_library(self) -> bool:

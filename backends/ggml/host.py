@@ -38,7 +38,7 @@ class HostFunctions:
     """The functions of one program; equal ones are shared."""
 
     def __init__(self, name: str) -> None:
-        self.target: Backend = get_backend("c")
+        self.target: Backend = get_backend("c").configured(single_file=True)
         self.name, self.namer = f"{name}_host", Namer(self.target.dialect.reserved)
         self.functions: dict[Any, HostFunction] = {}
         self.expand = Expand(self.target.has)

@@ -25,7 +25,7 @@ def template_context(backend: Backend, program: Program) -> Mapping[str, Any]:
     """Return the variables that the templates of the target wasm read."""
     context = {**Library(backend, program).context(), **model_context(program)}
     memory = {"initial_pages": INITIAL_PAGES, "max_pages": MAX_PAGES, "max_threads": MAX_THREADS}
-    return {**context, **memory, "bad_index": BAD_INDEX, "prepared": ()}
+    return {**context, **memory, "bad_index": BAD_INDEX, "prepared": (), "single_file": False}
 
 
 BACKEND = Backend(
@@ -39,6 +39,7 @@ BACKEND = Backend(
         "{name}_worker.mjs": "wasm/worker.mjs.j2",
         "{name}.c": "c/model.c.j2",
         "{name}.h": "c/model.h.j2",
+        "{name}_runtime.h": "c/runtime.h.j2",
         "omp.h": "wasm/omp.h.j2",
         "Makefile": "wasm/Makefile.j2",
         "README.md": "wasm/README.md.j2",

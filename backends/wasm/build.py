@@ -15,6 +15,7 @@ from catgrad.tools import Package, run
 from ..c.cache import cached
 from ..c.compiler import EXACT_FLAGS, MAX_COMPILE_SECONDS
 from ..c.interface import prefix
+from ..c.loading import sources
 
 ZIG = Package(name="ziglang", module="ziglang", install="pip install 'catgrad[wasm]'")
 
@@ -77,8 +78,8 @@ def library(artifact: Artifact, exact: bool = False) -> Path:
     ZIG.require("building WebAssembly")
     name = artifact.program.name
     openmp = artifact.backend.options.openmp
-    files = (f"{name}.c", f"{name}.h", *(["omp.h", *modules(artifact.program)] if openmp else []))
-    needed = {file: artifact.text(file) for file in files}
+    needed = sources(artifact, ".c", ".h", "_runtime.h")
+    needed |= {file: artifact.text(file) for file in (["omp.h", *modules(artifact.program)] if openmp else [])}
     command = [
         sys.executable,
         "-m",

@@ -21,7 +21,7 @@ STANDARD |= MATHEMATICS | {f"{name}f" for name in MATHEMATICS} | {"fmaf", "isfin
 
 def test_an_operation_that_is_emitted_alone_has_the_functions_that_it_calls():
     """Conformance tests compile many operations together, where one may use the helpers of another."""
-    backend = get_backend("c")
+    backend = get_backend("c").configured(single_file=True)
     expand, missing = Expand(backend.has), {}
     for case in operation_cases():
         if case.reversed:  # it computes the value too

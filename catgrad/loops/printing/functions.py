@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from catgrad.dims import Dim
 from catgrad.loops.compile import compile_kernels
 from catgrad.loops.ir.index import ZERO, Index, Variable, index
 from catgrad.loops.ir.nest import Kernel
@@ -38,7 +39,8 @@ KERNELS = ("check", "compute_*", "update_*")
 class KernelLibrary:
     """The kernels and literals that the functions of a program share, and the uses of each kernel.
 
-    `stored` gives the digits of an element as it is stored.
+    `stored` gives the digits of an element as it is stored. If there is an `arena`, temporary arrays are
+    members of a table of this name, or one like it.
     """
 
     dialect: Dialect
@@ -46,6 +48,7 @@ class KernelLibrary:
     namer: Namer
     companion: Companion = none
     stored: Callable[[str, Dtype], str] = lambda digits, dtype: digits
+    arena: str = ""
     printed: dict[Hashable, KernelText] = field(default_factory=dict)
     uses: dict[Hashable, list[Interface]] = field(default_factory=dict)
     literals: dict[Literal, str] = field(default_factory=dict)
@@ -66,11 +69,13 @@ class FunctionPrinter:
         reserved = (*library.dialect.reserved, *KERNELS, *symbols(function.argument_types))
         self.namer = Namer(reserved)
         self.names: dict[Buffer, str] = {}
+        self.temporaries: dict[Buffer, str] = {}
+        self.arena = ""
         self.new: list[KernelText] = []
         self.new_literals: list[Literal] = []
         self._known: dict[Kernel, tuple[KernelText, Interface]] = {}
         self._literals: dict[Buffer, str] = {}
-        self._used: set[Buffer] = set()
+        self._used: dict[Buffer, None] = {}
         kernels = (step for step in every_step(self.lowered.steps) if isinstance(step, Kernel))
         self._interfaces = {kernel: Interface(kernel, self.plan) for kernel in kernels}
         for interface in self._interfaces.values():
@@ -78,7 +83,7 @@ class FunctionPrinter:
 
     def name(self, buffer: Buffer) -> str:
         """The name of a buffer, or of the argument that it overwrites."""
-        self._used.add(buffer.home)
+        self._used[buffer.home] = None
         return self.names[buffer.home]
 
     def fresh(self, buffer: Buffer, wish: str = "") -> str:
@@ -88,8 +93,11 @@ class FunctionPrinter:
 
     def calls(self) -> tuple[CallLine, ...]:
         """The steps as calls of kernels; temporaries get names first."""
+        wish, member = self.library.arena, self.library.dialect.macros.get("member")
+        self.arena = self.namer.fresh(wish) if wish else ""
         for buffer in self.plan.offsets:
-            self.fresh(buffer)
+            name = self.temporaries[buffer] = self.fresh(buffer)
+            self.names[buffer] = member(self.arena, name) if self.arena else name
         return tuple(self._calls(self.lowered.steps, {}))
 
     @property
@@ -104,13 +112,14 @@ class FunctionPrinter:
 
     @property
     def pointers(self) -> list[Pointer]:
-        """The temporaries that calls mention, with their offsets in the workspace."""
-        return [self._pointer(buffer) for buffer in self.plan.offsets if buffer in self._used]
+        """The temporaries that calls mention, in this order, with their offsets in the workspace."""
+        return [self._pointer(buffer) for buffer in self._used if buffer in self.plan.offsets]
 
     def _pointer(self, buffer: Buffer) -> Pointer:
-        shape = tuple(buffer.type.shape[axis] for axis in buffer.order)
-        offset, length = map(self.expressions.size, (self.plan.offsets[buffer], buffer.size))
-        return Pointer(buffer.type.dtype, self.names[buffer], offset, length, self.expressions.shape(shape))
+        e, offset, name = self.expressions, self.plan.offsets[buffer], self.temporaries[buffer]
+        shape = e.shape(tuple(buffer.type.shape[axis] for axis in buffer.order))
+        sizes = offset.symbols if isinstance(offset, Dim) else frozenset()
+        return Pointer(buffer.type.dtype, name, e.size(offset), e.size(buffer.size), shape, sizes)
 
     def _calls(self, steps: Sequence[Step], around: Mapping[Variable, str]) -> Iterable[CallLine]:
         for step in steps:

@@ -383,13 +383,17 @@ CallLine = Call | CallProduct | CallLoop | CallBranch
 
 @dataclass(frozen=True)
 class Pointer:
-    """A temporary array: its offset in the workspace, its length, and its shape for a comment."""
+    """A temporary array: its offset in the workspace, its length, and its shape for a comment.
+
+    Its offset is computed from `sizes`.
+    """
 
     dtype: Dtype
     name: str
     offset: Text
     length: Text
     shape: str
+    sizes: frozenset[str]
 
 
 @dataclass(frozen=True)
