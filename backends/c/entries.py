@@ -46,7 +46,7 @@ class CFunction(Signature):
 class Arena:
     """The temporary arrays of functions with equal ones, as the members of a struct, and where they lie.
 
-    Their offsets are computed from `sizes`. They have so many `bytes`, of which `least` are alive at the peak.
+    Offsets are computed from `sizes`. There are so many `bytes`, of which `least` are alive at the peak.
     """
 
     functions: tuple[str, ...]
@@ -78,8 +78,10 @@ class Printer(ABC):
         """Print a function."""
 
     def context(self) -> dict[str, Any]:
-        """Print all functions; returns the variables that templates read."""
-        functions = {f.name: self.function(f) for f in self.program.functions}
+        """Print all functions, the initial ones last; returns the variables that templates read."""
+        last = sorted(self.program.functions, key=lambda f: f.kind.is_initial)
+        printed = {f.name: self.function(f) for f in last}
+        functions = {f.name: printed[f.name] for f in self.program.functions}
         kinds = {kind: functions[f.name] for kind, f in self.program.kinds.items()}
         return {"functions": functions, "kinds": kinds, "tables": self.tables}
 
@@ -154,7 +156,7 @@ class Library(Printer):
         return printer.calls()
 
     def arena(self, name: str, printer: FunctionPrinter, memory: Workspace) -> Arena | None:
-        """Return the arena of a function's temporary arrays, if it has any; functions with equal ones share it."""
+        """Return the arena of a function's temporary arrays, if any; functions with equal ones share it."""
         if not printer.pointers:
             return None
         key = members, _, _ = tuple(printer.pointers), memory.arrays, memory.least

@@ -78,8 +78,8 @@ def library(artifact: Artifact, exact: bool = False) -> Path:
     ZIG.require("building WebAssembly")
     name = artifact.program.name
     openmp = artifact.backend.options.openmp
-    needed = sources(artifact, ".c", ".h", "_runtime.h")
-    needed |= {file: artifact.text(file) for file in (["omp.h", *modules(artifact.program)] if openmp else [])}
+    threads = ["omp.h", *modules(artifact.program)] if openmp else []
+    needed = sources(artifact, ".c", ".h", "_runtime.h") | {file: artifact.text(file) for file in threads}
     command = [
         sys.executable,
         "-m",

@@ -244,7 +244,7 @@ def test_a_training_step_stores_no_scores(name):
 
 def test_equal_layers_share_kernels():
     text = str(emitted("gpt")[1].files["gpt.cu"])
-    launches = re.findall(r"(compute_\w+)<<<[^;]*attention\w*, \w*logsumexp\w*\);", text)
+    launches = re.findall(r"(compute_\w+)<<<[^;]*attention\w*,\s+a->\w*logsumexp\w*\);", text)
     assert len(launches) >= 2
     assert len(set(launches)) == 1
 
@@ -274,7 +274,7 @@ def test_registers_suffice_and_shared_memory_is_static(architecture, tmp_path):
     terms = [attention((8,), 256, 256, d, d, True) for d in (64, 128)]
     functions = tuple(function_of(term, f"f{n}") for n, term in enumerate(terms))
     for name, text in CUDA.emit(Program("attention", functions)).files.items():
-        if name.endswith((".cu", ".h")) and "train" not in name:
+        if name.endswith((".cu", ".cuh", ".h")) and "train" not in name:
             (tmp_path / name).write_text(text)
     options = ["-std=c++17", f"-arch={architecture}", "-Xptxas", "-v", "-Werror", "all-warnings", "-c"]
     done = run_tool(

@@ -93,7 +93,7 @@ def test_host_files_are_those_of_c():
 def test_a_program_that_does_not_train_has_no_files_of_tables():
     double = Functions({"double": build(lambda x: x + x, [NdArrayType((Dim("n"),))])}, "double")
     assert list(emit(double, "cuda").files) == [
-        "double.cu", "double.h", "Makefile", "CMakeLists.txt", "manifest.json", "README.md",
+        "double.cu", "double.h", "double_runtime.cuh", "Makefile", "CMakeLists.txt", "manifest.json", "README.md",
     ]  # fmt: skip
 
 
@@ -180,6 +180,6 @@ def test_temporaries_are_aligned_for_every_batch(hidden):
     rows, columns = NdArrayType((Dim("batch"),)), [NdArrayType((n,)) for n in (4, hidden, 3)]
     model = layers.dense(rows, *columns[:2]) >> layers.dense(rows, *columns[1:])
     source = emit(Task(model, optimisers.adam(0.1), mse, "net"), "cuda").source
-    offsets = [int(n) for n in re.findall(r"\(arrays \+ (?:\()?(\d+) \* batch", source)]
+    offsets = [int(n) for n in re.findall(r"\(memory \+ (?:\()?(\d+) \* batch", source)]
     assert offsets
     assert all(n % 16 == 0 for n in offsets)

@@ -93,11 +93,11 @@ class FunctionPrinter:
 
     def calls(self) -> tuple[CallLine, ...]:
         """The steps as calls of kernels; temporaries get names first."""
-        wish, member = self.library.arena, self.library.dialect.macros.get("member")
+        macros, wish = self.library.dialect.macros, self.library.arena
         self.arena = self.namer.fresh(wish) if wish else ""
         for buffer in self.plan.offsets:
             name = self.temporaries[buffer] = self.fresh(buffer)
-            self.names[buffer] = member(self.arena, name) if self.arena else name
+            self.names[buffer] = macros["member"](self.arena, name) if self.arena else name
         return tuple(self._calls(self.lowered.steps, {}))
 
     @property
