@@ -106,7 +106,7 @@ def test_concurrent_processes_share_the_library(cache):
     done = [process.communicate() for process in processes]
     assert done == [("[[5.0, 5.0, 5.0]]\n", "")] * 2
     [folder] = {library.parent for library in cache.rglob("*.so")}
-    assert sorted(path.suffix for path in folder.iterdir()) == [".c", ".h", ".so"]
+    assert sorted(path.suffix for path in folder.iterdir()) == [".c", ".h", ".h", ".so"]
 
 
 def test_concurrent_threads_share_the_library(cache):
