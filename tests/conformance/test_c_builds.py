@@ -167,7 +167,7 @@ def test_no_warnings_of_one_operation(tmp_path, compiler, op, type):
 
 def test_builders_define_the_macros_that_the_source_tests(tmp_path):
     model = written("mlp", tmp_path)
-    source = (tmp_path / f"{model.name}.c").read_text()
+    source = (tmp_path / f"{model.name}_runtime.h").read_text()
     builders = [(tmp_path / name).read_text() for name in ("Makefile", "CMakeLists.txt")]
     for defined in (r"-D(\w+)", r"target_compile_definitions\(\w+ PRIVATE (\w+)\)"):
         names = re.findall(defined, "".join(builders))

@@ -10,7 +10,7 @@ import pytest
 from catgrad.backends.c.compiler import Toolchain, shared_library
 from catgrad.backends.c.harness import Entry
 from catgrad.backends.c.library import Library
-from catgrad.backends.c.loading import loaded
+from catgrad.backends.c.loading import loaded, sources
 from catgrad.backends.wasm.build import ROUNDING, ZIG
 
 from benchmarks.cpu_workloads import WORKLOADS
@@ -49,8 +49,7 @@ def in_c(task, seed):
     """Return the learner of the target c, compiled for SSE2."""
     artifact = emit(task, "c")
     name = artifact.program.name
-    files = {file: artifact.text(file) for file in (f"{name}.c", f"{name}.h")}
-    path = shared_library(name, files, f"{name}.c", toolchain=SSE2)
+    path = shared_library(name, sources(artifact, ".c", ".h", "_runtime.h"), f"{name}.c", toolchain=SSE2)
     return loaded(artifact.program, Library(path, name), Entry)().learner(seed)
 
 

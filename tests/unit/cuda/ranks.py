@@ -7,6 +7,7 @@ from ctypes import c_int, c_size_t, c_ssize_t, c_void_p
 
 import numpy as np
 from catgrad.backends.c.interface import layouts
+from catgrad.backends.c.loading import sources
 from catgrad.backends.cuda.device import Device, DeviceArray
 from catgrad.backends.cuda.loading import memory
 from catgrad.backends.cuda.simulator import library
@@ -24,8 +25,8 @@ class Parallel(Device):
         self.artifact = emit(task, "cuda", nccl=True, **options)
         self.program = self.artifact.program
         name = self.program.name
-        sources = {file: self.artifact.text(file) for file in (f"{name}.cu", f"{name}.h")}
-        files = {**sources, "memory.cu": memory(self.artifact), "ranks.cu": (FOLDER / "ranks.cu").read_text()}
+        own = sources(self.artifact, ".cu", ".h", "_runtime.cuh")
+        files = {**own, "memory.cu": memory(self.artifact), "ranks.cu": (FOLDER / "ranks.cu").read_text()}
         super().__init__(
             library(files, "ranks.cu", name),
             name,
