@@ -11,11 +11,11 @@ import numpy as np
 from catgrad.backend import Backend
 from catgrad.errors import OptionError, ShapeError
 from catgrad.formats.weights import read_weights
+from catgrad.naming import Namer
 from catgrad.programs.program import Program
-from catgrad.terms.state import Slot
 from catgrad.types import Array
 
-from .interface import Place, layouts
+from .interface import Member, Place, layouts
 
 MAX_SOURCE_BYTES = 2**20
 """Limit of arrays in the source, in bytes, beyond which compilers and editors get slow."""
@@ -30,12 +30,11 @@ class Weight:
 
     table: str
     place: Place
+    identifier: str
     digits: tuple[str, ...]
 
 
-def weights(
-    program: Program, tables: Mapping[str, Sequence[tuple[Slot, str]]], backend: Backend
-) -> list[Weight]:
+def weights(program: Program, tables: Mapping[str, Sequence[Member]], backend: Backend) -> list[Weight]:
     """Read the arrays of the file that the option `weights` names; none without it.
 
     Raises: ArtifactError if the file is no whole file of weights; ShapeError if an array is missing or has
@@ -58,8 +57,9 @@ def weights(
             f"those of the model have {total}",
             "read them from the file at run time",
         )
+    namer = Namer()
     return [
-        Weight(table, place, _digits(_of(place, arrays, path)))
+        Weight(table, place, namer.fresh(place.slot.name), _digits(_of(place, arrays, path)))
         for table, layout in selected.items()
         for place in layout
     ]

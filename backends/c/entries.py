@@ -12,13 +12,15 @@ from catgrad.loops.ir.scalar import Buffer
 from catgrad.loops.printing.functions import FunctionPrinter, KernelLibrary
 from catgrad.loops.printing.lines import CallLine, Pointer
 from catgrad.naming import Namer
+from catgrad.printing.dialect import Dialect
 from catgrad.printing.dialect import Text
 from catgrad.programs.ports import TABLES, Port, Role
 from catgrad.programs.program import Function, Program
+from catgrad.programs.stacks import layers_of
 
 from .equations import equations
 from .halves import stored
-from .interface import CArgument, Signature, prefix
+from .interface import CArgument, LayerStruct, Member, Signature, prefix
 from .machine import MACHINE, PACKING, companion
 from .workspace import Workspace, workspace
 
@@ -67,11 +69,10 @@ class Printer(ABC):
     def __init__(self, backend: Backend, program: Program) -> None:
         self.program, self.dialect = program, backend.dialect
         self.tables = {
-            table: members(program, table, self.dialect.reserved)
-            for table in TABLES
-            if program.tables.get(table)
+            table: members(program, table, self.dialect) for table in TABLES if program.tables.get(table)
         }
-        self.members = {slot.name: identifier for table in self.tables.values() for slot, identifier in table}
+        self.places = {each.slot.name: each for table in self.tables.values() for each in table}
+        self.members = {each.slot.name: each.identifier for table in self.tables.values() for each in table}
 
     @abstractmethod
     def function(self, function: Function) -> Signature:
@@ -98,6 +99,8 @@ class Library(Printer):
         self.helpers: set[str] = set()
         self.arenas: dict[Any, Arena] = {}
         self.printers: dict[str, FunctionPrinter] = {}
+        self.taken: dict[FunctionPrinter, dict[Buffer, tuple[Role, Member]]] = {}
+        """The members of tables that the arguments and results of each function are."""
         self.macros: dict[str, Any] = {
             **self.dialect.macros,
             "helper": self.helper,
@@ -169,10 +172,12 @@ class Library(Printer):
         self, printer: FunctionPrinter, buffers: Sequence[Buffer], ports: Sequence[Port]
     ) -> tuple[CArgument, ...]:
         """Name every argument or result; returns those that are not members of tables."""
-        own = []
+        own, places = [], self.taken.setdefault(printer, {})
+        printer.row_of = lambda arrays, number: self._row([places.get(each) for each in arrays], number)
         for buffer, port in zip(buffers, ports, strict=True):
             if port.role.is_table or port.role is Role.GRADIENT:
                 member = self.members[port.name]
+                places[buffer] = port.role, self.places[port.name]
                 printer.names[buffer] = self.dialect.macros["member"](port.role, member)
             else:
                 name = port.name or buffer.name
@@ -181,8 +186,29 @@ class Library(Printer):
                 own.append(CArgument.of(identifier, named, printer.expressions.size))
         return tuple(own)
 
+    def _row(self, arrays: Sequence[tuple[Role, Member] | None], number: str) -> str | None:
+        """Name the member of a layer by its number, if these are that of all layers in order."""
+        if arrays[0] is None:
+            return None
+        role, (_, _, layers, name) = arrays[0]
+        macros = self.dialect.macros
+        if layers is None or len(arrays) != layers.count:
+            return None
+        every = [macros["layer_member"](layers.identifier, t, name) for t in range(layers.count)]
+        if [found and (found[0], found[1].identifier) for found in arrays] != [
+            (role, each) for each in every
+        ]:
+            return None
+        return str(macros["member"](role, macros["layer_member"](layers.identifier, number, name)))
 
-def members(program: Program, table: Role, reserved: frozenset[str]) -> list[tuple[Any, str]]:
-    """List the slots of a table with their names in its struct."""
-    namer = Namer(reserved)
-    return [(slot, namer.fresh(slot.name)) for slot in program.tables.get(table, ())]
+
+def members(program: Program, table: Role, dialect: Dialect) -> list[Member]:
+    """List the slots of a table with their members in its struct; equal layers are an array of structs."""
+    namer, entry, found = Namer(dialect.reserved), dialect.macros["layer_member"], dict[str, Member]()
+    slots = {slot.name: slot for slot in program.tables.get(table, ())}
+    for layers in layers_of(program, table):
+        struct, own = LayerStruct(namer.fresh(layers.name), layers.count), Namer(dialect.reserved)
+        for member, arrays in zip(map(own.fresh, layers.members), layers.arrays, strict=True):
+            for t, name in enumerate(arrays):
+                found[name] = Member(slots[name], entry(struct.identifier, t, member), struct, member)
+    return [found.get(name) or Member(slot, namer.fresh(name)) for name, slot in slots.items()]

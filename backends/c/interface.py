@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
-from typing import Any, Self
+from itertools import groupby
+from typing import Any, NamedTuple, Self
 
 from catgrad.dims import Size, numbers
 from catgrad.errors import OptionError
@@ -191,12 +192,31 @@ def unused(function: Any, wish: str) -> str:
 
 
 @dataclass(frozen=True)
+class LayerStruct:
+    """The struct of each of `count` equal layers, a part of a table's struct."""
+
+    identifier: str
+    count: int
+
+
+class Member(NamedTuple):
+    """An array of a table, and its member in the table's struct, or in that of its layer."""
+
+    slot: Slot
+    identifier: str
+    layers: LayerStruct | None = None
+    name: str = ""
+
+
+@dataclass(frozen=True)
 class Place:
     """An array of a table: its member in the table's struct, and its layout in memory and in files."""
 
     slot: Slot
     identifier: str
     offset: int
+    layers: LayerStruct | None = None
+    name: str = ""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -236,20 +256,42 @@ class Layout:
     def __len__(self) -> int:
         return len(self.places)
 
+    @property
+    def parts(self) -> list[Part]:
+        """The members of the struct: single arrays, and arrays of layers."""
+        found = []
+        for layers, places in groupby(self.places, key=lambda place: place.layers):
+            every = tuple(places)
+            width = len(every) // layers.count if layers else 1
+            found += (
+                [Part(None, (each,), 0) for each in every]
+                if not layers
+                else [Part(layers, every[:width], every[width].offset - every[0].offset)]
+            )
+        return found
+
+
+@dataclass(frozen=True)
+class Part:
+    """One array, or the arrays of the first of equal layers, which lie a `stride` of bytes apart."""
+
+    layers: LayerStruct | None
+    places: tuple[Place, ...]
+    stride: int
+
 
 def aligned(bytes: int) -> int:
     """Round up to the alignment."""
     return -(-bytes // ALIGNMENT) * ALIGNMENT
 
 
-def layouts(tables: Mapping[str, Sequence[tuple[Slot, str]]]) -> dict[str, Layout]:
+def layouts(tables: Mapping[str, Sequence[Member]]) -> dict[str, Layout]:
     """Lay out the tables that are not empty, in the order in which functions take them."""
     return {table: _layout(tables[table]) for table in TABLES if tables.get(table)}
 
 
-def _layout(members: Sequence[tuple[Slot, str]]) -> Layout:
+def _layout(members: Sequence[Member]) -> Layout:
     places: list[Place] = []
-    for slot, identifier in members:
-        place = Place(slot, identifier, Layout(tuple(places)).bytes)
-        places.append(place)
+    for slot, identifier, layers, name in members:
+        places.append(Place(slot, identifier, Layout(tuple(places[-1:])).bytes, layers, name))
     return Layout(tuple(places))

@@ -44,7 +44,9 @@ class Printer(entries.Printer):
         super().__init__(backend, program)
         self.hosts, self.kernels = HostFunctions(program.name), backend.options.kernels
         member = self.dialect.macros["member"]
-        self.places = {s.name: member(role, name) for role, table in self.tables.items() for s, name in table}
+        self.places = {
+            x.slot.name: member(role, x.identifier) for role, table in self.tables.items() for x in table
+        }
         self.classes = Namer([*self.dialect.reserved])
 
     def function(self, function: Function) -> GgmlFunction:

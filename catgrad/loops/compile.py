@@ -106,7 +106,10 @@ class _Body:
             self.stages.elements.store(value, self.stages.arrays[value])
 
     def _scan(self, op: Scan, body: Function, apply: Apply) -> None:
-        t = Variable(op.length, "t")
+        is_of_layers = any(
+            isinstance(each.op, Stack) for each in map(self.stages.choice.producer.get, apply.inputs) if each
+        )
+        t = Variable(op.length, "layer" if is_of_layers else "t")
         outputs = apply.outputs
         self.stages.names.add_loop(apply, body)
         carried, arrays, constants = op.parts(apply.inputs)

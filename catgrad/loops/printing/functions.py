@@ -69,6 +69,8 @@ class FunctionPrinter:
         reserved = (*library.dialect.reserved, *KERNELS, *symbols(function.argument_types))
         self.namer = Namer(reserved)
         self.names: dict[Buffer, str] = {}
+        self.row_of: Callable[[Sequence[Buffer], str], str | None] = lambda arrays, number: None
+        """Names the array of an iteration by its number, of tables that need no list of addresses."""
         self.temporaries: dict[Buffer, str] = {}
         self.arena = ""
         self.new: list[KernelText] = []
@@ -124,7 +126,7 @@ class FunctionPrinter:
     def _calls(self, steps: Sequence[Step], around: Mapping[Variable, str]) -> Iterable[CallLine]:
         for step in steps:
             if isinstance(step, For):
-                name = self.namer.fresh("t")
+                name = self.namer.fresh(step.variable.name)
                 extent = self.expressions.size(step.variable.extent)
                 inside = {**around, step.variable: name}
                 tables = tuple(self._rows(step, inside))
@@ -150,6 +152,11 @@ class FunctionPrinter:
             if row not in touched:
                 continue
             if arrays[0].type == row.type:
+                own = self.row_of([array.home for array in arrays], number)
+                if own is not None:
+                    self._used |= dict.fromkeys(array.home for array in arrays)
+                    self.names[row] = own
+                    continue
                 table = self.namer.fresh(row.name)
                 self.names[row] = macros["entry"](table, number)
                 yield AddressTable(row.type.dtype, table, tuple(map(self.name, arrays)))

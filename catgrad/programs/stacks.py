@@ -1,0 +1,82 @@
+"""Stacks of equal layers in tables: their arrays, one layer after another, as an array of structs has them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+
+from catgrad.ops.table import Stack
+from catgrad.programs.ports import Role
+from catgrad.programs.program import Program
+
+Names = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Layers:
+    """A part of a table: `count` layers, each with the same `members` in one order.
+
+    `arrays` has the dotted names of each member's arrays, by layer.
+    """
+
+    name: str
+    members: Names
+    arrays: tuple[Names, ...]
+
+    @property
+    def count(self) -> int:
+        """Number of layers."""
+        return len(self.arrays[0])
+
+
+def layers_of(program: Program, table: Role) -> list[Layers]:
+    """Find the layers of a table: arrays that loops take rows from, and that follow each other there."""
+    order = {slot.name: k for k, slot in enumerate(program.tables.get(table, ()))}
+    waiting = sorted(_rows(program, table), key=lambda names: order[names[0]])
+    found = []
+    while waiting:
+        first, width = waiting[0], order[waiting[0][1]] - order[waiting[0][0]]
+        arrays, waiting = waiting[:width], waiting[width:]
+        expected = [order[first[0]] + t * width + k for t in range(len(first)) for k in range(width)]
+        if {*map(len, arrays)} == {len(first)}:
+            if [order[name] for layer in zip(*arrays, strict=True) for name in layer] == expected:
+                found.append(Layers(*_names(arrays), tuple(arrays)))
+    return found
+
+
+def _rows(program: Program, table: Role) -> Iterable[Names]:
+    """Return the names of the arrays of each stack that any function takes."""
+    role = {Role.GRADIENT: Role.PARAMETER}
+    found: dict[Names, None] = {}
+    for function in program.functions:
+        ports = dict(zip(function.arguments, function.inputs, strict=True))
+        for each in function.body:
+            read = [ports.get(value) for value in each.inputs] if isinstance(each.op, Stack) else [None]
+            if all(port and role.get(port.role, port.role) is table for port in read):
+                found[tuple(port.name for port in read if port)] = None
+    return found
+
+
+def _names(arrays: Sequence[Names]) -> tuple[str, Names]:
+    """Name layers by the words before their number that all members share, and members by the other words."""
+    parts = [_parts(names) for names in arrays]
+    shared = len([*_common(reversed(before) for before, _ in parts)])
+    name = "_".join(parts[0][0][len(parts[0][0]) - shared :]) or "layer"
+    members = (".".join([*before[: len(before) - shared], *after]) for before, after in parts)
+    return name, tuple(members)
+
+
+def _parts(names: Names) -> tuple[list[str], list[str]]:
+    """Return the words before and after the one in which names differ."""
+    every = [re.split(r"[._]", name) for name in names]
+    before = [*_common(every)]
+    place = len(before)
+    stem = re.match(r"[^\W\d]*", every[0][place])
+    return [*before, *filter(None, [stem and stem[0]])], every[0][place + 1 :]
+
+
+def _common(lists: Iterable[Iterable[str]]) -> Iterator[str]:
+    """Yield the first words that lists have in common."""
+    return (words[0] for words in takewhile(lambda words: len({*words}) == 1, zip(*lists, strict=False)))
