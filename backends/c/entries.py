@@ -12,8 +12,7 @@ from catgrad.loops.ir.scalar import Buffer
 from catgrad.loops.printing.functions import FunctionPrinter, KernelLibrary
 from catgrad.loops.printing.lines import CallLine, Pointer
 from catgrad.naming import Namer
-from catgrad.printing.dialect import Dialect
-from catgrad.printing.dialect import Text
+from catgrad.printing.dialect import Dialect, Text
 from catgrad.programs.ports import TABLES, Port, Role
 from catgrad.programs.program import Function, Program
 from catgrad.programs.stacks import layers_of
@@ -21,6 +20,7 @@ from catgrad.programs.stacks import layers_of
 from .equations import equations
 from .halves import stored
 from .interface import CArgument, LayerStruct, Member, Signature, prefix
+from .layers import functions_of, outlined
 from .machine import MACHINE, PACKING, companion
 from .workspace import Workspace, workspace
 
@@ -31,7 +31,7 @@ class CFunction(Signature):
 
     Its `workspace` is how many bytes it takes, which for some sizes may be none, and `limit` are lines that
     compute the `most` that any size, index or number of bytes comes to. The body reads all arguments but the
-    `unread`; `equations` say what it computes.
+    `unread`, and calls the functions of `layers`; `equations` say what it computes.
     """
 
     equations: tuple[str, ...]
@@ -41,6 +41,7 @@ class CFunction(Signature):
     may_be_empty: bool
     limit: str
     kernels: str
+    layers: str
     unread: tuple[str, ...]
 
 
@@ -118,7 +119,9 @@ class Library(Printer):
         printer, macros = self.printers[function.name], self.macros
         inputs = self._passed(printer, printer.lowered.arguments, function.inputs)
         outputs = self._passed(printer, printer.lowered.results, function.outputs)
-        calls, texts, size = self.calls(printer), printer.texts, printer.expressions.size
+        places, fresh = self.taken.get(printer, {}), self.kernels.namer.fresh
+        calls = outlined(self.calls(printer), printer, places, fresh)
+        texts, size = printer.texts, printer.expressions.size
         self.helpers.update(*(text.helpers for text in texts))
         memory = workspace(printer.lowered, printer.plan, texts, printer.expressions.reach, size)
         arena = self.arena(function.name, printer, memory)
@@ -137,6 +140,7 @@ class Library(Printer):
             may_be_empty=memory.may_be_empty,
             limit=macros["limit"](macros, memory),
             kernels=macros["kernels"](macros, printer.new_literals, printer.new),
+            layers=macros["layers"](macros, functions_of(calls), arena),
             unread=tuple(unread),
         )
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import prod
 from itertools import groupby
+from math import prod
 from typing import Any, NamedTuple, Self
 
 from catgrad.dims import Size, numbers

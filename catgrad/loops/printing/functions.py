@@ -75,6 +75,7 @@ class FunctionPrinter:
         self.arena = ""
         self.new: list[KernelText] = []
         self.new_literals: list[Literal] = []
+        self._counters: dict[tuple[str, int], str] = {}
         self._known: dict[Kernel, tuple[KernelText, Interface]] = {}
         self._literals: dict[Buffer, str] = {}
         self._used: dict[Buffer, None] = {}
@@ -126,12 +127,14 @@ class FunctionPrinter:
     def _calls(self, steps: Sequence[Step], around: Mapping[Variable, str]) -> Iterable[CallLine]:
         for step in steps:
             if isinstance(step, For):
-                name = self.namer.fresh(step.variable.name)
+                name = self._counter(step.variable.name, len(around))
                 extent = self.expressions.size(step.variable.extent)
                 inside = {**around, step.variable: name}
                 tables = tuple(self._rows(step, inside))
                 body = tuple(self._calls(step.body, inside))
-                yield CallLoop(name, extent, step.backwards, body, tables)
+                touched = [b for s in every_step(step.body) for b, _ in (*s.reads, *s.writes)]
+                sizes = symbols(tuple(buffer.type for buffer in touched))
+                yield CallLoop(name, extent, step.backwards, body, tables, _touched(step), tuple(sizes))
             elif isinstance(step, If):
                 self.expressions.variables |= around
                 condition = self.expressions.element(step.condition.buffer, step.condition.indices)
@@ -143,6 +146,12 @@ class FunctionPrinter:
             else:
                 assert isinstance(step, Kernel)  # attention is in kernels
                 yield self._call(step, around)
+
+    def _counter(self, name: str, depth: int) -> str:
+        """Name the variable of a loop; loops one after the other have the same."""
+        if (name, depth) not in self._counters:
+            self._counters[name, depth] = self.namer.fresh(name)
+        return self._counters[name, depth]
 
     def _rows(self, loop: For, variables: Mapping[Variable, str]) -> Iterator[AddressTable]:
         """Name the rows of a loop in an iteration; yield the tables of arrays that it takes some from."""
@@ -233,6 +242,12 @@ class FunctionPrinter:
                     self.library.literals[literal] = self.library.namer.fresh(buffer.name)
                     self.new_literals.append(replace(literal, name=self.library.literals[literal]))
                 self._literals[buffer] = self.library.literals[literal]
+
+
+def _touched(loop: For) -> dict[Buffer, bool]:
+    """Find the arrays around a loop that it touches, and whether it writes them."""
+    written = {buffer.home for buffer, _ in loop.writes}
+    return {b.home: b.home in written for b, _ in (*loop.reads, *loop.writes)}
 
 
 def _title(uses: Sequence[Interface]) -> str:

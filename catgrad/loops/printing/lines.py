@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from catgrad.dims import Size
 from catgrad.loops.ir.nest import Axis
+from catgrad.loops.ir.scalar import Buffer
 from catgrad.loops.machine import BLOCK_REGISTERS, THREAD_REGISTERS
 from catgrad.printing.dialect import Text
 from catgrad.types import Dtype
@@ -350,13 +351,19 @@ class CallProduct:
 
 @dataclass(frozen=True)
 class CallLoop:
-    """Calls repeated."""
+    """Calls repeated.
+
+    `touched` are the arrays around them that they read or write, and whether they write these, and `sizes` the
+    symbols in shapes.
+    """
 
     variable: str
     extent: str
     backwards: bool
     lines: tuple[CallLine, ...]
     tables: tuple[AddressTable, ...] = ()
+    touched: Mapping[Buffer, bool] = field(default_factory=dict, compare=False)
+    sizes: tuple[str, ...] = ()
     kind: str = "CallLoop"
 
 
@@ -378,7 +385,27 @@ class CallBranch:
     kind: str = "CallBranch"
 
 
-CallLine = Call | CallProduct | CallLoop | CallBranch
+@dataclass(frozen=True)
+class LayerParameter:
+    """A parameter of a layer's function: `role` says which part of the function around it is passed."""
+
+    role: str
+    name: str
+    dtype: Dtype | None = None
+    changes: bool = True
+
+
+@dataclass(frozen=True)
+class CallLayer:
+    """A call of the function that has the calls of one layer."""
+
+    name: str
+    parameters: tuple[LayerParameter, ...]
+    lines: tuple[CallLine, ...]
+    kind: str = "CallLayer"
+
+
+CallLine = Call | CallProduct | CallLoop | CallBranch | CallLayer
 
 
 @dataclass(frozen=True)
