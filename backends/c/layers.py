@@ -22,7 +22,7 @@ Places = Mapping[Buffer, tuple[Role, Member]]
 def outlined(
     lines: Sequence[CallLine], printer: FunctionPrinter, places: Places, fresh: Callable[[str], str]
 ) -> tuple[CallLine, ...]:
-    """Replace the bodies of loops over the layers of a table by calls of functions, with names from `fresh`."""
+    """Replace the bodies of loops over layers of a table by calls of functions, named by `fresh`."""
     return tuple(
         replace(line, lines=(_layer(line, printer, places, fresh),)) if _is_of_layers(line, places) else line
         for line in lines

@@ -1,4 +1,4 @@
-"""Stacks of equal layers in tables: their arrays, one layer after another, as an array of structs has them."""
+"""Stacks of equal layers in tables: arrays of structs, whose members lie one layer after another."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ def layers_of(program: Program, table: Role) -> list[Layers]:
         first, width = waiting[0], order[waiting[0][1]] - order[waiting[0][0]]
         arrays, waiting = waiting[:width], waiting[width:]
         expected = [order[first[0]] + t * width + k for t in range(len(first)) for k in range(width)]
-        if {*map(len, arrays)} == {len(first)}:
-            if [order[name] for layer in zip(*arrays, strict=True) for name in layer] == expected:
-                found.append(Layers(*_names(arrays), tuple(arrays)))
+        places = [order[name] for layer in zip(*arrays, strict=False) for name in layer]
+        if {*map(len, arrays)} == {len(first)} and places == expected:
+            found.append(Layers(*_names(arrays), tuple(arrays)))
     return found
 
 

@@ -353,8 +353,8 @@ class CallProduct:
 class CallLoop:
     """Calls repeated.
 
-    `touched` are the arrays around them that they read or write, and whether they write these, and `sizes` the
-    symbols in shapes.
+    `touched` are the arrays around them that they read or write, and whether they write these, and `sizes`
+    the symbols in shapes.
     """
 
     variable: str
