@@ -40,8 +40,7 @@ def is_attention(op: Op) -> bool:
 class Choice:
     """For each value of a function, whether it is stored, and in which order of its axes.
 
-    For machines that gather, costly scalars are stored, for else every thread would compute them, and
-    contractions that windows alone read are `folded`: summed where these are.
+    For machines that gather, contractions that windows alone read are `folded`: summed where these are.
     """
 
     def __init__(self, function: Function, gathers: bool = False) -> None:
@@ -150,18 +149,21 @@ class Choice:
             return False
         if isinstance(op, ArrayLiteral) or not (op.elementwise or isinstance(op, (Pad, Concat, Stack, Draw))):
             return True
-        is_of_scalars = self._is_of_scalars(value) and not self.gathers
-        if is_of_scalars or (self._uses[value] <= 1 and value not in self._repeated):
+        if self._accumulates(value):
+            return not self.gathers
+        if self._uses[value] <= 1 and value not in self._repeated:
             return False
         return self._cost[value] > CHEAP or len(self._large_leaves(value)) > 1
+
+    def _accumulates(self, value: int) -> bool:
+        """Tell whether a scalar combines stored values: a sum of many, as a norm, is one sum after the other."""
+        made = self._leaves[value] & self.producer.keys()
+        return not self.function.types[value].rank and len(made) > 1
 
     def _large_leaves(self, value: int) -> list[int]:
         """List the stored values of which it reads about as many elements as it has."""
         size = size_hint(self.function.types[value].size)
         return [v for v in self._leaves[value] if 4 * size_hint(self.function.types[v].size) > size]
-
-    def _is_of_scalars(self, value: int) -> bool:
-        return not self._rank(value) and all(not self._rank(v) for v in self._leaves[value])
 
     def _store_root(self, value: int) -> None:
         """Materialise the operand of a matrix product; affine views of it are read in place."""
@@ -174,6 +176,3 @@ class Choice:
 
     def _op(self, value: int) -> Op | None:
         return self.producer[value].op if value in self.producer else None
-
-    def _rank(self, value: int) -> int:
-        return self.function.types[value].rank

@@ -9,6 +9,7 @@ from catgrad.loops.passes.inline_products import inline_products
 from catgrad.loops.passes.narrow import narrow
 from catgrad.loops.passes.parallelise import parallelise
 from catgrad.loops.passes.reductions import schedule_reductions
+from catgrad.loops.passes.scalars import scalars_first, scalars_last
 from catgrad.loops.passes.sparse_updates import update_sparsely
 from catgrad.loops.passes.strip_mine import strip_miner
 from catgrad.loops.passes.unroll import unroll
@@ -19,7 +20,9 @@ PASSES = (
     schedule_reductions,
     narrow,
     inline_products,
+    scalars_first,
     fuse,
+    scalars_last,
     eliminate_dead_stores,
     strip_miner(),
     put_in_place,

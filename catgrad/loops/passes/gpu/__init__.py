@@ -6,7 +6,6 @@ from catgrad.loops.passes.dead_stores import eliminate_dead_stores, eliminate_se
 from catgrad.loops.passes.gpu.call_library import call_library
 from catgrad.loops.passes.gpu.fuse_rows import MIN_TEAMS, SMALL, row_fusion
 from catgrad.loops.passes.gpu.one_block import THREADS, repeat_in_one_block
-from catgrad.loops.passes.gpu.scalars_first import scalars_first
 from catgrad.loops.passes.gpu.scatters import gather_scatters
 from catgrad.loops.passes.gpu.schedule import privatise, schedule_threads, separate_warps
 from catgrad.loops.passes.gpu.side_by_side import launch_side_by_side
@@ -14,6 +13,7 @@ from catgrad.loops.passes.gpu.sorts import rank_sorts
 from catgrad.loops.passes.gpu.split_sums import split_sums
 from catgrad.loops.passes.gpu.wide import mark_unaligned
 from catgrad.loops.passes.in_place import put_in_place
+from catgrad.loops.passes.scalars import scalars_first
 
 
 def _passes(fuse: Pass) -> tuple[Pass, ...]:
