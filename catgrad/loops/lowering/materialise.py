@@ -156,7 +156,7 @@ class Choice:
         return self._cost[value] > CHEAP or len(self._large_leaves(value)) > 1
 
     def _accumulates(self, value: int) -> bool:
-        """Tell whether a scalar combines stored values: a sum of many, as a norm, is one sum after the other."""
+        """Tell whether a scalar combines stored values: a sum of many, as a norm, becomes many of two."""
         made = self._leaves[value] & self.producer.keys()
         return not self.function.types[value].rank and len(made) > 1
 

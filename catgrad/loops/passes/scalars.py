@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import TypeGuard
 
 from catgrad.loops.ir.nest import Kernel, Loop, MatMul, Sort, may_fail
 from catgrad.loops.ir.scalar import Buffer, Space
@@ -52,19 +53,19 @@ class _Sinking:
     def run(self, steps: Sequence[Step]) -> list[Step]:
         """Return the steps in order."""
         for step in reversed(steps):
-            number = self._reader(step)
-            if number is None:
+            if _is_of_scalars(step) and (reader := self._reader(step)) is not None:
+                number = reader
+                self._join(step, number)
+            else:
                 number = len(self.steps)
                 self.steps.append(step)
                 self.written.append(_writes(step))
-            else:
-                self._join(step, number)
             self.users |= dict.fromkeys(_reads(step) | _writes(step), number)
         return self.steps[::-1]
 
     def _reader(self, step: Step) -> int | None:
         """Find the only kernel that reads what a step writes, if the step may run then."""
-        if not _is_of_scalars(step) or any(b.space is not Space.WORKSPACE for b in _writes(step)):
+        if any(b.space is not Space.WORKSPACE for b in _writes(step)):
             return None
         users = {self.users.get(b) if self.uses[b] == 2 else None for b in _writes(step)}
         number = users.pop() if len(users) == 1 else None
@@ -73,18 +74,19 @@ class _Sinking:
         between = self.written[number + 1 :]
         return number if all(_reads(step).isdisjoint(writes) for writes in between) else None
 
-    def _join(self, step: Step, number: int) -> None:
+    def _join(self, step: Kernel, number: int) -> None:
         reader = self.steps[number]
-        assert isinstance(step, Kernel) and isinstance(reader, Kernel)
+        assert isinstance(reader, Kernel)
         self.uses.subtract((_reads(step) | _writes(step)) & (_reads(reader) | _writes(reader)))
         self.steps[number] = Kernel([*step.body, *reader.body])
         self.written[number] |= _writes(step)
 
 
-def _is_of_scalars(step: Step) -> bool:
+def _is_of_scalars(step: Step) -> TypeGuard[Kernel]:
     """Tell whether a step computes single elements, and cannot fail."""
-    is_kernel = isinstance(step, Kernel) and not may_fail(step.body)
-    return is_kernel and not any(isinstance(item, Loop | MatMul | Sort) for item in step.body)
+    if not isinstance(step, Kernel) or may_fail(step.body):
+        return False
+    return not any(isinstance(item, Loop | MatMul | Sort) for item in step.body)
 
 
 def _reads(step: Step) -> set[Buffer]:
