@@ -23,6 +23,7 @@ from catgrad.loops.passes.fuse import fused_steps
 from catgrad.loops.passes.in_place import put_in_place
 from catgrad.loops.passes.interchange import interchange_short_loops
 from catgrad.loops.passes.reductions import schedule_reductions
+from catgrad.loops.passes.scalars import scalars_first, scalars_last
 from catgrad.loops.passes.unroll import unroll
 from catgrad.programs.ports import TABLES, Kind, Port, Role
 from catgrad.programs.program import Function, Program
@@ -207,7 +208,9 @@ class _Function:
             (
                 interchange_short_loops,
                 schedule_reductions,
+                scalars_first,
                 self._fuse,
+                scalars_last,
                 eliminate_dead_stores,
                 put_in_place,
                 contract_arrays,

@@ -151,7 +151,8 @@ class Choice:
             return True
         if self._accumulates(value):
             return not self.gathers
-        if self._uses[value] <= 1 and value not in self._repeated:
+        is_number = not self._leaves[value] and not self.function.types[value].rank  # compilers fold it
+        if is_number or (self._uses[value] <= 1 and value not in self._repeated):
             return False
         return self._cost[value] > CHEAP or len(self._large_leaves(value)) > 1
 
