@@ -13,12 +13,17 @@ import pytest
 from catgrad.backends.c.cache import cache_folder
 from catgrad.backends.ggml.tools import GGML
 from hypothesis import settings
+from hypothesis.internal.conjecture import providers
 
 from tests.newest_ggml import newest
 
 settings.register_profile("default", deadline=None, max_examples=25, derandomize=True)
 settings.register_profile("long", deadline=None, max_examples=1000)
 settings.load_profile("default")
+
+# Hypothesis also draws numbers that stand in the sources of loaded modules: what a test draws would depend on
+# the tests that ran before it in the process.
+providers._get_local_constants = lambda: providers._local_constants
 
 # Tests of the target jax compile thousands of functions that run once.
 os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -53,3 +55,24 @@ def test_random_programs_have_no_undefined_behaviour(monkeypatch, tmp_path, capf
     monkeypatch.setenv("CATGRAD_CACHE", str(tmp_path))
     random_programs("c", max_examples=6, phases=UNSHRUNK)()
     assert "runtime error" not in capfd.readouterr().err
+
+
+def test_programs_do_not_depend_on_the_modules_that_are_loaded(tmp_path, monkeypatch):
+    """Else a test fails in some processes only: Hypothesis draws numbers of the sources that are loaded."""
+
+    def numbers():
+        drawn = []
+
+        @settings(max_examples=500)
+        @given(st.integers(0, 2**32))
+        def draw(number):
+            drawn.append(number)
+
+        draw()
+        return drawn
+
+    before = numbers()
+    (tmp_path / "with_numbers.py").write_text("NUMBERS = (123456789, 23456789)\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    importlib.import_module("with_numbers")
+    assert numbers() == before
