@@ -17,6 +17,7 @@ import numpy as np
 
 from catgrad.functors import Expand
 from catgrad.ops.arithmetic import Add, Multiply, Subtract
+from catgrad.ops.compare import Select
 from catgrad.ops.contract import Contract
 from catgrad.ops.control import Cond
 from catgrad.ops.cumulative import CumSum
@@ -34,7 +35,7 @@ from catgrad.types import Array, Dtype, NdArrayType, widened
 
 SUMS = (Sum, CumSum, Contract, ScatterAdd, ScatterAddAlongAxis, Fold)
 """Operations that sum in any order: their error is relative to the sum of absolute values."""
-MOVES = (Copy, Label, Reshape, Permute, Broadcast)
+MOVES = (Copy, Label, Reshape, Permute, Broadcast, Select)
 """Operations between a product and a sum that compilers contract to one instruction."""
 UNITS = 8
 """Units in the last place by which results of one operation may differ."""
@@ -97,7 +98,7 @@ class _Run:
                     given = [
                         self._unrounded(a) if v in products else a for v, a in zip(inputs, given, strict=True)
                     ]
-                if isinstance(op, Multiply) or (isinstance(op, MOVES) and inputs[0] in products):
+                if isinstance(op, Multiply) or (isinstance(op, MOVES) and not products.isdisjoint(inputs)):
                     products.update(outputs)
                 results = self._results(op, given)
                 for value, result in zip(outputs, results, strict=True):

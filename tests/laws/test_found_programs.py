@@ -65,6 +65,16 @@ def test_scores_that_round_by_more_than_an_exponential_holds(target):
 
 
 @on("numpy", "torch", "jax", "c")
+def test_scores_that_a_mask_selects_round_as_well(target):
+    """Gcc unrolls the loop over keys, where the mask is known, and subtracts the greatest before it rounds."""
+    shapes = (1, 1, 3), (1, 3, 3), (1, 3, 2)
+    types = [NdArrayType(shape, Dtype.float64) for shape in shapes]
+    arrays = np.array([[[1 / 3, 0, 1 / 3]]]), np.full(shapes[1], 1e30), np.full(shapes[2], 2.0)
+    term = build(lambda q, k, v: ops.attention(q, k, v, causal=True), types)
+    check_programs(target, [Program(term, arrays)])
+
+
+@on("numpy", "torch", "jax", "c")
 @pytest.mark.parametrize("function", FOUND)
 def test_programs_reduced_from_random_failures(target, function):
     types = FOUND[function]
