@@ -66,7 +66,7 @@ def test_scores_that_round_by_more_than_an_exponential_holds(target):
 
 @on("numpy", "torch", "jax", "c")
 def test_scores_that_a_mask_selects_round_as_well(target):
-    """Gcc unrolls the loop over keys, where the mask is known, and subtracts the greatest before it rounds."""
+    """Gcc unrolls the loop over keys, where the mask is known, and subtracts from what is not rounded."""
     shapes = (1, 1, 3), (1, 3, 3), (1, 3, 2)
     types = [NdArrayType(shape, Dtype.float64) for shape in shapes]
     arrays = np.array([[[1 / 3, 0, 1 / 3]]]), np.full(shapes[1], 1e30), np.full(shapes[2], 2.0)
