@@ -45,7 +45,7 @@ RUNS = 4
 def spread(term: Term, *arrays: Array) -> list[Array]:
     """Bound the error of each element of each result; infinite if it is ill-conditioned."""
     function = prune.apply(straighten(Expand()(term)))
-    runs = [_Run(seed)(function, arrays) for seed in range(RUNS)]
+    runs = [run(function, arrays) for run in (_Exact(), *map(_Run, range(RUNS)))]
     return [_spread(np.stack(each)) for each in zip(*runs, strict=True)]
 
 

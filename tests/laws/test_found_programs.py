@@ -9,6 +9,7 @@ from catgrad import Dim, Dtype, NdArrayType, build, ops
 from catgrad.testing import draw_arrays
 from tests.differential import check_programs
 from tests.programs import Program
+from tests.rounding import spread
 from tests.targets import on
 
 N = Dim("n")
@@ -62,6 +63,21 @@ def test_scores_that_round_by_more_than_an_exponential_holds(target):
     """XLA and gcc subtract the greatest, a rounded product, from one that is not; 0 is left of all."""
     term = build(lambda x: ops.softmax(x * 0.7), [NdArrayType((1, 2))])
     check_programs(target, [Program(term, (np.array([[-1e30, 1e30]], np.float32),))])
+
+
+def test_a_result_that_no_perturbed_run_has_is_unsure():
+    """Each of them has NaN, as gcc has with some flags, so the whole number 0 where the reference has 1."""
+
+    def rows(x, count, columns):
+        twice = ops.reshape(ops.broadcast(ops.reshape(x, 6), (2, 6)), 12)
+        return ops.reshape(ops.slice(twice, (0,), (count * columns,)), count, columns)
+
+    def function(x):
+        return ops.cast(ops.attention(x, rows(x, 4, 2), rows(x, 4, 3)), Dtype.int64)
+
+    x = np.array([[-3, 2], [-1e30, 1], [np.inf, 3]], np.float32)
+    [error] = spread(build(function, [NdArrayType((3, 2))]), x)
+    assert np.isinf(error[0, 0])
 
 
 @on("numpy", "torch", "jax", "c")
