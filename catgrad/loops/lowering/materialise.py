@@ -158,8 +158,8 @@ class Choice:
 
     def _accumulates(self, value: int) -> bool:
         """Tell whether a scalar combines stored values: a sum of many, as a norm, becomes many of two."""
-        made = self._leaves[value] & self.producer.keys()
-        return not self.function.types[value].rank and len(made) > 1
+        made = (v for v in self._leaves[value] if v in self.producer)
+        return not self.function.types[value].rank and sum(1 for _ in made) > 1
 
     def _large_leaves(self, value: int) -> list[int]:
         """List the stored values of which it reads about as many elements as it has."""
